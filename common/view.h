@@ -1,0 +1,45 @@
+#ifndef GRADWIRE_COMMON_VIEW_H_
+#define GRADWIRE_COMMON_VIEW_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "gradwire/v1/membership.pb.h"
+
+namespace gradwire {
+
+// A worker and where it serves Neighbor.
+struct Member {
+  Incarnation incarnation;
+  std::string address;  // "host:port"
+  std::vector<Rank> ranks;
+};
+
+// Which worker carries which ranks. Equal on all workers but for `rank`.
+struct View {
+  RunId run_id{};
+  CoordinatorEpoch epoch;
+  Generation generation;
+  int world_size = 0;
+  Rank rank;  // of the receiver
+  std::vector<Member> members;
+  uint64_t chunk_bytes = 0;  // grid of Gather and Scatter
+
+  // The member that carries `rank`; the view must be valid (see ViewFromProto).
+  const Member& Carrier(Rank rank) const;
+};
+
+v1::View ToProto(const View& view);
+// InvalidArgument if the run id is not 16 bytes, a rank is carried by none or
+// twice, or chunk_bytes is not a positive multiple of 64.
+absl::StatusOr<View> ViewFromProto(const v1::View& proto);
+// InvalidArgument if `bytes` is not 16 bytes long.
+absl::StatusOr<RunId> RunIdFromBytes(const std::string& bytes);
+std::string ToBytes(const RunId& run_id);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_VIEW_H_
