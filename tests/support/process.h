@@ -1,0 +1,87 @@
+#ifndef GRADWIRE_TESTS_SUPPORT_PROCESS_H_
+#define GRADWIRE_TESTS_SUPPORT_PROCESS_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/mutex.h"
+
+namespace gradwire::testing {
+
+// A program that runs beside the test, with all that it starts itself. Its
+// standard input is empty; its output is kept in memory. Safe to call from any
+// thread. The destructor kills what still runs.
+//
+// Processes of the same family are told by a variable in their environment, so
+// children are found even when their parent is gone.
+class Process {
+ public:
+  using Environment = std::map<std::string, std::string>;
+
+  // Starts `program`: a path, or the name of one of our programs. `extra` comes
+  // on top of this process's environment, without its GRADWIRE_* variables.
+  // Aborts if the program cannot be started.
+  static std::unique_ptr<Process> Start(absl::string_view program,
+                                        const std::vector<std::string>& arguments,
+                                        const Environment& extra = {});
+  ~Process();
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  std::string out() const;  // what it wrote to its standard output so far
+  std::string err() const;  // … and to its standard error
+
+  // Sends a signal to the program alone. Does nothing once it has ended.
+  void Signal(int signal);
+  // Waits until it has ended and its output is closed; then gives its exit code,
+  // or 128 + n if signal n ended it. DeadlineExceeded with the end of its output
+  // if that takes longer than `timeout`.
+  absl::StatusOr<int> Wait(absl::Duration timeout);
+  // Waits until either output contains `text`. DeadlineExceeded after `timeout`;
+  // FailedPrecondition if it closed its output before. Both quote the output.
+  absl::Status WaitForOutput(absl::string_view text, absl::Duration timeout);
+  // Processes of this family that run, oldest first, without the program itself.
+  std::vector<pid_t> Children() const;
+
+ private:
+  struct Stream;
+
+  Process(pid_t pid, std::string marker, int out_fd, int err_fd);
+  void Read(int fd, Stream* stream);
+  void AwaitEnd();
+  std::string Tail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  struct Stream {
+    std::string text;
+    bool closed = false;
+  };
+  const pid_t pid_;
+  const std::string marker_;  // "NAME=value" in the family's environments
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Stream out_ ABSL_GUARDED_BY(mutex_);
+  Stream err_ ABSL_GUARDED_BY(mutex_);
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  int exit_code_ ABSL_GUARDED_BY(mutex_) = -1;
+  std::vector<std::thread> threads_;
+};
+
+// Path of one of our programs in the build's bin folder.
+std::string ProgramPath(absl::string_view name);
+// Path of a file of the project's sources.
+std::string SourcePath(absl::string_view path);
+// True if a process of that id runs and is no zombie.
+bool IsRunning(pid_t pid);
+
+}  // namespace gradwire::testing
+
+#endif  // GRADWIRE_TESTS_SUPPORT_PROCESS_H_
