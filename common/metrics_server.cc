@@ -98,7 +98,7 @@ absl::Status MetricsServer::Listen(absl::string_view host, int port) {
   context_ = mg_start(&callbacks, this, options);
   if (context_ == nullptr) {
     MutexLock lock(&mutex_);
-    return absl::UnavailableError(
+    return absl::FailedPreconditionError(
         absl::StrCat("cannot serve metrics on ", wanted, ": ", first_message_));
   }
   mg_server_port bound = {};

@@ -30,8 +30,8 @@ class MetricsServer {
   using Ready = std::function<bool()>;
 
   // Listens on `address`, "host:port"; port 0 picks a free one. Errors:
-  //   InvalidArgument   `address` is not of that form
-  //   Unavailable       the address cannot be bound; says why
+  //   InvalidArgument     `address` is not of that form
+  //   FailedPrecondition  the address cannot be bound; says why
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready);
 

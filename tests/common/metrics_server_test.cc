@@ -113,11 +113,11 @@ TEST_F(MetricsServerTest, Destructor_Idle_EndsWithinASecond) {
   EXPECT_LT(absl::Now() - start, absl::Seconds(1));
 }
 
-TEST(MetricsServer, Start_PortInUse_IsUnavailableAndSaysWhy) {
+TEST(MetricsServer, Start_PortInUse_IsFailedPreconditionAndSaysWhy) {
   const BusyPort busy;
   const auto server = MetricsServer::Start(busy.address(), std::make_shared<prometheus::Registry>(),
                                            [] { return true; });
-  EXPECT_EQ(server.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(server.status().message()),
               StartsWith("cannot serve metrics on " + busy.address() + ": "));
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("in use"));
