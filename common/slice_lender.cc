@@ -1,0 +1,48 @@
+#include "common/slice_lender.h"
+
+#include <utility>
+
+#include "common/mutex.h"
+
+namespace gradwire {
+
+struct SliceLender::Ledger {
+  Mutex mutex;
+  CondVar returned;
+  size_t lent ABSL_GUARDED_BY(mutex) = 0;
+};
+
+SliceLender::SliceLender() : ledger_(std::make_shared<Ledger>()) {}
+SliceLender::~SliceLender() = default;
+
+grpc::Slice SliceLender::Lend(const void* data, size_t bytes) {
+  if (bytes == 0) return grpc::Slice();
+  {
+    MutexLock lock(&ledger_->mutex);
+    ++ledger_->lent;
+  }
+  auto give_back = [](void* held) {
+    std::unique_ptr<std::shared_ptr<Ledger>> ledger(static_cast<std::shared_ptr<Ledger>*>(held));
+    MutexLock lock(&(*ledger)->mutex);
+    if (--(*ledger)->lent == 0) (*ledger)->returned.NotifyAll();
+  };
+  return grpc::Slice(const_cast<void*>(data), bytes, give_back,
+                     new std::shared_ptr<Ledger>(ledger_));
+}
+
+bool SliceLender::WaitUntilReturned(absl::Time deadline) {
+  MutexLock lock(&ledger_->mutex);
+  while (ledger_->lent > 0) {
+    if (ledger_->returned.WaitWithDeadline(&ledger_->mutex, deadline)) return ledger_->lent == 0;
+  }
+  return true;
+}
+
+grpc::Slice SliceOwnedBy(std::shared_ptr<const void> owner, const void* data, size_t bytes) {
+  if (bytes == 0) return grpc::Slice();
+  auto release = [](void* held) { delete static_cast<std::shared_ptr<const void>*>(held); };
+  return grpc::Slice(const_cast<void*>(data), bytes, release,
+                     new std::shared_ptr<const void>(std::move(owner)));
+}
+
+}  // namespace gradwire

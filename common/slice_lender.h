@@ -1,0 +1,39 @@
+#ifndef GRADWIRE_COMMON_SLICE_LENDER_H_
+#define GRADWIRE_COMMON_SLICE_LENDER_H_
+
+#include <grpcpp/support/slice.h>
+
+#include <cstddef>
+#include <memory>
+
+#include "absl/time/time.h"
+
+namespace gradwire {
+
+// Lends memory to gRPC without a copy and knows when all of it came back.
+// gRPC may hold a slice for longer than the Write that sent it: memory may be
+// reused or freed only after AllReturned. The lender itself may be destroyed
+// while slices are out. Thread-safe.
+class SliceLender {
+ public:
+  SliceLender();
+  ~SliceLender();
+
+  // A slice over `bytes` bytes at `data`, which the caller keeps alive and
+  // unchanged until it is back.
+  grpc::Slice Lend(const void* data, size_t bytes);
+
+  // Waits until every lent slice was destroyed; false if `deadline` passed first.
+  bool WaitUntilReturned(absl::Time deadline);
+
+ private:
+  struct Ledger;
+  std::shared_ptr<Ledger> ledger_;
+};
+
+// A slice over memory that `owner` keeps alive; released with the slice.
+grpc::Slice SliceOwnedBy(std::shared_ptr<const void> owner, const void* data, size_t bytes);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_SLICE_LENDER_H_
