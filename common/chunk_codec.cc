@@ -13,9 +13,9 @@
 namespace gradwire {
 namespace {
 
+using google::protobuf::internal::WireFormatLite;
 using google::protobuf::io::CodedInputStream;
 using google::protobuf::io::CodedOutputStream;
-using google::protobuf::internal::WireFormatLite;
 
 // Field numbers of chunk.proto.
 enum Field {
@@ -73,23 +73,41 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
   uint64_t value = 0;
   if (!ReadVarint(in, is_int ? kInt : kAny, &value)) return false;
   switch (field) {
-    case kEpoch: header->epoch = CoordinatorEpoch(value); break;
-    case kGeneration: header->generation = Generation(value); break;
-    case kStep: header->step = Step(value); break;
-    case kRank: header->rank = Rank(static_cast<int>(value)); break;
-    case kBucket: header->bucket = Bucket(static_cast<int>(value)); break;
-    case kOffset: header->offset = value; break;
-    case kTotal: header->total = value; break;
-    case kDtype: header->dtype = static_cast<v1::DType>(value); break;
-    case kHop: header->hop = static_cast<uint32_t>(value); break;
-    default: break;  // a later version's field
+    case kEpoch:
+      header->epoch = CoordinatorEpoch(value);
+      break;
+    case kGeneration:
+      header->generation = Generation(value);
+      break;
+    case kStep:
+      header->step = Step(value);
+      break;
+    case kRank:
+      header->rank = Rank(static_cast<int>(value));
+      break;
+    case kBucket:
+      header->bucket = Bucket(static_cast<int>(value));
+      break;
+    case kOffset:
+      header->offset = value;
+      break;
+    case kTotal:
+      header->total = value;
+      break;
+    case kDtype:
+      header->dtype = static_cast<v1::DType>(value);
+      break;
+    case kHop:
+      header->hop = static_cast<uint32_t>(value);
+      break;
+    default:
+      break;  // a later version's field
   }
   return true;
 }
 
 // Where the payload starts in the message, after reading all before it.
-absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes,
-                                  ChunkHeader* header) {
+absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes, ChunkHeader* header) {
   header->dtype = v1::DTYPE_UNSPECIFIED;
   while (const uint32_t tag = in->ReadTag()) {
     if (WireFormatLite::GetTagFieldNumber(tag) != kPayload) {

@@ -34,8 +34,8 @@ absl::Status CheckLayout(const ChunkHeader& header, uint64_t payload_bytes,
                                         header.total, " minus offset"));
   }
   if (bucket.dtype == v1::DTYPE_FLOAT32 && (header.offset % 4 != 0 || payload_bytes % 4 != 0)) {
-    return Invalid(header, absl::StrCat("got ", payload_bytes,
-                                        " bytes, expected whole 4-byte elements"));
+    return Invalid(header,
+                   absl::StrCat("got ", payload_bytes, " bytes, expected whole 4-byte elements"));
   }
   return absl::OkStatus();
 }
@@ -68,9 +68,9 @@ absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t payload_
   }
   if (!held_checksum.has_value()) return Verdict::kAccept;
   if (*held_checksum == header.checksum) return Verdict::kDuplicate;
-  return absl::DataLossError(absl::StrCat(
-      "chunk of ", ToString(header), " came twice with different bytes: checksums ",
-      absl::StrFormat("%016x and %016x", *held_checksum, header.checksum)));
+  return absl::DataLossError(
+      absl::StrCat("chunk of ", ToString(header), " came twice with different bytes: checksums ",
+                   absl::StrFormat("%016x and %016x", *held_checksum, header.checksum)));
 }
 
 absl::Status CheckPayload(const Chunk& chunk) {

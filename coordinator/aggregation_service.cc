@@ -6,7 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
+#include "common/channel.h"
 #include "common/chunk_codec.h"
 #include "common/slice_lender.h"
 #include "common/status_util.h"
@@ -22,15 +23,16 @@ AggregationService::AggregationService(Aggregator* aggregator,
   using grpc::internal::RpcServiceMethod;
   using GatherHandler =
       grpc::internal::ClientStreamingHandler<AggregationService, grpc::ByteBuffer, v1::GatherReply>;
-  using ScatterHandler = grpc::internal::ServerStreamingHandler<AggregationService,
-                                                                v1::ScatterRequest,
-                                                                grpc::ByteBuffer>;
+  using ScatterHandler =
+      grpc::internal::ServerStreamingHandler<AggregationService, v1::ScatterRequest,
+                                             grpc::ByteBuffer>;
   AddMethod(new RpcServiceMethod(
       "/gradwire.v1.Aggregation/Gather", RpcMethod::CLIENT_STREAMING,
-      new GatherHandler([](AggregationService* service, grpc::ServerContext* context,
-                           grpc::ServerReader<grpc::ByteBuffer>* reader,
-                           v1::GatherReply* reply) { return service->Gather(context, reader, reply); },
-                        this)));
+      new GatherHandler(
+          [](AggregationService* service, grpc::ServerContext* context,
+             grpc::ServerReader<grpc::ByteBuffer>* reader,
+             v1::GatherReply* reply) { return service->Gather(context, reader, reply); },
+          this)));
   AddMethod(new RpcServiceMethod(
       "/gradwire.v1.Aggregation/Scatter", RpcMethod::SERVER_STREAMING,
       new ScatterHandler(
@@ -73,7 +75,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerReader<grpc::ByteBuffer>* r
 grpc::Status AggregationService::Scatter(grpc::ServerContext* context,
                                          const v1::ScatterRequest* request,
                                          grpc::ServerWriter<grpc::ByteBuffer>* writer) {
-  const absl::Time deadline = absl::FromChrono(context->deadline());
+  const absl::Time deadline = absl::FromChrono(context->deadline()) - kAnswerMargin;
   return Report(SendAll(Step(request->step()), deadline, writer));
 }
 

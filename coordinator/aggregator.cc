@@ -87,15 +87,14 @@ absl::StatusOr<Aggregator::Slot*> Aggregator::FindSlot(const Chunk& chunk) {
   if (header.offset % view_.chunk_bytes != 0 || header.offset >= bucket.bytes ||
       bytes != GridBytes(bucket, header.offset)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("chunk of ", ToString(header), ": got ", bytes,
-                     " bytes, expected chunks of ", view_.chunk_bytes,
-                     " bytes from the bucket's start, the last one shorter"));
+        absl::StrCat("chunk of ", ToString(header), ": got ", bytes, " bytes, expected chunks of ",
+                     view_.chunk_bytes, " bytes from the bucket's start, the last one shorter"));
   }
   std::vector<Slot>& slots = open_.slots[header.bucket.value()];
   Slot* slot = &slots[header.offset / view_.chunk_bytes];
   if (header.rank.value() < static_cast<int>(slot->terms.size())) return slot;
-  return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),
-                                                 ": expected only rank 0 in a bucket of bytes"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("chunk of ", ToString(header), ": expected only rank 0 in a bucket of bytes"));
 }
 
 absl::StatusOr<Verdict> Aggregator::Judge(const Chunk& chunk) {
@@ -200,8 +199,8 @@ absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::Next(Step step, siz
     if (is_finished) return std::shared_ptr<const MeanChunk>();
     if (changed_.WaitWithDeadline(&mutex_, deadline) && step == open_.step &&
         index >= open_.results.size()) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          "step ", step.value(), ": gradients of rank ", MissingRanks(), " are missing"));
+      return absl::DeadlineExceededError(absl::StrCat("step ", step.value(), ": gradients of rank ",
+                                                      MissingRanks(), " are missing"));
     }
   }
 }

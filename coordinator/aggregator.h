@@ -82,10 +82,10 @@ class Aggregator {
  private:
   // One chunk of the grid, while its terms come in.
   struct Slot {
-    std::vector<Chunk> terms;          // by rank; empty once folded
-    std::vector<uint64_t> checksums;   // by rank
-    std::vector<bool> has_term;        // by rank
-    int missing = 0;                   // terms that are still to come
+    std::vector<Chunk> terms;         // by rank; empty once folded
+    std::vector<uint64_t> checksums;  // by rank
+    std::vector<bool> has_term;       // by rank
+    int missing = 0;                  // terms that are still to come
   };
   struct StepState {
     Step step;

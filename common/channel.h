@@ -1,0 +1,33 @@
+#ifndef GRADWIRE_COMMON_CHANNEL_H_
+#define GRADWIRE_COMMON_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/server_builder.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/time/time.h"
+
+namespace gradwire {
+
+// A caller that wants an answer by D sets its call's deadline to D plus this,
+// and the server answers by D: so that a late answer can say who is missing.
+inline constexpr absl::Duration kAnswerMargin = absl::Seconds(1);
+
+// A plaintext channel with a connection of its own (not shared with other
+// channels to the same address), no proxy, no retries (they would cache what
+// is sent), messages up to kMaxMessageBytes, and reconnects within 0.1 to 1 s.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+
+// The same limits for a server; a port in use is refused, not shared.
+void ConfigureServer(grpc::ServerBuilder* builder);
+
+// Keeps freed memory in the process: glibc would give received slices back to
+// the kernel and fault them in again, which costs more than all else on the
+// data path. Call once, at the start of a program that moves gradients.
+void KeepFreedMemory();
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_CHANNEL_H_

@@ -1,0 +1,148 @@
+#include "tests/conformance/backend_cluster.h"
+
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/channel.h"
+#include "common/mutex.h"
+
+namespace gradwire {
+namespace {
+
+std::unique_ptr<grpc::Server> Serve(grpc::Service* service, std::string* address) {
+  grpc::ServerBuilder builder;
+  ConfigureServer(&builder);
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(service);
+  auto server = builder.BuildAndStart();
+  *address = absl::StrCat("127.0.0.1:", port);
+  return server;
+}
+
+// Waits for a number of Done calls and keeps the first error.
+class Countdown {
+ public:
+  explicit Countdown(size_t count) : left_(count) {}
+
+  void Done(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+    --left_;
+    changed_.NotifyAll();
+  }
+
+  absl::Status Wait() {
+    MutexLock lock(&mutex_);
+    while (left_ > 0) changed_.Wait(&mutex_);
+    return status_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+// Runs `body` for all ranks at once.
+std::vector<absl::Status> OnAllRanks(size_t ranks, const std::function<absl::Status(int)>& body) {
+  std::vector<absl::Status> statuses(ranks);
+  std::vector<std::thread> threads;
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] { statuses[rank] = body(static_cast<int>(rank)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return statuses;
+}
+
+}  // namespace
+
+BackendCluster::BackendCluster(const std::string& backend, int world_size,
+                               std::vector<BucketSpec> buckets, uint64_t chunk_bytes)
+    : buckets_(std::move(buckets)), aggregation_service_(&aggregator_, [](const absl::Status&) {}) {
+  coordinator_ = Serve(&aggregation_service_, &coordinator_address_);
+  view_ = {MakeRunId(), CoordinatorEpoch(1), Generation(1), world_size, Rank(0), {}, chunk_bytes};
+  for (int rank = 0; rank < world_size; ++rank) {
+    RankState state;
+    state.backend = MakeBackend(backend, coordinator_address_).value();
+    Member member{MakeIncarnation(), "", {Rank(rank)}};
+    if (grpc::Service* service = state.backend->service(); service != nullptr) {
+      state.server = Serve(service, &member.address);
+    }
+    view_.members.push_back(member);
+    ranks_.push_back(std::move(state));
+  }
+  aggregator_.Configure(view_, buckets_);
+  for (int rank = 0; rank < world_size; ++rank) {
+    View view = view_;
+    view.rank = Rank(rank);
+    EXPECT_TRUE(ranks_[rank].backend->OnView(view, buckets_).ok());
+  }
+}
+
+BackendCluster::~BackendCluster() {
+  const absl::Status over = absl::CancelledError("the test is over");
+  aggregator_.Abort(over);
+  for (RankState& rank : ranks_) rank.backend->Cancel(over);
+  const auto now = std::chrono::system_clock::now();
+  for (RankState& rank : ranks_) {
+    if (rank.server != nullptr) rank.server->Shutdown(now);
+  }
+  coordinator_->Shutdown(now);
+}
+
+absl::Status BackendCluster::RunStepOfRank(int rank, uint64_t step, std::vector<std::string>* data,
+                                           absl::Duration timeout) {
+  const absl::Time deadline = absl::Now() + timeout;
+  std::vector<std::vector<float>> terms(data->size());
+  std::vector<std::vector<float>> means(data->size());
+  Countdown countdown(data->size());
+  auto done = [&](const absl::Status& status) { countdown.Done(status); };
+  for (size_t i = 0; i < data->size(); ++i) {
+    std::string& bytes = (*data)[i];
+    const ReduceKey key{Step(step), Bucket(static_cast<int>(i))};
+    if (buckets_[i].dtype == v1::DTYPE_BYTES) {
+      auto* memory = reinterpret_cast<uint8_t*>(&bytes[0]);
+      ranks_[rank].backend->BroadcastAsync(key, {memory, bytes.size()}, deadline, done);
+      continue;
+    }
+    terms[i].resize(bytes.size() / 4);
+    means[i].resize(bytes.size() / 4);
+    std::memcpy(terms[i].data(), bytes.data(), bytes.size());
+    ranks_[rank].backend->AllReduceAsync(key, terms[i], absl::MakeSpan(means[i]), deadline, done);
+  }
+  absl::Status status = countdown.Wait();
+  for (size_t i = 0; i < data->size(); ++i) {
+    if (buckets_[i].dtype == v1::DTYPE_BYTES) continue;
+    EXPECT_EQ(std::memcmp(terms[i].data(), (*data)[i].data(), (*data)[i].size()), 0)
+        << "terms were written to";
+    std::memcpy(&(*data)[i][0], means[i].data(), (*data)[i].size());
+  }
+  return status;
+}
+
+std::vector<absl::Status> BackendCluster::RunStep(uint64_t step,
+                                                  std::vector<std::vector<std::string>>* data,
+                                                  absl::Duration timeout,
+                                                  const std::function<void(int rank)>& before) {
+  return OnAllRanks(ranks_.size(), [&](int rank) {
+    if (before) before(rank);
+    return RunStepOfRank(rank, step, &(*data)[rank], timeout);
+  });
+}
+
+std::vector<absl::Status> BackendCluster::Finish() {
+  return OnAllRanks(ranks_.size(), [&](int rank) {
+    return ranks_[rank].backend->Finish(absl::Now() + absl::Seconds(10));
+  });
+}
+
+}  // namespace gradwire

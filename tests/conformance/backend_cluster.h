@@ -1,0 +1,61 @@
+#ifndef GRADWIRE_TESTS_CONFORMANCE_BACKEND_CLUSTER_H_
+#define GRADWIRE_TESTS_CONFORMANCE_BACKEND_CLUSTER_H_
+
+#include <grpcpp/server.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/layout.h"
+#include "coordinator/aggregation_service.h"
+#include "coordinator/aggregator.h"
+#include "worker/backends/backend.h"
+
+namespace gradwire {
+
+// W back ends in one process, with real servers on loopback between them.
+class BackendCluster {
+ public:
+  BackendCluster(const std::string& backend, int world_size, std::vector<BucketSpec> buckets,
+                 uint64_t chunk_bytes = 1 << 20);
+  ~BackendCluster();
+
+  Backend& backend(int rank) { return *ranks_[rank].backend; }
+  Aggregator& aggregator() { return aggregator_; }
+  const View& view() const { return view_; }
+  const std::string& coordinator_address() const { return coordinator_address_; }
+
+  // All buckets of one step on all ranks. `data[rank][bucket]` goes in (as bytes)
+  // and is replaced by what came out. `before` runs on rank's thread before it
+  // hands in its buckets. Returns each rank's first error.
+  std::vector<absl::Status> RunStep(uint64_t step, std::vector<std::vector<std::string>>* data,
+                                    absl::Duration timeout = absl::Seconds(60),
+                                    const std::function<void(int rank)>& before = nullptr);
+
+  // Finish on all ranks at once.
+  std::vector<absl::Status> Finish();
+
+ private:
+  struct RankState {
+    std::unique_ptr<Backend> backend;
+    std::unique_ptr<grpc::Server> server;
+  };
+  absl::Status RunStepOfRank(int rank, uint64_t step, std::vector<std::string>* data,
+                             absl::Duration timeout);
+
+  const std::vector<BucketSpec> buckets_;
+  Aggregator aggregator_;
+  AggregationService aggregation_service_;
+  std::unique_ptr<grpc::Server> coordinator_;
+  std::string coordinator_address_;
+  View view_;
+  std::vector<RankState> ranks_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_TESTS_CONFORMANCE_BACKEND_CLUSTER_H_

@@ -1,0 +1,22 @@
+#include "absl/strings/str_cat.h"
+#include "worker/backends/backend.h"
+#include "worker/backends/coordinator_backend.h"
+#include "worker/backends/ring_backend.h"
+
+namespace gradwire {
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
+                                                     const std::string& coordinator) {
+#define GRADWIRE_BACKEND(row_name, factory, help) \
+  if (name == row_name) return factory(coordinator);
+#include "worker/backends/backends.inc"
+#undef GRADWIRE_BACKEND
+  std::string names;
+#define GRADWIRE_BACKEND(row_name, factory, help) absl::StrAppend(&names, " ", row_name);
+#include "worker/backends/backends.inc"
+#undef GRADWIRE_BACKEND
+  return absl::NotFoundError(
+      absl::StrCat("back end '", name, "' does not exist; expected one of:", names));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,374 @@
+#include "worker/backends/ring_backend.h"
+
+#include <grpcpp/impl/codegen/rpc_method.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/channel.h"
+#include "common/chunk_codec.h"
+#include "common/fold.h"
+#include "common/judge.h"
+#include "common/status_util.h"
+
+namespace gradwire {
+namespace {
+
+// Small enough that hops overlap, large enough that a message's cost is small.
+constexpr uint64_t kRingChunkBytes = 512 << 10;
+constexpr absl::Duration kReturnTimeout = absl::Seconds(5);
+constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+
+}  // namespace
+
+RingBackend::RingBackend()
+    : service_([this](Chunk chunk) { return OnChunk(std::move(chunk)); },
+               [this](absl::Status status) { OnLeftEnd(std::move(status)); }) {}
+
+RingBackend::~RingBackend() {
+  Cancel(absl::CancelledError("the back end is shutting down"));
+  {
+    MutexLock lock(&mutex_);
+    closing_ = true;
+    changed_.NotifyAll();
+  }
+  if (sender_.joinable()) sender_.join();
+}
+
+std::string RingBackend::RightName() const {
+  return absl::StrCat("right neighbour rank ", right_, " (", view_.Carrier(Rank(right_)).address,
+                      ")");
+}
+
+std::string RingBackend::LeftName() const {
+  return absl::StrCat("left neighbour rank ", left_, " (", view_.Carrier(Rank(left_)).address, ")");
+}
+
+absl::Status RingBackend::OnView(const View& view, std::vector<BucketSpec> buckets) {
+  const int world_size = view.world_size;
+  {
+    MutexLock lock(&mutex_);
+    view_ = view;
+    buckets_ = std::move(buckets);
+    left_ = (view.rank.value() + world_size - 1) % world_size;
+    right_ = (view.rank.value() + 1) % world_size;
+    has_view_ = true;
+    changed_.NotifyAll();
+  }
+  if (world_size > 1) {
+    if (absl::Status right = ConnectRight(); !right.ok()) return right;
+  }
+  sender_ = std::thread([this] { SenderLoop(); });
+  return absl::OkStatus();
+}
+
+absl::Status RingBackend::ConnectRight() {
+  const std::string address = view_.Carrier(Rank(right_)).address;
+  channel_ = MakeChannel(address);
+  if (!channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + kConnectTimeout))) {
+    return absl::UnavailableError(absl::StrCat(RightName(), " does not answer within ",
+                                               absl::FormatDuration(kConnectTimeout)));
+  }
+  const grpc::internal::RpcMethod method("/gradwire.v1.Neighbor/Stream",
+                                         grpc::internal::RpcMethod::BIDI_STREAMING, channel_);
+  context_ = std::make_unique<grpc::ClientContext>();
+  stream_.reset(
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, v1::NeighborReply>::Create(
+          channel_.get(), method, context_.get()));
+  return absl::OkStatus();
+}
+
+void RingBackend::AllReduceAsync(const ReduceKey& key, absl::Span<const float> terms,
+                                 absl::Span<float> mean, absl::Time deadline, Done done) {
+  Submit(MakeReduce(key, terms, mean, deadline, std::move(done)));
+}
+
+void RingBackend::BroadcastAsync(const ReduceKey& key, absl::Span<uint8_t> bytes,
+                                 absl::Time deadline, Done done) {
+  Submit(MakeBroadcast(key, bytes, deadline, std::move(done)));
+}
+
+void RingBackend::Submit(Transfer transfer) {
+  const int world_size = view_.world_size;
+  const int rank = view_.rank.value();
+  const uint64_t bytes = transfer.spec.bytes;
+  const bool is_broadcast = transfer.spec.dtype == v1::DTYPE_BYTES;
+  if (world_size == 1 && !is_broadcast) {
+    std::copy(transfer.terms.begin(), transfer.terms.end(), transfer.result.begin());
+  }
+  const RingSchedule schedule(bytes, world_size);
+  auto reduction = std::make_shared<Reduction>(std::move(transfer), schedule, schedule.hops() + 1);
+  MutexLock lock(&mutex_);
+  const ReduceKey key = reduction->transfer.key;
+  open_step_ = std::max(open_step_, key.step);
+  if (world_size > 1 && is_broadcast) {
+    reduction->to_receive = rank > 0 ? bytes : 0;
+    reduction->to_send = rank < world_size - 1 ? bytes : 0;
+    if (rank == 0) QueueSegment(reduction, 0, {0, bytes}, reduction->transfer.terms.data());
+  } else if (world_size > 1) {
+    for (int hop = 0; hop < schedule.hops(); ++hop) {
+      reduction->to_receive += schedule.SentBy(left_, hop).bytes;
+      reduction->to_send += schedule.SentBy(rank, hop).bytes;
+    }
+    QueueSegment(reduction, 0, schedule.SentBy(rank, 0), reduction->transfer.terms.data());
+  }
+  if (left_over_ && reduction->to_receive > 0 && failure_.ok()) {
+    failure_ = absl::UnavailableError(absl::StrCat(LeftName(), ": it ended its stream early"));
+  }
+  reductions_[{key.step.value(), key.bucket.value()}] = std::move(reduction);
+  changed_.NotifyAll();
+}
+
+void RingBackend::QueueSegment(const std::shared_ptr<Reduction>& reduction, int hop,
+                               const RingSchedule::Segment& segment, const uint8_t* memory) {
+  for (uint64_t sent = 0; sent < segment.bytes; sent += kRingChunkBytes) {
+    const uint64_t offset = segment.offset + sent;
+    const uint64_t bytes = std::min(kRingChunkBytes, segment.bytes - sent);
+    queue_.push_back({reduction, hop, offset, {memory + offset, bytes}});
+  }
+}
+
+absl::StatusOr<std::shared_ptr<RingBackend::Reduction>> RingBackend::WaitForReduction(
+    const ChunkHeader& header) {
+  MutexLock lock(&mutex_);
+  while (failure_.ok()) {
+    if (has_view_ && header.run_id != view_.run_id) {
+      return absl::PermissionDeniedError(absl::StrCat("chunk of run ", ToHex(header.run_id),
+                                                      ", expected run ", ToHex(view_.run_id)));
+    }
+    auto found = reductions_.find({header.step.value(), header.bucket.value()});
+    if (found != reductions_.end()) {
+      found->second->receiving = true;
+      return found->second;
+    }
+    if (header.step < open_step_) {
+      return absl::InternalError(
+          absl::StrCat("chunk of ", ToString(header), ": the step is over here"));
+    }
+    changed_.Wait(&mutex_);
+  }
+  return failure_;
+}
+
+absl::Status RingBackend::Check(const Chunk& chunk, const Reduction& reduction) const {
+  const ChunkHeader& header = chunk.header;
+  const uint64_t bytes = TotalBytes(chunk.payload);
+  const ReceiverState receiver{view_.run_id, view_.epoch,      view_.generation,
+                               header.step,  view_.world_size, buckets_};
+  absl::StatusOr<Verdict> verdict = JudgeHeader(header, bytes, receiver, absl::nullopt);
+  if (!verdict.ok()) return verdict.status();
+  const int hop = static_cast<int>(header.hop);
+  const bool is_broadcast = reduction.transfer.spec.dtype == v1::DTYPE_BYTES;
+  const int hops = is_broadcast ? view_.world_size - 1 : reduction.schedule.hops();
+  if (*verdict != Verdict::kAccept || header.rank.value() != left_ || hop >= hops) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk of ", ToString(header), ", hop ", hop, ": expected generation ",
+                     view_.generation.value(), ", rank ", left_, ", a hop below ", hops));
+  }
+  const RingSchedule::Segment segment =
+      is_broadcast ? RingSchedule::Segment{0, header.total} : reduction.schedule.SentBy(left_, hop);
+  const uint64_t expected = segment.offset + reduction.next_offset[hop];
+  if (header.offset != expected || header.offset + bytes > segment.offset + segment.bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chunk of ", ToString(header), ", hop ", hop, ": got ", bytes, " bytes, expected offset ",
+        expected, " in a segment that ends at ", segment.offset + segment.bytes));
+  }
+  return CheckPayload(chunk);
+}
+
+void RingBackend::Combine(const Chunk& chunk, Reduction* reduction) const {
+  const ChunkHeader& header = chunk.header;
+  Transfer& transfer = reduction->transfer;
+  uint8_t* result = transfer.result.data() + header.offset;
+  const int hop = static_cast<int>(header.hop);
+  const int first_mean_hop = reduction->schedule.first_mean_hop();
+  if (transfer.spec.dtype == v1::DTYPE_BYTES || hop >= first_mean_hop) {
+    CopyTo(chunk.payload, result);
+    return;
+  }
+  const bool last_sum = hop == first_mean_hop - 1;
+  const float scale = last_sum ? 1.0f / static_cast<float>(view_.world_size) : 1.0f;
+  AddScaled(chunk.payload, reinterpret_cast<const float*>(transfer.terms.data() + header.offset),
+            scale, {reinterpret_cast<float*>(result), TotalBytes(chunk.payload) / 4});
+}
+
+bool RingBackend::ForwardsFrom(const Reduction& reduction, int hop) const {
+  const bool is_broadcast = reduction.transfer.spec.dtype == v1::DTYPE_BYTES;
+  return is_broadcast ? view_.rank.value() < view_.world_size - 1
+                      : hop + 1 < reduction.schedule.hops();
+}
+
+absl::Status RingBackend::OnChunk(Chunk chunk) {
+  const ChunkHeader& header = chunk.header;
+  absl::StatusOr<std::shared_ptr<Reduction>> found = WaitForReduction(header);
+  if (!found.ok()) return found.status();
+  std::shared_ptr<Reduction> reduction = *std::move(found);
+  absl::Status status = Check(chunk, *reduction);
+  const uint64_t bytes = TotalBytes(chunk.payload);
+  const int hop = static_cast<int>(header.hop);
+  if (status.ok()) {
+    Combine(chunk, reduction.get());
+    reduction->next_offset[hop] += bytes;
+    bytes_received_ += bytes;
+  }
+  MutexLock lock(&mutex_);
+  reduction->receiving = false;
+  if (status.ok()) {
+    reduction->to_receive -= bytes;
+    if (ForwardsFrom(*reduction, hop)) {
+      queue_.push_back({reduction,
+                        hop + 1,
+                        header.offset,
+                        {reduction->transfer.result.data() + header.offset, bytes}});
+    }
+  }
+  changed_.NotifyAll();
+  return status;
+}
+
+void RingBackend::OnLeftEnd(absl::Status status) {
+  bool expected = status.ok();
+  {
+    MutexLock lock(&mutex_);
+    left_over_ = true;
+    for (const auto& entry : reductions_) expected = expected && entry.second->to_receive == 0;
+    changed_.NotifyAll();
+  }
+  if (expected) return;
+  if (status.ok()) status = absl::UnavailableError("it ended its stream early");
+  Fail(Annotate(status, LeftName()));
+}
+
+void RingBackend::Fail(absl::Status status) {
+  MutexLock lock(&mutex_);
+  if (failure_.ok()) failure_ = std::move(status);
+  if (context_ != nullptr) context_->TryCancel();
+  changed_.NotifyAll();
+}
+
+void RingBackend::Cancel(absl::Status reason) { Fail(std::move(reason)); }
+
+std::vector<std::shared_ptr<RingBackend::Reduction>> RingBackend::TakeCompleted(
+    absl::Status* status) {
+  *status = failure_;
+  std::vector<std::shared_ptr<Reduction>> completed;
+  if (!failure_.ok()) queue_.clear();
+  for (auto it = reductions_.begin(); it != reductions_.end();) {
+    const Reduction& reduction = *it->second;
+    const bool is_over = !failure_.ok() || (reduction.to_receive == 0 && reduction.to_send == 0);
+    if (is_over && !reduction.receiving) {
+      completed.push_back(std::move(it->second));
+      it = reductions_.erase(it);
+    } else {
+      ++it;
+    }
+  }
+  return completed;
+}
+
+bool RingBackend::Send(const Outgoing& outgoing) {
+  const Transfer& transfer = outgoing.reduction->transfer;
+  const ChunkHeader header{view_.run_id,
+                           view_.epoch,
+                           view_.generation,
+                           transfer.key.step,
+                           view_.rank,
+                           transfer.key.bucket,
+                           outgoing.offset,
+                           transfer.spec.bytes,
+                           transfer.spec.dtype,
+                           Checksum(outgoing.payload),
+                           static_cast<uint32_t>(outgoing.hop)};
+  grpc::Slice slice =
+      outgoing.reduction->lender.Lend(outgoing.payload.data(), outgoing.payload.size());
+  if (!stream_->Write(EncodeChunk(header, std::move(slice)))) return false;
+  bytes_sent_ += outgoing.payload.size();
+  MutexLock lock(&mutex_);
+  outgoing.reduction->to_send -= outgoing.payload.size();
+  return true;
+}
+
+void RingBackend::SendOrFail(const Outgoing& outgoing) {
+  if (Send(outgoing)) return;
+  absl::Status status = FromGrpc(stream_->Finish());
+  stream_.reset();
+  if (status.ok()) status = absl::UnavailableError("it ended the stream");
+  Fail(Annotate(status, RightName()));
+}
+
+absl::Status RingBackend::WaitForWork() {
+  absl::Time deadline = absl::InfiniteFuture();
+  const Reduction* oldest = nullptr;
+  for (const auto& entry : reductions_) {
+    if (entry.second->transfer.deadline >= deadline) continue;
+    oldest = entry.second.get();
+    deadline = oldest->transfer.deadline;
+  }
+  if (!changed_.WaitWithDeadline(&mutex_, deadline) || absl::Now() < deadline) {
+    return absl::OkStatus();
+  }
+  return absl::DeadlineExceededError(absl::StrCat(
+      "step ", oldest->transfer.key.step.value(), ", bucket ", oldest->transfer.key.bucket.value(),
+      ": ", oldest->to_receive, " bytes of ", LeftName(), " and those before it are missing"));
+}
+
+bool RingBackend::NextWork(Work* work) {
+  MutexLock lock(&mutex_);
+  work->completed = TakeCompleted(&work->status);
+  work->outgoing = Outgoing();
+  if (!queue_.empty()) {
+    work->outgoing = std::move(queue_.front());
+    queue_.pop_front();
+  } else if (work->completed.empty()) {
+    if (closing_ || (finishing_ && reductions_.empty())) return false;
+    absl::Status waited = WaitForWork();
+    if (failure_.ok()) failure_ = std::move(waited);
+  }
+  return true;
+}
+
+void RingBackend::SenderLoop() {
+  Work work;
+  while (NextWork(&work)) {
+    for (const auto& reduction : work.completed) {
+      reduction->lender.WaitUntilReturned(absl::Now() + kReturnTimeout);
+      reduction->transfer.done(work.status);
+    }
+    if (work.outgoing.reduction != nullptr) SendOrFail(work.outgoing);
+  }
+  absl::Status closed = CloseRight();
+  MutexLock lock(&mutex_);
+  if (failure_.ok()) failure_ = std::move(closed);
+  sender_over_ = true;
+  changed_.NotifyAll();
+}
+
+absl::Status RingBackend::CloseRight() {
+  if (stream_ == nullptr) return absl::OkStatus();
+  stream_->WritesDone();
+  absl::Status status = FromGrpc(stream_->Finish());
+  stream_.reset();
+  return Annotate(status, RightName());
+}
+
+absl::Status RingBackend::Finish(absl::Time deadline) {
+  MutexLock lock(&mutex_);
+  finishing_ = true;
+  changed_.NotifyAll();
+  const bool has_neighbours = view_.world_size > 1;
+  while (failure_.ok() && (!sender_over_ || (has_neighbours && !left_over_))) {
+    if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
+    return absl::DeadlineExceededError("the ring did not close: neighbours are still busy");
+  }
+  return failure_;
+}
+
+TransferTotals RingBackend::totals() const { return {bytes_sent_, bytes_received_}; }
+
+std::unique_ptr<Backend> MakeRingBackend(const std::string&) {
+  return std::make_unique<RingBackend>();
+}
+
+}  // namespace gradwire

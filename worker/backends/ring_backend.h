@@ -1,0 +1,139 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_RING_BACKEND_H_
+#define GRADWIRE_WORKER_BACKENDS_RING_BACKEND_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/chunk.h"
+#include "common/mutex.h"
+#include "common/slice_lender.h"
+#include "worker/backends/backend.h"
+#include "worker/backends/neighbor_service.h"
+#include "worker/backends/ring_schedule.h"
+#include "worker/backends/transfer.h"
+
+namespace gradwire {
+
+// Ring all-reduce between neighbours, chunk by chunk: a chunk that comes in
+// from the left is added to (or copied) and goes out to the right at once, so
+// that both directions of the link are busy.
+//
+//   left ── chunks ──► stream thread of NeighborService: add, queue the next hop
+//                                   │ queue
+//                                   ▼
+//                      sender thread: writes to the right, calls `done`
+//
+// Sums are in ring order: the same bits on every rank, near the fold. Memory:
+// none but slices in flight, because sums are made in the result's memory.
+class RingBackend : public Backend {
+ public:
+  RingBackend();
+  ~RingBackend() override;
+
+  absl::Status OnView(const View& view, std::vector<BucketSpec> buckets) override;
+  void AllReduceAsync(const ReduceKey& key, absl::Span<const float> terms, absl::Span<float> mean,
+                      absl::Time deadline, Done done) override;
+  void BroadcastAsync(const ReduceKey& key, absl::Span<uint8_t> bytes, absl::Time deadline,
+                      Done done) override;
+  void Cancel(absl::Status reason) override;
+  absl::Status Finish(absl::Time deadline) override;
+  TransferTotals totals() const override;
+  grpc::Service* service() override { return &service_; }
+
+ private:
+  // One bucket on its way round.
+  struct Reduction {
+    Reduction(Transfer transfer, const RingSchedule& schedule, int hops)
+        : transfer(std::move(transfer)), schedule(schedule), next_offset(hops, 0) {}
+    Transfer transfer;
+    RingSchedule schedule;
+    SliceLender lender;
+    // Of each hop, how much came in; stream thread only.
+    std::vector<uint64_t> next_offset;
+    // All guarded by mutex_.
+    uint64_t to_receive = 0;  // bytes
+    uint64_t to_send = 0;     // bytes
+    bool receiving = false;   // the stream thread uses the spans
+  };
+  using Key = std::pair<uint64_t, int>;  // step, bucket
+  // A piece that is ready for the right neighbour.
+  struct Outgoing {
+    std::shared_ptr<Reduction> reduction;
+    int hop = 0;
+    uint64_t offset = 0;
+    absl::Span<const uint8_t> payload;
+  };
+
+  void Submit(Transfer transfer);
+  void QueueSegment(const std::shared_ptr<Reduction>& reduction, int hop,
+                    const RingSchedule::Segment& segment, const uint8_t* memory)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status OnChunk(Chunk chunk);
+  absl::StatusOr<std::shared_ptr<Reduction>> WaitForReduction(const ChunkHeader& header);
+  absl::Status Check(const Chunk& chunk, const Reduction& reduction) const;
+  void Combine(const Chunk& chunk, Reduction* reduction) const;
+  bool ForwardsFrom(const Reduction& reduction, int hop) const;
+  void OnLeftEnd(absl::Status status);
+
+  // What the sender thread does next; all empty after a mere wait.
+  struct Work {
+    std::vector<std::shared_ptr<Reduction>> completed;
+    absl::Status status;  // of all `completed`
+    Outgoing outgoing;
+  };
+  void SenderLoop();
+  bool NextWork(Work* work);  // false: the end
+  absl::Status WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status ConnectRight();
+  void SendOrFail(const Outgoing& outgoing);
+  bool Send(const Outgoing& outgoing);
+  // Removes and returns what is complete, or, after a failure, what no thread uses.
+  std::vector<std::shared_ptr<Reduction>> TakeCompleted(absl::Status* status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Fail(absl::Status status);
+  absl::Status CloseRight();
+  std::string RightName() const;
+  std::string LeftName() const;
+
+  NeighborService service_;
+  View view_;                        // constant after OnView
+  std::vector<BucketSpec> buckets_;  // constant after OnView
+  int left_ = 0;
+  int right_ = 0;
+  std::atomic<uint64_t> bytes_sent_{0};
+  std::atomic<uint64_t> bytes_received_{0};
+
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, v1::NeighborReply>> stream_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<Key, std::shared_ptr<Reduction>> reductions_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  Step open_step_ ABSL_GUARDED_BY(mutex_);
+  bool has_view_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // no more steps
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;    // destructor
+  bool sender_over_ ABSL_GUARDED_BY(mutex_) = false;
+  bool left_over_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread sender_;
+};
+
+// The coordinator is not needed: neighbours come with the view.
+std::unique_ptr<Backend> MakeRingBackend(const std::string& coordinator);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_RING_BACKEND_H_

@@ -1,0 +1,19 @@
+#include "worker/backends/ring_schedule.h"
+
+#include <algorithm>
+
+namespace gradwire {
+
+RingSchedule::Segment RingSchedule::SegmentAt(int index) const {
+  const uint64_t elements = bytes_ / 4;
+  const uint64_t base = elements / world_size_;
+  const uint64_t longer = elements % world_size_;
+  const uint64_t i = index;
+  return {4 * (i * base + std::min(i, longer)), 4 * (base + (i < longer ? 1 : 0))};
+}
+
+RingSchedule::Segment RingSchedule::SentBy(int sender, int hop) const {
+  return SegmentAt((sender + 2 * world_size_ - hop) % world_size_);
+}
+
+}  // namespace gradwire
