@@ -1,0 +1,339 @@
+#include "coordinator/membership.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gradwire {
+namespace {
+
+// A gap between ticks beyond this means that the coordinator itself was
+// paused (stopped, or its host asleep), not that all workers fell silent.
+constexpr absl::Duration kPause = absl::Seconds(1);
+
+std::string InSeconds(absl::Duration duration) {
+  return absl::StrCat(absl::ToDoubleSeconds(duration), " s");
+}
+
+}  // namespace
+
+Membership::Membership(const MembershipConfig& config, absl::Time start)
+    : config_(config),
+      rendezvous_deadline_(start + config.rendezvous_timeout),
+      reason_(absl::StrCat("0 of ", config.world_size, " workers are there")),
+      last_tick_(start) {}
+
+Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Time now) {
+  if (Find(session)) return OnNonsense(session, "a second Hello", now);
+  Outcome outcome;
+  if (absl::Status status = CheckHello(hello); !status.ok()) {
+    outcome.why = absl::StrCat("refused a worker at ", hello.address(), ": ", status.message());
+    outcome.actions.push_back(CloseSession{session, status});
+    return outcome;
+  }
+  const Rank rank = Admit(session, hello, now);
+  reason_ = absl::StrCat(workers_.size(), " of ", config_.world_size, " workers are there");
+  outcome.why = absl::StrCat(Describe(rank), " joined; ", reason_);
+  if (static_cast<int>(workers_.size()) == config_.world_size) Form(&outcome);
+  return outcome;
+}
+
+absl::Status Membership::CheckHello(const v1::Hello& hello) const {
+  if (absl::Status status = CheckPlace(hello); !status.ok()) return status;
+  if (absl::Status status = CheckNeighbours(hello); !status.ok()) return status;
+  return terms_ ? CheckTerms(hello, *terms_) : absl::OkStatus();
+}
+
+absl::Status Membership::CheckPlace(const v1::Hello& hello) const {
+  if (state_ == State::kFinished || state_ == State::kAborted) {
+    return absl::FailedPreconditionError(absl::StrCat("the run is over: ", reason_));
+  }
+  if (evicted_.count(Incarnation(hello.incarnation())) > 0) {
+    return absl::FailedPreconditionError(absl::StrCat("incarnation ", hello.incarnation(),
+                                                      " has left this run; start the worker anew"));
+  }
+  if (absl::Status status = CheckForm(hello, config_.world_size); !status.ok()) return status;
+  if (state_ == State::kRunning) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run has all its ", config_.world_size, " workers"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Membership::CheckNeighbours(const v1::Hello& hello) const {
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.incarnation == Incarnation(hello.incarnation())) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("incarnation ", hello.incarnation(), " is ", Describe(rank)));
+    }
+    if (hello.has_rank() && rank == Rank(static_cast<int>(hello.rank()))) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("rank ", rank.value(), " is taken by ", worker.address));
+    }
+  }
+  if (workers_.empty()) return absl::OkStatus();
+  // All members were compared with the first when they came.
+  const auto& [rank, worker] = *workers_.begin();
+  return CheckReach(hello.address(), worker.address, absl::StrCat("rank ", rank.value()));
+}
+
+Rank Membership::Admit(SessionId session, const v1::Hello& hello, absl::Time now) {
+  const Rank rank = hello.has_rank() ? Rank(static_cast<int>(hello.rank())) : LowestFree();
+  Worker worker{session, Incarnation(hello.incarnation()), hello.address(), now, {}};
+  worker.progress.set_rank(rank.value());
+  worker.progress.set_address(hello.address());
+  workers_.emplace(rank, std::move(worker));
+  if (!terms_) terms_ = TermsOf(hello, absl::StrCat("rank ", rank.value()));
+  return rank;
+}
+
+Rank Membership::LowestFree() const {
+  Rank rank(0);
+  while (workers_.count(rank) > 0) ++rank;
+  return rank;
+}
+
+std::optional<Rank> Membership::Find(SessionId session) const {
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.session == session) return rank;
+  }
+  return std::nullopt;
+}
+
+Membership::Worker* Membership::Hear(SessionId session, absl::string_view what, absl::Time now,
+                                     Outcome* outcome) {
+  const std::optional<Rank> rank = Find(session);
+  if (!rank) {
+    *outcome = OnNonsense(session, absl::StrCat(what, " before Hello"), now);
+    return nullptr;
+  }
+  Worker& worker = workers_.at(*rank);
+  worker.last_heard = now;
+  return &worker;
+}
+
+Outcome Membership::OnHeartbeat(SessionId session, absl::Time now) {
+  Outcome outcome;
+  Hear(session, "Heartbeat", now, &outcome);
+  return outcome;
+}
+
+Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl::Time now) {
+  Outcome outcome;
+  Worker* worker = Hear(session, "StepDone", now, &outcome);
+  if (worker == nullptr) return outcome;
+  v1::RankStatus& progress = worker->progress;
+  progress.set_steps_done(std::max(progress.steps_done(), done.step() + 1));
+  progress.set_loss(done.loss());
+  progress.set_iteration_seconds(done.iteration_seconds());
+  progress.set_communication_seconds(done.communication_seconds());
+  progress.set_exposed_communication_seconds(done.exposed_communication_seconds());
+  return outcome;
+}
+
+Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now) {
+  Outcome outcome;
+  const Worker* worker = Hear(session, "Suspect", now, &outcome);
+  if (worker == nullptr) return outcome;
+  const int by = static_cast<int>(worker->progress.rank());
+  if (state_ != State::kRunning || suspect.rank() >= static_cast<uint32_t>(config_.world_size)) {
+    return OnNonsense(session, absl::StrCat("Suspect of rank ", suspect.rank()), now);
+  }
+  const Rank rank(static_cast<int>(suspect.rank()));
+  outcome.why = absl::StrCat(Describe(Rank(by)), " suspects ", Describe(rank), " in step ",
+                             suspect.step(), ": ", suspect.cause());
+  if (suspicion_) return outcome;
+  suspicion_ =
+      Suspicion{rank, absl::StrCat("rank ", by, " got no answer from it: ", suspect.cause()),
+                now + config_.suspect_grace};
+  return outcome;
+}
+
+Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Time now) {
+  Outcome outcome;
+  Worker* worker = Hear(session, "Leave", now, &outcome);
+  if (worker == nullptr) return outcome;
+  const Rank rank(static_cast<int>(worker->progress.rank()));
+  EndSession(worker, absl::OkStatus(), &outcome);
+  if (leave.finished() && state_ == State::kRunning) {
+    Finish(rank, &outcome);
+  } else {
+    const std::string reason = leave.reason().empty() ? "no reason given" : leave.reason();
+    OnLoss(rank, absl::StrCat("it left: ", reason), &outcome);
+  }
+  return outcome;
+}
+
+Outcome Membership::OnNonsense(SessionId session, absl::string_view what, absl::Time) {
+  Outcome outcome;
+  const absl::Status status = absl::InvalidArgumentError(absl::StrCat("session: got ", what));
+  const std::optional<Rank> rank = Find(session);
+  if (!rank) {
+    outcome.actions.push_back(CloseSession{session, status});
+    outcome.why = absl::StrCat("closed a session: got ", what);
+    return outcome;
+  }
+  EndSession(&workers_.at(*rank), status, &outcome);
+  OnLoss(*rank, absl::StrCat("it broke the protocol: ", what), &outcome);
+  return outcome;
+}
+
+Outcome Membership::OnStreamClosed(SessionId session, absl::string_view cause, absl::Time) {
+  Outcome outcome;
+  const std::optional<Rank> rank = Find(session);
+  if (!rank) return outcome;
+  workers_.at(*rank).session.reset();
+  OnLoss(*rank, cause, &outcome);
+  return outcome;
+}
+
+Outcome Membership::OnTick(absl::Time now) {
+  Outcome outcome;
+  ForgivePause(now);
+  CheckLeases(now, &outcome);
+  CheckSuspicion(now, &outcome);
+  if (state_ == State::kWaiting && now >= rendezvous_deadline_) {
+    Fail(absl::DeadlineExceededError(MissingMessage()), &outcome);
+  }
+  return outcome;
+}
+
+Outcome Membership::OnShutdown(absl::string_view reason) {
+  Outcome outcome;
+  if (state_ == State::kWaiting || state_ == State::kRunning) {
+    Fail(absl::AbortedError(reason), &outcome);
+  }
+  return outcome;
+}
+
+void Membership::Form(Outcome* outcome) {
+  state_ = State::kRunning;
+  ++generation_;
+  View view = MakeView();
+  outcome->actions.push_back(FormRun{view, terms_->buckets});
+  for (const auto& [rank, worker] : workers_) {
+    view.rank = rank;
+    outcome->actions.push_back(SendView{*worker.session, view});
+  }
+  absl::StrAppend(&outcome->why, "; the run begins with generation ", generation_.value());
+}
+
+View Membership::MakeView() const {
+  View view;
+  view.run_id = config_.run_id;
+  view.epoch = config_.epoch;
+  view.generation = generation_;
+  view.world_size = config_.world_size;
+  view.chunk_bytes = config_.chunk_bytes;
+  for (const auto& [rank, worker] : workers_) {
+    view.members.push_back({worker.incarnation, worker.address, {rank}});
+  }
+  return view;
+}
+
+void Membership::OnLoss(Rank rank, absl::string_view cause, Outcome* outcome) {
+  if (state_ == State::kWaiting) return FreeRank(rank, cause, outcome);
+  Fail(absl::AbortedError(absl::StrCat(Describe(rank), " was lost in step ",
+                                       workers_.at(rank).progress.steps_done(), ": ", cause)),
+       outcome);
+}
+
+void Membership::FreeRank(Rank rank, absl::string_view cause, Outcome* outcome) {
+  const std::string who = Describe(rank);
+  evicted_.insert(workers_.at(rank).incarnation);
+  workers_.erase(rank);
+  if (workers_.empty()) terms_.reset();
+  reason_ = absl::StrCat(workers_.size(), " of ", config_.world_size, " workers are there");
+  absl::StrAppend(&outcome->why, outcome->why.empty() ? "" : "; ", who,
+                  " is gone before the run began, its place is free: ", cause, "; ", reason_);
+}
+
+void Membership::Finish(Rank rank, Outcome* outcome) {
+  outcome->why = absl::StrCat(Describe(rank), " finished after ",
+                              workers_.at(rank).progress.steps_done(), " steps");
+  const bool all = std::all_of(workers_.begin(), workers_.end(),
+                               [](const auto& entry) { return !entry.second.session; });
+  if (!all) return;
+  state_ = State::kFinished;
+  suspicion_.reset();
+  reason_ = absl::StrCat("all ", config_.world_size, " ranks finished");
+  absl::StrAppend(&outcome->why, "; ", reason_);
+  outcome->actions.push_back(EndRun{absl::OkStatus()});
+}
+
+void Membership::Fail(const absl::Status& status, Outcome* outcome) {
+  state_ = State::kAborted;
+  suspicion_.reset();
+  reason_ = std::string(status.message());
+  outcome->why = absl::StrCat("the run failed: ", reason_);
+  for (auto& [rank, worker] : workers_) {
+    if (!worker.session) continue;
+    outcome->actions.push_back(SendAbort{*worker.session, reason_});
+    EndSession(&worker, absl::AbortedError(reason_), outcome);
+  }
+  outcome->actions.push_back(EndRun{status});
+}
+
+void Membership::EndSession(Worker* worker, const absl::Status& status, Outcome* outcome) {
+  outcome->actions.push_back(CloseSession{*worker->session, status});
+  worker->session.reset();
+}
+
+void Membership::ForgivePause(absl::Time now) {
+  const absl::Duration gap = now - last_tick_;
+  last_tick_ = now;
+  if (gap <= kPause) return;
+  for (auto& [rank, worker] : workers_) worker.last_heard = std::min(now, worker.last_heard + gap);
+}
+
+void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
+  std::vector<Rank> silent;
+  for (const auto& [rank, worker] : workers_) {
+    if (worker.session && now - worker.last_heard > config_.lease) silent.push_back(rank);
+  }
+  const std::string cause = absl::StrCat("it was silent for ", InSeconds(config_.lease));
+  for (Rank rank : silent) {
+    if (state_ == State::kWaiting) {
+      EndSession(&workers_.at(rank), absl::DeadlineExceededError(cause), outcome);
+    }
+    OnLoss(rank, cause, outcome);
+    if (state_ == State::kAborted) return;
+  }
+}
+
+void Membership::CheckSuspicion(absl::Time now, Outcome* outcome) {
+  if (!suspicion_ || now < suspicion_->deadline) return;
+  const Suspicion suspicion = *suspicion_;
+  OnLoss(suspicion.suspect, suspicion.cause, outcome);
+}
+
+std::string Membership::Describe(Rank rank) const {
+  return absl::StrCat("rank ", rank.value(), " (", workers_.at(rank).address, ")");
+}
+
+std::string Membership::MissingMessage() const {
+  std::vector<int> missing;
+  for (int rank = 0; rank < config_.world_size; ++rank) {
+    if (workers_.count(Rank(rank)) == 0) missing.push_back(rank);
+  }
+  return absl::StrCat(workers_.size(), " of ", config_.world_size, " workers came within ",
+                      InSeconds(config_.rendezvous_timeout), "; missing rank",
+                      missing.size() == 1 ? " " : "s ", absl::StrJoin(missing, ", "));
+}
+
+v1::StatusReply Membership::Status() const {
+  static constexpr const char* kNames[] = {"waiting", "running", "finished", "aborted"};
+  v1::StatusReply reply;
+  reply.set_run_id(ToBytes(config_.run_id));
+  reply.set_epoch(config_.epoch.value());
+  reply.set_generation(generation_.value());
+  reply.set_world_size(config_.world_size);
+  reply.set_state(kNames[static_cast<int>(state_)]);
+  reply.set_reason(reason_);
+  for (const auto& [rank, worker] : workers_) *reply.add_ranks() = worker.progress;
+  return reply;
+}
+
+}  // namespace gradwire
