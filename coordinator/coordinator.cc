@@ -1,0 +1,139 @@
+#include "coordinator/coordinator.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+constexpr absl::Duration kAbortGrace = absl::Milliseconds(400);
+constexpr std::chrono::milliseconds kCallGrace(50);
+
+MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id) {
+  MembershipConfig config;
+  config.run_id = run_id;
+  config.world_size = options.world_size;
+  config.lease = absl::Seconds(options.lease_seconds);
+  config.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
+  config.chunk_bytes = options.chunk_kib * 1024;
+  return config;
+}
+
+absl::Status CheckOptions(const CoordinatorOptions& options) {
+  if (options.world_size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("world size: got ", options.world_size, ", expected 1 or more"));
+  }
+  if (options.chunk_kib < 1 || options.chunk_kib > 4096) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk size: got ", options.chunk_kib, " KiB, expected 1 to 4096"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CannotWrite(const std::string& path) {
+  return absl::FailedPreconditionError(absl::StrCat("cannot write port file ", path, ": ",
+                                                    absl::AsciiStrToLower(std::strerror(errno))));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const CoordinatorOptions& options) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  auto coordinator = absl::WrapUnique(new Coordinator(options));
+  if (absl::Status status = coordinator->Listen(options); !status.ok()) return status;
+  return coordinator;
+}
+
+Coordinator::Coordinator(const CoordinatorOptions& options)
+    : run_id_(MakeRunId()),
+      membership_(ConfigOf(options, run_id_),
+                  {[this](const View& view, const std::vector<BucketSpec>& buckets) {
+                     OnView(view, buckets);
+                   },
+                   [this](const absl::Status& status) { OnRunOver(status); }}),
+      status_([this] { return Status(); }) {}
+
+Coordinator::~Coordinator() {
+  if (grpc_.server != nullptr) Stop("the coordinator was stopped");
+}
+
+absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
+  // Metrics first: once gRPC is served, workers may come.
+  if (absl::Status status = ServeMetrics(options.metrics); !status.ok()) return status;
+  absl::StatusOr<GrpcServer> grpc = StartGrpcServer(options.listen, {&membership_, &status_});
+  if (!grpc.ok()) return grpc.status();
+  grpc_ = *std::move(grpc);
+  spdlog::info("coordinator listens on {} (run {}, {} workers)", grpc_.address, ToHex(run_id_),
+               options.world_size);
+  return options.port_file.empty() ? absl::OkStatus() : WritePortFile(options.port_file);
+}
+
+absl::Status Coordinator::ServeMetrics(absl::string_view address) {
+  if (address == "off") return absl::OkStatus();
+  auto ready = [this] { return membership_.Status().state() == "running"; };
+  auto server = MetricsServer::Start(address, metrics_.registry(), ready);
+  if (absl::IsUnavailable(server.status())) {
+    // To a worker Unavailable means: try again later. That would not help here.
+    return absl::FailedPreconditionError(server.status().message());
+  }
+  if (!server.ok()) return server.status();
+  metrics_server_ = *std::move(server);
+  spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::WritePortFile(const std::string& path) const {
+  // Renamed into place, so that nobody reads half of it.
+  const std::string draft = path + ".tmp";
+  std::ofstream file(draft);
+  file << "grpc=" << grpc_.address << "\n";
+  if (metrics_server_ != nullptr) file << "metrics=" << metrics_server_->address() << "\n";
+  file.close();
+  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) return CannotWrite(path);
+  return absl::OkStatus();
+}
+
+void Coordinator::OnView(const View& view, const std::vector<BucketSpec>&) {
+  metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
+}
+
+void Coordinator::OnRunOver(const absl::Status& status) {
+  MutexLock lock(&mutex_);
+  over_ = status;
+  over_changed_.NotifyAll();
+}
+
+absl::Status Coordinator::Wait() {
+  MutexLock lock(&mutex_);
+  while (!over_) over_changed_.Wait(&mutex_);
+  return *over_;
+}
+
+void Coordinator::Stop(absl::string_view reason) {
+  membership_.Stop(reason, kAbortGrace);
+  if (grpc_.server != nullptr)
+    grpc_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
+}
+
+std::string Coordinator::metrics_address() const {
+  return metrics_server_ == nullptr ? "" : metrics_server_->address();
+}
+
+v1::StatusReply Coordinator::Status() const {
+  v1::StatusReply reply = membership_.Status();
+  reply.set_program("gradwire-coordinator");
+  reply.set_version(GRADWIRE_VERSION);
+  return reply;
+}
+
+}  // namespace gradwire

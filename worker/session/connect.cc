@@ -1,0 +1,164 @@
+#include "worker/session/connect.h"
+
+#include <fcntl.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+#include <poll.h>
+#include <spdlog/spdlog.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "common/address.h"
+#include "worker/session/resolve.h"
+
+namespace gradwire {
+namespace {
+
+constexpr absl::Duration kFirstWait = absl::Milliseconds(100);
+constexpr absl::Duration kLongestWait = absl::Seconds(2);
+constexpr absl::Duration kAttempt = absl::Seconds(3);       // for one address to answer
+constexpr absl::Duration kSlice = absl::Milliseconds(100);  // between looks at `cancelled`
+constexpr int kKeepaliveMs = 5000;
+
+// One call of ConnectToCoordinator.
+class Connector {
+ public:
+  Connector(std::string name, HostPort address, absl::Duration timeout,
+            const std::function<bool()>& cancelled)
+      : name_(std::move(name)),
+        address_(std::move(address)),
+        timeout_(timeout),
+        deadline_(absl::Now() + timeout),
+        cancelled_(cancelled) {}
+
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Run();
+
+ private:
+  // One attempt over all addresses of the name.
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> Attempt();
+  // OK if something accepts TCP connections there. Tells more than gRPC does.
+  absl::Status Knock(const addrinfo& target) const;
+  absl::Status AwaitConnection(int fd) const;
+  absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const HostPort& numeric) const;
+  absl::Time AttemptDeadline() const { return std::min(deadline_, absl::Now() + kAttempt); }
+  void LogWait(const absl::Status& failure, int attempt, absl::Duration wait) const;
+  void Sleep(absl::Duration wait) const;
+
+  const std::string name_;
+  const HostPort address_;
+  const absl::Duration timeout_;
+  const absl::Time deadline_;
+  const std::function<bool()>& cancelled_;
+};
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::Run() {
+  absl::Duration wait = kFirstWait;
+  for (int attempt = 1;; ++attempt) {
+    if (cancelled_()) return absl::CancelledError("cancelled while connecting");
+    auto channel = Attempt();
+    if (channel.ok() || absl::IsCancelled(channel.status())) return channel;
+    const absl::Duration left = deadline_ - absl::Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::UnavailableError(
+          absl::StrFormat("coordinator %s did not answer within %g s (%s; %d attempts)", name_,
+                          absl::ToDoubleSeconds(timeout_), channel.status().message(), attempt));
+    }
+    wait = std::min(wait, left);
+    LogWait(channel.status(), attempt, wait);
+    Sleep(wait);
+    wait = std::min(wait * 2, kLongestWait);
+  }
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::Attempt() {
+  const absl::StatusOr<AddressList> targets = Resolve(address_, SOCK_STREAM);
+  if (!targets.ok()) return targets.status();
+  absl::Status failure;
+  for (const addrinfo* target = targets->get(); target != nullptr; target = target->ai_next) {
+    failure = Knock(*target);
+    if (failure.ok()) return OpenChannel(NumericAddress(target->ai_addr, target->ai_addrlen));
+    if (absl::IsCancelled(failure)) break;
+  }
+  return failure;
+}
+
+absl::Status Connector::Knock(const addrinfo& target) const {
+  const int fd = socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return absl::UnavailableError(ErrorWords(errno));
+  absl::Status status;
+  if (connect(fd, target.ai_addr, target.ai_addrlen) != 0) {
+    status = errno == EINPROGRESS ? AwaitConnection(fd) : absl::UnavailableError(ErrorWords(errno));
+  }
+  close(fd);
+  return status;
+}
+
+absl::Status Connector::AwaitConnection(int fd) const {
+  const absl::Time deadline = AttemptDeadline();
+  pollfd waiting = {fd, POLLOUT, 0};
+  while (poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(kSlice))) == 0) {
+    if (cancelled_()) return absl::CancelledError("cancelled while connecting");
+    if (absl::Now() >= deadline) return absl::UnavailableError(ErrorWords(ETIMEDOUT));
+  }
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == 0 ? absl::OkStatus() : absl::UnavailableError(ErrorWords(error));
+}
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::OpenChannel(
+    const HostPort& numeric) const {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  // This one is how long a connection attempt may take.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(kAttempt)));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  auto channel =
+      grpc::CreateCustomChannel(ToString(numeric), grpc::InsecureChannelCredentials(), arguments);
+  const absl::Time deadline = AttemptDeadline();
+  while (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + kSlice))) {
+    if (cancelled_()) return absl::CancelledError("cancelled while connecting");
+    if (absl::Now() >= deadline) return absl::UnavailableError("it does not speak gRPC");
+  }
+  return channel;
+}
+
+void Connector::LogWait(const absl::Status& failure, int attempt, absl::Duration wait) const {
+  spdlog::warn(
+      "coordinator {} does not answer ({}); attempt {}, next in {:.1f} s, giving up in "
+      "{:.0f} s",
+      name_, std::string(failure.message()), attempt, absl::ToDoubleSeconds(wait),
+      absl::ToDoubleSeconds(deadline_ - absl::Now()));
+}
+
+void Connector::Sleep(absl::Duration wait) const {
+  const absl::Time end = absl::Now() + wait;
+  for (absl::Time now = absl::Now(); now < end && !cancelled_(); now = absl::Now()) {
+    absl::SleepFor(std::min(kSlice, end - now));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
+    const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled) {
+  absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return parsed.status();
+  return Connector(address, *std::move(parsed), timeout, cancelled).Run();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,26 @@
+#ifndef GRADWIRE_WORKER_SESSION_CONNECT_H_
+#define GRADWIRE_WORKER_SESSION_CONNECT_H_
+
+#include <grpcpp/channel.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace gradwire {
+
+// A connected channel to the coordinator at `address` ("host:port"), with a TCP
+// connection of its own, for which no proxy is used. While nobody answers it
+// tries again after 0.1, 0.2, … 2 s, and says so in the log.
+//   InvalidArgument  `address` is not of that form
+//   Unavailable      no answer within `timeout`; names address, cause, attempts
+//   Cancelled        `cancelled` returned true; it is asked every 0.1 s
+absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
+    const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_SESSION_CONNECT_H_

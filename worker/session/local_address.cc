@@ -1,0 +1,48 @@
+#include "worker/session/local_address.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "common/address.h"
+#include "common/status_util.h"
+#include "worker/session/resolve.h"
+
+namespace gradwire {
+namespace {
+
+// A UDP socket that is connected knows which of the host's addresses it would
+// send from.
+absl::StatusOr<std::string> SourceTowards(const addrinfo& target) {
+  const int fd = socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::UnavailableError(ErrorWords(errno));
+  sockaddr_storage local = {};
+  socklen_t length = sizeof(local);
+  const bool known = connect(fd, target.ai_addr, target.ai_addrlen) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) == 0;
+  const int error = errno;
+  close(fd);
+  if (!known) return absl::UnavailableError(ErrorWords(error));
+  return NumericAddress(reinterpret_cast<const sockaddr*>(&local), length).host;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> LocalAddressTowards(absl::string_view coordinator) {
+  const absl::StatusOr<HostPort> address = ParseHostPort(coordinator);
+  if (!address.ok()) return address.status();
+  const std::string context = absl::StrCat("no route to coordinator ", coordinator);
+  const absl::StatusOr<AddressList> targets = Resolve(*address, SOCK_DGRAM);
+  if (!targets.ok()) return Annotate(targets.status(), context);
+  absl::Status failure;
+  for (const addrinfo* target = targets->get(); target != nullptr; target = target->ai_next) {
+    absl::StatusOr<std::string> source = SourceTowards(*target);
+    if (source.ok()) return source;
+    failure = source.status();
+  }
+  return Annotate(failure, context);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,209 @@
+#include "worker/session/session.h"
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/status_util.h"
+#include "worker/session/connect.h"
+
+namespace gradwire {
+namespace {
+
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
+
+// Codes that gRPC gives when the connection broke; the coordinator sends none of them.
+bool IsBrokenStream(grpc::StatusCode code) {
+  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED ||
+         code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Session>> Session::Open(SessionOptions options, OnAbort on_abort) {
+  auto channel =
+      ConnectToCoordinator(options.coordinator, options.connect_timeout, options.cancelled);
+  if (!channel.ok()) return channel.status();
+  return absl::WrapUnique(
+      new Session(std::move(options), std::move(on_abort), *std::move(channel)));
+}
+
+Session::Session(SessionOptions options, OnAbort on_abort, std::shared_ptr<grpc::Channel> channel)
+    : options_(std::move(options)),
+      on_abort_(std::move(on_abort)),
+      stub_(v1::Membership::NewStub(channel)) {}
+
+Session::~Session() {
+  Cancel();
+  if (reader_.joinable()) reader_.join();
+  if (heartbeat_.joinable()) heartbeat_.join();
+}
+
+absl::StatusOr<View> Session::Join(v1::Hello hello) {
+  hello.set_incarnation(options_.incarnation.value());
+  stream_ = stub_->Session(&context_);
+  {
+    MutexLock lock(&write_mutex_);
+    half_closed_ = false;
+  }
+  {
+    MutexLock lock(&mutex_);
+    end_.reset();
+  }
+  v1::WorkerMessage message;
+  *message.mutable_hello() = std::move(hello);
+  Write(message);
+  reader_ = std::thread([this] { Read(); });
+  heartbeat_ = std::thread([this] { SendHeartbeats(); });
+
+  MutexLock lock(&mutex_);
+  while (!view_ && !end_) changed_.Wait(&mutex_);
+  if (view_) return *view_;
+  // A stream that ended well gave no View either.
+  return end_->ok() ? absl::CancelledError("left before the run began") : *end_;
+}
+
+void Session::ReportStep(const v1::StepDone& done) {
+  v1::WorkerMessage message;
+  *message.mutable_step_done() = done;
+  Write(message);
+}
+
+void Session::ReportSuspect(Rank suspect, Step step, absl::string_view cause) {
+  v1::WorkerMessage message;
+  message.mutable_suspect()->set_rank(suspect.value());
+  message.mutable_suspect()->set_step(step.value());
+  message.mutable_suspect()->set_cause(std::string(cause));
+  Write(message);
+}
+
+absl::Status Session::Leave(bool finished, absl::string_view reason) {
+  {
+    MutexLock lock(&mutex_);
+    if (end_) return *end_;
+    left_ = true;
+  }
+  v1::WorkerMessage message;
+  message.mutable_leave()->set_finished(finished);
+  message.mutable_leave()->set_reason(std::string(reason));
+  Write(message);
+  HalfClose();
+  const absl::Time deadline = absl::Now() + kLeaveTimeout;
+  MutexLock lock(&mutex_);
+  while (!end_ && !changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+  if (end_) return *end_;
+  return absl::DeadlineExceededError(absl::StrCat("coordinator ", options_.coordinator,
+                                                  " did not confirm the end within ",
+                                                  absl::ToInt64Seconds(kLeaveTimeout), " s"));
+}
+
+void Session::Cancel() { EndWith(absl::CancelledError("the session was cancelled")); }
+
+void Session::EndWith(const absl::Status& status) {
+  {
+    MutexLock lock(&mutex_);
+    if (!local_end_) local_end_ = status;
+  }
+  context_.TryCancel();
+}
+
+void Session::Read() {
+  v1::CoordinatorMessage message;
+  while (stream_->Read(&message)) OnMessage(message);
+  HalfClose();
+  OnEnd(stream_->Finish());
+}
+
+void Session::OnMessage(const v1::CoordinatorMessage& message) {
+  switch (message.message_case()) {
+    case v1::CoordinatorMessage::kView:
+      return OnView(message.view());
+    case v1::CoordinatorMessage::kAbort:
+      return OnAbortMessage(message.abort());
+    case v1::CoordinatorMessage::MESSAGE_NOT_SET:
+      return EndWith(absl::InternalError("coordinator: got a message of unknown kind"));
+  }
+}
+
+void Session::OnView(const v1::View& proto) {
+  const absl::StatusOr<View> view = ViewFromProto(proto);
+  if (!view.ok()) return EndWith(absl::InternalError(view.status().message()));
+  MutexLock lock(&mutex_);
+  view_ = *view;
+  changed_.NotifyAll();
+}
+
+void Session::OnAbortMessage(const v1::Abort& abort) {
+  const absl::Status status = absl::AbortedError(abort.reason());
+  {
+    MutexLock lock(&mutex_);
+    aborted_ = status;
+  }
+  Notify(status);
+  HalfClose();
+}
+
+void Session::OnEnd(const grpc::Status& status) {
+  absl::Status end;
+  {
+    MutexLock lock(&mutex_);
+    end = EndStatus(status);
+  }
+  Notify(end);
+  MutexLock lock(&mutex_);
+  end_ = end;
+  changed_.NotifyAll();
+}
+
+absl::Status Session::EndStatus(const grpc::Status& status) const {
+  if (aborted_) return *aborted_;
+  if (local_end_) return *local_end_;
+  if (status.ok() && left_) return absl::OkStatus();
+  if (!status.ok() && !IsBrokenStream(status.error_code())) return FromGrpc(status);
+  return absl::UnavailableError(
+      absl::StrCat("lost the coordinator ", options_.coordinator, ": ",
+                   status.ok() ? "it closed the session" : status.error_message()));
+}
+
+void Session::Notify(const absl::Status& status) {
+  {
+    MutexLock lock(&mutex_);
+    const bool expected = left_ || (local_end_ && absl::IsCancelled(*local_end_));
+    if (notified_ || !view_ || expected) return;
+    notified_ = true;
+  }
+  on_abort_(status);
+}
+
+void Session::SendHeartbeats() {
+  v1::WorkerMessage heartbeat;
+  heartbeat.mutable_heartbeat();
+  absl::Time next = absl::Now() + options_.heartbeat_interval;
+  while (true) {
+    {
+      MutexLock lock(&mutex_);
+      while (!end_ && !changed_.WaitWithDeadline(&mutex_, next)) {
+      }
+      if (end_) return;
+    }
+    Write(heartbeat);
+    next = absl::Now() + options_.heartbeat_interval;
+  }
+}
+
+void Session::Write(const v1::WorkerMessage& message) {
+  MutexLock lock(&write_mutex_);
+  // A write that fails needs no care: the stream is broken, and the reader sees it.
+  if (!half_closed_) stream_->Write(message);
+}
+
+void Session::HalfClose() {
+  MutexLock lock(&write_mutex_);
+  if (half_closed_) return;
+  half_closed_ = true;
+  stream_->WritesDone();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,129 @@
+#ifndef GRADWIRE_WORKER_SESSION_SESSION_H_
+#define GRADWIRE_WORKER_SESSION_SESSION_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "common/mutex.h"
+#include "common/view.h"
+#include "gradwire/v1/membership.grpc.pb.h"
+
+namespace gradwire {
+
+struct SessionOptions {
+  std::string coordinator;  // "host:port"
+  absl::Duration connect_timeout = absl::Seconds(30);
+  Incarnation incarnation = MakeIncarnation();
+  absl::Duration heartbeat_interval = absl::Seconds(1);
+  // Asked every 0.1 s while Open waits; true ends it with Cancelled.
+  std::function<bool()> cancelled = [] { return false; };
+};
+
+// A worker's membership in a run: the worker's end of Membership.Session.
+//
+//   Open ─► Join ─► View ─► ReportStep … ─► Leave(finished)
+//                     │
+//                     └─ on_abort: the run is over, or the coordinator lost
+//
+// Threads: one reads the stream, one sends heartbeats, so that a trainer that
+// is busy for long is not taken for dead. All methods but Join may be called
+// from any thread, also after the end (reports then go nowhere).
+class Session {
+ public:
+  // Called at most once, on the reading thread, with no lock held, when a
+  // session that got its View ends before Leave or Cancel; possibly before Join
+  // has returned that View. It must not destroy the session. The status is
+  //   Aborted      the run is over; the coordinator's reason
+  //   Unavailable  the stream broke: "lost the coordinator …"
+  //   Internal     the coordinator sent what makes no sense
+  using OnAbort = std::function<void(const absl::Status&)>;
+
+  // Connects, see ConnectToCoordinator for waiting and errors.
+  static absl::StatusOr<std::unique_ptr<Session>> Open(SessionOptions options, OnAbort on_abort);
+
+  // Ends the stream if it is open: to the coordinator a loss, unless Leave came before.
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Sends `hello`, with the incarnation filled in, and waits for the View: as
+  // long as the coordinator waits for workers. Call once. Errors:
+  //   InvalidArgument, AlreadyExists, FailedPrecondition
+  //                 the coordinator refused; see membership.proto
+  //   Aborted       the run ended before it began (workers missing)
+  //   Unavailable   the stream broke
+  //   Cancelled     Cancel was called
+  absl::StatusOr<View> Join(v1::Hello hello);
+
+  // For the coordinator's Status, and for the step it names should this rank be lost.
+  void ReportStep(const v1::StepDone& done);
+  // Rank `suspect` does not answer in `step`. If the run is over for that, or
+  // for the true cause, on_abort comes within about a second.
+  void ReportSuspect(Rank suspect, Step step, absl::string_view cause);
+
+  // Says that this worker goes, and waits at most 2 s for the coordinator's
+  // confirmation. `finished`: all steps are done; else it is a loss, with
+  // `reason`. Errors: how the session ended before, or DeadlineExceeded.
+  absl::Status Leave(bool finished, absl::string_view reason);
+
+  // Ends the session at once: Join returns Cancelled, on_abort is not called.
+  void Cancel();
+
+ private:
+  using Stream = grpc::ClientReaderWriter<v1::WorkerMessage, v1::CoordinatorMessage>;
+
+  Session(SessionOptions options, OnAbort on_abort, std::shared_ptr<grpc::Channel> channel);
+
+  void Read();
+  void OnMessage(const v1::CoordinatorMessage& message);
+  void OnView(const v1::View& proto);
+  void OnAbortMessage(const v1::Abort& abort);
+  void OnEnd(const grpc::Status& status);
+  // How the session ended, given what the stream ended with.
+  absl::Status EndStatus(const grpc::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Notify(const absl::Status& status);
+  void SendHeartbeats();
+  void Write(const v1::WorkerMessage& message);
+  void HalfClose();
+  // Cancels the stream; the session then ends with `status`.
+  void EndWith(const absl::Status& status);
+
+  const SessionOptions options_;
+  const OnAbort on_abort_;
+  const std::unique_ptr<v1::Membership::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<Stream> stream_;  // set by Join, before the threads start
+
+  // Held while gRPC writes, so that messages go out one at a time.
+  Mutex write_mutex_;
+  bool half_closed_ ABSL_GUARDED_BY(write_mutex_) = true;  // or not open yet
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<View> view_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> aborted_ ABSL_GUARDED_BY(mutex_);    // what Abort said
+  std::optional<absl::Status> local_end_ ABSL_GUARDED_BY(mutex_);  // why this side ended it
+  // Set when there is no stream: not yet, or not any more.
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_) =
+      absl::FailedPreconditionError("the session has not joined the run");
+  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  bool notified_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::thread reader_;
+  std::thread heartbeat_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_SESSION_SESSION_H_
