@@ -15,12 +15,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/address.h"
+#include "common/channel.h"
 
 namespace gradwire {
 namespace {
-
-constexpr int kMaxReceiveBytes = 16 << 20;
-constexpr int kKeepaliveMs = 5000;
 
 // gRPC does not say why it could not bind, so ask the system. Empty if it can be bound.
 std::string WhyNotBound(const HostPort& address) {
@@ -42,20 +40,6 @@ std::string WhyNotBound(const HostPort& address) {
   return why;
 }
 
-void Configure(grpc::ServerBuilder* builder) {
-  builder->SetMaxReceiveMessageSize(kMaxReceiveBytes);
-  // Else a second server on the port would be let in, and share its connections.
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
-  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Clients ping as often; not to be taken for abuse.
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-                              kKeepaliveMs / 5);
-  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-}
-
 }  // namespace
 
 absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
@@ -65,7 +49,7 @@ absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  Configure(&builder);
+  ConfigureServer(&builder);
   int port = 0;
   builder.AddListeningPort(ToString(*address), grpc::InsecureServerCredentials(), &port);
   for (grpc::Service* service : services) builder.RegisterService(service);

@@ -18,8 +18,8 @@ struct GrpcServer {
 };
 
 // Serves `services`, health and reflection on `listen` ("host:port"; port 0
-// picks a free one), without TLS, messages of up to 16 MiB, and notices
-// clients whose link is cut within 10 s. The services must outlive the server.
+// picks a free one), without TLS, with the limits of ConfigureServer. The
+// services must outlive the server.
 //   InvalidArgument     `listen` is not of that form
 //   FailedPrecondition  it cannot be bound; says why
 absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,

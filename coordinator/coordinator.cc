@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -56,12 +57,16 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
     : run_id_(MakeRunId()),
+      aggregation_(&aggregator_,
+                   [this](const absl::Status& status) { metrics_.CountRpcError(status.code()); }),
       membership_(ConfigOf(options, run_id_),
                   {[this](const View& view, const std::vector<BucketSpec>& buckets) {
                      OnView(view, buckets);
                    },
                    [this](const absl::Status& status) { OnRunOver(status); }}),
-      status_([this] { return Status(); }) {}
+      status_([this] { return Status(); }) {
+  aggregator_.set_observer([this](Step step, const Arrivals& arrivals) { OnStep(step, arrivals); });
+}
 
 Coordinator::~Coordinator() {
   if (grpc_.server != nullptr) Stop("the coordinator was stopped");
@@ -70,7 +75,8 @@ Coordinator::~Coordinator() {
 absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   // Metrics first: once gRPC is served, workers may come.
   if (absl::Status status = ServeMetrics(options.metrics); !status.ok()) return status;
-  absl::StatusOr<GrpcServer> grpc = StartGrpcServer(options.listen, {&membership_, &status_});
+  absl::StatusOr<GrpcServer> grpc =
+      StartGrpcServer(options.listen, {&membership_, &aggregation_, &status_});
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   spdlog::info("coordinator listens on {} (run {}, {} workers)", grpc_.address, ToHex(run_id_),
@@ -103,14 +109,25 @@ absl::Status Coordinator::WritePortFile(const std::string& path) const {
   return absl::OkStatus();
 }
 
-void Coordinator::OnView(const View& view, const std::vector<BucketSpec>&) {
+void Coordinator::OnView(const View& view, const std::vector<BucketSpec>& buckets) {
+  aggregator_.Configure(view, buckets);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
 }
 
 void Coordinator::OnRunOver(const absl::Status& status) {
+  aggregator_.Abort(status.ok() ? absl::AbortedError("the run is over: all ranks finished")
+                                : status);
   MutexLock lock(&mutex_);
   over_ = status;
   over_changed_.NotifyAll();
+}
+
+void Coordinator::OnStep(Step step, const Arrivals& arrivals) {
+  metrics_.SetStep(Step(step.value() + 1));
+  const absl::Time first = *std::min_element(arrivals.begin(), arrivals.end());
+  for (size_t rank = 0; rank < arrivals.size(); ++rank) {
+    metrics_.ObserveRankWait(Rank(static_cast<int>(rank)), arrivals[rank] - first);
+  }
 }
 
 absl::Status Coordinator::Wait() {

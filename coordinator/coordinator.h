@@ -14,6 +14,8 @@
 #include "common/metrics_server.h"
 #include "common/mutex.h"
 #include "common/status_service.h"
+#include "coordinator/aggregation_service.h"
+#include "coordinator/aggregator.h"
 #include "coordinator/coordinator_options.h"
 #include "coordinator/membership_service.h"
 
@@ -22,9 +24,11 @@ namespace gradwire {
 // The coordinator of one run: everything that a run needs in the middle, and
 // the servers that make it reachable.
 //
-//   grpc::Server ── MembershipService ──┬─ on_view ─────► OnView
-//        ├───────── StatusService       └─ on_run_over ─► OnRunOver ─► Wait
-//   MetricsServer ─ CoordinatorMetrics
+//   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► Aggregator::Configure
+//                 │                      └─ on_run_over ─► Aggregator::Abort, Wait
+//                 ├─ AggregationService ── Aggregator ── observer ─┐
+//                 └─ StatusService                                 ▼
+//   MetricsServer ────────────────────────────────────── CoordinatorMetrics
 //
 // Thread-safe.
 class Coordinator {
@@ -59,6 +63,7 @@ class Coordinator {
   absl::Status WritePortFile(const std::string& path) const;
   void OnView(const View& view, const std::vector<BucketSpec>& buckets);
   void OnRunOver(const absl::Status& status);
+  void OnStep(Step step, const Arrivals& arrivals);
 
   const RunId run_id_;
   CoordinatorMetrics metrics_;
@@ -68,6 +73,8 @@ class Coordinator {
   std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);  // how the run ended
 
   // From here on, what has threads that use the above.
+  Aggregator aggregator_;
+  AggregationService aggregation_;
   MembershipService membership_;
   StatusService status_;
   std::unique_ptr<MetricsServer> metrics_server_;

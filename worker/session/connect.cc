@@ -1,9 +1,6 @@
 #include "worker/session/connect.h"
 
 #include <fcntl.h>
-#include <grpcpp/create_channel.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/support/channel_arguments.h>
 #include <poll.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
@@ -16,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/address.h"
+#include "common/channel.h"
 #include "worker/session/resolve.h"
 
 namespace gradwire {
@@ -25,7 +23,6 @@ constexpr absl::Duration kFirstWait = absl::Milliseconds(100);
 constexpr absl::Duration kLongestWait = absl::Seconds(2);
 constexpr absl::Duration kAttempt = absl::Seconds(3);       // for one address to answer
 constexpr absl::Duration kSlice = absl::Milliseconds(100);  // between looks at `cancelled`
-constexpr int kKeepaliveMs = 5000;
 
 // One call of ConnectToCoordinator.
 class Connector {
@@ -115,20 +112,7 @@ absl::Status Connector::AwaitConnection(int fd) const {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::OpenChannel(
     const HostPort& numeric) const {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  // This one is how long a connection attempt may take.
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
-                   static_cast<int>(absl::ToInt64Milliseconds(kAttempt)));
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  auto channel =
-      grpc::CreateCustomChannel(ToString(numeric), grpc::InsecureChannelCredentials(), arguments);
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric));
   const absl::Time deadline = AttemptDeadline();
   while (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + kSlice))) {
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");
