@@ -13,28 +13,29 @@ struct WorkerOptions {
   int rank = -1;       // -1: the coordinator assigns one
   int world_size = 0;  // 0: what the coordinator says
   std::string sync = "all-reduce";
-  std::string backend;  // empty: the sync's default
+  std::string backend;        // empty: the sync's default
   double bucket_cap_mb = 25;  // MiB; 0: a bucket per parameter
   std::string wire = "fp32";
   bool broadcast_buffers = true;
   std::string model = "vgg11";
   std::string dataset = "fashion-mnist";
-  std::string data_dir;  // empty: the data set's usual place
+  std::string data_dir;     // empty: the data set's usual place
   int64_t batch_size = 64;  // per rank
   int64_t iterations = 0;   // 0: as --epochs says
   int64_t epochs = 1;
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 1e-4;
-  uint64_t seed = 744;         // weights and augmentation
-  uint64_t sampler_seed = 0;   // order of samples, as torch's DistributedSampler
+  uint64_t seed = 744;        // weights and augmentation
+  uint64_t sampler_seed = 0;  // order of samples, as torch's DistributedSampler
   bool augment = true;
-  bool drop_last = false;      // of the sampler's tail
-  int threads = 0;             // compute threads; 0: cores / workers on this host
+  bool drop_last = false;    // of the sampler's tail
+  int threads = 0;           // compute threads; 0: cores / workers on this host
+  int local_world_size = 1;  // workers on this host
   bool evaluate = false;
   std::string log_jsonl;
   std::string summary;
-  std::string metrics;  // empty: not served
+  std::string metrics;               // empty: not served
   std::string listen = "0.0.0.0:0";  // Neighbor service
   std::string advertise;  // host that neighbours use; empty: of the connection to the coordinator
   int64_t print_every = 20;

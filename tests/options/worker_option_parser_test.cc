@@ -1,0 +1,288 @@
+#include "worker/options/worker_option_parser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temp_dir.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+absl::StatusOr<Parsed<WorkerOptions>> Parse(const std::vector<std::string>& args,
+                                            const Environment& environment = {}) {
+  return ParseWorkerOptions(args, environment);
+}
+
+std::string ErrorOf(const std::vector<std::string>& args, const Environment& environment = {}) {
+  return std::string(Parse(args, environment).status().message());
+}
+
+TEST(ParseWorkerOptions, Nothing_KeepsTheStructsDefaults) {
+  const auto parsed = Parse({});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const WorkerOptions defaults;
+  EXPECT_EQ(parsed->options.coordinator, defaults.coordinator);
+  EXPECT_EQ(parsed->options.rank, -1);
+  EXPECT_EQ(parsed->options.batch_size, defaults.batch_size);
+  EXPECT_EQ(parsed->options.metrics, "");
+  EXPECT_EQ(parsed->options.backend, "");
+}
+
+TEST(ParseWorkerOptions, AllOptions_AreTaken) {
+  const auto parsed = Parse({"--coordinator",
+                             "10.0.0.1:1",
+                             "--rank",
+                             "1",
+                             "--world-size",
+                             "2",
+                             "--sync",
+                             "gather-scatter",
+                             "--backend",
+                             "ring",
+                             "--bucket-cap-mb",
+                             "0",
+                             "--wire",
+                             "fp32",
+                             "--broadcast-buffers",
+                             "false",
+                             "--model",
+                             "vgg11",
+                             "--dataset",
+                             "synthetic",
+                             "--data-dir",
+                             "/data",
+                             "--batch-size",
+                             "8",
+                             "--iterations",
+                             "7",
+                             "--lr",
+                             "0.5",
+                             "--momentum",
+                             "0",
+                             "--weight-decay",
+                             "0",
+                             "--seed",
+                             "1",
+                             "--sampler-seed",
+                             "2",
+                             "--augment",
+                             "false",
+                             "--drop-last",
+                             "--threads",
+                             "3",
+                             "--evaluate",
+                             "--log-jsonl",
+                             "l",
+                             "--summary",
+                             "s",
+                             "--metrics",
+                             "127.0.0.1:0",
+                             "--listen",
+                             "127.0.0.1:0",
+                             "--advertise",
+                             "me",
+                             "--print-every",
+                             "0",
+                             "--connect-timeout-seconds",
+                             "1.5",
+                             "--step-timeout-seconds",
+                             "2.5"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const WorkerOptions& options = parsed->options;
+  EXPECT_EQ(options.coordinator, "10.0.0.1:1");
+  EXPECT_EQ(options.rank, 1);
+  EXPECT_EQ(options.world_size, 2);
+  EXPECT_EQ(options.sync, "gather-scatter");
+  EXPECT_EQ(options.backend, "ring");
+  EXPECT_EQ(options.bucket_cap_mb, 0);
+  EXPECT_FALSE(options.broadcast_buffers);
+  EXPECT_EQ(options.dataset, "synthetic");
+  EXPECT_EQ(options.data_dir, "/data");
+  EXPECT_EQ(options.batch_size, 8);
+  EXPECT_EQ(options.iterations, 7);
+  EXPECT_EQ(options.lr, 0.5);
+  EXPECT_EQ(options.momentum, 0);
+  EXPECT_EQ(options.weight_decay, 0);
+  EXPECT_EQ(options.seed, 1u);
+  EXPECT_EQ(options.sampler_seed, 2u);
+  EXPECT_FALSE(options.augment);
+  EXPECT_TRUE(options.drop_last);
+  EXPECT_EQ(options.threads, 3);
+  EXPECT_TRUE(options.evaluate);
+  EXPECT_EQ(options.log_jsonl, "l");
+  EXPECT_EQ(options.summary, "s");
+  EXPECT_EQ(options.metrics, "127.0.0.1:0");
+  EXPECT_EQ(options.listen, "127.0.0.1:0");
+  EXPECT_EQ(options.advertise, "me");
+  EXPECT_EQ(options.print_every, 0);
+  EXPECT_EQ(options.connect_timeout_seconds, 1.5);
+  EXPECT_EQ(options.step_timeout_seconds, 2.5);
+}
+
+TEST(ParseWorkerOptions, EachOption_IsAlsoAVariable) {
+  for (const std::string& name : WorkerOptionNames()) {
+    EXPECT_THAT(UnknownVariables({{VariableOf(name), "1"}}), ::testing::IsEmpty()) << name;
+  }
+}
+
+TEST(ParseWorkerOptions, CoursesCommandLine_IsTakenAsOurs) {
+  const auto parsed = Parse({"--master-ip", "10.10.1.1", "--num-nodes", "4", "--rank", "3"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.coordinator, "10.10.1.1:29400");
+  EXPECT_EQ(parsed->options.world_size, 4);
+  EXPECT_EQ(parsed->options.rank, 3);
+  EXPECT_EQ(parsed->sources.at("coordinator").name, "--master-ip");
+  EXPECT_EQ(parsed->sources.at("world-size").name, "--num-nodes");
+}
+
+TEST(ParseWorkerOptions, MasterIpWithPort_KeepsThePort) {
+  EXPECT_EQ(Parse({"--master-ip", "host:5"})->options.coordinator, "host:5");
+}
+
+TEST(ParseWorkerOptions, MasterIpOverSlurm_FlagWins) {
+  const auto parsed =
+      Parse({"--master-ip", "10.10.1.1"}, {{"SLURM_PROCID", "0"}, {"SLURM_NODELIST", "node[1-2]"}});
+  EXPECT_EQ(parsed->options.coordinator, "10.10.1.1:29400");
+}
+
+TEST(ParseWorkerOptions, CoordinatorOverMasterIpInEnvironment_FlagWins) {
+  EXPECT_EQ(Parse({"--coordinator", "a:1"}, {{"GRADWIRE_MASTER_IP", "b"}})->options.coordinator,
+            "a:1");
+}
+
+TEST(ParseWorkerOptions, MasterIpAndCoordinator_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--master-ip", "a", "--coordinator", "a:1"}),
+            "--master-ip and --coordinator exclude each other; give only one of them");
+}
+
+TEST(ParseWorkerOptions, NumNodesAndWorldSize_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--num-nodes", "2", "--world-size", "2"}),
+            "--num-nodes and --world-size exclude each other; give only one of them");
+}
+
+TEST(ParseWorkerOptions, IterationsAndEpochs_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--iterations", "2", "--epochs", "2"}),
+            "--iterations and --epochs exclude each other; give only one of them");
+}
+
+TEST(ParseWorkerOptions, EpochsOverIterationsInEnvironment_EpochsCount) {
+  const auto parsed = Parse({"--epochs", "2"}, {{"GRADWIRE_ITERATIONS", "5"}});
+  EXPECT_EQ(parsed->options.iterations, 0);
+  EXPECT_EQ(parsed->options.epochs, 2);
+}
+
+TEST(ParseWorkerOptions, RankBeyondWorldSize_NamesBothAndTheirSources) {
+  EXPECT_EQ(ErrorOf({"--rank", "4"}, {{"GRADWIRE_WORLD_SIZE", "4"}}),
+            "--rank: got '4', expected a rank from 0 to 3, for the world size is 4 "
+            "(GRADWIRE_WORLD_SIZE)");
+}
+
+TEST(ParseWorkerOptions, SyncNoneWithOthers_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--world-size", "2"}),
+            "--sync none is for one process alone; got world size 2 (--world-size)");
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--rank", "1"}),
+            "--sync none is for one process alone; got rank 1 (--rank)");
+}
+
+TEST(ParseWorkerOptions, SyncNoneWithBackend_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--backend", "ring"}),
+            "--sync none averages nothing, so it takes no back end; got 'ring' (--backend)");
+}
+
+TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
+  EXPECT_EQ(ErrorOf({"--sync", "allreduce"}),
+            "--sync: got 'allreduce', expected one of none, gather-scatter, all-reduce; did you "
+            "mean all-reduce?");
+}
+
+TEST(ParseWorkerOptions, UnknownDataset_ListsThoseThatExist) {
+  EXPECT_THAT(ErrorOf({"--dataset", "cifar"}), HasSubstr("did you mean cifar10?"));
+}
+
+TEST(ParseWorkerOptions, OtherWire_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--wire", "bf16"}), "--wire: got 'bf16', expected fp32");
+}
+
+TEST(ParseWorkerOptions, NumbersOutOfBounds_AreRefused) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"--batch-size", "0"},
+      {"--lr", "0"},
+      {"--lr", "inf"},
+      {"--momentum", "1"},
+      {"--momentum", "-0.1"},
+      {"--weight-decay", "-1"},
+      {"--epochs", "0"},
+      {"--iterations", "0"},
+      {"--bucket-cap-mb", "-1"},
+      {"--print-every", "-1"},
+      {"--threads", "0"},
+      {"--seed", "-1"},
+      {"--world-size", "0"},
+      {"--local-world-size", "0"},
+      {"--rank", "-1"},
+      {"--sampler-seed", "x"},
+      {"--connect-timeout-seconds", "0"},
+      {"--step-timeout-seconds", "-3"}};
+  for (const auto& [option, value] : wrong) {
+    EXPECT_THAT(ErrorOf({option, value}), HasSubstr(option + ": got '" + value + "', expected"));
+  }
+}
+
+TEST(ParseWorkerOptions, MetricsOff_AreNotServed) {
+  EXPECT_EQ(Parse({"--metrics", "off"}, {{"GRADWIRE_METRICS", "127.0.0.1:1"}})->options.metrics,
+            "");
+}
+
+TEST(ParseWorkerOptions, NoThreads_SharesCoresAmongLocalWorkers) {
+  const int alone = Parse({})->options.threads;
+  EXPECT_GE(alone, 1);
+  EXPECT_EQ(Parse({"--local-world-size", std::to_string(2 * alone)})->options.threads, 1);
+}
+
+TEST(ParseWorkerOptions, TorchrunsEnvironment_IsUsed) {
+  const auto parsed =
+      Parse({}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.rank, 1);
+  EXPECT_EQ(parsed->options.world_size, 2);
+  EXPECT_EQ(parsed->options.coordinator, "h:29400");
+  EXPECT_EQ(parsed->sources.at("rank").name, "RANK");
+}
+
+TEST(ParseWorkerOptions, BrokenLauncherVariable_IsNamed) {
+  EXPECT_EQ(ErrorOf({}, {{"RANK", "first"}, {"WORLD_SIZE", "2"}}),
+            "RANK: got 'first', expected an integer from 0 to 65534");
+}
+
+TEST(ParseWorkerOptions, UnknownVariable_IsOnlyWarnedOf) {
+  const auto parsed = Parse({}, {{"GRADWIRE_BATCHSIZE", "1"}});
+  ASSERT_TRUE(parsed.ok());
+  EXPECT_EQ(parsed->warnings.size(), 1u);
+}
+
+TEST(ParseWorkerOptions, Help_ListsChoicesOfTheTables) {
+  const auto parsed = Parse({"--help"});
+  ASSERT_TRUE(parsed.ok());
+  for (const auto& choices : {ModelChoices(), DatasetChoices(), SyncChoices(), BackendChoices()}) {
+    for (const NamedChoice& choice : choices) {
+      EXPECT_THAT(parsed->print, HasSubstr(choice.name + ": " + choice.help));
+    }
+  }
+}
+
+TEST(ParseWorkerOptions, MinWorkers_IsNotThere) {
+  EXPECT_THAT(ErrorOf({"--min-workers", "1"}), HasSubstr("unknown option --min-workers"));
+}
+
+TEST(Choices, DefaultBackend_KnownSync_IsOfTheTable) {
+  EXPECT_EQ(DefaultBackend("gather-scatter"), "coordinator");
+  EXPECT_EQ(DefaultBackend("all-reduce"), "ring");
+}
+
+TEST(Choices, DefaultBackend_UnknownSync_IsEmpty) { EXPECT_EQ(DefaultBackend("ddp?"), ""); }
+
+}  // namespace
+}  // namespace gradwire

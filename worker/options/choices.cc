@@ -1,0 +1,65 @@
+#include "worker/options/choices.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+
+std::vector<NamedChoice> ModelChoices() {
+  return {
+#define GRADWIRE_MODEL(name, factory, help) {name, help},
+#include "worker/models/models.inc"
+#undef GRADWIRE_MODEL
+  };
+}
+
+std::vector<NamedChoice> DatasetChoices() {
+  return {
+#define GRADWIRE_DATASET(name, loader, help) {name, help},
+#include "worker/datasets/datasets.inc"
+#undef GRADWIRE_DATASET
+  };
+}
+
+std::vector<NamedChoice> SyncChoices() {
+  return {
+#define GRADWIRE_SYNC(name, factory, backend, help) {name, help},
+#include "worker/sync/syncs.inc"
+#undef GRADWIRE_SYNC
+  };
+}
+
+std::vector<NamedChoice> BackendChoices() {
+  return {
+#define GRADWIRE_BACKEND(name, factory, help) {name, help},
+#include "worker/backends/backends.inc"
+#undef GRADWIRE_BACKEND
+  };
+}
+
+std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices) {
+  std::vector<std::string> names;
+  for (const NamedChoice& choice : choices) names.push_back(choice.name);
+  return names;
+}
+
+std::string DescribeChoices(absl::string_view title, const std::vector<NamedChoice>& choices) {
+  std::string text(title);
+  for (const NamedChoice& choice : choices) {
+    absl::StrAppend(&text, "\n  ", choice.name, ": ", choice.help);
+  }
+  return text;
+}
+
+std::string DefaultBackend(absl::string_view sync) {
+  const std::vector<std::pair<std::string, std::string>> defaults = {
+#define GRADWIRE_SYNC(name, factory, backend, help) {name, backend},
+#include "worker/sync/syncs.inc"
+#undef GRADWIRE_SYNC
+  };
+  for (const auto& [name, backend] : defaults) {
+    if (name == sync) return backend;
+  }
+  return "";
+}
+
+}  // namespace gradwire

@@ -1,0 +1,35 @@
+#ifndef GRADWIRE_WORKER_OPTIONS_CHOICES_H_
+#define GRADWIRE_WORKER_OPTIONS_CHOICES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace gradwire {
+
+// A name that an option takes, with one line of help.
+struct NamedChoice {
+  std::string name;
+  std::string help;
+};
+
+// The lines of the tables (models.inc, datasets.inc, syncs.inc, backends.inc),
+// without what they make, so that no torch is needed to check an option.
+std::vector<NamedChoice> ModelChoices();
+std::vector<NamedChoice> DatasetChoices();
+std::vector<NamedChoice> SyncChoices();
+std::vector<NamedChoice> BackendChoices();
+
+std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices);
+
+// `title` and below it a line for each choice, for --help.
+std::string DescribeChoices(absl::string_view title, const std::vector<NamedChoice>& choices);
+
+// The back end that `sync` uses unless told otherwise; "" for an unknown sync,
+// "none" for one that exchanges nothing.
+std::string DefaultBackend(absl::string_view sync);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_OPTIONS_CHOICES_H_

@@ -1,0 +1,236 @@
+#include "worker/options/worker_option_parser.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/address.h"
+#include "common/launch_environment.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kMaxRanks = 65535;
+
+constexpr char kDescription[] =
+    "Trains a model on this rank's share of the data and averages its gradients\n"
+    "with those of the other ranks.";
+
+constexpr char kFooter[] =
+    "Each option can also be given as GRADWIRE_NAME in the environment (GRADWIRE_BATCH_SIZE) or\n"
+    "as a key of the --config file (batch-size = 64), at its top or in its section [worker]:\n"
+    "flag > GRADWIRE_NAME > launcher's environment > file > default. Rank, world size and\n"
+    "coordinator are found in torchrun's, Slurm's, OpenMPI's and Kubernetes' environments;\n"
+    "'gradwire env' shows what would be used. GRADWIRE_PROGRESS is bar, plain or none.";
+
+// The course's names for options that have another one here.
+struct CourseOptions {
+  std::string master_ip;
+  int num_nodes = 0;
+};
+
+void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parser) {
+  parser->Group("Place in the run");
+  parser->Add("coordinator", "HOST:PORT", "where the coordinator listens",
+              ConnectAddress(&options->coordinator));
+  parser->Add("rank", "R", "rank of this worker, from 0",
+              WithDefault(Integer(&options->rank, 0, kMaxRanks - 1), "assigned"));
+  parser->Add("world-size", "N", "ranks in the run",
+              WithDefault(Integer(&options->world_size, 1, kMaxRanks), "the coordinator's"));
+  parser->Add("master-ip", "HOST", "the same as --coordinator HOST:29400",
+              Text(&course->master_ip));
+  parser->Add("num-nodes", "N", "the same as --world-size",
+              WithDefault(Integer(&course->num_nodes, 1, kMaxRanks), ""));
+  parser->Add("local-world-size", "N", "workers on this host, which share its cores",
+              Integer(&options->local_world_size, 1, kMaxRanks));
+}
+
+void AddExchange(WorkerOptions* options, OptionParser* parser) {
+  parser->Group("Averaging of gradients");
+  parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
+              Choice(&options->sync, NamesOf(SyncChoices())));
+  parser->Add("backend", "NAME", DescribeChoices("how they are averaged:", BackendChoices()),
+              WithDefault(Choice(&options->backend, NamesOf(BackendChoices())), "the sync's"));
+  parser->Add("bucket-cap-mb", "MiB", "size of a bucket; 0: a bucket per parameter",
+              RealFrom(&options->bucket_cap_mb, 0));
+  parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, {"fp32"}));
+  parser->Add("broadcast-buffers", "true|false",
+              "before each step, copy rank 0's buffers (BatchNorm) to all",
+              Switch(&options->broadcast_buffers));
+}
+
+void AddTraining(WorkerOptions* options, OptionParser* parser) {
+  parser->Group("Model and training");
+  parser->Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
+              Choice(&options->model, NamesOf(ModelChoices())));
+  parser->Add("batch-size", "N", "samples per rank and iteration",
+              Integer(&options->batch_size, 1));
+  parser->Add("iterations", "N", "iterations to train",
+              WithDefault(Integer(&options->iterations, 1), "as --epochs"));
+  parser->Add("epochs", "N", "passes over the data to train", Integer(&options->epochs, 1));
+  parser->Add("lr", "X", "learning rate of SGD", RealAbove(&options->lr, 0));
+  parser->Add("momentum", "X", "momentum of SGD", RealFromBelow(&options->momentum, 0, 1));
+  parser->Add("weight-decay", "X", "L2 penalty of SGD", RealFrom(&options->weight_decay, 0));
+  parser->Add("seed", "N", "seed of weights and augmentation", Integer(&options->seed, 0));
+  parser->Add("threads", "N", "compute threads",
+              WithDefault(Integer(&options->threads, 1, 4096), "cores / workers on this host"));
+  parser->Add("evaluate", "true|false", "at the end, print loss and accuracy on the test data",
+              Switch(&options->evaluate));
+}
+
+void AddData(WorkerOptions* options, OptionParser* parser) {
+  parser->Group("Data");
+  parser->Add("dataset", "NAME", DescribeChoices("the images:", DatasetChoices()),
+              Choice(&options->dataset, NamesOf(DatasetChoices())));
+  parser->Add("data-dir", "DIR", "folder with the data set's files",
+              WithDefault(Text(&options->data_dir), "the data set's usual place"));
+  parser->Add("augment", "true|false", "crop and flip training images at random",
+              Switch(&options->augment));
+  parser->Add("sampler-seed", "N", "seed of the order of samples",
+              Integer(&options->sampler_seed, 0));
+  parser->Add("drop-last", "true|false",
+              "drop samples that do not divide by the ranks (otherwise some are used twice)",
+              Switch(&options->drop_last));
+}
+
+void AddOutput(WorkerOptions* options, OptionParser* parser) {
+  parser->Group("Output");
+  parser->Add("print-every", "N", "iterations between printed losses; 0: never",
+              Integer(&options->print_every, 0));
+  parser->Add("summary", "FILE", "write a JSON object about the whole run",
+              Text(&options->summary));
+  parser->Add("log-jsonl", "FILE",
+              "write a JSON object for each iteration; {rank} stands for the rank",
+              Text(&options->log_jsonl));
+  parser->Add("metrics", "HOST:PORT", "serve Prometheus metrics; port 0 picks one",
+              WithDefault(ListenAddressOrOff(&options->metrics), "off"));
+}
+
+void AddNetwork(WorkerOptions* options, OptionParser* parser) {
+  parser->Group("Network");
+  parser->Add("listen", "HOST:PORT", "where neighbours connect; port 0 picks one",
+              ListenAddress(&options->listen));
+  parser->Add("advertise", "HOST", "host name or address that neighbours use",
+              WithDefault(Text(&options->advertise), "of the connection to the coordinator"));
+  parser->Add("connect-timeout-seconds", "SECONDS", "wait for the coordinator to answer",
+              RealAbove(&options->connect_timeout_seconds, 0));
+  parser->Add("step-timeout-seconds", "SECONDS", "wait for all gradients of a step",
+              RealAbove(&options->step_timeout_seconds, 0));
+}
+
+void AddAll(WorkerOptions* options, CourseOptions* course, OptionParser* parser) {
+  AddPlace(options, course, parser);
+  AddExchange(options, parser);
+  AddTraining(options, parser);
+  AddData(options, parser);
+  AddOutput(options, parser);
+  AddNetwork(options, parser);
+  parser->Footer(kFooter);
+}
+
+// Makes the course's names into ours.
+absl::Status ApplyCourseOptions(const CourseOptions& course, const OptionParser& parser,
+                                Parsed<WorkerOptions>* parsed) {
+  const absl::StatusOr<std::string> address = parser.InForce("master-ip", "coordinator");
+  if (!address.ok()) return address.status();
+  if (*address == "master-ip") {
+    const absl::StatusOr<HostPort> with_port = ParseHostPort(course.master_ip);
+    parsed->options.coordinator =
+        ToString(with_port.ok() ? *with_port : HostPort{course.master_ip, kCoordinatorPort});
+    parsed->sources["coordinator"] = parser.source("master-ip");
+  }
+  const absl::StatusOr<std::string> size = parser.InForce("num-nodes", "world-size");
+  if (!size.ok()) return size.status();
+  if (*size == "num-nodes") {
+    parsed->options.world_size = course.num_nodes;
+    parsed->sources["world-size"] = parser.source("num-nodes");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ApplyLength(const OptionParser& parser, WorkerOptions* options) {
+  const absl::StatusOr<std::string> length = parser.InForce("iterations", "epochs");
+  if (!length.ok()) return length.status();
+  if (*length == "epochs") options->iterations = 0;
+  return absl::OkStatus();
+}
+
+absl::Status CheckRank(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.world_size == 0 || options.rank < options.world_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      parsed.sources.at("rank").name, ": got '", options.rank, "', expected a rank from 0 to ",
+      options.world_size - 1, ", for the world size is ", options.world_size, " (",
+      parsed.sources.at("world-size").name, ")"));
+}
+
+absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.sync != "none") return absl::OkStatus();
+  if (options.world_size > 1 || options.rank > 0) {
+    const bool size = options.world_size > 1;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sync none is for one process alone; got ", size ? "world size " : "rank ",
+                     size ? options.world_size : options.rank, " (",
+                     parsed.sources.at(size ? "world-size" : "rank").name, ")"));
+  }
+  if (!options.backend.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sync none averages nothing, so it takes no back end; got '",
+                     options.backend, "' (", parsed.sources.at("backend").name, ")"));
+  }
+  return absl::OkStatus();
+}
+
+void FillIn(WorkerOptions* options) {
+  if (options->metrics == "off") options->metrics.clear();
+  if (options->threads > 0) return;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  options->threads = std::max(1, cores / options->local_world_size);
+}
+
+absl::Status Check(const CourseOptions& course, const OptionParser& parser,
+                   Parsed<WorkerOptions>* parsed) {
+  absl::Status status = ApplyCourseOptions(course, parser, parsed);
+  if (status.ok()) status = ApplyLength(parser, &parsed->options);
+  if (status.ok()) status = CheckRank(*parsed);
+  if (status.ok()) status = CheckAlone(*parsed);
+  return status;
+}
+
+}  // namespace
+
+absl::StatusOr<Parsed<WorkerOptions>> ParseWorkerOptions(const std::vector<std::string>& args,
+                                                         const Environment& environment,
+                                                         const std::string& program) {
+  Parsed<WorkerOptions> parsed;
+  CourseOptions course;
+  OptionParser parser(program, kDescription, {"worker"});
+  AddAll(&parsed.options, &course, &parser);
+  const LaunchEnvironment launcher = DetectLaunchEnvironment(environment);
+  absl::Status status = parser.Parse(args, environment, launcher.values);
+  if (!status.ok()) return status;
+  parsed.print = parser.print();
+  parsed.sources = parser.sources();
+  parsed.texts = parser.texts();
+  parsed.warnings = UnknownVariables(environment);
+  if (!parsed.print.empty()) return parsed;
+  status = Check(course, parser, &parsed);
+  if (!status.ok()) return status;
+  FillIn(&parsed.options);
+  return parsed;
+}
+
+std::vector<std::string> WorkerOptionNames() {
+  WorkerOptions options;
+  CourseOptions course;
+  OptionParser parser("", "", {});
+  AddAll(&options, &course, &parser);
+  std::vector<std::string> names;
+  for (const auto& [name, source] : parser.sources()) names.push_back(name);
+  return names;
+}
+
+}  // namespace gradwire
