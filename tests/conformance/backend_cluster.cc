@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/channel.h"
-#include "common/mutex.h"
+#include "worker/sync/countdown.h"
 
 namespace gradwire {
 namespace {
@@ -26,31 +26,6 @@ std::unique_ptr<grpc::Server> Serve(grpc::Service* service, std::string* address
   *address = absl::StrCat("127.0.0.1:", port);
   return server;
 }
-
-// Waits for a number of Done calls and keeps the first error.
-class Countdown {
- public:
-  explicit Countdown(size_t count) : left_(count) {}
-
-  void Done(const absl::Status& status) {
-    MutexLock lock(&mutex_);
-    if (status_.ok()) status_ = status;
-    --left_;
-    changed_.NotifyAll();
-  }
-
-  absl::Status Wait() {
-    MutexLock lock(&mutex_);
-    while (left_ > 0) changed_.Wait(&mutex_);
-    return status_;
-  }
-
- private:
-  Mutex mutex_;
-  CondVar changed_;
-  size_t left_ ABSL_GUARDED_BY(mutex_);
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
-};
 
 // Runs `body` for all ranks at once.
 std::vector<absl::Status> OnAllRanks(size_t ranks, const std::function<absl::Status(int)>& body) {

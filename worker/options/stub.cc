@@ -1,0 +1,1 @@
+namespace gradwire { void Stub() {} }

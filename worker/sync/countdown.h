@@ -1,0 +1,41 @@
+#ifndef GRADWIRE_WORKER_SYNC_COUNTDOWN_H_
+#define GRADWIRE_WORKER_SYNC_COUNTDOWN_H_
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "common/mutex.h"
+
+namespace gradwire {
+
+// Waits for a number of operations to end, and keeps the first error. Thread-safe;
+// may be destroyed when Wait has returned.
+class Countdown {
+ public:
+  explicit Countdown(size_t count) : left_(count) {}
+
+  // One operation ended.
+  void Done(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+    --left_;
+    changed_.NotifyAll();
+  }
+
+  // Waits for all; returns the first error, or OK.
+  absl::Status Wait() {
+    MutexLock lock(&mutex_);
+    while (left_ > 0) changed_.Wait(&mutex_);
+    return status_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_SYNC_COUNTDOWN_H_

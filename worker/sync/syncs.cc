@@ -1,0 +1,25 @@
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "worker/sync/barrier_sync.h"
+#include "worker/sync/no_sync.h"
+#include "worker/sync/synchronizer.h"
+
+namespace gradwire {
+
+absl::StatusOr<std::unique_ptr<Synchronizer>> MakeSynchronizer(absl::string_view name,
+                                                               Backend* backend) {
+#define GRADWIRE_SYNC(row_name, factory, default_backend, help) \
+  if (name == row_name) return factory(backend);
+#include "worker/sync/syncs.inc"
+#undef GRADWIRE_SYNC
+  std::string names;
+#define GRADWIRE_SYNC(row_name, factory, default_backend, help) \
+  absl::StrAppend(&names, " ", row_name);
+#include "worker/sync/syncs.inc"
+#undef GRADWIRE_SYNC
+  return absl::NotFoundError(
+      absl::StrCat("sync '", name, "' does not exist; expected one of:", names));
+}
+
+}  // namespace gradwire
