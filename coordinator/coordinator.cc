@@ -79,7 +79,7 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
       StartGrpcServer(options.listen, {&membership_, &aggregation_, &status_});
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
-  spdlog::info("coordinator listens on {} (run {}, {} workers)", grpc_.address, ToHex(run_id_),
+  spdlog::info("coordinator listens on {} (run {}, world size {})", grpc_.address, ToHex(run_id_),
                options.world_size);
   return options.port_file.empty() ? absl::OkStatus() : WritePortFile(options.port_file);
 }

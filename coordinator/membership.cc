@@ -57,7 +57,7 @@ absl::Status Membership::CheckPlace(const v1::Hello& hello) const {
   if (absl::Status status = CheckForm(hello, config_.world_size); !status.ok()) return status;
   if (state_ == State::kRunning) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the run has all its ", config_.world_size, " workers"));
+        absl::StrCat("the run has all its workers; its world size is ", config_.world_size));
   }
   return absl::OkStatus();
 }
@@ -258,7 +258,7 @@ void Membership::Finish(Rank rank, Outcome* outcome) {
   if (!all) return;
   state_ = State::kFinished;
   suspicion_.reset();
-  reason_ = absl::StrCat("all ", config_.world_size, " ranks finished");
+  reason_ = "all ranks finished";
   absl::StrAppend(&outcome->why, "; ", reason_);
   outcome->actions.push_back(EndRun{absl::OkStatus()});
 }

@@ -179,7 +179,8 @@ TEST_F(MembershipTest, OnHello_LoopbackAmongOthers_IsRefused) {
 
 TEST_F(MembershipTest, OnHello_RunIsFull_IsRefused) {
   Form();
-  EXPECT_EQ(Refusal(Hello(4)), absl::FailedPreconditionError("the run has all its 3 workers"));
+  EXPECT_EQ(Refusal(Hello(4)),
+            absl::FailedPreconditionError("the run has all its workers; its world size is 3"));
 }
 
 TEST_F(MembershipTest, OnHello_RunIsOver_SaysWhy) {
@@ -311,7 +312,7 @@ TEST_F(MembershipTest, OnLeave_AllFinished_EndsTheRunWell) {
   const Outcome outcome = Leave(3, true, "");
   EXPECT_EQ(All<EndRun>(outcome).at(0).status, absl::OkStatus());
   EXPECT_EQ(membership_.Status().state(), "finished");
-  EXPECT_EQ(membership_.Status().reason(), "all 3 ranks finished");
+  EXPECT_EQ(membership_.Status().reason(), "all ranks finished");
 }
 
 TEST_F(MembershipTest, OnStreamClosed_AfterOneFinished_StillEndsTheRun) {
