@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
@@ -120,6 +121,32 @@ TEST(CoordinatorStatus, OverGrpc_TellsProgramAndState) {
   EXPECT_EQ(reply.version(), GRADWIRE_VERSION);
   EXPECT_EQ(reply.state(), "waiting");
   EXPECT_EQ(reply.reason(), "0 of 1 workers are there");
+}
+
+// Answer of a unary method that takes an empty message, as bytes.
+std::string Call(const Coordinator& coordinator, const std::string& method) {
+  grpc::GenericStub stub(
+      grpc::CreateChannel(coordinator.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const grpc::Slice empty;
+  auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&empty, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  grpc::Slice slice;
+  if (!status.ok() || !reply.DumpToSingleSlice(&slice).ok()) return status.error_message();
+  return std::string(slice.begin(), slice.end());
+}
+
+TEST(CoordinatorHealth, OverGrpc_IsServing) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  // HealthCheckResponse.status = SERVING: field 1, value 1.
+  EXPECT_EQ(Call(*coordinator, "/grpc.health.v1.Health/Check"), "\x08\x01");
 }
 
 TEST(CoordinatorReady, WorkersMissing_IsNotReady) {
