@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/ids.h"
 #include "common/layout.h"
@@ -71,6 +72,9 @@ class Backend {
   virtual absl::Status Finish(absl::Time deadline) = 0;
 
   virtual TransferTotals totals() const = 0;
+
+  // The peer that a transfer failed at, if it is known. From any thread.
+  virtual absl::optional<Rank> suspect() const { return absl::nullopt; }
 
   // The service that this worker has to serve for its peers; null if none.
   // Owned by the back end; asked before OnView.

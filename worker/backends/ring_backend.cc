@@ -238,17 +238,25 @@ void RingBackend::OnLeftEnd(absl::Status status) {
   }
   if (expected) return;
   if (status.ok()) status = absl::UnavailableError("it ended its stream early");
-  Fail(Annotate(status, LeftName()));
+  Fail(Annotate(status, LeftName()), left_);
 }
 
-void RingBackend::Fail(absl::Status status) {
+void RingBackend::Fail(absl::Status status, int peer) {
   MutexLock lock(&mutex_);
-  if (failure_.ok()) failure_ = std::move(status);
+  if (failure_.ok()) {
+    failure_ = std::move(status);
+    if (peer >= 0) suspect_ = Rank(peer);
+  }
   if (context_ != nullptr) context_->TryCancel();
   changed_.NotifyAll();
 }
 
-void RingBackend::Cancel(absl::Status reason) { Fail(std::move(reason)); }
+void RingBackend::Cancel(absl::Status reason) { Fail(std::move(reason), -1); }
+
+absl::optional<Rank> RingBackend::suspect() const {
+  MutexLock lock(&mutex_);
+  return suspect_;
+}
 
 std::vector<std::shared_ptr<RingBackend::Reduction>> RingBackend::TakeCompleted(
     absl::Status* status) {
@@ -295,7 +303,7 @@ void RingBackend::SendOrFail(const Outgoing& outgoing) {
   absl::Status status = FromGrpc(stream_->Finish());
   stream_.reset();
   if (status.ok()) status = absl::UnavailableError("it ended the stream");
-  Fail(Annotate(status, RightName()));
+  Fail(Annotate(status, RightName()), right_);
 }
 
 absl::Status RingBackend::WaitForWork() {

@@ -48,6 +48,7 @@ class RingBackend : public Backend {
   void Cancel(absl::Status reason) override;
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
+  absl::optional<Rank> suspect() const override;
   grpc::Service* service() override { return &service_; }
 
  private:
@@ -100,7 +101,8 @@ class RingBackend : public Backend {
   // Removes and returns what is complete, or, after a failure, what no thread uses.
   std::vector<std::shared_ptr<Reduction>> TakeCompleted(absl::Status* status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Fail(absl::Status status);
+  // `peer`: the neighbour that failed, or -1.
+  void Fail(absl::Status status, int peer);
   absl::Status CloseRight();
   std::string RightName() const;
   std::string LeftName() const;
@@ -117,13 +119,14 @@ class RingBackend : public Backend {
   std::unique_ptr<grpc::ClientContext> context_;
   std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, v1::NeighborReply>> stream_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   std::map<Key, std::shared_ptr<Reduction>> reductions_ ABSL_GUARDED_BY(mutex_);
   std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
   Step open_step_ ABSL_GUARDED_BY(mutex_);
   bool has_view_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<Rank> suspect_ ABSL_GUARDED_BY(mutex_);  // behind failure_
   bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // no more steps
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;    // destructor
   bool sender_over_ ABSL_GUARDED_BY(mutex_) = false;
