@@ -1,0 +1,153 @@
+#include "worker/report/progress.h"
+
+#include <gmock/gmock.h>
+
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+ProgressOptions Options(ProgressMode mode) {
+  ProgressOptions options;
+  options.total_steps = 60;
+  options.steps_per_epoch = 50;
+  options.epochs = 2;
+  options.world_size = 4;
+  options.mode = mode;
+  options.width = 100;
+  return options;
+}
+
+// What `steps` iterations print: the first of 100 s, all others of `seconds`,
+// a quarter of them in communication.
+std::string RunSteps(const ProgressOptions& options, int steps, double seconds = 0.5) {
+  std::ostringstream out;
+  ProgressReporter reporter(options, out);
+  for (int step = 0; step < steps; ++step) {
+    PhaseTimes times;
+    times.iteration = absl::Seconds(step == 0 ? 100 : seconds);
+    times.communication = times.iteration / 4;
+    reporter.OnStep(step / 50, step % 50, static_cast<uint64_t>(step), 2.5, 64, times);
+  }
+  reporter.Finish();
+  return out.str();
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(text, '\n', absl::SkipEmpty());
+}
+
+TEST(DetectMode, Terminal_IsBar) {
+  EXPECT_EQ(*DetectMode({{"TERM", "xterm"}}, true), ProgressMode::kBar);
+}
+
+TEST(DetectMode, DumbTerminal_IsPlain) {
+  EXPECT_EQ(*DetectMode({{"TERM", "dumb"}}, true), ProgressMode::kPlain);
+}
+
+TEST(DetectMode, NoTerminal_IsPlain) { EXPECT_EQ(*DetectMode({}, false), ProgressMode::kPlain); }
+
+TEST(DetectMode, VariableSet_Wins) {
+  EXPECT_EQ(*DetectMode({{"GRADWIRE_PROGRESS", "bar"}, {"TERM", "dumb"}}, false),
+            ProgressMode::kBar);
+  EXPECT_EQ(*DetectMode({{"GRADWIRE_PROGRESS", "plain"}}, true), ProgressMode::kPlain);
+  EXPECT_EQ(*DetectMode({{"GRADWIRE_PROGRESS", "none"}}, true), ProgressMode::kNone);
+}
+
+TEST(DetectMode, UnknownValue_NamesTheChoices) {
+  EXPECT_EQ(
+      DetectMode({{"GRADWIRE_PROGRESS", "fancy"}}, true).status(),
+      absl::InvalidArgumentError("GRADWIRE_PROGRESS: got \"fancy\", expected bar, plain or none"));
+}
+
+TEST(UseColour, NoColorSet_IsFalse) {
+  EXPECT_FALSE(UseColour({{"NO_COLOR", "1"}}));
+  EXPECT_TRUE(UseColour({{"NO_COLOR", ""}}));
+  EXPECT_TRUE(UseColour({}));
+}
+
+TEST(TerminalWidth, Columns_IsHonoured) { EXPECT_EQ(TerminalWidth({{"COLUMNS", "120"}}, -1), 120); }
+
+TEST(TerminalWidth, NeitherColumnsNorTerminal_Is80) {
+  EXPECT_EQ(TerminalWidth({{"COLUMNS", "wide"}}, -1), 80);
+}
+
+TEST(ProgressReporter, Plain_PrintsTheFirstAndEachTwentiethIteration) {
+  EXPECT_THAT(
+      Lines(RunSteps(Options(ProgressMode::kPlain), 20)),
+      ElementsAre("epoch 1/2 iteration 1/50 loss 2.5000  100.000 s/iteration  2.6 images/s  "
+                  "communication 25 %  left 1 h 38 min",
+                  "epoch 1/2 iteration 20/50 loss 2.5000  0.500 s/iteration  512 images/s  "
+                  "communication 25 %  left 20 s",
+                  "average iteration time over iterations 2 to 20: 0.500 s"));
+}
+
+TEST(ProgressReporter, Plain_RunEndsWithinAnEpoch_CountsWhatIsLeftOfIt) {
+  EXPECT_THAT(RunSteps(Options(ProgressMode::kPlain), 60),
+              HasSubstr("epoch 2/2 iteration 10/10 loss"));
+}
+
+TEST(ProgressReporter, Plain_Beyond41_PrintsTheAverageOnceAfterIteration41) {
+  const std::vector<std::string> lines = Lines(RunSteps(Options(ProgressMode::kPlain), 60));
+  ASSERT_THAT(lines, SizeIs(5));
+  EXPECT_EQ(lines[3], "average iteration time over iterations 2 to 41: 0.500 s");
+}
+
+TEST(ProgressReporter, Plain_OneIteration_HasNoAverage) {
+  EXPECT_THAT(Lines(RunSteps(Options(ProgressMode::kPlain), 1)), SizeIs(1));
+}
+
+TEST(ProgressReporter, Plain_PrintEveryZero_IsSilent) {
+  ProgressOptions options = Options(ProgressMode::kPlain);
+  options.print_every = 0;
+  EXPECT_THAT(RunSteps(options, 60), IsEmpty());
+}
+
+TEST(ProgressReporter, None_IsSilent) {
+  EXPECT_THAT(RunSteps(Options(ProgressMode::kNone), 60), IsEmpty());
+}
+
+TEST(ProgressReporter, Bar_EachStep_EndsInReturnAndTheRunInNewline) {
+  ProgressOptions options = Options(ProgressMode::kBar);
+  options.print_every = 0;
+  const std::string text = RunSteps(options, 3);
+  EXPECT_THAT(std::vector<std::string>(absl::StrSplit(text, '\r')), SizeIs(4));
+  EXPECT_TRUE(absl::EndsWith(text, "\r\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+}
+
+TEST(ProgressReporter, Bar_FastSteps_AreNotAllDrawn) {
+  ProgressOptions options = Options(ProgressMode::kBar);
+  options.print_every = 0;
+  // The first, the 51st after another 0.1 s, and the last.
+  EXPECT_THAT(std::vector<std::string>(absl::StrSplit(RunSteps(options, 60, 0.002), '\r')),
+              SizeIs(4));
+}
+
+TEST(ProgressReporter, Bar_PrintedLines_CoverTheBarBelowThem) {
+  ProgressOptions options = Options(ProgressMode::kBar);
+  options.width = 130;
+  for (const std::string& line : Lines(RunSteps(options, 40))) {
+    const std::vector<std::string> parts = absl::StrSplit(line, '\r');
+    if (parts.size() == 1 || parts.back().empty()) continue;
+    EXPECT_THAT(parts.back(), SizeIs(129));
+  }
+}
+
+TEST(ProgressReporter, Bar_Colour_IsUsed) {
+  ProgressOptions options = Options(ProgressMode::kBar);
+  options.colour = true;
+  EXPECT_THAT(RunSteps(options, 1), HasSubstr("\033[32m"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,77 @@
+#include "worker/report/step_log.h"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temp_dir.h"
+
+namespace gradwire {
+namespace {
+
+using testing::ReadFile;
+using testing::TempDir;
+
+StepRecord Record() {
+  StepRecord record;
+  record.step = 7;
+  record.epoch = 1;
+  record.rank = 2;
+  record.loss = 2.5;
+  record.samples = 64;
+  record.times.iteration = absl::Milliseconds(500);
+  record.times.forward = absl::Milliseconds(125);
+  record.bytes_sent = 1000;
+  record.bytes_received = 2000;
+  record.time = absl::FromUnixMillis(1'700'000'000'250);
+  return record;
+}
+
+TEST(ToJsonLine, Record_HasEveryField) {
+  EXPECT_EQ(ToJsonLine(Record()),
+            "{\"step\":7,\"epoch\":1,\"rank\":2,\"loss\":2.5,\"samples\":64,"
+            "\"iteration_seconds\":0.5,\"phase_seconds\":{\"data\":0.0,\"forward\":0.125,"
+            "\"backward\":0.0,\"communication\":0.0,\"exposed_communication\":0.0,"
+            "\"optimizer\":0.0},\"bytes_sent\":1000,\"bytes_received\":2000,"
+            "\"time\":1700000000.25}\n");
+}
+
+TEST(ToJsonLine, DivergedLoss_IsNull) {
+  StepRecord record = Record();
+  record.loss = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(nlohmann::json::parse(ToJsonLine(record))["loss"].is_null());
+}
+
+TEST(StepLog, Write_Twice_CanBeReadWhileOpen) {
+  const TempDir dir;
+  auto log = StepLog::Open(dir.File("log"));
+  ASSERT_TRUE(log.ok()) << log.status();
+  ASSERT_TRUE((*log)->Write(Record()).ok());
+  ASSERT_TRUE((*log)->Write(Record()).ok());
+  EXPECT_EQ(ReadFile(dir.File("log")), ToJsonLine(Record()) + ToJsonLine(Record()));
+}
+
+TEST(StepLog, Open_OldFile_EmptiesIt) {
+  const TempDir dir;
+  testing::WriteFile(dir.File("log"), "old");
+  ASSERT_TRUE(StepLog::Open(dir.File("log")).ok());
+  EXPECT_EQ(ReadFile(dir.File("log")), "");
+}
+
+TEST(StepLog, Open_NoSuchFolder_NamesPathAndCause) {
+  const TempDir dir;
+  const std::string path = dir.File("missing/log");
+  EXPECT_EQ(StepLog::Open(path).status(),
+            absl::InvalidArgumentError("cannot write " + path + ": no such file or directory"));
+}
+
+TEST(StepLog, Write_FullDevice_SaysSo) {
+  auto log = StepLog::Open("/dev/full");
+  ASSERT_TRUE(log.ok()) << log.status();
+  EXPECT_EQ((*log)->Write(Record()),
+            absl::InternalError("cannot write /dev/full: no space left on device"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,160 @@
+#include "worker/report/summary.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temp_dir.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+
+PhaseTimes Lasting(double seconds) {
+  PhaseTimes times;
+  times.iteration = absl::Seconds(seconds);
+  times.data = absl::Seconds(seconds) * 0.1;
+  times.forward = absl::Seconds(seconds) * 0.2;
+  times.backward = absl::Seconds(seconds) * 0.3;
+  times.communication = absl::Seconds(seconds) * 0.4;
+  times.exposed_communication = absl::Seconds(seconds) * 0.25;
+  times.optimizer = absl::Seconds(seconds) * 0.05;
+  return times;
+}
+
+// Iterations of 100 s (the first), 1 s, 2 s, …; losses 10, 9, 8, …
+Summary Collect(int steps, int64_t print_every = 2) {
+  SummaryCollector collector(print_every);
+  for (int i = 0; i < steps; ++i) {
+    collector.Add(static_cast<uint64_t>(i), 10 - i, 64, i % 2, Lasting(i == 0 ? 100 : i));
+  }
+  Summary summary;
+  collector.Fill(summary);
+  return summary;
+}
+
+std::vector<std::string> Keys(const nlohmann::ordered_json& json) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+
+TEST(SummaryCollector, Fill_FiveSteps_LeavesTheFirstOutOfTheTimes) {
+  const Summary summary = Collect(5);
+  EXPECT_EQ(summary.iterations, 5);
+  EXPECT_DOUBLE_EQ(summary.iteration_seconds.mean, 2.5);
+  EXPECT_DOUBLE_EQ(summary.iteration_seconds.p50, 2.5);
+  EXPECT_DOUBLE_EQ(summary.iteration_seconds.p90, 3.7);
+}
+
+TEST(SummaryCollector, Fill_FiveSteps_GivesMeanPhases) {
+  const PhaseSeconds phases = Collect(5).phase_seconds;
+  EXPECT_THAT(phases.data, DoubleNear(0.25, 1e-6));
+  EXPECT_THAT(phases.forward, DoubleNear(0.5, 1e-6));
+  EXPECT_THAT(phases.backward, DoubleNear(0.75, 1e-6));
+  EXPECT_THAT(phases.communication, DoubleNear(1.0, 1e-6));
+  EXPECT_THAT(phases.exposed_communication, DoubleNear(0.625, 1e-6));
+  EXPECT_THAT(phases.optimizer, DoubleNear(0.125, 1e-6));
+}
+
+TEST(SummaryCollector, Fill_PrintEveryTwo_GivesFirstAndEachSecondLoss) {
+  const Summary summary = Collect(5);
+  EXPECT_THAT(summary.losses, ElementsAre(10, 9, 7));
+  EXPECT_EQ(summary.loss.first, 10);
+  EXPECT_EQ(summary.loss.last, 6);
+}
+
+TEST(SummaryCollector, Fill_PrintEveryZero_GivesNoLosses) {
+  EXPECT_THAT(Collect(5, 0).losses, ElementsAre());
+}
+
+TEST(SummaryCollector, Fill_FiveSteps_CountsSamples) {
+  const Summary summary = Collect(5);
+  EXPECT_EQ(summary.samples.seen, 320);
+  EXPECT_EQ(summary.samples.padded, 2);
+}
+
+TEST(SummaryCollector, Fill_OneStep_LeavesTimesNull) {
+  const auto json = nlohmann::json::parse(ToJson(Collect(1)));
+  EXPECT_TRUE(json["iteration_seconds"]["mean"].is_null());
+  EXPECT_TRUE(json["iteration_seconds"]["p99"].is_null());
+  EXPECT_TRUE(json["phase_seconds"]["communication"].is_null());
+  EXPECT_EQ(json["loss"]["last"], 10);
+}
+
+TEST(SummaryCollector, Fill_NoSteps_LeavesLossNull) {
+  const auto json = nlohmann::json::parse(ToJson(Collect(0)));
+  EXPECT_TRUE(json["loss"]["first"].is_null());
+  EXPECT_EQ(json["iterations"], 0);
+}
+
+TEST(Describe, Unsorted_GivesInterpolatedPercentiles) {
+  const IterationSeconds described = Describe({3, 1, 2, 5, 4});
+  EXPECT_DOUBLE_EQ(described.p50, 3);
+  EXPECT_DOUBLE_EQ(described.p90, 4.6);
+  EXPECT_DOUBLE_EQ(described.p99, 4.96);
+}
+
+TEST(Describe, OneValue_IsAllOfThem) {
+  const IterationSeconds described = Describe({2});
+  EXPECT_EQ(described.mean, 2);
+  EXPECT_EQ(described.p99, 2);
+}
+
+TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
+  Summary summary = Collect(3);
+  summary.test = Summary::Test{2.2, 0.18};
+  const auto json = nlohmann::ordered_json::parse(ToJson(summary));
+  EXPECT_THAT(Keys(json),
+              ElementsAre("rank", "world_size", "sync", "backend", "wire", "model", "dataset",
+                          "batch_size", "iterations", "iteration_seconds", "phase_seconds",
+                          "bytes_sent", "bytes_received", "loss", "print_every", "losses", "test",
+                          "parameters_sha256", "buffers_sha256", "samples", "failures"));
+  EXPECT_THAT(Keys(json["iteration_seconds"]), ElementsAre("mean", "p50", "p90", "p99"));
+  EXPECT_THAT(Keys(json["phase_seconds"]),
+              ElementsAre("data", "forward", "backward", "communication", "exposed_communication",
+                          "optimizer"));
+  EXPECT_THAT(Keys(json["loss"]), ElementsAre("first", "last"));
+  EXPECT_THAT(Keys(json["test"]), ElementsAre("loss", "accuracy"));
+  EXPECT_THAT(Keys(json["samples"]), ElementsAre("seen", "padded"));
+  EXPECT_THAT(Keys(json["failures"]), ElementsAre("views", "retries", "recomputed_ranks"));
+}
+
+TEST(ToJson, WithoutEvaluation_HasNoTest) {
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(Summary())).contains("test"));
+}
+
+TEST(ToJson, DivergedLoss_IsNull) {
+  SummaryCollector collector(1);
+  collector.Add(0, std::numeric_limits<double>::infinity(), 1, 0, Lasting(1));
+  Summary summary;
+  collector.Fill(summary);
+  const auto json = nlohmann::json::parse(ToJson(summary));
+  EXPECT_TRUE(json["loss"]["last"].is_null());
+  EXPECT_TRUE(json["losses"][0].is_null());
+}
+
+TEST(ToJson, NameThatIsNotUtf8_StaysJson) {
+  Summary summary;
+  summary.model = "vgg\xff";
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["model"], "vgg\xEF\xBF\xBD");
+}
+
+TEST(WriteSummary, GoodPath_HoldsTheJson) {
+  const testing::TempDir dir;
+  const Summary summary = Collect(3);
+  ASSERT_TRUE(WriteSummary(dir.File("summary.json"), summary).ok());
+  EXPECT_EQ(testing::ReadFile(dir.File("summary.json")), ToJson(summary));
+}
+
+TEST(WriteSummary, NoSuchFolder_NamesPathAndCause) {
+  const testing::TempDir dir;
+  const std::string path = dir.File("missing/summary.json");
+  EXPECT_EQ(WriteSummary(path, Summary()),
+            absl::InternalError("cannot write " + path + ": no such file or directory"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,89 @@
+#ifndef GRADWIRE_WORKER_REPORT_PROGRESS_H_
+#define GRADWIRE_WORKER_REPORT_PROGRESS_H_
+
+#include <cstdint>
+#include <deque>
+#include <ostream>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/environment.h"
+#include "common/phase_times.h"
+#include "worker/report/progress_format.h"
+
+namespace gradwire {
+
+enum class ProgressMode {
+  kBar,    // one line that is drawn again and again; lines as in kPlain above it
+  kPlain,  // a line each --print-every
+  kNone,   // silent
+};
+
+// GRADWIRE_PROGRESS=bar|plain|none decides; else a bar on a terminal (`is_terminal`
+// of the stream written to) unless TERM is "dumb", and plain lines otherwise.
+// InvalidArgument: another value of GRADWIRE_PROGRESS.
+absl::StatusOr<ProgressMode> DetectMode(const Environment& environment, bool is_terminal);
+
+// False if NO_COLOR is set (https://no-color.org). Only bars have colour.
+bool UseColour(const Environment& environment);
+
+// COLUMNS if it is a number above 0, else what the terminal behind `fd` says,
+// else 80.
+int TerminalWidth(const Environment& environment, int fd);
+
+struct ProgressOptions {
+  int64_t total_steps = 0;      // of the whole run
+  int64_t steps_per_epoch = 0;  // of a whole epoch
+  int64_t epochs = 1;
+  int64_t print_every = 20;  // 0: no lines
+  int world_size = 1;
+  ProgressMode mode = ProgressMode::kPlain;
+  bool colour = false;  // of the bar
+  int width = 80;       // columns, of the bar
+};
+
+// Says how training goes: loss, speed, share of time in communication, time
+// left, and once the average iteration time over iterations 2 to 41. Not
+// thread-safe.
+class ProgressReporter {
+ public:
+  // `out` must outlive this.
+  ProgressReporter(const ProgressOptions& options, std::ostream& out)
+      : options_(options), out_(out) {}
+
+  // After each step. `epoch`, `step_in_epoch` and `step` (over the whole run)
+  // from 0; `samples` of this rank.
+  void OnStep(int64_t epoch, int64_t step_in_epoch, uint64_t step, double loss, int64_t samples,
+              const PhaseTimes& times);
+
+  // Ends the bar's line; if less than 41 iterations were done, gives the
+  // average over those. To be called once, however training ended.
+  void Finish();
+
+ private:
+  struct Sample {
+    int64_t samples = 0;
+    absl::Duration iteration;
+    absl::Duration communication;
+  };
+
+  void Remember(int64_t samples, const PhaseTimes& times);
+  Progress Now(int64_t epoch, int64_t step_in_epoch, uint64_t step, double loss) const;
+  void PrintAverage();
+  void PrintLine(absl::string_view line);
+  void DrawBar(const Progress& progress, absl::Duration iteration);
+
+  const ProgressOptions options_;
+  std::ostream& out_;
+  std::deque<Sample> recent_;   // at most 20; the first iteration only until the second
+  int64_t done_ = 0;            // iterations
+  absl::Duration since_first_;  // sum of iterations 2 to done_, at most 41
+  absl::Duration since_drawn_;  // sum of iterations after the last drawing
+  bool drawn_ = false;          // a bar is on the screen
+  bool average_printed_ = false;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_REPORT_PROGRESS_H_

@@ -1,0 +1,49 @@
+#ifndef GRADWIRE_WORKER_REPORT_PROGRESS_FORMAT_H_
+#define GRADWIRE_WORKER_REPORT_PROGRESS_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace gradwire {
+
+// Where a run stands. All counts start at 1; ASCII only, so that bytes are columns.
+struct Progress {
+  int64_t epoch = 1;
+  int64_t epochs = 1;
+  int64_t iteration_in_epoch = 1;
+  int64_t iterations_in_epoch = 1;
+  int64_t iteration = 1;  // over the whole run
+  int64_t iterations = 1;
+  double loss = 0;
+  // Over the last iterations:
+  double seconds_per_iteration = 0;
+  double images_per_second = 0;    // of all ranks; 0 if it is not known
+  double communication_share = 0;  // of the time, 0 to 1
+  absl::Duration left;             // until the last iteration
+};
+
+// "42 s", "1 min 30 s", "2 h 5 min"; rounded to what is shown.
+std::string FormatLeft(absl::Duration left);
+
+// "epoch 1/1 iteration 20/196 loss 2.3456  0.512 s/iteration  500 images/s
+// communication 34 %  left 1 min 30 s", in one line without an end.
+std::string FormatPlain(const Progress& progress);
+
+// The same in short behind a bar that grows, without an end. Shorter than
+// `width` columns, so that no terminal wraps it, and filled up to there with
+// spaces. A narrow terminal gets no bar, a very narrow one cut text.
+// `colour`: the bar is green.
+std::string FormatBar(const Progress& progress, int width, bool colour);
+
+// "average iteration time over iterations 2 to 41: 0.512 s", as the course asks.
+std::string FormatAverage(int64_t last_iteration, absl::Duration mean);
+
+// `line` filled up to `width` - 1 columns, so that nothing of a bar stays behind it.
+std::string Padded(absl::string_view line, int width);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_REPORT_PROGRESS_FORMAT_H_

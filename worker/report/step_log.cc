@@ -1,0 +1,41 @@
+#include "worker/report/step_log.h"
+
+#include <cerrno>
+
+#include "absl/memory/memory.h"
+#include "worker/report/output_file.h"
+#include "worker/report/phase_seconds.h"
+
+namespace gradwire {
+
+std::string ToJsonLine(const StepRecord& record) {
+  const nlohmann::ordered_json json = {
+      {"step", record.step},
+      {"epoch", record.epoch},
+      {"rank", record.rank},
+      {"loss", record.loss},
+      {"samples", record.samples},
+      {"iteration_seconds", absl::ToDoubleSeconds(record.times.iteration)},
+      {"phase_seconds", PhaseJson(ToPhaseSeconds(record.times))},
+      {"bytes_sent", record.bytes_sent},
+      {"bytes_received", record.bytes_received},
+      {"time", static_cast<double>(absl::ToUnixMicros(record.time)) / 1e6}};
+  return json.dump() + "\n";
+}
+
+absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path) {
+  std::FILE* const file = std::fopen(std::string(path).c_str(), "we");
+  if (file == nullptr) return absl::InvalidArgumentError(CannotWrite(path, errno));
+  return absl::WrapUnique(new StepLog(path, file));
+}
+
+absl::Status StepLog::Write(const StepRecord& record) {
+  const std::string line = ToJsonLine(record);
+  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
+  if (!written || std::fflush(file_.get()) != 0) {
+    return absl::InternalError(CannotWrite(path_, errno));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,57 @@
+#ifndef GRADWIRE_WORKER_REPORT_STEP_LOG_H_
+#define GRADWIRE_WORKER_REPORT_STEP_LOG_H_
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/phase_times.h"
+
+namespace gradwire {
+
+// One iteration of one rank.
+struct StepRecord {
+  uint64_t step = 0;  // from 0 over the whole run
+  int64_t epoch = 0;  // from 0
+  int rank = 0;
+  double loss = 0;      // mean over this rank's batch
+  int64_t samples = 0;  // of this rank
+  PhaseTimes times;
+  uint64_t bytes_sent = 0;  // in this iteration
+  uint64_t bytes_received = 0;
+  absl::Time time;  // of its end
+};
+
+// One line of JSON, with its newline: step, epoch, rank, loss, samples,
+// iteration_seconds, phase_seconds {…}, bytes_sent, bytes_received, time (Unix,
+// in seconds). What is not finite is null.
+std::string ToJsonLine(const StepRecord& record);
+
+// The file of --log-jsonl: a line an iteration, each written at once, so that
+// it can be followed and survives a crash of this process. Not thread-safe.
+class StepLog {
+ public:
+  // Empties the file if it exists. InvalidArgument "cannot write PATH: …".
+  static absl::StatusOr<std::unique_ptr<StepLog>> Open(absl::string_view path);
+
+  // Internal "cannot write PATH: …", for example as the disk is full.
+  absl::Status Write(const StepRecord& record);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  StepLog(absl::string_view path, std::FILE* file) : path_(path), file_(file) {}
+
+  const std::string path_;
+  const std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_REPORT_STEP_LOG_H_

@@ -1,0 +1,133 @@
+#include "worker/report/summary.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "worker/report/output_file.h"
+#include "worker/report/printed.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// `sorted` is not empty; 0 ≤ fraction ≤ 1.
+double Percentile(const std::vector<double>& sorted, double fraction) {
+  const double position = fraction * static_cast<double>(sorted.size() - 1);
+  const size_t below = static_cast<size_t>(position);
+  const size_t above = std::min(below + 1, sorted.size() - 1);
+  return sorted[below] + (position - std::floor(position)) * (sorted[above] - sorted[below]);
+}
+
+Json Configuration(const Summary& summary) {
+  return {{"rank", summary.rank},
+          {"world_size", summary.world_size},
+          {"sync", summary.sync},
+          {"backend", summary.backend},
+          {"wire", summary.wire},
+          {"model", summary.model},
+          {"dataset", summary.dataset},
+          {"batch_size", summary.batch_size},
+          {"iterations", summary.iterations}};
+}
+
+Json IterationJson(const IterationSeconds& seconds) {
+  return {{"mean", seconds.mean}, {"p50", seconds.p50}, {"p90", seconds.p90}, {"p99", seconds.p99}};
+}
+
+void AddMeasurements(const Summary& summary, Json& json) {
+  json["iteration_seconds"] = IterationJson(summary.iteration_seconds);
+  json["phase_seconds"] = PhaseJson(summary.phase_seconds);
+  json["bytes_sent"] = summary.bytes_sent;
+  json["bytes_received"] = summary.bytes_received;
+}
+
+void AddResults(const Summary& summary, Json& json) {
+  json["loss"] = {{"first", summary.loss.first}, {"last", summary.loss.last}};
+  json["print_every"] = summary.print_every;
+  json["losses"] = summary.losses;
+  if (summary.test.has_value()) {
+    json["test"] = {{"loss", summary.test->loss}, {"accuracy", summary.test->accuracy}};
+  }
+  json["parameters_sha256"] = summary.parameters_sha256;
+  json["buffers_sha256"] = summary.buffers_sha256;
+  json["samples"] = {{"seen", summary.samples.seen}, {"padded", summary.samples.padded}};
+  json["failures"] = {{"views", summary.failures.views},
+                      {"retries", summary.failures.retries},
+                      {"recomputed_ranks", summary.failures.recomputed_ranks}};
+}
+
+}  // namespace
+
+void SummaryCollector::Add(uint64_t step, double loss, int64_t samples, int64_t padded,
+                           const PhaseTimes& times) {
+  if (iterations_ == 0) {
+    first_loss_ = loss;
+  } else {
+    AddTimes(times);
+  }
+  ++iterations_;
+  last_loss_ = loss;
+  if (IsPrinted(step + 1, print_every_)) losses_.push_back(loss);
+  seen_ += samples;
+  padded_ += padded;
+}
+
+void SummaryCollector::AddTimes(const PhaseTimes& times) {
+  iteration_seconds_.push_back(absl::ToDoubleSeconds(times.iteration));
+  sums_.data += times.data;
+  sums_.forward += times.forward;
+  sums_.backward += times.backward;
+  sums_.communication += times.communication;
+  sums_.exposed_communication += times.exposed_communication;
+  sums_.optimizer += times.optimizer;
+}
+
+PhaseSeconds SummaryCollector::MeanPhases() const {
+  PhaseSeconds mean = ToPhaseSeconds(sums_);
+  const double count = static_cast<double>(iteration_seconds_.size());
+  for (double* phase : {&mean.data, &mean.forward, &mean.backward, &mean.communication,
+                        &mean.exposed_communication, &mean.optimizer}) {
+    *phase = count == 0 ? kUnmeasured : *phase / count;
+  }
+  return mean;
+}
+
+void SummaryCollector::Fill(Summary& summary) const {
+  summary.iterations = iterations_;
+  summary.iteration_seconds = Describe(iteration_seconds_);
+  summary.phase_seconds = MeanPhases();
+  summary.loss.first = first_loss_;
+  summary.loss.last = last_loss_;
+  summary.print_every = print_every_;
+  summary.losses = losses_;
+  summary.samples.seen = seen_;
+  summary.samples.padded = padded_;
+}
+
+IterationSeconds Describe(std::vector<double> seconds) {
+  IterationSeconds described;
+  if (seconds.empty()) return described;
+  std::sort(seconds.begin(), seconds.end());
+  described.mean =
+      std::accumulate(seconds.begin(), seconds.end(), 0.0) / static_cast<double>(seconds.size());
+  described.p50 = Percentile(seconds, 0.5);
+  described.p90 = Percentile(seconds, 0.9);
+  described.p99 = Percentile(seconds, 0.99);
+  return described;
+}
+
+std::string ToJson(const Summary& summary) {
+  Json json = Configuration(summary);
+  AddMeasurements(summary, json);
+  AddResults(summary, json);
+  // A name that is not UTF-8 must not lose the summary.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+absl::Status WriteSummary(absl::string_view path, const Summary& summary) {
+  return ReplaceFile(path, ToJson(summary));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,108 @@
+#ifndef GRADWIRE_WORKER_REPORT_SUMMARY_H_
+#define GRADWIRE_WORKER_REPORT_SUMMARY_H_
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "common/phase_times.h"
+#include "worker/report/phase_seconds.h"
+
+namespace gradwire {
+
+// NaN, which JSON gives as null: nothing was measured.
+inline constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
+
+// How long iterations took, in seconds.
+struct IterationSeconds {
+  double mean = kUnmeasured;
+  double p50 = kUnmeasured;
+  double p90 = kUnmeasured;
+  double p99 = kUnmeasured;
+};
+
+// What one rank's run came to: the fields of --summary, by the same names. The
+// first iteration warms up, so it counts in no time; a run of one has none.
+struct Summary {
+  int rank = 0;
+  int world_size = 1;
+  std::string sync;
+  std::string backend;
+  std::string wire;
+  std::string model;
+  std::string dataset;
+  int64_t batch_size = 0;  // per rank
+  int64_t iterations = 0;
+  IterationSeconds iteration_seconds;
+  PhaseSeconds phase_seconds;  // means
+  uint64_t bytes_sent = 0;     // of the whole run
+  uint64_t bytes_received = 0;
+  struct {
+    double first = kUnmeasured;
+    double last = kUnmeasured;
+  } loss;
+  int64_t print_every = 0;
+  std::vector<double> losses;  // of iterations 1, N, 2 N, …; N is print_every
+  struct Test {
+    double loss = 0;      // mean over the test set
+    double accuracy = 0;  // 0 to 1
+  };
+  std::optional<Test> test;  // absent without --evaluate
+  std::string parameters_sha256;
+  std::string buffers_sha256;
+  struct {
+    int64_t seen = 0;    // with the padded ones
+    int64_t padded = 0;  // repeats
+  } samples;
+  struct {
+    int64_t views = 1;  // that this rank trained in
+    int64_t retries = 0;
+    int64_t recomputed_ranks = 0;
+  } failures;
+};
+
+// Gathers step by step what a summary needs. Holds 8 bytes a step. Not
+// thread-safe.
+class SummaryCollector {
+ public:
+  explicit SummaryCollector(int64_t print_every) : print_every_(print_every) {}
+
+  // `step` from 0 over the whole run; `padded` of the `samples` are repeats.
+  void Add(uint64_t step, double loss, int64_t samples, int64_t padded, const PhaseTimes& times);
+
+  // Sets iterations, iteration_seconds, phase_seconds, loss, print_every,
+  // losses and samples; leaves the rest.
+  void Fill(Summary& summary) const;
+
+ private:
+  void AddTimes(const PhaseTimes& times);
+  PhaseSeconds MeanPhases() const;
+
+  const int64_t print_every_;
+  int64_t iterations_ = 0;
+  double first_loss_ = kUnmeasured;
+  double last_loss_ = kUnmeasured;
+  std::vector<double> losses_;
+  int64_t seen_ = 0;
+  int64_t padded_ = 0;
+  std::vector<double> iteration_seconds_;  // without the first iteration
+  PhaseTimes sums_;                        // likewise
+};
+
+// Mean and percentiles of `seconds`, interpolated between the two nearest
+// values; all unmeasured if there are none.
+IterationSeconds Describe(std::vector<double> seconds);
+
+// One indented JSON object that ends with a newline; what is not finite is null.
+std::string ToJson(const Summary& summary);
+
+// Writes ToJson to the file; see ReplaceFile.
+absl::Status WriteSummary(absl::string_view path, const Summary& summary);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_REPORT_SUMMARY_H_
