@@ -88,5 +88,13 @@ TEST(CheckWritable, Folder_IsRefused) {
             absl::InvalidArgumentError("cannot write " + dir.path() + ": is a directory"));
 }
 
+TEST(PathOfRankTest, PathOfRank_Placeholder_BecomesTheRank) {
+  EXPECT_EQ(PathOfRank("log-{rank}.jsonl", Rank(3)), "log-3.jsonl");
+}
+
+TEST(PathOfRankTest, PathOfRank_NoPlaceholder_StaysAsItIs) {
+  EXPECT_EQ(PathOfRank("log.jsonl", Rank(3)), "log.jsonl");
+}
+
 }  // namespace
 }  // namespace gradwire

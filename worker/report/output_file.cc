@@ -12,6 +12,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 
 namespace gradwire {
 namespace {
@@ -107,6 +108,10 @@ absl::Status ReplaceFile(absl::string_view path, absl::string_view text) {
   const int error = target.replace ? Replace(target, text) : WriteInPlace(target.path, text);
   if (error != 0) return absl::InternalError(CannotWrite(path, error));
   return absl::OkStatus();
+}
+
+std::string PathOfRank(absl::string_view path, Rank rank) {
+  return absl::StrReplaceAll(path, {{"{rank}", absl::StrCat(rank.value())}});
 }
 
 absl::Status CheckWritable(absl::string_view path) {

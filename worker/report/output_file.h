@@ -5,11 +5,16 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/ids.h"
 
 namespace gradwire {
 
 // "cannot write PATH: no such file or directory", for an errno.
 std::string CannotWrite(absl::string_view path, int error);
+
+// `path` with the rank in place of each "{rank}", so that ranks that share a
+// file system write files of their own.
+std::string PathOfRank(absl::string_view path, Rank rank);
 
 // Replaces the file by `text` in one move: a reader sees the old file or the
 // new one, never a part. Links are followed; what is no regular file (a
