@@ -101,8 +101,7 @@ void AddOutput(WorkerOptions* options, OptionParser* parser) {
               Integer(&options->print_every, 0));
   parser->Add("summary", "FILE", "write a JSON object about the whole run",
               Text(&options->summary));
-  parser->Add("log-jsonl", "FILE",
-              "write a JSON object for each iteration; {rank} stands for the rank",
+  parser->Add("log-jsonl", "FILE", "write a JSON object for each iteration",
               Text(&options->log_jsonl));
   parser->Add("metrics", "HOST:PORT", "serve Prometheus metrics; port 0 picks one",
               WithDefault(ListenAddressOrOff(&options->metrics), "off"));
