@@ -9,7 +9,7 @@
 namespace gradwire {
 namespace {
 
-constexpr int64_t kPixelBytes = 3 * 32 * 32;
+constexpr int64_t kPixelBytes = int64_t{3} * 32 * 32;
 constexpr int64_t kRecordBytes = 1 + kPixelBytes;  // a label, then the pixels
 constexpr int kClasses = 10;
 
@@ -20,8 +20,13 @@ Dataset EmptyCifar10() {
   dataset.height = 32;
   dataset.width = 32;
   dataset.classes = kClasses;
-  for (const double mean : {125.3, 123.0, 113.9}) dataset.mean.push_back(mean / 255);
-  for (const double std_dev : {63.0, 62.1, 66.7}) dataset.std_dev.push_back(std_dev / 255);
+  // Divided in double and then rounded, as torchvision.transforms.Normalize takes them.
+  for (const double mean : {125.3, 123.0, 113.9}) {
+    dataset.mean.push_back(static_cast<float>(mean / 255));
+  }
+  for (const double std_dev : {63.0, 62.1, 66.7}) {
+    dataset.std_dev.push_back(static_cast<float>(std_dev / 255));
+  }
   return dataset;
 }
 
