@@ -16,9 +16,8 @@ namespace gradwire {
 
 // The methods are registered by hand, as generated code does it, because
 // generated sync code knows messages only, not byte buffers.
-AggregationService::AggregationService(Aggregator* aggregator,
-                                       std::function<void(const absl::Status&)> on_error)
-    : aggregator_(aggregator), on_error_(std::move(on_error)) {
+AggregationService::AggregationService(Aggregator* aggregator, CoordinatorMetrics* metrics)
+    : aggregator_(aggregator), metrics_(metrics) {
   using grpc::internal::RpcMethod;
   using grpc::internal::RpcServiceMethod;
   using GatherHandler =
@@ -44,7 +43,7 @@ AggregationService::AggregationService(Aggregator* aggregator,
 }
 
 grpc::Status AggregationService::Report(const absl::Status& status) {
-  if (!status.ok()) on_error_(status);
+  if (!status.ok()) metrics_->CountRpcError(status.code());
   return ToGrpc(status);
 }
 
@@ -61,6 +60,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerReader<grpc::ByteBuffer>* r
     absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
     if (!chunk.ok()) return chunk.status();
     buffer.Clear();
+    metrics_->CountReceived(TotalBytes(chunk->payload));
     absl::StatusOr<Verdict> verdict = aggregator_->Add(*std::move(chunk));
     if (!verdict.ok()) return verdict.status();
     if (*verdict == Verdict::kAccept) {
@@ -92,6 +92,7 @@ absl::Status AggregationService::SendAll(Step step, absl::Time deadline,
       return absl::CancelledError(
           absl::StrCat("step ", step.value(), ": the receiver of the mean went away"));
     }
+    metrics_->CountSent((*mean)->bytes);
   }
 }
 

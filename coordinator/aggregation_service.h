@@ -5,9 +5,8 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/sync_stream.h>
 
-#include <functional>
-
 #include "absl/status/status.h"
+#include "common/metrics.h"
 #include "coordinator/aggregator.h"
 #include "gradwire/v1/aggregation.grpc.pb.h"
 
@@ -18,9 +17,9 @@ namespace gradwire {
 // on the wire they are ordinary messages. Each call has a thread of gRPC's.
 class AggregationService : public grpc::Service {
  public:
-  // `aggregator` outlives the service. `on_error` hears every call that ended
-  // with an error (for metrics), on the call's thread.
-  AggregationService(Aggregator* aggregator, std::function<void(const absl::Status&)> on_error);
+  // `aggregator` and `metrics` outlive the service. Counts payload bytes, and calls
+  // that ended with an error.
+  AggregationService(Aggregator* aggregator, CoordinatorMetrics* metrics);
 
  private:
   grpc::Status Gather(grpc::ServerContext* context, grpc::ServerReader<grpc::ByteBuffer>* reader,
@@ -33,7 +32,7 @@ class AggregationService : public grpc::Service {
   grpc::Status Report(const absl::Status& status);
 
   Aggregator* const aggregator_;
-  const std::function<void(const absl::Status&)> on_error_;
+  CoordinatorMetrics* const metrics_;
 };
 
 }  // namespace gradwire

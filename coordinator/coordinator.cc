@@ -57,8 +57,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
     : run_id_(MakeRunId()),
-      aggregation_(&aggregator_,
-                   [this](const absl::Status& status) { metrics_.CountRpcError(status.code()); }),
+      aggregation_(&aggregator_, &metrics_),
       membership_(ConfigOf(options, run_id_),
                   {[this](const View& view, const std::vector<BucketSpec>& buckets) {
                      OnView(view, buckets);

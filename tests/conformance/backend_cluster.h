@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/layout.h"
+#include "common/metrics.h"
 #include "coordinator/aggregation_service.h"
 #include "coordinator/aggregator.h"
 #include "worker/backends/backend.h"
@@ -49,6 +50,7 @@ class BackendCluster {
 
   const std::vector<BucketSpec> buckets_;
   Aggregator aggregator_;
+  CoordinatorMetrics metrics_;
   AggregationService aggregation_service_;
   std::unique_ptr<grpc::Server> coordinator_;
   std::string coordinator_address_;
