@@ -1,0 +1,166 @@
+#include "deploy/launcher/launch_command.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/option_parser.h"
+#include "common/status_util.h"
+#include "deploy/launcher/launch_options.h"
+#include "deploy/launcher/launch_plan.h"
+#include "deploy/launcher/launch_report.h"
+#include "deploy/launcher/supervisor.h"
+#include "deploy/launcher/terminal.h"
+#include "worker/report/output_file.h"
+
+namespace gradwire {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr char kProgram[] = "gradwire launch";
+constexpr absl::Duration kTimeToListen = absl::Seconds(30);
+
+// A folder that only this user can read; removed with all that is in it.
+class ScratchDir {
+ public:
+  ScratchDir() {
+    std::error_code error;
+    std::string path = (fs::temp_directory_path(error) / "gradwire-launch-XXXXXX").string();
+    if (!error && mkdtemp(path.data()) != nullptr) path_ = path;
+  }
+  ~ScratchDir() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  ScratchDir(const ScratchDir&) = delete;
+  ScratchDir& operator=(const ScratchDir&) = delete;
+  const std::string& path() const { return path_; }  // empty if there is none
+
+ private:
+  std::string path_;
+};
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+std::string ProgramDir() {
+  std::error_code error;
+  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+// One launch: starts the members in their order and waits for them.
+class Launch {
+ public:
+  Launch(const LaunchOptions& options, const LaunchPlaces& places, const Environment& environment)
+      : options_(options),
+        places_(places),
+        environment_(environment),
+        terminal_(STDOUT_FILENO, STDERR_FILENO, CanDrawBar(environment)),
+        supervisor_(&terminal_) {}
+
+  int Run() {
+    std::string coordinator;
+    absl::Status status;
+    if (NeedsCoordinator(options_)) status = StartCoordinator(&coordinator);
+    for (int rank = 0; rank < options_.workers && status.ok(); ++rank) {
+      status = supervisor_.Start(
+          WorkerMember(options_, places_, environment_, rank, coordinator, BarColumns()));
+    }
+    if (!status.ok()) supervisor_.Fail(ExitCode(status), std::string(status.message()));
+    const int exit_code = supervisor_.Run();
+    if (!supervisor_.cause().empty()) {
+      Say(absl::StrCat(supervisor_.cause(), "; all have ended"));
+      return exit_code;
+    }
+    return Report();
+  }
+
+ private:
+  static bool CanDrawBar(const Environment& environment) {
+    return isatty(STDERR_FILENO) == 1 && Value(environment, "TERM") != "dumb";
+  }
+
+  int BarColumns() const { return terminal_.draws_bar() ? terminal_.Columns() : 0; }
+
+  void Say(const std::string& sentence) {
+    terminal_.PrintLine(Output::kErr, absl::StrCat(kProgram, ": ", sentence));
+  }
+
+  // OK with an empty address if the coordinator failed: the supervisor knows.
+  absl::Status StartCoordinator(std::string* address) {
+    const std::string port_file = PortFile(options_, places_);
+    std::error_code ignored;
+    fs::remove(port_file, ignored);  // of an earlier run
+    absl::Status status = supervisor_.Start(CoordinatorMember(options_, places_, environment_));
+    if (!status.ok()) return status;
+    const bool listens = supervisor_.RunUntil(
+        [&] { return !(*address = CoordinatorAddress(ReadFile(port_file))).empty(); },
+        kTimeToListen);
+    if (!listens) {
+      return absl::InternalError(absl::StrCat("the coordinator wrote no address to '", port_file,
+                                              "' within ", absl::FormatDuration(kTimeToListen)));
+    }
+    const std::string metrics = MetricsAddress(ReadFile(port_file));
+    if (!metrics.empty()) Say(absl::StrCat("metrics are on http://", metrics, "/metrics"));
+    return absl::OkStatus();
+  }
+
+  int Report() {
+    std::vector<std::string> files;
+    for (int rank = 0; rank < options_.workers; ++rank) {
+      files.push_back(SummaryFile(rank, places_));
+    }
+    const auto summaries = CollectSummaries(files);
+    if (!summaries.ok()) {
+      Say(std::string(summaries.status().message()));
+      return kExitFailed;
+    }
+    for (const auto line : absl::StrSplit(SummaryTable(*summaries), '\n', absl::SkipEmpty())) {
+      terminal_.PrintLine(Output::kOut, line);
+    }
+    if (options_.summary.empty()) return kExitDone;
+    const absl::Status written = ReplaceFile(options_.summary, summaries->dump(2) + "\n");
+    if (written.ok()) return kExitDone;
+    Say(std::string(written.message()));
+    return kExitFailed;
+  }
+
+  const LaunchOptions& options_;
+  const LaunchPlaces& places_;
+  const Environment& environment_;
+  Terminal terminal_;
+  Supervisor supervisor_;
+};
+
+}  // namespace
+
+int LaunchCommand(const std::vector<std::string>& args, const Environment& environment) {
+  const absl::StatusOr<Parsed<LaunchOptions>> parsed = ParseLaunchOptions(args, environment);
+  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  const std::string& summary = parsed->options.summary;
+  const absl::Status writable = summary.empty() ? absl::OkStatus() : CheckWritable(summary);
+  if (!writable.ok()) {
+    PrintUsageError(kProgram, absl::StrCat("--summary: ", writable.message()));
+    return kExitUsage;
+  }
+  const ScratchDir scratch;
+  if (scratch.path().empty()) {
+    PrintUsageError(kProgram, "cannot make a folder for temporary files (TMPDIR)");
+    return kExitFailed;
+  }
+  const LaunchPlaces places{ProgramDir(), scratch.path()};
+  return Launch(parsed->options, places, environment).Run();
+}
+
+}  // namespace gradwire
