@@ -74,8 +74,9 @@ BackendCluster::~BackendCluster() {
   coordinator_->Shutdown(now);
 }
 
-absl::Status BackendCluster::RunStepOfRank(int rank, uint64_t step, std::vector<std::string>* data,
-                                           absl::Duration timeout) {
+absl::Status BackendCluster::RunStepOfRank(
+    int rank, uint64_t step, std::vector<std::string>* data, absl::Duration timeout,
+    const std::function<void(int rank, int bucket)>& between) {
   const absl::Time deadline = absl::Now() + timeout;
   std::vector<std::vector<float>> terms(data->size());
   std::vector<std::vector<float>> means(data->size());
@@ -87,12 +88,13 @@ absl::Status BackendCluster::RunStepOfRank(int rank, uint64_t step, std::vector<
     if (buckets_[i].dtype == v1::DTYPE_BYTES) {
       auto* memory = reinterpret_cast<uint8_t*>(&bytes[0]);
       ranks_[rank].backend->BroadcastAsync(key, {memory, bytes.size()}, deadline, done);
-      continue;
+    } else {
+      terms[i].resize(bytes.size() / 4);
+      means[i].resize(bytes.size() / 4);
+      std::memcpy(terms[i].data(), bytes.data(), bytes.size());
+      ranks_[rank].backend->AllReduceAsync(key, terms[i], absl::MakeSpan(means[i]), deadline, done);
     }
-    terms[i].resize(bytes.size() / 4);
-    means[i].resize(bytes.size() / 4);
-    std::memcpy(terms[i].data(), bytes.data(), bytes.size());
-    ranks_[rank].backend->AllReduceAsync(key, terms[i], absl::MakeSpan(means[i]), deadline, done);
+    if (between) between(rank, static_cast<int>(i));
   }
   absl::Status status = countdown.Wait();
   for (size_t i = 0; i < data->size(); ++i) {
@@ -104,13 +106,13 @@ absl::Status BackendCluster::RunStepOfRank(int rank, uint64_t step, std::vector<
   return status;
 }
 
-std::vector<absl::Status> BackendCluster::RunStep(uint64_t step,
-                                                  std::vector<std::vector<std::string>>* data,
-                                                  absl::Duration timeout,
-                                                  const std::function<void(int rank)>& before) {
+std::vector<absl::Status> BackendCluster::RunStep(
+    uint64_t step, std::vector<std::vector<std::string>>* data, absl::Duration timeout,
+    const std::function<void(int rank)>& before,
+    const std::function<void(int rank, int bucket)>& between) {
   return OnAllRanks(ranks_.size(), [&](int rank) {
     if (before) before(rank);
-    return RunStepOfRank(rank, step, &(*data)[rank], timeout);
+    return RunStepOfRank(rank, step, &(*data)[rank], timeout, between);
   });
 }
 

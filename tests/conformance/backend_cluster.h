@@ -32,10 +32,12 @@ class BackendCluster {
 
   // All buckets of one step on all ranks. `data[rank][bucket]` goes in (as bytes)
   // and is replaced by what came out. `before` runs on rank's thread before it
-  // hands in its buckets. Returns each rank's first error.
-  std::vector<absl::Status> RunStep(uint64_t step, std::vector<std::vector<std::string>>* data,
-                                    absl::Duration timeout = absl::Seconds(60),
-                                    const std::function<void(int rank)>& before = nullptr);
+  // hands in its buckets, `between` after each bucket. Returns each rank's first error.
+  std::vector<absl::Status> RunStep(
+      uint64_t step, std::vector<std::vector<std::string>>* data,
+      absl::Duration timeout = absl::Seconds(60),
+      const std::function<void(int rank)>& before = nullptr,
+      const std::function<void(int rank, int bucket)>& between = nullptr);
 
   // Finish on all ranks at once.
   std::vector<absl::Status> Finish();
@@ -46,7 +48,8 @@ class BackendCluster {
     std::unique_ptr<grpc::Server> server;
   };
   absl::Status RunStepOfRank(int rank, uint64_t step, std::vector<std::string>* data,
-                             absl::Duration timeout);
+                             absl::Duration timeout,
+                             const std::function<void(int rank, int bucket)>& between);
 
   const std::vector<BucketSpec> buckets_;
   Aggregator aggregator_;

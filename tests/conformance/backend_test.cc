@@ -130,6 +130,23 @@ TEST_P(BackendTest, RunStep_RanksComeInReverseOrder_MeanOnAllRanks) {
   });
 }
 
+TEST_P(BackendTest, RunStep_OtherRanksAreThroughWithABucket_LateHandInWorks) {
+  // Rank 1 opens the step with one bucket while the other ranks end another.
+  const auto [backend, world_size] = GetParam();
+  if (world_size < 2) return;
+  const std::vector<BucketSpec> buckets = {{400, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}};
+  BackendCluster cluster(backend, world_size, buckets);
+  Data data = MakeData(buckets, world_size, 1);
+  const Data terms = data;
+  for (const absl::Status& status :
+       cluster.RunStep(0, &data, absl::Seconds(60), nullptr, [](int rank, int bucket) {
+         if (rank == 1 && bucket == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+       })) {
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  Check(buckets, terms, data);
+}
+
 class BackendFaultTest : public testing::TestWithParam<Case> {
  protected:
   BackendFaultTest()

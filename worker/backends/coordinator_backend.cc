@@ -89,6 +89,13 @@ CoordinatorBackend::Entry* CoordinatorBackend::WaitForEntry(Exchange* exchange, 
   return exchange->status.ok() ? exchange->entries[index].get() : nullptr;
 }
 
+CoordinatorBackend::Entry* CoordinatorBackend::WaitForBucket(Exchange* exchange, Bucket bucket) {
+  MutexLock lock(&mutex_);
+  const auto& entry = exchange->by_bucket[bucket.value()];
+  while (exchange->status.ok() && entry == nullptr) changed_.Wait(&mutex_);
+  return exchange->status.ok() ? entry : nullptr;
+}
+
 void CoordinatorBackend::GatherLoop() {
   std::shared_ptr<Exchange> exchange;
   while ((exchange = WaitForExchange(exchange.get())) != nullptr) {
@@ -181,14 +188,12 @@ absl::Status CoordinatorBackend::Take(Exchange* exchange, grpc::ByteBuffer* buff
   if (!verdict.ok()) return verdict.status();
   if (*verdict != Verdict::kAccept) return absl::OkStatus();
   if (absl::Status payload = CheckPayload(*chunk); !payload.ok()) return payload;
-  Entry* entry;
-  {
-    MutexLock lock(&mutex_);
-    entry = exchange->by_bucket[chunk->header.bucket.value()];
-  }
-  if (entry == nullptr || entry->finished) {
-    return absl::InternalError(absl::StrCat("chunk of ", ToString(chunk->header),
-                                            ": the bucket was not handed in or is complete"));
+  // Rank 0's bytes may be here before this rank has handed in the bucket.
+  Entry* entry = WaitForBucket(exchange, chunk->header.bucket);
+  if (entry == nullptr) return absl::OkStatus();  // the exchange failed
+  if (entry->finished) {
+    return absl::InternalError(
+        absl::StrCat("chunk of ", ToString(chunk->header), ": the bucket is complete"));
   }
   CopyTo(chunk->payload, entry->transfer.result.data() + chunk->header.offset);
   bytes_received_ += bytes;

@@ -65,6 +65,8 @@ class CoordinatorBackend : public Backend {
   std::shared_ptr<Exchange> WaitForExchange(const Exchange* last);
   // Entry number `index`, once handed in; null if the exchange failed.
   Entry* WaitForEntry(Exchange* exchange, size_t index);
+  // The entry of `bucket`, once handed in; null if the exchange failed.
+  Entry* WaitForBucket(Exchange* exchange, Bucket bucket);
   void GatherLoop();
   void ScatterLoop();
   absl::Status Gather(Exchange* exchange);

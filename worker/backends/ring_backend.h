@@ -127,8 +127,8 @@ class RingBackend : public Backend {
   bool has_view_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   absl::optional<Rank> suspect_ ABSL_GUARDED_BY(mutex_);  // behind failure_
-  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;  // no more steps
-  bool closing_ ABSL_GUARDED_BY(mutex_) = false;    // destructor
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;        // no more steps
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;          // destructor
   bool sender_over_ ABSL_GUARDED_BY(mutex_) = false;
   bool left_over_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread sender_;
