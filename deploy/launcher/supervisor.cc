@@ -95,6 +95,8 @@ bool Supervisor::RunUntil(const std::function<bool()>& ready, absl::Duration tim
 }
 
 int Supervisor::Run() {
+  all_started_ = true;
+  WindUp();  // in case all workers have ended already
   while (AnyRuns()) HandleEvents(absl::InfiniteFuture());
   terminal_->SetBar("");
   return exit_code_;
@@ -195,7 +197,7 @@ void Supervisor::WindUp() {
     return !member->serves && !member->process->reaped();
   });
   const bool under_way = told_to_end_ || terminate_at_ != absl::InfiniteFuture();
-  if (working || ending() || under_way) return;
+  if (working || !all_started_ || ending() || under_way) return;
   terminate_at_ = absl::Now() + kTimeToWindUp;
   kill_at_ = terminate_at_ + kTimeToWindUp;
 }

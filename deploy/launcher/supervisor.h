@@ -50,8 +50,8 @@ class Supervisor {
   bool RunUntil(const std::function<bool()>& ready, absl::Duration timeout);
   // Ends all members, as if one had failed with `exit_code` for this cause.
   void Fail(int exit_code, std::string cause);
-  // Until all members have ended; to be called once. 0 if all is well, else the exit code of the
-  // member that failed first, or 128 + the signal that came.
+  // Until all members have ended; to be called once, when all are started. 0 if all is well, else
+  // the exit code of the member that failed first, or 128 + the signal that came.
   int Run();
 
   // Who ended it and how; "" if all is well.
@@ -79,6 +79,7 @@ class Supervisor {
   std::vector<std::unique_ptr<Running>> members_;
   std::string cause_;
   int exit_code_ = 0;
+  bool all_started_ = false;  // in Run(): no member comes any more
   bool stopped_ = false;      // a signal has come
   bool told_to_end_ = false;  // members have had SIGTERM: how they end is no news
   absl::Time terminate_at_ = absl::InfiniteFuture();
