@@ -62,9 +62,10 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
                   {[this](const View& view, const std::vector<BucketSpec>& buckets) {
                      OnView(view, buckets);
                    },
+                   [this](Step step) { metrics_.SetStep(step); },
                    [this](const absl::Status& status) { OnRunOver(status); }}),
       status_([this] { return Status(); }) {
-  aggregator_.set_observer([this](Step step, const Arrivals& arrivals) { OnStep(step, arrivals); });
+  aggregator_.set_observer([this](Step, const Arrivals& arrivals) { OnArrivals(arrivals); });
 }
 
 Coordinator::~Coordinator() {
@@ -121,8 +122,7 @@ void Coordinator::OnRunOver(const absl::Status& status) {
   over_changed_.NotifyAll();
 }
 
-void Coordinator::OnStep(Step step, const Arrivals& arrivals) {
-  metrics_.SetStep(Step(step.value() + 1));
+void Coordinator::OnArrivals(const Arrivals& arrivals) {
   const absl::Time first = *std::min_element(arrivals.begin(), arrivals.end());
   for (size_t rank = 0; rank < arrivals.size(); ++rank) {
     metrics_.ObserveRankWait(Rank(static_cast<int>(rank)), arrivals[rank] - first);

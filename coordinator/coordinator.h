@@ -63,7 +63,7 @@ class Coordinator {
   absl::Status WritePortFile(const std::string& path) const;
   void OnView(const View& view, const std::vector<BucketSpec>& buckets);
   void OnRunOver(const absl::Status& status);
-  void OnStep(Step step, const Arrivals& arrivals);
+  void OnArrivals(const Arrivals& arrivals);
 
   const RunId run_id_;
   CoordinatorMetrics metrics_;

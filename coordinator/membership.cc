@@ -1,6 +1,7 @@
 #include "coordinator/membership.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -130,7 +131,19 @@ Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl
   progress.set_iteration_seconds(done.iteration_seconds());
   progress.set_communication_seconds(done.communication_seconds());
   progress.set_exposed_communication_seconds(done.exposed_communication_seconds());
+  if (const Step slowest = SlowestStep(); state_ == State::kRunning && step_ < slowest) {
+    step_ = slowest;
+    outcome.actions.push_back(EnterStep{step_});
+  }
   return outcome;
+}
+
+Step Membership::SlowestStep() const {
+  uint64_t steps_done = std::numeric_limits<uint64_t>::max();
+  for (const auto& [rank, worker] : workers_) {
+    steps_done = std::min(steps_done, worker.progress.steps_done());
+  }
+  return Step(steps_done);
 }
 
 Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now) {

@@ -51,10 +51,13 @@ struct CloseSession {  // the stream ends with `status`
   SessionId session;
   absl::Status status;
 };
+struct EnterStep {  // all ranks have done the steps before it
+  Step step;
+};
 struct EndRun {  // OK: all ranks finished. Aborted or DeadlineExceeded: see the message
   absl::Status status;
 };
-using Action = std::variant<FormRun, SendView, SendAbort, CloseSession, EndRun>;
+using Action = std::variant<FormRun, SendView, SendAbort, CloseSession, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -128,6 +131,8 @@ class Membership {
   absl::Status CheckNeighbours(const v1::Hello& hello) const;
   Rank Admit(SessionId session, const v1::Hello& hello, absl::Time now);
   Rank LowestFree() const;
+  // The first step that not all ranks have done.
+  Step SlowestStep() const;
   // The rank of the session if it said Hello.
   std::optional<Rank> Find(SessionId session) const;
   // Null, with the session closed in `outcome`, if it said no Hello.
@@ -155,6 +160,7 @@ class Membership {
   std::string reason_;  // one sentence behind the state
   Generation generation_{0};
   std::map<Rank, Worker> workers_;
+  Step step_{0};  // that was entered last
   std::set<Incarnation> evicted_;
   std::optional<Terms> terms_;
   std::optional<Suspicion> suspicion_;  // the first that is not explained yet

@@ -167,6 +167,10 @@ void MembershipService::Enact(const CloseSession& close) {
   session.ended_at = SteadyNow();
 }
 
+void MembershipService::Enact(const EnterStep& enter) {
+  queue_.push_back([this, enter] { callbacks_.on_step(enter.step); });
+}
+
 void MembershipService::Enact(const EndRun& end) {
   queue_.push_back([this, end] { callbacks_.on_run_over(end.status); });
 }

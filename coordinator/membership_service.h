@@ -40,6 +40,8 @@ class MembershipService final : public v1::Membership::Service {
   struct Callbacks {
     // All ranks are there; called before any worker hears of it.
     std::function<void(const View&, const std::vector<BucketSpec>&)> on_view;
+    // All ranks have done the steps before this one; not called for step 0.
+    std::function<void(Step)> on_step;
     // Once. OK: all ranks finished. Called after Abort was written to all.
     std::function<void(const absl::Status&)> on_run_over;
   };
@@ -88,6 +90,7 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const SendView& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const CloseSession& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const EnterStep& enter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EndRun& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

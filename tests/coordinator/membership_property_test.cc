@@ -120,6 +120,11 @@ class Simulator {
     RC_ASSERT(!send.reason.empty());
   }
   void Enact(const CloseSession& close) { RC_ASSERT(open_.erase(close.session) == 1); }
+  void Enact(const EnterStep& enter) {
+    RC_ASSERT(formed_ == 1);
+    RC_ASSERT(step_ < enter.step);
+    step_ = enter.step;
+  }
   void Enact(const EndRun&) { RC_ASSERT(++ended_runs_ == 1); }
 
   void Check() {
@@ -143,6 +148,7 @@ class Simulator {
   uint64_t last_session_ = 0;
   std::set<SessionId> open_;
   std::set<Rank> viewed_;
+  Step step_;
   int formed_ = 0;
   int ended_runs_ = 0;
   uint64_t generation_ = 0;

@@ -69,6 +69,7 @@ class MembershipServiceTest : public ::testing::Test {
   explicit MembershipServiceTest(MembershipConfig config = Config())
       : service_(config,
                  {[this](const View& view, const std::vector<BucketSpec>&) { formed_.Set(view); },
+                  [this](Step step) { step_.Set(step); },
                   [this](const absl::Status& status) { over_.Set(status); }}) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});
     EXPECT_TRUE(server.ok()) << server.status();
@@ -97,6 +98,7 @@ class MembershipServiceTest : public ::testing::Test {
 
   absl::Duration heartbeat_interval_ = absl::Seconds(1);
   Slot<View> formed_;
+  Slot<Step> step_;
   Slot<absl::Status> over_;
   MembershipService service_;
   GrpcServer server_;
@@ -198,6 +200,14 @@ TEST_F(MembershipServiceTest, Leave_AfterAbort_GivesTheReason) {
   EXPECT_EQ(workers_[1]->session->Leave(false, "stop"), absl::OkStatus());
   const absl::Status lost = workers_[0]->end.Get();
   EXPECT_EQ(workers_[0]->session->Leave(true, ""), lost);
+}
+
+TEST_F(MembershipServiceTest, ReportStep_ByAllRanks_EntersTheNextStep) {
+  FormRun();
+  v1::StepDone done;
+  done.set_step(6);
+  for (auto& worker : workers_) worker->session->ReportStep(done);
+  EXPECT_EQ(step_.Get(), Step(7));
 }
 
 TEST_F(MembershipServiceTest, StreamBroken_MidRun_AbortsTheOthersWithRankStepAndCause) {

@@ -44,11 +44,11 @@ class MembershipTest : public ::testing::Test {
   void Form() {
     for (int session = 1; session <= 3; ++session) Hello(session, session - 1);
   }
-  void StepsDone(int session, uint64_t steps) {
+  Outcome StepsDone(int session, uint64_t steps) {
     v1::StepDone done;
     done.set_step(steps - 1);
     done.set_loss(2.5);
-    membership_.OnStepDone(SessionId(session), done, now_);
+    return membership_.OnStepDone(SessionId(session), done, now_);
   }
   Outcome Leave(int session, bool finished, absl::string_view reason) {
     v1::Leave leave;
@@ -197,6 +197,21 @@ TEST_F(MembershipTest, OnHello_Second_ClosesSessionAndFreesRank) {
 TEST_F(MembershipTest, OnHeartbeat_BeforeHello_ClosesSession) {
   EXPECT_EQ(Refusal(membership_.OnHeartbeat(SessionId(1), now_)),
             absl::InvalidArgumentError("session: got Heartbeat before Hello"));
+}
+
+TEST_F(MembershipTest, OnStepDone_NotBySlowestRank_EntersNoStep) {
+  Form();
+  EXPECT_TRUE(StepsDone(1, 1).actions.empty());
+  EXPECT_TRUE(StepsDone(2, 2).actions.empty());
+}
+
+TEST_F(MembershipTest, OnStepDone_BySlowestRank_EntersTheStepThatAllAreAt) {
+  Form();
+  StepsDone(1, 2);
+  StepsDone(2, 3);
+  const Outcome outcome = StepsDone(3, 2);
+  ASSERT_EQ(outcome.actions.size(), 1);
+  EXPECT_EQ(std::get<EnterStep>(outcome.actions[0]).step, Step(2));
 }
 
 TEST_F(MembershipTest, OnStepDone_BeforeHello_ClosesSession) {
