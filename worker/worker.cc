@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iostream>
 #include <utility>
 
@@ -24,6 +25,7 @@ namespace {
 
 // The coordinator knows the cause of a broken transfer within about a second.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
+constexpr std::chrono::seconds kCallGrace(1);
 constexpr absl::Duration kFinishTimeout = absl::Seconds(60);
 constexpr int64_t kEvaluationBatch = 250;
 
@@ -422,6 +424,8 @@ absl::Status Worker::FinishRun() {
   if (backend_ == nullptr) return absl::OkStatus();
   absl::Status status = backend_->Finish(absl::Now() + kFinishTimeout);
   if (!status.ok()) return status;
+  // The left neighbour still waits for its stream to end with OK.
+  server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
   return session_->Leave(true, "all steps are done");
 }
 
