@@ -1,0 +1,162 @@
+// Whole runs of the real programs: what the workers agree on in the end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/clock.h"
+#include "tests/support/cifar_files.h"
+#include "tests/support/launch.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire::testing {
+namespace {
+
+using ::testing::SizeIs;
+
+const Options kGatherScatter = {"--sync", "gather-scatter"};
+const Options kRing = {"--sync", "all-reduce"};
+
+// The one hash that all ranks end with; empty, with the test failed, if the run
+// failed or they differ.
+std::string HashOf(int workers, const Options& options) {
+  const LaunchResult run = RunLaunch(workers, options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.ranks, SizeIs(workers));
+  const std::set<std::string> hashes = run.Distinct("parameters_sha256");
+  EXPECT_THAT(hashes, SizeIs(1));
+  return hashes.size() == 1 ? *hashes.begin() : "";
+}
+
+class WorkersTest : public ::testing::TestWithParam<int> {};
+
+TEST_P(WorkersTest, GatherScatter_ThreeSteps_AllRanksEndWithOneHash) {
+  EXPECT_THAT(HashOf(GetParam(), TinyRun(3) + kGatherScatter), SizeIs(64 + 2));  // in quotes
+}
+
+TEST_P(WorkersTest, Ring_ThreeSteps_AllRanksEndWithOneHash) {
+  EXPECT_THAT(HashOf(GetParam(), TinyRun(3) + kRing), SizeIs(64 + 2));
+}
+
+INSTANTIATE_TEST_SUITE_P(Averaging, WorkersTest, ::testing::Values(1, 2, 3, 4));
+
+TEST(Averaging, GatherScatter_OtherBucketSizes_SameHash) {
+  const Options run = TinyRun(3) + kGatherScatter;
+  const std::string expected = HashOf(2, run);
+  for (const char* megabytes : {"0", "1", "100"}) {
+    EXPECT_EQ(HashOf(2, run + Options{"--bucket-cap-mb", megabytes}), expected) << megabytes;
+  }
+}
+
+TEST(Averaging, GatherScatter_RunAgain_SameHash) {
+  EXPECT_EQ(HashOf(3, TinyRun(3) + kGatherScatter), HashOf(3, TinyRun(3) + kGatherScatter));
+}
+
+TEST(Averaging, GatherScatter_OneWorker_EqualsTrainingWithoutSync) {
+  EXPECT_EQ(HashOf(1, TinyRun(3) + kGatherScatter),
+            HashOf(1, TinyRun(3) + Options{"--sync", "none"}));
+}
+
+// Holds each rank back in turn, so that another one's gradients come last.
+TEST(Averaging, GatherScatter_OtherOrderOfArrival_SameHash) {
+  const Options run = TinyRun(4) + kGatherScatter;
+  const std::string expected = HashOf(2, run);
+  for (int late = 0; late < 2; ++late) {
+    const TempDir dir;
+    const RunningCoordinator coordinator(2);
+    const auto summary = [&dir](int rank) { return dir.File(std::to_string(rank)); };
+    std::vector<std::unique_ptr<Process>> workers;
+    for (int rank = 0; rank < 2; ++rank) {
+      workers.push_back(
+          StartWorker(coordinator.address(), rank, run + Options{"--summary", summary(rank)}));
+    }
+    ASSERT_TRUE(coordinator.WaitForStep(1).ok());
+    workers[late]->Signal(SIGSTOP);
+    absl::SleepFor(absl::Seconds(1));
+    workers[late]->Signal(SIGCONT);
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(*workers[rank]->Wait(absl::Seconds(60)), 0) << workers[rank]->err();
+      const auto json = nlohmann::json::parse(ReadFile(summary(rank)));
+      EXPECT_EQ(json["parameters_sha256"].dump(), expected) << "late " << late;
+    }
+  }
+}
+
+TEST(Averaging, Ring_FiveSteps_LossesAreNearTheFolds) {
+  const LaunchResult fold = RunLaunch(4, TinyRun(5) + kGatherScatter);
+  const LaunchResult ring = RunLaunch(4, TinyRun(5) + kRing);
+  ASSERT_THAT(fold.ranks, SizeIs(4)) << fold.err;
+  ASSERT_THAT(ring.ranks, SizeIs(4)) << ring.err;
+  for (size_t rank = 0; rank < 4; ++rank) {
+    const auto expected = fold.ranks[rank]["losses"].get<std::vector<double>>();
+    const auto got = ring.ranks[rank]["losses"].get<std::vector<double>>();
+    ASSERT_THAT(expected, SizeIs(5));
+    ASSERT_THAT(got, SizeIs(5));
+    for (size_t i = 0; i < 5; ++i) EXPECT_NEAR(got[i], expected[i], 1e-5 * std::abs(expected[i]));
+  }
+}
+
+TEST(Averaging, Summary_GatherScatter_HasTheDocumentedKeys) {
+  const LaunchResult run = RunLaunch(2, TinyRun(3) + kGatherScatter);
+  ASSERT_THAT(run.ranks, SizeIs(2)) << run.err;
+  for (const char* key :
+       {"rank", "world_size", "sync", "backend", "wire", "model", "dataset", "batch_size",
+        "iterations", "iteration_seconds", "phase_seconds", "bytes_sent", "bytes_received", "loss",
+        "losses", "parameters_sha256", "buffers_sha256", "samples", "failures"}) {
+    EXPECT_TRUE(run.ranks[1].contains(key)) << key;
+  }
+  EXPECT_EQ(run.ranks[0]["rank"], 0);
+  EXPECT_EQ(run.ranks[1]["rank"], 1);
+  EXPECT_EQ(run.ranks[1]["backend"], "coordinator");
+  EXPECT_EQ(run.ranks[1]["samples"]["seen"], 3 * 4);
+}
+
+// Gradients once up and once down a step: 36,924,456 bytes, and no more than the
+// buffers on top.
+TEST(Averaging, Summary_GatherScatter_CountsThePayloadsBytes) {
+  const LaunchResult run = RunLaunch(2, TinyRun(3) + kGatherScatter);
+  ASSERT_THAT(run.ranks, SizeIs(2)) << run.err;
+  constexpr int64_t kGradients = 3 * int64_t{36'924'456};
+  for (const auto& rank : run.ranks) {
+    for (const char* direction : {"bytes_sent", "bytes_received"}) {
+      EXPECT_GE(rank[direction].get<int64_t>(), kGradients);
+      EXPECT_LE(rank[direction].get<int64_t>(), kGradients + 5 * 22'080);
+    }
+  }
+}
+
+TEST(Averaging, BroadcastBuffers_On_AllRanksHaveTheBuffersOfRankZero) {
+  const LaunchResult run =
+      RunLaunch(2, TinyRun(3) + kGatherScatter + Options{"--broadcast-buffers", "true"});
+  EXPECT_THAT(run.Distinct("buffers_sha256"), SizeIs(1)) << run.err;
+}
+
+TEST(Averaging, BroadcastBuffers_Off_RanksKeepTheirOwn) {
+  const LaunchResult run =
+      RunLaunch(2, TinyRun(3) + kGatherScatter + Options{"--broadcast-buffers", "false"});
+  EXPECT_THAT(run.Distinct("buffers_sha256"), SizeIs(2)) << run.err;
+  EXPECT_THAT(run.Distinct("parameters_sha256"), SizeIs(1));
+}
+
+TEST(Averaging, Cifar10_OneEpochAndEvaluate_ReportsTestAccuracy) {
+  const TempDir dir;
+  WriteCifarFiles(dir.path(), 4);  // 20 training images: 3 a rank and step, 4 steps
+  const LaunchResult run =
+      RunLaunch(2, Options{"--dataset", "cifar10", "--data-dir", dir.path(), "--batch-size", "3",
+                           "--epochs", "1", "--threads", "1", "--lr", "0.01", "--evaluate"} +
+                       kGatherScatter);
+  ASSERT_THAT(run.ranks, SizeIs(2)) << run.err;
+  EXPECT_EQ(run.ranks[0]["iterations"], 4);
+  EXPECT_EQ(run.ranks[0]["samples"]["seen"], 10);
+  const double accuracy = run.ranks[0]["test"]["accuracy"];
+  EXPECT_GE(accuracy, 0);
+  EXPECT_LE(accuracy, 1);
+}
+
+}  // namespace
+}  // namespace gradwire::testing
