@@ -33,8 +33,8 @@ std::string FirstDifferenceOf(const std::vector<T>& got, const std::vector<T>& e
 }  // namespace
 
 std::string ToString(const TensorSpec& tensor) {
-  return absl::StrCat("'", tensor.name, "' ", tensor.dtype, " [",
-                      absl::StrJoin(tensor.shape, ", "), "]");
+  return absl::StrCat("'", tensor.name, "' ", tensor.dtype, " [", absl::StrJoin(tensor.shape, ", "),
+                      "]");
 }
 
 std::string Fingerprint(const Layout& layout) {
@@ -80,8 +80,10 @@ void ToProto(const std::vector<BucketSpec>& buckets, v1::Hello* hello) {
 Layout LayoutFromProto(const v1::Hello& hello) {
   Layout layout;
   for (const v1::Tensor& tensor : hello.tensors()) {
-    layout.push_back({tensor.name(), {tensor.shape().begin(), tensor.shape().end()},
-                      tensor.dtype(), tensor.buffer()});
+    layout.push_back({tensor.name(),
+                      {tensor.shape().begin(), tensor.shape().end()},
+                      tensor.dtype(),
+                      tensor.buffer()});
   }
   return layout;
 }

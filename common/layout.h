@@ -44,7 +44,7 @@ std::string ToString(const TensorSpec& tensor);
 std::string Fingerprint(const Layout& layout);
 
 // Empty if equal; else one sentence that names the first difference, such as
-// "parameter 3: got 'fc1.weight' float32 [10, 256], expected … (rank 0)".
+// "tensor 3: got 'fc1.weight' float32 [10, 256], expected … (rank 0)".
 // `expected_owner` is put in brackets behind what was expected.
 std::string FirstDifference(const Layout& got, const Layout& expected,
                             absl::string_view expected_owner);

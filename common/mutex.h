@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace gradwire {
@@ -52,7 +53,8 @@ class CondVar {
       return false;
     }
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    const auto result = cond_.wait_until(lock, absl::ToChronoTime(deadline));
+    // Relative, so that setting the clock does not prolong a wait under way.
+    const auto result = cond_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()));
     lock.release();
     return result == std::cv_status::timeout;
   }

@@ -9,12 +9,21 @@ namespace {
 
 // InvalidArgument unless each rank of 0 … W-1 is carried exactly once.
 absl::Status CheckRanks(const View& view) {
+  constexpr int kMaxWorldSize = 1 << 20;
+  if (view.world_size < 1 || view.world_size > kMaxWorldSize) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("view: got world size ", view.world_size, ", expected 1 to ", kMaxWorldSize));
+  }
+  if (view.rank.value() < 0 || view.rank.value() >= view.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("view: got rank ", view.rank.value(),
+                                                   ", expected 0 to ", view.world_size - 1));
+  }
   std::vector<int> carriers(view.world_size, 0);
   for (const Member& member : view.members) {
     for (Rank rank : member.ranks) {
       if (rank.value() < 0 || rank.value() >= view.world_size) {
-        return absl::InvalidArgumentError(absl::StrCat("view: got rank ", rank.value(),
-                                                       ", expected 0 to ", view.world_size - 1));
+        return absl::InvalidArgumentError(
+            absl::StrCat("view: got rank ", rank.value(), ", expected 0 to ", view.world_size - 1));
       }
       ++carriers[rank.value()];
     }

@@ -33,8 +33,9 @@ struct View {
 };
 
 v1::View ToProto(const View& view);
-// InvalidArgument if the run id is not 16 bytes, a rank is carried by none or
-// twice, or chunk_bytes is not a positive multiple of 64.
+// InvalidArgument if the run id is not 16 bytes, the world size or the rank is
+// out of range, a rank is carried by none or twice, or chunk_bytes is not a positive multiple
+// of 64.
 absl::StatusOr<View> ViewFromProto(const v1::View& proto);
 // InvalidArgument if `bytes` is not 16 bytes long.
 absl::StatusOr<RunId> RunIdFromBytes(const std::string& bytes);

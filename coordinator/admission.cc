@@ -29,11 +29,20 @@ absl::Status CheckSettings(const Settings& got, const Terms& terms) {
   return absl::OkStatus();
 }
 
+// More than any gradient; less than what sums and tables of it could overflow at.
+constexpr uint64_t kMaxBytes = uint64_t{1} << 38;
+
 absl::Status CheckBuckets(const std::vector<BucketSpec>& buckets) {
+  uint64_t total = 0;
   for (size_t i = 0; i < buckets.size(); ++i) {
     const BucketSpec& bucket = buckets[i];
     const bool floats = bucket.dtype == v1::DTYPE_FLOAT32;
     const bool known = floats || bucket.dtype == v1::DTYPE_BYTES;
+    if (bucket.bytes > kMaxBytes || (total += bucket.bytes) > kMaxBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("bucket ", i, ": got ", bucket.bytes,
+                                                     " bytes, expected at most ", kMaxBytes,
+                                                     " in all buckets"));
+    }
     if (known && bucket.bytes > 0 && (!floats || bucket.bytes % sizeof(float) == 0)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "bucket ", i, ": got ", bucket.bytes, " bytes of dtype ", static_cast<int>(bucket.dtype),

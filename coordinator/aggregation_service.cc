@@ -76,6 +76,11 @@ grpc::Status AggregationService::Scatter(grpc::ServerContext* context,
                                          const v1::ScatterRequest* request,
                                          grpc::ServerWriter<grpc::ByteBuffer>* writer) {
   const absl::Time deadline = absl::FromChrono(context->deadline()) - kAnswerMargin;
+  const absl::StatusOr<RunId> run_id = RunIdFromBytes(request->run_id());
+  if (!run_id.ok()) return Report(run_id.status());
+  const absl::Status reader = aggregator_->CheckReader(*run_id, CoordinatorEpoch(request->epoch()),
+                                                       Generation(request->generation()));
+  if (!reader.ok()) return Report(reader);
   return Report(SendAll(Step(request->step()), deadline, writer));
 }
 

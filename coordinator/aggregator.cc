@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kSlackBytes = 16 << 20;
 
 uint64_t CountChunks(uint64_t bytes, uint64_t chunk_bytes) {
-  return (bytes + chunk_bytes - 1) / chunk_bytes;
+  return bytes / chunk_bytes + (bytes % chunk_bytes != 0);
 }
 
 // Ranks that have a term in `bucket`: all, or rank 0 whose bytes are copied.
@@ -181,6 +181,20 @@ std::string Aggregator::MissingRanks() const {
     if (!complete) missing.push_back(rank);
   }
   return absl::StrJoin(missing, ", ");
+}
+
+absl::Status Aggregator::CheckReader(const RunId& run_id, CoordinatorEpoch epoch,
+                                     Generation generation) const {
+  MutexLock lock(&mutex_);
+  if (!state_.ok()) return state_;
+  if (run_id != view_.run_id) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("reader of run ", ToHex(run_id), ", expected run ", ToHex(view_.run_id)));
+  }
+  if (epoch == view_.epoch && generation == view_.generation) return absl::OkStatus();
+  return absl::AbortedError(absl::StrCat("reader of epoch ", epoch.value(), " generation ",
+                                         generation.value(), ", this side is at ",
+                                         view_.epoch.value(), " and ", view_.generation.value()));
 }
 
 absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::Next(Step step, size_t index,

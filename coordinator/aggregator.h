@@ -63,6 +63,12 @@ class Aggregator {
   // is off the grid of View.chunk_bytes; ResourceExhausted; Aborted after Abort.
   absl::StatusOr<Verdict> Add(Chunk chunk);
 
+  // Whether a reader with this view may call Next: PermissionDenied if it is of
+  // another run, Aborted if it is of another epoch or generation, else OK or the
+  // error of Abort or FailedPrecondition.
+  absl::Status CheckReader(const RunId& run_id, CoordinatorEpoch epoch,
+                           Generation generation) const;
+
   // Result number `index` of `step`, waiting for it; null behind the last one.
   //   DeadlineExceeded  names the ranks whose terms are missing
   //   OutOfRange        the step's results are gone, or far in the future

@@ -17,7 +17,7 @@ namespace gradwire {
 namespace {
 
 constexpr absl::Duration kAbortGrace = absl::Milliseconds(400);
-constexpr std::chrono::milliseconds kCallGrace(50);
+constexpr std::chrono::milliseconds kCallGrace(500);
 
 MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id) {
   MembershipConfig config;

@@ -49,7 +49,7 @@ class Coordinator {
   absl::Status Wait();
 
   // Ends the run, if it is not over, with `reason` to all workers; then closes
-  // the servers. Takes at most half a second. May be called again.
+  // the servers. Takes at most a second. May be called again.
   void Stop(absl::string_view reason);
 
   const std::string& address() const { return grpc_.address; }  // "host:port" of gRPC

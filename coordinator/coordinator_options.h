@@ -11,11 +11,11 @@ namespace gradwire {
 struct CoordinatorOptions {
   std::string listen = "0.0.0.0:29400";  // port 0 picks one and prints it
   int world_size = 1;
-  std::string metrics = "127.0.0.1:9400";  // "off": not served
-  std::string port_file;                   // bound addresses are written here
-  double lease_seconds = 10;               // silence after which a worker is lost
+  std::string metrics = "127.0.0.1:9400";   // "off": not served
+  std::string port_file;                    // bound addresses are written here
+  double lease_seconds = 10;                // silence after which a worker is lost
   double rendezvous_timeout_seconds = 600;  // until all workers are there
-  uint64_t chunk_kib = 1024;               // grid of Gather and Scatter
+  uint64_t chunk_kib = 1024;                // grid of Gather and Scatter
 };
 
 }  // namespace gradwire

@@ -33,6 +33,8 @@ absl::StatusOr<Evaluation> Evaluate(Model& model, const EvaluationBatches& batch
   } catch (const c10::Error& error) {
     result =
         absl::InternalError(absl::StrCat("evaluation: torch: ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    result = absl::InternalError(absl::StrCat("evaluation: ", error.what()));
   }
   model.train();
   return result;

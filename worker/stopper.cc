@@ -11,7 +11,7 @@
 namespace gradwire {
 namespace {
 
-constexpr absl::Duration kGrace = absl::Milliseconds(1500);
+constexpr absl::Duration kGrace = absl::Seconds(1);
 
 }  // namespace
 

@@ -111,6 +111,8 @@ absl::Status Trainer::Run(const NextBatch& next, Synchronizer& sync, const OnSte
   } catch (const c10::Error& error) {
     return absl::InternalError(
         absl::StrCat("step ", current_step_.value(), ": torch: ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat("step ", current_step_.value(), ": ", error.what()));
   }
 }
 

@@ -25,8 +25,8 @@ namespace {
 
 // The coordinator knows the cause of a broken transfer within about a second.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
-constexpr std::chrono::seconds kCallGrace(1);
-constexpr absl::Duration kFinishTimeout = absl::Seconds(60);
+// Calls that are just ending may end.
+constexpr std::chrono::milliseconds kCallGrace(500);
 constexpr int64_t kEvaluationBatch = 250;
 
 std::string BackendNameOf(const WorkerOptions& options) {
@@ -54,32 +54,43 @@ Worker::Worker(const WorkerOptions& options)
 
 Worker::~Worker() {
   if (backend_ != nullptr) backend_->Cancel(absl::CancelledError("the worker ends"));
-  if (server_.server != nullptr) server_.server->Shutdown(std::chrono::system_clock::now());
+  if (server_.server != nullptr) {
+    server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
+  }
 }
 
 int Worker::Run() {
   absl::Status status = Prepare();
   if (status.ok()) status = Train();
   if (status.ok()) status = EvaluateAndReport();
-  if (status.ok()) status = FinishRun();
+  if (status.ok() && session_ != nullptr) status = session_->Leave(true, "all steps are done");
   return EndCode(ExplainFailure(std::move(status)));
 }
 
 int Worker::EndCode(const absl::Status& status) {
   if (status.ok()) return kExitDone;
   spdlog::error("{}", std::string(status.message()));
-  return stopper_->requested() ? stopper_->exit_code() : ExitCode(status);
+  if (stopper_->requested()) return stopper_->exit_code();
+  // Before the run, an error is one of options or reach; in it, it is a failure.
+  MutexLock lock(&mutex_);
+  return joined_ ? kExitFailed : ExitCode(status);
 }
 
 void Worker::Stop(const std::string& reason, int exit_code) {
   const absl::Status status = absl::CancelledError(reason);
   stopper_->Request(status, exit_code);
-  MutexLock lock(&mutex_);
-  if (joined_) {
-    session_->Leave(false, reason).IgnoreError();
+  Session* session;
+  bool joined;
+  {
+    MutexLock lock(&mutex_);
+    session = session_.get();
+    joined = joined_;
+  }
+  if (joined) {
+    session->Leave(false, reason).IgnoreError();
     backend_->Cancel(status);
-  } else if (session_ != nullptr) {
-    session_->Cancel();
+  } else if (session != nullptr) {
+    session->Cancel();
   }
 }
 
@@ -91,7 +102,13 @@ void Worker::OnAbort(const absl::Status& status) {
 absl::Status Worker::ExplainFailure(absl::Status status) {
   if (status.ok()) return status;
   const absl::optional<Rank> suspect = backend_ ? backend_->suspect() : absl::nullopt;
-  if (!stopper_->requested() && session_ != nullptr) {
+  bool joined;
+  {
+    MutexLock lock(&mutex_);
+    joined = joined_;
+  }
+  if (!stopper_->requested() && joined) {
+    metrics_.CountRpcError(status.code());
     if (suspect.has_value()) {
       session_->ReportSuspect(*suspect, trainer_->current_step(), std::string(status.message()));
     }
@@ -322,7 +339,9 @@ absl::Status Worker::Train() {
                                       [this](const StepReport& report) { OnStep(report); },
                                       [this] { return stopper_->requested(); });
   progress_->Finish();
-  return status;
+  if (!status.ok() || backend_ == nullptr) return status;
+  // Neighbours are done with each other before slow evaluations begin.
+  return backend_->Finish(absl::Now() + absl::Seconds(options_.step_timeout_seconds));
 }
 
 void Worker::OnStep(const StepReport& report) {
@@ -349,7 +368,7 @@ void Worker::CountTransfers(const StepReport& report) {
   absl::Status logged = step_log_->Write({report.step.value(), report.epoch, rank().value(),
                                           report.loss, report.samples, report.times,
                                           step.bytes_sent, step.bytes_received, absl::Now()});
-  if (!logged.ok()) stopper_->Request(logged, ExitCode(logged));
+  if (!logged.ok()) Stop(std::string(logged.message()), ExitCode(logged));
 }
 
 void Worker::TellCoordinator(const StepReport& report) {
@@ -418,15 +437,6 @@ absl::Status Worker::EvaluateAndReport() {
   }
   if (options_.summary.empty()) return absl::OkStatus();
   return WriteSummary(PathOfRank(options_.summary, rank()), MakeSummary());
-}
-
-absl::Status Worker::FinishRun() {
-  if (backend_ == nullptr) return absl::OkStatus();
-  absl::Status status = backend_->Finish(absl::Now() + kFinishTimeout);
-  if (!status.ok()) return status;
-  // The left neighbour still waits for its stream to end with OK.
-  server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
-  return session_->Leave(true, "all steps are done");
 }
 
 }  // namespace gradwire

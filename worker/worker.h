@@ -68,7 +68,6 @@ class Worker {
   void OnStep(const StepReport& report);
   void CountTransfers(const StepReport& report);
   void TellCoordinator(const StepReport& report);
-  absl::Status FinishRun();
   absl::Status EvaluateAndReport();
   void OnAbort(const absl::Status& status);
   // The status to report for a failed run: the coordinator's word, if it comes.

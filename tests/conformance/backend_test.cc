@@ -15,7 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "common/fold.h"
-#include "tests/conformance/backend_cluster.h"
+#include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {
 namespace {

@@ -148,6 +148,17 @@ TEST_F(AggregatorTest, Abort_WhileWaiting_AllCallsEndWithReason) {
   EXPECT_EQ(aggregator_.Add(MakeChunk(0, 0, 0, 0)).status(), reason);
 }
 
+TEST_F(AggregatorTest, CheckReader_OtherRun_PermissionDenied) {
+  EXPECT_TRUE(aggregator_.CheckReader(view_.run_id, view_.epoch, view_.generation).ok());
+  EXPECT_EQ(aggregator_.CheckReader(RunId{}, view_.epoch, view_.generation).code(),
+            absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(AggregatorTest, CheckReader_OtherGeneration_Aborted) {
+  EXPECT_EQ(aggregator_.CheckReader(view_.run_id, view_.epoch, Generation(9)),
+            absl::AbortedError("reader of epoch 1 generation 9, this side is at 1 and 1"));
+}
+
 TEST_F(AggregatorTest, Add_BeforeConfigure_FailedPrecondition) {
   Aggregator fresh;
   EXPECT_EQ(fresh.Add(MakeChunk(0, 0, 0, 0)).status().code(),

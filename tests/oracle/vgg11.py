@@ -5,29 +5,19 @@ and SHA-256 of the values' bytes, and `losses` of STEPS steps of SGD (lr 0.1, mo
 weight decay 1e-4) on BATCH random images and labels that stay the same.
 """
 import hashlib
+import importlib.util
 import json
+import pathlib
 import sys
 
 import torch
 from torch import nn
 
 
-class Vgg11(nn.Module):
-    def __init__(self):
-        super().__init__()
-        layers, channels = [], 3
-        for width in [64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0]:
-            if width == 0:
-                layers.append(nn.MaxPool2d(2, 2))
-                continue
-            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width),
-                       nn.ReLU(inplace=True)]
-            channels = width
-        self.layers = nn.Sequential(*layers)
-        self.fc1 = nn.Linear(512, 10)
-
-    def forward(self, images):
-        return self.fc1(self.layers(images).flatten(1))
+spec = importlib.util.spec_from_file_location(
+    "vgg11_model", pathlib.Path(__file__).with_name("vgg11_model.py"))
+vgg11_model = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(vgg11_model)
 
 
 def describe(kind, name, tensor):
@@ -52,7 +42,7 @@ def train(model, batch, steps):
 seed, batch, steps = (int(argument) for argument in sys.argv[1:])
 torch.set_num_threads(1)
 torch.manual_seed(seed)
-model = Vgg11()
+model = vgg11_model.Vgg11()
 tensors = [describe("parameter", *entry) for entry in model.named_parameters()]
 tensors += [describe("buffer", *entry) for entry in model.named_buffers()]
 json.dump({"tensors": tensors, "losses": train(model, batch, steps)}, sys.stdout)

@@ -1,9 +1,13 @@
 #include "absl/strings/str_cat.h"
 #include "worker/backends/backend.h"
-#include "worker/backends/coordinator_backend.h"
-#include "worker/backends/ring_backend.h"
 
 namespace gradwire {
+
+// Each line's factory, in a file of its own.
+#define GRADWIRE_BACKEND(name, factory, help) \
+  std::unique_ptr<Backend> factory(const std::string& coordinator);
+#include "worker/backends/backends.inc"
+#undef GRADWIRE_BACKEND
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                                      const std::string& coordinator) {

@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kRingChunkBytes = 512 << 10;
 constexpr absl::Duration kReturnTimeout = absl::Seconds(5);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);  // to notice Cancel
 
 }  // namespace
 
@@ -58,7 +59,10 @@ absl::Status RingBackend::OnView(const View& view, std::vector<BucketSpec> bucke
     changed_.NotifyAll();
   }
   if (world_size > 1) {
-    if (absl::Status right = ConnectRight(); !right.ok()) return right;
+    if (absl::Status right = ConnectRight(); !right.ok()) {
+      Fail(right, right_);
+      return right;
+    }
   }
   sender_ = std::thread([this] { SenderLoop(); });
   return absl::OkStatus();
@@ -67,16 +71,19 @@ absl::Status RingBackend::OnView(const View& view, std::vector<BucketSpec> bucke
 absl::Status RingBackend::ConnectRight() {
   const std::string address = view_.Carrier(Rank(right_)).address;
   channel_ = MakeChannel(address);
-  if (!channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + kConnectTimeout))) {
+  const absl::Time deadline = absl::Now() + kConnectTimeout;
+  while (!channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + kConnectSlice))) {
+    MutexLock lock(&mutex_);
+    if (!failure_.ok()) return failure_;
+    if (absl::Now() < deadline) continue;
     return absl::UnavailableError(absl::StrCat(RightName(), " does not answer within ",
                                                absl::FormatDuration(kConnectTimeout)));
   }
   const grpc::internal::RpcMethod method("/gradwire.v1.Neighbor/Stream",
                                          grpc::internal::RpcMethod::BIDI_STREAMING, channel_);
-  context_ = std::make_unique<grpc::ClientContext>();
   stream_.reset(
       grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, v1::NeighborReply>::Create(
-          channel_.get(), method, context_.get()));
+          channel_.get(), method, &context_));
   return absl::OkStatus();
 }
 
@@ -116,6 +123,7 @@ void RingBackend::Submit(Transfer transfer) {
   }
   if (left_over_ && reduction->to_receive > 0 && failure_.ok()) {
     failure_ = absl::UnavailableError(absl::StrCat(LeftName(), ": it ended its stream early"));
+    suspect_ = Rank(left_);
   }
   reductions_[{key.step.value(), key.bucket.value()}] = std::move(reduction);
   changed_.NotifyAll();
@@ -143,9 +151,11 @@ absl::StatusOr<std::shared_ptr<RingBackend::Reduction>> RingBackend::WaitForRedu
       found->second->receiving = true;
       return found->second;
     }
-    if (header.step < open_step_) {
-      return absl::InternalError(
-          absl::StrCat("chunk of ", ToString(header), ": the step is over here"));
+    // A neighbour is at most one step ahead.
+    const uint64_t next = open_step_.value() + 1;
+    if (has_view_ && (header.step < open_step_ || header.step.value() > next)) {
+      return absl::OutOfRangeError(
+          absl::StrCat("chunk of ", ToString(header), ": expected step ", next - 1, " or ", next));
     }
     changed_.Wait(&mutex_);
   }
@@ -247,7 +257,7 @@ void RingBackend::Fail(absl::Status status, int peer) {
     failure_ = std::move(status);
     if (peer >= 0) suspect_ = Rank(peer);
   }
-  if (context_ != nullptr) context_->TryCancel();
+  context_.TryCancel();
   changed_.NotifyAll();
 }
 

@@ -116,7 +116,7 @@ class RingBackend : public Backend {
   std::atomic<uint64_t> bytes_received_{0};
 
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<grpc::ClientContext> context_;
+  grpc::ClientContext context_;
   std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, v1::NeighborReply>> stream_;
 
   mutable Mutex mutex_;

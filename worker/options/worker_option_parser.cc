@@ -57,7 +57,7 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               RealFrom(&options->bucket_cap_mb, 0));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, {"fp32"}));
   parser->Add("broadcast-buffers", "true|false",
-              "before each step, copy rank 0's buffers (BatchNorm) to all",
+              "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all",
               Switch(&options->broadcast_buffers));
 }
 

@@ -81,6 +81,7 @@ void Session::ReportSuspect(Rank suspect, Step step, absl::string_view cause) {
 absl::Status Session::Leave(bool finished, absl::string_view reason) {
   {
     MutexLock lock(&mutex_);
+    if (left_) return absl::CancelledError("the session was left before");
     if (end_) return *end_;
     left_ = true;
   }

@@ -74,7 +74,8 @@ class Session {
 
   // Says that this worker goes, and waits at most 2 s for the coordinator's
   // confirmation. `finished`: all steps are done; else it is a loss, with
-  // `reason`. Errors: how the session ended before, or DeadlineExceeded.
+  // `reason`. Errors: how the session ended before, DeadlineExceeded, or
+  // Cancelled if Leave was called before.
   absl::Status Leave(bool finished, absl::string_view reason);
 
   // Ends the session at once: Join returns Cancelled, on_abort is not called.

@@ -1,9 +1,15 @@
 #include "worker/sync/barrier_sync.h"
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "worker/sync/countdown.h"
 
 namespace gradwire {
+namespace {
+
+constexpr absl::Duration kCancelMargin = absl::Seconds(2);
+
+}  // namespace
 
 absl::Status BarrierSync::BeforeOptimizer(Step step, const StepBuckets& buckets,
                                           absl::Time deadline) {
@@ -17,6 +23,11 @@ absl::Status BarrierSync::BeforeOptimizer(Step step, const StepBuckets& buckets,
   }
   if (!buckets.buffers.empty()) {
     backend_->BroadcastAsync({step, Bucket(index)}, buckets.buffers, deadline, done);
+  }
+  // The back end keeps the deadline unless it is stuck in a write.
+  if (!countdown.WaitUntil(deadline + kCancelMargin)) {
+    backend_->Cancel(absl::DeadlineExceededError(
+        absl::StrCat("step ", step.value(), ": a neighbour takes no more data")));
   }
   absl::Status status = countdown.Wait();
   const absl::Duration took = absl::Now() - start;

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/mutex.h"
 
 namespace gradwire {
@@ -20,6 +21,15 @@ class Countdown {
     if (status_.ok()) status_ = status;
     --left_;
     changed_.NotifyAll();
+  }
+
+  // Waits for all until `deadline`; false if it passed first.
+  bool WaitUntil(absl::Time deadline) {
+    MutexLock lock(&mutex_);
+    while (left_ > 0) {
+      if (changed_.WaitWithDeadline(&mutex_, deadline)) return left_ == 0;
+    }
+    return true;
   }
 
   // Waits for all; returns the first error, or OK.

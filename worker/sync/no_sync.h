@@ -17,7 +17,7 @@ class NoSync : public Synchronizer {
   ExchangeTimes times() const override { return {}; }
 };
 
-inline std::unique_ptr<Synchronizer> MakeNoSync(Backend*) { return std::make_unique<NoSync>(); }
+std::unique_ptr<Synchronizer> MakeNoSync(Backend* backend);
 
 }  // namespace gradwire
 

@@ -1,11 +1,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "worker/sync/barrier_sync.h"
-#include "worker/sync/no_sync.h"
 #include "worker/sync/synchronizer.h"
 
 namespace gradwire {
+
+// Each line's factory, in a file of its own.
+#define GRADWIRE_SYNC(name, factory, default_backend, help) \
+  std::unique_ptr<Synchronizer> factory(Backend* backend);
+#include "worker/sync/syncs.inc"
+#undef GRADWIRE_SYNC
 
 absl::StatusOr<std::unique_ptr<Synchronizer>> MakeSynchronizer(absl::string_view name,
                                                                Backend* backend) {

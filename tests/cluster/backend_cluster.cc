@@ -1,4 +1,4 @@
-#include "tests/conformance/backend_cluster.h"
+#include "tests/cluster/backend_cluster.h"
 
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
