@@ -214,28 +214,34 @@ void CoordinatorBackend::Fail(Exchange* exchange, absl::Status status) {
   changed_.NotifyAll();
 }
 
-void CoordinatorBackend::CompleteRest(Exchange* exchange) {
-  std::vector<Entry*> rest;
-  absl::Status status;
-  {
-    MutexLock lock(&mutex_);
-    while (!exchange->gather_over) changed_.Wait(&mutex_);
-    // A failed exchange still hears of buckets that the trainer hands in later.
-    while (!exchange->status.ok() && exchange->entries.size() < buckets_.size() && !closing_) {
-      changed_.Wait(&mutex_);
-    }
-    status = exchange->status;
-    for (const auto& entry : exchange->entries) {
-      if (!entry->finished) rest.push_back(entry.get());
-    }
+CoordinatorBackend::Entry* CoordinatorBackend::NextToComplete(Exchange* exchange, size_t index) {
+  MutexLock lock(&mutex_);
+  while (!exchange->gather_over) changed_.Wait(&mutex_);
+  // A failed exchange still hears of buckets that are handed in later.
+  while (exchange->entries.size() == index && index < buckets_.size() && !closing_ &&
+         exchange_.get() == exchange) {
+    changed_.Wait(&mutex_);
   }
-  for (Entry* entry : rest) {
+  return index < exchange->entries.size() ? exchange->entries[index].get() : nullptr;
+}
+
+void CoordinatorBackend::CompleteRest(Exchange* exchange) {
+  size_t index = 0;
+  while (Entry* entry = NextToComplete(exchange, index++)) {
+    if (entry->finished) continue;
+    absl::Status status;
+    {
+      MutexLock lock(&mutex_);
+      status = exchange->status;
+    }
+    if (status.ok()) {
+      status = absl::InternalError(
+          absl::StrCat("step ", exchange->step.value(),
+                       ": the coordinator ended Scatter before its last chunk"));
+    }
     entry->lender.WaitUntilReturned(absl::Now() + kReturnTimeout);
     entry->finished = true;
-    entry->transfer.done(status.ok() ? absl::InternalError(absl::StrCat(
-                                           "step ", exchange->step.value(),
-                                           ": the coordinator ended Scatter before its last chunk"))
-                                     : status);
+    entry->transfer.done(status);
   }
 }
 

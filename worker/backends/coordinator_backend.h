@@ -74,6 +74,8 @@ class CoordinatorBackend : public Backend {
   absl::Status Scatter(Exchange* exchange);
   absl::Status Take(Exchange* exchange, grpc::ByteBuffer* buffer);
   void Fail(Exchange* exchange, absl::Status status);
+  // Entry number `index`, waiting for it as long as it may be handed in; null at the end.
+  Entry* NextToComplete(Exchange* exchange, size_t index);
   void CompleteRest(Exchange* exchange);
 
   const std::string coordinator_;

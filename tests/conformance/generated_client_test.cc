@@ -1,0 +1,107 @@
+// A plain client made from the proto files, as any language has it, against the
+// coordinator's aggregation: good chunks are summed, bad ones refused by name.
+
+#include <gmock/gmock.h>
+#include <grpcpp/client_context.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "common/channel.h"
+#include "gradwire/v1/aggregation.grpc.pb.h"
+#include "tests/cluster/backend_cluster.h"
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+
+class GeneratedClientTest : public testing::Test {
+ protected:
+  GeneratedClientTest()
+      : cluster_("coordinator", 1, {{8, v1::DTYPE_FLOAT32}}),
+        stub_(v1::Aggregation::NewStub(MakeChannel(cluster_.coordinator_address()))) {
+    const float terms[] = {1.5f, -2.0f};
+    chunk_.set_run_id(ToBytes(cluster_.view().run_id));
+    chunk_.set_epoch(1);
+    chunk_.set_generation(1);
+    chunk_.set_total(8);
+    chunk_.set_dtype(v1::DTYPE_FLOAT32);
+    chunk_.set_payload(terms, sizeof(terms));
+    chunk_.set_checksum(Checksum({reinterpret_cast<const uint8_t*>(terms), sizeof(terms)}));
+  }
+
+  grpc::Status Gather(v1::GatherReply* reply) {
+    grpc::ClientContext context;
+    auto writer = stub_->Gather(&context, reply);
+    writer->Write(chunk_);
+    writer->WritesDone();
+    return writer->Finish();
+  }
+
+  void ExpectRefused(grpc::StatusCode code, const std::string& text) {
+    v1::GatherReply reply;
+    const grpc::Status status = Gather(&reply);
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(text));
+  }
+
+  BackendCluster cluster_;
+  std::unique_ptr<v1::Aggregation::Stub> stub_;
+  v1::Chunk chunk_;
+};
+
+TEST_F(GeneratedClientTest, GatherAndScatter_GoodChunk_ComesBackAsTheMean) {
+  v1::GatherReply reply;
+  ASSERT_TRUE(Gather(&reply).ok());
+  EXPECT_EQ(reply.chunks_accepted(), 1);
+  v1::ScatterRequest request;
+  request.set_run_id(chunk_.run_id());
+  request.set_epoch(1);
+  request.set_generation(1);
+  grpc::ClientContext context;
+  auto reader = stub_->Scatter(&context, request);
+  v1::Chunk mean;
+  ASSERT_TRUE(reader->Read(&mean));
+  EXPECT_EQ(mean.SerializeAsString(), chunk_.SerializeAsString());
+  EXPECT_FALSE(reader->Read(&mean));
+  EXPECT_TRUE(reader->Finish().ok());
+}
+
+TEST_F(GeneratedClientTest, Scatter_OtherRun_PermissionDenied) {
+  v1::ScatterRequest request;
+  request.set_run_id(std::string(16, 'x'));
+  grpc::ClientContext context;
+  v1::Chunk mean;
+  auto reader = stub_->Scatter(&context, request);
+  EXPECT_FALSE(reader->Read(&mean));
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+}
+
+TEST_F(GeneratedClientTest, Gather_WrongTotal_InvalidArgument) {
+  chunk_.set_total(12);
+  ExpectRefused(grpc::StatusCode::INVALID_ARGUMENT, "got total 12, expected 8");
+}
+
+TEST_F(GeneratedClientTest, Gather_WrongOffset_InvalidArgument) {
+  chunk_.set_offset(4);
+  ExpectRefused(grpc::StatusCode::INVALID_ARGUMENT, "offset 4: got 8 bytes");
+}
+
+TEST_F(GeneratedClientTest, Gather_WrongDtype_InvalidArgument) {
+  chunk_.set_dtype(v1::DTYPE_BYTES);
+  ExpectRefused(grpc::StatusCode::INVALID_ARGUMENT, "got dtype DTYPE_BYTES");
+}
+
+TEST_F(GeneratedClientTest, Gather_WrongChecksum_DataLoss) {
+  chunk_.set_checksum(7);
+  ExpectRefused(grpc::StatusCode::DATA_LOSS, "step 0, rank 0, bucket 0, offset 0: got checksum");
+}
+
+TEST_F(GeneratedClientTest, Gather_OtherRun_PermissionDenied) {
+  chunk_.set_run_id(std::string(16, 'x'));
+  ExpectRefused(grpc::StatusCode::PERMISSION_DENIED, "expected run");
+}
+
+}  // namespace
+}  // namespace gradwire
