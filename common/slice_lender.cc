@@ -2,9 +2,16 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/mutex.h"
 
 namespace gradwire {
+namespace {
+
+constexpr absl::Duration kReclaimTimeout = absl::Seconds(5);
+
+}  // namespace
 
 struct SliceLender::Ledger {
   Mutex mutex;
@@ -30,12 +37,16 @@ grpc::Slice SliceLender::Lend(const void* data, size_t bytes) {
                      new std::shared_ptr<Ledger>(ledger_));
 }
 
-bool SliceLender::WaitUntilReturned(absl::Time deadline) {
+absl::Status SliceLender::Reclaim(absl::Status status) {
+  const absl::Time deadline = absl::Now() + kReclaimTimeout;
   MutexLock lock(&ledger_->mutex);
   while (ledger_->lent > 0) {
-    if (ledger_->returned.WaitWithDeadline(&ledger_->mutex, deadline)) return ledger_->lent == 0;
+    if (!ledger_->returned.WaitWithDeadline(&ledger_->mutex, deadline)) continue;
+    if (ledger_->lent == 0) break;
+    return absl::InternalError(
+        absl::StrCat("gRPC still holds ", ledger_->lent, " pieces of memory that it was lent"));
   }
-  return true;
+  return status;
 }
 
 grpc::Slice SliceOwnedBy(std::shared_ptr<const void> owner, const void* data, size_t bytes) {

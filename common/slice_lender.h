@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "absl/time/time.h"
+#include "absl/status/status.h"
 
 namespace gradwire {
 
@@ -23,8 +23,10 @@ class SliceLender {
   // unchanged until it is back.
   grpc::Slice Lend(const void* data, size_t bytes);
 
-  // Waits until every lent slice was destroyed; false if `deadline` passed first.
-  bool WaitUntilReturned(absl::Time deadline);
+  // Waits until every lent slice was destroyed, which takes gRPC an instant once
+  // the data is written or the call is dead. Returns `status`, or Internal if
+  // memory is still out after 5 s.
+  absl::Status Reclaim(absl::Status status);
 
  private:
   struct Ledger;

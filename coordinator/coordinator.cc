@@ -88,10 +88,6 @@ absl::Status Coordinator::ServeMetrics(absl::string_view address) {
   if (address == "off") return absl::OkStatus();
   auto ready = [this] { return membership_.Status().state() == "running"; };
   auto server = MetricsServer::Start(address, metrics_.registry(), ready);
-  if (absl::IsUnavailable(server.status())) {
-    // To a worker Unavailable means: try again later. That would not help here.
-    return absl::FailedPreconditionError(server.status().message());
-  }
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
   spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());

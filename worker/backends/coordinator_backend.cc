@@ -18,9 +18,6 @@ namespace {
 
 using grpc::internal::RpcMethod;
 
-// gRPC gives back lent memory as soon as it is written or the call is dead.
-constexpr absl::Duration kReturnTimeout = absl::Seconds(5);
-
 }  // namespace
 
 CoordinatorBackend::CoordinatorBackend(const std::string& coordinator)
@@ -200,9 +197,8 @@ absl::Status CoordinatorBackend::Take(Exchange* exchange, grpc::ByteBuffer* buff
   entry->received += bytes;
   if (entry->received < entry->transfer.spec.bytes) return absl::OkStatus();
   // The coordinator has all of our terms, so the memory is on its way back.
-  entry->lender.WaitUntilReturned(absl::Now() + kReturnTimeout);
   entry->finished = true;
-  entry->transfer.done(absl::OkStatus());
+  entry->transfer.done(entry->lender.Reclaim(absl::OkStatus()));
   return absl::OkStatus();
 }
 
@@ -239,9 +235,8 @@ void CoordinatorBackend::CompleteRest(Exchange* exchange) {
           absl::StrCat("step ", exchange->step.value(),
                        ": the coordinator ended Scatter before its last chunk"));
     }
-    entry->lender.WaitUntilReturned(absl::Now() + kReturnTimeout);
     entry->finished = true;
-    entry->transfer.done(status);
+    entry->transfer.done(entry->lender.Reclaim(std::move(status)));
   }
 }
 

@@ -18,7 +18,6 @@ namespace {
 
 // Small enough that hops overlap, large enough that a message's cost is small.
 constexpr uint64_t kRingChunkBytes = 512 << 10;
-constexpr absl::Duration kReturnTimeout = absl::Seconds(5);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);  // to notice Cancel
 
@@ -351,8 +350,7 @@ void RingBackend::SenderLoop() {
   Work work;
   while (NextWork(&work)) {
     for (const auto& reduction : work.completed) {
-      reduction->lender.WaitUntilReturned(absl::Now() + kReturnTimeout);
-      reduction->transfer.done(work.status);
+      reduction->transfer.done(reduction->lender.Reclaim(work.status));
     }
     if (work.outgoing.reduction != nullptr) SendOrFail(work.outgoing);
   }
