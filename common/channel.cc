@@ -6,6 +6,9 @@
 
 #include <limits>
 
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/chunk.h"
 
 namespace gradwire {
@@ -16,6 +19,8 @@ namespace {
 constexpr int kKeepaliveMs = 5000;
 // Despite its name, this argument is how long one connection attempt may take.
 constexpr int kConnectMs = 3000;
+constexpr absl::Duration kConnectTimeout = absl::Seconds(10);  // with all attempts
+constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);
 
 }  // namespace
 
@@ -33,6 +38,18 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,
+                           const std::function<absl::Status()>& ended) {
+  const absl::Time deadline = absl::Now() + kConnectTimeout;
+  while (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + kConnectSlice))) {
+    if (absl::Status status = ended(); !status.ok()) return status;
+    if (absl::Now() < deadline) continue;
+    return absl::UnavailableError(
+        absl::StrCat(peer, " does not answer within ", absl::FormatDuration(kConnectTimeout)));
+  }
+  return absl::OkStatus();
 }
 
 void ConfigureServer(grpc::ServerBuilder* builder) {

@@ -4,9 +4,12 @@
 #include <grpcpp/channel.h>
 #include <grpcpp/server_builder.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace gradwire {
@@ -20,6 +23,12 @@ inline constexpr absl::Duration kAnswerMargin = absl::Seconds(1);
 // is sent), messages up to kMaxMessageBytes, and reconnects within 0.1 to 1 s.
 // A link that is cut during a call ends the call within 10 s.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+
+// Waits until `channel` is connected, so that a first attempt that fails for a
+// passing reason does not fail a call. Unavailable after 10 s: "`peer` does not
+// answer within 10s"; or the error of `ended`, asked ten times a second.
+absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,
+                           const std::function<absl::Status()>& ended);
 
 // The same limits for a server; a port in use is refused, not shared.
 void ConfigureServer(grpc::ServerBuilder* builder);

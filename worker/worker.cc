@@ -181,7 +181,7 @@ absl::Status Worker::MakeModelAndTrainer() {
 absl::Status Worker::JoinRun() {
   if (backend_name_ != "none") {
     absl::StatusOr<std::unique_ptr<Backend>> backend =
-        MakeBackend(backend_name_, options_.coordinator);
+        MakeBackend(backend_name_, {options_.coordinator});
     if (!backend.ok()) return backend.status();
     backend_ = *std::move(backend);
   }

@@ -47,7 +47,7 @@ BackendCluster::BackendCluster(const std::string& backend, int world_size,
   view_ = {MakeRunId(), CoordinatorEpoch(1), Generation(1), world_size, Rank(0), {}, chunk_bytes};
   for (int rank = 0; rank < world_size; ++rank) {
     RankState state;
-    state.backend = MakeBackend(backend, coordinator_address_).value();
+    state.backend = MakeBackend(backend, {coordinator_address_}).value();
     Member member{MakeIncarnation(), "", {Rank(rank)}};
     if (grpc::Service* service = state.backend->service(); service != nullptr) {
       state.server = Serve(service, &member.address);

@@ -81,10 +81,14 @@ class Backend {
   virtual grpc::Service* service() { return nullptr; }
 };
 
+// What every back end is made with; the same on all ranks but for the address.
+struct BackendOptions {
+  std::string coordinator;  // "host:port"
+};
+
 // Makes the back end called `name` (see backends.inc); NotFound lists the names.
-// `coordinator` is "host:port".
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
-                                                     const std::string& coordinator);
+                                                     const BackendOptions& options);
 
 }  // namespace gradwire
 

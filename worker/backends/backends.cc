@@ -5,14 +5,14 @@ namespace gradwire {
 
 // Each line's factory, in a file of its own.
 #define GRADWIRE_BACKEND(name, factory, help) \
-  std::unique_ptr<Backend> factory(const std::string& coordinator);
+  std::unique_ptr<Backend> factory(const BackendOptions& options);
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
-                                                     const std::string& coordinator) {
+                                                     const BackendOptions& options) {
 #define GRADWIRE_BACKEND(row_name, factory, help) \
-  if (name == row_name) return factory(coordinator);
+  if (name == row_name) return factory(options);
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   std::string names;

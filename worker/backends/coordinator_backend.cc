@@ -37,6 +37,12 @@ CoordinatorBackend::~CoordinatorBackend() {
 absl::Status CoordinatorBackend::OnView(const View& view, std::vector<BucketSpec> buckets) {
   view_ = view;
   buckets_ = std::move(buckets);
+  absl::Status connected =
+      WaitConnected(channel_.get(), absl::StrCat("coordinator ", coordinator_), [this] {
+        MutexLock lock(&mutex_);
+        return cancelled_;
+      });
+  if (!connected.ok()) return connected;
   gather_thread_ = std::thread([this] { GatherLoop(); });
   scatter_thread_ = std::thread([this] { ScatterLoop(); });
   return absl::OkStatus();
@@ -254,8 +260,8 @@ absl::Status CoordinatorBackend::Finish(absl::Time) { return absl::OkStatus(); }
 
 TransferTotals CoordinatorBackend::totals() const { return {bytes_sent_, bytes_received_}; }
 
-std::unique_ptr<Backend> MakeCoordinatorBackend(const std::string& coordinator) {
-  return std::make_unique<CoordinatorBackend>(coordinator);
+std::unique_ptr<Backend> MakeCoordinatorBackend(const BackendOptions& options) {
+  return std::make_unique<CoordinatorBackend>(options.coordinator);
 }
 
 }  // namespace gradwire

@@ -94,7 +94,7 @@ class CoordinatorBackend : public Backend {
   std::thread scatter_thread_;
 };
 
-std::unique_ptr<Backend> MakeCoordinatorBackend(const std::string& coordinator);
+std::unique_ptr<Backend> MakeCoordinatorBackend(const BackendOptions& options);
 
 }  // namespace gradwire
 

@@ -18,8 +18,6 @@ namespace {
 
 // Small enough that hops overlap, large enough that a message's cost is small.
 constexpr uint64_t kRingChunkBytes = 512 << 10;
-constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
-constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);  // to notice Cancel
 
 }  // namespace
 
@@ -70,14 +68,11 @@ absl::Status RingBackend::OnView(const View& view, std::vector<BucketSpec> bucke
 absl::Status RingBackend::ConnectRight() {
   const std::string address = view_.Carrier(Rank(right_)).address;
   channel_ = MakeChannel(address);
-  const absl::Time deadline = absl::Now() + kConnectTimeout;
-  while (!channel_->WaitForConnected(absl::ToChronoTime(absl::Now() + kConnectSlice))) {
+  absl::Status connected = WaitConnected(channel_.get(), RightName(), [this] {
     MutexLock lock(&mutex_);
-    if (!failure_.ok()) return failure_;
-    if (absl::Now() < deadline) continue;
-    return absl::UnavailableError(absl::StrCat(RightName(), " does not answer within ",
-                                               absl::FormatDuration(kConnectTimeout)));
-  }
+    return failure_;
+  });
+  if (!connected.ok()) return connected;
   const grpc::internal::RpcMethod method("/gradwire.v1.Neighbor/Stream",
                                          grpc::internal::RpcMethod::BIDI_STREAMING, channel_);
   stream_.reset(
@@ -383,7 +378,7 @@ absl::Status RingBackend::Finish(absl::Time deadline) {
 
 TransferTotals RingBackend::totals() const { return {bytes_sent_, bytes_received_}; }
 
-std::unique_ptr<Backend> MakeRingBackend(const std::string&) {
+std::unique_ptr<Backend> MakeRingBackend(const BackendOptions&) {
   return std::make_unique<RingBackend>();
 }
 

@@ -134,8 +134,7 @@ class RingBackend : public Backend {
   std::thread sender_;
 };
 
-// The coordinator is not needed: neighbours come with the view.
-std::unique_ptr<Backend> MakeRingBackend(const std::string& coordinator);
+std::unique_ptr<Backend> MakeRingBackend(const BackendOptions& options);
 
 }  // namespace gradwire
 
