@@ -2,6 +2,7 @@
 #define GRADWIRE_COMMON_FOLD_H_
 
 #include <cstddef>
+#include <cstdint>
 
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -17,9 +18,18 @@ namespace gradwire {
 // be unaligned and may split an element. One pass over all terms.
 void Fold(absl::Span<const Pieces> terms, absl::Span<float> out);
 
-// out[i] = (a[i] + b[i]) × scale; `a` in pieces, as above. For ring hops, where
-// `a` is what the left neighbour sent. scale 1 is exact.
-void AddScaled(const Pieces& a, const float* b, float scale, absl::Span<float> out);
+// The same for any element type on the wire (FLOAT32, BFLOAT16 or FLOAT16): terms
+// are widened to float32 exactly, summed and scaled as above, and the result is
+// rounded to the wire type once. `mean` has each term's size, a whole number of
+// elements, needs no alignment, and does not overlap the terms. Returns true if
+// a finite mean became infinite by rounding.
+bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<uint8_t> mean);
+
+// out[i] = (a[i] + b[i]) × scale, rounded once; `a` in pieces and `out` in the
+// wire type, as above, `b` with as many float32. For ring hops, where `a` is
+// what the left neighbour sent. scale 1 is exact. Returns as Fold.
+bool AddScaled(const Pieces& a, v1::DType dtype, const float* b, float scale,
+               absl::Span<uint8_t> out);
 
 // The instruction set in use: "avx512", "avx2" or "baseline".
 absl::string_view FoldInstructionSet();

@@ -33,9 +33,11 @@ absl::Status CheckLayout(const ChunkHeader& header, uint64_t payload_bytes,
     return Invalid(header, absl::StrCat("got ", payload_bytes, " bytes, expected at most total ",
                                         header.total, " minus offset"));
   }
-  if (bucket.dtype == v1::DTYPE_FLOAT32 && (header.offset % 4 != 0 || payload_bytes % 4 != 0)) {
-    return Invalid(header,
-                   absl::StrCat("got ", payload_bytes, " bytes, expected whole 4-byte elements"));
+  const uint64_t element_bytes = ElementBytes(bucket.dtype);
+  if (element_bytes == 0 || header.offset % element_bytes != 0 ||
+      payload_bytes % element_bytes != 0) {
+    return Invalid(header, absl::StrCat("got ", payload_bytes, " bytes, expected whole ",
+                                        element_bytes, "-byte elements"));
   }
   return absl::OkStatus();
 }

@@ -11,6 +11,17 @@
 namespace gradwire {
 namespace {
 
+struct WireType {
+  const char* name;
+  v1::DType dtype;
+};
+
+constexpr WireType kWireTypes[] = {
+    {"fp32", v1::DTYPE_FLOAT32},
+    {"bf16", v1::DTYPE_BFLOAT16},
+    {"fp16", v1::DTYPE_FLOAT16},
+};
+
 std::string ToString(const BucketSpec& bucket) {
   return absl::StrCat(bucket.bytes, " bytes of ", v1::DType_Name(bucket.dtype));
 }
@@ -31,6 +42,49 @@ std::string FirstDifferenceOf(const std::vector<T>& got, const std::vector<T>& e
 }
 
 }  // namespace
+
+uint64_t ElementBytes(v1::DType dtype) {
+  switch (dtype) {
+    case v1::DTYPE_FLOAT32:
+      return 4;
+    case v1::DTYPE_BFLOAT16:
+    case v1::DTYPE_FLOAT16:
+      return 2;
+    case v1::DTYPE_BYTES:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+std::vector<BucketSpec> WireSpecs(std::vector<BucketSpec> float_specs, v1::DType wire) {
+  for (BucketSpec& spec : float_specs) {
+    if (spec.dtype != v1::DTYPE_FLOAT32) continue;
+    spec = {spec.bytes / ElementBytes(spec.dtype) * ElementBytes(wire), wire};
+  }
+  return float_specs;
+}
+
+absl::StatusOr<v1::DType> ParseWire(absl::string_view name) {
+  for (const WireType& type : kWireTypes) {
+    if (name == type.name) return type.dtype;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("wire type: got '", name, "', expected ", absl::StrJoin(WireNames(), ", ")));
+}
+
+absl::string_view WireName(v1::DType dtype) {
+  for (const WireType& type : kWireTypes) {
+    if (dtype == type.dtype) return type.name;
+  }
+  return "bytes";
+}
+
+std::vector<std::string> WireNames() {
+  std::vector<std::string> names;
+  for (const WireType& type : kWireTypes) names.push_back(type.name);
+  return names;
+}
 
 std::string ToString(const TensorSpec& tensor) {
   return absl::StrCat("'", tensor.name, "' ", tensor.dtype, " [", absl::StrJoin(tensor.shape, ", "),

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "gradwire/v1/membership.pb.h"
 
@@ -26,8 +27,8 @@ struct TensorSpec {
 // All parameters, then all buffers, each in registration order.
 using Layout = std::vector<TensorSpec>;
 
-// How one bucket is exchanged: float32 means averaged over all ranks; bytes
-// means that rank 0's are copied to all.
+// How one bucket is exchanged: bytes means that rank 0's are copied to all; the
+// other types mean averaged over all ranks. `bytes` counts in the dtype.
 struct BucketSpec {
   uint64_t bytes = 0;
   v1::DType dtype = v1::DTYPE_FLOAT32;
@@ -36,6 +37,18 @@ struct BucketSpec {
     return a.bytes == b.bytes && a.dtype == b.dtype;
   }
 };
+
+// Bytes of an element; 1 for BYTES, and 0 for a dtype that this version does not know.
+uint64_t ElementBytes(v1::DType dtype);
+
+// A layout in float32 (and bytes) as it is on the wire: buckets of floats become
+// buckets of as many elements of `wire`; buckets of bytes stay.
+std::vector<BucketSpec> WireSpecs(std::vector<BucketSpec> float_specs, v1::DType wire);
+
+// The names that --wire takes: "fp32", "bf16", "fp16". InvalidArgument for others.
+absl::StatusOr<v1::DType> ParseWire(absl::string_view name);
+absl::string_view WireName(v1::DType dtype);
+std::vector<std::string> WireNames();
 
 // "weight float32 [64, 3, 3, 3]"
 std::string ToString(const TensorSpec& tensor);

@@ -36,17 +36,17 @@ absl::Status CheckBuckets(const std::vector<BucketSpec>& buckets) {
   uint64_t total = 0;
   for (size_t i = 0; i < buckets.size(); ++i) {
     const BucketSpec& bucket = buckets[i];
-    const bool floats = bucket.dtype == v1::DTYPE_FLOAT32;
-    const bool known = floats || bucket.dtype == v1::DTYPE_BYTES;
+    const uint64_t element_bytes = ElementBytes(bucket.dtype);
     if (bucket.bytes > kMaxBytes || (total += bucket.bytes) > kMaxBytes) {
       return absl::InvalidArgumentError(absl::StrCat("bucket ", i, ": got ", bucket.bytes,
                                                      " bytes, expected at most ", kMaxBytes,
                                                      " in all buckets"));
     }
-    if (known && bucket.bytes > 0 && (!floats || bucket.bytes % sizeof(float) == 0)) continue;
+    if (element_bytes > 0 && bucket.bytes > 0 && bucket.bytes % element_bytes == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "bucket ", i, ": got ", bucket.bytes, " bytes of dtype ", static_cast<int>(bucket.dtype),
-        ", expected at least one whole element of DTYPE_FLOAT32 or DTYPE_BYTES"));
+        ", expected at least one whole element of DTYPE_FLOAT32, DTYPE_BFLOAT16, DTYPE_FLOAT16 or "
+        "DTYPE_BYTES"));
   }
   return absl::OkStatus();
 }

@@ -6,6 +6,10 @@
 #include <random>
 #include <vector>
 
+#include "common/half.h"
+#include "common/kernels.h"
+#include "common/layout.h"
+
 namespace gradwire {
 namespace {
 
@@ -88,8 +92,84 @@ TEST(FoldTest, AddScaled_PiecesThatSplitElements_SumTimesScale) {
   const std::vector<float> a = RandomValues(300, 1), b = RandomValues(300, 2);
   std::mt19937 random(3);
   std::vector<float> out(300);
-  AddScaled(RandomPieces(BytesOf(a), &random), b.data(), 0.25f, absl::MakeSpan(out));
+  AddScaled(RandomPieces(BytesOf(a), &random), v1::DTYPE_FLOAT32, b.data(), 0.25f,
+            {reinterpret_cast<uint8_t*>(out.data()), 4 * out.size()});
   for (size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], (a[i] + b[i]) * 0.25f) << i;
+}
+
+// As the header defines it for the types of the wire.
+std::vector<uint8_t> SlowFold(const std::vector<std::vector<uint8_t>>& terms, v1::DType dtype) {
+  const size_t count = terms[0].size() / ElementBytes(dtype);
+  std::vector<std::vector<float>> wide(terms.size(), std::vector<float>(count));
+  for (size_t r = 0; r < terms.size(); ++r) {
+    Widen({{terms[r].data(), terms[r].size()}}, dtype, absl::MakeSpan(wide[r]));
+  }
+  std::vector<uint8_t> mean(terms[0].size());
+  Narrow(SlowFold(wide), dtype, mean.data());
+  return mean;
+}
+
+std::vector<uint8_t> Wire(const std::vector<float>& values, v1::DType dtype) {
+  std::vector<uint8_t> wire(values.size() * ElementBytes(dtype));
+  Narrow(values, dtype, wire.data());
+  return wire;
+}
+
+TEST(FoldTest, Fold_WireTypes_SummedInFloat32AndRoundedOnce) {
+  std::mt19937 random(1);
+  for (const v1::DType dtype : {v1::DTYPE_FLOAT32, v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
+    for (const size_t ranks : {1, 2, 3, 4, 7, 20}) {
+      for (const size_t count : {0, 1, 63, 64, 1000, 4097}) {
+        std::vector<std::vector<uint8_t>> terms;
+        for (size_t r = 0; r < ranks; ++r) terms.push_back(Wire(RandomValues(count, r), dtype));
+        std::vector<Pieces> pieces;
+        for (const auto& term : terms) pieces.push_back(RandomPieces(term, &random));
+        std::vector<uint8_t> mean(terms[0].size());
+        EXPECT_FALSE(Fold(pieces, dtype, absl::MakeSpan(mean)));
+        ASSERT_EQ(mean, SlowFold(terms, dtype)) << dtype << " " << ranks << " " << count;
+      }
+    }
+  }
+}
+
+TEST(FoldTest, Kernels_EveryInstructionSet_SameBits) {
+  for (const v1::DType dtype : {v1::DTYPE_FLOAT32, v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
+    const std::vector<uint8_t> a = Wire(RandomValues(3333, 1), dtype);
+    const std::vector<uint8_t> b = Wire(RandomValues(3333, 2), dtype);
+    const std::vector<float> own = RandomValues(3333, 3);
+    std::vector<uint8_t> first_fold, first_sum;
+    for (const KernelSet& set : SupportedKernels()) {
+      std::vector<uint8_t> fold(a.size()), sum(a.size());
+      set.For(dtype).fold({a.data(), b.data()}, own.size(), 1.0f / 3, fold.data());
+      set.For(dtype).add_scaled(a.data(), own.data(), own.size(), 1.0f / 3, sum.data());
+      if (first_fold.empty()) first_fold = fold;
+      if (first_sum.empty()) first_sum = sum;
+      EXPECT_TRUE(fold == first_fold) << set.name << " " << dtype;
+      EXPECT_TRUE(sum == first_sum) << set.name << " " << dtype;
+    }
+  }
+}
+
+TEST(FoldTest, AddScaled_WireTypes_SumInFloat32RoundedOnce) {
+  std::mt19937 random(3);
+  const std::vector<float> b = RandomValues(300, 2);
+  for (const v1::DType dtype : {v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
+    const std::vector<uint8_t> a = Wire(RandomValues(300, 1), dtype);
+    std::vector<float> sum(300);
+    Widen({{a.data(), a.size()}}, dtype, absl::MakeSpan(sum));
+    for (size_t i = 0; i < sum.size(); ++i) sum[i] = (sum[i] + b[i]) * 0.25f;
+    std::vector<uint8_t> out(a.size());
+    EXPECT_FALSE(AddScaled(RandomPieces(a, &random), dtype, b.data(), 0.25f, absl::MakeSpan(out)));
+    EXPECT_EQ(out, Wire(sum, dtype));
+  }
+}
+
+TEST(FoldTest, AddScaled_SumTooLargeForFloat16_OverflowIsReported) {
+  const std::vector<uint8_t> a = Wire({60000.0f}, v1::DTYPE_FLOAT16);
+  const float b = 60000.0f;
+  std::vector<uint8_t> out(2);
+  EXPECT_TRUE(AddScaled({a}, v1::DTYPE_FLOAT16, &b, 1.0f, absl::MakeSpan(out)));
+  EXPECT_FALSE(AddScaled({a}, v1::DTYPE_FLOAT16, &b, 0.5f, absl::MakeSpan(out)));
 }
 
 TEST(FoldTest, FoldInstructionSet_AnyMachine_OneOfThree) {

@@ -119,6 +119,24 @@ TEST_F(JudgeTest, JudgeHeader_SplitElement_InvalidArgument) {
   ExpectError(absl::StatusCode::kInvalidArgument, "expected whole 4-byte elements", 299);
 }
 
+TEST_F(JudgeTest, JudgeHeader_WireTypeOfTheLayout_WholeElementsOfTwoBytes) {
+  for (const v1::DType dtype : {v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
+    buckets_[0].dtype = dtype;
+    header_.dtype = dtype;
+    header_.offset = 102;
+    EXPECT_EQ(Judge(298).value(), Verdict::kAccept);
+    ExpectError(absl::StatusCode::kInvalidArgument, "expected whole 2-byte elements", 297);
+    header_.offset = 101;
+    ExpectError(absl::StatusCode::kInvalidArgument, "expected whole 2-byte elements", 298);
+  }
+}
+
+TEST_F(JudgeTest, JudgeHeader_OtherWireType_InvalidArgument) {
+  header_.dtype = v1::DTYPE_BFLOAT16;
+  ExpectError(absl::StatusCode::kInvalidArgument,
+              "got dtype DTYPE_BFLOAT16 (3), expected DTYPE_FLOAT32");
+}
+
 TEST_F(JudgeTest, JudgeHeader_OddBytesInBucketOfBytes_Accept) {
   header_.bucket = Bucket(1);
   header_.total = 22;

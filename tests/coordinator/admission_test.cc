@@ -44,7 +44,8 @@ TEST(CheckForm, PartOfAFloat_IsRefused) {
   hello.mutable_buckets(0)->set_bytes(22);
   EXPECT_EQ(CheckForm(hello, 2),
             absl::InvalidArgumentError("bucket 0: got 22 bytes of dtype 1, expected at least one "
-                                       "whole element of DTYPE_FLOAT32 or DTYPE_BYTES"));
+                                       "whole element of DTYPE_FLOAT32, DTYPE_BFLOAT16, "
+                                       "DTYPE_FLOAT16 or DTYPE_BYTES"));
 }
 
 TEST(CheckForm, UnknownDType_IsRefused) {

@@ -52,7 +52,8 @@ class Backend {
   virtual ~Backend() = default;
 
   // Called once, before all else, when the view is there. `buckets` is the
-  // layout of Hello; its indices are the keys'.
+  // layout in float32, whatever the wire type (Hello has WireSpecs of it); its
+  // indices are the keys'.
   virtual absl::Status OnView(const View& view, std::vector<BucketSpec> buckets) = 0;
 
   // Averages a float32 bucket over all ranks: reads `terms`, writes `mean`;
@@ -84,6 +85,9 @@ class Backend {
 // What every back end is made with; the same on all ranks but for the address.
 struct BackendOptions {
   std::string coordinator;  // "host:port"
+  // Elements of gradients on the wire: FLOAT32, BFLOAT16 or FLOAT16. Sums are made
+  // in float32, and all ranks get the same mean, rounded to this type.
+  v1::DType wire = v1::DTYPE_FLOAT32;
 };
 
 // Makes the back end called `name` (see backends.inc); NotFound lists the names.

@@ -194,8 +194,9 @@ void RingBackend::Combine(const Chunk& chunk, Reduction* reduction) const {
   }
   const bool last_sum = hop == first_mean_hop - 1;
   const float scale = last_sum ? 1.0f / static_cast<float>(view_.world_size) : 1.0f;
-  AddScaled(chunk.payload, reinterpret_cast<const float*>(transfer.terms.data() + header.offset),
-            scale, {reinterpret_cast<float*>(result), TotalBytes(chunk.payload) / 4});
+  AddScaled(chunk.payload, v1::DTYPE_FLOAT32,
+            reinterpret_cast<const float*>(transfer.terms.data() + header.offset), scale,
+            {result, TotalBytes(chunk.payload)});
 }
 
 bool RingBackend::ForwardsFrom(const Reduction& reduction, int hop) const {
