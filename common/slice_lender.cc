@@ -37,6 +37,17 @@ grpc::Slice SliceLender::Lend(const void* data, size_t bytes) {
                      new std::shared_ptr<Ledger>(ledger_));
 }
 
+std::shared_ptr<const void> SliceLender::LendToken() {
+  {
+    MutexLock lock(&ledger_->mutex);
+    ++ledger_->lent;
+  }
+  return std::shared_ptr<const void>(ledger_.get(), [ledger = ledger_](const void*) {
+    MutexLock lock(&ledger->mutex);
+    if (--ledger->lent == 0) ledger->returned.NotifyAll();
+  });
+}
+
 absl::Status SliceLender::Reclaim(absl::Status status) {
   const absl::Time deadline = absl::Now() + kReclaimTimeout;
   MutexLock lock(&ledger_->mutex);
@@ -44,7 +55,7 @@ absl::Status SliceLender::Reclaim(absl::Status status) {
     if (!ledger_->returned.WaitWithDeadline(&ledger_->mutex, deadline)) continue;
     if (ledger_->lent == 0) break;
     return absl::InternalError(
-        absl::StrCat("gRPC still holds ", ledger_->lent, " pieces of memory that it was lent"));
+        absl::StrCat("the transfer still holds ", ledger_->lent, " pieces of memory that it was lent"));
   }
   return status;
 }

@@ -23,6 +23,10 @@ class SliceLender {
   // unchanged until it is back.
   grpc::Slice Lend(const void* data, size_t bytes);
 
+  // The same for a user of memory other than gRPC: it is back when the last copy
+  // of the token is gone.
+  std::shared_ptr<const void> LendToken();
+
   // Waits until every lent slice was destroyed, which takes gRPC an instant once
   // the data is written or the call is dead. Returns `status`, or Internal if
   // memory is still out after 5 s.

@@ -57,7 +57,10 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
     : run_id_(MakeRunId()),
-      aggregation_(&aggregator_, &metrics_),
+      aggregation_(&aggregator_,
+                   {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
+                    [this](uint64_t bytes) { metrics_.CountSent(bytes); },
+                    [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       membership_(ConfigOf(options, run_id_),
                   {[this](const View& view, const std::vector<BucketSpec>& buckets) {
                      OnView(view, buckets);
@@ -106,7 +109,7 @@ absl::Status Coordinator::WritePortFile(const std::string& path) const {
 }
 
 void Coordinator::OnView(const View& view, const std::vector<BucketSpec>& buckets) {
-  aggregator_.Configure(view, buckets);
+  aggregator_.Configure(view, buckets, Share());
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
 }
 

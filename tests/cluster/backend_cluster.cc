@@ -42,7 +42,7 @@ std::vector<absl::Status> OnAllRanks(size_t ranks, const std::function<absl::Sta
 
 BackendCluster::BackendCluster(const std::string& backend, int world_size,
                                std::vector<BucketSpec> buckets, uint64_t chunk_bytes)
-    : buckets_(std::move(buckets)), aggregation_service_(&aggregator_, &metrics_) {
+    : buckets_(std::move(buckets)), aggregation_service_(&aggregator_, {}) {
   coordinator_ = Serve(&aggregation_service_, &coordinator_address_);
   view_ = {MakeRunId(), CoordinatorEpoch(1), Generation(1), world_size, Rank(0), {}, chunk_bytes};
   for (int rank = 0; rank < world_size; ++rank) {
@@ -55,7 +55,7 @@ BackendCluster::BackendCluster(const std::string& backend, int world_size,
     view_.members.push_back(member);
     ranks_.push_back(std::move(state));
   }
-  aggregator_.Configure(view_, buckets_);
+  aggregator_.Configure(view_, buckets_, Share());
   for (int rank = 0; rank < world_size; ++rank) {
     View view = view_;
     view.rank = Rank(rank);

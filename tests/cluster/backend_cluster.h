@@ -10,10 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/aggregation/aggregation_service.h"
+#include "common/aggregation/aggregator.h"
 #include "common/layout.h"
-#include "common/metrics.h"
-#include "coordinator/aggregation_service.h"
-#include "coordinator/aggregator.h"
 #include "worker/backends/backend.h"
 
 namespace gradwire {
@@ -53,7 +52,6 @@ class BackendCluster {
 
   const std::vector<BucketSpec> buckets_;
   Aggregator aggregator_;
-  CoordinatorMetrics metrics_;
   AggregationService aggregation_service_;
   std::unique_ptr<grpc::Server> coordinator_;
   std::string coordinator_address_;

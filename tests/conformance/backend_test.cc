@@ -64,7 +64,7 @@ void ExpectNear(const std::string& got, const std::string& expected) {
   }
 }
 
-bool IsExact(const std::string& backend) { return backend == "coordinator"; }
+bool IsExact(const std::string& backend) { return backend == "coordinator" || backend == "sharded"; }
 
 struct Case {
   std::string backend;

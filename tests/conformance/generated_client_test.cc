@@ -59,6 +59,7 @@ TEST_F(GeneratedClientTest, GatherAndScatter_GoodChunk_ComesBackAsTheMean) {
   request.set_run_id(chunk_.run_id());
   request.set_epoch(1);
   request.set_generation(1);
+  request.set_steps(1);
   grpc::ClientContext context;
   auto reader = stub_->Scatter(&context, request);
   v1::Chunk mean;

@@ -88,6 +88,7 @@ struct BackendOptions {
   // Elements of gradients on the wire: FLOAT32, BFLOAT16 or FLOAT16. Sums are made
   // in float32, and all ranks get the same mean, rounded to this type.
   v1::DType wire = v1::DTYPE_FLOAT32;
+  int connections = 1;  // to each aggregator
 };
 
 // Makes the back end called `name` (see backends.inc); NotFound lists the names.

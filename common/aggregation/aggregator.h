@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_COORDINATOR_AGGREGATOR_H_
-#define GRADWIRE_COORDINATOR_AGGREGATOR_H_
+#ifndef GRADWIRE_COMMON_AGGREGATION_AGGREGATOR_H_
+#define GRADWIRE_COMMON_AGGREGATION_AGGREGATOR_H_
 
 #include <cstdint>
 #include <functional>
@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/aggregation/grid.h"
 #include "common/chunk.h"
 #include "common/ids.h"
 #include "common/judge.h"
@@ -23,45 +24,59 @@ namespace gradwire {
 // A finished piece of a bucket: the mean of all ranks' terms, or rank 0's bytes.
 struct MeanChunk {
   Bucket bucket;
+  size_t number_in_share = 0;  // see Grid
   uint64_t offset = 0;
   uint64_t checksum = 0;
-  std::vector<float> values;  // holds `bytes` bytes, rounded up to whole floats
   uint64_t bytes = 0;
+  std::unique_ptr<uint8_t[]> data;
+};
 
-  const uint8_t* data() const { return reinterpret_cast<const uint8_t*>(values.data()); }
+// Which pieces an aggregator sums: those that the grid gives to `index`.
+struct Share {
+  int owners = 1;
+  int index = 0;
 };
 
 // When each rank's last term of a step came in.
 using Arrivals = std::vector<absl::Time>;
 
-// Sums the terms of all ranks, chunk by chunk, as the fold says.
+// Sums the terms of all ranks, piece by piece, as the fold says. The coordinator
+// has one that sums everything; with back end `sharded` every worker, or every
+// separate aggregator, has one for its share.
 //
-//   Add(rank 0) ──┐   slot of (bucket, offset): W terms, any order of arrival
+//   Add(rank 0) ──┐   slot of (bucket, piece): W terms, any order of arrival
 //   Add(rank 1) ──┼─► full? ──► Fold ──► results of the step, in order of completion
 //   Add(rank 2) ──┘                        ▲
 //   Next(step, 0 … n-1) ───────────────────┘  one reader per rank, blocking
 //
 // A step opens when all results of the one before are there, and the results
 // of one finished step are kept, so that a reader can come back. Held memory is
-// at most W gradients of terms and 2 of results; Add refuses what would pass
-// (W + 2) gradients with ResourceExhausted.
+// at most W shares of terms and 2 of results; Add refuses what would pass
+// (W + 2) shares with ResourceExhausted.
 //
 // Thread-safe. Folds run on the thread whose Add filled the slot, with no lock held.
 class Aggregator {
  public:
   Aggregator() = default;
 
-  // Starts at step 0 of `view`. Call once, before Add and Next matter: calls
-  // that come earlier get FailedPrecondition.
-  void Configure(const View& view, std::vector<BucketSpec> buckets);
+  // Starts at step 0 of `view`. Call once: calls of Add and Next that come
+  // earlier get FailedPrecondition. `buckets` are in the type of the wire.
+  void Configure(const View& view, std::vector<BucketSpec> buckets, const Share& share);
+
+  // Waits for Configure or Abort until `deadline`; then as CheckReader would say.
+  absl::Status WaitUntilConfigured(absl::Time deadline);
 
   // Calls `observer` after each step, on the thread that finished it.
   void set_observer(std::function<void(Step, const Arrivals&)> observer);
 
   // Takes one term. kAccept: held or summed; other verdicts: dropped, fine.
   // Errors: those of JudgeHeader and CheckPayload; InvalidArgument if the chunk
-  // is off the grid of View.chunk_bytes; ResourceExhausted; Aborted after Abort.
+  // is no piece of the grid, or another aggregator's; ResourceExhausted; Aborted
+  // after Abort.
   absl::StatusOr<Verdict> Add(Chunk chunk);
+
+  // The same for a chunk of this process: its checksum is not looked at.
+  absl::StatusOr<Verdict> AddOwn(Chunk chunk);
 
   // Whether a reader with this view may call Next: PermissionDenied if it is of
   // another run, Aborted if it is of another epoch or generation, else OK or the
@@ -76,6 +91,10 @@ class Aggregator {
   absl::StatusOr<std::shared_ptr<const MeanChunk>> Next(Step step, size_t index,
                                                         absl::Time deadline);
 
+  // The ranks whose terms of `step` have not all come in; empty if the step is
+  // over or far away.
+  std::vector<Rank> MissingRanks(Step step) const;
+
   // Ends all waits, and all further calls, with `reason`, which is not OK.
   void Abort(absl::Status reason);
 
@@ -86,7 +105,7 @@ class Aggregator {
   uint64_t held_bytes() const;
 
  private:
-  // One chunk of the grid, while its terms come in.
+  // One piece of the grid, while its terms come in.
   struct Slot {
     std::vector<Chunk> terms;         // by rank; empty once folded
     std::vector<uint64_t> checksums;  // by rank
@@ -95,20 +114,23 @@ class Aggregator {
   };
   struct StepState {
     Step step;
-    std::vector<std::vector<Slot>> slots;  // by bucket, by offset / chunk_bytes
+    std::vector<std::vector<Slot>> slots;  // by bucket, by piece; others' stay empty
     std::vector<std::shared_ptr<const MeanChunk>> results;
     Arrivals arrivals;
   };
 
   StepState NewStep(Step step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Slot*> FindSlot(const Chunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Verdict> Judge(const Chunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<size_t> FindPiece(const Chunk& chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The verdict, and with kAccept the chunk's piece.
+  absl::StatusOr<Verdict> Judge(const Chunk& chunk, size_t* piece)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Hold(Chunk chunk, Slot* slot) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Adds a result; true if it was the last one of its step.
   bool Publish(std::shared_ptr<const MeanChunk> mean) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string MissingRanks() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  uint64_t GridBytes(const BucketSpec& bucket, uint64_t offset) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Publishes, and tells the observer if that was the step's last result.
+  void Finish(std::shared_ptr<const MeanChunk> mean);
+  bool IsMissing(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::string MissingText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   CondVar changed_;
@@ -116,7 +138,9 @@ class Aggregator {
       absl::FailedPreconditionError("the run has not begun: workers are missing");
   View view_ ABSL_GUARDED_BY(mutex_);
   std::vector<BucketSpec> buckets_ ABSL_GUARDED_BY(mutex_);
-  size_t chunks_per_step_ ABSL_GUARDED_BY(mutex_) = 0;
+  Share share_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Grid> grids_ ABSL_GUARDED_BY(mutex_);     // by bucket
+  size_t pieces_per_step_ ABSL_GUARDED_BY(mutex_) = 0;  // of this share
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t limit_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   StepState open_ ABSL_GUARDED_BY(mutex_);
@@ -126,4 +150,4 @@ class Aggregator {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_COORDINATOR_AGGREGATOR_H_
+#endif  // GRADWIRE_COMMON_AGGREGATION_AGGREGATOR_H_

@@ -1,4 +1,4 @@
-#include "coordinator/aggregator.h"
+#include "common/aggregation/aggregator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class AggregatorTest : public testing::Test {
  protected:
   AggregatorTest() : buckets_{{4 * 150, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}} {
     view_ = {MakeRunId(), CoordinatorEpoch(1), Generation(1), 3, Rank(0), {}, kChunkBytes};
-    aggregator_.Configure(view_, buckets_);
+    aggregator_.Configure(view_, buckets_, Share());
   }
 
   // What `rank` contributes to a bucket.
@@ -78,7 +78,7 @@ class AggregatorTest : public testing::Test {
       if (!mean.ok() || *mean == nullptr) return results;
       std::string& bytes = results[(*mean)->bucket.value()];
       bytes.resize(buckets_[(*mean)->bucket.value()].bytes);
-      std::memcpy(&bytes[(*mean)->offset], (*mean)->data(), (*mean)->bytes);
+      std::memcpy(&bytes[(*mean)->offset], (*mean)->data.get(), (*mean)->bytes);
     }
   }
 
@@ -192,7 +192,7 @@ TEST_F(AggregatorTest, Add_CorruptPayload_DataLoss) {
 TEST_F(AggregatorTest, Add_OffTheGrid_InvalidArgument) {
   Chunk chunk = MakeChunk(0, 1, 0, 0);
   chunk.header.offset = 4;
-  ExpectError(std::move(chunk), absl::StatusCode::kInvalidArgument, "expected chunks of 256 bytes");
+  ExpectError(std::move(chunk), absl::StatusCode::kInvalidArgument, "expected pieces of 256 bytes");
 }
 
 TEST_F(AggregatorTest, Add_ShortChunk_InvalidArgument) {

@@ -1,4 +1,4 @@
-#include "coordinator/aggregator.h"
+#include "common/aggregation/aggregator.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,47 +13,59 @@ namespace {
 // Room beyond (W + 2) gradients for rounding up to whole chunks.
 constexpr uint64_t kSlackBytes = 16 << 20;
 
-uint64_t CountChunks(uint64_t bytes, uint64_t chunk_bytes) {
-  return bytes / chunk_bytes + (bytes % chunk_bytes != 0);
-}
-
 // Ranks that have a term in `bucket`: all, or rank 0 whose bytes are copied.
 int TermsOf(const BucketSpec& bucket, int world_size) {
   return bucket.dtype == v1::DTYPE_BYTES ? 1 : world_size;
 }
 
-std::shared_ptr<const MeanChunk> FoldTerms(const std::vector<Chunk>& terms, v1::DType dtype) {
+std::shared_ptr<MeanChunk> FoldTerms(const std::vector<Chunk>& terms, v1::DType dtype) {
   auto mean = std::make_shared<MeanChunk>();
   const Chunk& first = terms.front();
   mean->bucket = first.header.bucket;
   mean->offset = first.header.offset;
   mean->bytes = TotalBytes(first.payload);
-  mean->values.resize((mean->bytes + 3) / 4);
+  mean->data.reset(new uint8_t[mean->bytes]);  // not zeroed: all of it is written
   if (dtype == v1::DTYPE_BYTES) {
-    CopyTo(first.payload, reinterpret_cast<uint8_t*>(mean->values.data()));
+    CopyTo(first.payload, mean->data.get());
   } else {
     std::vector<Pieces> pieces;
     for (const Chunk& term : terms) pieces.push_back(term.payload);
-    Fold(pieces, absl::MakeSpan(mean->values));
+    // A mean of finite terms is finite in the same type, so nothing overflows here.
+    Fold(pieces, dtype, absl::MakeSpan(mean->data.get(), mean->bytes));
   }
-  mean->checksum = Checksum({mean->data(), mean->bytes});
+  mean->checksum = Checksum({mean->data.get(), mean->bytes});
   return mean;
 }
 
 }  // namespace
 
-void Aggregator::Configure(const View& view, std::vector<BucketSpec> buckets) {
+void Aggregator::Configure(const View& view, std::vector<BucketSpec> buckets, const Share& share) {
   MutexLock lock(&mutex_);
   view_ = view;
   buckets_ = std::move(buckets);
-  uint64_t gradient_bytes = 0;
-  for (const BucketSpec& bucket : buckets_) {
-    gradient_bytes += bucket.bytes;
-    chunks_per_step_ += CountChunks(bucket.bytes, view_.chunk_bytes);
+  share_ = share;
+  uint64_t bytes = 0;
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    grids_.emplace_back(Bucket(static_cast<int>(b)), buckets_[b].bytes, view_.chunk_bytes,
+                        share.owners);
+    for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
+      if (grids_[b].Owner(piece) != share.index) continue;
+      bytes += grids_[b].Bytes(piece);
+      ++pieces_per_step_;
+    }
   }
-  limit_bytes_ = (view_.world_size + 2) * gradient_bytes + kSlackBytes;
+  limit_bytes_ = (view_.world_size + 2) * bytes + kSlackBytes;
   open_ = NewStep(Step(0));
   if (state_.code() == absl::StatusCode::kFailedPrecondition) state_ = absl::OkStatus();
+  changed_.NotifyAll();
+}
+
+absl::Status Aggregator::WaitUntilConfigured(absl::Time deadline) {
+  MutexLock lock(&mutex_);
+  while (absl::IsFailedPrecondition(state_)) {
+    if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
+  }
+  return state_;
 }
 
 void Aggregator::set_observer(std::function<void(Step, const Arrivals&)> observer) {
@@ -65,50 +77,54 @@ Aggregator::StepState Aggregator::NewStep(Step step) const {
   StepState state;
   state.step = step;
   state.arrivals.assign(view_.world_size, absl::InfinitePast());
-  for (const BucketSpec& bucket : buckets_) {
-    Slot slot;
-    slot.missing = TermsOf(bucket, view_.world_size);
-    slot.terms.resize(slot.missing);
-    slot.checksums.resize(slot.missing);
-    slot.has_term.resize(slot.missing);
-    state.slots.emplace_back(CountChunks(bucket.bytes, view_.chunk_bytes), slot);
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    state.slots.emplace_back(grids_[b].pieces());
+    for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
+      if (grids_[b].Owner(piece) != share_.index) continue;
+      Slot& slot = state.slots[b][piece];
+      slot.missing = TermsOf(buckets_[b], view_.world_size);
+      slot.terms.resize(slot.missing);
+      slot.checksums.resize(slot.missing);
+      slot.has_term.resize(slot.missing);
+    }
   }
   return state;
 }
 
-uint64_t Aggregator::GridBytes(const BucketSpec& bucket, uint64_t offset) const {
-  return std::min(view_.chunk_bytes, bucket.bytes - offset);
-}
-
-absl::StatusOr<Aggregator::Slot*> Aggregator::FindSlot(const Chunk& chunk) {
+absl::StatusOr<size_t> Aggregator::FindPiece(const Chunk& chunk) const {
   const ChunkHeader& header = chunk.header;
-  const BucketSpec& bucket = buckets_[header.bucket.value()];
+  const int b = header.bucket.value();
   const uint64_t bytes = TotalBytes(chunk.payload);
-  if (header.offset % view_.chunk_bytes != 0 || header.offset >= bucket.bytes ||
-      bytes != GridBytes(bucket, header.offset)) {
+  const absl::optional<size_t> piece = grids_[b].Find(header.offset, bytes);
+  if (!piece.has_value()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("chunk of ", ToString(header), ": got ", bytes, " bytes, expected chunks of ",
-                     view_.chunk_bytes, " bytes from the bucket's start, the last one shorter"));
+        absl::StrCat("chunk of ", ToString(header), ": got ", bytes, " bytes, expected pieces of ",
+                     grids_[b].Bytes(0), " bytes from the bucket's start, the last one shorter"));
   }
-  std::vector<Slot>& slots = open_.slots[header.bucket.value()];
-  Slot* slot = &slots[header.offset / view_.chunk_bytes];
-  if (header.rank.value() < static_cast<int>(slot->terms.size())) return slot;
+  if (grids_[b].Owner(*piece) != share_.index) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk of ", ToString(header), ": got aggregator ", share_.index,
+                     ", expected aggregator ", grids_[b].Owner(*piece), " of ", share_.owners));
+  }
+  if (header.rank.value() < TermsOf(buckets_[b], view_.world_size)) return *piece;
   return absl::InvalidArgumentError(
       absl::StrCat("chunk of ", ToString(header), ": expected only rank 0 in a bucket of bytes"));
 }
 
-absl::StatusOr<Verdict> Aggregator::Judge(const Chunk& chunk) {
+absl::StatusOr<Verdict> Aggregator::Judge(const Chunk& chunk, size_t* piece) {
   if (!state_.ok()) return state_;
   const ReceiverState receiver{view_.run_id, view_.epoch,      view_.generation,
                                open_.step,   view_.world_size, buckets_};
   const uint64_t bytes = TotalBytes(chunk.payload);
   absl::StatusOr<Verdict> verdict = JudgeHeader(chunk.header, bytes, receiver, absl::nullopt);
   if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
-  absl::StatusOr<Slot*> slot = FindSlot(chunk);
-  if (!slot.ok()) return slot.status();
+  absl::StatusOr<size_t> found = FindPiece(chunk);
+  if (!found.ok()) return found.status();
+  *piece = *found;
+  const Slot& slot = open_.slots[chunk.header.bucket.value()][*found];
   const int rank = chunk.header.rank.value();
-  if ((*slot)->has_term[rank]) {
-    return JudgeHeader(chunk.header, bytes, receiver, (*slot)->checksums[rank]);
+  if (slot.has_term[rank]) {
+    return JudgeHeader(chunk.header, bytes, receiver, slot.checksums[rank]);
   }
   if (held_bytes_ + bytes <= limit_bytes_) return verdict;
   return absl::ResourceExhaustedError(absl::StrCat("chunk of ", ToString(chunk.header), ": holds ",
@@ -132,7 +148,7 @@ bool Aggregator::Publish(std::shared_ptr<const MeanChunk> mean) {
   held_bytes_ += mean->bytes;
   open_.results.push_back(std::move(mean));
   changed_.NotifyAll();
-  if (open_.results.size() < chunks_per_step_) return false;
+  if (open_.results.size() < pieces_per_step_) return false;
   for (const auto& result : finished_.results) held_bytes_ -= result->bytes;
   const Step next(open_.step.value() + 1);
   finished_ = std::exchange(open_, NewStep(next));
@@ -141,46 +157,71 @@ bool Aggregator::Publish(std::shared_ptr<const MeanChunk> mean) {
 
 absl::StatusOr<Verdict> Aggregator::Add(Chunk chunk) {
   if (absl::Status payload = CheckPayload(chunk); !payload.ok()) return payload;
+  return AddOwn(std::move(chunk));
+}
+
+absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
   std::vector<Chunk> terms;
   v1::DType dtype;
+  size_t number_in_share;
   {
+    size_t piece;
     MutexLock lock(&mutex_);
-    absl::StatusOr<Verdict> verdict = Judge(chunk);
+    absl::StatusOr<Verdict> verdict = Judge(chunk, &piece);
     if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
-    absl::StatusOr<Slot*> slot = FindSlot(chunk);
     dtype = buckets_[chunk.header.bucket.value()].dtype;
-    Hold(std::move(chunk), *slot);
-    if ((*slot)->missing > 0) return Verdict::kAccept;
-    terms = std::exchange((*slot)->terms, std::vector<Chunk>((*slot)->terms.size()));
+    const int bucket = chunk.header.bucket.value();
+    number_in_share = grids_[bucket].NumberInShare(piece);
+    Slot& slot = open_.slots[bucket][piece];
+    Hold(std::move(chunk), &slot);
+    if (slot.missing > 0) return Verdict::kAccept;
+    terms = std::exchange(slot.terms, std::vector<Chunk>(slot.terms.size()));
   }
-  std::shared_ptr<const MeanChunk> mean = FoldTerms(terms, dtype);
+  std::shared_ptr<MeanChunk> mean = FoldTerms(terms, dtype);
+  mean->number_in_share = number_in_share;
   terms.clear();
+  Finish(std::move(mean));
+  return Verdict::kAccept;
+}
+
+void Aggregator::Finish(std::shared_ptr<const MeanChunk> mean) {
   std::function<void(Step, const Arrivals&)> observer;
   Step step;
   Arrivals arrivals;
   {
     MutexLock lock(&mutex_);
-    if (!Publish(std::move(mean))) return Verdict::kAccept;
+    if (!Publish(std::move(mean))) return;
     observer = observer_;
     step = finished_.step;
     arrivals = finished_.arrivals;
   }
   if (observer) observer(step, arrivals);
-  return Verdict::kAccept;
 }
 
-std::string Aggregator::MissingRanks() const {
+bool Aggregator::IsMissing(int rank) const {
+  for (const std::vector<Slot>& slots : open_.slots) {
+    for (const Slot& slot : slots) {
+      if (rank < static_cast<int>(slot.has_term.size()) && !slot.has_term[rank]) return true;
+    }
+  }
+  return false;
+}
+
+std::string Aggregator::MissingText() const {
   std::vector<int> missing;
   for (int rank = 0; rank < view_.world_size; ++rank) {
-    const bool complete =
-        std::all_of(open_.slots.begin(), open_.slots.end(), [rank](const std::vector<Slot>& slots) {
-          return std::all_of(slots.begin(), slots.end(), [rank](const Slot& slot) {
-            return rank >= static_cast<int>(slot.has_term.size()) || slot.has_term[rank];
-          });
-        });
-    if (!complete) missing.push_back(rank);
+    if (IsMissing(rank)) missing.push_back(rank);
   }
   return absl::StrJoin(missing, ", ");
+}
+
+std::vector<Rank> Aggregator::MissingRanks(Step step) const {
+  MutexLock lock(&mutex_);
+  std::vector<Rank> missing;
+  for (int rank = 0; step == open_.step && rank < view_.world_size; ++rank) {
+    if (IsMissing(rank)) missing.push_back(Rank(rank));
+  }
+  return missing;
 }
 
 absl::Status Aggregator::CheckReader(const RunId& run_id, CoordinatorEpoch epoch,
@@ -214,7 +255,7 @@ absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::Next(Step step, siz
     if (changed_.WaitWithDeadline(&mutex_, deadline) && step == open_.step &&
         index >= open_.results.size()) {
       return absl::DeadlineExceededError(absl::StrCat("step ", step.value(), ": gradients of rank ",
-                                                      MissingRanks(), " are missing"));
+                                                      MissingText(), " are missing"));
     }
   }
 }
@@ -222,6 +263,10 @@ absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::Next(Step step, siz
 void Aggregator::Abort(absl::Status reason) {
   MutexLock lock(&mutex_);
   state_ = std::move(reason);
+  // Terms of this process go back to their owner.
+  for (std::vector<Slot>& slots : open_.slots) {
+    for (Slot& slot : slots) slot.terms.assign(slot.terms.size(), Chunk());
+  }
   changed_.NotifyAll();
 }
 
