@@ -1,5 +1,7 @@
 #include "worker/backends/aggregation_backend.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <set>
 
@@ -142,6 +144,15 @@ void AggregationBackend::OnMean(const Piece& piece) {
   }
   // The aggregators have all of our terms, so the memory is on its way back.
   transfer.done(piece.exchange->lender.Reclaim(absl::OkStatus()));
+}
+
+void AggregationBackend::OnOverflow(Step step) {
+  const uint64_t count = ++overflows_;
+  if ((count & (count - 1)) != 0) return;  // the 1st, 2nd, 4th, … time
+  spdlog::warn(
+      "step {}: gradients of rank {} are too large for {} and became infinite ({} pieces so far); "
+      "try --wire bf16 or a smaller learning rate",
+      step.value(), context_.view.rank.value(), std::string(WireName(options_.wire)), count);
 }
 
 void AggregationBackend::OnFailure(absl::Status status, absl::optional<Rank> suspect) {

@@ -60,6 +60,7 @@ class AggregationBackend : public Backend, private LaneHost {
   void OnMean(const Piece& piece) override;
   void OnSent(uint64_t bytes) override { bytes_sent_ += bytes; }
   void OnReceived(uint64_t bytes) override { bytes_received_ += bytes; }
+  void OnOverflow(Step step) override;
   void OnFailure(absl::Status status, absl::optional<Rank> suspect) override;
 
   void KeeperLoop();
@@ -74,6 +75,7 @@ class AggregationBackend : public Backend, private LaneHost {
   std::unique_ptr<AggregationService> service_;  // null if this worker serves none
   std::atomic<uint64_t> bytes_sent_{0};
   std::atomic<uint64_t> bytes_received_{0};
+  std::atomic<uint64_t> overflows_{0};
 
   // Constant after OnView.
   LaneContext context_;

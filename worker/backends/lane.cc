@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/half.h"
 #include "common/judge.h"
 
 namespace gradwire {
@@ -10,6 +11,9 @@ namespace {
 
 // Enough to hide a round trip, little enough to wait behind.
 constexpr uint64_t kWindowBytes = 2 << 20;
+constexpr uint64_t kHalfBytes = 2;
+
+bool IsHalf(v1::DType dtype) { return ElementBytes(dtype) == kHalfBytes; }
 
 }  // namespace
 
@@ -44,15 +48,22 @@ ChunkHeader Lane::HeaderOf(const Piece& piece) const {
           0};
 }
 
+Chunk Lane::NarrowTerm(const ChunkHeader& header, const Transfer& transfer, uint64_t bytes) const {
+  const auto* floats = reinterpret_cast<const float*>(transfer.terms.data());
+  std::shared_ptr<uint8_t[]> memory(new uint8_t[bytes]);
+  const bool overflow =
+      Narrow({floats + header.offset / kHalfBytes, bytes / kHalfBytes}, header.dtype, memory.get());
+  if (overflow) context_.host->OnOverflow(header.step);
+  return {header, {{memory.get(), bytes}}, memory};
+}
+
 Chunk Lane::TermOf(const Piece& piece) const {
   Exchange& exchange = *piece.exchange;
   const uint64_t offset = exchange.grid.Offset(piece.index);
   const uint64_t bytes = exchange.grid.Bytes(piece.index);
   const ChunkHeader header = HeaderOf(piece);
   if (IsHalf(header.dtype)) return NarrowTerm(header, exchange.transfer, bytes);
-  return {HeaderOf(piece),
-          {exchange.transfer.terms.subspan(offset, bytes)},
-          exchange.lender.LendToken()};
+  return {header, {exchange.transfer.terms.subspan(offset, bytes)}, exchange.lender.LendToken()};
 }
 
 absl::StatusOr<Piece> Lane::FindPiece(const ChunkHeader& header, uint64_t bytes) {
@@ -80,7 +91,12 @@ absl::Status Lane::Take(const ChunkHeader& header, const Pieces& payload) {
   if (!piece.ok()) return piece.status();
   if (piece->exchange == nullptr) return absl::OkStatus();
   Exchange& exchange = *piece->exchange;
-  CopyTo(payload, exchange.transfer.result.data() + header.offset);
+  if (IsHalf(header.dtype)) {
+    auto* floats = reinterpret_cast<float*>(exchange.transfer.result.data());
+    Widen(payload, header.dtype, {floats + header.offset / kHalfBytes, bytes / kHalfBytes});
+  } else {
+    CopyTo(payload, exchange.transfer.result.data() + header.offset);
+  }
   exchange.received[piece->index] = 1;
   queue_.OnMean(*piece);
   context_.host->OnMean(*piece);

@@ -37,6 +37,8 @@ class LaneHost {
   // The piece's mean is written.
   virtual void OnMean(const Piece& piece) = 0;
   virtual void OnSent(uint64_t bytes) = 0;
+  // A finite gradient became infinite in the type of the wire.
+  virtual void OnOverflow(Step step) = 0;
   virtual void OnReceived(uint64_t bytes) = 0;
   // The lane is broken. The first failure counts.
   virtual void OnFailure(absl::Status status, absl::optional<Rank> suspect) = 0;
@@ -79,6 +81,7 @@ class Lane {
   // This rank's term of a piece in the type of the wire, without a copy where
   // the types are the same.
   Chunk TermOf(const Piece& piece) const;
+  Chunk NarrowTerm(const ChunkHeader& header, const Transfer& transfer, uint64_t bytes) const;
   // Writes a mean to where it belongs.
   absl::Status Take(const ChunkHeader& header, const Pieces& payload);
   absl::StatusOr<Piece> FindPiece(const ChunkHeader& header, uint64_t bytes);
