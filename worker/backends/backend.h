@@ -33,6 +33,8 @@ struct ReduceKey {
 struct TransferTotals {
   uint64_t bytes_sent = 0;  // payload, without headers
   uint64_t bytes_received = 0;
+  // Steps in which this rank rounded a finite value to infinity for the wire.
+  uint64_t overflow_steps = 0;
 };
 
 // How bytes are averaged. One step at a time: all buckets of the layout are

@@ -9,7 +9,6 @@
 #include "absl/time/clock.h"
 #include "common/channel.h"
 #include "common/chunk_codec.h"
-#include "common/fold.h"
 #include "common/judge.h"
 #include "common/status_util.h"
 
@@ -21,8 +20,10 @@ constexpr uint64_t kRingChunkBytes = 512 << 10;
 
 }  // namespace
 
-RingBackend::RingBackend()
-    : service_([this](Chunk chunk) { return OnChunk(std::move(chunk)); },
+RingBackend::RingBackend(v1::DType wire)
+    : wire_(wire),
+      overflow_(wire),
+      service_([this](Chunk chunk) { return OnChunk(std::move(chunk)); },
                [this](absl::Status status) { OnLeftEnd(std::move(status)); }) {}
 
 RingBackend::~RingBackend() {
@@ -49,7 +50,10 @@ absl::Status RingBackend::OnView(const View& view, std::vector<BucketSpec> bucke
   {
     MutexLock lock(&mutex_);
     view_ = view;
-    buckets_ = std::move(buckets);
+    buckets_ = WireSpecs(std::move(buckets), wire_);
+    for (const BucketSpec& bucket : buckets_) {
+      half_memory_.emplace_back(ElementBytes(bucket.dtype) == 2 ? bucket.bytes : 0);
+    }
     left_ = (view.rank.value() + world_size - 1) % world_size;
     right_ = (view.rank.value() + 1) % world_size;
     has_view_ = true;
@@ -92,29 +96,18 @@ void RingBackend::BroadcastAsync(const ReduceKey& key, absl::Span<uint8_t> bytes
 }
 
 void RingBackend::Submit(Transfer transfer) {
+  const ReduceKey key = transfer.key;
   const int world_size = view_.world_size;
-  const int rank = view_.rank.value();
-  const uint64_t bytes = transfer.spec.bytes;
-  const bool is_broadcast = transfer.spec.dtype == v1::DTYPE_BYTES;
-  if (world_size == 1 && !is_broadcast) {
-    std::copy(transfer.terms.begin(), transfer.terms.end(), transfer.result.begin());
-  }
-  const RingSchedule schedule(bytes, world_size);
-  auto reduction = std::make_shared<Reduction>(std::move(transfer), schedule, schedule.hops() + 1);
+  const size_t bucket = key.bucket.value();
+  auto reduction = std::make_shared<Reduction>(RingReduction(std::move(transfer), buckets_[bucket],
+                                                             view_.rank.value(), world_size,
+                                                             half_memory_[bucket].data()));
+  if (world_size == 1 && reduction->ring.AverageAlone()) overflow_.Note(key.step, view_.rank);
   MutexLock lock(&mutex_);
-  const ReduceKey key = reduction->transfer.key;
   open_step_ = std::max(open_step_, key.step);
-  if (world_size > 1 && is_broadcast) {
-    reduction->to_receive = rank > 0 ? bytes : 0;
-    reduction->to_send = rank < world_size - 1 ? bytes : 0;
-    if (rank == 0) QueueSegment(reduction, 0, {0, bytes}, reduction->transfer.terms.data());
-  } else if (world_size > 1) {
-    for (int hop = 0; hop < schedule.hops(); ++hop) {
-      reduction->to_receive += schedule.SentBy(left_, hop).bytes;
-      reduction->to_send += schedule.SentBy(rank, hop).bytes;
-    }
-    QueueSegment(reduction, 0, schedule.SentBy(rank, 0), reduction->transfer.terms.data());
-  }
+  reduction->to_receive = reduction->ring.BytesSentBy(left_);
+  reduction->to_send = reduction->ring.BytesSentBy(view_.rank.value());
+  QueueTerms(reduction);
   if (left_over_ && reduction->to_receive > 0 && failure_.ok()) {
     failure_ = absl::UnavailableError(absl::StrCat(LeftName(), ": it ended its stream early"));
     suspect_ = Rank(left_);
@@ -123,12 +116,12 @@ void RingBackend::Submit(Transfer transfer) {
   changed_.NotifyAll();
 }
 
-void RingBackend::QueueSegment(const std::shared_ptr<Reduction>& reduction, int hop,
-                               const RingSchedule::Segment& segment, const uint8_t* memory) {
+void RingBackend::QueueTerms(const std::shared_ptr<Reduction>& reduction) {
+  if (reduction->ring.hops() == 0) return;
+  const RingSchedule::Segment segment = reduction->ring.SentBy(view_.rank.value(), 0);
   for (uint64_t sent = 0; sent < segment.bytes; sent += kRingChunkBytes) {
-    const uint64_t offset = segment.offset + sent;
-    const uint64_t bytes = std::min(kRingChunkBytes, segment.bytes - sent);
-    queue_.push_back({reduction, hop, offset, {memory + offset, bytes}});
+    queue_.push_back(
+        {reduction, 0, segment.offset + sent, std::min(kRingChunkBytes, segment.bytes - sent)});
   }
 }
 
@@ -163,46 +156,13 @@ absl::Status RingBackend::Check(const Chunk& chunk, const Reduction& reduction) 
                                header.step,  view_.world_size, buckets_};
   absl::StatusOr<Verdict> verdict = JudgeHeader(header, bytes, receiver, absl::nullopt);
   if (!verdict.ok()) return verdict.status();
-  const int hop = static_cast<int>(header.hop);
-  const bool is_broadcast = reduction.transfer.spec.dtype == v1::DTYPE_BYTES;
-  const int hops = is_broadcast ? view_.world_size - 1 : reduction.schedule.hops();
-  if (*verdict != Verdict::kAccept || header.rank.value() != left_ || hop >= hops) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk of ", ToString(header), ", hop ", hop, ": expected generation ",
-                     view_.generation.value(), ", rank ", left_, ", a hop below ", hops));
+  if (*verdict != Verdict::kAccept) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),
+                                                   ": got generation ", header.generation.value(),
+                                                   ", expected ", view_.generation.value()));
   }
-  const RingSchedule::Segment segment =
-      is_broadcast ? RingSchedule::Segment{0, header.total} : reduction.schedule.SentBy(left_, hop);
-  const uint64_t expected = segment.offset + reduction.next_offset[hop];
-  if (header.offset != expected || header.offset + bytes > segment.offset + segment.bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "chunk of ", ToString(header), ", hop ", hop, ": got ", bytes, " bytes, expected offset ",
-        expected, " in a segment that ends at ", segment.offset + segment.bytes));
-  }
-  return CheckPayload(chunk);
-}
-
-void RingBackend::Combine(const Chunk& chunk, Reduction* reduction) const {
-  const ChunkHeader& header = chunk.header;
-  Transfer& transfer = reduction->transfer;
-  uint8_t* result = transfer.result.data() + header.offset;
-  const int hop = static_cast<int>(header.hop);
-  const int first_mean_hop = reduction->schedule.first_mean_hop();
-  if (transfer.spec.dtype == v1::DTYPE_BYTES || hop >= first_mean_hop) {
-    CopyTo(chunk.payload, result);
-    return;
-  }
-  const bool last_sum = hop == first_mean_hop - 1;
-  const float scale = last_sum ? 1.0f / static_cast<float>(view_.world_size) : 1.0f;
-  AddScaled(chunk.payload, v1::DTYPE_FLOAT32,
-            reinterpret_cast<const float*>(transfer.terms.data() + header.offset), scale,
-            {result, TotalBytes(chunk.payload)});
-}
-
-bool RingBackend::ForwardsFrom(const Reduction& reduction, int hop) const {
-  const bool is_broadcast = reduction.transfer.spec.dtype == v1::DTYPE_BYTES;
-  return is_broadcast ? view_.rank.value() < view_.world_size - 1
-                      : hop + 1 < reduction.schedule.hops();
+  absl::Status place = reduction.ring.CheckPlace(header, bytes, left_);
+  return place.ok() ? CheckPayload(chunk) : place;
 }
 
 absl::Status RingBackend::OnChunk(Chunk chunk) {
@@ -214,19 +174,15 @@ absl::Status RingBackend::OnChunk(Chunk chunk) {
   const uint64_t bytes = TotalBytes(chunk.payload);
   const int hop = static_cast<int>(header.hop);
   if (status.ok()) {
-    Combine(chunk, reduction.get());
-    reduction->next_offset[hop] += bytes;
+    if (reduction->ring.Take(header, chunk.payload)) overflow_.Note(header.step, view_.rank);
     bytes_received_ += bytes;
   }
   MutexLock lock(&mutex_);
   reduction->receiving = false;
   if (status.ok()) {
     reduction->to_receive -= bytes;
-    if (ForwardsFrom(*reduction, hop)) {
-      queue_.push_back({reduction,
-                        hop + 1,
-                        header.offset,
-                        {reduction->transfer.result.data() + header.offset, bytes}});
+    if (reduction->ring.ForwardsFrom(hop)) {
+      queue_.push_back({reduction, hop + 1, header.offset, bytes});
     }
   }
   changed_.NotifyAll();
@@ -282,24 +238,28 @@ std::vector<std::shared_ptr<RingBackend::Reduction>> RingBackend::TakeCompleted(
 }
 
 bool RingBackend::Send(const Outgoing& outgoing) {
-  const Transfer& transfer = outgoing.reduction->transfer;
+  RingReduction& ring = outgoing.reduction->ring;
+  const ReduceKey& key = ring.transfer().key;
+  if (outgoing.hop == 0 && ring.PrepareTerms(outgoing.offset, outgoing.bytes)) {
+    overflow_.Note(key.step, view_.rank);
+  }
+  const uint8_t* payload = ring.SentFrom(outgoing.hop) + outgoing.offset;
   const ChunkHeader header{view_.run_id,
                            view_.epoch,
                            view_.generation,
-                           transfer.key.step,
+                           key.step,
                            view_.rank,
-                           transfer.key.bucket,
+                           key.bucket,
                            outgoing.offset,
-                           transfer.spec.bytes,
-                           transfer.spec.dtype,
-                           Checksum(outgoing.payload),
+                           ring.spec().bytes,
+                           ring.spec().dtype,
+                           Checksum({payload, outgoing.bytes}),
                            static_cast<uint32_t>(outgoing.hop)};
-  grpc::Slice slice =
-      outgoing.reduction->lender.Lend(outgoing.payload.data(), outgoing.payload.size());
+  grpc::Slice slice = ring.lender().Lend(payload, outgoing.bytes);
   if (!stream_->Write(EncodeChunk(header, std::move(slice)))) return false;
-  bytes_sent_ += outgoing.payload.size();
+  bytes_sent_ += outgoing.bytes;
   MutexLock lock(&mutex_);
-  outgoing.reduction->to_send -= outgoing.payload.size();
+  outgoing.reduction->to_send -= outgoing.bytes;
   return true;
 }
 
@@ -315,16 +275,17 @@ absl::Status RingBackend::WaitForWork() {
   absl::Time deadline = absl::InfiniteFuture();
   const Reduction* oldest = nullptr;
   for (const auto& entry : reductions_) {
-    if (entry.second->transfer.deadline >= deadline) continue;
+    if (entry.second->ring.transfer().deadline >= deadline) continue;
     oldest = entry.second.get();
-    deadline = oldest->transfer.deadline;
+    deadline = oldest->ring.transfer().deadline;
   }
   if (!changed_.WaitWithDeadline(&mutex_, deadline) || absl::Now() < deadline) {
     return absl::OkStatus();
   }
+  const ReduceKey& key = oldest->ring.transfer().key;
   return absl::DeadlineExceededError(absl::StrCat(
-      "step ", oldest->transfer.key.step.value(), ", bucket ", oldest->transfer.key.bucket.value(),
-      ": ", oldest->to_receive, " bytes of ", LeftName(), " and those before it are missing"));
+      "step ", key.step.value(), ", bucket ", key.bucket.value(), ": ", oldest->to_receive,
+      " bytes of ", LeftName(), " and those before it are missing"));
 }
 
 bool RingBackend::NextWork(Work* work) {
@@ -346,7 +307,7 @@ void RingBackend::SenderLoop() {
   Work work;
   while (NextWork(&work)) {
     for (const auto& reduction : work.completed) {
-      reduction->transfer.done(reduction->lender.Reclaim(work.status));
+      reduction->ring.transfer().done(reduction->ring.lender().Reclaim(work.status));
     }
     if (work.outgoing.reduction != nullptr) SendOrFail(work.outgoing);
   }
@@ -377,10 +338,12 @@ absl::Status RingBackend::Finish(absl::Time deadline) {
   return failure_;
 }
 
-TransferTotals RingBackend::totals() const { return {bytes_sent_, bytes_received_}; }
+TransferTotals RingBackend::totals() const {
+  return {bytes_sent_, bytes_received_, overflow_.steps()};
+}
 
-std::unique_ptr<Backend> MakeRingBackend(const BackendOptions&) {
-  return std::make_unique<RingBackend>();
+std::unique_ptr<Backend> MakeRingBackend(const BackendOptions& options) {
+  return std::make_unique<RingBackend>(options.wire);
 }
 
 }  // namespace gradwire

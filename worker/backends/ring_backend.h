@@ -16,10 +16,10 @@
 
 #include "common/chunk.h"
 #include "common/mutex.h"
-#include "common/slice_lender.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/neighbor_service.h"
-#include "worker/backends/ring_schedule.h"
+#include "worker/backends/overflow_monitor.h"
+#include "worker/backends/ring_reduction.h"
 #include "worker/backends/transfer.h"
 
 namespace gradwire {
@@ -33,11 +33,13 @@ namespace gradwire {
 //                                   ▼
 //                      sender thread: writes to the right, calls `done`
 //
-// Sums are in ring order: the same bits on every rank, near the fold. Memory:
-// none but slices in flight, because sums are made in the result's memory.
+// Sums are in ring order: the same bits on every rank, near the fold. With bf16
+// or fp16 on the wire every hop adds in float32 and rounds once, and all ranks
+// apply the mean as it was rounded. Memory: slices in flight, and for halves one
+// gradient on the wire; float32 sums are made in the result's memory.
 class RingBackend : public Backend {
  public:
-  RingBackend();
+  explicit RingBackend(v1::DType wire);
   ~RingBackend() override;
 
   absl::Status OnView(const View& view, std::vector<BucketSpec> buckets) override;
@@ -52,16 +54,10 @@ class RingBackend : public Backend {
   grpc::Service* service() override { return &service_; }
 
  private:
-  // One bucket on its way round.
+  // A bucket under way. The counts are guarded by mutex_.
   struct Reduction {
-    Reduction(Transfer transfer, const RingSchedule& schedule, int hops)
-        : transfer(std::move(transfer)), schedule(schedule), next_offset(hops, 0) {}
-    Transfer transfer;
-    RingSchedule schedule;
-    SliceLender lender;
-    // Of each hop, how much came in; stream thread only.
-    std::vector<uint64_t> next_offset;
-    // All guarded by mutex_.
+    explicit Reduction(RingReduction ring) : ring(std::move(ring)) {}
+    RingReduction ring;       // PrepareTerms: sender thread; Take: stream thread
     uint64_t to_receive = 0;  // bytes
     uint64_t to_send = 0;     // bytes
     bool receiving = false;   // the stream thread uses the spans
@@ -72,18 +68,15 @@ class RingBackend : public Backend {
     std::shared_ptr<Reduction> reduction;
     int hop = 0;
     uint64_t offset = 0;
-    absl::Span<const uint8_t> payload;
+    uint64_t bytes = 0;
   };
 
   void Submit(Transfer transfer);
-  void QueueSegment(const std::shared_ptr<Reduction>& reduction, int hop,
-                    const RingSchedule::Segment& segment, const uint8_t* memory)
+  void QueueTerms(const std::shared_ptr<Reduction>& reduction)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnChunk(Chunk chunk);
   absl::StatusOr<std::shared_ptr<Reduction>> WaitForReduction(const ChunkHeader& header);
   absl::Status Check(const Chunk& chunk, const Reduction& reduction) const;
-  void Combine(const Chunk& chunk, Reduction* reduction) const;
-  bool ForwardsFrom(const Reduction& reduction, int hop) const;
   void OnLeftEnd(absl::Status status);
 
   // What the sender thread does next; all empty after a mere wait.
@@ -107,9 +100,13 @@ class RingBackend : public Backend {
   std::string RightName() const;
   std::string LeftName() const;
 
+  const v1::DType wire_;
+  OverflowMonitor overflow_;
   NeighborService service_;
   View view_;                        // constant after OnView
-  std::vector<BucketSpec> buckets_;  // constant after OnView
+  std::vector<BucketSpec> buckets_;  // on the wire; constant after OnView
+  // For halves: of each bucket, what is sent. Lent to the bucket's reduction.
+  std::vector<std::vector<uint8_t>> half_memory_;
   int left_ = 0;
   int right_ = 0;
   std::atomic<uint64_t> bytes_sent_{0};

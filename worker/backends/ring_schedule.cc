@@ -5,11 +5,12 @@
 namespace gradwire {
 
 RingSchedule::Segment RingSchedule::SegmentAt(int index) const {
-  const uint64_t elements = bytes_ / 4;
+  const uint64_t elements = bytes_ / element_bytes_;
   const uint64_t base = elements / world_size_;
   const uint64_t longer = elements % world_size_;
   const uint64_t i = index;
-  return {4 * (i * base + std::min(i, longer)), 4 * (base + (i < longer ? 1 : 0))};
+  return {element_bytes_ * (i * base + std::min(i, longer)),
+          element_bytes_ * (base + (i < longer ? 1 : 0))};
 }
 
 RingSchedule::Segment RingSchedule::SentBy(int sender, int hop) const {

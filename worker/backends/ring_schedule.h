@@ -11,8 +11,9 @@ namespace gradwire {
 // rank sends 2(W-1)/W of the bucket. Pure arithmetic.
 class RingSchedule {
  public:
-  // `bytes` is the bucket's size, a multiple of 4; `world_size` at least 1.
-  RingSchedule(uint64_t bytes, int world_size) : bytes_(bytes), world_size_(world_size) {}
+  // `bytes` is the bucket's size, a multiple of `element_bytes`; `world_size` at least 1.
+  RingSchedule(uint64_t bytes, int world_size, uint64_t element_bytes)
+      : bytes_(bytes), world_size_(world_size), element_bytes_(element_bytes) {}
 
   struct Segment {
     uint64_t offset = 0;  // bytes from the bucket's start
@@ -31,6 +32,7 @@ class RingSchedule {
  private:
   uint64_t bytes_;
   int world_size_;
+  uint64_t element_bytes_;
 };
 
 }  // namespace gradwire
