@@ -41,13 +41,17 @@ std::vector<absl::Status> OnAllRanks(size_t ranks, const std::function<absl::Sta
 }  // namespace
 
 BackendCluster::BackendCluster(const std::string& backend, int world_size,
-                               std::vector<BucketSpec> buckets, uint64_t chunk_bytes)
+                               std::vector<BucketSpec> buckets, uint64_t chunk_bytes,
+                               v1::DType wire)
     : buckets_(std::move(buckets)), aggregation_service_(&aggregator_, {}) {
   coordinator_ = Serve(&aggregation_service_, &coordinator_address_);
   view_ = {MakeRunId(), CoordinatorEpoch(1), Generation(1), world_size, Rank(0), {}, chunk_bytes};
   for (int rank = 0; rank < world_size; ++rank) {
     RankState state;
-    state.backend = MakeBackend(backend, {coordinator_address_}).value();
+    BackendOptions options;
+    options.coordinator = coordinator_address_;
+    options.wire = wire;
+    state.backend = MakeBackend(backend, options).value();
     Member member{MakeIncarnation(), "", {Rank(rank)}};
     if (grpc::Service* service = state.backend->service(); service != nullptr) {
       state.server = Serve(service, &member.address);
@@ -55,7 +59,7 @@ BackendCluster::BackendCluster(const std::string& backend, int world_size,
     view_.members.push_back(member);
     ranks_.push_back(std::move(state));
   }
-  aggregator_.Configure(view_, buckets_, Share());
+  aggregator_.Configure(view_, WireSpecs(buckets_, wire), Share());
   for (int rank = 0; rank < world_size; ++rank) {
     View view = view_;
     view.rank = Rank(rank);

@@ -18,10 +18,11 @@
 namespace gradwire {
 
 // W back ends in one process, with real servers on loopback between them.
+// `buckets` is the layout in float32; `wire` is the type on the wire.
 class BackendCluster {
  public:
   BackendCluster(const std::string& backend, int world_size, std::vector<BucketSpec> buckets,
-                 uint64_t chunk_bytes = 1 << 20);
+                 uint64_t chunk_bytes = 1 << 20, v1::DType wire = v1::DTYPE_FLOAT32);
   ~BackendCluster();
 
   Backend& backend(int rank) { return *ranks_[rank].backend; }

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <limits>
 #include <random>
 #include <thread>
 
@@ -15,10 +16,13 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "common/fold.h"
+#include "common/half.h"
 #include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {
 namespace {
+
+constexpr uint64_t kChunkBytes = 1 << 20;
 
 using Data = std::vector<std::vector<std::string>>;  // by rank, by bucket
 
@@ -43,40 +47,66 @@ Data MakeData(const std::vector<BucketSpec>& buckets, int world_size, uint64_t s
   return data;
 }
 
-// The fold of all ranks' bucket, or rank 0's bytes.
-std::string Expected(const Data& data, size_t bucket, v1::DType dtype) {
+// The fold of all ranks' bucket in the wire type, or rank 0's bytes.
+std::string Expected(const Data& data, size_t bucket, v1::DType dtype, v1::DType wire) {
   if (dtype == v1::DTYPE_BYTES) return data[0][bucket];
-  std::vector<Pieces> terms;
+  std::vector<std::vector<uint8_t>> terms;
+  std::vector<Pieces> pieces;
+  std::vector<float> values(data[0][bucket].size() / 4);
   for (const auto& rank : data) {
-    terms.push_back({{reinterpret_cast<const uint8_t*>(rank[bucket].data()), rank[bucket].size()}});
+    std::memcpy(values.data(), rank[bucket].data(), rank[bucket].size());
+    terms.emplace_back(values.size() * ElementBytes(wire));
+    Narrow(values, wire, terms.back().data());
   }
-  std::vector<float> mean(data[0][bucket].size() / 4);
-  Fold(terms, absl::MakeSpan(mean));
-  return std::string(reinterpret_cast<const char*>(mean.data()), 4 * mean.size());
+  for (const auto& term : terms) pieces.push_back({term});
+  std::vector<uint8_t> mean(terms[0].size());
+  Fold(pieces, wire, absl::MakeSpan(mean));
+  Widen({mean}, wire, absl::MakeSpan(values));
+  return std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size());
 }
 
-void ExpectNear(const std::string& got, const std::string& expected) {
+// Near, where W terms of about 1 were rounded on their way.
+void ExpectNear(const std::string& got, const std::string& expected, v1::DType wire) {
+  const double tolerance = wire == v1::DTYPE_FLOAT32   ? 1e-5
+                           : wire == v1::DTYPE_FLOAT16 ? 1.0 / 256
+                                                       : 1.0 / 32;
   for (size_t i = 0; i < expected.size() / 4; ++i) {
     float g, e;
     std::memcpy(&g, &got[4 * i], 4);
     std::memcpy(&e, &expected[4 * i], 4);
-    ASSERT_NEAR(g, e, 1e-5 * std::max(1.0f, std::abs(e))) << "element " << i;
+    ASSERT_NEAR(g, e, tolerance * std::max(1.0f, std::abs(e))) << "element " << i;
   }
 }
 
-bool IsExact(const std::string& backend) { return backend == "coordinator" || backend == "sharded"; }
+bool IsExact(const std::string& backend) {
+  return backend == "coordinator" || backend == "sharded";
+}
+
+// Whether the back end takes --wire bf16 and fp16.
+bool HasHalves(const std::string& backend) { return IsExact(backend) || backend == "ring"; }
 
 struct Case {
   std::string backend;
   int world_size;
+  v1::DType wire;
 };
 
 std::vector<Case> AllCases() {
   std::vector<Case> cases;
 #define GRADWIRE_BACKEND(name, factory, help) \
-  for (int world_size : {1, 2, 3, 4, 5, 16}) cases.push_back({name, world_size});
+  for (int world_size : {1, 2, 3, 4, 5, 16}) cases.push_back({name, world_size, v1::DTYPE_FLOAT32});
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
+  return cases;
+}
+
+std::vector<Case> HalfCases() {
+  std::vector<Case> cases;
+  for (const Case& row : AllCases()) {
+    if (!HasHalves(row.backend) || row.world_size > 5) continue;
+    cases.push_back({row.backend, row.world_size, v1::DTYPE_BFLOAT16});
+    cases.push_back({row.backend, row.world_size, v1::DTYPE_FLOAT16});
+  }
   return cases;
 }
 
@@ -85,8 +115,8 @@ class BackendTest : public testing::TestWithParam<Case> {
   // Runs `steps` steps and checks what came out.
   void RunAndCheck(const std::vector<BucketSpec>& buckets, int steps,
                    const std::function<void(int)>& before = nullptr) {
-    const auto [backend, world_size] = GetParam();
-    BackendCluster cluster(backend, world_size, buckets);
+    const auto [backend, world_size, wire] = GetParam();
+    BackendCluster cluster(backend, world_size, buckets, kChunkBytes, wire);
     for (int step = 0; step < steps; ++step) {
       Data data = MakeData(buckets, world_size, step + 1);
       const Data terms = data;
@@ -100,12 +130,13 @@ class BackendTest : public testing::TestWithParam<Case> {
 
   void Check(const std::vector<BucketSpec>& buckets, const Data& terms, const Data& data) {
     for (size_t b = 0; b < buckets.size(); ++b) {
-      const std::string expected = Expected(terms, b, buckets[b].dtype);
+      const v1::DType wire = GetParam().wire;
+      const std::string expected = Expected(terms, b, buckets[b].dtype, wire);
       for (const auto& rank : data) ASSERT_TRUE(rank[b] == data[0][b]) << "ranks differ";
       if (IsExact(GetParam().backend) || buckets[b].dtype == v1::DTYPE_BYTES) {
         ASSERT_TRUE(data[0][b] == expected) << "not the fold, bucket " << b;
       } else {
-        ExpectNear(data[0][b], expected);
+        ExpectNear(data[0][b], expected, wire);
       }
     }
   }
@@ -132,10 +163,10 @@ TEST_P(BackendTest, RunStep_RanksComeInReverseOrder_MeanOnAllRanks) {
 
 TEST_P(BackendTest, RunStep_OtherRanksAreThroughWithABucket_LateHandInWorks) {
   // Rank 1 opens the step with one bucket while the other ranks end another.
-  const auto [backend, world_size] = GetParam();
+  const auto [backend, world_size, wire] = GetParam();
   if (world_size < 2) return;
   const std::vector<BucketSpec> buckets = {{400, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}};
-  BackendCluster cluster(backend, world_size, buckets);
+  BackendCluster cluster(backend, world_size, buckets, kChunkBytes, wire);
   Data data = MakeData(buckets, world_size, 1);
   const Data terms = data;
   for (const absl::Status& status :
@@ -145,6 +176,61 @@ TEST_P(BackendTest, RunStep_OtherRanksAreThroughWithABucket_LateHandInWorks) {
     ASSERT_TRUE(status.ok()) << status;
   }
   Check(buckets, terms, data);
+}
+
+class BackendHalfTest : public testing::TestWithParam<Case> {
+ protected:
+  // A value that rank 1 itself rounds, also in the ring: of the segment it sends first.
+  static constexpr size_t kAt = 4 * 55;
+
+  // One step of one bucket of 100 values, on a cluster of its own. Returns the
+  // mean of the one value that is not 0.
+  float Run(float others, float of_rank_1, std::vector<TransferTotals>* totals) {
+    const auto [backend, world_size, wire] = GetParam();
+    BackendCluster cluster(backend, world_size, {{400, v1::DTYPE_FLOAT32}}, kChunkBytes, wire);
+    Data data(world_size, {std::string(400, '\0')});
+    for (int rank = 0; rank < world_size; ++rank) {
+      std::memcpy(&data[rank][0][kAt], rank == 1 ? &of_rank_1 : &others, 4);
+    }
+    for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+    for (const auto& rank : data) EXPECT_TRUE(rank == data[0]) << "ranks differ";
+    for (int rank = 0; rank < world_size; ++rank) {
+      totals->push_back(cluster.backend(rank).totals());
+    }
+    float mean;
+    std::memcpy(&mean, &data[0][0][kAt], 4);
+    return mean;
+  }
+};
+
+TEST_P(BackendHalfTest, AllReduce_ValueTooLarge_MeanIsInfiniteAndItsRankCountsIt) {
+  const float too_large = GetParam().wire == v1::DTYPE_FLOAT16 ? 1e30f : 3.4e38f;
+  std::vector<TransferTotals> totals;
+  EXPECT_EQ(Run(0, too_large, &totals), std::numeric_limits<float>::infinity());
+  for (size_t rank = 0; rank < totals.size(); ++rank) {
+    EXPECT_EQ(totals[rank].overflow_steps, rank == 1 ? 1 : 0) << rank;
+  }
+}
+
+TEST_P(BackendHalfTest, AllReduce_InfiniteGradient_IsNoOverflow) {
+  std::vector<TransferTotals> totals;
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(Run(1, infinity, &totals), infinity);
+  for (const TransferTotals& rank : totals) EXPECT_EQ(rank.overflow_steps, 0);
+}
+
+TEST_P(BackendHalfTest, AllReduce_Halves_MoveHalfTheBytes) {
+  const auto [backend, world_size, wire] = GetParam();
+  const std::vector<BucketSpec> buckets = {{4 * 6000, v1::DTYPE_FLOAT32}};
+  std::vector<uint64_t> sent;
+  for (const v1::DType type : {v1::DTYPE_FLOAT32, wire}) {
+    BackendCluster cluster(backend, world_size, buckets, kChunkBytes, type);
+    Data data = MakeData(buckets, world_size, 1);
+    for (const absl::Status& status : cluster.RunStep(0, &data)) ASSERT_TRUE(status.ok()) << status;
+    sent.push_back(cluster.backend(0).totals().bytes_sent);
+  }
+  EXPECT_GT(sent[0], 0);
+  EXPECT_EQ(2 * sent[1], sent[0]);
 }
 
 class BackendFaultTest : public testing::TestWithParam<Case> {
@@ -192,7 +278,15 @@ TEST_P(BackendFaultTest, AllReduce_AfterCancel_EndsWithReason) {
 
 std::string CaseName(const testing::TestParamInfo<Case>& info) {
   return absl::StrCat(absl::StrReplaceAll(info.param.backend, {{"-", "_"}}), "_W",
-                      info.param.world_size);
+                      info.param.world_size, "_", WireName(info.param.wire));
+}
+
+std::vector<Case> HalfPairs() {
+  std::vector<Case> cases;
+  for (const Case& row : HalfCases()) {
+    if (row.world_size == 2 || row.world_size == 3) cases.push_back(row);
+  }
+  return cases;
 }
 
 std::vector<Case> FaultCases() {
@@ -204,6 +298,8 @@ std::vector<Case> FaultCases() {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllBackends, BackendTest, testing::ValuesIn(AllCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Halves, BackendTest, testing::ValuesIn(HalfCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Halves, BackendHalfTest, testing::ValuesIn(HalfPairs()), CaseName);
 INSTANTIATE_TEST_SUITE_P(AllBackends, BackendFaultTest, testing::ValuesIn(FaultCases()), CaseName);
 
 }  // namespace
