@@ -51,6 +51,11 @@ Counter& Samples(Registry* registry) {
   return MakeCounter(registry, "gradwire_samples_total", "Samples that this worker trained on.");
 }
 
+Counter& WireOverflows(Registry* registry) {
+  return MakeCounter(registry, "gradwire_wire_overflows_total",
+                     "Steps in which a gradient of this worker was too large for the wire type.");
+}
+
 Counter& Bytes(Registry* registry, const char* direction) {
   return BuildCounter()
       .Name("gradwire_bytes_total")
@@ -148,7 +153,8 @@ WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
       phases_(registry().get()),
       iterations_(Iterations(registry().get())),
       samples_(Samples(registry().get())),
-      loss_(Loss(registry().get())) {}
+      loss_(Loss(registry().get())),
+      wire_overflows_(WireOverflows(registry().get())) {}
 
 void WorkerMetrics::ObserveIteration(const PhaseTimes& times, int64_t samples) {
   Observe(&iteration_, times.iteration);
@@ -163,6 +169,10 @@ void WorkerMetrics::ObserveIteration(const PhaseTimes& times, int64_t samples) {
 }
 
 void WorkerMetrics::SetLoss(double loss) { loss_.Set(loss); }
+
+void WorkerMetrics::CountWireOverflows(uint64_t steps) {
+  wire_overflows_.Increment(static_cast<double>(steps));
+}
 
 CoordinatorMetrics::CoordinatorMetrics() : rank_wait_(RankWait(registry().get())) {}
 

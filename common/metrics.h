@@ -66,6 +66,8 @@ class WorkerMetrics : public ProcessMetrics {
   void ObserveIteration(const PhaseTimes& times, int64_t samples);
   // Mean loss over this worker's last batch.
   void SetLoss(double loss);
+  // In `steps` more steps a gradient of this worker's was too large for the wire type.
+  void CountWireOverflows(uint64_t steps);
 
  private:
   struct Phases {
@@ -82,6 +84,7 @@ class WorkerMetrics : public ProcessMetrics {
   prometheus::Counter& iterations_;
   prometheus::Counter& samples_;
   prometheus::Gauge& loss_;
+  prometheus::Counter& wire_overflows_;
 };
 
 class CoordinatorMetrics : public ProcessMetrics {

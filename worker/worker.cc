@@ -180,8 +180,13 @@ absl::Status Worker::MakeModelAndTrainer() {
 
 absl::Status Worker::JoinRun() {
   if (backend_name_ != "none") {
-    absl::StatusOr<std::unique_ptr<Backend>> backend =
-        MakeBackend(backend_name_, {options_.coordinator});
+    const absl::StatusOr<v1::DType> wire = ParseWire(options_.wire);
+    if (!wire.ok()) return wire.status();
+    wire_ = *wire;
+    BackendOptions backend_options;
+    backend_options.coordinator = options_.coordinator;
+    backend_options.wire = wire_;
+    absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(backend_name_, backend_options);
     if (!backend.ok()) return backend.status();
     backend_ = *std::move(backend);
   }
@@ -252,7 +257,7 @@ v1::Hello Worker::MakeHello(const std::string& address) const {
   hello.set_world_size(options_.world_size);
   hello.set_address(address);
   ToProto(LayoutOf(*model_), &hello);
-  ToProto(trainer_->BucketSpecs(), &hello);
+  ToProto(WireSpecs(trainer_->BucketSpecs(), wire_), &hello);
   auto& settings = *hello.mutable_settings();
   settings["sync"] = options_.sync;
   settings["backend"] = backend_name_;
@@ -360,10 +365,12 @@ void Worker::OnStep(const StepReport& report) {
 void Worker::CountTransfers(const StepReport& report) {
   const TransferTotals totals = backend_ ? backend_->totals() : TransferTotals();
   const TransferTotals step = {totals.bytes_sent - counted_.bytes_sent,
-                               totals.bytes_received - counted_.bytes_received};
+                               totals.bytes_received - counted_.bytes_received,
+                               totals.overflow_steps - counted_.overflow_steps};
   counted_ = totals;
   metrics_.CountSent(step.bytes_sent);
   metrics_.CountReceived(step.bytes_received);
+  metrics_.CountWireOverflows(step.overflow_steps);
   if (step_log_ == nullptr) return;
   absl::Status logged = step_log_->Write({report.step.value(), report.epoch, rank().value(),
                                           report.loss, report.samples, report.times,

@@ -97,7 +97,8 @@ class Worker {
   std::unique_ptr<ProgressReporter> progress_;
   std::unique_ptr<StepLog> step_log_;  // null without --log-jsonl
   absl::optional<Evaluation> evaluation_;
-  TransferTotals counted_;  // up to the last step
+  v1::DType wire_ = v1::DTYPE_FLOAT32;  // of gradients; constant once the back end is made
+  TransferTotals counted_;              // up to the last step
 
   Mutex mutex_;
   View view_ ABSL_GUARDED_BY(mutex_);

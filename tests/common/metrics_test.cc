@@ -77,6 +77,13 @@ TEST(WorkerMetrics, SetLoss_Twice_KeepsTheLast) {
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_loss 1.25\n"));
 }
 
+TEST(WorkerMetrics, CountWireOverflows_SomeSteps_AddsThem) {
+  WorkerMetrics metrics("none", "none");
+  metrics.CountWireOverflows(0);
+  metrics.CountWireOverflows(2);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_wire_overflows_total 2\n"));
+}
+
 TEST(WorkerMetrics, CountSentAndReceived_SomeBytes_AddsByDirection) {
   WorkerMetrics metrics("none", "none");
   metrics.CountSent(1000);

@@ -45,7 +45,7 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
                              "--bucket-cap-mb",
                              "0",
                              "--wire",
-                             "fp32",
+                             "bf16",
                              "--broadcast-buffers",
                              "false",
                              "--model",
@@ -98,6 +98,7 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
   EXPECT_EQ(options.sync, "gather-scatter");
   EXPECT_EQ(options.backend, "ring");
   EXPECT_EQ(options.bucket_cap_mb, 0);
+  EXPECT_EQ(options.wire, "bf16");
   EXPECT_FALSE(options.broadcast_buffers);
   EXPECT_EQ(options.dataset, "synthetic");
   EXPECT_EQ(options.data_dir, "/data");
@@ -192,6 +193,11 @@ TEST(ParseWorkerOptions, SyncNoneWithBackend_IsRefused) {
             "--sync none averages nothing, so it takes no back end; got 'ring' (--backend)");
 }
 
+TEST(ParseWorkerOptions, AloneWithAWireType_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--wire", "fp16"}),
+            "--sync none sends nothing, so it takes no type on the wire; got 'fp16' (--wire)");
+}
+
 TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
   EXPECT_EQ(ErrorOf({"--sync", "allreduce"}),
             "--sync: got 'allreduce', expected one of none, gather-scatter, all-reduce; did you "
@@ -203,7 +209,7 @@ TEST(ParseWorkerOptions, UnknownDataset_ListsThoseThatExist) {
 }
 
 TEST(ParseWorkerOptions, OtherWire_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--wire", "bf16"}), "--wire: got 'bf16', expected fp32");
+  EXPECT_EQ(ErrorOf({"--wire", "int8"}), "--wire: got 'int8', expected one of fp32, bf16, fp16");
 }
 
 TEST(ParseWorkerOptions, NumbersOutOfBounds_AreRefused) {

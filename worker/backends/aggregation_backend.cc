@@ -1,7 +1,5 @@
 #include "worker/backends/aggregation_backend.h"
 
-#include <spdlog/spdlog.h>
-
 #include <algorithm>
 #include <set>
 
@@ -13,7 +11,7 @@ namespace gradwire {
 
 AggregationBackend::AggregationBackend(const BackendOptions& options, EndpointsOf endpoints_of,
                                        bool serves)
-    : options_(options), endpoints_of_(std::move(endpoints_of)) {
+    : options_(options), endpoints_of_(std::move(endpoints_of)), overflow_(options.wire) {
   if (!serves) return;
   service_ = std::make_unique<AggregationService>(
       &aggregator_, AggregationObserver{[this](uint64_t bytes) { OnReceived(bytes); },
@@ -146,14 +144,7 @@ void AggregationBackend::OnMean(const Piece& piece) {
   transfer.done(piece.exchange->lender.Reclaim(absl::OkStatus()));
 }
 
-void AggregationBackend::OnOverflow(Step step) {
-  const uint64_t count = ++overflows_;
-  if ((count & (count - 1)) != 0) return;  // the 1st, 2nd, 4th, … time
-  spdlog::warn(
-      "step {}: gradients of rank {} are too large for {} and became infinite ({} pieces so far); "
-      "try --wire bf16 or a smaller learning rate",
-      step.value(), context_.view.rank.value(), std::string(WireName(options_.wire)), count);
-}
+void AggregationBackend::OnOverflow(Step step) { overflow_.Note(step, context_.view.rank); }
 
 void AggregationBackend::OnFailure(absl::Status status, absl::optional<Rank> suspect) {
   {
@@ -251,6 +242,8 @@ absl::Status AggregationBackend::Finish(absl::Time deadline) {
   return absl::DeadlineExceededError("other workers are still busy with the last step");
 }
 
-TransferTotals AggregationBackend::totals() const { return {bytes_sent_, bytes_received_}; }
+TransferTotals AggregationBackend::totals() const {
+  return {bytes_sent_, bytes_received_, overflow_.steps()};
+}
 
 }  // namespace gradwire

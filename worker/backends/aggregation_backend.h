@@ -16,6 +16,7 @@
 #include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
 #include "worker/backends/lane.h"
+#include "worker/backends/overflow_monitor.h"
 
 namespace gradwire {
 
@@ -75,7 +76,7 @@ class AggregationBackend : public Backend, private LaneHost {
   std::unique_ptr<AggregationService> service_;  // null if this worker serves none
   std::atomic<uint64_t> bytes_sent_{0};
   std::atomic<uint64_t> bytes_received_{0};
-  std::atomic<uint64_t> overflows_{0};
+  OverflowMonitor overflow_;
 
   // Constant after OnView.
   LaneContext context_;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/address.h"
 #include "common/launch_environment.h"
+#include "common/layout.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {
@@ -55,7 +56,9 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               WithDefault(Choice(&options->backend, NamesOf(BackendChoices())), "the sync's"));
   parser->Add("bucket-cap-mb", "MiB", "size of a bucket; 0: a bucket per parameter",
               RealFrom(&options->bucket_cap_mb, 0));
-  parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, {"fp32"}));
+  parser->Add("wire", "TYPE",
+              "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
+              Choice(&options->wire, WireNames()));
   parser->Add("broadcast-buffers", "true|false",
               "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all",
               Switch(&options->broadcast_buffers));
@@ -179,6 +182,11 @@ absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed) {
     return absl::InvalidArgumentError(
         absl::StrCat("--sync none averages nothing, so it takes no back end; got '",
                      options.backend, "' (", parsed.sources.at("backend").name, ")"));
+  }
+  if (options.wire != WorkerOptions().wire) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sync none sends nothing, so it takes no type on the wire; got '",
+                     options.wire, "' (", parsed.sources.at("wire").name, ")"));
   }
   return absl::OkStatus();
 }
