@@ -2,10 +2,7 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -17,6 +14,7 @@
 #include "deploy/launcher/launch_options.h"
 #include "deploy/launcher/launch_plan.h"
 #include "deploy/launcher/launch_report.h"
+#include "deploy/launcher/scratch_dir.h"
 #include "deploy/launcher/supervisor.h"
 #include "deploy/launcher/terminal.h"
 #include "worker/report/output_file.h"
@@ -28,36 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr char kProgram[] = "gradwire launch";
 constexpr absl::Duration kTimeToListen = absl::Seconds(30);
-
-// A folder that only this user can read; removed with all that is in it.
-class ScratchDir {
- public:
-  ScratchDir() {
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "gradwire-launch-XXXXXX").string();
-    if (!error && mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  ~ScratchDir() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  ScratchDir(const ScratchDir&) = delete;
-  ScratchDir& operator=(const ScratchDir&) = delete;
-  const std::string& path() const { return path_; }  // empty if there is none
-
- private:
-  std::string path_;
-};
-
-std::string ReadFile(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-std::string ProgramDir() {
-  std::error_code error;
-  return fs::read_symlink("/proc/self/exe", error).parent_path().string();
-}
 
 // One launch: starts the members in their order and waits for them.
 class Launch {

@@ -10,6 +10,7 @@
 #include "common/option_parser.h"
 #include "common/status_util.h"
 #include "common/suggest.h"
+#include "deploy/launcher/bench_command.h"
 #include "deploy/launcher/env_command.h"
 #include "deploy/launcher/launch_command.h"
 
@@ -26,6 +27,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"launch", "run a coordinator and workers on this machine", LaunchCommand},
+    {"bench", "measure back ends and training, beside PyTorch + Gloo if wanted", BenchCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };
 

@@ -1,0 +1,121 @@
+#include "bench/rank/collective_rank.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/address.h"
+#include "worker/session/local_address.h"
+
+namespace gradwire {
+namespace {
+
+constexpr std::chrono::milliseconds kCallGrace(500);
+
+LoopOptions LoopOptionsOf(const RankOptions& options) {
+  LoopOptions loop;
+  loop.bytes = options.bytes;
+  loop.warmup = options.warmup;
+  loop.iterations = options.iterations;
+  if (options.seconds > 0) loop.limit = absl::Seconds(options.seconds);
+  loop.step_timeout = absl::Seconds(options.timeout_seconds);
+  return loop;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<CollectiveRank>> CollectiveRank::Join(const RankOptions& options) {
+  auto rank = absl::WrapUnique(new CollectiveRank(options));
+  absl::Status status = rank->Prepare();
+  if (!status.ok()) return status;
+  return rank;
+}
+
+CollectiveRank::~CollectiveRank() {
+  if (backend_ != nullptr) backend_->Cancel(absl::CancelledError("the rank ends"));
+  if (server_.server != nullptr) {
+    server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
+  }
+}
+
+absl::Status CollectiveRank::Prepare() {
+  auto backend = MakeBackend(options_.backend, {options_.coordinator});
+  if (!backend.ok()) return backend.status();
+  backend_ = *std::move(backend);
+  const absl::StatusOr<std::string> address = ServeNeighbours();
+  if (!address.ok()) return address.status();
+  const std::vector<BucketSpec> buckets = {{options_.bytes, v1::DTYPE_FLOAT32}};
+  const absl::StatusOr<View> view = JoinSession(*address, buckets);
+  if (!view.ok()) return view.status();
+  return backend_->OnView(*view, buckets);
+}
+
+absl::StatusOr<std::string> CollectiveRank::ServeNeighbours() {
+  std::vector<grpc::Service*> services;
+  if (backend_->service() != nullptr) services.push_back(backend_->service());
+  auto server = StartGrpcServer("0.0.0.0:0", services);
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  const absl::StatusOr<HostPort> bound = ParseHostPort(server_.address);
+  if (!bound.ok()) return bound.status();
+  const absl::StatusOr<std::string> host = LocalAddressTowards(options_.coordinator);
+  if (!host.ok()) return host.status();
+  return ToString(HostPort{*host, bound->port});
+}
+
+absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address,
+                                                 const std::vector<BucketSpec>& buckets) {
+  SessionOptions session_options;
+  session_options.coordinator = options_.coordinator;
+  session_options.connect_timeout = absl::Seconds(options_.timeout_seconds);
+  auto session = Session::Open(session_options,
+                               [this](const absl::Status& status) { backend_->Cancel(status); });
+  if (!session.ok()) return session.status();
+  session_ = *std::move(session);
+  v1::Hello hello;
+  hello.set_rank(options_.rank);
+  hello.set_world_size(options_.world_size);
+  hello.set_address(address);
+  ToProto(buckets, &hello);
+  auto& settings = *hello.mutable_settings();
+  settings["backend"] = options_.backend;
+  settings["warmup"] = absl::StrCat(options_.warmup);
+  settings["iterations"] = absl::StrCat(options_.iterations);
+  settings["seconds"] = absl::StrCat(options_.seconds);
+  return session_->Join(std::move(hello));
+}
+
+absl::StatusOr<LoopResult> CollectiveRank::Measure() {
+  const Pattern pattern(options_.world_size, Rank(options_.rank),
+                        ToleranceOf(options_.backend, "fp32", options_.world_size));
+  absl::StatusOr<LoopResult> result =
+      CollectiveLoop(backend_.get(), &pattern, LoopOptionsOf(options_)).Run();
+  absl::Status status = result.status();
+  if (status.ok()) {
+    status = backend_->Finish(absl::Now() + absl::Seconds(options_.timeout_seconds));
+  }
+  const std::string reason = status.ok() ? "all is measured" : std::string(status.message());
+  const absl::Status left = session_->Leave(status.ok(), reason);
+  if (!status.ok()) return status;
+  if (!left.ok()) return left;
+  return result;
+}
+
+std::string ToJson(const RankOptions& options, const LoopResult& result) {
+  const nlohmann::ordered_json json = {{"rank", options.rank},
+                                       {"bytes", options.bytes},
+                                       {"seconds", result.seconds},
+                                       {"cpu_seconds", result.cpu_seconds},
+                                       {"bytes_sent", result.moved.bytes_sent},
+                                       {"bytes_received", result.moved.bytes_received},
+                                       {"iterations_in_all", result.iterations_in_all},
+                                       {"checked", result.checked},
+                                       {"wrong", result.wrong}};
+  return json.dump() + "\n";
+}
+
+}  // namespace gradwire

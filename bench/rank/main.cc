@@ -1,0 +1,34 @@
+// gradwire-collectives: one rank of `gradwire bench collectives`.
+#include <spdlog/spdlog.h>
+
+#include <iostream>
+
+#include "bench/rank/collective_rank.h"
+#include "bench/rank/rank_options.h"
+#include "common/channel.h"
+#include "common/logging.h"
+#include "common/status_util.h"
+
+namespace gradwire {
+namespace {
+
+int Main(int argc, char** argv) {
+  LogToStderr();
+  KeepFreedMemory();
+  const absl::StatusOr<Parsed<RankOptions>> parsed = ParseRankOptions(Arguments(argc, argv));
+  if (const auto exit_code = EarlyExit("gradwire-collectives", parsed)) return *exit_code;
+  const auto rank = CollectiveRank::Join(parsed->options);
+  const absl::StatusOr<LoopResult> result =
+      rank.ok() ? (*rank)->Measure() : absl::StatusOr<LoopResult>(rank.status());
+  if (!result.ok()) {
+    spdlog::error("{}", std::string(result.status().message()));
+    return ExitCode(result.status());
+  }
+  std::cout << ToJson(parsed->options, *result) << std::flush;
+  return std::cout.good() ? kExitDone : kExitFailed;
+}
+
+}  // namespace
+}  // namespace gradwire
+
+int main(int argc, char** argv) { return gradwire::Main(argc, argv); }

@@ -1,0 +1,98 @@
+#include "bench/rank/pattern.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace gradwire {
+namespace {
+
+constexpr size_t kStepStride = 7;
+
+// Evenly spread over [-1, 1), with all 24 bits of a float's fraction in use.
+float Term(int rank, uint64_t index) {
+  uint64_t x = (index << 16) + static_cast<uint64_t>(rank) + 1;
+  x *= 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  x ^= x >> 31;
+  return static_cast<float>(x >> 40) / (1 << 23) - 1.0f;
+}
+
+}  // namespace
+
+Tolerance ToleranceOf(const std::string& backend, const std::string& wire, int world_size) {
+  const bool folds = backend == "coordinator" || backend == "sharded";
+  if (wire == "bf16") return {std::ldexp(world_size + 1.0, -8), 0};
+  if (wire == "fp16") return {std::ldexp(world_size + 1.0, -11), std::ldexp(1.0, -23)};
+  return folds ? Tolerance{} : Tolerance{std::ldexp(world_size + 1.0, -23), 0};
+}
+
+Pattern::Pattern(int world_size, Rank rank, Tolerance tolerance)
+    : terms_(kPeriod), means_(kPeriod), tolerance_(kPeriod) {
+  const float share = 1.0f / static_cast<float>(world_size);
+  for (size_t i = 0; i < kPeriod; ++i) {
+    terms_[i] = Term(rank.value(), i);
+    float sum = Term(0, i);
+    double magnitude = std::abs(sum);
+    for (int r = 1; r < world_size; ++r) {
+      sum += Term(r, i);
+      magnitude += std::abs(Term(r, i));
+    }
+    means_[i] = sum * share;
+    tolerance_[i] = tolerance.relative * magnitude / world_size + tolerance.absolute;
+  }
+}
+
+size_t Pattern::Offset(Step step) { return step.value() * kStepStride % kPeriod; }
+
+bool Pattern::Right(size_t at, float value) const {
+  // Not true for NaN.
+  return std::abs(static_cast<double>(value) - means_[at]) <= tolerance_[at];
+}
+
+void Pattern::Fill(Step step, absl::Span<float> terms) const {
+  size_t from = Offset(step);
+  for (size_t at = 0; at < terms.size();) {
+    const size_t count = std::min(kPeriod - from, terms.size() - at);
+    std::copy_n(terms_.begin() + from, count, terms.begin() + at);
+    at += count;
+    from = 0;
+  }
+}
+
+uint64_t Pattern::CountWrong(Step step, absl::Span<const float> mean) const {
+  uint64_t wrong = 0;
+  size_t from = Offset(step);
+  for (const float value : mean) {
+    wrong += Right(from, value) ? 0 : 1;
+    if (++from == kPeriod) from = 0;
+  }
+  return wrong;
+}
+
+size_t Pattern::SampleCount(size_t size) { return std::min(size, kSamples); }
+
+size_t Pattern::SampleAt(size_t sample, size_t size) {
+  const size_t last = SampleCount(size) - 1;
+  return last == 0 ? 0 : sample * (size - 1) / last;
+}
+
+void Pattern::FillSamples(Step step, absl::Span<float> terms, absl::Span<float> mean) const {
+  for (size_t i = 0; i < SampleCount(terms.size()); ++i) {
+    const size_t at = SampleAt(i, terms.size());
+    terms[at] = terms_[(Offset(step) + at) % kPeriod];
+    mean[at] = std::numeric_limits<float>::quiet_NaN();
+  }
+}
+
+uint64_t Pattern::CountWrongSamples(Step step, absl::Span<const float> mean) const {
+  uint64_t wrong = 0;
+  for (size_t i = 0; i < SampleCount(mean.size()); ++i) {
+    const size_t at = SampleAt(i, mean.size());
+    wrong += Right((Offset(step) + at) % kPeriod, mean[at]) ? 0 : 1;
+  }
+  return wrong;
+}
+
+}  // namespace gradwire

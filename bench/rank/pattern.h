@@ -1,0 +1,60 @@
+#ifndef GRADWIRE_BENCH_RANK_PATTERN_H_
+#define GRADWIRE_BENCH_RANK_PATTERN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/ids.h"
+
+namespace gradwire {
+
+// How far a mean may be from the fold in rank order.
+struct Tolerance {
+  double relative = 0;  // to the mean of the terms' absolute values
+  double absolute = 0;
+};
+
+// 0 where the fold is promised bit for bit; for other orders of addition and for
+// rounding on the wire the most that W + 1 roundings can do.
+Tolerance ToleranceOf(const std::string& backend, const std::string& wire, int world_size);
+
+// Known terms for every rank and step, and their mean, computed here and not by
+// any back end. Terms repeat with a prime period, so that a chunk that lands in
+// the wrong place shows, and move by some elements from step to step, so that a
+// result of another step shows.
+class Pattern {
+ public:
+  Pattern(int world_size, Rank rank, Tolerance tolerance);
+
+  // This rank's terms of `step`.
+  void Fill(Step step, absl::Span<float> terms) const;
+  // How many elements of `mean` are not what `step` must give.
+  uint64_t CountWrong(Step step, absl::Span<const float> mean) const;
+
+  // The same for single elements: every one in a small bucket, else kSamples of
+  // them, evenly spread, with the first and the last. Cheap enough for between two
+  // measured iterations. FillSamples also spoils `mean` there.
+  void FillSamples(Step step, absl::Span<float> terms, absl::Span<float> mean) const;
+  uint64_t CountWrongSamples(Step step, absl::Span<const float> mean) const;
+  // Samples in a bucket of `size` elements.
+  static size_t SampleCount(size_t size);
+
+ private:
+  static constexpr size_t kPeriod = 4099;
+  static constexpr size_t kSamples = 1024;
+
+  static size_t Offset(Step step);
+  static size_t SampleAt(size_t sample, size_t size);
+  bool Right(size_t at, float value) const;
+
+  std::vector<float> terms_;       // of this rank, one period
+  std::vector<float> means_;       // of all ranks, folded in rank order
+  std::vector<double> tolerance_;  // of each of means_
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_BENCH_RANK_PATTERN_H_

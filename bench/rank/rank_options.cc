@@ -1,0 +1,54 @@
+#include "bench/rank/rank_options.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+void AddAll(RankOptions* options, OptionParser* parser) {
+  parser->Add("coordinator", "HOST:PORT", "where the coordinator listens",
+              ConnectAddress(&options->coordinator));
+  parser->Add("rank", "R", "this process's rank", Integer(&options->rank, 0));
+  parser->Add("world-size", "N", "ranks", Integer(&options->world_size, 1));
+  parser->Add("backend", "NAME", "how bytes are averaged", Text(&options->backend));
+  parser->Add("bytes", "N", "size of the bucket, a multiple of 4", Integer(&options->bytes, 4));
+  parser->Add("warmup", "N", "iterations before the measured ones", Integer(&options->warmup, 1));
+  parser->Add("iterations", "N", "measured iterations", Integer(&options->iterations, 1));
+  parser->Add("seconds", "S", "at most this long for the measured iterations; 0: no limit",
+              RealFrom(&options->seconds, 0));
+  parser->Add("timeout-seconds", "S", "wait for one iteration, and for the coordinator",
+              RealAbove(&options->timeout_seconds, 0));
+}
+
+absl::Status Check(const RankOptions& options) {
+  if (options.bytes % 4 != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bytes: got '", options.bytes, "', expected a multiple of 4"));
+  }
+  if (options.rank >= options.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("--rank: got '", options.rank,
+                                                   "', expected one below the world size, ",
+                                                   options.world_size));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Parsed<RankOptions>> ParseRankOptions(const std::vector<std::string>& args) {
+  Parsed<RankOptions> parsed;
+  OptionParser parser(
+      "gradwire-collectives",
+      "One rank of `gradwire bench collectives`: averages one bucket over and over\n"
+      "and prints what it measured as JSON.",
+      {});
+  AddAll(&parsed.options, &parser);
+  absl::Status status = parser.Parse(args, {});
+  if (!status.ok()) return status;
+  parsed.print = parser.print();
+  if (parsed.print.empty()) status = Check(parsed.options);
+  if (!status.ok()) return status;
+  return parsed;
+}
+
+}  // namespace gradwire

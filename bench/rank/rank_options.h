@@ -1,0 +1,31 @@
+#ifndef GRADWIRE_BENCH_RANK_RANK_OPTIONS_H_
+#define GRADWIRE_BENCH_RANK_RANK_OPTIONS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/option_parser.h"
+
+namespace gradwire {
+
+// Everything that `gradwire bench collectives` tells one rank.
+struct RankOptions {
+  std::string coordinator = "127.0.0.1:29400";
+  int rank = 0;
+  int world_size = 1;
+  std::string backend = "ring";
+  uint64_t bytes = 4;
+  int warmup = 20;
+  int iterations = 50;
+  double seconds = 0;  // 0: no limit
+  double timeout_seconds = 120;
+};
+
+// Reads flags; errors as OptionParser::Parse, and InvalidArgument for a size that
+// is no multiple of 4 or a rank beyond the world size.
+absl::StatusOr<Parsed<RankOptions>> ParseRankOptions(const std::vector<std::string>& args);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_BENCH_RANK_RANK_OPTIONS_H_
