@@ -106,30 +106,42 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
   return true;
 }
 
-// Where the payload starts in the message, after reading all before it.
+// Where the payload starts, behind its tag, in a message of `message_bytes`.
+absl::StatusOr<size_t> ReadPayloadStart(CodedInputStream* in, uint32_t tag, size_t message_bytes) {
+  uint64_t size = 0;
+  if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED ||
+      !in->ReadVarint64(&size)) {
+    return Malformed("the payload's length cannot be read");
+  }
+  const size_t start = in->CurrentPosition();
+  if (size == message_bytes - start) return start;
+  return Malformed(absl::StrCat("got ", message_bytes - start, " bytes behind the header, ",
+                                "expected a payload of ", size, " as the last field"));
+}
+
+// The same, after reading all before it.
 absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes, ChunkHeader* header) {
   header->dtype = v1::DTYPE_UNSPECIFIED;
+  bool has_run_id = false;
+  size_t start = message_bytes;  // an empty payload is left out on the wire
   while (const uint32_t tag = in->ReadTag()) {
-    if (WireFormatLite::GetTagFieldNumber(tag) != kPayload) {
-      if (!ReadField(in, tag, header)) {
-        return Malformed(absl::StrCat("field ", WireFormatLite::GetTagFieldNumber(tag),
-                                      " cannot be read or is out of range"));
-      }
-      continue;
+    const int field = WireFormatLite::GetTagFieldNumber(tag);
+    if (field == kPayload) {
+      absl::StatusOr<size_t> payload = ReadPayloadStart(in, tag, message_bytes);
+      if (!payload.ok()) return payload;
+      start = *payload;
+      break;
     }
-    uint64_t size = 0;
-    if (!in->ReadVarint64(&size)) return Malformed("the payload's length cannot be read");
-    const size_t start = in->CurrentPosition();
-    if (size != message_bytes - start) {
-      return Malformed(absl::StrCat("got ", message_bytes - start, " bytes behind the header, ",
-                                    "expected a payload of ", size, " as the last field"));
+    if (!ReadField(in, tag, header)) {
+      return Malformed(absl::StrCat("field ", field, " cannot be read or is out of range"));
     }
-    return start;
+    has_run_id |= tag == WireFormatLite::MakeTag(kRunId, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
   }
-  if (static_cast<size_t>(in->CurrentPosition()) != message_bytes) {
+  if (start == message_bytes && static_cast<size_t>(in->CurrentPosition()) != message_bytes) {
     return Malformed("not a protobuf message");
   }
-  return message_bytes;  // an empty payload is left out on the wire
+  if (!has_run_id) return Malformed("it has no run_id");
+  return start;
 }
 
 // The pieces of `slices` behind the first `skip` bytes.

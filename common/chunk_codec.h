@@ -22,7 +22,7 @@ grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, grpc::Slice payload);
 // Reads a serialised v1.Chunk without copying its payload: the result holds
 // references to the buffer's slices. InvalidArgument if it is not a v1.Chunk,
 // the payload is not the last field or longer than kMaxPayloadBytes, the
-// run_id is not 16 bytes, or rank or bucket are no int32.
+// run_id is missing or not 16 bytes, or rank, bucket, dtype or hop are no int32.
 absl::StatusOr<Chunk> DecodeChunk(grpc::ByteBuffer* buffer);
 
 }  // namespace gradwire

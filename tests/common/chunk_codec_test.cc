@@ -155,6 +155,20 @@ TEST(ChunkCodecTest, DecodeChunk_ShortRunId_InvalidArgumentNamesField) {
               HasSubstr("field 1 cannot be read or is out of range"));
 }
 
+TEST(ChunkCodecTest, DecodeChunk_NoRunId_InvalidArgument) {
+  v1::Chunk message;
+  message.set_payload("abc");
+  EXPECT_EQ(DecodeError(message.SerializeAsString()),
+            absl::InvalidArgumentError("malformed chunk: it has no run_id"));
+}
+
+TEST(ChunkCodecTest, DecodeChunk_PayloadIsAVarint_InvalidArgument) {
+  const std::string bytes =
+      ToMessage(SomeHeader(), "").SerializeAsString() + std::string("\x78\x00", 2);
+  EXPECT_EQ(DecodeError(bytes),
+            absl::InvalidArgumentError("malformed chunk: the payload's length cannot be read"));
+}
+
 TEST(ChunkCodecTest, DecodeChunk_RankAboveInt32_InvalidArgumentNamesField) {
   v1::Chunk message = ToMessage(SomeHeader(), "abc");
   message.set_rank(0x80000000u);
