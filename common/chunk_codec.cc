@@ -46,6 +46,11 @@ absl::Status Malformed(absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("malformed chunk: ", what));
 }
 
+absl::Status TooLong(uint64_t bytes) {
+  return Malformed(
+      absl::StrCat("got ", bytes, " bytes, expected a payload of at most ", kMaxPayloadBytes));
+}
+
 // Reads one varint into `value`, of which at most `limit` is allowed.
 bool ReadVarint(CodedInputStream* in, uint64_t limit, uint64_t* value) {
   return in->ReadVarint64(value) && *value <= limit;
@@ -114,7 +119,8 @@ absl::StatusOr<size_t> ReadPayloadStart(CodedInputStream* in, uint32_t tag, size
     return Malformed("the payload's length cannot be read");
   }
   const size_t start = in->CurrentPosition();
-  if (size == message_bytes - start) return start;
+  if (size == message_bytes - start && size <= kMaxPayloadBytes) return start;
+  if (size > kMaxPayloadBytes) return TooLong(size);
   return Malformed(absl::StrCat("got ", message_bytes - start, " bytes behind the header, ",
                                 "expected a payload of ", size, " as the last field"));
 }
@@ -195,8 +201,7 @@ grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, grpc::Slice payload) {
 absl::StatusOr<Chunk> DecodeChunk(grpc::ByteBuffer* buffer) {
   const size_t message_bytes = buffer->Length();
   if (message_bytes > kMaxPayloadBytes + kMaxHeaderBytes) {
-    return Malformed(absl::StrCat("got ", message_bytes, " bytes, expected a payload of at most ",
-                                  kMaxPayloadBytes));
+    return TooLong(message_bytes);
   }
   Chunk chunk;
   size_t payload_start = 0;

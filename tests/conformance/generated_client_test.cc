@@ -99,6 +99,23 @@ TEST_F(GeneratedClientTest, Gather_WrongChecksum_DataLoss) {
   ExpectRefused(grpc::StatusCode::DATA_LOSS, "step 0, rank 0, bucket 0, offset 0: got checksum");
 }
 
+TEST_F(GeneratedClientTest, Gather_PayloadAboveTheLimit_InvalidArgument) {
+  chunk_.set_payload(std::string(kMaxPayloadBytes + 1, 'x'));
+  ExpectRefused(grpc::StatusCode::INVALID_ARGUMENT,
+                "got 4194305 bytes, expected a payload of at most 4194304");
+}
+
+TEST_F(GeneratedClientTest, Gather_MessageAboveTheChannelsLimit_ResourceExhausted) {
+  chunk_.set_payload(std::string(kMaxMessageBytes + 1, 'x'));
+  ExpectRefused(grpc::StatusCode::RESOURCE_EXHAUSTED, "");
+}
+
+TEST_F(GeneratedClientTest, Gather_PayloadOfOneByte_InvalidArgument) {
+  chunk_.set_payload("x");
+  chunk_.set_checksum(Checksum({reinterpret_cast<const uint8_t*>("x"), 1}));
+  ExpectRefused(grpc::StatusCode::INVALID_ARGUMENT, "got 1 bytes, expected whole 4-byte elements");
+}
+
 TEST_F(GeneratedClientTest, Gather_OtherRun_PermissionDenied) {
   chunk_.set_run_id(std::string(16, 'x'));
   ExpectRefused(grpc::StatusCode::PERMISSION_DENIED, "expected run");
