@@ -61,6 +61,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
                    {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
+      rendezvous_(run_id_, &rendezvous_store_),
       membership_(ConfigOf(options, run_id_),
                   {[this](const View& view, const std::vector<BucketSpec>& buckets) {
                      OnView(view, buckets);
@@ -79,7 +80,7 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   // Metrics first: once gRPC is served, workers may come.
   if (absl::Status status = ServeMetrics(options.metrics); !status.ok()) return status;
   absl::StatusOr<GrpcServer> grpc =
-      StartGrpcServer(options.listen, {&membership_, &aggregation_, &status_});
+      StartGrpcServer(options.listen, {&membership_, &aggregation_, &rendezvous_, &status_});
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   spdlog::info("coordinator listens on {} (run {}, world size {})", grpc_.address, ToHex(run_id_),
@@ -114,8 +115,10 @@ void Coordinator::OnView(const View& view, const std::vector<BucketSpec>& bucket
 }
 
 void Coordinator::OnRunOver(const absl::Status& status) {
-  aggregator_.Abort(status.ok() ? absl::AbortedError("the run is over: all ranks finished")
-                                : status);
+  const absl::Status reason =
+      status.ok() ? absl::AbortedError("the run is over: all ranks finished") : status;
+  aggregator_.Abort(reason);
+  rendezvous_store_.Abort(reason);
   MutexLock lock(&mutex_);
   over_ = status;
   over_changed_.NotifyAll();

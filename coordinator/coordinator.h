@@ -18,6 +18,7 @@
 #include "common/status_service.h"
 #include "coordinator/coordinator_options.h"
 #include "coordinator/membership_service.h"
+#include "coordinator/rendezvous_service.h"
 
 namespace gradwire {
 
@@ -26,6 +27,7 @@ namespace gradwire {
 //
 //   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► Aggregator::Configure
 //                 │                      └─ on_run_over ─► Aggregator::Abort, Wait
+//                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
 //                 ├─ AggregationService ── Aggregator ── observer ─┐
 //                 └─ StatusService                                 ▼
 //   MetricsServer ────────────────────────────────────── CoordinatorMetrics
@@ -75,6 +77,8 @@ class Coordinator {
   // From here on, what has threads that use the above.
   Aggregator aggregator_;
   AggregationService aggregation_;
+  RendezvousStore rendezvous_store_;
+  RendezvousService rendezvous_;
   MembershipService membership_;
   StatusService status_;
   std::unique_ptr<MetricsServer> metrics_server_;

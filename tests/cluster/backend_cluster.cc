@@ -16,12 +16,13 @@
 namespace gradwire {
 namespace {
 
-std::unique_ptr<grpc::Server> Serve(grpc::Service* service, std::string* address) {
+std::unique_ptr<grpc::Server> Serve(const std::vector<grpc::Service*>& services,
+                                    std::string* address) {
   grpc::ServerBuilder builder;
   ConfigureServer(&builder);
   int port = 0;
   builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
-  builder.RegisterService(service);
+  for (grpc::Service* service : services) builder.RegisterService(service);
   auto server = builder.BuildAndStart();
   *address = absl::StrCat("127.0.0.1:", port);
   return server;
@@ -43,18 +44,21 @@ std::vector<absl::Status> OnAllRanks(size_t ranks, const std::function<absl::Sta
 BackendCluster::BackendCluster(const std::string& backend, int world_size,
                                std::vector<BucketSpec> buckets, uint64_t chunk_bytes,
                                v1::DType wire)
-    : buckets_(std::move(buckets)), aggregation_service_(&aggregator_, {}) {
-  coordinator_ = Serve(&aggregation_service_, &coordinator_address_);
-  view_ = {MakeRunId(), CoordinatorEpoch(1), Generation(1), world_size, Rank(0), {}, chunk_bytes};
+    : buckets_(std::move(buckets)),
+      run_id_(MakeRunId()),
+      aggregation_service_(&aggregator_, {}),
+      rendezvous_service_(run_id_, &rendezvous_) {
+  coordinator_ = Serve({&aggregation_service_, &rendezvous_service_}, &coordinator_address_);
+  view_ = {run_id_, CoordinatorEpoch(1), Generation(1), world_size, Rank(0), {}, chunk_bytes};
   for (int rank = 0; rank < world_size; ++rank) {
     RankState state;
     BackendOptions options;
     options.coordinator = coordinator_address_;
     options.wire = wire;
     state.backend = MakeBackend(backend, options).value();
-    Member member{MakeIncarnation(), "", {Rank(rank)}};
+    Member member{MakeIncarnation(), "127.0.0.1:0", {Rank(rank)}};
     if (grpc::Service* service = state.backend->service(); service != nullptr) {
-      state.server = Serve(service, &member.address);
+      state.server = Serve({service}, &member.address);
     }
     view_.members.push_back(member);
     ranks_.push_back(std::move(state));
@@ -70,6 +74,7 @@ BackendCluster::BackendCluster(const std::string& backend, int world_size,
 BackendCluster::~BackendCluster() {
   const absl::Status over = absl::CancelledError("the test is over");
   aggregator_.Abort(over);
+  rendezvous_.Abort(over);
   for (RankState& rank : ranks_) rank.backend->Cancel(over);
   const auto now = std::chrono::system_clock::now();
   for (RankState& rank : ranks_) {

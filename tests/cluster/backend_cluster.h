@@ -13,6 +13,7 @@
 #include "common/aggregation/aggregation_service.h"
 #include "common/aggregation/aggregator.h"
 #include "common/layout.h"
+#include "coordinator/rendezvous_service.h"
 #include "worker/backends/backend.h"
 
 namespace gradwire {
@@ -52,8 +53,11 @@ class BackendCluster {
                              const std::function<void(int rank, int bucket)>& between);
 
   const std::vector<BucketSpec> buckets_;
+  const RunId run_id_;
   Aggregator aggregator_;
   AggregationService aggregation_service_;
+  RendezvousStore rendezvous_;
+  RendezvousService rendezvous_service_;
   std::unique_ptr<grpc::Server> coordinator_;
   std::string coordinator_address_;
   View view_;

@@ -3,9 +3,9 @@
 
 namespace gradwire {
 
-// Each line's factory, in a file of its own.
+// Each line's factory, in a file of its own, with its own errors.
 #define GRADWIRE_BACKEND(name, factory, help) \
-  std::unique_ptr<Backend> factory(const BackendOptions& options);
+  absl::StatusOr<std::unique_ptr<Backend>> factory(const BackendOptions& options);
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
 

@@ -4,7 +4,7 @@
 namespace gradwire {
 
 // Gather and Scatter at the coordinator, which folds whole gradients.
-std::unique_ptr<Backend> MakeCoordinatorBackend(const BackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCoordinatorBackend(const BackendOptions& options) {
   auto endpoints = [options](const View&) {
     return std::vector<Endpoint>{
         {absl::StrCat("coordinator ", options.coordinator), options.coordinator, absl::nullopt}};

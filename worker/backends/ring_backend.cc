@@ -342,7 +342,7 @@ TransferTotals RingBackend::totals() const {
   return {bytes_sent_, bytes_received_, overflow_.steps()};
 }
 
-std::unique_ptr<Backend> MakeRingBackend(const BackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeRingBackend(const BackendOptions& options) {
   return std::make_unique<RingBackend>(options.wire);
 }
 

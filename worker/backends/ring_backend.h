@@ -131,7 +131,7 @@ class RingBackend : public Backend {
   std::thread sender_;
 };
 
-std::unique_ptr<Backend> MakeRingBackend(const BackendOptions& options);
+absl::StatusOr<std::unique_ptr<Backend>> MakeRingBackend(const BackendOptions& options);
 
 }  // namespace gradwire
 

@@ -16,7 +16,7 @@ std::vector<Endpoint> WorkersOf(const View& view) {
 }  // namespace
 
 // Every worker folds its share: direct reduce-scatter, then all-gather.
-std::unique_ptr<Backend> MakeShardedBackend(const BackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeShardedBackend(const BackendOptions& options) {
   return std::make_unique<AggregationBackend>(options, WorkersOf, true);
 }
 
