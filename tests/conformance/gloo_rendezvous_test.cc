@@ -1,0 +1,145 @@
+// The worker's and the coordinator's end of v1.Rendezvous, over a real server.
+
+#include "worker/backends/gloo_rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "absl/time/clock.h"
+#include "common/grpc_server.h"
+#include "coordinator/rendezvous_service.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Optional;
+
+absl::Time In(absl::Duration duration) { return absl::Now() + duration; }
+
+class GlooRendezvousTest : public ::testing::Test {
+ protected:
+  GlooRendezvousTest() {
+    view_.run_id = run_id_;
+    view_.generation = Generation(1);
+    server_ = StartGrpcServer("127.0.0.1:0", {&service_}).value();
+    rendezvous_ = Connect(view_);
+  }
+  ~GlooRendezvousTest() override { server_.server->Shutdown(); }
+
+  std::unique_ptr<GlooRendezvous> Connect(const View& view) {
+    auto rendezvous = std::make_unique<GlooRendezvous>(server_.address);
+    EXPECT_TRUE(rendezvous->Connect(view).ok());
+    return rendezvous;
+  }
+
+  const RunId run_id_ = MakeRunId();
+  RendezvousStore store_;
+  RendezvousService service_{run_id_, &store_};
+  GrpcServer server_;
+  View view_;
+  std::unique_ptr<GlooRendezvous> rendezvous_;
+};
+
+TEST_F(GlooRendezvousTest, Wait_SetByAnotherWorker_GetsTheValuesInOrder) {
+  const auto other = Connect(view_);
+  auto values = std::async(std::launch::async, [this] {
+    return rendezvous_->Wait({"b", "a"}, In(absl::Seconds(20)));
+  });
+  ASSERT_TRUE(other->Set("a", "1").ok());
+  ASSERT_TRUE(other->Set("b", "2").ok());
+  EXPECT_THAT(*values.get(), ElementsAre("2", "1"));
+}
+
+TEST_F(GlooRendezvousTest, Wait_DeadlinePassed_NamesTheMissingKey) {
+  const auto values = rendezvous_->Wait({"a"}, In(absl::Milliseconds(50)));
+  EXPECT_EQ(values.status().code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_THAT(std::string(values.status().message()),
+              HasSubstr("rendezvous at coordinator 127.0.0.1:"));
+  EXPECT_THAT(std::string(values.status().message()), HasSubstr("missing keys: gloo/1/a"));
+}
+
+TEST_F(GlooRendezvousTest, Wait_LongerThanTheServiceLooksForItsCaller_GoesOn) {
+  auto values = std::async(std::launch::async,
+                           [this] { return rendezvous_->Wait({"a"}, In(absl::Seconds(20))); });
+  EXPECT_EQ(values.wait_for(std::chrono::milliseconds(700)), std::future_status::timeout);
+  ASSERT_TRUE(rendezvous_->Set("a", "1").ok());
+  EXPECT_THAT(*values.get(), ElementsAre("1"));
+}
+
+TEST_F(GlooRendezvousTest, Get_SomeKeysAreMissing_HaveNoValue) {
+  ASSERT_TRUE(rendezvous_->Set("a", "").ok());
+  EXPECT_THAT(*rendezvous_->Get({"b", "a"}, In(absl::Seconds(10))),
+              ElementsAre(absl::nullopt, Optional(std::string())));
+}
+
+TEST_F(GlooRendezvousTest, Check_TellsWhetherAllAreThere) {
+  ASSERT_TRUE(rendezvous_->Set("a", "1").ok());
+  EXPECT_TRUE(*rendezvous_->Check({"a"}));
+  EXPECT_FALSE(*rendezvous_->Check({"a", "b"}));
+}
+
+TEST_F(GlooRendezvousTest, AddDeleteCount_GiveWhatTheStoreGives) {
+  EXPECT_EQ(*rendezvous_->Add("n", 3), 3);
+  EXPECT_EQ(*rendezvous_->Add("n", -4), -1);
+  EXPECT_EQ(*rendezvous_->Count(), 1);
+  EXPECT_TRUE(*rendezvous_->Delete("n"));
+  EXPECT_FALSE(*rendezvous_->Delete("n"));
+  EXPECT_EQ(*rendezvous_->Count(), 0);
+}
+
+TEST_F(GlooRendezvousTest, Get_OtherGeneration_KeysAreApart) {
+  ASSERT_TRUE(rendezvous_->Set("a", "1").ok());
+  view_.generation = Generation(2);
+  EXPECT_FALSE(*Connect(view_)->Check({"a"}));
+}
+
+TEST_F(GlooRendezvousTest, AllCalls_OtherRun_PermissionDenied) {
+  view_.run_id = MakeRunId();
+  const auto stranger = Connect(view_);
+  const absl::Status set = stranger->Set("a", "1");
+  EXPECT_EQ(set.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(set.message()), HasSubstr("expected run " + ToHex(run_id_)));
+  const absl::StatusCode denied = absl::StatusCode::kPermissionDenied;
+  EXPECT_EQ(stranger->Check({"a"}).status().code(), denied);
+  EXPECT_EQ(stranger->Wait({"a"}, In(absl::Seconds(5))).status().code(), denied);
+  EXPECT_EQ(stranger->Add("a", 1).status().code(), denied);
+  EXPECT_EQ(stranger->Delete("a").status().code(), denied);
+  EXPECT_EQ(stranger->Count().status().code(), denied);
+}
+
+TEST_F(GlooRendezvousTest, AllCalls_RunIsOver_AbortedWithItsReason) {
+  store_.Abort(absl::AbortedError("rank 1 was lost in step 7"));
+  for (const absl::Status& status :
+       {rendezvous_->Set("a", "1"), rendezvous_->Check({"a"}).status(),
+        rendezvous_->Wait({"a"}, In(absl::Seconds(5))).status(), rendezvous_->Add("a", 1).status(),
+        rendezvous_->Delete("a").status(), rendezvous_->Count().status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 was lost in step 7"));
+  }
+}
+
+TEST_F(GlooRendezvousTest, Cancel_WhileWaiting_EndsWithReason) {
+  auto values = std::async(std::launch::async,
+                           [this] { return rendezvous_->Wait({"a"}, In(absl::Seconds(20))); });
+  rendezvous_->Cancel(absl::AbortedError("the run is over"));
+  EXPECT_EQ(values.get().status(), absl::AbortedError("the run is over"));
+}
+
+TEST_F(GlooRendezvousTest, Set_AfterCancel_EndsWithReason) {
+  rendezvous_->Cancel(absl::AbortedError("the run is over"));
+  EXPECT_EQ(rendezvous_->Set("a", "1"), absl::AbortedError("the run is over"));
+}
+
+TEST_F(GlooRendezvousTest, Set_CoordinatorIsGone_UnavailableNamesIt) {
+  server_.server->Shutdown();
+  const absl::Status status = rendezvous_->Set("a", "1");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(server_.address));
+}
+
+}  // namespace
+}  // namespace gradwire
