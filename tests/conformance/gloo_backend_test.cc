@@ -222,6 +222,18 @@ TEST_F(GlooBackendTest, AllReduce_SeveralConnectionsBreak_NamesAllAndSuspectsNon
   EXPECT_EQ(backend_->suspect(), absl::nullopt);
 }
 
+TEST_F(GlooBackendTest, AllReduce_PeerClosedBecauseItLostAnother_OnlyTheOtherIsSuspected) {
+  ASSERT_TRUE(store_.Set("gloo/1/lost-a-peer/1", "").ok());
+  Start();
+  engine_->broken = {1, 2};
+  auto done = AllReduce(0, kLong);
+  engine_->End(0, absl::UnavailableError("Connection closed by peer"));
+  EXPECT_THAT(std::string(done.get().message()),
+              HasSubstr("lost its connection to rank 2 (10.10.1.1:29500): "));
+  EXPECT_THAT(backend_->suspect(), Optional(Rank(2)));
+  EXPECT_TRUE(store_.Wait({"gloo/1/lost-a-peer/0"}, absl::InfinitePast()).ok());
+}
+
 TEST_F(GlooBackendTest, AllReduce_AfterABreak_EndsWithTheSameStatus) {
   Start();
   auto first = AllReduce(0, kLong);
@@ -271,38 +283,40 @@ TEST(GlooBackendTotals, Broadcast_FiveRanks_EachRankButTheFirstReceivesOnce) {
 // The real engine, connected, with one bucket.
 class GlooEngineTest : public ::testing::Test {
  protected:
-  GlooEngineTest() : cluster_("gloo", 3, {{400, v1::DTYPE_FLOAT32}}), terms_(100), mean_(100) {
+  GlooEngineTest() : cluster_("gloo", 3, {{400, v1::DTYPE_FLOAT32}}) {
     std::vector<std::vector<std::string>> data(3, {std::string(400, '\0')});
     for (const absl::Status& status : cluster_.RunStep(0, &data)) EXPECT_TRUE(status.ok());
   }
 
-  std::future<absl::Status> AllReduceOfRankZero() {
-    cluster_.backend(0).AllReduceAsync({Step(1), Bucket(0)}, terms_, absl::MakeSpan(mean_),
-                                       absl::Now() + kLong,
-                                       [this](absl::Status status) { done_.set_value(status); });
-    return done_.get_future();
+  std::future<absl::Status> AllReduce(int rank) {
+    auto promise = std::make_shared<std::promise<absl::Status>>();
+    cluster_.backend(rank).AllReduceAsync(
+        {Step(1), Bucket(0)}, terms_, absl::MakeSpan(means_[rank]), absl::Now() + kLong,
+        [promise](absl::Status status) { promise->set_value(status); });
+    return promise->get_future();
   }
 
+  std::vector<float> terms_ = std::vector<float>(100);
+  std::vector<float> means_[2] = {terms_, terms_};
   BackendCluster cluster_;
-  std::vector<float> terms_;
-  std::vector<float> mean_;
-  std::promise<absl::Status> done_;
 };
 
+// Gloo's ring receives from the next rank: rank 1 notices, and rank 0 by rank 1's end.
 TEST_F(GlooEngineTest, AllReduce_PeerGoesAway_UnavailableNamesItAndIsSuspected) {
-  auto done = AllReduceOfRankZero();
+  auto first = AllReduce(0);
+  auto second = AllReduce(1);
   cluster_.backend(2).Cancel(kOver);
-  const absl::Status status = done.get();
+  const absl::Status status = second.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()),
-              MatchesRegex("step 1, bucket 0: gloo lost its connection to rank 2 \\(.*\\): "
-                           "Connection closed by peer .*"));
-  EXPECT_THAT(cluster_.backend(0).suspect(), Optional(Rank(2)));
+              MatchesRegex("step 1, bucket 0: gloo lost its connection to rank 2 \\(.*\\): .*"));
+  EXPECT_THAT(cluster_.backend(1).suspect(), Optional(Rank(2)));
+  EXPECT_EQ(first.get().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(GlooEngineTest, AllReduce_PeerIsGoneAlready_UnavailableNamesIt) {
   cluster_.backend(2).Cancel(kOver);
-  const absl::Status status = AllReduceOfRankZero().get();
+  const absl::Status status = AllReduce(1).get();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 2"));
 }

@@ -25,6 +25,9 @@ std::string NameOf(const Transfer& transfer) {
   return absl::StrCat("step ", transfer.key.step.value(), ", bucket ", transfer.key.bucket.value());
 }
 
+// There if the rank has lost a connection, and so has closed all of its own.
+std::string LostAPeerKey(int rank) { return absl::StrCat("lost-a-peer/", rank); }
+// How many buckets the rank has handed in.
 std::string CountKey(int rank) { return absl::StrCat("handed-in/", rank); }
 
 void Scale(absl::Span<uint8_t> bytes, int world_size) {
@@ -155,18 +158,32 @@ void GlooBackend::OnEngineDone(Sequence sequence, const absl::Status& status) {
   Complete(sequence, failure());
 }
 
-void GlooBackend::OnBreak(Sequence sequence, const absl::Status& status) {
+std::vector<int> GlooBackend::LostPeers() {
   const std::vector<int> broken = engine_->BrokenPeers();
+  // Said before this rank closes its own connections, for which it is not to blame.
+  rendezvous_.Set(LostAPeerKey(view_.rank.value()), "").IgnoreError();
+  std::vector<std::string> keys;
+  for (const int rank : broken) keys.push_back(LostAPeerKey(rank));
+  const auto said = rendezvous_.Get(keys, absl::Now() + kAskTimeout);
+  std::vector<int> lost;
+  for (size_t i = 0; said.ok() && i < broken.size(); ++i) {
+    if (!(*said)[i].has_value()) lost.push_back(broken[i]);
+  }
+  return lost.empty() ? broken : lost;
+}
+
+void GlooBackend::OnBreak(Sequence sequence, const absl::Status& status) {
+  const std::vector<int> lost = LostPeers();
   std::string name;
   {
     MutexLock lock(&mutex_);
     name = NameOf(transfers_.at(sequence));
   }
   const std::string peers =
-      broken.empty() ? "" : absl::StrCat(" lost its connection to ", RankNames(broken));
+      lost.empty() ? "" : absl::StrCat(" lost its connection to ", RankNames(lost));
   Fail(absl::UnavailableError(
            absl::StrCat(name, ": gloo", peers, ": ", std::string(status.message()))),
-       broken.size() == 1 ? absl::make_optional(Rank(broken[0])) : absl::nullopt);
+       lost.size() == 1 ? absl::make_optional(Rank(lost[0])) : absl::nullopt);
 }
 
 void GlooBackend::Complete(Sequence sequence, const absl::Status& status) {

@@ -70,6 +70,8 @@ class GlooBackend : public Backend {
   void Count(const Transfer& transfer);
   std::string RankNames(const std::vector<int>& ranks) const;
   absl::Status DelayOf(const Work& late);
+  // Those whose connection is broken, less those who only closed it because of another.
+  std::vector<int> LostPeers();
   void OnBreak(Sequence sequence, const absl::Status& status);
   // The first failure counts; ends the engine's operations.
   void Fail(const absl::Status& status, absl::optional<Rank> suspect);
