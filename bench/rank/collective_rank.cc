@@ -43,13 +43,18 @@ CollectiveRank::~CollectiveRank() {
 }
 
 absl::Status CollectiveRank::Prepare() {
-  auto backend = MakeBackend(options_.backend, {options_.coordinator});
+  const absl::StatusOr<v1::DType> wire = ParseWire(options_.wire);
+  if (!wire.ok()) return wire.status();
+  BackendOptions backend_options;
+  backend_options.coordinator = options_.coordinator;
+  backend_options.wire = *wire;
+  auto backend = MakeBackend(options_.backend, backend_options);
   if (!backend.ok()) return backend.status();
   backend_ = *std::move(backend);
   const absl::StatusOr<std::string> address = ServeNeighbours();
   if (!address.ok()) return address.status();
   const std::vector<BucketSpec> buckets = {{options_.bytes, v1::DTYPE_FLOAT32}};
-  const absl::StatusOr<View> view = JoinSession(*address, buckets);
+  const absl::StatusOr<View> view = JoinSession(*address, WireSpecs(buckets, *wire));
   if (!view.ok()) return view.status();
   return backend_->OnView(*view, buckets);
 }
@@ -68,7 +73,7 @@ absl::StatusOr<std::string> CollectiveRank::ServeNeighbours() {
 }
 
 absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address,
-                                                 const std::vector<BucketSpec>& buckets) {
+                                                 const std::vector<BucketSpec>& wire_buckets) {
   SessionOptions session_options;
   session_options.coordinator = options_.coordinator;
   session_options.connect_timeout = absl::Seconds(options_.timeout_seconds);
@@ -80,9 +85,10 @@ absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address,
   hello.set_rank(options_.rank);
   hello.set_world_size(options_.world_size);
   hello.set_address(address);
-  ToProto(buckets, &hello);
+  ToProto(wire_buckets, &hello);
   auto& settings = *hello.mutable_settings();
   settings["backend"] = options_.backend;
+  settings["wire"] = options_.wire;
   settings["warmup"] = absl::StrCat(options_.warmup);
   settings["iterations"] = absl::StrCat(options_.iterations);
   settings["seconds"] = absl::StrCat(options_.seconds);
@@ -91,7 +97,7 @@ absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address,
 
 absl::StatusOr<LoopResult> CollectiveRank::Measure() {
   const Pattern pattern(options_.world_size, Rank(options_.rank),
-                        ToleranceOf(options_.backend, "fp32", options_.world_size));
+                        ToleranceOf(options_.backend, options_.wire, options_.world_size));
   absl::StatusOr<LoopResult> result =
       CollectiveLoop(backend_.get(), &pattern, LoopOptionsOf(options_)).Run();
   absl::Status status = result.status();

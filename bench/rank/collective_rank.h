@@ -36,7 +36,7 @@ class CollectiveRank {
   absl::Status Prepare();
   absl::StatusOr<std::string> ServeNeighbours();
   absl::StatusOr<View> JoinSession(const std::string& address,
-                                   const std::vector<BucketSpec>& buckets);
+                                   const std::vector<BucketSpec>& wire_buckets);
 
   const RankOptions options_;
   std::unique_ptr<Backend> backend_;

@@ -1,6 +1,7 @@
 #include "bench/rank/rank_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/layout.h"
 
 namespace gradwire {
 namespace {
@@ -11,7 +12,9 @@ void AddAll(RankOptions* options, OptionParser* parser) {
   parser->Add("rank", "R", "this process's rank", Integer(&options->rank, 0));
   parser->Add("world-size", "N", "ranks", Integer(&options->world_size, 1));
   parser->Add("backend", "NAME", "how bytes are averaged", Text(&options->backend));
-  parser->Add("bytes", "N", "size of the bucket, a multiple of 4", Integer(&options->bytes, 4));
+  parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
+  parser->Add("bytes", "N", "size of the bucket as float32, a multiple of 4",
+              Integer(&options->bytes, 4));
   parser->Add("warmup", "N", "iterations before the measured ones", Integer(&options->warmup, 1));
   parser->Add("iterations", "N", "measured iterations", Integer(&options->iterations, 1));
   parser->Add("seconds", "S", "at most this long for the measured iterations; 0: no limit",

@@ -15,6 +15,7 @@ struct RankOptions {
   int rank = 0;
   int world_size = 1;
   std::string backend = "ring";
+  std::string wire = "fp32";
   uint64_t bytes = 4;
   int warmup = 20;
   int iterations = 50;

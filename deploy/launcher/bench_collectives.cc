@@ -26,7 +26,9 @@ struct Case {
 std::vector<Case> CasesOf(const CollectivesOptions& options) {
   std::vector<Case> cases;
   for (const uint64_t bytes : options.Sizes()) {
-    for (const std::string& backend : options.backends) cases.push_back({bytes, backend, "fp32"});
+    for (const std::string& backend : options.backends) {
+      for (const std::string& wire : options.wires) cases.push_back({bytes, backend, wire});
+    }
     if (options.bench.peers) cases.push_back({bytes, kPeer, "fp32"});
   }
   return cases;
@@ -52,7 +54,9 @@ absl::StatusOr<BenchRunner::Outputs> RunCase(const CollectivesOptions& options, 
                               "--world-size",
                               absl::StrCat(options.bench.workers),
                               "--backend",
-                              one.backend};
+                              one.backend,
+                              "--wire",
+                              one.wire};
     argv.insert(argv.end(), loop.begin(), loop.end());
     return argv;
   });

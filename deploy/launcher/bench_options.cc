@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "bench/setups.h"
+#include "common/layout.h"
 #include "common/suggest.h"
 #include "worker/options/choices.h"
 
@@ -193,6 +194,8 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
              WithDefault(SizeList(&options.sizes), "the range, and VGG-11's 36924456"));
   parser.Add("backends", "NAME,...", "how bytes are averaged",
              NameList(&options.backends, NamesOf(BackendChoices())));
+  parser.Add("wire", "TYPE,...", "element types on the wire",
+             NameList(&options.wires, WireNames()));
   parser.Add("warmup", "N", "iterations before the measured ones", Integer(&options.warmup, 1));
   parser.Add("iterations", "N", "measured iterations", Integer(&options.iterations, 1));
   parser.Add("seconds-per-size", "S",

@@ -35,6 +35,7 @@ struct CollectivesOptions {
   uint64_t factor = 4;
   std::vector<uint64_t> sizes;  // empty: as the three above say, and VGG-11's
   std::vector<std::string> backends;
+  std::vector<std::string> wires = {"fp32"};
   int warmup = 20;
   int iterations = 50;
   double seconds_per_size = 60;  // for the measured iterations; 0: no limit
