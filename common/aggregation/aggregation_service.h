@@ -42,6 +42,7 @@ class AggregationService : public grpc::Service {
     uint32_t lane = 0;
     uint32_t lanes = 1;
     absl::Time deadline;
+    bool continues = false;  // not the first step of its stream
   };
   using MeanWriter = grpc::ServerWriter<grpc::ByteBuffer>;
 
