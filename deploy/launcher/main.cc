@@ -13,6 +13,7 @@
 #include "deploy/launcher/bench_command.h"
 #include "deploy/launcher/env_command.h"
 #include "deploy/launcher/launch_command.h"
+#include "deploy/launcher/plan_command.h"
 
 namespace gradwire {
 namespace {
@@ -28,6 +29,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"launch", "run a coordinator and workers on this machine", LaunchCommand},
     {"bench", "measure back ends and training, beside PyTorch + Gloo if wanted", BenchCommand},
+    {"plan", "before a run: buckets, bytes, and the least time of an iteration", PlanCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };
 
