@@ -124,12 +124,17 @@ void ToProto(const Layout& layout, v1::Hello* hello) {
 }
 
 void ToProto(const std::vector<BucketSpec>& buckets, v1::Hello* hello) {
-  for (const BucketSpec& bucket : buckets) {
-    v1::Bucket* out = hello->add_buckets();
-    out->set_bytes(bucket.bytes);
-    out->set_dtype(bucket.dtype);
-  }
+  for (const BucketSpec& bucket : buckets) *hello->add_buckets() = ToProto(bucket);
 }
+
+v1::Bucket ToProto(const BucketSpec& bucket) {
+  v1::Bucket proto;
+  proto.set_bytes(bucket.bytes);
+  proto.set_dtype(bucket.dtype);
+  return proto;
+}
+
+BucketSpec BucketFromProto(const v1::Bucket& proto) { return {proto.bytes(), proto.dtype()}; }
 
 Layout LayoutFromProto(const v1::Hello& hello) {
   Layout layout;
@@ -145,7 +150,7 @@ Layout LayoutFromProto(const v1::Hello& hello) {
 std::vector<BucketSpec> BucketsFromProto(const v1::Hello& hello) {
   std::vector<BucketSpec> buckets;
   for (const v1::Bucket& bucket : hello.buckets()) {
-    buckets.push_back({bucket.bytes(), bucket.dtype()});
+    buckets.push_back(BucketFromProto(bucket));
   }
   return buckets;
 }

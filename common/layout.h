@@ -67,6 +67,8 @@ std::string FirstDifference(const std::vector<BucketSpec>& got,
 
 void ToProto(const Layout& layout, v1::Hello* hello);
 void ToProto(const std::vector<BucketSpec>& buckets, v1::Hello* hello);
+v1::Bucket ToProto(const BucketSpec& bucket);
+BucketSpec BucketFromProto(const v1::Bucket& proto);
 Layout LayoutFromProto(const v1::Hello& hello);
 std::vector<BucketSpec> BucketsFromProto(const v1::Hello& hello);
 

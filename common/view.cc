@@ -58,6 +58,9 @@ v1::View ToProto(const View& view) {
     out->set_address(member.address);
     for (Rank rank : member.ranks) out->add_ranks(rank.value());
   }
+  for (const std::string& address : view.aggregators) proto.add_aggregators(address);
+  if (view.aggregator.has_value()) proto.set_aggregator(*view.aggregator);
+  for (const BucketSpec& bucket : view.buckets) *proto.add_buckets() = ToProto(bucket);
   return proto;
 }
 
@@ -70,7 +73,18 @@ absl::StatusOr<View> ViewFromProto(const v1::View& proto) {
             static_cast<int>(proto.world_size()),
             Rank(proto.rank()),
             {},
-            proto.chunk_bytes()};
+            proto.chunk_bytes(),
+            {proto.aggregators().begin(), proto.aggregators().end()},
+            absl::nullopt,
+            {}};
+  for (const v1::Bucket& bucket : proto.buckets()) view.buckets.push_back(BucketFromProto(bucket));
+  if (proto.has_aggregator()) {
+    view.aggregator = static_cast<int>(proto.aggregator());
+    if (proto.aggregator() >= view.aggregators.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("view: got aggregator ", proto.aggregator(),
+                                                     " of ", view.aggregators.size()));
+    }
+  }
   for (const v1::Member& member : proto.members()) {
     Member out{Incarnation(member.incarnation()), member.address(), {}};
     for (uint32_t rank : member.ranks()) out.ranks.push_back(Rank(rank));

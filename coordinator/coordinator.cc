@@ -3,15 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
-#include <fstream>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/port_file.h"
 
 namespace gradwire {
 namespace {
@@ -23,6 +19,7 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   MembershipConfig config;
   config.run_id = run_id;
   config.world_size = options.world_size;
+  config.aggregators = options.aggregators;
   config.lease = absl::Seconds(options.lease_seconds);
   config.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
   config.chunk_bytes = options.chunk_kib * 1024;
@@ -41,11 +38,6 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CannotWrite(const std::string& path) {
-  return absl::FailedPreconditionError(absl::StrCat("cannot write port file ", path, ": ",
-                                                    absl::AsciiStrToLower(std::strerror(errno))));
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const CoordinatorOptions& options) {
@@ -57,10 +49,9 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
 
 Coordinator::Coordinator(const CoordinatorOptions& options)
     : run_id_(MakeRunId()),
-      aggregation_(&aggregator_,
-                   {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
-                    [this](uint64_t bytes) { metrics_.CountSent(bytes); },
-                    [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
+      aggregation_(&aggregator_, {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
+                                  [this](uint64_t bytes) { metrics_.CountSent(bytes); },
+                                  [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
       membership_(ConfigOf(options, run_id_),
                   {[this](const View& view, const std::vector<BucketSpec>& buckets) {
@@ -85,7 +76,8 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   grpc_ = *std::move(grpc);
   spdlog::info("coordinator listens on {} (run {}, world size {})", grpc_.address, ToHex(run_id_),
                options.world_size);
-  return options.port_file.empty() ? absl::OkStatus() : WritePortFile(options.port_file);
+  if (options.port_file.empty()) return absl::OkStatus();
+  return WritePortFile(options.port_file, grpc_.address, metrics_address());
 }
 
 absl::Status Coordinator::ServeMetrics(absl::string_view address) {
@@ -95,17 +87,6 @@ absl::Status Coordinator::ServeMetrics(absl::string_view address) {
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
   spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
-  return absl::OkStatus();
-}
-
-absl::Status Coordinator::WritePortFile(const std::string& path) const {
-  // Renamed into place, so that nobody reads half of it.
-  const std::string draft = path + ".tmp";
-  std::ofstream file(draft);
-  file << "grpc=" << grpc_.address << "\n";
-  if (metrics_server_ != nullptr) file << "metrics=" << metrics_server_->address() << "\n";
-  file.close();
-  if (!file || std::rename(draft.c_str(), path.c_str()) != 0) return CannotWrite(path);
   return absl::OkStatus();
 }
 

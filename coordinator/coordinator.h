@@ -62,7 +62,6 @@ class Coordinator {
   explicit Coordinator(const CoordinatorOptions& options);
   absl::Status Listen(const CoordinatorOptions& options);
   absl::Status ServeMetrics(absl::string_view address);
-  absl::Status WritePortFile(const std::string& path) const;
   void OnView(const View& view, const std::vector<BucketSpec>& buckets);
   void OnRunOver(const absl::Status& status);
   void OnArrivals(const Arrivals& arrivals);

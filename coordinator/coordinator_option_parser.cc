@@ -12,6 +12,20 @@ constexpr char kFooter[] =
     "as a key of the --config file (world-size = 4), at its top or in its section\n"
     "[coordinator]: flag > GRADWIRE_NAME > file > default.";
 
+void AddAggregatorOptions(CoordinatorOptions* options, OptionParser* parser) {
+  parser->Group("Separate aggregator");
+  parser->Add("aggregate-only", "true|false",
+              "be one of the separate aggregators of another coordinator's run",
+              Switch(&options->aggregate_only));
+  parser->Add("coordinator", "HOST:PORT", "with --aggregate-only: where that coordinator listens",
+              ConnectAddress(&options->coordinator));
+  parser->Add("advertise", "HOST", "with --aggregate-only: host name or address that workers use",
+              WithDefault(Text(&options->advertise), "of the connection to the coordinator"));
+  parser->Add("connect-timeout-seconds", "SECONDS",
+              "with --aggregate-only: wait for the coordinator to answer",
+              RealAbove(&options->connect_timeout_seconds, 0));
+}
+
 }  // namespace
 
 void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
@@ -35,7 +49,11 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
   OptionParser parser("gradwire-coordinator", kDescription, {"coordinator"});
   parser.Footer(kFooter);
   AddCoordinatorOptions(&parsed.options, &parser);
+  parser.Add("aggregators", "N",
+             "separate aggregators that back end sharded uses; 0: the workers themselves",
+             Integer(&parsed.options.aggregators, 0, 65535));
   parser.Add("world-size", "N", "ranks in the run", Integer(&parsed.options.world_size, 1, 65535));
+  AddAggregatorOptions(&parsed.options, &parser);
   const absl::Status status = parser.Parse(args, environment);
   if (!status.ok()) return status;
   parsed.print = parser.print();

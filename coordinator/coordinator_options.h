@@ -11,6 +11,11 @@ namespace gradwire {
 struct CoordinatorOptions {
   std::string listen = "0.0.0.0:29400";  // port 0 picks one and prints it
   int world_size = 1;
+  int aggregators = 0;          // separate ones that back end sharded is to use
+  bool aggregate_only = false;  // be such an aggregator, of the run of `coordinator`
+  std::string coordinator = "127.0.0.1:29400";
+  std::string advertise;  // host that workers use; empty: of the connection to the coordinator
+  double connect_timeout_seconds = 30;
   std::string metrics = "127.0.0.1:9400";   // "off": not served
   std::string port_file;                    // bound addresses are written here
   double lease_seconds = 10;                // silence after which a worker is lost

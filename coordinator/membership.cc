@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/address.h"
 
 namespace gradwire {
 namespace {
@@ -21,13 +22,23 @@ std::string InSeconds(absl::Duration duration) {
 }  // namespace
 
 Membership::Membership(const MembershipConfig& config, absl::Time start)
-    : config_(config),
-      rendezvous_deadline_(start + config.rendezvous_timeout),
-      reason_(absl::StrCat("0 of ", config.world_size, " workers are there")),
-      last_tick_(start) {}
+    : config_(config), rendezvous_deadline_(start + config.rendezvous_timeout), last_tick_(start) {
+  UpdateReason();
+}
+
+void Membership::UpdateReason() {
+  reason_ = absl::StrCat(workers_.size(), " of ", config_.world_size, " workers");
+  if (config_.aggregators > 0) {
+    absl::StrAppend(&reason_, " and ", aggregators_.size(), " of ", config_.aggregators,
+                    " aggregators");
+  }
+  absl::StrAppend(&reason_, " are there");
+}
 
 Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Time now) {
-  if (Find(session)) return OnNonsense(session, "a second Hello", now);
+  if (Find(session) || FindAggregator(session)) {
+    return OnNonsense(session, "a second Hello", now);
+  }
   Outcome outcome;
   if (absl::Status status = CheckHello(hello); !status.ok()) {
     outcome.why = absl::StrCat("refused a worker at ", hello.address(), ": ", status.message());
@@ -35,10 +46,54 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
     return outcome;
   }
   const Rank rank = Admit(session, hello, now);
-  reason_ = absl::StrCat(workers_.size(), " of ", config_.world_size, " workers are there");
+  UpdateReason();
   outcome.why = absl::StrCat(Describe(rank), " joined; ", reason_);
-  if (static_cast<int>(workers_.size()) == config_.world_size) Form(&outcome);
+  FormIfComplete(&outcome);
   return outcome;
+}
+
+Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Time now) {
+  if (Find(session) || FindAggregator(session)) return OnNonsense(session, "a second Offer", now);
+  Outcome outcome;
+  if (absl::Status status = CheckOffer(offer); !status.ok()) {
+    outcome.why =
+        absl::StrCat("refused an aggregator at ", offer.address(), ": ", status.message());
+    outcome.actions.push_back(CloseSession{session, status});
+    return outcome;
+  }
+  aggregators_.push_back({session, Incarnation(offer.incarnation()), offer.address(), now, {}});
+  UpdateReason();
+  outcome.why = absl::StrCat(DescribeAggregator(aggregators_.size() - 1), " joined; ", reason_);
+  FormIfComplete(&outcome);
+  return outcome;
+}
+
+absl::Status Membership::CheckOffer(const v1::Offer& offer) const {
+  const Incarnation incarnation(offer.incarnation());
+  if (absl::Status status = CheckNewcomer(incarnation); !status.ok()) return status;
+  if (static_cast<int>(aggregators_.size()) == config_.aggregators) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the run has all its aggregators: got one more, expected ",
+                     config_.aggregators, " (--aggregators of the coordinator)"));
+  }
+  for (size_t i = 0; i < aggregators_.size(); ++i) {
+    if (aggregators_[i].incarnation != incarnation) continue;
+    return absl::AlreadyExistsError(
+        absl::StrCat("incarnation ", incarnation.value(), " is ", DescribeAggregator(i)));
+  }
+  if (absl::StatusOr<HostPort> address = ParseHostPort(offer.address()); !address.ok()) {
+    return address.status();
+  }
+  return CheckReachOf(offer.address());
+}
+
+absl::Status Membership::CheckNewcomer(Incarnation incarnation) const {
+  if (state_ == State::kFinished || state_ == State::kAborted) {
+    return absl::FailedPreconditionError(absl::StrCat("the run is over: ", reason_));
+  }
+  if (evicted_.count(incarnation) == 0) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("incarnation ", incarnation.value(),
+                                                    " has left this run; start the worker anew"));
 }
 
 absl::Status Membership::CheckHello(const v1::Hello& hello) const {
@@ -48,13 +103,8 @@ absl::Status Membership::CheckHello(const v1::Hello& hello) const {
 }
 
 absl::Status Membership::CheckPlace(const v1::Hello& hello) const {
-  if (state_ == State::kFinished || state_ == State::kAborted) {
-    return absl::FailedPreconditionError(absl::StrCat("the run is over: ", reason_));
-  }
-  if (evicted_.count(Incarnation(hello.incarnation())) > 0) {
-    return absl::FailedPreconditionError(absl::StrCat("incarnation ", hello.incarnation(),
-                                                      " has left this run; start the worker anew"));
-  }
+  absl::Status newcomer = CheckNewcomer(Incarnation(hello.incarnation()));
+  if (!newcomer.ok()) return newcomer;
   if (absl::Status status = CheckForm(hello, config_.world_size); !status.ok()) return status;
   if (state_ == State::kRunning) {
     return absl::FailedPreconditionError(
@@ -74,10 +124,17 @@ absl::Status Membership::CheckNeighbours(const v1::Hello& hello) const {
           absl::StrCat("rank ", rank.value(), " is taken by ", worker.address));
     }
   }
-  if (workers_.empty()) return absl::OkStatus();
+  return CheckReachOf(hello.address());
+}
+
+absl::Status Membership::CheckReachOf(const std::string& address) const {
   // All members were compared with the first when they came.
-  const auto& [rank, worker] = *workers_.begin();
-  return CheckReach(hello.address(), worker.address, absl::StrCat("rank ", rank.value()));
+  if (!workers_.empty()) {
+    const auto& [rank, worker] = *workers_.begin();
+    return CheckReach(address, worker.address, absl::StrCat("rank ", rank.value()));
+  }
+  if (aggregators_.empty()) return absl::OkStatus();
+  return CheckReach(address, aggregators_.front().address, "aggregator 0");
 }
 
 Rank Membership::Admit(SessionId session, const v1::Hello& hello, absl::Time now) {
@@ -103,6 +160,13 @@ std::optional<Rank> Membership::Find(SessionId session) const {
   return std::nullopt;
 }
 
+std::optional<size_t> Membership::FindAggregator(SessionId session) const {
+  for (size_t i = 0; i < aggregators_.size(); ++i) {
+    if (aggregators_[i].session == session) return i;
+  }
+  return std::nullopt;
+}
+
 Membership::Worker* Membership::Hear(SessionId session, absl::string_view what, absl::Time now,
                                      Outcome* outcome) {
   const std::optional<Rank> rank = Find(session);
@@ -117,6 +181,10 @@ Membership::Worker* Membership::Hear(SessionId session, absl::string_view what, 
 
 Outcome Membership::OnHeartbeat(SessionId session, absl::Time now) {
   Outcome outcome;
+  if (const std::optional<size_t> aggregator = FindAggregator(session)) {
+    aggregators_[*aggregator].last_heard = now;
+    return outcome;
+  }
   Hear(session, "Heartbeat", now, &outcome);
   return outcome;
 }
@@ -166,6 +234,12 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
 
 Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Time now) {
   Outcome outcome;
+  const std::string reason = leave.reason().empty() ? "no reason given" : leave.reason();
+  if (const std::optional<size_t> aggregator = FindAggregator(session)) {
+    EndSession(&aggregators_[*aggregator], absl::OkStatus(), &outcome);
+    OnAggregatorLoss(*aggregator, absl::StrCat("it left: ", reason), &outcome);
+    return outcome;
+  }
   Worker* worker = Hear(session, "Leave", now, &outcome);
   if (worker == nullptr) return outcome;
   const Rank rank(static_cast<int>(worker->progress.rank()));
@@ -173,7 +247,6 @@ Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Tim
   if (leave.finished() && state_ == State::kRunning) {
     Finish(rank, &outcome);
   } else {
-    const std::string reason = leave.reason().empty() ? "no reason given" : leave.reason();
     OnLoss(rank, absl::StrCat("it left: ", reason), &outcome);
   }
   return outcome;
@@ -182,6 +255,12 @@ Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Tim
 Outcome Membership::OnNonsense(SessionId session, absl::string_view what, absl::Time) {
   Outcome outcome;
   const absl::Status status = absl::InvalidArgumentError(absl::StrCat("session: got ", what));
+  const std::string cause = absl::StrCat("it broke the protocol: ", what);
+  if (const std::optional<size_t> aggregator = FindAggregator(session)) {
+    EndSession(&aggregators_[*aggregator], status, &outcome);
+    OnAggregatorLoss(*aggregator, cause, &outcome);
+    return outcome;
+  }
   const std::optional<Rank> rank = Find(session);
   if (!rank) {
     outcome.actions.push_back(CloseSession{session, status});
@@ -189,12 +268,17 @@ Outcome Membership::OnNonsense(SessionId session, absl::string_view what, absl::
     return outcome;
   }
   EndSession(&workers_.at(*rank), status, &outcome);
-  OnLoss(*rank, absl::StrCat("it broke the protocol: ", what), &outcome);
+  OnLoss(*rank, cause, &outcome);
   return outcome;
 }
 
 Outcome Membership::OnStreamClosed(SessionId session, absl::string_view cause, absl::Time) {
   Outcome outcome;
+  if (const std::optional<size_t> aggregator = FindAggregator(session)) {
+    aggregators_[*aggregator].session.reset();
+    OnAggregatorLoss(*aggregator, cause, &outcome);
+    return outcome;
+  }
   const std::optional<Rank> rank = Find(session);
   if (!rank) return outcome;
   workers_.at(*rank).session.reset();
@@ -206,6 +290,7 @@ Outcome Membership::OnTick(absl::Time now) {
   Outcome outcome;
   ForgivePause(now);
   CheckLeases(now, &outcome);
+  CheckAggregatorLeases(now, &outcome);
   CheckSuspicion(now, &outcome);
   if (state_ == State::kWaiting && now >= rendezvous_deadline_) {
     Fail(absl::DeadlineExceededError(MissingMessage()), &outcome);
@@ -221,7 +306,11 @@ Outcome Membership::OnShutdown(absl::string_view reason) {
   return outcome;
 }
 
-void Membership::Form(Outcome* outcome) {
+void Membership::FormIfComplete(Outcome* outcome) {
+  if (static_cast<int>(workers_.size()) < config_.world_size ||
+      static_cast<int>(aggregators_.size()) < config_.aggregators) {
+    return;
+  }
   state_ = State::kRunning;
   ++generation_;
   View view = MakeView();
@@ -229,6 +318,12 @@ void Membership::Form(Outcome* outcome) {
   for (const auto& [rank, worker] : workers_) {
     view.rank = rank;
     outcome->actions.push_back(SendView{*worker.session, view});
+  }
+  view.rank = Rank(0);
+  view.buckets = terms_->buckets;
+  for (size_t i = 0; i < aggregators_.size(); ++i) {
+    view.aggregator = static_cast<int>(i);
+    outcome->actions.push_back(SendView{*aggregators_[i].session, view});
   }
   absl::StrAppend(&outcome->why, "; the run begins with generation ", generation_.value());
 }
@@ -243,6 +338,7 @@ View Membership::MakeView() const {
   for (const auto& [rank, worker] : workers_) {
     view.members.push_back({worker.incarnation, worker.address, {rank}});
   }
+  for (const Worker& aggregator : aggregators_) view.aggregators.push_back(aggregator.address);
   return view;
 }
 
@@ -253,12 +349,26 @@ void Membership::OnLoss(Rank rank, absl::string_view cause, Outcome* outcome) {
        outcome);
 }
 
+void Membership::OnAggregatorLoss(size_t index, absl::string_view cause, Outcome* outcome) {
+  const std::string who = DescribeAggregator(index);
+  if (state_ != State::kWaiting) {
+    return Fail(absl::AbortedError(
+                    absl::StrCat(who, " was lost in step ", SlowestStep().value(), ": ", cause)),
+                outcome);
+  }
+  evicted_.insert(aggregators_[index].incarnation);
+  aggregators_.erase(aggregators_.begin() + index);
+  UpdateReason();
+  absl::StrAppend(&outcome->why, outcome->why.empty() ? "" : "; ", who,
+                  " is gone before the run began: ", cause, "; ", reason_);
+}
+
 void Membership::FreeRank(Rank rank, absl::string_view cause, Outcome* outcome) {
   const std::string who = Describe(rank);
   evicted_.insert(workers_.at(rank).incarnation);
   workers_.erase(rank);
   if (workers_.empty()) terms_.reset();
-  reason_ = absl::StrCat(workers_.size(), " of ", config_.world_size, " workers are there");
+  UpdateReason();
   absl::StrAppend(&outcome->why, outcome->why.empty() ? "" : "; ", who,
                   " is gone before the run began, its place is free: ", cause, "; ", reason_);
 }
@@ -273,6 +383,7 @@ void Membership::Finish(Rank rank, Outcome* outcome) {
   suspicion_.reset();
   reason_ = "all ranks finished";
   absl::StrAppend(&outcome->why, "; ", reason_);
+  for (Worker& aggregator : aggregators_) EndSession(&aggregator, absl::OkStatus(), outcome);
   outcome->actions.push_back(EndRun{absl::OkStatus()});
 }
 
@@ -281,11 +392,13 @@ void Membership::Fail(const absl::Status& status, Outcome* outcome) {
   suspicion_.reset();
   reason_ = std::string(status.message());
   outcome->why = absl::StrCat("the run failed: ", reason_);
-  for (auto& [rank, worker] : workers_) {
-    if (!worker.session) continue;
-    outcome->actions.push_back(SendAbort{*worker.session, reason_});
-    EndSession(&worker, absl::AbortedError(reason_), outcome);
-  }
+  auto abort = [this, outcome](Worker* member) {
+    if (!member->session) return;
+    outcome->actions.push_back(SendAbort{*member->session, reason_});
+    EndSession(member, absl::AbortedError(reason_), outcome);
+  };
+  for (auto& [rank, worker] : workers_) abort(&worker);
+  for (Worker& aggregator : aggregators_) abort(&aggregator);
   outcome->actions.push_back(EndRun{status});
 }
 
@@ -299,6 +412,9 @@ void Membership::ForgivePause(absl::Time now) {
   last_tick_ = now;
   if (gap <= kPause) return;
   for (auto& [rank, worker] : workers_) worker.last_heard = std::min(now, worker.last_heard + gap);
+  for (Worker& aggregator : aggregators_) {
+    aggregator.last_heard = std::min(now, aggregator.last_heard + gap);
+  }
 }
 
 void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
@@ -316,6 +432,19 @@ void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
   }
 }
 
+void Membership::CheckAggregatorLeases(absl::Time now, Outcome* outcome) {
+  const std::string cause = absl::StrCat("it was silent for ", InSeconds(config_.lease));
+  for (size_t i = aggregators_.size(); i-- > 0;) {
+    Worker& aggregator = aggregators_[i];
+    if (!aggregator.session || now - aggregator.last_heard <= config_.lease) continue;
+    if (state_ == State::kWaiting) {
+      EndSession(&aggregator, absl::DeadlineExceededError(cause), outcome);
+    }
+    OnAggregatorLoss(i, cause, outcome);
+    if (state_ == State::kAborted) return;
+  }
+}
+
 void Membership::CheckSuspicion(absl::Time now, Outcome* outcome) {
   if (!suspicion_ || now < suspicion_->deadline) return;
   const Suspicion suspicion = *suspicion_;
@@ -326,14 +455,27 @@ std::string Membership::Describe(Rank rank) const {
   return absl::StrCat("rank ", rank.value(), " (", workers_.at(rank).address, ")");
 }
 
+std::string Membership::DescribeAggregator(size_t index) const {
+  return absl::StrCat("aggregator ", index, " (", aggregators_[index].address, ")");
+}
+
 std::string Membership::MissingMessage() const {
   std::vector<int> missing;
   for (int rank = 0; rank < config_.world_size; ++rank) {
     if (workers_.count(Rank(rank)) == 0) missing.push_back(rank);
   }
-  return absl::StrCat(workers_.size(), " of ", config_.world_size, " workers came within ",
-                      InSeconds(config_.rendezvous_timeout), "; missing rank",
-                      missing.size() == 1 ? " " : "s ", absl::StrJoin(missing, ", "));
+  std::string message =
+      absl::StrCat(workers_.size(), " of ", config_.world_size, " workers came within ",
+                   InSeconds(config_.rendezvous_timeout));
+  if (!missing.empty()) {
+    absl::StrAppend(&message, "; missing rank", missing.size() == 1 ? " " : "s ",
+                    absl::StrJoin(missing, ", "));
+  }
+  if (static_cast<int>(aggregators_.size()) < config_.aggregators) {
+    absl::StrAppend(&message, "; ", aggregators_.size(), " of ", config_.aggregators,
+                    " aggregators came");
+  }
+  return message;
 }
 
 v1::StatusReply Membership::Status() const {

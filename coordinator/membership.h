@@ -28,6 +28,7 @@ struct MembershipConfig {
   RunId run_id{};
   CoordinatorEpoch epoch{1};
   int world_size = 1;
+  int aggregators = 0;                       // separate ones that the run needs
   absl::Duration lease = absl::Seconds(10);  // silence after which a worker is lost
   absl::Duration rendezvous_timeout = absl::Seconds(600);
   absl::Duration suspect_grace = absl::Seconds(1);  // for a suspect's own loss to show
@@ -67,8 +68,8 @@ struct Outcome {
 // Decides who takes part in the run, and when it is over. Pure: no thread, no
 // clock, no gRPC. Events come in with the time, outcomes go out.
 //
-//              W-th worker let in          all ranks left with finished
-//   WAITING ------------------------> RUNNING -----------------------> FINISHED
+//         last worker or aggregator        all ranks left with finished
+//   WAITING ------- let in ---------> RUNNING -----------------------> FINISHED
 //      |   ^ |                           |
 //      |   +-+ worker let in, or gone    | loss of a rank, shutdown
 //      |                                 v
@@ -76,7 +77,8 @@ struct Outcome {
 //        rendezvous timeout, shutdown
 //
 // While WAITING a worker that goes frees its rank. While RUNNING the one place
-// that says what the loss of a rank means is OnLoss.
+// that says what the loss of a rank means is OnLoss, and OnAggregatorLoss for a
+// separate aggregator.
 //
 // Sessions: each ends once, by CloseSession or by OnStreamClosed, and no event
 // of it may follow its end. Times never fall.
@@ -89,6 +91,9 @@ class Membership {
   //   AlreadyExists       the rank or the incarnation is a member's
   //   FailedPrecondition  the run is full or over; or the incarnation was a member once
   Outcome OnHello(SessionId session, const v1::Hello& hello, absl::Time now);
+  // A separate aggregator wants in. Closed with InvalidArgument, AlreadyExists or
+  // FailedPrecondition as above.
+  Outcome OnOffer(SessionId session, const v1::Offer& offer, absl::Time now);
   // Events of a session that said no Hello close it with InvalidArgument.
   Outcome OnHeartbeat(SessionId session, absl::Time now);
   Outcome OnStepDone(SessionId session, const v1::StepDone& done, absl::Time now);
@@ -111,8 +116,8 @@ class Membership {
  private:
   enum class State { kWaiting, kRunning, kFinished, kAborted };
 
-  // A worker that was let in. It stays, without a session, when it left with
-  // all steps done.
+  // A worker or separate aggregator that was let in. A worker stays, without a session, when it
+  // left with all steps done.
   struct Worker {
     std::optional<SessionId> session;
     Incarnation incarnation;
@@ -128,20 +133,27 @@ class Membership {
 
   absl::Status CheckHello(const v1::Hello& hello) const;
   absl::Status CheckPlace(const v1::Hello& hello) const;
+  absl::Status CheckOffer(const v1::Offer& offer) const;
+  absl::Status CheckNewcomer(Incarnation incarnation) const;
   absl::Status CheckNeighbours(const v1::Hello& hello) const;
+  // InvalidArgument if one of the address and the members' is a loopback address only.
+  absl::Status CheckReachOf(const std::string& address) const;
   Rank Admit(SessionId session, const v1::Hello& hello, absl::Time now);
   Rank LowestFree() const;
   // The first step that not all ranks have done.
   Step SlowestStep() const;
   // The rank of the session if it said Hello.
   std::optional<Rank> Find(SessionId session) const;
+  std::optional<size_t> FindAggregator(SessionId session) const;
   // Null, with the session closed in `outcome`, if it said no Hello.
   Worker* Hear(SessionId session, absl::string_view what, absl::Time now, Outcome* outcome);
 
-  void Form(Outcome* outcome);
+  void UpdateReason();
+  void FormIfComplete(Outcome* outcome);
   View MakeView() const;
   // Rank `rank` is gone, its session ended or to be ended: what does it mean?
   void OnLoss(Rank rank, absl::string_view cause, Outcome* outcome);
+  void OnAggregatorLoss(size_t index, absl::string_view cause, Outcome* outcome);
   void FreeRank(Rank rank, absl::string_view cause, Outcome* outcome);
   void Finish(Rank rank, Outcome* outcome);
   // Ends the run: Abort to all sessions that are open.
@@ -150,8 +162,10 @@ class Membership {
 
   void ForgivePause(absl::Time now);
   void CheckLeases(absl::Time now, Outcome* outcome);
+  void CheckAggregatorLeases(absl::Time now, Outcome* outcome);
   void CheckSuspicion(absl::Time now, Outcome* outcome);
   std::string Describe(Rank rank) const;  // "rank 2 (10.10.1.3:4711)"
+  std::string DescribeAggregator(size_t index) const;
   std::string MissingMessage() const;
 
   const MembershipConfig config_;
@@ -160,7 +174,8 @@ class Membership {
   std::string reason_;  // one sentence behind the state
   Generation generation_{0};
   std::map<Rank, Worker> workers_;
-  Step step_{0};  // that was entered last
+  std::vector<Worker> aggregators_;  // separate ones; all have sessions
+  Step step_{0};                     // that was entered last
   std::set<Incarnation> evicted_;
   std::optional<Terms> terms_;
   std::optional<Suspicion> suspicion_;  // the first that is not explained yet

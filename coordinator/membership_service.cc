@@ -101,6 +101,8 @@ Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message)
       return membership_.OnSuspect(id, message.suspect(), now);
     case v1::WorkerMessage::kLeave:
       return membership_.OnLeave(id, message.leave(), now);
+    case v1::WorkerMessage::kOffer:
+      return membership_.OnOffer(id, message.offer(), now);
     case v1::WorkerMessage::MESSAGE_NOT_SET:
       break;
   }

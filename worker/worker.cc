@@ -12,13 +12,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/address.h"
+#include "common/session/local_address.h"
 #include "common/status_util.h"
 #include "worker/datasets/dataset.h"
 #include "worker/hash.h"
 #include "worker/model_layout.h"
 #include "worker/options/choices.h"
 #include "worker/report/output_file.h"
-#include "worker/session/local_address.h"
 
 namespace gradwire {
 namespace {
@@ -236,19 +236,7 @@ absl::StatusOr<std::string> Worker::ServePeers() {
   absl::StatusOr<GrpcServer> server = StartGrpcServer(options_.listen, services);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
-  absl::StatusOr<HostPort> bound = ParseHostPort(server_.address);
-  if (!bound.ok()) return bound.status();
-  std::string source = "--advertise";
-  std::string host = options_.advertise;
-  if (host.empty()) {
-    absl::StatusOr<std::string> local = LocalAddressTowards(options_.coordinator);
-    if (!local.ok()) return local.status();
-    host = *std::move(local);
-    source = absl::StrCat("the address of this host towards ", options_.coordinator);
-  }
-  const std::string address = ToString(HostPort{host, bound->port});
-  spdlog::info("neighbours reach this worker at {} ({})", address, source);
-  return address;
+  return AdvertisedAddress(options_.advertise, options_.coordinator, server_.address);
 }
 
 v1::Hello Worker::MakeHello(const std::string& address) const {

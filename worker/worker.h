@@ -22,7 +22,7 @@
 #include "worker/report/progress.h"
 #include "worker/report/step_log.h"
 #include "worker/report/summary.h"
-#include "worker/session/session.h"
+#include "common/session/session.h"
 #include "worker/stopper.h"
 #include "worker/sync/synchronizer.h"
 #include "worker/trainer.h"

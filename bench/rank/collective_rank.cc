@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/address.h"
-#include "worker/session/local_address.h"
+#include "common/session/local_address.h"
 
 namespace gradwire {
 namespace {

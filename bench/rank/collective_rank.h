@@ -9,8 +9,8 @@
 #include "bench/rank/collective_loop.h"
 #include "bench/rank/rank_options.h"
 #include "common/grpc_server.h"
+#include "common/session/session.h"
 #include "worker/backends/backend.h"
-#include "worker/session/session.h"
 
 namespace gradwire {
 

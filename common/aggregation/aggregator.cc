@@ -198,29 +198,27 @@ void Aggregator::Finish(std::shared_ptr<const MeanChunk> mean) {
   if (observer) observer(step, arrivals);
 }
 
-bool Aggregator::IsMissing(int rank) const {
+std::set<int> Aggregator::Missing() const {
+  std::set<int> of_begun;  // pieces that have some term
+  std::set<int> of_all;
   for (const std::vector<Slot>& slots : open_.slots) {
     for (const Slot& slot : slots) {
-      if (rank < static_cast<int>(slot.has_term.size()) && !slot.has_term[rank]) return true;
+      const bool begun = slot.missing < static_cast<int>(slot.has_term.size());
+      for (int rank = 0; rank < static_cast<int>(slot.has_term.size()); ++rank) {
+        if (slot.has_term[rank]) continue;
+        of_all.insert(rank);
+        if (begun) of_begun.insert(rank);
+      }
     }
   }
-  return false;
-}
-
-std::string Aggregator::MissingText() const {
-  std::vector<int> missing;
-  for (int rank = 0; rank < view_.world_size; ++rank) {
-    if (IsMissing(rank)) missing.push_back(rank);
-  }
-  return absl::StrJoin(missing, ", ");
+  return of_begun.empty() ? of_all : of_begun;
 }
 
 std::vector<Rank> Aggregator::MissingRanks(Step step) const {
   MutexLock lock(&mutex_);
   std::vector<Rank> missing;
-  for (int rank = 0; step == open_.step && rank < view_.world_size; ++rank) {
-    if (IsMissing(rank)) missing.push_back(Rank(rank));
-  }
+  if (step != open_.step) return missing;
+  for (int rank : Missing()) missing.emplace_back(rank);
   return missing;
 }
 
@@ -255,7 +253,8 @@ absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::Next(Step step, siz
     if (changed_.WaitWithDeadline(&mutex_, deadline) && step == open_.step &&
         index >= open_.results.size()) {
       return absl::DeadlineExceededError(absl::StrCat("step ", step.value(), ": gradients of rank ",
-                                                      MissingText(), " are missing"));
+                                                      absl::StrJoin(Missing(), ", "),
+                                                      " are missing"));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -91,8 +92,9 @@ class Aggregator {
   absl::StatusOr<std::shared_ptr<const MeanChunk>> Next(Step step, size_t index,
                                                         absl::Time deadline);
 
-  // The ranks whose terms of `step` have not all come in; empty if the step is
-  // over or far away.
+  // The ranks that hold up `step`: pieces lack their terms, but have others'. If
+  // no piece has any term, all ranks whose terms lack. Empty if the step is over
+  // or far away.
   std::vector<Rank> MissingRanks(Step step) const;
 
   // Ends all waits, and all further calls, with `reason`, which is not OK.
@@ -129,8 +131,7 @@ class Aggregator {
   bool Publish(std::shared_ptr<const MeanChunk> mean) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Publishes, and tells the observer if that was the step's last result.
   void Finish(std::shared_ptr<const MeanChunk> mean);
-  bool IsMissing(int rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  std::string MissingText() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  std::set<int> Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;
   CondVar changed_;

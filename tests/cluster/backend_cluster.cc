@@ -42,19 +42,21 @@ std::vector<absl::Status> OnAllRanks(size_t ranks, const std::function<absl::Sta
 }  // namespace
 
 BackendCluster::BackendCluster(const std::string& backend, int world_size,
-                               std::vector<BucketSpec> buckets, uint64_t chunk_bytes,
-                               v1::DType wire)
+                               std::vector<BucketSpec> buckets, const Settings& settings)
     : buckets_(std::move(buckets)),
       run_id_(MakeRunId()),
       aggregation_service_(&aggregator_, {}),
       rendezvous_service_(run_id_, &rendezvous_) {
   coordinator_ = Serve({&aggregation_service_, &rendezvous_service_}, &coordinator_address_);
-  view_ = {run_id_, CoordinatorEpoch(1), Generation(1), world_size, Rank(0), {}, chunk_bytes};
+  view_ = {run_id_, CoordinatorEpoch(1), Generation(1), world_size, Rank(0),
+           {},      settings.chunk_bytes};
+  StartAggregators(settings.aggregators);
+  BackendOptions options;
+  options.coordinator = coordinator_address_;
+  options.connections = settings.connections;
+  options.wire = settings.wire;
   for (int rank = 0; rank < world_size; ++rank) {
     RankState state;
-    BackendOptions options;
-    options.coordinator = coordinator_address_;
-    options.wire = wire;
     state.backend = MakeBackend(backend, options).value();
     Member member{MakeIncarnation(), "127.0.0.1:0", {Rank(rank)}};
     if (grpc::Service* service = state.backend->service(); service != nullptr) {
@@ -63,7 +65,11 @@ BackendCluster::BackendCluster(const std::string& backend, int world_size,
     view_.members.push_back(member);
     ranks_.push_back(std::move(state));
   }
-  aggregator_.Configure(view_, WireSpecs(buckets_, wire), Share());
+  const std::vector<BucketSpec> wire_specs = WireSpecs(buckets_, settings.wire);
+  aggregator_.Configure(view_, wire_specs, Share());
+  for (int i = 0; i < settings.aggregators; ++i) {
+    aggregators_[i]->aggregator.Configure(view_, wire_specs, {settings.aggregators, i});
+  }
   for (int rank = 0; rank < world_size; ++rank) {
     View view = view_;
     view.rank = Rank(rank);
@@ -71,15 +77,27 @@ BackendCluster::BackendCluster(const std::string& backend, int world_size,
   }
 }
 
+void BackendCluster::StartAggregators(int count) {
+  for (int i = 0; i < count; ++i) {
+    aggregators_.push_back(std::make_unique<AggregatorState>());
+    AggregatorState& state = *aggregators_.back();
+    state.service = std::make_unique<AggregationService>(&state.aggregator, AggregationObserver());
+    view_.aggregators.emplace_back();
+    state.server = Serve({state.service.get()}, &view_.aggregators.back());
+  }
+}
+
 BackendCluster::~BackendCluster() {
   const absl::Status over = absl::CancelledError("the test is over");
   aggregator_.Abort(over);
   rendezvous_.Abort(over);
+  for (const auto& state : aggregators_) state->aggregator.Abort(over);
   for (RankState& rank : ranks_) rank.backend->Cancel(over);
   const auto now = std::chrono::system_clock::now();
   for (RankState& rank : ranks_) {
     if (rank.server != nullptr) rank.server->Shutdown(now);
   }
+  for (const auto& state : aggregators_) state->server->Shutdown(now);
   coordinator_->Shutdown(now);
 }
 

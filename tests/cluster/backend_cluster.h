@@ -22,8 +22,16 @@ namespace gradwire {
 // `buckets` is the layout in float32; `wire` is the type on the wire.
 class BackendCluster {
  public:
+  struct Settings {
+    uint64_t chunk_bytes = 1 << 20;
+    int aggregators = 0;  // separate ones
+    int connections = 1;
+    v1::DType wire = v1::DTYPE_FLOAT32;
+  };
   BackendCluster(const std::string& backend, int world_size, std::vector<BucketSpec> buckets,
-                 uint64_t chunk_bytes = 1 << 20, v1::DType wire = v1::DTYPE_FLOAT32);
+                 const Settings& settings);
+  BackendCluster(const std::string& backend, int world_size, std::vector<BucketSpec> buckets)
+      : BackendCluster(backend, world_size, std::move(buckets), Settings()) {}
   ~BackendCluster();
 
   Backend& backend(int rank) { return *ranks_[rank].backend; }
@@ -52,6 +60,14 @@ class BackendCluster {
                              absl::Duration timeout,
                              const std::function<void(int rank, int bucket)>& between);
 
+  // A separate aggregator.
+  struct AggregatorState {
+    Aggregator aggregator;
+    std::unique_ptr<AggregationService> service;
+    std::unique_ptr<grpc::Server> server;
+  };
+  void StartAggregators(int count);
+
   const std::vector<BucketSpec> buckets_;
   const RunId run_id_;
   Aggregator aggregator_;
@@ -61,6 +77,7 @@ class BackendCluster {
   std::unique_ptr<grpc::Server> coordinator_;
   std::string coordinator_address_;
   View view_;
+  std::vector<std::unique_ptr<AggregatorState>> aggregators_;
   std::vector<RankState> ranks_;
 };
 

@@ -116,7 +116,7 @@ class BackendTest : public testing::TestWithParam<Case> {
   void RunAndCheck(const std::vector<BucketSpec>& buckets, int steps,
                    const std::function<void(int)>& before = nullptr) {
     const auto [backend, world_size, wire] = GetParam();
-    BackendCluster cluster(backend, world_size, buckets, kChunkBytes, wire);
+    BackendCluster cluster(backend, world_size, buckets, {kChunkBytes, 0, 1, wire});
     for (int step = 0; step < steps; ++step) {
       Data data = MakeData(buckets, world_size, step + 1);
       const Data terms = data;
@@ -166,7 +166,7 @@ TEST_P(BackendTest, RunStep_OtherRanksAreThroughWithABucket_LateHandInWorks) {
   const auto [backend, world_size, wire] = GetParam();
   if (world_size < 2) return;
   const std::vector<BucketSpec> buckets = {{400, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}};
-  BackendCluster cluster(backend, world_size, buckets, kChunkBytes, wire);
+  BackendCluster cluster(backend, world_size, buckets, {kChunkBytes, 0, 1, wire});
   Data data = MakeData(buckets, world_size, 1);
   const Data terms = data;
   for (const absl::Status& status :
@@ -187,7 +187,8 @@ class BackendHalfTest : public testing::TestWithParam<Case> {
   // mean of the one value that is not 0.
   float Run(float others, float of_rank_1, std::vector<TransferTotals>* totals) {
     const auto [backend, world_size, wire] = GetParam();
-    BackendCluster cluster(backend, world_size, {{400, v1::DTYPE_FLOAT32}}, kChunkBytes, wire);
+    BackendCluster cluster(backend, world_size, {{400, v1::DTYPE_FLOAT32}},
+                           {kChunkBytes, 0, 1, wire});
     Data data(world_size, {std::string(400, '\0')});
     for (int rank = 0; rank < world_size; ++rank) {
       std::memcpy(&data[rank][0][kAt], rank == 1 ? &of_rank_1 : &others, 4);
@@ -225,7 +226,7 @@ TEST_P(BackendHalfTest, AllReduce_Halves_MoveHalfTheBytes) {
   const std::vector<BucketSpec> buckets = {{4 * 60000, v1::DTYPE_FLOAT32}};
   std::vector<uint64_t> sent;
   for (const v1::DType type : {v1::DTYPE_FLOAT32, wire}) {
-    BackendCluster cluster(backend, world_size, buckets, 4096, type);
+    BackendCluster cluster(backend, world_size, buckets, {4096, 0, 1, type});
     Data data = MakeData(buckets, world_size, 1);
     for (const absl::Status& status : cluster.RunStep(0, &data)) ASSERT_TRUE(status.ok()) << status;
     sent.push_back(cluster.backend(0).totals().bytes_sent);

@@ -55,7 +55,8 @@ TEST(RingWireTest, AllReduce_Halves_AddedInFloat32AndRoundedOnceAHop) {
   for (const v1::DType wire : {v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
     for (const int world_size : {1, 2, 4}) {
       const std::vector<Values> terms = RandomTerms(world_size, 10001);
-      BackendCluster cluster("ring", world_size, {{4 * 10001, v1::DTYPE_FLOAT32}}, 1 << 20, wire);
+      BackendCluster cluster("ring", world_size, {{4 * 10001, v1::DTYPE_FLOAT32}},
+                             {1 << 20, 0, 1, wire});
       std::vector<std::vector<std::string>> data;
       for (const Values& rank : terms) {
         data.push_back({std::string(reinterpret_cast<const char*>(rank.data()), 4 * rank.size())});

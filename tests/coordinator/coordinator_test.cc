@@ -6,11 +6,11 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/session/session.h"
 #include "gradwire/v1/status.grpc.pb.h"
 #include "tests/coordinator/test_hello.h"
 #include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
-#include "worker/session/session.h"
 
 namespace gradwire {
 namespace {

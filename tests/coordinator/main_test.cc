@@ -7,11 +7,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/session/session.h"
 #include "tests/coordinator/test_hello.h"
 #include "tests/support/process.h"
 #include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
-#include "worker/session/session.h"
 
 namespace gradwire {
 namespace {

@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/grpc_server.h"
 #include "common/layout.h"
+#include "common/session/session.h"
 #include "tests/coordinator/test_hello.h"
 #include "tests/support/sockets.h"
-#include "worker/session/session.h"
 
 namespace gradwire {
 namespace {

@@ -1,12 +1,12 @@
-#include "worker/session/session.h"
+#include "common/session/session.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/session/local_address.h"
 #include "tests/support/sockets.h"
-#include "worker/session/local_address.h"
 
 namespace gradwire {
 namespace {

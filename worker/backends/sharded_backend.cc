@@ -4,8 +4,14 @@
 namespace gradwire {
 namespace {
 
-std::vector<Endpoint> WorkersOf(const View& view) {
+// The separate aggregators if there are any, else all workers.
+std::vector<Endpoint> AggregatorsOf(const View& view) {
   std::vector<Endpoint> endpoints;
+  for (const std::string& address : view.aggregators) {
+    const std::string name = absl::StrCat("aggregator ", endpoints.size(), " (", address, ")");
+    endpoints.push_back({name, address, absl::nullopt});
+  }
+  if (!endpoints.empty()) return endpoints;
   for (int rank = 0; rank < view.world_size; ++rank) {
     const std::string& address = view.Carrier(Rank(rank)).address;
     endpoints.push_back({absl::StrCat("rank ", rank, " (", address, ")"), address, Rank(rank)});
@@ -15,9 +21,10 @@ std::vector<Endpoint> WorkersOf(const View& view) {
 
 }  // namespace
 
-// Every worker folds its share: direct reduce-scatter, then all-gather.
+// Every worker, or separate aggregator, folds its share: direct reduce-scatter,
+// then all-gather.
 absl::StatusOr<std::unique_ptr<Backend>> MakeShardedBackend(const BackendOptions& options) {
-  return std::make_unique<AggregationBackend>(options, WorkersOf, true);
+  return std::make_unique<AggregationBackend>(options, AggregatorsOf, true);
 }
 
 }  // namespace gradwire

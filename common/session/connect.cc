@@ -1,4 +1,4 @@
-#include "worker/session/connect.h"
+#include "common/session/connect.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -14,7 +14,7 @@
 #include "absl/time/clock.h"
 #include "common/address.h"
 #include "common/channel.h"
-#include "worker/session/resolve.h"
+#include "common/session/resolve.h"
 
 namespace gradwire {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_SESSION_RESOLVE_H_
-#define GRADWIRE_WORKER_SESSION_RESOLVE_H_
+#ifndef GRADWIRE_COMMON_SESSION_RESOLVE_H_
+#define GRADWIRE_COMMON_SESSION_RESOLVE_H_
 
 #include <netdb.h>
 
@@ -26,4 +26,4 @@ std::string ErrorWords(int error);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_SESSION_RESOLVE_H_
+#endif  // GRADWIRE_COMMON_SESSION_RESOLVE_H_

@@ -1,12 +1,12 @@
-#include "worker/session/session.h"
+#include "common/session/session.h"
 
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/session/connect.h"
 #include "common/status_util.h"
-#include "worker/session/connect.h"
 
 namespace gradwire {
 namespace {
@@ -42,6 +42,23 @@ Session::~Session() {
 
 absl::StatusOr<View> Session::Join(v1::Hello hello) {
   hello.set_incarnation(options_.incarnation.value());
+  v1::WorkerMessage message;
+  *message.mutable_hello() = std::move(hello);
+  return Enter(message);
+}
+
+absl::StatusOr<View> Session::Offer(const std::string& address) {
+  {
+    MutexLock lock(&mutex_);
+    offered_ = true;
+  }
+  v1::WorkerMessage message;
+  message.mutable_offer()->set_incarnation(options_.incarnation.value());
+  message.mutable_offer()->set_address(address);
+  return Enter(message);
+}
+
+absl::StatusOr<View> Session::Enter(const v1::WorkerMessage& message) {
   stream_ = stub_->Session(&context_);
   {
     MutexLock lock(&write_mutex_);
@@ -51,8 +68,6 @@ absl::StatusOr<View> Session::Join(v1::Hello hello) {
     MutexLock lock(&mutex_);
     end_.reset();
   }
-  v1::WorkerMessage message;
-  *message.mutable_hello() = std::move(hello);
   Write(message);
   reader_ = std::thread([this] { Read(); });
   heartbeat_ = std::thread([this] { SendHeartbeats(); });
@@ -161,7 +176,7 @@ void Session::OnEnd(const grpc::Status& status) {
 absl::Status Session::EndStatus(const grpc::Status& status) const {
   if (aborted_) return *aborted_;
   if (local_end_) return *local_end_;
-  if (status.ok() && left_) return absl::OkStatus();
+  if (status.ok() && (left_ || offered_)) return absl::OkStatus();
   if (!status.ok() && !IsBrokenStream(status.error_code())) return FromGrpc(status);
   return absl::UnavailableError(
       absl::StrCat("lost the coordinator ", options_.coordinator, ": ",

@@ -1,5 +1,6 @@
-#include "worker/session/local_address.h"
+#include "common/session/local_address.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -7,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/address.h"
+#include "common/session/resolve.h"
 #include "common/status_util.h"
-#include "worker/session/resolve.h"
 
 namespace gradwire {
 namespace {
@@ -43,6 +44,24 @@ absl::StatusOr<std::string> LocalAddressTowards(absl::string_view coordinator) {
     failure = source.status();
   }
   return Annotate(failure, context);
+}
+
+absl::StatusOr<std::string> AdvertisedAddress(const std::string& advertise,
+                                              const std::string& coordinator,
+                                              const std::string& bound) {
+  absl::StatusOr<HostPort> served = ParseHostPort(bound);
+  if (!served.ok()) return served.status();
+  std::string source = "--advertise";
+  std::string host = advertise;
+  if (host.empty()) {
+    absl::StatusOr<std::string> local = LocalAddressTowards(coordinator);
+    if (!local.ok()) return local.status();
+    host = *std::move(local);
+    source = absl::StrCat("the address of this host towards ", coordinator);
+  }
+  const std::string address = ToString(HostPort{host, served->port});
+  spdlog::info("others reach this process at {} ({})", address, source);
+  return address;
 }
 
 }  // namespace gradwire

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_SESSION_CONNECT_H_
-#define GRADWIRE_WORKER_SESSION_CONNECT_H_
+#ifndef GRADWIRE_COMMON_SESSION_CONNECT_H_
+#define GRADWIRE_COMMON_SESSION_CONNECT_H_
 
 #include <grpcpp/channel.h>
 
@@ -23,4 +23,4 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_SESSION_CONNECT_H_
+#endif  // GRADWIRE_COMMON_SESSION_CONNECT_H_

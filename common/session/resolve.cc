@@ -1,4 +1,4 @@
-#include "worker/session/resolve.h"
+#include "common/session/resolve.h"
 
 #include <cstring>
 #include <utility>

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_SESSION_SESSION_H_
-#define GRADWIRE_WORKER_SESSION_SESSION_H_
+#ifndef GRADWIRE_COMMON_SESSION_SESSION_H_
+#define GRADWIRE_COMMON_SESSION_SESSION_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -30,7 +30,7 @@ struct SessionOptions {
   std::function<bool()> cancelled = [] { return false; };
 };
 
-// A worker's membership in a run: the worker's end of Membership.Session.
+// Membership in a run: a worker's or an aggregator's end of Membership.Session.
 //
 //   Open ─► Join ─► View ─► ReportStep … ─► Leave(finished)
 //                     │
@@ -66,6 +66,10 @@ class Session {
   //   Cancelled     Cancel was called
   absl::StatusOr<View> Join(v1::Hello hello);
 
+  // The same for a separate aggregator that serves at `address` ("host:port"). For
+  // it, on_abort with OK says that all ranks have finished.
+  absl::StatusOr<View> Offer(const std::string& address);
+
   // For the coordinator's Status, and for the step it names should this rank be lost.
   void ReportStep(const v1::StepDone& done);
   // Rank `suspect` does not answer in `step`. If the run is over for that, or
@@ -86,6 +90,8 @@ class Session {
 
   Session(SessionOptions options, OnAbort on_abort, std::shared_ptr<grpc::Channel> channel);
 
+  // Sends a first message and waits for the View.
+  absl::StatusOr<View> Enter(const v1::WorkerMessage& message);
   void Read();
   void OnMessage(const v1::CoordinatorMessage& message);
   void OnView(const v1::View& proto);
@@ -119,6 +125,7 @@ class Session {
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_) =
       absl::FailedPreconditionError("the session has not joined the run");
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  bool offered_ ABSL_GUARDED_BY(mutex_) = false;  // as an aggregator
   bool notified_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread reader_;
@@ -127,4 +134,4 @@ class Session {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_SESSION_SESSION_H_
+#endif  // GRADWIRE_COMMON_SESSION_SESSION_H_

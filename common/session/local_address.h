@@ -1,0 +1,27 @@
+#ifndef GRADWIRE_COMMON_SESSION_LOCAL_ADDRESS_H_
+#define GRADWIRE_COMMON_SESSION_LOCAL_ADDRESS_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace gradwire {
+
+// The numeric address, without port, that this host uses towards `coordinator`
+// ("host:port"): the one on which hosts of the coordinator's network can reach
+// this one. Sends nothing.
+//   InvalidArgument  `coordinator` is not of that form
+//   Unavailable      the name is unknown, or there is no route
+absl::StatusOr<std::string> LocalAddressTowards(absl::string_view coordinator);
+
+// "host:port" at which others reach what this process serves at `bound`
+// ("0.0.0.0:4711"): with host `advertise`, or, if that is empty, with the address
+// of above. Says in the log which one and why. Errors as above.
+absl::StatusOr<std::string> AdvertisedAddress(const std::string& advertise,
+                                              const std::string& coordinator,
+                                              const std::string& bound);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_SESSION_LOCAL_ADDRESS_H_

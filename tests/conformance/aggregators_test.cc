@@ -1,0 +1,95 @@
+// Back ends that fold: the same bits whoever sums, over however many connections.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <future>
+
+#include "absl/time/clock.h"
+#include "common/fold.h"
+#include "tests/cluster/backend_cluster.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 3;
+constexpr size_t kElements = 300001;
+
+std::vector<std::vector<float>> MakeTerms() {
+  std::vector<std::vector<float>> terms(kRanks, std::vector<float>(kElements));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (size_t i = 0; i < kElements; ++i) {
+      terms[rank][i] = 1.0f / static_cast<float>(i + 3 * rank + 1);
+    }
+  }
+  return terms;
+}
+
+std::vector<float> FoldOf(const std::vector<std::vector<float>>& terms) {
+  std::vector<Pieces> pieces;
+  for (const auto& term : terms) {
+    pieces.push_back({{reinterpret_cast<const uint8_t*>(term.data()), 4 * term.size()}});
+  }
+  std::vector<float> mean(kElements);
+  Fold(pieces, absl::MakeSpan(mean));
+  return mean;
+}
+
+struct Case {
+  std::string name;
+  std::string backend;
+  BackendCluster::Settings settings;
+};
+
+class AggregatorsTest : public testing::TestWithParam<Case> {};
+
+TEST_P(AggregatorsTest, RunStep_TwoSteps_ExactlyTheFold) {
+  BackendCluster cluster(GetParam().backend, kRanks, {{4 * kElements, v1::DTYPE_FLOAT32}},
+                         GetParam().settings);
+  const std::vector<std::vector<float>> terms = MakeTerms();
+  const std::vector<float> expected = FoldOf(terms);
+  for (int step = 0; step < 2; ++step) {
+    std::vector<std::vector<std::string>> data(kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      data[rank] = {std::string(reinterpret_cast<const char*>(terms[rank].data()), 4 * kElements)};
+    }
+    for (const absl::Status& status : cluster.RunStep(step, &data))
+      ASSERT_TRUE(status.ok()) << status;
+    for (const auto& rank : data) {
+      ASSERT_EQ(std::memcmp(rank[0].data(), expected.data(), 4 * kElements), 0);
+    }
+  }
+  for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+}
+
+std::vector<Case> AllCases() {
+  return {{"coordinator_1_connection", "coordinator", {1 << 20, 0, 1, v1::DTYPE_FLOAT32}},
+          {"coordinator_3_connections", "coordinator", {1 << 20, 0, 3, v1::DTYPE_FLOAT32}},
+          {"sharded_1_connection", "sharded", {1 << 20, 0, 1, v1::DTYPE_FLOAT32}},
+          {"sharded_2_connections", "sharded", {1 << 16, 0, 2, v1::DTYPE_FLOAT32}},
+          {"sharded_1_aggregator", "sharded", {1 << 20, 1, 1, v1::DTYPE_FLOAT32}},
+          {"sharded_2_aggregators_2_connections", "sharded", {1 << 18, 2, 2, v1::DTYPE_FLOAT32}},
+          {"sharded_4_aggregators", "sharded", {1 << 20, 4, 1, v1::DTYPE_FLOAT32}}};
+}
+
+INSTANTIATE_TEST_SUITE_P(AllAggregators, AggregatorsTest, testing::ValuesIn(AllCases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(AggregatorsTest, AllReduce_RankStaysAway_AggregatorsHoldAWindow) {
+  BackendCluster cluster("coordinator", 2, {{64 << 20, v1::DTYPE_FLOAT32}});
+  std::vector<float> terms(16 << 20);
+  std::vector<float> mean(16 << 20);
+  std::promise<absl::Status> ended;
+  cluster.backend(0).AllReduceAsync({Step(0), Bucket(0)}, terms, absl::MakeSpan(mean),
+                                    absl::Now() + absl::Milliseconds(500),
+                                    [&ended](absl::Status status) { ended.set_value(status); });
+  const absl::Status status = ended.get_future().get();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("gradients of rank 1 are missing"));
+  EXPECT_LE(cluster.backend(0).totals().bytes_sent, 4u << 20);
+}
+
+}  // namespace
+}  // namespace gradwire
