@@ -56,6 +56,18 @@ bool ReadVarint(CodedInputStream* in, uint64_t limit, uint64_t* value) {
   return in->ReadVarint64(value) && *value <= limit;
 }
 
+// Reads a tag, as strictly as protobuf's own parsers: at most 5 bytes, no field 0.
+// Groups, which proto3 has not, are refused too.
+bool ReadTag(CodedInputStream* in, uint32_t* tag) {
+  const int start = in->CurrentPosition();
+  uint64_t value = 0;
+  if (!ReadVarint(in, std::numeric_limits<uint32_t>::max(), &value)) return false;
+  *tag = static_cast<uint32_t>(value);
+  const auto type = WireFormatLite::GetTagWireType(*tag);
+  return in->CurrentPosition() - start <= 5 && WireFormatLite::GetTagFieldNumber(*tag) != 0 &&
+         type != WireFormatLite::WIRETYPE_START_GROUP && type != WireFormatLite::WIRETYPE_END_GROUP;
+}
+
 bool ReadRunId(CodedInputStream* in, RunId* run_id) {
   uint32_t size = 0;
   return in->ReadVarint32(&size) && size == run_id->size() && in->ReadRaw(run_id->data(), size);
@@ -129,13 +141,15 @@ absl::StatusOr<size_t> ReadPayloadStart(CodedInputStream* in, uint32_t tag, size
 absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes, ChunkHeader* header) {
   header->dtype = v1::DTYPE_UNSPECIFIED;
   bool has_run_id = false;
-  size_t start = message_bytes;  // an empty payload is left out on the wire
-  while (const uint32_t tag = in->ReadTag()) {
+  size_t payload_start = message_bytes;  // an empty payload is left out on the wire
+  while (static_cast<size_t>(in->CurrentPosition()) < message_bytes) {
+    uint32_t tag = 0;
+    if (!ReadTag(in, &tag)) return Malformed("not a protobuf message");
     const int field = WireFormatLite::GetTagFieldNumber(tag);
     if (field == kPayload) {
-      absl::StatusOr<size_t> payload = ReadPayloadStart(in, tag, message_bytes);
-      if (!payload.ok()) return payload;
-      start = *payload;
+      absl::StatusOr<size_t> start = ReadPayloadStart(in, tag, message_bytes);
+      if (!start.ok()) return start;
+      payload_start = *start;
       break;
     }
     if (!ReadField(in, tag, header)) {
@@ -143,11 +157,8 @@ absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes, Ch
     }
     has_run_id |= tag == WireFormatLite::MakeTag(kRunId, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
   }
-  if (start == message_bytes && static_cast<size_t>(in->CurrentPosition()) != message_bytes) {
-    return Malformed("not a protobuf message");
-  }
   if (!has_run_id) return Malformed("it has no run_id");
-  return start;
+  return payload_start;
 }
 
 // The pieces of `slices` behind the first `skip` bytes.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -54,6 +55,16 @@ namespace avx512 {
 
 #endif
 
+#if defined(__x86_64__)
+
+// Not every compiler's __builtin_cpu_supports knows f16c.
+bool HasF16c() {
+  unsigned int eax, ebx, ecx, edx;
+  return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;
+}
+
+#endif
+
 std::vector<KernelSet> FindSupported() {
   std::vector<KernelSet> sets;
 #if defined(__x86_64__)
@@ -61,7 +72,7 @@ std::vector<KernelSet> FindSupported() {
       __builtin_cpu_supports("avx512vl")) {
     sets.push_back(avx512::SetOf("avx512"));
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+  if (__builtin_cpu_supports("avx2") && HasF16c()) {
     sets.push_back(avx2::SetOf("avx2"));
   }
 #endif

@@ -142,6 +142,12 @@ TEST(ChunkCodecTest, DecodeChunk_ShortRunId_InvalidArgumentNamesField) {
               HasSubstr("field 1 cannot be read or is out of range"));
 }
 
+TEST(ChunkCodecTest, DecodeChunk_EndsInsideATag_InvalidArgument) {
+  const std::string bytes = ToMessage(SomeHeader(), "").SerializeAsString() + "\xe6\xe6";
+  EXPECT_EQ(DecodeError(bytes),
+            absl::InvalidArgumentError("malformed chunk: not a protobuf message"));
+}
+
 TEST(ChunkCodecTest, DecodeChunk_NoRunId_InvalidArgument) {
   v1::Chunk message;
   message.set_payload("abc");

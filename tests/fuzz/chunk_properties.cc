@@ -154,7 +154,7 @@ void RunRing(const Chunk& chunk) {
       {header.step, header.bucket}, {float_bytes, is_bytes ? v1::DTYPE_BYTES : v1::DTYPE_FLOAT32},
       {terms.get(), float_bytes},   {result.get(), float_bytes},
       absl::InfiniteFuture(),       nullptr};
-  RingReduction ring(std::move(transfer), spec, 1, kWorldSize, half.get());
+  RingReduction ring(std::move(transfer), spec, kWorldSize, half.get());
   if (ring.CheckPlace(header, TotalBytes(chunk.payload), 0).ok()) ring.Take(header, chunk.payload);
 }
 

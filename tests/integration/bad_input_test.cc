@@ -193,6 +193,12 @@ TEST_F(SecondWorkerTest, SameRank_IsRefusedAndTheRunGoesOnWithAnother) {
   EXPECT_EQ(*first_->Wait(kSoon), 0) << first_->err();
 }
 
+TEST_F(SecondWorkerTest, OtherWireType_IsRefusedWithBothValues) {
+  const Ended ended = Second(1, TinyRun(2) + kSync + Options{"--wire", "bf16"});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("setting 'wire': got bf16, expected fp32 (rank 0)"));
+}
+
 TEST_F(SecondWorkerTest, OtherBackend_IsRefusedWithBothValues) {
   const Ended ended = Second(1, TinyRun(2) + Options{"--sync", "all-reduce"});
   EXPECT_EQ(ended.exit_code, 2);

@@ -99,9 +99,8 @@ void RingBackend::Submit(Transfer transfer) {
   const ReduceKey key = transfer.key;
   const int world_size = view_.world_size;
   const size_t bucket = key.bucket.value();
-  auto reduction = std::make_shared<Reduction>(RingReduction(std::move(transfer), buckets_[bucket],
-                                                             view_.rank.value(), world_size,
-                                                             half_memory_[bucket].data()));
+  auto reduction = std::make_shared<Reduction>(RingReduction(
+      std::move(transfer), buckets_[bucket], world_size, half_memory_[bucket].data()));
   if (world_size == 1 && reduction->ring.AverageAlone()) overflow_.Note(key.step, view_.rank);
   MutexLock lock(&mutex_);
   open_step_ = std::max(open_step_, key.step);

@@ -14,12 +14,11 @@ bool IsHalf(v1::DType dtype) { return dtype == v1::DTYPE_BFLOAT16 || dtype == v1
 
 }  // namespace
 
-RingReduction::RingReduction(Transfer transfer, const BucketSpec& spec, int rank, int world_size,
+RingReduction::RingReduction(Transfer transfer, const BucketSpec& spec, int world_size,
                              uint8_t* half_memory)
     : transfer_(std::move(transfer)),
       spec_(spec),
       schedule_(spec.bytes, world_size, ElementBytes(spec.dtype)),
-      rank_(rank),
       world_size_(world_size),
       wire_(IsHalf(spec.dtype) ? half_memory : transfer_.result.data()),
       taken_(schedule_.hops(), 0) {}

@@ -24,8 +24,7 @@ class RingReduction {
  public:
   // `spec` is the bucket on the wire. `half_memory` has spec.bytes bytes for
   // halves, valid as long as this object, and is not used for other types.
-  RingReduction(Transfer transfer, const BucketSpec& spec, int rank, int world_size,
-                uint8_t* half_memory);
+  RingReduction(Transfer transfer, const BucketSpec& spec, int world_size, uint8_t* half_memory);
 
   const Transfer& transfer() const { return transfer_; }
   const BucketSpec& spec() const { return spec_; }
@@ -61,7 +60,6 @@ class RingReduction {
   Transfer transfer_;
   const BucketSpec spec_;
   const RingSchedule schedule_;
-  const int rank_;
   const int world_size_;
   uint8_t* const wire_;
   SliceLender lender_;
