@@ -94,6 +94,7 @@ void GlooBackend::Submit(Transfer transfer) {
   MutexLock lock(&mutex_);
   transfers_.emplace(handed_in_++, std::move(transfer));
   changed_.NotifyAll();
+  handed_.NotifyAll();
 }
 
 std::pair<absl::Time, GlooBackend::Sequence> GlooBackend::MostUrgent() const {
@@ -247,6 +248,8 @@ void GlooBackend::Fail(const absl::Status& status, absl::optional<Rank> suspect)
     suspect_ = suspect;
     bound = bound_;
     changed_.NotifyAll();
+    handed_.NotifyAll();
+    failed_.NotifyAll();
   }
   rendezvous_.Cancel(status);
   if (bound) engine_->Abort();
@@ -282,8 +285,8 @@ void GlooBackend::ContactLoop() {
 bool GlooBackend::WaitForNews(Sequence* told) {
   MutexLock lock(&mutex_);
   const absl::Time earliest = absl::Now() + (*told == 0 ? absl::ZeroDuration() : kNewsInterval);
-  while (failure_.ok() && absl::Now() < earliest) changed_.WaitWithDeadline(&mutex_, earliest);
-  while (failure_.ok() && handed_in_ == *told) changed_.Wait(&mutex_);
+  while (failure_.ok() && absl::Now() < earliest) failed_.WaitWithDeadline(&mutex_, earliest);
+  while (failure_.ok() && handed_in_ == *told) handed_.Wait(&mutex_);
   *told = handed_in_;
   return failure_.ok();
 }

@@ -89,7 +89,9 @@ class GlooBackend : public Backend {
   std::atomic<uint64_t> bytes_received_{0};
 
   mutable Mutex mutex_;
-  CondVar changed_;
+  CondVar changed_;  // what the issue thread waits for
+  CondVar handed_;   // what the contact thread waits for: news, or a failure
+  CondVar failed_;   // between two messages it is woken by a failure only
   std::map<Sequence, Transfer> transfers_ ABSL_GUARDED_BY(mutex_);  // until `done`
   Sequence handed_in_ ABSL_GUARDED_BY(mutex_) = 0;                  // how many
   Sequence issued_ ABSL_GUARDED_BY(mutex_) = 0;                     // how many
