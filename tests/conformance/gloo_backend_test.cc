@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <future>
 #include <utility>
@@ -331,6 +332,13 @@ TEST(GlooBackendStart, OnView_AddressOfAnotherHost_FailedPrecondition) {
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("back end gloo needs the advertised address 203.0.113.5:29500: cannot "
                         "listen on 203.0.113.5: "));
+}
+
+TEST(GlooBackendStart, Make_BrokenPipesDoNotEndTheProcess) {
+  auto backend = MakeGlooBackend({"127.0.0.1:1"}).value();
+  struct sigaction action;
+  ASSERT_EQ(sigaction(SIGPIPE, nullptr, &action), 0);
+  EXPECT_EQ(action.sa_handler, SIG_IGN);
 }
 
 TEST(GlooBackendStart, Make_HalfTypesOnTheWire_InvalidArgument) {

@@ -1,6 +1,7 @@
 // The only unit of the back ends that sees c10d.
 #include <ATen/ops/from_blob.h>
 
+#include <csignal>
 #include <exception>
 #include <memory>
 #include <regex>
@@ -35,6 +36,9 @@ absl::Status StatusOf(const std::exception& error) {
 
 class C10dEngine : public GlooEngine {
  public:
+  // Gloo writes to sockets whose other end may be gone, from threads of its own.
+  C10dEngine() { std::signal(SIGPIPE, SIG_IGN); }
+
   absl::Status Bind(const std::string& host) override {
     try {
       device_ = std::make_shared<AbortableDevice>(host);

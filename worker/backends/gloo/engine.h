@@ -41,6 +41,8 @@ class KeyValueStore {
 //               └────────┴── Abort, from any thread
 //
 // Sum and Broadcast are called by one thread, in the same order on all ranks.
+// Making one has the whole process ignore SIGPIPE: without that a peer's death
+// would kill this process too.
 class GlooEngine {
  public:
   // Runs once, on a thread of the engine's or the caller's, with no lock held;
