@@ -18,9 +18,11 @@ namespace {
 const std::vector<std::string>& KnownVariables() {
   static const auto* const known = [] {
     auto* names = new std::vector<std::string>;
-    for (const char* option : {"advertise",
+    for (const char* option : {"accumulate",
+                               "advertise",
                                "augment",
                                "backend",
+                               "barrier",
                                "batch-size",
                                "broadcast-buffers",
                                "bucket-cap-mb",

@@ -11,6 +11,9 @@ namespace gradwire {
 //   data ── forward ── backward ──────────── wait ── optimizer
 //                          └── communication ──┘
 //                                        └─────┘ exposed_communication
+//
+// A step's last communication and optimizer may lie within the next one's
+// forward pass. They count for their step alone.
 struct PhaseTimes {
   absl::Duration data;                   // waiting for the batch
   absl::Duration forward;                // model and loss

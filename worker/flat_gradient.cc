@@ -22,22 +22,24 @@ std::vector<torch::Tensor> ViewsOf(const torch::Tensor& flat,
 
 FlatGradient::FlatGradient(const std::vector<torch::Tensor>& parameters, double bucket_cap_bytes) {
   for (auto it = parameters.rbegin(); it != parameters.rend(); ++it) {
-    if (it->requires_grad()) parameters_.push_back(*it);
+    if (it->requires_grad() && it->numel() > 0) parameters_.push_back(*it);
   }
   Range bucket;
   for (const torch::Tensor& parameter : parameters_) {
     bucket.size += parameter.numel();
+    ++bucket.parameters;
     const double cap =
         buckets_.empty() ? std::min(bucket_cap_bytes, kFirstBucketCapBytes) : bucket_cap_bytes;
     if (4.0 * static_cast<double>(bucket.size) < cap) continue;
     buckets_.push_back(bucket);
-    bucket = {bucket.first + bucket.size, 0};
+    bucket = {bucket.first + bucket.size, 0, bucket.first_parameter + bucket.parameters, 0};
   }
-  if (bucket.size > 0) buckets_.push_back(bucket);
+  if (bucket.parameters > 0) buckets_.push_back(bucket);
   local_ = torch::zeros({bucket.first + bucket.size});
   mean_ = torch::zeros({bucket.first + bucket.size});
   local_views_ = ViewsOf(local_, parameters_);
   mean_views_ = ViewsOf(mean_, parameters_);
+  for (size_t i = 0; i < bucket_count(); ++i) Show(i, local_views_);
 }
 
 std::vector<BucketSpec> FlatGradient::Specs() const {
@@ -58,15 +60,33 @@ absl::Span<float> FlatGradient::mean(size_t bucket) {
   return {mean_.data_ptr<float>() + range.first, static_cast<size_t>(range.size)};
 }
 
-void FlatGradient::Show(const std::vector<torch::Tensor>& views) {
-  for (size_t i = 0; i < parameters_.size(); ++i) parameters_[i].mutable_grad() = views[i];
+absl::Span<const torch::Tensor> FlatGradient::parameters(size_t bucket) const {
+  const Range& range = buckets_[bucket];
+  return absl::MakeConstSpan(parameters_).subspan(range.first_parameter, range.parameters);
 }
 
-void FlatGradient::StartLocal() {
-  local_.zero_();
-  Show(local_views_);
+absl::optional<size_t> FlatGradient::BucketOf(const torch::Tensor& parameter) const {
+  for (size_t bucket = 0; bucket < bucket_count(); ++bucket) {
+    for (const torch::Tensor& other : parameters(bucket)) {
+      if (other.is_same(parameter)) return bucket;
+    }
+  }
+  return absl::nullopt;
 }
 
-void FlatGradient::ShowMean() { Show(mean_views_); }
+void FlatGradient::Show(size_t bucket, const std::vector<torch::Tensor>& views) {
+  const Range& range = buckets_[bucket];
+  for (size_t i = range.first_parameter; i < range.first_parameter + range.parameters; ++i) {
+    parameters_[i].mutable_grad() = views[i];
+  }
+}
+
+void FlatGradient::StartLocal(size_t bucket) {
+  const Range& range = buckets_[bucket];
+  local_.narrow(0, range.first, range.size).zero_();
+  Show(bucket, local_views_);
+}
+
+void FlatGradient::ShowMean(size_t bucket) { Show(bucket, mean_views_); }
 
 }  // namespace gradwire

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/layout.h"
 
@@ -17,12 +18,13 @@ namespace gradwire {
 //   mean    what came back, averaged over all ranks; what the optimiser reads
 //
 // Parameters stand in reverse order, as backward makes them, and are cut into
-// buckets of whole parameters. Not thread-safe; spans are safe to read and
-// write from other threads while the trainer waits for them.
+// buckets of whole parameters. Each .grad is a view of the one or the other; at
+// first of local, which is zero. Not thread-safe; other threads may read and
+// write the spans of a bucket as long as none of its methods is called.
 class FlatGradient {
  public:
   // `parameters`: float32, on the CPU, contiguous; those that do not require a
-  // gradient are left out. A bucket is closed when it holds `bucket_cap_bytes`
+  // gradient or are empty are left out. A bucket is closed when it holds `bucket_cap_bytes`
   // or more (the first one: 1 MiB or more), as DistributedDataParallel does it;
   // 0: a bucket per parameter.
   FlatGradient(const std::vector<torch::Tensor>& parameters, double bucket_cap_bytes);
@@ -33,17 +35,24 @@ class FlatGradient {
   absl::Span<const float> local(size_t bucket) const;
   absl::Span<float> mean(size_t bucket);
 
-  // Makes every parameter's .grad a view of local, and sets local to zero.
-  void StartLocal();
-  // Makes every parameter's .grad a view of mean.
-  void ShowMean();
+  // The parameters of one bucket, in bucket order.
+  absl::Span<const torch::Tensor> parameters(size_t bucket) const;
+  // The bucket that `parameter` is in; none if it was left out.
+  absl::optional<size_t> BucketOf(const torch::Tensor& parameter) const;
+
+  // Makes every .grad of the bucket a view of local, and sets local to zero.
+  void StartLocal(size_t bucket);
+  // Makes every .grad of the bucket a view of mean.
+  void ShowMean(size_t bucket);
 
  private:
   struct Range {
     int64_t first = 0;  // elements
     int64_t size = 0;
+    size_t first_parameter = 0;
+    size_t parameters = 0;
   };
-  void Show(const std::vector<torch::Tensor>& views);
+  void Show(size_t bucket, const std::vector<torch::Tensor>& views);
 
   std::vector<torch::Tensor> parameters_;  // in reverse order
   std::vector<Range> buckets_;

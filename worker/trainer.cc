@@ -1,9 +1,10 @@
 #include "worker/trainer.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 
 namespace gradwire {
 namespace {
@@ -18,19 +19,25 @@ BufferPack PackFor(const Model& model, const TrainerOptions& options) {
   return BufferPack(options.broadcast_buffers ? model.buffers() : std::vector<torch::Tensor>());
 }
 
-// Time since the last call, or since construction.
-class Stopwatch {
- public:
-  absl::Duration Lap() {
-    const absl::Time now = absl::Now();
-    return now - std::exchange(last_, now);
-  }
-
- private:
-  absl::Time last_ = absl::Now();
-};
-
 absl::Status Stopped() { return absl::CancelledError("the worker was told to stop"); }
+
+// The stages of a model, or all of it as one.
+std::vector<Stage> StagesOf(Model* model) {
+  std::vector<Stage> stages = model->stages();
+  if (!stages.empty()) return stages;
+  return {{[model](torch::Tensor images) { return model->forward(std::move(images)); }, {}}};
+}
+
+void AddOnce(absl::optional<size_t> bucket, std::vector<size_t>* buckets) {
+  if (!bucket.has_value()) return;
+  if (std::find(buckets->begin(), buckets->end(), *bucket) != buckets->end()) return;
+  buckets->push_back(*bucket);
+}
+
+void Remove(const torch::Tensor& tensor, std::vector<torch::Tensor>* tensors) {
+  const auto is_it = [&](const torch::Tensor& other) { return other.is_same(tensor); };
+  tensors->erase(std::remove_if(tensors->begin(), tensors->end(), is_it), tensors->end());
+}
 
 }  // namespace
 
@@ -39,7 +46,34 @@ Trainer::Trainer(std::shared_ptr<Model> model, const TrainerOptions& options)
       options_(options),
       gradient_(model_->parameters(), options.bucket_cap_bytes),
       buffers_(PackFor(*model_, options)),
-      optimizer_(model_->parameters(), SgdOptions(options)) {}
+      hooks_(gradient_) {
+  for (size_t i = 0; i < gradient_.bucket_count(); ++i) {
+    const auto parameters = gradient_.parameters(i);
+    optimizers_.push_back(std::make_unique<torch::optim::SGD>(
+        std::vector<torch::Tensor>(parameters.begin(), parameters.end()), SgdOptions(options)));
+  }
+  all_buckets_.resize(BucketSpecs().size());
+  std::iota(all_buckets_.begin(), all_buckets_.end(), 0);
+  stages_ = GateStages();
+}
+
+// What no stage names, and the buffers, are wanted by the first one.
+std::vector<Trainer::GatedStage> Trainer::GateStages() {
+  std::vector<GatedStage> gated;
+  std::vector<torch::Tensor> unnamed = model_->parameters();
+  for (const Stage& stage : StagesOf(model_.get())) {
+    gated.push_back({stage.forward, {}});
+    for (const torch::Tensor& parameter : stage.parameters) {
+      AddOnce(gradient_.BucketOf(parameter), &gated.back().buckets);
+      Remove(parameter, &unnamed);
+    }
+  }
+  for (const torch::Tensor& parameter : unnamed) {
+    AddOnce(gradient_.BucketOf(parameter), &gated.front().buckets);
+  }
+  if (!buffers_.empty()) AddOnce(gradient_.bucket_count(), &gated.front().buckets);
+  return gated;
+}
 
 std::vector<BucketSpec> Trainer::BucketSpecs() const {
   std::vector<BucketSpec> specs = gradient_.Specs();
@@ -47,73 +81,145 @@ std::vector<BucketSpec> Trainer::BucketSpecs() const {
   return specs;
 }
 
-StepBuckets Trainer::Buckets() {
+void Trainer::BeginExchange(Synchronizer& sync) {
   StepBuckets buckets;
   for (size_t i = 0; i < gradient_.bucket_count(); ++i) {
     buckets.gradients.push_back({gradient_.local(i), gradient_.mean(i)});
   }
+  buffers_.Pack();
   buckets.buffers = buffers_.bytes();
-  return buckets;
+  sync.OnForwardDone(computing_, buckets, options_.step_timeout);
+  hooks_.Arm([&sync](size_t bucket) { sync.OnBucketReady(bucket); });
 }
 
-// Averages gradients, and gives all ranks the buffers of rank 0.
-absl::Status Trainer::Exchange(Synchronizer& sync) {
-  if (!sync.averages()) return absl::OkStatus();
-  buffers_.Pack();
-  const absl::Time deadline = absl::Now() + options_.step_timeout;
-  absl::Status status = sync.BeforeOptimizer(current_step_, Buckets(), deadline);
-  if (!status.ok()) return status;
-  buffers_.Unpack();
-  gradient_.ShowMean();
+void Trainer::Backward(const torch::Tensor& loss, bool last, Calls& calls, PhaseTimes* times) {
+  Stopwatch watch;
+  const bool exchange = last && calls.sync.averages();
+  if (exchange) BeginExchange(calls.sync);
+  loss.backward();
+  hooks_.Disarm();
+  if (exchange) calls.sync.OnBackwardDone();
+  times->backward += watch.Lap();
+}
+
+// The time at gates is that of the step before.
+absl::StatusOr<torch::Tensor> Trainer::Forward(torch::Tensor images, Calls& calls,
+                                               PhaseTimes* times) {
+  for (const GatedStage& stage : stages_) {
+    if (absl::Status status = PassGate(stage.buckets, calls); !status.ok()) return status;
+    Stopwatch watch;
+    images = stage.forward(std::move(images));
+    times->forward += watch.Lap();
+  }
+  return images;
+}
+
+absl::Status Trainer::Compute(const Batch& batch, Calls& calls, StepReport* report) {
+  const int64_t size = batch.size();
+  const int64_t piece = options_.micro_batch > 0 ? options_.micro_batch : size;
+  for (int64_t first = 0; first < size; first += piece) {
+    const int64_t count = std::min(piece, size - first);
+    absl::StatusOr<torch::Tensor> scores =
+        Forward(batch.images.narrow(0, first, count), calls, &report->times);
+    if (!scores.ok()) return scores.status();
+    Stopwatch watch;
+    torch::Tensor loss =
+        torch::nn::functional::cross_entropy(*scores, batch.labels.narrow(0, first, count));
+    // The mean over the batch is the sum of its pieces' shares.
+    if (count < size) loss = loss * (static_cast<double>(count) / static_cast<double>(size));
+    report->loss += loss.item<double>();
+    report->times.forward += watch.Lap();
+    if (calls.stopped()) return Stopped();
+    Backward(loss, first + count == size, calls, &report->times);
+    if (calls.stopped()) return Stopped();
+  }
   return absl::OkStatus();
 }
 
-absl::StatusOr<StepReport> Trainer::RunStep(const Batch& batch, Synchronizer& sync,
-                                            const std::function<bool()>& stopped) {
-  StepReport report{batch.step, batch.epoch, batch.size(), batch.padded, 0, {}};
+void Trainer::Update(size_t bucket, bool averaged) {
   Stopwatch watch;
-  gradient_.StartLocal();
-  const torch::Tensor loss =
-      torch::nn::functional::cross_entropy(model_->forward(batch.images), batch.labels);
-  report.loss = loss.item<double>();
-  report.times.forward = watch.Lap();
-  if (stopped()) return Stopped();
-  loss.backward();
-  report.times.backward = watch.Lap();
-  if (stopped()) return Stopped();
-  if (absl::Status status = Exchange(sync); !status.ok()) return status;
-  report.times.communication = sync.times().communication;
-  report.times.exposed_communication = sync.times().exposed_communication;
-  watch.Lap();
-  optimizer_.step();
-  report.times.optimizer = watch.Lap();
-  return report;
+  if (bucket == gradient_.bucket_count()) {
+    if (averaged) buffers_.Unpack();
+  } else {
+    if (averaged) gradient_.ShowMean(bucket);
+    optimizers_[bucket]->step();
+    gradient_.StartLocal(bucket);
+  }
+  updated_[bucket] = true;
+  --to_update_;
+  pending_->times.optimizer += watch.Lap();
+}
+
+void Trainer::Report(Calls& calls) {
+  StepReport report = *std::exchange(pending_, absl::nullopt);
+  report.times.communication = calls.sync.times().communication;
+  report.times.exposed_communication = calls.sync.times().exposed_communication;
+  report.times.iteration = calls.iteration.Lap();
+  calls.on_step(report);
+  current_step_ = computing_;
+}
+
+// Until the parameters in `buckets` are up to date, updates whatever can be:
+// what comes early is not left for a time when nothing else is to be done.
+absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls) {
+  if (!pending_.has_value()) return absl::OkStatus();
+  for (const size_t wanted : buckets) {
+    while (!updated_[wanted]) {
+      absl::StatusOr<size_t> bucket = wanted;
+      if (calls.sync.averages()) bucket = calls.sync.NextBucket();
+      if (!bucket.ok()) return bucket.status();
+      Update(*bucket, calls.sync.averages());
+    }
+  }
+  if (to_update_ == 0) Report(calls);
+  return absl::OkStatus();
+}
+
+absl::Status Trainer::RunSteps(Calls& calls) {
+  while (true) {
+    Stopwatch wait;
+    absl::StatusOr<Batch> batch = calls.next();
+    if (calls.stopped()) return Stopped();
+    if (!batch.ok()) {
+      absl::Status completed = PassGate(all_buckets_, calls);
+      return absl::IsOutOfRange(batch.status()) ? completed : batch.status();
+    }
+    StepReport report{batch->step, batch->epoch, batch->size(), batch->padded, 0, {}};
+    report.times.data = wait.Lap();
+    computing_ = batch->step;
+    if (!pending_.has_value()) current_step_ = computing_;
+    if (absl::Status status = Compute(*batch, calls, &report); !status.ok()) return status;
+    pending_ = report;
+    updated_.assign(all_buckets_.size(), false);
+    to_update_ = all_buckets_.size();
+    if (calls.sync.updates_late() && !options_.barrier) continue;
+    if (absl::Status status = PassGate(all_buckets_, calls); !status.ok()) return status;
+  }
+}
+
+// Leaves nothing of a step that was not completed.
+void Trainer::Reset() {
+  hooks_.Disarm();
+  pending_.reset();
+  for (size_t i = 0; i < gradient_.bucket_count(); ++i) gradient_.StartLocal(i);
 }
 
 absl::Status Trainer::Run(const NextBatch& next, Synchronizer& sync, const OnStep& on_step,
                           const std::function<bool()>& stopped) {
+  Calls calls{next, sync, on_step, stopped, {}};
+  absl::Status status;
   try {
-    Stopwatch iteration;
-    while (true) {
-      Stopwatch wait;
-      absl::StatusOr<Batch> batch = next();
-      if (stopped()) return Stopped();
-      if (absl::IsOutOfRange(batch.status())) return absl::OkStatus();
-      if (!batch.ok()) return batch.status();
-      const absl::Duration data = wait.Lap();
-      current_step_ = batch->step;
-      absl::StatusOr<StepReport> report = RunStep(*batch, sync, stopped);
-      if (!report.ok()) return report.status();
-      report->times.data = data;
-      report->times.iteration = iteration.Lap();
-      on_step(*report);
-    }
+    status = RunSteps(calls);
   } catch (const c10::Error& error) {
-    return absl::InternalError(
-        absl::StrCat("step ", current_step_.value(), ": torch: ", error.what_without_backtrace()));
+    status = absl::InternalError(
+        absl::StrCat("step ", computing_.value(), ": torch: ", error.what_without_backtrace()));
   } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat("step ", current_step_.value(), ": ", error.what()));
+    status = absl::InternalError(absl::StrCat("step ", computing_.value(), ": ", error.what()));
   }
+  if (status.ok()) return status;
+  sync.Abandon(status);
+  Reset();
+  return status;
 }
 
 }  // namespace gradwire

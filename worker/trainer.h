@@ -4,16 +4,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/ids.h"
 #include "common/phase_times.h"
 #include "worker/batch.h"
 #include "worker/buffer_pack.h"
 #include "worker/flat_gradient.h"
+#include "worker/gradient_hooks.h"
 #include "worker/models/model.h"
+#include "worker/stopwatch.h"
 #include "worker/sync/synchronizer.h"
 
 namespace gradwire {
@@ -25,6 +29,8 @@ struct TrainerOptions {
   bool broadcast_buffers = true;
   double bucket_cap_bytes = 25 << 20;
   absl::Duration step_timeout = absl::Seconds(300);
+  int64_t micro_batch = 0;  // most samples that are computed at once; 0: the whole batch
+  bool barrier = false;     // update all parameters before the next forward pass begins
 };
 
 // What one step did.
@@ -40,6 +46,16 @@ struct StepReport {
 // One rank's part in training:
 //
 //   batch ─► forward ─► backward ─► sync (mean of all ranks) ─► optimiser
+//
+// A batch of more than micro_batch samples goes through forward and backward in
+// pieces whose gradients add up; what is exchanged is their sum.
+//
+// With a sync that updates late, the optimiser runs within the forward pass of
+// the step behind, a bucket at a time, with the same bits:
+//
+//   forward   ┌ gate ┐ stage 0 ┌ gate ┐ stage 1 …    gate: takes means and updates
+//             └──────┘         └──────┘              parameters, until all that the
+//                                                    stage reads are up to date
 //
 // SGD with momentum and weight decay, as torch.optim.SGD. Cross entropy. Not
 // thread-safe: everything runs on the caller's thread.
@@ -58,25 +74,54 @@ class Trainer {
   // is true between two phases (Cancelled), or an error:
   //   that of `next`, or of the sync (see Backend::Done)
   //   Internal  torch threw
-  // `on_step` hears of each step after its update.
+  // `on_step` hears of each step after its last update, in order. On return no
+  // transfer is under way; unless OK, the sync was told to abandon the last step.
   absl::Status Run(const NextBatch& next, Synchronizer& sync, const OnStep& on_step,
                    const std::function<bool()>& stopped);
 
-  // The step under way, or the last one.
+  // The first step that is not complete, or the last one.
   Step current_step() const { return current_step_; }
 
  private:
-  absl::StatusOr<StepReport> RunStep(const Batch& batch, Synchronizer& sync,
-                                     const std::function<bool()>& stopped);
-  StepBuckets Buckets();
-  absl::Status Exchange(Synchronizer& sync);
+  struct GatedStage {
+    std::function<torch::Tensor(torch::Tensor)> forward;
+    std::vector<size_t> buckets;  // that hold what it reads
+  };
+  // What Run was called with.
+  struct Calls {
+    const NextBatch& next;
+    Synchronizer& sync;
+    const OnStep& on_step;
+    const std::function<bool()>& stopped;
+    Stopwatch iteration;
+  };
+
+  std::vector<GatedStage> GateStages();
+  absl::Status RunSteps(Calls& calls);
+  absl::Status Compute(const Batch& batch, Calls& calls, StepReport* report);
+  absl::StatusOr<torch::Tensor> Forward(torch::Tensor images, Calls& calls, PhaseTimes* times);
+  void Backward(const torch::Tensor& loss, bool last, Calls& calls, PhaseTimes* times);
+  void BeginExchange(Synchronizer& sync);
+  absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
+  void Update(size_t bucket, bool averaged);
+  void Report(Calls& calls);
+  void Reset();
 
   const std::shared_ptr<Model> model_;
   const TrainerOptions options_;
   FlatGradient gradient_;
   BufferPack buffers_;  // empty if buffers are not broadcast
-  torch::optim::SGD optimizer_;
+  GradientHooks hooks_;
+  std::vector<std::unique_ptr<torch::optim::SGD>> optimizers_;  // by bucket
+  std::vector<GatedStage> stages_;
+  std::vector<size_t> all_buckets_;
+
   Step current_step_;
+  Step computing_;  // the step of the last batch
+  // A step whose gradients are there, but not all of its updates.
+  absl::optional<StepReport> pending_;
+  std::vector<bool> updated_;  // by bucket, in the pending step
+  size_t to_update_ = 0;       // how many buckets are not
 };
 
 }  // namespace gradwire

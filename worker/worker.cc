@@ -39,7 +39,9 @@ TrainerOptions TrainerOptionsOf(const WorkerOptions& options) {
           options.weight_decay,
           options.broadcast_buffers,
           options.bucket_cap_mb * (1 << 20),
-          absl::Seconds(options.step_timeout_seconds)};
+          absl::Seconds(options.step_timeout_seconds),
+          options.batch_size,
+          options.barrier};
 }
 
 }  // namespace
@@ -256,6 +258,7 @@ v1::Hello Worker::MakeHello(const std::string& address) const {
   settings["dataset"] = options_.dataset;
   settings["training samples"] = absl::StrCat(train_->size());
   settings["batch-size"] = absl::StrCat(options_.batch_size);
+  settings["accumulate"] = absl::StrCat(options_.accumulate);
   settings["iterations"] = absl::StrCat(options_.iterations);
   settings["epochs"] = absl::StrCat(options_.epochs);
   settings["lr"] = absl::StrCat(options_.lr);
@@ -286,7 +289,7 @@ int64_t Worker::TotalSteps() const {
 absl::Status Worker::StartLoader() {
   TrainingBatchOptions batch_options;
   batch_options.sampler = {world_size(), true, options_.sampler_seed, options_.drop_last};
-  batch_options.batch_size = options_.batch_size;
+  batch_options.batch_size = options_.batch_size * options_.accumulate;
   batch_options.augment = options_.augment;
   batch_options.seed = options_.seed;
   absl::StatusOr<std::unique_ptr<const TrainingBatches>> batches =

@@ -21,6 +21,7 @@ using ::testing::SizeIs;
 
 const Options kGatherScatter = {"--sync", "gather-scatter"};
 const Options kRing = {"--sync", "all-reduce"};
+const Options kDdp = {"--sync", "ddp"};
 
 // The one hash that all ranks end with; empty, with the test failed, if the run
 // failed or they differ.
@@ -51,6 +52,23 @@ TEST(Averaging, GatherScatter_OtherBucketSizes_SameHash) {
   for (const char* megabytes : {"0", "1", "100"}) {
     EXPECT_EQ(HashOf(2, run + Options{"--bucket-cap-mb", megabytes}), expected) << megabytes;
   }
+}
+
+TEST(Averaging, Ddp_AnyBucketSizeAndBarrier_HashOfGatherScatter) {
+  const std::string expected = HashOf(2, TinyRun(3) + kGatherScatter);
+  for (const char* megabytes : {"0", "1", "5", "25", "1000"}) {
+    EXPECT_EQ(HashOf(2, TinyRun(3) + kDdp + Options{"--bucket-cap-mb", megabytes}), expected)
+        << megabytes;
+  }
+  EXPECT_EQ(HashOf(2, TinyRun(3) + kDdp + Options{"--barrier"}), expected);
+}
+
+TEST(Averaging, Accumulate_TwoPasses_StepsOfTwiceTheSamples) {
+  const LaunchResult run = RunLaunch(2, TinyRun(3) + kDdp + Options{"--accumulate", "2"});
+  ASSERT_THAT(run.ranks, SizeIs(2)) << run.err;
+  EXPECT_EQ(run.ranks[1]["iterations"], 3);
+  EXPECT_EQ(run.ranks[1]["samples"]["seen"], 3 * 2 * 4);
+  EXPECT_THAT(run.Distinct("parameters_sha256"), SizeIs(1));
 }
 
 TEST(Averaging, GatherScatter_RunAgain_SameHash) {

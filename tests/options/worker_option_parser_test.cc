@@ -56,6 +56,8 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
                              "/data",
                              "--batch-size",
                              "8",
+                             "--accumulate",
+                             "5",
                              "--iterations",
                              "7",
                              "--lr",
@@ -103,6 +105,7 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
   EXPECT_EQ(options.dataset, "synthetic");
   EXPECT_EQ(options.data_dir, "/data");
   EXPECT_EQ(options.batch_size, 8);
+  EXPECT_EQ(options.accumulate, 5);
   EXPECT_EQ(options.iterations, 7);
   EXPECT_EQ(options.lr, 0.5);
   EXPECT_EQ(options.momentum, 0);
@@ -198,10 +201,41 @@ TEST(ParseWorkerOptions, AloneWithAWireType_IsRefused) {
             "--sync none sends nothing, so it takes no type on the wire; got 'fp16' (--wire)");
 }
 
+TEST(ParseWorkerOptions, Nothing_OverlapsInSmallBuckets) {
+  const auto parsed = Parse({});
+  EXPECT_EQ(parsed->options.sync, "ddp");
+  EXPECT_EQ(parsed->options.bucket_cap_mb, 1);
+  EXPECT_FALSE(parsed->options.barrier);
+}
+
+TEST(ParseWorkerOptions, SyncWithoutOverlap_HasPyTorchsBuckets) {
+  EXPECT_EQ(Parse({"--sync", "all-reduce"})->options.bucket_cap_mb, 25);
+}
+
+TEST(ParseWorkerOptions, BucketCap_WinsOverTheSyncs) {
+  EXPECT_EQ(Parse({"--bucket-cap-mb", "25"})->options.bucket_cap_mb, 25);
+}
+
+TEST(ParseWorkerOptions, BarrierWithDdp_IsTaken) {
+  EXPECT_TRUE(Parse({"--sync", "ddp", "--barrier"})->options.barrier);
+}
+
+TEST(ParseWorkerOptions, BarrierWithOtherSync_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "all-reduce", "--barrier"}),
+            "--barrier is for --sync ddp; got sync all-reduce (--sync), which always waits for "
+            "all");
+}
+
+TEST(ParseWorkerOptions, AccumulateTimesBatchSizeOverflows_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--accumulate", "4611686018427387904", "--batch-size", "2"}),
+            "--accumulate: got '4611686018427387904' times a batch size of 2, which is too many "
+            "samples");
+}
+
 TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
   EXPECT_EQ(ErrorOf({"--sync", "allreduce"}),
-            "--sync: got 'allreduce', expected one of none, gather-scatter, all-reduce; did you "
-            "mean all-reduce?");
+            "--sync: got 'allreduce', expected one of none, gather-scatter, all-reduce, ddp; did "
+            "you mean all-reduce?");
 }
 
 TEST(ParseWorkerOptions, UnknownDataset_ListsThoseThatExist) {
@@ -223,6 +257,7 @@ TEST(ParseWorkerOptions, NumbersOutOfBounds_AreRefused) {
       {"--epochs", "0"},
       {"--iterations", "0"},
       {"--bucket-cap-mb", "-1"},
+      {"--accumulate", "0"},
       {"--print-every", "-1"},
       {"--threads", "0"},
       {"--seed", "-1"},
@@ -286,6 +321,7 @@ TEST(ParseWorkerOptions, MinWorkers_IsNotThere) {
 TEST(Choices, DefaultBackend_KnownSync_IsOfTheTable) {
   EXPECT_EQ(DefaultBackend("gather-scatter"), "coordinator");
   EXPECT_EQ(DefaultBackend("all-reduce"), "ring");
+  EXPECT_EQ(DefaultBackend("ddp"), "coordinator");
 }
 
 TEST(Choices, DefaultBackend_UnknownSync_IsEmpty) { EXPECT_EQ(DefaultBackend("ddp?"), ""); }

@@ -113,6 +113,26 @@ TEST(Vgg11, Forward_OtherClasses_OneScoreEach) {
   EXPECT_EQ(model->forward(torch::zeros({2, 3, 32, 32})).sizes(), torch::IntArrayRef({2, 7}));
 }
 
+TEST(Vgg11, Stages_OneAfterTheOther_BitsOfForward) {
+  const std::shared_ptr<Model> model = SeededVgg11();
+  model->eval();
+  torch::Tensor images = torch::randn({2, 3, 32, 32});
+  const torch::Tensor expected = model->forward(images);
+  for (const Stage& stage : model->stages()) images = stage.forward(images);
+  EXPECT_TRUE(images.equal(expected));
+}
+
+TEST(Vgg11, Stages_Parameters_AllInTheirOrder) {
+  const std::shared_ptr<Model> model = SeededVgg11();
+  std::vector<torch::Tensor> staged;
+  for (const Stage& stage : model->stages()) {
+    staged.insert(staged.end(), stage.parameters.begin(), stage.parameters.end());
+  }
+  const std::vector<torch::Tensor> all = model->parameters();
+  ASSERT_EQ(staged.size(), all.size());
+  for (size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(staged[i].is_same(all[i])) << i;
+}
+
 TEST(MakeModel, MakeModel_UnknownName_NotFoundListsNames) {
   const absl::Status status = MakeModel("vgg12", 10).status();
   EXPECT_TRUE(absl::IsNotFound(status));

@@ -7,121 +7,75 @@
 #include <thread>
 
 #include "tests/cluster/backend_cluster.h"
+#include "tests/worker/fake_backend.h"
 #include "tests/worker/oracle.h"
+#include "tests/worker/training.h"
 #include "worker/hash.h"
 #include "worker/sync/barrier_sync.h"
+#include "worker/sync/ddp_sync.h"
 #include "worker/sync/no_sync.h"
 
 namespace gradwire {
 namespace {
 
+using testing::Batches;
+using testing::ExpectNear;
+using testing::FakeBackend;
+using testing::HashOf;
+using testing::PlainModel;
+using testing::RunTrainer;
+using testing::StagedModel;
+using testing::Training;
+using testing::TrainRanks;
+
 constexpr int kRanks = 4;
 
-// A small model whose loss over a batch is the mean of the samples' losses: no
-// BatchNorm, so N ranks are exactly one process with all samples.
-class PlainModel : public Model {
- public:
-  PlainModel() {
-    torch::manual_seed(5);
-    conv_ = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)));
-    linear_ = register_module("linear", torch::nn::Linear(4 * 6 * 6, 10));
-  }
-  torch::Tensor forward(torch::Tensor images) override {
-    return linear_(torch::relu(conv_(images)).flatten(1));
-  }
-  ImageShape image_shape() const override { return {3, 8, 8}; }
-
- private:
-  torch::nn::Conv2d conv_{nullptr};
-  torch::nn::Linear linear_{nullptr};
-};
-
-// `steps` batches of `size` samples in a row of a fixed random stream, from
-// sample `first` of each step's `stride` samples.
-class Batches {
- public:
-  Batches(int64_t steps, int64_t stride, int64_t first, int64_t size)
-      : steps_(steps), stride_(stride), first_(first), size_(size) {
-    torch::Generator generator = at::detail::createCPUGenerator(9);
-    images_ = torch::randn({steps * stride, 3, 8, 8}, generator);
-    labels_ = torch::randint(0, 10, {steps * stride}, generator, torch::kInt64);
-  }
-
-  absl::StatusOr<Batch> Next() {
-    if (next_ == steps_) return absl::OutOfRangeError("done");
-    const int64_t begin = next_ * stride_ + first_;
-    return Batch{Step(static_cast<uint64_t>(next_++)), 0, 0, images_.narrow(0, begin, size_),
-                 labels_.narrow(0, begin, size_)};
-  }
-
- private:
-  int64_t steps_, stride_, first_, size_;
-  int64_t next_ = 0;
-  torch::Tensor images_, labels_;
-};
-
-absl::Status RunTrainer(Trainer& trainer, Batches batches, Synchronizer& sync) {
-  return trainer.Run([&] { return batches.Next(); }, sync, [](const StepReport&) {},
-                     [] { return false; });
+// kRanks ranks of the plain model with a barrier.
+Training Plain(const std::string& backend, int64_t steps, double cap_bytes) {
+  Training training{"gather-scatter", backend, kRanks, steps, {}, nullptr};
+  training.options.bucket_cap_bytes = cap_bytes;
+  training.make = [] { return std::make_shared<PlainModel>(); };
+  return training;
 }
 
-// Trains kRanks ranks on their shares; returns rank 0's model, all being equal.
-std::shared_ptr<Model> TrainRanks(const std::string& backend, int64_t steps, double cap_bytes) {
-  TrainerOptions options;
-  options.bucket_cap_bytes = cap_bytes;
-  std::vector<std::shared_ptr<Model>> models;
-  std::vector<std::unique_ptr<Trainer>> trainers;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    models.push_back(std::make_shared<PlainModel>());
-    trainers.push_back(std::make_unique<Trainer>(models.back(), options));
-  }
-  BackendCluster cluster(backend, kRanks, trainers[0]->BucketSpecs());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      BarrierSync sync(&cluster.backend(rank));
-      const absl::Status status =
-          RunTrainer(*trainers[rank], Batches(steps, 4 * kRanks, 4 * rank, 4), sync);
-      EXPECT_TRUE(status.ok()) << status;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& model : models) {
-    EXPECT_EQ(Sha256(model->parameters()), Sha256(models[0]->parameters()));
-  }
-  return models[0];
-}
-
-std::shared_ptr<Model> TrainAlone(int64_t steps) {
+std::shared_ptr<Model> TrainAlone(int64_t steps, const TrainerOptions& options = {}) {
   auto model = std::make_shared<PlainModel>();
-  Trainer trainer(model, TrainerOptions());
+  Trainer trainer(model, options);
   NoSync sync;
   const absl::Status status = RunTrainer(trainer, Batches(steps, 4 * kRanks, 0, 4 * kRanks), sync);
   EXPECT_TRUE(status.ok()) << status;
   return model;
 }
 
-void ExpectNear(const Model& got, const Model& expected, double relative) {
-  const auto a = got.parameters(), b = expected.parameters();
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double difference = (a[i] - b[i]).norm().item<double>();
-    EXPECT_LE(difference, relative * b[i].norm().item<double>()) << "parameter " << i;
-  }
-}
-
 TEST(TrainerTest, Run_RanksThroughCoordinator_EqualOneProcessWithAllSamples) {
-  ExpectNear(*TrainRanks("coordinator", 5, 0), *TrainAlone(5), 1e-5);
+  ExpectNear(*TrainRanks(Plain("coordinator", 5, 0)), *TrainAlone(5), 1e-5);
 }
 
 TEST(TrainerTest, Run_Ring_NearTheFoldAfterFiveSteps) {
-  ExpectNear(*TrainRanks("ring", 5, 0), *TrainRanks("coordinator", 5, 0), 1e-5);
+  ExpectNear(*TrainRanks(Plain("ring", 5, 0)), *TrainRanks(Plain("coordinator", 5, 0)), 1e-5);
 }
 
 TEST(TrainerTest, Run_AnyBucketCap_SameBits) {
-  const std::string hash = Sha256(TrainRanks("coordinator", 3, 0)->parameters());
+  const std::string hash = HashOf(*TrainRanks(Plain("coordinator", 3, 0)));
   for (const double cap : {100.0, 2000.0, 1e9}) {
-    EXPECT_EQ(Sha256(TrainRanks("coordinator", 3, cap)->parameters()), hash) << cap;
+    EXPECT_EQ(HashOf(*TrainRanks(Plain("coordinator", 3, cap))), hash) << cap;
   }
+}
+
+// One optimiser a bucket is the same mathematics as one for all.
+TEST(TrainerTest, Run_Alone_BitsOfOneOptimizerForAll) {
+  PlainModel expected;
+  torch::optim::SGD optimizer(expected.parameters(),
+                              torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(1e-4));
+  Batches batches(3, 4 * kRanks, 0, 4 * kRanks);
+  for (auto batch = batches.Next(); batch.ok(); batch = batches.Next()) {
+    optimizer.zero_grad();
+    torch::nn::functional::cross_entropy(expected.forward(batch->images), batch->labels).backward();
+    optimizer.step();
+  }
+  TrainerOptions options;
+  options.bucket_cap_bytes = 0;
+  EXPECT_EQ(HashOf(*TrainAlone(3, options)), HashOf(expected));
 }
 
 TEST(TrainerTest, Run_Stopped_Cancelled) {
@@ -175,7 +129,6 @@ TEST(TrainerTest, Exchange_FourRanksOfVgg11_MeanGradientOfPyTorch) {
   std::vector<std::unique_ptr<FlatGradient>> gradients;
   for (int rank = 0; rank < kRanks; ++rank) {
     gradients.push_back(std::make_unique<FlatGradient>(model->parameters(), 25 << 20));
-    gradients.back()->StartLocal();
     const torch::Tensor images = torch::randn({2, 3, 32, 32});
     const torch::Tensor labels = torch::randint(0, 10, {2}, torch::kInt64);
     torch::nn::functional::cross_entropy(model->forward(images), labels).backward();
@@ -189,11 +142,13 @@ TEST(TrainerTest, Exchange_FourRanksOfVgg11_MeanGradientOfPyTorch) {
         buckets.gradients.push_back({gradients[rank]->local(i), gradients[rank]->mean(i)});
       }
       BarrierSync sync(&cluster.backend(rank));
-      EXPECT_TRUE(sync.BeforeOptimizer(Step(0), buckets, absl::InfiniteFuture()).ok());
+      sync.OnForwardDone(Step(0), buckets, absl::InfiniteDuration());
+      sync.OnBackwardDone();
+      for (size_t i = 0; i < buckets.size(); ++i) EXPECT_TRUE(sync.NextBucket().ok());
     });
   }
   for (std::thread& thread : threads) thread.join();
-  gradients[3]->ShowMean();
+  for (size_t i = 0; i < gradients[3]->bucket_count(); ++i) gradients[3]->ShowMean(i);
   const auto got = SumsOf(model->parameters());
   const auto expected = answer->get<std::vector<std::vector<double>>>();
   ASSERT_EQ(got.size(), expected.size());

@@ -23,7 +23,8 @@ class Service;
 
 namespace gradwire {
 
-// Names one bucket of one step; every rank uses each key once.
+// Names one bucket of one step; every rank uses each key once. Of the buckets
+// under way a higher one is wanted first: the next forward pass begins with it.
 struct ReduceKey {
   Step step;
   Bucket bucket;

@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,12 +20,24 @@ struct ImageShape {
   int64_t width = 32;
 };
 
+// A part of a model's forward pass that needs only some of its parameters.
+struct Stage {
+  std::function<torch::Tensor(torch::Tensor)> forward;
+  std::vector<torch::Tensor> parameters;  // that `forward` reads
+};
+
 // A network that turns a batch of images (N, C, H, W, float32, normalised)
 // into class scores (N, classes, float32). Not thread-safe.
 class Model : public torch::nn::Module {
  public:
   virtual torch::Tensor forward(torch::Tensor images) = 0;
   virtual ImageShape image_shape() const = 0;
+
+  // forward() cut into pieces: each gets what the one before it gave, the first
+  // one the images, and the last one gives the scores, with the same bits. They
+  // are good as long as the model is. With them a forward pass can begin while
+  // the mean gradients of later stages still come in. Empty: it waits for all.
+  virtual std::vector<Stage> stages() { return {}; }
 };
 
 // The model called `name`, with weights drawn from torch's global generator

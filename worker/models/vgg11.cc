@@ -34,7 +34,44 @@ class Vgg11 : public Model {
   }
   ImageShape image_shape() const override { return ImageShape(); }
 
+  // A stage for each convolution with what follows it, and one for the linear layer.
+  std::vector<Stage> stages() override {
+    std::vector<Stage> stages;
+    for (size_t begin = 0; begin < layers_->size();) {
+      size_t end = begin + 1;
+      while (end < layers_->size() && !IsConvolution(end)) ++end;
+      stages.push_back(StageOf(begin, end));
+      begin = end;
+    }
+    const auto classify = [this](const torch::Tensor& maps) {
+      return fc1_->forward(maps.flatten(1));
+    };
+    stages.push_back({classify, fc1_->parameters()});
+    return stages;
+  }
+
  private:
+  bool IsConvolution(size_t layer) const {
+    return layers_->ptr(layer)->as<torch::nn::Conv2dImpl>() != nullptr;
+  }
+
+  // Layers begin … end - 1.
+  Stage StageOf(size_t begin, size_t end) {
+    Stage stage;
+    for (size_t layer = begin; layer < end; ++layer) {
+      for (const torch::Tensor& parameter : layers_->ptr(layer)->parameters()) {
+        stage.parameters.push_back(parameter);
+      }
+    }
+    stage.forward = [this, begin, end](torch::Tensor maps) {
+      for (auto layer = layers_->begin() + begin; layer != layers_->begin() + end; ++layer) {
+        maps = layer->forward(maps);
+      }
+      return maps;
+    };
+    return stage;
+  }
+
   void AddConvolution(int64_t channels, int64_t width) {
     layers_->push_back(
         torch::nn::Conv2d(torch::nn::Conv2dOptions(channels, width, 3).padding(1).bias(true)));

@@ -15,6 +15,11 @@ namespace {
 
 constexpr int kMaxRanks = 65535;
 
+// MiB. Small buckets leave early in backward; where they all leave after it,
+// their size does not matter, and PyTorch's is as good as any.
+constexpr double kOverlappingCap = 1;
+constexpr double kBarrierCap = 25;
+
 constexpr char kDescription[] =
     "Trains a model on this rank's share of the data and averages its gradients\n"
     "with those of the other ranks.";
@@ -54,8 +59,12 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               Choice(&options->sync, NamesOf(SyncChoices())));
   parser->Add("backend", "NAME", DescribeChoices("how they are averaged:", BackendChoices()),
               WithDefault(Choice(&options->backend, NamesOf(BackendChoices())), "the sync's"));
-  parser->Add("bucket-cap-mb", "MiB", "size of a bucket; 0: a bucket per parameter",
-              RealFrom(&options->bucket_cap_mb, 0));
+  parser->Add("bucket-cap-mb", "MiB",
+              "a bucket is closed when it holds this much; 0: a bucket per parameter",
+              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "1 with sync ddp, else 25"));
+  parser->Add("barrier", "true|false",
+              "with sync ddp: update all parameters before the next forward pass begins",
+              Switch(&options->barrier));
   parser->Add("wire", "TYPE",
               "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
               Choice(&options->wire, WireNames()));
@@ -68,8 +77,11 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Model and training");
   parser->Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
               Choice(&options->model, NamesOf(ModelChoices())));
-  parser->Add("batch-size", "N", "samples per rank and iteration",
+  parser->Add("batch-size", "N", "samples per rank and forward pass",
               Integer(&options->batch_size, 1));
+  parser->Add("accumulate", "N",
+              "forward and backward passes per iteration; their gradients are averaged first",
+              Integer(&options->accumulate, 1));
   parser->Add("iterations", "N", "iterations to train",
               WithDefault(Integer(&options->iterations, 1), "as --epochs"));
   parser->Add("epochs", "N", "passes over the data to train", Integer(&options->epochs, 1));
@@ -191,8 +203,26 @@ absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed) {
   return absl::OkStatus();
 }
 
+absl::Status CheckBarrier(const Parsed<WorkerOptions>& parsed) {
+  if (!parsed.options.barrier || parsed.options.sync == "ddp") return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--barrier is for --sync ddp; got sync ", parsed.options.sync, " (",
+                   parsed.sources.at("sync").name, "), which always waits for all"));
+}
+
+absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.accumulate <= INT64_MAX / options.batch_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("accumulate").name, ": got '", options.accumulate,
+                   "' times a batch size of ", options.batch_size, ", which is too many samples"));
+}
+
 void FillIn(WorkerOptions* options) {
   if (options->metrics == "off") options->metrics.clear();
+  if (options->bucket_cap_mb < 0) {
+    options->bucket_cap_mb = options->sync == "ddp" ? kOverlappingCap : kBarrierCap;
+  }
   if (options->threads > 0) return;
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   options->threads = std::max(1, cores / options->local_world_size);
@@ -204,6 +234,8 @@ absl::Status Check(const CourseOptions& course, const OptionParser& parser,
   if (status.ok()) status = ApplyLength(parser, &parsed->options);
   if (status.ok()) status = CheckRank(*parsed);
   if (status.ok()) status = CheckAlone(*parsed);
+  if (status.ok()) status = CheckBarrier(*parsed);
+  if (status.ok()) status = CheckIteration(*parsed);
   return status;
 }
 

@@ -15,13 +15,15 @@ namespace gradwire {
 // they fit together. In the result
 //   - `threads` is at least 1: the cores of this process / local_world_size;
 //   - `backend` may be empty (DefaultBackend(sync));
+//   - `bucket_cap_mb` is 0 or more;
 //   - --master-ip and --num-nodes have become `coordinator` and `world_size`,
 //     and so have their sources;
 //   - `metrics` is empty if they are not served.
 //
 // Errors as OptionParser::Parse; and InvalidArgument if rank and world size
-// exclude each other, two names for one thing were given in one layer, or
-// `--sync none` is to run with others or with a back end. `program` stands in
+// exclude each other, two names for one thing were given in one layer,
+// `--sync none` is to run with others or with a back end, `--barrier` is given
+// with another sync than ddp, or an iteration's samples cannot be counted. `program` stands in
 // --help, for "gradwire env" takes the same options.
 absl::StatusOr<Parsed<WorkerOptions>> ParseWorkerOptions(
     const std::vector<std::string>& args, const Environment& environment,

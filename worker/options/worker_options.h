@@ -12,15 +12,17 @@ struct WorkerOptions {
   std::string coordinator = "127.0.0.1:29400";
   int rank = -1;       // -1: the coordinator assigns one
   int world_size = 0;  // 0: what the coordinator says
-  std::string sync = "all-reduce";
+  std::string sync = "ddp";
   std::string backend;        // empty: the sync's default
-  double bucket_cap_mb = 25;  // MiB; 0: a bucket per parameter
+  double bucket_cap_mb = -1;  // MiB; 0: a bucket per parameter; below: as suits the sync
+  bool barrier = false;       // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
   bool broadcast_buffers = true;
   std::string model = "vgg11";
   std::string dataset = "fashion-mnist";
   std::string data_dir;     // empty: the data set's usual place
-  int64_t batch_size = 64;  // per rank
+  int64_t batch_size = 64;  // per rank, of one forward pass
+  int64_t accumulate = 1;   // forward and backward passes per iteration
   int64_t iterations = 0;   // 0: as --epochs says
   int64_t epochs = 1;
   double lr = 0.1;

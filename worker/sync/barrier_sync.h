@@ -3,24 +3,15 @@
 
 #include <memory>
 
-#include "worker/sync/synchronizer.h"
+#include "worker/sync/exchange_sync.h"
 
 namespace gradwire {
 
 // After backward, hands all buckets to the back end at once and waits for all:
 // communication and computation never overlap.
-class BarrierSync : public Synchronizer {
+class BarrierSync : public ExchangeSync {
  public:
-  // `backend` outlives this object.
-  explicit BarrierSync(Backend* backend) : backend_(backend) {}
-
-  bool averages() const override { return true; }
-  absl::Status BeforeOptimizer(Step step, const StepBuckets& buckets, absl::Time deadline) override;
-  ExchangeTimes times() const override { return times_; }
-
- private:
-  Backend* const backend_;
-  ExchangeTimes times_;
+  using ExchangeSync::ExchangeSync;
 };
 
 std::unique_ptr<Synchronizer> MakeBarrierSync(Backend* backend);

@@ -2,6 +2,10 @@
 
 namespace gradwire {
 
+absl::StatusOr<size_t> NoSync::NextBucket() {
+  return absl::FailedPreconditionError("sync none exchanges no bucket");
+}
+
 std::unique_ptr<Synchronizer> MakeNoSync(Backend*) { return std::make_unique<NoSync>(); }
 
 }  // namespace gradwire

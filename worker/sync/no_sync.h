@@ -11,9 +11,12 @@ namespace gradwire {
 class NoSync : public Synchronizer {
  public:
   bool averages() const override { return false; }
-  absl::Status BeforeOptimizer(Step, const StepBuckets&, absl::Time) override {
-    return absl::OkStatus();
-  }
+  bool updates_late() const override { return false; }
+  void OnForwardDone(Step, const StepBuckets&, absl::Duration) override {}
+  void OnBucketReady(size_t) override {}
+  void OnBackwardDone() override {}
+  absl::StatusOr<size_t> NextBucket() override;
+  void Abandon(const absl::Status&) override {}
   ExchangeTimes times() const override { return {}; }
 };
 

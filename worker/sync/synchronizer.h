@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_WORKER_SYNC_SYNCHRONIZER_H_
 #define GRADWIRE_WORKER_SYNC_SYNCHRONIZER_H_
 
+#include <cstddef>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct StepBuckets {
   };
   std::vector<Gradient> gradients;
   absl::Span<uint8_t> buffers;  // rank 0's go to all, in place
+
+  size_t size() const { return gradients.size() + (buffers.empty() ? 0 : 1); }
 };
 
 // How long a step's exchange took; see PhaseTimes.
@@ -31,21 +34,50 @@ struct ExchangeTimes {
   absl::Duration exposed_communication;
 };
 
-// When gradients are averaged: hooks that the trainer calls on its thread, in
-// this order, in every step.
+// When gradients are averaged: hooks that the trainer calls, all on its thread.
+// In every step:
+//
+//   forward ─► OnForwardDone ─► backward ────────────► OnBackwardDone
+//                                 └─ OnBucketReady(0), (1), …
+//           ─► NextBucket, once for each bucket; the trainer uses it at once
+//
+// If updates_late(), NextBucket is called from within the next step's forward
+// pass: as often as it needs for the parameters that it comes to.
 class Synchronizer {
  public:
   virtual ~Synchronizer() = default;
 
-  // Whether the optimiser is to read the mean; false: this rank's own terms.
+  // Whether the optimiser is to read the mean; false: this rank's own terms,
+  // and none of the hooks below is called.
   virtual bool averages() const = 0;
 
-  // Backward is through. On return OK all means and buffers are there. Errors:
-  // those of Backend::Done; no transfer uses the buckets any more.
-  virtual absl::Status BeforeOptimizer(Step step, const StepBuckets& buckets,
-                                       absl::Time deadline) = 0;
+  // Whether parameters may be updated as late as the next forward pass needs
+  // them; false: all before the step ends.
+  virtual bool updates_late() const = 0;
 
-  // Of the last BeforeOptimizer.
+  // The step's last forward pass is through, so the buffers are what they are
+  // going to be. `buckets` stay valid until their transfers have ended; all of
+  // the step before have. The exchange may take `timeout` from the first transfer on.
+  virtual void OnForwardDone(Step step, const StepBuckets& buckets, absl::Duration timeout) = 0;
+
+  // The terms of gradient bucket `bucket` are there. In the order of the
+  // buckets, from inside backward. Left out for those that backward did not
+  // complete, because it gave a parameter no gradient, and those behind them.
+  virtual void OnBucketReady(size_t bucket) = 0;
+
+  // All terms are there.
+  virtual void OnBackwardDone() = 0;
+
+  // A bucket whose result is there and that was not given yet; the highest, if
+  // there are several, for its parameters are wanted first. Waits if there is
+  // none. Errors: those of Backend::Done; other transfers may be under way then.
+  virtual absl::StatusOr<size_t> NextBucket() = 0;
+
+  // The step will not be completed. On return no transfer uses the buckets any
+  // more; if one did, the back end is cancelled with `reason` (not OK).
+  virtual void Abandon(const absl::Status& reason) = 0;
+
+  // Of the step of the last OnForwardDone.
   virtual ExchangeTimes times() const = 0;
 };
 
