@@ -71,6 +71,13 @@ TEST(DdpTest, Run_Ring_RanksEqualAndNearTheFold) {
   ExpectNear(*TrainRanks(training), *fold, 1e-4);
 }
 
+TEST(DdpTest, Run_Sharded_BitsOfTheCoordinator) {
+  Training training;
+  const std::string expected = HashOf(*TrainRanks(training));
+  training.backend = "sharded";
+  EXPECT_EQ(HashOf(*TrainRanks(training)), expected);
+}
+
 TEST(DdpTest, Run_FrozenParameter_Unchanged) {
   const auto model = TrainRanks(Training());
   EXPECT_TRUE(static_cast<StagedModel*>(model.get())->frozen.equal(torch::ones({5})));

@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_TESTS_WORKER_FAKE_BACKEND_H_
 #define GRADWIRE_TESTS_WORKER_FAKE_BACKEND_H_
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <utility>
