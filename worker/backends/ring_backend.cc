@@ -15,14 +15,8 @@
 namespace gradwire {
 namespace {
 
-// A segment goes in chunks of equal size, small enough for hops to overlap and
-// large enough for a message's cost to be small; whole elements in any case.
-uint64_t ChunkBytes(uint64_t segment_bytes) {
-  constexpr uint64_t kLeast = 64 << 10, kMost = 512 << 10, kEnough = 4;
-  const uint64_t overlapping = std::min(segment_bytes / kLeast, kEnough);
-  const uint64_t chunks = std::max(segment_bytes / kMost + 1, overlapping);
-  return (segment_bytes / chunks + 64) / 64 * 64;
-}
+// Small enough that hops overlap, large enough that a message's cost is small.
+constexpr uint64_t kRingChunkBytes = 512 << 10;
 
 }  // namespace
 
@@ -124,10 +118,9 @@ void RingBackend::Submit(Transfer transfer) {
 void RingBackend::QueueTerms(const std::shared_ptr<Reduction>& reduction) {
   if (reduction->ring.hops() == 0) return;
   const RingSchedule::Segment segment = reduction->ring.SentBy(view_.rank.value(), 0);
-  const uint64_t chunk_bytes = ChunkBytes(segment.bytes);
-  for (uint64_t sent = 0; sent < segment.bytes; sent += chunk_bytes) {
+  for (uint64_t sent = 0; sent < segment.bytes; sent += kRingChunkBytes) {
     queue_.push_back(
-        {reduction, 0, segment.offset + sent, std::min(chunk_bytes, segment.bytes - sent)});
+        {reduction, 0, segment.offset + sent, std::min(kRingChunkBytes, segment.bytes - sent)});
   }
 }
 
