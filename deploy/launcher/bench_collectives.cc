@@ -27,7 +27,10 @@ std::vector<Case> CasesOf(const CollectivesOptions& options) {
   std::vector<Case> cases;
   for (const uint64_t bytes : options.Sizes()) {
     for (const std::string& backend : options.backends) {
-      for (const std::string& wire : options.wires) cases.push_back({bytes, backend, wire});
+      for (const std::string& wire : options.wires) {
+        // Gloo cannot sum half types in float32, and refuses them.
+        if (backend != "gloo" || wire == "fp32") cases.push_back({bytes, backend, wire});
+      }
     }
     if (options.bench.peers) cases.push_back({bytes, kPeer, "fp32"});
   }

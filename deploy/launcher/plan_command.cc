@@ -31,8 +31,10 @@ void AddAll(PlanOptions* options, OptionParser* parser) {
               Choice(&options->model, NamesOf(ModelChoices())));
   parser->Add("batch-size", "B", "samples per rank and iteration",
               Integer(&options->batch_size, 1));
+  parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
+              Choice(&options->sync, NamesOf(SyncChoices())));
   parser->Add("bucket-cap-mb", "MB", "size of a bucket, MiB; 0: one per parameter",
-              RealFrom(&options->bucket_cap_mb, 0));
+              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
   parser->Add("broadcast-buffers", "true|false", "rank 0's buffers go to all",
               Switch(&options->broadcast_buffers));
@@ -135,6 +137,7 @@ absl::Status AdoptRun(const MeasuredRun& run, Parsed<PlanOptions>* parsed) {
     return absl::InvalidArgumentError("--summary: that run had one worker, and exchanged nothing");
   }
   absl::Status status = AdoptOne("workers", run.workers, parsed->sources, &options.workers);
+  status.Update(AdoptOne("sync", run.sync, parsed->sources, &options.sync));
   status.Update(AdoptOne("wire", run.wire, parsed->sources, &options.wire));
   status.Update(AdoptOne("model", run.model, parsed->sources, &options.model));
   status.Update(AdoptOne("batch-size", run.batch_size, parsed->sources, &options.batch_size));
@@ -143,12 +146,12 @@ absl::Status AdoptRun(const MeasuredRun& run, Parsed<PlanOptions>* parsed) {
 }
 
 std::vector<std::string> LayoutArguments(const PlanOptions& options) {
-  std::vector<std::string> args = {"--model",
-                                   options.model,
-                                   "--bucket-cap-mb",
-                                   absl::StrCat(options.bucket_cap_mb),
-                                   "--broadcast-buffers",
-                                   options.broadcast_buffers ? "true" : "false"};
+  std::vector<std::string> args = {
+      "--model",    options.model,         "--sync",
+      options.sync, "--broadcast-buffers", options.broadcast_buffers ? "true" : "false"};
+  if (options.bucket_cap_mb >= 0) {
+    args.insert(args.end(), {"--bucket-cap-mb", absl::StrCat(options.bucket_cap_mb)});
+  }
   if (options.dataset.empty() || options.samples > 0) return args;
   args.insert(args.end(), {"--dataset", options.dataset});
   if (!options.data_dir.empty()) args.insert(args.end(), {"--data-dir", options.data_dir});

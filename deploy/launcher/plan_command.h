@@ -19,7 +19,8 @@ struct PlanOptions {
   std::string wire = "fp32";
   std::string model = "vgg11";
   int64_t batch_size = 64;
-  double bucket_cap_mb = 25;
+  std::string sync = "ddp";   // for the default of bucket_cap_mb
+  double bucket_cap_mb = -1;  // below 0: as suits the sync
   bool broadcast_buffers = true;
   double compute_seconds = 0;  // 0: not known, or the summary's
   int64_t samples = 0;         // 0: the data set's

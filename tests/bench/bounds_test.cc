@@ -1,0 +1,62 @@
+#include "bench/bounds.h"
+
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+constexpr double kVgg11 = 36924456;
+
+TEST(LoadOfAverage, Coordinator_CarriesEveryGradient) {
+  const LinkLoad load = LoadOfAverage("coordinator", 4, 100);
+  EXPECT_EQ(load.worker_bytes, 100);
+  EXPECT_EQ(load.coordinator_bytes, 400);
+}
+
+TEST(LoadOfAverage, RingAndSharded_MoveTheLeastThatRanksCan) {
+  for (const char* backend : {"ring", "sharded", "gloo"}) {
+    const LinkLoad load = LoadOfAverage(backend, 4, 100);
+    EXPECT_EQ(load.worker_bytes, 150) << backend;
+    EXPECT_EQ(load.coordinator_bytes, 0) << backend;
+  }
+}
+
+TEST(LoadOfAverage, OneRank_MovesNothing) {
+  EXPECT_EQ(LoadOfAverage("ring", 1, 100).worker_bytes, 0);
+}
+
+TEST(LoadOfBroadcast, Ring_EachOtherRankGetsThemOnce) {
+  EXPECT_EQ(LoadOfBroadcast("ring", 4, 10).worker_bytes, 10);
+  EXPECT_EQ(LoadOfBroadcast("ring", 1, 10).worker_bytes, 0);
+}
+
+TEST(LoadOfBroadcast, Coordinator_SendsThemToAll) {
+  EXPECT_EQ(LoadOfBroadcast("coordinator", 4, 10).coordinator_bytes, 40);
+}
+
+TEST(LeastSeconds, Vgg11OnFourHostsAt1Gbit_CountsHeaders) {
+  EXPECT_NEAR(LeastSeconds(LoadOfAverage("ring", 4, kVgg11), 1), 0.463, 0.0005);
+  EXPECT_NEAR(LeastSeconds(LoadOfAverage("coordinator", 4, kVgg11), 1), 1.235, 0.0005);
+}
+
+TEST(LeastSeconds, TenTimesTheLink_TakesATenth) {
+  const LinkLoad load = LoadOfAverage("ring", 4, kVgg11);
+  EXPECT_DOUBLE_EQ(LeastSeconds(load, 10) * 10, LeastSeconds(load, 1));
+}
+
+TEST(IterationBounds, ComputationAndTransfer_AddOrHide) {
+  EXPECT_EQ(BarrierSeconds(1, 2), 3);
+  EXPECT_EQ(OverlapSeconds(1, 2), 2);
+  EXPECT_EQ(OverlapSeconds(3, 2), 3);
+}
+
+TEST(BusBandwidth, FourRanks_IsOneAndAHalfTimes) { EXPECT_EQ(BusBandwidth(2, 4), 3); }
+
+TEST(WireBytes, HalfTypes_AreTwo) {
+  EXPECT_EQ(WireBytes("fp32"), 4);
+  EXPECT_EQ(WireBytes("bf16"), 2);
+  EXPECT_EQ(WireBytes("fp16"), 2);
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,119 @@
+#include "bench/rank/collective_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "tests/cluster/backend_cluster.h"
+
+namespace gradwire {
+namespace {
+
+// One rank of one: the mean is the term, but for what a test wants wrong.
+class FakeBackend : public Backend {
+ public:
+  absl::Status OnView(const View&, std::vector<BucketSpec>) override { return absl::OkStatus(); }
+  void AllReduceAsync(const ReduceKey& key, absl::Span<const float> terms, absl::Span<float> mean,
+                      absl::Time, Done done) override {
+    std::copy(terms.begin(), terms.end(), mean.begin());
+    if (key.step == wrong_step) mean[0] += 1;
+    totals_.bytes_sent += 4 * terms.size();
+    done(key.step == failing_step ? absl::UnavailableError("rank 1 is gone") : absl::OkStatus());
+  }
+  void BroadcastAsync(const ReduceKey&, absl::Span<uint8_t>, absl::Time, Done) override {}
+  void Cancel(absl::Status) override {}
+  absl::Status Finish(absl::Time) override { return absl::OkStatus(); }
+  TransferTotals totals() const override { return totals_; }
+
+  Step wrong_step{1000};
+  Step failing_step{1000};
+
+ private:
+  TransferTotals totals_;
+};
+
+LoopOptions Loop(uint64_t bytes, int warmup, int iterations) {
+  LoopOptions options;
+  options.bytes = bytes;
+  options.warmup = warmup;
+  options.iterations = iterations;
+  return options;
+}
+
+absl::StatusOr<LoopResult> RunAlone(FakeBackend* backend, const LoopOptions& options) {
+  const Pattern pattern(1, Rank(0), Tolerance{});
+  return CollectiveLoop(backend, &pattern, options).Run();
+}
+
+TEST(CollectiveLoop, NoLimit_RunsWhatIsAskedFor) {
+  FakeBackend backend;
+  const LoopResult result = *RunAlone(&backend, Loop(400, 3, 5));
+  EXPECT_EQ(result.seconds.size(), 5u);
+  EXPECT_EQ(result.iterations_in_all, 2u + 1 + 3 + 1 + 5 + 1);
+  EXPECT_EQ(result.checked, 100u * (2 + 3 + 5 + 1));
+  EXPECT_EQ(result.wrong, 0u);
+}
+
+TEST(CollectiveLoop, Moved_CountsMeasuredIterationsOnly) {
+  FakeBackend backend;
+  EXPECT_EQ(RunAlone(&backend, Loop(400, 3, 5))->moved.bytes_sent, 2000u);
+}
+
+TEST(CollectiveLoop, NoTime_RunsOnce) {
+  FakeBackend backend;
+  LoopOptions options = Loop(4, 50, 50);
+  options.limit = absl::ZeroDuration();
+  const LoopResult result = *RunAlone(&backend, options);
+  EXPECT_EQ(result.seconds.size(), 1u);
+  EXPECT_EQ(result.iterations_in_all, 2u + 1 + 1 + 1 + 1 + 1);
+}
+
+TEST(CollectiveLoop, WrongValueInAMeasuredIteration_IsCounted) {
+  FakeBackend backend;
+  backend.wrong_step = Step(8);  // 2 + 1 + 3 + 1 come before
+  EXPECT_EQ(RunAlone(&backend, Loop(400, 3, 5))->wrong, 1u);
+}
+
+TEST(CollectiveLoop, WrongValueAtTheEnd_IsCounted) {
+  FakeBackend backend;
+  backend.wrong_step = Step(12);
+  EXPECT_EQ(RunAlone(&backend, Loop(400, 3, 5))->wrong, 1u);
+}
+
+TEST(CollectiveLoop, BackendFails_NamesTheIteration) {
+  FakeBackend backend;
+  backend.failing_step = Step(9);
+  const auto result = RunAlone(&backend, Loop(400, 3, 5));
+  EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(result.status().message(), "iteration 9: rank 1 is gone");
+}
+
+// All ranks of one real back end, within a limit that cuts the loop short.
+TEST(CollectiveLoop, RealRanksWithinALimit_AgreeOnTheirIterations) {
+  constexpr int kRanks = 3;
+  constexpr uint64_t kBytes = 40000;
+  BackendCluster cluster("ring", kRanks, {{kBytes, v1::DTYPE_FLOAT32}});
+  LoopOptions options = Loop(kBytes, 2, 1000000);
+  options.limit = absl::Milliseconds(50);
+  std::vector<absl::StatusOr<LoopResult>> results(kRanks, absl::UnknownError("not run"));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      const Pattern pattern(kRanks, Rank(rank), ToleranceOf("ring", "fp32", kRanks));
+      results[rank] = CollectiveLoop(&cluster.backend(rank), &pattern, options).Run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& result : results) {
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->seconds.size(), results[0]->seconds.size());
+    EXPECT_LT(result->seconds.size(), 1000000u);
+    EXPECT_EQ(result->wrong, 0u);
+  }
+  for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+}  // namespace gradwire
