@@ -188,6 +188,7 @@ absl::Status Worker::JoinRun() {
     BackendOptions backend_options;
     backend_options.coordinator = options_.coordinator;
     backend_options.wire = wire_;
+    backend_options.connections = options_.connections;
     absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(backend_name_, backend_options);
     if (!backend.ok()) return backend.status();
     backend_ = *std::move(backend);

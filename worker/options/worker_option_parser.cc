@@ -128,6 +128,8 @@ void AddNetwork(WorkerOptions* options, OptionParser* parser) {
               ListenAddress(&options->listen));
   parser->Add("advertise", "HOST", "host name or address that neighbours use",
               WithDefault(Text(&options->advertise), "of the connection to the coordinator"));
+  parser->Add("connections", "N", "to each aggregator, for back ends coordinator and sharded",
+              Integer(&options->connections, 1, 64));
   parser->Add("connect-timeout-seconds", "SECONDS", "wait for the coordinator to answer",
               RealAbove(&options->connect_timeout_seconds, 0));
   parser->Add("step-timeout-seconds", "SECONDS", "wait for all gradients of a step",

@@ -17,6 +17,7 @@ struct WorkerOptions {
   double bucket_cap_mb = -1;  // MiB; 0: a bucket per parameter; below: as suits the sync
   bool barrier = false;       // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
+  int connections = 1;  // to each aggregator (back ends coordinator and sharded)
   bool broadcast_buffers = true;
   std::string model = "vgg11";
   std::string dataset = "fashion-mnist";
