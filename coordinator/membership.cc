@@ -383,7 +383,10 @@ void Membership::Finish(Rank rank, Outcome* outcome) {
   suspicion_.reset();
   reason_ = "all ranks finished";
   absl::StrAppend(&outcome->why, "; ", reason_);
-  for (Worker& aggregator : aggregators_) EndSession(&aggregator, absl::OkStatus(), outcome);
+  for (Worker& aggregator : aggregators_) {
+    outcome->actions.push_back(SendFinish{*aggregator.session});
+    EndSession(&aggregator, absl::OkStatus(), outcome);
+  }
   outcome->actions.push_back(EndRun{absl::OkStatus()});
 }
 

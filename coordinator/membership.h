@@ -48,6 +48,9 @@ struct SendAbort {
   SessionId session;
   std::string reason;
 };
+struct SendFinish {  // to an aggregator
+  SessionId session;
+};
 struct CloseSession {  // the stream ends with `status`
   SessionId session;
   absl::Status status;
@@ -58,7 +61,8 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Aborted or DeadlineExceeded: see the message
   absl::Status status;
 };
-using Action = std::variant<FormRun, SendView, SendAbort, CloseSession, EnterStep, EndRun>;
+using Action =
+    std::variant<FormRun, SendView, SendAbort, SendFinish, CloseSession, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;

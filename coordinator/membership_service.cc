@@ -163,6 +163,12 @@ void MembershipService::Enact(const SendAbort& send) {
   EnqueueWrite(send.session, std::move(message));
 }
 
+void MembershipService::Enact(const SendFinish& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_finish();
+  EnqueueWrite(send.session, std::move(message));
+}
+
 void MembershipService::Enact(const CloseSession& close) {
   OpenSession& session = sessions_.at(close.session);
   session.end = close.status;

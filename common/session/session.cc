@@ -138,6 +138,8 @@ void Session::OnMessage(const v1::CoordinatorMessage& message) {
       return OnView(message.view());
     case v1::CoordinatorMessage::kAbort:
       return OnAbortMessage(message.abort());
+    case v1::CoordinatorMessage::kFinish:
+      return HalfClose();
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return EndWith(absl::InternalError("coordinator: got a message of unknown kind"));
   }

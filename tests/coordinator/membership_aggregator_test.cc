@@ -144,6 +144,7 @@ TEST_F(MembershipAggregatorTest, OnLeave_AllRanksFinished_AggregatorsEndWithOk) 
   const auto closed = All<CloseSession>(outcome);
   ASSERT_EQ(closed.size(), 3u);
   for (const CloseSession& close : closed) EXPECT_TRUE(close.status.ok());
+  EXPECT_EQ(All<SendFinish>(outcome).size(), 2u);
 }
 
 TEST_F(MembershipAggregatorTest, OnStepDone_FromAnAggregator_ClosesIt) {
