@@ -1,0 +1,164 @@
+// `gradwire bench` and `gradwire plan`, with real processes on this machine.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/launch.h"
+#include "tests/support/process.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::Options;
+using testing::Process;
+using testing::operator+;
+
+constexpr absl::Duration kLong = absl::Seconds(240);
+
+struct Result {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+Result Run(const Options& args) {
+  const auto process = Process::Start("gradwire", args);
+  const absl::StatusOr<int> exit_code = process->Wait(kLong);
+  EXPECT_TRUE(exit_code.ok()) << exit_code.status();
+  return {exit_code.value_or(-1), process->out(), process->err()};
+}
+
+TEST(BenchCollectives, EveryBackendAndWire_IsMeasuredAndRight) {
+  const testing::TempDir dir;
+  const Result result =
+      Run({"bench", "collectives", "--workers", "3", "--sizes", "4,20000,1M", "--wire", "fp32,bf16",
+           "--warmup", "2", "--iterations", "5", "--json", dir.File("x.json"), "--csv",
+           dir.File("x.csv"), "--markdown", dir.File("x.md")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
+  ASSERT_GE(json["rows"].size(), 3u * 2 * 3);
+  for (const auto& row : json["rows"]) {
+    EXPECT_EQ(row["wrong"], 0) << row;
+    EXPECT_EQ(row["iterations"], 5) << row;
+    EXPECT_GT(row["p50_us"], 0) << row;
+    EXPECT_TRUE(row["bound_percent"].is_null()) << row;
+  }
+  EXPECT_THAT(testing::ReadFile(dir.File("x.csv")),
+              HasSubstr("\n1048576,262144,float32,ring,bf16,5,"));
+  EXPECT_THAT(testing::ReadFile(dir.File("x.md")), HasSubstr("| 1,048,576 |"));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST(BenchCollectives, Coordinator_HasItsCpuTimeInTheTable) {
+  const testing::TempDir dir;
+  const Result result =
+      Run({"bench", "collectives", "--workers", "2", "--backends", "coordinator", "--sizes", "4M",
+           "--warmup", "1", "--iterations", "5", "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto row = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")))["rows"][0];
+  EXPECT_GT(row["cpu_seconds_per_gb"], 0);
+}
+
+TEST(BenchTraining, OwnSetups_HaveTheirTimes) {
+  const testing::TempDir dir;
+  const Result result =
+      Run({"bench", "training", "--workers", "2", "--setups", "computation,all-reduce", "--rounds",
+           "1", "--iterations", "3", "--batch-size", "2", "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
+  ASSERT_EQ(json["setups"].size(), 2u);
+  EXPECT_EQ(json["setups"][1]["iterations"], 2);
+  EXPECT_GT(json["setups"][1]["exposed_seconds"], 0);
+  EXPECT_DOUBLE_EQ(json["setups"][0]["efficiency_percent"], 100);
+  EXPECT_THAT(result.out, HasSubstr("| all-reduce "));
+}
+
+TEST(BenchTraining, Peer_StandsBesideItsCounterpart) {
+  const testing::TempDir dir;
+  const Result result =
+      Run({"bench", "training", "--workers", "2", "--peers", "--setups",
+           "all-reduce,gloo-all-reduce,gloo-ddp-fp16", "--rounds", "1", "--iterations", "2",
+           "--batch-size", "2", "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
+  ASSERT_EQ(json["comparisons"].size(), 1u);
+  EXPECT_EQ(json["comparisons"][0]["peer"], "gloo-all-reduce");
+  EXPECT_FALSE(json["environment"]["pytorch"].get<std::string>().empty());
+}
+
+TEST(BenchCollectives, Peer_IsMeasuredAndRight) {
+  const testing::TempDir dir;
+  const Result result =
+      Run({"bench", "collectives", "--workers", "2", "--peers", "--backends", "ring", "--sizes",
+           "20000", "--warmup", "2", "--iterations", "5", "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto rows = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")))["rows"];
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[1]["backend"], "gloo (PyTorch)");
+  EXPECT_EQ(rows[1]["wrong"], 0);
+}
+
+TEST(Bench, DataMissing_SaysWhichSetupAndWhy) {
+  const testing::TempDir dir;
+  const Result result =
+      Run({"bench", "training", "--workers", "2", "--setups", "all-reduce", "--dataset", "cifar10",
+           "--data-dir", dir.path(), "--iterations", "2"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("round 1, all-reduce: "));
+  EXPECT_THAT(result.err, HasSubstr("data_batch_1.bin"));
+}
+
+TEST(Bench, UnknownMeasurement_NamesTheNearest) {
+  const Result result = Run({"bench", "trainign"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("unknown measurement trainign; did you mean training?"));
+}
+
+TEST(Plan, Vgg11_HasItsBytesAndBounds) {
+  const testing::TempDir dir;
+  const Result result = Run(
+      {"plan", "--compute-seconds", "0.37", "--samples", "50000", "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("9231114 parameters"));
+  const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
+  double gradient_bytes = 0;
+  for (const auto& bucket : json["buckets"]) {
+    if (bucket["what"] == "gradients, averaged") gradient_bytes += bucket["bytes"].get<double>();
+  }
+  EXPECT_EQ(gradient_bytes, 36924456);
+  for (const auto& row : json["backends"]) {
+    if (row["backend"] != "ring") continue;
+    EXPECT_NEAR(row["overlap_seconds"].get<double>(), 0.463, 0.001);
+    EXPECT_NEAR(row["barrier_seconds"].get<double>(), 0.833, 0.001);
+  }
+}
+
+TEST(Plan, SummaryOfARun_StandsBesideThePlan) {
+  const testing::TempDir dir;
+  const Result launched =
+      Run(Options{"launch", "--workers", "2", "--listen", "127.0.0.1:0", "--metrics", "off",
+                  "--summary", dir.File("s.json"), "--"} +
+          testing::TinyRun(3) + Options{"--sync", "all-reduce", "--backend", "ring"});
+  ASSERT_EQ(launched.exit_code, 0) << launched.err;
+  const Result result =
+      Run({"plan", "--summary", dir.File("s.json"), "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
+  for (const auto& row : json["backends"]) {
+    if (row["backend"] != "ring") continue;
+    EXPECT_GT(row["measured_seconds"], 0);
+    EXPECT_NEAR(row["measured_bytes"].get<double>(), row["worker_bytes"].get<double>(), 22080);
+  }
+}
+
+TEST(Plan, NoSuchSummary_IsRefused) {
+  const Result result = Run({"plan", "--summary", "/no/such/file"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--summary: cannot read '/no/such/file'"));
+}
+
+}  // namespace
+}  // namespace gradwire
