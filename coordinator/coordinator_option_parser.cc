@@ -39,7 +39,7 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
               RealAbove(&options->lease_seconds, 0));
   parser->Add("rendezvous-timeout-seconds", "SECONDS", "wait for all workers to be there",
               RealAbove(&options->rendezvous_timeout_seconds, 0));
-  parser->Add("chunk-kib", "KiB", "size of a chunk of Gather and Scatter",
+  parser->Add("chunk-kib", "KiB", "longest piece of Gather and Scatter",
               Integer(&options->chunk_kib, 1, 4096));
 }
 

@@ -20,7 +20,7 @@ struct CoordinatorOptions {
   std::string port_file;                    // bound addresses are written here
   double lease_seconds = 10;                // silence after which a worker is lost
   double rendezvous_timeout_seconds = 600;  // until all workers are there
-  uint64_t chunk_kib = 1024;                // grid of Gather and Scatter
+  uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
 };
 
 }  // namespace gradwire

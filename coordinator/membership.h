@@ -32,7 +32,7 @@ struct MembershipConfig {
   absl::Duration lease = absl::Seconds(10);  // silence after which a worker is lost
   absl::Duration rendezvous_timeout = absl::Seconds(600);
   absl::Duration suspect_grace = absl::Seconds(1);  // for a suspect's own loss to show
-  uint64_t chunk_bytes = 1 << 20;
+  uint64_t chunk_bytes = 256 << 10;
 };
 
 // What the caller must do, in the order of Outcome.actions.

@@ -52,6 +52,7 @@ class Simulator {
   static MembershipConfig Config(int world_size) {
     MembershipConfig config;
     config.world_size = world_size;
+    config.aggregators = world_size / 3;
     config.rendezvous_timeout = absl::Seconds(60);
     return config;
   }
@@ -76,6 +77,8 @@ class Simulator {
         return event.number == 0 ? membership_.OnShutdown("stop") : membership_.OnTick(now_);
       case 10:
         return StepDone(session, event.number);
+      case 11:
+        return Offer(event.number);
       default:
         return membership_.OnTick(now_);
     }
@@ -88,6 +91,14 @@ class Simulator {
     v1::Hello hello = TestHello(number == 5 ? 1 : last_session_);
     if (number < world_size_ && number % 2 == 0) hello.set_rank(number);
     return membership_.OnHello(session, hello, now_);
+  }
+  Outcome Offer(int number) {
+    const SessionId session(++last_session_);
+    open_.insert(session);
+    v1::Offer offer;
+    offer.set_incarnation(number == 5 ? 1 : last_session_);
+    offer.set_address("10.10.1.9:1");
+    return membership_.OnOffer(session, offer, now_);
   }
   Outcome Suspect(SessionId session, int rank) {
     v1::Suspect suspect;
@@ -113,12 +124,17 @@ class Simulator {
   void Enact(const SendView& send) {
     RC_ASSERT(formed_ == 1);
     RC_ASSERT(open_.count(send.session) == 1);
-    RC_ASSERT(viewed_.insert(send.view.rank).second);
+    if (send.view.aggregator.has_value()) {
+      RC_ASSERT(viewed_aggregators_.insert(*send.view.aggregator).second);
+    } else {
+      RC_ASSERT(viewed_.insert(send.view.rank).second);
+    }
   }
   void Enact(const SendAbort& send) {
     RC_ASSERT(open_.count(send.session) == 1);
     RC_ASSERT(!send.reason.empty());
   }
+  void Enact(const SendFinish& send) { RC_ASSERT(open_.count(send.session) == 1); }
   void Enact(const CloseSession& close) { RC_ASSERT(open_.erase(close.session) == 1); }
   void Enact(const EnterStep& enter) {
     RC_ASSERT(formed_ == 1);
@@ -148,6 +164,7 @@ class Simulator {
   uint64_t last_session_ = 0;
   std::set<SessionId> open_;
   std::set<Rank> viewed_;
+  std::set<int> viewed_aggregators_;
   Step step_;
   int formed_ = 0;
   int ended_runs_ = 0;

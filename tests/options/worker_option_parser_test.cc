@@ -321,7 +321,7 @@ TEST(ParseWorkerOptions, MinWorkers_IsNotThere) {
 TEST(Choices, DefaultBackend_KnownSync_IsOfTheTable) {
   EXPECT_EQ(DefaultBackend("gather-scatter"), "coordinator");
   EXPECT_EQ(DefaultBackend("all-reduce"), "ring");
-  EXPECT_EQ(DefaultBackend("ddp"), "coordinator");
+  EXPECT_EQ(DefaultBackend("ddp"), "sharded");
 }
 
 TEST(Choices, DefaultBackend_UnknownSync_IsEmpty) { EXPECT_EQ(DefaultBackend("ddp?"), ""); }

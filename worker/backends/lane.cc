@@ -10,7 +10,7 @@ namespace gradwire {
 namespace {
 
 // Enough to hide a round trip, little enough to wait behind.
-constexpr uint64_t kWindowBytes = 2 << 20;
+constexpr uint64_t kWindowBytes = 1 << 20;
 constexpr uint64_t kHalfBytes = 2;
 
 bool IsHalf(v1::DType dtype) { return ElementBytes(dtype) == kHalfBytes; }
