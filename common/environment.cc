@@ -19,6 +19,8 @@ const std::vector<std::string>& KnownVariables() {
   static const auto* const known = [] {
     auto* names = new std::vector<std::string>;
     for (const char* option : {"accumulate",
+                               "aggregate-only",
+                               "aggregators",
                                "advertise",
                                "augment",
                                "backend",
@@ -30,6 +32,7 @@ const std::vector<std::string>& KnownVariables() {
                                "chunk-kib",
                                "compute-seconds",
                                "config",
+                               "connections",
                                "connect-timeout-seconds",
                                "coordinator",
                                "csv",

@@ -106,7 +106,8 @@ absl::Status Membership::CheckPlace(const v1::Hello& hello) const {
   absl::Status newcomer = CheckNewcomer(Incarnation(hello.incarnation()));
   if (!newcomer.ok()) return newcomer;
   if (absl::Status status = CheckForm(hello, config_.world_size); !status.ok()) return status;
-  if (state_ == State::kRunning) {
+  // It may have all workers and still wait for aggregators.
+  if (static_cast<int>(workers_.size()) == config_.world_size) {
     return absl::FailedPreconditionError(
         absl::StrCat("the run has all its workers; its world size is ", config_.world_size));
   }

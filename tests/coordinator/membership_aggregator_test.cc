@@ -69,6 +69,13 @@ TEST_F(MembershipAggregatorTest, OnHello_AggregatorsMissing_RunWaits) {
   EXPECT_THAT(outcome.why, HasSubstr("1 of 1 workers and 0 of 2 aggregators are there"));
 }
 
+TEST_F(MembershipAggregatorTest, OnHello_OneTooManyWhileAggregatorsAreMissing_FailedPrecondition) {
+  Hello();
+  const Outcome outcome = membership_.OnHello(SessionId(2), TestHello(2), now_);
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status,
+            absl::FailedPreconditionError("the run has all its workers; its world size is 1"));
+}
+
 TEST_F(MembershipAggregatorTest, OnOffer_OneTooMany_FailedPrecondition) {
   Form();
   const Outcome outcome = Offer(13, "10.10.1.13:1");

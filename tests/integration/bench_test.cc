@@ -24,7 +24,7 @@ struct Result {
   std::string err;
 };
 
-Result Run(const Options& args) {
+Result RunGradwire(const Options& args) {
   const auto process = Process::Start("gradwire", args);
   const absl::StatusOr<int> exit_code = process->Wait(kLong);
   EXPECT_TRUE(exit_code.ok()) << exit_code.status();
@@ -34,9 +34,9 @@ Result Run(const Options& args) {
 TEST(BenchCollectives, EveryBackendAndWire_IsMeasuredAndRight) {
   const testing::TempDir dir;
   const Result result =
-      Run({"bench", "collectives", "--workers", "3", "--sizes", "4,20000,1M", "--wire", "fp32,bf16",
-           "--warmup", "2", "--iterations", "5", "--json", dir.File("x.json"), "--csv",
-           dir.File("x.csv"), "--markdown", dir.File("x.md")});
+      RunGradwire({"bench", "collectives", "--workers", "3", "--sizes", "4,20000,1M", "--wire",
+                   "fp32,bf16", "--warmup", "2", "--iterations", "5", "--json", dir.File("x.json"),
+                   "--csv", dir.File("x.csv"), "--markdown", dir.File("x.md")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
   ASSERT_GE(json["rows"].size(), 3u * 2 * 3);
@@ -55,8 +55,8 @@ TEST(BenchCollectives, EveryBackendAndWire_IsMeasuredAndRight) {
 TEST(BenchCollectives, Coordinator_HasItsCpuTimeInTheTable) {
   const testing::TempDir dir;
   const Result result =
-      Run({"bench", "collectives", "--workers", "2", "--backends", "coordinator", "--sizes", "4M",
-           "--warmup", "1", "--iterations", "5", "--json", dir.File("x.json")});
+      RunGradwire({"bench", "collectives", "--workers", "2", "--backends", "coordinator", "--sizes",
+                   "4M", "--warmup", "1", "--iterations", "5", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto row = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")))["rows"][0];
   EXPECT_GT(row["cpu_seconds_per_gb"], 0);
@@ -64,9 +64,9 @@ TEST(BenchCollectives, Coordinator_HasItsCpuTimeInTheTable) {
 
 TEST(BenchTraining, OwnSetups_HaveTheirTimes) {
   const testing::TempDir dir;
-  const Result result =
-      Run({"bench", "training", "--workers", "2", "--setups", "computation,all-reduce", "--rounds",
-           "1", "--iterations", "3", "--batch-size", "2", "--json", dir.File("x.json")});
+  const Result result = RunGradwire({"bench", "training", "--workers", "2", "--setups",
+                                     "computation,all-reduce", "--rounds", "1", "--iterations", "3",
+                                     "--batch-size", "2", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
   ASSERT_EQ(json["setups"].size(), 2u);
@@ -79,9 +79,9 @@ TEST(BenchTraining, OwnSetups_HaveTheirTimes) {
 TEST(BenchTraining, Peer_StandsBesideItsCounterpart) {
   const testing::TempDir dir;
   const Result result =
-      Run({"bench", "training", "--workers", "2", "--peers", "--setups",
-           "all-reduce,gloo-all-reduce,gloo-ddp-fp16", "--rounds", "1", "--iterations", "2",
-           "--batch-size", "2", "--json", dir.File("x.json")});
+      RunGradwire({"bench", "training", "--workers", "2", "--peers", "--setups",
+                   "all-reduce,gloo-all-reduce,gloo-ddp-fp16", "--rounds", "1", "--iterations", "2",
+                   "--batch-size", "2", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
   ASSERT_EQ(json["comparisons"].size(), 1u);
@@ -91,9 +91,9 @@ TEST(BenchTraining, Peer_StandsBesideItsCounterpart) {
 
 TEST(BenchCollectives, Peer_IsMeasuredAndRight) {
   const testing::TempDir dir;
-  const Result result =
-      Run({"bench", "collectives", "--workers", "2", "--peers", "--backends", "ring", "--sizes",
-           "20000", "--warmup", "2", "--iterations", "5", "--json", dir.File("x.json")});
+  const Result result = RunGradwire({"bench", "collectives", "--workers", "2", "--peers",
+                                     "--backends", "ring", "--sizes", "20000", "--warmup", "2",
+                                     "--iterations", "5", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto rows = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")))["rows"];
   ASSERT_EQ(rows.size(), 2u);
@@ -104,22 +104,22 @@ TEST(BenchCollectives, Peer_IsMeasuredAndRight) {
 TEST(Bench, DataMissing_SaysWhichSetupAndWhy) {
   const testing::TempDir dir;
   const Result result =
-      Run({"bench", "training", "--workers", "2", "--setups", "all-reduce", "--dataset", "cifar10",
-           "--data-dir", dir.path(), "--iterations", "2"});
+      RunGradwire({"bench", "training", "--workers", "2", "--setups", "all-reduce", "--dataset",
+                   "cifar10", "--data-dir", dir.path(), "--iterations", "2"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("round 1, all-reduce: "));
   EXPECT_THAT(result.err, HasSubstr("data_batch_1.bin"));
 }
 
 TEST(Bench, UnknownMeasurement_NamesTheNearest) {
-  const Result result = Run({"bench", "trainign"});
+  const Result result = RunGradwire({"bench", "trainign"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("unknown measurement trainign; did you mean training?"));
 }
 
 TEST(Plan, Vgg11_HasItsBytesAndBounds) {
   const testing::TempDir dir;
-  const Result result = Run(
+  const Result result = RunGradwire(
       {"plan", "--compute-seconds", "0.37", "--samples", "50000", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("9231114 parameters"));
@@ -139,12 +139,12 @@ TEST(Plan, Vgg11_HasItsBytesAndBounds) {
 TEST(Plan, SummaryOfARun_StandsBesideThePlan) {
   const testing::TempDir dir;
   const Result launched =
-      Run(Options{"launch", "--workers", "2", "--listen", "127.0.0.1:0", "--metrics", "off",
-                  "--summary", dir.File("s.json"), "--"} +
-          testing::TinyRun(3) + Options{"--sync", "all-reduce", "--backend", "ring"});
+      RunGradwire(Options{"launch", "--workers", "2", "--listen", "127.0.0.1:0", "--metrics", "off",
+                          "--summary", dir.File("s.json"), "--"} +
+                  testing::TinyRun(3) + Options{"--sync", "all-reduce", "--backend", "ring"});
   ASSERT_EQ(launched.exit_code, 0) << launched.err;
   const Result result =
-      Run({"plan", "--summary", dir.File("s.json"), "--json", dir.File("x.json")});
+      RunGradwire({"plan", "--summary", dir.File("s.json"), "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
   for (const auto& row : json["backends"]) {
@@ -155,7 +155,7 @@ TEST(Plan, SummaryOfARun_StandsBesideThePlan) {
 }
 
 TEST(Plan, NoSuchSummary_IsRefused) {
-  const Result result = Run({"plan", "--summary", "/no/such/file"});
+  const Result result = RunGradwire({"plan", "--summary", "/no/such/file"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("--summary: cannot read '/no/such/file'"));
 }
