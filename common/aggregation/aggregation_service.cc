@@ -151,7 +151,8 @@ absl::StatusOr<std::shared_ptr<const MeanChunk>> AggregationService::WaitForMean
     grpc::ServerContext* context, const Reader& reader, size_t index) {
   while (true) {
     const absl::Time slice = absl::Now() + kLookSlice;
-    auto mean = aggregator_->Next(reader.step, index, std::min(reader.deadline, slice));
+    auto mean = aggregator_->Next(reader.step, index, std::min(reader.deadline, slice),
+                                  index > 0 || reader.continues);
     if (!absl::IsDeadlineExceeded(mean.status()) || reader.deadline <= slice) return mean;
     if (context->IsCancelled()) return absl::CancelledError("the receiver went away");
   }
@@ -161,10 +162,6 @@ absl::Status AggregationService::SendStep(grpc::ServerContext* context, const Re
                                           MeanWriter* writer) {
   for (size_t index = 0;; ++index) {
     absl::StatusOr<std::shared_ptr<const MeanChunk>> found = WaitForMean(context, reader, index);
-    // A step that is gone in the middle of a stream was over for this receiver, whose
-    // terms of the next one are in; this thread is late to see it.
-    const bool in_the_middle = index > 0 || reader.continues;
-    if (in_the_middle && absl::IsOutOfRange(found.status())) return absl::OkStatus();
     if (!found.ok()) return found.status();
     const std::shared_ptr<const MeanChunk>& mean = *found;
     if (mean == nullptr) return absl::OkStatus();

@@ -237,10 +237,14 @@ absl::Status Aggregator::CheckReader(const RunId& run_id, CoordinatorEpoch epoch
 }
 
 absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::Next(Step step, size_t index,
-                                                                  absl::Time deadline) {
+                                                                  absl::Time deadline,
+                                                                  bool continues) {
   MutexLock lock(&mutex_);
   while (true) {
     if (!state_.ok()) return state_;
+    if (continues && step.value() + 1 < open_.step.value()) {
+      return std::shared_ptr<const MeanChunk>();
+    }
     const bool is_finished = open_.step.value() == step.value() + 1;
     if (!is_finished && step != open_.step) {
       return absl::OutOfRangeError(absl::StrCat("results of step ", step.value(),

@@ -86,11 +86,15 @@ class Aggregator {
                            Generation generation) const;
 
   // Result number `index` of `step`, waiting for it; null behind the last one.
+  // `continues`: the reader has had all results before this one, and its rank sends
+  // terms only of steps that it has all results of. A step that is gone was over for
+  // such a reader, which is late to see it, and is null for it too.
   //   DeadlineExceeded  names the ranks whose terms are missing
   //   OutOfRange        the step's results are gone, or far in the future
   //   Aborted           see Abort
   absl::StatusOr<std::shared_ptr<const MeanChunk>> Next(Step step, size_t index,
-                                                        absl::Time deadline);
+                                                        absl::Time deadline,
+                                                        bool continues = false);
 
   // The ranks that hold up `step`: pieces lack their terms, but have others'. If
   // no piece has any term, all ranks whose terms lack. Empty if the step is over

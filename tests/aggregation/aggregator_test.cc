@@ -141,6 +141,13 @@ TEST_F(AggregatorTest, Next_StepLongOver_OutOfRange) {
   EXPECT_EQ(status, absl::OutOfRangeError("results of step 0 are not held: the open step is 2"));
 }
 
+TEST_F(AggregatorTest, Next_StepLongOverForAReaderThatContinues_ItsEnd) {
+  for (uint64_t step = 0; step < 3; ++step) AddAll(StepOf(step, {0, 1, 2}));
+  const auto mean = aggregator_.Next(Step(0), 4, absl::InfiniteFuture(), true);
+  ASSERT_TRUE(mean.ok()) << mean.status();
+  EXPECT_EQ(*mean, nullptr);
+}
+
 TEST_F(AggregatorTest, Abort_WhileWaiting_AllCallsEndWithReason) {
   const absl::Status reason = absl::AbortedError("rank 1 was lost in step 0");
   aggregator_.Abort(reason);

@@ -40,7 +40,8 @@ class LocalLane : public Lane {
  private:
   absl::Status ReceiveStep(Step step) {
     for (size_t index = 0;; ++index) {
-      auto mean = aggregator_->Next(step, index, absl::InfiniteFuture());
+      const bool continues = index > 0 || step > Step(0);
+      auto mean = aggregator_->Next(step, index, absl::InfiniteFuture(), continues);
       if (!mean.ok()) return mean.status();
       if (*mean == nullptr) return absl::OkStatus();
       const Pieces payload = {{(*mean)->data.get(), (*mean)->bytes}};
