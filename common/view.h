@@ -28,7 +28,7 @@ struct View {
   int world_size = 0;
   Rank rank;  // of the receiver
   std::vector<Member> members;
-  uint64_t chunk_bytes = 0;              // longest piece of Gather and Scatter
+  uint64_t chunk_bytes = 0;                   // longest piece of Gather and Scatter
   std::vector<std::string> aggregators = {};  // separate ones, "host:port"
   // To an aggregator only: its place among them, and what it sums; it has no rank.
   absl::optional<int> aggregator = absl::nullopt;

@@ -7,9 +7,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/session/local_address.h"
 #include "common/status_util.h"
 #include "worker/options/worker_option_parser.h"
-#include "common/session/local_address.h"
 
 namespace gradwire {
 namespace {

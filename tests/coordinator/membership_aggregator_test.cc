@@ -3,23 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/membership.h"
+#include "tests/coordinator/outcome.h"
 #include "tests/coordinator/test_hello.h"
 
 namespace gradwire {
 namespace {
 
+using ::gradwire::testing::All;
 using ::gradwire::testing::TestHello;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <typename T>
-std::vector<T> All(const Outcome& outcome) {
-  std::vector<T> found;
-  for (const Action& action : outcome.actions) {
-    if (const T* match = std::get_if<T>(&action)) found.push_back(*match);
-  }
-  return found;
-}
 
 constexpr int kWorker = 1;  // sessions
 constexpr int kAggregator = 11;

@@ -3,25 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/coordinator/outcome.h"
 #include "tests/coordinator/test_hello.h"
 
 namespace gradwire {
 namespace {
 
+using ::gradwire::testing::All;
 using ::gradwire::testing::TestHello;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-
-// What of one kind an outcome asks for.
-template <typename T>
-std::vector<T> All(const Outcome& outcome) {
-  std::vector<T> found;
-  for (const Action& action : outcome.actions) {
-    if (const T* match = std::get_if<T>(&action)) found.push_back(*match);
-  }
-  return found;
-}
 
 // The status with which the one session that the outcome closes ends.
 absl::Status Refusal(const Outcome& outcome) {

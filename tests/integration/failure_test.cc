@@ -85,7 +85,8 @@ TEST_P(FailureTest, CoordinatorTerminated_MidStep_EndsWithSignalsCodeAndTheRunEn
   for (const auto& worker : workers_) EXPECT_EQ(*worker->Wait(kStopWithin), 1);
 }
 
-INSTANTIATE_TEST_SUITE_P(Failure, FailureTest, ::testing::Values("gather-scatter", "all-reduce", "ddp"));
+INSTANTIATE_TEST_SUITE_P(Failure, FailureTest,
+                         ::testing::Values("gather-scatter", "all-reduce", "ddp"));
 
 class LaunchSignalTest : public ::testing::TestWithParam<int> {};
 
