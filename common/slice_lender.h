@@ -12,7 +12,7 @@ namespace gradwire {
 
 // Lends memory to gRPC without a copy and knows when all of it came back.
 // gRPC may hold a slice for longer than the Write that sent it: memory may be
-// reused or freed only after AllReturned. The lender itself may be destroyed
+// reused or freed only after Reclaim. The lender itself may be destroyed
 // while slices are out. Thread-safe.
 class SliceLender {
  public:

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/channel.h"
-#include "worker/sync/countdown.h"
+#include "tests/cluster/countdown.h"
 
 namespace gradwire {
 namespace {
