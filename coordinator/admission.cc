@@ -34,9 +34,11 @@ constexpr uint64_t kMaxBytes = uint64_t{1} << 38;
 
 absl::Status CheckBuckets(const std::vector<BucketSpec>& buckets) {
   uint64_t total = 0;
+  bool has_gradients = false;
   for (size_t i = 0; i < buckets.size(); ++i) {
     const BucketSpec& bucket = buckets[i];
     const uint64_t element_bytes = ElementBytes(bucket.dtype);
+    has_gradients |= bucket.dtype != v1::DTYPE_BYTES;
     if (bucket.bytes > kMaxBytes || (total += bucket.bytes) > kMaxBytes) {
       return absl::InvalidArgumentError(absl::StrCat("bucket ", i, ": got ", bucket.bytes,
                                                      " bytes, expected at most ", kMaxBytes,
@@ -48,7 +50,10 @@ absl::Status CheckBuckets(const std::vector<BucketSpec>& buckets) {
         ", expected at least one whole element of DTYPE_FLOAT32, DTYPE_BFLOAT16, DTYPE_FLOAT16 or "
         "DTYPE_BYTES"));
   }
-  return absl::OkStatus();
+  if (has_gradients) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("buckets: got ", buckets.size(),
+                                                 " and none of gradients, expected at least one "
+                                                 "of a floating-point dtype"));
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ void Aggregator::Configure(const View& view, std::vector<BucketSpec> buckets, co
   buckets_ = std::move(buckets);
   share_ = share;
   uint64_t bytes = 0;
+  bool has_terms_of_all = false;
   for (size_t b = 0; b < buckets_.size(); ++b) {
     grids_.emplace_back(Bucket(static_cast<int>(b)), buckets_[b].bytes, view_.chunk_bytes,
                         share.owners);
@@ -52,8 +53,10 @@ void Aggregator::Configure(const View& view, std::vector<BucketSpec> buckets, co
       if (grids_[b].Owner(piece) != share.index) continue;
       bytes += grids_[b].Bytes(piece);
       ++pieces_per_step_;
+      has_terms_of_all |= buckets_[b].dtype != v1::DTYPE_BYTES;
     }
   }
+  kept_steps_ = has_terms_of_all ? 1 : 2;
   limit_bytes_ = (view_.world_size + 2) * bytes + kSlackBytes;
   open_ = NewStep(Step(0));
   if (state_.code() == absl::StatusCode::kFailedPrecondition) state_ = absl::OkStatus();
@@ -149,9 +152,12 @@ bool Aggregator::Publish(std::shared_ptr<const MeanChunk> mean) {
   open_.results.push_back(std::move(mean));
   changed_.NotifyAll();
   if (open_.results.size() < pieces_per_step_) return false;
-  for (const auto& result : finished_.results) held_bytes_ -= result->bytes;
   const Step next(open_.step.value() + 1);
-  finished_ = std::exchange(open_, NewStep(next));
+  finished_.push_back(std::exchange(open_, NewStep(next)));
+  if (finished_.size() > kept_steps_) {
+    for (const auto& result : finished_.front().results) held_bytes_ -= result->bytes;
+    finished_.pop_front();
+  }
   return true;
 }
 
@@ -192,8 +198,8 @@ void Aggregator::Finish(std::shared_ptr<const MeanChunk> mean) {
     MutexLock lock(&mutex_);
     if (!Publish(std::move(mean))) return;
     observer = observer_;
-    step = finished_.step;
-    arrivals = finished_.arrivals;
+    step = finished_.back().step;
+    arrivals = finished_.back().arrivals;
   }
   if (observer) observer(step, arrivals);
 }
@@ -236,24 +242,29 @@ absl::Status Aggregator::CheckReader(const RunId& run_id, CoordinatorEpoch epoch
                                          view_.epoch.value(), " and ", view_.generation.value()));
 }
 
+const Aggregator::StepState* Aggregator::Find(Step step) const {
+  if (step == open_.step) return &open_;
+  for (const StepState& state : finished_) {
+    if (state.step == step) return &state;
+  }
+  return nullptr;
+}
+
 absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::Next(Step step, size_t index,
                                                                   absl::Time deadline,
                                                                   bool continues) {
   MutexLock lock(&mutex_);
   while (true) {
     if (!state_.ok()) return state_;
-    if (continues && step.value() + 1 < open_.step.value()) {
-      return std::shared_ptr<const MeanChunk>();
-    }
-    const bool is_finished = open_.step.value() == step.value() + 1;
-    if (!is_finished && step != open_.step) {
+    const StepState* state = Find(step);
+    if (state == nullptr) {
+      if (continues && step < open_.step) return std::shared_ptr<const MeanChunk>();
       return absl::OutOfRangeError(absl::StrCat("results of step ", step.value(),
                                                 " are not held: the open step is ",
                                                 open_.step.value()));
     }
-    const StepState& state = is_finished ? finished_ : open_;
-    if (index < state.results.size()) return state.results[index];
-    if (is_finished) return std::shared_ptr<const MeanChunk>();
+    if (index < state->results.size()) return state->results[index];
+    if (step != open_.step) return std::shared_ptr<const MeanChunk>();
     if (changed_.WaitWithDeadline(&mutex_, deadline) && step == open_.step &&
         index >= open_.results.size()) {
       return absl::DeadlineExceededError(absl::StrCat("step ", step.value(), ": gradients of rank ",

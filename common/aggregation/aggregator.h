@@ -2,6 +2,7 @@
 #define GRADWIRE_COMMON_AGGREGATION_AGGREGATOR_H_
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -50,10 +51,12 @@ using Arrivals = std::vector<absl::Time>;
 //   Add(rank 2) ──┘                        ▲
 //   Next(step, 0 … n-1) ───────────────────┘  one reader per rank, blocking
 //
-// A step opens when all results of the one before are there, and the results
-// of one finished step are kept, so that a reader can come back. Held memory is
-// at most W shares of terms and 2 of results; Add refuses what would pass
-// (W + 2) shares with ResourceExhausted.
+// A step opens when all results of the one before are there. The results of one
+// finished step are kept, because a rank may have handed in its terms of the open
+// step and not yet read those results. To a share of rank 0's bytes alone the other
+// ranks send nothing that would hold it back; it can be one step further ahead of its
+// readers, and keeps two. Held memory is at most W shares of terms and 2 of results;
+// Add refuses what would pass (W + 2) shares with ResourceExhausted.
 //
 // Thread-safe. Folds run on the thread whose Add filled the slot, with no lock held.
 class Aggregator {
@@ -61,7 +64,8 @@ class Aggregator {
   Aggregator() = default;
 
   // Starts at step 0 of `view`. Call once: calls of Add and Next that come
-  // earlier get FailedPrecondition. `buckets` are in the type of the wire.
+  // earlier get FailedPrecondition. `buckets` are in the type of the wire; at least
+  // one is no bucket of bytes.
   void Configure(const View& view, std::vector<BucketSpec> buckets, const Share& share);
 
   // Waits for Configure or Abort until `deadline`; then as CheckReader would say.
@@ -125,6 +129,8 @@ class Aggregator {
     Arrivals arrivals;
   };
 
+  // The open step or a finished one that is kept; null for others.
+  const StepState* Find(Step step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   StepState NewStep(Step step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<size_t> FindPiece(const Chunk& chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The verdict, and with kAccept the chunk's piece.
@@ -149,7 +155,8 @@ class Aggregator {
   uint64_t held_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t limit_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   StepState open_ ABSL_GUARDED_BY(mutex_);
-  StepState finished_ ABSL_GUARDED_BY(mutex_);  // the step before; valid if open_.step > 0
+  std::deque<StepState> finished_ ABSL_GUARDED_BY(mutex_);  // those kept, oldest first
+  size_t kept_steps_ ABSL_GUARDED_BY(mutex_) = 1;
   std::function<void(Step, const Arrivals&)> observer_ ABSL_GUARDED_BY(mutex_);
 };
 

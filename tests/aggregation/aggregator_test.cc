@@ -148,6 +148,21 @@ TEST_F(AggregatorTest, Next_StepLongOverForAReaderThatContinues_ItsEnd) {
   EXPECT_EQ(*mean, nullptr);
 }
 
+// Of two owners the second one has the bucket of bytes alone: rank 0 may have sent its
+// bytes of step 1, and nobody sends terms that tell whether the others read step 0's.
+TEST_F(AggregatorTest, Next_ShareOfBytesAlone_ResultsOfTwoFinishedSteps) {
+  view_.chunk_bytes = 4096;
+  Aggregator bytes_alone;
+  bytes_alone.Configure(view_, buckets_, {2, 1});
+  for (uint64_t step = 0; step < 2; ++step) {
+    ASSERT_TRUE(bytes_alone.Add(MakeChunk(step, 0, 1, 0)).ok());
+  }
+  const auto bytes = bytes_alone.Next(Step(0), 0, absl::InfiniteFuture());
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ((*bytes)->bytes, buckets_[1].bytes);
+  EXPECT_EQ(bytes_alone.held_bytes(), 2 * buckets_[1].bytes);
+}
+
 TEST_F(AggregatorTest, Abort_WhileWaiting_AllCallsEndWithReason) {
   const absl::Status reason = absl::AbortedError("rank 1 was lost in step 0");
   aggregator_.Abort(reason);

@@ -48,6 +48,15 @@ TEST(CheckForm, PartOfAFloat_IsRefused) {
                                        "DTYPE_FLOAT16 or DTYPE_BYTES"));
 }
 
+// Nothing of it would hold a step back until all ranks are there.
+TEST(CheckForm, NoGradients_IsRefused) {
+  v1::Hello hello = TestHello(1, 1);
+  hello.mutable_buckets(0)->set_dtype(v1::DTYPE_BYTES);
+  EXPECT_EQ(CheckForm(hello, 2),
+            absl::InvalidArgumentError("buckets: got 1 and none of gradients, expected at least "
+                                       "one of a floating-point dtype"));
+}
+
 TEST(CheckForm, UnknownDType_IsRefused) {
   v1::Hello hello = TestHello(1);
   hello.mutable_buckets(0)->set_dtype(static_cast<v1::DType>(9));
