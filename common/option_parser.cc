@@ -46,7 +46,8 @@ struct FileItem {
 
 absl::StatusOr<std::vector<FileItem>> ReadItems(const std::string& path) {
   std::ifstream file(path);
-  if (!file) {
+  if (file) file.peek();  // a folder can be opened, and not read
+  if (!file.is_open() || file.bad()) {
     return absl::NotFoundError(absl::StrCat("cannot read the config file '", path, "'"));
   }
   std::vector<FileItem> items;

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 #include <system_error>
 
 namespace gradwire {
@@ -23,7 +23,9 @@ ScratchDir::~ScratchDir() {
 
 std::string ReadFile(const std::string& path) {
   std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  std::ostringstream text;
+  text << file.rdbuf();  // ends at an error of reading, where an iterator would throw
+  return text.str();
 }
 
 std::string ProgramDir() {

@@ -106,6 +106,10 @@ TEST_F(OptionParserTest, Parse_FileMissing_IsNotFound) {
   EXPECT_EQ(status.message(), "cannot read the config file '" + File() + "'");
 }
 
+TEST_F(OptionParserTest, Parse_FileIsAFolder_IsRefused) {
+  EXPECT_EQ(parser_.Parse({"--config", "/"}, {}).message(), "cannot read the config file '/'");
+}
+
 TEST_F(OptionParserTest, Parse_WrongVariable_NamesIt) {
   EXPECT_EQ(ErrorOf({}, {{"GRADWIRE_BATCH_SIZE", "0"}}),
             "GRADWIRE_BATCH_SIZE: got '0', expected an integer of 1 or more");

@@ -25,6 +25,8 @@ std::unique_ptr<Process> Shell(const std::string& script, const Process::Environ
   return Process::Start("/bin/sh", {"-c", script}, env);
 }
 
+TEST(ReadFile, Unreadable_Empty) { EXPECT_EQ(ReadFile("/"), ""); }
+
 TEST(Process, Wait_ProgramExits_GivesCodeAndBothOutputs) {
   const auto shell = Shell("echo data; echo log >&2; exit 7");
   EXPECT_EQ(*shell->Wait(kSoon), 7);

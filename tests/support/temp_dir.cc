@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "spdlog/spdlog.h"
@@ -38,7 +38,9 @@ void WriteFile(const std::string& path, absl::string_view text) {
 
 std::string ReadFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  return std::string(std::istreambuf_iterator<char>(in), {});
+  std::ostringstream text;
+  text << in.rdbuf();  // a process may end while its files in /proc are read; this does not throw
+  return text.str();
 }
 
 }  // namespace gradwire::testing
