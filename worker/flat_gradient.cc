@@ -1,6 +1,7 @@
 #include "worker/flat_gradient.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace gradwire {
 namespace {
@@ -38,8 +39,8 @@ FlatGradient::FlatGradient(const std::vector<torch::Tensor>& parameters, double 
   local_ = torch::zeros({bucket.first + bucket.size});
   mean_ = torch::zeros({bucket.first + bucket.size});
   local_views_ = ViewsOf(local_, parameters_);
-  mean_views_ = ViewsOf(mean_, parameters_);
-  for (size_t i = 0; i < bucket_count(); ++i) Show(i, local_views_);
+  taken_.resize(parameters_.size());
+  for (size_t i = 0; i < bucket_count(); ++i) Start(i);
 }
 
 std::vector<BucketSpec> FlatGradient::Specs() const {
@@ -74,19 +75,34 @@ absl::optional<size_t> FlatGradient::BucketOf(const torch::Tensor& parameter) co
   return absl::nullopt;
 }
 
-void FlatGradient::Show(size_t bucket, const std::vector<torch::Tensor>& views) {
+torch::Tensor FlatGradient::local_tensor(size_t bucket) const {
+  return local_.narrow(0, buckets_[bucket].first, buckets_[bucket].size);
+}
+
+torch::Tensor FlatGradient::mean_tensor(size_t bucket) const {
+  return mean_.narrow(0, buckets_[bucket].first, buckets_[bucket].size);
+}
+
+void FlatGradient::Start(size_t bucket) {
   const Range& range = buckets_[bucket];
   for (size_t i = range.first_parameter; i < range.first_parameter + range.parameters; ++i) {
-    parameters_[i].mutable_grad() = views[i];
+    parameters_[i].mutable_grad().reset();
+    taken_[i] = false;
   }
 }
 
-void FlatGradient::StartLocal(size_t bucket) {
-  const Range& range = buckets_[bucket];
-  local_.narrow(0, range.first, range.size).zero_();
-  Show(bucket, local_views_);
+void FlatGradient::Take(size_t bucket, size_t index) {
+  const size_t i = buckets_[bucket].first_parameter + index;
+  if (std::exchange(taken_[i], true)) return;  // was added to local itself
+  const torch::NoGradGuard values_only;
+  local_views_[i].copy_(parameters_[i].grad());
+  parameters_[i].mutable_grad() = local_views_[i];
 }
 
-void FlatGradient::ShowMean(size_t bucket) { Show(bucket, mean_views_); }
+void FlatGradient::FillMissing() {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!taken_[i]) local_views_[i].zero_();
+  }
+}
 
 }  // namespace gradwire

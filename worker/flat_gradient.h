@@ -14,13 +14,14 @@ namespace gradwire {
 
 // The gradients of all parameters in one run of memory, twice:
 //
-//   local   what backward adds up here; this rank's terms
-//   mean    what came back, averaged over all ranks; what the optimiser reads
+//   local   what backward adds up; this rank's terms
+//   mean    what came back, averaged over all ranks
 //
 // Parameters stand in reverse order, as backward makes them, and are cut into
-// buckets of whole parameters. Each .grad is a view of the one or the other; at
-// first of local, which is zero. Not thread-safe; other threads may read and
-// write the spans of a bucket as long as none of its methods is called.
+// buckets of whole parameters. A step goes Start, backward with a Take for each
+// parameter that it gives a gradient (repeatedly, to add up), FillMissing. Not
+// thread-safe; other threads may read and write the spans of a bucket as long as
+// none of its methods is called.
 class FlatGradient {
  public:
   // `parameters`: float32, on the CPU, contiguous; those that do not require a
@@ -40,10 +41,18 @@ class FlatGradient {
   // The bucket that `parameter` is in; none if it was left out.
   absl::optional<size_t> BucketOf(const torch::Tensor& parameter) const;
 
-  // Makes every .grad of the bucket a view of local, and sets local to zero.
-  void StartLocal(size_t bucket);
-  // Makes every .grad of the bucket a view of mean.
-  void ShowMean(size_t bucket);
+  // The same as tensors of one dimension, that share the memory.
+  torch::Tensor local_tensor(size_t bucket) const;
+  torch::Tensor mean_tensor(size_t bucket) const;
+
+  // The bucket's parameters have no .grad: autograd's first one becomes it as it is,
+  // which saves setting local to zero and reading it again.
+  void Start(size_t bucket);
+  // Autograd has added to the .grad of parameter `index` of the bucket: it is in
+  // local from here on, and .grad is a view of that, so that more can be added.
+  void Take(size_t bucket, size_t index);
+  // Zero is the gradient of parameters that had no Take since Start.
+  void FillMissing();
 
  private:
   struct Range {
@@ -52,14 +61,12 @@ class FlatGradient {
     size_t first_parameter = 0;
     size_t parameters = 0;
   };
-  void Show(size_t bucket, const std::vector<torch::Tensor>& views);
-
   std::vector<torch::Tensor> parameters_;  // in reverse order
   std::vector<Range> buckets_;
   torch::Tensor local_;
   torch::Tensor mean_;
   std::vector<torch::Tensor> local_views_;  // by parameter
-  std::vector<torch::Tensor> mean_views_;
+  std::vector<char> taken_;                 // bool, by parameter, since Start
 };
 
 }  // namespace gradwire

@@ -6,11 +6,11 @@
 
 namespace gradwire {
 
-GradientHooks::GradientHooks(const FlatGradient& gradient) {
-  for (size_t bucket = 0; bucket < gradient.bucket_count(); ++bucket) {
-    const auto parameters = gradient.parameters(bucket);
+GradientHooks::GradientHooks(FlatGradient* gradient) : gradient_(gradient) {
+  for (size_t bucket = 0; bucket < gradient->bucket_count(); ++bucket) {
+    const auto parameters = gradient->parameters(bucket);
     parameters_.push_back(parameters.size());
-    for (const torch::Tensor& parameter : parameters) Add(parameter, bucket);
+    for (size_t i = 0; i < parameters.size(); ++i) Add(parameters[i], bucket, i);
   }
 }
 
@@ -18,10 +18,10 @@ GradientHooks::~GradientHooks() {
   for (const Hook& hook : hooks_) hook.node->del_post_hook(hook.key);
 }
 
-void GradientHooks::Add(const torch::Tensor& parameter, size_t bucket) {
+void GradientHooks::Add(const torch::Tensor& parameter, size_t bucket, size_t index) {
   using torch::autograd::variable_list;
-  auto hook = [this, bucket](const variable_list& outputs, const variable_list&) {
-    OnGradient(bucket);
+  auto hook = [this, bucket, index](const variable_list& outputs, const variable_list&) {
+    OnGradient(bucket, index);
     return outputs;
   };
   const auto node = torch::autograd::impl::grad_accumulator(parameter);
@@ -37,7 +37,8 @@ void GradientHooks::Arm(OnBucket on_bucket) {
 
 void GradientHooks::Disarm() { on_bucket_ = nullptr; }
 
-void GradientHooks::OnGradient(size_t bucket) {
+void GradientHooks::OnGradient(size_t bucket, size_t index) {
+  gradient_->Take(bucket, index);
   if (!on_bucket_) return;
   --missing_[bucket];
   while (next_ < missing_.size() && missing_[next_] == 0) on_bucket_(next_++);

@@ -12,7 +12,8 @@
 
 namespace gradwire {
 
-// Tells, from inside backward, which buckets are complete.
+// Puts the gradients that backward makes into a FlatGradient, and tells, from inside
+// backward, which buckets are complete.
 //
 // Autograd has one node for each parameter that adds to its .grad, once in a
 // backward pass; this object keeps those nodes alive and hangs a hook on each.
@@ -23,7 +24,7 @@ class GradientHooks {
   using OnBucket = std::function<void(size_t bucket)>;
 
   // `gradient` outlives this object.
-  explicit GradientHooks(const FlatGradient& gradient);
+  explicit GradientHooks(FlatGradient* gradient);
   // Takes the hooks away.
   ~GradientHooks();
   GradientHooks(const GradientHooks&) = delete;
@@ -32,7 +33,7 @@ class GradientHooks {
   // The next backward pass is the step's last: `on_bucket` hears of each bucket
   // as soon as all its parameters, and those of all buckets before, have their gradients.
   void Arm(OnBucket on_bucket);
-  // Backward passes are not listened to from here on (nor before Arm).
+  // Nobody hears of backward passes from here on (nor before Arm).
   void Disarm();
 
  private:
@@ -40,9 +41,10 @@ class GradientHooks {
     std::shared_ptr<torch::autograd::Node> node;
     uintptr_t key;
   };
-  void Add(const torch::Tensor& parameter, size_t bucket);
-  void OnGradient(size_t bucket);
+  void Add(const torch::Tensor& parameter, size_t bucket, size_t index);
+  void OnGradient(size_t bucket, size_t index);
 
+  FlatGradient* const gradient_;
   std::vector<size_t> parameters_;  // by bucket: how many
   std::vector<Hook> hooks_;
   OnBucket on_bucket_;           // empty unless armed

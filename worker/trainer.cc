@@ -46,11 +46,9 @@ Trainer::Trainer(std::shared_ptr<Model> model, const TrainerOptions& options)
       options_(options),
       gradient_(model_->parameters(), options.bucket_cap_bytes),
       buffers_(PackFor(*model_, options)),
-      hooks_(gradient_) {
+      hooks_(&gradient_) {
   for (size_t i = 0; i < gradient_.bucket_count(); ++i) {
-    const auto parameters = gradient_.parameters(i);
-    optimizers_.push_back(std::make_unique<torch::optim::SGD>(
-        std::vector<torch::Tensor>(parameters.begin(), parameters.end()), SgdOptions(options)));
+    optimizers_.emplace_back(gradient_.parameters(i), SgdOptions(options));
   }
   all_buckets_.resize(BucketSpecs().size());
   std::iota(all_buckets_.begin(), all_buckets_.end(), 0);
@@ -98,6 +96,7 @@ void Trainer::Backward(const torch::Tensor& loss, bool last, Calls& calls, Phase
   if (exchange) BeginExchange(calls.sync);
   loss.backward();
   hooks_.Disarm();
+  if (last) gradient_.FillMissing();
   if (exchange) calls.sync.OnBackwardDone();
   times->backward += watch.Lap();
 }
@@ -141,9 +140,9 @@ void Trainer::Update(size_t bucket, bool averaged) {
   if (bucket == gradient_.bucket_count()) {
     if (averaged) buffers_.Unpack();
   } else {
-    if (averaged) gradient_.ShowMean(bucket);
-    optimizers_[bucket]->step();
-    gradient_.StartLocal(bucket);
+    optimizers_[bucket].Step(averaged ? gradient_.mean_tensor(bucket)
+                                      : gradient_.local_tensor(bucket));
+    gradient_.Start(bucket);
   }
   updated_[bucket] = true;
   --to_update_;
@@ -201,7 +200,7 @@ absl::Status Trainer::RunSteps(Calls& calls) {
 void Trainer::Reset() {
   hooks_.Disarm();
   pending_.reset();
-  for (size_t i = 0; i < gradient_.bucket_count(); ++i) gradient_.StartLocal(i);
+  for (size_t i = 0; i < gradient_.bucket_count(); ++i) gradient_.Start(i);
 }
 
 absl::Status Trainer::Run(const NextBatch& next, Synchronizer& sync, const OnStep& on_step,

@@ -17,6 +17,7 @@
 #include "worker/flat_gradient.h"
 #include "worker/gradient_hooks.h"
 #include "worker/models/model.h"
+#include "worker/sliced_sgd.h"
 #include "worker/stopwatch.h"
 #include "worker/sync/synchronizer.h"
 
@@ -112,7 +113,7 @@ class Trainer {
   FlatGradient gradient_;
   BufferPack buffers_;  // empty if buffers are not broadcast
   GradientHooks hooks_;
-  std::vector<std::unique_ptr<torch::optim::SGD>> optimizers_;  // by bucket
+  std::vector<SlicedSgd> optimizers_;  // by bucket
   std::vector<GatedStage> stages_;
   std::vector<size_t> all_buckets_;
 

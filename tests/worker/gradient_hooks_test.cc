@@ -19,7 +19,7 @@ class GradientHooksTest : public ::testing::Test {
   torch::Tensor b_ = torch::full({2}, 3.0f, torch::requires_grad());
   torch::Tensor c_ = torch::full({2}, 4.0f, torch::requires_grad());
   FlatGradient gradient_{{a_, b_, c_}, 0};
-  GradientHooks hooks_{gradient_};
+  GradientHooks hooks_{&gradient_};
   std::vector<size_t> told_;
 };
 
@@ -77,8 +77,8 @@ TEST(GradientHooks, Destructor_GraphOutlivesIt_BackwardRuns) {
   const torch::Tensor parameter = torch::ones({2}, torch::requires_grad());
   torch::Tensor loss;
   {
-    const FlatGradient gradient({parameter}, 0);
-    GradientHooks hooks(gradient);
+    FlatGradient gradient({parameter}, 0);
+    GradientHooks hooks(&gradient);
     hooks.Arm([](size_t) { FAIL() << "told after its end"; });
     loss = (parameter * 2).sum();
   }
@@ -96,24 +96,39 @@ TEST(FlatGradient, BucketOf_FrozenOrEmptyParameter_None) {
   EXPECT_EQ(gradient.BucketOf(used), 0u);
 }
 
-TEST(FlatGradient, StartLocal_OneBucket_OthersStay) {
-  const torch::Tensor a = torch::ones({2}, torch::requires_grad());
-  const torch::Tensor b = torch::ones({2}, torch::requires_grad());
-  FlatGradient gradient({a, b}, 0);
-  (a * b).sum().backward();
-  gradient.StartLocal(0);
-  EXPECT_THAT(gradient.local(0), ElementsAre(0, 0));
-  EXPECT_THAT(gradient.local(1), ElementsAre(1, 1));
+class FlatGradientTest : public ::testing::Test {
+ protected:
+  void Backward() { (a_ * b_).sum().backward(); }
+
+  torch::Tensor a_ = torch::ones({2}, torch::requires_grad());
+  torch::Tensor b_ = torch::full({2}, 3.0f, torch::requires_grad());
+  FlatGradient gradient_{{a_, b_}, 0};
+  GradientHooks hooks_{&gradient_};
+};
+
+TEST_F(FlatGradientTest, Take_TwoBackwardPasses_TheirSum) {
+  Backward();
+  Backward();
+  EXPECT_THAT(gradient_.local(0), ElementsAre(2, 2));
+  EXPECT_THAT(gradient_.local(1), ElementsAre(6, 6));
 }
 
-TEST(FlatGradient, ShowMean_OneBucket_GradIsTheMean) {
-  const torch::Tensor a = torch::ones({1}, torch::requires_grad());
-  const torch::Tensor b = torch::ones({1}, torch::requires_grad());
-  FlatGradient gradient({a, b}, 0);
-  gradient.mean(1)[0] = 5;
-  gradient.ShowMean(1);
-  EXPECT_EQ(a.grad().item<float>(), 5);
-  EXPECT_EQ(b.grad().item<float>(), 0);
+TEST_F(FlatGradientTest, Start_OneBucket_OthersAddUp) {
+  Backward();
+  gradient_.Start(0);
+  EXPECT_FALSE(b_.grad().defined());
+  Backward();
+  EXPECT_THAT(gradient_.local(0), ElementsAre(1, 1));
+  EXPECT_THAT(gradient_.local(1), ElementsAre(6, 6));
+}
+
+TEST_F(FlatGradientTest, FillMissing_ParameterOfAnEarlierStepOnly_Zero) {
+  Backward();
+  for (size_t bucket : {0, 1}) gradient_.Start(bucket);
+  a_.sum().backward();
+  gradient_.FillMissing();
+  EXPECT_THAT(gradient_.local(0), ElementsAre(0, 0));
+  EXPECT_THAT(gradient_.local(1), ElementsAre(1, 1));
 }
 
 }  // namespace

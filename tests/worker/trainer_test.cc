@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -10,6 +11,7 @@
 #include "tests/worker/fake_backend.h"
 #include "tests/worker/oracle.h"
 #include "tests/worker/training.h"
+#include "worker/gradient_hooks.h"
 #include "worker/hash.h"
 #include "worker/sync/barrier_sync.h"
 #include "worker/sync/ddp_sync.h"
@@ -110,15 +112,29 @@ TEST(TrainerTest, BucketSpecs_Vgg11At25Mb_BucketsOfDistributedDataParallel) {
 }
 
 // Sums that tests/oracle/mean_gradient.py prints of each parameter.
-std::vector<std::vector<double>> SumsOf(const std::vector<torch::Tensor>& parameters) {
+std::vector<std::vector<double>> SumsOf(const std::vector<torch::Tensor>& gradients) {
   std::vector<std::vector<double>> sums;
-  for (const torch::Tensor& parameter : parameters) {
-    const torch::Tensor flat = parameter.grad().to(torch::kDouble).flatten();
+  for (const torch::Tensor& gradient : gradients) {
+    const torch::Tensor flat = gradient.to(torch::kDouble).flatten();
     const torch::Tensor weights = torch::arange(flat.numel()).remainder(7).to(torch::kDouble);
     sums.push_back({flat.sum().item<double>(), flat.square().sum().item<double>(),
                     (flat * weights).sum().item<double>()});
   }
   return sums;
+}
+
+// By parameter, in the model's order.
+std::vector<torch::Tensor> MeansOf(const FlatGradient& gradient) {
+  std::vector<torch::Tensor> means;
+  for (size_t bucket = 0; bucket < gradient.bucket_count(); ++bucket) {
+    int64_t first = 0;
+    for (const torch::Tensor& parameter : gradient.parameters(bucket)) {
+      means.push_back(gradient.mean_tensor(bucket).narrow(0, first, parameter.numel()));
+      first += parameter.numel();
+    }
+  }
+  std::reverse(means.begin(), means.end());
+  return means;
 }
 
 TEST(TrainerTest, Exchange_FourRanksOfVgg11_MeanGradientOfPyTorch) {
@@ -129,6 +145,7 @@ TEST(TrainerTest, Exchange_FourRanksOfVgg11_MeanGradientOfPyTorch) {
   std::vector<std::unique_ptr<FlatGradient>> gradients;
   for (int rank = 0; rank < kRanks; ++rank) {
     gradients.push_back(std::make_unique<FlatGradient>(model->parameters(), 25 << 20));
+    const GradientHooks hooks(gradients.back().get());
     const torch::Tensor images = torch::randn({2, 3, 32, 32});
     const torch::Tensor labels = torch::randint(0, 10, {2}, torch::kInt64);
     torch::nn::functional::cross_entropy(model->forward(images), labels).backward();
@@ -148,8 +165,7 @@ TEST(TrainerTest, Exchange_FourRanksOfVgg11_MeanGradientOfPyTorch) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (size_t i = 0; i < gradients[3]->bucket_count(); ++i) gradients[3]->ShowMean(i);
-  const auto got = SumsOf(model->parameters());
+  const auto got = SumsOf(MeansOf(*gradients[3]));
   const auto expected = answer->get<std::vector<std::vector<double>>>();
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
