@@ -39,4 +39,12 @@ bool IsLoopback(absl::string_view host) {
   return absl::StartsWith(host, "127.") || host == "::1" || host == "localhost";
 }
 
+std::string ReachableAt(const std::string& bound, const std::string& reachable) {
+  const absl::StatusOr<HostPort> listens = ParseHostPort(bound);
+  const absl::StatusOr<HostPort> known = ParseHostPort(reachable);
+  if (!listens.ok() || !known.ok()) return bound;
+  if (listens->host != "0.0.0.0" && listens->host != "::") return bound;
+  return ToString({known->host, listens->port});
+}
+
 }  // namespace gradwire

@@ -26,6 +26,10 @@ std::string ToString(const HostPort& address);
 // True for 127.*, ::1 and localhost: addresses that other hosts cannot reach.
 bool IsLoopback(absl::string_view host);
 
+// `bound`, where something listens ("0.0.0.0:9400"), with the host of `reachable`
+// ("10.10.1.2:4711", of the same machine) if it listens on all addresses.
+std::string ReachableAt(const std::string& bound, const std::string& reachable);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMMON_ADDRESS_H_

@@ -43,6 +43,19 @@ Gauge& Loss(Registry* registry) {
   return MakeGauge(registry, "gradwire_loss", "Mean loss over this worker's last batch.");
 }
 
+Gauge& MeanLoss(Registry* registry) {
+  return MakeGauge(registry, "gradwire_loss", "Mean over the ranks' losses in the last step.");
+}
+
+Gauge& MinWorkers(Registry* registry) {
+  return MakeGauge(registry, "gradwire_min_workers", "Worker processes that the run needs.");
+}
+
+Counter& LostWorkers(Registry* registry) {
+  return MakeCounter(registry, "gradwire_lost_workers_total",
+                     "Workers that the run lost while it was under way.");
+}
+
 Counter& Iterations(Registry* registry) {
   return MakeCounter(registry, "gradwire_iterations_total", "Iterations that ended.");
 }
@@ -174,7 +187,17 @@ void WorkerMetrics::CountWireOverflows(uint64_t steps) {
   wire_overflows_.Increment(static_cast<double>(steps));
 }
 
-CoordinatorMetrics::CoordinatorMetrics() : rank_wait_(RankWait(registry().get())) {}
+CoordinatorMetrics::CoordinatorMetrics()
+    : min_workers_(MinWorkers(registry().get())),
+      loss_(MeanLoss(registry().get())),
+      lost_workers_(LostWorkers(registry().get())),
+      rank_wait_(RankWait(registry().get())) {}
+
+void CoordinatorMetrics::SetMinWorkers(int workers) { min_workers_.Set(workers); }
+
+void CoordinatorMetrics::SetLoss(double loss) { loss_.Set(loss); }
+
+void CoordinatorMetrics::CountLostWorker() { lost_workers_.Increment(); }
 
 void CoordinatorMetrics::ObserveRankWait(Rank rank, absl::Duration wait) {
   Observe(&rank_wait_.Add({{"rank", absl::StrCat(rank.value())}}, SecondsBuckets()), wait);

@@ -94,8 +94,17 @@ class CoordinatorMetrics : public ProcessMetrics {
   // In some step `rank`'s contribution was complete `wait` after the first
   // rank's. Takes a lock and may allocate.
   void ObserveRankWait(Rank rank, absl::Duration wait);
+  // How many workers the run needs.
+  void SetMinWorkers(int workers);
+  // Mean over the ranks' losses in a step.
+  void SetLoss(double loss);
+  // The run lost a worker that had its view.
+  void CountLostWorker();
 
  private:
+  prometheus::Gauge& min_workers_;
+  prometheus::Gauge& loss_;
+  prometheus::Counter& lost_workers_;
   prometheus::Family<prometheus::Histogram>& rank_wait_;
 };
 

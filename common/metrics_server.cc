@@ -43,6 +43,8 @@ const char* Reason(int code) {
   switch (code) {
     case 200:
       return "OK";
+    case 400:
+      return "Bad Request";
     case 404:
       return "Not Found";
     case 405:
@@ -55,17 +57,20 @@ const char* Reason(int code) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
-    absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready) {
+    absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
+    Pages pages) {
   auto split = SplitAddress(address);
   if (!split.ok()) return split.status();
-  auto server = absl::WrapUnique(new MetricsServer(std::move(registry), std::move(ready)));
+  auto server =
+      absl::WrapUnique(new MetricsServer(std::move(registry), std::move(ready), std::move(pages)));
   const absl::Status listening = server->Listen(split->first, split->second);
   if (!listening.ok()) return listening;
   return server;
 }
 
-MetricsServer::MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready)
-    : registry_(std::move(registry)), ready_(std::move(ready)) {}
+MetricsServer::MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready,
+                             Pages pages)
+    : registry_(std::move(registry)), ready_(std::move(ready)), pages_(std::move(pages)) {}
 
 MetricsServer::~MetricsServer() {
   if (context_ == nullptr) return;
@@ -109,7 +114,8 @@ absl::Status MetricsServer::Listen(absl::string_view host, int port) {
   return absl::OkStatus();
 }
 
-MetricsServer::Page MetricsServer::Answer(absl::string_view method, absl::string_view path) const {
+Page MetricsServer::Answer(absl::string_view method, const PageRequest& request) const {
+  const absl::string_view path = request.path;
   if (method != "GET" && method != "HEAD") {
     return {405, kPlainText, absl::StrCat(method, " is not served here; use GET\n")};
   }
@@ -122,6 +128,9 @@ MetricsServer::Page MetricsServer::Answer(absl::string_view method, absl::string
     if (ready_()) return {200, kPlainText, "ready\n"};
     return {503, kPlainText, "not ready: not every worker is there yet\n"};
   }
+  if (pages_) {
+    if (absl::optional<Page> page = pages_(request)) return *std::move(page);
+  }
   return {404, kPlainText, absl::StrCat(path, " is not served; try /metrics, /healthz, /readyz\n")};
 }
 
@@ -130,7 +139,10 @@ int MetricsServer::OnRequest(mg_connection* connection) {
       static_cast<const MetricsServer*>(mg_get_user_data(mg_get_context(connection)));
   const mg_request_info* request = mg_get_request_info(connection);
   const absl::string_view method = request->request_method;
-  const Page page = server->Answer(method, request->local_uri);
+  const char* host = mg_get_header(connection, "Host");
+  const char* query = request->query_string;
+  const Page page =
+      server->Answer(method, {request->local_uri, query ? query : "", host ? host : ""});
   std::string reply = absl::StrFormat(
       "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n",
       page.code, Reason(page.code), page.content_type, page.body.size());

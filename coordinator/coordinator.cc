@@ -8,12 +8,17 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/port_file.h"
+#include "coordinator/run_pages.h"
 
 namespace gradwire {
 namespace {
 
 constexpr absl::Duration kAbortGrace = absl::Milliseconds(400);
 constexpr std::chrono::milliseconds kCallGrace(500);
+// A page that is open asks every second.
+constexpr absl::Duration kViewerPause = absl::Seconds(3);
+constexpr absl::Duration kViewerGrace = absl::Milliseconds(1500);
+constexpr char kJson[] = "application/json; charset=utf-8";
 
 MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id) {
   MembershipConfig config;
@@ -53,14 +58,18 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
                                   [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                                   [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
-      membership_(ConfigOf(options, run_id_),
-                  {[this](const View& view, const std::vector<BucketSpec>& buckets) {
-                     OnView(view, buckets);
-                   },
-                   [this](Step step) { metrics_.SetStep(step); },
-                   [this](const absl::Status& status) { OnRunOver(status); }}),
+      membership_(
+          ConfigOf(options, run_id_),
+          {[this](const View& view, const std::vector<BucketSpec>& buckets) {
+             OnView(view, buckets);
+           },
+           [this](Rank rank, const v1::StepDone& done) { OnStepDone(rank, done); },
+           [this](Rank rank, Step step, const std::string& cause) { OnLoss(rank, step, cause); },
+           [this](Step step) { metrics_.SetStep(step); },
+           [this](const absl::Status& status) { OnRunOver(status); }}),
       status_([this] { return Status(); }) {
   aggregator_.set_observer([this](Step, const Arrivals& arrivals) { OnArrivals(arrivals); });
+  metrics_.SetMinWorkers(options.world_size);
 }
 
 Coordinator::~Coordinator() {
@@ -83,7 +92,9 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
 absl::Status Coordinator::ServeMetrics(absl::string_view address) {
   if (address == "off") return absl::OkStatus();
   auto ready = [this] { return membership_.Status().state() == "running"; };
-  auto server = MetricsServer::Start(address, metrics_.registry(), ready);
+  auto server =
+      MetricsServer::Start(address, metrics_.registry(), ready,
+                           [this](const PageRequest& request) { return Answer(request); });
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
   spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
@@ -93,6 +104,13 @@ absl::Status Coordinator::ServeMetrics(absl::string_view address) {
 void Coordinator::OnView(const View& view, const std::vector<BucketSpec>& buckets) {
   aggregator_.Configure(view, buckets, Share());
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
+  const v1::StatusReply status = membership_.Status();
+  const auto backend = status.settings().find("backend");
+  waits_from_work_ = backend == status.settings().end() || backend->second != "coordinator";
+  const absl::Time now = absl::Now();
+  history_.Begin(view.world_size, now);
+  history_.AddEvent({now, Step(0), "started",
+                     absl::StrCat("the run began with ", view.members.size(), " workers")});
 }
 
 void Coordinator::OnRunOver(const absl::Status& status) {
@@ -100,6 +118,10 @@ void Coordinator::OnRunOver(const absl::Status& status) {
       status.ok() ? absl::AbortedError("the run is over: all ranks finished") : status;
   aggregator_.Abort(reason);
   rendezvous_store_.Abort(reason);
+  const Step step(StepsDone(membership_.Status()));
+  history_.AddEvent({absl::Now(), step, status.ok() ? "finished" : "aborted",
+                     status.ok() ? "all ranks finished" : std::string(status.message())});
+  metrics_.SetView(0, Generation(membership_.Status().generation()));
   MutexLock lock(&mutex_);
   over_ = status;
   over_changed_.NotifyAll();
@@ -112,10 +134,63 @@ void Coordinator::OnArrivals(const Arrivals& arrivals) {
   }
 }
 
+void Coordinator::OnStepDone(Rank rank, const v1::StepDone& done) {
+  const auto step = history_.Add(rank, done, absl::Now());
+  if (!step) return;
+  double loss = 0;
+  absl::Duration least = absl::InfiniteDuration();
+  for (const v1::StepDone& of_rank : *step) {
+    loss += of_rank.loss() / static_cast<double>(step->size());
+    least = std::min(least, WorkOf(of_rank));
+  }
+  metrics_.SetLoss(loss);
+  if (!waits_from_work_) return;
+  for (size_t i = 0; i < step->size(); ++i) {
+    metrics_.ObserveRankWait(Rank(static_cast<int>(i)), WorkOf((*step)[i]) - least);
+  }
+}
+
+void Coordinator::OnLoss(Rank rank, Step step, const std::string& cause) {
+  metrics_.CountLostWorker();
+  history_.AddEvent(
+      {absl::Now(), step, "lost", absl::StrCat("rank ", rank.value(), " was lost: ", cause)});
+}
+
+Page Coordinator::StatusPage() {
+  const std::string body = StatusJson(Status(), history_, absl::Now());
+  MutexLock lock(&mutex_);
+  viewed_ = absl::Now();
+  end_viewed_ = over_.has_value();
+  over_changed_.NotifyAll();
+  return {200, kJson, body};
+}
+
+absl::optional<Page> Coordinator::Answer(const PageRequest& request) {
+  if (request.path == "/status.json") return StatusPage();
+  if (request.path == "/sd") {
+    const std::string own(request.host.empty() ? metrics_address() : request.host);
+    return Page{200, kJson, TargetsJson(Status(), own)};
+  }
+  if (request.path != "/history.json") return absl::nullopt;
+  const absl::StatusOr<size_t> points = PointsOfQuery(request.query);
+  if (!points.ok()) {
+    return Page{400, "text/plain; charset=utf-8", absl::StrCat(points.status().message(), "\n")};
+  }
+  return Page{200, kJson, HistoryJson(history_, ToBytes(run_id_), *points)};
+}
+
 absl::Status Coordinator::Wait() {
   MutexLock lock(&mutex_);
   while (!over_) over_changed_.Wait(&mutex_);
   return *over_;
+}
+
+void Coordinator::WaitForViewer() {
+  MutexLock lock(&mutex_);
+  const absl::Time deadline = absl::Now() + kViewerGrace;
+  if (viewed_ + kViewerPause < absl::Now()) return;
+  while (!end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
 }
 
 void Coordinator::Stop(absl::string_view reason) {

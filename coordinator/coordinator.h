@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_COORDINATOR_COORDINATOR_H_
 #define GRADWIRE_COORDINATOR_COORDINATOR_H_
 
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "coordinator/coordinator_options.h"
 #include "coordinator/membership_service.h"
 #include "coordinator/rendezvous_service.h"
+#include "coordinator/run_history.h"
 
 namespace gradwire {
 
@@ -30,7 +32,8 @@ namespace gradwire {
 //                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
 //                 ├─ AggregationService ── Aggregator ── observer ─┐
 //                 └─ StatusService                                 ▼
-//   MetricsServer ────────────────────────────────────── CoordinatorMetrics
+//   MetricsServer ─┬──────────────────────────────────── CoordinatorMetrics
+//                  └─ Answer: status, history, targets ◄─ RunHistory ◄─ MembershipService
 //
 // Thread-safe.
 class Coordinator {
@@ -50,6 +53,10 @@ class Coordinator {
   // DeadlineExceeded with the reason that the workers got too.
   absl::Status Wait();
 
+  // After Wait: if somebody follows /status.json, gives them a moment, about a
+  // second, to see how the run ended.
+  void WaitForViewer();
+
   // Ends the run, if it is not over, with `reason` to all workers; then closes
   // the servers. Takes at most a second. May be called again.
   void Stop(absl::string_view reason);
@@ -65,13 +72,22 @@ class Coordinator {
   void OnView(const View& view, const std::vector<BucketSpec>& buckets);
   void OnRunOver(const absl::Status& status);
   void OnArrivals(const Arrivals& arrivals);
+  void OnStepDone(Rank rank, const v1::StepDone& done);
+  void OnLoss(Rank rank, Step step, const std::string& cause);
+  absl::optional<Page> Answer(const PageRequest& request);
+  Page StatusPage();
 
   const RunId run_id_;
   CoordinatorMetrics metrics_;
 
   Mutex mutex_;
   CondVar over_changed_;
-  std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);  // how the run ended
+  std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);          // how the run ended
+  absl::Time viewed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // /status.json was
+  bool end_viewed_ ABSL_GUARDED_BY(mutex_) = false;
+  // Of every back end but `coordinator`, whose arrivals tell.
+  std::atomic<bool> waits_from_work_{false};
+  RunHistory history_;
 
   // From here on, what has threads that use the above.
   Aggregator aggregator_;

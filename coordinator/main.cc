@@ -31,6 +31,7 @@ int Run(Coordinator& coordinator) {
     coordinator.Stop(absl::StrCat("the coordinator was stopped by ", NameOf(signal)));
   });
   const absl::Status end = coordinator.Wait();
+  coordinator.WaitForViewer();
   if (end.ok() || signals.received() == 0) return ExitCode(end);
   return 128 + signals.received();
 }

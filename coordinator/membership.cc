@@ -42,7 +42,7 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
   Outcome outcome;
   if (absl::Status status = CheckHello(hello); !status.ok()) {
     outcome.why = absl::StrCat("refused a worker at ", hello.address(), ": ", status.message());
-    outcome.actions.push_back(CloseSession{session, status});
+    outcome.actions.emplace_back(CloseSession{session, status});
     return outcome;
   }
   const Rank rank = Admit(session, hello, now);
@@ -58,7 +58,7 @@ Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Tim
   if (absl::Status status = CheckOffer(offer); !status.ok()) {
     outcome.why =
         absl::StrCat("refused an aggregator at ", offer.address(), ": ", status.message());
-    outcome.actions.push_back(CloseSession{session, status});
+    outcome.actions.emplace_back(CloseSession{session, status});
     return outcome;
   }
   aggregators_.push_back({session, Incarnation(offer.incarnation()), offer.address(), now, {}});
@@ -143,6 +143,8 @@ Rank Membership::Admit(SessionId session, const v1::Hello& hello, absl::Time now
   Worker worker{session, Incarnation(hello.incarnation()), hello.address(), now, {}};
   worker.progress.set_rank(rank.value());
   worker.progress.set_address(hello.address());
+  worker.progress.set_metrics(hello.metrics());
+  worker.progress.set_state("running");
   workers_.emplace(rank, std::move(worker));
   if (!terms_) terms_ = TermsOf(hello, absl::StrCat("rank ", rank.value()));
   return rank;
@@ -200,9 +202,11 @@ Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl
   progress.set_iteration_seconds(done.iteration_seconds());
   progress.set_communication_seconds(done.communication_seconds());
   progress.set_exposed_communication_seconds(done.exposed_communication_seconds());
-  if (const Step slowest = SlowestStep(); state_ == State::kRunning && step_ < slowest) {
+  if (state_ != State::kRunning) return outcome;
+  outcome.actions.emplace_back(TakeStep{Rank(static_cast<int>(progress.rank())), done});
+  if (const Step slowest = SlowestStep(); step_ < slowest) {
     step_ = slowest;
-    outcome.actions.push_back(EnterStep{step_});
+    outcome.actions.emplace_back(EnterStep{step_});
   }
   return outcome;
 }
@@ -264,7 +268,7 @@ Outcome Membership::OnNonsense(SessionId session, absl::string_view what, absl::
   }
   const std::optional<Rank> rank = Find(session);
   if (!rank) {
-    outcome.actions.push_back(CloseSession{session, status});
+    outcome.actions.emplace_back(CloseSession{session, status});
     outcome.why = absl::StrCat("closed a session: got ", what);
     return outcome;
   }
@@ -315,16 +319,16 @@ void Membership::FormIfComplete(Outcome* outcome) {
   state_ = State::kRunning;
   ++generation_;
   View view = MakeView();
-  outcome->actions.push_back(FormRun{view, terms_->buckets});
+  outcome->actions.emplace_back(FormRun{view, terms_->buckets});
   for (const auto& [rank, worker] : workers_) {
     view.rank = rank;
-    outcome->actions.push_back(SendView{*worker.session, view});
+    outcome->actions.emplace_back(SendView{*worker.session, view});
   }
   view.rank = Rank(0);
   view.buckets = terms_->buckets;
   for (size_t i = 0; i < aggregators_.size(); ++i) {
     view.aggregator = static_cast<int>(i);
-    outcome->actions.push_back(SendView{*aggregators_[i].session, view});
+    outcome->actions.emplace_back(SendView{*aggregators_[i].session, view});
   }
   absl::StrAppend(&outcome->why, "; the run begins with generation ", generation_.value());
 }
@@ -345,8 +349,11 @@ View Membership::MakeView() const {
 
 void Membership::OnLoss(Rank rank, absl::string_view cause, Outcome* outcome) {
   if (state_ == State::kWaiting) return FreeRank(rank, cause, outcome);
-  Fail(absl::AbortedError(absl::StrCat(Describe(rank), " was lost in step ",
-                                       workers_.at(rank).progress.steps_done(), ": ", cause)),
+  v1::RankStatus& progress = workers_.at(rank).progress;
+  progress.set_state("lost");
+  outcome->actions.emplace_back(TellLoss{rank, Step(progress.steps_done()), std::string(cause)});
+  Fail(absl::AbortedError(
+           absl::StrCat(Describe(rank), " was lost in step ", progress.steps_done(), ": ", cause)),
        outcome);
 }
 
@@ -375,6 +382,7 @@ void Membership::FreeRank(Rank rank, absl::string_view cause, Outcome* outcome) 
 }
 
 void Membership::Finish(Rank rank, Outcome* outcome) {
+  workers_.at(rank).progress.set_state("finished");
   outcome->why = absl::StrCat(Describe(rank), " finished after ",
                               workers_.at(rank).progress.steps_done(), " steps");
   const bool all = std::all_of(workers_.begin(), workers_.end(),
@@ -385,10 +393,10 @@ void Membership::Finish(Rank rank, Outcome* outcome) {
   reason_ = "all ranks finished";
   absl::StrAppend(&outcome->why, "; ", reason_);
   for (Worker& aggregator : aggregators_) {
-    outcome->actions.push_back(SendFinish{*aggregator.session});
+    outcome->actions.emplace_back(SendFinish{*aggregator.session});
     EndSession(&aggregator, absl::OkStatus(), outcome);
   }
-  outcome->actions.push_back(EndRun{absl::OkStatus()});
+  outcome->actions.emplace_back(EndRun{absl::OkStatus()});
 }
 
 void Membership::Fail(const absl::Status& status, Outcome* outcome) {
@@ -398,16 +406,16 @@ void Membership::Fail(const absl::Status& status, Outcome* outcome) {
   outcome->why = absl::StrCat("the run failed: ", reason_);
   auto abort = [this, outcome](Worker* member) {
     if (!member->session) return;
-    outcome->actions.push_back(SendAbort{*member->session, reason_});
+    outcome->actions.emplace_back(SendAbort{*member->session, reason_});
     EndSession(member, absl::AbortedError(reason_), outcome);
   };
   for (auto& [rank, worker] : workers_) abort(&worker);
   for (Worker& aggregator : aggregators_) abort(&aggregator);
-  outcome->actions.push_back(EndRun{status});
+  outcome->actions.emplace_back(EndRun{status});
 }
 
 void Membership::EndSession(Worker* worker, const absl::Status& status, Outcome* outcome) {
-  outcome->actions.push_back(CloseSession{*worker->session, status});
+  outcome->actions.emplace_back(CloseSession{*worker->session, status});
   worker->session.reset();
 }
 
@@ -482,7 +490,7 @@ std::string Membership::MissingMessage() const {
   return message;
 }
 
-v1::StatusReply Membership::Status() const {
+v1::StatusReply Membership::Status(std::optional<absl::Time> now) const {
   static constexpr const char* kNames[] = {"waiting", "running", "finished", "aborted"};
   v1::StatusReply reply;
   reply.set_run_id(ToBytes(config_.run_id));
@@ -491,7 +499,13 @@ v1::StatusReply Membership::Status() const {
   reply.set_world_size(config_.world_size);
   reply.set_state(kNames[static_cast<int>(state_)]);
   reply.set_reason(reason_);
-  for (const auto& [rank, worker] : workers_) *reply.add_ranks() = worker.progress;
+  for (const auto& [rank, worker] : workers_) {
+    v1::RankStatus* progress = reply.add_ranks();
+    *progress = worker.progress;
+    if (!worker.session || !now) continue;
+    progress->set_silent_seconds(absl::ToDoubleSeconds(*now - worker.last_heard));
+  }
+  if (terms_) reply.mutable_settings()->insert(terms_->settings.begin(), terms_->settings.end());
   return reply;
 }
 

@@ -55,14 +55,23 @@ struct CloseSession {  // the stream ends with `status`
   SessionId session;
   absl::Status status;
 };
+struct TakeStep {  // a rank has done a step
+  Rank rank;
+  v1::StepDone done;
+};
+struct TellLoss {  // of a rank, while the run was under way
+  Rank rank;
+  Step step;
+  std::string cause;
+};
 struct EnterStep {  // all ranks have done the steps before it
   Step step;
 };
 struct EndRun {  // OK: all ranks finished. Aborted or DeadlineExceeded: see the message
   absl::Status status;
 };
-using Action =
-    std::variant<FormRun, SendView, SendAbort, SendFinish, CloseSession, EnterStep, EndRun>;
+using Action = std::variant<FormRun, SendView, SendAbort, SendFinish, CloseSession, TakeStep,
+                            TellLoss, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -115,7 +124,8 @@ class Membership {
   Outcome OnShutdown(absl::string_view reason);
 
   // State, reason and progress of all members; program and version are the caller's.
-  v1::StatusReply Status() const;
+  // Without `now` it is not said how long members have been silent.
+  v1::StatusReply Status(std::optional<absl::Time> now = std::nullopt) const;
 
  private:
   enum class State { kWaiting, kRunning, kFinished, kAborted };

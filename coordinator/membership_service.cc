@@ -57,7 +57,7 @@ grpc::Status MembershipService::Session(grpc::ServerContext* context, Stream* st
 
 v1::StatusReply MembershipService::Status() const {
   MutexLock lock(&mutex_);
-  return membership_.Status();
+  return membership_.Status(SteadyNow());
 }
 
 void MembershipService::Stop(absl::string_view reason, absl::Duration grace) {
@@ -173,6 +173,14 @@ void MembershipService::Enact(const CloseSession& close) {
   OpenSession& session = sessions_.at(close.session);
   session.end = close.status;
   session.ended_at = SteadyNow();
+}
+
+void MembershipService::Enact(const TakeStep& take) {
+  queue_.push_back([this, take] { callbacks_.on_step_done(take.rank, take.done); });
+}
+
+void MembershipService::Enact(const TellLoss& tell) {
+  queue_.push_back([this, tell] { callbacks_.on_loss(tell.rank, tell.step, tell.cause); });
 }
 
 void MembershipService::Enact(const EnterStep& enter) {

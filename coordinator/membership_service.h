@@ -40,6 +40,10 @@ class MembershipService final : public v1::Membership::Service {
   struct Callbacks {
     // All ranks are there; called before any worker hears of it.
     std::function<void(const View&, const std::vector<BucketSpec>&)> on_view;
+    // A rank has done a step.
+    std::function<void(Rank, const v1::StepDone&)> on_step_done;
+    // A rank was lost in a step while the run was under way, by a cause.
+    std::function<void(Rank, Step, const std::string& cause)> on_loss;
     // All ranks have done the steps before this one; not called for step 0.
     std::function<void(Step)> on_step;
     // Once. OK: all ranks finished. Called after Abort was written to all.
@@ -91,6 +95,8 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendFinish& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const CloseSession& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const TakeStep& take) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const TellLoss& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EnterStep& enter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EndRun& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

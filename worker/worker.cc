@@ -247,6 +247,9 @@ v1::Hello Worker::MakeHello(const std::string& address) const {
   if (options_.rank >= 0) hello.set_rank(options_.rank);
   hello.set_world_size(options_.world_size);
   hello.set_address(address);
+  if (metrics_server_ != nullptr) {
+    hello.set_metrics(ReachableAt(metrics_server_->address(), address));
+  }
   ToProto(LayoutOf(*model_), &hello);
   ToProto(WireSpecs(trainer_->BucketSpecs(), wire_), &hello);
   auto& settings = *hello.mutable_settings();
@@ -350,11 +353,11 @@ void Worker::OnStep(const StepReport& report) {
   const int64_t step_in_epoch =
       static_cast<int64_t>(step) - report.epoch * batches_->steps_per_epoch();
   progress_->OnStep(report.epoch, step_in_epoch, step, report.loss, report.samples, report.times);
-  CountTransfers(report);
-  if (session_ != nullptr) TellCoordinator(report);
+  const TransferTotals transfers = CountTransfers(report);
+  if (session_ != nullptr) TellCoordinator(report, transfers);
 }
 
-void Worker::CountTransfers(const StepReport& report) {
+TransferTotals Worker::CountTransfers(const StepReport& report) {
   const TransferTotals totals = backend_ ? backend_->totals() : TransferTotals();
   const TransferTotals step = {totals.bytes_sent - counted_.bytes_sent,
                                totals.bytes_received - counted_.bytes_received,
@@ -363,20 +366,29 @@ void Worker::CountTransfers(const StepReport& report) {
   metrics_.CountSent(step.bytes_sent);
   metrics_.CountReceived(step.bytes_received);
   metrics_.CountWireOverflows(step.overflow_steps);
-  if (step_log_ == nullptr) return;
+  if (step_log_ == nullptr) return step;
   absl::Status logged = step_log_->Write({report.step.value(), report.epoch, rank().value(),
                                           report.loss, report.samples, report.times,
                                           step.bytes_sent, step.bytes_received, absl::Now()});
   if (!logged.ok()) Stop(std::string(logged.message()), ExitCode(logged));
+  return step;
 }
 
-void Worker::TellCoordinator(const StepReport& report) {
+void Worker::TellCoordinator(const StepReport& report, const TransferTotals& transfers) {
   v1::StepDone done;
   done.set_step(report.step.value());
   done.set_loss(report.loss);
   done.set_iteration_seconds(absl::ToDoubleSeconds(report.times.iteration));
   done.set_communication_seconds(absl::ToDoubleSeconds(report.times.communication));
   done.set_exposed_communication_seconds(absl::ToDoubleSeconds(report.times.exposed_communication));
+  done.set_data_seconds(absl::ToDoubleSeconds(report.times.data));
+  done.set_forward_seconds(absl::ToDoubleSeconds(report.times.forward));
+  done.set_backward_seconds(absl::ToDoubleSeconds(report.times.backward));
+  done.set_optimizer_seconds(absl::ToDoubleSeconds(report.times.optimizer));
+  done.set_samples(static_cast<uint64_t>(report.samples));
+  done.set_bytes_sent(transfers.bytes_sent);
+  done.set_bytes_received(transfers.bytes_received);
+  done.set_total_steps(static_cast<uint64_t>(TotalSteps()));
   session_->ReportStep(done);
   MutexLock lock(&mutex_);
   rank_status_.set_steps_done(done.step() + 1);

@@ -12,6 +12,7 @@
 #include "common/metrics.h"
 #include "common/metrics_server.h"
 #include "common/mutex.h"
+#include "common/session/session.h"
 #include "common/status_service.h"
 #include "common/view.h"
 #include "worker/backends/backend.h"
@@ -22,7 +23,6 @@
 #include "worker/report/progress.h"
 #include "worker/report/step_log.h"
 #include "worker/report/summary.h"
-#include "common/session/session.h"
 #include "worker/stopper.h"
 #include "worker/sync/synchronizer.h"
 #include "worker/trainer.h"
@@ -66,8 +66,9 @@ class Worker {
   absl::Status StartLoader();
   absl::Status Train();
   void OnStep(const StepReport& report);
-  void CountTransfers(const StepReport& report);
-  void TellCoordinator(const StepReport& report);
+  // Those of the step.
+  TransferTotals CountTransfers(const StepReport& report);
+  void TellCoordinator(const StepReport& report, const TransferTotals& transfers);
   absl::Status EvaluateAndReport();
   void OnAbort(const absl::Status& status);
   // The status to report for a failed run: the coordinator's word, if it comes.

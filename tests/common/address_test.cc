@@ -48,5 +48,14 @@ TEST(IsLoopback, OtherHost_IsFalse) {
   EXPECT_FALSE(IsLoopback("node0"));
 }
 
+TEST(ReachableAt, AllAddresses_HostOfTheOther) {
+  EXPECT_EQ(ReachableAt("0.0.0.0:9400", "10.10.1.2:4711"), "10.10.1.2:9400");
+  EXPECT_EQ(ReachableAt("[::]:9400", "[fd00::2]:4711"), "[fd00::2]:9400");
+}
+
+TEST(ReachableAt, OneAddress_AsItIs) {
+  EXPECT_EQ(ReachableAt("127.0.0.1:9400", "10.10.1.2:4711"), "127.0.0.1:9400");
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -137,5 +137,20 @@ INSTANTIATE_TEST_SUITE_P(MetricsServer, BadAddressTest,
                          ::testing::Values("", "9400", ":9400", "localhost:", "localhost:http",
                                            "127.0.0.1:65536", "127.0.0.1:-1"));
 
+TEST(MetricsServerPages, Get_PageOfTheOwner_WithPathQueryAndHost) {
+  WorkerMetrics metrics("all-reduce", "ring");
+  const auto pages = [](const PageRequest& request) -> absl::optional<Page> {
+    if (request.path != "/own") return absl::nullopt;
+    return Page{200, "application/json",
+                absl::StrCat(request.query, " ", request.host.empty() ? "" : "host")};
+  };
+  const auto server = *MetricsServer::Start(
+      "127.0.0.1:0", metrics.registry(), [] { return true; }, pages);
+  const HttpReply own = *HttpGet(server->address(), "/own?points=3");
+  EXPECT_EQ(own.body, "points=3 host");
+  EXPECT_EQ(own.headers.at("content-type"), "application/json");
+  EXPECT_EQ(HttpGet(server->address(), "/other")->code, 404);
+}
+
 }  // namespace
 }  // namespace gradwire

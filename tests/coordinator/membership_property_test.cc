@@ -121,6 +121,15 @@ class Simulator {
     RC_ASSERT(ViewFromProto(ToProto(form.view)).ok());  // every rank carried once
     RC_ASSERT(++formed_ == 1);
   }
+  void Enact(const TakeStep& take) {
+    RC_ASSERT(formed_ == 1);
+    RC_ASSERT(take.rank.value() < world_size_);
+  }
+  void Enact(const TellLoss& tell) {
+    RC_ASSERT(formed_ == 1);
+    RC_ASSERT(tell.rank.value() < world_size_);
+    RC_ASSERT(++losses_ == 1);
+  }
   void Enact(const SendView& send) {
     RC_ASSERT(formed_ == 1);
     RC_ASSERT(open_.count(send.session) == 1);
@@ -167,6 +176,7 @@ class Simulator {
   std::set<int> viewed_aggregators_;
   Step step_;
   int formed_ = 0;
+  int losses_ = 0;
   int ended_runs_ = 0;
   uint64_t generation_ = 0;
 };

@@ -69,6 +69,10 @@ class MembershipServiceTest : public ::testing::Test {
   explicit MembershipServiceTest(MembershipConfig config = Config())
       : service_(config,
                  {[this](const View& view, const std::vector<BucketSpec>&) { formed_.Set(view); },
+                  [this](Rank rank, const v1::StepDone& done) {
+                    if (rank == Rank(2)) done_.Set(done);
+                  },
+                  [this](Rank rank, Step, const std::string&) { lost_.Set(rank); },
                   [this](Step step) { step_.Set(step); },
                   [this](const absl::Status& status) { over_.Set(status); }}) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});
@@ -98,6 +102,8 @@ class MembershipServiceTest : public ::testing::Test {
 
   absl::Duration heartbeat_interval_ = absl::Seconds(1);
   Slot<View> formed_;
+  Slot<v1::StepDone> done_;  // rank 2's
+  Slot<Rank> lost_;
   Slot<Step> step_;
   Slot<absl::Status> over_;
   MembershipService service_;
@@ -193,6 +199,7 @@ TEST_F(MembershipServiceTest, Leave_NotFinished_AbortsTheOthersWithTheReason) {
   EXPECT_EQ(workers_[0]->end.Get(), lost);
   EXPECT_EQ(workers_[2]->end.Get(), lost);
   EXPECT_EQ(over_.Get(), lost);
+  EXPECT_EQ(lost_.Get(), Rank(1));
 }
 
 TEST_F(MembershipServiceTest, Leave_AfterAbort_GivesTheReason) {
@@ -208,6 +215,7 @@ TEST_F(MembershipServiceTest, ReportStep_ByAllRanks_EntersTheNextStep) {
   done.set_step(6);
   for (auto& worker : workers_) worker->session->ReportStep(done);
   EXPECT_EQ(step_.Get(), Step(7));
+  EXPECT_EQ(done_.Get().step(), 6u);
 }
 
 TEST_F(MembershipServiceTest, StreamBroken_MidRun_AbortsTheOthersWithRankStepAndCause) {

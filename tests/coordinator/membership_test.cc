@@ -435,6 +435,35 @@ TEST_F(MembershipTest, OnShutdown_RunIsOver_DoesNothing) {
   EXPECT_THAT(membership_.OnShutdown("again").actions, IsEmpty());
 }
 
+TEST_F(MembershipTest, OnStepDone_Always_IsPassedOnWithItsRank) {
+  Form();
+  v1::StepDone done;
+  done.set_step(4);
+  const auto taken = All<TakeStep>(membership_.OnStepDone(SessionId(2), done, now_));
+  ASSERT_EQ(taken.size(), 1);
+  EXPECT_EQ(taken[0].rank, Rank(1));
+  EXPECT_EQ(taken[0].done.step(), 4u);
+}
+
+TEST_F(MembershipTest, OnStreamClosed_MidRun_TellsOfTheLossBeforeTheEnd) {
+  Form();
+  StepsDone(2, 3);
+  const Outcome outcome = Broke(2);
+  const auto told = All<TellLoss>(outcome);
+  ASSERT_EQ(told.size(), 1);
+  EXPECT_EQ(told[0].rank, Rank(1));
+  EXPECT_EQ(told[0].step, Step(3));
+  EXPECT_EQ(membership_.Status().ranks(1).state(), "lost");
+  EXPECT_TRUE(std::holds_alternative<EndRun>(outcome.actions.back()));
+}
+
+TEST_F(MembershipTest, Status_WithTheTime_HowLongMembersWereSilent) {
+  Form();
+  const v1::StatusReply status = membership_.Status(now_ + absl::Seconds(2));
+  EXPECT_EQ(status.ranks(0).silent_seconds(), 2);
+  EXPECT_FALSE(membership_.Status().ranks(0).has_silent_seconds());
+}
+
 TEST_F(MembershipTest, Status_MidRun_HasEachRanksProgress) {
   Form();
   StepsDone(2, 3);
