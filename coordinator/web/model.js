@@ -1,0 +1,116 @@
+// What the page says, computed from /status.json and /history.json. No DOM here.
+// Whatever is missing or null in them is NaN or null here, never an error.
+
+// The phases that make up an iteration, from the bottom of the stack to its top.
+// Communication is not among them: it goes on beside forward and backward.
+export const STACK = [
+  {key: 'data', name: 'data', about: 'waits for a batch'},
+  {key: 'forward', name: 'forward', about: ''},
+  {key: 'backward', name: 'backward', about: ''},
+  {key: 'optimizer', name: 'optimizer', about: ''},
+  {key: 'exposed_communication', name: 'exposed communication', about: 'only waits for it'},
+  {key: 'other', name: 'other', about: 'not measured as a phase'},
+];
+
+const number = (value) => (typeof value === 'number' ? value : NaN);
+
+// Seconds of each phase of STACK, and of communication; what the iteration has
+// beyond its phases is 'other'.
+export function phasesOf(entry) {
+  const given = entry.phase_seconds || {};
+  const phases = {communication: number(given.communication)};
+  let sum = 0;
+  for (const {key} of STACK) {
+    if (key === 'other') continue;
+    phases[key] = Math.max(0, number(given[key]) || 0);
+    sum += phases[key];
+  }
+  phases.other = Math.max(0, (number(entry.iteration_seconds) || 0) - sum);
+  return phases;
+}
+
+// Points of /history.json as the charts want them, in the order of steps.
+export function rowsOf(history, ranks) {
+  return ((history && history.points) || []).map((point) => {
+    const seconds = number(point.iteration_seconds);
+    const phases = phasesOf(point);
+    return {
+      step: number(point.step),
+      steps: Math.max(1, number(point.steps) || 1),
+      seconds,
+      longest: number(point.longest_seconds),
+      phases,
+      loss: point.loss === null ? NaN : number(point.loss),
+      exposed: phases.exposed_communication / seconds,
+      samplesPerSecond: number(point.samples_per_second),
+      sentPerRank: number(point.bytes_sent) / seconds / Math.max(1, ranks),
+    };
+  });
+}
+
+// The mean over the last rows that hold at least `steps` steps, as a row; null
+// without rows. A value that is NaN in some rows is the mean of the others.
+export function meanOfLast(rows, steps) {
+  let first = rows.length;
+  let counted = 0;
+  while (first > 0 && counted < steps) counted += rows[--first].steps;
+  if (counted === 0) return null;
+  const last = rows.slice(first);
+  const mean = (value) => {
+    let sum = 0;
+    let weight = 0;
+    for (const row of last) {
+      if (!Number.isFinite(value(row))) continue;
+      sum += value(row) * row.steps;
+      weight += row.steps;
+    }
+    return weight > 0 ? sum / weight : NaN;
+  };
+  const phases = {communication: mean((row) => row.phases.communication)};
+  for (const {key} of STACK) phases[key] = mean((row) => row.phases[key]);
+  const seconds = mean((row) => row.seconds);
+  return {
+    step: last[0].step,
+    steps: counted,
+    seconds,
+    longest: Math.max(...last.map((row) => row.longest)),
+    phases,
+    loss: mean((row) => row.loss),
+    exposed: phases.exposed_communication / seconds,
+    samplesPerSecond: mean((row) => row.samplesPerSecond),
+    sentPerRank: mean((row) => row.sentPerRank),
+  };
+}
+
+function median(values) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
+}
+
+// The rank that needs the longest for its own work, and by how much it exceeds the
+// median of the others: {rank, work, others, excess (seconds), share}. null if
+// there are not two ranks to compare.
+export function slowest(status) {
+  const known = ((status && status.ranks) || []).filter((rank) => number(rank.work_seconds) > 0);
+  const slow = known.find((rank) => rank.rank === status.slowest_rank);
+  if (slow === undefined || known.length < 2) return null;
+  const others = median(known.filter((rank) => rank !== slow).map((rank) => rank.work_seconds));
+  const excess = slow.work_seconds - others;
+  return {rank: slow.rank, work: slow.work_seconds, others, excess, share: excess / others};
+}
+
+// From how large a share on a rank counts as a straggler on this page.
+export const STRAGGLER_SHARE = 0.1;
+
+// Seconds until all steps are done at the pace of `recent`; NaN if not known.
+export function secondsLeft(status, recent) {
+  if (!recent || !(status.total_steps > 0)) return NaN;
+  return Math.max(0, status.total_steps - status.step) * recent.seconds;
+}
+
+// How alarming an event or a state is: 'bad', 'warn', 'good' or 'quiet'.
+export function toneOf(kind) {
+  const tones = {lost: 'bad', aborted: 'bad', suspect: 'warn', finished: 'good', running: 'run'};
+  return Object.hasOwn(tones, kind) ? tones[kind] : 'quiet';
+}

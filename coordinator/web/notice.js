@@ -1,0 +1,57 @@
+// The sentence at the top of the page: what the run's state is, or that the
+// coordinator does not answer any more. {tone, state, text}; state is for the pill.
+
+import {clock} from './format.js';
+import {isSilent} from './ranks.js';
+
+const sentence = (text) => (text ? text.replace(/([^.!?])$/, '$1.') : '');
+
+function list(ranks) {
+  const names = ranks.map((rank) => rank.rank);
+  return names.length === 1 ? `Rank ${names[0]}` : `Ranks ${names.join(', ')}`;
+}
+
+function whileRunning(status) {
+  const ranks = status.ranks || [];
+  const lost = ranks.filter((rank) => rank.state === 'lost');
+  if (lost.length > 0) return {tone: 'bad', state: 'running', text: `${list(lost)} lost.`};
+  const silent = ranks.filter(isSilent);
+  if (silent.length > 0) {
+    const longest = Math.floor(Math.max(...silent.map((rank) => rank.heard_seconds)));
+    return {tone: 'warn', state: 'running', text: `${list(silent)} silent for ${longest} s.`};
+  }
+  return {tone: 'run', state: 'running', text: ''};
+}
+
+export function noticeOf(status) {
+  const text = sentence(status.reason);
+  switch (status.state) {
+    case 'running':
+      return whileRunning(status);
+    case 'waiting': {
+      const come = `${(status.ranks || []).length} of ${status.world_size} workers have come.`;
+      return {tone: 'quiet', state: 'waiting', text: `${come} ${text}`};
+    }
+    case 'finished':
+      return {tone: 'good', state: 'finished', text: text || 'The run has finished.'};
+    case 'aborted':
+      return {tone: 'bad', state: 'aborted', text: `The run was aborted: ${text}`};
+    default:
+      return {tone: 'quiet', state: String(status.state), text};
+  }
+}
+
+// After the coordinator has stopped to answer; `status` is the last one, or null.
+export function goneNotice(status, lastHeard) {
+  if (status === null) {
+    return {tone: 'bad', state: 'no answer', text: 'The coordinator does not answer. Trying again.'};
+  }
+  const kept = `What follows is the last that it said, at ${clock(lastHeard)}.`;
+  const last = noticeOf(status);
+  if (status.state === 'finished' || status.state === 'aborted') {
+    return {...last, text: `${last.text} The coordinator has ended. ${kept}`};
+  }
+  const text = 'The coordinator does not answer: the run has ended, or it was lost. ' +
+    `${kept} Trying again.`;
+  return {tone: 'bad', state: 'no answer', text};
+}

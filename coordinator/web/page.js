@@ -1,0 +1,303 @@
+// The live page of a run: asks the coordinator each second and shows what it says.
+
+import {lineColor, scaleOf, stackColors, stackColumns, StepChart, Timeline} from './charts.js';
+import {byId, keepChildren, make, setText, setTone} from './dom.js';
+import {clock, count, duration, loss, NONE, percent, rate, seconds} from './format.js';
+import {meanOfLast, rowsOf, secondsLeft, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
+import {goneNotice, noticeOf} from './notice.js';
+import {showRanks} from './ranks.js';
+
+const POLL_MS = 1000;
+const POLL_HIDDEN_MS = 10000;
+const POLL_GONE_MS = 5000;
+const GONE_AFTER = 2;       // requests without an answer
+const ANSWER_MS = 5000;     // for one request
+const RECENT_STEPS = 20;
+
+let status = null;          // the last /status.json
+let rows = [];              // of the last /history.json
+let historyOf = '';         // what that was asked for
+let lastHeard = 0;          // Unix seconds of this browser's clock
+let failures = 0;           // requests in a row without an answer
+let timer = 0;
+let asking = false;
+
+const timeline = new Timeline(() => {
+  showValues();
+  byId('whole').hidden = timeline.window === null;
+});
+
+// Asking ------------------------------------------------------------------------
+
+async function fetchJson(path) {
+  const answer = await fetch(path, {cache: 'no-store', signal: AbortSignal.timeout(ANSWER_MS)});
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer.json();
+}
+
+// As many points as the chart has room for; more while zoomed, to see single steps.
+function pointsWanted() {
+  if (timeline.window !== null) return 2000;
+  return Math.min(600, Math.max(150, byId('time-chart').clientWidth));
+}
+
+// Leaves the history alone while no step has been added.
+async function ask() {
+  const next = await fetchJson('status.json');
+  const points = pointsWanted();
+  const wanted = [next.run, next.state, next.step, points].join(' ');
+  const history = wanted === historyOf ? null : await fetchJson(`history.json?points=${points}`);
+  if (status !== null && next.run !== status.run) timeline.showAll();
+  status = next;
+  lastHeard = Date.now() / 1000;
+  failures = 0;
+  if (history === null) return;
+  rows = rowsOf(history, status.world_size);
+  historyOf = wanted;
+}
+
+async function poll() {
+  clearTimeout(timer);
+  if (asking) return;
+  asking = true;
+  try {
+    await ask();
+  } catch {
+    failures += 1;
+  }
+  asking = false;
+  show();
+  const pause = document.hidden ? POLL_HIDDEN_MS : failures > 10 ? POLL_GONE_MS : POLL_MS;
+  timer = setTimeout(poll, pause);
+}
+
+// Showing -----------------------------------------------------------------------
+
+const recentRow = () => meanOfLast(rows, RECENT_STEPS);
+const stepName = (row) => (row.steps > 1
+  ? `Steps ${count(row.step)} to ${count(row.step + row.steps - 1)}` : `Step ${count(row.step)}`);
+
+function showNotice() {
+  const gone = failures >= GONE_AFTER || (status === null && failures > 0);
+  if (status === null && !gone) return;
+  const {tone, state, text} = gone ? goneNotice(status, lastHeard) : noticeOf(status);
+  setText(byId('notice'), text);
+  setTone(byId('notice'), tone);
+  setText(byId('state'), state);
+  setTone(byId('state'), tone);
+  byId('notice').hidden = text === '';
+  document.body.classList.toggle('gone', gone);
+  const done = status !== null && status.total_steps > 0
+    ? `${Math.floor((100 * status.step) / status.total_steps)} % ` : '';
+  document.title = `${done}${state} · Gradwire`;
+}
+
+function showHeader() {
+  setText(byId('run'), status.run || '');
+  setText(byId('version'), `${status.program} ${status.version}`);
+  const parts = [`view ${status.generation}`, `${status.world_size} ranks`];
+  if (status.started) parts.push(`since ${clock(status.started)}`);
+  setText(byId('view'), parts.join(' · '));
+  const settings = status.settings || {};
+  const main = ['model', 'dataset', 'sync', 'backend', 'wire'].filter((key) => key in settings);
+  const words = main.map((key) => String(settings[key]));
+  if ('batch-size' in settings) words.push(`batch ${settings['batch-size']}`);
+  setText(byId('settings'), words.join(' · '));
+  byId('settings').title = Object.entries(settings).map((pair) => pair.join(' = ')).join('\n');
+}
+
+function progressText() {
+  const {step, total_steps: total, state, started} = status;
+  const done = total > 0 ? `Step ${count(step)} of ${count(total)} (${percent(step / total)})`
+                         : `Step ${count(step)}`;
+  const parts = [done];
+  const left = secondsLeft(status, recentRow());
+  if (state === 'running' && Number.isFinite(left) && failures < GONE_AFTER) {
+    parts.push(`${duration(left)} left, until about ${clock(Date.now() / 1000 + left)}`);
+  }
+  const end = state === 'running' ? status.now : Math.max(started, ...eventTimes());
+  if (started) parts.push(`${duration(end - started)} ${state === 'running' ? 'so far' : 'in all'}`);
+  return parts.join(' · ');
+}
+
+const eventTimes = () => (status.events || []).map((event) => event.time).filter(Number.isFinite);
+
+function showProgress() {
+  const {step, total_steps: total} = status;
+  const share = total > 0 ? Math.min(1, step / total) : 0;
+  byId('fill').style.width = `${100 * share}%`;
+  if (total > 0) byId('track').setAttribute('aria-valuenow', Math.round(100 * share));
+  else byId('track').removeAttribute('aria-valuenow');
+  setText(byId('progress-text'), progressText());
+}
+
+// [name, value, what else] of each.
+function tiles() {
+  const row = recentRow();
+  const slow = slowest(status);
+  if (row === null) {
+    return ['Iteration', 'Exposed communication', 'Throughput', 'Loss', 'Sent by each rank',
+            'Slowest rank'].map((name) => [name, NONE, 'no step yet', 'quiet']);
+  }
+  const over = `mean of ${count(row.steps)} ${row.steps === 1 ? 'step' : 'steps'}`;
+  const straggles = slow !== null && slow.share >= STRAGGLER_SHARE;
+  return [
+    ['Iteration', seconds(row.seconds), over, 'quiet'],
+    ['Exposed communication', percent(row.exposed),
+     `${seconds(row.phases.exposed_communication)} of ${seconds(row.seconds)}`, 'quiet'],
+    ['Throughput', `${count(row.samplesPerSecond)} samples/s`, 'all ranks', 'quiet'],
+    ['Loss', loss(row.loss), over, Number.isFinite(row.loss) ? 'quiet' : 'bad'],
+    ['Sent by each rank', rate(row.sentPerRank), rate(8 * row.sentPerRank, 'bit/s'), 'quiet'],
+    ['Slowest rank', slow === null ? NONE : `rank ${slow.rank}`,
+     slow === null ? 'nothing to compare' : `${percent(slow.share)} over the others`,
+     straggles ? 'warn' : 'quiet'],
+  ];
+}
+
+function makeTile() {
+  const tile = make('div', 'tile');
+  tile.append(make('dt'), make('dd', 'value'), make('dd', 'muted'));
+  return tile;
+}
+
+function showTiles() {
+  const all = tiles();
+  keepChildren(byId('tiles'), all.length, makeTile);
+  all.forEach(([name, value, more, tone], index) => {
+    const tile = byId('tiles').children[index];
+    setText(tile.children[0], name);
+    setText(tile.children[1], value);
+    setText(tile.children[2], more);
+    setTone(tile, tone);
+  });
+}
+
+// Values of the step under the cursor, or of the last ones.
+function showValues() {
+  const under = timeline.rows[timeline.cursor];
+  const row = under || recentRow();
+  if (row === null) return;
+  setText(byId('legend-caption'), under ? stepName(under)
+    : `Mean of the last ${count(row.steps)} ${row.steps === 1 ? 'step' : 'steps'}`);
+  showLegend(row);
+  setText(byId('loss-value'), loss(row.loss));
+  setText(byId('exposed-value'), percent(row.exposed));
+  setText(byId('link-value'), rate(row.sentPerRank));
+}
+
+function makeLegendRow(index) {
+  const row = make('tr');
+  const {key, name, about} = LEGEND[index];
+  const head = row.appendChild(make('th'));
+  head.scope = 'row';
+  head.append(make('span', `swatch fill-${key}`), make('span', '', name));
+  if (about) head.append(make('small', 'muted', about));
+  row.append(make('td', 'number'), make('td', 'number muted'));
+  return row;
+}
+
+// As the stack, from its top; then what is not in it.
+const LEGEND = [
+  ...[...STACK].reverse(),
+  {key: 'iteration', name: 'iteration', about: 'mean of the ranks'},
+  {key: 'longest', name: 'longest', about: 'of any rank'},
+  {key: 'communication', name: 'communication', about: 'mostly beside computation'},
+];
+
+function showLegend(row) {
+  const body = byId('legend').tBodies[0];
+  keepChildren(body, LEGEND.length, makeLegendRow);
+  LEGEND.forEach(({key}, index) => {
+    const values = {...row.phases, iteration: row.seconds, longest: row.longest};
+    setText(body.children[index].children[1], seconds(values[key]));
+    const share = ['iteration', 'longest'].includes(key) ? '' : percent(values[key] / row.seconds);
+    setText(body.children[index].children[2], share);
+  });
+}
+
+function makeEvent() {
+  const item = make('li');
+  item.append(make('span', 'pill'), make('span', 'when muted'), make('span', 'what'));
+  return item;
+}
+
+// The latest on top.
+function showEvents() {
+  const events = [...(status.events || [])].reverse();
+  keepChildren(byId('events'), events.length, makeEvent);
+  events.forEach((event, index) => {
+    const [kind, when, what] = byId('events').children[index].children;
+    setText(kind, String(event.kind));
+    setTone(kind, toneOf(event.kind));
+    setText(when, `${clock(event.time)} · step ${count(event.step)}`);
+    setText(what, String(event.text));
+  });
+}
+
+function show() {
+  showNotice();
+  if (status === null) return;
+  showHeader();
+  showProgress();
+  showTiles();
+  showRanks(status);
+  showEvents();
+  timeline.update(rows, status.events || []);
+  showValues();
+}
+
+// Charts ------------------------------------------------------------------------
+
+const finite = (values) => values.filter(Number.isFinite);
+
+function lossRange(visible) {
+  const values = finite(visible.map((row) => row.loss));
+  if (values.length === 0) return [0, 1];
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const margin = (high - low) * 0.08 || Math.abs(high) * 0.05 || 1;
+  return [low - margin, high + margin];
+}
+
+function timeRange(visible) {
+  const {top, beyond} = scaleOf(visible.map((row) => Math.max(row.seconds, row.longest)));
+  setText(byId('beyond'), beyond > 0 ? `${count(beyond)} longer than the scale` : '');
+  return [0, top];
+}
+
+function describePhases(row) {
+  const parts = STACK.map(({key, name}) => `${name} ${seconds(row.phases[key])}`);
+  return `iteration ${seconds(row.seconds)}: ${parts.join(', ')}`;
+}
+
+function makeCharts() {
+  const add = (id, spec) => new StepChart(byId(id), spec, timeline);
+  add('time-chart', {
+    label: 'Time of an iteration by phase, over steps', bars: true, columns: stackColumns(),
+    colors: stackColors, format: seconds, range: timeRange, describe: describePhases,
+  });
+  add('loss-chart', {
+    label: 'Loss over steps', columns: [(row) => row.loss], colors: lineColor('accent'),
+    format: loss, range: lossRange, describe: (row) => loss(row.loss),
+  });
+  add('exposed-chart', {
+    label: 'Share of exposed communication over steps', columns: [(row) => row.exposed],
+    colors: lineColor('phase-exposed'), format: percent,
+    range: (visible) => [0, Math.min(1, Math.max(0.1, scaleOf(visible.map((row) => row.exposed)).top))],
+    describe: (row) => percent(row.exposed),
+  });
+  add('link-chart', {
+    label: 'Bytes per second sent by each rank, over steps',
+    columns: [(row) => row.sentPerRank], colors: lineColor('phase-communication'),
+    format: (value) => rate(value),
+    range: (visible) => [0, scaleOf(visible.map((row) => row.sentPerRank)).top],
+    describe: (row) => rate(row.sentPerRank),
+  });
+}
+
+makeCharts();
+byId('whole').addEventListener('click', () => timeline.showAll());
+document.addEventListener('visibilitychange', () => {
+  if (!document.hidden) poll();
+});
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => timeline.draw());
+poll();

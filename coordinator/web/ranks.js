@@ -1,0 +1,97 @@
+// The table of ranks, and the sentence on which is the slowest.
+
+import {byId, keepChildren, make, setText, setTone} from './dom.js';
+import {count, loss, NONE, percent, seconds} from './format.js';
+import {phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
+
+// After this long without a message a rank that runs is marked as silent; workers
+// send one each second.
+export const SILENT_SECONDS = 3;
+
+const COLUMNS = ['Rank', 'Address', 'State', 'Steps', 'Loss', 'Iteration', 'Own work', 'Exposed',
+                 'Last step', 'Heard'];
+const NUMBERS = new Set(['Steps', 'Loss', 'Iteration', 'Own work', 'Exposed', 'Heard']);
+
+export const isSilent = (rank) => rank.state === 'running' && rank.heard_seconds > SILENT_SECONDS;
+
+export function slowestSentence(status) {
+  const ranks = status.ranks || [];
+  if (ranks.length < 2) return '';
+  const slow = slowest(status);
+  if (slow === null) return 'Nothing to compare yet.';
+  const more = `${percent(slow.share)} more than the median of the others`;
+  if (slow.share < STRAGGLER_SHARE) {
+    return `The ranks are even: the slowest, rank ${slow.rank}, needs ${more} for its own work.`;
+  }
+  return `Rank ${slow.rank} holds the others up: ${seconds(slow.work)} of own work in an ` +
+    `iteration, ${seconds(slow.excess)} or ${more}.`;
+}
+
+function makeRow() {
+  const row = make('tr');
+  row.setAttribute('role', 'row');
+  for (const name of COLUMNS) {
+    const cell = row.appendChild(make('td', NUMBERS.has(name) ? 'number' : ''));
+    cell.setAttribute('role', 'cell');
+    cell.dataset.label = name;
+    cell.append(make('span'));
+  }
+  row.children[0].append(make('span', 'tag'));
+  row.children[2].firstChild.className = 'pill';
+  row.children[8].firstChild.className = 'bar';
+  row.children[8].firstChild.setAttribute('role', 'img');
+  keepChildren(row.children[8].firstChild, STACK.length,
+               (index) => make('span', `fill-${STACK[index].key}`));
+  return row;
+}
+
+function showBar(bar, rank, longest) {
+  const phases = phasesOf(rank);
+  STACK.forEach(({key}, index) => {
+    bar.children[index].style.width = longest > 0 ? `${(100 * phases[key]) / longest}%` : '0';
+  });
+  const named = STACK.filter(({key}) => phases[key] > 0);
+  bar.setAttribute('aria-label', named.map(({key, name}) => `${name} ${seconds(phases[key])}`)
+                                      .join(', ') || 'no step yet');
+}
+
+// A loss of null after a step is one that JSON cannot say: infinite or not a number.
+const lossText = (rank) =>
+  (rank.loss === null && rank.steps_done > 0 ? 'not finite' : loss(rank.loss));
+
+const heardText = (seconds) =>
+  (Number.isFinite(seconds) ? `${seconds.toFixed(1)} s ago` : NONE);
+
+function showRow(row, rank, longest, slow) {
+  const stepped = rank.steps_done > 0;
+  const straggles = slow !== null && slow.rank === rank.rank && slow.share >= STRAGGLER_SHARE;
+  const exposed = phasesOf(rank).exposed_communication / rank.iteration_seconds;
+  const texts = [
+    String(rank.rank), rank.address || NONE, rank.state || NONE, count(rank.steps_done),
+    lossText(rank), stepped ? seconds(rank.iteration_seconds) : NONE,
+    stepped ? seconds(rank.work_seconds) : NONE, stepped ? percent(exposed) : NONE, null,
+    heardText(rank.heard_seconds),
+  ];
+  texts.forEach((text, index) => {
+    if (text !== null) setText(row.children[index].firstChild, text);
+  });
+  setText(row.children[0].lastChild, straggles ? 'slowest' : '');
+  setTone(row.children[2].firstChild, toneOf(rank.state));
+  setTone(row.children[4], lossText(rank) === 'not finite' ? 'bad' : 'quiet');
+  setTone(row.children[6], straggles ? 'warn' : 'quiet');
+  setTone(row.children[9], isSilent(rank) ? 'warn' : 'quiet');
+  row.classList.toggle('straggler', straggles);
+  row.classList.toggle('lost', rank.state === 'lost');
+  showBar(row.children[8].firstChild, rank, longest);
+}
+
+export function showRanks(status) {
+  const ranks = status.ranks || [];
+  const body = byId('ranks').tBodies[0];
+  const slow = slowest(status);
+  const longest = Math.max(0, ...ranks.map((rank) => rank.iteration_seconds || 0));
+  keepChildren(body, ranks.length, makeRow);
+  ranks.forEach((rank, index) => showRow(body.children[index], rank, longest, slow));
+  setText(byId('slowest'), slowestSentence(status));
+  setTone(byId('slowest'), slow !== null && slow.share >= STRAGGLER_SHARE ? 'warn' : 'quiet');
+}
