@@ -7,8 +7,10 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "coordinator/port_file.h"
 #include "coordinator/run_pages.h"
+#include "coordinator/web_assets.h"
 
 namespace gradwire {
 namespace {
@@ -18,6 +20,8 @@ constexpr std::chrono::milliseconds kCallGrace(500);
 // A page that is open asks every second.
 constexpr absl::Duration kViewerPause = absl::Seconds(3);
 constexpr absl::Duration kViewerGrace = absl::Milliseconds(1500);
+// And then for the history, with the steps that it has not seen.
+constexpr absl::Duration kViewerRest = absl::Milliseconds(500);
 constexpr char kJson[] = "application/json; charset=utf-8";
 
 MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id) {
@@ -41,6 +45,13 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
         absl::StrCat("chunk size: got ", options.chunk_kib, " KiB, expected 1 to 4096"));
   }
   return absl::OkStatus();
+}
+
+// The live page is "/", its files are "/assets/NAME".
+const WebAsset* AssetAt(absl::string_view path) {
+  if (path == "/") return FindWebAsset("");
+  if (!absl::ConsumePrefix(&path, "/assets/") || path.empty()) return nullptr;
+  return FindWebAsset(path);
 }
 
 }  // namespace
@@ -98,6 +109,7 @@ absl::Status Coordinator::ServeMetrics(absl::string_view address) {
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
   spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
+  spdlog::info("watch the run on http://{}/", metrics_server_->address());
   return absl::OkStatus();
 }
 
@@ -171,6 +183,9 @@ absl::optional<Page> Coordinator::Answer(const PageRequest& request) {
     const std::string own(request.host.empty() ? metrics_address() : request.host);
     return Page{200, kJson, TargetsJson(Status(), own)};
   }
+  if (const WebAsset* asset = AssetAt(request.path)) {
+    return Page{200, std::string(asset->content_type), std::string(asset->body)};
+  }
   if (request.path != "/history.json") return absl::nullopt;
   const absl::StatusOr<size_t> points = PointsOfQuery(request.query);
   if (!points.ok()) {
@@ -190,6 +205,9 @@ void Coordinator::WaitForViewer() {
   const absl::Time deadline = absl::Now() + kViewerGrace;
   if (viewed_ + kViewerPause < absl::Now()) return;
   while (!end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+  const absl::Time rested = absl::Now() + kViewerRest;
+  while (end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, rested)) {
   }
 }
 

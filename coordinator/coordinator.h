@@ -53,8 +53,8 @@ class Coordinator {
   // DeadlineExceeded with the reason that the workers got too.
   absl::Status Wait();
 
-  // After Wait: if somebody follows /status.json, gives them a moment, about a
-  // second, to see how the run ended.
+  // After Wait: if somebody follows /status.json, gives them a moment, at most
+  // 2 s, to see how the run ended.
   void WaitForViewer();
 
   // Ends the run, if it is not over, with `reason` to all workers; then closes

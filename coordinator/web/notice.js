@@ -2,7 +2,7 @@
 // coordinator does not answer any more. {tone, state, text}; state is for the pill.
 
 import {clock} from './format.js';
-import {isSilent} from './ranks.js';
+import {isSilent, SILENT_SECONDS} from './ranks.js';
 
 const sentence = (text) => (text ? text.replace(/([^.!?])$/, '$1.') : '');
 
@@ -17,8 +17,8 @@ function whileRunning(status) {
   if (lost.length > 0) return {tone: 'bad', state: 'running', text: `${list(lost)} lost.`};
   const silent = ranks.filter(isSilent);
   if (silent.length > 0) {
-    const longest = Math.floor(Math.max(...silent.map((rank) => rank.heard_seconds)));
-    return {tone: 'warn', state: 'running', text: `${list(silent)} silent for ${longest} s.`};
+    const text = `${list(silent)} silent for more than ${SILENT_SECONDS} s.`;
+    return {tone: 'warn', state: 'running', text};
   }
   return {tone: 'run', state: 'running', text: ''};
 }
@@ -44,7 +44,8 @@ export function noticeOf(status) {
 // After the coordinator has stopped to answer; `status` is the last one, or null.
 export function goneNotice(status, lastHeard) {
   if (status === null) {
-    return {tone: 'bad', state: 'no answer', text: 'The coordinator does not answer. Trying again.'};
+    const text = 'The coordinator does not answer. Trying again.';
+    return {tone: 'bad', state: 'no answer', text};
   }
   const kept = `What follows is the last that it said, at ${clock(lastHeard)}.`;
   const last = noticeOf(status);

@@ -16,7 +16,6 @@ const RECENT_STEPS = 20;
 
 let status = null;          // the last /status.json
 let rows = [];              // of the last /history.json
-let historyOf = '';         // what that was asked for
 let lastHeard = 0;          // Unix seconds of this browser's clock
 let failures = 0;           // requests in a row without an answer
 let timer = 0;
@@ -41,19 +40,15 @@ function pointsWanted() {
   return Math.min(600, Math.max(150, byId('time-chart').clientWidth));
 }
 
-// Leaves the history alone while no step has been added.
+// The history of a status that says that the run is over has all its steps. Without
+// the history the page shows the last one.
 async function ask() {
   const next = await fetchJson('status.json');
-  const points = pointsWanted();
-  const wanted = [next.run, next.state, next.step, points].join(' ');
-  const history = wanted === historyOf ? null : await fetchJson(`history.json?points=${points}`);
   if (status !== null && next.run !== status.run) timeline.showAll();
   status = next;
   lastHeard = Date.now() / 1000;
   failures = 0;
-  if (history === null) return;
-  rows = rowsOf(history, status.world_size);
-  historyOf = wanted;
+  rows = rowsOf(await fetchJson(`history.json?points=${pointsWanted()}`), status.world_size);
 }
 
 async function poll() {
@@ -95,7 +90,8 @@ function showNotice() {
 function showHeader() {
   setText(byId('run'), status.run || '');
   setText(byId('version'), `${status.program} ${status.version}`);
-  const parts = [`view ${status.generation}`, `${status.world_size} ranks`];
+  const ranks = status.world_size === 1 ? 'rank' : 'ranks';
+  const parts = [`view ${status.generation}`, `${status.world_size} ${ranks}`];
   if (status.started) parts.push(`since ${clock(status.started)}`);
   setText(byId('view'), parts.join(' · '));
   const settings = status.settings || {};
@@ -115,8 +111,8 @@ function progressText() {
   if (state === 'running' && Number.isFinite(left) && failures < GONE_AFTER) {
     parts.push(`${duration(left)} left, until about ${clock(Date.now() / 1000 + left)}`);
   }
-  const end = state === 'running' ? status.now : Math.max(started, ...eventTimes());
-  if (started) parts.push(`${duration(end - started)} ${state === 'running' ? 'so far' : 'in all'}`);
+  if (started && state === 'running') parts.push(`${duration(status.now - started)} so far`);
+  else if (started) parts.push(`${duration(Math.max(started, ...eventTimes()) - started)} in all`);
   return parts.join(' · ');
 }
 
@@ -264,6 +260,9 @@ function timeRange(visible) {
   return [0, top];
 }
 
+// Of shares: at least a tenth, at most all.
+const shareTop = (values) => Math.min(1, Math.max(0.1, scaleOf(values).top));
+
 function describePhases(row) {
   const parts = STACK.map(({key, name}) => `${name} ${seconds(row.phases[key])}`);
   return `iteration ${seconds(row.seconds)}: ${parts.join(', ')}`;
@@ -282,7 +281,7 @@ function makeCharts() {
   add('exposed-chart', {
     label: 'Share of exposed communication over steps', columns: [(row) => row.exposed],
     colors: lineColor('phase-exposed'), format: percent,
-    range: (visible) => [0, Math.min(1, Math.max(0.1, scaleOf(visible.map((row) => row.exposed)).top))],
+    range: (visible) => [0, shareTop(visible.map((row) => row.exposed))],
     describe: (row) => percent(row.exposed),
   });
   add('link-chart', {

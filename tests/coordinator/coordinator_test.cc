@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/session/session.h"
+#include "coordinator/web_assets.h"
 #include "gradwire/v1/status.grpc.pb.h"
 #include "tests/coordinator/test_hello.h"
 #include "tests/support/sockets.h"
@@ -17,6 +18,7 @@ namespace {
 
 using ::gradwire::testing::BusyPort;
 using ::gradwire::testing::HttpGet;
+using ::gradwire::testing::HttpReply;
 using ::gradwire::testing::ReadFile;
 using ::gradwire::testing::TempDir;
 using ::gradwire::testing::TestHello;
@@ -165,6 +167,26 @@ TEST(CoordinatorReady, AllWorkersThere_IsReady) {
   EXPECT_EQ(HttpGet(coordinator->metrics_address(), "/readyz").value().code, 200);
   EXPECT_THAT(HttpGet(coordinator->metrics_address(), "/metrics").value().body,
               HasSubstr("gradwire_workers 1"));
+}
+
+TEST(CoordinatorPages, Root_IsTheLivePage) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  const auto coordinator = Coordinator::Start(options).value();
+  const HttpReply page = HttpGet(coordinator->metrics_address(), "/").value();
+  EXPECT_EQ(page.code, 200);
+  EXPECT_EQ(page.body, FindWebAsset("")->body);
+}
+
+TEST(CoordinatorPages, Assets_AreServedByName) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  const auto coordinator = Coordinator::Start(options).value();
+  const HttpReply script = HttpGet(coordinator->metrics_address(), "/assets/page.js").value();
+  EXPECT_EQ(script.code, 200);
+  EXPECT_EQ(script.body, FindWebAsset("page.js")->body);
+  EXPECT_EQ(HttpGet(coordinator->metrics_address(), "/assets/").value().code, 404);
+  EXPECT_EQ(HttpGet(coordinator->metrics_address(), "/assets/nothing.js").value().code, 404);
 }
 
 TEST(CoordinatorWait, AllFinished_IsOk) {

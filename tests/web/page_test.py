@@ -1,0 +1,288 @@
+"""The live page in a headless Chromium, beside a made-up coordinator."""
+
+import copy
+import time
+import unittest
+
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+import browser
+import fake_coordinator as fake
+
+STEPS = 10_000
+
+
+class PageTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.driver = browser.start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.driver.quit()
+
+    def open(self, status, history=None, width=1280, scheme="light"):
+        """Shows the page of a coordinator that says this; returns the coordinator."""
+        steps = status["step"]
+        if history is None:
+            def history(points):
+                return fake.history(steps, points)
+        coordinator = fake.FakeCoordinator(status, history)
+        self.addCleanup(coordinator.stop)
+        browser.show(self.driver, width=width, scheme=scheme)
+        browser.errors(self.driver)
+        self.driver.get(coordinator.url)
+        self.wait(lambda: self.text("#state") == status["state"], "the state")
+        return coordinator
+
+    def tearDown(self):
+        self.driver.get("about:blank")  # or it would ask a coordinator that has ended
+
+    def text(self, selector):
+        return browser.text(self.driver, selector)
+
+    def texts(self, selector):
+        return browser.texts(self.driver, selector)
+
+    def wait(self, condition, what):
+        browser.wait(self.driver, condition, what)
+
+    def canvas_colors(self, chart):
+        """How many pixels of each colour the chart has, as (r, g, b)."""
+        counts = self.driver.execute_script("""
+            const counts = {};
+            for (const canvas of document.querySelectorAll(`#${arguments[0]} canvas`)) {
+              const {width, height} = canvas;
+              const {data} = canvas.getContext('2d').getImageData(0, 0, width, height);
+              for (let i = 0; i < data.length; i += 4) {
+                if (data[i + 3] !== 255) continue;
+                const key = `${data[i]},${data[i + 1]},${data[i + 2]}`;
+                counts[key] = (counts[key] || 0) + 1;
+              }
+            }
+            return counts;""", chart)
+        return {tuple(map(int, key.split(","))): count for key, count in counts.items()}
+
+    def color(self, name):
+        """A colour of the style sheet, as (r, g, b)."""
+        value = self.driver.execute_script(
+            "return getComputedStyle(document.documentElement).getPropertyValue(arguments[0])",
+            f"--{name}").strip().removeprefix("#")
+        return tuple(int(value[at:at + 2], 16) for at in (0, 2, 4))
+
+    def test_running_shows_the_numbers_with_their_units(self):
+        self.open(fake.status(step=17))
+        self.assertIn("Step 17 of 196 (8.7 %)", self.text("#progress-text"))
+        self.assertIn("left, until about", self.text("#progress-text"))
+        self.assertEqual(self.text("#settings"),
+                         "vgg11 · synthetic · ddp · sharded · fp32 · batch 64")
+        tiles = dict(zip(self.texts("#tiles dt"), self.texts("#tiles .value")))
+        self.assertRegex(tiles["Iteration"], r"^4\d\d ms$")
+        self.assertRegex(tiles["Exposed communication"], r"^1\d %$")
+        self.assertRegex(tiles["Throughput"], r"^\d{3} samples/s$")
+        self.assertRegex(tiles["Sent by each rank"], r"^1\d\d MB/s$")
+        self.assertEqual(len(self.texts("#ranks tbody tr")), 4)
+        self.assertEqual(browser.errors(self.driver), [])
+
+    def test_phases_are_stacked_and_communication_is_not(self):
+        self.open(fake.status(step=17))
+        self.wait(lambda: self.canvas_colors("time-chart"), "the chart")
+        seen = self.canvas_colors("time-chart")
+        areas = {name: seen.get(self.color(f"phase-{name}"), 0)
+                 for name in ("forward", "backward", "exposed", "optimizer", "communication")}
+        # In proportion to 0.12, 0.22, 0.08, 0.01 s.
+        self.assertAlmostEqual(areas["backward"] / areas["forward"], 0.22 / 0.12, delta=0.1)
+        self.assertAlmostEqual(areas["exposed"] / areas["forward"], 0.08 / 0.12, delta=0.1)
+        self.assertGreater(areas["optimizer"], 0)
+        self.assertEqual(areas["communication"], 0)
+
+    def test_new_steps_appear_by_themselves(self):
+        coordinator = self.open(fake.status(step=17))
+        coordinator.history = lambda points: fake.history(23, points)
+        coordinator.status = fake.status(step=23)
+        self.wait(lambda: "Step 23 of 196" in self.text("#progress-text"), "the new step")
+        chart = self.driver.find_element(By.ID, "loss-chart")
+        self.assertEqual(chart.get_attribute("aria-valuemax"), "22")
+
+    def test_ten_thousand_steps_stay_smooth(self):
+        coordinator = self.open(fake.status(step=STEPS, total_steps=12_000),
+                                lambda points: fake.history(STEPS, points))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuemax") is not None, "the chart")
+        self.assertLessEqual(len(coordinator.history(600)["points"]), 600)
+        milliseconds = self.driver.execute_script("""
+            const chart = document.getElementById('time-chart');
+            const times = [];
+            for (let i = 0; i < 5; ++i) {
+              const start = performance.now();
+              chart.dispatchEvent(new KeyboardEvent('keydown', {key: '0'}));
+              times.push(performance.now() - start);
+            }
+            return times.sort((a, b) => a - b)[2];""")
+        self.assertGreater(milliseconds, 0.5)
+        self.assertLess(milliseconds, 250, "to draw all charts once")
+        self.assertIn("Step 10,000 of 12,000", self.text("#progress-text"))
+        self.assertEqual(browser.errors(self.driver), [])
+
+    def test_a_step_that_takes_far_longer_leaves_the_others_legible(self):
+        points = [fake.point(step) for step in range(40)]
+        points[0] = fake.point(0, iteration_seconds=9.0, longest_seconds=9.5)
+        self.open(fake.status(step=40), lambda _: {"run": "a", "resolution": 1, "points": points})
+        self.wait(lambda: self.text("#beyond") == "1 longer than the scale", "the note")
+
+    def test_straggler_is_named_with_its_excess(self):
+        status = fake.status(step=40)
+        status["ranks"][2] = fake.rank(2, 40, work=0.49)
+        status["slowest_rank"] = 2
+        self.open(status)
+        self.assertEqual(self.text("#slowest"),
+                         "Rank 2 holds the others up: 490 ms of own work in an iteration, "
+                         "140 ms or 40 % more than the median of the others.")
+        self.assertEqual(self.texts("#ranks .tag"), ["", "", "slowest", ""])
+
+    def test_even_ranks_are_called_even(self):
+        status = fake.status(step=40)
+        status["ranks"][3]["work_seconds"] = 0.357
+        self.open(status)
+        self.assertEqual(self.text("#slowest"),
+                         "The ranks are even: the slowest, rank 3, needs 2 % more than the "
+                         "median of the others for its own work.")
+
+    def test_lost_worker_is_in_notice_table_events_and_charts(self):
+        cause = "rank 1 (10.10.1.2:45275) was lost in step 30: its session stream broke"
+        status = fake.status(step=30, state="aborted", reason=cause)
+        status["ranks"][1].update(state="lost", heard_seconds=None)
+        status["events"].append({"time": time.time(), "step": 30, "kind": "lost", "text": cause})
+        self.open(status)
+        self.assertEqual(self.text("#notice"), f"The run was aborted: {cause}.")
+        self.assertIn("lost", self.texts("#ranks tbody tr")[1])
+        self.assertIn(cause, self.texts("#events li")[0])
+        self.wait(lambda: self.canvas_colors("loss-chart"), "the chart")
+        for chart in ("time-chart", "loss-chart", "exposed-chart", "link-chart"):
+            self.assertGreater(self.canvas_colors(chart).get(self.color("tone-bad"), 0), 20, chart)
+
+    def test_silent_rank_is_told(self):
+        status = fake.status(step=30)
+        status["ranks"][1]["heard_seconds"] = 5.4
+        self.open(status)
+        self.assertEqual(self.text("#notice"), "Rank 1 silent for more than 3 s.")
+        self.assertEqual(self.text("#state"), "running")
+
+    def test_waiting_for_workers_has_no_chart_and_no_numbers(self):
+        status = fake.status(step=0, state="waiting", reason="", ranks=2, world_size=4,
+                             started=None, settings={}, total_steps=0, events=[])
+        self.open(status)
+        self.assertEqual(self.text("#notice"), "2 of 4 workers have come.")
+        self.assertEqual(set(self.texts("#tiles .value")), {"–"})
+        self.assertEqual(self.text("#slowest"), "Nothing to compare yet.")
+        self.assertEqual(browser.errors(self.driver), [])
+
+    def test_coordinator_that_is_gone_leaves_its_last_words(self):
+        coordinator = self.open(fake.status(step=17))
+        coordinator.stop()
+        coordinator.stop = lambda: None
+        self.wait(lambda: self.text("#state") == "no answer", "the loss of the coordinator")
+        self.assertIn("The coordinator does not answer", self.text("#notice"))
+        self.assertIn("Step 17 of 196", self.text("#progress-text"))
+        self.assertNotIn("left", self.text("#progress-text"))
+        self.assertEqual(len(self.texts("#ranks tbody tr")), 4)
+
+    def test_coordinator_that_ends_after_a_finished_run_is_no_loss(self):
+        status = fake.status(step=196, state="finished", reason="all ranks finished")
+        coordinator = self.open(status)
+        coordinator.stop()
+        coordinator.stop = lambda: None
+        self.wait(lambda: "has ended" in self.text("#notice"), "the end of the coordinator")
+        self.assertEqual(self.text("#state"), "finished")
+
+    def test_html_in_texts_stays_text(self):
+        evil = ("<img src=x onerror=\"document.title='taken'\">"
+                "<script>document.title='taken'</script>")
+        status = fake.status(step=5, run=evil, state="aborted", reason=evil, version=evil)
+        status["settings"] = {"model": evil, evil: evil}
+        status["ranks"][0].update(address=evil, state=evil)
+        status["events"] = [{"time": time.time(), "step": 3, "kind": evil, "text": evil}]
+        self.open(status)
+        self.assertIn("<img src=x", self.text("#notice"))
+        self.assertIn("<img src=x", self.text("#events .what"))
+        self.assertIn("<img src=x", self.text("#ranks tbody td:nth-child(2)"))
+        self.assertEqual(self.driver.find_elements(By.CSS_SELECTOR, "img, body script"), [])
+        self.assertNotEqual(self.driver.title, "taken")
+        self.assertEqual(browser.errors(self.driver), [])
+
+    def test_null_and_missing_values_are_dashes(self):
+        status = fake.status(step=5)
+        status["ranks"][0].update(loss=None, heard_seconds=None, phase_seconds={})
+        del status["ranks"][1]["iteration_seconds"], status["events"][0]["time"]
+        points = [fake.point(0, loss=None), fake.point(1, loss=None, phase_seconds={}),
+                  fake.point(2, iteration_seconds=0, samples_per_second=None, bytes_sent=None),
+                  {"step": 3, "steps": 2}]
+        self.open(status, lambda _: {"run": "a", "resolution": 1, "points": points})
+        self.assertIn("not finite", self.texts("#ranks tbody tr")[0])
+        body = self.text("body")
+        for word in ("NaN", "undefined", "Infinity", "null", "[object"):
+            self.assertNotIn(word, body)
+        self.assertEqual(browser.errors(self.driver), [])
+
+    def test_phone_has_no_horizontal_scroll(self):
+        status = fake.status(step=40)
+        status["ranks"][2] = fake.rank(2, 40, work=0.49,
+                                        address="worker-2.training.example.org:29401")
+        status["slowest_rank"] = 2
+        self.open(status, width=390)
+        self.wait(lambda: self.canvas_colors("time-chart"), "the chart")
+        width = self.driver.execute_script("return document.documentElement.scrollWidth")
+        self.assertEqual(width, 390)
+        outside = self.driver.execute_script("""
+            return [...document.querySelectorAll('body *')]
+              .filter((e) => !e.closest('thead') && e.getBoundingClientRect().right > 391)
+              .map((e) => e.outerHTML.slice(0, 80));""")
+        self.assertEqual(outside, [])
+
+    def test_colours_follow_the_reader_also_while_open(self):
+        self.open(fake.status(step=17), scheme="dark")
+        ground = "return getComputedStyle(document.body).backgroundColor"
+        dark = self.driver.execute_script(ground)
+        self.wait(lambda: self.color("phase-forward") in self.canvas_colors("time-chart"),
+                  "the dark chart")
+        browser.show(self.driver, scheme="light")
+        self.assertNotEqual(self.driver.execute_script(ground), dark)
+        self.wait(lambda: self.color("phase-forward") in self.canvas_colors("time-chart"),
+                  "the light chart")
+
+    def test_keys_move_the_cursor_and_zoom(self):
+        self.open(fake.status(step=40))
+        chart = self.driver.find_element(By.ID, "time-chart")
+        self.wait(lambda: chart.get_attribute("aria-valuenow") == "39", "the last step")
+        chart.send_keys(Keys.HOME, Keys.ARROW_RIGHT)
+        self.assertEqual(chart.get_attribute("aria-valuenow"), "1")
+        self.assertRegex(chart.get_attribute("aria-valuetext"), r"^step 1: iteration \d+ ms: data ")
+        self.assertEqual(self.text("#legend-caption"), "Step 1")
+        chart.send_keys("+")
+        self.assertTrue(self.driver.find_element(By.ID, "whole").is_displayed())
+        chart.send_keys("0")
+        self.assertFalse(self.driver.find_element(By.ID, "whole").is_displayed())
+
+    def test_hidden_page_asks_less_often(self):
+        coordinator = self.open(fake.status(step=40))
+        self.driver.execute_script("""
+            Object.defineProperty(document, 'hidden', {get: () => true, configurable: true});""")
+        before = len(coordinator.requests)
+        self.wait(lambda: len(coordinator.requests) > before, "the last quick request")
+        before = len(coordinator.requests)
+        time.sleep(2.5)
+        self.assertEqual(len(coordinator.requests), before)
+
+    def test_another_run_at_the_same_address_starts_afresh(self):
+        coordinator = self.open(fake.status(step=40))
+        self.driver.find_element(By.ID, "time-chart").send_keys(Keys.END, "+")
+        next_run = copy.deepcopy(fake.status(step=3, run="0123456789abcdef"))
+        coordinator.history = lambda points: fake.history(3, points)
+        coordinator.status = next_run
+        self.wait(lambda: self.text("#run") == "0123456789abcdef", "the next run")
+        self.assertFalse(self.driver.find_element(By.ID, "whole").is_displayed())
+
+
+if __name__ == "__main__":
+    unittest.main()
