@@ -56,18 +56,11 @@ absl::StatusOr<RankOutput> ParseOutput(const std::string& text) {
   return output;
 }
 
-double MeanAt(const std::vector<RankOutput>& outputs, size_t iteration) {
+double MeanAt(const std::vector<RankOutput>& outputs, std::vector<double> RankOutput::*seconds,
+              size_t iteration) {
   double sum = 0;
-  for (const RankOutput& output : outputs) sum += output.exposed_seconds[iteration];
+  for (const RankOutput& output : outputs) sum += (output.*seconds)[iteration];
   return sum / static_cast<double>(outputs.size());
-}
-
-double LongestAt(const std::vector<RankOutput>& outputs, size_t iteration) {
-  double longest = 0;
-  for (const RankOutput& output : outputs) {
-    longest = std::max(longest, output.iteration_seconds[iteration]);
-  }
-  return longest;
 }
 
 Json NumberOrNull(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -99,8 +92,9 @@ absl::Status AddRound(const std::vector<std::string>& ranks, bool compare, Train
     return output.exposed_seconds.size() == outputs[0].iteration_seconds.size();
   });
   for (size_t i = 1; i < outputs[0].iteration_seconds.size(); ++i) {
-    times->iteration_seconds.push_back(LongestAt(outputs, i));
-    if (exposed) times->exposed_seconds.push_back(MeanAt(outputs, i));
+    times->iteration_seconds.push_back(MeanAt(outputs, &RankOutput::iteration_seconds, i));
+    if (!exposed) continue;
+    times->exposed_seconds.push_back(MeanAt(outputs, &RankOutput::exposed_seconds, i));
   }
   if (compare && hashes.size() > 1) times->ranks_agree = false;
   return absl::OkStatus();

@@ -14,7 +14,7 @@ namespace gradwire {
 
 // What all rounds of one set-up measured, without each round's first iteration.
 struct TrainingTimes {
-  std::vector<double> iteration_seconds;  // the longest of all ranks' each
+  std::vector<double> iteration_seconds;  // of each, the mean over ranks
   std::vector<double> exposed_seconds;    // mean of all ranks; empty if not measured
   bool ranks_agree = true;                // all ranks had one parameters_sha256 in every round
 };

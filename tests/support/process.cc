@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -139,10 +140,17 @@ void Process::AwaitEnd() {
   while (waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT) != 0) continue;
   MutexLock lock(&mutex_);
   int status = 0;
-  waitpid(pid_, &status, 0);
+  rusage usage = {};
+  wait4(pid_, &status, 0, &usage);
+  peak_memory_bytes_ = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
   exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
   ended_ = true;
   changed_.NotifyAll();
+}
+
+uint64_t Process::peak_memory_bytes() const {
+  MutexLock lock(&mutex_);
+  return peak_memory_bytes_;
 }
 
 std::string Process::out() const {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,6 +50,8 @@ class Process {
   // Waits until either output contains `text`. DeadlineExceeded after `timeout`;
   // FailedPrecondition if it closed its output before. Both quote the output.
   absl::Status WaitForOutput(absl::string_view text, absl::Duration timeout);
+  // Most memory that the program alone ever had resident; 0 before its end.
+  uint64_t peak_memory_bytes() const;
   // Processes of this family that run, oldest first, without the program itself.
   std::vector<pid_t> Children() const;
 
@@ -72,6 +75,7 @@ class Process {
   Stream err_ ABSL_GUARDED_BY(mutex_);
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   int exit_code_ ABSL_GUARDED_BY(mutex_) = -1;
+  uint64_t peak_memory_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_;
 };
 

@@ -1,0 +1,60 @@
+// How much memory coordinator and workers need beside what training itself needs.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/support/launch.h"
+#include "tests/support/process.h"
+
+namespace gradwire::testing {
+namespace {
+
+constexpr absl::Duration kLong = absl::Seconds(60);
+constexpr uint64_t kGradientBytes = 36924456;  // of VGG-11, parameters only
+constexpr uint64_t kMegabyte = 1000000;
+constexpr int kWorkers = 3;
+
+uint64_t PeakOf(Process& process) {
+  const absl::StatusOr<int> exit_code = process.Wait(kLong);
+  EXPECT_TRUE(exit_code.ok() && *exit_code == 0) << process.err();
+  return process.peak_memory_bytes();
+}
+
+// A run to its end. The workers' largest peak, and the coordinator's if it is wanted.
+uint64_t WorkersPeak(const Options& options, uint64_t* of_coordinator = nullptr) {
+  RunningCoordinator coordinator(kWorkers);
+  std::vector<std::unique_ptr<Process>> workers;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    workers.push_back(StartWorker(coordinator.address(), rank, TinyRun(4) + options));
+  }
+  uint64_t peak = 0;
+  for (auto& worker : workers) peak = std::max(peak, PeakOf(*worker));
+  const uint64_t peak_of_coordinator = PeakOf(coordinator.process());
+  if (of_coordinator != nullptr) *of_coordinator = peak_of_coordinator;
+  return peak;
+}
+
+class WorkerMemoryTest : public ::testing::TestWithParam<Options> {};
+
+TEST_P(WorkerMemoryTest, Run_OverPlainTraining_AtMostThreeGradientsAndABit) {
+  const auto alone =
+      Process::Start("gradwire-worker", TinyRun(4) + Options{"--sync", "none"});
+  const uint64_t plain = PeakOf(*alone);
+  ASSERT_GT(plain, kGradientBytes);
+  EXPECT_LE(WorkersPeak(GetParam()), plain + 3 * kGradientBytes + 150 * kMegabyte);
+}
+
+INSTANTIATE_TEST_SUITE_P(Memory, WorkerMemoryTest,
+                         ::testing::Values(Options{"--sync", "ddp"},
+                                           Options{"--sync", "all-reduce"}));
+
+TEST(Memory, Coordinator_GatherScatter_AtMostAGradientPerRankAndTwoMore) {
+  uint64_t of_coordinator = 0;
+  WorkersPeak({"--sync", "gather-scatter"}, &of_coordinator);
+  EXPECT_GT(of_coordinator, kMegabyte);
+  EXPECT_LE(of_coordinator, (kWorkers + 2) * kGradientBytes + 100 * kMegabyte);
+}
+
+}  // namespace
+}  // namespace gradwire::testing
