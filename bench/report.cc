@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "bench/machine.h"
 #include "common/status_util.h"
-#include "worker/report/output_file.h"
+#include "common/output_file.h"
 
 namespace gradwire {
 

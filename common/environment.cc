@@ -80,6 +80,7 @@ const std::vector<std::string>& KnownVariables() {
                                "sync",
                                "threads",
                                "timeout-seconds",
+                               "trace",
                                "warmup",
                                "weight-decay",
                                "wire",

@@ -56,14 +56,15 @@ const WebAsset* AssetAt(absl::string_view path) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const CoordinatorOptions& options) {
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const CoordinatorOptions& options,
+                                                                OnSpan on_fold) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
-  auto coordinator = absl::WrapUnique(new Coordinator(options));
+  auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(on_fold)));
   if (absl::Status status = coordinator->Listen(options); !status.ok()) return status;
   return coordinator;
 }
 
-Coordinator::Coordinator(const CoordinatorOptions& options)
+Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
     : run_id_(MakeRunId()),
       aggregation_(&aggregator_, {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                                   [this](uint64_t bytes) { metrics_.CountSent(bytes); },
@@ -80,6 +81,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options)
            [this](const absl::Status& status) { OnRunOver(status); }}),
       status_([this] { return Status(); }) {
   aggregator_.set_observer([this](Step, const Arrivals& arrivals) { OnArrivals(arrivals); });
+  aggregator_.set_on_fold(std::move(on_fold));
   metrics_.SetMinWorkers(options.world_size);
 }
 

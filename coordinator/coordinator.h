@@ -17,6 +17,7 @@
 #include "common/metrics_server.h"
 #include "common/mutex.h"
 #include "common/status_service.h"
+#include "common/trace_span.h"
 #include "coordinator/coordinator_options.h"
 #include "coordinator/membership_service.h"
 #include "coordinator/rendezvous_service.h"
@@ -42,7 +43,9 @@ class Coordinator {
   //   InvalidArgument     an option that makes no sense, such as an address
   //   FailedPrecondition  an address cannot be bound, or the port file not be
   //                       written; says why
-  static absl::StatusOr<std::unique_ptr<Coordinator>> Start(const CoordinatorOptions& options);
+  // `on_fold` hears of each sum of one bucket's terms, if it is not empty.
+  static absl::StatusOr<std::unique_ptr<Coordinator>> Start(const CoordinatorOptions& options,
+                                                            OnSpan on_fold = nullptr);
 
   // Stops if need be.
   ~Coordinator();
@@ -66,7 +69,7 @@ class Coordinator {
   v1::StatusReply Status() const;
 
  private:
-  explicit Coordinator(const CoordinatorOptions& options);
+  Coordinator(const CoordinatorOptions& options, OnSpan on_fold);
   absl::Status Listen(const CoordinatorOptions& options);
   absl::Status ServeMetrics(absl::string_view address);
   void OnView(const View& view, const std::vector<BucketSpec>& buckets);

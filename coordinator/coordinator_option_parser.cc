@@ -52,10 +52,15 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
   parser.Add("aggregators", "N",
              "separate aggregators that back end sharded uses; 0: the workers themselves",
              Integer(&parsed.options.aggregators, 0, 65535));
+  parser.Add("trace", "FILE", "time line of its sums, in Chrome's trace format (for Perfetto)",
+             Text(&parsed.options.trace));
   parser.Add("world-size", "N", "ranks in the run", Integer(&parsed.options.world_size, 1, 65535));
   AddAggregatorOptions(&parsed.options, &parser);
   const absl::Status status = parser.Parse(args, environment);
   if (!status.ok()) return status;
+  if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
+    return absl::InvalidArgumentError("--trace: not with --aggregate-only");
+  }
   parsed.print = parser.print();
   parsed.sources = parser.sources();
   parsed.texts = parser.texts();

@@ -18,6 +18,7 @@ struct CoordinatorOptions {
   double connect_timeout_seconds = 30;
   std::string metrics = "127.0.0.1:9400";   // "off": not served
   std::string port_file;                    // bound addresses are written here
+  std::string trace;                        // time line of the sums is written here
   double lease_seconds = 10;                // silence after which a worker is lost
   double rendezvous_timeout_seconds = 600;  // until all workers are there
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter

@@ -3,12 +3,15 @@
 
 #include <csignal>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/channel.h"
 #include "common/logging.h"
 #include "common/signal_thread.h"
 #include "common/status_util.h"
+#include "common/trace_log.h"
+#include "common/trace_span.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/coordinator_option_parser.h"
 #include "coordinator/separate_aggregator.h"
@@ -36,7 +39,23 @@ int Run(Coordinator& coordinator) {
   return 128 + signals.received();
 }
 
-// The same for a separate aggregator.
+int RunCoordinator(const CoordinatorOptions& options, OnSpan on_fold) {
+  const auto coordinator = Coordinator::Start(options, std::move(on_fold));
+  if (!coordinator.ok()) return Failed(coordinator.status());
+  return Run(**coordinator);
+}
+
+// In the time line the coordinator comes behind the ranks, and has the clock.
+int RunTraced(const CoordinatorOptions& options) {
+  const auto log = TraceLog::Open(options.trace, options.world_size, "coordinator");
+  if (!log.ok()) return Failed(log.status());
+  const int exit_code =
+      RunCoordinator(options, [&log](const TraceSpan& span) { (*log)->Add(span); });
+  const absl::Status written = (*log)->Close(absl::ZeroDuration());
+  return exit_code == kExitDone && !written.ok() ? Failed(written) : exit_code;
+}
+
+// A separate aggregator, to the end of the run. A signal ends it for all.
 int RunAggregator(const CoordinatorOptions& options) {
   auto aggregator = SeparateAggregator::Start(options);
   if (!aggregator.ok()) return Failed(aggregator.status());
@@ -57,9 +76,8 @@ int Main(int argc, char** argv) {
       ParseCoordinatorOptions(Arguments(argc, argv), CurrentEnvironment());
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
   if (parsed->options.aggregate_only) return RunAggregator(parsed->options);
-  const auto coordinator = Coordinator::Start(parsed->options);
-  if (!coordinator.ok()) return Failed(coordinator.status());
-  return Run(**coordinator);
+  return parsed->options.trace.empty() ? RunCoordinator(parsed->options, nullptr)
+                                       : RunTraced(parsed->options);
 }
 
 }  // namespace

@@ -182,13 +182,14 @@ Membership::Worker* Membership::Hear(SessionId session, absl::string_view what, 
   return &worker;
 }
 
-Outcome Membership::OnHeartbeat(SessionId session, absl::Time now) {
+Outcome Membership::OnHeartbeat(SessionId session, const v1::Heartbeat& heartbeat, absl::Time now) {
   Outcome outcome;
   if (const std::optional<size_t> aggregator = FindAggregator(session)) {
     aggregators_[*aggregator].last_heard = now;
+  } else if (Hear(session, "Heartbeat", now, &outcome) == nullptr) {
     return outcome;
   }
-  Hear(session, "Heartbeat", now, &outcome);
+  if (heartbeat.sent() > 0) outcome.actions.emplace_back(SendEcho{session, heartbeat.sent()});
   return outcome;
 }
 

@@ -51,6 +51,10 @@ struct SendAbort {
 struct SendFinish {  // to an aggregator
   SessionId session;
 };
+struct SendEcho {  // to a Heartbeat
+  SessionId session;
+  double sent = 0;  // as the Heartbeat says
+};
 struct CloseSession {  // the stream ends with `status`
   SessionId session;
   absl::Status status;
@@ -70,8 +74,8 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Aborted or DeadlineExceeded: see the message
   absl::Status status;
 };
-using Action = std::variant<FormRun, SendView, SendAbort, SendFinish, CloseSession, TakeStep,
-                            TellLoss, EnterStep, EndRun>;
+using Action = std::variant<FormRun, SendView, SendAbort, SendFinish, SendEcho, CloseSession,
+                            TakeStep, TellLoss, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -108,7 +112,7 @@ class Membership {
   // FailedPrecondition as above.
   Outcome OnOffer(SessionId session, const v1::Offer& offer, absl::Time now);
   // Events of a session that said no Hello close it with InvalidArgument.
-  Outcome OnHeartbeat(SessionId session, absl::Time now);
+  Outcome OnHeartbeat(SessionId session, const v1::Heartbeat& heartbeat, absl::Time now);
   Outcome OnStepDone(SessionId session, const v1::StepDone& done, absl::Time now);
   // A neighbour does not answer. The suspect has `suspect_grace` to be lost by
   // a cause of its own, which then is the cause given; after that it is lost.

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "common/status_util.h"
+#include "common/unix_seconds.h"
 
 namespace gradwire {
 namespace {
@@ -94,7 +95,7 @@ Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message)
     case v1::WorkerMessage::kHello:
       return membership_.OnHello(id, message.hello(), now);
     case v1::WorkerMessage::kHeartbeat:
-      return membership_.OnHeartbeat(id, now);
+      return membership_.OnHeartbeat(id, message.heartbeat(), now);
     case v1::WorkerMessage::kStepDone:
       return membership_.OnStepDone(id, message.step_done(), now);
     case v1::WorkerMessage::kSuspect:
@@ -166,6 +167,13 @@ void MembershipService::Enact(const SendAbort& send) {
 void MembershipService::Enact(const SendFinish& send) {
   v1::CoordinatorMessage message;
   message.mutable_finish();
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const SendEcho& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_echo()->set_sent(send.sent);
+  message.mutable_echo()->set_received(UnixSeconds(absl::Now()));
   EnqueueWrite(send.session, std::move(message));
 }
 

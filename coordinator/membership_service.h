@@ -94,6 +94,7 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const SendView& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendFinish& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendEcho& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const CloseSession& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TakeStep& take) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TellLoss& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

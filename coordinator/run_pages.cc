@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "common/unix_seconds.h"
 
 namespace gradwire {
 namespace {
@@ -17,8 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kDefaultPoints = 600;
 constexpr size_t kMostPoints = 2000;
-
-double Unix(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
 
 Json Finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
@@ -65,7 +64,7 @@ Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& pro
 Json EventsJson(const RunHistory& history) {
   Json events = Json::array();
   for (const RunEvent& event : history.Events()) {
-    events.push_back({{"time", Unix(event.time)},
+    events.push_back({{"time", UnixSeconds(event.time)},
                       {"step", event.step.value()},
                       {"kind", event.kind},
                       {"text", event.text}});
@@ -98,7 +97,7 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
                {"settings", Json::object()},
                {"step", StepsDone(status)},
                {"total_steps", history.total_steps()},
-               {"now", Unix(now)},
+               {"now", UnixSeconds(now)},
                {"started", nullptr},
                {"slowest_rank", nullptr},
                {"ranks", Json::array()},
@@ -106,7 +105,7 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
   const std::map<std::string, std::string> settings(status.settings().begin(),
                                                     status.settings().end());
   for (const auto& [name, value] : settings) json["settings"][name] = value;
-  if (const auto started = history.started()) json["started"] = Unix(*started);
+  if (const auto started = history.started()) json["started"] = UnixSeconds(*started);
   if (const auto slowest = history.Slowest()) json["slowest_rank"] = slowest->value();
   for (const v1::RankStatus& rank : status.ranks()) {
     json["ranks"].push_back(
@@ -122,7 +121,7 @@ std::string HistoryJson(const RunHistory& history, absl::string_view run_id, siz
     resolution = std::max(resolution, point.steps);
     list.push_back({{"step", point.first.value()},
                     {"steps", point.steps},
-                    {"time", Unix(point.end)},
+                    {"time", UnixSeconds(point.end)},
                     {"iteration_seconds", absl::ToDoubleSeconds(point.mean.iteration)},
                     {"longest_seconds", absl::ToDoubleSeconds(point.longest)},
                     {"phase_seconds", PhasesOf(point.mean)},

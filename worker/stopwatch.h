@@ -11,6 +11,7 @@ namespace gradwire {
 // Time since the last call, or since construction.
 class Stopwatch {
  public:
+  absl::Time last() const { return last_; }
   absl::Duration Lap() {
     const absl::Time now = absl::Now();
     return now - std::exchange(last_, now);

@@ -98,7 +98,7 @@ void Trainer::Backward(const torch::Tensor& loss, bool last, Calls& calls, Phase
   hooks_.Disarm();
   if (last) gradient_.FillMissing();
   if (exchange) calls.sync.OnBackwardDone();
-  times->backward += watch.Lap();
+  Lap(&watch, "backward", computing_, &times->backward);
 }
 
 // The time at gates is that of the step before.
@@ -108,7 +108,7 @@ absl::StatusOr<torch::Tensor> Trainer::Forward(torch::Tensor images, Calls& call
     if (absl::Status status = PassGate(stage.buckets, calls); !status.ok()) return status;
     Stopwatch watch;
     images = stage.forward(std::move(images));
-    times->forward += watch.Lap();
+    Lap(&watch, "forward", computing_, &times->forward);
   }
   return images;
 }
@@ -127,7 +127,7 @@ absl::Status Trainer::Compute(const Batch& batch, Calls& calls, StepReport* repo
     // The mean over the batch is the sum of its pieces' shares.
     if (count < size) loss = loss * (static_cast<double>(count) / static_cast<double>(size));
     report->loss += loss.item<double>();
-    report->times.forward += watch.Lap();
+    Lap(&watch, "loss", computing_, &report->times.forward);
     if (calls.stopped()) return Stopped();
     Backward(loss, first + count == size, calls, &report->times);
     if (calls.stopped()) return Stopped();
@@ -146,7 +146,14 @@ void Trainer::Update(size_t bucket, bool averaged) {
   }
   updated_[bucket] = true;
   --to_update_;
-  pending_->times.optimizer += watch.Lap();
+  Lap(&watch, "optimizer", pending_->step, &pending_->times.optimizer);
+}
+
+void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const {
+  const absl::Time begin = watch->last();
+  *phase += watch->Lap();
+  if (!options_.on_span) return;
+  options_.on_span({TraceSpan::Lane::kCompute, name, step, Bucket(0), begin, watch->last()});
 }
 
 void Trainer::Report(Calls& calls) {
@@ -165,7 +172,10 @@ absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls)
   for (const size_t wanted : buckets) {
     while (!updated_[wanted]) {
       absl::StatusOr<size_t> bucket = wanted;
+      Stopwatch watch;
+      absl::Duration waited;  // the sync counts it
       if (calls.sync.averages()) bucket = calls.sync.NextBucket();
+      Lap(&watch, "wait", pending_->step, &waited);
       if (!bucket.ok()) return bucket.status();
       Update(*bucket, calls.sync.averages());
     }
@@ -184,7 +194,7 @@ absl::Status Trainer::RunSteps(Calls& calls) {
       return absl::IsOutOfRange(batch.status()) ? completed : batch.status();
     }
     StepReport report{batch->step, batch->epoch, batch->size(), batch->padded, 0, {}};
-    report.times.data = wait.Lap();
+    Lap(&wait, "data", batch->step, &report.times.data);
     computing_ = batch->step;
     if (!pending_.has_value()) current_step_ = computing_;
     if (absl::Status status = Compute(*batch, calls, &report); !status.ok()) return status;

@@ -12,6 +12,7 @@
 #include "absl/types/optional.h"
 #include "common/ids.h"
 #include "common/phase_times.h"
+#include "common/trace_span.h"
 #include "worker/batch.h"
 #include "worker/buffer_pack.h"
 #include "worker/flat_gradient.h"
@@ -30,8 +31,9 @@ struct TrainerOptions {
   bool broadcast_buffers = true;
   double bucket_cap_bytes = 25 << 20;
   absl::Duration step_timeout = absl::Seconds(300);
-  int64_t micro_batch = 0;  // most samples that are computed at once; 0: the whole batch
-  bool barrier = false;     // update all parameters before the next forward pass begins
+  int64_t micro_batch = 0;   // most samples that are computed at once; 0: the whole batch
+  bool barrier = false;      // update all parameters before the next forward pass begins
+  OnSpan on_span = nullptr;  // hears of data, forward, backward, wait and optimizer
 };
 
 // What one step did.
@@ -105,6 +107,8 @@ class Trainer {
   void BeginExchange(Synchronizer& sync);
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
   void Update(size_t bucket, bool averaged);
+  // The time since `watch` was looked at last counts for a phase of `step`.
+  void Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const;
   void Report(Calls& calls);
   void Reset();
 

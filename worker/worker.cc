@@ -12,13 +12,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/address.h"
+#include "common/output_file.h"
 #include "common/session/local_address.h"
 #include "common/status_util.h"
+#include "worker/backends/traced_backend.h"
 #include "worker/datasets/dataset.h"
 #include "worker/hash.h"
 #include "worker/model_layout.h"
 #include "worker/options/choices.h"
-#include "worker/report/output_file.h"
 
 namespace gradwire {
 namespace {
@@ -33,7 +34,7 @@ std::string BackendNameOf(const WorkerOptions& options) {
   return options.backend.empty() ? DefaultBackend(options.sync) : options.backend;
 }
 
-TrainerOptions TrainerOptionsOf(const WorkerOptions& options) {
+TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span) {
   return {options.lr,
           options.momentum,
           options.weight_decay,
@@ -41,7 +42,8 @@ TrainerOptions TrainerOptionsOf(const WorkerOptions& options) {
           options.bucket_cap_mb * (1 << 20),
           absl::Seconds(options.step_timeout_seconds),
           options.batch_size,
-          options.barrier};
+          options.barrier,
+          std::move(on_span)};
 }
 
 }  // namespace
@@ -135,7 +137,7 @@ absl::Status Worker::Prepare() {
 
 absl::Status Worker::CheckOutputs() {
   const Rank rank(std::max(options_.rank, 0));
-  for (const std::string& path : {options_.summary, options_.log_jsonl}) {
+  for (const std::string& path : {options_.summary, options_.log_jsonl, options_.trace}) {
     if (path.empty()) continue;
     if (absl::Status status = CheckWritable(PathOfRank(path, rank)); !status.ok()) return status;
   }
@@ -176,8 +178,23 @@ absl::Status Worker::MakeModelAndTrainer() {
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
   model_->train();
-  trainer_ = std::make_unique<Trainer>(model_, TrainerOptionsOf(options_));
+  trainer_ = std::make_unique<Trainer>(model_, TrainerOptionsOf(options_, SpanListener()));
   return absl::OkStatus();
+}
+
+absl::Status Worker::OpenTrace() {
+  if (options_.trace.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<TraceLog>> log = TraceLog::Open(
+      PathOfRank(options_.trace, rank()), rank().value(), absl::StrCat("rank ", rank().value()));
+  if (!log.ok()) return log.status();
+  trace_log_ = *std::move(log);
+  return absl::OkStatus();
+}
+
+// Empty without --trace. The log is opened before anything that spans tell of.
+OnSpan Worker::SpanListener() {
+  if (options_.trace.empty()) return nullptr;
+  return [this](const TraceSpan& span) { trace_log_->Add(span); };
 }
 
 absl::Status Worker::JoinRun() {
@@ -189,18 +206,24 @@ absl::Status Worker::JoinRun() {
     backend_options.coordinator = options_.coordinator;
     backend_options.wire = wire_;
     backend_options.connections = options_.connections;
+    backend_options.on_span = SpanListener();
     absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(backend_name_, backend_options);
     if (!backend.ok()) return backend.status();
     backend_ = *std::move(backend);
+    if (const OnSpan on_span = SpanListener()) {
+      backend_ = TraceBackend(std::move(backend_), on_span);
+    }
   }
   absl::StatusOr<std::unique_ptr<Synchronizer>> sync =
       MakeSynchronizer(options_.sync, backend_.get());
   if (!sync.ok()) return sync.status();
   sync_ = *std::move(sync);
   if (backend_ != nullptr) return JoinSession();
-  MutexLock lock(&mutex_);
-  view_.world_size = 1;
-  return absl::OkStatus();
+  {
+    MutexLock lock(&mutex_);
+    view_.world_size = 1;
+  }
+  return OpenTrace();
 }
 
 absl::Status Worker::JoinSession() {
@@ -229,6 +252,7 @@ absl::Status Worker::JoinSession() {
     rank_status_.set_address(*address);
     joined_ = true;
   }
+  if (absl::Status opened = OpenTrace(); !opened.ok()) return opened;
   return backend_->OnView(*view, trainer_->BucketSpecs());
 }
 
@@ -339,9 +363,14 @@ absl::Status Worker::Train() {
                                       [this](const StepReport& report) { OnStep(report); },
                                       [this] { return stopper_->requested(); });
   progress_->Finish();
-  if (!status.ok() || backend_ == nullptr) return status;
-  // Neighbours are done with each other before slow evaluations begin.
-  return backend_->Finish(absl::Now() + absl::Seconds(options_.step_timeout_seconds));
+  if (status.ok() && backend_ != nullptr) {
+    // Neighbours are done with each other before slow evaluations begin.
+    status = backend_->Finish(absl::Now() + absl::Seconds(options_.step_timeout_seconds));
+  }
+  if (trace_log_ == nullptr) return status;
+  const auto offset = session_ ? session_->clock_offset() : absl::ZeroDuration();
+  const absl::Status traced = trace_log_->Close(offset);
+  return status.ok() ? traced : status;
 }
 
 void Worker::OnStep(const StepReport& report) {

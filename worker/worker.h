@@ -23,6 +23,7 @@
 #include "worker/report/progress.h"
 #include "worker/report/step_log.h"
 #include "worker/report/summary.h"
+#include "common/trace_log.h"
 #include "worker/stopper.h"
 #include "worker/sync/synchronizer.h"
 #include "worker/trainer.h"
@@ -59,6 +60,8 @@ class Worker {
   absl::Status MakeModelAndTrainer();
   absl::Status ServeMetrics();
   absl::Status JoinRun();
+  OnSpan SpanListener();
+  absl::Status OpenTrace();
   absl::Status JoinSession();
   absl::StatusOr<std::string> ServePeers();
   v1::Hello MakeHello(const std::string& address) const;
@@ -90,6 +93,7 @@ class Worker {
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const Dataset> test_;  // null without --evaluate
   std::shared_ptr<Model> model_;
+  std::unique_ptr<TraceLog> trace_log_;  // null without --trace
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Backend> backend_;  // null for sync none
   std::unique_ptr<Synchronizer> sync_;

@@ -170,6 +170,7 @@ absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
   std::vector<Chunk> terms;
   v1::DType dtype;
   size_t number_in_share;
+  const Step step = chunk.header.step;
   {
     size_t piece;
     MutexLock lock(&mutex_);
@@ -183,7 +184,11 @@ absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
     if (slot.missing > 0) return Verdict::kAccept;
     terms = std::exchange(slot.terms, std::vector<Chunk>(slot.terms.size()));
   }
+  const absl::Time begin = on_fold_ ? absl::Now() : absl::Time();
   std::shared_ptr<MeanChunk> mean = FoldTerms(terms, dtype);
+  if (on_fold_) {
+    on_fold_({TraceSpan::Lane::kAggregation, "fold", step, mean->bucket, begin, absl::Now()});
+  }
   mean->number_in_share = number_in_share;
   terms.clear();
   Finish(std::move(mean));

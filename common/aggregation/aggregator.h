@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +20,7 @@
 #include "common/judge.h"
 #include "common/layout.h"
 #include "common/mutex.h"
+#include "common/trace_span.h"
 #include "common/view.h"
 
 namespace gradwire {
@@ -73,6 +75,9 @@ class Aggregator {
 
   // Calls `observer` after each step, on the thread that finished it.
   void set_observer(std::function<void(Step, const Arrivals&)> observer);
+
+  // Calls `on_fold` after each sum, on the thread that made it. Before Configure.
+  void set_on_fold(OnSpan on_fold) { on_fold_ = std::move(on_fold); }
 
   // Takes one term. kAccept: held or summed; other verdicts: dropped, fine.
   // Errors: those of JudgeHeader and CheckPayload; InvalidArgument if the chunk
@@ -143,6 +148,7 @@ class Aggregator {
   void Finish(std::shared_ptr<const MeanChunk> mean);
   std::set<int> Missing() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  OnSpan on_fold_;  // may be empty
   mutable Mutex mutex_;
   CondVar changed_;
   absl::Status state_ ABSL_GUARDED_BY(mutex_) =

@@ -7,6 +7,7 @@
 #include "absl/time/clock.h"
 #include "common/session/connect.h"
 #include "common/status_util.h"
+#include "common/unix_seconds.h"
 
 namespace gradwire {
 namespace {
@@ -140,6 +141,8 @@ void Session::OnMessage(const v1::CoordinatorMessage& message) {
       return OnAbortMessage(message.abort());
     case v1::CoordinatorMessage::kFinish:
       return HalfClose();
+    case v1::CoordinatorMessage::kEcho:
+      return OnEcho(message.echo());
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return EndWith(absl::InternalError("coordinator: got a message of unknown kind"));
   }
@@ -161,6 +164,20 @@ void Session::OnAbortMessage(const v1::Abort& abort) {
   }
   Notify(status);
   HalfClose();
+}
+
+void Session::OnEcho(const v1::Echo& echo) {
+  const double now = UnixSeconds(absl::Now());
+  MutexLock lock(&mutex_);
+  const double round_trip = now - echo.sent();
+  if (round_trip >= shortest_round_trip_) return;
+  shortest_round_trip_ = round_trip;
+  clock_offset_ = echo.received() - (echo.sent() + now) / 2;
+}
+
+absl::Duration Session::clock_offset() {
+  MutexLock lock(&mutex_);
+  return absl::Seconds(clock_offset_);
 }
 
 void Session::OnEnd(const grpc::Status& status) {
@@ -197,8 +214,7 @@ void Session::Notify(const absl::Status& status) {
 
 void Session::SendHeartbeats() {
   v1::WorkerMessage heartbeat;
-  heartbeat.mutable_heartbeat();
-  absl::Time next = absl::Now() + options_.heartbeat_interval;
+  absl::Time next = absl::Now();
   while (true) {
     {
       MutexLock lock(&mutex_);
@@ -206,6 +222,7 @@ void Session::SendHeartbeats() {
       }
       if (end_) return;
     }
+    heartbeat.mutable_heartbeat()->set_sent(UnixSeconds(absl::Now()));
     Write(heartbeat);
     next = absl::Now() + options_.heartbeat_interval;
   }

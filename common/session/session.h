@@ -5,6 +5,7 @@
 #include <grpcpp/client_context.h>
 
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -76,6 +77,10 @@ class Session {
   // for the true cause, on_abort comes within about a second.
   void ReportSuspect(Rank suspect, Step step, absl::string_view cause);
 
+  // The coordinator's clock minus this host's, from the Heartbeat whose answer came
+  // quickest; off by at most half of the time that took. 0 before the first answer.
+  absl::Duration clock_offset();
+
   // Says that this worker goes, and waits at most 2 s for the coordinator's
   // confirmation. `finished`: all steps are done; else it is a loss, with
   // `reason`. Errors: how the session ended before, DeadlineExceeded, or
@@ -96,6 +101,7 @@ class Session {
   void OnMessage(const v1::CoordinatorMessage& message);
   void OnView(const v1::View& proto);
   void OnAbortMessage(const v1::Abort& abort);
+  void OnEcho(const v1::Echo& echo);
   void OnEnd(const grpc::Status& status);
   // How the session ended, given what the stream ended with.
   absl::Status EndStatus(const grpc::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -127,6 +133,8 @@ class Session {
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   bool offered_ ABSL_GUARDED_BY(mutex_) = false;  // as an aggregator
   bool notified_ ABSL_GUARDED_BY(mutex_) = false;
+  double shortest_round_trip_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<double>::infinity();
+  double clock_offset_ ABSL_GUARDED_BY(mutex_) = 0;  // seconds
 
   std::thread reader_;
   std::thread heartbeat_;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/option_parser.h"
+#include "common/output_file.h"
 #include "common/status_util.h"
 #include "deploy/launcher/launch_options.h"
 #include "deploy/launcher/launch_plan.h"
@@ -17,7 +18,7 @@
 #include "deploy/launcher/scratch_dir.h"
 #include "deploy/launcher/supervisor.h"
 #include "deploy/launcher/terminal.h"
-#include "worker/report/output_file.h"
+#include "deploy/launcher/trace_merge.h"
 
 namespace gradwire {
 namespace {
@@ -47,11 +48,13 @@ class Launch {
     }
     if (!status.ok()) supervisor_.Fail(ExitCode(status), std::string(status.message()));
     const int exit_code = supervisor_.Run();
+    const bool traced = options_.trace.empty() || WriteTrace();
     if (!supervisor_.cause().empty()) {
       Say(absl::StrCat(supervisor_.cause(), "; all have ended"));
       return exit_code;
     }
-    return Report();
+    const int reported = Report();
+    return traced ? reported : kExitFailed;
   }
 
  private:
@@ -82,6 +85,19 @@ class Launch {
     const std::string metrics = MetricsAddress(ReadFile(port_file));
     if (!metrics.empty()) Say(absl::StrCat("metrics are on http://", metrics, "/metrics"));
     return absl::OkStatus();
+  }
+
+  // Also of a run that failed: then it tells what came before. False, and said, if
+  // it could not be done.
+  bool WriteTrace() {
+    std::vector<std::string> files;
+    const int processes = options_.workers + (NeedsCoordinator(options_) ? 1 : 0);
+    for (int i = 0; i < processes; ++i) files.push_back(TraceFile(i, places_));
+    const absl::StatusOr<std::string> merged = MergeTraces(files);
+    const absl::Status status =
+        merged.ok() ? ReplaceFile(options_.trace, *merged) : merged.status();
+    if (!status.ok()) Say(absl::StrCat("--trace: ", status.message()));
+    return status.ok();
   }
 
   int Report() {
@@ -116,10 +132,12 @@ class Launch {
 int LaunchCommand(const std::vector<std::string>& args, const Environment& environment) {
   const absl::StatusOr<Parsed<LaunchOptions>> parsed = ParseLaunchOptions(args, environment);
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  const std::string& summary = parsed->options.summary;
-  const absl::Status writable = summary.empty() ? absl::OkStatus() : CheckWritable(summary);
-  if (!writable.ok()) {
-    PrintUsageError(kProgram, absl::StrCat("--summary: ", writable.message()));
+  const std::pair<const char*, std::string> outputs[] = {{"--summary", parsed->options.summary},
+                                                         {"--trace", parsed->options.trace}};
+  for (const auto& [option, path] : outputs) {
+    const absl::Status writable = path.empty() ? absl::OkStatus() : CheckWritable(path);
+    if (writable.ok()) continue;
+    PrintUsageError(kProgram, absl::StrCat(option, ": ", writable.message()));
     return kExitUsage;
   }
   const ScratchDir scratch;

@@ -41,9 +41,10 @@ const char* const kOwnOptions[] = {"rank",      "world-size", "coordinator",
 absl::Status CheckNotOurs(const std::vector<std::string>& worker_args) {
   for (const std::string& arg : worker_args) {
     const std::string option = arg.substr(0, arg.find('='));
-    if (option == "--summary") {
-      return absl::InvalidArgumentError(
-          "put --summary in front of --: the summaries of all ranks are collected in one file");
+    for (const char* collected : {"--summary", "--trace"}) {
+      if (option != collected) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "put ", collected, " in front of --: what all ranks write is collected in one file"));
     }
     for (const char* own : kOwnOptions) {
       if (option != absl::StrCat("--", own)) continue;
@@ -71,6 +72,9 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
               Integer(&options->workers, 1, kMaxWorkers));
   parser->Add("summary", "FILE", "collect the summaries of all ranks: {\"ranks\": [...]}",
               Text(&options->summary));
+  parser->Add("trace", "FILE",
+              "one time line of all ranks, in Chrome's trace format (for Perfetto)",
+              Text(&options->trace));
   parser->Add("rank-options", "R:OPTIONS[;...]", "further options of single ranks (1:--seed 3)",
               RankOptions(&options->rank_options));
   options->coordinator.listen = "127.0.0.1:0";
@@ -150,7 +154,7 @@ absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const s
 Environment WorkerBaseEnvironment(const Environment& environment, const std::string& config) {
   Environment base = environment;
   for (const char* own : kOwnOptions) base.erase(VariableOf(own));
-  for (const char* other : {"listen", "metrics", "summary", "config"}) {
+  for (const char* other : {"listen", "metrics", "summary", "trace", "config"}) {
     base.erase(VariableOf(other));
   }
   if (!config.empty()) base[VariableOf("config")] = config;
@@ -173,7 +177,7 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   parsed.texts = parser.texts();
   parsed.warnings = UnknownVariables(environment);
   options.coordinator_texts = parser.texts();
-  for (const char* own : {"workers", "summary", "rank-options", "config"}) {
+  for (const char* own : {"workers", "summary", "trace", "rank-options", "config"}) {
     options.coordinator_texts.erase(own);
   }
   if (parsed.texts.count("config") > 0) options.config = parsed.texts["config"];

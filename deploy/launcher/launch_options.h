@@ -20,6 +20,7 @@ struct LaunchOptions {
   // Of the coordinator, as given, by option; the rest is at its default.
   std::map<std::string, std::string> coordinator_texts;
   std::string summary;                                   // empty: not written
+  std::string trace;                                     // likewise
   std::string config;                                    // empty: none
   std::vector<std::string> worker_args;                  // what stands behind "--"
   std::map<int, std::vector<std::string>> rank_options;  // further ones of single ranks

@@ -48,6 +48,10 @@ std::string SummaryFile(int rank, const LaunchPlaces& places) {
   return absl::StrCat(places.scratch_dir, "/summary-", rank, ".json");
 }
 
+std::string TraceFile(int process, const LaunchPlaces& places) {
+  return absl::StrCat(places.scratch_dir, "/trace-", process, ".json");
+}
+
 Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& places,
                          const Environment& environment) {
   Member member;
@@ -58,6 +62,7 @@ Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& place
   texts["metrics"] = options.coordinator.metrics;
   texts["port-file"] = PortFile(options, places);
   texts["world-size"] = absl::StrCat(options.workers);
+  if (!options.trace.empty()) texts["trace"] = TraceFile(options.workers, places);
   member.command.argv = {absl::StrCat(places.program_dir, "/gradwire-coordinator")};
   for (const auto& [name, text] : texts) {
     member.command.argv.insert(member.command.argv.end(), {absl::StrCat("--", name), text});
@@ -86,6 +91,7 @@ Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
   own[VariableOf("world-size")] = absl::StrCat(options.workers);
   own[VariableOf("local-world-size")] = absl::StrCat(options.workers);
   own[VariableOf("summary")] = SummaryFile(rank, places);
+  if (!options.trace.empty()) own[VariableOf("trace")] = TraceFile(rank, places);
   if (!coordinator.empty()) own[VariableOf("coordinator")] = coordinator;
   if (bar_columns > 0 && Value(own, VariableOf("progress")).empty()) {
     own[VariableOf("progress")] = rank == 0 ? "bar" : "none";

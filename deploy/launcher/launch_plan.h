@@ -22,6 +22,8 @@ bool NeedsCoordinator(const LaunchOptions& options);
 
 std::string PortFile(const LaunchOptions& options, const LaunchPlaces& places);
 std::string SummaryFile(int rank, const LaunchPlaces& places);
+// Of a rank, or of the coordinator, whose number is the world size.
+std::string TraceFile(int process, const LaunchPlaces& places);
 
 Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& places,
                          const Environment& environment);

@@ -119,8 +119,8 @@ TEST_F(MembershipAggregatorTest, OnTick_SilentForTheLease_EndsTheRun) {
   Outcome outcome;
   for (int tenths = 0; tenths < 110 && outcome.actions.empty(); ++tenths) {
     now_ += absl::Milliseconds(100);
-    membership_.OnHeartbeat(SessionId(kWorker), now_);
-    membership_.OnHeartbeat(SessionId(kAggregator), now_);
+    membership_.OnHeartbeat(SessionId(kWorker), {}, now_);
+    membership_.OnHeartbeat(SessionId(kAggregator), {}, now_);
     outcome = membership_.OnTick(now_);
   }
   EXPECT_THAT(std::string(All<EndRun>(outcome).at(0).status.message()),
@@ -159,7 +159,7 @@ TEST_F(MembershipAggregatorTest, OnTick_AggregatorsStayAway_SaysHowManyCame) {
   Outcome outcome;
   for (int tenths = 0; tenths < 6010 && outcome.actions.empty(); ++tenths) {
     now_ += absl::Milliseconds(100);
-    membership_.OnHeartbeat(SessionId(kWorker), now_);
+    membership_.OnHeartbeat(SessionId(kWorker), {}, now_);
     outcome = membership_.OnTick(now_);
   }
   EXPECT_EQ(

@@ -66,7 +66,7 @@ class Simulator {
         open_.erase(session);
         return membership_.OnStreamClosed(session, "it broke", now_);
       case 5:
-        return membership_.OnHeartbeat(session, now_);
+        return membership_.OnHeartbeat(session, Asking(), now_);
       case 6:
         return Suspect(session, event.number);
       case 7:
@@ -84,6 +84,11 @@ class Simulator {
     }
   }
 
+  static v1::Heartbeat Asking() {
+    v1::Heartbeat heartbeat;
+    heartbeat.set_sent(1);
+    return heartbeat;
+  }
   // With a wish for a rank now and then, and now and then an old incarnation.
   Outcome SayHello(int number) {
     const SessionId session(++last_session_);
@@ -121,6 +126,7 @@ class Simulator {
     RC_ASSERT(ViewFromProto(ToProto(form.view)).ok());  // every rank carried once
     RC_ASSERT(++formed_ == 1);
   }
+  void Enact(const SendEcho& send) { RC_ASSERT(open_.count(send.session) == 1); }
   void Enact(const TakeStep& take) {
     RC_ASSERT(formed_ == 1);
     RC_ASSERT(take.rank.value() < world_size_);

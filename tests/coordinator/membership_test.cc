@@ -62,7 +62,7 @@ class MembershipTest : public ::testing::Test {
   Outcome Pass(absl::Duration duration, std::vector<int> beating = {}) {
     for (const absl::Time end = now_ + duration; now_ < end;) {
       now_ += absl::Milliseconds(100);
-      for (int session : beating) membership_.OnHeartbeat(SessionId(session), now_);
+      for (int session : beating) membership_.OnHeartbeat(SessionId(session), {}, now_);
       Outcome outcome = membership_.OnTick(now_);
       if (!outcome.actions.empty()) return outcome;
     }
@@ -187,7 +187,7 @@ TEST_F(MembershipTest, OnHello_Second_ClosesSessionAndFreesRank) {
 }
 
 TEST_F(MembershipTest, OnHeartbeat_BeforeHello_ClosesSession) {
-  EXPECT_EQ(Refusal(membership_.OnHeartbeat(SessionId(1), now_)),
+  EXPECT_EQ(Refusal(membership_.OnHeartbeat(SessionId(1), {}, now_)),
             absl::InvalidArgumentError("session: got Heartbeat before Hello"));
 }
 
@@ -432,6 +432,16 @@ TEST_F(MembershipTest, OnShutdown_RunIsOver_DoesNothing) {
   Form();
   Broke(1);
   EXPECT_THAT(membership_.OnShutdown("again").actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnHeartbeat_AsksForAnEcho_GetsItsTimeBack) {
+  Form();
+  v1::Heartbeat heartbeat;
+  heartbeat.set_sent(12.5);
+  const auto echoes = All<SendEcho>(membership_.OnHeartbeat(SessionId(2), heartbeat, now_));
+  ASSERT_EQ(echoes.size(), 1);
+  EXPECT_EQ(echoes[0].session, SessionId(2));
+  EXPECT_EQ(echoes[0].sent, 12.5);
 }
 
 TEST_F(MembershipTest, OnStepDone_Always_IsPassedOnWithItsRank) {

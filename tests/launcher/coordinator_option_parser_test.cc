@@ -35,6 +35,10 @@ TEST(ParseCoordinatorOptions, AllOptions_AreTaken) {
   EXPECT_EQ(parsed->options.chunk_kib, 512u);
 }
 
+TEST(ParseCoordinatorOptions, TraceOfASeparateAggregator_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--aggregate-only", "--trace", "f"}), "--trace: not with --aggregate-only");
+}
+
 TEST(ParseCoordinatorOptions, TorchrunsWorldSize_IsNotOurs) {
   const auto parsed = ParseCoordinatorOptions({}, {{"RANK", "0"}, {"WORLD_SIZE", "4"}});
   EXPECT_EQ(parsed->options.world_size, 1);

@@ -74,7 +74,7 @@ TEST(ParseLaunchOptions, OptionsOfTheLauncher_AreRefusedBehindTheDashes) {
 
 TEST(ParseLaunchOptions, SummaryBehindTheDashes_IsSentToTheLeft) {
   EXPECT_EQ(ErrorOf({"--", "--summary", "s"}),
-            "put --summary in front of --: the summaries of all ranks are collected in one file");
+            "put --summary in front of --: what all ranks write is collected in one file");
 }
 
 TEST(ParseLaunchOptions, SyncNoneWithSeveralWorkers_IsRefused) {

@@ -12,6 +12,7 @@ namespace gradwire {
 AggregationBackend::AggregationBackend(const BackendOptions& options, EndpointsOf endpoints_of,
                                        bool serves)
     : options_(options), endpoints_of_(std::move(endpoints_of)), overflow_(options.wire) {
+  aggregator_.set_on_fold(options.on_span);
   if (!serves) return;
   service_ = std::make_unique<AggregationService>(
       &aggregator_, AggregationObserver{[this](uint64_t bytes) { OnReceived(bytes); },

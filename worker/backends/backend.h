@@ -15,6 +15,7 @@
 #include "absl/types/span.h"
 #include "common/ids.h"
 #include "common/layout.h"
+#include "common/trace_span.h"
 #include "common/view.h"
 
 namespace grpc {
@@ -91,7 +92,8 @@ struct BackendOptions {
   // Elements of gradients on the wire: FLOAT32, BFLOAT16 or FLOAT16. Sums are made
   // in float32, and all ranks get the same mean, rounded to this type.
   v1::DType wire = v1::DTYPE_FLOAT32;
-  int connections = 1;  // to each aggregator
+  int connections = 1;       // to each aggregator
+  OnSpan on_span = nullptr;  // hears of the sums that this process makes
 };
 
 // Makes the back end called `name` (see backends.inc); NotFound lists the names.

@@ -118,6 +118,8 @@ void AddOutput(WorkerOptions* options, OptionParser* parser) {
               Text(&options->summary));
   parser->Add("log-jsonl", "FILE", "write a JSON object for each iteration",
               Text(&options->log_jsonl));
+  parser->Add("trace", "FILE", "write a time line in Chrome's trace format (Perfetto reads it)",
+              Text(&options->trace));
   parser->Add("metrics", "HOST:PORT", "serve Prometheus metrics; port 0 picks one",
               WithDefault(ListenAddressOrOff(&options->metrics), "off"));
 }

@@ -37,6 +37,7 @@ struct WorkerOptions {
   int local_world_size = 1;  // workers on this host
   bool evaluate = false;
   std::string log_jsonl;
+  std::string trace;
   std::string summary;
   std::string metrics;               // empty: not served
   std::string listen = "0.0.0.0:0";  // Neighbor service

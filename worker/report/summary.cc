@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "worker/report/output_file.h"
+#include "common/output_file.h"
 #include "worker/report/printed.h"
 
 namespace gradwire {

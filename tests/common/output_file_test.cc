@@ -1,4 +1,4 @@
-#include "worker/report/output_file.h"
+#include "common/output_file.h"
 
 #include <gmock/gmock.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_REPORT_OUTPUT_FILE_H_
-#define GRADWIRE_WORKER_REPORT_OUTPUT_FILE_H_
+#ifndef GRADWIRE_COMMON_OUTPUT_FILE_H_
+#define GRADWIRE_COMMON_OUTPUT_FILE_H_
 
 #include <string>
 
@@ -29,4 +29,4 @@ absl::Status CheckWritable(absl::string_view path);
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_REPORT_OUTPUT_FILE_H_
+#endif  // GRADWIRE_COMMON_OUTPUT_FILE_H_

@@ -1,0 +1,107 @@
+// The time line that --trace writes of a run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/launch.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+constexpr int kWorkers = 2;
+
+json TraceOf(const Options& options, std::string* err = nullptr) {
+  const TempDir dir;
+  const LaunchResult run = RunLaunch(kWorkers, TinyRun(4) + options, {"--trace", dir.File("t")});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  if (err != nullptr) *err = run.err;
+  const json trace = json::parse(ReadFile(dir.File("t")), nullptr, false);
+  EXPECT_TRUE(trace.is_object());
+  return trace.value("traceEvents", json::array());
+}
+
+// How long two lists of events of a rank go on at the same time, in microseconds.
+double Overlap(const json& events, int rank, const std::string& name, const std::string& category) {
+  double overlap = 0;
+  for (const json& a : events) {
+    if (a["pid"] != rank || a["name"] != name) continue;
+    for (const json& b : events) {
+      if (b["pid"] != rank || b.value("cat", "") != category) continue;
+      const double begin_a = a["ts"], begin_b = b["ts"];
+      const double end_a = begin_a + a["dur"].get<double>();
+      const double end_b = begin_b + b["dur"].get<double>();
+      overlap += std::max(0.0, std::min(end_a, end_b) - std::max(begin_a, begin_b));
+    }
+  }
+  return overlap;
+}
+
+TEST(Trace, Ddp_TransfersRunWithinBackward) {
+  const json events = TraceOf({"--sync", "ddp"});
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    EXPECT_GT(Overlap(events, rank, "backward", "transfer"), 0) << "rank " << rank;
+  }
+}
+
+// All buckets leave together, at the end of backward.
+TEST(Trace, GatherScatter_TransfersBeginAfterBackward) {
+  const json events = TraceOf({"--sync", "gather-scatter"});
+  std::map<int, double> middle;  // of backward, by step
+  for (const json& event : events) {
+    if (event["pid"] != 0 || event["name"] != "backward") continue;
+    middle[event["args"]["step"]] = event["ts"].get<double>() + event["dur"].get<double>() / 2;
+  }
+  for (const json& event : events) {
+    if (event["pid"] != 0 || event.value("cat", "") != "transfer") continue;
+    EXPECT_GT(event["ts"].get<double>(), middle.at(event["args"]["step"])) << event;
+  }
+}
+
+// As the format asks for: https://perfetto.dev, Trace Event Format.
+TEST(Trace, EveryEvent_HasWhatItsPhaseNeeds) {
+  std::set<std::string> names;
+  for (const json& event : TraceOf({"--sync", "ddp"})) {
+    ASSERT_TRUE(event["name"].is_string() && event["pid"].is_number_integer()) << event;
+    names.insert(event["name"]);
+    const std::string phase = event["ph"];
+    if (phase == "M") {
+      EXPECT_TRUE(event["args"].contains("name")) << event;
+      continue;
+    }
+    ASSERT_THAT((std::set<std::string>{"X", "b", "e"}), Contains(phase)) << event;
+    EXPECT_GE(event["ts"].get<double>(), 0) << event;
+    EXPECT_TRUE(event["cat"].is_string() && event["tid"].is_number_integer()) << event;
+    EXPECT_TRUE(phase == "X" ? event["dur"].is_number() : event["id"].is_number_integer()) << event;
+  }
+  for (const char* name : {"data", "forward", "loss", "backward", "optimizer", "fold bucket 0"}) {
+    EXPECT_THAT(names, Contains(name));
+  }
+}
+
+// Process W is the coordinator.
+TEST(Trace, GatherScatter_SumsAreTheCoordinators) {
+  bool summed = false;
+  for (const json& event : TraceOf({"--sync", "gather-scatter"})) {
+    summed = summed || (event["pid"] == kWorkers && event.value("cat", "") == "aggregation");
+  }
+  EXPECT_TRUE(summed);
+}
+
+TEST(Trace, Launch_BehindTheDashes_IsRefused) {
+  const auto launch = StartLaunch(1, {"--trace", "x"});
+  EXPECT_EQ(*launch->Wait(absl::Seconds(20)), 2);
+  EXPECT_THAT(launch->err(), HasSubstr("put --trace in front of --"));
+}
+
+}  // namespace
+}  // namespace gradwire::testing
