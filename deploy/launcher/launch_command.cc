@@ -83,7 +83,10 @@ class Launch {
                                               "' within ", absl::FormatDuration(kTimeToListen)));
     }
     const std::string metrics = MetricsAddress(ReadFile(port_file));
-    if (!metrics.empty()) Say(absl::StrCat("metrics are on http://", metrics, "/metrics"));
+    if (!metrics.empty()) {
+      Say(absl::StrCat("watch the run on http://", metrics, "/; metrics are on http://", metrics,
+                       "/metrics"));
+    }
     return absl::OkStatus();
   }
 

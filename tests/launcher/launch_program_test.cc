@@ -113,7 +113,10 @@ TEST_F(LaunchProgramTest, Run_Streams_StayApart) {
   EXPECT_EQ(*launch->Wait(kLong), 0);
   EXPECT_THAT(launch->err(), HasSubstr("[coordinator] listening\n"));
   EXPECT_THAT(launch->err(), HasSubstr("[rank 0] a warning\n"));
-  EXPECT_THAT(launch->err(), HasSubstr("metrics are on http://127.0.0.1:8/metrics\n"));
+  EXPECT_THAT(
+      launch->err(),
+      HasSubstr(
+          "watch the run on http://127.0.0.1:8/; metrics are on http://127.0.0.1:8/metrics\n"));
   EXPECT_THAT(launch->out(), Not(HasSubstr("warning")));
 }
 
