@@ -46,6 +46,7 @@ const std::vector<std::string>& KnownVariables() {
                                "iterations",
                                "json",
                                "lease-seconds",
+                               "linger-seconds",
                                "link-gbit",
                                "listen",
                                "local-world-size",

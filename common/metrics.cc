@@ -51,6 +51,11 @@ Gauge& MinWorkers(Registry* registry) {
   return MakeGauge(registry, "gradwire_min_workers", "Worker processes that the run needs.");
 }
 
+Gauge& TotalSteps(Registry* registry) {
+  return MakeGauge(registry, "gradwire_total_steps",
+                   "Steps of the run; 0 until the first one is done.");
+}
+
 Counter& LostWorkers(Registry* registry) {
   return MakeCounter(registry, "gradwire_lost_workers_total",
                      "Workers that the run lost while it was under way.");
@@ -189,11 +194,16 @@ void WorkerMetrics::CountWireOverflows(uint64_t steps) {
 
 CoordinatorMetrics::CoordinatorMetrics()
     : min_workers_(MinWorkers(registry().get())),
+      total_steps_(TotalSteps(registry().get())),
       loss_(MeanLoss(registry().get())),
       lost_workers_(LostWorkers(registry().get())),
       rank_wait_(RankWait(registry().get())) {}
 
 void CoordinatorMetrics::SetMinWorkers(int workers) { min_workers_.Set(workers); }
+
+void CoordinatorMetrics::SetTotalSteps(uint64_t steps) {
+  total_steps_.Set(static_cast<double>(steps));
+}
 
 void CoordinatorMetrics::SetLoss(double loss) { loss_.Set(loss); }
 

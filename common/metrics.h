@@ -96,6 +96,8 @@ class CoordinatorMetrics : public ProcessMetrics {
   void ObserveRankWait(Rank rank, absl::Duration wait);
   // How many workers the run needs.
   void SetMinWorkers(int workers);
+  // How many steps the run has in all; 0: not known yet.
+  void SetTotalSteps(uint64_t steps);
   // Mean over the ranks' losses in a step.
   void SetLoss(double loss);
   // The run lost a worker that had its view.
@@ -103,6 +105,7 @@ class CoordinatorMetrics : public ProcessMetrics {
 
  private:
   prometheus::Gauge& min_workers_;
+  prometheus::Gauge& total_steps_;
   prometheus::Gauge& loss_;
   prometheus::Counter& lost_workers_;
   prometheus::Family<prometheus::Histogram>& rank_wait_;

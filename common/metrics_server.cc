@@ -119,6 +119,9 @@ Page MetricsServer::Answer(absl::string_view method, const PageRequest& request)
   if (method != "GET" && method != "HEAD") {
     return {405, kPlainText, absl::StrCat(method, " is not served here; use GET\n")};
   }
+  if (pages_) {
+    if (absl::optional<Page> page = pages_(request)) return *std::move(page);
+  }
   if (path == "/metrics") {
     return {200, "text/plain; version=0.0.4; charset=utf-8",
             prometheus::TextSerializer().Serialize(registry_->Collect())};
@@ -127,9 +130,6 @@ Page MetricsServer::Answer(absl::string_view method, const PageRequest& request)
   if (path == "/readyz") {
     if (ready_()) return {200, kPlainText, "ready\n"};
     return {503, kPlainText, "not ready: not every worker is there yet\n"};
-  }
-  if (pages_) {
-    if (absl::optional<Page> page = pages_(request)) return *std::move(page);
   }
   return {404, kPlainText, absl::StrCat(path, " is not served; try /metrics, /healthz, /readyz\n")};
 }

@@ -36,7 +36,9 @@ struct Page {
 //   /metrics   200, the registry in Prometheus' text format
 //   /healthz   200 as long as the process can answer
 //   /readyz    200 or 503, as `ready` says
-//   else       what `pages` says, or 404; other methods 405
+//   else       404; other methods 405
+//
+// Where `pages` has an answer, that one is given instead.
 //
 // Thread-safe. The destructor ends open requests and joins the threads.
 class MetricsServer {

@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
 
 Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
     : run_id_(MakeRunId()),
+      linger_(absl::Seconds(options.linger_seconds)),
       aggregation_(&aggregator_, {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                                   [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                                   [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
@@ -150,6 +151,7 @@ void Coordinator::OnArrivals(const Arrivals& arrivals) {
 
 void Coordinator::OnStepDone(Rank rank, const v1::StepDone& done) {
   const auto step = history_.Add(rank, done, absl::Now());
+  metrics_.SetTotalSteps(history_.total_steps());
   if (!step) return;
   double loss = 0;
   absl::Duration least = absl::InfiniteDuration();
@@ -180,6 +182,7 @@ Page Coordinator::StatusPage() {
 }
 
 absl::optional<Page> Coordinator::Answer(const PageRequest& request) {
+  if (request.path == "/metrics") return AnswerOtherRun(request.query, ToHex(run_id_));
   if (request.path == "/status.json") return StatusPage();
   if (request.path == "/sd") {
     const std::string own(request.host.empty() ? metrics_address() : request.host);
@@ -202,6 +205,16 @@ absl::Status Coordinator::Wait() {
   return *over_;
 }
 
+void Coordinator::Linger() {
+  if (metrics_server_ == nullptr || linger_ == absl::ZeroDuration()) return;
+  spdlog::info("metrics are served for {} after the end of the run; a signal ends that",
+               absl::FormatDuration(linger_));
+  const absl::Time deadline = absl::Now() + linger_;
+  MutexLock lock(&mutex_);
+  while (!stopping_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+}
+
 void Coordinator::WaitForViewer() {
   MutexLock lock(&mutex_);
   const absl::Time deadline = absl::Now() + kViewerGrace;
@@ -214,6 +227,11 @@ void Coordinator::WaitForViewer() {
 }
 
 void Coordinator::Stop(absl::string_view reason) {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    over_changed_.NotifyAll();
+  }
   membership_.Stop(reason, kAbortGrace);
   if (grpc_.server != nullptr)
     grpc_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);

@@ -56,6 +56,10 @@ class Coordinator {
   // DeadlineExceeded with the reason that the workers got too.
   absl::Status Wait();
 
+  // After Wait: where metrics are served, goes on for options.linger_seconds, so that
+  // the last ones are scraped. Stop ends it.
+  void Linger();
+
   // After Wait: if somebody follows /status.json, gives them a moment, at most
   // 2 s, to see how the run ended.
   void WaitForViewer();
@@ -81,6 +85,7 @@ class Coordinator {
   Page StatusPage();
 
   const RunId run_id_;
+  const absl::Duration linger_;
   CoordinatorMetrics metrics_;
 
   Mutex mutex_;
@@ -88,6 +93,7 @@ class Coordinator {
   std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);          // how the run ended
   absl::Time viewed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // /status.json was
   bool end_viewed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   // Of every back end but `coordinator`, whose arrivals tell.
   std::atomic<bool> waits_from_work_{false};
   RunHistory history_;

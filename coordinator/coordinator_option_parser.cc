@@ -39,6 +39,9 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
               RealAbove(&options->lease_seconds, 0));
   parser->Add("rendezvous-timeout-seconds", "SECONDS", "wait for all workers to be there",
               RealAbove(&options->rendezvous_timeout_seconds, 0));
+  parser->Add("linger-seconds", "SECONDS",
+              "after the end of the run serve metrics and pages for so long",
+              RealFrom(&options->linger_seconds, 0));
   parser->Add("chunk-kib", "KiB", "longest piece of Gather and Scatter",
               Integer(&options->chunk_kib, 1, 4096));
 }

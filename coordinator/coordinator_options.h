@@ -21,6 +21,7 @@ struct CoordinatorOptions {
   std::string trace;                        // time line of the sums is written here
   double lease_seconds = 10;                // silence after which a worker is lost
   double rendezvous_timeout_seconds = 600;  // until all workers are there
+  double linger_seconds = 0;                // still serves metrics after the run's end
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
 };
 

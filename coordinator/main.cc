@@ -34,9 +34,10 @@ int Run(Coordinator& coordinator) {
     coordinator.Stop(absl::StrCat("the coordinator was stopped by ", NameOf(signal)));
   });
   const absl::Status end = coordinator.Wait();
+  const int signal = signals.received();
+  coordinator.Linger();
   coordinator.WaitForViewer();
-  if (end.ok() || signals.received() == 0) return ExitCode(end);
-  return 128 + signals.received();
+  return end.ok() || signal == 0 ? ExitCode(end) : 128 + signal;
 }
 
 int RunCoordinator(const CoordinatorOptions& options, OnSpan on_fold) {

@@ -138,7 +138,7 @@ std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_add
   const std::string run = RunOf(status);
   Json targets = Json::array();
   targets.push_back({{"targets", {std::string(own_address)}},
-                     {"labels", {{"run", run}, {"program", "coordinator"}}}});
+                     {"labels", {{"run", run}, {"program", "coordinator"}, {"__param_run", run}}}});
   for (const v1::RankStatus& rank : status.ranks()) {
     if (rank.metrics().empty() || rank.state() != "running") continue;
     targets.push_back(
@@ -146,6 +146,15 @@ std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_add
          {"labels", {{"run", run}, {"program", "worker"}, {"rank", std::to_string(rank.rank())}}}});
   }
   return Dump(targets);
+}
+
+absl::optional<Page> AnswerOtherRun(absl::string_view query, absl::string_view run) {
+  for (absl::string_view item : absl::StrSplit(query, '&')) {
+    if (!absl::ConsumePrefix(&item, "run=") || item == run) continue;
+    return Page{404, "text/plain; charset=utf-8",
+                absl::StrCat("run ", item, " is not here, but run ", run, "\n")};
+  }
+  return absl::nullopt;
 }
 
 absl::StatusOr<size_t> PointsOfQuery(absl::string_view query) {

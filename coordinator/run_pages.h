@@ -7,6 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/metrics_server.h"
 #include "coordinator/run_history.h"
 #include "gradwire/v1/status.pb.h"
 
@@ -28,6 +30,10 @@ std::string HistoryJson(const RunHistory& history, absl::string_view run_id, siz
 // /sd, for Prometheus' http_sd_configs: the coordinator, which serves at `own_address`
 // ("host:port"), and the workers that are in the run and serve metrics.
 std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_address);
+
+// Who scrapes the targets above asks for "/metrics?run=HEX". If that is another run than
+// `run`, which was here before and left its port: 404. None: answer as usual.
+absl::optional<Page> AnswerOtherRun(absl::string_view query, absl::string_view run);
 
 // The value of "points" in a query such as "points=600": 600 if it is not there. At
 // most 2000. InvalidArgument if it is no positive number.

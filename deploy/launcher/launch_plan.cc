@@ -57,6 +57,7 @@ Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& place
   Member member;
   member.name = "coordinator";
   member.serves = true;
+  member.linger = absl::Seconds(options.coordinator.linger_seconds);
   std::map<std::string, std::string> texts = options.coordinator_texts;
   texts["listen"] = options.coordinator.listen;
   texts["metrics"] = options.coordinator.metrics;

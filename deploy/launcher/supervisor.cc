@@ -41,6 +41,7 @@ struct Supervisor::Running {
   Running(const Member& member, std::unique_ptr<Process> started, Terminal* terminal)
       : name(member.name),
         serves(member.serves),
+        linger(member.linger),
         process(std::move(started)),
         out(PrintTo(terminal, Output::kOut), {}),
         err(PrintTo(terminal, Output::kErr),
@@ -55,11 +56,15 @@ struct Supervisor::Running {
 
   const std::string name;
   const bool serves;
+  const absl::Duration linger;
   const std::unique_ptr<Process> process;
   LineSplitter out;
   LineSplitter err;
   bool out_open = true;
   bool err_open = true;
+  bool told_to_end = false;  // it has had a signal: how it ends is no news
+  absl::Time terminate_at = absl::InfiniteFuture();
+  absl::Time kill_at = absl::InfiniteFuture();
 };
 
 Supervisor::Supervisor(Terminal* terminal) : terminal_(terminal) {
@@ -114,7 +119,7 @@ void Supervisor::HandleEvents(absl::Time until) {
     fds.push_back({member->out_open ? member->process->out_fd() : -1, POLLIN, 0});
     fds.push_back({member->err_open ? member->process->err_fd() : -1, POLLIN, 0});
   }
-  poll(fds.data(), fds.size(), MillisecondsUntil(std::min({until, terminate_at_, kill_at_})));
+  poll(fds.data(), fds.size(), MillisecondsUntil(std::min(until, NextDeadline())));
   for (size_t i = 0; i < members_.size(); ++i) {
     if (fds[2 * i + 1].revents != 0 || fds[2 * i + 2].revents != 0) Read(members_[i].get(), false);
   }
@@ -164,7 +169,7 @@ void Supervisor::OnEnd(Running* member) {
   Read(member, true);
   member->out_open = member->err_open = false;
   const int status = member->process->status();
-  if (!ending() && !told_to_end_ && status != 0) {
+  if (!ending() && !member->told_to_end && status != 0) {
     Fail(ExitCodeOf(status), absl::StrCat(member->name, " ", DescribeEnd(status)));
   }
   WindUp();
@@ -174,8 +179,15 @@ void Supervisor::Fail(int exit_code, std::string cause) {
   if (ending()) return;
   cause_ = std::move(cause);
   exit_code_ = exit_code;
-  terminate_at_ = absl::Now() + kTimeToSayWhy;
-  kill_at_ = absl::Now() + kTimeToFail;
+  EndAfter(kTimeToSayWhy, kTimeToFail);
+}
+
+void Supervisor::EndAfter(absl::Duration until_terminate, absl::Duration until_kill) {
+  const absl::Time now = absl::Now();
+  for (const auto& member : members_) {
+    member->terminate_at = now + until_terminate + member->linger;
+    member->kill_at = now + until_kill + member->linger;
+  }
 }
 
 void Supervisor::StopBySignal(int signal) {
@@ -183,40 +195,55 @@ void Supervisor::StopBySignal(int signal) {
     SignalAll(SIGKILL);
     return;
   }
-  if (!ending()) {
+  if (!ending() && (!winding_up_ || signal == SIGPIPE)) {
     cause_ = absl::StrCat("stopped by signal ", signal, " (", strsignal(signal), ")");
     exit_code_ = 128 + signal;
   }
   SignalAll(signal == SIGINT ? SIGINT : SIGTERM);
-  terminate_at_ = absl::InfiniteFuture();
-  kill_at_ = std::min(kill_at_, absl::Now() + kTimeToStop);
+  for (const auto& member : members_) {
+    member->terminate_at = absl::InfiniteFuture();
+    member->kill_at = std::min(member->kill_at, absl::Now() + kTimeToStop);
+  }
 }
 
 void Supervisor::WindUp() {
   const bool working = std::any_of(members_.begin(), members_.end(), [](const auto& member) {
     return !member->serves && !member->process->reaped();
   });
-  const bool under_way = told_to_end_ || terminate_at_ != absl::InfiniteFuture();
-  if (working || !all_started_ || ending() || under_way) return;
-  terminate_at_ = absl::Now() + kTimeToWindUp;
-  kill_at_ = terminate_at_ + kTimeToWindUp;
+  if (working || !all_started_ || ending() || winding_up_) return;
+  winding_up_ = true;
+  EndAfter(kTimeToWindUp, 2 * kTimeToWindUp);
+}
+
+absl::Time Supervisor::NextDeadline() const {
+  absl::Time next = absl::InfiniteFuture();
+  for (const auto& member : members_) {
+    if (member->process->reaped()) continue;
+    next = std::min({next, member->terminate_at, member->kill_at});
+  }
+  return next;
 }
 
 void Supervisor::CheckDeadlines() {
   const absl::Time now = absl::Now();
-  if (now >= terminate_at_) {
-    SignalAll(SIGTERM);
-    told_to_end_ = true;
-    terminate_at_ = absl::InfiniteFuture();
-  }
-  if (now >= kill_at_) {
-    SignalAll(SIGKILL);
-    kill_at_ = absl::InfiniteFuture();
+  for (const auto& member : members_) {
+    if (now >= member->terminate_at) {
+      member->process->Signal(SIGTERM);
+      member->told_to_end = true;
+      member->terminate_at = absl::InfiniteFuture();
+    }
+    if (now >= member->kill_at) {
+      member->process->Signal(SIGKILL);
+      member->kill_at = absl::InfiniteFuture();
+    }
   }
 }
 
 void Supervisor::SignalAll(int signal) {
-  for (const auto& member : members_) member->process->Signal(signal);
+  for (const auto& member : members_) {
+    member->process->Signal(signal);
+    member->told_to_end = true;
+  }
 }
 
 }  // namespace gradwire

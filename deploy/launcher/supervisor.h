@@ -20,8 +20,9 @@ namespace gradwire {
 struct Member {
   std::string name;  // "coordinator", "rank 0": its lines begin with "[name] "
   Command command;
-  bool serves = false;   // it is done when all that do not serve have ended
-  bool has_bar = false;  // its stderr may carry a progress bar
+  bool serves = false;                           // it is done when all that do not serve have ended
+  bool has_bar = false;                          // its stderr may carry a progress bar
+  absl::Duration linger = absl::ZeroDuration();  // later told to end than others, unless by signal
 };
 
 // Runs members together, in the calling thread:
@@ -31,6 +32,9 @@ struct Member {
 //      │                                   SIGTERM, SIGKILL at 2 s
 //      └─────SIGINT, SIGTERM, SIGHUP────► stopped: passed on (SIGHUP as SIGTERM),
 //                                          SIGKILL at 1.8 s or at the next signal
+//
+// A member that lingers has that much longer to wind up or after a failure. A signal
+// ends that too; to one that comes while winding up all has gone well.
 //
 // From creation to destruction these signals and SIGCHLD are blocked in this
 // thread, and SIGPIPE is ignored; at most one Supervisor in a process.
@@ -69,7 +73,9 @@ class Supervisor {
   void StopBySignal(int signal);
   void WindUp();
   void CheckDeadlines();
+  void EndAfter(absl::Duration until_terminate, absl::Duration until_kill);
   void SignalAll(int signal);
+  absl::Time NextDeadline() const;
   bool ending() const { return !cause_.empty(); }
 
   Terminal* const terminal_;
@@ -81,9 +87,7 @@ class Supervisor {
   int exit_code_ = 0;
   bool all_started_ = false;  // in Run(): no member comes any more
   bool stopped_ = false;      // a signal has come
-  bool told_to_end_ = false;  // members have had SIGTERM: how they end is no news
-  absl::Time terminate_at_ = absl::InfiniteFuture();
-  absl::Time kill_at_ = absl::InfiniteFuture();
+  bool winding_up_ = false;   // all workers ended with 0
 };
 
 }  // namespace gradwire

@@ -118,6 +118,12 @@ TEST(CoordinatorMetrics, SetStep_Always_ShowsStep) {
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_step 41\n"));
 }
 
+TEST(CoordinatorMetrics, SetTotalSteps_Always_ShowsThem) {
+  CoordinatorMetrics metrics;
+  metrics.SetTotalSteps(196);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_total_steps 196\n"));
+}
+
 TEST(CoordinatorMetrics, ObserveRankWait_TwoRanks_KeepsThemApart) {
   CoordinatorMetrics metrics;
   metrics.ObserveRankWait(Rank(0), absl::ZeroDuration());

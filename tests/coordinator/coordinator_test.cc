@@ -5,6 +5,8 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "common/session/session.h"
 #include "coordinator/web_assets.h"
@@ -204,6 +206,27 @@ TEST(CoordinatorWait, WorkerLost_GivesTheReason) {
   session.reset();
   EXPECT_EQ(coordinator->Wait(), absl::AbortedError("rank 0 (10.10.1.2:1) was lost in step 0: its "
                                                     "session stream broke"));
+}
+
+TEST(CoordinatorLinger, NotAskedFor_ReturnsAtOnce) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  coordinator->Linger();
+}
+
+TEST(CoordinatorLinger, RunIsOver_StillServesMetricsUntilStopped) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  options.linger_seconds = 3600;
+  const auto coordinator = Coordinator::Start(options).value();
+  auto session = OpenSession(*coordinator);
+  ASSERT_TRUE(session->Join(TestHello(1)).ok());
+  session.reset();
+  EXPECT_FALSE(coordinator->Wait().ok());
+  std::thread lingering([&coordinator] { coordinator->Linger(); });
+  EXPECT_THAT(HttpGet(coordinator->metrics_address(), "/metrics").value().body,
+              HasSubstr("gradwire_lost_workers_total 1"));
+  coordinator->Stop("stopped by the test");
+  lingering.join();
 }
 
 TEST(CoordinatorStop, Waiting_EndsWait) {

@@ -109,6 +109,23 @@ TEST_F(RunPagesTest, TargetsJson_WorkerIsGone_WithoutIt) {
   EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 1);
 }
 
+TEST_F(RunPagesTest, TargetsJson_Coordinator_IsAskedForItsRun) {
+  const json targets = json::parse(TargetsJson(status_, "host:9400"));
+  EXPECT_EQ(targets[0]["labels"]["__param_run"], targets[0]["labels"]["run"]);
+}
+
+TEST(AnswerOtherRun, NoneOrThisRun_IsNotAnswered) {
+  EXPECT_FALSE(AnswerOtherRun("", "12ab").has_value());
+  EXPECT_FALSE(AnswerOtherRun("a=1&run=12ab", "12ab").has_value());
+}
+
+TEST(AnswerOtherRun, RunThatWasHereBefore_IsNotFound) {
+  const absl::optional<Page> page = AnswerOtherRun("run=34cd", "12ab");
+  ASSERT_TRUE(page.has_value());
+  EXPECT_EQ(page->code, 404);
+  EXPECT_EQ(page->body, "run 34cd is not here, but run 12ab\n");
+}
+
 TEST(PointsOfQuery, Number_AtMostTheLargest) {
   EXPECT_EQ(*PointsOfQuery(""), 600u);
   EXPECT_EQ(*PointsOfQuery("a=1&points=20"), 20u);

@@ -38,6 +38,12 @@ TEST(CoordinatorMember, GivenOptions_ArePassedOn) {
                   "--metrics", "off", "--port-file", "/scratch/ports", "--world-size", "1"));
 }
 
+TEST(CoordinatorMember, LingerSeconds_AreLeftToIt) {
+  const Member member = CoordinatorMember(Options({"--linger-seconds", "15"}), kPlaces, {});
+  EXPECT_EQ(member.linger, absl::Seconds(15));
+  EXPECT_THAT(member.command.argv, Contains("--linger-seconds"));
+}
+
 TEST(WorkerMember, Place_IsInItsEnvironment) {
   const Member member = WorkerMember(
       Options({"--workers", "2", "--", "--lr", "1"}), kPlaces,

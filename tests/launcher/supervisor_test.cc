@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "deploy/launcher/terminal.h"
 
 namespace gradwire {
@@ -22,6 +24,9 @@ class SupervisorTest : public ::testing::Test {
     return member;
   }
 
+  ~SupervisorTest() override { std::filesystem::remove(file_); }
+
+  const std::string file_ = absl::StrCat(::testing::TempDir(), "/supervisor_test.", getpid());
   Terminal terminal_{STDOUT_FILENO, STDERR_FILENO, false};
   Supervisor supervisor_{&terminal_};
 };
@@ -56,6 +61,30 @@ TEST_F(SupervisorTest, Fail_OthersRun_EndsThemWithItsCode) {
   supervisor_.Fail(75, "no address");
   EXPECT_EQ(supervisor_.Run(), 75);
   EXPECT_EQ(supervisor_.cause(), "no address");
+}
+
+TEST_F(SupervisorTest, Run_WorkerFailed_LeavesALingeringServerItsTime) {
+  // Longer than a server that does not linger is let live.
+  Member server = Shell("server", absl::StrCat("sleep 2.5; echo done >", file_), true);
+  server.linger = absl::Hours(1);
+  ASSERT_TRUE(supervisor_.Start(server).ok());
+  ASSERT_TRUE(supervisor_.Start(Shell("worker", "exit 3", false)).ok());
+  EXPECT_EQ(supervisor_.Run(), 3);
+  EXPECT_TRUE(std::filesystem::exists(file_));
+}
+
+TEST_F(SupervisorTest, Run_SignalWhileTheServerLingers_IsWell) {
+  // The server interrupts this process as soon as the worker is no more.
+  Member server = Shell("server",
+                        absl::StrCat("until [ -s ", file_, " ] && ! kill -0 $(cat ", file_,
+                                     ") 2>/dev/null; do sleep 0.05; done; kill -INT $PPID; "
+                                     "exec sleep 1000"),
+                        true);
+  server.linger = absl::Hours(1);
+  ASSERT_TRUE(supervisor_.Start(server).ok());
+  ASSERT_TRUE(supervisor_.Start(Shell("worker", absl::StrCat("echo $$ >", file_), false)).ok());
+  EXPECT_EQ(supervisor_.Run(), 0);
+  EXPECT_EQ(supervisor_.cause(), "");
 }
 
 TEST_F(SupervisorTest, Start_NoSuchProgram_IsNotFound) {
