@@ -1,0 +1,146 @@
+"""The dashboards as files: complete, of the form that Grafana reads, and units that fit."""
+
+import itertools
+import json
+import re
+import unittest
+
+from support import DASHBOARDS, SOURCE, panels
+
+KINDS = {"stat", "timeseries", "heatmap", "table", "barchart", "bargauge"}
+METRIC = re.compile(r"\b(?:gradwire_\w+|up|ALERTS)\b(?=[{\[])")
+
+# Shown as they are: how many so far.
+GAUGES = {"gradwire_lost_workers_total"}
+
+# What an expression of a unit is made of: the metrics of the numerator, and whether a
+# rate or a division by something of the same kind stands behind it.
+SECONDS = r"gradwire_(iteration|phase|rank_wait)_seconds"
+FORM = {
+    "s": rf"{SECONDS}_sum.* / .*(gradwire_\w+_count|{SECONDS}_count)|"
+         rf"histogram_quantile\(.*{SECONDS}_bucket|increase\({SECONDS}_bucket",
+    "percentunit": rf"{SECONDS}_sum.* / .*{SECONDS}_sum|rate\({SECONDS}_sum"
+                   r"|gradwire_step.* / .*gradwire_total_steps",
+    "Bps": r"rate\(gradwire_bytes_total(?!.*iterations_total)|vector\(\$link / 8\)",
+    "bytes": r"gradwire_bytes_total.* / .*gradwire_iterations_total",
+    "cps": r"rate\(gradwire_samples_total|increase\(gradwire_samples_total.* / ",
+    "ops": r"rate\(gradwire_rpc_errors_total",
+    "none": r"gradwire_(step|workers|min_workers|lost_workers_total|generation|loss"
+            r"|rpc_errors_total|wire_overflows_total)\b|\bup\{|\bALERTS\{",
+}
+
+
+def units(panel):
+    """(expression, unit) of each target; a table has one for each column."""
+    columns = {}
+    for override in panel["fieldConfig"]["overrides"]:
+        for item in override["properties"]:
+            if item["id"] == "unit":
+                columns[override["matcher"]["options"]] = item["value"]
+    for target in panel["targets"]:
+        default = panel["fieldConfig"]["defaults"]["unit"]
+        yield target["expr"], columns.get(f"Value #{target['refId']}", default)
+
+
+def declared_metrics():
+    """Names that the programs serve, as their sources declare them."""
+    text = (SOURCE / "common/metrics.cc").read_text()
+    return set(re.findall(r'"(gradwire_\w+)"', text))
+
+
+class Dashboards(unittest.TestCase):
+
+    def check_each_panel(self, check):
+        for dashboard, panel in panels():
+            with self.subTest(dashboard=dashboard["title"], panel=panel["title"]):
+                check(panel)
+
+    def test_there_are_the_four_each_with_an_identity_of_its_own(self):
+        self.assertEqual([file.stem for file in DASHBOARDS], ["compare", "faults", "ranks", "run"])
+        for key in ("uid", "title"):
+            values = {json.loads(file.read_text())[key] for file in DASHBOARDS}
+            self.assertEqual(len(values), len(DASHBOARDS), key)
+
+    def test_each_has_the_data_source_and_the_run_as_variables(self):
+        for file in DASHBOARDS:
+            variables = {v["name"]: v for v in json.loads(file.read_text())["templating"]["list"]}
+            self.assertEqual(variables["datasource"]["type"], "datasource", file)
+            self.assertEqual(variables["run"]["type"], "query", file)
+            if file.stem in ("run", "ranks"):
+                self.assertTrue(variables["rank"]["includeAll"], file)
+
+    def test_each_panel_is_complete(self):
+        def check(panel):
+            self.assertIn(panel["type"], KINDS)
+            self.assertTrue(panel["title"] and panel["description"].endswith("."))
+            self.assertEqual(panel["datasource"]["uid"], "${datasource}")
+            self.assertTrue(panel["targets"])
+            for target in panel["targets"]:
+                self.assertEqual(target["datasource"]["uid"], "${datasource}")
+            self.assertEqual(len({t["refId"] for t in panel["targets"]}), len(panel["targets"]))
+
+        self.check_each_panel(check)
+
+    def test_no_two_panels_share_an_id_or_a_place(self):
+        for file in DASHBOARDS:
+            boxes = [(p["id"], p["gridPos"]) for p in json.loads(file.read_text())["panels"]]
+            self.assertEqual(len({number for number, _ in boxes}), len(boxes), file)
+            for (_, a), (_, b) in itertools.combinations(boxes, 2):
+                apart = (a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"] or
+                         a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"])
+                self.assertTrue(apart, f"{file}: {a} {b}")
+            self.assertTrue(all(box["x"] + box["w"] <= 24 for _, box in boxes), file)
+
+    def test_metrics_are_declared(self):
+        known = declared_metrics() | {"up", "ALERTS"}
+
+        def check(panel):
+            for target in panel["targets"]:
+                for name in METRIC.findall(target["expr"]):
+                    self.assertIn(re.sub(r"_(sum|count|bucket)$", "", name), known)
+
+        self.check_each_panel(check)
+
+    def test_counters_are_only_read_over_a_time(self):
+        def check(panel):
+            for target in panel["targets"]:
+                for match in METRIC.finditer(target["expr"]):
+                    if re.search(r"_(total|sum|count|bucket)$", match.group()) and \
+                            match.group() not in GAUGES:
+                        self.assertRegex(target["expr"][:match.start()],
+                                         r"(rate|increase|_over_time)\($")
+
+        self.check_each_panel(check)
+
+    def test_units_fit_the_expressions(self):
+        def check(panel):
+            for expression, unit in units(panel):
+                self.assertRegex(expression, FORM[unit])
+
+        self.check_each_panel(check)
+
+    def test_each_expression_is_of_the_chosen_run(self):
+        def check(panel):
+            for target in panel["targets"]:
+                for selector in re.findall(r"\{([^{}]*)\}", target["expr"]):
+                    self.assertRegex(selector, r'run=~?"\$run"')
+
+        self.check_each_panel(check)
+
+    def test_what_is_stacked_adds_up_to_an_iteration(self):
+        stacked = {panel["title"]: " ".join(t["expr"] for t in panel["targets"])
+                   for _, panel in panels()
+                   if "normal" in (panel["options"].get("stacking"),
+                                   panel["fieldConfig"]["defaults"].get("custom", {})
+                                   .get("stacking", {}).get("mode"))}
+        self.assertEqual(set(stacked), {"Iteration time by phase",
+                                        "Where the time of an iteration goes, by run"})
+        for expressions in stacked.values():
+            found = set(re.findall(r"(?<![a-z_])(data|forward|backward|exposed_communication"
+                                   r"|communication|optimizer)(?![a-z_])", expressions))
+            self.assertEqual(found, {"data", "forward", "backward", "exposed_communication",
+                                     "optimizer"})
+
+
+if __name__ == "__main__":
+    unittest.main()
