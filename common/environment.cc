@@ -60,6 +60,7 @@ const std::vector<std::string>& KnownVariables() {
                                "model",
                                "momentum",
                                "num-nodes",
+                               "out",
                                "peers",
                                "port",
                                "port-file",

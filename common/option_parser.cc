@@ -111,6 +111,11 @@ void OptionParser::Add(std::string name, std::string value_name, std::string hel
       {std::move(name), group_, std::move(value_name), std::move(help), std::move(value)});
 }
 
+void OptionParser::TakeOperands(std::string value_name, std::string help) {
+  operand_name_ = std::move(value_name);
+  operand_help_ = std::move(help);
+}
+
 const OptionParser::Option* OptionParser::Find(const std::string& name) const {
   const auto found = std::find_if(options_.begin(), options_.end(),
                                   [&](const Option& option) { return option.name == name; });
@@ -123,13 +128,16 @@ std::vector<std::string> OptionParser::Names() const {
   return names;
 }
 
-void OptionParser::Describe(CLI::App* app, std::map<std::string, std::string>* given) const {
+void OptionParser::Describe(CLI::App* app, Texts* given) {
   app->allow_extras();
   app->get_formatter()->column_width(kHelpColumn);
   app->set_help_flag("-h,--help", "Print this help and exit")->group("General");
   const std::string version = absl::StrCat(program_, " ", GRADWIRE_VERSION);
   app->set_version_flag("--version", version, "Print the version and exit")->group("General");
   app->footer(footer_);
+  if (!operand_name_.empty()) {
+    app->add_option(operand_name_, operands_, operand_help_)->type_name("")->expected(0, -1);
+  }
   for (const Option& option : options_) {
     const std::string help = WithDefaultShown(option.help, option.value.initial);
     CLI::Option* added = app->add_option("--" + option.name, (*given)[option.name], help);
@@ -154,7 +162,9 @@ absl::StatusOr<OptionParser::Texts> OptionParser::ReadFlags(const std::vector<st
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(error.what());
   }
-  const std::vector<std::string> extras = app.remaining();
+  std::vector<std::string> extras = app.remaining();
+  // What is behind "--" are operands; the two dashes themselves are left over.
+  if (!operand_name_.empty() && !extras.empty() && extras.front() == "--") extras.clear();
   if (!extras.empty()) return UnexpectedArgument(extras.front(), Names());
   Texts texts;
   for (const Option& option : options_) {

@@ -78,6 +78,9 @@ class OptionParser {
   // Options added from here on are under this title in --help.
   void Group(std::string title) { group_ = std::move(title); }
   void Add(std::string name, std::string value_name, std::string help, OptionValue value);
+  // Arguments that are no options, such as "FILE", any number of them. Without this
+  // they are errors.
+  void TakeOperands(std::string value_name, std::string help);
   // A last paragraph of --help.
   void Footer(std::string text) { footer_ = std::move(text); }
 
@@ -95,6 +98,7 @@ class OptionParser {
   const Source& source(const std::string& name) const { return sources_.at(name); }
   const Sources& sources() const { return sources_; }
   const std::map<std::string, std::string>& texts() const { return texts_; }
+  const std::vector<std::string>& operands() const { return operands_; }
   // Not empty if --help or --version was among the arguments.
   const std::string& print() const { return print_; }
 
@@ -108,7 +112,7 @@ class OptionParser {
   };
   using Texts = std::map<std::string, std::string>;
 
-  void Describe(CLI::App* app, Texts* given) const;
+  void Describe(CLI::App* app, Texts* given);
   absl::StatusOr<Texts> ReadFlags(const std::vector<std::string>& args);
   absl::Status ReadFile(const std::string& path);
   absl::Status Set(const std::string& name, const std::string& text, Source source);
@@ -121,6 +125,9 @@ class OptionParser {
   std::string group_;
   std::string footer_;
   std::string config_;
+  std::string operand_name_;  // "": none are taken
+  std::string operand_help_;
+  std::vector<std::string> operands_;
   std::vector<Option> options_;
   Sources sources_;
   Texts texts_;

@@ -14,6 +14,7 @@
 #include "deploy/launcher/env_command.h"
 #include "deploy/launcher/launch_command.h"
 #include "deploy/launcher/plan_command.h"
+#include "deploy/launcher/trace_command.h"
 
 namespace gradwire {
 namespace {
@@ -30,6 +31,7 @@ constexpr Command kCommands[] = {
     {"launch", "run a coordinator and workers on this machine", LaunchCommand},
     {"bench", "measure back ends and training, beside PyTorch + Gloo if wanted", BenchCommand},
     {"plan", "before a run: buckets, bytes, and the least time of an iteration", PlanCommand},
+    {"trace", "merge the --trace files of several hosts into one time line", TraceCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };
 

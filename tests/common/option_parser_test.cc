@@ -43,6 +43,30 @@ TEST_F(OptionParserTest, Parse_Nothing_KeepsDefaults) {
   EXPECT_EQ(parser_.source("batch-size").name, "default");
 }
 
+TEST_F(OptionParserTest, Parse_Operands_AreTakenInOrder) {
+  parser_.TakeOperands("FILE", "to read");
+  ASSERT_TRUE(parser_.Parse({"b", "--batch-size", "4", "a"}, {}).ok());
+  EXPECT_EQ(parser_.operands(), (std::vector<std::string>{"b", "a"}));
+  EXPECT_EQ(batch_size_, 4);
+}
+
+TEST_F(OptionParserTest, Parse_OperandsBehindDashes_MayLookLikeOptions) {
+  parser_.TakeOperands("FILE", "to read");
+  ASSERT_TRUE(parser_.Parse({"a", "--", "--b"}, {}).ok());
+  EXPECT_EQ(parser_.operands(), (std::vector<std::string>{"a", "--b"}));
+}
+
+TEST_F(OptionParserTest, Parse_UnknownOptionAmongOperands_IsStillRefused) {
+  parser_.TakeOperands("FILE", "to read");
+  EXPECT_EQ(ErrorOf({"a", "--modle", "b"}), "unknown option --modle; did you mean --model?");
+}
+
+TEST_F(OptionParserTest, Help_Operands_AreShown) {
+  parser_.TakeOperands("FILE", "to read");
+  ASSERT_TRUE(parser_.Parse({"--help"}, {}).ok());
+  EXPECT_THAT(parser_.print(), HasSubstr("gradwire-test [OPTIONS] [FILE...]"));
+}
+
 TEST_F(OptionParserTest, Parse_AllLayers_FlagWins) {
   testing::WriteFile(File(), "batch-size = 1\n");
   ASSERT_TRUE(parser_
