@@ -149,6 +149,14 @@ class LiveRun(unittest.TestCase):
                 expected = {"run": run, "rank": "1"}[variable["name"]]
                 self.assertIn(expected, found)
 
+    def check_marks(self, run):
+        """The alerts that fire are on the time line of each dashboard."""
+        for dashboard in {d["uid"]: d for d, _ in panels()}.values():
+            for mark in dashboard["annotations"]["list"]:
+                expression = fill_in(mark["expr"], run)
+                self.assertNotIn("$", expression)
+                self.assertTrue(self.prometheus.query(expression), expression)
+
     def check_phases_add_up(self, run):
         parts = "data|forward|backward|exposed_communication|optimizer"
         share = self.prometheus.value(
@@ -204,6 +212,7 @@ class LiveRun(unittest.TestCase):
         workers[1].send(signal.SIGKILL)
         wait_for("the alerts of the loss", lambda: self.names_of_firing(run) >= {
             "GradwireWorkerLost", "GradwireWorkersMissing"}, WAIT)
+        self.check_marks(run)
 
 
 if __name__ == "__main__":
