@@ -113,9 +113,11 @@ class Launch {
       Say(std::string(summaries.status().message()));
       return kExitFailed;
     }
-    for (const auto line : absl::StrSplit(SummaryTable(*summaries), '\n', absl::SkipEmpty())) {
+    const std::string table = SummaryTable(*summaries, options_.link_gbit);
+    for (const auto line : absl::StrSplit(table, '\n', absl::SkipEmpty())) {
       terminal_.PrintLine(Output::kOut, line);
     }
+    terminal_.PrintLine(Output::kOut, BottleneckSentence(*summaries, options_.link_gbit));
     if (options_.summary.empty()) return kExitDone;
     const absl::Status written = ReplaceFile(options_.summary, summaries->dump(2) + "\n");
     if (written.ok()) return kExitDone;

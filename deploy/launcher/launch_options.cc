@@ -75,6 +75,9 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
   parser->Add("trace", "FILE",
               "one time line of all ranks, in Chrome's trace format (for Perfetto)",
               Text(&options->trace));
+  parser->Add("link-gbit", "X",
+              "speed of every link, in 10^9 bits a second, for comparison in the last table",
+              WithDefault(RealAbove(&options->link_gbit, 0), "unknown"));
   parser->Add("rank-options", "R:OPTIONS[;...]", "further options of single ranks (1:--seed 3)",
               RankOptions(&options->rank_options));
   options->coordinator.listen = "127.0.0.1:0";
@@ -177,7 +180,7 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   parsed.texts = parser.texts();
   parsed.warnings = UnknownVariables(environment);
   options.coordinator_texts = parser.texts();
-  for (const char* own : {"workers", "summary", "trace", "rank-options", "config"}) {
+  for (const char* own : {"workers", "summary", "trace", "link-gbit", "rank-options", "config"}) {
     options.coordinator_texts.erase(own);
   }
   if (parsed.texts.count("config") > 0) options.config = parsed.texts["config"];

@@ -21,6 +21,7 @@ struct LaunchOptions {
   std::map<std::string, std::string> coordinator_texts;
   std::string summary;                                   // empty: not written
   std::string trace;                                     // likewise
+  double link_gbit = 0;                                  // of every link; 0: unknown
   std::string config;                                    // empty: none
   std::vector<std::string> worker_args;                  // what stands behind "--"
   std::map<int, std::vector<std::string>> rank_options;  // further ones of single ranks

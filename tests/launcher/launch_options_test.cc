@@ -52,6 +52,17 @@ TEST(ParseLaunchOptions, CoursesVariables_DoNotPlaceTheWorkers) {
       ParseLaunchOptions({}, {{"GRADWIRE_MASTER_IP", "h"}, {"GRADWIRE_NUM_NODES", "4"}}).ok());
 }
 
+TEST(ParseLaunchOptions, LinkSpeed_IsTheLaunchersAlone) {
+  const auto parsed = ParseLaunchOptions({"--link-gbit", "2.5"}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_DOUBLE_EQ(parsed->options.link_gbit, 2.5);
+  EXPECT_EQ(parsed->options.coordinator_texts.count("link-gbit"), 0u);
+}
+
+TEST(ParseLaunchOptions, LinkSpeedZero_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--link-gbit", "0"}), "--link-gbit: got '0', expected a number above 0");
+}
+
 TEST(ParseLaunchOptions, WorkersZero_IsRefused) {
   EXPECT_EQ(ErrorOf({"--workers", "0"}), "--workers: got '0', expected an integer from 1 to 1024");
 }
