@@ -14,6 +14,7 @@
 #include "deploy/launcher/env_command.h"
 #include "deploy/launcher/launch_command.h"
 #include "deploy/launcher/plan_command.h"
+#include "deploy/launcher/report_command.h"
 #include "deploy/launcher/status_command.h"
 #include "deploy/launcher/trace_command.h"
 
@@ -34,6 +35,7 @@ constexpr Command kCommands[] = {
     {"plan", "before a run: buckets, bytes, and the least time of an iteration", PlanCommand},
     {"trace", "merge the --trace files of several hosts into one time line", TraceCommand},
     {"status", "what a running coordinator says of its run; --watch follows it", StatusCommand},
+    {"report", "HTML with figures, and CSV, from the --log-jsonl files of runs", ReportCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };
 

@@ -1,0 +1,111 @@
+// What the terminal shows of real short runs: the launcher's last table, `gradwire
+// status` while one goes on, and `gradwire report` of their logs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "tests/support/launch.h"
+#include "tests/support/process.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr absl::Duration kLong = absl::Seconds(120);
+
+struct Result {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+Result RunGradwire(const Options& args) {
+  const auto process = Process::Start("gradwire", args);
+  const absl::StatusOr<int> exit_code = process->Wait(kLong);
+  EXPECT_TRUE(exit_code.ok()) << exit_code.status();
+  return {exit_code.value_or(-1), process->out(), process->err()};
+}
+
+TEST(Launch, LastTable_HasBusbwPlanAndBottleneck) {
+  const LaunchResult run =
+      RunLaunch(2, TinyRun(3) + Options{"--sync", "all-reduce"}, {"--link-gbit", "1"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, ContainsRegex("exposed %.*busbw Gbit/s.*of plan %"));
+  EXPECT_THAT(run.out, ContainsRegex("\nBottleneck: .*; (try|look at) .*\\.\n"));
+}
+
+TEST(Report, LogsOfTwoRuns_BecomeAPageAndTables) {
+  const TempDir dir;
+  for (const int workers : {1, 2}) {
+    const std::string log = dir.File("tiny-" + std::to_string(workers) + ".rank{rank}.jsonl");
+    const LaunchResult run = RunLaunch(workers, TinyRun(3) + Options{"--log-jsonl", log});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+  }
+  const Result report =
+      RunGradwire({"report", "--out", dir.File("r.html"), dir.File("tiny-1.rank0.jsonl"),
+                   dir.File("tiny-2.rank0.jsonl"), dir.File("tiny-2.rank1.jsonl")});
+  ASSERT_EQ(report.exit_code, 0) << report.err;
+  const std::string html = ReadFile(dir.File("r.html"));
+  for (const char* title : {"Iteration time", "Where an iteration goes", "Loss", "Scaling"}) {
+    EXPECT_THAT(html, HasSubstr(std::string("<h2>") + title + "</h2>\n<figure>\n<svg"));
+  }
+  EXPECT_THAT(ReadFile(dir.File("r.runs.csv")),
+              AllOf(HasSubstr("\ntiny-1,tiny,1,3,"), HasSubstr("\ntiny-2,tiny,2,3,")));
+  EXPECT_THAT(ReadFile(dir.File("r.steps.csv")), HasSubstr("\ntiny-2,2,0,2,"));
+}
+
+TEST(Report, Missing_IsNamedByTheProgram) {
+  const Result report = RunGradwire({"report", "/no/log"});
+  EXPECT_EQ(report.exit_code, 2);
+  EXPECT_THAT(report.err, HasSubstr("cannot read the log '/no/log'"));
+}
+
+class StatusOfRun : public ::testing::Test {
+ protected:
+  // A run of two workers that goes on until the test ends it.
+  void SetUp() override {
+    for (int rank = 0; rank < 2; ++rank) {
+      workers_.push_back(StartWorker(coordinator_.address(), rank, TinyRun(1000000)));
+    }
+    ASSERT_TRUE(coordinator_.WaitForStep(2).ok()) << workers_[0]->err();
+  }
+
+  RunningCoordinator coordinator_{2};
+  std::vector<std::unique_ptr<Process>> workers_;
+};
+
+TEST_F(StatusOfRun, OnceAndAsJson_ShowTheRanks) {
+  const Result text = RunGradwire({"status", coordinator_.metrics_address()});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, StartsWith("run "));
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr(": running"), HasSubstr("2 of 2 ranks"), HasSubstr("of 1000000"),
+                    HasSubstr("slowest: rank "), HasSubstr("exposed communication: ")));
+  const Result json = RunGradwire({"status", coordinator_.metrics_address(), "--json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["ranks"].size(), 2u);
+}
+
+TEST_F(StatusOfRun, WatchAndWorkerKilled_EndsWithTheRun) {
+  const auto watch =
+      Process::Start("gradwire", {"status", coordinator_.metrics_address(), "--watch"});
+  ASSERT_TRUE(watch->WaitForOutput(": running", kLong).ok());
+  workers_[1]->Signal(SIGKILL);
+  const absl::StatusOr<int> exit_code = watch->Wait(kLong);
+  ASSERT_TRUE(exit_code.ok()) << exit_code.status();
+  EXPECT_EQ(*exit_code, 0) << watch->err();
+  EXPECT_TRUE(absl::StrContains(watch->out(), "was lost") ||
+              absl::StrContains(watch->err(), "its run is over"))
+      << watch->out() << watch->err();
+}
+
+}  // namespace
+}  // namespace gradwire::testing
