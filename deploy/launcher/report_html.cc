@@ -17,12 +17,12 @@ constexpr char kHead[] = R"(<!DOCTYPE html>
 <title>Gradwire report</title>
 <style>
 :root { color-scheme: light dark; }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 70rem;
+body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 78rem;
        padding: 0 1rem; }
 h2 { margin: 2rem 0 .5rem; }
 .wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .25rem .4rem; text-align: right; white-space: nowrap;
+table { border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .25rem .35rem; text-align: right; white-space: nowrap;
          border-bottom: 1px solid #8886; }
 th:first-child, td:first-child { text-align: left; }
 figure { margin: 0; }
