@@ -36,13 +36,8 @@ RingBackend::~RingBackend() {
   if (sender_.joinable()) sender_.join();
 }
 
-std::string RingBackend::RightName() const {
-  return absl::StrCat("right neighbour rank ", right_, " (", view_.Carrier(Rank(right_)).address,
-                      ")");
-}
-
-std::string RingBackend::LeftName() const {
-  return absl::StrCat("left neighbour rank ", left_, " (", view_.Carrier(Rank(left_)).address, ")");
+std::string RingBackend::NameOf(absl::string_view side, int rank) const {
+  return absl::StrCat(side, " neighbour rank ", rank, " (", view_.Carrier(Rank(rank)).address, ")");
 }
 
 absl::Status RingBackend::OnView(const View& view, std::vector<BucketSpec> buckets) {
@@ -104,88 +99,120 @@ void RingBackend::Submit(Transfer transfer) {
   if (world_size == 1 && reduction->ring.AverageAlone()) overflow_.Note(key.step, view_.rank);
   MutexLock lock(&mutex_);
   open_step_ = std::max(open_step_, key.step);
-  reduction->to_receive = reduction->ring.BytesSentBy(left_);
+  reduction->to_take = reduction->ring.BytesSentBy(left_);
+  reduction->to_receive =
+      reduction->to_take - std::min(reduction->to_take, early_.Bytes(KeyOf(key)));
   reduction->to_send = reduction->ring.BytesSentBy(view_.rank.value());
   QueueTerms(reduction);
+  CheckEarly(key.step);
   if (left_over_ && reduction->to_receive > 0 && failure_.ok()) {
     failure_ = absl::UnavailableError(absl::StrCat(LeftName(), ": it ended its stream early"));
     suspect_ = Rank(left_);
   }
-  reductions_[{key.step.value(), key.bucket.value()}] = std::move(reduction);
+  reductions_[KeyOf(key)] = std::move(reduction);
   changed_.NotifyAll();
+}
+
+// What came early of a step that is over was of no bucket of it.
+void RingBackend::CheckEarly(Step step) {
+  const absl::optional<uint64_t> first = early_.FirstStep();
+  if (!failure_.ok() || !first.has_value() || *first >= step.value()) return;
+  failure_ = absl::InvalidArgumentError(
+      absl::StrCat(LeftName(), ": it sent more chunks of step ", *first, " than there are"));
+  suspect_ = Rank(left_);
 }
 
 void RingBackend::QueueTerms(const std::shared_ptr<Reduction>& reduction) {
   if (reduction->ring.hops() == 0) return;
   const RingSchedule::Segment segment = reduction->ring.SentBy(view_.rank.value(), 0);
   for (uint64_t sent = 0; sent < segment.bytes; sent += kRingChunkBytes) {
-    queue_.push_back(
-        {reduction, 0, segment.offset + sent, std::min(kRingChunkBytes, segment.bytes - sent)});
+    Queue({reduction, 0, segment.offset + sent, std::min(kRingChunkBytes, segment.bytes - sent)});
   }
 }
 
-absl::StatusOr<std::shared_ptr<RingBackend::Reduction>> RingBackend::WaitForReduction(
-    const ChunkHeader& header) {
+void RingBackend::Queue(Outgoing outgoing) {
+  queue_[outgoing.reduction->ring.transfer().key.bucket].push_back(std::move(outgoing));
+}
+
+// Waits for the view, if this rank does not have it yet.
+absl::Status RingBackend::CheckStep(const ChunkHeader& header) {
   MutexLock lock(&mutex_);
-  while (failure_.ok()) {
-    if (has_view_ && header.run_id != view_.run_id) {
-      return absl::PermissionDeniedError(absl::StrCat("chunk of run ", ToHex(header.run_id),
-                                                      ", expected run ", ToHex(view_.run_id)));
-    }
-    auto found = reductions_.find({header.step.value(), header.bucket.value()});
-    if (found != reductions_.end()) {
-      found->second->receiving = true;
-      return found->second;
-    }
-    // A neighbour is at most one step ahead.
-    const uint64_t next = open_step_.value() + 1;
-    if (has_view_ && (header.step < open_step_ || header.step.value() > next)) {
-      return absl::OutOfRangeError(
-          absl::StrCat("chunk of ", ToString(header), ": expected step ", next - 1, " or ", next));
-    }
-    changed_.Wait(&mutex_);
+  while (failure_.ok() && !has_view_) changed_.Wait(&mutex_);
+  if (!failure_.ok()) return failure_;
+  if (header.run_id != view_.run_id) {
+    return absl::PermissionDeniedError(absl::StrCat("chunk of run ", ToHex(header.run_id),
+                                                    ", expected run ", ToHex(view_.run_id)));
   }
-  return failure_;
+  // A neighbour is at most one step ahead.
+  const uint64_t next = open_step_.value() + 1;
+  if (header.step >= open_step_ && header.step.value() <= next) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("chunk of ", ToString(header), ": expected step ", next - 1, " or ", next));
 }
 
-absl::Status RingBackend::Check(const Chunk& chunk, const Reduction& reduction) const {
+absl::Status RingBackend::Check(const Chunk& chunk) const {
   const ChunkHeader& header = chunk.header;
-  const uint64_t bytes = TotalBytes(chunk.payload);
   const ReceiverState receiver{view_.run_id, view_.epoch,      view_.generation,
                                header.step,  view_.world_size, buckets_};
-  absl::StatusOr<Verdict> verdict = JudgeHeader(header, bytes, receiver, absl::nullopt);
+  absl::StatusOr<Verdict> verdict =
+      JudgeHeader(header, TotalBytes(chunk.payload), receiver, absl::nullopt);
   if (!verdict.ok()) return verdict.status();
   if (*verdict != Verdict::kAccept) {
     return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),
                                                    ": got generation ", header.generation.value(),
                                                    ", expected ", view_.generation.value()));
   }
-  absl::Status place = reduction.ring.CheckPlace(header, bytes, left_);
-  return place.ok() ? CheckPayload(chunk) : place;
+  return CheckPayload(chunk);
 }
 
-absl::Status RingBackend::OnChunk(Chunk chunk) {
+absl::StatusOr<std::shared_ptr<RingBackend::Reduction>> RingBackend::FindOrKeep(Chunk* chunk) {
+  const ChunkHeader& header = chunk->header;
+  const Key key = KeyOf({header.step, header.bucket});
+  const uint64_t bytes = TotalBytes(chunk->payload);
+  MutexLock lock(&mutex_);
+  if (!failure_.ok()) return failure_;
+  const auto found = reductions_.find(key);
+  if (found != reductions_.end()) {
+    Reduction& reduction = *found->second;
+    reduction.to_receive -= std::min(bytes, reduction.to_receive);
+    if (!early_.Holds(key)) {
+      reduction.taking = true;
+      return found->second;
+    }
+  }
+  // A bucket goes round less than twice.
+  const uint64_t most_bytes = 2 * buckets_[header.bucket.value()].bytes;
+  const absl::Status kept = early_.Keep(key, std::move(*chunk), most_bytes);
+  changed_.NotifyAll();
+  if (!kept.ok()) return kept;
+  return nullptr;
+}
+
+absl::Status RingBackend::Take(const std::shared_ptr<Reduction>& reduction, const Chunk& chunk) {
   const ChunkHeader& header = chunk.header;
-  absl::StatusOr<std::shared_ptr<Reduction>> found = WaitForReduction(header);
-  if (!found.ok()) return found.status();
-  std::shared_ptr<Reduction> reduction = *std::move(found);
-  absl::Status status = Check(chunk, *reduction);
   const uint64_t bytes = TotalBytes(chunk.payload);
   const int hop = static_cast<int>(header.hop);
+  const absl::Status status = reduction->ring.CheckPlace(header, bytes, left_);
   if (status.ok()) {
     if (reduction->ring.Take(header, chunk.payload)) overflow_.Note(header.step, view_.rank);
     bytes_received_ += bytes;
   }
   MutexLock lock(&mutex_);
-  reduction->receiving = false;
+  reduction->taking = false;
   if (status.ok()) {
-    reduction->to_receive -= bytes;
-    if (reduction->ring.ForwardsFrom(hop)) {
-      queue_.push_back({reduction, hop + 1, header.offset, bytes});
-    }
+    reduction->to_take -= bytes;
+    if (reduction->ring.ForwardsFrom(hop)) Queue({reduction, hop + 1, header.offset, bytes});
   }
   changed_.NotifyAll();
   return status;
+}
+
+absl::Status RingBackend::OnChunk(Chunk chunk) {
+  if (absl::Status status = CheckStep(chunk.header); !status.ok()) return status;
+  if (absl::Status status = Check(chunk); !status.ok()) return status;
+  const absl::StatusOr<std::shared_ptr<Reduction>> reduction = FindOrKeep(&chunk);
+  if (!reduction.ok()) return reduction.status();
+  return *reduction == nullptr ? absl::OkStatus() : Take(*reduction, chunk);
 }
 
 void RingBackend::OnLeftEnd(absl::Status status) {
@@ -222,11 +249,14 @@ std::vector<std::shared_ptr<RingBackend::Reduction>> RingBackend::TakeCompleted(
     absl::Status* status) {
   *status = failure_;
   std::vector<std::shared_ptr<Reduction>> completed;
-  if (!failure_.ok()) queue_.clear();
+  if (!failure_.ok()) {
+    queue_.clear();
+    early_.Clear();
+  }
   for (auto it = reductions_.begin(); it != reductions_.end();) {
     const Reduction& reduction = *it->second;
-    const bool is_over = !failure_.ok() || (reduction.to_receive == 0 && reduction.to_send == 0);
-    if (is_over && !reduction.receiving) {
+    const bool is_over = !failure_.ok() || (reduction.to_take == 0 && reduction.to_send == 0);
+    if (is_over && !reduction.taking) {
       completed.push_back(std::move(it->second));
       it = reductions_.erase(it);
     } else {
@@ -287,14 +317,31 @@ absl::Status RingBackend::WaitForWork() {
       " bytes of ", LeftName(), " and those before it are missing"));
 }
 
+void RingBackend::NextEarly(Work* work) {
+  work->taker = nullptr;
+  absl::optional<Chunk> chunk =
+      early_.Next([this](const Key& key) { return reductions_.count(key) > 0; });
+  if (!chunk.has_value()) return;
+  work->chunk = *std::move(chunk);
+  work->taker = reductions_.at(KeyOf({work->chunk.header.step, work->chunk.header.bucket}));
+  work->taker->taking = true;
+}
+
+void RingBackend::NextOutgoing(Work* work) {
+  work->outgoing = Outgoing();
+  if (queue_.empty()) return;
+  const auto urgent = std::prev(queue_.end());
+  work->outgoing = std::move(urgent->second.front());
+  urgent->second.pop_front();
+  if (urgent->second.empty()) queue_.erase(urgent);
+}
+
 bool RingBackend::NextWork(Work* work) {
   MutexLock lock(&mutex_);
+  NextEarly(work);
   work->completed = TakeCompleted(&work->status);
-  work->outgoing = Outgoing();
-  if (!queue_.empty()) {
-    work->outgoing = std::move(queue_.front());
-    queue_.pop_front();
-  } else if (work->completed.empty()) {
+  NextOutgoing(work);
+  if (work->completed.empty() && work->taker == nullptr && work->outgoing.reduction == nullptr) {
     if (closing_ || (finishing_ && reductions_.empty())) return false;
     absl::Status waited = WaitForWork();
     if (failure_.ok()) failure_ = std::move(waited);
@@ -307,6 +354,10 @@ void RingBackend::SenderLoop() {
   while (NextWork(&work)) {
     for (const auto& reduction : work.completed) {
       reduction->ring.transfer().done(reduction->ring.lender().Reclaim(work.status));
+    }
+    if (work.taker != nullptr) {
+      const absl::Status status = Take(work.taker, work.chunk);
+      if (!status.ok()) Fail(Annotate(status, LeftName()), left_);
     }
     if (work.outgoing.reduction != nullptr) SendOrFail(work.outgoing);
   }

@@ -11,12 +11,12 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "common/chunk.h"
 #include "common/mutex.h"
 #include "worker/backends/backend.h"
+#include "worker/backends/early_chunks.h"
 #include "worker/backends/neighbor_service.h"
 #include "worker/backends/overflow_monitor.h"
 #include "worker/backends/ring_reduction.h"
@@ -33,10 +33,14 @@ namespace gradwire {
 //                                   ▼
 //                      sender thread: writes to the right, calls `done`
 //
+// A neighbour that is ahead does not wait: what comes before this rank has handed in
+// the bucket is kept, less than two buckets' bytes of each, and added by the sender
+// thread.
+//
 // Sums are in ring order: the same bits on every rank, near the fold. With bf16
 // or fp16 on the wire every hop adds in float32 and rounds once, and all ranks
 // apply the mean as it was rounded. Memory: slices in flight, and for halves one
-// gradient on the wire; float32 sums are made in the result's memory.
+// gradient on the wire; what is kept; float32 sums are made in the result's memory.
 class RingBackend : public Backend {
  public:
   explicit RingBackend(v1::DType wire);
@@ -57,12 +61,14 @@ class RingBackend : public Backend {
   // A bucket under way. The counts are guarded by mutex_.
   struct Reduction {
     explicit Reduction(RingReduction ring) : ring(std::move(ring)) {}
-    RingReduction ring;       // PrepareTerms: sender thread; Take: stream thread
-    uint64_t to_receive = 0;  // bytes
+    RingReduction ring;       // PrepareTerms: sender thread; Take: one thread at a time
+    uint64_t to_receive = 0;  // bytes that have not come
+    uint64_t to_take = 0;     // bytes that have not been added or copied
     uint64_t to_send = 0;     // bytes
-    bool receiving = false;   // the stream thread uses the spans
+    bool taking = false;      // a thread uses the spans
   };
-  using Key = std::pair<uint64_t, int>;  // step, bucket
+  using Key = EarlyChunks::Key;
+  static Key KeyOf(const ReduceKey& key) { return {key.step.value(), key.bucket.value()}; }
   // A piece that is ready for the right neighbour.
   struct Outgoing {
     std::shared_ptr<Reduction> reduction;
@@ -74,19 +80,28 @@ class RingBackend : public Backend {
   void Submit(Transfer transfer);
   void QueueTerms(const std::shared_ptr<Reduction>& reduction)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckEarly(Step step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Queue(Outgoing outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnChunk(Chunk chunk);
-  absl::StatusOr<std::shared_ptr<Reduction>> WaitForReduction(const ChunkHeader& header);
-  absl::Status Check(const Chunk& chunk, const Reduction& reduction) const;
+  absl::Status CheckStep(const ChunkHeader& header);
+  absl::Status Check(const Chunk& chunk) const;
+  // The reduction that takes the chunk now; null if the chunk was kept for later.
+  absl::StatusOr<std::shared_ptr<Reduction>> FindOrKeep(Chunk* chunk);
+  absl::Status Take(const std::shared_ptr<Reduction>& reduction, const Chunk& chunk);
   void OnLeftEnd(absl::Status status);
 
   // What the sender thread does next; all empty after a mere wait.
   struct Work {
     std::vector<std::shared_ptr<Reduction>> completed;
-    absl::Status status;  // of all `completed`
+    absl::Status status;               // of all `completed`
+    std::shared_ptr<Reduction> taker;  // of `chunk`, which came early
+    Chunk chunk;
     Outgoing outgoing;
   };
   void SenderLoop();
   bool NextWork(Work* work);  // false: the end
+  void NextEarly(Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NextOutgoing(Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WaitForWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ConnectRight();
   void SendOrFail(const Outgoing& outgoing);
@@ -97,8 +112,9 @@ class RingBackend : public Backend {
   // `peer`: the neighbour that failed, or -1.
   void Fail(absl::Status status, int peer);
   absl::Status CloseRight();
-  std::string RightName() const;
-  std::string LeftName() const;
+  std::string NameOf(absl::string_view side, int rank) const;
+  std::string RightName() const { return NameOf("right", right_); }
+  std::string LeftName() const { return NameOf("left", left_); }
 
   const v1::DType wire_;
   OverflowMonitor overflow_;
@@ -119,7 +135,9 @@ class RingBackend : public Backend {
   mutable Mutex mutex_;
   CondVar changed_;
   std::map<Key, std::shared_ptr<Reduction>> reductions_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Outgoing> queue_ ABSL_GUARDED_BY(mutex_);
+  // By bucket. The highest goes first: the next forward pass begins with it.
+  std::map<Bucket, std::deque<Outgoing>> queue_ ABSL_GUARDED_BY(mutex_);
+  EarlyChunks early_ ABSL_GUARDED_BY(mutex_);  // the sender thread takes them
   Step open_step_ ABSL_GUARDED_BY(mutex_);
   bool has_view_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
