@@ -11,6 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "common/status_util.h"
 #include "common/suggest.h"
 
@@ -28,6 +29,12 @@ absl::Status UnexpectedArgument(const std::string& argument,
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown option ", option, DidYouMean(option.substr(start), names, "--")));
+}
+
+// Whether `arg`, which is no option, belongs to the option in front of it.
+bool IsValueOf(const OptionValue& option, const std::string& arg) {
+  bool ignored = false;
+  return !option.is_switch || Switch(&ignored).set(arg).ok();
 }
 
 // The help text with the default at the end of its first line.
@@ -128,7 +135,7 @@ std::vector<std::string> OptionParser::Names() const {
   return names;
 }
 
-void OptionParser::Describe(CLI::App* app, Texts* given) {
+void OptionParser::Describe(CLI::App* app, Texts* given) const {
   app->allow_extras();
   app->get_formatter()->column_width(kHelpColumn);
   app->set_help_flag("-h,--help", "Print this help and exit")->group("General");
@@ -136,15 +143,33 @@ void OptionParser::Describe(CLI::App* app, Texts* given) {
   app->set_version_flag("--version", version, "Print the version and exit")->group("General");
   app->footer(footer_);
   if (!operand_name_.empty()) {
-    app->add_option(operand_name_, operands_, operand_help_)->type_name("")->expected(0, -1);
+    app->add_option(operand_name_, operand_help_)->type_name("")->expected(0, -1);
   }
   for (const Option& option : options_) {
     const std::string help = WithDefaultShown(option.help, option.value.initial);
     CLI::Option* added = app->add_option("--" + option.name, (*given)[option.name], help);
     // A missing value is found here below, where it can be said in our words.
     added->group(option.group)->type_name(option.value_name)->expected(0, 1);
-    added->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    // Values of a list are joined by line ends.
+    added->multi_option_policy(option.value.is_list ? CLI::MultiOptionPolicy::Join
+                                                    : CLI::MultiOptionPolicy::TakeLast);
   }
+}
+
+std::vector<std::string> OptionParser::SplitOffOperands(const std::vector<std::string>& args) {
+  std::vector<std::string> others;
+  const Option* before = nullptr;  // whose value may come
+  for (auto arg = args.begin(); arg != args.end(); ++arg) {
+    if (*arg == "--") {
+      operands_.insert(operands_.end(), arg + 1, args.end());
+      break;
+    }
+    const bool is_option = absl::StartsWith(*arg, "-");
+    const bool is_value = before != nullptr && IsValueOf(before->value, *arg);
+    (is_option || is_value ? others : operands_).push_back(*arg);
+    before = absl::StartsWith(*arg, "--") ? Find(arg->substr(2)) : nullptr;
+  }
+  return others;
 }
 
 absl::StatusOr<OptionParser::Texts> OptionParser::ReadFlags(const std::vector<std::string>& args) {
@@ -152,7 +177,9 @@ absl::StatusOr<OptionParser::Texts> OptionParser::ReadFlags(const std::vector<st
   Texts given;
   Describe(&app, &given);
   try {
-    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    std::vector<std::string> flags = operand_name_.empty() ? args : SplitOffOperands(args);
+    std::reverse(flags.begin(), flags.end());
+    app.parse(std::move(flags));
   } catch (const CLI::CallForHelp&) {
     print_ = app.help();
     return Texts();
@@ -162,9 +189,7 @@ absl::StatusOr<OptionParser::Texts> OptionParser::ReadFlags(const std::vector<st
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(error.what());
   }
-  std::vector<std::string> extras = app.remaining();
-  // What is behind "--" are operands; the two dashes themselves are left over.
-  if (!operand_name_.empty() && !extras.empty() && extras.front() == "--") extras.clear();
+  const std::vector<std::string> extras = app.remaining();
   if (!extras.empty()) return UnexpectedArgument(extras.front(), Names());
   Texts texts;
   for (const Option& option : options_) {
@@ -180,8 +205,13 @@ absl::StatusOr<OptionParser::Texts> OptionParser::ReadFlags(const std::vector<st
 }
 
 absl::Status OptionParser::Set(const std::string& name, const std::string& text, Source source) {
-  const absl::Status status = Find(name)->value.set(text);
-  if (!status.ok()) return Annotate(status, source.name);
+  const OptionValue& value = Find(name)->value;
+  std::vector<std::string> parts = {text};
+  if (value.is_list) parts = absl::StrSplit(text, '\n');
+  for (const std::string& part : parts) {
+    const absl::Status status = value.set(part);
+    if (!status.ok()) return Annotate(status, source.name);
+  }
   sources_[name] = std::move(source);
   texts_[name] = text;
   return absl::OkStatus();

@@ -69,7 +69,8 @@ absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& sta
 //
 // Keys of the file outside any [section] are for every program that reads it;
 // those in the sections that the program was made with are for it as well, and
-// other sections are left alone. An option that is given twice keeps the last value.
+// other sections are left alone. An option that is given twice keeps the last value, unless
+// it is a list.
 class OptionParser {
  public:
   // `program` as typed ("gradwire launch"); `sections` of a config file.
@@ -78,8 +79,8 @@ class OptionParser {
   // Options added from here on are under this title in --help.
   void Group(std::string title) { group_ = std::move(title); }
   void Add(std::string name, std::string value_name, std::string help, OptionValue value);
-  // Arguments that are no options, such as "FILE", any number of them. Without this
-  // they are errors.
+  // Arguments that are no options and no option's values, such as "FILE", any number
+  // of them, also what is behind "--". Without this they are errors.
   void TakeOperands(std::string value_name, std::string help);
   // A last paragraph of --help.
   void Footer(std::string text) { footer_ = std::move(text); }
@@ -112,7 +113,9 @@ class OptionParser {
   };
   using Texts = std::map<std::string, std::string>;
 
-  void Describe(CLI::App* app, Texts* given);
+  void Describe(CLI::App* app, Texts* given) const;
+  // The other arguments; operands_ gets the operands.
+  std::vector<std::string> SplitOffOperands(const std::vector<std::string>& args);
   absl::StatusOr<Texts> ReadFlags(const std::vector<std::string>& args);
   absl::Status ReadFile(const std::string& path);
   absl::Status Set(const std::string& name, const std::string& text, Source source);

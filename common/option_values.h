@@ -17,6 +17,7 @@ struct OptionValue {
   std::function<absl::Status(const std::string& text)> set;
   std::string initial;     // the field's value when this was made, for --help
   bool is_switch = false;  // the option without a value means true
+  bool is_list = false;    // as a flag it may be given several times: `set` gets each
 };
 
 // Whole numbers from `min` to `max`.

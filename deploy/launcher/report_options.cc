@@ -5,7 +5,6 @@
 #include <set>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_util.h"
 
@@ -15,7 +14,6 @@ namespace {
 constexpr char kProgram[] = "gradwire report";
 
 constexpr char kDescription[] =
-    "gradwire report [OPTIONS] LOG...\n\n"
     "Turns the --log-jsonl files of one or several runs into an HTML page with figures, and CSV\n"
     "beside it: of report.html, report.runs.csv and report.steps.csv.";
 
@@ -27,35 +25,6 @@ constexpr char kFooter[] =
     "ddp-w4. The figures need gnuplot (Debian's gnuplot-nox).\n"
     "\n"
     "Example: gradwire report --out compare.html ring.rank*.jsonl ddp.rank*.jsonl";
-
-// The arguments by kind.
-struct Split {
-  std::vector<std::string> options;
-  std::vector<std::string> logs;
-  std::vector<std::string> runs;
-};
-
-Split SplitArguments(const std::vector<std::string>& args) {
-  Split split;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const std::string& arg = args[i];
-    const bool has_next = i + 1 < args.size();
-    if (arg == "--") {
-      split.logs.insert(split.logs.end(), args.begin() + i + 1, args.end());
-      break;
-    }
-    if (arg == "--run" && has_next) {
-      split.runs.push_back(args[++i]);
-    } else if (absl::StartsWith(arg, "--run=")) {
-      split.runs.push_back(arg.substr(6));
-    } else if ((arg == "--out" || arg == "--config") && has_next) {
-      split.options.insert(split.options.end(), {arg, args[++i]});
-    } else {
-      (absl::StartsWith(arg, "-") ? split.options : split.logs).push_back(arg);
-    }
-  }
-  return split;
-}
 
 absl::Status AddRun(const std::string& text, ReportOptions* options) {
   absl::StatusOr<NamedLogs> run = ParseNamedLogs(text);
@@ -71,6 +40,7 @@ absl::Status AddRun(const std::string& text, ReportOptions* options) {
 OptionValue Run(ReportOptions* options) {
   OptionValue value;
   value.set = [=](const std::string& text) { return AddRun(text, options); };
+  value.is_list = true;
   return value;
 }
 
@@ -110,20 +80,19 @@ absl::StatusOr<Parsed<ReportOptions>> ParseReportOptions(const std::vector<std::
                                                          const Environment& environment) {
   Parsed<ReportOptions> parsed;
   ReportOptions& options = parsed.options;
-  Split split = SplitArguments(args);
   OptionParser parser(kProgram, kDescription, {"report"});
   parser.Group("Report");
   parser.Add("out", "FILE", "the HTML page; CSV files are written beside it", Text(&options.out));
   parser.Add("run", "NAME=FILE[,FILE...]", "logs of all ranks of a run, and its name",
              Run(&options));
+  parser.TakeOperands("LOG", "what one rank wrote with --log-jsonl");
   parser.Footer(kFooter);
-  absl::Status status = parser.Parse(split.options, environment);
+  absl::Status status = parser.Parse(args, environment);
   if (!status.ok()) return status;
   parsed.print = parser.print();
   if (!parsed.print.empty()) return parsed;
-  for (const std::string& run : split.runs) status.Update(Annotate(AddRun(run, &options), "--run"));
-  options.logs = std::move(split.logs);
-  if (status.ok()) status = CheckFiles(options);
+  options.logs = parser.operands();
+  status = CheckFiles(options);
   if (!status.ok()) return status;
   parsed.sources = parser.sources();
   parsed.texts = parser.texts();

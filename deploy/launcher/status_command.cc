@@ -6,7 +6,6 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
@@ -25,7 +24,6 @@ constexpr absl::Duration kAnswerWithin = absl::Seconds(5);
 constexpr absl::Duration kEvery = absl::Seconds(1);
 
 constexpr char kDescription[] =
-    "gradwire status [OPTIONS] [HOST:PORT]\n\n"
     "Shows what a running coordinator says of its run: ranks, step, phases of the last step,\n"
     "slowest rank, losses of workers. HOST:PORT is the coordinator's --metrics, which gradwire\n"
     "launch says at its start; without it, 127.0.0.1:9400.";
@@ -122,28 +120,6 @@ int Watch(const StatusOptions& options, Answer answer) {
   return kExitFailed;
 }
 
-struct SplitArguments {
-  std::vector<std::string> options;
-  std::vector<std::string> addresses;
-};
-
-// Whether `arg` belongs to the option before it; a switch takes "true" and the like alone.
-bool IsValueOf(const std::string& option, const std::string& arg) {
-  bool ignored = false;
-  if (option == "--watch" || option == "--json") return Switch(&ignored).set(arg).ok();
-  return option == "--config";
-}
-
-SplitArguments Split(const std::vector<std::string>& args) {
-  SplitArguments split;
-  for (size_t i = 0; i < args.size(); ++i) {
-    const bool is_option =
-        absl::StartsWith(args[i], "-") || (i > 0 && IsValueOf(args[i - 1], args[i]));
-    (is_option ? split.options : split.addresses).push_back(args[i]);
-  }
-  return split;
-}
-
 absl::Status SetAddress(const std::vector<std::string>& addresses, StatusOptions* options) {
   if (addresses.empty()) return absl::OkStatus();
   if (addresses.size() > 1) {
@@ -163,13 +139,13 @@ absl::StatusOr<Parsed<StatusOptions>> ParseStatusOptions(const std::vector<std::
   parser.Add("watch", "true|false", "again each second, until the run ends or Ctrl-C",
              Switch(&parsed.options.watch));
   parser.Add("json", "true|false", "print what came, as JSON", Switch(&parsed.options.json));
+  parser.TakeOperands("HOST:PORT", "the coordinator's --metrics [127.0.0.1:9400]");
   parser.Footer(kFooter);
   Environment own = environment;
   own.erase(VariableOf("json"));
-  const SplitArguments split = Split(args);
-  absl::Status status = parser.Parse(split.options, own);
+  absl::Status status = parser.Parse(args, own);
   parsed.print = parser.print();
-  if (status.ok() && parsed.print.empty()) status = SetAddress(split.addresses, &parsed.options);
+  if (status.ok() && parsed.print.empty()) status = SetAddress(parser.operands(), &parsed.options);
   if (!status.ok()) return status;
   parsed.sources = parser.sources();
   parsed.texts = parser.texts();

@@ -50,6 +50,33 @@ TEST_F(OptionParserTest, Parse_Operands_AreTakenInOrder) {
   EXPECT_EQ(batch_size_, 4);
 }
 
+TEST_F(OptionParserTest, Parse_OperandBehindASwitch_IsNoValueOfIt) {
+  parser_.TakeOperands("FILE", "to read");
+  ASSERT_TRUE(parser_.Parse({"--evaluate", "a"}, {}).ok());
+  EXPECT_EQ(parser_.operands(), (std::vector<std::string>{"a"}));
+  EXPECT_TRUE(evaluate_);
+}
+
+TEST_F(OptionParserTest, Parse_ValueBehindASwitch_IsNoOperand) {
+  parser_.TakeOperands("FILE", "to read");
+  ASSERT_TRUE(parser_.Parse({"--evaluate", "false", "a"}, {}).ok());
+  EXPECT_EQ(parser_.operands(), (std::vector<std::string>{"a"}));
+  EXPECT_FALSE(evaluate_);
+}
+
+TEST_F(OptionParserTest, Parse_List_GetsEachValueInTurn) {
+  std::vector<std::string> values;
+  OptionValue list;
+  list.is_list = true;
+  list.set = [&](const std::string& text) {
+    values.push_back(text);
+    return absl::OkStatus();
+  };
+  parser_.Add("each", "TEXT", "several", list);
+  ASSERT_TRUE(parser_.Parse({"--each", "a", "--each=b"}, {}).ok());
+  EXPECT_EQ(values, (std::vector<std::string>{"a", "b"}));
+}
+
 TEST_F(OptionParserTest, Parse_OperandsBehindDashes_MayLookLikeOptions) {
   parser_.TakeOperands("FILE", "to read");
   ASSERT_TRUE(parser_.Parse({"a", "--", "--b"}, {}).ok());

@@ -13,27 +13,13 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::Options;
-using testing::Process;
+using testing::ProgramResult;
+using testing::RunGradwire;
 using testing::operator+;
-
-constexpr absl::Duration kLong = absl::Seconds(240);
-
-struct Result {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-Result RunGradwire(const Options& args) {
-  const auto process = Process::Start("gradwire", args);
-  const absl::StatusOr<int> exit_code = process->Wait(kLong);
-  EXPECT_TRUE(exit_code.ok()) << exit_code.status();
-  return {exit_code.value_or(-1), process->out(), process->err()};
-}
 
 TEST(BenchCollectives, EveryBackendAndWire_IsMeasuredAndRight) {
   const testing::TempDir dir;
-  const Result result =
+  const ProgramResult result =
       RunGradwire({"bench", "collectives", "--workers", "3", "--sizes", "4,20000,1M", "--wire",
                    "fp32,bf16", "--warmup", "2", "--iterations", "5", "--json", dir.File("x.json"),
                    "--csv", dir.File("x.csv"), "--markdown", dir.File("x.md")});
@@ -54,7 +40,7 @@ TEST(BenchCollectives, EveryBackendAndWire_IsMeasuredAndRight) {
 
 TEST(BenchCollectives, Coordinator_HasItsCpuTimeInTheTable) {
   const testing::TempDir dir;
-  const Result result =
+  const ProgramResult result =
       RunGradwire({"bench", "collectives", "--workers", "2", "--backends", "coordinator", "--sizes",
                    "4M", "--warmup", "1", "--iterations", "5", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -64,9 +50,9 @@ TEST(BenchCollectives, Coordinator_HasItsCpuTimeInTheTable) {
 
 TEST(BenchTraining, OwnSetups_HaveTheirTimes) {
   const testing::TempDir dir;
-  const Result result = RunGradwire({"bench", "training", "--workers", "2", "--setups",
-                                     "computation,all-reduce", "--rounds", "1", "--iterations", "3",
-                                     "--batch-size", "2", "--json", dir.File("x.json")});
+  const ProgramResult result = RunGradwire(
+      {"bench", "training", "--workers", "2", "--setups", "computation,all-reduce", "--rounds", "1",
+       "--iterations", "3", "--batch-size", "2", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
   ASSERT_EQ(json["setups"].size(), 2u);
@@ -78,7 +64,7 @@ TEST(BenchTraining, OwnSetups_HaveTheirTimes) {
 
 TEST(BenchTraining, Peer_StandsBesideItsCounterpart) {
   const testing::TempDir dir;
-  const Result result =
+  const ProgramResult result =
       RunGradwire({"bench", "training", "--workers", "2", "--peers", "--setups",
                    "all-reduce,gloo-all-reduce,gloo-ddp-fp16", "--rounds", "1", "--iterations", "2",
                    "--batch-size", "2", "--json", dir.File("x.json")});
@@ -91,9 +77,9 @@ TEST(BenchTraining, Peer_StandsBesideItsCounterpart) {
 
 TEST(BenchCollectives, Peer_IsMeasuredAndRight) {
   const testing::TempDir dir;
-  const Result result = RunGradwire({"bench", "collectives", "--workers", "2", "--peers",
-                                     "--backends", "ring", "--sizes", "20000", "--warmup", "2",
-                                     "--iterations", "5", "--json", dir.File("x.json")});
+  const ProgramResult result = RunGradwire(
+      {"bench", "collectives", "--workers", "2", "--peers", "--backends", "ring", "--sizes",
+       "20000", "--warmup", "2", "--iterations", "5", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto rows = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")))["rows"];
   ASSERT_EQ(rows.size(), 2u);
@@ -103,7 +89,7 @@ TEST(BenchCollectives, Peer_IsMeasuredAndRight) {
 
 TEST(Bench, DataMissing_SaysWhichSetupAndWhy) {
   const testing::TempDir dir;
-  const Result result =
+  const ProgramResult result =
       RunGradwire({"bench", "training", "--workers", "2", "--setups", "all-reduce", "--dataset",
                    "cifar10", "--data-dir", dir.path(), "--iterations", "2"});
   EXPECT_EQ(result.exit_code, 1);
@@ -112,14 +98,14 @@ TEST(Bench, DataMissing_SaysWhichSetupAndWhy) {
 }
 
 TEST(Bench, UnknownMeasurement_NamesTheNearest) {
-  const Result result = RunGradwire({"bench", "trainign"});
+  const ProgramResult result = RunGradwire({"bench", "trainign"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("unknown measurement trainign; did you mean training?"));
 }
 
 TEST(Plan, Vgg11_HasItsBytesAndBounds) {
   const testing::TempDir dir;
-  const Result result = RunGradwire(
+  const ProgramResult result = RunGradwire(
       {"plan", "--compute-seconds", "0.37", "--samples", "50000", "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("9231114 parameters"));
@@ -138,12 +124,12 @@ TEST(Plan, Vgg11_HasItsBytesAndBounds) {
 
 TEST(Plan, SummaryOfARun_StandsBesideThePlan) {
   const testing::TempDir dir;
-  const Result launched =
+  const ProgramResult launched =
       RunGradwire(Options{"launch", "--workers", "2", "--listen", "127.0.0.1:0", "--metrics", "off",
                           "--summary", dir.File("s.json"), "--"} +
                   testing::TinyRun(3) + Options{"--sync", "all-reduce", "--backend", "ring"});
   ASSERT_EQ(launched.exit_code, 0) << launched.err;
-  const Result result =
+  const ProgramResult result =
       RunGradwire({"plan", "--summary", dir.File("s.json"), "--json", dir.File("x.json")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
@@ -155,7 +141,7 @@ TEST(Plan, SummaryOfARun_StandsBesideThePlan) {
 }
 
 TEST(Plan, NoSuchSummary_IsRefused) {
-  const Result result = RunGradwire({"plan", "--summary", "/no/such/file"});
+  const ProgramResult result = RunGradwire({"plan", "--summary", "/no/such/file"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("--summary: cannot read '/no/such/file'"));
 }

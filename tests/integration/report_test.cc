@@ -22,19 +22,6 @@ using ::testing::StartsWith;
 
 constexpr absl::Duration kLong = absl::Seconds(120);
 
-struct Result {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
-
-Result RunGradwire(const Options& args) {
-  const auto process = Process::Start("gradwire", args);
-  const absl::StatusOr<int> exit_code = process->Wait(kLong);
-  EXPECT_TRUE(exit_code.ok()) << exit_code.status();
-  return {exit_code.value_or(-1), process->out(), process->err()};
-}
-
 TEST(Launch, LastTable_HasBusbwPlanAndBottleneck) {
   const LaunchResult run =
       RunLaunch(2, TinyRun(3) + Options{"--sync", "all-reduce"}, {"--link-gbit", "1"});
@@ -50,7 +37,7 @@ TEST(Report, LogsOfTwoRuns_BecomeAPageAndTables) {
     const LaunchResult run = RunLaunch(workers, TinyRun(3) + Options{"--log-jsonl", log});
     ASSERT_EQ(run.exit_code, 0) << run.err;
   }
-  const Result report =
+  const ProgramResult report =
       RunGradwire({"report", "--out", dir.File("r.html"), dir.File("tiny-1.rank0.jsonl"),
                    dir.File("tiny-2.rank0.jsonl"), dir.File("tiny-2.rank1.jsonl")});
   ASSERT_EQ(report.exit_code, 0) << report.err;
@@ -64,7 +51,7 @@ TEST(Report, LogsOfTwoRuns_BecomeAPageAndTables) {
 }
 
 TEST(Report, Missing_IsNamedByTheProgram) {
-  const Result report = RunGradwire({"report", "/no/log"});
+  const ProgramResult report = RunGradwire({"report", "/no/log"});
   EXPECT_EQ(report.exit_code, 2);
   EXPECT_THAT(report.err, HasSubstr("cannot read the log '/no/log'"));
 }
@@ -84,13 +71,13 @@ class StatusOfRun : public ::testing::Test {
 };
 
 TEST_F(StatusOfRun, OnceAndAsJson_ShowTheRanks) {
-  const Result text = RunGradwire({"status", coordinator_.metrics_address()});
+  const ProgramResult text = RunGradwire({"status", coordinator_.metrics_address()});
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, StartsWith("run "));
   EXPECT_THAT(text.out,
               AllOf(HasSubstr(": running"), HasSubstr("2 of 2 ranks"), HasSubstr("of 1000000"),
                     HasSubstr("slowest: rank "), HasSubstr("exposed communication: ")));
-  const Result json = RunGradwire({"status", coordinator_.metrics_address(), "--json"});
+  const ProgramResult json = RunGradwire({"status", coordinator_.metrics_address(), "--json"});
   EXPECT_EQ(nlohmann::json::parse(json.out)["ranks"].size(), 2u);
 }
 

@@ -94,6 +94,13 @@ std::set<std::string> LaunchResult::Distinct(const std::string& key) const {
   return values;
 }
 
+ProgramResult RunGradwire(const Options& args, absl::Duration timeout) {
+  const auto process = Process::Start("gradwire", args);
+  const auto exit_code = process->Wait(timeout);
+  EXPECT_TRUE(exit_code.ok()) << exit_code.status();
+  return {exit_code.value_or(-1), process->out(), process->err()};
+}
+
 LaunchResult RunLaunch(int workers, const Options& worker_options,
                        const Options& coordinator_options, absl::Duration timeout) {
   const TempDir dir;

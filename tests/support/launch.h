@@ -51,6 +51,15 @@ std::unique_ptr<Process> StartWorker(const std::string& coordinator, int rank,
 // Value behind "NAME=" in a coordinator's port file, or empty.
 std::string PortFileValue(const std::string& text, const std::string& name);
 
+struct ProgramResult {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+// `gradwire` with these arguments, to its end. Fails the test if it takes too long.
+ProgramResult RunGradwire(const Options& args, absl::Duration timeout = absl::Seconds(240));
+
 struct LaunchResult {
   int exit_code = -1;
   std::string out;
