@@ -25,6 +25,7 @@ absl::StatusOr<std::unique_ptr<TraceLog>> TraceLog::Open(absl::string_view path,
   auto log = absl::WrapUnique(new TraceLog(path, file, process));
   MutexLock lock(&log->mutex_);
   log->NameProcess(name);
+  std::fflush(file);  // whatever happens, this much is there
   return log;
 }
 
@@ -72,11 +73,13 @@ void TraceLog::AddComplete(const TraceSpan& span, int thread, absl::string_view 
 
 void TraceLog::AddAsync(const TraceSpan& span) {
   ++last_async_;
+  // Viewers tell asynchronous events apart by their ids alone, over all processes.
+  const uint64_t id = (static_cast<uint64_t>(process_) << 32) + last_async_;
   for (const char phase : {'b', 'e'}) {
     Write(
         absl::StrFormat("{\"name\":\"%s bucket %d\",\"cat\":\"aggregation\",\"ph\":\"%c\","
                         "\"pid\":%d,\"tid\":0,\"id\":%d,\"ts\":%.3f,\"args\":{\"step\":%d}},\n",
-                        span.name, span.bucket.value(), phase, process_, last_async_,
+                        span.name, span.bucket.value(), phase, process_, id,
                         Microseconds(phase == 'b' ? span.begin : span.end), span.step.value()));
   }
 }
@@ -86,12 +89,22 @@ void TraceLog::Write(absl::string_view text) {
   if (std::fwrite(text.data(), 1, text.size(), file_.get()) != text.size()) error_ = errno;
 }
 
-absl::Status TraceLog::Close(absl::Duration clock_offset) {
-  MutexLock lock(&mutex_);
+void TraceLog::WriteClockOffset(absl::Duration offset, absl::string_view end) {
   Write(
       absl::StrFormat("{\"name\":\"clock_offset\",\"ph\":\"M\",\"pid\":%d,\"tid\":0,"
-                      "\"args\":{\"microseconds\":%.3f}}\n]\n",
-                      process_, absl::ToDoubleMicroseconds(clock_offset)));
+                      "\"args\":{\"microseconds\":%.3f}}%s\n",
+                      process_, absl::ToDoubleMicroseconds(offset), end));
+}
+
+void TraceLog::SetClockOffset(absl::Duration offset) {
+  MutexLock lock(&mutex_);
+  WriteClockOffset(offset, ",");
+  if (file_ != nullptr) std::fflush(file_.get());
+}
+
+absl::Status TraceLog::Close(absl::Duration clock_offset) {
+  MutexLock lock(&mutex_);
+  WriteClockOffset(clock_offset, "\n]");
   if (std::fclose(file_.release()) != 0 && error_ == 0) error_ = errno;
   return error_ == 0 ? absl::OkStatus() : absl::InternalError(CannotWrite(path_, error_));
 }

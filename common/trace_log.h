@@ -19,7 +19,7 @@ namespace gradwire {
 // Trace Event Format, an event a line, so that a file which a crash cut off can be
 // read up to there. Threads: "compute", and one for each bucket's transfers; sums are
 // asynchronous events. Times are of this host's clock, in microseconds; the last
-// line has what is to be added for the coordinator's.
+// event "clock_offset" has what is to be added for the coordinator's.
 // Thread-safe.
 class TraceLog {
  public:
@@ -29,6 +29,10 @@ class TraceLog {
                                                         absl::string_view name);
 
   void Add(const TraceSpan& span);
+
+  // The coordinator's clock minus this one's, as it is known so far: for a process
+  // that is killed before Close. What was added until now is then in the file too.
+  void SetClockOffset(absl::Duration offset);
 
   // Writes what is left. `clock_offset`: the coordinator's clock minus this one's.
   // To be called once, at the end. Internal "cannot write PATH: …" if any write failed.
@@ -41,6 +45,8 @@ class TraceLog {
   TraceLog(absl::string_view path, std::FILE* file, int process)
       : path_(path), process_(process), file_(file) {}
   void NameProcess(absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void WriteClockOffset(absl::Duration offset, absl::string_view end)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NameThread(int thread, absl::string_view name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddComplete(const TraceSpan& span, int thread, absl::string_view name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

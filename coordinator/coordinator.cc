@@ -22,6 +22,9 @@ constexpr absl::Duration kViewerPause = absl::Seconds(3);
 constexpr absl::Duration kViewerGrace = absl::Milliseconds(1500);
 // And then for the history, with the steps that it has not seen.
 constexpr absl::Duration kViewerRest = absl::Milliseconds(500);
+// The same, both, if the coordinator was told to stop.
+constexpr absl::Duration kStoppedGrace = absl::Milliseconds(700);
+constexpr absl::Duration kStoppedRest = absl::Milliseconds(300);
 constexpr char kJson[] = "application/json; charset=utf-8";
 
 MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id) {
@@ -173,10 +176,15 @@ void Coordinator::OnLoss(Rank rank, Step step, const std::string& cause) {
 }
 
 Page Coordinator::StatusPage() {
+  bool ended;  // before the page is made: then it surely tells so
+  {
+    MutexLock lock(&mutex_);
+    ended = over_.has_value();
+  }
   const std::string body = StatusJson(Status(), history_, absl::Now());
   MutexLock lock(&mutex_);
   viewed_ = absl::Now();
-  end_viewed_ = over_.has_value();
+  end_viewed_ = ended;
   over_changed_.NotifyAll();
   return {200, kJson, body};
 }
@@ -207,21 +215,22 @@ absl::Status Coordinator::Wait() {
 
 void Coordinator::Linger() {
   if (metrics_server_ == nullptr || linger_ == absl::ZeroDuration()) return;
-  spdlog::info("metrics are served for {} after the end of the run; a signal ends that",
-               absl::FormatDuration(linger_));
   const absl::Time deadline = absl::Now() + linger_;
   MutexLock lock(&mutex_);
+  if (stopping_) return;
+  spdlog::info("metrics are served for {} after the end of the run; a signal ends that",
+               absl::FormatDuration(linger_));
   while (!stopping_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
   }
 }
 
 void Coordinator::WaitForViewer() {
   MutexLock lock(&mutex_);
-  const absl::Time deadline = absl::Now() + kViewerGrace;
+  const absl::Time deadline = absl::Now() + (stopping_ ? kStoppedGrace : kViewerGrace);
   if (viewed_ + kViewerPause < absl::Now()) return;
   while (!end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
   }
-  const absl::Time rested = absl::Now() + kViewerRest;
+  const absl::Time rested = absl::Now() + (stopping_ ? kStoppedRest : kViewerRest);
   while (end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, rested)) {
   }
 }

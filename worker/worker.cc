@@ -384,6 +384,9 @@ void Worker::OnStep(const StepReport& report) {
   progress_->OnStep(report.epoch, step_in_epoch, step, report.loss, report.samples, report.times);
   const TransferTotals transfers = CountTransfers(report);
   if (session_ != nullptr) TellCoordinator(report, transfers);
+  if (step == 0 && session_ != nullptr && trace_log_ != nullptr) {
+    trace_log_->SetClockOffset(session_->clock_offset());
+  }
 }
 
 TransferTotals Worker::CountTransfers(const StepReport& report) {

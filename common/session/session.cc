@@ -170,7 +170,8 @@ void Session::OnEcho(const v1::Echo& echo) {
   const double now = UnixSeconds(absl::Now());
   MutexLock lock(&mutex_);
   const double round_trip = now - echo.sent();
-  if (round_trip >= shortest_round_trip_) return;
+  // Below 0 if the clock was set back meanwhile.
+  if (round_trip < 0 || round_trip >= shortest_round_trip_) return;
   shortest_round_trip_ = round_trip;
   clock_offset_ = echo.received() - (echo.sent() + now) / 2;
 }

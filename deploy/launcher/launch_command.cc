@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -96,6 +97,13 @@ class Launch {
     std::vector<std::string> files;
     const int processes = options_.workers + (NeedsCoordinator(options_) ? 1 : 0);
     for (int i = 0; i < processes; ++i) files.push_back(TraceFile(i, places_));
+    // A process that fails before it has joined writes none.
+    if (!supervisor_.cause().empty()) {
+      const auto is_missing = [](const std::string& file) {
+        return !std::filesystem::exists(file);
+      };
+      files.erase(std::remove_if(files.begin(), files.end(), is_missing), files.end());
+    }
     const absl::StatusOr<std::string> merged = MergeTraces(files);
     const absl::Status status =
         merged.ok() ? ReplaceFile(options_.trace, *merged) : merged.status();

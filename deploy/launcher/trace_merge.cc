@@ -13,11 +13,21 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr char kClockOffset[] = "clock_offset";
+
+// Whether a line is what TraceLog writes, as far as it is looked at here.
+bool IsEvent(const Json& event) {
+  if (!event.is_object() || !event.contains("ph") || !event.contains("name")) return false;
+  if (event.contains("ts") && !event["ts"].is_number()) return false;
+  const Json::json_pointer offset("/args/microseconds");
+  return event["name"] != kClockOffset || (event.contains(offset) && event[offset].is_number());
+}
+
 // An event without the comma behind it; discarded if it is none.
 Json ParseEvent(absl::string_view line) {
   absl::ConsumeSuffix(&line, ",");
   Json event = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-  return event.is_object() && event.contains("ph") ? event : Json(Json::value_t::discarded);
+  return IsEvent(event) ? event : Json(Json::value_t::discarded);
 }
 
 // The events of one file, with its clock offset taken from among them.
@@ -35,7 +45,7 @@ absl::StatusOr<std::vector<Json>> ReadTrace(const std::string& path, double* clo
       return absl::FailedPreconditionError(
           absl::StrCat("'", path, "', line ", number, ": no event: ", line));
     }
-    if (event["name"] == "clock_offset") {
+    if (event["name"] == kClockOffset) {
       *clock_offset = event["args"]["microseconds"];
     } else {
       events.push_back(std::move(event));

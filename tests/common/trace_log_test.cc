@@ -66,10 +66,19 @@ TEST_F(TraceLogTest, Sums_AreAsynchronousEventsWithIdsOfTheirOwn) {
   const json events = EventsOf({Span(TraceSpan::Lane::kAggregation, "fold", 4),
                                 Span(TraceSpan::Lane::kAggregation, "fold", 4)});
   EXPECT_EQ(events[1], json::parse(R"({"name": "fold bucket 4", "cat": "aggregation", "ph": "b",
-    "pid": 2, "tid": 0, "id": 1, "ts": 1000000.0, "args": {"step": 7}})"));
+    "pid": 2, "tid": 0, "id": 8589934593, "ts": 1000000.0, "args": {"step": 7}})"));
   EXPECT_EQ(events[2]["ph"], "e");
   EXPECT_EQ(events[2]["ts"], 1000250.0);
-  EXPECT_EQ(events[3]["id"], 2);
+  EXPECT_EQ(events[3]["id"], 8589934594);  // the process is in it
+}
+
+TEST_F(TraceLogTest, SetClockOffset_FileIsCutOff_HasItAndWhatCameBefore) {
+  const auto log = TraceLog::Open(path_, 2, "rank 2");
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->Add(Span(TraceSpan::Lane::kCompute, "forward", 0));
+  (*log)->SetClockOffset(absl::Microseconds(20));
+  EXPECT_THAT(ReadFile(path_), HasSubstr("forward"));
+  EXPECT_THAT(ReadFile(path_), HasSubstr("{\"microseconds\":20.000}},\n"));
 }
 
 TEST_F(TraceLogTest, Open_NoSuchFolder_SaysSo) {

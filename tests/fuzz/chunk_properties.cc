@@ -24,6 +24,7 @@ View TestView() {
   view.run_id.fill(7);
   view.epoch = CoordinatorEpoch(1);
   view.generation = Generation(1);
+  view.rank = Rank(1);  // the left neighbour is rank 0
   view.world_size = kWorldSize;
   view.chunk_bytes = kChunkBytes;
   return view;
@@ -146,6 +147,7 @@ std::string CheckSums(const Chunk& chunk) {
 void RunRing(const Chunk& chunk) {
   const ChunkHeader& header = chunk.header;
   const BucketSpec& spec = Buckets()[header.bucket.value()];
+  if (!CheckRingChunk(chunk, TestView(), Buckets()).ok()) return;
   const bool is_bytes = spec.dtype == v1::DTYPE_BYTES;
   const uint64_t float_bytes = is_bytes ? spec.bytes : 4 * (spec.bytes / ElementBytes(spec.dtype));
   const auto terms = Exactly(float_bytes), result = Exactly(float_bytes),
@@ -155,7 +157,9 @@ void RunRing(const Chunk& chunk) {
       {terms.get(), float_bytes},   {result.get(), float_bytes},
       absl::InfiniteFuture(),       nullptr};
   RingReduction ring(std::move(transfer), spec, kWorldSize, half.get());
-  if (ring.CheckPlace(header, TotalBytes(chunk.payload), 0).ok()) ring.Take(header, chunk.payload);
+  const int left = (TestView().rank.value() + kWorldSize - 1) % kWorldSize;
+  if (ring.CheckPlace(header, TotalBytes(chunk.payload), left).ok())
+    ring.Take(header, chunk.payload);
 }
 
 std::string RunAggregator(const Chunk& chunk) {

@@ -97,6 +97,16 @@ TEST(Trace, GatherScatter_SumsAreTheCoordinators) {
   EXPECT_TRUE(summed);
 }
 
+TEST(Trace, OneRankFailsBeforeItJoins_TheOthersAreInIt) {
+  const TempDir dir;
+  const auto launch =
+      StartLaunch(2, TinyRun(4), {"--trace", dir.File("t"), "--rank-options", "1:--lr 9"});
+  EXPECT_EQ(*launch->Wait(absl::Seconds(60)), 2) << launch->err();
+  const json trace = json::parse(ReadFile(dir.File("t")), nullptr, false);
+  ASSERT_TRUE(trace.is_object()) << launch->err();
+  EXPECT_FALSE(trace["traceEvents"].empty());
+}
+
 TEST(Trace, Launch_BehindTheDashes_IsRefused) {
   const auto launch = StartLaunch(1, {"--trace", "x"});
   EXPECT_EQ(*launch->Wait(absl::Seconds(20)), 2);

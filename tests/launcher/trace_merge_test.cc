@@ -54,6 +54,22 @@ TEST_F(MergeTracesTest, BadLineInTheMiddle_NamesFileAndLine) {
             absl::FailedPreconditionError("'" + file + "', line 2: no event: hello"));
 }
 
+TEST_F(MergeTracesTest, TimeIsNoNumber_IsNoEvent) {
+  const std::string line = "{\"name\":\"x\",\"ph\":\"X\",\"ts\":\"1\"},";
+  const std::string file = File("0", "[\n" + line + "\n" + Event(0, 1) + Offset(0));
+  EXPECT_EQ(MergeTraces({file}).status(),
+            absl::FailedPreconditionError("'" + file + "', line 2: no event: " + line));
+}
+
+TEST_F(MergeTracesTest, SeveralOffsets_TheLastCounts) {
+  const std::string early =
+      "{\"name\":\"clock_offset\",\"ph\":\"M\",\"args\":{\"microseconds\":7}},\n";
+  const auto merged = MergeTraces({File("0", "[\n" + early + Event(0, 1000) + Offset(0)),
+                                   File("1", "[\n" + early + Event(1, 1000) + Offset(50))});
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  EXPECT_EQ(nlohmann::json::parse(*merged)["traceEvents"][1]["ts"], 50);
+}
+
 TEST_F(MergeTracesTest, MissingFile_NamesIt) {
   EXPECT_EQ(MergeTraces({"/no/such"}).status(),
             absl::FailedPreconditionError("no trace in '/no/such'"));

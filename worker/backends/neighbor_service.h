@@ -17,8 +17,8 @@ namespace gradwire {
 // the stream's own thread of gRPC's.
 class NeighborService : public grpc::Service {
  public:
-  // May block: the sender is then held back by flow control. An error ends the
-  // stream with it.
+  // May block, as long as there is no view: the sender is then held back by flow
+  // control. An error ends the stream with it.
   using OnChunk = std::function<absl::Status(Chunk chunk)>;
   // A stream of which a chunk was taken ended; OK if the sender half-closed it.
   // (A stranger whose first chunk is refused does not disturb the run.)

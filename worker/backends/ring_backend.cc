@@ -9,7 +9,6 @@
 #include "absl/time/clock.h"
 #include "common/channel.h"
 #include "common/chunk_codec.h"
-#include "common/judge.h"
 #include "common/status_util.h"
 
 namespace gradwire {
@@ -150,21 +149,6 @@ absl::Status RingBackend::CheckStep(const ChunkHeader& header) {
       absl::StrCat("chunk of ", ToString(header), ": expected step ", next - 1, " or ", next));
 }
 
-absl::Status RingBackend::Check(const Chunk& chunk) const {
-  const ChunkHeader& header = chunk.header;
-  const ReceiverState receiver{view_.run_id, view_.epoch,      view_.generation,
-                               header.step,  view_.world_size, buckets_};
-  absl::StatusOr<Verdict> verdict =
-      JudgeHeader(header, TotalBytes(chunk.payload), receiver, absl::nullopt);
-  if (!verdict.ok()) return verdict.status();
-  if (*verdict != Verdict::kAccept) {
-    return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),
-                                                   ": got generation ", header.generation.value(),
-                                                   ", expected ", view_.generation.value()));
-  }
-  return CheckPayload(chunk);
-}
-
 absl::StatusOr<std::shared_ptr<RingBackend::Reduction>> RingBackend::FindOrKeep(Chunk* chunk) {
   const ChunkHeader& header = chunk->header;
   const Key key = KeyOf({header.step, header.bucket});
@@ -209,7 +193,7 @@ absl::Status RingBackend::Take(const std::shared_ptr<Reduction>& reduction, cons
 
 absl::Status RingBackend::OnChunk(Chunk chunk) {
   if (absl::Status status = CheckStep(chunk.header); !status.ok()) return status;
-  if (absl::Status status = Check(chunk); !status.ok()) return status;
+  if (absl::Status status = CheckRingChunk(chunk, view_, buckets_); !status.ok()) return status;
   const absl::StatusOr<std::shared_ptr<Reduction>> reduction = FindOrKeep(&chunk);
   if (!reduction.ok()) return reduction.status();
   return *reduction == nullptr ? absl::OkStatus() : Take(*reduction, chunk);

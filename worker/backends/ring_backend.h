@@ -84,7 +84,6 @@ class RingBackend : public Backend {
   void Queue(Outgoing outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status OnChunk(Chunk chunk);
   absl::Status CheckStep(const ChunkHeader& header);
-  absl::Status Check(const Chunk& chunk) const;
   // The reduction that takes the chunk now; null if the chunk was kept for later.
   absl::StatusOr<std::shared_ptr<Reduction>> FindOrKeep(Chunk* chunk);
   absl::Status Take(const std::shared_ptr<Reduction>& reduction, const Chunk& chunk);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/fold.h"
 #include "common/half.h"
+#include "common/judge.h"
 
 namespace gradwire {
 namespace {
@@ -13,6 +14,30 @@ namespace {
 bool IsHalf(v1::DType dtype) { return dtype == v1::DTYPE_BFLOAT16 || dtype == v1::DTYPE_FLOAT16; }
 
 }  // namespace
+
+absl::Status CheckRingChunk(const Chunk& chunk, const View& view,
+                            const std::vector<BucketSpec>& buckets) {
+  const ChunkHeader& header = chunk.header;
+  const ReceiverState receiver{view.run_id, view.epoch,      view.generation,
+                               header.step, view.world_size, buckets};
+  const uint64_t bytes = TotalBytes(chunk.payload);
+  absl::StatusOr<Verdict> verdict = JudgeHeader(header, bytes, receiver, absl::nullopt);
+  if (!verdict.ok()) return verdict.status();
+  if (*verdict != Verdict::kAccept) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),
+                                                   ": got generation ", header.generation.value(),
+                                                   ", expected ", view.generation.value()));
+  }
+  const int left = (view.rank.value() + view.world_size - 1) % view.world_size;
+  const bool is_broadcast = buckets[header.bucket.value()].dtype == v1::DTYPE_BYTES;
+  const int hops = (is_broadcast ? 1 : 2) * (view.world_size - 1);
+  if (header.rank.value() != left || header.hop >= static_cast<uint32_t>(hops) || bytes == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk of ", ToString(header), ", hop ", header.hop, ": got ", bytes,
+                     " bytes, expected rank ", left, ", a hop below ", hops, ", and some bytes"));
+  }
+  return CheckPayload(chunk);
+}
 
 RingReduction::RingReduction(Transfer transfer, const BucketSpec& spec, int world_size,
                              uint8_t* half_memory)
@@ -40,11 +65,6 @@ bool RingReduction::ForwardsFrom(int hop) const { return hop + 1 < hops(); }
 
 absl::Status RingReduction::CheckPlace(const ChunkHeader& header, uint64_t bytes, int left) const {
   const int hop = static_cast<int>(header.hop);
-  if (header.rank.value() != left || hop < 0 || hop >= hops()) {
-    return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ", hop ",
-                                                   header.hop, ": expected rank ", left,
-                                                   ", a hop below ", hops()));
-  }
   const RingSchedule::Segment segment = SentBy(left, hop);
   const uint64_t expected = segment.offset + taken_[hop];
   const uint64_t end = segment.offset + segment.bytes;

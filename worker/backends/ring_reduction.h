@@ -8,10 +8,17 @@
 #include "common/chunk.h"
 #include "common/layout.h"
 #include "common/slice_lender.h"
+#include "common/view.h"
 #include "worker/backends/ring_schedule.h"
 #include "worker/backends/transfer.h"
 
 namespace gradwire {
+
+// Judges a chunk that came from the left, whatever bucket it is of. InvalidArgument or
+// DataLoss as JudgeHeader and CheckPayload; InvalidArgument too for a chunk of another
+// sender than the left neighbour, of a hop that there is not, or without bytes.
+absl::Status CheckRingChunk(const Chunk& chunk, const View& view,
+                            const std::vector<BucketSpec>& buckets);
 
 // One bucket on its way round: what one rank sends, expects and computes. Offsets
 // and sizes are in bytes on the wire. No threads and no gRPC streams in here.
@@ -39,8 +46,8 @@ class RingReduction {
   // Whether what comes in on `hop` goes on to the right.
   bool ForwardsFrom(int hop) const;
 
-  // InvalidArgument if a chunk of `bytes` bytes from `left` is not the next one of
-  // its hop.
+  // InvalidArgument if a chunk of `bytes` bytes from `left`, which CheckRingChunk
+  // found right, is not the next one of its hop.
   absl::Status CheckPlace(const ChunkHeader& header, uint64_t bytes, int left) const;
   // Adds or copies a checked chunk. True if a finite value became infinite.
   bool Take(const ChunkHeader& header, const Pieces& payload);
