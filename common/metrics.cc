@@ -69,6 +69,11 @@ Counter& Samples(Registry* registry) {
   return MakeCounter(registry, "gradwire_samples_total", "Samples that this worker trained on.");
 }
 
+Counter& Correct(Registry* registry) {
+  return MakeCounter(registry, "gradwire_correct_samples_total",
+                     "Of the samples, those that the model got right before the update.");
+}
+
 Counter& WireOverflows(Registry* registry) {
   return MakeCounter(registry, "gradwire_wire_overflows_total",
                      "Steps in which a gradient of this worker was too large for the wire type.");
@@ -171,6 +176,7 @@ WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
       phases_(registry().get()),
       iterations_(Iterations(registry().get())),
       samples_(Samples(registry().get())),
+      correct_(Correct(registry().get())),
       loss_(Loss(registry().get())),
       wire_overflows_(WireOverflows(registry().get())) {}
 
@@ -184,6 +190,10 @@ void WorkerMetrics::ObserveIteration(const PhaseTimes& times, int64_t samples) {
   Observe(&phases_.optimizer, times.optimizer);
   iterations_.Increment();
   samples_.Increment(static_cast<double>(samples));
+}
+
+void WorkerMetrics::CountCorrect(int64_t samples) {
+  correct_.Increment(static_cast<double>(samples));
 }
 
 void WorkerMetrics::SetLoss(double loss) { loss_.Set(loss); }

@@ -66,6 +66,8 @@ class WorkerMetrics : public ProcessMetrics {
   void ObserveIteration(const PhaseTimes& times, int64_t samples);
   // Mean loss over this worker's last batch.
   void SetLoss(double loss);
+  // So many samples of that iteration the model got right.
+  void CountCorrect(int64_t samples);
   // In `steps` more steps a gradient of this worker's was too large for the wire type.
   void CountWireOverflows(uint64_t steps);
 
@@ -83,6 +85,7 @@ class WorkerMetrics : public ProcessMetrics {
   Phases phases_;
   prometheus::Counter& iterations_;
   prometheus::Counter& samples_;
+  prometheus::Counter& correct_;
   prometheus::Gauge& loss_;
   prometheus::Counter& wire_overflows_;
 };

@@ -122,11 +122,12 @@ absl::Status Trainer::Compute(const Batch& batch, Calls& calls, StepReport* repo
         Forward(batch.images.narrow(0, first, count), calls, &report->times);
     if (!scores.ok()) return scores.status();
     Stopwatch watch;
-    torch::Tensor loss =
-        torch::nn::functional::cross_entropy(*scores, batch.labels.narrow(0, first, count));
+    const torch::Tensor labels = batch.labels.narrow(0, first, count);
+    torch::Tensor loss = torch::nn::functional::cross_entropy(*scores, labels);
     // The mean over the batch is the sum of its pieces' shares.
     if (count < size) loss = loss * (static_cast<double>(count) / static_cast<double>(size));
     report->loss += loss.item<double>();
+    report->correct += scores->detach().argmax(1).eq(labels).sum().item<int64_t>();
     Lap(&watch, "loss", computing_, &report->times.forward);
     if (calls.stopped()) return Stopped();
     Backward(loss, first + count == size, calls, &report->times);
@@ -193,7 +194,7 @@ absl::Status Trainer::RunSteps(Calls& calls) {
       absl::Status completed = PassGate(all_buckets_, calls);
       return absl::IsOutOfRange(batch.status()) ? completed : batch.status();
     }
-    StepReport report{batch->step, batch->epoch, batch->size(), batch->padded, 0, {}};
+    StepReport report{batch->step, batch->epoch, batch->size(), batch->padded, 0, 0, {}};
     Lap(&wait, "data", batch->step, &report.times.data);
     computing_ = batch->step;
     if (!pending_.has_value()) current_step_ = computing_;

@@ -41,8 +41,9 @@ struct StepReport {
   Step step;
   int64_t epoch = 0;
   int64_t samples = 0;
-  int64_t padded = 0;  // of the samples, repeats
-  double loss = 0;     // mean over this rank's batch, before the update
+  int64_t padded = 0;   // of the samples, repeats
+  double loss = 0;      // mean over this rank's batch, before the update
+  int64_t correct = 0;  // of the samples, those that the model got right, likewise
   PhaseTimes times;
 };
 

@@ -376,6 +376,7 @@ absl::Status Worker::Train() {
 void Worker::OnStep(const StepReport& report) {
   metrics_.ObserveIteration(report.times, report.samples);
   metrics_.SetLoss(report.loss);
+  metrics_.CountCorrect(report.correct);
   metrics_.SetStep(report.step);
   const uint64_t step = report.step.value();
   collector_->Add(step, report.loss, report.samples, report.padded, report.times);

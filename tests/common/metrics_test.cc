@@ -32,6 +32,13 @@ PhaseTimes SomeTimes() {
   return times;
 }
 
+TEST(WorkerMetrics, CountCorrect_Twice_AddsUp) {
+  WorkerMetrics metrics("ddp", "sharded");
+  metrics.CountCorrect(3);
+  metrics.CountCorrect(4);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_correct_samples_total 7\n"));
+}
+
 TEST(WorkerMetrics, ObserveIteration_Once_CountsIterationAndSamples) {
   WorkerMetrics metrics("gather-scatter", "coordinator");
   metrics.ObserveIteration(SomeTimes(), 64);

@@ -20,6 +20,7 @@ FORM = {
     "s": rf"{SECONDS}_sum.* / .*(gradwire_\w+_count|{SECONDS}_count)|"
          rf"histogram_quantile\(.*{SECONDS}_bucket|increase\({SECONDS}_bucket",
     "percentunit": rf"{SECONDS}_sum.* / .*{SECONDS}_sum|rate\({SECONDS}_sum"
+                   r"|gradwire_correct_samples_total.* / .*gradwire_samples_total"
                    r"|gradwire_step.* / .*gradwire_total_steps",
     "Bps": r"rate\(gradwire_bytes_total(?!.*iterations_total)|vector\(\$link / 8\)",
     "bytes": r"gradwire_bytes_total.* / .*gradwire_iterations_total",

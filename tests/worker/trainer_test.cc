@@ -80,6 +80,24 @@ TEST(TrainerTest, Run_Alone_BitsOfOneOptimizerForAll) {
   EXPECT_EQ(HashOf(*TrainAlone(3, options)), HashOf(expected));
 }
 
+TEST(TrainerTest, Run_PiecesOfABatch_ReportTheSamplesGotRight) {
+  PlainModel model;
+  Batches ahead(1, 16, 0, 16);
+  const Batch batch = *ahead.Next();
+  const int64_t expected =
+      model.forward(batch.images).argmax(1).eq(batch.labels).sum().item<int64_t>();
+  TrainerOptions options;
+  options.micro_batch = 3;
+  Trainer trainer(std::make_shared<PlainModel>(), options);
+  NoSync sync;
+  int64_t correct = -1;
+  const absl::Status status =
+      RunTrainer(trainer, Batches(1, 16, 0, 16), sync,
+                 [&](const StepReport& report) { correct = report.correct; });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(correct, expected);
+}
+
 TEST(TrainerTest, Run_Stopped_Cancelled) {
   Trainer trainer(std::make_shared<PlainModel>(), TrainerOptions());
   NoSync sync;
