@@ -1,5 +1,6 @@
 #include "common/channel.h"
 
+#include <grpc/grpc.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <malloc.h>
@@ -22,9 +23,20 @@ constexpr int kConnectMs = 3000;
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);  // with all attempts
 constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);
 
+// gRPC is never shut down: when the last channel or server goes, it would wait for
+// its backup poller, which may sleep up to 10 s (1.51). The end of the process does.
+void KeepGrpc() {
+  static const bool kept = [] {
+    grpc_init();
+    return true;
+  }();
+  static_cast<void>(kept);
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  KeepGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -53,6 +65,7 @@ absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,
 }
 
 void ConfigureServer(grpc::ServerBuilder* builder) {
+  KeepGrpc();
   builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
