@@ -75,7 +75,8 @@ void FillReport(const TrainingOptions& options, const std::map<std::string, Trai
   report->notes = {
       absl::StrCat("Set-ups ran in turn, in ", options.rounds, " rounds of ", options.iterations,
                    " iterations, the first of each not counted; one compute thread a rank, SGD, no "
-                   "augmentation. The time of an iteration is the mean over the ranks: the sum of those is what the "
+                   "augmentation. The time of an iteration is the mean over the ranks: the sum of "
+                   "those is what the "
                    "run took, while the longest would count twice what one rank waits in this "
                    "iteration and another in the next."),
       "Exposed communication: median of what the trainer itself waited; empty where it is hidden "

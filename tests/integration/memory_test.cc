@@ -38,8 +38,7 @@ uint64_t WorkersPeak(const Options& options, uint64_t* of_coordinator = nullptr)
 class WorkerMemoryTest : public ::testing::TestWithParam<Options> {};
 
 TEST_P(WorkerMemoryTest, Run_OverPlainTraining_AtMostThreeGradientsAndABit) {
-  const auto alone =
-      Process::Start("gradwire-worker", TinyRun(4) + Options{"--sync", "none"});
+  const auto alone = Process::Start("gradwire-worker", TinyRun(4) + Options{"--sync", "none"});
   const uint64_t plain = PeakOf(*alone);
   ASSERT_GT(plain, kGradientBytes);
   EXPECT_LE(WorkersPeak(GetParam()), plain + 3 * kGradientBytes + 150 * kMegabyte);
