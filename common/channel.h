@@ -21,7 +21,8 @@ inline constexpr absl::Duration kAnswerMargin = absl::Seconds(1);
 // A plaintext channel with a connection of its own (not shared with other
 // channels to the same address), no proxy, no retries (they would cache what
 // is sent), messages up to kMaxMessageBytes, and reconnects within 0.1 to 1 s.
-// A link that is cut during a call ends the call within 10 s.
+// A link that is cut during a call ends the call within 10 s. From the first channel
+// or server on, gRPC stays up until the process ends.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
 
 // Waits until `channel` is connected, so that a first attempt that fails for a
