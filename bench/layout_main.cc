@@ -5,12 +5,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "common/logging.h"
-#include "common/status_util.h"
-#include "worker/datasets/dataset.h"
-#include "worker/model_layout.h"
+#include "common/base/logging.h"
+#include "common/base/status_util.h"
+#include "worker/data/datasets/dataset.h"
+#include "worker/ddp/model_layout.h"
 #include "worker/options/worker_option_parser.h"
-#include "worker/trainer.h"
+#include "worker/run/trainer.h"
 
 namespace gradwire {
 namespace {

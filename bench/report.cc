@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/machine.h"
-#include "common/output_file.h"
-#include "common/status_util.h"
+#include "common/base/output_file.h"
+#include "common/base/status_util.h"
 
 namespace gradwire {
 

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/status_util.h"
+#include "common/base/status_util.h"
 
 namespace gradwire {
 namespace {

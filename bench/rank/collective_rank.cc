@@ -8,7 +8,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/address.h"
+#include "common/base/address.h"
 #include "common/session/local_address.h"
 
 namespace gradwire {

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "bench/rank/collective_loop.h"
 #include "bench/rank/rank_options.h"
-#include "common/grpc_server.h"
+#include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "worker/backends/backend.h"
 

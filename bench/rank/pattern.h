@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "common/ids.h"
+#include "common/base/ids.h"
 
 namespace gradwire {
 

@@ -1,7 +1,7 @@
 #include "bench/rank/rank_options.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/layout.h"
+#include "common/wire/layout.h"
 
 namespace gradwire {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/option_parser.h"
+#include "common/options/option_parser.h"
 
 namespace gradwire {
 

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/channel.h"
-#include "common/chunk_codec.h"
-#include "common/slice_lender.h"
-#include "common/status_util.h"
+#include "common/rpc/channel.h"
+#include "common/wire/chunk_codec.h"
+#include "common/wire/slice_lender.h"
+#include "common/base/status_util.h"
 
 namespace gradwire {
 namespace {

@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/aggregation/aggregator.h"
-#include "common/mutex.h"
+#include "common/base/mutex.h"
 #include "gradwire/v1/aggregation.grpc.pb.h"
 
 namespace gradwire {

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "common/fold.h"
+#include "common/fold/fold.h"
 
 namespace gradwire {
 namespace {

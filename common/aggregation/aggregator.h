@@ -15,13 +15,13 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/aggregation/grid.h"
-#include "common/chunk.h"
-#include "common/ids.h"
-#include "common/judge.h"
-#include "common/layout.h"
-#include "common/mutex.h"
-#include "common/trace_span.h"
-#include "common/view.h"
+#include "common/wire/chunk.h"
+#include "common/base/ids.h"
+#include "common/wire/judge.h"
+#include "common/wire/layout.h"
+#include "common/base/mutex.h"
+#include "common/telemetry/trace_span.h"
+#include "common/wire/view.h"
 
 namespace gradwire {
 

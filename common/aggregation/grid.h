@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/types/optional.h"
-#include "common/ids.h"
+#include "common/base/ids.h"
 
 namespace gradwire {
 

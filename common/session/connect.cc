@@ -12,8 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "common/address.h"
-#include "common/channel.h"
+#include "common/base/address.h"
+#include "common/rpc/channel.h"
 #include "common/session/resolve.h"
 
 namespace gradwire {

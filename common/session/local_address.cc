@@ -7,9 +7,9 @@
 #include <cerrno>
 
 #include "absl/strings/str_cat.h"
-#include "common/address.h"
+#include "common/base/address.h"
 #include "common/session/resolve.h"
-#include "common/status_util.h"
+#include "common/base/status_util.h"
 
 namespace gradwire {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "common/address.h"
+#include "common/base/address.h"
 
 namespace gradwire {
 

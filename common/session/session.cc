@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/session/connect.h"
-#include "common/status_util.h"
-#include "common/unix_seconds.h"
+#include "common/base/status_util.h"
+#include "common/base/unix_seconds.h"
 
 namespace gradwire {
 namespace {

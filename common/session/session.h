@@ -15,9 +15,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/ids.h"
-#include "common/mutex.h"
-#include "common/view.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/wire/view.h"
 #include "gradwire/v1/membership.grpc.pb.h"
 
 namespace gradwire {

@@ -12,8 +12,8 @@
 #include "absl/types/span.h"
 #include "common/aggregation/aggregation_service.h"
 #include "common/aggregation/aggregator.h"
-#include "common/layout.h"
-#include "coordinator/rendezvous_service.h"
+#include "common/wire/layout.h"
+#include "coordinator/rendezvous/rendezvous_service.h"
 #include "worker/backends/backend.h"
 
 namespace gradwire {

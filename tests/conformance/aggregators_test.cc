@@ -6,7 +6,7 @@
 #include <future>
 
 #include "absl/time/clock.h"
-#include "common/fold.h"
+#include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {

@@ -15,8 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
-#include "common/fold.h"
-#include "common/half.h"
+#include "common/fold/fold.h"
+#include "common/fold/half.h"
 #include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {

@@ -1,4 +1,4 @@
-#include "worker/backends/early_chunks.h"
+#include "worker/backends/ring/early_chunks.h"
 
 #include <gmock/gmock.h>
 

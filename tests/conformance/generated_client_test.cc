@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "common/channel.h"
+#include "common/rpc/channel.h"
 #include "gradwire/v1/aggregation.grpc.pb.h"
 #include "tests/cluster/backend_cluster.h"
 

@@ -1,7 +1,7 @@
 // What back end gloo does around its engine: order, deadlines, ends. The engine
 // itself runs in backend_test.cc; here it is mostly one that does as it is told.
 
-#include "worker/backends/gloo_backend.h"
+#include "worker/backends/gloo/gloo_backend.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "absl/time/clock.h"
-#include "common/grpc_server.h"
-#include "coordinator/rendezvous_service.h"
+#include "common/rpc/grpc_server.h"
+#include "coordinator/rendezvous/rendezvous_service.h"
 #include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {

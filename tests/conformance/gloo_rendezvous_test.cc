@@ -1,6 +1,6 @@
 // The worker's and the coordinator's end of v1.Rendezvous, over a real server.
 
-#include "worker/backends/gloo_rendezvous.h"
+#include "worker/backends/gloo/gloo_rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,8 +8,8 @@
 #include <future>
 
 #include "absl/time/clock.h"
-#include "common/grpc_server.h"
-#include "coordinator/rendezvous_service.h"
+#include "common/rpc/grpc_server.h"
+#include "coordinator/rendezvous/rendezvous_service.h"
 
 namespace gradwire {
 namespace {

@@ -1,4 +1,4 @@
-#include "worker/backends/piece_queue.h"
+#include "worker/backends/fold/piece_queue.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "worker/backends/ring_schedule.h"
+#include "worker/backends/ring/ring_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
-#include "common/half.h"
+#include "common/fold/half.h"
 #include "tests/cluster/backend_cluster.h"
-#include "worker/backends/ring_schedule.h"
+#include "worker/backends/ring/ring_schedule.h"
 
 namespace gradwire {
 namespace {

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "common/aggregation/aggregator.h"
-#include "common/chunk_codec.h"
-#include "common/fold.h"
-#include "common/half.h"
-#include "common/judge.h"
-#include "worker/backends/ring_reduction.h"
+#include "common/wire/chunk_codec.h"
+#include "common/fold/fold.h"
+#include "common/fold/half.h"
+#include "common/wire/judge.h"
+#include "worker/backends/ring/ring_reduction.h"
 
 namespace gradwire {
 namespace {

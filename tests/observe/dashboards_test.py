@@ -45,7 +45,7 @@ def units(panel):
 
 def declared_metrics():
     """Names that the programs serve, as their sources declare them."""
-    text = (SOURCE / "common/metrics.cc").read_text()
+    text = (SOURCE / "common/telemetry/metrics.cc").read_text()
     return set(re.findall(r'"(gradwire_\w+)"', text))
 
 

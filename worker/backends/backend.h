@@ -13,10 +13,10 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "common/ids.h"
-#include "common/layout.h"
-#include "common/trace_span.h"
-#include "common/view.h"
+#include "common/base/ids.h"
+#include "common/wire/layout.h"
+#include "common/telemetry/trace_span.h"
+#include "common/wire/view.h"
 
 namespace grpc {
 class Service;

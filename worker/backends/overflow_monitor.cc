@@ -3,7 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/layout.h"
+#include "common/wire/layout.h"
 
 namespace gradwire {
 

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "absl/types/optional.h"
-#include "common/ids.h"
-#include "common/mutex.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "gradwire/v1/chunk.pb.h"
 
 namespace gradwire {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "common/trace_span.h"
+#include "common/telemetry/trace_span.h"
 #include "worker/backends/backend.h"
 
 namespace gradwire {

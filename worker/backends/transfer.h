@@ -6,8 +6,8 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/ids.h"
-#include "common/layout.h"
+#include "common/base/ids.h"
+#include "common/wire/layout.h"
 #include "worker/backends/backend.h"
 
 namespace gradwire {

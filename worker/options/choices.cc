@@ -15,7 +15,7 @@ std::vector<NamedChoice> ModelChoices() {
 std::vector<NamedChoice> DatasetChoices() {
   return {
 #define GRADWIRE_DATASET(name, loader, help) {name, help},
-#include "worker/datasets/datasets.inc"
+#include "worker/data/datasets/datasets.inc"
 #undef GRADWIRE_DATASET
   };
 }

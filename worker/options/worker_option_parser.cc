@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/address.h"
-#include "common/launch_environment.h"
-#include "common/layout.h"
+#include "common/base/address.h"
+#include "common/options/launch_environment.h"
+#include "common/wire/layout.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/environment.h"
-#include "common/option_parser.h"
+#include "common/base/environment.h"
+#include "common/options/option_parser.h"
 #include "worker/options/worker_options.h"
 
 namespace gradwire {

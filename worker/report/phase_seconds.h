@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "common/phase_times.h"
+#include "common/telemetry/phase_times.h"
 
 namespace gradwire {
 

@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/environment.h"
-#include "common/phase_times.h"
+#include "common/base/environment.h"
+#include "common/telemetry/phase_times.h"
 #include "worker/report/progress_format.h"
 
 namespace gradwire {

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "absl/memory/memory.h"
-#include "common/output_file.h"
+#include "common/base/output_file.h"
 #include "worker/report/phase_seconds.h"
 
 namespace gradwire {

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/phase_times.h"
+#include "common/telemetry/phase_times.h"
 
 namespace gradwire {
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "common/output_file.h"
+#include "common/base/output_file.h"
 #include "worker/report/printed.h"
 
 namespace gradwire {

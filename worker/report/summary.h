@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "common/phase_times.h"
+#include "common/telemetry/phase_times.h"
 #include "worker/report/phase_seconds.h"
 
 namespace gradwire {

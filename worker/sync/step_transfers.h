@@ -7,8 +7,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/ids.h"
-#include "common/mutex.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "worker/backends/backend.h"
 #include "worker/sync/synchronizer.h"
 

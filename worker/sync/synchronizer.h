@@ -10,7 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/ids.h"
+#include "common/base/ids.h"
 #include "worker/backends/backend.h"
 
 namespace gradwire {

@@ -1,0 +1,17 @@
+#ifndef GRADWIRE_CLI_BENCH_BENCH_COMMAND_H_
+#define GRADWIRE_CLI_BENCH_BENCH_COMMAND_H_
+
+#include <string>
+#include <vector>
+
+#include "common/base/environment.h"
+
+namespace gradwire {
+
+// `gradwire bench collectives` and `gradwire bench training`: measures, prints and
+// writes the report. Returns the exit code of the program.
+int BenchCommand(const std::vector<std::string>& args, const Environment& environment);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_BENCH_BENCH_COMMAND_H_

@@ -1,0 +1,248 @@
+#include "cli/bench/bench_options.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "bench/setups.h"
+#include "common/options/suggest.h"
+#include "common/wire/layout.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+constexpr uint64_t kVgg11Bytes = 36924456;
+constexpr int kMaxWorkers = 256;
+
+constexpr char kFooter[] =
+    "Without --hosts all processes run on this machine. With it, rank I runs on host I and the\n"
+    "coordinator on host W, by a program with the sub-commands 'up N RATE', 'run I CMD...',\n"
+    "'addr I' and 'down'.\n"
+    "Exit code: 0 measured, 1 failed or values were wrong, 2 bad usage, 128+n by signal n.";
+
+OptionValue Size(uint64_t* field) {
+  OptionValue value;
+  value.initial = absl::StrCat(*field);
+  value.set = [field](const std::string& text) {
+    const absl::StatusOr<uint64_t> bytes = ParseSize(text);
+    if (bytes.ok()) *field = *bytes;
+    return bytes.status();
+  };
+  return value;
+}
+
+OptionValue SizeList(std::vector<uint64_t>* field) {
+  OptionValue value;
+  value.set = [field](const std::string& text) {
+    std::vector<uint64_t> sizes;
+    for (const auto part : absl::StrSplit(text, ',')) {
+      const absl::StatusOr<uint64_t> bytes = ParseSize(std::string(part));
+      if (!bytes.ok()) return bytes.status();
+      sizes.push_back(*bytes);
+    }
+    *field = std::move(sizes);
+    return absl::OkStatus();
+  };
+  return value;
+}
+
+// Comma-separated names out of `names`, each at most once.
+OptionValue NameList(std::vector<std::string>* field, std::vector<std::string> names) {
+  OptionValue value;
+  value.initial = absl::StrJoin(*field, ",");
+  value.set = [field, names = std::move(names)](const std::string& text) {
+    std::vector<std::string> chosen;
+    for (const auto part : absl::StrSplit(text, ',')) {
+      const std::string name(part);
+      if (std::count(names.begin(), names.end(), name) == 0) {
+        return absl::InvalidArgumentError(absl::StrCat("got '", name, "', expected some of ",
+                                                       absl::StrJoin(names, ", "),
+                                                       DidYouMean(name, names, "")));
+      }
+      if (std::count(chosen.begin(), chosen.end(), name) == 0) chosen.push_back(name);
+    }
+    *field = std::move(chosen);
+    return absl::OkStatus();
+  };
+  return value;
+}
+
+OptionValue Rate(std::string* field) {
+  OptionValue value;
+  value.initial = *field;
+  value.set = [field](const std::string& text) {
+    const auto gbit = GbitOfRate(text);
+    if (gbit.ok()) *field = text;
+    return gbit.status();
+  };
+  return value;
+}
+
+void AddHosts(BenchOptions* options, OptionParser* parser) {
+  parser->Group("Where");
+  parser->Add("workers", "N", "ranks", Integer(&options->workers, 1, kMaxWorkers));
+  parser->Add("hosts", "PROGRAM", "path of the program that makes and drives hosts",
+              WithDefault(Text(&options->hosts), "this machine"));
+  parser->Add("rate", "RATE", "of the hosts' links: 1gbit, 10gbit, none", Rate(&options->rate));
+  parser->Add("link-gbit", "X", "speed of the links, for what can be reached",
+              WithDefault(RealAbove(&options->link_gbit, 0), "as --rate"));
+  parser->Add("port", "N", "where the coordinator listens on its host",
+              Integer(&options->port, 1, 65535));
+  parser->Add("peers", "true|false", "measure PyTorch + Gloo as well, in turn",
+              Switch(&options->peers));
+  parser->Add("timeout-seconds", "S", "for each start of all ranks",
+              RealAbove(&options->timeout_seconds, 0));
+}
+
+void AddOutput(BenchOptions* options, OptionParser* parser) {
+  parser->Group("Output");
+  parser->Add("json", "FILE", "write all figures", Text(&options->files.json));
+  parser->Add("csv", "FILE", "write the table", Text(&options->files.csv));
+  parser->Add("markdown", "FILE", "write the report",
+              WithDefault(Text(&options->files.markdown), "to stdout"));
+  parser->Footer(kFooter);
+}
+
+absl::Status Check(const OptionParser& parser, const BenchOptions& options) {
+  if (options.hosts.empty() && options.rate != "none") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(parser.source("rate").name, ": only links of --hosts can be given a rate"));
+  }
+  return absl::OkStatus();
+}
+
+template <typename Options>
+absl::Status Finish(const std::vector<std::string>& args, const Environment& environment,
+                    OptionParser* parser, Parsed<Options>* parsed) {
+  absl::Status status = parser->Parse(args, environment);
+  if (!status.ok()) return status;
+  parsed->print = parser->print();
+  parsed->sources = parser->sources();
+  parsed->texts = parser->texts();
+  parsed->warnings = UnknownVariables(environment);
+  if (!parsed->print.empty()) return absl::OkStatus();
+  return Check(*parser, parsed->options.bench);
+}
+
+}  // namespace
+
+absl::optional<double> BenchOptions::LinkGbit() const {
+  if (link_gbit > 0) return link_gbit;
+  return GbitOfRate(rate).value();
+}
+
+absl::StatusOr<absl::optional<double>> GbitOfRate(const std::string& rate) {
+  if (rate == "none") return absl::nullopt;
+  const std::pair<const char*, double> units[] = {
+      {"gbit", 1}, {"mbit", 1e-3}, {"kbit", 1e-6}, {"bit", 1e-9}};
+  for (const auto& [unit, gbit] : units) {
+    absl::string_view number = rate;
+    double value = 0;
+    if (absl::ConsumeSuffix(&number, unit) && absl::SimpleAtod(number, &value) && value > 0) {
+      return value * gbit;
+    }
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("got '", rate, "', expected a rate such as 1gbit or 500mbit, or none"));
+}
+
+absl::StatusOr<uint64_t> ParseSize(const std::string& text) {
+  absl::string_view number = text;
+  uint64_t unit = 1, value = 0;
+  if (absl::ConsumeSuffix(&number, "K")) unit = 1 << 10;
+  if (absl::ConsumeSuffix(&number, "M")) unit = 1 << 20;
+  if (absl::ConsumeSuffix(&number, "G")) unit = 1 << 30;
+  const bool parsed = absl::SimpleAtoi(number, &value);
+  if (!parsed || value == 0 || value > (uint64_t{1} << 40) / unit || value * unit % 4 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "got '", text, "', expected bytes that are a multiple of 4, such as 4, 64K or 256M"));
+  }
+  return value * unit;
+}
+
+std::vector<uint64_t> CollectivesOptions::Sizes() const {
+  std::set<uint64_t> all(sizes.begin(), sizes.end());
+  if (all.empty()) {
+    for (uint64_t bytes = min_bytes; bytes <= max_bytes; bytes *= factor) all.insert(bytes);
+    if (min_bytes <= kVgg11Bytes && kVgg11Bytes <= max_bytes) all.insert(kVgg11Bytes);
+  }
+  return {all.begin(), all.end()};
+}
+
+absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
+    const std::vector<std::string>& args, const Environment& environment) {
+  Parsed<CollectivesOptions> parsed;
+  CollectivesOptions& options = parsed.options;
+  options.backends = NamesOf(BackendChoices());
+  OptionParser parser(
+      "gradwire bench collectives",
+      "Measures how long the back ends take to average one bucket over all ranks, and\n"
+      "checks what comes out.",
+      {"bench"});
+  parser.Group("What");
+  parser.Add("min-bytes", "N", "smallest bucket", Size(&options.min_bytes));
+  parser.Add("max-bytes", "N", "largest bucket", Size(&options.max_bytes));
+  parser.Add("factor", "N", "from one size to the next", Integer(&options.factor, 2, 1 << 20));
+  parser.Add("sizes", "N,N,...", "these sizes in place of a range (K, M, G: powers of 1024)",
+             WithDefault(SizeList(&options.sizes), "the range, and VGG-11's 36924456"));
+  parser.Add("backends", "NAME,...", "how bytes are averaged",
+             NameList(&options.backends, NamesOf(BackendChoices())));
+  parser.Add("wire", "TYPE,...", "element types on the wire",
+             NameList(&options.wires, WireNames()));
+  parser.Add("warmup", "N", "iterations before the measured ones", Integer(&options.warmup, 1));
+  parser.Add("iterations", "N", "measured iterations", Integer(&options.iterations, 1));
+  parser.Add("seconds-per-size", "S",
+             "fewer iterations if they take longer, and a quarter of it for the warm-up; 0: never",
+             RealFrom(&options.seconds_per_size, 0));
+  AddHosts(&options.bench, &parser);
+  AddOutput(&options.bench, &parser);
+  const absl::Status status = Finish(args, environment, &parser, &parsed);
+  if (!status.ok()) return status;
+  if (parsed.print.empty() && options.Sizes().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--min-bytes: got '", options.min_bytes,
+                                                   "', expected at most --max-bytes, ",
+                                                   options.max_bytes));
+  }
+  return parsed;
+}
+
+absl::StatusOr<Parsed<TrainingOptions>> ParseTrainingOptions(const std::vector<std::string>& args,
+                                                             const Environment& environment) {
+  Parsed<TrainingOptions> parsed;
+  TrainingOptions& options = parsed.options;
+  OptionParser parser(
+      "gradwire bench training",
+      "Trains with one set-up after the other, in rounds, on the same hosts, and compares\n"
+      "their iteration times.",
+      {"bench"});
+  parser.Group("What");
+  parser.Add("setups", "NAME,...", DescribeSetups(),
+             WithDefault(NameList(&options.setups, SetupNames()), "all; peers with --peers"));
+  parser.Add("rounds", "N", "how often each set-up has its turn", Integer(&options.rounds, 1));
+  parser.Add("iterations", "N", "of each turn; the first is not counted",
+             Integer(&options.iterations, 2));
+  parser.Add("batch-size", "B", "samples per rank and iteration", Integer(&options.batch_size, 1));
+  parser.Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
+             Choice(&options.model, NamesOf(ModelChoices())));
+  parser.Add("dataset", "NAME", DescribeChoices("the images:", DatasetChoices()),
+             Choice(&options.dataset, NamesOf(DatasetChoices())));
+  parser.Add("data-dir", "DIR", "folder with the data set's files", Text(&options.data_dir));
+  AddHosts(&options.bench, &parser);
+  AddOutput(&options.bench, &parser);
+  const absl::Status status = Finish(args, environment, &parser, &parsed);
+  if (!status.ok()) return status;
+  if (parsed.print.empty()) {
+    const absl::Status fits = CompleteSetups(options.bench.peers, options.dataset, &options.setups);
+    if (!fits.ok()) return fits;
+  }
+  return parsed;
+}
+
+}  // namespace gradwire

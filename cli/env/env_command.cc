@@ -1,0 +1,88 @@
+#include "cli/env/env_command.h"
+
+#include <algorithm>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/status_util.h"
+#include "common/session/local_address.h"
+#include "worker/options/worker_option_parser.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kProgram[] = "gradwire env";
+constexpr char kJsonHelp[] =
+    "\ngradwire env takes a worker's options and shows the place in the run that they and the\n"
+    "environment give it; with --json as one JSON object.\n";
+
+EnvValue OptionOr(const Parsed<WorkerOptions>& parsed, const std::string& name, bool known,
+                  const std::string& value, const std::string& otherwise) {
+  return {name, known ? value : otherwise, known, parsed.sources.at(name).name};
+}
+
+EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>& parsed) {
+  if (!options.advertise.empty()) {
+    return {"local-address", options.advertise, true, parsed.sources.at("advertise").name};
+  }
+  const absl::StatusOr<std::string> local = LocalAddressTowards(options.coordinator);
+  return {"local-address", local.ok() ? *local : std::string(local.status().message()), local.ok(),
+          "connection to the coordinator"};
+}
+
+}  // namespace
+
+std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  return {OptionOr(parsed, "rank", options.rank >= 0, absl::StrCat(options.rank),
+                   "assigned by the coordinator"),
+          OptionOr(parsed, "world-size", options.world_size > 0, absl::StrCat(options.world_size),
+                   "the coordinator's"),
+          OptionOr(parsed, "coordinator", true, options.coordinator, ""),
+          LocalAddress(options, parsed)};
+}
+
+std::string EnvText(const std::vector<EnvValue>& values) {
+  std::string text;
+  for (const EnvValue& value : values) {
+    absl::StrAppendFormat(&text, "%-14s %-28s (%s)\n", value.name, value.value, value.source);
+  }
+  return text;
+}
+
+std::string EnvJson(const std::vector<EnvValue>& values) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const EnvValue& value : values) {
+    nlohmann::ordered_json& entry = json[value.name];
+    int64_t number = 0;
+    const bool numeric = absl::SimpleAtoi(value.value, &number);
+    if (!value.known) {
+      entry["value"] = nullptr;
+    } else if (numeric) {
+      entry["value"] = number;
+    } else {
+      entry["value"] = value.value;
+    }
+    entry["source"] = value.source;
+    if (!value.known) entry["note"] = value.value;
+  }
+  return json.dump(2) + "\n";
+}
+
+int EnvCommand(const std::vector<std::string>& args, const Environment& environment) {
+  std::vector<std::string> worker_args = args;
+  const auto json = std::remove(worker_args.begin(), worker_args.end(), "--json");
+  const bool as_json = json != worker_args.end();
+  worker_args.erase(json, worker_args.end());
+  auto parsed = ParseWorkerOptions(worker_args, environment, kProgram);
+  if (parsed.ok() && !parsed->print.empty()) parsed->print += kJsonHelp;
+  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  const std::vector<EnvValue> values = EnvValues(*parsed);
+  std::cout << (as_json ? EnvJson(values) : EnvText(values)) << std::flush;
+  return std::cout.good() ? kExitDone : kExitFailed;
+}
+
+}  // namespace gradwire

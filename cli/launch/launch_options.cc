@@ -1,0 +1,192 @@
+#include "cli/launch/launch_options.h"
+
+#include <CLI/StringTools.hpp>
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/status_util.h"
+#include "coordinator/run/coordinator_option_parser.h"
+#include "worker/options/worker_option_parser.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kMaxWorkers = 1024;
+
+constexpr char kProgram[] = "gradwire launch";
+
+constexpr char kDescription[] =
+    "Runs a coordinator and N workers on this machine and waits for their end. What stands\n"
+    "behind -- are the workers' options (gradwire-worker --help).";
+
+constexpr char kFooter[] =
+    "Each option can also be given as GRADWIRE_NAME in the environment or as a key of the\n"
+    "--config file, in its section [launch] or [coordinator]; workers read the same file's\n"
+    "section [worker]. GRADWIRE_LISTEN and GRADWIRE_METRICS are the coordinator's here.\n"
+    "Rank R adds R to the port of its own --metrics and --listen; in --log-jsonl FILE, {rank}\n"
+    "is the rank, and without it run.jsonl becomes run.rank0.jsonl, run.rank1.jsonl ...\n"
+    "With '-- --sync none' a single worker runs without a coordinator.\n"
+    "If one of them fails, all are ended; the exit code is that one's, 128+n by signal n.\n"
+    "\n"
+    "Example: gradwire launch --workers 2 -- --sync gather-scatter --epochs 1 --evaluate";
+
+// Worker options that only make sense from the launcher itself.
+const char* const kOwnOptions[] = {"rank",      "world-size", "coordinator",
+                                   "master-ip", "num-nodes",  "local-world-size"};
+
+absl::Status CheckNotOurs(const std::vector<std::string>& worker_args) {
+  for (const std::string& arg : worker_args) {
+    const std::string option = arg.substr(0, arg.find('='));
+    for (const char* collected : {"--summary", "--trace"}) {
+      if (option != collected) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "put ", collected, " in front of --: what all ranks write is collected in one file"));
+    }
+    for (const char* own : kOwnOptions) {
+      if (option != absl::StrCat("--", own)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(option, " behind --: gradwire launch sets it for each worker"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+OptionValue RankOptions(std::map<int, std::vector<std::string>>* field) {
+  OptionValue value;
+  value.set = [=](const std::string& text) {
+    auto parsed = ParseRankOptions(text);
+    if (!parsed.ok()) return parsed.status();
+    *field = *std::move(parsed);
+    return absl::OkStatus();
+  };
+  return value;
+}
+
+void AddAll(LaunchOptions* options, OptionParser* parser) {
+  parser->Group("Launch");
+  parser->Add("workers", "N", "workers to start; the coordinator's --world-size",
+              Integer(&options->workers, 1, kMaxWorkers));
+  parser->Add("summary", "FILE", "collect the summaries of all ranks: {\"ranks\": [...]}",
+              Text(&options->summary));
+  parser->Add("trace", "FILE",
+              "one time line of all ranks, in Chrome's trace format (for Perfetto)",
+              Text(&options->trace));
+  parser->Add("link-gbit", "X",
+              "speed of every link, in 10^9 bits a second, for comparison in the last table",
+              WithDefault(RealAbove(&options->link_gbit, 0), "unknown"));
+  parser->Add("rank-options", "R:OPTIONS[;...]", "further options of single ranks (1:--seed 3)",
+              RankOptions(&options->rank_options));
+  options->coordinator.listen = "127.0.0.1:0";
+  options->coordinator.metrics = "127.0.0.1:0";
+  AddCoordinatorOptions(&options->coordinator, parser);
+  parser->Footer(kFooter);
+}
+
+// The place of `rank` in a run of its own: whether its options are right does
+// not depend on the others.
+Environment AloneEnvironment(const Environment& environment, const std::string& config) {
+  Environment alone = WorkerBaseEnvironment(environment, config);
+  alone[VariableOf("coordinator")] = "127.0.0.1:29400";
+  alone[VariableOf("rank")] = "0";
+  alone[VariableOf("world-size")] = "1";
+  return alone;
+}
+
+absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& environment) {
+  for (const auto& [rank, further] : options.rank_options) {
+    if (rank >= options.workers) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--rank-options: got rank ", rank, ", expected one from 0 to ", options.workers - 1));
+    }
+    std::vector<std::string> args = options.worker_args;
+    args.insert(args.end(), further.begin(), further.end());
+    Environment place = WorkerBaseEnvironment(environment, options.config);
+    place[VariableOf("rank")] = absl::StrCat(rank);
+    place[VariableOf("world-size")] = absl::StrCat(options.workers);
+    const auto parsed = ParseWorkerOptions(args, place);
+    if (!parsed.ok()) {
+      return Annotate(parsed.status(), absl::StrCat("--rank-options: rank ", rank));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>* parsed) {
+  LaunchOptions& options = parsed->options;
+  absl::Status status = CheckNotOurs(options.worker_args);
+  if (!status.ok()) return status;
+  const auto worker =
+      ParseWorkerOptions(options.worker_args, AloneEnvironment(environment, options.config));
+  if (!worker.ok()) return worker.status();
+  options.worker = worker->options;
+  parsed->print = worker->print;
+  if (!parsed->print.empty()) return absl::OkStatus();
+  if (options.worker.sync == "none" && options.workers > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sync none is for one worker alone, and --workers is ", options.workers,
+                     "; independent workers would all train the same model for themselves"));
+  }
+  return CheckRankOptions(options, environment);
+}
+
+}  // namespace
+
+absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const std::string& text) {
+  std::map<int, std::vector<std::string>> options;
+  for (absl::string_view part : absl::StrSplit(text, ';')) {
+    part = absl::StripAsciiWhitespace(part);
+    if (part.empty()) continue;
+    const std::pair<absl::string_view, absl::string_view> halves =
+        absl::StrSplit(part, absl::MaxSplits(':', 1));
+    int rank = 0;
+    if (!absl::SimpleAtoi(halves.first, &rank) || rank < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("got '", part, "', expected RANK:OPTIONS, such as 1:--seed 3"));
+    }
+    for (std::string& arg : CLI::detail::split_up(std::string(halves.second))) {
+      if (!arg.empty()) options[rank].push_back(std::move(arg));
+    }
+  }
+  return options;
+}
+
+Environment WorkerBaseEnvironment(const Environment& environment, const std::string& config) {
+  Environment base = environment;
+  for (const char* own : kOwnOptions) base.erase(VariableOf(own));
+  for (const char* other : {"listen", "metrics", "summary", "trace", "config"}) {
+    base.erase(VariableOf(other));
+  }
+  if (!config.empty()) base[VariableOf("config")] = config;
+  return base;
+}
+
+absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::string>& args,
+                                                         const Environment& environment) {
+  Parsed<LaunchOptions> parsed;
+  LaunchOptions& options = parsed.options;
+  const auto dashes = std::find(args.begin(), args.end(), "--");
+  if (dashes != args.end()) options.worker_args.assign(dashes + 1, args.end());
+  OptionParser parser(kProgram, kDescription, {"launch", "coordinator"});
+  AddAll(&options, &parser);
+  absl::Status status = parser.Parse({args.begin(), dashes}, environment);
+  if (!status.ok()) return status;
+  parsed.print = parser.print();
+  if (!parsed.print.empty()) return parsed;
+  parsed.sources = parser.sources();
+  parsed.texts = parser.texts();
+  parsed.warnings = UnknownVariables(environment);
+  options.coordinator_texts = parser.texts();
+  for (const char* own : {"workers", "summary", "trace", "link-gbit", "rank-options", "config"}) {
+    options.coordinator_texts.erase(own);
+  }
+  if (parsed.texts.count("config") > 0) options.config = parsed.texts["config"];
+  status = ParseWorkers(environment, &parsed);
+  if (!status.ok()) return status;
+  return parsed;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,51 @@
+#ifndef GRADWIRE_CLI_LAUNCH_LAUNCH_OPTIONS_H_
+#define GRADWIRE_CLI_LAUNCH_LAUNCH_OPTIONS_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/environment.h"
+#include "common/options/option_parser.h"
+#include "coordinator/run/coordinator_options.h"
+#include "worker/options/worker_options.h"
+
+namespace gradwire {
+
+// What `gradwire launch` was told.
+struct LaunchOptions {
+  int workers = 1;
+  CoordinatorOptions coordinator;
+  // Of the coordinator, as given, by option; the rest is at its default.
+  std::map<std::string, std::string> coordinator_texts;
+  std::string summary;                                   // empty: not written
+  std::string trace;                                     // likewise
+  double link_gbit = 0;                                  // of every link; 0: unknown
+  std::string config;                                    // empty: none
+  std::vector<std::string> worker_args;                  // what stands behind "--"
+  std::map<int, std::vector<std::string>> rank_options;  // further ones of single ranks
+  WorkerOptions worker;                                  // what worker_args mean to rank 0
+};
+
+// Reads `args` (without "gradwire launch"): own options, those of the
+// coordinator, "--", those of the workers. All are judged here, before anything
+// is started.
+//
+// Errors as ParseWorkerOptions and ParseCoordinatorOptions; and InvalidArgument
+// if a worker's option is one that the launcher sets itself, if `--sync none` is
+// to run with several workers, or if --rank-options names a rank beyond them.
+absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::string>& args,
+                                                         const Environment& environment);
+
+// "1: --seed 3; 2: --lr 1 --augment false" as lists of arguments by rank.
+// InvalidArgument shows the part that has another form.
+absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const std::string& text);
+
+// A worker's environment without what the launcher decides, or what is meant for
+// the coordinator (GRADWIRE_LISTEN, GRADWIRE_METRICS).
+Environment WorkerBaseEnvironment(const Environment& environment, const std::string& config);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_LAUNCH_LAUNCH_OPTIONS_H_

@@ -1,0 +1,139 @@
+#include "cli/launch/launch_plan.h"
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/address.h"
+
+namespace gradwire {
+namespace {
+
+std::string ValueOfLine(absl::string_view text, absl::string_view key) {
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (absl::ConsumePrefix(&line, key)) return std::string(line);
+  }
+  return "";
+}
+
+// Adds "--name value" for what differs by rank. They come last, so they win.
+void AddPerRank(const LaunchOptions& options, int rank, std::vector<std::string>* argv) {
+  const WorkerOptions& worker = options.worker;
+  if (!worker.log_jsonl.empty()) {
+    const std::string path = PathForRank(worker.log_jsonl, rank, options.workers);
+    argv->insert(argv->end(), {"--log-jsonl", path});
+  }
+  const std::pair<const char*, const std::string*> addresses[] = {{"--metrics", &worker.metrics},
+                                                                  {"--listen", &worker.listen}};
+  for (const auto& [option, address] : addresses) {
+    const absl::StatusOr<std::string> own = AddressForRank(*address, rank);
+    if (own.ok() && *own != *address) argv->insert(argv->end(), {option, *own});
+  }
+}
+
+}  // namespace
+
+bool NeedsCoordinator(const LaunchOptions& options) { return options.worker.sync != "none"; }
+
+std::string PortFile(const LaunchOptions& options, const LaunchPlaces& places) {
+  const std::string& given = options.coordinator.port_file;
+  return given.empty() ? absl::StrCat(places.scratch_dir, "/ports") : given;
+}
+
+std::string SummaryFile(int rank, const LaunchPlaces& places) {
+  return absl::StrCat(places.scratch_dir, "/summary-", rank, ".json");
+}
+
+std::string TraceFile(int process, const LaunchPlaces& places) {
+  return absl::StrCat(places.scratch_dir, "/trace-", process, ".json");
+}
+
+Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& places,
+                         const Environment& environment) {
+  Member member;
+  member.name = "coordinator";
+  member.serves = true;
+  member.linger = absl::Seconds(options.coordinator.linger_seconds);
+  std::map<std::string, std::string> texts = options.coordinator_texts;
+  texts["listen"] = options.coordinator.listen;
+  texts["metrics"] = options.coordinator.metrics;
+  texts["port-file"] = PortFile(options, places);
+  texts["world-size"] = absl::StrCat(options.workers);
+  if (!options.trace.empty()) texts["trace"] = TraceFile(options.workers, places);
+  member.command.argv = {absl::StrCat(places.program_dir, "/gradwire-coordinator")};
+  for (const auto& [name, text] : texts) {
+    member.command.argv.insert(member.command.argv.end(), {absl::StrCat("--", name), text});
+  }
+  member.command.environment = environment;
+  member.command.environment.erase(VariableOf("config"));  // its options are all in argv
+  return member;
+}
+
+Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
+                    const Environment& environment, int rank, const std::string& coordinator,
+                    int bar_columns) {
+  Member member;
+  member.name = absl::StrCat("rank ", rank);
+  std::vector<std::string>& argv = member.command.argv;
+  argv = {absl::StrCat(places.program_dir, "/gradwire-worker")};
+  argv.insert(argv.end(), options.worker_args.begin(), options.worker_args.end());
+  AddPerRank(options, rank, &argv);
+  const auto further = options.rank_options.find(rank);
+  if (further != options.rank_options.end()) {
+    argv.insert(argv.end(), further->second.begin(), further->second.end());
+  }
+  Environment& own = member.command.environment;
+  own = WorkerBaseEnvironment(environment, options.config);
+  own[VariableOf("rank")] = absl::StrCat(rank);
+  own[VariableOf("world-size")] = absl::StrCat(options.workers);
+  own[VariableOf("local-world-size")] = absl::StrCat(options.workers);
+  own[VariableOf("summary")] = SummaryFile(rank, places);
+  if (!options.trace.empty()) own[VariableOf("trace")] = TraceFile(rank, places);
+  if (!coordinator.empty()) own[VariableOf("coordinator")] = coordinator;
+  if (bar_columns > 0 && Value(own, VariableOf("progress")).empty()) {
+    own[VariableOf("progress")] = rank == 0 ? "bar" : "none";
+    own["COLUMNS"] = absl::StrCat(bar_columns);
+  }
+  member.has_bar = bar_columns > 0 && rank == 0;
+  return member;
+}
+
+std::string PathForRank(const std::string& path, int rank, int workers) {
+  const std::string replaced = absl::StrReplaceAll(path, {{"{rank}", absl::StrCat(rank)}});
+  if (replaced != path || workers == 1) return replaced;
+  const std::filesystem::path file(path);
+  const std::string name =
+      absl::StrCat(file.stem().string(), ".rank", rank, file.extension().string());
+  return (file.parent_path() / name).string();
+}
+
+absl::StatusOr<std::string> AddressForRank(const std::string& address, int rank) {
+  absl::StatusOr<HostPort> own = ParseHostPort(address);
+  if (!own.ok()) return own.status();
+  if (own->port == 0) return address;
+  if (own->port + rank > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no port ", own->port + rank, " for rank ", rank, " (", address, ")"));
+  }
+  own->port = static_cast<uint16_t>(own->port + rank);
+  return ToString(*own);
+}
+
+std::string CoordinatorAddress(absl::string_view port_file_text) {
+  const std::string text = ValueOfLine(port_file_text, "grpc=");
+  absl::StatusOr<HostPort> address = ParseHostPort(text);
+  if (!address.ok()) return "";
+  if (address->host == "0.0.0.0") address->host = "127.0.0.1";
+  if (address->host == "::") address->host = "::1";
+  return ToString(*address);
+}
+
+std::string MetricsAddress(absl::string_view port_file_text) {
+  return ValueOfLine(port_file_text, "metrics=");
+}
+
+}  // namespace gradwire

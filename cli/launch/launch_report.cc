@@ -1,0 +1,154 @@
+#include "cli/launch/launch_report.h"
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/optional.h"
+#include "bench/bounds.h"
+#include "cli/launch/bottleneck.h"
+#include "cli/terminal/json_table.h"
+#include "worker/report/summary.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Fields that are computed here and shown beside the summary's own.
+constexpr char kExposedShare[] = "exposed_share";
+constexpr char kBusGbit[] = "busbw_gbit";
+constexpr char kLinkShare[] = "link_share";
+
+constexpr JsonColumn kColumns[] = {
+    {"rank", "/rank"},
+    {"p50 ms", "/iteration_seconds/p50", 1000, 1},
+    {"data", "/phase_seconds/data", 1000, 1},
+    {"forward", "/phase_seconds/forward", 1000, 1},
+    {"backward", "/phase_seconds/backward", 1000, 1},
+    {"communication", "/phase_seconds/communication", 1000, 1},
+    {"exposed", "/phase_seconds/exposed_communication", 1000, 1},
+    {"exposed %", "/exposed_share", 100, 0},
+    {"optimizer", "/phase_seconds/optimizer", 1000, 1},
+    {"busbw Gbit/s", "/busbw_gbit", 1, 2},
+    {"of plan %", "/link_share", 100, 0},
+    {"first loss", "/loss/first", 1, 4},
+    {"last loss", "/loss/last", 1, 4},
+    {"accuracy %", "/test/accuracy", 100, 2},
+};
+
+absl::StatusOr<Json> ReadSummary(const std::string& path) {
+  std::ifstream file(path);
+  Json summary = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (!file.is_open() || !summary.is_object()) {
+    return absl::FailedPreconditionError(absl::StrCat("no summary in '", path, "'"));
+  }
+  return summary;
+}
+
+// What a rank's communication moved, and in which time.
+struct Transfer {
+  std::string backend;
+  int world_size = 1;
+  double bytes = 0;  // of an iteration, one direction of this worker's link
+  double seconds = 0;
+};
+
+absl::optional<Transfer> TransferOf(const Json& summary) {
+  const auto world_size = NumberAt(summary, "/world_size");
+  const auto iterations = NumberAt(summary, "/iterations");
+  const auto sent = NumberAt(summary, "/bytes_sent");
+  const auto received = NumberAt(summary, "/bytes_received");
+  const auto seconds = NumberAt(summary, "/phase_seconds/communication");
+  if (!world_size || !iterations || !sent || !received || !seconds) return absl::nullopt;
+  if (*world_size < 2 || *iterations < 1 || *seconds <= 0) return absl::nullopt;
+  return Transfer{TextAt(summary, "/backend"), static_cast<int>(*world_size),
+                  std::max(*sent, *received) / *iterations, *seconds};
+}
+
+// With back end `coordinator` a worker sends its gradient once; with the others
+// what leaves it is what an all-reduce puts on a link.
+double BusGbit(const Transfer& transfer) {
+  const double gbit = transfer.bytes / transfer.seconds * 8 / 1e9;
+  return transfer.backend == "coordinator" ? BusBandwidth(gbit, transfer.world_size) : gbit;
+}
+
+double LinkShare(const Transfer& transfer, double link_gbit) {
+  LinkLoad load{transfer.bytes, 0};
+  if (transfer.backend == "coordinator")
+    load.coordinator_bytes = load.worker_bytes * transfer.world_size;
+  return LeastSeconds(load, link_gbit) / transfer.seconds;
+}
+
+Json WithComputed(Json summary, double link_gbit) {
+  const auto mean = NumberAt(summary, "/iteration_seconds/mean");
+  const auto exposed = NumberAt(summary, "/phase_seconds/exposed_communication");
+  if (mean && exposed && *mean > 0) summary[kExposedShare] = *exposed / *mean;
+  const absl::optional<Transfer> transfer = TransferOf(summary);
+  if (!transfer) return summary;
+  summary[kBusGbit] = BusGbit(*transfer);
+  if (link_gbit > 0) summary[kLinkShare] = LinkShare(*transfer, link_gbit);
+  return summary;
+}
+
+std::vector<Json> Rows(const Json& summaries, double link_gbit) {
+  std::vector<Json> rows;
+  for (const Json& summary : summaries.at("ranks"))
+    rows.push_back(WithComputed(summary, link_gbit));
+  return rows;
+}
+
+RankTimes TimesOf(const Json& summary) {
+  const auto seconds = [&](const char* pointer) { return NumberAt(summary, pointer).value_or(0); };
+  RankTimes times;
+  times.rank = static_cast<int>(seconds("/rank"));
+  times.iteration = NumberAt(summary, "/iteration_seconds/mean").value_or(kUnmeasured);
+  times.phases.data = seconds("/phase_seconds/data");
+  times.phases.forward = seconds("/phase_seconds/forward");
+  times.phases.backward = seconds("/phase_seconds/backward");
+  times.phases.communication = seconds("/phase_seconds/communication");
+  times.phases.exposed_communication = seconds("/phase_seconds/exposed_communication");
+  times.phases.optimizer = seconds("/phase_seconds/optimizer");
+  return times;
+}
+
+}  // namespace
+
+absl::StatusOr<Json> CollectSummaries(const std::vector<std::string>& files) {
+  Json ranks = Json::array();
+  for (const std::string& file : files) {
+    absl::StatusOr<Json> summary = ReadSummary(file);
+    if (!summary.ok()) return summary.status();
+    ranks.push_back(*std::move(summary));
+  }
+  return Json{{"ranks", std::move(ranks)}};
+}
+
+std::string SummaryTable(const Json& summaries, double link_gbit) {
+  std::vector<JsonColumn> columns;
+  for (const JsonColumn& column : kColumns) {
+    const bool of_link = std::string(column.pointer) == absl::StrCat("/", kLinkShare);
+    if (link_gbit > 0 || !of_link) columns.push_back(column);
+  }
+  return AlignedTable(columns, Rows(summaries, link_gbit));
+}
+
+std::string BottleneckSentence(const Json& summaries, double link_gbit) {
+  RunTimes run;
+  double share = 0;
+  int with_share = 0;
+  for (const Json& row : Rows(summaries, link_gbit)) {
+    run.sync = TextAt(row, "/sync");
+    run.backend = TextAt(row, "/backend");
+    run.wire = TextAt(row, "/wire");
+    run.ranks.push_back(TimesOf(row));
+    if (!row.contains(kLinkShare)) continue;
+    share += row.at(kLinkShare).get<double>();
+    ++with_share;
+  }
+  if (with_share > 0) run.link_share = share / with_share;
+  return FindBottleneck(run).sentence;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,90 @@
+// gradwire: what a person types.
+#include <algorithm>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "cli/bench/bench_command.h"
+#include "cli/env/env_command.h"
+#include "cli/launch/launch_command.h"
+#include "cli/plan/plan_command.h"
+#include "cli/report/report_command.h"
+#include "cli/status/status_command.h"
+#include "cli/trace/trace_command.h"
+#include "common/base/environment.h"
+#include "common/base/status_util.h"
+#include "common/options/option_parser.h"
+#include "common/options/suggest.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kProgram[] = "gradwire";
+
+struct Command {
+  const char* name;
+  const char* help;
+  int (*run)(const std::vector<std::string>& args, const Environment& environment);
+};
+
+constexpr Command kCommands[] = {
+    {"launch", "run a coordinator and workers on this machine", LaunchCommand},
+    {"bench", "measure back ends and training, beside PyTorch + Gloo if wanted", BenchCommand},
+    {"plan", "before a run: buckets, bytes, and the least time of an iteration", PlanCommand},
+    {"trace", "merge the --trace files of several hosts into one time line", TraceCommand},
+    {"status", "what a running coordinator says of its run; --watch follows it", StatusCommand},
+    {"report", "HTML with figures, and CSV, from the --log-jsonl files of runs", ReportCommand},
+    {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
+};
+
+std::string Help() {
+  std::string text = "Usage: gradwire COMMAND [OPTIONS]\n\nCommands:\n";
+  for (const Command& command : kCommands) {
+    absl::StrAppend(&text, "  ", command.name,
+                    std::string(10 - std::string(command.name).size(), ' '), command.help, "\n");
+  }
+  absl::StrAppend(&text,
+                  "\nOptions:\n"
+                  "  -h,--help   Print this help and exit\n"
+                  "  --version   Print the version and exit\n\n"
+                  "'gradwire COMMAND --help' shows a command's options.\n");
+  return text;
+}
+
+int Unknown(const std::string& word) {
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.push_back(command.name);
+  const bool option = absl::StartsWith(word, "-");
+  const std::string what = absl::StrCat(option ? "unknown option " : "unknown command ", word);
+  PrintUsageError(kProgram, option ? what : absl::StrCat(what, DidYouMean(word, names, "")));
+  return kExitUsage;
+}
+
+int Main(int argc, char** argv) {
+  const std::vector<std::string> args = Arguments(argc, argv);
+  if (args.empty()) {
+    std::cerr << Help();
+    return kExitUsage;
+  }
+  if (args[0] == "--help" || args[0] == "-h") {
+    std::cout << Help() << std::flush;
+    return kExitDone;
+  }
+  if (args[0] == "--version") {
+    std::cout << kProgram << " " << GRADWIRE_VERSION << std::endl;
+    return kExitDone;
+  }
+  for (const Command& command : kCommands) {
+    if (args[0] == command.name) {
+      return command.run({args.begin() + 1, args.end()}, CurrentEnvironment());
+    }
+  }
+  return Unknown(args[0]);
+}
+
+}  // namespace
+}  // namespace gradwire
+
+int main(int argc, char** argv) { return gradwire::Main(argc, argv); }

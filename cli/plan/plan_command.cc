@@ -1,0 +1,173 @@
+#include "cli/plan/plan_command.h"
+
+#include <filesystem>
+#include <iostream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/bench/hosts.h"
+#include "cli/bench/job_group.h"
+#include "cli/terminal/scratch_dir.h"
+#include "common/base/status_util.h"
+#include "common/wire/layout.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kProgram[] = "gradwire plan";
+constexpr char kDescription[] =
+    "Says before a run what it exchanges and what an iteration takes at least, for each back\n"
+    "end; with the --summary of a finished run also what that measured.";
+constexpr absl::Duration kLayoutTimeout = absl::Seconds(120);
+
+void AddAll(PlanOptions* options, OptionParser* parser) {
+  parser->Group("Run");
+  parser->Add("workers", "N", "ranks", Integer(&options->workers, 1, 65536));
+  parser->Add("link-gbit", "X", "speed of every link, each way, in 10^9 bits a second",
+              RealAbove(&options->link_gbit, 0));
+  parser->Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
+              Choice(&options->model, NamesOf(ModelChoices())));
+  parser->Add("batch-size", "B", "samples per rank and iteration",
+              Integer(&options->batch_size, 1));
+  parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
+              Choice(&options->sync, NamesOf(SyncChoices())));
+  parser->Add("bucket-cap-mb", "MB", "size of a bucket, MiB; 0: one per parameter",
+              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
+  parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
+  parser->Add("broadcast-buffers", "true|false", "rank 0's buffers go to all",
+              Switch(&options->broadcast_buffers));
+  parser->Add("compute-seconds", "S", "an iteration without exchange, measured",
+              WithDefault(RealFrom(&options->compute_seconds, 0), "unknown, or the summary's"));
+  parser->Group("Epoch");
+  parser->Add("samples", "N", "training samples", WithDefault(Integer(&options->samples, 1), ""));
+  parser->Add("dataset", "NAME", "read the number of samples from this data set",
+              WithDefault(Choice(&options->dataset, NamesOf(DatasetChoices())), "none"));
+  parser->Add("data-dir", "DIR", "folder with the data set's files", Text(&options->data_dir));
+  parser->Group("Output");
+  parser->Add("summary", "FILE", "of a finished run: what it measured is put beside",
+              Text(&options->summary));
+  parser->Add("json", "FILE", "write all figures", Text(&options->files.json));
+  parser->Add("csv", "FILE", "write the table of back ends", Text(&options->files.csv));
+  parser->Add("markdown", "FILE", "write the plan",
+              WithDefault(Text(&options->files.markdown), "to stdout"));
+  parser->Footer("Example: gradwire plan --workers 4 --link-gbit 1 --compute-seconds 0.37");
+}
+
+absl::StatusOr<MeasuredRun> ReadRun(const std::string& file) {
+  const std::string text = ReadFile(file);
+  if (text.empty()) {
+    return absl::NotFoundError(absl::StrCat("--summary: cannot read '", file, "'"));
+  }
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  absl::StatusOr<MeasuredRun> run = RunFromSummary(json);
+  if (!run.ok()) return Annotate(run.status(), absl::StrCat("--summary: '", file, "'"));
+  return run;
+}
+
+absl::StatusOr<PlannedLayout> AskLayout(const PlanOptions& options,
+                                        const Environment& environment) {
+  const Hosts here("", environment, [] { return false; });  // for its clean environment
+  const std::filesystem::path parent = std::filesystem::path(ProgramDir()).parent_path();
+  std::vector<std::string> argv = LayoutArguments(options);
+  argv.insert(argv.begin(), (parent / "libexec" / "gradwire-layout").string());
+  const absl::StatusOr<std::string> text = RunJob({"gradwire-layout", here.On(0, std::move(argv))},
+                                                  kLayoutTimeout, [] { return false; });
+  if (!text.ok()) return text.status();
+  absl::StatusOr<PlannedLayout> layout =
+      LayoutFromJson(nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false));
+  if (layout.ok() && options.samples > 0) layout->samples = options.samples;
+  return layout;
+}
+
+absl::Status Plan(Parsed<PlanOptions> parsed, const Environment& environment,
+                  const std::string& command) {
+  PlanInput input;
+  if (!parsed.options.summary.empty()) {
+    const absl::StatusOr<MeasuredRun> run = ReadRun(parsed.options.summary);
+    if (!run.ok()) return run.status();
+    absl::Status adopted = AdoptRun(*run, &parsed);
+    if (!adopted.ok()) return adopted;
+    input.measured = *run;
+  }
+  const PlanOptions& options = parsed.options;
+  absl::StatusOr<PlannedLayout> layout = AskLayout(options, environment);
+  if (!layout.ok()) return layout.status();
+  input.layout = *std::move(layout);
+  input.model = options.model;
+  input.workers = options.workers;
+  input.link_gbit = options.link_gbit;
+  input.wire = options.wire;
+  input.batch_size = options.batch_size;
+  input.backends = NamesOf(BackendChoices());
+  if (options.compute_seconds > 0) input.compute_seconds = options.compute_seconds;
+  Report report = MakePlan(input);
+  report.command = command;
+  return WriteReport(report, options.files);
+}
+
+template <typename T>
+absl::Status AdoptOne(const std::string& name, const T& ran, const Sources& sources, T* option) {
+  if (sources.at(name).layer == Layer::kDefault) *option = ran;
+  if (*option == ran) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(sources.at(name).name, ": got '", *option,
+                                                 "', but the run of --summary had '", ran, "'"));
+}
+
+}  // namespace
+
+absl::StatusOr<Parsed<PlanOptions>> ParsePlanOptions(const std::vector<std::string>& args,
+                                                     const Environment& environment) {
+  Parsed<PlanOptions> parsed;
+  OptionParser parser(kProgram, kDescription, {"plan"});
+  AddAll(&parsed.options, &parser);
+  absl::Status status = parser.Parse(args, environment);
+  if (!status.ok()) return status;
+  parsed.print = parser.print();
+  parsed.sources = parser.sources();
+  parsed.texts = parser.texts();
+  parsed.warnings = UnknownVariables(environment);
+  return parsed;
+}
+
+absl::Status AdoptRun(const MeasuredRun& run, Parsed<PlanOptions>* parsed) {
+  PlanOptions& options = parsed->options;
+  if (run.workers < 2) {
+    return absl::InvalidArgumentError("--summary: that run had one worker, and exchanged nothing");
+  }
+  absl::Status status = AdoptOne("workers", run.workers, parsed->sources, &options.workers);
+  status.Update(AdoptOne("sync", run.sync, parsed->sources, &options.sync));
+  status.Update(AdoptOne("wire", run.wire, parsed->sources, &options.wire));
+  status.Update(AdoptOne("model", run.model, parsed->sources, &options.model));
+  status.Update(AdoptOne("batch-size", run.batch_size, parsed->sources, &options.batch_size));
+  if (options.compute_seconds == 0) options.compute_seconds = run.compute_seconds;
+  return status;
+}
+
+std::vector<std::string> LayoutArguments(const PlanOptions& options) {
+  std::vector<std::string> args = {
+      "--model",    options.model,         "--sync",
+      options.sync, "--broadcast-buffers", options.broadcast_buffers ? "true" : "false"};
+  if (options.bucket_cap_mb >= 0) {
+    args.insert(args.end(), {"--bucket-cap-mb", absl::StrCat(options.bucket_cap_mb)});
+  }
+  if (options.dataset.empty() || options.samples > 0) return args;
+  args.insert(args.end(), {"--dataset", options.dataset});
+  if (!options.data_dir.empty()) args.insert(args.end(), {"--data-dir", options.data_dir});
+  return args;
+}
+
+int PlanCommand(const std::vector<std::string>& args, const Environment& environment) {
+  const absl::StatusOr<Parsed<PlanOptions>> parsed = ParsePlanOptions(args, environment);
+  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  absl::Status status = CheckWritable(parsed->options.files);
+  if (status.ok()) {
+    status = Plan(*parsed, environment, absl::StrCat(kProgram, " ", absl::StrJoin(args, " ")));
+  }
+  if (status.ok()) return kExitDone;
+  PrintUsageError(kProgram, status.message());
+  return ExitCode(status);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,50 @@
+#include "common/base/address.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+absl::Status BadForm(absl::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "address: got '", text, "', expected HOST:PORT, such as 10.10.1.1:29400 or [::1]:29400"));
+}
+
+}  // namespace
+
+absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == absl::string_view::npos) return BadForm(text);
+  absl::string_view host = text.substr(0, colon);
+  if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
+    host = host.substr(1, host.size() - 2);
+  } else if (absl::StrContains(host, ":")) {
+    return BadForm(text);
+  }
+  uint32_t port;
+  if (host.empty() || !absl::SimpleAtoi(text.substr(colon + 1), &port) || port > 65535) {
+    return BadForm(text);
+  }
+  return HostPort{std::string(host), static_cast<uint16_t>(port)};
+}
+
+std::string ToString(const HostPort& address) {
+  const bool ipv6 = absl::StrContains(address.host, ":");
+  return absl::StrCat(ipv6 ? "[" : "", address.host, ipv6 ? "]" : "", ":", address.port);
+}
+
+bool IsLoopback(absl::string_view host) {
+  return absl::StartsWith(host, "127.") || host == "::1" || host == "localhost";
+}
+
+std::string ReachableAt(const std::string& bound, const std::string& reachable) {
+  const absl::StatusOr<HostPort> listens = ParseHostPort(bound);
+  const absl::StatusOr<HostPort> known = ParseHostPort(reachable);
+  if (!listens.ok() || !known.ok()) return bound;
+  if (listens->host != "0.0.0.0" && listens->host != "::") return bound;
+  return ToString({known->host, listens->port});
+}
+
+}  // namespace gradwire

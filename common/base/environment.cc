@@ -1,0 +1,135 @@
+#include "common/base/environment.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/options/suggest.h"
+
+namespace gradwire {
+namespace {
+
+// The options of all programs, and the variables that are no option. One list,
+// because one environment is usually shared by several programs.
+const std::vector<std::string>& KnownVariables() {
+  static const auto* const known = [] {
+    auto* names = new std::vector<std::string>;
+    for (const char* option : {"accumulate",
+                               "aggregate-only",
+                               "aggregators",
+                               "advertise",
+                               "augment",
+                               "backend",
+                               "backends",
+                               "barrier",
+                               "batch-size",
+                               "broadcast-buffers",
+                               "bucket-cap-mb",
+                               "chunk-kib",
+                               "compute-seconds",
+                               "config",
+                               "connections",
+                               "connect-timeout-seconds",
+                               "coordinator",
+                               "csv",
+                               "data-dir",
+                               "dataset",
+                               "drop-last",
+                               "epochs",
+                               "evaluate",
+                               "factor",
+                               "hosts",
+                               "iterations",
+                               "json",
+                               "lease-seconds",
+                               "linger-seconds",
+                               "link-gbit",
+                               "listen",
+                               "local-world-size",
+                               "log-jsonl",
+                               "lr",
+                               "markdown",
+                               "master-ip",
+                               "max-bytes",
+                               "metrics",
+                               "min-bytes",
+                               "model",
+                               "momentum",
+                               "num-nodes",
+                               "out",
+                               "peers",
+                               "port",
+                               "port-file",
+                               "print-every",
+                               "progress",
+                               "rank",
+                               "rank-options",
+                               "rate",
+                               "rendezvous-timeout-seconds",
+                               "rounds",
+                               "run",
+                               "sampler-seed",
+                               "samples",
+                               "seconds-per-size",
+                               "seed",
+                               "setups",
+                               "sizes",
+                               "step-timeout-seconds",
+                               "summary",
+                               "sync",
+                               "threads",
+                               "timeout-seconds",
+                               "trace",
+                               "warmup",
+                               "watch",
+                               "weight-decay",
+                               "wire",
+                               "workers",
+                               "world-size"}) {
+      names->push_back(VariableOf(option));
+    }
+    return names;
+  }();
+  return *known;
+}
+
+}  // namespace
+
+Environment CurrentEnvironment() {
+  Environment environment;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos) continue;
+    environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return environment;
+}
+
+std::string Value(const Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+std::string VariableOf(absl::string_view option) {
+  return absl::StrCat("GRADWIRE_",
+                      absl::AsciiStrToUpper(absl::StrReplaceAll(option, {{"-", "_"}})));
+}
+
+std::vector<std::string> UnknownVariables(const Environment& environment) {
+  const std::vector<std::string>& known = KnownVariables();
+  std::vector<std::string> sentences;
+  for (const auto& [name, value] : environment) {
+    if (!absl::StartsWith(name, "GRADWIRE_")) continue;
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    sentences.push_back(
+        absl::StrCat("unknown environment variable ", name, DidYouMean(name, known, "")));
+  }
+  return sentences;
+}
+
+}  // namespace gradwire

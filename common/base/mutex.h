@@ -1,0 +1,70 @@
+#ifndef GRADWIRE_COMMON_BASE_MUTEX_H_
+#define GRADWIRE_COMMON_BASE_MUTEX_H_
+
+#include <condition_variable>
+#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace gradwire {
+
+// std::mutex with thread-safety annotations. (Debian's Abseil is not built for
+// ThreadSanitizer, and absl::Mutex gives false races there.)
+class ABSL_LOCKABLE Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
+  void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+
+ private:
+  friend class CondVar;
+  std::mutex mutex_;
+};
+
+class ABSL_SCOPED_LOCKABLE MutexLock {
+ public:
+  explicit MutexLock(Mutex* mutex) ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) : mutex_(mutex) {
+    mutex_->Lock();
+  }
+  ~MutexLock() ABSL_UNLOCK_FUNCTION() { mutex_->Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex* mutex_;
+};
+
+// Waits may wake without cause: wait in a loop over the condition.
+class CondVar {
+ public:
+  void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+    cond_.wait(lock);
+    lock.release();
+  }
+  // Returns true if the deadline (wall clock) has passed.
+  bool WaitWithDeadline(Mutex* mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (deadline == absl::InfiniteFuture()) {
+      Wait(mutex);
+      return false;
+    }
+    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+    // Relative, so that setting the clock does not prolong a wait under way.
+    const auto result = cond_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()));
+    lock.release();
+    return result == std::cv_status::timeout;
+  }
+  void NotifyOne() { cond_.notify_one(); }
+  void NotifyAll() { cond_.notify_all(); }
+
+ private:
+  std::condition_variable cond_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_BASE_MUTEX_H_

@@ -1,0 +1,44 @@
+#include "common/base/signal_thread.h"
+
+#include <signal.h>
+
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+}  // namespace
+
+void BlockStopSignals() {
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+SignalThread::SignalThread(std::function<void(int)> on_signal)
+    : on_signal_(std::move(on_signal)), thread_([this] { Run(); }) {}
+
+SignalThread::~SignalThread() {
+  stopping_ = true;
+  pthread_kill(thread_.native_handle(), SIGTERM);
+  thread_.join();
+}
+
+void SignalThread::Run() {
+  const sigset_t signals = StopSignals();
+  int signal = 0;
+  while (sigwait(&signals, &signal) == 0 && !stopping_) {
+    int none = 0;
+    received_.compare_exchange_strong(none, signal);
+    on_signal_(signal);
+  }
+}
+
+}  // namespace gradwire

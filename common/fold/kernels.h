@@ -1,0 +1,42 @@
+#ifndef GRADWIRE_COMMON_FOLD_KERNELS_H_
+#define GRADWIRE_COMMON_FOLD_KERNELS_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/types/span.h"
+#include "gradwire/v1/chunk.pb.h"
+
+namespace gradwire {
+
+// The arithmetic of one element type on the wire, over contiguous memory. Byte
+// pointers need no alignment, and outputs may not overlap inputs. All sums are
+// made in float32; results are rounded to the wire type once, to nearest, ties
+// to even. Those that round return true if a finite value became infinite.
+struct WireKernels {
+  size_t element_bytes;
+  // out[i] = ((terms[0][i] + terms[1][i]) + …) × scale; all in the wire type.
+  bool (*fold)(absl::Span<const uint8_t* const> terms, size_t count, float scale, uint8_t* out);
+  // out[i] = (a[i] + b[i]) × scale; a and out in the wire type.
+  bool (*add_scaled)(const uint8_t* a, const float* b, size_t count, float scale, uint8_t* out);
+  bool (*narrow)(const float* in, size_t count, uint8_t* out);
+  void (*widen)(const uint8_t* in, size_t count, float* out);
+};
+
+// One instruction set. All sets give the same bits.
+struct KernelSet {
+  const char* name;  // "avx512", "avx2" or "baseline"
+  WireKernels float32;
+  WireKernels bfloat16;
+  WireKernels float16;
+
+  // `dtype` is FLOAT32, BFLOAT16 or FLOAT16.
+  const WireKernels& For(v1::DType dtype) const;
+};
+
+// Those that this processor has, best first.
+absl::Span<const KernelSet> SupportedKernels();
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_FOLD_KERNELS_H_

@@ -1,0 +1,149 @@
+#ifndef GRADWIRE_COMMON_OPTIONS_OPTION_PARSER_H_
+#define GRADWIRE_COMMON_OPTIONS_OPTION_PARSER_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "common/base/environment.h"
+#include "common/options/option_values.h"
+
+namespace CLI {
+class App;
+}
+
+namespace gradwire {
+
+// Where a value may come from, weakest first.
+enum class Layer { kDefault, kFile, kLauncher, kEnvironment, kFlag };
+
+// Where a value came from: "--rank", "GRADWIRE_RANK", "SLURM_PROCID",
+// "rank in run.ini", "default".
+struct Source {
+  Layer layer = Layer::kDefault;
+  std::string name = "default";
+};
+
+// By option name.
+using Sources = std::map<std::string, Source>;
+
+// A value that another program's environment gives to an option.
+struct LauncherValue {
+  std::string text;
+  std::string variable;  // "SLURM_PROCID"
+};
+
+// What a program was told.
+template <typename Options>
+struct Parsed {
+  Options options;
+  Sources sources;                           // of every option
+  std::map<std::string, std::string> texts;  // as given, of options that are not at their default
+  std::vector<std::string> warnings;         // sentences for stderr
+  std::string print;                         // not empty: print this to stdout and exit with 0
+};
+
+// The arguments after the program's name.
+std::vector<std::string> Arguments(int argc, const char* const* argv);
+
+// Prints `message` to stderr as "program: message" with a hint at --help.
+void PrintUsageError(absl::string_view program, absl::string_view message);
+void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings);
+
+// What main does with what it was told. A value: exit with it (a usage error was
+// printed to stderr, or help to stdout). None: go on; warnings were printed.
+template <typename Options>
+absl::optional<int> EarlyExit(absl::string_view program,
+                              const absl::StatusOr<Parsed<Options>>& parsed);
+absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& status,
+                              const std::vector<std::string>& warnings, const std::string& print);
+
+// The options of one program. Each can be given as --name, as GRADWIRE_NAME and
+// as a key of the file that --config names; the strongest layer wins:
+//
+//   flag > GRADWIRE_NAME > launcher's environment > file > default
+//
+// Keys of the file outside any [section] are for every program that reads it;
+// those in the sections that the program was made with are for it as well, and
+// other sections are left alone. An option that is given twice keeps the last value, unless
+// it is a list.
+class OptionParser {
+ public:
+  // `program` as typed ("gradwire launch"); `sections` of a config file.
+  OptionParser(std::string program, std::string description, std::vector<std::string> sections);
+
+  // Options added from here on are under this title in --help.
+  void Group(std::string title) { group_ = std::move(title); }
+  void Add(std::string name, std::string value_name, std::string help, OptionValue value);
+  // Arguments that are no options and no option's values, such as "FILE", any number
+  // of them, also what is behind "--". Without this they are errors.
+  void TakeOperands(std::string value_name, std::string help);
+  // A last paragraph of --help.
+  void Footer(std::string text) { footer_ = std::move(text); }
+
+  // Writes the fields. InvalidArgument: a sentence that names the option and
+  // where it was given, what was got, what was expected; for an unknown name
+  // the nearest that exists. NotFound: the config file cannot be read.
+  absl::Status Parse(const std::vector<std::string>& args, const Environment& environment,
+                     const std::map<std::string, LauncherValue>& launcher = {});
+
+  // Of two names for one thing, or two ways to say one thing: the one that is in
+  // force, "" if both are at their default. InvalidArgument if both were given
+  // in the same layer.
+  absl::StatusOr<std::string> InForce(const std::string& first, const std::string& second) const;
+
+  const Source& source(const std::string& name) const { return sources_.at(name); }
+  const Sources& sources() const { return sources_; }
+  const std::map<std::string, std::string>& texts() const { return texts_; }
+  const std::vector<std::string>& operands() const { return operands_; }
+  // Not empty if --help or --version was among the arguments.
+  const std::string& print() const { return print_; }
+
+ private:
+  struct Option {
+    std::string name;
+    std::string group;
+    std::string value_name;
+    std::string help;
+    OptionValue value;
+  };
+  using Texts = std::map<std::string, std::string>;
+
+  void Describe(CLI::App* app, Texts* given) const;
+  // The other arguments; operands_ gets the operands.
+  std::vector<std::string> SplitOffOperands(const std::vector<std::string>& args);
+  absl::StatusOr<Texts> ReadFlags(const std::vector<std::string>& args);
+  absl::Status ReadFile(const std::string& path);
+  absl::Status Set(const std::string& name, const std::string& text, Source source);
+  const Option* Find(const std::string& name) const;
+  std::vector<std::string> Names() const;
+
+  const std::string program_;
+  const std::string description_;
+  const std::vector<std::string> sections_;
+  std::string group_;
+  std::string footer_;
+  std::string config_;
+  std::string operand_name_;  // "": none are taken
+  std::string operand_help_;
+  std::vector<std::string> operands_;
+  std::vector<Option> options_;
+  Sources sources_;
+  Texts texts_;
+  std::string print_;
+};
+
+template <typename Options>
+absl::optional<int> EarlyExit(absl::string_view program,
+                              const absl::StatusOr<Parsed<Options>>& parsed) {
+  if (!parsed.ok()) return EarlyExit(program, parsed.status(), {}, "");
+  return EarlyExit(program, absl::OkStatus(), parsed->warnings, parsed->print);
+}
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_OPTIONS_OPTION_PARSER_H_

@@ -1,0 +1,54 @@
+#ifndef GRADWIRE_COMMON_OPTIONS_OPTION_VALUES_H_
+#define GRADWIRE_COMMON_OPTIONS_OPTION_VALUES_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace gradwire {
+
+// How the text of one option becomes a field. The field must outlive the value.
+struct OptionValue {
+  // Checks the text and writes the field. InvalidArgument "got 'x', expected …"
+  // leaves the field as it was.
+  std::function<absl::Status(const std::string& text)> set;
+  std::string initial;     // the field's value when this was made, for --help
+  bool is_switch = false;  // the option without a value means true
+  bool is_list = false;    // as a flag it may be given several times: `set` gets each
+};
+
+// Whole numbers from `min` to `max`.
+OptionValue Integer(int* field, int64_t min, int64_t max = INT32_MAX);
+OptionValue Integer(int64_t* field, int64_t min, int64_t max = INT64_MAX);
+OptionValue Integer(uint64_t* field, uint64_t min, uint64_t max = UINT64_MAX);
+
+// Finite numbers; `above` excludes its bound, `from` includes it.
+OptionValue RealAbove(double* field, double bound);
+OptionValue RealFrom(double* field, double bound);
+// from ≤ x < below
+OptionValue RealFromBelow(double* field, double from, double below);
+
+// true or false (also 1, 0, yes, no, on, off).
+OptionValue Switch(bool* field);
+
+// One of `names`; a wrong one is answered with the nearest.
+OptionValue Choice(std::string* field, std::vector<std::string> names);
+
+// Anything.
+OptionValue Text(std::string* field);
+
+// "HOST:PORT". To listen, port 0 is right and picks one; to connect it is wrong.
+OptionValue ListenAddress(std::string* field);
+OptionValue ConnectAddress(std::string* field);
+// As ListenAddress, or "off".
+OptionValue ListenAddressOrOff(std::string* field);
+
+// `value` with another text for its default in --help, such as "assigned".
+OptionValue WithDefault(OptionValue value, std::string shown);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_OPTIONS_OPTION_VALUES_H_

@@ -1,0 +1,87 @@
+#include "common/rpc/channel.h"
+
+#include <grpc/grpc.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <malloc.h>
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "common/wire/chunk.h"
+
+namespace gradwire {
+namespace {
+
+// Both sides ask after the other when nothing came for this long, and give it
+// as long again to answer.
+constexpr int kKeepaliveMs = 5000;
+// Despite its name, this argument is how long one connection attempt may take.
+constexpr int kConnectMs = 3000;
+constexpr absl::Duration kConnectTimeout = absl::Seconds(10);  // with all attempts
+constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);
+
+// gRPC is never shut down: when the last channel or server goes, it would wait for
+// its backup poller, which may sleep up to 10 s (1.51). The end of the process does.
+void KeepGrpc() {
+  static const bool kept = [] {
+    grpc_init();
+    return true;
+  }();
+  static_cast<void>(kept);
+}
+
+}  // namespace
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+  KeepGrpc();
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,
+                           const std::function<absl::Status()>& ended) {
+  const absl::Time deadline = absl::Now() + kConnectTimeout;
+  while (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + kConnectSlice))) {
+    if (absl::Status status = ended(); !status.ok()) return status;
+    if (absl::Now() < deadline) continue;
+    return absl::UnavailableError(
+        absl::StrCat(peer, " does not answer within ", absl::FormatDuration(kConnectTimeout)));
+  }
+  return absl::OkStatus();
+}
+
+void ConfigureServer(grpc::ServerBuilder* builder) {
+  KeepGrpc();
+  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
+  builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // Clients ask as often, which the default takes for abuse.
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                              kKeepaliveMs / 5);
+  builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+  builder->SetMaxReceiveMessageSize(kMaxMessageBytes);
+  builder->SetMaxSendMessageSize(kMaxMessageBytes);
+}
+
+void KeepFreedMemory() {
+  constexpr int kHigh = std::numeric_limits<int>::max();
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, kHigh);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,44 @@
+#ifndef GRADWIRE_COMMON_RPC_CHANNEL_H_
+#define GRADWIRE_COMMON_RPC_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/server_builder.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace gradwire {
+
+// A caller that wants an answer by D sets its call's deadline to D plus this,
+// and the server answers by D: so that a late answer can say who is missing.
+inline constexpr absl::Duration kAnswerMargin = absl::Seconds(1);
+
+// A plaintext channel with a connection of its own (not shared with other
+// channels to the same address), no proxy, no retries (they would cache what
+// is sent), messages up to kMaxMessageBytes, and reconnects within 0.1 to 1 s.
+// A link that is cut during a call ends the call within 10 s. From the first channel
+// or server on, gRPC stays up until the process ends.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+
+// Waits until `channel` is connected, so that a first attempt that fails for a
+// passing reason does not fail a call. Unavailable after 10 s: "`peer` does not
+// answer within 10s"; or the error of `ended`, asked ten times a second.
+absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,
+                           const std::function<absl::Status()>& ended);
+
+// The same limits for a server; a port in use is refused, not shared.
+void ConfigureServer(grpc::ServerBuilder* builder);
+
+// Keeps freed memory in the process: glibc would give received slices back to
+// the kernel and fault them in again, which costs more than all else on the
+// data path. Call once, at the start of a program that moves gradients.
+void KeepFreedMemory();
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_RPC_CHANNEL_H_

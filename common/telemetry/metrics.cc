@@ -1,0 +1,226 @@
+#include "common/telemetry/metrics.h"
+
+#include <string>
+
+namespace gradwire {
+namespace {
+
+using prometheus::BuildCounter;
+using prometheus::BuildGauge;
+using prometheus::BuildHistogram;
+using prometheus::Counter;
+using prometheus::Family;
+using prometheus::Gauge;
+using prometheus::Histogram;
+using prometheus::Registry;
+
+// Seconds. From a transfer on a fast network to a step on a slow machine.
+Histogram::BucketBoundaries SecondsBuckets() {
+  return {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+}
+
+Gauge& MakeGauge(Registry* registry, const char* name, const char* help) {
+  return BuildGauge().Name(name).Help(help).Register(*registry).Add({});
+}
+
+Counter& MakeCounter(Registry* registry, const char* name, const char* help) {
+  return BuildCounter().Name(name).Help(help).Register(*registry).Add({});
+}
+
+Gauge& Workers(Registry* registry) {
+  return MakeGauge(registry, "gradwire_workers", "Worker processes in the view.");
+}
+
+Gauge& GenerationGauge(Registry* registry) {
+  return MakeGauge(registry, "gradwire_generation", "Number of the view in force.");
+}
+
+Gauge& StepGauge(Registry* registry) {
+  return MakeGauge(registry, "gradwire_step", "Step that is being worked on.");
+}
+
+Gauge& Loss(Registry* registry) {
+  return MakeGauge(registry, "gradwire_loss", "Mean loss over this worker's last batch.");
+}
+
+Gauge& MeanLoss(Registry* registry) {
+  return MakeGauge(registry, "gradwire_loss", "Mean over the ranks' losses in the last step.");
+}
+
+Gauge& MinWorkers(Registry* registry) {
+  return MakeGauge(registry, "gradwire_min_workers", "Worker processes that the run needs.");
+}
+
+Gauge& TotalSteps(Registry* registry) {
+  return MakeGauge(registry, "gradwire_total_steps",
+                   "Steps of the run; 0 until the first one is done.");
+}
+
+Counter& LostWorkers(Registry* registry) {
+  return MakeCounter(registry, "gradwire_lost_workers_total",
+                     "Workers that the run lost while it was under way.");
+}
+
+Counter& Iterations(Registry* registry) {
+  return MakeCounter(registry, "gradwire_iterations_total", "Iterations that ended.");
+}
+
+Counter& Samples(Registry* registry) {
+  return MakeCounter(registry, "gradwire_samples_total", "Samples that this worker trained on.");
+}
+
+Counter& Correct(Registry* registry) {
+  return MakeCounter(registry, "gradwire_correct_samples_total",
+                     "Of the samples, those that the model got right before the update.");
+}
+
+Counter& WireOverflows(Registry* registry) {
+  return MakeCounter(registry, "gradwire_wire_overflows_total",
+                     "Steps in which a gradient of this worker was too large for the wire type.");
+}
+
+Counter& Bytes(Registry* registry, const char* direction) {
+  return BuildCounter()
+      .Name("gradwire_bytes_total")
+      .Help("Payload of gradients and buffers, without headers.")
+      .Register(*registry)
+      .Add({{"direction", direction}});
+}
+
+Family<Counter>& RpcErrors(Registry* registry) {
+  return BuildCounter()
+      .Name("gradwire_rpc_errors_total")
+      .Help("RPCs that ended with an error.")
+      .Register(*registry);
+}
+
+Histogram& Iteration(Registry* registry, absl::string_view sync, absl::string_view backend) {
+  return BuildHistogram()
+      .Name("gradwire_iteration_seconds")
+      .Help("Wall time of an iteration.")
+      .Register(*registry)
+      .Add({{"sync", std::string(sync)}, {"backend", std::string(backend)}}, SecondsBuckets());
+}
+
+Histogram& Phase(Registry* registry, const char* phase) {
+  return BuildHistogram()
+      .Name("gradwire_phase_seconds")
+      .Help("Wall time of a phase in an iteration; phases may overlap.")
+      .Register(*registry)
+      .Add({{"phase", phase}}, SecondsBuckets());
+}
+
+Family<Histogram>& RankWait(Registry* registry) {
+  return BuildHistogram()
+      .Name("gradwire_rank_wait_seconds")
+      .Help("How much later than the first rank's a rank's contribution was complete.")
+      .Register(*registry);
+}
+
+void AddBuildInfo(Registry* registry) {
+  BuildGauge()
+      .Name("gradwire_build_info")
+      .Help("Always 1; the version is in the label.")
+      .Register(*registry)
+      .Add({{"version", GRADWIRE_VERSION}})
+      .Set(1);
+}
+
+void Observe(Histogram* histogram, absl::Duration duration) {
+  histogram->Observe(absl::ToDoubleSeconds(duration));
+}
+
+}  // namespace
+
+ProcessMetrics::ProcessMetrics()
+    : registry_(std::make_shared<Registry>()),
+      workers_(Workers(registry_.get())),
+      generation_(GenerationGauge(registry_.get())),
+      step_(StepGauge(registry_.get())),
+      bytes_sent_(Bytes(registry_.get(), "sent")),
+      bytes_received_(Bytes(registry_.get(), "received")),
+      rpc_errors_(RpcErrors(registry_.get())) {
+  AddBuildInfo(registry_.get());
+}
+
+void ProcessMetrics::SetView(int workers, Generation generation) {
+  workers_.Set(workers);
+  generation_.Set(static_cast<double>(generation.value()));
+}
+
+void ProcessMetrics::SetStep(Step step) { step_.Set(static_cast<double>(step.value())); }
+
+void ProcessMetrics::CountSent(uint64_t bytes) {
+  bytes_sent_.Increment(static_cast<double>(bytes));
+}
+
+void ProcessMetrics::CountReceived(uint64_t bytes) {
+  bytes_received_.Increment(static_cast<double>(bytes));
+}
+
+void ProcessMetrics::CountRpcError(absl::StatusCode code) {
+  if (code == absl::StatusCode::kOk) return;
+  rpc_errors_.Add({{"code", absl::StatusCodeToString(code)}}).Increment();
+}
+
+WorkerMetrics::Phases::Phases(Registry* registry)
+    : data(Phase(registry, "data")),
+      forward(Phase(registry, "forward")),
+      backward(Phase(registry, "backward")),
+      communication(Phase(registry, "communication")),
+      exposed_communication(Phase(registry, "exposed_communication")),
+      optimizer(Phase(registry, "optimizer")) {}
+
+WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
+    : iteration_(Iteration(registry().get(), sync, backend)),
+      phases_(registry().get()),
+      iterations_(Iterations(registry().get())),
+      samples_(Samples(registry().get())),
+      correct_(Correct(registry().get())),
+      loss_(Loss(registry().get())),
+      wire_overflows_(WireOverflows(registry().get())) {}
+
+void WorkerMetrics::ObserveIteration(const PhaseTimes& times, int64_t samples) {
+  Observe(&iteration_, times.iteration);
+  Observe(&phases_.data, times.data);
+  Observe(&phases_.forward, times.forward);
+  Observe(&phases_.backward, times.backward);
+  Observe(&phases_.communication, times.communication);
+  Observe(&phases_.exposed_communication, times.exposed_communication);
+  Observe(&phases_.optimizer, times.optimizer);
+  iterations_.Increment();
+  samples_.Increment(static_cast<double>(samples));
+}
+
+void WorkerMetrics::CountCorrect(int64_t samples) {
+  correct_.Increment(static_cast<double>(samples));
+}
+
+void WorkerMetrics::SetLoss(double loss) { loss_.Set(loss); }
+
+void WorkerMetrics::CountWireOverflows(uint64_t steps) {
+  wire_overflows_.Increment(static_cast<double>(steps));
+}
+
+CoordinatorMetrics::CoordinatorMetrics()
+    : min_workers_(MinWorkers(registry().get())),
+      total_steps_(TotalSteps(registry().get())),
+      loss_(MeanLoss(registry().get())),
+      lost_workers_(LostWorkers(registry().get())),
+      rank_wait_(RankWait(registry().get())) {}
+
+void CoordinatorMetrics::SetMinWorkers(int workers) { min_workers_.Set(workers); }
+
+void CoordinatorMetrics::SetTotalSteps(uint64_t steps) {
+  total_steps_.Set(static_cast<double>(steps));
+}
+
+void CoordinatorMetrics::SetLoss(double loss) { loss_.Set(loss); }
+
+void CoordinatorMetrics::CountLostWorker() { lost_workers_.Increment(); }
+
+void CoordinatorMetrics::ObserveRankWait(Rank rank, absl::Duration wait) {
+  Observe(&rank_wait_.Add({{"rank", absl::StrCat(rank.value())}}, SecondsBuckets()), wait);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,89 @@
+#ifndef GRADWIRE_COMMON_TELEMETRY_METRICS_SERVER_H_
+#define GRADWIRE_COMMON_TELEMETRY_METRICS_SERVER_H_
+
+#include <prometheus/registry.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
+#include "common/base/mutex.h"
+
+struct mg_connection;
+struct mg_context;
+
+namespace gradwire {
+
+// What an HTTP server is asked for.
+struct PageRequest {
+  absl::string_view path;   // "/sd"
+  absl::string_view query;  // what follows "?"; may be empty
+  absl::string_view host;   // "host:port" by which the client reached this server; may be empty
+};
+
+// What it answers.
+struct Page {
+  int code = 200;
+  std::string content_type;
+  std::string body;
+};
+
+// Answers plain HTTP, GET and HEAD, on threads of its own:
+//
+//   /metrics   200, the registry in Prometheus' text format
+//   /healthz   200 as long as the process can answer
+//   /readyz    200 or 503, as `ready` says
+//   else       404; other methods 405
+//
+// Where `pages` has an answer, that one is given instead.
+//
+// Thread-safe. The destructor ends open requests and joins the threads.
+class MetricsServer {
+ public:
+  // Called on the server's threads, several at a time; must not block.
+  using Ready = std::function<bool()>;
+  // Likewise. None: there is no such page.
+  using Pages = std::function<absl::optional<Page>(const PageRequest&)>;
+
+  // Listens on `address`, "host:port"; port 0 picks a free one. Errors:
+  //   InvalidArgument     `address` is not of that form
+  //   FailedPrecondition  the address cannot be bound; says why
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
+      absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
+      Pages pages = nullptr);
+
+  ~MetricsServer();
+  MetricsServer(const MetricsServer&) = delete;
+  MetricsServer& operator=(const MetricsServer&) = delete;
+
+  // "host:port" with the port that was bound.
+  const std::string& address() const { return address_; }
+
+ private:
+  MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready, Pages pages);
+  absl::Status Listen(absl::string_view host, int port);
+  // Connects to this server, to wake the thread that accepts.
+  void Knock() const;
+  Page Answer(absl::string_view method, const PageRequest& request) const;
+
+  // civetweb's callbacks.
+  static int OnRequest(mg_connection* connection);
+  static int OnLog(const mg_connection* connection, const char* message);
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  const Ready ready_;
+  const Pages pages_;  // may be empty
+  Mutex mutex_;
+  std::string first_message_ ABSL_GUARDED_BY(mutex_);  // of civetweb: why it did not start
+  std::string host_;
+  int port_ = 0;
+  std::string address_;
+  mg_context* context_ = nullptr;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_TELEMETRY_METRICS_SERVER_H_

@@ -1,0 +1,234 @@
+#include "common/wire/chunk_codec.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/wire_format_lite.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/view.h"
+
+namespace gradwire {
+namespace {
+
+using google::protobuf::internal::WireFormatLite;
+using google::protobuf::io::CodedInputStream;
+using google::protobuf::io::CodedOutputStream;
+
+// Field numbers of chunk.proto.
+enum Field {
+  kRunId = 1,
+  kEpoch = 2,
+  kGeneration = 3,
+  kStep = 4,
+  kRank = 5,
+  kBucket = 6,
+  kOffset = 7,
+  kTotal = 8,
+  kDtype = 9,
+  kChecksum = 10,
+  kHop = 11,
+  kPayload = 15,
+};
+
+// 16 + 2 bytes run_id, nine varints of at most 10 + 1, fixed64 + 1, payload's length.
+constexpr size_t kMaxHeaderBytes = 160;
+
+uint8_t* WriteVarint(Field field, uint64_t value, uint8_t* out) {
+  if (value == 0) return out;  // proto3 leaves out default values
+  out = WireFormatLite::WriteTagToArray(field, WireFormatLite::WIRETYPE_VARINT, out);
+  return CodedOutputStream::WriteVarint64ToArray(value, out);
+}
+
+absl::Status Malformed(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("malformed chunk: ", what));
+}
+
+absl::Status TooLong(uint64_t bytes) {
+  return Malformed(
+      absl::StrCat("got ", bytes, " bytes, expected a payload of at most ", kMaxPayloadBytes));
+}
+
+// Reads one varint into `value`, of which at most `limit` is allowed.
+bool ReadVarint(CodedInputStream* in, uint64_t limit, uint64_t* value) {
+  return in->ReadVarint64(value) && *value <= limit;
+}
+
+// Reads a tag, as strictly as protobuf's own parsers: at most 5 bytes, no field 0.
+// Groups, which proto3 has not, are refused too.
+bool ReadTag(CodedInputStream* in, uint32_t* tag) {
+  const int start = in->CurrentPosition();
+  uint64_t value = 0;
+  if (!ReadVarint(in, std::numeric_limits<uint32_t>::max(), &value)) return false;
+  *tag = static_cast<uint32_t>(value);
+  const auto type = WireFormatLite::GetTagWireType(*tag);
+  return in->CurrentPosition() - start <= 5 && WireFormatLite::GetTagFieldNumber(*tag) != 0 &&
+         type != WireFormatLite::WIRETYPE_START_GROUP && type != WireFormatLite::WIRETYPE_END_GROUP;
+}
+
+bool ReadRunId(CodedInputStream* in, RunId* run_id) {
+  uint32_t size = 0;
+  return in->ReadVarint32(&size) && size == run_id->size() && in->ReadRaw(run_id->data(), size);
+}
+
+// Reads the field behind `tag`, which is not the payload's.
+bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
+  constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
+  constexpr uint64_t kInt = std::numeric_limits<int>::max();
+  const int field = WireFormatLite::GetTagFieldNumber(tag);
+  const auto type = WireFormatLite::GetTagWireType(tag);
+  if (field == kRunId && type == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+    return ReadRunId(in, &header->run_id);
+  }
+  if (field == kChecksum && type == WireFormatLite::WIRETYPE_FIXED64) {
+    return in->ReadLittleEndian64(&header->checksum);
+  }
+  if (type != WireFormatLite::WIRETYPE_VARINT) return WireFormatLite::SkipField(in, tag);
+  const bool is_int = field == kRank || field == kBucket || field == kDtype || field == kHop;
+  uint64_t value = 0;
+  if (!ReadVarint(in, is_int ? kInt : kAny, &value)) return false;
+  switch (field) {
+    case kEpoch:
+      header->epoch = CoordinatorEpoch(value);
+      break;
+    case kGeneration:
+      header->generation = Generation(value);
+      break;
+    case kStep:
+      header->step = Step(value);
+      break;
+    case kRank:
+      header->rank = Rank(static_cast<int>(value));
+      break;
+    case kBucket:
+      header->bucket = Bucket(static_cast<int>(value));
+      break;
+    case kOffset:
+      header->offset = value;
+      break;
+    case kTotal:
+      header->total = value;
+      break;
+    case kDtype:
+      header->dtype = static_cast<v1::DType>(value);
+      break;
+    case kHop:
+      header->hop = static_cast<uint32_t>(value);
+      break;
+    default:
+      break;  // a later version's field
+  }
+  return true;
+}
+
+// Where the payload starts, behind its tag, in a message of `message_bytes`.
+absl::StatusOr<size_t> ReadPayloadStart(CodedInputStream* in, uint32_t tag, size_t message_bytes) {
+  uint64_t size = 0;
+  if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED ||
+      !in->ReadVarint64(&size)) {
+    return Malformed("the payload's length cannot be read");
+  }
+  const size_t start = in->CurrentPosition();
+  if (size == message_bytes - start && size <= kMaxPayloadBytes) return start;
+  if (size > kMaxPayloadBytes) return TooLong(size);
+  return Malformed(absl::StrCat("got ", message_bytes - start, " bytes behind the header, ",
+                                "expected a payload of ", size, " as the last field"));
+}
+
+// The same, after reading all before it.
+absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes, ChunkHeader* header) {
+  header->dtype = v1::DTYPE_UNSPECIFIED;
+  bool has_run_id = false;
+  size_t payload_start = message_bytes;  // an empty payload is left out on the wire
+  while (static_cast<size_t>(in->CurrentPosition()) < message_bytes) {
+    uint32_t tag = 0;
+    if (!ReadTag(in, &tag)) return Malformed("not a protobuf message");
+    const int field = WireFormatLite::GetTagFieldNumber(tag);
+    if (field == kPayload) {
+      absl::StatusOr<size_t> start = ReadPayloadStart(in, tag, message_bytes);
+      if (!start.ok()) return start;
+      payload_start = *start;
+      break;
+    }
+    if (!ReadField(in, tag, header)) {
+      return Malformed(absl::StrCat("field ", field, " cannot be read or is out of range"));
+    }
+    has_run_id |= tag == WireFormatLite::MakeTag(kRunId, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
+  }
+  if (!has_run_id) return Malformed("it has no run_id");
+  return payload_start;
+}
+
+// The pieces of `slices` behind the first `skip` bytes.
+Pieces PiecesBehind(const std::vector<grpc::Slice>& slices, size_t skip) {
+  Pieces pieces;
+  for (const grpc::Slice& slice : slices) {
+    if (skip >= slice.size()) {
+      skip -= slice.size();
+      continue;
+    }
+    pieces.emplace_back(slice.begin() + skip, slice.size() - skip);
+    skip = 0;
+  }
+  return pieces;
+}
+
+}  // namespace
+
+std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes) {
+  uint8_t bytes[kMaxHeaderBytes];
+  uint8_t* out = bytes;
+  out = WireFormatLite::WriteTagToArray(kRunId, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, out);
+  out = CodedOutputStream::WriteVarint32ToArray(header.run_id.size(), out);
+  out = CodedOutputStream::WriteRawToArray(header.run_id.data(), header.run_id.size(), out);
+  out = WriteVarint(kEpoch, header.epoch.value(), out);
+  out = WriteVarint(kGeneration, header.generation.value(), out);
+  out = WriteVarint(kStep, header.step.value(), out);
+  out = WriteVarint(kRank, header.rank.value(), out);
+  out = WriteVarint(kBucket, header.bucket.value(), out);
+  out = WriteVarint(kOffset, header.offset, out);
+  out = WriteVarint(kTotal, header.total, out);
+  out = WriteVarint(kDtype, header.dtype, out);
+  if (header.checksum != 0) {
+    out = WireFormatLite::WriteTagToArray(kChecksum, WireFormatLite::WIRETYPE_FIXED64, out);
+    out = CodedOutputStream::WriteLittleEndian64ToArray(header.checksum, out);
+  }
+  out = WriteVarint(kHop, header.hop, out);
+  if (payload_bytes > 0) {
+    out = WireFormatLite::WriteTagToArray(kPayload, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, out);
+    out = CodedOutputStream::WriteVarint64ToArray(payload_bytes, out);
+  }
+  return std::string(bytes, out);
+}
+
+grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, grpc::Slice payload) {
+  const grpc::Slice slices[] = {grpc::Slice(EncodeChunkHeader(header, payload.size())),
+                                std::move(payload)};
+  return grpc::ByteBuffer(slices, slices[1].size() > 0 ? 2 : 1);
+}
+
+absl::StatusOr<Chunk> DecodeChunk(grpc::ByteBuffer* buffer) {
+  const size_t message_bytes = buffer->Length();
+  if (message_bytes > kMaxPayloadBytes + kMaxHeaderBytes) {
+    return TooLong(message_bytes);
+  }
+  Chunk chunk;
+  size_t payload_start = 0;
+  {
+    grpc::ProtoBufferReader reader(buffer);
+    if (!reader.status().ok()) return Malformed(reader.status().error_message());
+    CodedInputStream in(&reader);
+    absl::StatusOr<size_t> start = ReadHeader(&in, message_bytes, &chunk.header);
+    if (!start.ok()) return start.status();
+    payload_start = *start;
+  }
+  auto slices = std::make_shared<std::vector<grpc::Slice>>();
+  if (!buffer->Dump(slices.get()).ok()) return Malformed("its slices cannot be read");
+  chunk.payload = PiecesBehind(*slices, payload_start);
+  chunk.owner = std::move(slices);
+  return chunk;
+}
+
+}  // namespace gradwire

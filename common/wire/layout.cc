@@ -1,0 +1,158 @@
+#include "common/wire/layout.h"
+
+#include <openssl/sha.h>
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gradwire {
+namespace {
+
+struct WireType {
+  const char* name;
+  v1::DType dtype;
+};
+
+constexpr WireType kWireTypes[] = {
+    {"fp32", v1::DTYPE_FLOAT32},
+    {"bf16", v1::DTYPE_BFLOAT16},
+    {"fp16", v1::DTYPE_FLOAT16},
+};
+
+std::string ToString(const BucketSpec& bucket) {
+  return absl::StrCat(bucket.bytes, " bytes of ", v1::DType_Name(bucket.dtype));
+}
+
+// The first index at which the two lists differ, as a sentence.
+template <typename T>
+std::string FirstDifferenceOf(const std::vector<T>& got, const std::vector<T>& expected,
+                              absl::string_view what, absl::string_view expected_owner) {
+  const size_t common = std::min(got.size(), expected.size());
+  for (size_t i = 0; i < common; ++i) {
+    if (got[i] == expected[i]) continue;
+    return absl::StrCat(what, " ", i, ": got ", ToString(got[i]), ", expected ",
+                        ToString(expected[i]), " (", expected_owner, ")");
+  }
+  if (got.size() == expected.size()) return "";
+  return absl::StrCat("got ", got.size(), " ", what, "s, expected ", expected.size(), " (",
+                      expected_owner, ")");
+}
+
+}  // namespace
+
+uint64_t ElementBytes(v1::DType dtype) {
+  switch (dtype) {
+    case v1::DTYPE_FLOAT32:
+      return 4;
+    case v1::DTYPE_BFLOAT16:
+    case v1::DTYPE_FLOAT16:
+      return 2;
+    case v1::DTYPE_BYTES:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+std::vector<BucketSpec> WireSpecs(std::vector<BucketSpec> float_specs, v1::DType wire) {
+  for (BucketSpec& spec : float_specs) {
+    if (spec.dtype != v1::DTYPE_FLOAT32) continue;
+    spec = {spec.bytes / ElementBytes(spec.dtype) * ElementBytes(wire), wire};
+  }
+  return float_specs;
+}
+
+absl::StatusOr<v1::DType> ParseWire(absl::string_view name) {
+  for (const WireType& type : kWireTypes) {
+    if (name == type.name) return type.dtype;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("wire type: got '", name, "', expected ", absl::StrJoin(WireNames(), ", ")));
+}
+
+absl::string_view WireName(v1::DType dtype) {
+  for (const WireType& type : kWireTypes) {
+    if (dtype == type.dtype) return type.name;
+  }
+  return "bytes";
+}
+
+std::vector<std::string> WireNames() {
+  std::vector<std::string> names;
+  for (const WireType& type : kWireTypes) names.push_back(type.name);
+  return names;
+}
+
+std::string ToString(const TensorSpec& tensor) {
+  return absl::StrCat("'", tensor.name, "' ", tensor.dtype, " [", absl::StrJoin(tensor.shape, ", "),
+                      "]");
+}
+
+std::string Fingerprint(const Layout& layout) {
+  std::string text;
+  for (const TensorSpec& tensor : layout) {
+    absl::StrAppend(&text, tensor.buffer ? "buffer " : "parameter ", ToString(tensor), "\n");
+  }
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest);
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
+}
+
+std::string FirstDifference(const Layout& got, const Layout& expected,
+                            absl::string_view expected_owner) {
+  return FirstDifferenceOf(got, expected, "tensor", expected_owner);
+}
+
+std::string FirstDifference(const std::vector<BucketSpec>& got,
+                            const std::vector<BucketSpec>& expected,
+                            absl::string_view expected_owner) {
+  return FirstDifferenceOf(got, expected, "bucket", expected_owner);
+}
+
+void ToProto(const Layout& layout, v1::Hello* hello) {
+  for (const TensorSpec& tensor : layout) {
+    v1::Tensor* out = hello->add_tensors();
+    out->set_name(tensor.name);
+    out->mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
+    out->set_dtype(tensor.dtype);
+    out->set_buffer(tensor.buffer);
+  }
+}
+
+void ToProto(const std::vector<BucketSpec>& buckets, v1::Hello* hello) {
+  for (const BucketSpec& bucket : buckets) *hello->add_buckets() = ToProto(bucket);
+}
+
+v1::Bucket ToProto(const BucketSpec& bucket) {
+  v1::Bucket proto;
+  proto.set_bytes(bucket.bytes);
+  proto.set_dtype(bucket.dtype);
+  return proto;
+}
+
+BucketSpec BucketFromProto(const v1::Bucket& proto) { return {proto.bytes(), proto.dtype()}; }
+
+Layout LayoutFromProto(const v1::Hello& hello) {
+  Layout layout;
+  for (const v1::Tensor& tensor : hello.tensors()) {
+    layout.push_back({tensor.name(),
+                      {tensor.shape().begin(), tensor.shape().end()},
+                      tensor.dtype(),
+                      tensor.buffer()});
+  }
+  return layout;
+}
+
+std::vector<BucketSpec> BucketsFromProto(const v1::Hello& hello) {
+  std::vector<BucketSpec> buckets;
+  for (const v1::Bucket& bucket : hello.buckets()) {
+    buckets.push_back(BucketFromProto(bucket));
+  }
+  return buckets;
+}
+
+}  // namespace gradwire

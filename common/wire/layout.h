@@ -1,0 +1,77 @@
+#ifndef GRADWIRE_COMMON_WIRE_LAYOUT_H_
+#define GRADWIRE_COMMON_WIRE_LAYOUT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "gradwire/v1/membership.pb.h"
+
+namespace gradwire {
+
+// A parameter or buffer of a model: its name, shape and element type
+// ("float32", "int64").
+struct TensorSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::string dtype;
+  bool buffer = false;
+
+  friend bool operator==(const TensorSpec& a, const TensorSpec& b) {
+    return a.name == b.name && a.shape == b.shape && a.dtype == b.dtype && a.buffer == b.buffer;
+  }
+};
+
+// All parameters, then all buffers, each in registration order.
+using Layout = std::vector<TensorSpec>;
+
+// How one bucket is exchanged: bytes means that rank 0's are copied to all; the
+// other types mean averaged over all ranks. `bytes` counts in the dtype.
+struct BucketSpec {
+  uint64_t bytes = 0;
+  v1::DType dtype = v1::DTYPE_FLOAT32;
+
+  friend bool operator==(const BucketSpec& a, const BucketSpec& b) {
+    return a.bytes == b.bytes && a.dtype == b.dtype;
+  }
+};
+
+// Bytes of an element; 1 for BYTES, and 0 for a dtype that this version does not know.
+uint64_t ElementBytes(v1::DType dtype);
+
+// A layout in float32 (and bytes) as it is on the wire: buckets of floats become
+// buckets of as many elements of `wire`; buckets of bytes stay.
+std::vector<BucketSpec> WireSpecs(std::vector<BucketSpec> float_specs, v1::DType wire);
+
+// The names that --wire takes: "fp32", "bf16", "fp16". InvalidArgument for others.
+absl::StatusOr<v1::DType> ParseWire(absl::string_view name);
+absl::string_view WireName(v1::DType dtype);
+std::vector<std::string> WireNames();
+
+// "weight float32 [64, 3, 3, 3]"
+std::string ToString(const TensorSpec& tensor);
+
+// SHA-256 over names, types and shapes, as 64 hexadecimal digits.
+std::string Fingerprint(const Layout& layout);
+
+// Empty if equal; else one sentence that names the first difference, such as
+// "tensor 3: got 'fc1.weight' float32 [10, 256], expected … (rank 0)".
+// `expected_owner` is put in brackets behind what was expected.
+std::string FirstDifference(const Layout& got, const Layout& expected,
+                            absl::string_view expected_owner);
+std::string FirstDifference(const std::vector<BucketSpec>& got,
+                            const std::vector<BucketSpec>& expected,
+                            absl::string_view expected_owner);
+
+void ToProto(const Layout& layout, v1::Hello* hello);
+void ToProto(const std::vector<BucketSpec>& buckets, v1::Hello* hello);
+v1::Bucket ToProto(const BucketSpec& bucket);
+BucketSpec BucketFromProto(const v1::Bucket& proto);
+Layout LayoutFromProto(const v1::Hello& hello);
+std::vector<BucketSpec> BucketsFromProto(const v1::Hello& hello);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_WIRE_LAYOUT_H_

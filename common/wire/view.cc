@@ -1,0 +1,113 @@
+#include "common/wire/view.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+// InvalidArgument unless each rank of 0 … W-1 is carried exactly once.
+absl::Status CheckRanks(const View& view) {
+  constexpr int kMaxWorldSize = 1 << 20;
+  if (view.world_size < 1 || view.world_size > kMaxWorldSize) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("view: got world size ", view.world_size, ", expected 1 to ", kMaxWorldSize));
+  }
+  if (view.rank.value() < 0 || view.rank.value() >= view.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("view: got rank ", view.rank.value(),
+                                                   ", expected 0 to ", view.world_size - 1));
+  }
+  std::vector<int> carriers(view.world_size, 0);
+  for (const Member& member : view.members) {
+    for (Rank rank : member.ranks) {
+      if (rank.value() < 0 || rank.value() >= view.world_size) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("view: got rank ", rank.value(), ", expected 0 to ", view.world_size - 1));
+      }
+      ++carriers[rank.value()];
+    }
+  }
+  for (int rank = 0; rank < view.world_size; ++rank) {
+    if (carriers[rank] == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("view: rank ", rank, " has ", carriers[rank], " carriers, expected 1"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const Member& View::Carrier(Rank rank) const {
+  return *std::find_if(members.begin(), members.end(), [rank](const Member& member) {
+    return std::find(member.ranks.begin(), member.ranks.end(), rank) != member.ranks.end();
+  });
+}
+
+v1::View ToProto(const View& view) {
+  v1::View proto;
+  proto.set_run_id(ToBytes(view.run_id));
+  proto.set_epoch(view.epoch.value());
+  proto.set_generation(view.generation.value());
+  proto.set_world_size(view.world_size);
+  proto.set_rank(view.rank.value());
+  proto.set_chunk_bytes(view.chunk_bytes);
+  for (const Member& member : view.members) {
+    v1::Member* out = proto.add_members();
+    out->set_incarnation(member.incarnation.value());
+    out->set_address(member.address);
+    for (Rank rank : member.ranks) out->add_ranks(rank.value());
+  }
+  for (const std::string& address : view.aggregators) proto.add_aggregators(address);
+  if (view.aggregator.has_value()) proto.set_aggregator(*view.aggregator);
+  for (const BucketSpec& bucket : view.buckets) *proto.add_buckets() = ToProto(bucket);
+  return proto;
+}
+
+absl::StatusOr<View> ViewFromProto(const v1::View& proto) {
+  absl::StatusOr<RunId> run_id = RunIdFromBytes(proto.run_id());
+  if (!run_id.ok()) return run_id.status();
+  View view{*run_id,
+            CoordinatorEpoch(proto.epoch()),
+            Generation(proto.generation()),
+            static_cast<int>(proto.world_size()),
+            Rank(proto.rank()),
+            {},
+            proto.chunk_bytes(),
+            {proto.aggregators().begin(), proto.aggregators().end()},
+            absl::nullopt,
+            {}};
+  for (const v1::Bucket& bucket : proto.buckets()) view.buckets.push_back(BucketFromProto(bucket));
+  if (proto.has_aggregator()) {
+    view.aggregator = static_cast<int>(proto.aggregator());
+    if (proto.aggregator() >= view.aggregators.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("view: got aggregator ", proto.aggregator(),
+                                                     " of ", view.aggregators.size()));
+    }
+  }
+  for (const v1::Member& member : proto.members()) {
+    Member out{Incarnation(member.incarnation()), member.address(), {}};
+    for (uint32_t rank : member.ranks()) out.ranks.push_back(Rank(rank));
+    view.members.push_back(std::move(out));
+  }
+  if (view.chunk_bytes == 0 || view.chunk_bytes % 64 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("view: got chunk_bytes ", view.chunk_bytes,
+                                                   ", expected a positive multiple of 64"));
+  }
+  if (absl::Status ranks = CheckRanks(view); !ranks.ok()) return ranks;
+  return view;
+}
+
+absl::StatusOr<RunId> RunIdFromBytes(const std::string& bytes) {
+  RunId run_id;
+  if (bytes.size() != run_id.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("run_id: got ", bytes.size(), " bytes, expected ", run_id.size()));
+  }
+  std::copy(bytes.begin(), bytes.end(), run_id.begin());
+  return run_id;
+}
+
+std::string ToBytes(const RunId& run_id) { return std::string(run_id.begin(), run_id.end()); }
+
+}  // namespace gradwire

@@ -1,0 +1,233 @@
+#include "coordinator/membership/membership_service.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "common/base/status_util.h"
+#include "common/base/unix_seconds.h"
+
+namespace gradwire {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+
+// Monotonic, so that setting the wall clock ends no lease.
+absl::Time SteadyNow() {
+  return absl::FromUnixNanos(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                 std::chrono::steady_clock::now().time_since_epoch())
+                                 .count());
+}
+
+spdlog::level::level_enum LevelOf(const Outcome& outcome) {
+  spdlog::level::level_enum level = spdlog::level::info;
+  for (const Action& action : outcome.actions) {
+    const auto* close = std::get_if<CloseSession>(&action);
+    const auto* end = std::get_if<EndRun>(&action);
+    if (end != nullptr && !end->status.ok()) return spdlog::level::err;
+    if (close != nullptr && !close->status.ok()) level = spdlog::level::warn;
+  }
+  return level;
+}
+
+}  // namespace
+
+MembershipService::MembershipService(const MembershipConfig& config, Callbacks callbacks)
+    : callbacks_(std::move(callbacks)), membership_(config, SteadyNow()) {
+  ticker_ = std::thread([this] { RunTicker(); });
+}
+
+MembershipService::~MembershipService() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  ticker_.join();
+}
+
+grpc::Status MembershipService::Session(grpc::ServerContext* context, Stream* stream) {
+  const SessionId id = Open(context, stream);
+  v1::WorkerMessage message;
+  while (!Ended(id) && stream->Read(&message)) OnMessage(id, message);
+  return ToGrpc(Close(id, context->IsCancelled() ? "its session stream broke"
+                                                 : "it closed its session without leaving"));
+}
+
+v1::StatusReply MembershipService::Status() const {
+  MutexLock lock(&mutex_);
+  return membership_.Status(SteadyNow());
+}
+
+void MembershipService::Stop(absl::string_view reason, absl::Duration grace) {
+  const absl::Time deadline = absl::Now() + grace;
+  MutexLock lock(&mutex_);
+  Enqueue(membership_.OnShutdown(reason));
+  Drain();
+  while (!sessions_.empty() && !changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+}
+
+SessionId MembershipService::Open(grpc::ServerContext* context, Stream* stream) {
+  MutexLock lock(&mutex_);
+  ++last_id_;
+  sessions_.emplace(last_id_, OpenSession{context, stream, 0, std::nullopt, {}});
+  return last_id_;
+}
+
+bool MembershipService::Ended(SessionId id) const {
+  MutexLock lock(&mutex_);
+  return sessions_.at(id).end.has_value();
+}
+
+void MembershipService::OnMessage(SessionId id, const v1::WorkerMessage& message) {
+  MutexLock lock(&mutex_);
+  if (sessions_.at(id).end) return;
+  Enqueue(Judge(id, message));
+  Drain();
+}
+
+Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message) {
+  const absl::Time now = SteadyNow();
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kHello:
+      return membership_.OnHello(id, message.hello(), now);
+    case v1::WorkerMessage::kHeartbeat:
+      return membership_.OnHeartbeat(id, message.heartbeat(), now);
+    case v1::WorkerMessage::kStepDone:
+      return membership_.OnStepDone(id, message.step_done(), now);
+    case v1::WorkerMessage::kSuspect:
+      return membership_.OnSuspect(id, message.suspect(), now);
+    case v1::WorkerMessage::kLeave:
+      return membership_.OnLeave(id, message.leave(), now);
+    case v1::WorkerMessage::kOffer:
+      return membership_.OnOffer(id, message.offer(), now);
+    case v1::WorkerMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  return membership_.OnNonsense(id, "a message of unknown kind", now);
+}
+
+absl::Status MembershipService::Close(SessionId id, absl::string_view cause) {
+  MutexLock lock(&mutex_);
+  OpenSession& session = sessions_.at(id);
+  if (!session.end) {
+    session.end = absl::OkStatus();
+    Enqueue(membership_.OnStreamClosed(id, cause, SteadyNow()));
+    Drain();
+  }
+  while (session.pending > 0) changed_.Wait(&mutex_);
+  const absl::Status end = *session.end;
+  sessions_.erase(id);
+  changed_.NotifyAll();
+  return end;
+}
+
+void MembershipService::Enqueue(const Outcome& outcome) {
+  if (!outcome.why.empty()) {
+    queue_.push_back(
+        [level = LevelOf(outcome), why = outcome.why] { spdlog::log(level, "{}", why); });
+  }
+  for (const Action& action : outcome.actions) {
+    // Named, as the analysis of locks does not look into lambdas.
+    std::visit([this](const auto& a) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { Enact(a); }, action);
+  }
+}
+
+void MembershipService::EnqueueWrite(SessionId id, v1::CoordinatorMessage message) {
+  OpenSession& session = sessions_.at(id);
+  ++session.pending;
+  // A failed write needs no care here: the stream is broken, and its Read says so.
+  queue_.push_back([this, &session, message = std::move(message)] {
+    session.stream->Write(message);
+    MutexLock lock(&mutex_);
+    --session.pending;
+    changed_.NotifyAll();
+  });
+}
+
+void MembershipService::Enact(const FormRun& form) {
+  queue_.push_back([this, form] { callbacks_.on_view(form.view, form.buckets); });
+}
+
+void MembershipService::Enact(const SendView& send) {
+  v1::CoordinatorMessage message;
+  *message.mutable_view() = ToProto(send.view);
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const SendAbort& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_abort()->set_reason(send.reason);
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const SendFinish& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_finish();
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const SendEcho& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_echo()->set_sent(send.sent);
+  message.mutable_echo()->set_received(UnixSeconds(absl::Now()));
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const CloseSession& close) {
+  OpenSession& session = sessions_.at(close.session);
+  session.end = close.status;
+  session.ended_at = SteadyNow();
+}
+
+void MembershipService::Enact(const TakeStep& take) {
+  queue_.push_back([this, take] { callbacks_.on_step_done(take.rank, take.done); });
+}
+
+void MembershipService::Enact(const TellLoss& tell) {
+  queue_.push_back([this, tell] { callbacks_.on_loss(tell.rank, tell.step, tell.cause); });
+}
+
+void MembershipService::Enact(const EnterStep& enter) {
+  queue_.push_back([this, enter] { callbacks_.on_step(enter.step); });
+}
+
+void MembershipService::Enact(const EndRun& end) {
+  queue_.push_back([this, end] { callbacks_.on_run_over(end.status); });
+}
+
+void MembershipService::Drain() {
+  if (draining_) return;
+  draining_ = true;
+  while (!queue_.empty()) {
+    const std::function<void()> work = std::move(queue_.front());
+    queue_.pop_front();
+    mutex_.Unlock();
+    work();
+    mutex_.Lock();
+  }
+  draining_ = false;
+}
+
+void MembershipService::RunTicker() {
+  MutexLock lock(&mutex_);
+  while (!stopping_) {
+    const absl::Time now = SteadyNow();
+    Enqueue(membership_.OnTick(now));
+    Drain();
+    CancelOverdue(now);
+    if (!stopping_) changed_.WaitWithDeadline(&mutex_, absl::Now() + kTick);
+  }
+}
+
+void MembershipService::CancelOverdue(absl::Time now) {
+  for (auto& [id, session] : sessions_) {
+    // Only wakes the session's thread; it calls nothing of ours.
+    if (session.end && now - session.ended_at > kCloseGrace) session.context->TryCancel();
+  }
+}
+
+}  // namespace gradwire

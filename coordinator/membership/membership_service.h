@@ -1,0 +1,124 @@
+#ifndef GRADWIRE_COORDINATOR_MEMBERSHIP_MEMBERSHIP_SERVICE_H_
+#define GRADWIRE_COORDINATOR_MEMBERSHIP_MEMBERSHIP_SERVICE_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+#include "common/wire/layout.h"
+#include "common/wire/view.h"
+#include "coordinator/membership/membership.h"
+#include "gradwire/v1/membership.grpc.pb.h"
+#include "gradwire/v1/status.pb.h"
+
+namespace gradwire {
+
+// Membership behind gRPC: turns messages into events of the pure Membership and
+// its actions into messages, and nothing else.
+//
+// Threads: gRPC lends one to every open Session, where it reads; a ticker calls
+// OnTick. Whichever thread brings an event also carries out the actions, in the
+// order in which Membership gave them, with no lock held; a thread that finds
+// another one at it leaves its actions to that one. So at most one write is
+// under way at a time.
+//
+// Ends of a session: when the coordinator ends it while its thread reads, the
+// worker (told by Abort) half-closes and gets the status; one that does not
+// within kCloseGrace is cancelled.
+class MembershipService final : public v1::Membership::Service {
+ public:
+  // Called with no lock held, one at a time, on a thread of gRPC's or the
+  // ticker's; they must not destroy the service.
+  struct Callbacks {
+    // All ranks are there; called before any worker hears of it.
+    std::function<void(const View&, const std::vector<BucketSpec>&)> on_view;
+    // A rank has done a step.
+    std::function<void(Rank, const v1::StepDone&)> on_step_done;
+    // A rank was lost in a step while the run was under way, by a cause.
+    std::function<void(Rank, Step, const std::string& cause)> on_loss;
+    // All ranks have done the steps before this one; not called for step 0.
+    std::function<void(Step)> on_step;
+    // Once. OK: all ranks finished. Called after Abort was written to all.
+    std::function<void(const absl::Status&)> on_run_over;
+  };
+
+  MembershipService(const MembershipConfig& config, Callbacks callbacks);
+  // The server must be shut down: no Session may be open any more.
+  ~MembershipService() override;
+
+  using Stream = grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::WorkerMessage>;
+  grpc::Status Session(grpc::ServerContext* context, Stream* stream) override;
+
+  // State and progress, without program and version. Any thread.
+  v1::StatusReply Status() const;
+
+  // Ends the run with Abort to all workers if it is not over, then waits for
+  // the open sessions to end, at most `grace`.
+  void Stop(absl::string_view reason, absl::Duration grace);
+
+ private:
+  // How long an ended session's worker has for its half-close.
+  static constexpr absl::Duration kCloseGrace = absl::Milliseconds(300);
+
+  // A Session call under way. Its thread waits for `pending` to be 0 before it
+  // returns, so that `stream` lives as long as somebody may write.
+  struct OpenSession {
+    grpc::ServerContext* context;
+    Stream* stream;
+    int pending = 0;                  // messages queued or being written
+    std::optional<absl::Status> end;  // what CloseSession said
+    absl::Time ended_at;
+  };
+
+  SessionId Open(grpc::ServerContext* context, Stream* stream);
+  bool Ended(SessionId id) const;
+  void OnMessage(SessionId id, const v1::WorkerMessage& message);
+  Outcome Judge(SessionId id, const v1::WorkerMessage& message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Reports a stream that broke, waits for its writes, forgets it. Returns the status to end with.
+  absl::Status Close(SessionId id, absl::string_view cause);
+
+  // Notes what must be done, in order; Drain does it, letting go of the lock meanwhile.
+  void Enqueue(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void EnqueueWrite(SessionId id, v1::CoordinatorMessage message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const FormRun& form) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendView& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendFinish& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendEcho& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const CloseSession& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const TakeStep& take) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const TellLoss& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const EnterStep& enter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const EndRun& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  void RunTicker();
+  void CancelOverdue(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Callbacks callbacks_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;  // a session was written to or forgotten; or stopping_
+  Membership membership_ ABSL_GUARDED_BY(mutex_);
+  std::map<SessionId, OpenSession> sessions_ ABSL_GUARDED_BY(mutex_);
+  SessionId last_id_ ABSL_GUARDED_BY(mutex_);
+  std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
+  bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::thread ticker_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COORDINATOR_MEMBERSHIP_MEMBERSHIP_SERVICE_H_

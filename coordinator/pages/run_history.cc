@@ -1,0 +1,174 @@
+#include "coordinator/pages/run_history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+constexpr size_t kPoints = 4096;
+constexpr size_t kEvents = 100;
+constexpr size_t kRecentSteps = 20;
+
+// The times of PhaseTimes, each with what StepDone calls it.
+template <typename Function>
+void ForEachPhase(const Function& function) {
+  function(&PhaseTimes::data, &v1::StepDone::data_seconds);
+  function(&PhaseTimes::forward, &v1::StepDone::forward_seconds);
+  function(&PhaseTimes::backward, &v1::StepDone::backward_seconds);
+  function(&PhaseTimes::communication, &v1::StepDone::communication_seconds);
+  function(&PhaseTimes::exposed_communication, &v1::StepDone::exposed_communication_seconds);
+  function(&PhaseTimes::optimizer, &v1::StepDone::optimizer_seconds);
+  function(&PhaseTimes::iteration, &v1::StepDone::iteration_seconds);
+}
+
+HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
+  HistoryPoint point;
+  point.first = Step(ranks.front().step());
+  point.steps = 1;
+  point.end = now;
+  const double world_size = static_cast<double>(ranks.size());
+  double samples = 0, loss = 0;
+  int finite = 0;
+  for (const v1::StepDone& done : ranks) {
+    ForEachPhase([&](auto time, auto seconds) {
+      point.mean.*time += absl::Seconds((done.*seconds)() / world_size);
+    });
+    point.longest = std::max(point.longest, absl::Seconds(done.iteration_seconds()));
+    samples += static_cast<double>(done.samples());
+    point.bytes_sent += static_cast<double>(done.bytes_sent());
+    if (!std::isfinite(done.loss())) continue;
+    loss += done.loss();
+    ++finite;
+  }
+  if (finite > 0) point.loss = loss / finite;
+  const double iteration = absl::ToDoubleSeconds(point.mean.iteration);
+  if (iteration > 0) point.samples_per_second = samples / iteration;
+  return point;
+}
+
+// Of `a` and what followed it.
+HistoryPoint Merge(const HistoryPoint& a, const HistoryPoint& b) {
+  HistoryPoint point = b;
+  point.first = a.first;
+  point.steps = a.steps + b.steps;
+  const double part = static_cast<double>(a.steps) / static_cast<double>(point.steps);
+  const auto mix = [part](auto x, auto y) { return x * part + y * (1 - part); };
+  ForEachPhase([&](auto time, auto) { point.mean.*time = mix(a.mean.*time, b.mean.*time); });
+  point.longest = std::max(a.longest, b.longest);
+  point.loss = a.loss && b.loss ? mix(*a.loss, *b.loss) : a.loss ? a.loss : b.loss;
+  point.samples_per_second = mix(a.samples_per_second, b.samples_per_second);
+  point.bytes_sent = mix(a.bytes_sent, b.bytes_sent);
+  return point;
+}
+
+// In groups of `size`, the last one perhaps smaller.
+std::vector<HistoryPoint> MergeEach(size_t size, const std::vector<HistoryPoint>& points) {
+  std::vector<HistoryPoint> merged;
+  for (size_t i = 0; i < points.size(); ++i) {
+    if (i % size == 0) {
+      merged.push_back(points[i]);
+    } else {
+      merged.back() = Merge(merged.back(), points[i]);
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
+absl::Duration WorkOf(const v1::StepDone& done) {
+  return absl::Seconds(done.iteration_seconds() - done.exposed_communication_seconds());
+}
+
+void RunHistory::Begin(int world_size, absl::Time now) {
+  MutexLock lock(&mutex_);
+  world_size_ = static_cast<size_t>(world_size);
+  started_ = now;
+  under_way_.clear();
+}
+
+std::optional<RunHistory::StepOfRanks> RunHistory::Add(Rank rank, const v1::StepDone& done,
+                                                       absl::Time now) {
+  MutexLock lock(&mutex_);
+  OfRank& of_rank = ranks_[rank];
+  of_rank.last = done;
+  of_rank.work.push_back(WorkOf(done));
+  if (of_rank.work.size() > kRecentSteps) of_rank.work.pop_front();
+  std::map<Rank, v1::StepDone>& told = under_way_[done.step()];
+  told[rank] = done;
+  if (told.size() < world_size_) return std::nullopt;
+  StepOfRanks ranks;
+  for (const auto& entry : told) ranks.push_back(entry.second);
+  under_way_.erase(done.step());
+  AddPoint(PointOf(ranks, now));
+  return ranks;
+}
+
+void RunHistory::AddPoint(HistoryPoint point) {
+  if (!points_.empty() && points_.back().steps < resolution_) {
+    points_.back() = Merge(points_.back(), point);
+    return;
+  }
+  if (points_.size() == kPoints) {
+    points_ = MergeEach(2, points_);
+    resolution_ *= 2;
+  }
+  points_.push_back(std::move(point));
+}
+
+void RunHistory::AddEvent(RunEvent event) {
+  MutexLock lock(&mutex_);
+  events_.push_back(std::move(event));
+  if (events_.size() > kEvents) events_.pop_front();
+}
+
+std::optional<absl::Time> RunHistory::started() const {
+  MutexLock lock(&mutex_);
+  return started_;
+}
+
+std::vector<RunEvent> RunHistory::Events() const {
+  MutexLock lock(&mutex_);
+  return {events_.begin(), events_.end()};
+}
+
+std::optional<RankProgress> RunHistory::ProgressOf(Rank rank) const {
+  MutexLock lock(&mutex_);
+  const auto found = ranks_.find(rank);
+  if (found == ranks_.end()) return std::nullopt;
+  const std::deque<absl::Duration>& work = found->second.work;
+  const auto sum = std::accumulate(work.begin(), work.end(), absl::ZeroDuration());
+  return RankProgress{found->second.last, sum / static_cast<int64_t>(work.size())};
+}
+
+std::optional<Rank> RunHistory::Slowest() const {
+  std::vector<Rank> ranks;
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& entry : ranks_) ranks.push_back(entry.first);
+  }
+  if (ranks.size() < 2) return std::nullopt;
+  return *std::max_element(ranks.begin(), ranks.end(), [this](Rank a, Rank b) {
+    return ProgressOf(a)->work < ProgressOf(b)->work;
+  });
+}
+
+uint64_t RunHistory::total_steps() const {
+  MutexLock lock(&mutex_);
+  return ranks_.empty() ? 0 : ranks_.begin()->second.last.total_steps();
+}
+
+std::vector<HistoryPoint> RunHistory::Points(size_t most) const {
+  std::vector<HistoryPoint> points;
+  {
+    MutexLock lock(&mutex_);
+    points = points_;
+  }
+  if (points.size() <= most) return points;
+  return MergeEach((points.size() + most - 1) / most, points);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,96 @@
+#ifndef GRADWIRE_COORDINATOR_PAGES_RUN_HISTORY_H_
+#define GRADWIRE_COORDINATOR_PAGES_RUN_HISTORY_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/telemetry/phase_times.h"
+#include "gradwire/v1/membership.pb.h"
+
+namespace gradwire {
+
+// Something that a person who watches the run wants to know of.
+struct RunEvent {
+  absl::Time time;
+  Step step;
+  std::string kind;  // "started", "lost", "aborted", "finished"
+  std::string text;  // one sentence
+};
+
+// One or more steps in a row, over all ranks.
+struct HistoryPoint {
+  Step first;
+  uint64_t steps = 0;
+  absl::Time end;                 // when the last rank had done the last of them
+  PhaseTimes mean;                // over steps and ranks
+  absl::Duration longest;         // iteration of any rank
+  std::optional<double> loss;     // mean over ranks and steps whose loss is finite; none: no such
+  double samples_per_second = 0;  // all ranks, from their mean iteration time
+  double bytes_sent = 0;          // of a step, all ranks; mean over steps
+};
+
+// What a rank did last.
+struct RankProgress {
+  v1::StepDone last;
+  absl::Duration work;  // see WorkOf; mean over at most the last 20 steps
+};
+
+// The part of an iteration that a rank did not spend waiting for others.
+absl::Duration WorkOf(const v1::StepDone& done);
+
+// What the ranks of one run told of their steps, in bounded memory: however long
+// the run, at most 4096 points are kept, each of as many steps as that takes (a
+// power of two). Thread-safe.
+class RunHistory {
+ public:
+  // Of a step that all ranks have done: what each told, by rank.
+  using StepOfRanks = std::vector<v1::StepDone>;
+
+  // All ranks are there. Steps that came before are forgotten.
+  void Begin(int world_size, absl::Time now);
+  // `rank` has done a step. When it is the last one to do so, returns what all told.
+  // A rank tells of each step once, in order.
+  std::optional<StepOfRanks> Add(Rank rank, const v1::StepDone& done, absl::Time now);
+  void AddEvent(RunEvent event);
+
+  // Since when the ranks have been there.
+  std::optional<absl::Time> started() const;
+  // The last 100, oldest first.
+  std::vector<RunEvent> Events() const;
+  // What `rank` did last; none if it has done no step.
+  std::optional<RankProgress> ProgressOf(Rank rank) const;
+  // The rank with the longest own work; none of less than two ranks with steps.
+  std::optional<Rank> Slowest() const;
+  // Steps of the run, as the ranks say; 0 if it is not known.
+  uint64_t total_steps() const;
+  // All steps that all ranks have done, in order, in at most `most` points.
+  std::vector<HistoryPoint> Points(size_t most) const;
+
+ private:
+  struct OfRank {
+    v1::StepDone last;
+    std::deque<absl::Duration> work;
+  };
+
+  void AddPoint(HistoryPoint point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable Mutex mutex_;
+  size_t world_size_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<absl::Time> started_ ABSL_GUARDED_BY(mutex_);
+  std::map<Rank, OfRank> ranks_ ABSL_GUARDED_BY(mutex_);
+  std::map<uint64_t, std::map<Rank, v1::StepDone>> under_way_ ABSL_GUARDED_BY(mutex_);
+  uint64_t resolution_ ABSL_GUARDED_BY(mutex_) = 1;  // steps a point
+  std::vector<HistoryPoint> points_ ABSL_GUARDED_BY(mutex_);
+  std::deque<RunEvent> events_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COORDINATOR_PAGES_RUN_HISTORY_H_

@@ -1,0 +1,172 @@
+#include "coordinator/pages/run_pages.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "common/base/unix_seconds.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr size_t kDefaultPoints = 600;
+constexpr size_t kMostPoints = 2000;
+
+Json Finite(double value) { return std::isfinite(value) ? Json(value) : Json(); }
+
+// Names may hold what is no UTF-8; that is replaced.
+std::string Dump(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Json PhasesOf(const v1::StepDone& done) {
+  return {{"data", done.data_seconds()},
+          {"forward", done.forward_seconds()},
+          {"backward", done.backward_seconds()},
+          {"communication", done.communication_seconds()},
+          {"exposed_communication", done.exposed_communication_seconds()},
+          {"optimizer", done.optimizer_seconds()}};
+}
+
+Json PhasesOf(const PhaseTimes& times) {
+  return {{"data", absl::ToDoubleSeconds(times.data)},
+          {"forward", absl::ToDoubleSeconds(times.forward)},
+          {"backward", absl::ToDoubleSeconds(times.backward)},
+          {"communication", absl::ToDoubleSeconds(times.communication)},
+          {"exposed_communication", absl::ToDoubleSeconds(times.exposed_communication)},
+          {"optimizer", absl::ToDoubleSeconds(times.optimizer)}};
+}
+
+Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& progress) {
+  const RankProgress last = progress.value_or(RankProgress());
+  return {{"rank", rank.rank()},
+          {"address", rank.address()},
+          {"metrics", rank.metrics()},
+          {"state", rank.state()},
+          {"steps_done", rank.steps_done()},
+          {"loss", progress ? Finite(last.last.loss()) : Json()},
+          {"iteration_seconds", last.last.iteration_seconds()},
+          {"phase_seconds", PhasesOf(last.last)},
+          {"work_seconds", absl::ToDoubleSeconds(last.work)},
+          {"samples", last.last.samples()},
+          {"bytes_sent", last.last.bytes_sent()},
+          {"bytes_received", last.last.bytes_received()},
+          {"heard_seconds", rank.has_silent_seconds() ? Json(rank.silent_seconds()) : Json()}};
+}
+
+Json EventsJson(const RunHistory& history) {
+  Json events = Json::array();
+  for (const RunEvent& event : history.Events()) {
+    events.push_back({{"time", UnixSeconds(event.time)},
+                      {"step", event.step.value()},
+                      {"kind", event.kind},
+                      {"text", event.text}});
+  }
+  return events;
+}
+
+std::string RunOf(const v1::StatusReply& status) { return absl::BytesToHexString(status.run_id()); }
+
+}  // namespace
+
+uint64_t StepsDone(const v1::StatusReply& status) {
+  if (status.ranks().empty()) return 0;
+  return std::min_element(status.ranks().begin(), status.ranks().end(),
+                          [](const v1::RankStatus& a, const v1::RankStatus& b) {
+                            return a.steps_done() < b.steps_done();
+                          })
+      ->steps_done();
+}
+
+std::string StatusJson(const v1::StatusReply& status, const RunHistory& history, absl::Time now) {
+  Json json = {{"program", status.program()},
+               {"version", status.version()},
+               {"run", RunOf(status)},
+               {"state", status.state()},
+               {"reason", status.reason()},
+               {"epoch", status.epoch()},
+               {"generation", status.generation()},
+               {"world_size", status.world_size()},
+               {"settings", Json::object()},
+               {"step", StepsDone(status)},
+               {"total_steps", history.total_steps()},
+               {"now", UnixSeconds(now)},
+               {"started", nullptr},
+               {"slowest_rank", nullptr},
+               {"ranks", Json::array()},
+               {"events", EventsJson(history)}};
+  const std::map<std::string, std::string> settings(status.settings().begin(),
+                                                    status.settings().end());
+  for (const auto& [name, value] : settings) json["settings"][name] = value;
+  if (const auto started = history.started()) json["started"] = UnixSeconds(*started);
+  if (const auto slowest = history.Slowest()) json["slowest_rank"] = slowest->value();
+  for (const v1::RankStatus& rank : status.ranks()) {
+    json["ranks"].push_back(
+        RankJson(rank, history.ProgressOf(Rank(static_cast<int>(rank.rank())))));
+  }
+  return Dump(json);
+}
+
+std::string HistoryJson(const RunHistory& history, absl::string_view run_id, size_t points) {
+  Json list = Json::array();
+  uint64_t resolution = 1;
+  for (const HistoryPoint& point : history.Points(points)) {
+    resolution = std::max(resolution, point.steps);
+    list.push_back({{"step", point.first.value()},
+                    {"steps", point.steps},
+                    {"time", UnixSeconds(point.end)},
+                    {"iteration_seconds", absl::ToDoubleSeconds(point.mean.iteration)},
+                    {"longest_seconds", absl::ToDoubleSeconds(point.longest)},
+                    {"phase_seconds", PhasesOf(point.mean)},
+                    {"loss", point.loss ? Json(*point.loss) : Json()},
+                    {"samples_per_second", point.samples_per_second},
+                    {"bytes_sent", point.bytes_sent}});
+  }
+  return Dump({{"run", absl::BytesToHexString(run_id)},
+               {"resolution", resolution},
+               {"points", std::move(list)}});
+}
+
+std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_address) {
+  const std::string run = RunOf(status);
+  Json targets = Json::array();
+  targets.push_back({{"targets", {std::string(own_address)}},
+                     {"labels", {{"run", run}, {"program", "coordinator"}, {"__param_run", run}}}});
+  for (const v1::RankStatus& rank : status.ranks()) {
+    if (rank.metrics().empty() || rank.state() != "running") continue;
+    targets.push_back(
+        {{"targets", {rank.metrics()}},
+         {"labels", {{"run", run}, {"program", "worker"}, {"rank", std::to_string(rank.rank())}}}});
+  }
+  return Dump(targets);
+}
+
+absl::optional<Page> AnswerOtherRun(absl::string_view query, absl::string_view run) {
+  for (absl::string_view item : absl::StrSplit(query, '&')) {
+    if (!absl::ConsumePrefix(&item, "run=") || item == run) continue;
+    return Page{404, "text/plain; charset=utf-8",
+                absl::StrCat("run ", item, " is not here, but run ", run, "\n")};
+  }
+  return absl::nullopt;
+}
+
+absl::StatusOr<size_t> PointsOfQuery(absl::string_view query) {
+  size_t points = kDefaultPoints;
+  for (absl::string_view item : absl::StrSplit(query, '&')) {
+    if (!absl::ConsumePrefix(&item, "points=")) continue;
+    if (!absl::SimpleAtoi(item, &points) || points == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("points: got '", item, "', expected a number of 1 or more"));
+    }
+  }
+  return std::min(points, kMostPoints);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,100 @@
+#include "coordinator/rendezvous/rendezvous_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_util.h"
+#include "common/rpc/channel.h"
+#include "common/wire/view.h"
+
+namespace gradwire {
+namespace {
+
+// How often a waiting call looks whether its caller is still there.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(500);
+
+template <typename Repeated>
+RendezvousStore::Keys KeysOf(const Repeated& keys) {
+  return {keys.begin(), keys.end()};
+}
+
+grpc::Status Answer(absl::StatusOr<RendezvousStore::Entries> entries, v1::Entries* reply) {
+  if (!entries.ok()) return ToGrpc(entries.status());
+  for (auto& [key, value] : *entries) {
+    v1::Entry* entry = reply->add_entries();
+    entry->set_key(std::move(key));
+    entry->set_value(std::move(value));
+  }
+  return grpc::Status::OK;
+}
+
+}  // namespace
+
+RendezvousService::RendezvousService(const RunId& run_id, RendezvousStore* store)
+    : run_id_(run_id), store_(store) {}
+
+absl::Status RendezvousService::CheckRun(const std::string& run_id) const {
+  const absl::StatusOr<RunId> id = RunIdFromBytes(run_id);
+  if (!id.ok()) return id.status();
+  if (*id == run_id_) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("got run ", ToHex(*id), ", expected run ", ToHex(run_id_)));
+}
+
+grpc::Status RendezvousService::Set(grpc::ServerContext*, const v1::SetRequest* request,
+                                    v1::SetReply*) {
+  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
+  return ToGrpc(store_->Set(request->key(), request->value()));
+}
+
+grpc::Status RendezvousService::Get(grpc::ServerContext*, const v1::GetRequest* request,
+                                    v1::Entries* reply) {
+  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
+  return Answer(store_->Get(KeysOf(request->keys())), reply);
+}
+
+absl::StatusOr<RendezvousStore::Entries> RendezvousService::WaitForKeys(
+    const grpc::ServerContext& context, const RendezvousStore::Keys& keys) {
+  const absl::Time deadline = absl::FromChrono(context.deadline()) - kAnswerMargin;
+  while (true) {
+    const absl::Time look = std::min(deadline, absl::Now() + kLookInterval);
+    absl::StatusOr<RendezvousStore::Entries> entries = store_->Wait(keys, look);
+    if (!absl::IsDeadlineExceeded(entries.status()) || look == deadline || context.IsCancelled()) {
+      return entries;
+    }
+  }
+}
+
+grpc::Status RendezvousService::Wait(grpc::ServerContext* context, const v1::WaitRequest* request,
+                                     v1::Entries* reply) {
+  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
+  return Answer(WaitForKeys(*context, KeysOf(request->keys())), reply);
+}
+
+grpc::Status RendezvousService::Add(grpc::ServerContext*, const v1::AddRequest* request,
+                                    v1::AddReply* reply) {
+  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
+  const absl::StatusOr<int64_t> sum = store_->Add(request->key(), request->delta());
+  if (sum.ok()) reply->set_sum(*sum);
+  return ToGrpc(sum.status());
+}
+
+grpc::Status RendezvousService::Delete(grpc::ServerContext*, const v1::DeleteRequest* request,
+                                       v1::DeleteReply* reply) {
+  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
+  const absl::StatusOr<bool> found = store_->Delete(request->key());
+  if (found.ok()) reply->set_found(*found);
+  return ToGrpc(found.status());
+}
+
+grpc::Status RendezvousService::Count(grpc::ServerContext*, const v1::CountRequest* request,
+                                      v1::CountReply* reply) {
+  if (absl::Status run = CheckRun(request->run_id()); !run.ok()) return ToGrpc(run);
+  const absl::StatusOr<uint64_t> keys = store_->Count();
+  if (keys.ok()) reply->set_keys(*keys);
+  return ToGrpc(keys.status());
+}
+
+}  // namespace gradwire

@@ -1,0 +1,65 @@
+#ifndef GRADWIRE_COORDINATOR_RENDEZVOUS_RENDEZVOUS_STORE_H_
+#define GRADWIRE_COORDINATOR_RENDEZVOUS_RENDEZVOUS_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/mutex.h"
+
+namespace gradwire {
+
+// The keys and values behind v1.Rendezvous (see rendezvous.proto for what each
+// call promises). Thread-safe; memory is bounded.
+//
+// Errors of every method:
+//   InvalidArgument  a key is empty or too long, or there are too many
+//   Aborted          whatever Abort said
+class RendezvousStore {
+ public:
+  static constexpr size_t kMaxKeyBytes = 256;
+  static constexpr size_t kMaxKeys = 1024;  // in a request
+  static constexpr size_t kMaxValueBytes = 1 << 20;
+  static constexpr size_t kMaxBytes = 64 << 20;  // all keys and values
+
+  using Keys = std::vector<std::string>;
+  using Entries = std::vector<std::pair<std::string, std::string>>;  // key, value
+
+  // ResourceExhausted: the value is too long, or all would be too much.
+  absl::Status Set(const std::string& key, std::string value);
+  // Those that are there, in the order of `keys`.
+  absl::StatusOr<Entries> Get(const Keys& keys) const;
+  // All, as soon as they are there. DeadlineExceeded names those that are missing.
+  absl::StatusOr<Entries> Wait(const Keys& keys, absl::Time deadline);
+  // The sum. InvalidArgument: the value is not a number, or the sum too large.
+  absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta);
+  // Whether it was there.
+  absl::StatusOr<bool> Delete(const std::string& key);
+  absl::StatusOr<uint64_t> Count() const;
+
+  // Ends all waits, and all further calls, with `reason`, which is not OK. The
+  // first one counts.
+  void Abort(absl::Status reason);
+
+ private:
+  absl::Status Check(const Keys& keys) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status SetLocked(const std::string& key, std::string value)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Entries Find(const Keys& keys) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Keys Missing(const Keys& keys) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<std::string, std::string> values_ ABSL_GUARDED_BY(mutex_);
+  size_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;  // of all keys and values
+  absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COORDINATOR_RENDEZVOUS_RENDEZVOUS_STORE_H_

@@ -1,0 +1,260 @@
+#include "coordinator/run/coordinator.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "coordinator/pages/run_pages.h"
+#include "coordinator/pages/web_assets.h"
+#include "coordinator/run/port_file.h"
+
+namespace gradwire {
+namespace {
+
+constexpr absl::Duration kAbortGrace = absl::Milliseconds(400);
+constexpr std::chrono::milliseconds kCallGrace(500);
+// A page that is open asks every second.
+constexpr absl::Duration kViewerPause = absl::Seconds(3);
+constexpr absl::Duration kViewerGrace = absl::Milliseconds(1500);
+// And then for the history, with the steps that it has not seen.
+constexpr absl::Duration kViewerRest = absl::Milliseconds(500);
+// The same, both, if the coordinator was told to stop.
+constexpr absl::Duration kStoppedGrace = absl::Milliseconds(700);
+constexpr absl::Duration kStoppedRest = absl::Milliseconds(300);
+constexpr char kJson[] = "application/json; charset=utf-8";
+
+MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id) {
+  MembershipConfig config;
+  config.run_id = run_id;
+  config.world_size = options.world_size;
+  config.aggregators = options.aggregators;
+  config.lease = absl::Seconds(options.lease_seconds);
+  config.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
+  config.chunk_bytes = options.chunk_kib * 1024;
+  return config;
+}
+
+absl::Status CheckOptions(const CoordinatorOptions& options) {
+  if (options.world_size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("world size: got ", options.world_size, ", expected 1 or more"));
+  }
+  if (options.chunk_kib < 1 || options.chunk_kib > 4096) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk size: got ", options.chunk_kib, " KiB, expected 1 to 4096"));
+  }
+  return absl::OkStatus();
+}
+
+// The live page is "/", its files are "/assets/NAME".
+const WebAsset* AssetAt(absl::string_view path) {
+  if (path == "/") return FindWebAsset("");
+  if (!absl::ConsumePrefix(&path, "/assets/") || path.empty()) return nullptr;
+  return FindWebAsset(path);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const CoordinatorOptions& options,
+                                                                OnSpan on_fold) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(on_fold)));
+  if (absl::Status status = coordinator->Listen(options); !status.ok()) return status;
+  return coordinator;
+}
+
+Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
+    : run_id_(MakeRunId()),
+      linger_(absl::Seconds(options.linger_seconds)),
+      aggregation_(&aggregator_, {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
+                                  [this](uint64_t bytes) { metrics_.CountSent(bytes); },
+                                  [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
+      rendezvous_(run_id_, &rendezvous_store_),
+      membership_(
+          ConfigOf(options, run_id_),
+          {[this](const View& view, const std::vector<BucketSpec>& buckets) {
+             OnView(view, buckets);
+           },
+           [this](Rank rank, const v1::StepDone& done) { OnStepDone(rank, done); },
+           [this](Rank rank, Step step, const std::string& cause) { OnLoss(rank, step, cause); },
+           [this](Step step) { metrics_.SetStep(step); },
+           [this](const absl::Status& status) { OnRunOver(status); }}),
+      status_([this] { return Status(); }) {
+  aggregator_.set_observer([this](Step, const Arrivals& arrivals) { OnArrivals(arrivals); });
+  aggregator_.set_on_fold(std::move(on_fold));
+  metrics_.SetMinWorkers(options.world_size);
+}
+
+Coordinator::~Coordinator() {
+  if (grpc_.server != nullptr) Stop("the coordinator was stopped");
+}
+
+absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
+  // Metrics first: once gRPC is served, workers may come.
+  if (absl::Status status = ServeMetrics(options.metrics); !status.ok()) return status;
+  absl::StatusOr<GrpcServer> grpc =
+      StartGrpcServer(options.listen, {&membership_, &aggregation_, &rendezvous_, &status_});
+  if (!grpc.ok()) return grpc.status();
+  grpc_ = *std::move(grpc);
+  spdlog::info("coordinator listens on {} (run {}, world size {})", grpc_.address, ToHex(run_id_),
+               options.world_size);
+  if (options.port_file.empty()) return absl::OkStatus();
+  return WritePortFile(options.port_file, grpc_.address, metrics_address());
+}
+
+absl::Status Coordinator::ServeMetrics(absl::string_view address) {
+  if (address == "off") return absl::OkStatus();
+  auto ready = [this] { return membership_.Status().state() == "running"; };
+  auto server =
+      MetricsServer::Start(address, metrics_.registry(), ready,
+                           [this](const PageRequest& request) { return Answer(request); });
+  if (!server.ok()) return server.status();
+  metrics_server_ = *std::move(server);
+  spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
+  spdlog::info("watch the run on http://{}/", metrics_server_->address());
+  return absl::OkStatus();
+}
+
+void Coordinator::OnView(const View& view, const std::vector<BucketSpec>& buckets) {
+  aggregator_.Configure(view, buckets, Share());
+  metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
+  const v1::StatusReply status = membership_.Status();
+  const auto backend = status.settings().find("backend");
+  waits_from_work_ = backend == status.settings().end() || backend->second != "coordinator";
+  const absl::Time now = absl::Now();
+  history_.Begin(view.world_size, now);
+  history_.AddEvent({now, Step(0), "started",
+                     absl::StrCat("the run began with ", view.members.size(), " workers")});
+}
+
+void Coordinator::OnRunOver(const absl::Status& status) {
+  const absl::Status reason =
+      status.ok() ? absl::AbortedError("the run is over: all ranks finished") : status;
+  aggregator_.Abort(reason);
+  rendezvous_store_.Abort(reason);
+  const Step step(StepsDone(membership_.Status()));
+  history_.AddEvent({absl::Now(), step, status.ok() ? "finished" : "aborted",
+                     status.ok() ? "all ranks finished" : std::string(status.message())});
+  metrics_.SetView(0, Generation(membership_.Status().generation()));
+  MutexLock lock(&mutex_);
+  over_ = status;
+  over_changed_.NotifyAll();
+}
+
+void Coordinator::OnArrivals(const Arrivals& arrivals) {
+  const absl::Time first = *std::min_element(arrivals.begin(), arrivals.end());
+  for (size_t rank = 0; rank < arrivals.size(); ++rank) {
+    metrics_.ObserveRankWait(Rank(static_cast<int>(rank)), arrivals[rank] - first);
+  }
+}
+
+void Coordinator::OnStepDone(Rank rank, const v1::StepDone& done) {
+  const auto step = history_.Add(rank, done, absl::Now());
+  metrics_.SetTotalSteps(history_.total_steps());
+  if (!step) return;
+  double loss = 0;
+  absl::Duration least = absl::InfiniteDuration();
+  for (const v1::StepDone& of_rank : *step) {
+    loss += of_rank.loss() / static_cast<double>(step->size());
+    least = std::min(least, WorkOf(of_rank));
+  }
+  metrics_.SetLoss(loss);
+  if (!waits_from_work_) return;
+  for (size_t i = 0; i < step->size(); ++i) {
+    metrics_.ObserveRankWait(Rank(static_cast<int>(i)), WorkOf((*step)[i]) - least);
+  }
+}
+
+void Coordinator::OnLoss(Rank rank, Step step, const std::string& cause) {
+  metrics_.CountLostWorker();
+  history_.AddEvent(
+      {absl::Now(), step, "lost", absl::StrCat("rank ", rank.value(), " was lost: ", cause)});
+}
+
+Page Coordinator::StatusPage() {
+  bool ended;  // before the page is made: then it surely tells so
+  {
+    MutexLock lock(&mutex_);
+    ended = over_.has_value();
+  }
+  const std::string body = StatusJson(Status(), history_, absl::Now());
+  MutexLock lock(&mutex_);
+  viewed_ = absl::Now();
+  end_viewed_ = ended;
+  over_changed_.NotifyAll();
+  return {200, kJson, body};
+}
+
+absl::optional<Page> Coordinator::Answer(const PageRequest& request) {
+  if (request.path == "/metrics") return AnswerOtherRun(request.query, ToHex(run_id_));
+  if (request.path == "/status.json") return StatusPage();
+  if (request.path == "/sd") {
+    const std::string own(request.host.empty() ? metrics_address() : request.host);
+    return Page{200, kJson, TargetsJson(Status(), own)};
+  }
+  if (const WebAsset* asset = AssetAt(request.path)) {
+    return Page{200, std::string(asset->content_type), std::string(asset->body)};
+  }
+  if (request.path != "/history.json") return absl::nullopt;
+  const absl::StatusOr<size_t> points = PointsOfQuery(request.query);
+  if (!points.ok()) {
+    return Page{400, "text/plain; charset=utf-8", absl::StrCat(points.status().message(), "\n")};
+  }
+  return Page{200, kJson, HistoryJson(history_, ToBytes(run_id_), *points)};
+}
+
+absl::Status Coordinator::Wait() {
+  MutexLock lock(&mutex_);
+  while (!over_) over_changed_.Wait(&mutex_);
+  return *over_;
+}
+
+void Coordinator::Linger() {
+  if (metrics_server_ == nullptr || linger_ == absl::ZeroDuration()) return;
+  const absl::Time deadline = absl::Now() + linger_;
+  MutexLock lock(&mutex_);
+  if (stopping_) return;
+  spdlog::info("metrics are served for {} after the end of the run; a signal ends that",
+               absl::FormatDuration(linger_));
+  while (!stopping_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+}
+
+void Coordinator::WaitForViewer() {
+  MutexLock lock(&mutex_);
+  const absl::Time deadline = absl::Now() + (stopping_ ? kStoppedGrace : kViewerGrace);
+  if (viewed_ + kViewerPause < absl::Now()) return;
+  while (!end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+  const absl::Time rested = absl::Now() + (stopping_ ? kStoppedRest : kViewerRest);
+  while (end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, rested)) {
+  }
+}
+
+void Coordinator::Stop(absl::string_view reason) {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    over_changed_.NotifyAll();
+  }
+  membership_.Stop(reason, kAbortGrace);
+  if (grpc_.server != nullptr)
+    grpc_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
+}
+
+std::string Coordinator::metrics_address() const {
+  return metrics_server_ == nullptr ? "" : metrics_server_->address();
+}
+
+v1::StatusReply Coordinator::Status() const {
+  v1::StatusReply reply = membership_.Status();
+  reply.set_program("gradwire-coordinator");
+  reply.set_version(GRADWIRE_VERSION);
+  return reply;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,74 @@
+#include "coordinator/run/coordinator_option_parser.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kDescription[] =
+    "Brings the workers of one run together, averages their gradients for the back end\n"
+    "'coordinator', and watches over all of them.";
+
+constexpr char kFooter[] =
+    "Each option can also be given as GRADWIRE_NAME in the environment (GRADWIRE_WORLD_SIZE) or\n"
+    "as a key of the --config file (world-size = 4), at its top or in its section\n"
+    "[coordinator]: flag > GRADWIRE_NAME > file > default.";
+
+void AddAggregatorOptions(CoordinatorOptions* options, OptionParser* parser) {
+  parser->Group("Separate aggregator");
+  parser->Add("aggregate-only", "true|false",
+              "be one of the separate aggregators of another coordinator's run",
+              Switch(&options->aggregate_only));
+  parser->Add("coordinator", "HOST:PORT", "with --aggregate-only: where that coordinator listens",
+              ConnectAddress(&options->coordinator));
+  parser->Add("advertise", "HOST", "with --aggregate-only: host name or address that workers use",
+              WithDefault(Text(&options->advertise), "of the connection to the coordinator"));
+  parser->Add("connect-timeout-seconds", "SECONDS",
+              "with --aggregate-only: wait for the coordinator to answer",
+              RealAbove(&options->connect_timeout_seconds, 0));
+}
+
+}  // namespace
+
+void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
+  parser->Group("Coordinator");
+  parser->Add("listen", "HOST:PORT", "where workers connect; port 0 picks one and prints it",
+              ListenAddress(&options->listen));
+  parser->Add("metrics", "HOST:PORT", "serve Prometheus metrics and /healthz; or off",
+              ListenAddressOrOff(&options->metrics));
+  parser->Add("port-file", "FILE", "write the bound addresses to FILE", Text(&options->port_file));
+  parser->Add("lease-seconds", "SECONDS", "silence after which a worker is lost",
+              RealAbove(&options->lease_seconds, 0));
+  parser->Add("rendezvous-timeout-seconds", "SECONDS", "wait for all workers to be there",
+              RealAbove(&options->rendezvous_timeout_seconds, 0));
+  parser->Add("linger-seconds", "SECONDS",
+              "after the end of the run serve metrics and pages for so long",
+              RealFrom(&options->linger_seconds, 0));
+  parser->Add("chunk-kib", "KiB", "longest piece of Gather and Scatter",
+              Integer(&options->chunk_kib, 1, 4096));
+}
+
+absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
+    const std::vector<std::string>& args, const Environment& environment) {
+  Parsed<CoordinatorOptions> parsed;
+  OptionParser parser("gradwire-coordinator", kDescription, {"coordinator"});
+  parser.Footer(kFooter);
+  AddCoordinatorOptions(&parsed.options, &parser);
+  parser.Add("aggregators", "N",
+             "separate aggregators that back end sharded uses; 0: the workers themselves",
+             Integer(&parsed.options.aggregators, 0, 65535));
+  parser.Add("trace", "FILE", "time line of its sums, in Chrome's trace format (for Perfetto)",
+             Text(&parsed.options.trace));
+  parser.Add("world-size", "N", "ranks in the run", Integer(&parsed.options.world_size, 1, 65535));
+  AddAggregatorOptions(&parsed.options, &parser);
+  const absl::Status status = parser.Parse(args, environment);
+  if (!status.ok()) return status;
+  if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
+    return absl::InvalidArgumentError("--trace: not with --aggregate-only");
+  }
+  parsed.print = parser.print();
+  parsed.sources = parser.sources();
+  parsed.texts = parser.texts();
+  parsed.warnings = UnknownVariables(environment);
+  return parsed;
+}
+
+}  // namespace gradwire

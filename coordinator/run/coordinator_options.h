@@ -1,0 +1,30 @@
+#ifndef GRADWIRE_COORDINATOR_RUN_COORDINATOR_OPTIONS_H_
+#define GRADWIRE_COORDINATOR_RUN_COORDINATOR_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+
+namespace gradwire {
+
+// Everything a coordinator can be told. Names, units and meaning:
+// `gradwire-coordinator --help`. Defaults are here and nowhere else.
+struct CoordinatorOptions {
+  std::string listen = "0.0.0.0:29400";  // port 0 picks one and prints it
+  int world_size = 1;
+  int aggregators = 0;          // separate ones that back end sharded is to use
+  bool aggregate_only = false;  // be such an aggregator, of the run of `coordinator`
+  std::string coordinator = "127.0.0.1:29400";
+  std::string advertise;  // host that workers use; empty: of the connection to the coordinator
+  double connect_timeout_seconds = 30;
+  std::string metrics = "127.0.0.1:9400";   // "off": not served
+  std::string port_file;                    // bound addresses are written here
+  std::string trace;                        // time line of the sums is written here
+  double lease_seconds = 10;                // silence after which a worker is lost
+  double rendezvous_timeout_seconds = 600;  // until all workers are there
+  double linger_seconds = 0;                // still serves metrics after the run's end
+  uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COORDINATOR_RUN_COORDINATOR_OPTIONS_H_

@@ -1,0 +1,87 @@
+// gradwire-coordinator: the middle of one run.
+#include <spdlog/spdlog.h>
+
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
+#include "common/base/signal_thread.h"
+#include "common/base/status_util.h"
+#include "common/rpc/channel.h"
+#include "common/telemetry/trace_log.h"
+#include "common/telemetry/trace_span.h"
+#include "coordinator/run/coordinator.h"
+#include "coordinator/run/coordinator_option_parser.h"
+#include "coordinator/run/separate_aggregator.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kProgram[] = "gradwire-coordinator";
+
+const char* NameOf(int signal) { return signal == SIGINT ? "SIGINT (Ctrl-C)" : "SIGTERM"; }
+
+int Failed(const absl::Status& status) {
+  spdlog::error("{}", std::string(status.message()));
+  return ExitCode(status);
+}
+
+// Waits for the end of the run. A signal ends it for all workers.
+int Run(Coordinator& coordinator) {
+  SignalThread signals([&coordinator](int signal) {
+    coordinator.Stop(absl::StrCat("the coordinator was stopped by ", NameOf(signal)));
+  });
+  const absl::Status end = coordinator.Wait();
+  const int signal = signals.received();
+  coordinator.Linger();
+  coordinator.WaitForViewer();
+  return end.ok() || signal == 0 ? ExitCode(end) : 128 + signal;
+}
+
+int RunCoordinator(const CoordinatorOptions& options, OnSpan on_fold) {
+  const auto coordinator = Coordinator::Start(options, std::move(on_fold));
+  if (!coordinator.ok()) return Failed(coordinator.status());
+  return Run(**coordinator);
+}
+
+// In the time line the coordinator comes behind the ranks, and has the clock.
+int RunTraced(const CoordinatorOptions& options) {
+  const auto log = TraceLog::Open(options.trace, options.world_size, "coordinator");
+  if (!log.ok()) return Failed(log.status());
+  const int exit_code =
+      RunCoordinator(options, [&log](const TraceSpan& span) { (*log)->Add(span); });
+  const absl::Status written = (*log)->Close(absl::ZeroDuration());
+  return exit_code == kExitDone && !written.ok() ? Failed(written) : exit_code;
+}
+
+// A separate aggregator, to the end of the run. A signal ends it for all.
+int RunAggregator(const CoordinatorOptions& options) {
+  auto aggregator = SeparateAggregator::Start(options);
+  if (!aggregator.ok()) return Failed(aggregator.status());
+  SignalThread signals([&aggregator](int signal) {
+    (*aggregator)->Stop(absl::StrCat("the aggregator was stopped by ", NameOf(signal)));
+  });
+  const absl::Status end = (*aggregator)->Run();
+  if (end.ok()) return kExitDone;
+  const int exit_code = Failed(end);
+  return signals.received() == 0 ? exit_code : 128 + signals.received();
+}
+
+int Main(int argc, char** argv) {
+  BlockStopSignals();
+  LogToStderr();
+  KeepFreedMemory();
+  const absl::StatusOr<Parsed<CoordinatorOptions>> parsed =
+      ParseCoordinatorOptions(Arguments(argc, argv), CurrentEnvironment());
+  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  if (parsed->options.aggregate_only) return RunAggregator(parsed->options);
+  return parsed->options.trace.empty() ? RunCoordinator(parsed->options, nullptr)
+                                       : RunTraced(parsed->options);
+}
+
+}  // namespace
+}  // namespace gradwire
+
+int main(int argc, char** argv) { return gradwire::Main(argc, argv); }

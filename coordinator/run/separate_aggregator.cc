@@ -1,0 +1,119 @@
+#include "coordinator/run/separate_aggregator.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/session/local_address.h"
+#include "coordinator/run/port_file.h"
+
+namespace gradwire {
+namespace {
+
+constexpr std::chrono::milliseconds kCallGrace(500);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SeparateAggregator>> SeparateAggregator::Start(
+    const CoordinatorOptions& options) {
+  auto aggregator = absl::WrapUnique(new SeparateAggregator(options));
+  if (absl::Status status = aggregator->Listen(); !status.ok()) return status;
+  if (absl::Status status = aggregator->Connect(); !status.ok()) return status;
+  return aggregator;
+}
+
+SeparateAggregator::SeparateAggregator(const CoordinatorOptions& options)
+    : options_(options),
+      aggregation_(&aggregator_,
+                   {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
+                    [this](uint64_t bytes) { metrics_.CountSent(bytes); },
+                    [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}) {
+  aggregator_.set_observer(
+      [this](Step step, const Arrivals&) { metrics_.SetStep(Step(step.value() + 1)); });
+}
+
+SeparateAggregator::~SeparateAggregator() {
+  session_.reset();
+  aggregator_.Abort(absl::CancelledError("the aggregator ends"));
+  if (grpc_.server != nullptr) {
+    grpc_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
+  }
+}
+
+absl::Status SeparateAggregator::Listen() {
+  if (options_.metrics != "off") {
+    auto ready = [this] {
+      MutexLock lock(&mutex_);
+      return running_;
+    };
+    auto server = MetricsServer::Start(options_.metrics, metrics_.registry(), ready);
+    if (!server.ok()) return server.status();
+    metrics_server_ = *std::move(server);
+    spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
+  }
+  absl::StatusOr<GrpcServer> grpc = StartGrpcServer(options_.listen, {&aggregation_});
+  if (!grpc.ok()) return grpc.status();
+  grpc_ = *std::move(grpc);
+  spdlog::info("aggregator listens on {}", grpc_.address);
+  if (options_.port_file.empty()) return absl::OkStatus();
+  return WritePortFile(options_.port_file, grpc_.address,
+                       metrics_server_ == nullptr ? "" : metrics_server_->address());
+}
+
+absl::Status SeparateAggregator::Connect() {
+  absl::StatusOr<std::string> address =
+      AdvertisedAddress(options_.advertise, options_.coordinator, grpc_.address);
+  if (!address.ok()) return address.status();
+  address_ = *std::move(address);
+  SessionOptions session_options;
+  session_options.coordinator = options_.coordinator;
+  session_options.connect_timeout = absl::Seconds(options_.connect_timeout_seconds);
+  session_options.cancelled = [this] {
+    MutexLock lock(&mutex_);
+    return stopped_;
+  };
+  absl::StatusOr<std::unique_ptr<Session>> session =
+      Session::Open(session_options, [this](const absl::Status& status) { OnRunOver(status); });
+  if (!session.ok()) return session.status();
+  session_ = *std::move(session);
+  return absl::OkStatus();
+}
+
+absl::Status SeparateAggregator::Run() {
+  absl::StatusOr<View> view = session_->Offer(address_);
+  if (!view.ok()) return view.status();
+  if (!view->aggregator.has_value()) {
+    return absl::InternalError("the coordinator sent a view that gives this aggregator no share");
+  }
+  const Share share{static_cast<int>(view->aggregators.size()), *view->aggregator};
+  aggregator_.Configure(*view, view->buckets, share);
+  metrics_.SetView(static_cast<int>(view->members.size()), view->generation);
+  spdlog::info("aggregator {} of {}, run {}", share.index, share.owners, ToHex(view->run_id));
+  MutexLock lock(&mutex_);
+  running_ = true;
+  while (!over_) changed_.Wait(&mutex_);
+  return *over_;
+}
+
+void SeparateAggregator::OnRunOver(const absl::Status& status) {
+  aggregator_.Abort(status.ok() ? absl::AbortedError("the run is over: all ranks finished")
+                                : status);
+  MutexLock lock(&mutex_);
+  if (!over_) over_ = status;
+  changed_.NotifyAll();
+}
+
+void SeparateAggregator::Stop(absl::string_view reason) {
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  if (session_ == nullptr) return;
+  session_->Leave(false, reason).IgnoreError();
+  session_->Cancel();
+  OnRunOver(absl::CancelledError(reason));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,71 @@
+#ifndef GRADWIRE_COORDINATOR_RUN_SEPARATE_AGGREGATOR_H_
+#define GRADWIRE_COORDINATOR_RUN_SEPARATE_AGGREGATOR_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/aggregation/aggregation_service.h"
+#include "common/aggregation/aggregator.h"
+#include "common/base/mutex.h"
+#include "common/rpc/grpc_server.h"
+#include "common/session/session.h"
+#include "common/telemetry/metrics.h"
+#include "common/telemetry/metrics_server.h"
+#include "coordinator/run/coordinator_options.h"
+
+namespace gradwire {
+
+// `gradwire-coordinator --aggregate-only`: sums a share of the gradients for back
+// end `sharded` in another coordinator's run, so that workers send and receive
+// each gradient once. Thread-safe.
+class SeparateAggregator {
+ public:
+  // Listens, and connects to the run's coordinator. Errors: those of
+  // Coordinator::Start, ConnectToCoordinator and LocalAddressTowards.
+  static absl::StatusOr<std::unique_ptr<SeparateAggregator>> Start(
+      const CoordinatorOptions& options);
+
+  // Stops if need be.
+  ~SeparateAggregator();
+  SeparateAggregator(const SeparateAggregator&) = delete;
+  SeparateAggregator& operator=(const SeparateAggregator&) = delete;
+
+  // Takes part in the run and waits for its end. OK: all ranks finished. Else
+  // how the session was refused or ended, see Session::Join and OnAbort.
+  absl::Status Run();
+
+  // Leaves the run, which ends it for all, with `reason`. From any thread.
+  void Stop(absl::string_view reason);
+
+  const std::string& address() const { return address_; }  // that workers use
+
+ private:
+  explicit SeparateAggregator(const CoordinatorOptions& options);
+  absl::Status Listen();
+  absl::Status Connect();
+  void OnRunOver(const absl::Status& status);
+
+  const CoordinatorOptions options_;
+  CoordinatorMetrics metrics_;
+  Aggregator aggregator_;
+  AggregationService aggregation_;
+  std::unique_ptr<MetricsServer> metrics_server_;
+  GrpcServer grpc_;
+  std::string address_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);
+  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::unique_ptr<Session> session_;  // last: its threads use the above
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COORDINATOR_RUN_SEPARATE_AGGREGATOR_H_

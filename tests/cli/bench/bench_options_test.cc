@@ -1,0 +1,139 @@
+#include "cli/bench/bench_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/plan/plan_command.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Args = std::vector<std::string>;
+
+CollectivesOptions Collectives(const Args& args) {
+  return ParseCollectivesOptions(args, {})->options;
+}
+
+std::string CollectivesError(const Args& args) {
+  return std::string(ParseCollectivesOptions(args, {}).status().message());
+}
+
+std::string TrainingError(const Args& args) {
+  return std::string(ParseTrainingOptions(args, {}).status().message());
+}
+
+TEST(Sizes, Default_GoUpByFourWithVgg11) {
+  const std::vector<uint64_t> sizes = Collectives({}).Sizes();
+  EXPECT_EQ(sizes.size(), 15u);
+  EXPECT_EQ(sizes.front(), 4u);
+  EXPECT_EQ(sizes.back(), 256u << 20);
+  EXPECT_THAT(sizes, ::testing::Contains(36924456u));
+}
+
+TEST(Sizes, Range_IsKept) {
+  EXPECT_THAT(Collectives({"--min-bytes", "1K", "--max-bytes", "5000", "--factor", "2"}).Sizes(),
+              ElementsAre(1024, 2048, 4096));
+}
+
+TEST(Sizes, List_IsTakenAsItIs) {
+  EXPECT_THAT(Collectives({"--sizes", "1M,4,36924456"}).Sizes(), ElementsAre(4, 1 << 20, 36924456));
+}
+
+TEST(ParseSize, NoMultipleOfFour_IsRefused) {
+  for (const char* text : {"6", "0", "x", "4T", "-4", ""}) {
+    EXPECT_THAT(std::string(ParseSize(text).status().message()), HasSubstr("multiple of 4"))
+        << text;
+  }
+}
+
+TEST(GbitOfRate, Rates_AreInGbit) {
+  EXPECT_EQ(**GbitOfRate("1gbit"), 1);
+  EXPECT_EQ(**GbitOfRate("500mbit"), 0.5);
+  EXPECT_FALSE(GbitOfRate("none")->has_value());
+  EXPECT_THAT(std::string(GbitOfRate("fast").status().message()),
+              HasSubstr("got 'fast', expected a rate such as 1gbit"));
+}
+
+TEST(LinkGbit, RateOrOption_OptionWins) {
+  EXPECT_EQ(Collectives({"--hosts", "h", "--rate", "1gbit"}).bench.LinkGbit(), 1);
+  EXPECT_EQ(Collectives({"--link-gbit", "10"}).bench.LinkGbit(), 10);
+  EXPECT_FALSE(Collectives({}).bench.LinkGbit().has_value());
+}
+
+TEST(ParseCollectivesOptions, UnknownOption_NamesTheNearest) {
+  EXPECT_EQ(CollectivesError({"--backend", "ring"}),
+            "unknown option --backend; did you mean --backends?");
+}
+
+TEST(ParseCollectivesOptions, UnknownBackend_NamesTheNearest) {
+  EXPECT_THAT(CollectivesError({"--backends", "ring,sharted"}),
+              HasSubstr("got 'sharted', expected some of"));
+  EXPECT_THAT(CollectivesError({"--backends", "sharted"}), HasSubstr("did you mean sharded?"));
+}
+
+TEST(ParseCollectivesOptions, UnknownWire_NamesTheNearest) {
+  EXPECT_THAT(CollectivesError({"--wire", "fp61"}), HasSubstr("did you mean fp16?"));
+}
+
+TEST(ParseCollectivesOptions, RateWithoutHosts_IsRefused) {
+  EXPECT_EQ(CollectivesError({"--rate", "1gbit"}),
+            "--rate: only links of --hosts can be given a rate");
+}
+
+TEST(ParseCollectivesOptions, EmptyRange_IsRefused) {
+  EXPECT_EQ(CollectivesError({"--min-bytes", "8", "--max-bytes", "4"}),
+            "--min-bytes: got '8', expected at most --max-bytes, 4");
+}
+
+TEST(ParseTrainingOptions, UnknownSetup_NamesTheNearest) {
+  EXPECT_THAT(TrainingError({"--setups", "all-reduec"}), HasSubstr("did you mean all-reduce?"));
+}
+
+TEST(ParseTrainingOptions, PeerWithoutPeers_IsRefused) {
+  EXPECT_THAT(TrainingError({"--setups", "gloo-ddp"}), HasSubstr("needs --peers"));
+}
+
+TEST(ParseTrainingOptions, Help_ListsTheSetups) {
+  EXPECT_THAT(ParseTrainingOptions({"--help"}, {})->print, HasSubstr("gloo-ddp-tuned"));
+}
+
+TEST(ParsePlanOptions, UnknownOption_NamesTheNearest) {
+  EXPECT_EQ(ParsePlanOptions({"--link-gbits", "1"}, {}).status().message(),
+            "unknown option --link-gbits; did you mean --link-gbit?");
+}
+
+TEST(AdoptRun, NotGiven_TakesTheRuns) {
+  auto parsed = *ParsePlanOptions({}, {});
+  ASSERT_TRUE(
+      AdoptRun({2, "all-reduce", "ring", "bf16", "vgg11", 8, 1, 0.5, 0.25, 1}, &parsed).ok());
+  EXPECT_EQ(parsed.options.workers, 2);
+  EXPECT_EQ(parsed.options.wire, "bf16");
+  EXPECT_EQ(parsed.options.batch_size, 8);
+  EXPECT_EQ(parsed.options.compute_seconds, 0.25);
+}
+
+TEST(AdoptRun, OtherThanTheRun_IsRefused) {
+  auto parsed = *ParsePlanOptions({"--workers", "3"}, {});
+  EXPECT_EQ(AdoptRun({2, "all-reduce", "ring", "fp32", "vgg11", 64, 1, 0, 0, 1}, &parsed).message(),
+            "--workers: got '3', but the run of --summary had '2'");
+}
+
+TEST(AdoptRun, OneWorker_IsRefused) {
+  auto parsed = *ParsePlanOptions({}, {});
+  EXPECT_EQ(AdoptRun({1, "none", "none", "fp32", "vgg11", 64, 1, 0, 0, 1}, &parsed).message(),
+            "--summary: that run had one worker, and exchanged nothing");
+}
+
+TEST(LayoutArguments, SamplesGiven_NeedNoDataset) {
+  PlanOptions options;
+  options.dataset = "cifar10";
+  EXPECT_THAT(LayoutArguments(options), ::testing::Contains("--dataset"));
+  options.samples = 100;
+  EXPECT_THAT(LayoutArguments(options), ::testing::Not(::testing::Contains("--dataset")));
+}
+
+}  // namespace
+}  // namespace gradwire

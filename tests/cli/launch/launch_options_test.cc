@@ -1,0 +1,124 @@
+#include "cli/launch/launch_options.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/support/temp_dir.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+std::string ErrorOf(const std::vector<std::string>& args, const Environment& environment = {}) {
+  return std::string(ParseLaunchOptions(args, environment).status().message());
+}
+
+TEST(ParseLaunchOptions, BothSides_AreTaken) {
+  const auto parsed = ParseLaunchOptions(
+      {"--workers", "4", "--summary", "s", "--", "--sync", "gather-scatter"}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.workers, 4);
+  EXPECT_EQ(parsed->options.summary, "s");
+  EXPECT_EQ(parsed->options.worker.sync, "gather-scatter");
+}
+
+TEST(ParseLaunchOptions, ListenInEnvironment_IsTheCoordinators) {
+  const auto parsed = ParseLaunchOptions({}, {{"GRADWIRE_LISTEN", "127.0.0.1:7"}});
+  EXPECT_EQ(parsed->options.coordinator.listen, "127.0.0.1:7");
+  EXPECT_EQ(parsed->options.worker.listen, WorkerOptions().listen);
+}
+
+TEST(ParseLaunchOptions, ConfigFile_IsReadByBothSides) {
+  testing::TempDir dir;
+  testing::WriteFile(dir.File("c.ini"),
+                     "[launch]\nworkers = 2\n[coordinator]\nlease-seconds = 3\n"
+                     "[worker]\nbatch-size = 8\n");
+  const auto parsed = ParseLaunchOptions({"--config", dir.File("c.ini")}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.workers, 2);
+  EXPECT_EQ(parsed->options.coordinator.lease_seconds, 3);
+  EXPECT_EQ(parsed->options.worker.batch_size, 8);
+}
+
+TEST(ParseLaunchOptions, TorchrunsEnvironment_DoesNotPlaceTheWorkers) {
+  EXPECT_TRUE(ParseLaunchOptions({"--workers", "2"}, {{"RANK", "5"}, {"WORLD_SIZE", "6"}}).ok());
+}
+
+TEST(ParseLaunchOptions, CoursesVariables_DoNotPlaceTheWorkers) {
+  EXPECT_TRUE(
+      ParseLaunchOptions({}, {{"GRADWIRE_MASTER_IP", "h"}, {"GRADWIRE_NUM_NODES", "4"}}).ok());
+}
+
+TEST(ParseLaunchOptions, LinkSpeed_IsTheLaunchersAlone) {
+  const auto parsed = ParseLaunchOptions({"--link-gbit", "2.5"}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_DOUBLE_EQ(parsed->options.link_gbit, 2.5);
+  EXPECT_EQ(parsed->options.coordinator_texts.count("link-gbit"), 0u);
+}
+
+TEST(ParseLaunchOptions, LinkSpeedZero_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--link-gbit", "0"}), "--link-gbit: got '0', expected a number above 0");
+}
+
+TEST(ParseLaunchOptions, WorkersZero_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--workers", "0"}), "--workers: got '0', expected an integer from 1 to 1024");
+}
+
+TEST(ParseLaunchOptions, WorkerOptionOnTheLeft_IsUnknown) {
+  EXPECT_EQ(ErrorOf({"--batch-size", "3"}), "unknown option --batch-size");
+}
+
+TEST(ParseLaunchOptions, WrongWorkerOption_IsJudgedBeforeTheStart) {
+  EXPECT_EQ(ErrorOf({"--", "--batchsize", "3"}),
+            "unknown option --batchsize; did you mean --batch-size?");
+}
+
+TEST(ParseLaunchOptions, OptionsOfTheLauncher_AreRefusedBehindTheDashes) {
+  EXPECT_EQ(ErrorOf({"--", "--rank", "1"}),
+            "--rank behind --: gradwire launch sets it for each worker");
+  EXPECT_EQ(ErrorOf({"--", "--master-ip=h"}),
+            "--master-ip behind --: gradwire launch sets it for each worker");
+}
+
+TEST(ParseLaunchOptions, SummaryBehindTheDashes_IsSentToTheLeft) {
+  EXPECT_EQ(ErrorOf({"--", "--summary", "s"}),
+            "put --summary in front of --: what all ranks write is collected in one file");
+}
+
+TEST(ParseLaunchOptions, SyncNoneWithSeveralWorkers_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--", "--sync", "none"}),
+            "--sync none is for one worker alone, and --workers is 2; independent workers would "
+            "all train the same model for themselves");
+}
+
+TEST(ParseLaunchOptions, RankOptionsBeyondTheWorkers_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "2:--seed 1"}),
+            "--rank-options: got rank 2, expected one from 0 to 1");
+}
+
+TEST(ParseLaunchOptions, WrongRankOptions_NameTheRank) {
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--sed 1"}),
+            "--rank-options: rank 1: unknown option --sed; did you mean --seed?");
+}
+
+TEST(ParseLaunchOptions, Help_IsOfTheSideItStandsOn) {
+  EXPECT_THAT(ParseLaunchOptions({"--help"}, {})->print, HasSubstr("Usage: gradwire launch"));
+  EXPECT_THAT(ParseLaunchOptions({"--", "--help"}, {})->print, HasSubstr("Usage: gradwire-worker"));
+}
+
+TEST(ParseRankOptions, SeveralRanks_AreTakenApart) {
+  EXPECT_THAT(
+      *ParseRankOptions("1: --seed 3; 2:--data-dir 'a b'"),
+      ElementsAre(Pair(1, ElementsAre("--seed", "3")), Pair(2, ElementsAre("--data-dir", "a b"))));
+}
+
+TEST(ParseRankOptions, NoRank_IsRefused) {
+  EXPECT_EQ(ParseRankOptions("--seed 3").status().message(),
+            "got '--seed 3', expected RANK:OPTIONS, such as 1:--seed 3");
+}
+
+}  // namespace
+}  // namespace gradwire

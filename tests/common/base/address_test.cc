@@ -1,0 +1,61 @@
+#include "common/base/address.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+TEST(ParseHostPort, Ipv4_IsTakenApart) {
+  const HostPort address = ParseHostPort("10.10.1.1:29400").value();
+  EXPECT_EQ(address.host, "10.10.1.1");
+  EXPECT_EQ(address.port, 29400);
+}
+
+TEST(ParseHostPort, Ipv6_LosesItsBrackets) {
+  const HostPort address = ParseHostPort("[fd00::1]:0").value();
+  EXPECT_EQ(address.host, "fd00::1");
+  EXPECT_EQ(address.port, 0);
+}
+
+TEST(ParseHostPort, Name_IsKept) { EXPECT_EQ(ParseHostPort("node0:1").value().host, "node0"); }
+
+TEST(ParseHostPort, OtherForm_ShowsTheText) {
+  for (const char* text : {"", "29400", "host", ":29400", "host:", "host:x", "host:65536",
+                           "host:-1", "fd00::1:29400", "[]:1"}) {
+    EXPECT_EQ(ParseHostPort(text).status(),
+              absl::InvalidArgumentError(
+                  absl::StrCat("address: got '", text,
+                               "', expected HOST:PORT, such as 10.10.1.1:29400 or [::1]:29400")));
+  }
+}
+
+TEST(HostPortToString, Ipv4_IsJoined) {
+  EXPECT_EQ(ToString(HostPort{"10.1.1.1", 7}), "10.1.1.1:7");
+}
+
+TEST(HostPortToString, Ipv6_GetsBrackets) { EXPECT_EQ(ToString(HostPort{"::1", 7}), "[::1]:7"); }
+
+TEST(IsLoopback, OwnHost_IsTrue) {
+  EXPECT_TRUE(IsLoopback("127.0.0.1"));
+  EXPECT_TRUE(IsLoopback("::1"));
+  EXPECT_TRUE(IsLoopback("localhost"));
+}
+
+TEST(IsLoopback, OtherHost_IsFalse) {
+  EXPECT_FALSE(IsLoopback("10.10.1.127"));
+  EXPECT_FALSE(IsLoopback("node0"));
+}
+
+TEST(ReachableAt, AllAddresses_HostOfTheOther) {
+  EXPECT_EQ(ReachableAt("0.0.0.0:9400", "10.10.1.2:4711"), "10.10.1.2:9400");
+  EXPECT_EQ(ReachableAt("[::]:9400", "[fd00::2]:4711"), "[fd00::2]:9400");
+}
+
+TEST(ReachableAt, OneAddress_AsItIs) {
+  EXPECT_EQ(ReachableAt("127.0.0.1:9400", "10.10.1.2:4711"), "127.0.0.1:9400");
+}
+
+}  // namespace
+}  // namespace gradwire

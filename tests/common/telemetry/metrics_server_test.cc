@@ -1,0 +1,156 @@
+#include "common/telemetry/metrics_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <regex>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "common/telemetry/metrics.h"
+#include "tests/support/sockets.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::BusyPort;
+using ::gradwire::testing::HttpGet;
+using ::gradwire::testing::HttpReply;
+using ::gradwire::testing::HttpRequest;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class MetricsServerTest : public ::testing::Test {
+ protected:
+  MetricsServerTest()
+      : server_(std::move(*MetricsServer::Start("127.0.0.1:0", metrics_.registry(),
+                                                [this] { return ready_.load(); }))) {}
+
+  HttpReply Get(absl::string_view path) { return *HttpGet(server_->address(), path); }
+
+  WorkerMetrics metrics_{"all-reduce", "ring"};
+  std::atomic<bool> ready_ = false;
+  std::unique_ptr<MetricsServer> server_;
+};
+
+TEST_F(MetricsServerTest, Start_PortZero_TellsTheBoundPort) {
+  EXPECT_THAT(server_->address(), StartsWith("127.0.0.1:"));
+  EXPECT_THAT(server_->address(), Not(EndsWith(":0")));
+}
+
+TEST_F(MetricsServerTest, Metrics_AfterAnObservation_ShowsIt) {
+  metrics_.SetLoss(2.5);
+  const HttpReply reply = Get("/metrics");
+  EXPECT_EQ(reply.code, 200);
+  EXPECT_THAT(reply.headers.at("content-type"), StartsWith("text/plain; version=0.0.4"));
+  EXPECT_THAT(reply.body, HasSubstr("gradwire_loss 2.5\n"));
+}
+
+// name{label="value",…} number, each family under its HELP and TYPE.
+TEST_F(MetricsServerTest, Metrics_EveryLine_IsWellFormed) {
+  const std::regex comment("# (HELP|TYPE) gradwire_[a-z_]+ .+");
+  const std::regex sample(
+      "gradwire_[a-z_]+(\\{[a-z_]+=\"[^\"]*\"(,[a-z_]+=\"[^\"]*\")*\\})? [-+0-9.eInfNa]+");
+  const std::string body = Get("/metrics").body;
+  ASSERT_THAT(body, EndsWith("\n"));
+  for (const absl::string_view line : absl::StrSplit(body, '\n', absl::SkipEmpty())) {
+    EXPECT_TRUE(std::regex_match(std::string(line), line[0] == '#' ? comment : sample)) << line;
+  }
+}
+
+TEST_F(MetricsServerTest, Healthz_Always_Is200) {
+  const HttpReply reply = Get("/healthz");
+  EXPECT_EQ(reply.code, 200);
+  EXPECT_EQ(reply.body, "alive\n");
+}
+
+TEST_F(MetricsServerTest, Readyz_NotReady_Is503WithAReason) {
+  const HttpReply reply = Get("/readyz");
+  EXPECT_EQ(reply.code, 503);
+  EXPECT_THAT(reply.body, HasSubstr("not ready: not every worker is there yet"));
+}
+
+TEST_F(MetricsServerTest, Readyz_Ready_Is200) {
+  ready_ = true;
+  EXPECT_EQ(Get("/readyz").code, 200);
+}
+
+TEST_F(MetricsServerTest, Get_UnknownPath_Is404AndNamesWhatIsServed) {
+  const HttpReply reply = Get("/metric");
+  EXPECT_EQ(reply.code, 404);
+  EXPECT_EQ(reply.body, "/metric is not served; try /metrics, /healthz, /readyz\n");
+}
+
+TEST_F(MetricsServerTest, Request_OtherMethod_Is405) {
+  const auto reply = HttpRequest("DELETE", server_->address(), "/metrics");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->code, 405);
+}
+
+TEST_F(MetricsServerTest, Request_Head_HasNoBody) {
+  const auto reply = HttpRequest("HEAD", server_->address(), "/healthz");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(reply->code, 200);
+  EXPECT_EQ(reply->body, "");
+}
+
+TEST_F(MetricsServerTest, Request_Garbage_LeavesTheServerServing) {
+  (void)testing::Exchange(server_->address(), std::string("\x16\x03\x01\0garbage\r\n\r\n", 15),
+                          /*half_close=*/true);
+  EXPECT_EQ(Get("/healthz").code, 200);
+}
+
+TEST_F(MetricsServerTest, Destructor_Idle_EndsWithinASecond) {
+  Get("/healthz");
+  const absl::Time start = absl::Now();
+  server_.reset();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(1));
+}
+
+TEST(MetricsServer, Start_PortInUse_IsFailedPreconditionAndSaysWhy) {
+  const BusyPort busy;
+  const auto server = MetricsServer::Start(busy.address(), std::make_shared<prometheus::Registry>(),
+                                           [] { return true; });
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(server.status().message()),
+              StartsWith("cannot serve metrics on " + busy.address() + ": "));
+  EXPECT_THAT(std::string(server.status().message()), HasSubstr("in use"));
+}
+
+class BadAddressTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(BadAddressTest, Start_BadAddress_IsInvalidArgumentAndSaysWhatWasExpected) {
+  const auto server = MetricsServer::Start(GetParam(), std::make_shared<prometheus::Registry>(),
+                                           [] { return true; });
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(server.status().message()),
+              HasSubstr(std::string("got '") + GetParam() + "', expected HOST:PORT"));
+}
+
+INSTANTIATE_TEST_SUITE_P(MetricsServer, BadAddressTest,
+                         ::testing::Values("", "9400", ":9400", "localhost:", "localhost:http",
+                                           "127.0.0.1:65536", "127.0.0.1:-1"));
+
+TEST(MetricsServerPages, Get_PageOfTheOwner_WithPathQueryAndHost) {
+  WorkerMetrics metrics("all-reduce", "ring");
+  const auto pages = [](const PageRequest& request) -> absl::optional<Page> {
+    if (request.path != "/own") return absl::nullopt;
+    return Page{200, "application/json",
+                absl::StrCat(request.query, " ", request.host.empty() ? "" : "host")};
+  };
+  const auto server = *MetricsServer::Start(
+      "127.0.0.1:0", metrics.registry(), [] { return true; }, pages);
+  const HttpReply own = *HttpGet(server->address(), "/own?points=3");
+  EXPECT_EQ(own.body, "points=3 host");
+  EXPECT_EQ(own.headers.at("content-type"), "application/json");
+  EXPECT_EQ(HttpGet(server->address(), "/other")->code, 404);
+}
+
+}  // namespace
+}  // namespace gradwire

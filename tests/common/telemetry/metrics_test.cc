@@ -1,0 +1,162 @@
+#include "common/telemetry/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Text(const ProcessMetrics& metrics) {
+  return prometheus::TextSerializer().Serialize(metrics.registry()->Collect());
+}
+
+PhaseTimes SomeTimes() {
+  PhaseTimes times;
+  times.data = absl::Milliseconds(2);
+  times.forward = absl::Milliseconds(100);
+  times.backward = absl::Milliseconds(200);
+  times.communication = absl::Milliseconds(80);
+  times.exposed_communication = absl::Milliseconds(40);
+  times.optimizer = absl::Milliseconds(8);
+  times.iteration = absl::Milliseconds(350);
+  return times;
+}
+
+TEST(WorkerMetrics, CountCorrect_Twice_AddsUp) {
+  WorkerMetrics metrics("ddp", "sharded");
+  metrics.CountCorrect(3);
+  metrics.CountCorrect(4);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_correct_samples_total 7\n"));
+}
+
+TEST(WorkerMetrics, ObserveIteration_Once_CountsIterationAndSamples) {
+  WorkerMetrics metrics("gather-scatter", "coordinator");
+  metrics.ObserveIteration(SomeTimes(), 64);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_iterations_total 1\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_samples_total 64\n"));
+}
+
+TEST(WorkerMetrics, ObserveIteration_Once_LabelsIterationWithSyncAndBackend) {
+  WorkerMetrics metrics("all-reduce", "ring");
+  metrics.ObserveIteration(SomeTimes(), 1);
+  EXPECT_THAT(
+      Text(metrics),
+      HasSubstr("gradwire_iteration_seconds_sum{backend=\"ring\",sync=\"all-reduce\"} 0.35\n"));
+}
+
+TEST(WorkerMetrics, ObserveIteration_Once_TellsThePhasesApart) {
+  WorkerMetrics metrics("all-reduce", "ring");
+  metrics.ObserveIteration(SomeTimes(), 1);
+  const std::string text = Text(metrics);
+  const std::vector<std::pair<std::string, std::string>> expected = {
+      {"data", "0.002"},         {"forward", "0.1"},     {"backward", "0.2"},
+      {"communication", "0.08"}, {"optimizer", "0.008"}, {"exposed_communication", "0.04"}};
+  for (const auto& [phase, seconds] : expected) {
+    EXPECT_THAT(text, HasSubstr("gradwire_phase_seconds_sum{phase=\"" + phase + "\"} " + seconds));
+  }
+}
+
+TEST(WorkerMetrics, Registry_BeforeAnything_HasBucketsFromMillisecondToMinute) {
+  const std::string text = Text(WorkerMetrics("none", "none"));
+  EXPECT_THAT(text, HasSubstr("gradwire_phase_seconds_bucket{phase=\"data\",le=\"0.001\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("gradwire_phase_seconds_bucket{phase=\"data\",le=\"60\"} 0\n"));
+}
+
+TEST(WorkerMetrics, Registry_BeforeAnything_NamesTheVersion) {
+  EXPECT_THAT(Text(WorkerMetrics("none", "none")),
+              HasSubstr("gradwire_build_info{version=\"" GRADWIRE_VERSION "\"} 1\n"));
+}
+
+TEST(WorkerMetrics, SetLoss_Twice_KeepsTheLast) {
+  WorkerMetrics metrics("none", "none");
+  metrics.SetLoss(2.5);
+  metrics.SetLoss(1.25);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_loss 1.25\n"));
+}
+
+TEST(WorkerMetrics, CountWireOverflows_SomeSteps_AddsThem) {
+  WorkerMetrics metrics("none", "none");
+  metrics.CountWireOverflows(0);
+  metrics.CountWireOverflows(2);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_wire_overflows_total 2\n"));
+}
+
+TEST(WorkerMetrics, CountSentAndReceived_SomeBytes_AddsByDirection) {
+  WorkerMetrics metrics("none", "none");
+  metrics.CountSent(1000);
+  metrics.CountSent(24);
+  metrics.CountReceived(7);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_bytes_total{direction=\"sent\"} 1024\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_bytes_total{direction=\"received\"} 7\n"));
+}
+
+TEST(WorkerMetrics, CountSent_FromManyThreads_LosesNothing) {
+  WorkerMetrics metrics("none", "none");
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&metrics] {
+      for (int n = 0; n < 1000; ++n) metrics.CountSent(1);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_bytes_total{direction=\"sent\"} 4000\n"));
+}
+
+TEST(CoordinatorMetrics, SetView_Always_ShowsWorkersAndGeneration) {
+  CoordinatorMetrics metrics;
+  metrics.SetView(3, Generation(2));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_workers 3\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_generation 2\n"));
+}
+
+TEST(CoordinatorMetrics, SetStep_Always_ShowsStep) {
+  CoordinatorMetrics metrics;
+  metrics.SetStep(Step(41));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_step 41\n"));
+}
+
+TEST(CoordinatorMetrics, SetTotalSteps_Always_ShowsThem) {
+  CoordinatorMetrics metrics;
+  metrics.SetTotalSteps(196);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_total_steps 196\n"));
+}
+
+TEST(CoordinatorMetrics, ObserveRankWait_TwoRanks_KeepsThemApart) {
+  CoordinatorMetrics metrics;
+  metrics.ObserveRankWait(Rank(0), absl::ZeroDuration());
+  metrics.ObserveRankWait(Rank(1), absl::Seconds(1.5));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_rank_wait_seconds_sum{rank=\"0\"} 0\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_rank_wait_seconds_sum{rank=\"1\"} 1.5\n"));
+}
+
+TEST(CoordinatorMetrics, CountRpcError_Twice_CountsByCode) {
+  CoordinatorMetrics metrics;
+  metrics.CountRpcError(absl::StatusCode::kUnavailable);
+  metrics.CountRpcError(absl::StatusCode::kUnavailable);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_rpc_errors_total{code=\"UNAVAILABLE\"} 2\n"));
+}
+
+TEST(CoordinatorMetrics, CountRpcError_Ok_IsNotCounted) {
+  CoordinatorMetrics metrics;
+  metrics.CountRpcError(absl::StatusCode::kOk);
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("code=\"OK\"")));
+}
+
+TEST(CoordinatorMetrics, Registry_OfTwoObjects_IsNotShared) {
+  CoordinatorMetrics one, other;
+  one.SetStep(Step(5));
+  EXPECT_THAT(Text(other), HasSubstr("gradwire_step 0\n"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,171 @@
+// Separate aggregators in the membership of a run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/membership/membership.h"
+#include "tests/coordinator/membership/outcome.h"
+#include "tests/coordinator/membership/test_hello.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::All;
+using ::gradwire::testing::TestHello;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr int kWorker = 1;  // sessions
+constexpr int kAggregator = 11;
+
+// A run of one worker and two aggregators.
+class MembershipAggregatorTest : public ::testing::Test {
+ protected:
+  static MembershipConfig Config() {
+    MembershipConfig config;
+    config.world_size = 1;
+    config.aggregators = 2;
+    return config;
+  }
+
+  Outcome Hello() { return membership_.OnHello(SessionId(kWorker), TestHello(kWorker, 0), now_); }
+  Outcome Offer(int session, const std::string& address) {
+    v1::Offer offer;
+    offer.set_incarnation(session);
+    offer.set_address(address);
+    return membership_.OnOffer(SessionId(session), offer, now_);
+  }
+  Outcome Form() {
+    Hello();
+    Offer(kAggregator, "10.10.1.11:1");
+    return Offer(kAggregator + 1, "10.10.1.12:1");
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  Membership membership_{Config(), now_};
+};
+
+TEST_F(MembershipAggregatorTest, OnOffer_LastOne_AllGetTheViewWithAddresses) {
+  const Outcome outcome = Form();
+  const auto views = All<SendView>(outcome);
+  ASSERT_EQ(views.size(), 3u);
+  for (const SendView& sent : views) {
+    EXPECT_THAT(sent.view.aggregators, ElementsAre("10.10.1.11:1", "10.10.1.12:1"));
+  }
+  EXPECT_FALSE(views[0].view.aggregator.has_value());
+  EXPECT_EQ(views[2].view.aggregator, 1);
+  EXPECT_EQ(views[2].view.buckets, All<FormRun>(outcome).at(0).buckets);
+}
+
+TEST_F(MembershipAggregatorTest, OnHello_AggregatorsMissing_RunWaits) {
+  const Outcome outcome = Hello();
+  EXPECT_TRUE(outcome.actions.empty());
+  EXPECT_THAT(outcome.why, HasSubstr("1 of 1 workers and 0 of 2 aggregators are there"));
+}
+
+TEST_F(MembershipAggregatorTest, OnHello_OneTooManyWhileAggregatorsAreMissing_FailedPrecondition) {
+  Hello();
+  const Outcome outcome = membership_.OnHello(SessionId(2), TestHello(2), now_);
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status,
+            absl::FailedPreconditionError("the run has all its workers; its world size is 1"));
+}
+
+TEST_F(MembershipAggregatorTest, OnOffer_OneTooMany_FailedPrecondition) {
+  Form();
+  const Outcome outcome = Offer(13, "10.10.1.13:1");
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(outcome.why, HasSubstr("got one more, expected 2"));
+}
+
+TEST_F(MembershipAggregatorTest, OnOffer_SameIncarnation_AlreadyExists) {
+  Offer(kAggregator, "10.10.1.11:1");
+  v1::Offer offer;
+  offer.set_incarnation(kAggregator);
+  offer.set_address("10.10.1.12:1");
+  const Outcome outcome = membership_.OnOffer(SessionId(99), offer, now_);
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status.code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(MembershipAggregatorTest, OnOffer_NoAddress_InvalidArgument) {
+  const Outcome outcome = Offer(kAggregator, "here");
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(MembershipAggregatorTest, OnOffer_LoopbackAmongOthers_InvalidArgument) {
+  Hello();
+  const Outcome outcome = Offer(kAggregator, "127.0.0.1:1");
+  EXPECT_THAT(std::string(All<CloseSession>(outcome).at(0).status.message()),
+              HasSubstr("cannot be reached from other hosts"));
+}
+
+TEST_F(MembershipAggregatorTest, OnStreamClosed_BeforeTheRun_PlaceIsFree) {
+  Offer(kAggregator, "10.10.1.11:1");
+  const Outcome outcome = membership_.OnStreamClosed(SessionId(kAggregator), "it broke", now_);
+  EXPECT_THAT(outcome.why, HasSubstr("0 of 2 aggregators are there"));
+  Hello();
+  Offer(12, "10.10.1.12:1");
+  EXPECT_EQ(All<FormRun>(Offer(13, "10.10.1.13:1")).size(), 1u);
+}
+
+TEST_F(MembershipAggregatorTest, OnStreamClosed_InTheRun_EndsItForAll) {
+  Form();
+  const Outcome outcome = membership_.OnStreamClosed(SessionId(kAggregator), "it broke", now_);
+  EXPECT_EQ(All<SendAbort>(outcome).size(), 2u);
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
+            absl::AbortedError("aggregator 0 (10.10.1.11:1) was lost in step 0: it broke"));
+}
+
+TEST_F(MembershipAggregatorTest, OnTick_SilentForTheLease_EndsTheRun) {
+  Form();
+  Outcome outcome;
+  for (int tenths = 0; tenths < 110 && outcome.actions.empty(); ++tenths) {
+    now_ += absl::Milliseconds(100);
+    membership_.OnHeartbeat(SessionId(kWorker), {}, now_);
+    membership_.OnHeartbeat(SessionId(kAggregator), {}, now_);
+    outcome = membership_.OnTick(now_);
+  }
+  EXPECT_THAT(std::string(All<EndRun>(outcome).at(0).status.message()),
+              HasSubstr("aggregator 1 (10.10.1.12:1) was lost in step 0: it was silent for 10 s"));
+}
+
+TEST_F(MembershipAggregatorTest, OnLeave_Stopping_EndsTheRunWithItsReason) {
+  Form();
+  v1::Leave leave;
+  leave.set_reason("stopped by SIGTERM");
+  const Outcome outcome = membership_.OnLeave(SessionId(kAggregator), leave, now_);
+  EXPECT_THAT(std::string(All<EndRun>(outcome).at(0).status.message()),
+              HasSubstr("it left: stopped by SIGTERM"));
+}
+
+TEST_F(MembershipAggregatorTest, OnLeave_AllRanksFinished_AggregatorsEndWithOk) {
+  Form();
+  v1::Leave leave;
+  leave.set_finished(true);
+  const Outcome outcome = membership_.OnLeave(SessionId(kWorker), leave, now_);
+  const auto closed = All<CloseSession>(outcome);
+  ASSERT_EQ(closed.size(), 3u);
+  for (const CloseSession& close : closed) EXPECT_TRUE(close.status.ok());
+  EXPECT_EQ(All<SendFinish>(outcome).size(), 2u);
+}
+
+TEST_F(MembershipAggregatorTest, OnStepDone_FromAnAggregator_ClosesIt) {
+  Form();
+  const Outcome outcome = membership_.OnStepDone(SessionId(kAggregator), v1::StepDone(), now_);
+  EXPECT_THAT(std::string(All<EndRun>(outcome).at(0).status.message()),
+              HasSubstr("aggregator 0 (10.10.1.11:1) was lost in step 0: it broke the protocol"));
+}
+
+TEST_F(MembershipAggregatorTest, OnTick_AggregatorsStayAway_SaysHowManyCame) {
+  Hello();
+  Outcome outcome;
+  for (int tenths = 0; tenths < 6010 && outcome.actions.empty(); ++tenths) {
+    now_ += absl::Milliseconds(100);
+    membership_.OnHeartbeat(SessionId(kWorker), {}, now_);
+    outcome = membership_.OnTick(now_);
+  }
+  EXPECT_EQ(
+      All<EndRun>(outcome).at(0).status,
+      absl::DeadlineExceededError("1 of 1 workers came within 600 s; 0 of 2 aggregators came"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,353 @@
+#include "coordinator/membership/membership_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/grpc_server.h"
+#include "common/session/session.h"
+#include "common/wire/layout.h"
+#include "tests/coordinator/membership/test_hello.h"
+#include "tests/support/sockets.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::Exchange;
+using ::gradwire::testing::TestHello;
+using ::testing::HasSubstr;
+
+// A value that another thread sets once and this one waits for.
+template <typename T>
+class Slot {
+ public:
+  void Set(T value) { promise_.set_value(std::move(value)); }
+  bool is_set() { return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }
+  // The test fails, rather than hangs, if nothing comes.
+  T Get() {
+    if (future_.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+      ADD_FAILURE() << "nothing came within 20 s";
+      return T();
+    }
+    return future_.get();
+  }
+
+ private:
+  std::promise<T> promise_;
+  std::shared_future<T> future_ = promise_.get_future().share();
+};
+
+// A session and what its on_abort got.
+struct Worker {
+  Worker(const std::string& coordinator, absl::Duration heartbeat_interval) {
+    SessionOptions options;
+    options.heartbeat_interval = heartbeat_interval;
+    options.coordinator = coordinator;
+    options.connect_timeout = absl::Seconds(10);
+    auto opened = Session::Open(options, [this](const absl::Status& status) { end.Set(status); });
+    EXPECT_TRUE(opened.ok()) << opened.status();
+    session = *std::move(opened);
+  }
+  ~Worker() {
+    if (session != nullptr) session->Cancel();
+  }
+  // Joins on a thread of its own.
+  void Join(v1::Hello hello) {
+    view = std::async(std::launch::async, [this, hello] { return session->Join(hello); });
+  }
+
+  Slot<absl::Status> end;
+  std::unique_ptr<Session> session;
+  std::future<absl::StatusOr<View>> view;
+};
+
+class MembershipServiceTest : public ::testing::Test {
+ protected:
+  explicit MembershipServiceTest(MembershipConfig config = Config())
+      : service_(config,
+                 {[this](const View& view, const std::vector<BucketSpec>&) { formed_.Set(view); },
+                  [this](Rank rank, const v1::StepDone& done) {
+                    if (rank == Rank(2)) done_.Set(done);
+                  },
+                  [this](Rank rank, Step, const std::string&) { lost_.Set(rank); },
+                  [this](Step step) { step_.Set(step); },
+                  [this](const absl::Status& status) { over_.Set(status); }}) {
+    auto server = StartGrpcServer("127.0.0.1:0", {&service_});
+    EXPECT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  ~MembershipServiceTest() override {
+    workers_.clear();
+    server_.server->Shutdown();
+  }
+
+  static MembershipConfig Config() {
+    MembershipConfig config;
+    config.world_size = 3;
+    return config;
+  }
+
+  Worker& AddWorker() {
+    workers_.push_back(std::make_unique<Worker>(server_.address, heartbeat_interval_));
+    return *workers_.back();
+  }
+  // Three workers with their views; ranks in order.
+  void FormRun() {
+    for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, rank));
+    for (auto& worker : workers_) ASSERT_TRUE(worker->view.get().ok());
+  }
+
+  absl::Duration heartbeat_interval_ = absl::Seconds(1);
+  Slot<View> formed_;
+  Slot<v1::StepDone> done_;  // rank 2's
+  Slot<Rank> lost_;
+  Slot<Step> step_;
+  Slot<absl::Status> over_;
+  MembershipService service_;
+  GrpcServer server_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+};
+
+absl::Status JoinError(Worker& worker, const v1::Hello& hello) {
+  return worker.session->Join(hello).status();
+}
+
+TEST_F(MembershipServiceTest, Join_AllWorkers_GetTheSameViewWithTheirRanks) {
+  for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, rank));
+  for (int rank = 0; rank < 3; ++rank) {
+    const absl::StatusOr<View> view = workers_[rank]->view.get();
+    ASSERT_TRUE(view.ok()) << view.status();
+    EXPECT_EQ(view->rank, Rank(rank));
+    EXPECT_EQ(view->generation, Generation(1));
+    EXPECT_EQ(view->members.size(), 3);
+    EXPECT_EQ(view->Carrier(Rank(2)).address, "10.10.1.2:2");
+  }
+  EXPECT_EQ(formed_.Get().world_size, 3);
+}
+
+TEST_F(MembershipServiceTest, Join_DuplicateRank_IsRefusedAndTheRunStillForms) {
+  AddWorker().Join(TestHello(0, 0));
+  // The second rank 0 is whoever comes later; ask until the first is in.
+  while (service_.Status().ranks_size() < 1) std::this_thread::yield();
+  EXPECT_EQ(JoinError(AddWorker(), TestHello(9, 0)),
+            absl::AlreadyExistsError("rank 0 is taken by 10.10.1.2:0"));
+  AddWorker().Join(TestHello(1));
+  AddWorker().Join(TestHello(2));
+  EXPECT_EQ(formed_.Get().members.size(), 3);
+}
+
+TEST_F(MembershipServiceTest, Join_OtherWorldSize_IsRefused) {
+  v1::Hello hello = TestHello(0);
+  hello.set_world_size(2);
+  EXPECT_EQ(JoinError(AddWorker(), hello),
+            absl::InvalidArgumentError("world size: got 2, expected 3 (coordinator)"));
+}
+
+TEST_F(MembershipServiceTest, Join_OtherLayout_NamesTheTensor) {
+  AddWorker().Join(TestHello(0, 0));
+  while (service_.Status().ranks_size() < 1) std::this_thread::yield();
+  v1::Hello hello = TestHello(1);
+  hello.mutable_tensors(0)->set_name("fc2.weight");
+  EXPECT_EQ(JoinError(AddWorker(), hello),
+            absl::InvalidArgumentError("tensor 0: got 'fc2.weight' float32 [2, 3], expected "
+                                       "'fc1.weight' float32 [2, 3] (rank 0)"));
+}
+
+TEST_F(MembershipServiceTest, Join_OtherSetting_NamesTheSetting) {
+  AddWorker().Join(TestHello(0, 0));
+  while (service_.Status().ranks_size() < 1) std::this_thread::yield();
+  v1::Hello hello = TestHello(1);
+  (*hello.mutable_settings())["lr"] = "0.2";
+  EXPECT_EQ(JoinError(AddWorker(), hello),
+            absl::InvalidArgumentError("setting 'lr': got 0.2, expected 0.1 (rank 0)"));
+}
+
+TEST_F(MembershipServiceTest, Cancel_WhileJoining_EndsJoin) {
+  Worker& worker = AddWorker();
+  worker.Join(TestHello(0));
+  while (service_.Status().ranks_size() < 1) std::this_thread::yield();
+  worker.session->Cancel();
+  EXPECT_EQ(worker.view.get().status(), absl::CancelledError("the session was cancelled"));
+  EXPECT_FALSE(worker.end.is_set());
+}
+
+TEST_F(MembershipServiceTest, Cancel_WhileJoining_FreesTheRank) {
+  Worker& worker = AddWorker();
+  worker.Join(TestHello(0, 0));
+  while (service_.Status().ranks_size() < 1) std::this_thread::yield();
+  worker.session->Cancel();
+  while (service_.Status().ranks_size() > 0) std::this_thread::yield();
+  AddWorker().Join(TestHello(5, 0));
+  while (service_.Status().ranks_size() < 1) std::this_thread::yield();
+}
+
+TEST_F(MembershipServiceTest, Leave_AllFinished_EndsTheRunWell) {
+  FormRun();
+  for (auto& worker : workers_) EXPECT_EQ(worker->session->Leave(true, ""), absl::OkStatus());
+  EXPECT_EQ(over_.Get(), absl::OkStatus());
+  for (auto& worker : workers_) EXPECT_FALSE(worker->end.is_set());
+}
+
+TEST_F(MembershipServiceTest, Leave_NotFinished_AbortsTheOthersWithTheReason) {
+  FormRun();
+  EXPECT_EQ(workers_[1]->session->Leave(false, "the disk is full"), absl::OkStatus());
+  const absl::Status lost =
+      absl::AbortedError("rank 1 (10.10.1.2:1) was lost in step 0: it left: the disk is full");
+  EXPECT_EQ(workers_[0]->end.Get(), lost);
+  EXPECT_EQ(workers_[2]->end.Get(), lost);
+  EXPECT_EQ(over_.Get(), lost);
+  EXPECT_EQ(lost_.Get(), Rank(1));
+}
+
+TEST_F(MembershipServiceTest, Leave_AfterAbort_GivesTheReason) {
+  FormRun();
+  EXPECT_EQ(workers_[1]->session->Leave(false, "stop"), absl::OkStatus());
+  const absl::Status lost = workers_[0]->end.Get();
+  EXPECT_EQ(workers_[0]->session->Leave(true, ""), lost);
+}
+
+TEST_F(MembershipServiceTest, ReportStep_ByAllRanks_EntersTheNextStep) {
+  FormRun();
+  v1::StepDone done;
+  done.set_step(6);
+  for (auto& worker : workers_) worker->session->ReportStep(done);
+  EXPECT_EQ(step_.Get(), Step(7));
+  EXPECT_EQ(done_.Get().step(), 6u);
+}
+
+TEST_F(MembershipServiceTest, StreamBroken_MidRun_AbortsTheOthersWithRankStepAndCause) {
+  FormRun();
+  v1::StepDone done;
+  done.set_step(6);
+  workers_[2]->session->ReportStep(done);
+  while (service_.Status().ranks(2).steps_done() < 7) std::this_thread::yield();
+  workers_[2]->session.reset();
+  const absl::Status lost =
+      absl::AbortedError("rank 2 (10.10.1.2:2) was lost in step 7: its session stream broke");
+  EXPECT_EQ(workers_[0]->end.Get(), lost);
+  EXPECT_EQ(workers_[1]->end.Get(), lost);
+  EXPECT_EQ(over_.Get(), lost);
+}
+
+TEST_F(MembershipServiceTest, ReportSuspect_Unexplained_AbortsAll) {
+  FormRun();
+  workers_[0]->session->ReportSuspect(Rank(1), Step(3), "connection refused");
+  const absl::Status lost = absl::AbortedError(
+      "rank 1 (10.10.1.2:1) was lost in step 0: rank 0 got no answer from it: connection refused");
+  for (auto& worker : workers_) EXPECT_EQ(worker->end.Get(), lost);
+}
+
+TEST_F(MembershipServiceTest, Stop_MidRun_AbortsAllWorkers) {
+  FormRun();
+  service_.Stop("the coordinator was stopped by SIGTERM", absl::Seconds(5));
+  for (auto& worker : workers_) {
+    EXPECT_EQ(worker->end.Get(), absl::AbortedError("the coordinator was stopped by SIGTERM"));
+  }
+}
+
+TEST_F(MembershipServiceTest, Stop_WhileJoining_EndsJoin) {
+  Worker& worker = AddWorker();
+  worker.Join(TestHello(0));
+  while (service_.Status().ranks_size() < 1) std::this_thread::yield();
+  service_.Stop("stopped", absl::Seconds(5));
+  EXPECT_EQ(worker.view.get().status(), absl::AbortedError("stopped"));
+  EXPECT_FALSE(worker.end.is_set());
+}
+
+TEST_F(MembershipServiceTest, ServerGone_MidRun_IsUnavailable) {
+  FormRun();
+  server_.server->Shutdown(std::chrono::system_clock::now());
+  const absl::Status end = workers_[0]->end.Get();
+  EXPECT_EQ(end.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(end.message()),
+              HasSubstr(absl::StrCat("lost the coordinator ", server_.address, ": ")));
+}
+
+TEST_F(MembershipServiceTest, GarbageOnThePort_MidRun_HarmsNobody) {
+  FormRun();
+  EXPECT_TRUE(Exchange(server_.address, std::string(100000, '\x81'), true).ok());
+  EXPECT_TRUE(Exchange(server_.address, "GET / HTTP/1.1\r\n\r\n", true).ok());
+  for (auto& worker : workers_) EXPECT_EQ(worker->session->Leave(true, ""), absl::OkStatus());
+  EXPECT_EQ(over_.Get(), absl::OkStatus());
+}
+
+TEST_F(MembershipServiceTest, Session_MessageOfUnknownKind_IsRefused) {
+  auto stub = v1::Membership::NewStub(
+      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  auto stream = stub->Session(&context);
+  stream->Write(v1::WorkerMessage());
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(status.error_message(), "session: got a message of unknown kind");
+}
+
+TEST_F(MembershipServiceTest, Session_HalfClosedWithoutLeave_IsALoss) {
+  auto stub = v1::Membership::NewStub(
+      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  auto stream = stub->Session(&context);
+  AddWorker().Join(TestHello(0, 0));
+  AddWorker().Join(TestHello(1, 1));
+  v1::WorkerMessage message;
+  *message.mutable_hello() = TestHello(2, 2);
+  stream->Write(message);
+  formed_.Get();
+  stream->WritesDone();
+  EXPECT_EQ(over_.Get(), absl::AbortedError("rank 2 (10.10.1.2:2) was lost in step 0: it closed "
+                                            "its session without leaving"));
+  v1::CoordinatorMessage unread;
+  while (stream->Read(&unread)) {
+  }
+  stream->Finish();
+}
+
+// Workers whose heartbeats are slower than the lease.
+class ShortLeaseTest : public MembershipServiceTest {
+ protected:
+  ShortLeaseTest() : MembershipServiceTest(ShortLease()) {}
+  static MembershipConfig ShortLease() {
+    MembershipConfig config;
+    config.world_size = 1;
+    config.lease = absl::Milliseconds(300);
+    return config;
+  }
+};
+
+TEST_F(ShortLeaseTest, SilentWorker_MidRun_IsLost) {
+  Worker& worker = AddWorker();
+  ASSERT_TRUE(worker.session->Join(TestHello(0)).ok());
+  const absl::Status lost =
+      absl::AbortedError("rank 0 (10.10.1.2:0) was lost in step 0: it was silent for 0.3 s");
+  EXPECT_EQ(worker.end.Get(), lost);
+  EXPECT_EQ(over_.Get(), lost);
+}
+
+// The lease is longer than the heartbeat, and shorter than the test.
+class HeartbeatTest : public MembershipServiceTest {
+ protected:
+  HeartbeatTest() : MembershipServiceTest(OneOfTwo()) {
+    heartbeat_interval_ = absl::Milliseconds(100);
+  }
+  static MembershipConfig OneOfTwo() {
+    MembershipConfig config;
+    config.world_size = 2;
+    config.lease = absl::Seconds(1);
+    config.rendezvous_timeout = absl::Seconds(2);
+    return config;
+  }
+};
+
+TEST_F(HeartbeatTest, BusyWorker_KeepsItsPlaceUntilTheRendezvousTimeout) {
+  Worker& worker = AddWorker();
+  EXPECT_EQ(JoinError(worker, TestHello(0, 0)),
+            absl::AbortedError("1 of 2 workers came within 2 s; missing rank 1"));
+  EXPECT_EQ(over_.Get(),
+            absl::DeadlineExceededError("1 of 2 workers came within 2 s; missing rank 1"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,504 @@
+#include "coordinator/membership/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/membership/outcome.h"
+#include "tests/coordinator/membership/test_hello.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::All;
+using ::gradwire::testing::TestHello;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The status with which the one session that the outcome closes ends.
+absl::Status Refusal(const Outcome& outcome) {
+  EXPECT_EQ(outcome.actions.size(), 1);
+  return All<CloseSession>(outcome).at(0).status;
+}
+
+// A run of 3; session and incarnation of a worker are 1 more than its rank.
+class MembershipTest : public ::testing::Test {
+ protected:
+  static MembershipConfig Config() {
+    MembershipConfig config;
+    config.world_size = 3;
+    return config;
+  }
+
+  Outcome Hello(int session, std::optional<int> rank = std::nullopt) {
+    return membership_.OnHello(SessionId(session), TestHello(session, rank), now_);
+  }
+  void Form() {
+    for (int session = 1; session <= 3; ++session) Hello(session, session - 1);
+  }
+  Outcome StepsDone(int session, uint64_t steps) {
+    v1::StepDone done;
+    done.set_step(steps - 1);
+    done.set_loss(2.5);
+    return membership_.OnStepDone(SessionId(session), done, now_);
+  }
+  Outcome Leave(int session, bool finished, absl::string_view reason) {
+    v1::Leave leave;
+    leave.set_finished(finished);
+    leave.set_reason(std::string(reason));
+    return membership_.OnLeave(SessionId(session), leave, now_);
+  }
+  Outcome Suspect(int session, int rank) {
+    v1::Suspect suspect;
+    suspect.set_rank(rank);
+    suspect.set_step(7);
+    suspect.set_cause("connection reset");
+    return membership_.OnSuspect(SessionId(session), suspect, now_);
+  }
+  Outcome Broke(int session) {
+    return membership_.OnStreamClosed(SessionId(session), "its session stream broke", now_);
+  }
+  // Ticks every 0.1 s until something happens, at most for `duration`.
+  Outcome Pass(absl::Duration duration, std::vector<int> beating = {}) {
+    for (const absl::Time end = now_ + duration; now_ < end;) {
+      now_ += absl::Milliseconds(100);
+      for (int session : beating) membership_.OnHeartbeat(SessionId(session), {}, now_);
+      Outcome outcome = membership_.OnTick(now_);
+      if (!outcome.actions.empty()) return outcome;
+    }
+    return {};
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  Membership membership_{Config(), now_};
+};
+
+TEST_F(MembershipTest, OnHello_FirstWorker_WaitsForMore) {
+  const Outcome outcome = Hello(1);
+  EXPECT_THAT(outcome.actions, IsEmpty());
+  EXPECT_EQ(outcome.why, "rank 0 (10.10.1.2:1) joined; 1 of 3 workers are there");
+}
+
+TEST_F(MembershipTest, OnHello_LastWorker_FormsRunBeforeAnyViewIsSent) {
+  Hello(1);
+  Hello(2);
+  const Outcome outcome = Hello(3);
+  ASSERT_EQ(outcome.actions.size(), 4);
+  EXPECT_TRUE(std::holds_alternative<FormRun>(outcome.actions[0]));
+  EXPECT_EQ(All<SendView>(outcome).size(), 3);
+}
+
+TEST_F(MembershipTest, OnHello_LastWorker_GivesEachItsRank) {
+  Hello(1, 2);
+  Hello(2);
+  const std::vector<SendView> views = All<SendView>(Hello(3));
+  ASSERT_EQ(views.size(), 3);
+  EXPECT_EQ(views[0].session, SessionId(2));
+  EXPECT_EQ(views[0].view.rank, Rank(0));
+  EXPECT_EQ(views[1].session, SessionId(3));
+  EXPECT_EQ(views[1].view.rank, Rank(1));
+  EXPECT_EQ(views[2].session, SessionId(1));
+  EXPECT_EQ(views[2].view.rank, Rank(2));
+}
+
+TEST_F(MembershipTest, OnHello_LastWorker_ViewHasMembersInRankOrder) {
+  Hello(1, 2);
+  Hello(2, 1);
+  const FormRun run = All<FormRun>(Hello(3)).at(0);
+  EXPECT_EQ(run.view.generation, Generation(1));
+  EXPECT_EQ(run.view.world_size, 3);
+  ASSERT_EQ(run.view.members.size(), 3);
+  EXPECT_EQ(run.view.members[0].address, "10.10.1.2:3");
+  EXPECT_EQ(run.view.members[2].incarnation, Incarnation(1));
+  EXPECT_THAT(run.view.members[2].ranks, ElementsAre(Rank(2)));
+  EXPECT_THAT(run.buckets, ElementsAre(BucketSpec{24, v1::DTYPE_FLOAT32}));
+}
+
+TEST_F(MembershipTest, OnHello_RankTaken_NamesWhoHasIt) {
+  Hello(1, 1);
+  EXPECT_EQ(Refusal(Hello(2, 1)), absl::AlreadyExistsError("rank 1 is taken by 10.10.1.2:1"));
+}
+
+TEST_F(MembershipTest, OnHello_Refused_SaysWhyInTheLog) {
+  Hello(1, 1);
+  EXPECT_EQ(Hello(2, 1).why, "refused a worker at 10.10.1.2:2: rank 1 is taken by 10.10.1.2:1");
+}
+
+TEST_F(MembershipTest, OnHello_AfterARefusal_TakesAWorkerThatFits) {
+  Hello(1);
+  Hello(2, 0);
+  Hello(3);
+  EXPECT_EQ(All<FormRun>(Hello(4)).size(), 1);
+}
+
+TEST_F(MembershipTest, OnHello_IncarnationOfAMember_IsRefused) {
+  Hello(1);
+  EXPECT_EQ(Refusal(membership_.OnHello(SessionId(2), TestHello(1), now_)),
+            absl::AlreadyExistsError("incarnation 1 is rank 0 (10.10.1.2:1)"));
+}
+
+TEST_F(MembershipTest, OnHello_IncarnationThatLeft_IsRefused) {
+  Hello(1);
+  Broke(1);
+  EXPECT_EQ(
+      Refusal(membership_.OnHello(SessionId(2), TestHello(1), now_)),
+      absl::FailedPreconditionError("incarnation 1 has left this run; start the worker anew"));
+}
+
+TEST_F(MembershipTest, OnHello_OtherWorldSize_IsRefused) {
+  v1::Hello hello = TestHello(1);
+  hello.set_world_size(4);
+  EXPECT_EQ(Refusal(membership_.OnHello(SessionId(1), hello, now_)),
+            absl::InvalidArgumentError("world size: got 4, expected 3 (coordinator)"));
+}
+
+TEST_F(MembershipTest, OnHello_OtherSetting_NamesWhoFixedIt) {
+  Hello(1, 2);
+  v1::Hello hello = TestHello(2);
+  (*hello.mutable_settings())["lr"] = "0.2";
+  EXPECT_EQ(Refusal(membership_.OnHello(SessionId(2), hello, now_)),
+            absl::InvalidArgumentError("setting 'lr': got 0.2, expected 0.1 (rank 2)"));
+}
+
+TEST_F(MembershipTest, OnHello_LoopbackAmongOthers_IsRefused) {
+  Hello(1);
+  v1::Hello hello = TestHello(2);
+  hello.set_address("127.0.0.1:2");
+  const absl::Status status = Refusal(membership_.OnHello(SessionId(2), hello, now_));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("or with --advertise HOST"));
+}
+
+TEST_F(MembershipTest, OnHello_RunIsFull_IsRefused) {
+  Form();
+  EXPECT_EQ(Refusal(Hello(4)),
+            absl::FailedPreconditionError("the run has all its workers; its world size is 3"));
+}
+
+TEST_F(MembershipTest, OnHello_RunIsOver_SaysWhy) {
+  membership_.OnShutdown("stopped");
+  EXPECT_EQ(Refusal(Hello(1)), absl::FailedPreconditionError("the run is over: stopped"));
+}
+
+TEST_F(MembershipTest, OnHello_Second_ClosesSessionAndFreesRank) {
+  Hello(1, 0);
+  EXPECT_EQ(Refusal(Hello(1, 0)), absl::InvalidArgumentError("session: got a second Hello"));
+  EXPECT_THAT(Hello(2, 0).actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnHeartbeat_BeforeHello_ClosesSession) {
+  EXPECT_EQ(Refusal(membership_.OnHeartbeat(SessionId(1), {}, now_)),
+            absl::InvalidArgumentError("session: got Heartbeat before Hello"));
+}
+
+TEST_F(MembershipTest, OnStepDone_NotBySlowestRank_EntersNoStep) {
+  Form();
+  EXPECT_TRUE(All<EnterStep>(StepsDone(1, 1)).empty());
+  EXPECT_TRUE(All<EnterStep>(StepsDone(2, 2)).empty());
+}
+
+TEST_F(MembershipTest, OnStepDone_BySlowestRank_EntersTheStepThatAllAreAt) {
+  Form();
+  StepsDone(1, 2);
+  StepsDone(2, 3);
+  const Outcome outcome = StepsDone(3, 2);
+  EXPECT_EQ(std::get<EnterStep>(outcome.actions[1]).step, Step(2));
+}
+
+TEST_F(MembershipTest, OnStepDone_BeforeHello_ClosesSession) {
+  EXPECT_EQ(Refusal(membership_.OnStepDone(SessionId(1), {}, now_)),
+            absl::InvalidArgumentError("session: got StepDone before Hello"));
+}
+
+TEST_F(MembershipTest, OnLeave_BeforeHello_ClosesSession) {
+  EXPECT_EQ(Refusal(Leave(1, true, "")),
+            absl::InvalidArgumentError("session: got Leave before Hello"));
+}
+
+TEST_F(MembershipTest, OnStreamClosed_BeforeHello_DoesNothing) {
+  const Outcome outcome = Broke(1);
+  EXPECT_THAT(outcome.actions, IsEmpty());
+  EXPECT_EQ(outcome.why, "");
+}
+
+TEST_F(MembershipTest, OnStreamClosed_BeforeTheView_FreesTheRank) {
+  Hello(1, 0);
+  Hello(2, 1);
+  const Outcome outcome = Broke(2);
+  EXPECT_THAT(outcome.actions, IsEmpty());
+  EXPECT_EQ(outcome.why,
+            "rank 1 (10.10.1.2:2) is gone before the run began, its place is free: its session "
+            "stream broke; 1 of 3 workers are there");
+  EXPECT_THAT(Hello(3, 1).actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnStreamClosed_OfTheOnlyWorker_LetsTheNextFixTheSettings) {
+  Hello(1);
+  Broke(1);
+  v1::Hello hello = TestHello(2);
+  (*hello.mutable_settings())["lr"] = "0.2";
+  EXPECT_THAT(membership_.OnHello(SessionId(2), hello, now_).actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnStreamClosed_OthersAreThere_KeepsTheSettings) {
+  Hello(1);
+  Hello(2);
+  Broke(1);
+  v1::Hello hello = TestHello(3);
+  (*hello.mutable_settings())["lr"] = "0.2";
+  EXPECT_EQ(Refusal(membership_.OnHello(SessionId(3), hello, now_)),
+            absl::InvalidArgumentError("setting 'lr': got 0.2, expected 0.1 (rank 0)"));
+}
+
+TEST_F(MembershipTest, OnStreamClosed_MidRun_EndsTheRunNamingRankStepAndCause) {
+  Form();
+  StepsDone(3, 7);
+  const Outcome outcome = Broke(3);
+  const std::vector<EndRun> ends = All<EndRun>(outcome);
+  ASSERT_EQ(ends.size(), 1);
+  EXPECT_EQ(
+      ends[0].status,
+      absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 7: its session stream broke"));
+}
+
+TEST_F(MembershipTest, OnStreamClosed_MidRun_TellsAllOthersThenClosesThem) {
+  Form();
+  const Outcome outcome = Broke(3);
+  const std::vector<SendAbort> aborts = All<SendAbort>(outcome);
+  ASSERT_EQ(aborts.size(), 2);
+  EXPECT_EQ(aborts[0].session, SessionId(1));
+  EXPECT_EQ(aborts[1].session, SessionId(2));
+  EXPECT_EQ(aborts[0].reason, "rank 2 (10.10.1.2:3) was lost in step 0: its session stream broke");
+  EXPECT_EQ(All<CloseSession>(outcome).size(), 2);
+  EXPECT_EQ(outcome.why, "the run failed: " + aborts[0].reason);
+}
+
+TEST_F(MembershipTest, OnNonsense_MidRun_LosesTheRank) {
+  Form();
+  const Outcome outcome = membership_.OnNonsense(SessionId(1), "a message of unknown kind", now_);
+  EXPECT_EQ(All<SendAbort>(outcome).at(0).reason,
+            "rank 0 (10.10.1.2:1) was lost in step 0: it broke the protocol: a message of unknown "
+            "kind");
+}
+
+TEST_F(MembershipTest, OnLeave_NotFinished_EndsTheRunWithTheReasonGiven) {
+  Form();
+  const Outcome outcome = Leave(2, false, "the disk is full");
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
+            absl::AbortedError("rank 1 (10.10.1.2:2) was lost in step 0: it left: the disk is "
+                               "full"));
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status, absl::OkStatus());
+}
+
+TEST_F(MembershipTest, OnLeave_NotFinishedWithoutReason_SaysSo) {
+  Form();
+  EXPECT_THAT(Leave(2, false, "").why, HasSubstr("it left: no reason given"));
+}
+
+TEST_F(MembershipTest, OnLeave_BeforeTheView_FreesTheRank) {
+  Hello(1, 0);
+  const Outcome outcome = Leave(1, false, "stopped by SIGTERM");
+  EXPECT_EQ(Refusal(outcome), absl::OkStatus());
+  EXPECT_THAT(outcome.why, HasSubstr("its place is free: it left: stopped by SIGTERM"));
+}
+
+TEST_F(MembershipTest, OnLeave_OneFinished_RunGoesOn) {
+  Form();
+  StepsDone(1, 4);
+  const Outcome outcome = Leave(1, true, "");
+  EXPECT_EQ(Refusal(outcome), absl::OkStatus());
+  EXPECT_EQ(outcome.why, "rank 0 (10.10.1.2:1) finished after 4 steps");
+  EXPECT_EQ(membership_.Status().state(), "running");
+}
+
+TEST_F(MembershipTest, OnLeave_AllFinished_EndsTheRunWell) {
+  Form();
+  Leave(1, true, "");
+  Leave(2, true, "");
+  const Outcome outcome = Leave(3, true, "");
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status, absl::OkStatus());
+  EXPECT_EQ(membership_.Status().state(), "finished");
+  EXPECT_EQ(membership_.Status().reason(), "all ranks finished");
+}
+
+TEST_F(MembershipTest, OnStreamClosed_AfterOneFinished_StillEndsTheRun) {
+  Form();
+  Leave(1, true, "");
+  const Outcome outcome = Broke(2);
+  EXPECT_EQ(All<SendAbort>(outcome).size(), 1);
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status.code(), absl::StatusCode::kAborted);
+}
+
+TEST_F(MembershipTest, OnSuspect_Unexplained_LosesTheSuspectAfterOneSecond) {
+  Form();
+  StepsDone(3, 7);
+  EXPECT_THAT(Suspect(1, 2).actions, IsEmpty());
+  EXPECT_THAT(Pass(absl::Milliseconds(900)).actions, IsEmpty());
+  const Outcome outcome = Pass(absl::Milliseconds(100));
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
+            absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 7: rank 0 got no answer "
+                               "from it: connection reset"));
+  EXPECT_EQ(All<SendAbort>(outcome).size(), 3);
+}
+
+TEST_F(MembershipTest, OnSuspect_ThenTheSuspectsLoss_GivesTheLossAsCause) {
+  Form();
+  Suspect(1, 2);
+  Pass(absl::Milliseconds(500));
+  EXPECT_EQ(
+      All<EndRun>(Broke(3)).at(0).status,
+      absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 0: its session stream broke"));
+}
+
+TEST_F(MembershipTest, OnSuspect_Twice_TheFirstCounts) {
+  Form();
+  Suspect(1, 2);
+  Suspect(3, 0);
+  EXPECT_THAT(Pass(absl::Seconds(2)).why, HasSubstr("rank 2 (10.10.1.2:3) was lost"));
+}
+
+TEST_F(MembershipTest, OnSuspect_IsLogged) {
+  Form();
+  EXPECT_EQ(Suspect(1, 2).why,
+            "rank 0 (10.10.1.2:1) suspects rank 2 (10.10.1.2:3) in step 7: connection reset");
+}
+
+TEST_F(MembershipTest, OnSuspect_OfARankThatIsNone_LosesTheSender) {
+  Form();
+  EXPECT_THAT(Suspect(1, 3).why, HasSubstr("it broke the protocol: Suspect of rank 3"));
+}
+
+TEST_F(MembershipTest, OnTick_SilentWorkerMidRun_IsLostAfterItsLease) {
+  Form();
+  EXPECT_THAT(Pass(absl::Seconds(10), {1, 3}).actions, IsEmpty());
+  const Outcome outcome = Pass(absl::Milliseconds(100), {1, 3});
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
+            absl::AbortedError("rank 1 (10.10.1.2:2) was lost in step 0: it was silent for 10 s"));
+  EXPECT_EQ(All<CloseSession>(outcome).size(), 3);
+}
+
+TEST_F(MembershipTest, OnTick_SilentWorkerBeforeTheView_LosesItsPlace) {
+  Hello(1, 0);
+  Hello(2, 1);
+  const Outcome outcome = Pass(absl::Seconds(11), {1});
+  EXPECT_EQ(Refusal(outcome), absl::DeadlineExceededError("it was silent for 10 s"));
+  EXPECT_THAT(Hello(3, 1).actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnTick_StepsInsteadOfHeartbeats_KeepTheLease) {
+  Form();
+  for (uint64_t step = 1; step <= 5; ++step) {
+    EXPECT_THAT(Pass(absl::Seconds(6), {1, 2}).actions, IsEmpty());
+    StepsDone(3, step);
+  }
+}
+
+TEST_F(MembershipTest, OnTick_CoordinatorItselfWasPaused_LosesNobody) {
+  Form();
+  Pass(absl::Seconds(1), {1, 2, 3});
+  now_ += absl::Minutes(5);
+  EXPECT_THAT(membership_.OnTick(now_).actions, IsEmpty());
+  EXPECT_THAT(Pass(absl::Seconds(9)).actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnTick_RendezvousTimeout_SaysWhoIsMissing) {
+  Hello(1, 1);
+  const Outcome outcome = Pass(absl::Seconds(601), {1});
+  const std::string reason = "1 of 3 workers came within 600 s; missing ranks 0, 2";
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status, absl::DeadlineExceededError(reason));
+  EXPECT_EQ(All<SendAbort>(outcome).at(0).reason, reason);
+}
+
+TEST_F(MembershipTest, OnTick_RunIsOver_DoesNothingMore) {
+  Pass(absl::Seconds(601));
+  EXPECT_THAT(Pass(absl::Seconds(5)).actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnTick_AllWorkersThere_NoRendezvousTimeout) {
+  Form();
+  EXPECT_THAT(Pass(absl::Seconds(700), {1, 2, 3}).actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnShutdown_MidRun_TellsAllWorkers) {
+  Form();
+  const Outcome outcome = membership_.OnShutdown("the coordinator was stopped");
+  EXPECT_EQ(All<SendAbort>(outcome).size(), 3);
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status,
+            absl::AbortedError("the coordinator was stopped"));
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status, absl::AbortedError("the coordinator was stopped"));
+}
+
+TEST_F(MembershipTest, OnShutdown_RunIsOver_DoesNothing) {
+  Form();
+  Broke(1);
+  EXPECT_THAT(membership_.OnShutdown("again").actions, IsEmpty());
+}
+
+TEST_F(MembershipTest, OnHeartbeat_AsksForAnEcho_GetsItsTimeBack) {
+  Form();
+  v1::Heartbeat heartbeat;
+  heartbeat.set_sent(12.5);
+  const auto echoes = All<SendEcho>(membership_.OnHeartbeat(SessionId(2), heartbeat, now_));
+  ASSERT_EQ(echoes.size(), 1);
+  EXPECT_EQ(echoes[0].session, SessionId(2));
+  EXPECT_EQ(echoes[0].sent, 12.5);
+}
+
+TEST_F(MembershipTest, OnStepDone_Always_IsPassedOnWithItsRank) {
+  Form();
+  v1::StepDone done;
+  done.set_step(4);
+  const auto taken = All<TakeStep>(membership_.OnStepDone(SessionId(2), done, now_));
+  ASSERT_EQ(taken.size(), 1);
+  EXPECT_EQ(taken[0].rank, Rank(1));
+  EXPECT_EQ(taken[0].done.step(), 4u);
+}
+
+TEST_F(MembershipTest, OnStreamClosed_MidRun_TellsOfTheLossBeforeTheEnd) {
+  Form();
+  StepsDone(2, 3);
+  const Outcome outcome = Broke(2);
+  const auto told = All<TellLoss>(outcome);
+  ASSERT_EQ(told.size(), 1);
+  EXPECT_EQ(told[0].rank, Rank(1));
+  EXPECT_EQ(told[0].step, Step(3));
+  EXPECT_EQ(membership_.Status().ranks(1).state(), "lost");
+  EXPECT_TRUE(std::holds_alternative<EndRun>(outcome.actions.back()));
+}
+
+TEST_F(MembershipTest, Status_WithTheTime_HowLongMembersWereSilent) {
+  Form();
+  const v1::StatusReply status = membership_.Status(now_ + absl::Seconds(2));
+  EXPECT_EQ(status.ranks(0).silent_seconds(), 2);
+  EXPECT_FALSE(membership_.Status().ranks(0).has_silent_seconds());
+}
+
+TEST_F(MembershipTest, Status_MidRun_HasEachRanksProgress) {
+  Form();
+  StepsDone(2, 3);
+  const v1::StatusReply status = membership_.Status();
+  EXPECT_EQ(status.state(), "running");
+  EXPECT_EQ(status.generation(), 1);
+  EXPECT_EQ(status.world_size(), 3);
+  ASSERT_EQ(status.ranks_size(), 3);
+  EXPECT_EQ(status.ranks(1).address(), "10.10.1.2:2");
+  EXPECT_EQ(status.ranks(1).steps_done(), 3);
+  EXPECT_EQ(status.ranks(1).loss(), 2.5);
+}
+
+TEST_F(MembershipTest, Status_Waiting_SaysHowManyAreThere) {
+  Hello(1);
+  EXPECT_EQ(membership_.Status().state(), "waiting");
+  EXPECT_EQ(membership_.Status().reason(), "1 of 3 workers are there");
+  EXPECT_EQ(membership_.Status().generation(), 0);
+}
+
+TEST_F(MembershipTest, Status_Aborted_GivesTheReason) {
+  Form();
+  Broke(1);
+  EXPECT_EQ(membership_.Status().state(), "aborted");
+  EXPECT_THAT(membership_.Status().reason(), HasSubstr("rank 0 (10.10.1.2:1) was lost"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,57 @@
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "absl/time/clock.h"
+#include "common/rpc/grpc_server.h"
+#include "common/session/session.h"
+#include "gradwire/v1/membership.grpc.pb.h"
+#include "tests/coordinator/membership/test_hello.h"
+
+namespace gradwire {
+namespace {
+
+using testing::TestHello;
+
+// A coordinator whose clock is an hour ahead, and which only answers Heartbeats.
+class AheadService final : public v1::Membership::Service {
+ public:
+  grpc::Status Session(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::WorkerMessage>* stream) override {
+    v1::WorkerMessage message;
+    while (stream->Read(&message)) {
+      if (!message.has_heartbeat()) continue;
+      v1::CoordinatorMessage answer;
+      answer.mutable_echo()->set_sent(message.heartbeat().sent());
+      answer.mutable_echo()->set_received(message.heartbeat().sent() + 3600);
+      stream->Write(answer);
+    }
+    return grpc::Status::OK;
+  }
+};
+
+TEST(SessionClockOffset, CoordinatorIsAnHourAhead_TellsSo) {
+  AheadService service;
+  const absl::StatusOr<GrpcServer> server = StartGrpcServer("127.0.0.1:0", {&service});
+  ASSERT_TRUE(server.ok()) << server.status();
+  SessionOptions options;
+  options.coordinator = server->address;
+  options.heartbeat_interval = absl::Milliseconds(5);
+  const auto session = Session::Open(options, [](const absl::Status&) {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  auto view = std::async(std::launch::async, [&] { return (*session)->Join(TestHello(1)); });
+  const absl::Time deadline = absl::Now() + absl::Seconds(20);
+  while ((*session)->clock_offset() == absl::ZeroDuration() && absl::Now() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  // Half of the round trip is between what is received and what is sent.
+  EXPECT_LE((*session)->clock_offset(), absl::Hours(1));
+  EXPECT_GT((*session)->clock_offset(), absl::Hours(1) - absl::Seconds(20));
+  (*session)->Cancel();
+  EXPECT_FALSE(view.get().ok());
+}
+
+}  // namespace
+}  // namespace gradwire

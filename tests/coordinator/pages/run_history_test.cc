@@ -1,0 +1,125 @@
+#include "coordinator/pages/run_history.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace gradwire {
+namespace {
+
+using ::testing::SizeIs;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+v1::StepDone Done(uint64_t step, double iteration, double exposed, double loss = 2) {
+  v1::StepDone done;
+  done.set_step(step);
+  done.set_loss(loss);
+  done.set_iteration_seconds(iteration);
+  done.set_exposed_communication_seconds(exposed);
+  done.set_samples(10);
+  done.set_bytes_sent(100);
+  done.set_total_steps(50);
+  return done;
+}
+
+class RunHistoryTest : public ::testing::Test {
+ protected:
+  RunHistoryTest() { history_.Begin(2, now_); }
+  // Both ranks do the step.
+  void Both(const v1::StepDone& first, const v1::StepDone& second) {
+    history_.Add(Rank(0), first, now_);
+    history_.Add(Rank(1), second, now_);
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  RunHistory history_;
+};
+
+TEST_F(RunHistoryTest, Add_OneOfTwoRanks_NoPointYet) {
+  EXPECT_FALSE(history_.Add(Rank(1), Done(0, 1, 0), now_).has_value());
+  EXPECT_THAT(history_.Points(10), SizeIs(0));
+}
+
+TEST_F(RunHistoryTest, Add_LastRank_GivesWhatAllToldByRank) {
+  history_.Add(Rank(1), Done(0, 1, 0), now_);
+  const auto step = history_.Add(Rank(0), Done(0, 3, 0), now_);
+  ASSERT_TRUE(step.has_value());
+  EXPECT_EQ((*step)[0].iteration_seconds(), 3);
+  EXPECT_EQ((*step)[1].iteration_seconds(), 1);
+}
+
+TEST_F(RunHistoryTest, Points_OneStep_MeansAndSumsOfTheRanks) {
+  Both(Done(4, 1, 0.5, 2), Done(4, 3, 1.5, 4));
+  const std::vector<HistoryPoint> points = history_.Points(10);
+  ASSERT_THAT(points, SizeIs(1));
+  EXPECT_EQ(points[0].first, Step(4));
+  EXPECT_EQ(points[0].steps, 1u);
+  EXPECT_EQ(points[0].mean.iteration, absl::Seconds(2));
+  EXPECT_EQ(points[0].mean.exposed_communication, absl::Seconds(1));
+  EXPECT_EQ(points[0].longest, absl::Seconds(3));
+  EXPECT_EQ(points[0].loss, 3);
+  EXPECT_EQ(points[0].samples_per_second, 10);
+  EXPECT_EQ(points[0].bytes_sent, 200);
+}
+
+TEST_F(RunHistoryTest, Points_LossNotFinite_MeanOfTheOthers) {
+  Both(Done(0, 1, 0, kNan), Done(0, 1, 0, 4));
+  Both(Done(1, 1, 0, kNan), Done(1, 1, 0, kNan));
+  EXPECT_EQ(history_.Points(10)[0].loss, 4);
+  EXPECT_EQ(history_.Points(10)[1].loss, std::nullopt);
+}
+
+TEST_F(RunHistoryTest, Points_FewWanted_EveryStepInOneOfThem) {
+  for (uint64_t step = 0; step < 10; ++step) {
+    Both(Done(step, static_cast<double>(step), 0), Done(step, static_cast<double>(step), 0));
+  }
+  const std::vector<HistoryPoint> points = history_.Points(4);
+  ASSERT_THAT(points, SizeIs(4));
+  EXPECT_EQ(points[0].steps, 3u);
+  EXPECT_EQ(points[0].mean.iteration, absl::Seconds(1));
+  EXPECT_EQ(points[3].first, Step(9));
+  EXPECT_EQ(points[3].steps, 1u);
+}
+
+TEST_F(RunHistoryTest, Points_LongRun_BoundedAndNoStepLost) {
+  for (uint64_t step = 0; step < 10001; ++step) Both(Done(step, 1, 0), Done(step, 1, 0));
+  const std::vector<HistoryPoint> points = history_.Points(1 << 20);
+  EXPECT_LE(points.size(), 4096u);
+  uint64_t next = 0;
+  for (const HistoryPoint& point : points) {
+    ASSERT_EQ(point.first, Step(next));
+    next += point.steps;
+  }
+  EXPECT_EQ(next, 10001u);
+}
+
+TEST_F(RunHistoryTest, Slowest_RankThatTheOthersWaitFor_IsIt) {
+  Both(Done(0, 2, 1.5), Done(0, 2, 0.1));
+  EXPECT_EQ(history_.Slowest(), Rank(1));
+}
+
+TEST_F(RunHistoryTest, Slowest_OneRank_None) {
+  history_.Add(Rank(0), Done(0, 1, 0), now_);
+  EXPECT_EQ(history_.Slowest(), std::nullopt);
+}
+
+TEST_F(RunHistoryTest, ProgressOf_ManySteps_WorkOfTheLastTwenty) {
+  for (uint64_t step = 0; step < 30; ++step) {
+    history_.Add(Rank(0), Done(step, step < 10 ? 9 : 2, 1), now_);
+  }
+  EXPECT_EQ(history_.ProgressOf(Rank(0))->work, absl::Seconds(1));
+  EXPECT_EQ(history_.ProgressOf(Rank(0))->last.step(), 29u);
+  EXPECT_EQ(history_.ProgressOf(Rank(1)), std::nullopt);
+}
+
+TEST_F(RunHistoryTest, Events_Many_LastHundred) {
+  for (uint64_t i = 0; i < 120; ++i) history_.AddEvent({now_, Step(i), "lost", "rank 1"});
+  const std::vector<RunEvent> events = history_.Events();
+  ASSERT_THAT(events, SizeIs(100));
+  EXPECT_EQ(events.front().step, Step(20));
+}
+
+}  // namespace
+}  // namespace gradwire

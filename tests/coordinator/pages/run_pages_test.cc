@@ -1,0 +1,142 @@
+#include "coordinator/pages/run_pages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+namespace gradwire {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+
+class RunPagesTest : public ::testing::Test {
+ protected:
+  RunPagesTest() {
+    status_.set_run_id("\x12\xab");
+    status_.set_state("running");
+    status_.set_world_size(2);
+    (*status_.mutable_settings())["sync"] = "ddp";
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      v1::RankStatus* of_rank = status_.add_ranks();
+      of_rank->set_rank(rank);
+      of_rank->set_state("running");
+      of_rank->set_steps_done(3 + rank);
+    }
+    status_.mutable_ranks(1)->set_metrics("10.10.1.2:9401");
+    status_.mutable_ranks(1)->set_silent_seconds(0.5);
+    history_.Begin(2, now_);
+    done_.set_step(3);
+    done_.set_loss(2.5);
+    done_.set_iteration_seconds(1);
+    done_.set_total_steps(9);
+  }
+  json Status() { return json::parse(StatusJson(status_, history_, now_)); }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  v1::StatusReply status_;
+  RunHistory history_;
+  v1::StepDone done_;
+};
+
+TEST_F(RunPagesTest, StatusJson_Run_ItsState) {
+  const json status = Status();
+  EXPECT_EQ(status["run"], "12ab");
+  EXPECT_EQ(status["state"], "running");
+  EXPECT_EQ(status["settings"]["sync"], "ddp");
+  EXPECT_EQ(status["step"], 3);
+  EXPECT_EQ(status["total_steps"], 0);
+  EXPECT_EQ(status["now"], 1000);
+  EXPECT_EQ(status["started"], 1000);
+}
+
+TEST_F(RunPagesTest, StatusJson_RankWithSteps_WhatItToldLast) {
+  history_.Add(Rank(1), done_, now_);
+  const json rank = Status()["ranks"][1];
+  EXPECT_EQ(rank["loss"], 2.5);
+  EXPECT_EQ(rank["iteration_seconds"], 1);
+  EXPECT_EQ(rank["work_seconds"], 1);
+  EXPECT_EQ(rank["heard_seconds"], 0.5);
+  EXPECT_EQ(Status()["total_steps"], 9);
+}
+
+TEST_F(RunPagesTest, StatusJson_RankWithoutSteps_NullLoss) {
+  EXPECT_TRUE(Status()["ranks"][0]["loss"].is_null());
+  EXPECT_TRUE(Status()["ranks"][0]["heard_seconds"].is_null());
+  EXPECT_TRUE(Status()["slowest_rank"].is_null());
+}
+
+TEST_F(RunPagesTest, StatusJson_LossNotFinite_Null) {
+  done_.set_loss(std::numeric_limits<double>::infinity());
+  history_.Add(Rank(1), done_, now_);
+  EXPECT_TRUE(Status()["ranks"][1]["loss"].is_null());
+}
+
+TEST_F(RunPagesTest, StatusJson_TextThatIsNoUtf8_StillJson) {
+  status_.set_reason("rank \xff");
+  EXPECT_EQ(Status()["reason"], "rank \xef\xbf\xbd");
+}
+
+TEST_F(RunPagesTest, StatusJson_Event_WithTimeStepAndText) {
+  history_.AddEvent({now_, Step(2), "lost", "rank 1 was lost"});
+  EXPECT_EQ(Status()["events"],
+            json::parse(R"([{"time":1000,"step":2,"kind":"lost","text":"rank 1 was lost"}])"));
+}
+
+TEST_F(RunPagesTest, HistoryJson_Steps_Points) {
+  for (int rank : {0, 1}) history_.Add(Rank(rank), done_, now_);
+  const json history = json::parse(HistoryJson(history_, status_.run_id(), 10));
+  EXPECT_EQ(history["run"], "12ab");
+  EXPECT_EQ(history["resolution"], 1);
+  ASSERT_EQ(history["points"].size(), 1);
+  EXPECT_EQ(history["points"][0]["step"], 3);
+  EXPECT_EQ(history["points"][0]["loss"], 2.5);
+}
+
+TEST_F(RunPagesTest, TargetsJson_WorkersThatServeMetrics_AndTheCoordinator) {
+  const json targets = json::parse(TargetsJson(status_, "host:9400"));
+  ASSERT_EQ(targets.size(), 2);
+  EXPECT_EQ(targets[0]["targets"], json::array({"host:9400"}));
+  EXPECT_EQ(targets[0]["labels"]["program"], "coordinator");
+  EXPECT_EQ(targets[1]["targets"], json::array({"10.10.1.2:9401"}));
+  EXPECT_EQ(targets[1]["labels"], json::parse(R"({"run":"12ab","program":"worker","rank":"1"})"));
+}
+
+TEST_F(RunPagesTest, TargetsJson_WorkerIsGone_WithoutIt) {
+  status_.mutable_ranks(1)->set_state("lost");
+  EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 1);
+}
+
+TEST_F(RunPagesTest, TargetsJson_Coordinator_IsAskedForItsRun) {
+  const json targets = json::parse(TargetsJson(status_, "host:9400"));
+  EXPECT_EQ(targets[0]["labels"]["__param_run"], targets[0]["labels"]["run"]);
+}
+
+TEST(AnswerOtherRun, NoneOrThisRun_IsNotAnswered) {
+  EXPECT_FALSE(AnswerOtherRun("", "12ab").has_value());
+  EXPECT_FALSE(AnswerOtherRun("a=1&run=12ab", "12ab").has_value());
+}
+
+TEST(AnswerOtherRun, RunThatWasHereBefore_IsNotFound) {
+  const absl::optional<Page> page = AnswerOtherRun("run=34cd", "12ab");
+  ASSERT_TRUE(page.has_value());
+  EXPECT_EQ(page->code, 404);
+  EXPECT_EQ(page->body, "run 34cd is not here, but run 12ab\n");
+}
+
+TEST(PointsOfQuery, Number_AtMostTheLargest) {
+  EXPECT_EQ(*PointsOfQuery(""), 600u);
+  EXPECT_EQ(*PointsOfQuery("a=1&points=20"), 20u);
+  EXPECT_EQ(*PointsOfQuery("points=1000000"), 2000u);
+}
+
+TEST(PointsOfQuery, NoNumber_InvalidArgument) {
+  EXPECT_EQ(PointsOfQuery("points=x").status(),
+            absl::InvalidArgumentError("points: got 'x', expected a number of 1 or more"));
+  EXPECT_FALSE(PointsOfQuery("points=0").ok());
+}
+
+}  // namespace
+}  // namespace gradwire

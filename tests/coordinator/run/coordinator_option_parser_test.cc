@@ -1,0 +1,77 @@
+#include "coordinator/run/coordinator_option_parser.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(const std::vector<std::string>& args) {
+  return std::string(ParseCoordinatorOptions(args, {}).status().message());
+}
+
+TEST(ParseCoordinatorOptions, Nothing_KeepsTheStructsDefaults) {
+  const auto parsed = ParseCoordinatorOptions({}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.listen, "0.0.0.0:29400");
+  EXPECT_EQ(parsed->options.world_size, 1);
+  EXPECT_EQ(parsed->options.metrics, "127.0.0.1:9400");
+}
+
+TEST(ParseCoordinatorOptions, AllOptions_AreTaken) {
+  const auto parsed = ParseCoordinatorOptions(
+      {"--listen", "[::1]:0", "--world-size", "4", "--metrics", "off", "--port-file", "p",
+       "--lease-seconds", "2.5", "--rendezvous-timeout-seconds", "3", "--chunk-kib", "512",
+       "--linger-seconds", "15"},
+      {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.listen, "[::1]:0");
+  EXPECT_EQ(parsed->options.world_size, 4);
+  EXPECT_EQ(parsed->options.metrics, "off");
+  EXPECT_EQ(parsed->options.port_file, "p");
+  EXPECT_EQ(parsed->options.lease_seconds, 2.5);
+  EXPECT_EQ(parsed->options.rendezvous_timeout_seconds, 3);
+  EXPECT_EQ(parsed->options.chunk_kib, 512u);
+  EXPECT_EQ(parsed->options.linger_seconds, 15);
+}
+
+TEST(ParseCoordinatorOptions, TraceOfASeparateAggregator_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--aggregate-only", "--trace", "f"}), "--trace: not with --aggregate-only");
+}
+
+TEST(ParseCoordinatorOptions, TorchrunsWorldSize_IsNotOurs) {
+  const auto parsed = ParseCoordinatorOptions({}, {{"RANK", "0"}, {"WORLD_SIZE", "4"}});
+  EXPECT_EQ(parsed->options.world_size, 1);
+}
+
+TEST(ParseCoordinatorOptions, EachOption_IsAlsoAVariable) {
+  const auto parsed = ParseCoordinatorOptions({}, {});
+  for (const auto& [name, source] : parsed->sources) {
+    EXPECT_THAT(UnknownVariables({{VariableOf(name), "1"}}), ::testing::IsEmpty()) << name;
+  }
+}
+
+TEST(ParseCoordinatorOptions, NumbersOutOfBounds_AreRefused) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"--world-size", "0"}, {"--lease-seconds", "0"},  {"--rendezvous-timeout-seconds", "-1"},
+      {"--chunk-kib", "0"},  {"--chunk-kib", "65537"},  {"--listen", "host"},
+      {"--metrics", "9400"}, {"--linger-seconds", "-1"}};
+  for (const auto& [option, value] : wrong) {
+    EXPECT_THAT(ErrorOf({option, value}), HasSubstr(option + ": got '" + value + "', expected"));
+  }
+}
+
+TEST(ParseCoordinatorOptions, OptionsOfRecovery_AreNotThereYet) {
+  EXPECT_THAT(ErrorOf({"--state-dir", "d"}), HasSubstr("unknown option --state-dir"));
+  EXPECT_THAT(ErrorOf({"--min-workers", "1"}), HasSubstr("unknown option --min-workers"));
+}
+
+TEST(ParseCoordinatorOptions, Help_NamesTheProgram) {
+  EXPECT_THAT(ParseCoordinatorOptions({"--help"}, {})->print,
+              HasSubstr("Usage: gradwire-coordinator"));
+}
+
+}  // namespace
+}  // namespace gradwire

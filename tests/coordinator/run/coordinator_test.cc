@@ -1,0 +1,239 @@
+#include "coordinator/run/coordinator.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "common/session/session.h"
+#include "coordinator/pages/web_assets.h"
+#include "gradwire/v1/status.grpc.pb.h"
+#include "tests/coordinator/membership/test_hello.h"
+#include "tests/support/sockets.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::BusyPort;
+using ::gradwire::testing::HttpGet;
+using ::gradwire::testing::HttpReply;
+using ::gradwire::testing::ReadFile;
+using ::gradwire::testing::TempDir;
+using ::gradwire::testing::TestHello;
+using ::testing::HasSubstr;
+
+CoordinatorOptions Options() {
+  CoordinatorOptions options;
+  options.listen = "127.0.0.1:0";
+  options.metrics = "off";
+  return options;
+}
+
+std::unique_ptr<Session> OpenSession(const Coordinator& coordinator) {
+  SessionOptions options;
+  options.coordinator = coordinator.address();
+  return Session::Open(options, [](const absl::Status&) {}).value();
+}
+
+TEST(CoordinatorStart, PortInUse_SaysSo) {
+  const BusyPort port;
+  CoordinatorOptions options = Options();
+  options.listen = port.address();
+  EXPECT_EQ(Coordinator::Start(options).status(),
+            absl::FailedPreconditionError(
+                absl::StrCat("cannot listen on ", port.address(), ": address already in use")));
+}
+
+TEST(CoordinatorStart, PortOfAnotherCoordinator_SaysSo) {
+  const auto first = Coordinator::Start(Options()).value();
+  CoordinatorOptions options = Options();
+  options.listen = first->address();
+  EXPECT_EQ(Coordinator::Start(options).status(),
+            absl::FailedPreconditionError(
+                absl::StrCat("cannot listen on ", first->address(), ": address already in use")));
+}
+
+TEST(CoordinatorStart, AddressOfAnotherHost_SaysSo) {
+  CoordinatorOptions options = Options();
+  options.listen = "192.0.2.1:0";
+  EXPECT_EQ(Coordinator::Start(options).status(),
+            absl::FailedPreconditionError(
+                "cannot listen on 192.0.2.1:0: cannot assign requested address"));
+}
+
+TEST(CoordinatorStart, BadAddress_IsRefused) {
+  CoordinatorOptions options = Options();
+  options.listen = "29400";
+  EXPECT_EQ(Coordinator::Start(options).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(CoordinatorStart, NoWorkers_IsRefused) {
+  CoordinatorOptions options = Options();
+  options.world_size = 0;
+  EXPECT_EQ(Coordinator::Start(options).status(),
+            absl::InvalidArgumentError("world size: got 0, expected 1 or more"));
+}
+
+TEST(CoordinatorStart, NoChunks_IsRefused) {
+  CoordinatorOptions options = Options();
+  options.chunk_kib = 0;
+  EXPECT_EQ(Coordinator::Start(options).status(),
+            absl::InvalidArgumentError("chunk size: got 0 KiB, expected 1 to 4096"));
+}
+
+TEST(CoordinatorStart, MetricsPortInUse_SaysSo) {
+  const BusyPort port;
+  CoordinatorOptions options = Options();
+  options.metrics = port.address();
+  const absl::Status status = Coordinator::Start(options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(absl::StrCat("cannot serve metrics on ", port.address())));
+}
+
+TEST(CoordinatorStart, PortFile_HasTheBoundAddresses) {
+  const TempDir dir;
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  options.port_file = dir.File("ports");
+  const auto coordinator = Coordinator::Start(options).value();
+  EXPECT_EQ(ReadFile(options.port_file), absl::StrCat("grpc=", coordinator->address(), "\nmetrics=",
+                                                      coordinator->metrics_address(), "\n"));
+}
+
+TEST(CoordinatorStart, PortFileInNoFolder_SaysSo) {
+  const TempDir dir;
+  CoordinatorOptions options = Options();
+  options.port_file = dir.File("no/ports");
+  EXPECT_EQ(Coordinator::Start(options).status(),
+            absl::FailedPreconditionError(absl::StrCat("cannot write port file ", options.port_file,
+                                                       ": no such file or directory")));
+}
+
+TEST(CoordinatorStatus, OverGrpc_TellsProgramAndState) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  auto stub = v1::Status::NewStub(
+      grpc::CreateChannel(coordinator->address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  v1::StatusReply reply;
+  ASSERT_TRUE(stub->Get(&context, {}, &reply).ok());
+  EXPECT_EQ(reply.program(), "gradwire-coordinator");
+  EXPECT_EQ(reply.version(), GRADWIRE_VERSION);
+  EXPECT_EQ(reply.state(), "waiting");
+  EXPECT_EQ(reply.reason(), "0 of 1 workers are there");
+}
+
+// Answer of a unary method that takes an empty message, as bytes.
+std::string Call(const Coordinator& coordinator, const std::string& method) {
+  grpc::GenericStub stub(
+      grpc::CreateChannel(coordinator.address(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const grpc::Slice empty;
+  auto call = stub.PrepareUnaryCall(&context, method, grpc::ByteBuffer(&empty, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer reply;
+  grpc::Status status;
+  call->Finish(&reply, &status, nullptr);
+  void* tag;
+  bool ok;
+  queue.Next(&tag, &ok);
+  grpc::Slice slice;
+  if (!status.ok() || !reply.DumpToSingleSlice(&slice).ok()) return status.error_message();
+  return std::string(slice.begin(), slice.end());
+}
+
+TEST(CoordinatorHealth, OverGrpc_IsServing) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  // HealthCheckResponse.status = SERVING: field 1, value 1.
+  EXPECT_EQ(Call(*coordinator, "/grpc.health.v1.Health/Check"), "\x08\x01");
+}
+
+TEST(CoordinatorReady, WorkersMissing_IsNotReady) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  const auto coordinator = Coordinator::Start(options).value();
+  EXPECT_EQ(HttpGet(coordinator->metrics_address(), "/readyz").value().code, 503);
+}
+
+TEST(CoordinatorReady, AllWorkersThere_IsReady) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  const auto coordinator = Coordinator::Start(options).value();
+  const auto session = OpenSession(*coordinator);
+  ASSERT_TRUE(session->Join(TestHello(1)).ok());
+  EXPECT_EQ(HttpGet(coordinator->metrics_address(), "/readyz").value().code, 200);
+  EXPECT_THAT(HttpGet(coordinator->metrics_address(), "/metrics").value().body,
+              HasSubstr("gradwire_workers 1"));
+}
+
+TEST(CoordinatorPages, Root_IsTheLivePage) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  const auto coordinator = Coordinator::Start(options).value();
+  const HttpReply page = HttpGet(coordinator->metrics_address(), "/").value();
+  EXPECT_EQ(page.code, 200);
+  EXPECT_EQ(page.body, FindWebAsset("")->body);
+}
+
+TEST(CoordinatorPages, Assets_AreServedByName) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  const auto coordinator = Coordinator::Start(options).value();
+  const HttpReply script = HttpGet(coordinator->metrics_address(), "/assets/page.js").value();
+  EXPECT_EQ(script.code, 200);
+  EXPECT_EQ(script.body, FindWebAsset("page.js")->body);
+  EXPECT_EQ(HttpGet(coordinator->metrics_address(), "/assets/").value().code, 404);
+  EXPECT_EQ(HttpGet(coordinator->metrics_address(), "/assets/nothing.js").value().code, 404);
+}
+
+TEST(CoordinatorWait, AllFinished_IsOk) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  const auto session = OpenSession(*coordinator);
+  ASSERT_TRUE(session->Join(TestHello(1)).ok());
+  ASSERT_TRUE(session->Leave(true, "").ok());
+  EXPECT_EQ(coordinator->Wait(), absl::OkStatus());
+}
+
+TEST(CoordinatorWait, WorkerLost_GivesTheReason) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  auto session = OpenSession(*coordinator);
+  ASSERT_TRUE(session->Join(TestHello(1)).ok());
+  session.reset();
+  EXPECT_EQ(coordinator->Wait(), absl::AbortedError("rank 0 (10.10.1.2:1) was lost in step 0: its "
+                                                    "session stream broke"));
+}
+
+TEST(CoordinatorLinger, NotAskedFor_ReturnsAtOnce) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  coordinator->Linger();
+}
+
+TEST(CoordinatorLinger, RunIsOver_StillServesMetricsUntilStopped) {
+  CoordinatorOptions options = Options();
+  options.metrics = "127.0.0.1:0";
+  options.linger_seconds = 3600;
+  const auto coordinator = Coordinator::Start(options).value();
+  auto session = OpenSession(*coordinator);
+  ASSERT_TRUE(session->Join(TestHello(1)).ok());
+  session.reset();
+  EXPECT_FALSE(coordinator->Wait().ok());
+  std::thread lingering([&coordinator] { coordinator->Linger(); });
+  EXPECT_THAT(HttpGet(coordinator->metrics_address(), "/metrics").value().body,
+              HasSubstr("gradwire_lost_workers_total 1"));
+  coordinator->Stop("stopped by the test");
+  lingering.join();
+}
+
+TEST(CoordinatorStop, Waiting_EndsWait) {
+  const auto coordinator = Coordinator::Start(Options()).value();
+  coordinator->Stop("stopped by the test");
+  EXPECT_EQ(coordinator->Wait(), absl::AbortedError("stopped by the test"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,336 @@
+#include "worker/data/datasets/dataset.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/cifar_files.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::AllOf;
+using testing::CifarRecords;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::Gt;
+using ::testing::HasSubstr;
+using testing::kCifarRecordBytes;
+using ::testing::Lt;
+using testing::ReadFile;
+using testing::TempDir;
+using testing::WriteFile;
+
+// Expects the given code, and a message with each of `parts`.
+void ExpectError(const absl::Status& status, absl::StatusCode code,
+                 const std::vector<std::string>& parts) {
+  EXPECT_EQ(status.code(), code) << status;
+  for (const std::string& part : parts) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(part));
+  }
+}
+
+std::string BigEndian(uint32_t value) {
+  return {static_cast<char>(value >> 24), static_cast<char>(value >> 16),
+          static_cast<char>(value >> 8), static_cast<char>(value)};
+}
+
+std::string Idx(uint32_t magic, const std::vector<uint32_t>& dimensions,
+                const std::string& values) {
+  std::string bytes = BigEndian(magic);
+  for (const uint32_t dimension : dimensions) bytes += BigEndian(dimension);
+  return bytes + values;
+}
+
+std::string Images(uint32_t count) {
+  std::string pixels(count * 6, '\0');
+  for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<char>(200 + i);
+  return Idx(0x803, {count, 2, 3}, pixels);
+}
+
+std::string Labels(const std::string& labels) {
+  return Idx(0x801, {static_cast<uint32_t>(labels.size())}, labels);
+}
+
+void WriteGz(const std::string& path, const std::string& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  ASSERT_EQ(gzwrite(file, bytes.data(), bytes.size()), static_cast<int>(bytes.size()));
+  gzclose(file);
+}
+
+// Divided in double and then rounded, as torchvision.transforms.Normalize takes it.
+float Byte(double value) { return static_cast<float>(value / 255); }
+
+class CifarTest : public ::testing::Test {
+ protected:
+  CifarTest() { testing::WriteCifarFiles(dir_.path(), 3); }
+  absl::Status Load() { return LoadDataset("cifar10", dir_.path(), Split::kTrain).status(); }
+  TempDir dir_;
+};
+
+TEST_F(CifarTest, LoadDataset_TrainSplit_FiveFilesInOrder) {
+  std::string records = CifarRecords(3);
+  records[0] = 7;
+  WriteFile(dir_.File("data_batch_4.bin"), records);
+  const auto dataset = LoadDataset("cifar10", dir_.path(), Split::kTrain).value();
+  EXPECT_EQ(dataset->size(), 15);
+  EXPECT_EQ(dataset->labels[9], 7);
+  EXPECT_EQ(dataset->pixels.size(), 15u * 3072);
+  EXPECT_EQ(dataset->pixels[3072 * 10], static_cast<uint8_t>(records[kCifarRecordBytes + 1]));
+}
+
+TEST_F(CifarTest, LoadDataset_TestSplit_OneFile) {
+  EXPECT_EQ(LoadDataset("cifar10", dir_.path(), Split::kTest).value()->size(), 3);
+}
+
+TEST_F(CifarTest, LoadDataset_Moments_OfTheCourse) {
+  const auto dataset = LoadDataset("cifar10", dir_.path(), Split::kTest).value();
+  EXPECT_THAT(dataset->mean, ElementsAre(Byte(125.3), Byte(123.0), Byte(113.9)));
+  EXPECT_THAT(dataset->std_dev, ElementsAre(Byte(63.0), Byte(62.1), Byte(66.7)));
+}
+
+TEST_F(CifarTest, LoadDataset_FileMissing_NotFoundSaysHowToGetIt) {
+  std::filesystem::remove(dir_.File("data_batch_5.bin"));
+  ExpectError(Load(), absl::StatusCode::kNotFound,
+              {dir_.File("data_batch_5.bin"), "deploy/fetch-cifar10 DIR"});
+}
+
+TEST_F(CifarTest, LoadDataset_NoDirectoryGiven_NotFoundSaysHowToGetIt) {
+  ExpectError(LoadDataset("cifar10", "", Split::kTrain).status(), absl::StatusCode::kNotFound,
+              {"--data-dir DIR", "deploy/fetch-cifar10 DIR"});
+}
+
+TEST_F(CifarTest, LoadDataset_FolderInPlaceOfFile_NotFound) {
+  std::filesystem::remove(dir_.File("data_batch_2.bin"));
+  std::filesystem::create_directory(dir_.File("data_batch_2.bin"));
+  ExpectError(Load(), absl::StatusCode::kNotFound,
+              {"cannot read " + dir_.File("data_batch_2.bin")});
+}
+
+TEST_F(CifarTest, LoadDataset_Truncated_SaysGotAndExpected) {
+  WriteFile(dir_.File("data_batch_2.bin"), CifarRecords(2).substr(0, 6000));
+  ExpectError(
+      Load(), absl::StatusCode::kInvalidArgument,
+      {dir_.File("data_batch_2.bin"), "truncated: got 6000 bytes", "expected a multiple of 3073"});
+}
+
+TEST_F(CifarTest, LoadDataset_Empty_SaysSo) {
+  WriteFile(dir_.File("data_batch_1.bin"), "");
+  ExpectError(Load(), absl::StatusCode::kInvalidArgument,
+              {dir_.File("data_batch_1.bin"), "empty, expected records of 3073 bytes"});
+}
+
+TEST_F(CifarTest, LoadDataset_WrongLabel_NamesRecord) {
+  std::string records = CifarRecords(3);
+  records[2 * kCifarRecordBytes] = 10;
+  WriteFile(dir_.File("data_batch_3.bin"), records);
+  ExpectError(Load(), absl::StatusCode::kInvalidArgument,
+              {dir_.File("data_batch_3.bin"), "record 2 has label 10, expected 0 to 9"});
+}
+
+class IdxTest : public ::testing::Test {
+ protected:
+  IdxTest()
+      : images_(dir_.File("train-images-idx3-ubyte")),
+        labels_(dir_.File("train-labels-idx1-ubyte")) {
+    WriteFile(images_, Images(2));
+    WriteFile(labels_, Labels({3, 9}));
+  }
+  absl::StatusOr<std::shared_ptr<const Dataset>> Load() {
+    return LoadDataset("mnist", dir_.path(), Split::kTrain);
+  }
+  TempDir dir_;
+  const std::string images_;
+  const std::string labels_;
+};
+
+TEST_F(IdxTest, LoadDataset_PlainFiles_BytesAsPublished) {
+  const auto dataset = Load().value();
+  EXPECT_THAT(dataset->labels, ElementsAre(3, 9));
+  EXPECT_EQ(dataset->channels, 1);
+  EXPECT_EQ(dataset->height, 2);
+  EXPECT_EQ(dataset->width, 3);
+  EXPECT_THAT(dataset->pixels,
+              ElementsAre(200, 201, 202, 203, 204, 205, 206, 207, 208, 209, 210, 211));
+}
+
+TEST_F(IdxTest, LoadDataset_Gzipped_SameAsPlain) {
+  const auto plain = Load().value();
+  std::filesystem::remove(images_);
+  WriteGz(images_ + ".gz", Images(2));
+  EXPECT_EQ(Load().value()->pixels, plain->pixels);
+}
+
+TEST_F(IdxTest, LoadDataset_ImagesMissing_NotFoundSaysWhatToDo) {
+  std::filesystem::remove(images_);
+  ExpectError(
+      Load().status(), absl::StatusCode::kNotFound,
+      {"neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in " + dir_.path(),
+       "four published IDX files"});
+}
+
+TEST_F(IdxTest, LoadDataset_LabelsMissing_NotFound) {
+  std::filesystem::remove(labels_);
+  ExpectError(Load().status(), absl::StatusCode::kNotFound, {"neither train-labels-idx1-ubyte"});
+}
+
+TEST_F(IdxTest, LoadDataset_MnistWithoutDirectory_NotFoundSaysWhatToDo) {
+  ExpectError(LoadDataset("mnist", "", Split::kTrain).status(), absl::StatusCode::kNotFound,
+              {"mnist needs --data-dir DIR", "--dataset fashion-mnist"});
+}
+
+TEST_F(IdxTest, LoadDataset_FashionMissing_NotFoundNamesPackage) {
+  ExpectError(LoadDataset("fashion-mnist", "/nowhere", Split::kTrain).status(),
+              absl::StatusCode::kNotFound,
+              {"is in /nowhere", "apt-get install dataset-fashion-mnist"});
+}
+
+TEST_F(IdxTest, LoadDataset_WrongMagic_SaysGotAndExpected) {
+  WriteFile(images_, Labels({1, 2}));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_, "got magic number 0x00000801, expected 0x00000803"});
+}
+
+TEST_F(IdxTest, LoadDataset_EmptyFile_SaysSo) {
+  WriteFile(images_, "");
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_, "got the end of the file, expected an IDX header"});
+}
+
+TEST_F(IdxTest, LoadDataset_HeaderCutShort_SaysSo) {
+  WriteFile(images_, Images(2).substr(0, 10));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_, "got the end of the file, expected an IDX header"});
+}
+
+TEST_F(IdxTest, LoadDataset_NoImages_SaysSo) {
+  WriteFile(images_, Images(0));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_, "got an empty array, expected some values"});
+}
+
+TEST_F(IdxTest, LoadDataset_Truncated_SaysGotAndExpected) {
+  const std::string whole = Images(2);
+  WriteFile(images_, whole.substr(0, whole.size() - 1));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_, "got 11 values, expected 12"});
+}
+
+TEST_F(IdxTest, LoadDataset_BytesLeftOver_SaysGotAndExpected) {
+  WriteFile(images_, Images(2) + "xyz");
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_, "got 13 or more values, expected 12"});
+}
+
+TEST_F(IdxTest, LoadDataset_HugeClaim_NoMemoryIsTakenForIt) {
+  WriteFile(images_, Idx(0x803, {0x10000, 0x10000, 0x100}, "abc"));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_, "got 3 values, expected 1099511627776"});
+}
+
+TEST_F(IdxTest, LoadDataset_AbsurdDimensions_SaysSo) {
+  WriteFile(images_, Idx(0x803, {0xffffffff, 0xffffffff, 0xffffffff}, ""));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_, "dimensions beyond all sense, expected at most 2^40 values"});
+}
+
+TEST_F(IdxTest, LoadDataset_GzippedTruncated_SaysSo) {
+  std::filesystem::remove(images_);
+  WriteGz(images_ + ".gz", Images(1000));
+  const std::string whole = ReadFile(images_ + ".gz");
+  WriteFile(images_ + ".gz", whole.substr(0, whole.size() / 2));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {images_ + ".gz", "damaged or truncated: "});
+}
+
+TEST_F(IdxTest, LoadDataset_FewerLabelsThanImages_SaysGotAndExpected) {
+  WriteFile(labels_, Labels({3}));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {labels_, "got 1 labels, expected 2, one for each image"});
+}
+
+TEST_F(IdxTest, LoadDataset_WrongLabel_NamesPlace) {
+  WriteFile(labels_, Labels({3, 10}));
+  ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
+              {labels_, "got label 10 at 1, expected 0 to 9"});
+}
+
+TEST(FashionMnist, LoadDataset_DefaultPlace_DebiansPackage) {
+  const auto train = LoadDataset("fashion-mnist", "", Split::kTrain);
+  ASSERT_TRUE(train.ok()) << train.status();
+  EXPECT_EQ((*train)->size(), 60000);
+  EXPECT_EQ((*train)->height, 28);
+  EXPECT_THAT((*train)->mean, ElementsAre(0.2860f));
+  EXPECT_THAT((*train)->std_dev, ElementsAre(0.3530f));
+  EXPECT_EQ(LoadDataset("fashion-mnist", "", Split::kTest).value()->size(), 10000);
+}
+
+TEST(Synthetic, LoadDataset_Twice_Same) {
+  const auto first = LoadDataset("synthetic", "", Split::kTest).value();
+  const auto second = LoadDataset("synthetic", "", Split::kTest).value();
+  EXPECT_EQ(first->size(), 10000);
+  EXPECT_EQ(first->labels, second->labels);
+  EXPECT_EQ(first->pixels, second->pixels);
+}
+
+TEST(Synthetic, LoadDataset_Splits_OtherImages) {
+  const auto train = LoadDataset("synthetic", "", Split::kTrain).value();
+  const auto test = LoadDataset("synthetic", "", Split::kTest).value();
+  EXPECT_EQ(train->size(), 50000);
+  EXPECT_FALSE(std::equal(test->pixels.begin(), test->pixels.end(), train->pixels.begin()));
+}
+
+TEST(Synthetic, LoadDataset_Labels_AllClassesAboutEven) {
+  const auto dataset = LoadDataset("synthetic", "", Split::kTest).value();
+  std::vector<int> counts(10);
+  for (const uint8_t label : dataset->labels) ++counts.at(label);
+  EXPECT_THAT(counts, Each(AllOf(Gt(850), Lt(1150))));
+}
+
+// Mean pixels of each class over the first 2,000 images.
+std::vector<std::vector<double>> ClassMeans(const Dataset& dataset) {
+  std::vector<std::vector<double>> sums(10, std::vector<double>(3072));
+  std::vector<int> counts(10);
+  for (int64_t i = 0; i < 2000; ++i) {
+    ++counts[dataset.labels[i]];
+    for (int64_t p = 0; p < 3072; ++p) sums[dataset.labels[i]][p] += dataset.pixels[i * 3072 + p];
+  }
+  for (int c = 0; c < 10; ++c) {
+    for (double& sum : sums[c]) sum /= counts[c];
+  }
+  return sums;
+}
+
+int Nearest(const std::vector<std::vector<double>>& means, const uint8_t* image) {
+  std::vector<double> distances;
+  for (const std::vector<double>& mean : means) {
+    double distance = 0;
+    for (int64_t p = 0; p < 3072; ++p) distance += (image[p] - mean[p]) * (image[p] - mean[p]);
+    distances.push_back(distance);
+  }
+  return static_cast<int>(std::min_element(distances.begin(), distances.end()) - distances.begin());
+}
+
+TEST(Synthetic, LoadDataset_ClassMeansOfTrain_TellTestImagesApart) {
+  const auto train = LoadDataset("synthetic", "", Split::kTrain).value();
+  const auto test = LoadDataset("synthetic", "", Split::kTest).value();
+  const auto means = ClassMeans(*train);
+  int right = 0;
+  for (int64_t i = 0; i < 100; ++i) {
+    if (Nearest(means, &test->pixels[i * 3072]) == test->labels[i]) ++right;
+  }
+  EXPECT_GE(right, 95);
+}
+
+TEST(LoadDataset, LoadDataset_UnknownName_NotFoundListsNames) {
+  ExpectError(LoadDataset("cifar11", "", Split::kTrain).status(), absl::StatusCode::kNotFound,
+              {"no data set is called 'cifar11'", "cifar10 fashion-mnist mnist synthetic"});
+}
+
+}  // namespace
+}  // namespace gradwire

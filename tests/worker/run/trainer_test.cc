@@ -1,0 +1,199 @@
+#include "worker/run/trainer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "tests/cluster/backend_cluster.h"
+#include "tests/worker/models/oracle.h"
+#include "tests/worker/run/training.h"
+#include "tests/worker/sync/fake_backend.h"
+#include "worker/ddp/gradient_hooks.h"
+#include "worker/ddp/hash.h"
+#include "worker/sync/barrier_sync.h"
+#include "worker/sync/ddp_sync.h"
+#include "worker/sync/no_sync.h"
+
+namespace gradwire {
+namespace {
+
+using testing::Batches;
+using testing::ExpectNear;
+using testing::FakeBackend;
+using testing::HashOf;
+using testing::PlainModel;
+using testing::RunTrainer;
+using testing::StagedModel;
+using testing::Training;
+using testing::TrainRanks;
+
+constexpr int kRanks = 4;
+
+// kRanks ranks of the plain model with a barrier.
+Training Plain(const std::string& backend, int64_t steps, double cap_bytes) {
+  Training training{"gather-scatter", backend, kRanks, steps, {}, nullptr};
+  training.options.bucket_cap_bytes = cap_bytes;
+  training.make = [] { return std::make_shared<PlainModel>(); };
+  return training;
+}
+
+std::shared_ptr<Model> TrainAlone(int64_t steps, const TrainerOptions& options = {}) {
+  auto model = std::make_shared<PlainModel>();
+  Trainer trainer(model, options);
+  NoSync sync;
+  const absl::Status status = RunTrainer(trainer, Batches(steps, 4 * kRanks, 0, 4 * kRanks), sync);
+  EXPECT_TRUE(status.ok()) << status;
+  return model;
+}
+
+TEST(TrainerTest, Run_RanksThroughCoordinator_EqualOneProcessWithAllSamples) {
+  ExpectNear(*TrainRanks(Plain("coordinator", 5, 0)), *TrainAlone(5), 1e-5);
+}
+
+TEST(TrainerTest, Run_Ring_NearTheFoldAfterFiveSteps) {
+  ExpectNear(*TrainRanks(Plain("ring", 5, 0)), *TrainRanks(Plain("coordinator", 5, 0)), 1e-5);
+}
+
+TEST(TrainerTest, Run_AnyBucketCap_SameBits) {
+  const std::string hash = HashOf(*TrainRanks(Plain("coordinator", 3, 0)));
+  for (const double cap : {100.0, 2000.0, 1e9}) {
+    EXPECT_EQ(HashOf(*TrainRanks(Plain("coordinator", 3, cap))), hash) << cap;
+  }
+}
+
+// One optimiser a bucket is the same mathematics as one for all.
+TEST(TrainerTest, Run_Alone_BitsOfOneOptimizerForAll) {
+  PlainModel expected;
+  torch::optim::SGD optimizer(expected.parameters(),
+                              torch::optim::SGDOptions(0.1).momentum(0.9).weight_decay(1e-4));
+  Batches batches(3, 4 * kRanks, 0, 4 * kRanks);
+  for (auto batch = batches.Next(); batch.ok(); batch = batches.Next()) {
+    optimizer.zero_grad();
+    torch::nn::functional::cross_entropy(expected.forward(batch->images), batch->labels).backward();
+    optimizer.step();
+  }
+  TrainerOptions options;
+  options.bucket_cap_bytes = 0;
+  EXPECT_EQ(HashOf(*TrainAlone(3, options)), HashOf(expected));
+}
+
+TEST(TrainerTest, Run_PiecesOfABatch_ReportTheSamplesGotRight) {
+  PlainModel model;
+  Batches ahead(1, 16, 0, 16);
+  const Batch batch = *ahead.Next();
+  const int64_t expected =
+      model.forward(batch.images).argmax(1).eq(batch.labels).sum().item<int64_t>();
+  TrainerOptions options;
+  options.micro_batch = 3;
+  Trainer trainer(std::make_shared<PlainModel>(), options);
+  NoSync sync;
+  int64_t correct = -1;
+  const absl::Status status =
+      RunTrainer(trainer, Batches(1, 16, 0, 16), sync,
+                 [&](const StepReport& report) { correct = report.correct; });
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_EQ(correct, expected);
+}
+
+TEST(TrainerTest, Run_Stopped_Cancelled) {
+  Trainer trainer(std::make_shared<PlainModel>(), TrainerOptions());
+  NoSync sync;
+  Batches batches(5, 4, 0, 4);
+  const absl::Status status = trainer.Run([&] { return batches.Next(); }, sync,
+                                          [](const StepReport&) {}, [] { return true; });
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+}
+
+TEST(TrainerTest, Run_ImagesOfAnotherShape_InternalNamesStep) {
+  Trainer trainer(std::make_shared<PlainModel>(), TrainerOptions());
+  NoSync sync;
+  auto next = [] {
+    return absl::StatusOr<Batch>(
+        Batch{Step(3), 0, 0, torch::zeros({2, 1, 8, 8}), torch::zeros({2}, torch::kInt64)});
+  };
+  const absl::Status status = trainer.Run(
+      next, sync, [](const StepReport&) {}, [] { return false; });
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("step 3: torch: "));
+}
+
+TEST(TrainerTest, BucketSpecs_Vgg11At25Mb_BucketsOfDistributedDataParallel) {
+  torch::manual_seed(744);
+  Trainer trainer(MakeModel("vgg11", 10).value(), TrainerOptions());
+  std::vector<uint64_t> bytes;
+  for (const BucketSpec& bucket : trainer.BucketSpecs()) bytes.push_back(bucket.bytes);
+  // 9.03, 25.90 and 0.29 MiB of gradients, and the buffers.
+  EXPECT_THAT(bytes, ::testing::ElementsAre(9463848, 27156480, 304128, 22080));
+}
+
+// Sums that tests/oracle/mean_gradient.py prints of each parameter.
+std::vector<std::vector<double>> SumsOf(const std::vector<torch::Tensor>& gradients) {
+  std::vector<std::vector<double>> sums;
+  for (const torch::Tensor& gradient : gradients) {
+    const torch::Tensor flat = gradient.to(torch::kDouble).flatten();
+    const torch::Tensor weights = torch::arange(flat.numel()).remainder(7).to(torch::kDouble);
+    sums.push_back({flat.sum().item<double>(), flat.square().sum().item<double>(),
+                    (flat * weights).sum().item<double>()});
+  }
+  return sums;
+}
+
+// By parameter, in the model's order.
+std::vector<torch::Tensor> MeansOf(const FlatGradient& gradient) {
+  std::vector<torch::Tensor> means;
+  for (size_t bucket = 0; bucket < gradient.bucket_count(); ++bucket) {
+    int64_t first = 0;
+    for (const torch::Tensor& parameter : gradient.parameters(bucket)) {
+      means.push_back(gradient.mean_tensor(bucket).narrow(0, first, parameter.numel()));
+      first += parameter.numel();
+    }
+  }
+  std::reverse(means.begin(), means.end());
+  return means;
+}
+
+TEST(TrainerTest, Exchange_FourRanksOfVgg11_MeanGradientOfPyTorch) {
+  const auto answer = testing::AskOracle("mean_gradient.py", {"744", "4", "2"});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  torch::manual_seed(744);
+  const std::shared_ptr<Model> model = MakeModel("vgg11", 10).value();
+  std::vector<std::unique_ptr<FlatGradient>> gradients;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    gradients.push_back(std::make_unique<FlatGradient>(model->parameters(), 25 << 20));
+    const GradientHooks hooks(gradients.back().get());
+    const torch::Tensor images = torch::randn({2, 3, 32, 32});
+    const torch::Tensor labels = torch::randint(0, 10, {2}, torch::kInt64);
+    torch::nn::functional::cross_entropy(model->forward(images), labels).backward();
+  }
+  BackendCluster cluster("coordinator", kRanks, gradients[0]->Specs());
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      StepBuckets buckets;
+      for (size_t i = 0; i < gradients[rank]->bucket_count(); ++i) {
+        buckets.gradients.push_back({gradients[rank]->local(i), gradients[rank]->mean(i)});
+      }
+      BarrierSync sync(&cluster.backend(rank));
+      sync.OnForwardDone(Step(0), buckets, absl::InfiniteDuration());
+      sync.OnBackwardDone();
+      for (size_t i = 0; i < buckets.size(); ++i) EXPECT_TRUE(sync.NextBucket().ok());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const auto got = SumsOf(MeansOf(*gradients[3]));
+  const auto expected = answer->get<std::vector<std::vector<double>>>();
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    // Sums of n elements of norm s are known to about s · √n · 1e-6.
+    const double scale = std::sqrt(expected[i][1] * model->parameters()[i].numel());
+    EXPECT_NEAR(got[i][0], expected[i][0], 1e-4 * scale) << "parameter " << i;
+    EXPECT_NEAR(got[i][1] / expected[i][1], 1, 1e-3) << "parameter " << i;
+    EXPECT_NEAR(got[i][2], expected[i][2], 6e-4 * scale) << "parameter " << i;
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,88 @@
+#ifndef GRADWIRE_TESTS_WORKER_RUN_TRAINING_H_
+#define GRADWIRE_TESTS_WORKER_RUN_TRAINING_H_
+
+#include <torch/torch.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/run/trainer.h"
+
+namespace gradwire::testing {
+
+// A small model whose loss over a batch is the mean of the samples' losses: no
+// BatchNorm, so N ranks are exactly one process with all samples. No stages.
+class PlainModel : public Model {
+ public:
+  PlainModel();
+  torch::Tensor forward(torch::Tensor images) override;
+  ImageShape image_shape() const override { return {3, 8, 8}; }
+
+ private:
+  torch::nn::Conv2d conv_{nullptr};
+  torch::nn::Linear linear_{nullptr};
+};
+
+// Three stages with BatchNorm; a parameter that is frozen, one that only even
+// forward passes use, and one that no stage names.
+class StagedModel : public Model {
+ public:
+  StagedModel();
+  torch::Tensor forward(torch::Tensor images) override;
+  ImageShape image_shape() const override { return {3, 8, 8}; }
+  std::vector<Stage> stages() override;
+
+  torch::Tensor frozen, sometimes, unnamed;
+
+ private:
+  torch::Tensor Convolve(const torch::Tensor& images);
+  torch::Tensor Hidden(const torch::Tensor& maps);
+  torch::Tensor Classify(const torch::Tensor& hidden);
+
+  torch::nn::Conv2d conv_{nullptr};
+  torch::nn::BatchNorm2d norm_{nullptr};
+  torch::nn::Linear hidden_{nullptr};
+  torch::nn::Linear classes_{nullptr};
+  int64_t passes_ = 0;
+};
+
+// `steps` batches of `size` samples in a row of a fixed random stream, from
+// sample `first` of each step's `stride` samples.
+class Batches {
+ public:
+  Batches(int64_t steps, int64_t stride, int64_t first, int64_t size);
+  absl::StatusOr<Batch> Next();
+
+ private:
+  int64_t steps_, stride_, first_, size_;
+  int64_t next_ = 0;
+  torch::Tensor images_, labels_;
+};
+
+absl::Status RunTrainer(
+    Trainer& trainer, Batches batches, Synchronizer& sync,
+    const Trainer::OnStep& on_step = [](const StepReport&) {});
+
+// What ranks on threads of this process train, four samples each a step.
+struct Training {
+  std::string sync = "ddp";
+  std::string backend = "coordinator";
+  int ranks = 3;
+  int64_t steps = 3;
+  TrainerOptions options;
+  std::function<std::shared_ptr<Model>()> make = [] { return std::make_shared<StagedModel>(); };
+};
+
+// Trains; returns rank 0's model. Fails the test if ranks differ at the end.
+std::shared_ptr<Model> TrainRanks(const Training& training);
+
+// Of parameters and buffers.
+std::string HashOf(const Model& model);
+
+void ExpectNear(const Model& got, const Model& expected, double relative);
+
+}  // namespace gradwire::testing
+
+#endif  // GRADWIRE_TESTS_WORKER_RUN_TRAINING_H_

@@ -1,0 +1,54 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_FOLD_PIECE_QUEUE_H_
+#define GRADWIRE_WORKER_BACKENDS_FOLD_PIECE_QUEUE_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+
+#include "absl/types/optional.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "worker/backends/fold/exchange.h"
+
+namespace gradwire {
+
+// Pieces on their way to one aggregator: those of the highest bucket first
+// (the next forward wants them first), and no more than a window of them under
+// way. The window keeps all ranks at the same pieces, so that none floods a
+// link that others need, aggregators hold little, and an urgent bucket does not
+// stand behind megabytes in socket buffers.
+//
+// A piece may leave if less than `window_bytes` of its own and higher buckets
+// are under way. Lower buckets do not count, so the highest bucket that all
+// ranks have handed in always moves on: no order of hand-in can lock up.
+// Thread-safe.
+class PieceQueue {
+ public:
+  explicit PieceQueue(uint64_t window_bytes) : window_bytes_(window_bytes) {}
+
+  void Push(Piece piece);
+  // Waits for the next piece that may leave; none after Close or Cancel.
+  absl::optional<Piece> Pop();
+  // The mean of a piece that Pop gave is here.
+  void OnMean(const Piece& piece);
+  // What is queued still leaves; then Pop returns none.
+  void Close();
+  // Pop returns none at once, and pieces are let go.
+  void Cancel();
+
+ private:
+  bool MayLeave(const Piece& piece) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool TakeNext(absl::optional<Piece>* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const uint64_t window_bytes_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::map<Bucket, std::deque<Piece>> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::map<Bucket, uint64_t> under_way_ ABSL_GUARDED_BY(mutex_);  // bytes
+  bool closed_ ABSL_GUARDED_BY(mutex_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_FOLD_PIECE_QUEUE_H_

@@ -1,0 +1,160 @@
+#include <grpcpp/client_context.h>
+#include <grpcpp/impl/codegen/rpc_method.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_util.h"
+#include "common/rpc/channel.h"
+#include "common/wire/chunk_codec.h"
+#include "common/wire/judge.h"
+#include "gradwire/v1/aggregation.grpc.pb.h"
+#include "worker/backends/fold/lane.h"
+
+namespace gradwire {
+namespace {
+
+using grpc::internal::RpcMethod;
+
+constexpr absl::Duration kMissingTimeout = absl::Seconds(1);
+
+// A Gather and a Scatter that are open for the whole run.
+class RemoteLane : public Lane {
+ public:
+  RemoteLane(const LaneContext& context, Endpoint endpoint, int lane, int lanes)
+      : Lane(context),
+        endpoint_(std::move(endpoint)),
+        lane_(lane),
+        lanes_(lanes),
+        channel_(MakeChannel(endpoint_.address)) {
+    channel_->GetState(true);  // begins to connect
+  }
+
+  absl::Status Connect(const std::function<absl::Status()>& ended) override {
+    absl::Status status = WaitConnected(channel_.get(), endpoint_.name, ended);
+    if (absl::IsUnavailable(status)) context_.host->OnFailure(status, endpoint_.worker);
+    return status;
+  }
+  void Cancel() override {
+    Lane::Cancel();
+    gather_context_.TryCancel();
+    scatter_context_.TryCancel();
+  }
+  void Finish() override {
+    queue_.Close();
+    if (sender_.joinable()) sender_.join();
+    finished_ = true;
+    scatter_context_.TryCancel();
+  }
+  absl::StatusOr<std::vector<Rank>> Missing(Step step) override;
+
+ protected:
+  void SendAll() override;
+  void ReceiveAll() override;
+
+ private:
+  bool Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* writer);
+  absl::Status TakeMessage(grpc::ByteBuffer* buffer);
+  // Puts the run into a request.
+  template <typename Request>
+  Request RequestFor(Step step) const;
+  void Fail(const absl::Status& status, absl::string_view call);
+
+  const Endpoint endpoint_;
+  const int lane_;
+  const int lanes_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext gather_context_;
+  grpc::ClientContext scatter_context_;
+  std::atomic<bool> finished_{false};
+};
+
+template <typename Request>
+Request RemoteLane::RequestFor(Step step) const {
+  Request request;
+  request.set_run_id(ToBytes(context_.view.run_id));
+  request.set_epoch(context_.view.epoch.value());
+  request.set_generation(context_.view.generation.value());
+  request.set_step(step.value());
+  return request;
+}
+
+void RemoteLane::Fail(const absl::Status& status, absl::string_view call) {
+  context_.host->OnFailure(Annotate(status, absl::StrCat(call, " ", endpoint_.name)),
+                           absl::IsUnavailable(status) ? endpoint_.worker : absl::nullopt);
+}
+
+void RemoteLane::SendAll() {
+  const RpcMethod method("/gradwire.v1.Aggregation/Gather", RpcMethod::CLIENT_STREAMING, channel_);
+  v1::GatherReply reply;
+  std::unique_ptr<grpc::ClientWriter<grpc::ByteBuffer>> writer(
+      grpc::internal::ClientWriterFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
+                                                                    &gather_context_, &reply));
+  while (absl::optional<Piece> piece = queue_.Pop()) {
+    if (!Send(*piece, writer.get())) break;
+  }
+  writer->WritesDone();
+  const absl::Status status = FromGrpc(writer->Finish());
+  if (!status.ok()) Fail(status, "Gather at");
+}
+
+bool RemoteLane::Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* writer) {
+  Chunk term = TermOf(piece);
+  term.header.checksum = Checksum(term.payload);
+  const absl::Span<const uint8_t> bytes = term.payload.front();
+  grpc::Slice payload = SliceOwnedBy(std::move(term.owner), bytes.data(), bytes.size());
+  if (!writer->Write(EncodeChunk(term.header, std::move(payload)))) return false;
+  context_.host->OnSent(bytes.size());
+  return true;
+}
+
+void RemoteLane::ReceiveAll() {
+  const RpcMethod method("/gradwire.v1.Aggregation/Scatter", RpcMethod::SERVER_STREAMING, channel_);
+  auto request = RequestFor<v1::ScatterRequest>(Step(0));
+  request.set_rank(context_.view.rank.value());
+  request.set_lane(lane_);
+  request.set_lanes(lanes_);
+  std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader(
+      grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
+                                                                    &scatter_context_, request));
+  grpc::ByteBuffer buffer;
+  while (reader->Read(&buffer)) {
+    if (absl::Status taken = TakeMessage(&buffer); !taken.ok()) Fail(taken, "Scatter from");
+    buffer.Clear();
+  }
+  absl::Status status = FromGrpc(reader->Finish());
+  if (finished_) return;
+  if (status.ok()) status = absl::UnavailableError("it ended the stream early");
+  Fail(status, "Scatter from");
+}
+
+absl::Status RemoteLane::TakeMessage(grpc::ByteBuffer* buffer) {
+  absl::StatusOr<Chunk> chunk = DecodeChunk(buffer);
+  if (!chunk.ok()) return chunk.status();
+  if (absl::Status payload = CheckPayload(*chunk); !payload.ok()) return payload;
+  context_.host->OnReceived(TotalBytes(chunk->payload));
+  return Take(chunk->header, chunk->payload);
+}
+
+absl::StatusOr<std::vector<Rank>> RemoteLane::Missing(Step step) {
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(absl::Now() + kMissingTimeout));
+  v1::MissingReply reply;
+  const absl::Status status = FromGrpc(v1::Aggregation::NewStub(channel_)->Missing(
+      &context, RequestFor<v1::MissingRequest>(step), &reply));
+  if (!status.ok()) return Annotate(status, absl::StrCat(endpoint_.name, " does not answer"));
+  std::vector<Rank> ranks;
+  for (uint32_t rank : reply.ranks()) ranks.emplace_back(static_cast<int>(rank));
+  return ranks;
+}
+
+}  // namespace
+
+std::unique_ptr<Lane> MakeRemoteLane(const LaneContext& context, Endpoint endpoint, int lane,
+                                     int lanes) {
+  return std::make_unique<RemoteLane>(context, std::move(endpoint), lane, lanes);
+}
+
+}  // namespace gradwire

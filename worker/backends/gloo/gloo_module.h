@@ -1,0 +1,18 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_MODULE_H_
+#define GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_MODULE_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/backends/gloo/engine.h"
+
+namespace gradwire {
+
+// Loads ../lib/libgradwire_gloo.so, as seen from the folder of this program, and
+// makes an engine with it. The module stays loaded. FailedPrecondition if it
+// cannot be loaded; says why.
+absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine();
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_MODULE_H_

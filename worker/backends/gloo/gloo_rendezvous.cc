@@ -1,0 +1,133 @@
+#include "worker/backends/gloo/gloo_rendezvous.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_util.h"
+#include "common/rpc/channel.h"
+
+namespace gradwire {
+namespace {
+
+// Of calls that do not wait for other ranks.
+constexpr absl::Duration kCallTimeout = absl::Seconds(10);
+
+}  // namespace
+
+GlooRendezvous::GlooRendezvous(const std::string& coordinator)
+    : name_(absl::StrCat("rendezvous at coordinator ", coordinator)),
+      channel_(MakeChannel(coordinator)),
+      stub_(v1::Rendezvous::NewStub(channel_)) {}
+
+absl::Status GlooRendezvous::Connect(const View& view) {
+  run_id_ = ToBytes(view.run_id);
+  prefix_ = absl::StrCat("gloo/", view.generation.value(), "/");
+  return WaitConnected(channel_.get(), name_, [this] {
+    MutexLock lock(&mutex_);
+    return cancelled_;
+  });
+}
+
+std::string GlooRendezvous::FullKey(const std::string& key) const { return prefix_ + key; }
+
+absl::Status GlooRendezvous::Begin(grpc::ClientContext* context) {
+  MutexLock lock(&mutex_);
+  if (cancelled_.ok()) calls_.insert(context);
+  return cancelled_;
+}
+
+absl::Status GlooRendezvous::End(grpc::ClientContext* context, const grpc::Status& status) {
+  MutexLock lock(&mutex_);
+  calls_.erase(context);
+  if (status.ok() || cancelled_.ok()) return Annotate(FromGrpc(status), name_);
+  return cancelled_;
+}
+
+template <typename Request, typename Reply>
+absl::StatusOr<Reply> GlooRendezvous::Call(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                                        const Request&, Reply*),
+                                           Request request, absl::Time deadline) {
+  request.set_run_id(run_id_);
+  grpc::ClientContext context;
+  context.set_deadline(absl::ToChronoTime(deadline));
+  if (absl::Status begun = Begin(&context); !begun.ok()) return begun;
+  Reply reply;
+  absl::Status ended = End(&context, ((*stub_).*method)(&context, request, &reply));
+  if (!ended.ok()) return ended;
+  return reply;
+}
+
+void GlooRendezvous::Cancel(const absl::Status& reason) {
+  MutexLock lock(&mutex_);
+  if (cancelled_.ok()) cancelled_ = reason;
+  for (grpc::ClientContext* context : calls_) context->TryCancel();
+}
+
+absl::Status GlooRendezvous::Set(const std::string& key, const std::string& value) {
+  v1::SetRequest request;
+  request.set_key(FullKey(key));
+  request.set_value(value);
+  return Call(&Stub::Set, std::move(request), absl::Now() + kCallTimeout).status();
+}
+
+absl::StatusOr<std::vector<std::string>> GlooRendezvous::Wait(const std::vector<std::string>& keys,
+                                                              absl::Time deadline) {
+  v1::WaitRequest request;
+  for (const std::string& key : keys) request.add_keys(FullKey(key));
+  const auto reply = Call(&Stub::Wait, std::move(request), deadline + kAnswerMargin);
+  if (!reply.ok()) return reply.status();
+  std::vector<std::string> values;
+  for (const v1::Entry& entry : reply->entries()) values.push_back(entry.value());
+  return values;
+}
+
+absl::StatusOr<std::vector<absl::optional<std::string>>> GlooRendezvous::Get(
+    const std::vector<std::string>& keys, absl::Time deadline) {
+  v1::GetRequest request;
+  for (const std::string& key : keys) request.add_keys(FullKey(key));
+  const auto reply = Call(&Stub::Get, std::move(request), deadline);
+  if (!reply.ok()) return reply.status();
+  std::map<std::string, std::string> found;
+  for (const v1::Entry& entry : reply->entries()) found[entry.key()] = entry.value();
+  std::vector<absl::optional<std::string>> values(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto entry = found.find(FullKey(keys[i]));
+    if (entry != found.end()) values[i] = entry->second;
+  }
+  return values;
+}
+
+absl::StatusOr<bool> GlooRendezvous::Check(const std::vector<std::string>& keys) {
+  const auto values = Get(keys, absl::Now() + kCallTimeout);
+  if (!values.ok()) return values.status();
+  return std::all_of(values->begin(), values->end(),
+                     [](const auto& value) { return value.has_value(); });
+}
+
+absl::StatusOr<int64_t> GlooRendezvous::Add(const std::string& key, int64_t delta) {
+  v1::AddRequest request;
+  request.set_key(FullKey(key));
+  request.set_delta(delta);
+  const auto reply = Call(&Stub::Add, std::move(request), absl::Now() + kCallTimeout);
+  if (!reply.ok()) return reply.status();
+  return reply->sum();
+}
+
+absl::StatusOr<bool> GlooRendezvous::Delete(const std::string& key) {
+  v1::DeleteRequest request;
+  request.set_key(FullKey(key));
+  const auto reply = Call(&Stub::Delete, std::move(request), absl::Now() + kCallTimeout);
+  if (!reply.ok()) return reply.status();
+  return reply->found();
+}
+
+absl::StatusOr<int64_t> GlooRendezvous::Count() {
+  const auto reply = Call(&Stub::Count, v1::CountRequest(), absl::Now() + kCallTimeout);
+  if (!reply.ok()) return reply.status();
+  return static_cast<int64_t>(reply->keys());
+}
+
+}  // namespace gradwire

@@ -1,0 +1,72 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_RENDEZVOUS_H_
+#define GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_RENDEZVOUS_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/types/optional.h"
+#include "common/base/mutex.h"
+#include "common/wire/view.h"
+#include "gradwire/v1/rendezvous.grpc.pb.h"
+#include "worker/backends/gloo/engine.h"
+
+namespace gradwire {
+
+// The worker's end of v1.Rendezvous at the coordinator. Errors are those of
+// rendezvous.proto, with "rendezvous at coordinator HOST:PORT" in front;
+// Unavailable if it does not answer; after Cancel, its reason. Thread-safe.
+class GlooRendezvous : public KeyValueStore {
+ public:
+  // `coordinator` is "host:port".
+  explicit GlooRendezvous(const std::string& coordinator);
+
+  // Waits until the coordinator answers; then keys are those of the view's run
+  // and generation. Call once, before all else but Cancel.
+  absl::Status Connect(const View& view);
+
+  absl::Status Set(const std::string& key, const std::string& value) override;
+  absl::StatusOr<std::vector<std::string>> Wait(const std::vector<std::string>& keys,
+                                                absl::Time deadline) override;
+  absl::StatusOr<bool> Check(const std::vector<std::string>& keys) override;
+  absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta) override;
+  absl::StatusOr<bool> Delete(const std::string& key) override;
+  absl::StatusOr<int64_t> Count() override;
+
+  // For each key its value, if it is there.
+  absl::StatusOr<std::vector<absl::optional<std::string>>> Get(const std::vector<std::string>& keys,
+                                                               absl::Time deadline);
+
+  // Ends all calls, also those to come.
+  void Cancel(const absl::Status& reason);
+
+ private:
+  using Stub = v1::Rendezvous::Stub;
+
+  std::string FullKey(const std::string& key) const;
+  // One call of `method`, which Cancel can end. Fills in the run.
+  template <typename Request, typename Reply>
+  absl::StatusOr<Reply> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                          Reply*),
+                             Request request, absl::Time deadline);
+  absl::Status Begin(grpc::ClientContext* context);
+  absl::Status End(grpc::ClientContext* context, const grpc::Status& status);
+
+  const std::string name_;  // for messages
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<Stub> stub_;
+  std::string run_id_;  // constant after Connect
+  std::string prefix_;  // constant after Connect
+
+  Mutex mutex_;
+  std::set<grpc::ClientContext*> calls_ ABSL_GUARDED_BY(mutex_);
+  absl::Status cancelled_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_RENDEZVOUS_H_

@@ -1,0 +1,46 @@
+#include "worker/backends/ring/early_chunks.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+
+uint64_t EarlyChunks::Bytes(const Key& key) const {
+  const auto found = held_.find(key);
+  return found == held_.end() ? 0 : found->second.bytes;
+}
+
+absl::Status EarlyChunks::Keep(const Key& key, Chunk chunk, uint64_t most_bytes) {
+  const uint64_t bytes = Bytes(key) + TotalBytes(chunk.payload);
+  if (bytes > most_bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk of ", ToString(chunk.header), ": got ", bytes,
+                     " bytes of this bucket, expected at most ", most_bytes));
+  }
+  Held& held = held_[key];
+  held.bytes = bytes;
+  held.chunks.push_back(std::move(chunk));
+  return absl::OkStatus();
+}
+
+absl::optional<Chunk> EarlyChunks::Next(const std::function<bool(const Key&)>& is_ready) {
+  for (auto it = held_.begin(); it != held_.end();) {
+    std::deque<Chunk>& chunks = it->second.chunks;
+    if (chunks.empty()) {
+      it = held_.erase(it);
+    } else if (!is_ready(it->first)) {
+      ++it;
+    } else {
+      Chunk chunk = std::move(chunks.front());
+      chunks.pop_front();
+      return chunk;
+    }
+  }
+  return absl::nullopt;
+}
+
+absl::optional<uint64_t> EarlyChunks::FirstStep() const {
+  if (held_.empty()) return absl::nullopt;
+  return held_.begin()->first.first;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,175 @@
+#include "worker/data/datasets/idx.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kClasses = 10;
+constexpr int64_t kPieceBytes = 1 << 20;
+// More than any image file has; below it, no product of dimensions overflows.
+constexpr int64_t kMostBytes = int64_t{1} << 40;
+
+struct CloseGz {
+  void operator()(gzFile_s* file) const { gzclose(file); }
+};
+using GzHandle = std::unique_ptr<gzFile_s, CloseGz>;
+
+absl::Status Wrong(const std::string& path, absl::string_view got, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(path, ": got ", got, ", expected ", expected));
+}
+
+// Reads up to `size_bytes`, fewer only at the end of the file.
+absl::StatusOr<int64_t> ReadUpTo(const std::string& path, gzFile file, uint8_t* out,
+                                 int64_t size_bytes) {
+  const int got = gzread(file, out, static_cast<unsigned>(size_bytes));
+  int code = Z_OK;
+  const char* message = gzerror(file, &code);
+  // A gzip stream cut short is Z_BUF_ERROR, though gzread gives what it has.
+  if (got >= 0 && code == Z_OK) return got;
+  return absl::InvalidArgumentError(absl::StrCat(path, ": damaged or truncated: ", message));
+}
+
+absl::StatusOr<uint32_t> ReadBigEndian(const std::string& path, gzFile file) {
+  std::array<uint8_t, 4> bytes;
+  const absl::StatusOr<int64_t> got = ReadUpTo(path, file, bytes.data(), bytes.size());
+  if (!got.ok()) return got.status();
+  if (*got < 4) return Wrong(path, "the end of the file", "an IDX header");
+  return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
+}
+
+absl::Status CheckMagic(const std::string& path, gzFile file, int rank) {
+  const absl::StatusOr<uint32_t> magic = ReadBigEndian(path, file);
+  if (!magic.ok()) return magic.status();
+  const uint32_t expected = 0x800u + static_cast<uint32_t>(rank);
+  if (*magic == expected) return absl::OkStatus();
+  return Wrong(path, absl::StrFormat("magic number 0x%08x", *magic),
+               absl::StrFormat("0x%08x", expected));
+}
+
+// Product of the dimensions, read from the file; 0 and absurd sizes are errors.
+absl::StatusOr<int64_t> ReadDimensions(const std::string& path, gzFile file, int rank,
+                                       std::vector<int64_t>& dimensions) {
+  int64_t values = 1;
+  for (int i = 0; i < rank; ++i) {
+    const absl::StatusOr<uint32_t> dimension = ReadBigEndian(path, file);
+    if (!dimension.ok()) return dimension.status();
+    dimensions.push_back(*dimension);
+    if (*dimension == 0) return Wrong(path, "an empty array", "some values");
+    if (*dimension > kMostBytes / values) {
+      return Wrong(path, "dimensions beyond all sense", "at most 2^40 values");
+    }
+    values *= *dimension;
+  }
+  return values;
+}
+
+// Memory grows with what the file holds, not with what its header claims.
+absl::Status ReadValues(const std::string& path, gzFile file, int64_t expected,
+                        std::vector<uint8_t>& values) {
+  const int64_t limit = expected + 1;  // one more shows that there is more
+  while (static_cast<int64_t>(values.size()) < limit) {
+    const int64_t before = static_cast<int64_t>(values.size());
+    const int64_t want = std::min(kPieceBytes, limit - before);
+    values.resize(before + want);
+    const absl::StatusOr<int64_t> got = ReadUpTo(path, file, values.data() + before, want);
+    if (!got.ok()) return got.status();
+    values.resize(before + *got);
+    if (*got < want) break;
+  }
+  const int64_t got = static_cast<int64_t>(values.size());
+  if (got == expected) return absl::OkStatus();
+  const absl::string_view relation = got > expected ? " or more" : "";
+  return Wrong(path, absl::StrCat(got, relation, " values"), absl::StrCat(expected));
+}
+
+absl::StatusOr<std::string> FindFile(const IdxDatasetSpec& spec, const std::string& data_dir,
+                                     const std::string& name) {
+  for (const std::string& path :
+       {absl::StrCat(data_dir, "/", name), absl::StrCat(data_dir, "/", name, ".gz")}) {
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("neither ", name, " nor ", name, ".gz is in ", data_dir, "; ", spec.how_to_get));
+}
+
+absl::StatusOr<IdxArray> FindAndRead(const IdxDatasetSpec& spec, const std::string& data_dir,
+                                     const std::string& name, int rank) {
+  const absl::StatusOr<std::string> path = FindFile(spec, data_dir, name);
+  if (!path.ok()) return path.status();
+  return ReadIdx(*path, rank);
+}
+
+absl::Status CheckLabels(const std::string& where, const std::vector<uint8_t>& labels,
+                         int64_t images) {
+  if (static_cast<int64_t>(labels.size()) != images) {
+    return Wrong(where, absl::StrCat(labels.size(), " labels"),
+                 absl::StrCat(images, ", one for each image"));
+  }
+  for (size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] < kClasses) continue;
+    return Wrong(where, absl::StrCat("label ", labels[i], " at ", i),
+                 absl::StrCat("0 to ", kClasses - 1));
+  }
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const Dataset> Assemble(const IdxDatasetSpec& spec, IdxArray images,
+                                        IdxArray labels) {
+  Dataset dataset;
+  dataset.name = std::string(spec.name);
+  dataset.channels = 1;
+  dataset.height = images.dimensions[1];
+  dataset.width = images.dimensions[2];
+  dataset.classes = kClasses;
+  dataset.mean = {spec.mean};
+  dataset.std_dev = {spec.std_dev};
+  dataset.pixels = std::move(images.values);
+  dataset.labels = std::move(labels.values);
+  return std::make_shared<const Dataset>(std::move(dataset));
+}
+
+}  // namespace
+
+absl::StatusOr<IdxArray> ReadIdx(const std::string& path, int rank) {
+  const GzHandle file(gzopen(path.c_str(), "rb"));
+  if (file == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", path));
+  if (absl::Status status = CheckMagic(path, file.get(), rank); !status.ok()) return status;
+  IdxArray array;
+  const auto expected = ReadDimensions(path, file.get(), rank, array.dimensions);
+  if (!expected.ok()) return expected.status();
+  absl::Status status = ReadValues(path, file.get(), *expected, array.values);
+  if (!status.ok()) return status;
+  return array;
+}
+
+absl::StatusOr<std::shared_ptr<const Dataset>> LoadIdxDataset(const IdxDatasetSpec& spec,
+                                                              const std::string& data_dir,
+                                                              Split split) {
+  if (data_dir.empty()) {
+    return absl::NotFoundError(absl::StrCat(spec.name, " needs --data-dir DIR; ", spec.how_to_get));
+  }
+  const std::string prefix = split == Split::kTrain ? "train" : "t10k";
+  auto images = FindAndRead(spec, data_dir, prefix + "-images-idx3-ubyte", 3);
+  if (!images.ok()) return images.status();
+  const std::string labels_name = prefix + "-labels-idx1-ubyte";
+  auto labels = FindAndRead(spec, data_dir, labels_name, 1);
+  if (!labels.ok()) return labels.status();
+  absl::Status status =
+      CheckLabels(absl::StrCat(data_dir, "/", labels_name), labels->values, images->dimensions[0]);
+  if (!status.ok()) return status;
+  return Assemble(spec, *std::move(images), *std::move(labels));
+}
+
+}  // namespace gradwire

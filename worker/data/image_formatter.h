@@ -1,0 +1,57 @@
+#ifndef GRADWIRE_WORKER_DATA_IMAGE_FORMATTER_H_
+#define GRADWIRE_WORKER_DATA_IMAGE_FORMATTER_H_
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/data/augment.h"
+#include "worker/data/datasets/dataset.h"
+#include "worker/models/model.h"
+
+namespace gradwire {
+
+// Turns images as published (bytes) into what a model takes (float32):
+//
+//   pad      with zeros to the model's height and width; an odd pixel goes to
+//            the bottom and the right
+//   augment  crop and flip, still in bytes: cropped-in borders are black
+//   repeat   a single channel to all channels of the model
+//   normalise  (byte / 255 - mean) / std in float32, in this order, so that the
+//            result has the bits of the same expression in torch
+//
+// Plain loops over a table of 256 values a channel; no thread of torch's is
+// used. Keeps the data set alive. Immutable; safe to use from any thread.
+class ImageFormatter {
+ public:
+  //   InvalidArgument  the images are larger than `shape`, have neither its
+  //                    number of channels nor one, or the data set is empty or
+  //                    has not one mean and std a channel
+  static absl::StatusOr<std::unique_ptr<const ImageFormatter>> Create(
+      std::shared_ptr<const Dataset> dataset, const ImageShape& shape);
+
+  // Writes image `index` (0 ≤ index < dataset size) to `out`: values_per_image()
+  // floats, (C, H, W). `augmentation` of default value changes nothing.
+  void Write(int64_t index, const Augmentation& augmentation, float* out) const;
+
+  int64_t values_per_image() const { return shape_.channels * shape_.height * shape_.width; }
+  const Dataset& dataset() const { return *dataset_; }
+  const ImageShape& shape() const { return shape_; }
+
+ private:
+  using Table = std::array<float, 256>;  // of one channel, by byte
+
+  ImageFormatter(std::shared_ptr<const Dataset> dataset, const ImageShape& shape);
+  void WritePlane(const uint8_t* plane, const Table& table, const Augmentation& augmentation,
+                  float* out) const;
+
+  const std::shared_ptr<const Dataset> dataset_;
+  const ImageShape shape_;
+  std::vector<Table> tables_;  // by channel of the data set
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_DATA_IMAGE_FORMATTER_H_

@@ -1,0 +1,94 @@
+#include "worker/data/sampler.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+// One 32-bit number a swap, reduced by modulo, as torch.randperm does it; any
+// other way to shuffle would give another order.
+void Shuffle(uint64_t seed, std::vector<int64_t>& order) {
+  std::mt19937 generator(static_cast<uint32_t>(seed));
+  for (size_t i = 0; i + 1 < order.size(); ++i) {
+    const size_t offset = generator() % (order.size() - i);
+    std::swap(order[i], order[i + offset]);
+  }
+}
+
+}  // namespace
+
+absl::Status CheckRank(Rank rank, int world_size) {
+  if (rank.value() >= 0 && rank.value() < world_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank ", rank.value(), ", expected 0 to ", world_size - 1));
+}
+
+absl::StatusOr<Sampler> Sampler::Create(int64_t samples, const SamplerOptions& options) {
+  if (samples < 1 || samples > std::numeric_limits<uint32_t>::max()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(samples, " samples to share out, expected 1 to 4294967295"));
+  }
+  if (options.world_size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("world size ", options.world_size, ", expected 1 or more"));
+  }
+  Sampler sampler(samples, options);
+  if (sampler.per_rank_ == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(samples, " samples for ", options.world_size,
+                     " ranks: dropping the tail leaves none for any rank"));
+  }
+  return sampler;
+}
+
+Sampler::Sampler(int64_t samples, const SamplerOptions& options)
+    : samples_(samples), options_(options) {
+  const int64_t ranks = options.world_size;
+  per_rank_ = options.drop_last ? samples / ranks : (samples + ranks - 1) / ranks;
+}
+
+int64_t Sampler::padded() const { return std::max<int64_t>(0, total() - samples_); }
+
+int64_t Sampler::dropped() const { return std::max<int64_t>(0, samples_ - total()); }
+
+std::vector<int64_t> Sampler::Order(int64_t epoch) const {
+  std::vector<int64_t> order(samples_);
+  std::iota(order.begin(), order.end(), 0);
+  if (options_.shuffle) Shuffle(options_.seed + static_cast<uint64_t>(epoch), order);
+  return order;
+}
+
+int64_t Sampler::OrderIndex(Rank rank, int64_t position) const {
+  return (position * options_.world_size + rank.value()) % samples_;
+}
+
+int64_t Sampler::PaddedAmong(Rank rank, int64_t first, int64_t count) const {
+  // Positions from this one on lie beyond the order's end.
+  const int64_t own = (samples_ - rank.value() + options_.world_size - 1) / options_.world_size;
+  return std::clamp<int64_t>(first + count - own, 0, count);
+}
+
+absl::StatusOr<std::vector<int64_t>> Sampler::Indices(int64_t epoch, Rank rank) const {
+  if (absl::Status status = CheckRank(rank, options_.world_size); !status.ok()) return status;
+  const std::vector<int64_t> order = Order(epoch);
+  std::vector<int64_t> indices(per_rank_);
+  for (int64_t i = 0; i < per_rank_; ++i) indices[i] = order[OrderIndex(rank, i)];
+  return indices;
+}
+
+std::string Sampler::Describe() const {
+  std::string words =
+      absl::StrCat(samples_, "/", options_.world_size, ": ", per_rank_, " each, total ", total());
+  if (padded() > 0) absl::StrAppend(&words, ", ", padded(), " padded");
+  if (dropped() > 0) absl::StrAppend(&words, ", ", dropped(), " dropped");
+  return words;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,76 @@
+#include "worker/data/training_batches.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+
+absl::StatusOr<std::unique_ptr<const TrainingBatches>> TrainingBatches::Create(
+    std::shared_ptr<const Dataset> dataset, const ImageShape& shape,
+    const TrainingBatchOptions& options) {
+  if (options.batch_size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("batch size ", options.batch_size, ", expected 1 or more"));
+  }
+  auto formatter = ImageFormatter::Create(std::move(dataset), shape);
+  if (!formatter.ok()) return formatter.status();
+  auto sampler = Sampler::Create((*formatter)->dataset().size(), options.sampler);
+  if (!sampler.ok()) return sampler.status();
+  return absl::WrapUnique(new TrainingBatches(*std::move(formatter), *sampler, options));
+}
+
+TrainingBatches::TrainingBatches(std::unique_ptr<const ImageFormatter> formatter, Sampler sampler,
+                                 const TrainingBatchOptions& options)
+    : formatter_(std::move(formatter)), sampler_(std::move(sampler)), options_(options) {}
+
+int64_t TrainingBatches::steps_per_epoch() const {
+  return (sampler_.per_rank() - 1) / options_.batch_size + 1;
+}
+
+absl::StatusOr<Batch> TrainingBatches::Make(Step step, Rank rank) const {
+  if (absl::Status status = CheckRank(rank, options_.sampler.world_size); !status.ok()) {
+    return status;
+  }
+  const int64_t first =
+      static_cast<int64_t>(step.value() % steps_per_epoch()) * options_.batch_size;
+  const int64_t count = std::min(options_.batch_size, sampler_.per_rank() - first);
+  const ImageShape& shape = formatter_->shape();
+  Batch batch;
+  batch.step = step;
+  batch.epoch = static_cast<int64_t>(step.value() / steps_per_epoch());
+  batch.padded = sampler_.PaddedAmong(rank, first, count);
+  batch.images = torch::empty({count, shape.channels, shape.height, shape.width});
+  batch.labels = torch::empty({count}, torch::kInt64);
+  Fill(batch, rank, first);
+  return batch;
+}
+
+void TrainingBatches::Fill(Batch& batch, Rank rank, int64_t first) const {
+  const Order order = OrderOf(batch.epoch);
+  float* images = batch.images.data_ptr<float>();
+  int64_t* labels = batch.labels.data_ptr<int64_t>();
+  for (int64_t i = 0; i < batch.size(); ++i) {
+    const int64_t sample = (*order)[sampler_.OrderIndex(rank, first + i)];
+    Augmentation augmentation;
+    if (options_.augment) {
+      augmentation = DrawAugmentation({options_.seed, batch.epoch, batch.step, rank, i});
+    }
+    formatter_->Write(sample, augmentation, images + i * formatter_->values_per_image());
+    labels[i] = formatter_->dataset().labels[sample];
+  }
+}
+
+TrainingBatches::Order TrainingBatches::OrderOf(int64_t epoch) const {
+  MutexLock lock(&mutex_);
+  if (order_epoch_ != epoch) {
+    order_ = std::make_shared<const std::vector<int64_t>>(sampler_.Order(epoch));
+    order_epoch_ = epoch;
+  }
+  return order_;
+}
+
+}  // namespace gradwire

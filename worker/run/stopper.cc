@@ -1,0 +1,69 @@
+#include "worker/run/stopper.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+
+#include "absl/time/clock.h"
+
+namespace gradwire {
+namespace {
+
+constexpr absl::Duration kGrace = absl::Seconds(1);
+
+}  // namespace
+
+Stopper::Stopper() : guard_([this] { Guard(); }) {}
+
+Stopper::~Stopper() {
+  {
+    MutexLock lock(&mutex_);
+    ended_ = true;
+    changed_.NotifyAll();
+  }
+  guard_.join();
+}
+
+void Stopper::Request(absl::Status reason, int exit_code) {
+  MutexLock lock(&mutex_);
+  if (requested_) return;
+  reason_ = std::move(reason);
+  exit_code_ = exit_code;
+  requested_ = true;
+  changed_.NotifyAll();
+}
+
+absl::Status Stopper::reason() const {
+  MutexLock lock(&mutex_);
+  return reason_;
+}
+
+int Stopper::exit_code() const {
+  MutexLock lock(&mutex_);
+  return exit_code_;
+}
+
+bool Stopper::WaitForRequest(absl::Time deadline) {
+  MutexLock lock(&mutex_);
+  while (!requested_) {
+    if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
+  }
+  return requested_;
+}
+
+void Stopper::Guard() {
+  MutexLock lock(&mutex_);
+  while (!requested_ && !ended_) changed_.Wait(&mutex_);
+  const absl::Time deadline = absl::Now() + kGrace;
+  while (!ended_) {
+    if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
+    if (ended_) return;
+    spdlog::error("{}; a computation under way was cut off", std::string(reason_.message()));
+    spdlog::default_logger()->flush();
+    std::_Exit(exit_code_);
+  }
+}
+
+}  // namespace gradwire

@@ -1,0 +1,43 @@
+// gradwire-worker: judges its options within milliseconds, then becomes
+// gradwire-trainer, which loads libtorch and trains.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <system_error>
+
+#include "common/base/status_util.h"
+#include "worker/options/worker_option_parser.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kProgram[] = "gradwire-worker";
+
+// In ../libexec beside the folder of this program.
+std::string TrainerPath() {
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  return (self.parent_path().parent_path() / "libexec" / "gradwire-trainer").string();
+}
+
+int Main(int argc, char** argv) {
+  absl::StatusOr<Parsed<WorkerOptions>> parsed =
+      ParseWorkerOptions(Arguments(argc, argv), CurrentEnvironment());
+  // The trainer reads the same options and says what is to be warned of.
+  if (parsed.ok()) parsed->warnings.clear();
+  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  const std::string trainer = TrainerPath();
+  execv(trainer.c_str(), argv);
+  std::cerr << kProgram << ": cannot start " << trainer << ": " << std::strerror(errno)
+            << "; it is built and installed together with " << kProgram << std::endl;
+  return kExitFailed;
+}
+
+}  // namespace
+}  // namespace gradwire
+
+int main(int argc, char** argv) { return gradwire::Main(argc, argv); }
