@@ -44,6 +44,9 @@ class StrongInt {
 using Rank = StrongInt<struct RankTag, int>;
 // One optimiser update, counted from 0 over the whole run.
 using Step = StrongInt<struct StepTag, uint64_t>;
+// What is exchanged under one name: all buckets of one model, say. Counted from 0 in the
+// order in which a worker declares them, which is the same on all workers.
+using LayoutId = StrongInt<struct LayoutIdTag, int>;
 // Index of a contiguous range of what is exchanged in a step.
 using Bucket = StrongInt<struct BucketTag, int>;
 // Number of a view of the run; only grows.

@@ -9,7 +9,9 @@
 namespace gradwire {
 
 std::string ToString(const ChunkHeader& header) {
-  return absl::StrCat("step ", header.step.value(), ", rank ", header.rank.value(), ", bucket ",
+  const std::string layout =
+      header.layout == LayoutId(0) ? "" : absl::StrCat("layout ", header.layout.value(), ", ");
+  return absl::StrCat(layout, "step ", header.step.value(), ", rank ", header.rank.value(), ", bucket ",
                       header.bucket.value(), ", offset ", header.offset);
 }
 

@@ -24,6 +24,7 @@ struct ChunkHeader {
   RunId run_id{};
   CoordinatorEpoch epoch;
   Generation generation;
+  LayoutId layout;
   Step step;
   Rank rank;
   Bucket bucket;
@@ -34,7 +35,8 @@ struct ChunkHeader {
   uint32_t hop = 0;
 };
 
-// "step 7, rank 2, bucket 0, offset 1048576": for messages.
+// "step 7, rank 2, bucket 0, offset 1048576", with the layout in front unless it is 0:
+// for messages.
 std::string ToString(const ChunkHeader& header);
 
 // Bytes that lie in several pieces of memory, in order; pieces may be empty,

@@ -30,11 +30,12 @@ enum Field {
   kDtype = 9,
   kChecksum = 10,
   kHop = 11,
+  kLayout = 12,
   kPayload = 15,
 };
 
-// 16 + 2 bytes run_id, nine varints of at most 10 + 1, fixed64 + 1, payload's length.
-constexpr size_t kMaxHeaderBytes = 160;
+// 16 + 2 bytes run_id, ten varints of at most 10 + 1, fixed64 + 1, payload's length.
+constexpr size_t kMaxHeaderBytes = 176;
 
 uint8_t* WriteVarint(Field field, uint64_t value, uint8_t* out) {
   if (value == 0) return out;  // proto3 leaves out default values
@@ -86,7 +87,8 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
     return in->ReadLittleEndian64(&header->checksum);
   }
   if (type != WireFormatLite::WIRETYPE_VARINT) return WireFormatLite::SkipField(in, tag);
-  const bool is_int = field == kRank || field == kBucket || field == kDtype || field == kHop;
+  const bool is_int = field == kRank || field == kBucket || field == kDtype || field == kHop ||
+                      field == kLayout;
   uint64_t value = 0;
   if (!ReadVarint(in, is_int ? kInt : kAny, &value)) return false;
   switch (field) {
@@ -116,6 +118,9 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
       break;
     case kHop:
       header->hop = static_cast<uint32_t>(value);
+      break;
+    case kLayout:
+      header->layout = LayoutId(static_cast<int>(value));
       break;
     default:
       break;  // a later version's field
@@ -196,6 +201,7 @@ std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes)
     out = CodedOutputStream::WriteLittleEndian64ToArray(header.checksum, out);
   }
   out = WriteVarint(kHop, header.hop, out);
+  out = WriteVarint(kLayout, header.layout.value(), out);
   if (payload_bytes > 0) {
     out = WireFormatLite::WriteTagToArray(kPayload, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, out);
     out = CodedOutputStream::WriteVarint64ToArray(payload_bytes, out);

@@ -57,6 +57,8 @@ uint64_t ElementBytes(v1::DType dtype) {
   }
 }
 
+bool IsBroadcast(const BucketSpec& spec) { return spec.dtype == v1::DTYPE_BYTES; }
+
 std::vector<BucketSpec> WireSpecs(std::vector<BucketSpec> float_specs, v1::DType wire) {
   for (BucketSpec& spec : float_specs) {
     if (spec.dtype != v1::DTYPE_FLOAT32) continue;
@@ -113,32 +115,27 @@ std::string FirstDifference(const std::vector<BucketSpec>& got,
   return FirstDifferenceOf(got, expected, "bucket", expected_owner);
 }
 
-void ToProto(const Layout& layout, v1::Hello* hello) {
+v1::Layout ToProto(const Layout& layout, const std::vector<BucketSpec>& buckets) {
+  v1::Layout proto;
   for (const TensorSpec& tensor : layout) {
-    v1::Tensor* out = hello->add_tensors();
+    v1::Tensor* out = proto.add_tensors();
     out->set_name(tensor.name);
     out->mutable_shape()->Add(tensor.shape.begin(), tensor.shape.end());
     out->set_dtype(tensor.dtype);
     out->set_buffer(tensor.buffer);
   }
-}
-
-void ToProto(const std::vector<BucketSpec>& buckets, v1::Hello* hello) {
-  for (const BucketSpec& bucket : buckets) *hello->add_buckets() = ToProto(bucket);
-}
-
-v1::Bucket ToProto(const BucketSpec& bucket) {
-  v1::Bucket proto;
-  proto.set_bytes(bucket.bytes);
-  proto.set_dtype(bucket.dtype);
+  for (const BucketSpec& bucket : buckets) {
+    v1::Bucket* out = proto.add_buckets();
+    out->set_bytes(bucket.bytes);
+    out->set_dtype(bucket.dtype);
+    out->set_root(bucket.root.value());
+  }
   return proto;
 }
 
-BucketSpec BucketFromProto(const v1::Bucket& proto) { return {proto.bytes(), proto.dtype()}; }
-
-Layout LayoutFromProto(const v1::Hello& hello) {
+Layout TensorsFromProto(const v1::Layout& proto) {
   Layout layout;
-  for (const v1::Tensor& tensor : hello.tensors()) {
+  for (const v1::Tensor& tensor : proto.tensors()) {
     layout.push_back({tensor.name(),
                       {tensor.shape().begin(), tensor.shape().end()},
                       tensor.dtype(),
@@ -147,10 +144,10 @@ Layout LayoutFromProto(const v1::Hello& hello) {
   return layout;
 }
 
-std::vector<BucketSpec> BucketsFromProto(const v1::Hello& hello) {
+std::vector<BucketSpec> BucketsFromProto(const v1::Layout& proto) {
   std::vector<BucketSpec> buckets;
-  for (const v1::Bucket& bucket : hello.buckets()) {
-    buckets.push_back(BucketFromProto(bucket));
+  for (const v1::Bucket& bucket : proto.buckets()) {
+    buckets.push_back({bucket.bytes(), bucket.dtype(), Rank(static_cast<int>(bucket.root()))});
   }
   return buckets;
 }

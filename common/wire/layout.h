@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/ids.h"
 #include "gradwire/v1/membership.pb.h"
 
 namespace gradwire {
@@ -27,16 +28,19 @@ struct TensorSpec {
 // All parameters, then all buffers, each in registration order.
 using Layout = std::vector<TensorSpec>;
 
-// How one bucket is exchanged: bytes means that rank 0's are copied to all; the
-// other types mean averaged over all ranks. `bytes` counts in the dtype.
+// How one bucket is exchanged: bytes means that those of rank `root` are copied to
+// all; the other types mean averaged over all ranks. `bytes` counts in the dtype.
 struct BucketSpec {
   uint64_t bytes = 0;
   v1::DType dtype = v1::DTYPE_FLOAT32;
+  Rank root = Rank(0);  // of bytes only
 
   friend bool operator==(const BucketSpec& a, const BucketSpec& b) {
-    return a.bytes == b.bytes && a.dtype == b.dtype;
+    return a.bytes == b.bytes && a.dtype == b.dtype && a.root == b.root;
   }
 };
+
+bool IsBroadcast(const BucketSpec& spec);
 
 // Bytes of an element; 1 for BYTES, and 0 for a dtype that this version does not know.
 uint64_t ElementBytes(v1::DType dtype);
@@ -65,12 +69,10 @@ std::string FirstDifference(const std::vector<BucketSpec>& got,
                             const std::vector<BucketSpec>& expected,
                             absl::string_view expected_owner);
 
-void ToProto(const Layout& layout, v1::Hello* hello);
-void ToProto(const std::vector<BucketSpec>& buckets, v1::Hello* hello);
-v1::Bucket ToProto(const BucketSpec& bucket);
-BucketSpec BucketFromProto(const v1::Bucket& proto);
-Layout LayoutFromProto(const v1::Hello& hello);
-std::vector<BucketSpec> BucketsFromProto(const v1::Hello& hello);
+// A layout's tensors and its buckets as they are on the wire.
+v1::Layout ToProto(const Layout& layout, const std::vector<BucketSpec>& buckets);
+Layout TensorsFromProto(const v1::Layout& proto);
+std::vector<BucketSpec> BucketsFromProto(const v1::Layout& proto);
 
 }  // namespace gradwire
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace gradwire {
 namespace {
@@ -13,10 +14,6 @@ absl::Status CheckRanks(const View& view) {
   if (view.world_size < 1 || view.world_size > kMaxWorldSize) {
     return absl::InvalidArgumentError(
         absl::StrCat("view: got world size ", view.world_size, ", expected 1 to ", kMaxWorldSize));
-  }
-  if (view.rank.value() < 0 || view.rank.value() >= view.world_size) {
-    return absl::InvalidArgumentError(absl::StrCat("view: got rank ", view.rank.value(),
-                                                   ", expected 0 to ", view.world_size - 1));
   }
   std::vector<int> carriers(view.world_size, 0);
   for (const Member& member : view.members) {
@@ -36,6 +33,25 @@ absl::Status CheckRanks(const View& view) {
   return absl::OkStatus();
 }
 
+absl::Status Check(const View& view) {
+  if (view.chunk_bytes == 0 || view.chunk_bytes % 64 != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("view: got chunk_bytes ", view.chunk_bytes,
+                                                   ", expected a positive multiple of 64"));
+  }
+  if (view.threads < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("view: got ", view.threads, " threads, expected 1 or more"));
+  }
+  if (absl::Status ranks = CheckRanks(view); !ranks.ok()) return ranks;
+  if (!view.aggregator.has_value()) {
+    if (!view.OwnRanks().empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError("view: got no rank for its receiver, expected one or more");
+  }
+  if (*view.aggregator < static_cast<int>(view.aggregators.size())) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("view: got aggregator ", *view.aggregator, " of ",
+                                                 view.aggregators.size()));
+}
+
 }  // namespace
 
 const Member& View::Carrier(Rank rank) const {
@@ -44,14 +60,28 @@ const Member& View::Carrier(Rank rank) const {
   });
 }
 
+std::vector<Rank> View::OwnRanks() const {
+  for (const Member& member : members) {
+    if (member.incarnation == self) return member.ranks;
+  }
+  return {};
+}
+
+std::string NameOf(absl::Span<const Rank> ranks) {
+  return absl::StrCat(ranks.size() == 1 ? "rank " : "ranks ",
+                      absl::StrJoin(ranks, ", ", [](std::string* out, Rank rank) {
+                        absl::StrAppend(out, rank.value());
+                      }));
+}
+
 v1::View ToProto(const View& view) {
   v1::View proto;
   proto.set_run_id(ToBytes(view.run_id));
   proto.set_epoch(view.epoch.value());
   proto.set_generation(view.generation.value());
   proto.set_world_size(view.world_size);
-  proto.set_rank(view.rank.value());
   proto.set_chunk_bytes(view.chunk_bytes);
+  proto.set_threads(view.threads);
   for (const Member& member : view.members) {
     v1::Member* out = proto.add_members();
     out->set_incarnation(member.incarnation.value());
@@ -60,41 +90,28 @@ v1::View ToProto(const View& view) {
   }
   for (const std::string& address : view.aggregators) proto.add_aggregators(address);
   if (view.aggregator.has_value()) proto.set_aggregator(*view.aggregator);
-  for (const BucketSpec& bucket : view.buckets) *proto.add_buckets() = ToProto(bucket);
   return proto;
 }
 
-absl::StatusOr<View> ViewFromProto(const v1::View& proto) {
+absl::StatusOr<View> ViewFromProto(const v1::View& proto, Incarnation self) {
   absl::StatusOr<RunId> run_id = RunIdFromBytes(proto.run_id());
   if (!run_id.ok()) return run_id.status();
-  View view{*run_id,
-            CoordinatorEpoch(proto.epoch()),
-            Generation(proto.generation()),
-            static_cast<int>(proto.world_size()),
-            Rank(proto.rank()),
-            {},
-            proto.chunk_bytes(),
-            {proto.aggregators().begin(), proto.aggregators().end()},
-            absl::nullopt,
-            {}};
-  for (const v1::Bucket& bucket : proto.buckets()) view.buckets.push_back(BucketFromProto(bucket));
-  if (proto.has_aggregator()) {
-    view.aggregator = static_cast<int>(proto.aggregator());
-    if (proto.aggregator() >= view.aggregators.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("view: got aggregator ", proto.aggregator(),
-                                                     " of ", view.aggregators.size()));
-    }
-  }
+  View view;
+  view.run_id = *run_id;
+  view.epoch = CoordinatorEpoch(proto.epoch());
+  view.generation = Generation(proto.generation());
+  view.world_size = static_cast<int>(proto.world_size());
+  view.self = self;
+  view.chunk_bytes = proto.chunk_bytes();
+  view.aggregators = {proto.aggregators().begin(), proto.aggregators().end()};
+  view.threads = static_cast<int>(proto.threads());
+  if (proto.has_aggregator()) view.aggregator = static_cast<int>(proto.aggregator());
   for (const v1::Member& member : proto.members()) {
     Member out{Incarnation(member.incarnation()), member.address(), {}};
-    for (uint32_t rank : member.ranks()) out.ranks.push_back(Rank(rank));
+    for (uint32_t rank : member.ranks()) out.ranks.emplace_back(static_cast<int>(rank));
     view.members.push_back(std::move(out));
   }
-  if (view.chunk_bytes == 0 || view.chunk_bytes % 64 != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("view: got chunk_bytes ", view.chunk_bytes,
-                                                   ", expected a positive multiple of 64"));
-  }
-  if (absl::Status ranks = CheckRanks(view); !ranks.ok()) return ranks;
+  if (absl::Status status = Check(view); !status.ok()) return status;
   return view;
 }
 

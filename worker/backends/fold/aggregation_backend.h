@@ -14,7 +14,7 @@
 #include "common/aggregation/aggregator.h"
 #include "common/base/mutex.h"
 #include "worker/backends/backend.h"
-#include "worker/backends/fold/exchange.h"
+#include "worker/backends/fold/piece.h"
 #include "worker/backends/fold/lane.h"
 #include "worker/backends/overflow_monitor.h"
 

@@ -15,7 +15,7 @@
 #include "common/wire/chunk.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
-#include "worker/backends/fold/exchange.h"
+#include "worker/backends/fold/piece.h"
 #include "worker/backends/fold/piece_queue.h"
 
 namespace gradwire {

@@ -8,7 +8,7 @@
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "worker/backends/fold/exchange.h"
+#include "worker/backends/fold/piece.h"
 
 namespace gradwire {
 
