@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/status_util.h"
 #include "common/rpc/channel.h"
 #include "common/wire/chunk_codec.h"
 #include "common/wire/slice_lender.h"
-#include "common/base/status_util.h"
 
 namespace gradwire {
 namespace {
@@ -20,14 +20,14 @@ namespace {
 // How often a waiting call looks whether its caller is still there.
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 // A peer may have its view a moment earlier than this side.
-constexpr absl::Duration kRunTimeout = absl::Seconds(10);
+constexpr absl::Duration kViewTimeout = absl::Seconds(10);
 
 }  // namespace
 
 // The methods are registered by hand, as generated code does it, because
 // generated sync code knows messages only, not byte buffers.
-AggregationService::AggregationService(Aggregator* aggregator, AggregationObserver observer)
-    : aggregator_(aggregator), observer_(std::move(observer)) {
+AggregationService::AggregationService(AggregationObserver observer)
+    : observer_(std::move(observer)) {
   using grpc::internal::RpcMethod;
   using grpc::internal::RpcServiceMethod;
   using GatherHandler =
@@ -78,32 +78,68 @@ grpc::Status AggregationService::Report(const absl::Status& status) {
   return ToGrpc(status);
 }
 
-absl::Status AggregationService::WaitForRun(grpc::ServerContext* context) {
-  const absl::Time deadline =
-      std::min(absl::Now() + kRunTimeout, absl::FromChrono(context->deadline()) - kAnswerMargin);
-  return aggregator_->WaitUntilConfigured(deadline);
+void AggregationService::Serve(std::shared_ptr<Aggregator> aggregator) {
+  MutexLock lock(&mutex_);
+  aggregator_ = std::move(aggregator);
+  changed_.NotifyAll();
 }
 
-grpc::Status AggregationService::Gather(grpc::ServerContext* context,
+void AggregationService::Abort(const absl::Status& reason) {
+  std::shared_ptr<Aggregator> aggregator;
+  {
+    MutexLock lock(&mutex_);
+    if (aborted_.ok()) aborted_ = reason;
+    aggregator = aggregator_;
+    changed_.NotifyAll();
+  }
+  if (aggregator != nullptr) aggregator->Abort(reason);
+}
+
+absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::WaitForAggregator() {
+  const absl::Time deadline = absl::Now() + kViewTimeout;
+  MutexLock lock(&mutex_);
+  while (aborted_.ok() && aggregator_ == nullptr) {
+    if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
+    return absl::FailedPreconditionError("the run has not begun: workers are missing");
+  }
+  if (!aborted_.ok()) return aborted_;
+  return aggregator_;
+}
+
+template <typename Request>
+absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::AggregatorFor(
+    const Request& request) {
+  const absl::StatusOr<RunId> run_id = RunIdFromBytes(request.run_id());
+  if (!run_id.ok()) return run_id.status();
+  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = WaitForAggregator();
+  if (!aggregator.ok()) return aggregator;
+  absl::Status checked = (*aggregator)
+                             ->CheckReader(*run_id, CoordinatorEpoch(request.epoch()),
+                                           Generation(request.generation()));
+  if (!checked.ok()) return checked;
+  return aggregator;
+}
+
+grpc::Status AggregationService::Gather(grpc::ServerContext*,
                                         grpc::ServerReader<grpc::ByteBuffer>* reader,
                                         v1::GatherReply* reply) {
   CountCall(1);
-  const absl::Status status = TakeAll(context, reader, reply);
+  const absl::Status status = TakeAll(reader, reply);
   CountCall(-1);
   return Report(status);
 }
 
-absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
-                                         grpc::ServerReader<grpc::ByteBuffer>* reader,
+absl::Status AggregationService::TakeAll(grpc::ServerReader<grpc::ByteBuffer>* reader,
                                          v1::GatherReply* reply) {
-  if (absl::Status run = WaitForRun(context); !run.ok()) return run;
+  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = WaitForAggregator();
+  if (!aggregator.ok()) return aggregator.status();
   grpc::ByteBuffer buffer;
   while (reader->Read(&buffer)) {
     absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
     if (!chunk.ok()) return chunk.status();
     buffer.Clear();
     if (observer_.on_received) observer_.on_received(TotalBytes(chunk->payload));
-    absl::StatusOr<Verdict> verdict = aggregator_->Add(*std::move(chunk));
+    absl::StatusOr<Verdict> verdict = (*aggregator)->Add(*std::move(chunk));
     if (!verdict.ok()) return verdict.status();
     if (*verdict == Verdict::kAccept) {
       reply->set_chunks_accepted(reply->chunks_accepted() + 1);
@@ -119,71 +155,43 @@ grpc::Status AggregationService::Scatter(grpc::ServerContext* context,
   CountCall(1);
   const absl::Status status = SendAll(context, *request, writer);
   CountCall(-1);
-  // A reader without an end goes away when it has had enough.
-  if (absl::IsCancelled(status) && request->steps() == 0) return ToGrpc(status);
-  return Report(status);
+  // A reader goes away when it has had enough.
+  return absl::IsCancelled(status) ? ToGrpc(status) : Report(status);
 }
 
 absl::Status AggregationService::SendAll(grpc::ServerContext* context,
                                          const v1::ScatterRequest& request, MeanWriter* writer) {
-  const absl::StatusOr<RunId> run_id = RunIdFromBytes(request.run_id());
-  if (!run_id.ok()) return run_id.status();
-  if (absl::Status run = WaitForRun(context); !run.ok()) return run;
-  absl::Status checked = aggregator_->CheckReader(*run_id, CoordinatorEpoch(request.epoch()),
-                                                  Generation(request.generation()));
-  if (!checked.ok()) return checked;
-  Reader reader{Step(request.step()), request.steps(), request.lane(),
-                std::max(1u, request.lanes()),
-                absl::FromChrono(context->deadline()) - kAnswerMargin};
-  if (reader.lane >= reader.lanes) {
+  const uint32_t lanes = std::max(1u, request.lanes());
+  if (request.lane() >= lanes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Scatter: got lane ", reader.lane, ", expected one below ", reader.lanes));
+        absl::StrCat("Scatter: got lane ", request.lane(), ", expected one below ", lanes));
   }
+  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = AggregatorFor(request);
+  if (!aggregator.ok()) return aggregator.status();
+  MeanCursor cursor;
   while (true) {
-    if (absl::Status sent = SendStep(context, reader, writer); !sent.ok()) return sent;
-    if (reader.steps_left > 0 && --reader.steps_left == 0) return absl::OkStatus();
-    reader.step = Step(reader.step.value() + 1);
-    reader.continues = true;
-  }
-}
-
-absl::StatusOr<std::shared_ptr<const MeanChunk>> AggregationService::WaitForMean(
-    grpc::ServerContext* context, const Reader& reader, size_t index) {
-  while (true) {
-    const absl::Time slice = absl::Now() + kLookSlice;
-    auto mean = aggregator_->Next(reader.step, index, std::min(reader.deadline, slice),
-                                  index > 0 || reader.continues);
-    if (!absl::IsDeadlineExceeded(mean.status()) || reader.deadline <= slice) return mean;
-    if (context->IsCancelled()) return absl::CancelledError("the receiver went away");
-  }
-}
-
-absl::Status AggregationService::SendStep(grpc::ServerContext* context, const Reader& reader,
-                                          MeanWriter* writer) {
-  for (size_t index = 0;; ++index) {
-    absl::StatusOr<std::shared_ptr<const MeanChunk>> found = WaitForMean(context, reader, index);
-    if (!found.ok()) return found.status();
-    const std::shared_ptr<const MeanChunk>& mean = *found;
-    if (mean == nullptr) return absl::OkStatus();
-    if (mean->number_in_share % reader.lanes != reader.lane) continue;
-    grpc::Slice payload = SliceOwnedBy(mean, mean->data.get(), mean->bytes);
-    const ChunkHeader header = aggregator_->HeaderFor(reader.step, *mean);
-    if (!writer->Write(EncodeChunk(header, std::move(payload)))) {
-      return absl::CancelledError(
-          absl::StrCat("step ", reader.step.value(), ": the receiver of the mean went away"));
+    absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, absl::Now() + kLookSlice);
+    if (absl::IsDeadlineExceeded(mean.status())) {
+      if (!context->IsCancelled()) continue;
+      return absl::CancelledError("the receiver of means went away");
     }
-    if (observer_.on_sent) observer_.on_sent(mean->bytes);
+    if (!mean.ok()) return mean.status();
+    const MeanChunk& chunk = *mean->chunk;
+    if (chunk.number_in_share % lanes != request.lane()) continue;
+    grpc::Slice payload = SliceOwnedBy(mean->chunk, chunk.data.get(), chunk.bytes);
+    if (!writer->Write(EncodeChunk(mean->header, std::move(payload)))) {
+      return absl::CancelledError("the receiver of means went away");
+    }
+    if (observer_.on_sent) observer_.on_sent(chunk.bytes);
   }
 }
 
 grpc::Status AggregationService::Missing(const v1::MissingRequest* request,
                                          v1::MissingReply* reply) {
-  const absl::StatusOr<RunId> run_id = RunIdFromBytes(request->run_id());
-  if (!run_id.ok()) return Report(run_id.status());
-  absl::Status checked = aggregator_->CheckReader(*run_id, CoordinatorEpoch(request->epoch()),
-                                                  Generation(request->generation()));
-  if (!checked.ok()) return Report(checked);
-  for (Rank rank : aggregator_->MissingRanks(Step(request->step()))) {
+  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = AggregatorFor(*request);
+  if (!aggregator.ok()) return Report(aggregator.status());
+  const LayoutId layout(static_cast<int>(request->layout()));
+  for (Rank rank : (*aggregator)->MissingRanks(layout, Step(request->step()))) {
     reply->add_ranks(rank.value());
   }
   return grpc::Status::OK;

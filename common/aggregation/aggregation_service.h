@@ -7,6 +7,7 @@
 #include <grpcpp/support/sync_stream.h>
 
 #include <functional>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -25,25 +26,22 @@ struct AggregationObserver {
 
 // gRPC's side of the Aggregator: service gradwire.v1.Aggregation, with messages
 // taken and given as byte buffers, so that payloads are never copied. Only
-// translates; judging and summing is the aggregator's.
+// translates; judging and summing is the aggregator's. Thread-safe.
 class AggregationService : public grpc::Service {
  public:
-  // `aggregator` outlives the service.
-  AggregationService(Aggregator* aggregator, AggregationObserver observer);
+  explicit AggregationService(AggregationObserver observer);
+
+  // Serves the aggregator of a view from now on; that of an earlier view was aborted.
+  // Calls that came before wait for it for some seconds.
+  void Serve(std::shared_ptr<Aggregator> aggregator);
+
+  // Aborts the aggregator that is served, and ends calls that wait for one.
+  void Abort(const absl::Status& reason);
 
   // Waits until no Gather or Scatter is open; false if `deadline` passed first.
   bool WaitUntilIdle(absl::Time deadline);
 
  private:
-  // Where a reader of means stands.
-  struct Reader {
-    Step step;
-    uint64_t steps_left = 0;  // 0: no end
-    uint32_t lane = 0;
-    uint32_t lanes = 1;
-    absl::Time deadline;
-    bool continues = false;  // not the first step of its stream
-  };
   using MeanWriter = grpc::ServerWriter<grpc::ByteBuffer>;
 
   grpc::Status Gather(grpc::ServerContext* context, grpc::ServerReader<grpc::ByteBuffer>* reader,
@@ -51,22 +49,21 @@ class AggregationService : public grpc::Service {
   grpc::Status Scatter(grpc::ServerContext* context, const v1::ScatterRequest* request,
                        MeanWriter* writer);
   grpc::Status Missing(const v1::MissingRequest* request, v1::MissingReply* reply);
-  absl::Status WaitForRun(grpc::ServerContext* context);
-  absl::Status TakeAll(grpc::ServerContext* context, grpc::ServerReader<grpc::ByteBuffer>* reader,
-                       v1::GatherReply* reply);
+  absl::StatusOr<std::shared_ptr<Aggregator>> WaitForAggregator();
+  // The same, for who reads in the view that a request names.
+  template <typename Request>
+  absl::StatusOr<std::shared_ptr<Aggregator>> AggregatorFor(const Request& request);
+  absl::Status TakeAll(grpc::ServerReader<grpc::ByteBuffer>* reader, v1::GatherReply* reply);
   absl::Status SendAll(grpc::ServerContext* context, const v1::ScatterRequest& request,
                        MeanWriter* writer);
-  // The step's means, waiting for them; Cancelled when the caller went away.
-  absl::Status SendStep(grpc::ServerContext* context, const Reader& reader, MeanWriter* writer);
-  absl::StatusOr<std::shared_ptr<const MeanChunk>> WaitForMean(grpc::ServerContext* context,
-                                                               const Reader& reader, size_t index);
   grpc::Status Report(const absl::Status& status);
   void CountCall(int change);
 
-  Aggregator* const aggregator_;
   const AggregationObserver observer_;
   Mutex mutex_;
   CondVar changed_;
+  std::shared_ptr<Aggregator> aggregator_ ABSL_GUARDED_BY(mutex_);
+  absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
   int open_calls_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -11,8 +11,8 @@ namespace gradwire {
 std::string ToString(const ChunkHeader& header) {
   const std::string layout =
       header.layout == LayoutId(0) ? "" : absl::StrCat("layout ", header.layout.value(), ", ");
-  return absl::StrCat(layout, "step ", header.step.value(), ", rank ", header.rank.value(), ", bucket ",
-                      header.bucket.value(), ", offset ", header.offset);
+  return absl::StrCat(layout, "step ", header.step.value(), ", rank ", header.rank.value(),
+                      ", bucket ", header.bucket.value(), ", offset ", header.offset);
 }
 
 size_t TotalBytes(const Pieces& pieces) {

@@ -87,8 +87,8 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
     return in->ReadLittleEndian64(&header->checksum);
   }
   if (type != WireFormatLite::WIRETYPE_VARINT) return WireFormatLite::SkipField(in, tag);
-  const bool is_int = field == kRank || field == kBucket || field == kDtype || field == kHop ||
-                      field == kLayout;
+  const bool is_int =
+      field == kRank || field == kBucket || field == kDtype || field == kHop || field == kLayout;
   uint64_t value = 0;
   if (!ReadVarint(in, is_int ? kInt : kAny, &value)) return false;
   switch (field) {

@@ -44,9 +44,7 @@ absl::Status CheckLayout(const ChunkHeader& header, uint64_t payload_bytes,
 
 }  // namespace
 
-absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t payload_bytes,
-                                    const ReceiverState& receiver,
-                                    absl::optional<uint64_t> held_checksum) {
+absl::StatusOr<Verdict> JudgeView(const ChunkHeader& header, const ReceiverState& receiver) {
   if (header.run_id != receiver.run_id) {
     return absl::PermissionDeniedError(absl::StrCat("chunk of run ", ToHex(header.run_id),
                                                     ", expected run ", ToHex(receiver.run_id)));
@@ -60,6 +58,14 @@ absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t payload_
   if (header.epoch < receiver.epoch || header.generation < receiver.generation) {
     return Verdict::kStale;
   }
+  return Verdict::kAccept;
+}
+
+absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t payload_bytes,
+                                    const ReceiverState& receiver,
+                                    absl::optional<uint64_t> held_checksum) {
+  const absl::StatusOr<Verdict> of_view = JudgeView(header, receiver);
+  if (!of_view.ok() || *of_view != Verdict::kAccept) return of_view;
   if (absl::Status layout = CheckLayout(header, payload_bytes, receiver); !layout.ok()) {
     return layout;
   }

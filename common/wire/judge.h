@@ -30,6 +30,10 @@ enum class Verdict {
   kDuplicate,  // held already, same bytes: acknowledge and drop
 };
 
+// Whether a chunk is of the receiver's run and view: kAccept, kStale, PermissionDenied or
+// Aborted as JudgeHeader, which asks this first.
+absl::StatusOr<Verdict> JudgeView(const ChunkHeader& header, const ReceiverState& receiver);
+
 // Judges the header of a received chunk; all receivers of Chunk ask this. Pure.
 // `held_checksum` is that of the chunk held under the same key, if there is one.
 // Errors (see chunk.proto), whose messages name step, rank and bucket:

@@ -48,8 +48,8 @@ absl::Status Check(const View& view) {
     return absl::InvalidArgumentError("view: got no rank for its receiver, expected one or more");
   }
   if (*view.aggregator < static_cast<int>(view.aggregators.size())) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("view: got aggregator ", *view.aggregator, " of ",
-                                                 view.aggregators.size()));
+  return absl::InvalidArgumentError(
+      absl::StrCat("view: got aggregator ", *view.aggregator, " of ", view.aggregators.size()));
 }
 
 }  // namespace

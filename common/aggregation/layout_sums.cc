@@ -1,0 +1,202 @@
+#include "common/aggregation/layout_sums.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/fold/fold.h"
+
+namespace gradwire {
+namespace {
+
+// Room beyond (W + 2) gradients for rounding up to whole chunks.
+constexpr uint64_t kSlackBytes = 16 << 20;
+
+}  // namespace
+
+LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
+                       const Share& share)
+    : layout_(layout), view_(view), buckets_(std::move(buckets)), share_(share) {
+  uint64_t bytes = 0;
+  bool has_terms_of_all = false;
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    grids_.emplace_back(Bucket(static_cast<int>(b)), buckets_[b].bytes, view_.chunk_bytes,
+                        share.owners);
+    for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
+      if (grids_[b].Owner(piece) != share.index) continue;
+      bytes += grids_[b].Bytes(piece);
+      ++pieces_per_step_;
+      has_terms_of_all |= !IsBroadcast(buckets_[b]);
+    }
+  }
+  kept_steps_ = has_terms_of_all ? 1 : 2;
+  limit_bytes_ = (view_.world_size + 2) * bytes + kSlackBytes;
+  open_ = NewStep(Step(0));
+}
+
+int LayoutSums::TermsOf(const BucketSpec& bucket) const {
+  return IsBroadcast(bucket) ? 1 : view_.world_size;
+}
+
+size_t LayoutSums::PlaceOf(const BucketSpec& bucket, Rank rank) {
+  return IsBroadcast(bucket) ? 0 : rank.value();
+}
+
+Rank LayoutSums::RankAt(const BucketSpec& bucket, size_t place) {
+  return IsBroadcast(bucket) ? bucket.root : Rank(static_cast<int>(place));
+}
+
+LayoutSums::StepState LayoutSums::NewStep(Step step) const {
+  StepState state;
+  state.step = step;
+  state.arrivals.assign(view_.world_size, absl::InfinitePast());
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    state.slots.emplace_back(grids_[b].pieces());
+    for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
+      if (grids_[b].Owner(piece) != share_.index) continue;
+      Slot& slot = state.slots[b][piece];
+      slot.missing = TermsOf(buckets_[b]);
+      slot.terms.resize(slot.missing);
+      slot.checksums.resize(slot.missing);
+      slot.has_term.resize(slot.missing);
+    }
+  }
+  return state;
+}
+
+absl::StatusOr<size_t> LayoutSums::FindPiece(const Chunk& chunk) const {
+  const ChunkHeader& header = chunk.header;
+  const int b = header.bucket.value();
+  const uint64_t bytes = TotalBytes(chunk.payload);
+  const absl::optional<size_t> piece = grids_[b].Find(header.offset, bytes);
+  if (!piece.has_value()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk of ", ToString(header), ": got ", bytes, " bytes, expected pieces of ",
+                     grids_[b].Bytes(0), " bytes from the bucket's start, the last one shorter"));
+  }
+  if (grids_[b].Owner(*piece) != share_.index) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunk of ", ToString(header), ": got aggregator ", share_.index,
+                     ", expected aggregator ", grids_[b].Owner(*piece), " of ", share_.owners));
+  }
+  if (!IsBroadcast(buckets_[b]) || header.rank == buckets_[b].root) return *piece;
+  return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),
+                                                 ": expected only rank ", buckets_[b].root.value(),
+                                                 " in a bucket of bytes"));
+}
+
+absl::StatusOr<Verdict> LayoutSums::Judge(const Chunk& chunk, size_t* piece) const {
+  const ReceiverState receiver{view_.run_id, view_.epoch,      view_.generation,
+                               open_.step,   view_.world_size, buckets_};
+  const uint64_t bytes = TotalBytes(chunk.payload);
+  absl::StatusOr<Verdict> verdict = JudgeHeader(chunk.header, bytes, receiver, absl::nullopt);
+  if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
+  absl::StatusOr<size_t> found = FindPiece(chunk);
+  if (!found.ok()) return found.status();
+  *piece = *found;
+  const int b = chunk.header.bucket.value();
+  const Slot& slot = open_.slots[b][*found];
+  const size_t place = PlaceOf(buckets_[b], chunk.header.rank);
+  if (slot.has_term[place]) {
+    return JudgeHeader(chunk.header, bytes, receiver, slot.checksums[place]);
+  }
+  if (held_bytes_ + bytes <= limit_bytes_) return verdict;
+  return absl::ResourceExhaustedError(absl::StrCat("chunk of ", ToString(chunk.header), ": holds ",
+                                                   held_bytes_, " bytes, the limit is ",
+                                                   limit_bytes_));
+}
+
+bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chunk>* terms) {
+  const int b = chunk.header.bucket.value();
+  Slot& slot = open_.slots[b][piece];
+  const size_t place = PlaceOf(buckets_[b], chunk.header.rank);
+  held_bytes_ += TotalBytes(chunk.payload);
+  open_.arrivals[chunk.header.rank.value()] = now;
+  slot.checksums[place] = chunk.header.checksum;
+  slot.has_term[place] = true;
+  slot.terms[place] = std::move(chunk);
+  if (--slot.missing > 0) return false;
+  *terms = std::exchange(slot.terms, std::vector<Chunk>(slot.terms.size()));
+  return true;
+}
+
+std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) {
+  auto mean = std::make_shared<MeanChunk>();
+  const Chunk& first = terms.front();
+  mean->bucket = first.header.bucket;
+  mean->offset = first.header.offset;
+  mean->bytes = TotalBytes(first.payload);
+  mean->data.reset(new uint8_t[mean->bytes]);  // not zeroed: all of it is written
+  if (first.header.dtype == v1::DTYPE_BYTES) {
+    CopyTo(first.payload, mean->data.get());
+  } else {
+    std::vector<Pieces> pieces;
+    for (const Chunk& term : terms) pieces.push_back(term.payload);
+    // A mean of finite terms is finite in the same type, so nothing overflows here.
+    gradwire::Fold(pieces, first.header.dtype, absl::MakeSpan(mean->data.get(), mean->bytes));
+  }
+  mean->checksum = Checksum({mean->data.get(), mean->bytes});
+  return mean;
+}
+
+Arrivals LayoutSums::Publish(std::shared_ptr<MeanChunk> mean) {
+  const int b = mean->bucket.value();
+  mean->number_in_share = grids_[b].NumberInShare(*grids_[b].Find(mean->offset, mean->bytes));
+  held_bytes_ -= (TermsOf(buckets_[b]) - 1) * mean->bytes;
+  open_.results.push_back(std::move(mean));
+  if (open_.results.size() < pieces_per_step_) return {};
+  const Step next(open_.step.value() + 1);
+  finished_.push_back(std::exchange(open_, NewStep(next)));
+  if (finished_.size() > kept_steps_) {
+    for (const auto& result : finished_.front().results) held_bytes_ -= result->bytes;
+    finished_.pop_front();
+  }
+  return finished_.back().arrivals;
+}
+
+const std::vector<std::shared_ptr<const MeanChunk>>* LayoutSums::Results(Step step) const {
+  if (step == open_.step) return &open_.results;
+  for (const StepState& state : finished_) {
+    if (state.step == step) return &state.results;
+  }
+  return nullptr;
+}
+
+std::set<int> LayoutSums::Missing() const {
+  std::set<int> of_begun;  // pieces that have some term
+  std::set<int> of_all;
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    for (const Slot& slot : open_.slots[b]) {
+      const bool begun = slot.missing < static_cast<int>(slot.has_term.size());
+      for (size_t place = 0; place < slot.has_term.size(); ++place) {
+        if (slot.has_term[place]) continue;
+        of_all.insert(RankAt(buckets_[b], place).value());
+        if (begun) of_begun.insert(RankAt(buckets_[b], place).value());
+      }
+    }
+  }
+  return of_begun.empty() ? of_all : of_begun;
+}
+
+void LayoutSums::DropTerms() {
+  for (std::vector<Slot>& slots : open_.slots) {
+    for (Slot& slot : slots) slot.terms.assign(slot.terms.size(), Chunk());
+  }
+}
+
+ChunkHeader LayoutSums::HeaderOf(Step step, const MeanChunk& mean) const {
+  const BucketSpec& bucket = buckets_[mean.bucket.value()];
+  ChunkHeader header;
+  header.run_id = view_.run_id;
+  header.epoch = view_.epoch;
+  header.generation = view_.generation;
+  header.layout = layout_;
+  header.step = step;
+  header.bucket = mean.bucket;
+  header.offset = mean.offset;
+  header.total = bucket.bytes;
+  header.dtype = bucket.dtype;
+  header.checksum = mean.checksum;
+  return header;
+}
+
+}  // namespace gradwire

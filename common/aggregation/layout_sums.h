@@ -1,0 +1,126 @@
+#ifndef GRADWIRE_COMMON_AGGREGATION_LAYOUT_SUMS_H_
+#define GRADWIRE_COMMON_AGGREGATION_LAYOUT_SUMS_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/aggregation/grid.h"
+#include "common/base/ids.h"
+#include "common/wire/chunk.h"
+#include "common/wire/judge.h"
+#include "common/wire/layout.h"
+#include "common/wire/view.h"
+
+namespace gradwire {
+
+// A finished piece of a bucket: the mean of all ranks' terms, or the root's bytes.
+struct MeanChunk {
+  Bucket bucket;
+  size_t number_in_share = 0;  // see Grid
+  uint64_t offset = 0;
+  uint64_t checksum = 0;
+  uint64_t bytes = 0;
+  std::unique_ptr<uint8_t[]> data;
+};
+
+// Which pieces an aggregator sums: those that the grid gives to `index`.
+struct Share {
+  int owners = 1;
+  int index = 0;
+};
+
+// When each rank's last term of a step came in; of ranks without a term, InfinitePast.
+using Arrivals = std::vector<absl::Time>;
+
+// The sums of one layout at one aggregator: what is held of the open step, and the
+// results of steps that are over. Not thread-safe; see Aggregator.
+//
+// A step opens when all results of the one before are there. The results of one
+// finished step are kept, because a rank may have handed in its terms of the open
+// step and not yet read those results. To a share of bytes alone the ranks that are no
+// root send nothing that would hold it back; it can be one step further ahead of its
+// readers, and keeps two. Held memory is at most W shares of terms and 2 of results;
+// Judge refuses what would pass (W + 2) shares with ResourceExhausted.
+class LayoutSums {
+ public:
+  // `buckets` are in the type of the wire, and every worker contributes to some of them.
+  LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
+             const Share& share);
+
+  // The verdict on a chunk of this layout whose run and generation were judged, and with
+  // kAccept its piece. Errors: those of JudgeHeader; InvalidArgument if the chunk is no piece
+  // of the grid, another aggregator's, or not from the root; ResourceExhausted.
+  absl::StatusOr<Verdict> Judge(const Chunk& chunk, size_t* piece) const;
+
+  // Holds a chunk that was judged. True if the piece has all its terms, which are then moved
+  // to `terms`, by rank.
+  bool Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chunk>* terms);
+
+  // The mean of the terms that Hold gave. Pure; to be called with no lock held.
+  static std::shared_ptr<MeanChunk> Fold(const std::vector<Chunk>& terms);
+
+  // Adds a result. The arrivals of its step if it was the last one, else empty.
+  Arrivals Publish(std::shared_ptr<MeanChunk> mean);
+
+  Step open_step() const { return open_.step; }
+  // The results of a step so far, in the order in which they were completed; null if they are
+  // not held.
+  const std::vector<std::shared_ptr<const MeanChunk>>* Results(Step step) const;
+
+  // The ranks that hold up the open step: pieces lack their terms, but have others'. If
+  // no piece has any term, all ranks whose terms lack.
+  std::set<int> Missing() const;
+
+  // Lets go of all terms.
+  void DropTerms();
+
+  // The header of a result.
+  ChunkHeader HeaderOf(Step step, const MeanChunk& mean) const;
+
+  // Payload bytes held, terms and results.
+  uint64_t held_bytes() const { return held_bytes_; }
+
+ private:
+  // One piece of the grid, while its terms come in.
+  struct Slot {
+    std::vector<Chunk> terms;         // by rank, or of the root alone; empty once folded
+    std::vector<uint64_t> checksums;  // likewise
+    std::vector<bool> has_term;       // likewise
+    int missing = 0;                  // terms that are still to come
+  };
+  struct StepState {
+    Step step;
+    std::vector<std::vector<Slot>> slots;  // by bucket, by piece; others' stay empty
+    std::vector<std::shared_ptr<const MeanChunk>> results;
+    Arrivals arrivals;
+  };
+
+  StepState NewStep(Step step) const;
+  absl::StatusOr<size_t> FindPiece(const Chunk& chunk) const;
+  // How many ranks have a term in a bucket: all, or the root alone.
+  int TermsOf(const BucketSpec& bucket) const;
+  // Which of a slot's terms is that of `rank`.
+  static size_t PlaceOf(const BucketSpec& bucket, Rank rank);
+  static Rank RankAt(const BucketSpec& bucket, size_t place);
+
+  const LayoutId layout_;
+  const View view_;
+  const std::vector<BucketSpec> buckets_;
+  const Share share_;
+  std::vector<Grid> grids_;     // by bucket
+  size_t pieces_per_step_ = 0;  // of this share
+  size_t kept_steps_ = 1;
+  uint64_t limit_bytes_ = 0;
+  uint64_t held_bytes_ = 0;
+  StepState open_;
+  std::deque<StepState> finished_;  // those kept, oldest first
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_AGGREGATION_LAYOUT_SUMS_H_
