@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/fold/fold.h"
 
 namespace gradwire {
@@ -22,7 +23,7 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
     grids_.emplace_back(Bucket(static_cast<int>(b)), buckets_[b].bytes, view_.chunk_bytes,
                         share.owners);
     for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
-      if (grids_[b].Owner(piece) != share.index) continue;
+      if (!share.Has(grids_[b].Owner(piece))) continue;
       bytes += grids_[b].Bytes(piece);
       ++pieces_per_step_;
       has_terms_of_all |= !IsBroadcast(buckets_[b]);
@@ -52,7 +53,7 @@ LayoutSums::StepState LayoutSums::NewStep(Step step) const {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     state.slots.emplace_back(grids_[b].pieces());
     for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
-      if (grids_[b].Owner(piece) != share_.index) continue;
+      if (!share_.Has(grids_[b].Owner(piece))) continue;
       Slot& slot = state.slots[b][piece];
       slot.missing = TermsOf(buckets_[b]);
       slot.terms.resize(slot.missing);
@@ -73,10 +74,10 @@ absl::StatusOr<size_t> LayoutSums::FindPiece(const Chunk& chunk) const {
         absl::StrCat("chunk of ", ToString(header), ": got ", bytes, " bytes, expected pieces of ",
                      grids_[b].Bytes(0), " bytes from the bucket's start, the last one shorter"));
   }
-  if (grids_[b].Owner(*piece) != share_.index) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk of ", ToString(header), ": got aggregator ", share_.index,
-                     ", expected aggregator ", grids_[b].Owner(*piece), " of ", share_.owners));
+  if (!share_.Has(grids_[b].Owner(*piece))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chunk of ", ToString(header), ": got aggregator ", absl::StrJoin(share_.indices, " and "),
+        ", expected aggregator ", grids_[b].Owner(*piece), " of ", share_.owners));
   }
   if (!IsBroadcast(buckets_[b]) || header.rank == buckets_[b].root) return *piece;
   return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),

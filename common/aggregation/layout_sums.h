@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_COMMON_AGGREGATION_LAYOUT_SUMS_H_
 #define GRADWIRE_COMMON_AGGREGATION_LAYOUT_SUMS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -28,10 +29,14 @@ struct MeanChunk {
   std::unique_ptr<uint8_t[]> data;
 };
 
-// Which pieces an aggregator sums: those that the grid gives to `index`.
+// Which pieces an aggregator sums: those that the grid gives to one of `indices`.
 struct Share {
   int owners = 1;
-  int index = 0;
+  std::vector<int> indices = {0};
+
+  bool Has(int owner) const {
+    return std::find(indices.begin(), indices.end(), owner) != indices.end();
+  }
 };
 
 // When each rank's last term of a step came in; of ranks without a term, InfinitePast.

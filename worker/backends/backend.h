@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "common/telemetry/trace_span.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
@@ -31,10 +32,11 @@ class Backend {
 
   // Connects this worker with the others of `view`. The exchange is new for each view, and
   // nothing of an earlier one is in it; that one is destroyed first. The back end outlives
-  // it. Errors: that of `ended`; Unavailable names the peer that cannot be reached;
-  // InvalidArgument if this back end cannot serve such a view.
-  virtual absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view,
-                                                            const Ended& ended) = 0;
+  // it. Errors: that of `ended`; Unavailable names the peer that cannot be reached, and
+  // `suspect` then is that worker; FailedPrecondition or InvalidArgument if this back end
+  // cannot serve such a view.
+  virtual absl::StatusOr<std::unique_ptr<Exchange>> Connect(
+      const View& view, const Ended& ended, absl::optional<Incarnation>* suspect) = 0;
 
   // The service that this worker has to serve for its peers; null if none. Owned by the
   // back end. Calls of a view that is still to come wait for it.

@@ -7,38 +7,51 @@
 namespace gradwire {
 namespace {
 
+class TracedExchange : public Exchange {
+ public:
+  TracedExchange(std::unique_ptr<Exchange> exchange, const OnSpan& on_span)
+      : on_span_(on_span), exchange_(std::move(exchange)) {}
+
+  void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) override {
+    exchange_->AddLayout(layout, std::move(buckets));
+  }
+  void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+              Done done) override {
+    auto traced = [this, key, begin = absl::Now(), done = std::move(done)](absl::Status status) {
+      on_span_({TraceSpan::Lane::kTransfer, "bucket", key.step, key.bucket, begin, absl::Now()});
+      done(std::move(status));
+    };
+    exchange_->Expect(key, result, deadline, std::move(traced));
+  }
+  void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override {
+    exchange_->Contribute(key, rank, terms);
+  }
+  void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
+  absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
+  TransferTotals totals() const override { return exchange_->totals(); }
+  absl::optional<Incarnation> suspect() const override { return exchange_->suspect(); }
+
+ private:
+  const OnSpan on_span_;
+  const std::unique_ptr<Exchange> exchange_;  // ends first: its threads call on_span_
+};
+
 class TracedBackend : public Backend {
  public:
   TracedBackend(std::unique_ptr<Backend> backend, OnSpan on_span)
       : on_span_(std::move(on_span)), backend_(std::move(backend)) {}
 
-  absl::Status OnView(const View& view, std::vector<BucketSpec> buckets) override {
-    return backend_->OnView(view, std::move(buckets));
+  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
+                                                    absl::optional<Incarnation>* suspect) override {
+    absl::StatusOr<std::unique_ptr<Exchange>> exchange = backend_->Connect(view, ended, suspect);
+    if (!exchange.ok()) return exchange;
+    return std::make_unique<TracedExchange>(*std::move(exchange), on_span_);
   }
-  void AllReduceAsync(const ReduceKey& key, absl::Span<const float> terms, absl::Span<float> mean,
-                      absl::Time deadline, Done done) override {
-    backend_->AllReduceAsync(key, terms, mean, deadline, Traced(key, std::move(done)));
-  }
-  void BroadcastAsync(const ReduceKey& key, absl::Span<uint8_t> bytes, absl::Time deadline,
-                      Done done) override {
-    backend_->BroadcastAsync(key, bytes, deadline, Traced(key, std::move(done)));
-  }
-  void Cancel(absl::Status reason) override { backend_->Cancel(std::move(reason)); }
-  absl::Status Finish(absl::Time deadline) override { return backend_->Finish(deadline); }
-  TransferTotals totals() const override { return backend_->totals(); }
-  absl::optional<Rank> suspect() const override { return backend_->suspect(); }
   grpc::Service* service() override { return backend_->service(); }
 
  private:
-  Done Traced(const ReduceKey& key, Done done) const {
-    return [this, key, begin = absl::Now(), done = std::move(done)](absl::Status status) {
-      on_span_({TraceSpan::Lane::kTransfer, "bucket", key.step, key.bucket, begin, absl::Now()});
-      done(std::move(status));
-    };
-  }
-
   const OnSpan on_span_;
-  const std::unique_ptr<Backend> backend_;  // ends first: its threads call on_span_
+  const std::unique_ptr<Backend> backend_;
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace gradwire {
 
-// `backend`, and `on_span` hears of each bucket's transfer, from its hand-in to its
+// `backend`, and `on_span` hears of each bucket's transfer, from Expect to its
 // done. `on_span` is not empty.
 std::unique_ptr<Backend> TraceBackend(std::unique_ptr<Backend> backend, OnSpan on_span);
 

@@ -2,30 +2,31 @@
 #define GRADWIRE_WORKER_BACKENDS_TRANSFER_H_
 
 #include <cstdint>
+#include <utility>
 
-#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "common/base/ids.h"
 #include "common/wire/layout.h"
-#include "worker/backends/backend.h"
+#include "common/wire/slice_lender.h"
+#include "worker/backends/exchange.h"
 
 namespace gradwire {
 
-// One bucket that a back end is working on.
+// One bucket that an exchange has under way, from Expect to its done. A back end derives
+// from it what it has to know besides.
 struct Transfer {
-  ReduceKey key;
-  BucketSpec spec;
-  absl::Span<const uint8_t> terms;  // what this rank puts in
-  absl::Span<uint8_t> result;       // where the mean, or rank 0's bytes, go
-  absl::Time deadline;
-  Backend::Done done;
-};
+  Transfer(const BucketKey& key, const BucketSpec& spec, absl::Span<uint8_t> result,
+           absl::Time deadline, Exchange::Done done)
+      : key(key), spec(spec), result(result), deadline(deadline), done(std::move(done)) {}
+  virtual ~Transfer() = default;
 
-Transfer MakeReduce(const ReduceKey& key, absl::Span<const float> terms, absl::Span<float> mean,
-                    absl::Time deadline, Backend::Done done);
-Transfer MakeBroadcast(const ReduceKey& key, absl::Span<uint8_t> bytes, absl::Time deadline,
-                       Backend::Done done);
+  const BucketKey key;
+  const BucketSpec spec;             // on the wire
+  const absl::Span<uint8_t> result;  // float32, or the root's bytes
+  const absl::Time deadline;
+  const Exchange::Done done;
+  SliceLender lender;  // of the memory that is sent from: terms, sums
+};
 
 }  // namespace gradwire
 

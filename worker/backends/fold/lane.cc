@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_util.h"
 #include "common/fold/half.h"
-#include "common/wire/judge.h"
 
 namespace gradwire {
 namespace {
@@ -32,74 +32,83 @@ void Lane::Join() {
 }
 
 ChunkHeader Lane::HeaderOf(const Piece& piece) const {
-  const Transfer& transfer = piece.exchange->transfer;
-  const BucketSpec& spec = context_.buckets[transfer.key.bucket.value()];
   const View& view = context_.view;
-  return {view.run_id,
-          view.epoch,
-          view.generation,
-          transfer.key.step,
-          view.rank,
-          transfer.key.bucket,
-          piece.exchange->grid.Offset(piece.index),
-          spec.bytes,
-          spec.dtype,
-          0,
-          0};
+  ChunkHeader header;
+  header.run_id = view.run_id;
+  header.epoch = view.epoch;
+  header.generation = view.generation;
+  header.layout = piece.transfer->key.layout;
+  header.step = piece.transfer->key.step;
+  header.rank = piece.rank;
+  header.bucket = piece.transfer->key.bucket;
+  header.offset = piece.transfer->grid.Offset(piece.index);
+  header.total = piece.transfer->spec.bytes;
+  header.dtype = piece.transfer->spec.dtype;
+  return header;
 }
 
-Chunk Lane::NarrowTerm(const ChunkHeader& header, const Transfer& transfer, uint64_t bytes) const {
-  const auto* floats = reinterpret_cast<const float*>(transfer.terms.data());
+Chunk Lane::NarrowTerm(const ChunkHeader& header, const Piece& piece) const {
+  const auto* floats = reinterpret_cast<const float*>(piece.terms.data());
+  const uint64_t bytes = piece.bytes();
   std::shared_ptr<uint8_t[]> memory(new uint8_t[bytes]);
   const bool overflow =
       Narrow({floats + header.offset / kHalfBytes, bytes / kHalfBytes}, header.dtype, memory.get());
-  if (overflow) context_.host->OnOverflow(header.step);
+  if (overflow) context_.host->OnOverflow(header.step, header.rank);
   return {header, {{memory.get(), bytes}}, memory};
 }
 
 Chunk Lane::TermOf(const Piece& piece) const {
-  Exchange& exchange = *piece.exchange;
-  const uint64_t offset = exchange.grid.Offset(piece.index);
-  const uint64_t bytes = exchange.grid.Bytes(piece.index);
   const ChunkHeader header = HeaderOf(piece);
-  if (IsHalf(header.dtype)) return NarrowTerm(header, exchange.transfer, bytes);
-  return {header, {exchange.transfer.terms.subspan(offset, bytes)}, exchange.lender.LendToken()};
+  if (IsHalf(header.dtype)) return NarrowTerm(header, piece);
+  return {header,
+          {piece.terms.subspan(header.offset, piece.bytes())},
+          piece.transfer->lender.LendToken()};
 }
 
-absl::StatusOr<Piece> Lane::FindPiece(const ChunkHeader& header, uint64_t bytes) {
+absl::StatusOr<Verdict> Lane::Judge(const ChunkHeader& header, uint64_t bytes,
+                                    const std::vector<BucketSpec>& buckets) const {
   const View& view = context_.view;
-  const ReceiverState receiver{view.run_id, view.epoch,      view.generation,
-                               header.step, view.world_size, context_.buckets};
-  absl::StatusOr<Verdict> verdict = JudgeHeader(header, bytes, receiver, absl::nullopt);
+  return JudgeHeader(
+      header, bytes,
+      {view.run_id, view.epoch, view.generation, header.step, view.world_size, buckets},
+      absl::nullopt);
+}
+
+absl::StatusOr<Lane::Place> Lane::FindPlace(const ChunkHeader& header, uint64_t bytes) {
+  const std::vector<BucketSpec>* buckets = context_.host->WaitForLayout(header.layout);
+  if (buckets == nullptr) return Place();
+  absl::StatusOr<Verdict> verdict = Judge(header, bytes, *buckets);
   if (!verdict.ok()) return verdict.status();
-  if (*verdict != Verdict::kAccept) return Piece();
-  absl::StatusOr<std::shared_ptr<Exchange>> exchange =
-      context_.host->WaitFor(header.step, header.bucket);
-  if (!exchange.ok()) return exchange.status();
-  if (*exchange == nullptr) return Piece();  // the back end has failed
-  const absl::optional<size_t> index = (*exchange)->grid.Find(header.offset, bytes);
-  if (!index.has_value() || (*exchange)->received[*index]) {
+  if (*verdict != Verdict::kAccept) return Place();
+  absl::StatusOr<std::shared_ptr<FoldTransfer>> transfer =
+      context_.host->WaitFor({header.layout, header.step, header.bucket});
+  if (!transfer.ok()) {
+    return Annotate(transfer.status(), absl::StrCat("mean of ", ToString(header)));
+  }
+  if (*transfer == nullptr) return Place();
+  const absl::optional<size_t> index = (*transfer)->grid.Find(header.offset, bytes);
+  if (!index.has_value() || (*transfer)->received[*index]) {
     return absl::InternalError(absl::StrCat("chunk of ", ToString(header), ": got ", bytes,
                                             " bytes, expected each piece of the bucket once"));
   }
-  return Piece{*std::move(exchange), *index};
+  return Place{*std::move(transfer), *index};
 }
 
 absl::Status Lane::Take(const ChunkHeader& header, const Pieces& payload) {
   const uint64_t bytes = TotalBytes(payload);
-  absl::StatusOr<Piece> piece = FindPiece(header, bytes);
-  if (!piece.ok()) return piece.status();
-  if (piece->exchange == nullptr) return absl::OkStatus();
-  Exchange& exchange = *piece->exchange;
+  absl::StatusOr<Place> place = FindPlace(header, bytes);
+  if (!place.ok()) return place.status();
+  if (place->transfer == nullptr) return absl::OkStatus();
+  FoldTransfer& transfer = *place->transfer;
   if (IsHalf(header.dtype)) {
-    auto* floats = reinterpret_cast<float*>(exchange.transfer.result.data());
+    auto* floats = reinterpret_cast<float*>(transfer.result.data());
     Widen(payload, header.dtype, {floats + header.offset / kHalfBytes, bytes / kHalfBytes});
   } else {
-    CopyTo(payload, exchange.transfer.result.data() + header.offset);
+    CopyTo(payload, transfer.result.data() + header.offset);
   }
-  exchange.received[piece->index] = 1;
-  queue_.OnMean(*piece);
-  context_.host->OnMean(*piece);
+  transfer.received[place->piece] = 1;
+  queue_.OnMean(transfer, place->piece);
+  context_.host->OnMean(place->transfer);
   return absl::OkStatus();
 }
 

@@ -13,6 +13,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/wire/chunk.h"
+#include "common/wire/judge.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
 #include "worker/backends/fold/piece.h"
@@ -20,39 +21,41 @@
 
 namespace gradwire {
 
-// Where an aggregator is.
+// Who sums which shares.
 struct Endpoint {
-  std::string name;             // "coordinator 10.10.1.5:29400"
-  std::string address;          // "host:port"
-  absl::optional<Rank> worker;  // it is this worker
+  std::string name;                    // "coordinator 10.10.1.5:29400"
+  std::string address;                 // "host:port"
+  absl::optional<Incarnation> worker;  // it is this worker
+  std::vector<int> shares;             // see Grid; the shares of all endpoints are 0 … n-1
 };
 
-// What lanes need of their back end. Called on the lanes' threads.
+// What lanes need of their exchange. Called on the lanes' threads.
 class LaneHost {
  public:
   virtual ~LaneHost() = default;
-  // The exchange of a key, waiting until it is handed in; null once the back
-  // end has failed. OutOfRange: neither the open step nor the next one.
-  virtual absl::StatusOr<std::shared_ptr<Exchange>> WaitFor(Step step, Bucket bucket) = 0;
-  // The piece's mean is written.
-  virtual void OnMean(const Piece& piece) = 0;
+  // The transfer of a key, waiting until it is expected; null once the exchange has
+  // failed. OutOfRange: neither the open step nor the next one.
+  virtual absl::StatusOr<std::shared_ptr<FoldTransfer>> WaitFor(const BucketKey& key) = 0;
+  // The buckets of a layout on the wire, waiting for it; null once the exchange has failed.
+  virtual const std::vector<BucketSpec>* WaitForLayout(LayoutId layout) = 0;
+  // A piece's mean is written.
+  virtual void OnMean(const std::shared_ptr<FoldTransfer>& transfer) = 0;
   virtual void OnSent(uint64_t bytes) = 0;
   // A finite gradient became infinite in the type of the wire.
-  virtual void OnOverflow(Step step) = 0;
+  virtual void OnOverflow(Step step, Rank rank) = 0;
   virtual void OnReceived(uint64_t bytes) = 0;
   // The lane is broken. The first failure counts.
-  virtual void OnFailure(absl::Status status, absl::optional<Rank> suspect) = 0;
+  virtual void OnFailure(const absl::Status& status, absl::optional<Incarnation> suspect) = 0;
 };
 
-// What all lanes of a back end know; constant.
+// What all lanes of an exchange know; constant.
 struct LaneContext {
   LaneHost* host = nullptr;
   View view;
-  std::vector<BucketSpec> buckets;  // in the type of the wire
 };
 
-// One way to one aggregator: a thread that sends this rank's terms, and one
-// that takes means.
+// One way to one aggregator: a thread that sends the terms of this worker's ranks, and
+// one that takes means.
 class Lane {
  public:
   explicit Lane(const LaneContext& context);
@@ -67,7 +70,7 @@ class Lane {
   virtual void Finish() = 0;
   // Whose terms of `step` the aggregator lacks; an error names the aggregator
   // that does not answer.
-  virtual absl::StatusOr<std::vector<Rank>> Missing(Step step) = 0;
+  virtual absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) = 0;
 
   void Start();
   void Push(Piece piece) { queue_.Push(std::move(piece)); }
@@ -78,18 +81,26 @@ class Lane {
   virtual void ReceiveAll() = 0;
 
   ChunkHeader HeaderOf(const Piece& piece) const;
-  // This rank's term of a piece in the type of the wire, without a copy where
-  // the types are the same.
+  // A term in the type of the wire, without a copy where the types are the same.
   Chunk TermOf(const Piece& piece) const;
-  Chunk NarrowTerm(const ChunkHeader& header, const Transfer& transfer, uint64_t bytes) const;
+  Chunk NarrowTerm(const ChunkHeader& header, const Piece& piece) const;
   // Writes a mean to where it belongs.
   absl::Status Take(const ChunkHeader& header, const Pieces& payload);
-  absl::StatusOr<Piece> FindPiece(const ChunkHeader& header, uint64_t bytes);
 
   const LaneContext& context_;
   PieceQueue queue_;
   std::thread sender_;
   std::thread receiver_;
+
+ private:
+  struct Place {
+    std::shared_ptr<FoldTransfer> transfer;  // null once the exchange has failed
+    size_t piece = 0;
+  };
+  absl::StatusOr<Place> FindPlace(const ChunkHeader& header, uint64_t bytes);
+  // As JudgeHeader for a mean of a layout that this side has.
+  absl::StatusOr<Verdict> Judge(const ChunkHeader& header, uint64_t bytes,
+                                const std::vector<BucketSpec>& buckets) const;
 };
 
 // Through gRPC. `lane` of `lanes` connections to the same aggregator.

@@ -17,8 +17,8 @@ class LocalLane : public Lane {
     queue_.Close();
     if (sender_.joinable()) sender_.join();
   }
-  absl::StatusOr<std::vector<Rank>> Missing(Step step) override {
-    return aggregator_->MissingRanks(step);
+  absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) override {
+    return aggregator_->MissingRanks(layout, step);
   }
 
  protected:
@@ -32,24 +32,20 @@ class LocalLane : public Lane {
   }
 
   void ReceiveAll() override {
+    MeanCursor cursor;
     absl::Status status;
-    for (Step step(0); status.ok(); step = Step(step.value() + 1)) status = ReceiveStep(step);
+    while (status.ok()) {
+      absl::StatusOr<Mean> mean = aggregator_->Next(&cursor, absl::InfiniteFuture());
+      if (!mean.ok()) {
+        status = mean.status();
+      } else {
+        status = Take(mean->header, {{mean->chunk->data.get(), mean->chunk->bytes}});
+      }
+    }
     context_.host->OnFailure(status, absl::nullopt);
   }
 
  private:
-  absl::Status ReceiveStep(Step step) {
-    for (size_t index = 0;; ++index) {
-      const bool continues = index > 0 || step > Step(0);
-      auto mean = aggregator_->Next(step, index, absl::InfiniteFuture(), continues);
-      if (!mean.ok()) return mean.status();
-      if (*mean == nullptr) return absl::OkStatus();
-      const Pieces payload = {{(*mean)->data.get(), (*mean)->bytes}};
-      absl::Status taken = Take(aggregator_->HeaderFor(step, **mean), payload);
-      if (!taken.ok()) return taken;
-    }
-  }
-
   Aggregator* const aggregator_;
 };
 

@@ -1,56 +1,67 @@
 #include "worker/backends/fold/piece_queue.h"
 
-#include <utility>
-
 namespace gradwire {
-namespace {
-
-Bucket BucketOf(const Piece& piece) { return piece.exchange->transfer.key.bucket; }
-uint64_t BytesOf(const Piece& piece) { return piece.exchange->grid.Bytes(piece.index); }
-
-}  // namespace
 
 void PieceQueue::Push(Piece piece) {
   MutexLock lock(&mutex_);
   if (cancelled_) return;
-  waiting_[BucketOf(piece)].push_back(std::move(piece));
+  const BucketKey& key = piece.transfer->key;
+  flows_[{key.layout, piece.rank}].waiting[key.bucket].push_back(std::move(piece));
+  ++waiting_;
   changed_.NotifyOne();
 }
 
-bool PieceQueue::MayLeave(const Piece& piece) const {
+bool PieceQueue::MayLeave(const Flow& flow) const {
+  if (flow.waiting.empty()) return false;
+  const Bucket highest = flow.waiting.rbegin()->first;
   uint64_t bytes = 0;
-  for (auto it = under_way_.lower_bound(BucketOf(piece)); it != under_way_.end(); ++it) {
+  for (auto it = flow.under_way.lower_bound(highest); it != flow.under_way.end(); ++it) {
     bytes += it->second;
   }
   return bytes < window_bytes_;
 }
 
-bool PieceQueue::TakeNext(absl::optional<Piece>* next) {
-  if (waiting_.empty()) return false;
-  auto highest = std::prev(waiting_.end());
-  if (!MayLeave(highest->second.front())) return false;
-  *next = std::move(highest->second.front());
-  under_way_[highest->first] += BytesOf(**next);
-  highest->second.pop_front();
-  if (highest->second.empty()) waiting_.erase(highest);
-  return true;
-}
-
-absl::optional<Piece> PieceQueue::Pop() {
-  MutexLock lock(&mutex_);
-  absl::optional<Piece> next;
-  while (!cancelled_ && !TakeNext(&next) && !(closed_ && waiting_.empty())) {
-    changed_.Wait(&mutex_);
+PieceQueue::Flow* PieceQueue::NextFlow() {
+  Flow* next = nullptr;
+  for (auto& [key, flow] : flows_) {
+    if (!MayLeave(flow)) continue;
+    if (next == nullptr || next->waiting.rbegin()->first < flow.waiting.rbegin()->first) {
+      next = &flow;
+    }
   }
   return next;
 }
 
-void PieceQueue::OnMean(const Piece& piece) {
+absl::optional<Piece> PieceQueue::TakeNext() {
+  Flow* flow = NextFlow();
+  if (flow == nullptr) return absl::nullopt;
+  const auto highest = std::prev(flow->waiting.end());
+  Piece next = std::move(highest->second.front());
+  flow->under_way[highest->first] += next.bytes();
+  highest->second.pop_front();
+  if (highest->second.empty()) flow->waiting.erase(highest);
+  --waiting_;
+  return next;
+}
+
+absl::optional<Piece> PieceQueue::Pop() {
   MutexLock lock(&mutex_);
-  const auto found = under_way_.find(BucketOf(piece));
-  if (found == under_way_.end()) return;  // rank 0's bytes, sent by another rank
-  found->second -= BytesOf(piece);
-  if (found->second == 0) under_way_.erase(found);
+  while (!cancelled_ && !(closed_ && waiting_ == 0)) {
+    if (absl::optional<Piece> next = TakeNext()) return next;
+    changed_.Wait(&mutex_);
+  }
+  return absl::nullopt;
+}
+
+void PieceQueue::OnMean(const FoldTransfer& transfer, size_t index) {
+  MutexLock lock(&mutex_);
+  for (auto& [key, flow] : flows_) {
+    if (key.first != transfer.key.layout) continue;
+    const auto found = flow.under_way.find(transfer.key.bucket);
+    if (found == flow.under_way.end()) continue;  // bytes that another worker sent
+    found->second -= transfer.grid.Bytes(index);
+    if (found->second == 0) flow.under_way.erase(found);
+  }
   changed_.NotifyOne();
 }
 
@@ -63,7 +74,8 @@ void PieceQueue::Close() {
 void PieceQueue::Cancel() {
   MutexLock lock(&mutex_);
   cancelled_ = true;
-  waiting_.clear();
+  flows_.clear();
+  waiting_ = 0;
   changed_.NotifyAll();
 }
 

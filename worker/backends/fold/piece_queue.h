@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <utility>
 
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
@@ -18,10 +19,11 @@ namespace gradwire {
 // link that others need, aggregators hold little, and an urgent bucket does not
 // stand behind megabytes in socket buffers.
 //
-// A piece may leave if less than `window_bytes` of its own and higher buckets
-// are under way. Lower buckets do not count, so the highest bucket that all
-// ranks have handed in always moves on: no order of hand-in can lock up.
-// Thread-safe.
+// A piece may leave if less than `window_bytes` of its own and higher buckets of the same
+// layout and rank are under way. Lower buckets do not count, so the highest bucket
+// that all ranks have handed in always moves on: no order of hand-in can lock up. Ranks
+// do not count either: the means that one rank's window waits for need the terms of this
+// worker's other ranks, which come later. Thread-safe.
 class PieceQueue {
  public:
   explicit PieceQueue(uint64_t window_bytes) : window_bytes_(window_bytes) {}
@@ -29,22 +31,30 @@ class PieceQueue {
   void Push(Piece piece);
   // Waits for the next piece that may leave; none after Close or Cancel.
   absl::optional<Piece> Pop();
-  // The mean of a piece that Pop gave is here.
-  void OnMean(const Piece& piece);
+  // The mean of piece `index` of a bucket is here.
+  void OnMean(const FoldTransfer& transfer, size_t index);
   // What is queued still leaves; then Pop returns none.
   void Close();
   // Pop returns none at once, and pieces are let go.
   void Cancel();
 
  private:
-  bool MayLeave(const Piece& piece) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool TakeNext(absl::optional<Piece>* next) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What has a window of its own.
+  struct Flow {
+    std::map<Bucket, std::deque<Piece>> waiting;
+    std::map<Bucket, uint64_t> under_way;  // bytes
+  };
+
+  bool MayLeave(const Flow& flow) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The flow whose next piece is of the highest bucket; null if none may leave.
+  Flow* NextFlow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::optional<Piece> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t window_bytes_;
   Mutex mutex_;
   CondVar changed_;
-  std::map<Bucket, std::deque<Piece>> waiting_ ABSL_GUARDED_BY(mutex_);
-  std::map<Bucket, uint64_t> under_way_ ABSL_GUARDED_BY(mutex_);  // bytes
+  std::map<std::pair<LayoutId, Rank>, Flow> flows_ ABSL_GUARDED_BY(mutex_);
+  size_t waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // pieces of all flows
   bool closed_ ABSL_GUARDED_BY(mutex_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;
 };

@@ -20,7 +20,7 @@ using grpc::internal::RpcMethod;
 
 constexpr absl::Duration kMissingTimeout = absl::Seconds(1);
 
-// A Gather and a Scatter that are open for the whole run.
+// A Gather and a Scatter that are open as long as the view.
 class RemoteLane : public Lane {
  public:
   RemoteLane(const LaneContext& context, Endpoint endpoint, int lane, int lanes)
@@ -48,7 +48,7 @@ class RemoteLane : public Lane {
     finished_ = true;
     scatter_context_.TryCancel();
   }
-  absl::StatusOr<std::vector<Rank>> Missing(Step step) override;
+  absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) override;
 
  protected:
   void SendAll() override;
@@ -57,9 +57,9 @@ class RemoteLane : public Lane {
  private:
   bool Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* writer);
   absl::Status TakeMessage(grpc::ByteBuffer* buffer);
-  // Puts the run into a request.
+  // Puts the view into a request.
   template <typename Request>
-  Request RequestFor(Step step) const;
+  Request RequestOfView() const;
   void Fail(const absl::Status& status, absl::string_view call);
 
   const Endpoint endpoint_;
@@ -72,12 +72,11 @@ class RemoteLane : public Lane {
 };
 
 template <typename Request>
-Request RemoteLane::RequestFor(Step step) const {
+Request RemoteLane::RequestOfView() const {
   Request request;
   request.set_run_id(ToBytes(context_.view.run_id));
   request.set_epoch(context_.view.epoch.value());
   request.set_generation(context_.view.generation.value());
-  request.set_step(step.value());
   return request;
 }
 
@@ -112,8 +111,7 @@ bool RemoteLane::Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* 
 
 void RemoteLane::ReceiveAll() {
   const RpcMethod method("/gradwire.v1.Aggregation/Scatter", RpcMethod::SERVER_STREAMING, channel_);
-  auto request = RequestFor<v1::ScatterRequest>(Step(0));
-  request.set_rank(context_.view.rank.value());
+  auto request = RequestOfView<v1::ScatterRequest>();
   request.set_lane(lane_);
   request.set_lanes(lanes_);
   std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader(
@@ -138,12 +136,15 @@ absl::Status RemoteLane::TakeMessage(grpc::ByteBuffer* buffer) {
   return Take(chunk->header, chunk->payload);
 }
 
-absl::StatusOr<std::vector<Rank>> RemoteLane::Missing(Step step) {
+absl::StatusOr<std::vector<Rank>> RemoteLane::Missing(LayoutId layout, Step step) {
+  auto request = RequestOfView<v1::MissingRequest>();
+  request.set_layout(layout.value());
+  request.set_step(step.value());
   grpc::ClientContext context;
   context.set_deadline(absl::ToChronoTime(absl::Now() + kMissingTimeout));
   v1::MissingReply reply;
-  const absl::Status status = FromGrpc(v1::Aggregation::NewStub(channel_)->Missing(
-      &context, RequestFor<v1::MissingRequest>(step), &reply));
+  const absl::Status status =
+      FromGrpc(v1::Aggregation::NewStub(channel_)->Missing(&context, request, &reply));
   if (!status.ok()) return Annotate(status, absl::StrCat(endpoint_.name, " does not answer"));
   std::vector<Rank> ranks;
   for (uint32_t rank : reply.ranks()) ranks.emplace_back(static_cast<int>(rank));

@@ -61,8 +61,8 @@ class GlooEngine {
 
   // Sums over all ranks, in place.
   virtual void Sum(absl::Span<float> values, Done done) = 0;
-  // Copies rank 0's bytes to all ranks, in place.
-  virtual void Broadcast(absl::Span<uint8_t> bytes, Done done) = 0;
+  // Copies the bytes of rank `root` to all ranks, in place.
+  virtual void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) = 0;
 
   // The peers whose connection is broken. Spoils the connections: call it only
   // after a failure, and then Abort.

@@ -38,9 +38,11 @@ absl::optional<Chunk> EarlyChunks::Next(const std::function<bool(const Key&)>& i
   return absl::nullopt;
 }
 
-absl::optional<uint64_t> EarlyChunks::FirstStep() const {
-  if (held_.empty()) return absl::nullopt;
-  return held_.begin()->first.first;
+absl::optional<Step> EarlyChunks::FirstStep(LayoutId layout) const {
+  for (const auto& [key, held] : held_) {
+    if (key.first.layout == layout) return key.first.step;
+  }
+  return absl::nullopt;
 }
 
 }  // namespace gradwire

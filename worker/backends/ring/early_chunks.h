@@ -10,15 +10,17 @@
 #include "absl/status/status.h"
 #include "absl/types/optional.h"
 #include "common/wire/chunk.h"
+#include "worker/backends/exchange.h"
 
 namespace gradwire {
 
-// Chunks that came before their bucket was handed in, by bucket in the order of their
-// coming. A bucket is held from its first chunk on until Next finds that all of them
-// were taken: so long its further chunks have to queue here too. Not thread-safe.
+// Chunks that came before their bucket was expected or their receiver had handed in its
+// terms, by bucket and receiver in the order of their coming. These are held from its first chunk
+// on until Next finds that all of them were taken: so long its further chunks have to queue here
+// too. Not thread-safe.
 class EarlyChunks {
  public:
-  using Key = std::pair<uint64_t, int>;  // step, bucket
+  using Key = std::pair<BucketKey, Rank>;  // bucket, receiver
 
   bool Holds(const Key& key) const { return held_.count(key) > 0; }
   // Of all chunks of `key` since it is held.
@@ -30,8 +32,8 @@ class EarlyChunks {
   // The next chunk of a key that `is_ready`. The one that Next gave before has been taken.
   absl::optional<Chunk> Next(const std::function<bool(const Key&)>& is_ready);
 
-  // The lowest step of which something is held.
-  absl::optional<uint64_t> FirstStep() const;
+  // The lowest step of a layout of which something is held.
+  absl::optional<Step> FirstStep(LayoutId layout) const;
 
   void Clear() { held_.clear(); }
 

@@ -12,9 +12,8 @@
 
 namespace gradwire {
 
-// Registered by hand, as in coordinator/aggregation_service.cc, for byte buffers.
-NeighborService::NeighborService(OnChunk on_chunk, OnEnd on_end)
-    : on_chunk_(std::move(on_chunk)), on_end_(std::move(on_end)) {
+// Registered by hand, as in aggregation_service.cc, for byte buffers.
+NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler) {
   using Handler =
       grpc::internal::BidiStreamingHandler<NeighborService, grpc::ByteBuffer, v1::NeighborReply>;
   AddMethod(new grpc::internal::RpcServiceMethod(
@@ -25,27 +24,29 @@ NeighborService::NeighborService(OnChunk on_chunk, OnEnd on_end)
 }
 
 grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream) {
+  const LeftStream left{StreamId(++last_id_), [context] { return context->IsCancelled(); }};
   bool taken = false;
-  absl::Status status = TakeAll(stream, &taken);
+  absl::Status status = TakeAll(left, stream, &taken);
   const bool broke = context->IsCancelled();
   if (status.ok() && broke) {
     status = absl::UnavailableError(absl::StrCat("its stream from ", context->peer(), " broke"));
   }
   if (taken) {
-    on_end_(status);
+    handler_->OnEnd(left, status);
   } else if (!status.ok() && !broke) {
     spdlog::warn("refused a stream from {}: {}", context->peer(), status.ToString());
   }
   return ToGrpc(status);
 }
 
-absl::Status NeighborService::TakeAll(Stream* stream, bool* taken) {
+absl::Status NeighborService::TakeAll(const LeftStream& left, Stream* stream, bool* taken) {
   grpc::ByteBuffer buffer;
   while (stream->Read(&buffer)) {
     absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
     buffer.Clear();
     if (!chunk.ok()) return chunk.status();
-    if (absl::Status status = on_chunk_(*std::move(chunk)); !status.ok()) return status;
+    absl::Status status = handler_->OnChunk(left, *std::move(chunk));
+    if (!status.ok()) return status;
     *taken = true;
   }
   return absl::OkStatus();

@@ -5,34 +5,47 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/sync_stream.h>
 
+#include <atomic>
 #include <functional>
 
 #include "absl/status/status.h"
+#include "common/base/ids.h"
 #include "common/wire/chunk.h"
 #include "gradwire/v1/neighbor.grpc.pb.h"
 
 namespace gradwire {
 
-// Serves v1.Neighbor (see neighbor.proto): hands every chunk to a handler, on
-// the stream's own thread of gRPC's.
-class NeighborService : public grpc::Service {
+// One call of Neighbor.Stream; numbers are never used twice.
+using StreamId = StrongInt<struct StreamIdTag, uint64_t>;
+struct LeftStream {
+  StreamId id;
+  std::function<bool()> is_gone;  // whether the call was cancelled
+};
+
+// Who takes what NeighborService gets; called on the stream's own thread.
+class ChunkHandler {
  public:
+  virtual ~ChunkHandler() = default;
   // May block, as long as there is no view: the sender is then held back by flow
   // control. An error ends the stream with it.
-  using OnChunk = std::function<absl::Status(Chunk chunk)>;
+  virtual absl::Status OnChunk(const LeftStream& stream, Chunk chunk) = 0;
   // A stream of which a chunk was taken ended; OK if the sender half-closed it.
   // (A stranger whose first chunk is refused does not disturb the run.)
-  using OnEnd = std::function<void(absl::Status)>;
+  virtual void OnEnd(const LeftStream& stream, const absl::Status& status) = 0;
+};
 
-  NeighborService(OnChunk on_chunk, OnEnd on_end);
+// Serves v1.Neighbor (see neighbor.proto): hands every chunk to a handler, which outlives it.
+class NeighborService : public grpc::Service {
+ public:
+  explicit NeighborService(ChunkHandler* handler);
 
  private:
   using Stream = grpc::ServerReaderWriter<v1::NeighborReply, grpc::ByteBuffer>;
   grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
-  absl::Status TakeAll(Stream* stream, bool* taken);
+  absl::Status TakeAll(const LeftStream& left, Stream* stream, bool* taken);
 
-  const OnChunk on_chunk_;
-  const OnEnd on_end_;
+  ChunkHandler* const handler_;
+  std::atomic<uint64_t> last_id_{0};
 };
 
 }  // namespace gradwire

@@ -71,10 +71,12 @@ class C10dEngine : public GlooEngine {
     Start([&] { return group_->allreduce(tensors); }, std::move(done));
   }
 
-  void Broadcast(absl::Span<uint8_t> bytes, Done done) override {
+  void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) override {
     Tensors tensors = {
         at::from_blob(bytes.data(), {static_cast<int64_t>(bytes.size())}, at::kByte)};
-    Start([&] { return group_->broadcast(tensors); }, std::move(done));
+    c10d::BroadcastOptions options;
+    options.rootRank = root;
+    Start([&] { return group_->broadcast(tensors, options); }, std::move(done));
   }
 
   std::vector<int> BrokenPeers() override { return device_->BrokenPeers(); }

@@ -1,4 +1,4 @@
-#include "worker/backends/ring/ring_reduction.h"
+#include "worker/backends/ring/ring_position.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,6 +15,12 @@ bool IsHalf(v1::DType dtype) { return dtype == v1::DTYPE_BFLOAT16 || dtype == v1
 
 }  // namespace
 
+Rank RightOf(Rank sender, int world_size) { return Rank((sender.value() + 1) % world_size); }
+
+Rank LeftOf(Rank receiver, int world_size) {
+  return Rank((receiver.value() + world_size - 1) % world_size);
+}
+
 absl::Status CheckRingChunk(const Chunk& chunk, const View& view,
                             const std::vector<BucketSpec>& buckets) {
   const ChunkHeader& header = chunk.header;
@@ -28,44 +34,48 @@ absl::Status CheckRingChunk(const Chunk& chunk, const View& view,
                                                    ": got generation ", header.generation.value(),
                                                    ", expected ", view.generation.value()));
   }
-  const int left = (view.rank.value() + view.world_size - 1) % view.world_size;
-  const bool is_broadcast = buckets[header.bucket.value()].dtype == v1::DTYPE_BYTES;
-  const int hops = (is_broadcast ? 1 : 2) * (view.world_size - 1);
-  if (header.rank.value() != left || header.hop >= static_cast<uint32_t>(hops) || bytes == 0) {
+  const bool is_left =
+      view.Carries(RightOf(header.rank, view.world_size)) && !view.Carries(header.rank);
+  const int rounds = IsBroadcast(buckets[header.bucket.value()]) ? 1 : 2;
+  const int hops = rounds * (view.world_size - 1);
+  if (!is_left || header.hop >= static_cast<uint32_t>(hops) || bytes == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunk of ", ToString(header), ", hop ", header.hop, ": got ", bytes,
-                     " bytes, expected rank ", left, ", a hop below ", hops, ", and some bytes"));
+                     " bytes, expected the rank to the left of ", NameOf(view.OwnRanks()),
+                     ", a hop below ", hops, ", and some bytes"));
   }
   return CheckPayload(chunk);
 }
 
-RingReduction::RingReduction(Transfer transfer, const BucketSpec& spec, int world_size,
-                             uint8_t* half_memory)
-    : transfer_(std::move(transfer)),
-      spec_(spec),
-      schedule_(spec.bytes, world_size, ElementBytes(spec.dtype)),
+RingPosition::RingPosition(const Transfer* transfer, Rank rank, int world_size,
+                           uint8_t* half_memory)
+    : spec_(transfer->spec),
+      result_(transfer->result),
+      rank_(rank),
       world_size_(world_size),
-      wire_(IsHalf(spec.dtype) ? half_memory : transfer_.result.data()),
+      schedule_(spec_.bytes, world_size, ElementBytes(spec_.dtype)),
+      wire_(IsHalf(spec_.dtype) ? half_memory : result_.data()),
       taken_(schedule_.hops(), 0) {}
 
-int RingReduction::hops() const { return is_broadcast() ? world_size_ - 1 : schedule_.hops(); }
+Rank RingPosition::left() const { return LeftOf(rank_, world_size_); }
 
-RingSchedule::Segment RingReduction::SentBy(int sender, int hop) const {
-  if (!is_broadcast()) return schedule_.SentBy(sender, hop);
-  return {0, hop == sender ? spec_.bytes : 0};
+int RingPosition::hops() const { return is_broadcast() ? world_size_ - 1 : schedule_.hops(); }
+
+RingSchedule::Segment RingPosition::SentBy(Rank sender, int hop) const {
+  if (!is_broadcast()) return schedule_.SentBy(sender.value(), hop);
+  const int from_root = (sender.value() - spec_.root.value() + world_size_) % world_size_;
+  return {0, hop == from_root ? spec_.bytes : 0};
 }
 
-uint64_t RingReduction::BytesSentBy(int sender) const {
+uint64_t RingPosition::BytesSentBy(Rank sender) const {
   uint64_t bytes = 0;
   for (int hop = 0; hop < hops(); ++hop) bytes += SentBy(sender, hop).bytes;
   return bytes;
 }
 
-bool RingReduction::ForwardsFrom(int hop) const { return hop + 1 < hops(); }
-
-absl::Status RingReduction::CheckPlace(const ChunkHeader& header, uint64_t bytes, int left) const {
+absl::Status RingPosition::CheckPlace(const ChunkHeader& header, uint64_t bytes) const {
   const int hop = static_cast<int>(header.hop);
-  const RingSchedule::Segment segment = SentBy(left, hop);
+  const RingSchedule::Segment segment = SentBy(left(), hop);
   const uint64_t expected = segment.offset + taken_[hop];
   const uint64_t end = segment.offset + segment.bytes;
   if (header.offset == expected && header.offset + bytes <= end) return absl::OkStatus();
@@ -74,18 +84,16 @@ absl::Status RingReduction::CheckPlace(const ChunkHeader& header, uint64_t bytes
                                                  expected, " in a segment that ends at ", end));
 }
 
-const float* RingReduction::TermsAt(uint64_t offset) const {
-  return reinterpret_cast<const float*>(transfer_.terms.data()) +
-         offset / ElementBytes(spec_.dtype);
+const float* RingPosition::TermsAt(uint64_t offset) const {
+  return reinterpret_cast<const float*>(terms_.data()) + offset / ElementBytes(spec_.dtype);
 }
 
-absl::Span<float> RingReduction::ResultAt(uint64_t offset, uint64_t bytes) {
+absl::Span<float> RingPosition::ResultAt(uint64_t offset, uint64_t bytes) {
   const uint64_t element_bytes = ElementBytes(spec_.dtype);
-  return {reinterpret_cast<float*>(transfer_.result.data()) + offset / element_bytes,
-          bytes / element_bytes};
+  return {reinterpret_cast<float*>(result_.data()) + offset / element_bytes, bytes / element_bytes};
 }
 
-bool RingReduction::Take(const ChunkHeader& header, const Pieces& payload) {
+bool RingPosition::Take(const ChunkHeader& header, const Pieces& payload) {
   const uint64_t bytes = TotalBytes(payload);
   const int hop = static_cast<int>(header.hop);
   uint8_t* wire = wire_ + header.offset;
@@ -96,8 +104,8 @@ bool RingReduction::Take(const ChunkHeader& header, const Pieces& payload) {
   if (is_sum) {
     const float scale = is_last_sum ? 1.0f / static_cast<float>(world_size_) : 1.0f;
     overflow = AddScaled(payload, spec_.dtype, TermsAt(header.offset), scale, {wire, bytes});
-  } else {
-    CopyTo(payload, wire);
+  } else if (payload.front().data() != wire) {
+    CopyTo(payload, wire);  // else it comes from a rank of the same worker
   }
   // Also who computes a mean applies what it sends.
   if (is_half() && (is_last_sum || !is_sum)) {
@@ -106,16 +114,16 @@ bool RingReduction::Take(const ChunkHeader& header, const Pieces& payload) {
   return overflow;
 }
 
-bool RingReduction::PrepareTerms(uint64_t offset, uint64_t bytes) {
+bool RingPosition::PrepareTerms(uint64_t offset, uint64_t bytes) {
   if (!is_half()) return false;
   return Narrow({TermsAt(offset), bytes / ElementBytes(spec_.dtype)}, spec_.dtype, wire_ + offset);
 }
 
-const uint8_t* RingReduction::SentFrom(int hop) const {
-  return hop == 0 && !is_half() ? transfer_.terms.data() : wire_;
+const uint8_t* RingPosition::SentFrom(int hop) const {
+  return hop == 0 && !is_half() ? terms_.data() : wire_;
 }
 
-bool RingReduction::AverageAlone() {
+bool RingPosition::AverageAlone() {
   if (is_broadcast()) return false;
   const bool overflow =
       Narrow({TermsAt(0), spec_.bytes / ElementBytes(spec_.dtype)}, spec_.dtype, wire_);

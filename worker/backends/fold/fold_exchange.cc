@@ -1,0 +1,145 @@
+#include "worker/backends/fold/fold_exchange.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gradwire {
+
+FoldExchange::FoldExchange(const BackendOptions& options, const View& view,
+                           std::vector<Endpoint> endpoints, AggregationService* service,
+                           Traffic* traffic)
+    : options_(options),
+      context_{this, view},
+      service_(service),
+      traffic_(traffic),
+      sent_before_(traffic->sent),
+      received_before_(traffic->received),
+      overflow_(options.wire),
+      table_({[this](const Transfer& late) { return Explain(late); },
+              [this](const absl::Status& failure) {
+                ForEachLane([](Lane* lane) { lane->Cancel(); });
+                if (aggregator_ != nullptr) aggregator_->Abort(failure);
+              },
+              [this] { ForEachLane([](Lane* lane) { lane->Join(); }); }}) {
+  MakeLanes(endpoints);
+}
+
+FoldExchange::~FoldExchange() { table_.Close(); }
+
+void FoldExchange::ForEachLane(const std::function<void(Lane*)>& work) const {
+  for (const auto& connections : lanes_) {
+    for (const auto& lane : connections) work(lane.get());
+  }
+}
+
+void FoldExchange::MakeOwnAggregator(const Endpoint& endpoint) {
+  aggregator_ =
+      std::make_shared<Aggregator>(context_.view, Share{owners_, endpoint.shares},
+                                   AggregatorHooks{/*on_step=*/nullptr, options_.on_span});
+  service_->Serve(aggregator_);
+}
+
+void FoldExchange::MakeLanes(const std::vector<Endpoint>& endpoints) {
+  for (const Endpoint& endpoint : endpoints) owners_ += static_cast<int>(endpoint.shares.size());
+  endpoint_of_share_.resize(owners_);
+  for (const Endpoint& endpoint : endpoints) {
+    for (const int share : endpoint.shares) endpoint_of_share_[share] = lanes_.size();
+    lanes_.emplace_back();
+    if (endpoint.worker == context_.view.self) {
+      MakeOwnAggregator(endpoint);
+      lanes_.back().push_back(MakeLocalLane(context_, aggregator_.get()));
+      continue;
+    }
+    for (int lane = 0; lane < options_.connections; ++lane) {
+      lanes_.back().push_back(MakeRemoteLane(context_, endpoint, lane, options_.connections));
+    }
+  }
+}
+
+absl::Status FoldExchange::Start(const Backend::Ended& ended) {
+  for (const auto& connections : lanes_) {
+    for (const auto& lane : connections) {
+      if (absl::Status connected = lane->Connect(ended); !connected.ok()) return connected;
+    }
+  }
+  ForEachLane([](Lane* lane) { lane->Start(); });
+  table_.Start();
+  return absl::OkStatus();
+}
+
+void FoldExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+  std::vector<BucketSpec> specs = WireSpecs(std::move(buckets), options_.wire);
+  if (aggregator_ != nullptr) aggregator_->AddLayout(layout, specs);
+  table_.AddLayout(layout, std::move(specs));
+}
+
+void FoldExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+                          Done done) {
+  const BucketSpec& spec = table_.SpecOf(key);
+  const Grid grid(key.bucket, spec.bytes, context_.view.chunk_bytes, owners_);
+  table_.Add(
+      std::make_shared<FoldTransfer>(Transfer(key, spec, result, deadline, std::move(done)), grid));
+}
+
+void FoldExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
+  const auto transfer = std::static_pointer_cast<FoldTransfer>(table_.Find(key));
+  if (transfer == nullptr) return;  // it has failed
+  const Grid& grid = transfer->grid;
+  // Each rank begins with another aggregator, so that none gets all at once.
+  const size_t turn = rank.value() % owners_;
+  for (size_t i = 0; i < grid.pieces(); ++i) {
+    const size_t round = i / owners_ * owners_;
+    const size_t in_round = std::min<size_t>(owners_, grid.pieces() - round);
+    const size_t piece = round + (i - round + turn) % in_round;
+    const auto& connections = lanes_[endpoint_of_share_[grid.Owner(piece)]];
+    connections[grid.NumberInShare(piece) % connections.size()]->Push(
+        {transfer, piece, rank, terms});
+  }
+}
+
+absl::StatusOr<std::shared_ptr<FoldTransfer>> FoldExchange::WaitFor(const BucketKey& key) {
+  absl::StatusOr<std::shared_ptr<Transfer>> transfer = table_.WaitFor(key);
+  if (!transfer.ok()) return transfer.status();
+  return std::static_pointer_cast<FoldTransfer>(*transfer);
+}
+
+void FoldExchange::OnMean(const std::shared_ptr<FoldTransfer>& transfer) {
+  // The aggregators have all of our terms, so the memory is on its way back.
+  if (--transfer->pieces_left == 0) table_.Complete(transfer->key);
+}
+
+absl::Status FoldExchange::Explain(const Transfer& late) const {
+  std::set<int> missing;
+  std::vector<std::string> silent;
+  for (const auto& connections : lanes_) {
+    const auto ranks = connections.front()->Missing(late.key.layout, late.key.step);
+    if (!ranks.ok()) silent.push_back(std::string(ranks.status().message()));
+    for (Rank rank : ranks.ok() ? *ranks : std::vector<Rank>()) missing.insert(rank.value());
+  }
+  std::string what = absl::StrCat(ToString(late.key), ": ");
+  if (!missing.empty()) {
+    absl::StrAppend(&what, "gradients of rank ", absl::StrJoin(missing, ", "), " are missing");
+  } else if (silent.empty()) {
+    absl::StrAppend(&what, "the mean did not come in time");
+  }
+  return absl::DeadlineExceededError(absl::StrCat(
+      what, missing.empty() || silent.empty() ? "" : "; ", absl::StrJoin(silent, "; ")));
+}
+
+absl::Status FoldExchange::Finish(absl::Time deadline) {
+  ForEachLane([](Lane* lane) { lane->Finish(); });
+  if (absl::Status status = table_.failure(); !status.ok()) return status;
+  // Peers may still want means of this worker's shares.
+  if (service_ == nullptr || service_->WaitUntilIdle(deadline)) return table_.failure();
+  return absl::DeadlineExceededError("other workers are still busy with the last step");
+}
+
+TransferTotals FoldExchange::totals() const {
+  return {traffic_->sent - sent_before_, traffic_->received - received_before_, overflow_.steps()};
+}
+
+}  // namespace gradwire

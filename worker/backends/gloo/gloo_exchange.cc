@@ -1,0 +1,284 @@
+#include "worker/backends/gloo/gloo_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "common/base/address.h"
+#include "common/base/status_util.h"
+#include "common/wire/layout.h"
+
+namespace gradwire {
+namespace {
+
+// The others hear how far this rank is, but no more often than this.
+constexpr absl::Duration kNewsInterval = absl::Milliseconds(100);
+// For asking how far the others are; shorter than a sync waits beyond its deadline.
+constexpr absl::Duration kAskTimeout = absl::Seconds(1);
+
+// There if the rank has lost a connection, and so has closed all of its own.
+std::string LostAPeerKey(int rank) { return absl::StrCat("lost-a-peer/", rank); }
+// How many buckets the rank has handed in.
+std::string CountKey(int rank) { return absl::StrCat("handed-in/", rank); }
+
+void Scale(absl::Span<uint8_t> bytes, int world_size) {
+  auto* values = reinterpret_cast<float*>(bytes.data());
+  const float factor = 1.0f / static_cast<float>(world_size);
+  for (size_t i = 0; i < bytes.size() / sizeof(float); ++i) values[i] *= factor;
+}
+
+// How many ranks a rank passes the root's bytes on to, in gloo's binomial tree;
+// `from_root` is its distance from the root.
+int BroadcastChildren(int from_root, int world_size) {
+  int children = 0;
+  for (int bit = 1; bit < world_size && (from_root & bit) == 0; bit <<= 1) {
+    if (from_root + bit < world_size) ++children;
+  }
+  return children;
+}
+
+int OnlyRank(const View& view) {
+  const std::vector<Rank> ranks = view.OwnRanks();
+  return ranks.size() == 1 ? ranks[0].value() : -1;
+}
+
+}  // namespace
+
+GlooExchange::GlooExchange(const View& view, const std::string& coordinator,
+                           std::unique_ptr<GlooEngine> engine)
+    : view_(view),
+      rank_(OnlyRank(view)),
+      rendezvous_(coordinator),
+      engine_(std::move(engine)),
+      table_({[this](const Transfer& late) { return Explain(late); },
+              [this](const absl::Status& reason) { Stop(reason); }, [this] { Drain(); }}) {}
+
+GlooExchange::~GlooExchange() {
+  table_.Close();
+  if (contact_thread_.joinable()) contact_thread_.join();
+  if (issue_thread_.joinable()) issue_thread_.join();
+  engine_.reset();
+}
+
+absl::Status GlooExchange::Start() {
+  for (const Member& member : view_.members) {
+    if (member.ranks.size() == 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat("back end gloo: got ", NameOf(member.ranks),
+                                                   " on one worker (", member.address,
+                                                   "), expected a worker for each rank"));
+  }
+  const std::string& address = view_.Carrier(Rank(rank_)).address;
+  const absl::StatusOr<HostPort> host_port = ParseHostPort(address);
+  absl::Status bound = host_port.ok() ? engine_->Bind(host_port->host) : host_port.status();
+  if (!bound.ok()) {
+    return Annotate(bound, absl::StrCat("back end gloo needs the advertised address ", address));
+  }
+  {
+    MutexLock lock(&mutex_);
+    bound_ = true;
+  }
+  contact_thread_ = std::thread([this] { ContactLoop(); });
+  issue_thread_ = std::thread([this] { IssueLoop(); });
+  table_.Start();
+  return absl::OkStatus();
+}
+
+void GlooExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+  table_.AddLayout(layout, std::move(buckets));
+}
+
+void GlooExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+                          Done done) {
+  auto transfer =
+      std::make_shared<GlooTransfer>(key, table_.SpecOf(key), result, deadline, std::move(done));
+  {
+    MutexLock lock(&mutex_);
+    transfer->sequence = expected_++;
+  }
+  table_.Add(transfer);
+  if (IsBroadcast(transfer->spec) && transfer->spec.root != Rank(rank_)) NoteReady(transfer);
+}
+
+void GlooExchange::Contribute(const BucketKey& key, Rank, absl::Span<const uint8_t> terms) {
+  const auto transfer = std::static_pointer_cast<GlooTransfer>(table_.Find(key));
+  if (transfer == nullptr) return;  // it has failed
+  transfer->terms = terms;
+  NoteReady(transfer);
+}
+
+void GlooExchange::NoteReady(const std::shared_ptr<GlooTransfer>& transfer) {
+  MutexLock lock(&mutex_);
+  ready_[transfer->sequence] = transfer;
+  ++handed_in_;
+  changed_.NotifyAll();
+  handed_.NotifyAll();
+}
+
+std::shared_ptr<GlooExchange::GlooTransfer> GlooExchange::NextToIssue() {
+  MutexLock lock(&mutex_);
+  while (!stopped_) {
+    const auto next = ready_.find(issued_);
+    if (connected_ && next != ready_.end()) {
+      std::shared_ptr<GlooTransfer> transfer = std::move(next->second);
+      ready_.erase(next);
+      ++issued_;
+      ++in_engine_;
+      return transfer;
+    }
+    changed_.Wait(&mutex_);
+  }
+  return nullptr;
+}
+
+void GlooExchange::IssueLoop() {
+  while (const std::shared_ptr<GlooTransfer> transfer = NextToIssue()) Issue(transfer);
+}
+
+void GlooExchange::Issue(const std::shared_ptr<GlooTransfer>& transfer) {
+  const absl::Span<uint8_t> result = transfer->result;
+  if (!transfer->terms.empty() && transfer->terms.data() != result.data()) {
+    std::memcpy(result.data(), transfer->terms.data(), result.size());
+  }
+  auto done = [this, transfer](const absl::Status& status) { OnEngineDone(*transfer, status); };
+  if (IsBroadcast(transfer->spec)) {
+    return engine_->Broadcast(result, transfer->spec.root.value(), done);
+  }
+  auto* values = reinterpret_cast<float*>(result.data());
+  engine_->Sum({values, result.size() / sizeof(float)}, done);
+}
+
+void GlooExchange::OnEngineDone(const GlooTransfer& transfer, const absl::Status& status) {
+  if (status.ok()) {
+    if (!IsBroadcast(transfer.spec)) Scale(transfer.result, view_.world_size);
+    Count(transfer);
+  } else if (table_.failure().ok()) {
+    // Only of the first break it is known which connection it was.
+    OnBreak(transfer, status);
+  }
+  {
+    MutexLock lock(&mutex_);
+    --in_engine_;
+    changed_.NotifyAll();
+  }
+  if (status.ok()) table_.Complete(transfer.key);
+}
+
+std::vector<int> GlooExchange::LostPeers() {
+  const std::vector<int> broken = engine_->BrokenPeers();
+  // Said before this rank closes its own connections, for which it is not to blame.
+  rendezvous_.Set(LostAPeerKey(rank_), "").IgnoreError();
+  std::vector<std::string> keys;
+  for (const int rank : broken) keys.push_back(LostAPeerKey(rank));
+  const auto said = rendezvous_.Get(keys, absl::Now() + kAskTimeout);
+  std::vector<int> lost;
+  for (size_t i = 0; said.ok() && i < broken.size(); ++i) {
+    if (!(*said)[i].has_value()) lost.push_back(broken[i]);
+  }
+  return lost.empty() ? broken : lost;
+}
+
+void GlooExchange::OnBreak(const Transfer& transfer, const absl::Status& status) {
+  const std::vector<int> lost = LostPeers();
+  const std::string peers =
+      lost.empty() ? "" : absl::StrCat(" lost its connection to ", RankNames(lost));
+  absl::optional<Incarnation> suspect;
+  if (lost.size() == 1) suspect = view_.Carrier(Rank(lost[0])).incarnation;
+  table_.Fail(absl::UnavailableError(absl::StrCat(ToString(transfer.key), ": gloo", peers, ": ",
+                                                  std::string(status.message()))),
+              suspect);
+}
+
+void GlooExchange::Count(const Transfer& transfer) {
+  const uint64_t bytes = transfer.result.size();
+  const int world_size = view_.world_size;
+  if (IsBroadcast(transfer.spec)) {
+    const int from_root = (rank_ - transfer.spec.root.value() + world_size) % world_size;
+    traffic_.sent += bytes * BroadcastChildren(from_root, world_size);
+    traffic_.received += from_root == 0 ? 0 : bytes;
+  } else {
+    traffic_.sent += 2 * bytes * (world_size - 1) / world_size;
+    traffic_.received += 2 * bytes * (world_size - 1) / world_size;
+  }
+}
+
+std::string GlooExchange::RankNames(const std::vector<int>& ranks) const {
+  return absl::StrJoin(ranks, ", ", [this](std::string* out, int rank) {
+    absl::StrAppend(out, "rank ", rank, " (", view_.Carrier(Rank(rank)).address, ")");
+  });
+}
+
+absl::Status GlooExchange::Explain(const Transfer& late) {
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < view_.world_size; ++rank) keys.push_back(CountKey(rank));
+  const auto counts = rendezvous_.Get(keys, absl::Now() + kAskTimeout);
+  std::string cause = "all ranks have handed it in, but gloo has not finished";
+  std::vector<int> behind;
+  for (int rank = 0; counts.ok() && rank < view_.world_size; ++rank) {
+    Sequence count = 0;
+    const auto& text = (*counts)[rank];
+    const bool known = text.has_value() && absl::SimpleAtoi(*text, &count);
+    const Sequence sequence = static_cast<const GlooTransfer&>(late).sequence;
+    if (rank != rank_ && (!known || count <= sequence)) behind.push_back(rank);
+  }
+  if (!behind.empty()) cause = absl::StrCat("missing: ", RankNames(behind));
+  if (!counts.ok()) cause = std::string(counts.status().message());
+  return absl::DeadlineExceededError(
+      absl::StrCat(ToString(late.key), ": not averaged by the deadline; ", cause));
+}
+
+void GlooExchange::Stop(const absl::Status& reason) {
+  bool bound;
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = true;
+    bound = bound_;
+    changed_.NotifyAll();
+    handed_.NotifyAll();
+    failed_.NotifyAll();
+  }
+  rendezvous_.Cancel(reason);
+  if (bound) engine_->Abort();
+}
+
+void GlooExchange::Drain() {
+  MutexLock lock(&mutex_);
+  while (in_engine_ > 0) changed_.Wait(&mutex_);
+  ready_.clear();
+}
+
+absl::Status GlooExchange::ConnectPeers() {
+  if (absl::Status reached = rendezvous_.Connect(view_); !reached.ok()) return reached;
+  return Annotate(engine_->Connect(rank_, view_.world_size, &rendezvous_),
+                  "gloo cannot connect the ranks");
+}
+
+void GlooExchange::ContactLoop() {
+  if (absl::Status connected = ConnectPeers(); !connected.ok()) {
+    return table_.Fail(connected, absl::nullopt);
+  }
+  {
+    MutexLock lock(&mutex_);
+    connected_ = true;
+    changed_.NotifyAll();
+  }
+  Sequence told = 0;
+  while (WaitForNews(&told)) {
+    // Only for the words of an error: a coordinator that does not answer is noticed elsewhere.
+    rendezvous_.Set(CountKey(rank_), absl::StrCat(told)).IgnoreError();
+  }
+}
+
+bool GlooExchange::WaitForNews(Sequence* told) {
+  MutexLock lock(&mutex_);
+  const absl::Time earliest = absl::Now() + (*told == 0 ? absl::ZeroDuration() : kNewsInterval);
+  while (!stopped_ && absl::Now() < earliest) failed_.WaitWithDeadline(&mutex_, earliest);
+  while (!stopped_ && handed_in_ == *told) handed_.Wait(&mutex_);
+  *told = handed_in_;
+  return !stopped_;
+}
+
+}  // namespace gradwire

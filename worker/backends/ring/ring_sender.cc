@@ -1,0 +1,46 @@
+#include "worker/backends/ring/ring_sender.h"
+
+#include <grpcpp/impl/codegen/rpc_method.h>
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "common/base/status_util.h"
+#include "common/rpc/channel.h"
+
+namespace gradwire {
+
+absl::StatusOr<std::unique_ptr<RingSender>> RingSender::Connect(const std::string& address,
+                                                                const std::string& name,
+                                                                const Backend::Ended& ended) {
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(address);
+  absl::Status connected = WaitConnected(channel.get(), name, ended);
+  if (!connected.ok()) return connected;
+  return absl::WrapUnique(new RingSender(std::move(channel)));
+}
+
+RingSender::RingSender(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {
+  const grpc::internal::RpcMethod method("/gradwire.v1.Neighbor/Stream",
+                                         grpc::internal::RpcMethod::BIDI_STREAMING, channel_);
+  stream_.reset(
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, v1::NeighborReply>::Create(
+          channel_.get(), method, &context_));
+}
+
+absl::Status RingSender::Write(const grpc::ByteBuffer& message) {
+  if (stream_ == nullptr) return absl::UnavailableError("the stream is over");
+  if (stream_->Write(message)) return absl::OkStatus();
+  const absl::Status status = FromGrpc(stream_->Finish());
+  stream_.reset();
+  return status.ok() ? absl::UnavailableError("it ended the stream") : status;
+}
+
+absl::Status RingSender::Close() {
+  if (stream_ == nullptr) return absl::OkStatus();
+  stream_->WritesDone();
+  const absl::Status status = FromGrpc(stream_->Finish());
+  stream_.reset();
+  return status;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,44 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_RING_RING_SENDER_H_
+#define GRADWIRE_WORKER_BACKENDS_RING_RING_SENDER_H_
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/sync_stream.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "gradwire/v1/neighbor.pb.h"
+#include "worker/backends/backend.h"
+
+namespace gradwire {
+
+// This worker's stream to a right neighbour. One thread uses it; Cancel may come from any.
+class RingSender {
+ public:
+  // Connects, which takes until the neighbour answers; errors as WaitConnected. `name` is
+  // for messages.
+  static absl::StatusOr<std::unique_ptr<RingSender>> Connect(const std::string& address,
+                                                             const std::string& name,
+                                                             const Backend::Ended& ended);
+
+  // Not OK: how the neighbour ended the stream; Unavailable if it is out of reach.
+  absl::Status Write(const grpc::ByteBuffer& message);
+  // Half-closes, and waits for the neighbour's end.
+  absl::Status Close();
+  void Cancel() { context_.TryCancel(); }
+
+ private:
+  explicit RingSender(std::shared_ptr<grpc::Channel> channel);
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  grpc::ClientContext context_;
+  // Null once it is over.
+  std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, v1::NeighborReply>> stream_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_RING_RING_SENDER_H_

@@ -1,0 +1,171 @@
+#include "worker/backends/transfer_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+
+namespace gradwire {
+
+TransferTable::TransferTable(Hooks hooks) : hooks_(std::move(hooks)) {}
+
+TransferTable::~TransferTable() = default;
+
+void TransferTable::Start() {
+  keeper_ = std::thread([this] { Keep(); });
+}
+
+void TransferTable::Close() {
+  Fail(absl::CancelledError("the exchange is over"), absl::nullopt);
+  {
+    MutexLock lock(&mutex_);
+    closing_ = true;
+    changed_.NotifyAll();
+  }
+  if (keeper_.joinable()) keeper_.join();
+}
+
+void TransferTable::AddLayout(LayoutId layout, std::vector<BucketSpec> specs) {
+  MutexLock lock(&mutex_);
+  layouts_.emplace(layout, std::move(specs));
+  changed_.NotifyAll();
+}
+
+const std::vector<BucketSpec>* TransferTable::WaitForLayout(LayoutId layout) {
+  MutexLock lock(&mutex_);
+  while (failure_.ok()) {
+    const auto found = layouts_.find(layout);
+    if (found != layouts_.end()) return &found->second;
+    changed_.Wait(&mutex_);
+  }
+  return nullptr;
+}
+
+const BucketSpec& TransferTable::SpecOf(const BucketKey& key) const {
+  MutexLock lock(&mutex_);
+  return layouts_.at(key.layout)[key.bucket.value()];
+}
+
+bool TransferTable::Add(std::shared_ptr<Transfer> transfer) {
+  MutexLock lock(&mutex_);
+  Step& open_step = open_steps_[transfer->key.layout];
+  open_step = std::max(open_step, transfer->key.step);
+  const BucketKey key = transfer->key;
+  transfers_[key] = std::move(transfer);
+  changed_.NotifyAll();
+  return failure_.ok();
+}
+
+std::shared_ptr<Transfer> TransferTable::Find(const BucketKey& key) const {
+  MutexLock lock(&mutex_);
+  const auto found = transfers_.find(key);
+  return found == transfers_.end() ? nullptr : found->second;
+}
+
+std::vector<std::shared_ptr<Transfer>> TransferTable::All() const {
+  MutexLock lock(&mutex_);
+  std::vector<std::shared_ptr<Transfer>> all;
+  for (const auto& [key, transfer] : transfers_) all.push_back(transfer);
+  return all;
+}
+
+absl::Status TransferTable::CheckStep(LayoutId layout, Step step) const {
+  MutexLock lock(&mutex_);
+  return CheckStepLocked(layout, step);
+}
+
+// A peer may be one step ahead of this worker.
+absl::Status TransferTable::CheckStepLocked(LayoutId layout, Step step) const {
+  const auto found = open_steps_.find(layout);
+  const uint64_t open = found == open_steps_.end() ? 0 : found->second.value();
+  if (step.value() == open || step.value() == open + 1) return absl::OkStatus();
+  return absl::OutOfRangeError(
+      absl::StrCat("got step ", step.value(), ", expected the open step ", open, " or the next"));
+}
+
+absl::StatusOr<std::shared_ptr<Transfer>> TransferTable::WaitFor(const BucketKey& key) {
+  MutexLock lock(&mutex_);
+  while (failure_.ok()) {
+    const auto found = transfers_.find(key);
+    if (found != transfers_.end()) return found->second;
+    if (absl::Status step = CheckStepLocked(key.layout, key.step); !step.ok()) return step;
+    changed_.Wait(&mutex_);
+  }
+  return std::shared_ptr<Transfer>();
+}
+
+void TransferTable::Complete(const BucketKey& key) {
+  std::shared_ptr<Transfer> transfer;
+  {
+    MutexLock lock(&mutex_);
+    const auto found = transfers_.find(key);
+    if (found == transfers_.end()) return;
+    transfer = std::move(found->second);
+    transfers_.erase(found);
+  }
+  transfer->done(transfer->lender.Reclaim(absl::OkStatus()));
+}
+
+void TransferTable::Fail(const absl::Status& status, absl::optional<Incarnation> suspect) {
+  {
+    MutexLock lock(&mutex_);
+    if (!failure_.ok()) return;
+    failure_ = status;
+    suspect_ = suspect;
+    changed_.NotifyAll();
+  }
+  hooks_.stop(status);
+}
+
+absl::Status TransferTable::failure() const {
+  MutexLock lock(&mutex_);
+  return failure_;
+}
+
+absl::optional<Incarnation> TransferTable::suspect() const {
+  MutexLock lock(&mutex_);
+  return suspect_;
+}
+
+std::shared_ptr<Transfer> TransferTable::WaitForDeadline() {
+  MutexLock lock(&mutex_);
+  while (failure_.ok()) {
+    std::shared_ptr<Transfer> first;
+    for (const auto& [key, transfer] : transfers_) {
+      if (!first || transfer->deadline < first->deadline) first = transfer;
+    }
+    const absl::Time deadline = first ? first->deadline : absl::InfiniteFuture();
+    if (deadline <= absl::Now()) return first;
+    changed_.WaitWithDeadline(&mutex_, deadline);
+  }
+  return nullptr;
+}
+
+void TransferTable::Keep() {
+  while (std::shared_ptr<Transfer> late = WaitForDeadline()) {
+    Fail(hooks_.explain(*late), absl::nullopt);
+  }
+  hooks_.drain();
+  EndAll();
+}
+
+// Also what is added until the table is closed.
+void TransferTable::EndAll() {
+  while (true) {
+    std::map<BucketKey, std::shared_ptr<Transfer>> ended;
+    absl::Status status;
+    {
+      MutexLock lock(&mutex_);
+      while (transfers_.empty() && !closing_) changed_.Wait(&mutex_);
+      if (transfers_.empty()) return;
+      ended.swap(transfers_);
+      status = failure_;
+    }
+    for (const auto& [key, transfer] : ended) {
+      transfer->done(transfer->lender.Reclaim(status));
+    }
+  }
+}
+
+}  // namespace gradwire

@@ -1,0 +1,102 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_TRANSFER_TABLE_H_
+#define GRADWIRE_WORKER_BACKENDS_TRANSFER_TABLE_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "common/base/mutex.h"
+#include "worker/backends/transfer.h"
+
+namespace gradwire {
+
+// The transfers that an exchange has under way: who waits for which bucket until when, the
+// first failure, and the end of everything after it.
+//
+//   Add ─► under way ── Complete ──────────────────────────► done(OK)
+//              │
+//              └─ Fail, or a deadline ─► stop ─► drain ─► done(failure), also for what
+//                                                         is added later
+//
+// A keeper thread watches deadlines and, after a failure, ends the transfers. Thread-safe.
+class TransferTable {
+ public:
+  // What the exchange does for the table; never called with a lock of the table's held.
+  struct Hooks {
+    // Why a transfer is late, in words for all ranks. Keeper thread.
+    std::function<absl::Status(const Transfer& late)> explain;
+    // The first failure is here: the exchange's threads are told to stop. On the thread that
+    // calls Fail; must not block.
+    std::function<void(const absl::Status& failure)> stop;
+    // After `stop`: returns when no thread uses a transfer any more. Keeper thread, once.
+    std::function<void()> drain;
+  };
+
+  explicit TransferTable(Hooks hooks);
+  // Close first.
+  ~TransferTable();
+
+  // Starts the keeper. Before it deadlines pass unnoticed, and after a failure nothing ends.
+  void Start();
+  // Fails with Cancelled, ends all transfers and the keeper. What `drain` needs must live.
+  void Close();
+
+  // `specs` are on the wire.
+  void AddLayout(LayoutId layout, std::vector<BucketSpec> specs);
+  // The buckets of a layout, waiting for it until it is added; null once the exchange has
+  // failed. Valid as long as the table.
+  const std::vector<BucketSpec>* WaitForLayout(LayoutId layout);
+  // The spec of a bucket whose layout was added.
+  const BucketSpec& SpecOf(const BucketKey& key) const;
+
+  // A bucket is expected. False if the exchange has failed: the keeper ends the transfer.
+  bool Add(std::shared_ptr<Transfer> transfer);
+  // Null if it is not under way.
+  std::shared_ptr<Transfer> Find(const BucketKey& key) const;
+  // All that are under way.
+  std::vector<std::shared_ptr<Transfer>> All() const;
+  // The transfer of a key, waiting until it is expected; null once the exchange has failed.
+  // OutOfRange: the step is neither the open one of its layout nor the next.
+  absl::StatusOr<std::shared_ptr<Transfer>> WaitFor(const BucketKey& key);
+  // OutOfRange as WaitFor, without waiting.
+  absl::Status CheckStep(LayoutId layout, Step step) const;
+
+  // Ends a transfer well: waits an instant for lent memory and calls done, unless it was
+  // ended before.
+  void Complete(const BucketKey& key);
+
+  // The first failure counts. `suspect`: the worker that it happened at, if known.
+  void Fail(const absl::Status& status, absl::optional<Incarnation> suspect);
+
+  // The first failure; OK as long as there is none.
+  absl::Status failure() const;
+  absl::optional<Incarnation> suspect() const;
+
+ private:
+  absl::Status CheckStepLocked(LayoutId layout, Step step) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Keep();
+  // The transfer whose deadline passed; null once the exchange has failed.
+  std::shared_ptr<Transfer> WaitForDeadline();
+  void EndAll();
+
+  const Hooks hooks_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<LayoutId, std::vector<BucketSpec>> layouts_ ABSL_GUARDED_BY(mutex_);
+  std::map<LayoutId, Step> open_steps_ ABSL_GUARDED_BY(mutex_);
+  std::map<BucketKey, std::shared_ptr<Transfer>> transfers_ ABSL_GUARDED_BY(mutex_);
+  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
+  absl::optional<Incarnation> suspect_ ABSL_GUARDED_BY(mutex_);  // behind failure_
+  bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread keeper_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_TRANSFER_TABLE_H_
