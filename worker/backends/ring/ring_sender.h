@@ -10,7 +10,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "gradwire/v1/neighbor.pb.h"
+#include "gradwire/v1/neighbor.grpc.pb.h"
 #include "worker/backends/backend.h"
 
 namespace gradwire {
