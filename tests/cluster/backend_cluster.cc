@@ -4,7 +4,6 @@
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -28,52 +27,69 @@ std::unique_ptr<grpc::Server> Serve(const std::vector<grpc::Service*>& services,
   return server;
 }
 
-// Runs `body` for all ranks at once.
-std::vector<absl::Status> OnAllRanks(size_t ranks, const std::function<absl::Status(int)>& body) {
-  std::vector<absl::Status> statuses(ranks);
+// Runs `body` for all workers at once.
+std::vector<absl::Status> OnAll(size_t workers, const std::function<absl::Status(int)>& body) {
+  std::vector<absl::Status> statuses(workers);
   std::vector<std::thread> threads;
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&, rank] { statuses[rank] = body(static_cast<int>(rank)); });
+  for (size_t worker = 0; worker < workers; ++worker) {
+    threads.emplace_back([&, worker] { statuses[worker] = body(static_cast<int>(worker)); });
   }
   for (std::thread& thread : threads) thread.join();
   return statuses;
 }
 
+View EmptyView(const Deal& deal, uint64_t chunk_bytes) {
+  View view;
+  view.run_id = MakeRunId();
+  view.epoch = CoordinatorEpoch(1);
+  view.generation = Generation(1);
+  view.chunk_bytes = chunk_bytes;
+  for (const auto& ranks : deal) view.world_size += static_cast<int>(ranks.size());
+  return view;
+}
+
+absl::Span<uint8_t> BytesOf(std::string* bytes) {
+  return {reinterpret_cast<uint8_t*>(&(*bytes)[0]), bytes->size()};
+}
+
 }  // namespace
 
-BackendCluster::BackendCluster(const std::string& backend, int world_size,
+Deal OneEach(int world_size) {
+  Deal deal;
+  for (int rank = 0; rank < world_size; ++rank) deal.push_back({rank});
+  return deal;
+}
+
+BackendCluster::BackendCluster(const std::string& backend, const Deal& deal,
                                std::vector<BucketSpec> buckets, const Settings& settings)
     : buckets_(std::move(buckets)),
-      run_id_(MakeRunId()),
-      aggregation_service_(&aggregator_, {}),
-      rendezvous_service_(run_id_, &rendezvous_) {
+      wire_(settings.wire),
+      view_(EmptyView(deal, settings.chunk_bytes)),
+      aggregation_service_({}),
+      rendezvous_service_(view_.run_id, &rendezvous_) {
   coordinator_ = Serve({&aggregation_service_, &rendezvous_service_}, &coordinator_address_);
-  view_ = {run_id_, CoordinatorEpoch(1), Generation(1), world_size, Rank(0),
-           {},      settings.chunk_bytes};
   StartAggregators(settings.aggregators);
   BackendOptions options;
   options.coordinator = coordinator_address_;
   options.connections = settings.connections;
   options.wire = settings.wire;
-  for (int rank = 0; rank < world_size; ++rank) {
-    RankState state;
+  StartWorkers(backend, deal, options);
+  ServeAggregators();
+  ConnectWorkers();
+}
+
+void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
+                                  const BackendOptions& options) {
+  for (const auto& ranks : deal) {
+    WorkerState state;
     state.backend = MakeBackend(backend, options).value();
-    Member member{MakeIncarnation(), "127.0.0.1:0", {Rank(rank)}};
+    Member member{MakeIncarnation(), "127.0.0.1:0", {}};
+    for (const int rank : ranks) member.ranks.emplace_back(rank);
     if (grpc::Service* service = state.backend->service(); service != nullptr) {
       state.server = Serve({service}, &member.address);
     }
     view_.members.push_back(member);
-    ranks_.push_back(std::move(state));
-  }
-  const std::vector<BucketSpec> wire_specs = WireSpecs(buckets_, settings.wire);
-  aggregator_.Configure(view_, wire_specs, Share());
-  for (int i = 0; i < settings.aggregators; ++i) {
-    aggregators_[i]->aggregator.Configure(view_, wire_specs, {settings.aggregators, i});
-  }
-  for (int rank = 0; rank < world_size; ++rank) {
-    View view = view_;
-    view.rank = Rank(rank);
-    EXPECT_TRUE(ranks_[rank].backend->OnView(view, buckets_).ok());
+    workers_.push_back(std::move(state));
   }
 }
 
@@ -81,54 +97,88 @@ void BackendCluster::StartAggregators(int count) {
   for (int i = 0; i < count; ++i) {
     aggregators_.push_back(std::make_unique<AggregatorState>());
     AggregatorState& state = *aggregators_.back();
-    state.service = std::make_unique<AggregationService>(&state.aggregator, AggregationObserver());
+    state.service = std::make_unique<AggregationService>(AggregationObserver());
     view_.aggregators.emplace_back();
     state.server = Serve({state.service.get()}, &view_.aggregators.back());
   }
 }
 
+void BackendCluster::ServeAggregators() {
+  const std::vector<BucketSpec> specs = WireSpecs(buckets_, wire_);
+  aggregator_ = std::make_shared<Aggregator>(view_, Share(), AggregatorHooks());
+  aggregator_->AddLayout(LayoutId(0), specs);
+  aggregation_service_.Serve(aggregator_);
+  const int count = static_cast<int>(aggregators_.size());
+  for (int i = 0; i < count; ++i) {
+    AggregatorState& state = *aggregators_[i];
+    state.aggregator =
+        std::make_shared<Aggregator>(view_, Share{count, {i}}, AggregatorHooks());
+    state.aggregator->AddLayout(LayoutId(0), specs);
+    state.service->Serve(state.aggregator);
+  }
+}
+
+void BackendCluster::ConnectWorkers() {
+  for (size_t worker = 0; worker < workers_.size(); ++worker) {
+    absl::optional<Incarnation> suspect;
+    workers_[worker].exchange =
+        workers_[worker]
+            .backend->Connect(ViewOf(worker), [] { return absl::OkStatus(); }, &suspect)
+            .value();
+    workers_[worker].exchange->AddLayout(LayoutId(0), buckets_);
+  }
+}
+
+View BackendCluster::ViewOf(int worker) const {
+  View view = view_;
+  view.self = view_.members[worker].incarnation;
+  return view;
+}
+
 BackendCluster::~BackendCluster() {
   const absl::Status over = absl::CancelledError("the test is over");
-  aggregator_.Abort(over);
+  aggregation_service_.Abort(over);
   rendezvous_.Abort(over);
-  for (const auto& state : aggregators_) state->aggregator.Abort(over);
-  for (RankState& rank : ranks_) rank.backend->Cancel(over);
+  for (const auto& state : aggregators_) state->service->Abort(over);
+  for (WorkerState& worker : workers_) worker.exchange->Cancel(over);
+  for (WorkerState& worker : workers_) worker.exchange.reset();
   const auto now = std::chrono::system_clock::now();
-  for (RankState& rank : ranks_) {
-    if (rank.server != nullptr) rank.server->Shutdown(now);
+  for (WorkerState& worker : workers_) {
+    if (worker.server != nullptr) worker.server->Shutdown(now);
   }
   for (const auto& state : aggregators_) state->server->Shutdown(now);
   coordinator_->Shutdown(now);
 }
 
-absl::Status BackendCluster::RunStepOfRank(
-    int rank, uint64_t step, std::vector<std::string>* data, absl::Duration timeout,
+absl::Status BackendCluster::RunStepOfWorker(
+    int worker, uint64_t step, std::vector<std::vector<std::string>>* data, absl::Duration timeout,
     const std::function<void(int rank, int bucket)>& between) {
   const absl::Time deadline = absl::Now() + timeout;
-  std::vector<std::vector<float>> terms(data->size());
-  std::vector<std::vector<float>> means(data->size());
-  Countdown countdown(data->size());
-  auto done = [&](const absl::Status& status) { countdown.Done(status); };
-  for (size_t i = 0; i < data->size(); ++i) {
-    std::string& bytes = (*data)[i];
-    const ReduceKey key{Step(step), Bucket(static_cast<int>(i))};
-    if (buckets_[i].dtype == v1::DTYPE_BYTES) {
-      auto* memory = reinterpret_cast<uint8_t*>(&bytes[0]);
-      ranks_[rank].backend->BroadcastAsync(key, {memory, bytes.size()}, deadline, done);
-    } else {
-      terms[i].resize(bytes.size() / 4);
-      means[i].resize(bytes.size() / 4);
-      std::memcpy(terms[i].data(), bytes.data(), bytes.size());
-      ranks_[rank].backend->AllReduceAsync(key, terms[i], absl::MakeSpan(means[i]), deadline, done);
+  const std::vector<Rank>& ranks = view_.members[worker].ranks;
+  Exchange& exchange = *workers_[worker].exchange;
+  std::vector<std::string> results((*data)[ranks[0].value()]);
+  std::vector<std::vector<std::string>> terms;
+  for (const Rank rank : ranks) terms.push_back((*data)[rank.value()]);
+  Countdown countdown(buckets_.size());
+  for (const Rank rank : ranks) {
+    for (size_t i = 0; i < buckets_.size(); ++i) {
+      const BucketKey key{LayoutId(0), Step(step), Bucket(static_cast<int>(i))};
+      std::string* mine = &(*data)[rank.value()][i];
+      if (rank == ranks[0]) {
+        exchange.Expect(key, BytesOf(&results[i]), deadline,
+                        [&](const absl::Status& status) { countdown.Done(status); });
+      }
+      if (!IsBroadcast(buckets_[i]) || buckets_[i].root == rank) {
+        exchange.Contribute(key, rank, BytesOf(mine));
+      }
+      if (between) between(rank.value(), static_cast<int>(i));
     }
-    if (between) between(rank, static_cast<int>(i));
   }
   absl::Status status = countdown.Wait();
-  for (size_t i = 0; i < data->size(); ++i) {
-    if (buckets_[i].dtype == v1::DTYPE_BYTES) continue;
-    EXPECT_EQ(std::memcmp(terms[i].data(), (*data)[i].data(), (*data)[i].size()), 0)
-        << "terms were written to";
-    std::memcpy(&(*data)[i][0], means[i].data(), (*data)[i].size());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    std::vector<std::string>& of_rank = (*data)[ranks[i].value()];
+    EXPECT_TRUE(of_rank == terms[i]) << "terms were written to";
+    of_rank = results;
   }
   return status;
 }
@@ -137,15 +187,15 @@ std::vector<absl::Status> BackendCluster::RunStep(
     uint64_t step, std::vector<std::vector<std::string>>* data, absl::Duration timeout,
     const std::function<void(int rank)>& before,
     const std::function<void(int rank, int bucket)>& between) {
-  return OnAllRanks(ranks_.size(), [&](int rank) {
-    if (before) before(rank);
-    return RunStepOfRank(rank, step, &(*data)[rank], timeout, between);
+  return OnAll(workers_.size(), [&](int worker) {
+    if (before) before(view_.members[worker].ranks[0].value());
+    return RunStepOfWorker(worker, step, data, timeout, between);
   });
 }
 
 std::vector<absl::Status> BackendCluster::Finish() {
-  return OnAllRanks(ranks_.size(), [&](int rank) {
-    return ranks_[rank].backend->Finish(absl::Now() + absl::Seconds(10));
+  return OnAll(workers_.size(), [&](int worker) {
+    return workers_[worker].exchange->Finish(absl::Now() + absl::Seconds(10));
   });
 }
 

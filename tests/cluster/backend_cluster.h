@@ -18,8 +18,14 @@
 
 namespace gradwire {
 
-// W back ends in one process, with real servers on loopback between them.
-// `buckets` is the layout in float32; `wire` is the type on the wire.
+// The ranks that each worker of a test carries.
+using Deal = std::vector<std::vector<int>>;
+// A worker for each rank.
+Deal OneEach(int world_size);
+
+// Workers with a back end each in one process, with real servers on loopback between them,
+// in one view with one layout. `buckets` is the layout in float32; `wire` is the type on
+// the wire.
 class BackendCluster {
  public:
   struct Settings {
@@ -28,57 +34,66 @@ class BackendCluster {
     int connections = 1;
     v1::DType wire = v1::DTYPE_FLOAT32;
   };
-  BackendCluster(const std::string& backend, int world_size, std::vector<BucketSpec> buckets,
+  BackendCluster(const std::string& backend, const Deal& deal, std::vector<BucketSpec> buckets,
                  const Settings& settings);
+  BackendCluster(const std::string& backend, int world_size, std::vector<BucketSpec> buckets,
+                 const Settings& settings)
+      : BackendCluster(backend, OneEach(world_size), std::move(buckets), settings) {}
   BackendCluster(const std::string& backend, int world_size, std::vector<BucketSpec> buckets)
       : BackendCluster(backend, world_size, std::move(buckets), Settings()) {}
   ~BackendCluster();
 
-  Backend& backend(int rank) { return *ranks_[rank].backend; }
-  Aggregator& aggregator() { return aggregator_; }
-  const View& view() const { return view_; }
+  Exchange& exchange(int worker) { return *workers_[worker].exchange; }
+  Aggregator& aggregator() { return *aggregator_; }
+  // The view as a worker has it.
+  View ViewOf(int worker) const;
   const std::string& coordinator_address() const { return coordinator_address_; }
 
   // All buckets of one step on all ranks. `data[rank][bucket]` goes in (as bytes)
-  // and is replaced by what came out. `before` runs on rank's thread before it
-  // hands in its buckets, `between` after each bucket. Returns each rank's first error.
+  // and is replaced by what came out. `before` runs on a worker's thread before its first rank
+  // hands in its buckets, `between` after each bucket. Returns each worker's first error.
   std::vector<absl::Status> RunStep(
       uint64_t step, std::vector<std::vector<std::string>>* data,
       absl::Duration timeout = absl::Seconds(60),
       const std::function<void(int rank)>& before = nullptr,
       const std::function<void(int rank, int bucket)>& between = nullptr);
 
-  // Finish on all ranks at once.
+  // Finish on all workers at once.
   std::vector<absl::Status> Finish();
 
  private:
-  struct RankState {
+  struct WorkerState {
     std::unique_ptr<Backend> backend;
     std::unique_ptr<grpc::Server> server;
+    std::unique_ptr<Exchange> exchange;  // of the back end
   };
-  absl::Status RunStepOfRank(int rank, uint64_t step, std::vector<std::string>* data,
-                             absl::Duration timeout,
-                             const std::function<void(int rank, int bucket)>& between);
-
   // A separate aggregator.
   struct AggregatorState {
-    Aggregator aggregator;
+    std::shared_ptr<Aggregator> aggregator;
     std::unique_ptr<AggregationService> service;
     std::unique_ptr<grpc::Server> server;
   };
+
+  void StartWorkers(const std::string& backend, const Deal& deal, const BackendOptions& options);
   void StartAggregators(int count);
+  void ServeAggregators();
+  void ConnectWorkers();
+  absl::Status RunStepOfWorker(int worker, uint64_t step,
+                               std::vector<std::vector<std::string>>* data,
+                               absl::Duration timeout,
+                               const std::function<void(int rank, int bucket)>& between);
 
   const std::vector<BucketSpec> buckets_;
-  const RunId run_id_;
-  Aggregator aggregator_;
+  const v1::DType wire_;
+  View view_;
+  std::shared_ptr<Aggregator> aggregator_;  // the coordinator's
   AggregationService aggregation_service_;
   RendezvousStore rendezvous_;
   RendezvousService rendezvous_service_;
   std::unique_ptr<grpc::Server> coordinator_;
   std::string coordinator_address_;
-  View view_;
   std::vector<std::unique_ptr<AggregatorState>> aggregators_;
-  std::vector<RankState> ranks_;
+  std::vector<WorkerState> workers_;
 };
 
 }  // namespace gradwire
