@@ -27,10 +27,16 @@ double CpuSeconds() {
   return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
 }
 
+absl::Span<uint8_t> BytesOf(std::vector<float>* values) {
+  return {reinterpret_cast<uint8_t*>(values->data()), values->size() * sizeof(float)};
+}
+
 }  // namespace
 
-CollectiveLoop::CollectiveLoop(Backend* backend, const Pattern* pattern, const LoopOptions& options)
-    : backend_(backend),
+CollectiveLoop::CollectiveLoop(Exchange* exchange, Rank rank, const Pattern* pattern,
+                               const LoopOptions& options)
+    : exchange_(exchange),
+      rank_(rank),
       pattern_(*pattern),
       options_(options),
       terms_(options.bytes / sizeof(float)),
@@ -54,9 +60,10 @@ absl::StatusOr<LoopResult> CollectiveLoop::Run() {
 
 absl::Status CollectiveLoop::Average() {
   std::promise<absl::Status> ended;
-  backend_->AllReduceAsync({step_, Bucket(0)}, terms_, absl::MakeSpan(mean_),
-                           absl::Now() + options_.step_timeout,
-                           [&ended](absl::Status status) { ended.set_value(std::move(status)); });
+  const BucketKey key{LayoutId(0), step_, Bucket(0)};
+  exchange_->Expect(key, BytesOf(&mean_), absl::Now() + options_.step_timeout,
+                    [&ended](absl::Status status) { ended.set_value(std::move(status)); });
+  exchange_->Contribute(key, rank_, BytesOf(&terms_));
   const absl::Status status = ended.get_future().get();
   const std::string iteration = absl::StrCat("iteration ", step_.value());
   ++step_;
@@ -86,7 +93,7 @@ absl::Status CollectiveLoop::CheckedAverages(int count) {
 }
 
 absl::Status CollectiveLoop::Measure(int count) {
-  const TransferTotals before = backend_->totals();
+  const TransferTotals before = exchange_->totals();
   const double cpu_before = CpuSeconds();
   for (int i = 0; i < count; ++i) {
     const Step step = step_;
@@ -98,7 +105,7 @@ absl::Status CollectiveLoop::Measure(int count) {
     result_.checked += pattern_.SampleCount(mean_.size());
   }
   result_.cpu_seconds = CpuSeconds() - cpu_before;
-  const TransferTotals after = backend_->totals();
+  const TransferTotals after = exchange_->totals();
   result_.moved = {after.bytes_sent - before.bytes_sent,
                    after.bytes_received - before.bytes_received};
   return absl::OkStatus();

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "bench/rank/pattern.h"
-#include "worker/backends/backend.h"
+#include "worker/backends/exchange.h"
 
 namespace gradwire {
 
@@ -35,7 +35,7 @@ struct LoopResult {
 };
 
 // Averages one bucket over and over and checks what comes back. All ranks call
-// Run with equal options; the layout is that one float32 bucket.
+// Run with equal options; layout 0 is that one float32 bucket.
 //
 //   2 to connect, `warmup`     filled anew and checked in full
 //   `iterations`               back to back; samples filled anew and checked
@@ -45,10 +45,10 @@ struct LoopResult {
 // end under test, between these parts.
 class CollectiveLoop {
  public:
-  // `backend` (with its view) and `pattern` outlive the loop.
-  CollectiveLoop(Backend* backend, const Pattern* pattern, const LoopOptions& options);
+  // `exchange`, whose worker carries `rank` alone, and `pattern` outlive the loop.
+  CollectiveLoop(Exchange* exchange, Rank rank, const Pattern* pattern, const LoopOptions& options);
 
-  // Once. Errors are those of Backend::AllReduceAsync, with the iteration.
+  // Once. Errors are those of Exchange::Done, with the iteration.
   absl::StatusOr<LoopResult> Run();
 
  private:
@@ -60,7 +60,8 @@ class CollectiveLoop {
   // How many of `asked` iterations of `seconds` each all ranks do within `limit`.
   absl::StatusOr<int> Agree(int asked, double seconds, absl::Duration limit);
 
-  Backend* const backend_;
+  Exchange* const exchange_;
+  const Rank rank_;
   const Pattern& pattern_;
   const LoopOptions options_;
   Step step_;

@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<CollectiveRank>> CollectiveRank::Join(const RankO
 }
 
 CollectiveRank::~CollectiveRank() {
-  if (backend_ != nullptr) backend_->Cancel(absl::CancelledError("the rank ends"));
+  OnAbort(absl::CancelledError("the rank ends"));
   if (server_.server != nullptr) {
     server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
   }
@@ -53,10 +53,37 @@ absl::Status CollectiveRank::Prepare() {
   backend_ = *std::move(backend);
   const absl::StatusOr<std::string> address = ServeNeighbours();
   if (!address.ok()) return address.status();
-  const std::vector<BucketSpec> buckets = {{options_.bytes, v1::DTYPE_FLOAT32}};
-  const absl::StatusOr<View> view = JoinSession(*address, WireSpecs(buckets, *wire));
+  const absl::StatusOr<View> view = JoinSession(*address);
   if (!view.ok()) return view.status();
-  return backend_->OnView(*view, buckets);
+  return Connect(*view, *wire);
+}
+
+absl::Status CollectiveRank::Connect(const View& view, v1::DType wire) {
+  auto connected = backend_->Connect(view, [this] {
+    MutexLock lock(&mutex_);
+    return ended_;
+  });
+  if (!connected.ok()) return connected.status();
+  const std::vector<BucketSpec> buckets = {{options_.bytes, v1::DTYPE_FLOAT32}};
+  const auto layout = session_->DeclareLayout(ToProto({}, WireSpecs(buckets, wire)));
+  if (!layout.ok()) return layout.status();
+  (*connected)->AddLayout(*layout, buckets);
+  MutexLock lock(&mutex_);
+  exchange_ = *std::move(connected);
+  return ended_;
+}
+
+Exchange* CollectiveRank::exchange() {
+  MutexLock lock(&mutex_);
+  return exchange_.get();
+}
+
+void CollectiveRank::OnAbort(const absl::Status& status) {
+  {
+    MutexLock lock(&mutex_);
+    ended_ = status;
+  }
+  if (exchange() != nullptr) exchange()->Cancel(status);
 }
 
 absl::StatusOr<std::string> CollectiveRank::ServeNeighbours() {
@@ -72,20 +99,18 @@ absl::StatusOr<std::string> CollectiveRank::ServeNeighbours() {
   return ToString(HostPort{*host, bound->port});
 }
 
-absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address,
-                                                 const std::vector<BucketSpec>& wire_buckets) {
+absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address) {
   SessionOptions session_options;
   session_options.coordinator = options_.coordinator;
   session_options.connect_timeout = absl::Seconds(options_.timeout_seconds);
-  auto session = Session::Open(session_options,
-                               [this](const absl::Status& status) { backend_->Cancel(status); });
+  auto session =
+      Session::Open(session_options, [this](const absl::Status& status) { OnAbort(status); });
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
   v1::Hello hello;
-  hello.set_rank(options_.rank);
+  hello.add_ranks(options_.rank);
   hello.set_world_size(options_.world_size);
   hello.set_address(address);
-  ToProto(wire_buckets, &hello);
   auto& settings = *hello.mutable_settings();
   settings["backend"] = options_.backend;
   settings["wire"] = options_.wire;
@@ -99,10 +124,10 @@ absl::StatusOr<LoopResult> CollectiveRank::Measure() {
   const Pattern pattern(options_.world_size, Rank(options_.rank),
                         ToleranceOf(options_.backend, options_.wire, options_.world_size));
   absl::StatusOr<LoopResult> result =
-      CollectiveLoop(backend_.get(), &pattern, LoopOptionsOf(options_)).Run();
+      CollectiveLoop(exchange(), Rank(options_.rank), &pattern, LoopOptionsOf(options_)).Run();
   absl::Status status = result.status();
   if (status.ok()) {
-    status = backend_->Finish(absl::Now() + absl::Seconds(options_.timeout_seconds));
+    status = exchange()->Finish(absl::Now() + absl::Seconds(options_.timeout_seconds));
   }
   const std::string reason = status.ok() ? "all is measured" : std::string(status.message());
   const absl::Status left = session_->Leave(status.ok(), reason);

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "bench/rank/collective_loop.h"
 #include "bench/rank/rank_options.h"
+#include "common/base/mutex.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "worker/backends/backend.h"
@@ -17,31 +18,37 @@ namespace gradwire {
 // One rank of a real run whose gradient is one bucket: it joins the coordinator,
 // averages with the back end of choice, and leaves.
 //
-//   Session ── view, abort ──► Backend ◄── CollectiveLoop
-//   GrpcServer (Neighbor) ───────┘
+//   Session ── view ──► Backend ── Connect ──► Exchange ◄── CollectiveLoop
+//      └────── abort ─────────────────────────────┘
 class CollectiveRank {
  public:
-  // Errors of MakeBackend, StartGrpcServer, Session::Open, Session::Join and
-  // Backend::OnView.
+  // Errors of MakeBackend, StartGrpcServer, Session::Open, Join and DeclareLayout, and of
+  // Backend::Connect.
   static absl::StatusOr<std::unique_ptr<CollectiveRank>> Join(const RankOptions& options);
   ~CollectiveRank();
   CollectiveRank(const CollectiveRank&) = delete;
   CollectiveRank& operator=(const CollectiveRank&) = delete;
 
-  // Errors of CollectiveLoop::Run, Backend::Finish and Session::Leave.
+  // Errors of CollectiveLoop::Run, Exchange::Finish and Session::Leave.
   absl::StatusOr<LoopResult> Measure();
 
  private:
   explicit CollectiveRank(const RankOptions& options) : options_(options) {}
   absl::Status Prepare();
   absl::StatusOr<std::string> ServeNeighbours();
-  absl::StatusOr<View> JoinSession(const std::string& address,
-                                   const std::vector<BucketSpec>& wire_buckets);
+  absl::StatusOr<View> JoinSession(const std::string& address);
+  // Connects, and makes the one bucket known.
+  absl::Status Connect(const View& view, v1::DType wire);
+  Exchange* exchange();  // null before Connect
+  void OnAbort(const absl::Status& status);
 
   const RankOptions options_;
   std::unique_ptr<Backend> backend_;
+  Mutex mutex_;
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);                  // how the run ended early
+  std::unique_ptr<Exchange> exchange_ ABSL_GUARDED_BY(mutex_);  // set once; null before
   GrpcServer server_;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<Session> session_;  // last: its threads use the above
 };
 
 // One JSON object on one line, with its newline.

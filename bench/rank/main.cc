@@ -5,9 +5,9 @@
 
 #include "bench/rank/collective_rank.h"
 #include "bench/rank/rank_options.h"
-#include "common/rpc/channel.h"
 #include "common/base/logging.h"
 #include "common/base/status_util.h"
+#include "common/rpc/channel.h"
 
 namespace gradwire {
 namespace {

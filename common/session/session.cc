@@ -5,9 +5,10 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "common/session/connect.h"
 #include "common/base/status_util.h"
 #include "common/base/unix_seconds.h"
+#include "common/session/connect.h"
+#include "common/wire/protocol.h"
 
 namespace gradwire {
 namespace {
@@ -43,19 +44,21 @@ Session::~Session() {
 
 absl::StatusOr<View> Session::Join(v1::Hello hello) {
   hello.set_incarnation(options_.incarnation.value());
+  hello.set_protocol(kProtocolVersion);
+  hello.set_version(GRADWIRE_VERSION);
   v1::WorkerMessage message;
   *message.mutable_hello() = std::move(hello);
   return Enter(message);
 }
 
-absl::StatusOr<View> Session::Offer(const std::string& address) {
-  {
-    MutexLock lock(&mutex_);
-    offered_ = true;
-  }
+absl::StatusOr<View> Session::Offer(const std::string& address, OnLayout on_layout) {
+  on_layout_ = std::move(on_layout);
   v1::WorkerMessage message;
-  message.mutable_offer()->set_incarnation(options_.incarnation.value());
-  message.mutable_offer()->set_address(address);
+  v1::Offer* offer = message.mutable_offer();
+  offer->set_incarnation(options_.incarnation.value());
+  offer->set_address(address);
+  offer->set_protocol(kProtocolVersion);
+  offer->set_version(GRADWIRE_VERSION);
   return Enter(message);
 }
 
@@ -80,15 +83,28 @@ absl::StatusOr<View> Session::Enter(const v1::WorkerMessage& message) {
   return end_->ok() ? absl::CancelledError("left before the run began") : *end_;
 }
 
+absl::StatusOr<LayoutId> Session::DeclareLayout(v1::Layout layout) {
+  const LayoutId id = next_layout_;
+  ++next_layout_;
+  v1::WorkerMessage message;
+  *message.mutable_layout() = std::move(layout);
+  message.mutable_layout()->set_id(id.value());
+  Write(message);
+  MutexLock lock(&mutex_);
+  while (not_agreed_ <= id && !end_) changed_.Wait(&mutex_);
+  if (id < not_agreed_) return id;
+  return end_->ok() ? absl::CancelledError("left before the layout was agreed") : *end_;
+}
+
 void Session::ReportStep(const v1::StepDone& done) {
   v1::WorkerMessage message;
   *message.mutable_step_done() = done;
   Write(message);
 }
 
-void Session::ReportSuspect(Rank suspect, Step step, absl::string_view cause) {
+void Session::ReportSuspect(Incarnation suspect, Step step, absl::string_view cause) {
   v1::WorkerMessage message;
-  message.mutable_suspect()->set_rank(suspect.value());
+  message.mutable_suspect()->set_incarnation(suspect.value());
   message.mutable_suspect()->set_step(step.value());
   message.mutable_suspect()->set_cause(std::string(cause));
   Write(message);
@@ -143,17 +159,35 @@ void Session::OnMessage(const v1::CoordinatorMessage& message) {
       return HalfClose();
     case v1::CoordinatorMessage::kEcho:
       return OnEcho(message.echo());
+    case v1::CoordinatorMessage::kLayoutAgreed:
+      return OnLayoutAgreed(message.layout_agreed());
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return EndWith(absl::InternalError("coordinator: got a message of unknown kind"));
   }
 }
 
 void Session::OnView(const v1::View& proto) {
-  const absl::StatusOr<View> view = ViewFromProto(proto);
+  const absl::StatusOr<View> view = ViewFromProto(proto, options_.incarnation);
   if (!view.ok()) return EndWith(absl::InternalError(view.status().message()));
   MutexLock lock(&mutex_);
   view_ = *view;
   changed_.NotifyAll();
+}
+
+void Session::OnLayoutAgreed(const v1::LayoutAgreed& agreed) {
+  LayoutId expected;
+  {
+    MutexLock lock(&mutex_);
+    expected = not_agreed_;
+    ++not_agreed_;
+    changed_.NotifyAll();
+  }
+  const LayoutId id(static_cast<int>(agreed.id()));
+  if (id != expected) {
+    return EndWith(absl::InternalError(absl::StrCat("coordinator: got layout ", id.value(),
+                                                    " agreed, expected ", expected.value())));
+  }
+  if (on_layout_) on_layout_(id, BucketsFromProto(agreed.buckets()));
 }
 
 void Session::OnAbortMessage(const v1::Abort& abort) {
@@ -196,7 +230,7 @@ void Session::OnEnd(const grpc::Status& status) {
 absl::Status Session::EndStatus(const grpc::Status& status) const {
   if (aborted_) return *aborted_;
   if (local_end_) return *local_end_;
-  if (status.ok() && (left_ || offered_)) return absl::OkStatus();
+  if (status.ok() && (left_ || on_layout_)) return absl::OkStatus();
   if (!status.ok() && !IsBrokenStream(status.error_code())) return FromGrpc(status);
   return absl::UnavailableError(
       absl::StrCat("lost the coordinator ", options_.coordinator, ": ",

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -17,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/wire/layout.h"
 #include "common/wire/view.h"
 #include "gradwire/v1/membership.grpc.pb.h"
 
@@ -33,13 +35,13 @@ struct SessionOptions {
 
 // Membership in a run: a worker's or an aggregator's end of Membership.Session.
 //
-//   Open ─► Join ─► View ─► ReportStep … ─► Leave(finished)
+//   Open ─► Join ─► View ─► DeclareLayout ─► ReportStep … ─► Leave(finished)
 //                     │
 //                     └─ on_abort: the run is over, or the coordinator lost
 //
 // Threads: one reads the stream, one sends heartbeats, so that a trainer that
-// is busy for long is not taken for dead. All methods but Join may be called
-// from any thread, also after the end (reports then go nowhere).
+// is busy for long is not taken for dead. All methods but Join and DeclareLayout may be
+// called from any thread, also after the end (reports then go nowhere).
 class Session {
  public:
   // Called at most once, on the reading thread, with no lock held, when a
@@ -49,6 +51,9 @@ class Session {
   //   Unavailable  the stream broke: "lost the coordinator …"
   //   Internal     the coordinator sent what makes no sense
   using OnAbort = std::function<void(const absl::Status&)>;
+  // Called on the reading thread, with no lock held, possibly before Offer has returned the
+  // View: all workers have declared this layout. `buckets` are in the type of the wire.
+  using OnLayout = std::function<void(LayoutId, const std::vector<BucketSpec>& buckets)>;
 
   // Connects, see ConnectToCoordinator for waiting and errors.
   static absl::StatusOr<std::unique_ptr<Session>> Open(SessionOptions options, OnAbort on_abort);
@@ -58,8 +63,8 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Sends `hello`, with the incarnation filled in, and waits for the View: as
-  // long as the coordinator waits for workers. Call once. Errors:
+  // Sends `hello`, with incarnation, protocol and version filled in, and waits for the View:
+  // as long as the coordinator waits for workers. Call once. Errors:
   //   InvalidArgument, AlreadyExists, FailedPrecondition
   //                 the coordinator refused; see membership.proto
   //   Aborted       the run ended before it began (workers missing)
@@ -69,13 +74,19 @@ class Session {
 
   // The same for a separate aggregator that serves at `address` ("host:port"). For
   // it, on_abort with OK says that all ranks have finished.
-  absl::StatusOr<View> Offer(const std::string& address);
+  absl::StatusOr<View> Offer(const std::string& address, OnLayout on_layout);
 
-  // For the coordinator's Status, and for the step it names should this rank be lost.
+  // Declares what this worker will exchange, buckets in the type of the wire, and waits until
+  // all workers have declared the same. The n-th call, counted from 0, gives id n, whatever
+  // `layout` says. After Join, from one thread at a time. Errors: InvalidArgument names the
+  // first tensor or bucket that differs from another worker's; else as Join.
+  absl::StatusOr<LayoutId> DeclareLayout(v1::Layout layout);
+
+  // For the coordinator's Status, and for the step it names should `done.rank` be lost.
   void ReportStep(const v1::StepDone& done);
-  // Rank `suspect` does not answer in `step`. If the run is over for that, or
+  // The worker `suspect` does not answer in `step`. If the run is over for that, or
   // for the true cause, on_abort comes within about a second.
-  void ReportSuspect(Rank suspect, Step step, absl::string_view cause);
+  void ReportSuspect(Incarnation suspect, Step step, absl::string_view cause);
 
   // The coordinator's clock minus this host's, from the Heartbeat whose answer came
   // quickest; off by at most half of the time that took. 0 before the first answer.
@@ -100,6 +111,7 @@ class Session {
   void Read();
   void OnMessage(const v1::CoordinatorMessage& message);
   void OnView(const v1::View& proto);
+  void OnLayoutAgreed(const v1::LayoutAgreed& agreed);
   void OnAbortMessage(const v1::Abort& abort);
   void OnEcho(const v1::Echo& echo);
   void OnEnd(const grpc::Status& status);
@@ -117,6 +129,8 @@ class Session {
   const std::unique_ptr<v1::Membership::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_;  // set by Join, before the threads start
+  OnLayout on_layout_;              // likewise; empty for a worker
+  LayoutId next_layout_;            // of the thread that declares
 
   // Held while gRPC writes, so that messages go out one at a time.
   Mutex write_mutex_;
@@ -125,13 +139,13 @@ class Session {
   Mutex mutex_;
   CondVar changed_;
   std::optional<View> view_ ABSL_GUARDED_BY(mutex_);
+  LayoutId not_agreed_ ABSL_GUARDED_BY(mutex_);  // the first layout that is not agreed yet
   std::optional<absl::Status> aborted_ ABSL_GUARDED_BY(mutex_);    // what Abort said
   std::optional<absl::Status> local_end_ ABSL_GUARDED_BY(mutex_);  // why this side ended it
   // Set when there is no stream: not yet, or not any more.
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_) =
       absl::FailedPreconditionError("the session has not joined the run");
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
-  bool offered_ ABSL_GUARDED_BY(mutex_) = false;  // as an aggregator
   bool notified_ ABSL_GUARDED_BY(mutex_) = false;
   double shortest_round_trip_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<double>::infinity();
   double clock_offset_ ABSL_GUARDED_BY(mutex_) = 0;  // seconds

@@ -144,9 +144,10 @@ Layout TensorsFromProto(const v1::Layout& proto) {
   return layout;
 }
 
-std::vector<BucketSpec> BucketsFromProto(const v1::Layout& proto) {
+std::vector<BucketSpec> BucketsFromProto(
+    const google::protobuf::RepeatedPtrField<v1::Bucket>& protos) {
   std::vector<BucketSpec> buckets;
-  for (const v1::Bucket& bucket : proto.buckets()) {
+  for (const v1::Bucket& bucket : protos) {
     buckets.push_back({bucket.bytes(), bucket.dtype(), Rank(static_cast<int>(bucket.root()))});
   }
   return buckets;

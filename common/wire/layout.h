@@ -72,7 +72,8 @@ std::string FirstDifference(const std::vector<BucketSpec>& got,
 // A layout's tensors and its buckets as they are on the wire.
 v1::Layout ToProto(const Layout& layout, const std::vector<BucketSpec>& buckets);
 Layout TensorsFromProto(const v1::Layout& proto);
-std::vector<BucketSpec> BucketsFromProto(const v1::Layout& proto);
+std::vector<BucketSpec> BucketsFromProto(
+    const google::protobuf::RepeatedPtrField<v1::Bucket>& protos);
 
 }  // namespace gradwire
 

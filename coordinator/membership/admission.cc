@@ -1,107 +1,165 @@
 #include "coordinator/membership/admission.h"
 
+#include <algorithm>
+#include <set>
+
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/address.h"
+#include "common/wire/protocol.h"
 
 namespace gradwire {
 namespace {
 
-using Settings = std::map<std::string, std::string>;
-
-std::string Quoted(const Settings& settings, const std::string& name) {
-  const auto it = settings.find(name);
-  return it == settings.end() ? "nothing" : it->second;
+absl::Status CheckProtocol(uint32_t protocol, absl::string_view version) {
+  if (protocol == kProtocolVersion) return absl::OkStatus();
+  const std::string program = version.empty() ? "" : absl::StrCat(" (gradwire ", version, ")");
+  return absl::InvalidArgumentError(absl::StrCat("got protocol ", protocol, program, ", expected ",
+                                                 kProtocolVersion, " (", GRADWIRE_VERSION, ")"));
 }
 
-absl::Status CheckSettings(const Settings& got, const Terms& terms) {
-  Settings all = terms.settings;
-  all.insert(got.begin(), got.end());
-  for (const auto& [name, unused] : all) {
-    const auto it = got.find(name);
-    const auto expected = terms.settings.find(name);
-    if (it != got.end() && expected != terms.settings.end() && it->second == expected->second) {
-      continue;
+absl::Status CheckIncarnation(Incarnation incarnation, const Roster& roster) {
+  if (roster.WasRemoved(incarnation)) {
+    return absl::FailedPreconditionError(absl::StrCat("incarnation ", incarnation.value(),
+                                                      " has left this run; start the worker anew"));
+  }
+  const Participant* member = roster.Find(incarnation);
+  if (member == nullptr) return absl::OkStatus();
+  return absl::AlreadyExistsError(
+      absl::StrCat("incarnation ", incarnation.value(), " is ", Describe(*member)));
+}
+
+absl::Status CheckWorldSize(uint32_t got, const RunSize& size) {
+  if (got == 0 || got == static_cast<uint32_t>(size.world_size)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("world size: got ", got, ", expected ", size.world_size, " (coordinator)"));
+}
+
+absl::Status CheckRanks(const v1::Hello& hello, const RunSize& size) {
+  std::set<uint32_t> ranks;
+  for (uint32_t rank : hello.ranks()) {
+    if (rank >= static_cast<uint32_t>(size.world_size)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("rank: got ", rank, ", expected 0 to ", size.world_size - 1));
     }
-    return absl::InvalidArgumentError(absl::StrCat("setting '", name, "': got ", Quoted(got, name),
-                                                   ", expected ", Quoted(terms.settings, name),
-                                                   " (", terms.owner, ")"));
-  }
-  return absl::OkStatus();
-}
-
-// More than any gradient; less than what sums and tables of it could overflow at.
-constexpr uint64_t kMaxBytes = uint64_t{1} << 38;
-
-absl::Status CheckBuckets(const std::vector<BucketSpec>& buckets) {
-  uint64_t total = 0;
-  bool has_gradients = false;
-  for (size_t i = 0; i < buckets.size(); ++i) {
-    const BucketSpec& bucket = buckets[i];
-    const uint64_t element_bytes = ElementBytes(bucket.dtype);
-    has_gradients |= bucket.dtype != v1::DTYPE_BYTES;
-    if (bucket.bytes > kMaxBytes || (total += bucket.bytes) > kMaxBytes) {
-      return absl::InvalidArgumentError(absl::StrCat("bucket ", i, ": got ", bucket.bytes,
-                                                     " bytes, expected at most ", kMaxBytes,
-                                                     " in all buckets"));
-    }
-    if (element_bytes > 0 && bucket.bytes > 0 && bucket.bytes % element_bytes == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "bucket ", i, ": got ", bucket.bytes, " bytes of dtype ", static_cast<int>(bucket.dtype),
-        ", expected at least one whole element of DTYPE_FLOAT32, DTYPE_BFLOAT16, DTYPE_FLOAT16 or "
-        "DTYPE_BYTES"));
-  }
-  if (has_gradients) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("buckets: got ", buckets.size(),
-                                                 " and none of gradients, expected at least one "
-                                                 "of a floating-point dtype"));
-}
-
-}  // namespace
-
-Terms TermsOf(const v1::Hello& hello, absl::string_view owner) {
-  return {std::string(owner), LayoutFromProto(hello), BucketsFromProto(hello),
-          Settings(hello.settings().begin(), hello.settings().end())};
-}
-
-absl::Status CheckForm(const v1::Hello& hello, int world_size) {
-  if (hello.world_size() != 0 && hello.world_size() != static_cast<uint32_t>(world_size)) {
-    return absl::InvalidArgumentError(absl::StrCat("world size: got ", hello.world_size(),
-                                                   ", expected ", world_size, " (coordinator)"));
-  }
-  if (hello.has_rank() && hello.rank() >= static_cast<uint32_t>(world_size)) {
+    if (ranks.insert(rank).second) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("rank: got ", hello.rank(), ", expected 0 to ", world_size - 1));
+        absl::StrCat("rank: got ", rank, " twice, expected each once"));
   }
-  const absl::StatusOr<HostPort> address = ParseHostPort(hello.address());
-  if (!address.ok()) return address.status();
-  return CheckBuckets(BucketsFromProto(hello));
-}
-
-absl::Status CheckTerms(const v1::Hello& hello, const Terms& terms) {
-  std::string difference = FirstDifference(LayoutFromProto(hello), terms.layout, terms.owner);
-  if (!difference.empty()) return absl::InvalidArgumentError(difference);
-  // Settings before buckets: a bucket differs because some setting does.
-  const Settings settings(hello.settings().begin(), hello.settings().end());
-  if (absl::Status status = CheckSettings(settings, terms); !status.ok()) return status;
-  difference = FirstDifference(BucketsFromProto(hello), terms.buckets, terms.owner);
-  if (!difference.empty()) return absl::InvalidArgumentError(difference);
   return absl::OkStatus();
 }
 
-absl::Status CheckReach(absl::string_view address, absl::string_view other_address,
-                        absl::string_view other) {
+// InvalidArgument if one of the two addresses is a loopback address and the other is not:
+// one of the two could not be reached.
+absl::Status CheckReach(const std::string& address, const Participant& other) {
   const absl::StatusOr<HostPort> mine = ParseHostPort(address);
-  const absl::StatusOr<HostPort> theirs = ParseHostPort(other_address);
+  const absl::StatusOr<HostPort> theirs = ParseHostPort(other.address);
   if (!mine.ok()) return mine.status();
   if (!theirs.ok()) return theirs.status();
   if (IsLoopback(mine->host) == IsLoopback(theirs->host)) return absl::OkStatus();
   const bool mine_is_bad = IsLoopback(mine->host);
+  const std::string name = NameOf(other);
   return absl::InvalidArgumentError(absl::StrCat(
-      "address: got ", address, ", but ", other, " has ", other_address, ", and ",
-      mine_is_bad ? address : other_address, " cannot be reached from other hosts; start ",
-      mine_is_bad ? "this worker" : other,
+      "address: got ", address, ", but ", name, " has ", other.address, ", and ",
+      mine_is_bad ? address : other.address, " cannot be reached from other hosts; start ",
+      mine_is_bad ? "this worker" : name,
       " with --coordinator set to the address that the coordinator's host has in the common "
       "network, or with --advertise HOST"));
+}
+
+absl::Status CheckAddress(const std::string& address, const Roster& roster) {
+  // All members were compared with the first when they came.
+  const auto members = roster.All();
+  if (!members.empty()) return CheckReach(address, *members.front());
+  return ParseHostPort(address).status();
+}
+
+absl::Status CheckRoom(const Roster& roster) {
+  // It may have all workers and still wait for aggregators.
+  if (!roster.HasAllWorkers()) return absl::OkStatus();
+  const RunSize& size = roster.size();
+  const std::string count = size.workers == size.world_size ? "" : absl::StrCat(size.workers, " ");
+  return absl::FailedPreconditionError(
+      absl::StrCat("the run has all its ", count, "workers; its world size is ", size.world_size));
+}
+
+absl::Status CheckWish(const v1::Hello& hello, const Roster& roster) {
+  const Wish wish = WishOf(hello);
+  for (const Participant* worker : roster.Workers()) {
+    for (Rank rank : worker->wish) {
+      if (std::find(wish.begin(), wish.end(), rank) == wish.end()) continue;
+      return absl::AlreadyExistsError(
+          absl::StrCat("rank ", rank.value(), " is taken by ", worker->address));
+    }
+  }
+  return roster.CheckWish(wish);
+}
+
+std::string ValueOf(const Settings& settings, const std::string& name) {
+  const auto it = settings.find(name);
+  return it == settings.end() ? "nothing" : it->second;
+}
+
+absl::Status CheckSettings(const Settings& got, const Settings& expected, const Roster& roster) {
+  Settings all = expected;
+  all.insert(got.begin(), got.end());
+  for (const auto& [name, unused] : all) {
+    const auto mine = got.find(name);
+    const auto theirs = expected.find(name);
+    const bool both = mine != got.end() && theirs != expected.end();
+    if (both && mine->second == theirs->second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("setting '", name, "': got ", ValueOf(got, name),
+                                                   ", expected ", ValueOf(expected, name), " (",
+                                                   NameOf(*roster.Workers().front()), ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckThreads(uint32_t got, const Roster& roster) {
+  for (const Participant* worker : roster.Workers()) {
+    if (got == 0 || worker->threads == 0 || static_cast<uint32_t>(worker->threads) == got) continue;
+    return absl::InvalidArgumentError(absl::StrCat("threads: got ", got, ", expected ",
+                                                   worker->threads, " (", NameOf(*worker), ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status FirstError(std::initializer_list<absl::Status> checks) {
+  for (const absl::Status& check : checks) {
+    if (!check.ok()) return check;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Settings SettingsOf(const v1::Hello& hello) {
+  return {hello.settings().begin(), hello.settings().end()};
+}
+
+absl::Status CheckHello(const v1::Hello& hello, const Roster& roster, const Settings& settings) {
+  absl::Status status = CheckProtocol(hello.protocol(), hello.version());
+  if (!status.ok()) return status;
+  status = FirstError({CheckIncarnation(Incarnation(hello.incarnation()), roster),
+                       CheckWorldSize(hello.world_size(), roster.size()),
+                       CheckRanks(hello, roster.size()), CheckRoom(roster)});
+  if (!status.ok()) return status;
+  status = FirstError({CheckWish(hello, roster), CheckAddress(hello.address(), roster)});
+  if (!status.ok() || roster.Workers().empty()) return status;
+  return FirstError(
+      {CheckSettings(SettingsOf(hello), settings, roster), CheckThreads(hello.threads(), roster)});
+}
+
+absl::Status CheckOffer(const v1::Offer& offer, const Roster& roster) {
+  absl::Status status = CheckProtocol(offer.protocol(), offer.version());
+  if (!status.ok()) return status;
+  status = CheckIncarnation(Incarnation(offer.incarnation()), roster);
+  if (!status.ok()) return status;
+  if (!roster.HasAllAggregators()) return CheckAddress(offer.address(), roster);
+  return absl::FailedPreconditionError(
+      absl::StrCat("the run has all its aggregators: got one more, expected ",
+                   roster.size().aggregators, " (--aggregators of the coordinator)"));
 }
 
 }  // namespace gradwire

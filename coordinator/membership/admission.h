@@ -3,41 +3,32 @@
 
 #include <map>
 #include <string>
-#include <vector>
 
 #include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-#include "common/wire/layout.h"
+#include "coordinator/membership/roster.h"
 #include "gradwire/v1/membership.pb.h"
 
 namespace gradwire {
 
-// What a Hello must say to be let in. All pure; every error is the one that the
-// worker sees, and names what was got and what was expected.
+// What a Hello or an Offer must say to be let in to a run that is not over. All pure; every
+// error is the one that the sender sees, and names what was got and what was expected.
 
-// What the first Hello that was let in fixes for all others.
-struct Terms {
-  std::string owner;  // whose Hello it was: "rank 0"
-  Layout layout;
-  std::vector<BucketSpec> buckets;
-  std::map<std::string, std::string> settings;
-};
+// Option name to value: what must be equal on all workers.
+using Settings = std::map<std::string, std::string>;
+Settings SettingsOf(const v1::Hello& hello);
 
-Terms TermsOf(const v1::Hello& hello, absl::string_view owner);
+// `settings` are those of the workers in `roster`; they count if there is one.
+//   InvalidArgument     another protocol; a world size that is neither 0 nor the run's; a rank
+//                       beyond it, or twice; ranks that would be carried by nobody, or leave
+//                       none for a worker; an address that is not HOST:PORT, or that is a
+//                       loopback address where the others' are not, or the reverse; a setting
+//                       or number of threads other than the others'
+//   FailedPrecondition  the run has all its workers; or the incarnation was a member once
+//   AlreadyExists       a rank or the incarnation is a member's
+absl::Status CheckHello(const v1::Hello& hello, const Roster& roster, const Settings& settings);
 
-// InvalidArgument if the world size is neither 0 nor `world_size`, the rank is
-// not below it, the address is not HOST:PORT, or a bucket is empty or (float32)
-// not whole elements.
-absl::Status CheckForm(const v1::Hello& hello, int world_size);
-
-// InvalidArgument naming the first tensor, bucket or setting that differs.
-absl::Status CheckTerms(const v1::Hello& hello, const Terms& terms);
-
-// InvalidArgument if one of the two addresses is a loopback address and the
-// other is not: one of the neighbours could not be reached. `other` is
-// whose `other_address` is, such as "rank 0".
-absl::Status CheckReach(absl::string_view address, absl::string_view other_address,
-                        absl::string_view other);
+// Likewise, as far as it applies to a separate aggregator.
+absl::Status CheckOffer(const v1::Offer& offer, const Roster& roster);
 
 }  // namespace gradwire
 

@@ -104,6 +104,8 @@ Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message)
       return membership_.OnLeave(id, message.leave(), now);
     case v1::WorkerMessage::kOffer:
       return membership_.OnOffer(id, message.offer(), now);
+    case v1::WorkerMessage::kLayout:
+      return membership_.OnLayout(id, message.layout(), now);
     case v1::WorkerMessage::MESSAGE_NOT_SET:
       break;
   }
@@ -149,12 +151,23 @@ void MembershipService::EnqueueWrite(SessionId id, v1::CoordinatorMessage messag
 }
 
 void MembershipService::Enact(const FormRun& form) {
-  queue_.push_back([this, form] { callbacks_.on_view(form.view, form.buckets); });
+  queue_.push_back([this, form] { callbacks_.on_view(form.view); });
 }
 
 void MembershipService::Enact(const SendView& send) {
   v1::CoordinatorMessage message;
   *message.mutable_view() = ToProto(send.view);
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const AgreeLayout& agree) {
+  queue_.push_back([this, agree] { callbacks_.on_layout(agree.layout, agree.buckets); });
+}
+
+void MembershipService::Enact(const SendLayoutAgreed& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_layout_agreed()->set_id(send.layout.value());
+  *message.mutable_layout_agreed()->mutable_buckets() = ToProto({}, send.buckets).buckets();
   EnqueueWrite(send.session, std::move(message));
 }
 
@@ -188,7 +201,7 @@ void MembershipService::Enact(const TakeStep& take) {
 }
 
 void MembershipService::Enact(const TellLoss& tell) {
-  queue_.push_back([this, tell] { callbacks_.on_loss(tell.rank, tell.step, tell.cause); });
+  queue_.push_back([this, tell] { callbacks_.on_loss(tell.ranks, tell.step, tell.cause); });
 }
 
 void MembershipService::Enact(const EnterStep& enter) {

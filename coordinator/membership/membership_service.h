@@ -38,12 +38,15 @@ class MembershipService final : public v1::Membership::Service {
   // Called with no lock held, one at a time, on a thread of gRPC's or the
   // ticker's; they must not destroy the service.
   struct Callbacks {
-    // All ranks are there; called before any worker hears of it.
-    std::function<void(const View&, const std::vector<BucketSpec>&)> on_view;
+    // All workers are there; called before any worker hears of it.
+    std::function<void(const View&)> on_view;
+    // All workers have declared a layout, with these buckets in the type of the wire; called
+    // before any worker hears of it.
+    std::function<void(LayoutId, const std::vector<BucketSpec>&)> on_layout;
     // A rank has done a step.
     std::function<void(Rank, const v1::StepDone&)> on_step_done;
-    // A rank was lost in a step while the run was under way, by a cause.
-    std::function<void(Rank, Step, const std::string& cause)> on_loss;
+    // A worker with these ranks was lost in a step while the run was under way, by a cause.
+    std::function<void(const std::vector<Rank>&, Step, const std::string& cause)> on_loss;
     // All ranks have done the steps before this one; not called for step 0.
     std::function<void(Step)> on_step;
     // Once. OK: all ranks finished. Called after Abort was written to all.
@@ -92,6 +95,8 @@ class MembershipService final : public v1::Membership::Service {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const FormRun& form) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendView& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const AgreeLayout& agree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendLayoutAgreed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendFinish& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendEcho& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -31,6 +31,7 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   MembershipConfig config;
   config.run_id = run_id;
   config.world_size = options.world_size;
+  config.workers = options.workers;
   config.aggregators = options.aggregators;
   config.lease = absl::Seconds(options.lease_seconds);
   config.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
@@ -42,6 +43,11 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
   if (options.world_size < 1) {
     return absl::InvalidArgumentError(
         absl::StrCat("world size: got ", options.world_size, ", expected 1 or more"));
+  }
+  if (options.workers < 0 || options.workers > options.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("workers: got ", options.workers,
+                                                   ", expected at most the world size, ",
+                                                   options.world_size));
   }
   if (options.chunk_kib < 1 || options.chunk_kib > 4096) {
     return absl::InvalidArgumentError(
@@ -70,23 +76,24 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
 Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
     : run_id_(MakeRunId()),
       linger_(absl::Seconds(options.linger_seconds)),
-      aggregation_(&aggregator_, {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
-                                  [this](uint64_t bytes) { metrics_.CountSent(bytes); },
-                                  [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
+      on_fold_(std::move(on_fold)),
+      aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
+                    [this](uint64_t bytes) { metrics_.CountSent(bytes); },
+                    [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
-      membership_(
-          ConfigOf(options, run_id_),
-          {[this](const View& view, const std::vector<BucketSpec>& buckets) {
-             OnView(view, buckets);
-           },
-           [this](Rank rank, const v1::StepDone& done) { OnStepDone(rank, done); },
-           [this](Rank rank, Step step, const std::string& cause) { OnLoss(rank, step, cause); },
-           [this](Step step) { metrics_.SetStep(step); },
-           [this](const absl::Status& status) { OnRunOver(status); }}),
+      membership_(ConfigOf(options, run_id_),
+                  {[this](const View& view) { OnView(view); },
+                   [this](LayoutId layout, const std::vector<BucketSpec>& buckets) {
+                     aggregator_->AddLayout(layout, buckets);
+                   },
+                   [this](Rank rank, const v1::StepDone& done) { OnStepDone(rank, done); },
+                   [this](const std::vector<Rank>& ranks, Step step, const std::string& cause) {
+                     OnLoss(ranks, step, cause);
+                   },
+                   [this](Step step) { metrics_.SetStep(step); },
+                   [this](const absl::Status& status) { OnRunOver(status); }}),
       status_([this] { return Status(); }) {
-  aggregator_.set_observer([this](Step, const Arrivals& arrivals) { OnArrivals(arrivals); });
-  aggregator_.set_on_fold(std::move(on_fold));
-  metrics_.SetMinWorkers(options.world_size);
+  metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);
 }
 
 Coordinator::~Coordinator() {
@@ -119,8 +126,10 @@ absl::Status Coordinator::ServeMetrics(absl::string_view address) {
   return absl::OkStatus();
 }
 
-void Coordinator::OnView(const View& view, const std::vector<BucketSpec>& buckets) {
-  aggregator_.Configure(view, buckets, Share());
+void Coordinator::OnView(const View& view) {
+  auto on_step = [this](LayoutId, Step, const Arrivals& arrivals) { OnArrivals(arrivals); };
+  aggregator_ = std::make_shared<Aggregator>(view, Share(), AggregatorHooks{on_step, on_fold_});
+  aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
   const v1::StatusReply status = membership_.Status();
   const auto backend = status.settings().find("backend");
@@ -134,7 +143,7 @@ void Coordinator::OnView(const View& view, const std::vector<BucketSpec>& bucket
 void Coordinator::OnRunOver(const absl::Status& status) {
   const absl::Status reason =
       status.ok() ? absl::AbortedError("the run is over: all ranks finished") : status;
-  aggregator_.Abort(reason);
+  aggregation_.Abort(reason);
   rendezvous_store_.Abort(reason);
   const Step step(StepsDone(membership_.Status()));
   history_.AddEvent({absl::Now(), step, status.ok() ? "finished" : "aborted",
@@ -169,10 +178,11 @@ void Coordinator::OnStepDone(Rank rank, const v1::StepDone& done) {
   }
 }
 
-void Coordinator::OnLoss(Rank rank, Step step, const std::string& cause) {
+void Coordinator::OnLoss(const std::vector<Rank>& ranks, Step step, const std::string& cause) {
   metrics_.CountLostWorker();
+  const absl::string_view was = ranks.size() > 1 ? " were" : " was";
   history_.AddEvent(
-      {absl::Now(), step, "lost", absl::StrCat("rank ", rank.value(), " was lost: ", cause)});
+      {absl::Now(), step, "lost", absl::StrCat(NameOf(ranks), was, " lost: ", cause)});
 }
 
 Page Coordinator::StatusPage() {

@@ -28,10 +28,11 @@ namespace gradwire {
 // The coordinator of one run: everything that a run needs in the middle, and
 // the servers that make it reachable.
 //
-//   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► Aggregator::Configure
-//                 │                      └─ on_run_over ─► Aggregator::Abort, Wait
+//   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► a new Aggregator
+//                 │                      ├─ on_layout ───► Aggregator::AddLayout
+//                 │                      └─ on_run_over ─► AggregationService::Abort, Wait
 //                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
-//                 ├─ AggregationService ── Aggregator ── observer ─┐
+//                 ├─ AggregationService ── Aggregator ── on_step ──┐
 //                 └─ StatusService                                 ▼
 //   MetricsServer ─┬──────────────────────────────────── CoordinatorMetrics
 //                  └─ Answer: status, history, targets ◄─ RunHistory ◄─ MembershipService
@@ -76,16 +77,17 @@ class Coordinator {
   Coordinator(const CoordinatorOptions& options, OnSpan on_fold);
   absl::Status Listen(const CoordinatorOptions& options);
   absl::Status ServeMetrics(absl::string_view address);
-  void OnView(const View& view, const std::vector<BucketSpec>& buckets);
+  void OnView(const View& view);
   void OnRunOver(const absl::Status& status);
   void OnArrivals(const Arrivals& arrivals);
   void OnStepDone(Rank rank, const v1::StepDone& done);
-  void OnLoss(Rank rank, Step step, const std::string& cause);
+  void OnLoss(const std::vector<Rank>& ranks, Step step, const std::string& cause);
   absl::optional<Page> Answer(const PageRequest& request);
   Page StatusPage();
 
   const RunId run_id_;
   const absl::Duration linger_;
+  const OnSpan on_fold_;
   CoordinatorMetrics metrics_;
 
   Mutex mutex_;
@@ -99,8 +101,8 @@ class Coordinator {
   RunHistory history_;
 
   // From here on, what has threads that use the above.
-  Aggregator aggregator_;
   AggregationService aggregation_;
+  std::shared_ptr<Aggregator> aggregator_;  // of the view; used by membership's callbacks alone
   RendezvousStore rendezvous_store_;
   RendezvousService rendezvous_;
   MembershipService membership_;

@@ -1,5 +1,7 @@
 #include "coordinator/run/coordinator_option_parser.h"
 
+#include "absl/strings/str_cat.h"
+
 namespace gradwire {
 namespace {
 
@@ -58,9 +60,16 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
   parser.Add("trace", "FILE", "time line of its sums, in Chrome's trace format (for Perfetto)",
              Text(&parsed.options.trace));
   parser.Add("world-size", "N", "ranks in the run", Integer(&parsed.options.world_size, 1, 65535));
+  parser.Add("workers", "N", "processes that carry the ranks, each one or several",
+             WithDefault(Integer(&parsed.options.workers, 1, 65535), "as many as --world-size"));
   AddAggregatorOptions(&parsed.options, &parser);
   const absl::Status status = parser.Parse(args, environment);
   if (!status.ok()) return status;
+  if (parsed.options.workers > parsed.options.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat("--workers: got ", parsed.options.workers,
+                                                   ", expected at most --world-size, ",
+                                                   parsed.options.world_size));
+  }
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
     return absl::InvalidArgumentError("--trace: not with --aggregate-only");
   }

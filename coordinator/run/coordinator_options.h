@@ -10,9 +10,10 @@ namespace gradwire {
 // `gradwire-coordinator --help`. Defaults are here and nowhere else.
 struct CoordinatorOptions {
   std::string listen = "0.0.0.0:29400";  // port 0 picks one and prints it
-  int world_size = 1;
-  int aggregators = 0;          // separate ones that back end sharded is to use
-  bool aggregate_only = false;  // be such an aggregator, of the run of `coordinator`
+  int world_size = 1;                    // ranks
+  int workers = 0;                       // processes that carry them; 0: as many as ranks
+  int aggregators = 0;                   // separate ones that back end sharded is to use
+  bool aggregate_only = false;           // be such an aggregator, of the run of `coordinator`
   std::string coordinator = "127.0.0.1:29400";
   std::string advertise;  // host that workers use; empty: of the connection to the coordinator
   double connect_timeout_seconds = 30;

@@ -26,17 +26,13 @@ absl::StatusOr<std::unique_ptr<SeparateAggregator>> SeparateAggregator::Start(
 
 SeparateAggregator::SeparateAggregator(const CoordinatorOptions& options)
     : options_(options),
-      aggregation_(&aggregator_,
-                   {[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
+      aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
-                    [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}) {
-  aggregator_.set_observer(
-      [this](Step step, const Arrivals&) { metrics_.SetStep(Step(step.value() + 1)); });
-}
+                    [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}) {}
 
 SeparateAggregator::~SeparateAggregator() {
   session_.reset();
-  aggregator_.Abort(absl::CancelledError("the aggregator ends"));
+  aggregation_.Abort(absl::CancelledError("the aggregator ends"));
   if (grpc_.server != nullptr) {
     grpc_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
   }
@@ -46,7 +42,7 @@ absl::Status SeparateAggregator::Listen() {
   if (options_.metrics != "off") {
     auto ready = [this] {
       MutexLock lock(&mutex_);
-      return running_;
+      return aggregator_ != nullptr;
     };
     auto server = MetricsServer::Start(options_.metrics, metrics_.registry(), ready);
     if (!server.ok()) return server.status();
@@ -82,24 +78,50 @@ absl::Status SeparateAggregator::Connect() {
 }
 
 absl::Status SeparateAggregator::Run() {
-  absl::StatusOr<View> view = session_->Offer(address_);
+  const auto on_layout = [this](LayoutId layout, const std::vector<BucketSpec>& buckets) {
+    OnLayout(layout, buckets);
+  };
+  const absl::StatusOr<View> view = session_->Offer(address_, on_layout);
   if (!view.ok()) return view.status();
-  if (!view->aggregator.has_value()) {
-    return absl::InternalError("the coordinator sent a view that gives this aggregator no share");
-  }
-  const Share share{static_cast<int>(view->aggregators.size()), *view->aggregator};
-  aggregator_.Configure(*view, view->buckets, share);
-  metrics_.SetView(static_cast<int>(view->members.size()), view->generation);
-  spdlog::info("aggregator {} of {}, run {}", share.index, share.owners, ToHex(view->run_id));
+  if (absl::Status status = Serve(*view); !status.ok()) return status;
   MutexLock lock(&mutex_);
-  running_ = true;
   while (!over_) changed_.Wait(&mutex_);
   return *over_;
 }
 
+absl::Status SeparateAggregator::Serve(const View& view) {
+  if (!view.aggregator.has_value()) {
+    return absl::InternalError("the coordinator sent a view that gives this aggregator no share");
+  }
+  const Share share{static_cast<int>(view.aggregators.size()), *view.aggregator};
+  auto on_step = [this](LayoutId, Step step, const Arrivals&) {
+    metrics_.SetStep(Step(step.value() + 1));
+  };
+  auto aggregator = std::make_shared<Aggregator>(view, share, AggregatorHooks{on_step, nullptr});
+  {
+    MutexLock lock(&mutex_);
+    for (auto& [layout, buckets] : early_layouts_) aggregator->AddLayout(layout, buckets);
+    early_layouts_.clear();
+    aggregator_ = aggregator;
+  }
+  aggregation_.Serve(std::move(aggregator));
+  metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
+  spdlog::info("aggregator {} of {}, run {}", share.index, share.owners, ToHex(view.run_id));
+  return absl::OkStatus();
+}
+
+void SeparateAggregator::OnLayout(LayoutId layout, const std::vector<BucketSpec>& buckets) {
+  MutexLock lock(&mutex_);
+  if (aggregator_ == nullptr) {
+    early_layouts_.emplace_back(layout, buckets);
+  } else {
+    aggregator_->AddLayout(layout, buckets);
+  }
+}
+
 void SeparateAggregator::OnRunOver(const absl::Status& status) {
-  aggregator_.Abort(status.ok() ? absl::AbortedError("the run is over: all ranks finished")
-                                : status);
+  aggregation_.Abort(status.ok() ? absl::AbortedError("the run is over: all ranks finished")
+                                 : status);
   MutexLock lock(&mutex_);
   if (!over_) over_ = status;
   changed_.NotifyAll();

@@ -4,6 +4,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -47,11 +49,13 @@ class SeparateAggregator {
   explicit SeparateAggregator(const CoordinatorOptions& options);
   absl::Status Listen();
   absl::Status Connect();
+  // Makes the aggregator of `view`, and gives it the layouts that came before.
+  absl::Status Serve(const View& view);
+  void OnLayout(LayoutId layout, const std::vector<BucketSpec>& buckets);
   void OnRunOver(const absl::Status& status);
 
   const CoordinatorOptions options_;
   CoordinatorMetrics metrics_;
-  Aggregator aggregator_;
   AggregationService aggregation_;
   std::unique_ptr<MetricsServer> metrics_server_;
   GrpcServer grpc_;
@@ -60,7 +64,8 @@ class SeparateAggregator {
   Mutex mutex_;
   CondVar changed_;
   std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);
-  bool running_ ABSL_GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Aggregator> aggregator_ ABSL_GUARDED_BY(mutex_);  // null before the View
+  std::vector<std::pair<LayoutId, std::vector<BucketSpec>>> early_layouts_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<Session> session_;  // last: its threads use the above

@@ -11,121 +11,164 @@ namespace {
 using ::gradwire::testing::TestHello;
 using ::testing::HasSubstr;
 
-TEST(CheckForm, GoodHello_IsOk) { EXPECT_TRUE(CheckForm(TestHello(1, 3), 4).ok()); }
+constexpr absl::Time kNow = absl::UnixEpoch();
 
-TEST(CheckForm, EqualWorldSize_IsOk) {
+// Two workers are to carry four ranks.
+class CheckHelloTest : public ::testing::Test {
+ protected:
+  // The Hello of a worker that is let in.
+  void LetIn(const v1::Hello& hello) { roster_.Add(WorkerOf(SessionId(1), hello, kNow)); }
+  absl::Status Check(const v1::Hello& hello) {
+    return CheckHello(hello, roster_, SettingsOf(TestHello(1)));
+  }
+
+  Roster roster_{{4, 2, 0}, absl::Seconds(10), kNow};
+};
+
+TEST_F(CheckHelloTest, GoodHello_IsOk) {
+  LetIn(TestHello(1, {0, 1}));
+  EXPECT_TRUE(Check(TestHello(2, {2, 3})).ok());
+}
+
+TEST_F(CheckHelloTest, OtherProtocol_IsRefusedWithBothNumbersAndVersions) {
+  v1::Hello hello = TestHello(1);
+  hello.set_protocol(1);
+  hello.set_version("0.0.9");
+  EXPECT_EQ(Check(hello), absl::InvalidArgumentError("got protocol 1 (gradwire 0.0.9), expected 2 "
+                                                     "(" GRADWIRE_VERSION ")"));
+}
+
+// Programs of protocol 1 did not say so.
+TEST_F(CheckHelloTest, NoProtocol_IsRefused) {
+  v1::Hello hello = TestHello(1);
+  hello.clear_protocol();
+  hello.clear_version();
+  EXPECT_EQ(Check(hello),
+            absl::InvalidArgumentError("got protocol 0, expected 2 (" GRADWIRE_VERSION ")"));
+}
+
+TEST_F(CheckHelloTest, EqualWorldSize_IsOk) {
   v1::Hello hello = TestHello(1);
   hello.set_world_size(4);
-  EXPECT_TRUE(CheckForm(hello, 4).ok());
+  EXPECT_TRUE(Check(hello).ok());
 }
 
-TEST(CheckForm, OtherWorldSize_IsRefused) {
+TEST_F(CheckHelloTest, OtherWorldSize_IsRefused) {
   v1::Hello hello = TestHello(1);
   hello.set_world_size(3);
-  EXPECT_EQ(CheckForm(hello, 2),
-            absl::InvalidArgumentError("world size: got 3, expected 2 (coordinator)"));
+  EXPECT_EQ(Check(hello),
+            absl::InvalidArgumentError("world size: got 3, expected 4 (coordinator)"));
 }
 
-TEST(CheckForm, RankOutOfRange_IsRefused) {
-  EXPECT_EQ(CheckForm(TestHello(1, 4), 4),
-            absl::InvalidArgumentError("rank: got 4, expected 0 to 3"));
+TEST_F(CheckHelloTest, RankOutOfRange_IsRefused) {
+  EXPECT_EQ(Check(TestHello(1, {4})), absl::InvalidArgumentError("rank: got 4, expected 0 to 3"));
 }
 
-TEST(CheckForm, NoAddress_IsRefused) {
+TEST_F(CheckHelloTest, RankTwice_IsRefused) {
+  EXPECT_EQ(Check(TestHello(1, {2, 2})),
+            absl::InvalidArgumentError("rank: got 2 twice, expected each once"));
+}
+
+TEST_F(CheckHelloTest, RankTaken_NamesWhoHasIt) {
+  LetIn(TestHello(1, {0, 1}));
+  EXPECT_EQ(Check(TestHello(2, {1, 2})),
+            absl::AlreadyExistsError("rank 1 is taken by 10.10.1.2:1"));
+}
+
+TEST_F(CheckHelloTest, LastWorkerLeavesRanksToNobody_NamesThem) {
+  LetIn(TestHello(1, {0}));
+  const absl::Status status = Check(TestHello(2, {3}));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ranks 1, 2 would be carried by nobody"));
+}
+
+TEST_F(CheckHelloTest, NothingLeftForTheOthers_IsRefused) {
+  EXPECT_EQ(Check(TestHello(1, {0, 1, 2, 3})).code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CheckHelloTest, AllWorkersAreThere_FailedPrecondition) {
+  LetIn(TestHello(1));
+  LetIn(TestHello(2));
+  EXPECT_EQ(Check(TestHello(3)),
+            absl::FailedPreconditionError("the run has all its 2 workers; its world size is 4"));
+}
+
+TEST_F(CheckHelloTest, NoAddress_IsRefused) {
   v1::Hello hello = TestHello(1);
   hello.clear_address();
-  const absl::Status status = CheckForm(hello, 2);
+  const absl::Status status = Check(hello);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), HasSubstr("address: got '', expected HOST:PORT"));
 }
 
-TEST(CheckForm, PartOfAFloat_IsRefused) {
-  v1::Hello hello = TestHello(1);
-  hello.mutable_buckets(0)->set_bytes(22);
-  EXPECT_EQ(CheckForm(hello, 2),
-            absl::InvalidArgumentError("bucket 0: got 22 bytes of dtype 1, expected at least one "
-                                       "whole element of DTYPE_FLOAT32, DTYPE_BFLOAT16, "
-                                       "DTYPE_FLOAT16 or DTYPE_BYTES"));
-}
-
-// Nothing of it would hold a step back until all ranks are there.
-TEST(CheckForm, NoGradients_IsRefused) {
-  v1::Hello hello = TestHello(1, 1);
-  hello.mutable_buckets(0)->set_dtype(v1::DTYPE_BYTES);
-  EXPECT_EQ(CheckForm(hello, 2),
-            absl::InvalidArgumentError("buckets: got 1 and none of gradients, expected at least "
-                                       "one of a floating-point dtype"));
-}
-
-TEST(CheckForm, UnknownDType_IsRefused) {
-  v1::Hello hello = TestHello(1);
-  hello.mutable_buckets(0)->set_dtype(static_cast<v1::DType>(9));
-  const absl::Status status = CheckForm(hello, 2);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("got 24 bytes of dtype 9"));
-}
-
-TEST(CheckTerms, EqualHello_IsOk) {
-  EXPECT_TRUE(CheckTerms(TestHello(2), TermsOf(TestHello(1), "rank 0")).ok());
-}
-
-TEST(CheckTerms, OtherLayout_NamesFirstTensorThatDiffers) {
-  v1::Hello hello = TestHello(2);
-  hello.mutable_tensors(0)->set_shape(0, 10);
-  EXPECT_EQ(CheckTerms(hello, TermsOf(TestHello(1), "rank 0")),
-            absl::InvalidArgumentError("tensor 0: got 'fc1.weight' float32 [10, 3], expected "
-                                       "'fc1.weight' float32 [2, 3] (rank 0)"));
-}
-
-TEST(CheckTerms, OtherSetting_NamesSettingAndWhoFixedIt) {
+TEST_F(CheckHelloTest, OtherSetting_NamesSettingAndWhoHasIt) {
+  LetIn(TestHello(1, {2, 3}));
   v1::Hello hello = TestHello(2);
   (*hello.mutable_settings())["lr"] = "0.2";
-  EXPECT_EQ(CheckTerms(hello, TermsOf(TestHello(1), "rank 3")),
-            absl::InvalidArgumentError("setting 'lr': got 0.2, expected 0.1 (rank 3)"));
+  EXPECT_EQ(Check(hello),
+            absl::InvalidArgumentError("setting 'lr': got 0.2, expected 0.1 (ranks 2, 3)"));
 }
 
-TEST(CheckTerms, MissingSetting_SaysNothingWasGot) {
+TEST_F(CheckHelloTest, MissingSetting_SaysNothingWasGot) {
+  LetIn(TestHello(1));
   v1::Hello hello = TestHello(2);
   hello.mutable_settings()->erase("lr");
-  EXPECT_EQ(CheckTerms(hello, TermsOf(TestHello(1), "rank 0")),
-            absl::InvalidArgumentError("setting 'lr': got nothing, expected 0.1 (rank 0)"));
+  EXPECT_EQ(Check(hello),
+            absl::InvalidArgumentError("setting 'lr': got nothing, expected 0.1 (ranks 0, 1)"));
 }
 
-TEST(CheckTerms, SettingThatTheFirstHasNot_IsRefused) {
+TEST_F(CheckHelloTest, SettingThatTheOthersHaveNot_IsRefused) {
+  LetIn(TestHello(1));
   v1::Hello hello = TestHello(2);
   (*hello.mutable_settings())["wire"] = "bf16";
-  EXPECT_EQ(CheckTerms(hello, TermsOf(TestHello(1), "rank 0")),
-            absl::InvalidArgumentError("setting 'wire': got bf16, expected nothing (rank 0)"));
+  EXPECT_EQ(Check(hello),
+            absl::InvalidArgumentError("setting 'wire': got bf16, expected nothing (ranks 0, 1)"));
 }
 
-TEST(CheckTerms, OtherBuckets_NamesFirstBucketThatDiffers) {
+TEST_F(CheckHelloTest, OtherThreads_IsRefusedWithBothNumbers) {
+  v1::Hello hello = TestHello(1);
+  hello.set_threads(4);
+  LetIn(hello);
+  hello = TestHello(2);
+  hello.set_threads(2);
+  EXPECT_EQ(Check(hello), absl::InvalidArgumentError("threads: got 2, expected 4 (ranks 0, 1)"));
+}
+
+TEST_F(CheckHelloTest, NoThreadsWhereOthersSaySome_IsOk) {
+  v1::Hello hello = TestHello(1);
+  hello.set_threads(4);
+  LetIn(hello);
+  EXPECT_TRUE(Check(TestHello(2)).ok());
+}
+
+TEST_F(CheckHelloTest, BothOnLoopback_IsOk) {
+  v1::Hello hello = TestHello(1);
+  hello.set_address("127.0.0.1:1");
+  LetIn(hello);
+  hello = TestHello(2);
+  hello.set_address("[::1]:1");
+  EXPECT_TRUE(Check(hello).ok());
+}
+
+TEST_F(CheckHelloTest, NewcomerOnLoopback_SaysWhatToSetThere) {
+  LetIn(TestHello(1, {0}));
   v1::Hello hello = TestHello(2);
-  hello.mutable_buckets(0)->set_bytes(12);
-  EXPECT_EQ(CheckTerms(hello, TermsOf(TestHello(1), "rank 0")),
-            absl::InvalidArgumentError("bucket 0: got 12 bytes of DTYPE_FLOAT32, expected 24 bytes "
-                                       "of DTYPE_FLOAT32 (rank 0)"));
-}
-
-TEST(CheckReach, BothOnTheNetwork_IsOk) {
-  EXPECT_TRUE(CheckReach("10.10.1.2:1", "10.10.1.3:1", "rank 0").ok());
-}
-
-TEST(CheckReach, BothOnLoopback_IsOk) {
-  EXPECT_TRUE(CheckReach("127.0.0.1:1", "[::1]:1", "rank 0").ok());
-}
-
-TEST(CheckReach, NewcomerOnLoopback_SaysWhatToSetThere) {
+  hello.set_address("127.0.0.1:5");
   EXPECT_EQ(
-      CheckReach("127.0.0.1:5", "10.10.1.3:7", "rank 0"),
+      Check(hello),
       absl::InvalidArgumentError(
-          "address: got 127.0.0.1:5, but rank 0 has 10.10.1.3:7, and 127.0.0.1:5 cannot be "
+          "address: got 127.0.0.1:5, but rank 0 has 10.10.1.2:1, and 127.0.0.1:5 cannot be "
           "reached from other hosts; start this worker with --coordinator set to the address that "
           "the coordinator's host has in the common network, or with --advertise HOST"));
 }
 
-TEST(CheckReach, OthersOnLoopback_SaysWhatToSetThere) {
-  EXPECT_EQ(CheckReach("10.10.1.3:7", "127.0.0.1:5", "rank 0"),
+TEST_F(CheckHelloTest, OthersOnLoopback_SaysWhatToSetThere) {
+  v1::Hello hello = TestHello(1, {0});
+  hello.set_address("127.0.0.1:5");
+  LetIn(hello);
+  EXPECT_EQ(Check(TestHello(2)),
             absl::InvalidArgumentError(
-                "address: got 10.10.1.3:7, but rank 0 has 127.0.0.1:5, and 127.0.0.1:5 cannot be "
+                "address: got 10.10.1.2:2, but rank 0 has 127.0.0.1:5, and 127.0.0.1:5 cannot be "
                 "reached from other hosts; start rank 0 with --coordinator set to the address that "
                 "the coordinator's host has in the common network, or with --advertise HOST"));
 }

@@ -11,6 +11,8 @@ namespace {
 
 using ::gradwire::testing::All;
 using ::gradwire::testing::TestHello;
+using ::gradwire::testing::TestLayout;
+using ::gradwire::testing::TestOffer;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -27,12 +29,9 @@ class MembershipAggregatorTest : public ::testing::Test {
     return config;
   }
 
-  Outcome Hello() { return membership_.OnHello(SessionId(kWorker), TestHello(kWorker, 0), now_); }
+  Outcome Hello() { return membership_.OnHello(SessionId(kWorker), TestHello(kWorker, {0}), now_); }
   Outcome Offer(int session, const std::string& address) {
-    v1::Offer offer;
-    offer.set_incarnation(session);
-    offer.set_address(address);
-    return membership_.OnOffer(SessionId(session), offer, now_);
+    return membership_.OnOffer(SessionId(session), TestOffer(session, address), now_);
   }
   Outcome Form() {
     Hello();
@@ -53,7 +52,6 @@ TEST_F(MembershipAggregatorTest, OnOffer_LastOne_AllGetTheViewWithAddresses) {
   }
   EXPECT_FALSE(views[0].view.aggregator.has_value());
   EXPECT_EQ(views[2].view.aggregator, 1);
-  EXPECT_EQ(views[2].view.buckets, All<FormRun>(outcome).at(0).buckets);
 }
 
 TEST_F(MembershipAggregatorTest, OnHello_AggregatorsMissing_RunWaits) {
@@ -78,10 +76,8 @@ TEST_F(MembershipAggregatorTest, OnOffer_OneTooMany_FailedPrecondition) {
 
 TEST_F(MembershipAggregatorTest, OnOffer_SameIncarnation_AlreadyExists) {
   Offer(kAggregator, "10.10.1.11:1");
-  v1::Offer offer;
-  offer.set_incarnation(kAggregator);
-  offer.set_address("10.10.1.12:1");
-  const Outcome outcome = membership_.OnOffer(SessionId(99), offer, now_);
+  const Outcome outcome =
+      membership_.OnOffer(SessionId(99), TestOffer(kAggregator, "10.10.1.12:1"), now_);
   EXPECT_EQ(All<CloseSession>(outcome).at(0).status.code(), absl::StatusCode::kAlreadyExists);
 }
 
@@ -152,6 +148,26 @@ TEST_F(MembershipAggregatorTest, OnStepDone_FromAnAggregator_ClosesIt) {
   const Outcome outcome = membership_.OnStepDone(SessionId(kAggregator), v1::StepDone(), now_);
   EXPECT_THAT(std::string(All<EndRun>(outcome).at(0).status.message()),
               HasSubstr("aggregator 0 (10.10.1.11:1) was lost in step 0: it broke the protocol"));
+}
+
+TEST_F(MembershipAggregatorTest, OnOffer_OtherProtocol_IsRefused) {
+  v1::Offer offer = TestOffer(kAggregator, "10.10.1.11:1");
+  offer.set_protocol(1);
+  const Outcome outcome = membership_.OnOffer(SessionId(kAggregator), offer, now_);
+  EXPECT_THAT(std::string(All<CloseSession>(outcome).at(0).status.message()),
+              HasSubstr("got protocol 1"));
+}
+
+TEST_F(MembershipAggregatorTest, OnLayout_AllDeclared_AggregatorsHearFirstAndGetTheBuckets) {
+  Form();
+  const auto sent =
+      All<SendLayoutAgreed>(membership_.OnLayout(SessionId(kWorker), TestLayout(), now_));
+  ASSERT_EQ(sent.size(), 3u);
+  const BucketSpec bucket{24, v1::DTYPE_FLOAT32};
+  EXPECT_THAT(sent[0].buckets, ElementsAre(bucket));
+  EXPECT_THAT(sent[1].buckets, ElementsAre(bucket));
+  EXPECT_EQ(sent[2].session, SessionId(kWorker));
+  EXPECT_THAT(sent[2].buckets, ElementsAre());
 }
 
 TEST_F(MembershipAggregatorTest, OnTick_AggregatorsStayAway_SaysHowManyCame) {

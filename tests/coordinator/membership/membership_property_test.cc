@@ -13,6 +13,8 @@ namespace gradwire {
 namespace {
 
 using ::gradwire::testing::TestHello;
+using ::gradwire::testing::TestLayout;
+using ::gradwire::testing::TestOffer;
 
 // Something that happens to a run, by numbers that mean whatever `kind` takes them for.
 struct Event {
@@ -26,15 +28,14 @@ std::ostream& operator<<(std::ostream& out, const Event& event) {
 }
 
 rc::Gen<Event> AnyEvent() {
-  return rc::gen::construct<Event>(rc::gen::inRange(0, 12), rc::gen::inRange(0, 100),
+  return rc::gen::construct<Event>(rc::gen::inRange(0, 13), rc::gen::inRange(0, 100),
                                    rc::gen::inRange(0, 6));
 }
 
 // Drives a Membership as the service would, and checks after every event what must always hold.
 class Simulator {
  public:
-  explicit Simulator(int world_size)
-      : world_size_(world_size), membership_(Config(world_size), now_) {}
+  explicit Simulator(const RunSize& size) : size_(size), membership_(Config(size), now_) {}
 
   void Apply(const Event& event) {
     const Outcome outcome = Send(event);
@@ -49,10 +50,11 @@ class Simulator {
   Membership& membership() { return membership_; }
 
  private:
-  static MembershipConfig Config(int world_size) {
+  static MembershipConfig Config(const RunSize& size) {
     MembershipConfig config;
-    config.world_size = world_size;
-    config.aggregators = world_size / 3;
+    config.world_size = size.world_size;
+    config.workers = size.workers;
+    config.aggregators = size.aggregators;
     config.rendezvous_timeout = absl::Seconds(60);
     return config;
   }
@@ -79,6 +81,8 @@ class Simulator {
         return StepDone(session, event.number);
       case 11:
         return Offer(event.number);
+      case 12:
+        return membership_.OnLayout(session, TestLayout(event.number / 3), now_);
       default:
         return membership_.OnTick(now_);
     }
@@ -89,25 +93,28 @@ class Simulator {
     heartbeat.set_sent(1);
     return heartbeat;
   }
-  // With a wish for a rank now and then, and now and then an old incarnation.
+  // With a wish for ranks now and then, and now and then an old incarnation.
   Outcome SayHello(int number) {
     const SessionId session(++last_session_);
     open_.insert(session);
     v1::Hello hello = TestHello(number == 5 ? 1 : last_session_);
-    if (number < world_size_ && number % 2 == 0) hello.set_rank(number);
+    if (number < size_.world_size && number % 2 == 0) hello.add_ranks(number);
+    if (number == 3 && size_.world_size > 3) {
+      hello.add_ranks(1);
+      hello.add_ranks(3);
+    }
+    hello.set_threads(number == 4 ? 2 : 0);
     return membership_.OnHello(session, hello, now_);
   }
   Outcome Offer(int number) {
     const SessionId session(++last_session_);
     open_.insert(session);
-    v1::Offer offer;
-    offer.set_incarnation(number == 5 ? 1 : last_session_);
-    offer.set_address("10.10.1.9:1");
+    const v1::Offer offer = TestOffer(number == 5 ? 1 : last_session_, "10.10.1.9:1");
     return membership_.OnOffer(session, offer, now_);
   }
-  Outcome Suspect(SessionId session, int rank) {
+  Outcome Suspect(SessionId session, int incarnation) {
     v1::Suspect suspect;
-    suspect.set_rank(rank);
+    suspect.set_incarnation(incarnation);
     return membership_.OnSuspect(session, suspect, now_);
   }
   Outcome Leave(SessionId session, bool finished) {
@@ -118,22 +125,35 @@ class Simulator {
   Outcome StepDone(SessionId session, int step) {
     v1::StepDone done;
     done.set_step(step);
+    const std::vector<Rank>& ranks = ranks_[session];
+    done.set_rank(ranks.empty() ? 0 : ranks[step % ranks.size()].value());
     return membership_.OnStepDone(session, done, now_);
   }
 
   void Enact(const FormRun& form) {
-    RC_ASSERT(static_cast<int>(form.view.members.size()) == world_size_);
-    RC_ASSERT(ViewFromProto(ToProto(form.view)).ok());  // every rank carried once
+    RC_ASSERT(static_cast<int>(form.view.members.size()) == size_.workers);
+    for (const Member& member : form.view.members) {
+      // Every rank is carried once, and the receiver carries some.
+      RC_ASSERT(ViewFromProto(ToProto(form.view), member.incarnation).ok());
+    }
     RC_ASSERT(++formed_ == 1);
+  }
+  void Enact(const AgreeLayout& agree) {
+    RC_ASSERT(formed_ == 1);
+    RC_ASSERT(agree.layout == LayoutId(agreed_++));
+  }
+  void Enact(const SendLayoutAgreed& send) {
+    RC_ASSERT(open_.count(send.session) == 1);
+    RC_ASSERT(send.layout == LayoutId(agreed_ - 1));
   }
   void Enact(const SendEcho& send) { RC_ASSERT(open_.count(send.session) == 1); }
   void Enact(const TakeStep& take) {
     RC_ASSERT(formed_ == 1);
-    RC_ASSERT(take.rank.value() < world_size_);
+    RC_ASSERT(take.rank.value() < size_.world_size);
   }
   void Enact(const TellLoss& tell) {
     RC_ASSERT(formed_ == 1);
-    RC_ASSERT(tell.rank.value() < world_size_);
+    RC_ASSERT(!tell.ranks.empty());
     RC_ASSERT(++losses_ == 1);
   }
   void Enact(const SendView& send) {
@@ -142,7 +162,8 @@ class Simulator {
     if (send.view.aggregator.has_value()) {
       RC_ASSERT(viewed_aggregators_.insert(*send.view.aggregator).second);
     } else {
-      RC_ASSERT(viewed_.insert(send.view.rank).second);
+      ranks_[send.session] = send.view.OwnRanks();
+      for (Rank rank : send.view.OwnRanks()) RC_ASSERT(viewed_.insert(rank).second);
     }
   }
   void Enact(const SendAbort& send) {
@@ -164,7 +185,7 @@ class Simulator {
     generation_ = status.generation();
     std::set<uint32_t> ranks;
     for (const v1::RankStatus& rank : status.ranks()) {
-      RC_ASSERT(rank.rank() < static_cast<uint32_t>(world_size_));
+      RC_ASSERT(rank.rank() < static_cast<uint32_t>(size_.world_size));
       RC_ASSERT(ranks.insert(rank.rank()).second);
     }
     const bool over = status.state() == "aborted" || status.state() == "finished";
@@ -173,12 +194,14 @@ class Simulator {
     if (over) RC_ASSERT(open_.empty());
   }
 
-  const int world_size_;
+  const RunSize size_;
   absl::Time now_ = absl::FromUnixSeconds(1000);
   Membership membership_;
   uint64_t last_session_ = 0;
   std::set<SessionId> open_;
   std::set<Rank> viewed_;
+  std::map<SessionId, std::vector<Rank>> ranks_;
+  int agreed_ = 0;  // layouts
   std::set<int> viewed_aggregators_;
   Step step_;
   int formed_ = 0;
@@ -187,15 +210,20 @@ class Simulator {
   uint64_t generation_ = 0;
 };
 
+RunSize AnySize() {
+  const int world_size = *rc::gen::inRange(1, 5);
+  return {world_size, *rc::gen::inRange(1, world_size + 1), world_size / 3};
+}
+
 RC_GTEST_PROP(MembershipProperty, AnyEvents_KeepTheInvariants, ()) {
-  Simulator simulator(*rc::gen::inRange(1, 5));
+  Simulator simulator(AnySize());
   for (const Event& event : *rc::gen::container<std::vector<Event>>(AnyEvent())) {
     simulator.Apply(event);
   }
 }
 
 RC_GTEST_PROP(MembershipProperty, AnyEventsThenAStop_EndsEverySessionAndTheRun, ()) {
-  Simulator simulator(*rc::gen::inRange(1, 5));
+  Simulator simulator(AnySize());
   for (const Event& event : *rc::gen::container<std::vector<Event>>(AnyEvent())) {
     simulator.Apply(event);
   }

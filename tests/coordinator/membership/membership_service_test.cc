@@ -18,6 +18,8 @@ namespace {
 
 using ::gradwire::testing::Exchange;
 using ::gradwire::testing::TestHello;
+using ::gradwire::testing::TestLayout;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A value that another thread sets once and this one waits for.
@@ -67,14 +69,16 @@ struct Worker {
 class MembershipServiceTest : public ::testing::Test {
  protected:
   explicit MembershipServiceTest(MembershipConfig config = Config())
-      : service_(config,
-                 {[this](const View& view, const std::vector<BucketSpec>&) { formed_.Set(view); },
-                  [this](Rank rank, const v1::StepDone& done) {
-                    if (rank == Rank(2)) done_.Set(done);
-                  },
-                  [this](Rank rank, Step, const std::string&) { lost_.Set(rank); },
-                  [this](Step step) { step_.Set(step); },
-                  [this](const absl::Status& status) { over_.Set(status); }}) {
+      : service_(config, {[this](const View& view) { formed_.Set(view); },
+                          [this](LayoutId id, const std::vector<BucketSpec>&) { layout_.Set(id); },
+                          [this](Rank rank, const v1::StepDone& done) {
+                            if (rank == Rank(2)) done_.Set(done);
+                          },
+                          [this](const std::vector<Rank>& ranks, Step, const std::string&) {
+                            lost_.Set(ranks);
+                          },
+                          [this](Step step) { step_.Set(step); },
+                          [this](const absl::Status& status) { over_.Set(status); }}) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -96,14 +100,15 @@ class MembershipServiceTest : public ::testing::Test {
   }
   // Three workers with their views; ranks in order.
   void FormRun() {
-    for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, rank));
+    for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, {rank}));
     for (auto& worker : workers_) ASSERT_TRUE(worker->view.get().ok());
   }
 
   absl::Duration heartbeat_interval_ = absl::Seconds(1);
   Slot<View> formed_;
   Slot<v1::StepDone> done_;  // rank 2's
-  Slot<Rank> lost_;
+  Slot<std::vector<Rank>> lost_;
+  Slot<LayoutId> layout_;
   Slot<Step> step_;
   Slot<absl::Status> over_;
   MembershipService service_;
@@ -111,16 +116,22 @@ class MembershipServiceTest : public ::testing::Test {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
+// On a thread of its own.
+std::future<absl::StatusOr<LayoutId>> Declare(Worker& worker, const v1::Layout& layout) {
+  return std::async(std::launch::async,
+                    [&worker, layout] { return worker.session->DeclareLayout(layout); });
+}
+
 absl::Status JoinError(Worker& worker, const v1::Hello& hello) {
   return worker.session->Join(hello).status();
 }
 
 TEST_F(MembershipServiceTest, Join_AllWorkers_GetTheSameViewWithTheirRanks) {
-  for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, rank));
+  for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, {rank}));
   for (int rank = 0; rank < 3; ++rank) {
     const absl::StatusOr<View> view = workers_[rank]->view.get();
     ASSERT_TRUE(view.ok()) << view.status();
-    EXPECT_EQ(view->rank, Rank(rank));
+    EXPECT_THAT(view->OwnRanks(), ElementsAre(Rank(rank)));
     EXPECT_EQ(view->generation, Generation(1));
     EXPECT_EQ(view->members.size(), 3);
     EXPECT_EQ(view->Carrier(Rank(2)).address, "10.10.1.2:2");
@@ -129,10 +140,10 @@ TEST_F(MembershipServiceTest, Join_AllWorkers_GetTheSameViewWithTheirRanks) {
 }
 
 TEST_F(MembershipServiceTest, Join_DuplicateRank_IsRefusedAndTheRunStillForms) {
-  AddWorker().Join(TestHello(0, 0));
+  AddWorker().Join(TestHello(0, {0}));
   // The second rank 0 is whoever comes later; ask until the first is in.
   while (service_.Status().ranks_size() < 1) std::this_thread::yield();
-  EXPECT_EQ(JoinError(AddWorker(), TestHello(9, 0)),
+  EXPECT_EQ(JoinError(AddWorker(), TestHello(9, {0})),
             absl::AlreadyExistsError("rank 0 is taken by 10.10.1.2:0"));
   AddWorker().Join(TestHello(1));
   AddWorker().Join(TestHello(2));
@@ -146,18 +157,46 @@ TEST_F(MembershipServiceTest, Join_OtherWorldSize_IsRefused) {
             absl::InvalidArgumentError("world size: got 2, expected 3 (coordinator)"));
 }
 
-TEST_F(MembershipServiceTest, Join_OtherLayout_NamesTheTensor) {
-  AddWorker().Join(TestHello(0, 0));
-  while (service_.Status().ranks_size() < 1) std::this_thread::yield();
-  v1::Hello hello = TestHello(1);
-  hello.mutable_tensors(0)->set_name("fc2.weight");
-  EXPECT_EQ(JoinError(AddWorker(), hello),
-            absl::InvalidArgumentError("tensor 0: got 'fc2.weight' float32 [2, 3], expected "
-                                       "'fc1.weight' float32 [2, 3] (rank 0)"));
+TEST_F(MembershipServiceTest, Join_OtherProtocol_IsRefusedWithBothNumbers) {
+  auto stub = v1::Membership::NewStub(
+      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  auto stream = stub->Session(&context);
+  v1::WorkerMessage message;
+  message.mutable_hello()->set_protocol(1);
+  stream->Write(message);
+  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("got protocol 1, expected 2 ("));
+}
+
+TEST_F(MembershipServiceTest, DeclareLayout_AllTheSame_AreNumberedInOrder) {
+  FormRun();
+  std::vector<std::future<absl::StatusOr<LayoutId>>> ids;
+  for (auto& worker : workers_) ids.push_back(Declare(*worker, TestLayout()));
+  for (auto& id : ids) EXPECT_EQ(*id.get(), LayoutId(0));
+  EXPECT_EQ(layout_.Get(), LayoutId(0));
+}
+
+TEST_F(MembershipServiceTest, DeclareLayout_Different_TellsBothSidesWhatDiffers) {
+  FormRun();
+  auto first = Declare(*workers_[0], TestLayout());
+  v1::Layout other = TestLayout();
+  other.mutable_tensors(0)->set_name("fc2.weight");
+  // Whichever comes first fixes the layout; both are told of the other.
+  const absl::Status status = Declare(*workers_[1], other).get().status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("layout 0: tensor 0: got 'fc"));
+  EXPECT_THAT(std::string(first.get().status().message()),
+              HasSubstr("layout 0: tensor 0: got 'fc"));
+}
+
+TEST_F(MembershipServiceTest, Cancel_WhileDeclaring_EndsTheWait) {
+  FormRun();
+  auto declared = Declare(*workers_[0], TestLayout());
+  workers_[0]->session->Cancel();
+  EXPECT_EQ(declared.get().status(), absl::CancelledError("the session was cancelled"));
 }
 
 TEST_F(MembershipServiceTest, Join_OtherSetting_NamesTheSetting) {
-  AddWorker().Join(TestHello(0, 0));
+  AddWorker().Join(TestHello(0, {0}));
   while (service_.Status().ranks_size() < 1) std::this_thread::yield();
   v1::Hello hello = TestHello(1);
   (*hello.mutable_settings())["lr"] = "0.2";
@@ -176,11 +215,11 @@ TEST_F(MembershipServiceTest, Cancel_WhileJoining_EndsJoin) {
 
 TEST_F(MembershipServiceTest, Cancel_WhileJoining_FreesTheRank) {
   Worker& worker = AddWorker();
-  worker.Join(TestHello(0, 0));
+  worker.Join(TestHello(0, {0}));
   while (service_.Status().ranks_size() < 1) std::this_thread::yield();
   worker.session->Cancel();
   while (service_.Status().ranks_size() > 0) std::this_thread::yield();
-  AddWorker().Join(TestHello(5, 0));
+  AddWorker().Join(TestHello(5, {0}));
   while (service_.Status().ranks_size() < 1) std::this_thread::yield();
 }
 
@@ -199,7 +238,7 @@ TEST_F(MembershipServiceTest, Leave_NotFinished_AbortsTheOthersWithTheReason) {
   EXPECT_EQ(workers_[0]->end.Get(), lost);
   EXPECT_EQ(workers_[2]->end.Get(), lost);
   EXPECT_EQ(over_.Get(), lost);
-  EXPECT_EQ(lost_.Get(), Rank(1));
+  EXPECT_THAT(lost_.Get(), ElementsAre(Rank(1)));
 }
 
 TEST_F(MembershipServiceTest, Leave_AfterAbort_GivesTheReason) {
@@ -213,7 +252,10 @@ TEST_F(MembershipServiceTest, ReportStep_ByAllRanks_EntersTheNextStep) {
   FormRun();
   v1::StepDone done;
   done.set_step(6);
-  for (auto& worker : workers_) worker->session->ReportStep(done);
+  for (int rank = 0; rank < 3; ++rank) {
+    done.set_rank(rank);
+    workers_[rank]->session->ReportStep(done);
+  }
   EXPECT_EQ(step_.Get(), Step(7));
   EXPECT_EQ(done_.Get().step(), 6u);
 }
@@ -222,6 +264,7 @@ TEST_F(MembershipServiceTest, StreamBroken_MidRun_AbortsTheOthersWithRankStepAnd
   FormRun();
   v1::StepDone done;
   done.set_step(6);
+  done.set_rank(2);
   workers_[2]->session->ReportStep(done);
   while (service_.Status().ranks(2).steps_done() < 7) std::this_thread::yield();
   workers_[2]->session.reset();
@@ -234,7 +277,8 @@ TEST_F(MembershipServiceTest, StreamBroken_MidRun_AbortsTheOthersWithRankStepAnd
 
 TEST_F(MembershipServiceTest, ReportSuspect_Unexplained_AbortsAll) {
   FormRun();
-  workers_[0]->session->ReportSuspect(Rank(1), Step(3), "connection refused");
+  const Incarnation suspect = formed_.Get().Carrier(Rank(1)).incarnation;
+  workers_[0]->session->ReportSuspect(suspect, Step(3), "connection refused");
   const absl::Status lost = absl::AbortedError(
       "rank 1 (10.10.1.2:1) was lost in step 0: rank 0 got no answer from it: connection refused");
   for (auto& worker : workers_) EXPECT_EQ(worker->end.Get(), lost);
@@ -290,10 +334,10 @@ TEST_F(MembershipServiceTest, Session_HalfClosedWithoutLeave_IsALoss) {
       grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   auto stream = stub->Session(&context);
-  AddWorker().Join(TestHello(0, 0));
-  AddWorker().Join(TestHello(1, 1));
+  AddWorker().Join(TestHello(0, {0}));
+  AddWorker().Join(TestHello(1, {1}));
   v1::WorkerMessage message;
-  *message.mutable_hello() = TestHello(2, 2);
+  *message.mutable_hello() = TestHello(2, {2});
   stream->Write(message);
   formed_.Get();
   stream->WritesDone();
@@ -343,7 +387,7 @@ class HeartbeatTest : public MembershipServiceTest {
 
 TEST_F(HeartbeatTest, BusyWorker_KeepsItsPlaceUntilTheRendezvousTimeout) {
   Worker& worker = AddWorker();
-  EXPECT_EQ(JoinError(worker, TestHello(0, 0)),
+  EXPECT_EQ(JoinError(worker, TestHello(0, {0})),
             absl::AbortedError("1 of 2 workers came within 2 s; missing rank 1"));
   EXPECT_EQ(over_.Get(),
             absl::DeadlineExceededError("1 of 2 workers came within 2 s; missing rank 1"));

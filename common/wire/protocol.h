@@ -1,0 +1,16 @@
+#ifndef GRADWIRE_COMMON_WIRE_PROTOCOL_H_
+#define GRADWIRE_COMMON_WIRE_PROTOCOL_H_
+
+#include <cstdint>
+
+namespace gradwire {
+
+// Of the messages in proto/gradwire/v1 and their order. Who speaks another one is refused.
+// It grows with each change that one side could misread.
+//   1  a worker is a rank; its model stands in Hello; nothing said the version
+//   2  a worker carries ranks; layouts come after the View
+constexpr uint32_t kProtocolVersion = 2;
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_WIRE_PROTOCOL_H_

@@ -1,0 +1,83 @@
+#include "coordinator/membership/layout_agreement.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_util.h"
+
+namespace gradwire {
+namespace {
+
+// More than any gradient; less than what sums and tables of it could overflow at.
+constexpr uint64_t kMaxBytes = uint64_t{1} << 38;
+
+absl::Status CheckBucket(const BucketSpec& bucket, int world_size) {
+  const uint64_t element_bytes = ElementBytes(bucket.dtype);
+  if (element_bytes == 0 || bucket.bytes == 0 || bucket.bytes % element_bytes != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "got ", bucket.bytes, " bytes of dtype ", static_cast<int>(bucket.dtype),
+        ", expected at least one whole element of DTYPE_FLOAT32, DTYPE_BFLOAT16, DTYPE_FLOAT16 or "
+        "DTYPE_BYTES"));
+  }
+  if (bucket.root.value() >= 0 && bucket.root.value() < world_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("got root ", bucket.root.value(), ", expected 0 to ", world_size - 1));
+}
+
+absl::Status CheckBuckets(const std::vector<BucketSpec>& buckets, int world_size) {
+  uint64_t total = 0;
+  bool has_gradients = false;
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    const BucketSpec& bucket = buckets[i];
+    has_gradients |= !IsBroadcast(bucket);
+    if (bucket.bytes > kMaxBytes || (total += bucket.bytes) > kMaxBytes) {
+      return absl::InvalidArgumentError(absl::StrCat("bucket ", i, ": got ", bucket.bytes,
+                                                     " bytes, expected at most ", kMaxBytes,
+                                                     " in all buckets"));
+    }
+    absl::Status status = CheckBucket(bucket, world_size);
+    if (!status.ok()) return Annotate(status, absl::StrCat("bucket ", i));
+  }
+  if (has_gradients) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("buckets: got ", buckets.size(),
+                                                 " and none of gradients, expected at least one "
+                                                 "of a floating-point dtype"));
+}
+
+std::string NameOf(const v1::Layout& layout) {
+  return absl::StrCat("layout ", layout.id(),
+                      layout.name().empty() ? "" : absl::StrCat(" (", layout.name(), ")"));
+}
+
+}  // namespace
+
+absl::StatusOr<bool> LayoutAgreement::Declare(Incarnation worker, absl::string_view name,
+                                              const v1::Layout& layout) {
+  size_t& next = next_[worker];
+  if (layout.id() != next) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("layout: got id ", layout.id(), ", expected ", next));
+  }
+  Declared got = {NameOf(layout), std::string(name), TensorsFromProto(layout),
+                  BucketsFromProto(layout.buckets())};
+  absl::Status status = CheckBuckets(got.buckets, world_size_);
+  if (!status.ok()) return Annotate(status, got.name);
+  if (next == layouts_.size()) layouts_.push_back(got);
+  Declared& expected = layouts_[next];
+  std::string difference = FirstDifference(got.tensors, expected.tensors, expected.owner);
+  if (difference.empty()) {
+    difference = FirstDifference(got.buckets, expected.buckets, expected.owner);
+  }
+  if (!difference.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(got.name, ": ", difference));
+  }
+  ++next;
+  return ++expected.workers == workers_;
+}
+
+std::optional<std::string> LayoutAgreement::MissingOf(Incarnation worker) const {
+  const auto next = next_.find(worker);
+  const size_t declared = next == next_.end() ? 0 : next->second;
+  if (declared == layouts_.size()) return std::nullopt;
+  return layouts_[declared].name;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,159 @@
+#include "coordinator/membership/roster.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+// A gap between ticks beyond this means that the coordinator itself was
+// paused (stopped, or its host asleep), not that all workers fell silent.
+constexpr absl::Duration kPause = absl::Seconds(1);
+
+auto OrderOf(const Participant& participant) {
+  return std::make_tuple(participant.share.value_or(-1),
+                         participant.ranks.empty() ? Rank(-1) : participant.ranks.front());
+}
+
+template <typename Pointer, typename List>
+std::vector<Pointer> InOrder(List* list) {
+  std::vector<Pointer> pointers;
+  for (auto& participant : *list) pointers.push_back(&participant);
+  std::sort(pointers.begin(), pointers.end(),
+            [](Pointer a, Pointer b) { return OrderOf(*a) < OrderOf(*b); });
+  return pointers;
+}
+
+}  // namespace
+
+Roster::Roster(const RunSize& size, absl::Duration lease, absl::Time start)
+    : size_(size), lease_(lease), last_tick_(start) {}
+
+std::string Roster::Count() const {
+  std::string count = absl::StrCat(WorkerCount(), " of ", size_.workers, " workers");
+  if (size_.aggregators > 0) {
+    absl::StrAppend(&count, " and ", AggregatorCount(), " of ", size_.aggregators, " aggregators");
+  }
+  return absl::StrCat(count, " are there");
+}
+
+bool Roster::HasAllWorkers() const { return WorkerCount() == size_.workers; }
+
+bool Roster::HasAllAggregators() const { return AggregatorCount() == size_.aggregators; }
+
+int Roster::AggregatorCount() const {
+  return static_cast<int>(
+      std::count_if(participants_.begin(), participants_.end(),
+                    [](const Participant& participant) { return participant.share.has_value(); }));
+}
+
+int Roster::WorkerCount() const {
+  return static_cast<int>(participants_.size()) - AggregatorCount();
+}
+
+std::vector<Rank> Roster::FreeRanks() const {
+  std::set<Rank> carried;
+  for (const Participant& worker : participants_) {
+    carried.insert(worker.ranks.begin(), worker.ranks.end());
+  }
+  std::vector<Rank> free;
+  for (Rank rank(0); rank.value() < size_.world_size; ++rank) {
+    if (carried.count(rank) == 0) free.push_back(rank);
+  }
+  return free;
+}
+
+std::vector<Wish> Roster::Wishes() const {
+  std::vector<Wish> wishes;
+  for (const Participant& participant : participants_) {
+    if (!participant.share) wishes.push_back(participant.wish);
+  }
+  wishes.resize(size_.workers);
+  return wishes;
+}
+
+absl::Status Roster::CheckWish(const Wish& wish) const {
+  std::vector<Wish> wishes = Wishes();
+  wishes[WorkerCount()] = wish;
+  return Assign(wishes, size_.world_size).status();
+}
+
+void Roster::Add(Participant participant) {
+  participants_.push_back(std::move(participant));
+  Deal();
+}
+
+void Roster::Remove(Incarnation incarnation) {
+  participants_.remove_if([incarnation](const Participant& participant) {
+    return participant.incarnation == incarnation;
+  });
+  removed_.insert(incarnation);
+  Deal();
+}
+
+void Roster::Deal() {
+  const auto ranks = Assign(Wishes(), size_.world_size);
+  size_t worker = 0;
+  int share = 0;
+  for (Participant& participant : participants_) {
+    if (participant.share) {
+      participant.share = share++;
+    } else {
+      participant.ranks = (*ranks)[worker++];
+    }
+  }
+}
+
+Participant* Roster::Find(SessionId session) {
+  for (Participant& participant : participants_) {
+    if (participant.session == session) return &participant;
+  }
+  return nullptr;
+}
+
+const Participant* Roster::Find(Incarnation incarnation) const {
+  for (const Participant& participant : participants_) {
+    if (participant.incarnation == incarnation) return &participant;
+  }
+  return nullptr;
+}
+
+Participant* Roster::Find(Incarnation incarnation) {
+  return const_cast<Participant*>(std::as_const(*this).Find(incarnation));
+}
+
+std::vector<const Participant*> Roster::Workers() const {
+  std::vector<const Participant*> workers = All();
+  workers.resize(WorkerCount());
+  return workers;
+}
+
+std::vector<const Participant*> Roster::All() const {
+  return InOrder<const Participant*>(&participants_);
+}
+
+std::vector<Participant*> Roster::All() { return InOrder<Participant*>(&participants_); }
+
+void Roster::OnTick(absl::Time now) {
+  const absl::Duration gap = now - last_tick_;
+  last_tick_ = now;
+  if (gap <= kPause) return;
+  for (Participant& participant : participants_) {
+    participant.last_heard = std::min(now, participant.last_heard + gap);
+  }
+}
+
+std::vector<Incarnation> Roster::Silent(absl::Time now) const {
+  std::vector<Incarnation> silent;
+  for (const Participant* participant : All()) {
+    if (participant->session && now - participant->last_heard > lease_) {
+      silent.push_back(participant->incarnation);
+    }
+  }
+  return silent;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,81 @@
+#ifndef GRADWIRE_COORDINATOR_MEMBERSHIP_ROSTER_H_
+#define GRADWIRE_COORDINATOR_MEMBERSHIP_ROSTER_H_
+
+#include <list>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/base/ids.h"
+#include "coordinator/membership/participant.h"
+
+namespace gradwire {
+
+// How many take part in a run.
+struct RunSize {
+  int world_size = 1;   // ranks
+  int workers = 1;      // that carry them; at most `world_size`
+  int aggregators = 0;  // separate ones
+};
+
+// Who was let in, and when each was heard last. Ranks are dealt anew whenever a worker comes
+// or goes before the run begins, as if those still missing had no wish: so there is always a
+// deal, and a worker's ranks are final only when all are there.
+//
+// Pure, like Membership. Pointers are good until that participant is removed.
+class Roster {
+ public:
+  Roster(const RunSize& size, absl::Duration lease, absl::Time start);
+
+  const RunSize& size() const { return size_; }
+  // "1 of 3 workers and 0 of 2 aggregators are there".
+  std::string Count() const;
+  bool HasAllWorkers() const;
+  bool HasAllAggregators() const;
+  // Ranks that none of those who are there carries.
+  std::vector<Rank> FreeRanks() const;
+
+  // Whether the ranks could still be dealt with a further worker of this wish; the error is
+  // that of Assign.
+  absl::Status CheckWish(const Wish& wish) const;
+  // The worker's wish has passed CheckWish.
+  void Add(Participant participant);
+  // Its incarnation is not to be let in again.
+  void Remove(Incarnation incarnation);
+  bool WasRemoved(Incarnation incarnation) const { return removed_.count(incarnation) > 0; }
+
+  // Null if there is no such participant.
+  Participant* Find(SessionId session);
+  Participant* Find(Incarnation incarnation);
+  const Participant* Find(Incarnation incarnation) const;
+  // Workers by their lowest rank.
+  std::vector<const Participant*> Workers() const;
+  // Workers by their lowest rank, then aggregators by their share.
+  std::vector<const Participant*> All() const;
+  std::vector<Participant*> All();
+
+  // To be called about ten times a second. A long gap means that this process itself was
+  // paused, not that all fell silent: leases are extended by it.
+  void OnTick(absl::Time now);
+  // Those with a session that were not heard for longer than the lease.
+  std::vector<Incarnation> Silent(absl::Time now) const;
+
+ private:
+  int WorkerCount() const;
+  int AggregatorCount() const;
+  // Of those who are there, in order of joining, then of those still missing.
+  std::vector<Wish> Wishes() const;
+  void Deal();
+
+  const RunSize size_;
+  const absl::Duration lease_;
+  std::list<Participant> participants_;  // in order of joining
+  std::set<Incarnation> removed_;
+  absl::Time last_tick_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COORDINATOR_MEMBERSHIP_ROSTER_H_

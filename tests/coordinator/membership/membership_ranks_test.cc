@@ -1,0 +1,203 @@
+// Workers that carry several ranks, and the layouts that they declare.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/membership/membership.h"
+#include "tests/coordinator/membership/outcome.h"
+#include "tests/coordinator/membership/test_hello.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::All;
+using ::gradwire::testing::TestHello;
+using ::gradwire::testing::TestLayout;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A run of two workers that carry four ranks; sessions and incarnations are 1 and 2.
+class MembershipRanksTest : public ::testing::Test {
+ protected:
+  static MembershipConfig Config() {
+    MembershipConfig config;
+    config.world_size = 4;
+    config.workers = 2;
+    return config;
+  }
+
+  Outcome Hello(int session, const std::vector<int>& ranks = {}) {
+    return membership_.OnHello(SessionId(session), TestHello(session, ranks), now_);
+  }
+  Outcome Form() {
+    Hello(1);
+    return Hello(2);
+  }
+  Outcome StepDone(int session, int rank, uint64_t step) {
+    v1::StepDone done;
+    done.set_rank(rank);
+    done.set_step(step);
+    return membership_.OnStepDone(SessionId(session), done, now_);
+  }
+  Outcome Declare(int session, const v1::Layout& layout) {
+    return membership_.OnLayout(SessionId(session), layout, now_);
+  }
+  Outcome Finish(int session) {
+    v1::Leave leave;
+    leave.set_finished(true);
+    return membership_.OnLeave(SessionId(session), leave, now_);
+  }
+  Outcome Broke(int session) {
+    return membership_.OnStreamClosed(SessionId(session), "its session stream broke", now_);
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  Membership membership_{Config(), now_};
+};
+
+TEST_F(MembershipRanksTest, OnHello_LastWorker_DealsTheRanksEvenly) {
+  const auto views = All<SendView>(Form());
+  ASSERT_EQ(views.size(), 2u);
+  EXPECT_THAT(views[0].view.OwnRanks(), ElementsAre(Rank(0), Rank(1)));
+  EXPECT_THAT(views[1].view.OwnRanks(), ElementsAre(Rank(2), Rank(3)));
+}
+
+TEST_F(MembershipRanksTest, OnHello_UnevenWish_TheOtherGetsTheRest) {
+  EXPECT_EQ(Hello(1).why, "ranks 0, 1 (10.10.1.2:1) joined; 1 of 2 workers are there");
+  const auto views = All<SendView>(Hello(2, {0, 1, 3}));
+  EXPECT_THAT(views.at(0).view.OwnRanks(), ElementsAre(Rank(0), Rank(1), Rank(3)));
+  EXPECT_EQ(views.at(1).session, SessionId(1));
+  EXPECT_THAT(views.at(1).view.OwnRanks(), ElementsAre(Rank(2)));
+}
+
+TEST_F(MembershipRanksTest, OnHello_AfterSomebodyWithAWishLeft_ItsRanksAreDealtAnew) {
+  Hello(1, {0, 1, 2});
+  Broke(1);
+  Hello(3);
+  EXPECT_THAT(All<SendView>(Hello(2)).at(0).view.OwnRanks(), ElementsAre(Rank(0), Rank(1)));
+}
+
+TEST_F(MembershipRanksTest, OnHello_LastWorker_ViewHasTheThreadsOfAll) {
+  v1::Hello hello = TestHello(1);
+  hello.set_cores(8);
+  membership_.OnHello(SessionId(1), hello, now_);
+  hello = TestHello(2);
+  hello.set_cores(8);
+  const Outcome outcome = membership_.OnHello(SessionId(2), hello, now_);
+  EXPECT_EQ(All<FormRun>(outcome).at(0).view.threads, 2);
+}
+
+TEST_F(MembershipRanksTest, OnStepDone_OfOneRank_CountsForThatRankAlone) {
+  Form();
+  EXPECT_EQ(All<TakeStep>(StepDone(1, 1, 0)).at(0).rank, Rank(1));
+  EXPECT_EQ(membership_.Status().ranks(0).steps_done(), 0u);
+  EXPECT_EQ(membership_.Status().ranks(1).steps_done(), 1u);
+}
+
+TEST_F(MembershipRanksTest, OnStepDone_OfAnothersRank_LosesTheSender) {
+  Form();
+  EXPECT_THAT(StepDone(1, 2, 0).why,
+              HasSubstr("ranks 0, 1 (10.10.1.2:1) were lost in step 0: it broke the protocol: "
+                        "StepDone of rank 2"));
+}
+
+TEST_F(MembershipRanksTest, OnStepDone_OfNoRank_LosesTheSender) {
+  Form();
+  EXPECT_THAT(StepDone(1, 4, 0).why, HasSubstr("it broke the protocol: StepDone of rank 4"));
+}
+
+TEST_F(MembershipRanksTest, OnStepDone_BeforeTheView_LosesItsPlace) {
+  Hello(1);
+  EXPECT_THAT(StepDone(1, 0, 0).why, HasSubstr("it broke the protocol: StepDone before the View"));
+}
+
+TEST_F(MembershipRanksTest, OnStepDone_OfAllRanks_EntersTheNextStep) {
+  Form();
+  StepDone(1, 0, 0);
+  StepDone(2, 2, 0);
+  StepDone(2, 3, 0);
+  EXPECT_THAT(All<EnterStep>(StepDone(1, 1, 0)), ::testing::SizeIs(1));
+}
+
+TEST_F(MembershipRanksTest, OnStreamClosed_MidRun_NamesAllRanksAndTheStepThatTheyAreAt) {
+  Form();
+  StepDone(2, 2, 6);
+  StepDone(2, 3, 5);
+  const Outcome outcome = Broke(2);
+  const TellLoss told = All<TellLoss>(outcome).at(0);
+  EXPECT_THAT(told.ranks, ElementsAre(Rank(2), Rank(3)));
+  EXPECT_EQ(told.step, Step(6));
+  EXPECT_EQ(All<SendAbort>(outcome).at(0).reason,
+            "ranks 2, 3 (10.10.1.2:2) were lost in step 6: its session stream broke");
+}
+
+TEST_F(MembershipRanksTest, Status_MidRun_HasEachRankWithItsCarrier) {
+  Form();
+  const v1::StatusReply status = membership_.Status(now_);
+  ASSERT_EQ(status.ranks_size(), 4);
+  EXPECT_EQ(status.ranks(1).rank(), 1u);
+  EXPECT_EQ(status.ranks(1).address(), "10.10.1.2:1");
+  EXPECT_EQ(status.ranks(2).address(), "10.10.1.2:2");
+  EXPECT_TRUE(status.ranks(3).has_silent_seconds());
+}
+
+TEST_F(MembershipRanksTest, OnTick_RendezvousTimeout_NamesTheRanksWithoutAWorker) {
+  Hello(1, {2});
+  Outcome outcome;
+  while (outcome.actions.empty()) {
+    now_ += absl::Milliseconds(100);
+    membership_.OnHeartbeat(SessionId(1), {}, now_);
+    outcome = membership_.OnTick(now_);
+  }
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
+            absl::DeadlineExceededError("1 of 2 workers came within 600 s; missing ranks 0, 1, 3"));
+}
+
+TEST_F(MembershipRanksTest, OnLayout_ByAll_IsAgreedBeforeAnybodyHearsOfIt) {
+  Form();
+  EXPECT_THAT(Declare(1, TestLayout()).actions, IsEmpty());
+  const Outcome outcome = Declare(2, TestLayout());
+  ASSERT_EQ(outcome.actions.size(), 3u);
+  const auto* agreed = std::get_if<AgreeLayout>(&outcome.actions[0]);
+  ASSERT_NE(agreed, nullptr);
+  EXPECT_EQ(agreed->layout, LayoutId(0));
+  EXPECT_THAT(agreed->buckets, ElementsAre(BucketSpec{24, v1::DTYPE_FLOAT32}));
+  EXPECT_EQ(All<SendLayoutAgreed>(outcome).size(), 2u);
+}
+
+TEST_F(MembershipRanksTest, OnLayout_Different_EndsTheRunAndNamesTheTensor) {
+  Form();
+  Declare(1, TestLayout());
+  v1::Layout other = TestLayout();
+  other.mutable_tensors(0)->set_name("fc2.weight");
+  const Outcome outcome = Declare(2, other);
+  const std::string difference =
+      "layout 0: tensor 0: got 'fc2.weight' float32 [2, 3], expected 'fc1.weight' float32 [2, 3] "
+      "(ranks 0, 1)";
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status, absl::InvalidArgumentError(difference));
+  EXPECT_EQ(All<SendAbort>(outcome).at(0).reason,
+            "ranks 2, 3 (10.10.1.2:2) were lost in step 0: " + difference);
+}
+
+TEST_F(MembershipRanksTest, OnLayout_BeforeTheView_LosesItsPlace) {
+  Hello(1);
+  EXPECT_THAT(Declare(1, TestLayout()).why,
+              HasSubstr("it broke the protocol: Layout before the View"));
+}
+
+TEST_F(MembershipRanksTest, OnLeave_FinishedWithoutALayoutOfOthers_EndsTheRun) {
+  Form();
+  Declare(1, TestLayout());
+  EXPECT_EQ(All<EndRun>(Finish(2)).at(0).status,
+            absl::AbortedError("ranks 2, 3 (10.10.1.2:2) finished without declaring layout 0, as "
+                               "others did"));
+}
+
+TEST_F(MembershipRanksTest, OnLayout_AfterAnotherHasFinished_EndsTheRun) {
+  Form();
+  Finish(2);
+  EXPECT_THAT(Declare(1, TestLayout()).why, HasSubstr("finished without declaring layout 0"));
+}
+
+}  // namespace
+}  // namespace gradwire
