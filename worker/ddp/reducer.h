@@ -4,8 +4,8 @@
 #include <torch/torch.h>
 
 #include <cstddef>
-#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -64,17 +64,6 @@ struct ReducerOptions {
 // the thread that calls backward). The exchange's threads read terms and write means.
 class Reducer {
  public:
-  // What is told of a backward pass, from inside it; either may be empty.
-  struct Listener {
-    // Before the first gradient of the pass is taken. Here the engine takes a callback
-    // for the end of the pass: torch::autograd::Engine::queue_callback.
-    std::function<void()> on_begin;
-    // The terms of a gradient bucket are complete. In the order of the buckets: of
-    // bucket i only after i - 1. Left out for those that backward did not complete,
-    // because it gave a parameter no gradient, and those behind them.
-    std::function<void(size_t bucket)> on_bucket;
-  };
-
   // `parameters` and `buffers` in registration order; they are shared, not copied.
   // Parameters that require no gradient, or are empty, are left out of all buckets.
   //   InvalidArgument  a parameter is not float32, or it or a buffer is not on the CPU or
@@ -93,8 +82,8 @@ class Reducer {
   size_t bucket_count() const { return gradient_buckets() + (buffers_.travel() ? 1 : 0); }
   size_t gradient_buckets() const { return gradient_.bucket_count(); }
   // The parameters of a gradient bucket, in its order.
-  absl::Span<const torch::Tensor> parameters(size_t bucket) const {
-    return gradient_.parameters(bucket);
+  std::vector<torch::Tensor> ParametersOf(size_t bucket) const {
+    return gradient_.ParametersOf(bucket);
   }
   // The bucket that `parameter` is in; none if it was left out.
   absl::optional<size_t> BucketOf(const torch::Tensor& parameter) const {
@@ -102,17 +91,17 @@ class Reducer {
   }
 
   // To be called before the first step, and again with the exchange of a new view, when no
-  // transfer is under way. `exchange`, which knows `layout` (see Exchange::AddLayout),
-  // is used until the next Attach; null: nothing is exchanged, and HandIn is not called.
-  // `ranks`: those that this worker carries, ascending, one or more. Each rank starts
-  // from the buffers that the module has now.
+  // transfer is under way; before the first call, rank 0 is carried and HandIn must not
+  // be called. `exchange`, which knows `layout` (see Exchange::AddLayout), is used until
+  // the next Attach. `ranks`: those that this worker carries, ascending, one or more. Each
+  // starts from the buffers that the module has now.
   void Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks);
   absl::Span<const Rank> ranks() const { return ranks_; }
 
   // All buckets of `step` are to be handed in; those of the step before are through.
   // Steps follow each other from 0 in each layout of a run. The step's exchange may take
   // `timeout` from its first HandIn on.
-  void BeginStep(Step step, absl::Duration timeout);
+  void BeginStep(Step step, absl::Duration timeout) { exchange_.Begin(step, timeout); }
 
   // The module's buffers become those that `rank` starts from: what rank 0 had after the
   // step before, if they are broadcast; else what `rank` itself had. Costs nothing if this
@@ -123,19 +112,23 @@ class Reducer {
   // they are broadcast and `rank` is 0, are what the others get.
   void EndForward(Rank rank) { buffers_.Store(IndexOf(rank)); }
 
-  // The next backward pass makes the terms of `rank`; `listener` hears of it.
-  void BeginPass(Rank rank, Listener listener);
+  // The next backward pass makes the terms of `rank`; `listener` hears of it. In its on_begin
+  // the engine takes a callback for the end of the pass:
+  // torch::autograd::Engine::get_default_engine().queue_callback.
+  void BeginPass(Rank rank, PassListener listener) {
+    hooks_.Begin(IndexOf(rank), std::move(listener));
+  }
   // After that pass: the terms of parameters that got no gradient in it become what .grad
   // has from passes before, or zero.
   //   InvalidArgument     a gradient is sparse or not float32; names the parameter's index
   //   FailedPrecondition  backward ran twice since BeginPass, or within itself
   // After an error the rank's terms hold anything. Ends the pass, also if there was none.
-  absl::Status EndPass();
+  absl::Status EndPass() { return hooks_.End(); }
   // Indices (of Create's `parameters`) of those that got no gradient in the last pass.
   // Within and after the pass, also after EndPass.
-  std::vector<size_t> Unused() const;
+  std::vector<size_t> Unused() const { return hooks_.Unused(); }
   // In place of a pass: this rank has no data any more, and adds nothing to the mean.
-  void ZeroTerms(Rank rank) { gradient_.Zero(IndexOf(rank)); }
+  void ZeroTerms(Rank rank);
 
   // Gives the exchange what `rank` puts into a bucket of the step. The terms of the rank,
   // or, for the bucket of buffers, EndForward(rank), have to be there. Of the buffers only
@@ -156,14 +149,12 @@ class Reducer {
 
   // The mean over all ranks of a gradient bucket that NextBucket gave: one dimension,
   // parameter after parameter. Valid until the next step hands in that bucket.
-  torch::Tensor mean(size_t bucket) const { return gradient_.mean_tensor(bucket); }
-  // The part of it that belongs to parameters(bucket)[index], in its shape.
-  torch::Tensor mean(size_t bucket, size_t index) const {
-    return gradient_.mean_view(bucket, index);
-  }
+  torch::Tensor mean(size_t bucket) const { return gradient_.mean(bucket); }
+  // The part of it that belongs to ParametersOf(bucket)[index], in its shape.
+  torch::Tensor mean(size_t bucket, size_t index) const { return gradient_.mean(bucket, index); }
   // A rank's own terms, after EndPass; one dimension, never to be written.
   torch::Tensor terms(size_t bucket, Rank rank) const {
-    return gradient_.terms_tensor(IndexOf(rank), bucket);
+    return gradient_.terms(IndexOf(rank), bucket);
   }
 
   // The step will not be completed. On return no transfer uses this object's memory any
