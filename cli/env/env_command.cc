@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/status_util.h"
 #include "common/session/local_address.h"
+#include "worker/options/rank_list.h"
 #include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
@@ -37,7 +38,7 @@ EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>&
 
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
-  return {OptionOr(parsed, "rank", options.rank >= 0, absl::StrCat(options.rank),
+  return {OptionOr(parsed, "rank", !options.ranks.empty(), ToText(options.ranks),
                    "assigned by the coordinator"),
           OptionOr(parsed, "world-size", options.world_size > 0, absl::StrCat(options.world_size),
                    "the coordinator's"),

@@ -4,19 +4,19 @@
 namespace gradwire {
 
 // Each line's factory, in a file of its own, with its own errors.
-#define GRADWIRE_BACKEND(name, factory, help) \
+#define GRADWIRE_BACKEND(name, factory, ...) \
   absl::StatusOr<std::unique_ptr<Backend>> factory(const BackendOptions& options);
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                                      const BackendOptions& options) {
-#define GRADWIRE_BACKEND(row_name, factory, help) \
+#define GRADWIRE_BACKEND(row_name, factory, ...) \
   if (name == row_name) return factory(options);
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   std::string names;
-#define GRADWIRE_BACKEND(row_name, factory, help) absl::StrAppend(&names, " ", row_name);
+#define GRADWIRE_BACKEND(row_name, ...) absl::StrAppend(&names, " ", row_name);
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   return absl::NotFoundError(

@@ -10,10 +10,10 @@ namespace gradwire {
 
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(MakeBatch make,
                                                        const LoaderOptions& options) {
-  if (options.steps < 0 || options.run_ahead < 1) {
-    return absl::InvalidArgumentError(absl::StrCat("loader of ", options.steps, " steps running ",
-                                                   options.run_ahead,
-                                                   " ahead, expected 0 or more, and 1 or more"));
+  if (options.steps < 0 || options.run_ahead < 1 || options.ranks.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "loader of ", options.steps, " steps of ", options.ranks.size(), " ranks running ",
+        options.run_ahead, " ahead, expected 0 or more, 1 or more, and 1 or more"));
   }
   return absl::WrapUnique(new Loader(std::move(make), options));
 }
@@ -47,21 +47,29 @@ void Loader::Stop() {
 
 void Loader::Run() {
   for (int64_t i = 0; i < options_.steps; ++i) {
-    if (!WaitForRoom()) return;
-    absl::StatusOr<Batch> batch = Guarded(Step(options_.first.value() + i));
-    MutexLock lock(&mutex_);
-    if (stopped_) return;
-    changed_.NotifyAll();
-    if (!batch.ok()) {
-      end_ = batch.status();
-      return;
+    for (const Rank rank : options_.ranks) {
+      if (!Push(Step(options_.first.value() + static_cast<uint64_t>(i)), rank)) return;
     }
-    queue_.push_back(*std::move(batch));
   }
   MutexLock lock(&mutex_);
   if (stopped_) return;
-  end_ = absl::OutOfRangeError(absl::StrCat("all ", options_.steps, " batches have been taken"));
+  end_ = absl::OutOfRangeError(absl::StrCat("all batches of ", options_.steps, " steps are taken"));
   changed_.NotifyAll();
+}
+
+// Whether there is to be a next batch.
+bool Loader::Push(Step step, Rank rank) {
+  if (!WaitForRoom()) return false;
+  absl::StatusOr<Batch> batch = Guarded(step, rank);
+  MutexLock lock(&mutex_);
+  if (stopped_) return false;
+  changed_.NotifyAll();
+  if (batch.ok()) {
+    queue_.push_back(*std::move(batch));
+  } else {
+    end_ = batch.status();
+  }
+  return end_.ok();
 }
 
 bool Loader::WaitForRoom() {
@@ -72,12 +80,12 @@ bool Loader::WaitForRoom() {
   return !stopped_;
 }
 
-absl::StatusOr<Batch> Loader::Guarded(Step step) const {
+absl::StatusOr<Batch> Loader::Guarded(Step step, Rank rank) const {
   try {
-    return make_(step);
+    return make_(step, rank);
   } catch (const std::exception& error) {  // torch's and the allocator's; none may leave a thread
-    return absl::InternalError(
-        absl::StrCat("making the batch of step ", step.value(), ": ", error.what()));
+    return absl::InternalError(absl::StrCat("making the batch of step ", step.value(), ", rank ",
+                                            rank.value(), ": ", error.what()));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -16,27 +17,28 @@
 namespace gradwire {
 
 struct LoaderOptions {
-  Step first;             // step of the first batch
-  int64_t steps = 0;      // batches in all
-  int64_t run_ahead = 4;  // batches that may wait in the queue
+  Step first;                           // step of the first batch
+  int64_t steps = 0;                    // in all
+  int64_t run_ahead = 4;                // batches that may wait in the queue
+  std::vector<Rank> ranks = {Rank(0)};  // for which there is a batch in each step
 };
 
-// Makes the batches of consecutive steps on a thread of its own, ahead of the
-// trainer, so that loading is off the critical path:
+// Makes the batches of consecutive steps, for each rank of the worker in turn, on a thread
+// of its own, ahead of the trainer, so that loading is off the critical path:
 //
-//   make(step) ──> queue of at most run_ahead ──> Next()
-//     own thread                                  trainer's thread
+//   make(step, rank) ──> queue of at most run_ahead ──> Next()
+//       own thread                                      trainer's thread
 //
 // One thread calls Next(); Stop() may be called from any thread at any time.
 class Loader {
  public:
-  // Makes one step's batch: called for each step in turn, on the loader's
+  // Makes one rank's batch of a step: called for each in turn, on the loader's
   // thread, with no lock held. It must not use torch's thread pool, which would
   // take cores from training. After its first error it is not called again.
-  using MakeBatch = std::function<absl::StatusOr<Batch>(Step)>;
+  using MakeBatch = std::function<absl::StatusOr<Batch>(Step, Rank)>;
 
   // Starts the thread.
-  //   InvalidArgument  steps below 0 or run_ahead below 1
+  //   InvalidArgument  steps below 0, run_ahead below 1, or no ranks
   static absl::StatusOr<std::unique_ptr<Loader>> Create(MakeBatch make,
                                                         const LoaderOptions& options);
   // Stops.
@@ -44,7 +46,7 @@ class Loader {
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next step's batch; waits until it is made. Errors are given again by
+  // The next batch; waits until it is made. Errors are given again by
   // every later call:
   //   OutOfRange  all batches have been taken
   //   Cancelled   Stop() was called
@@ -59,8 +61,9 @@ class Loader {
  private:
   Loader(MakeBatch make, const LoaderOptions& options);
   void Run();
+  bool Push(Step step, Rank rank);
   bool WaitForRoom();
-  absl::StatusOr<Batch> Guarded(Step step) const;
+  absl::StatusOr<Batch> Guarded(Step step, Rank rank) const;
 
   const MakeBatch make_;
   const LoaderOptions options_;

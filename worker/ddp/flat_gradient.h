@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -12,47 +13,51 @@
 
 namespace gradwire {
 
-// The gradients of all parameters in one run of memory, twice:
+// The gradients of all parameters in one run of memory, several times:
 //
-//   local   what backward adds up; this rank's terms
+//   terms   what backward gave: once for each rank that this worker carries
 //   mean    what came back, averaged over all ranks
 //
-// Parameters stand in reverse order, as backward makes them, and are cut into
-// buckets of whole parameters. A step goes Start, backward with a Take for each
-// parameter that it gives a gradient (repeatedly, to add up), FillMissing. Not
-// thread-safe; other threads may read and write the spans of a bucket as long as
-// none of its methods is called.
+// Parameters stand in reverse order, as backward makes them, and are cut into buckets of
+// whole parameters. Parameter i means number i of that order. Not thread-safe; other
+// threads may read and write the spans of a bucket as long as no method writes them.
 class FlatGradient {
  public:
-  // `parameters`: float32, on the CPU, contiguous; those that do not require a
-  // gradient or are empty are left out. A bucket is closed when it holds `bucket_cap_bytes`
-  // or more (the first one: 1 MiB or more), as DistributedDataParallel does it;
-  // 0: a bucket per parameter.
+  // `parameters`: float32, on the CPU; those that do not require a gradient or are
+  // empty are left out. A bucket is closed when it holds `bucket_cap_bytes` or more
+  // (the first one: 1 MiB or more), as DistributedDataParallel does it; 0: a bucket
+  // per parameter. Has memory for the terms of one rank and for no mean.
   FlatGradient(const std::vector<torch::Tensor>& parameters, double bucket_cap_bytes);
+
+  // Memory for the terms of `ranks` ranks and, if `mean`, for the mean; all zero.
+  void Allocate(size_t ranks, bool mean);
 
   size_t bucket_count() const { return buckets_.size(); }
   std::vector<BucketSpec> Specs() const;
-  // Elements of one bucket.
-  absl::Span<const float> local(size_t bucket) const;
-  absl::Span<float> mean(size_t bucket);
 
-  // The parameters of one bucket, in bucket order.
-  absl::Span<const torch::Tensor> parameters(size_t bucket) const;
+  // The parameters that are not left out.
+  size_t parameter_count() const { return parameters_.size(); }
+  const torch::Tensor& parameter(size_t i) const { return parameters_[i].tensor; }
+  // The bucket that parameter i is in, and its index in the constructor's `parameters`.
+  size_t bucket_of(size_t i) const { return parameters_[i].bucket; }
+  size_t index_of(size_t i) const { return parameters_[i].index; }
   // The bucket that `parameter` is in; none if it was left out.
   absl::optional<size_t> BucketOf(const torch::Tensor& parameter) const;
+  // The parameters of one bucket, in its order.
+  std::vector<torch::Tensor> ParametersOf(size_t bucket) const;
 
-  // The same as tensors of one dimension, that share the memory.
-  torch::Tensor local_tensor(size_t bucket) const;
-  torch::Tensor mean_tensor(size_t bucket) const;
+  // One bucket of the terms of carried rank number `rank`, or of the mean: one
+  // dimension, the memory is shared.
+  torch::Tensor terms(size_t rank, size_t bucket) const { return Cut(terms_[rank], bucket); }
+  torch::Tensor mean(size_t bucket) const { return Cut(mean_, bucket); }
+  // The part of the mean that belongs to parameter number `index` of a bucket.
+  torch::Tensor mean(size_t bucket, size_t index) const {
+    return View(mean_, buckets_[bucket].first_parameter + index);
+  }
 
-  // The bucket's parameters have no .grad: autograd's first one becomes it as it is,
-  // which saves setting local to zero and reading it again.
-  void Start(size_t bucket);
-  // Autograd has added to the .grad of parameter `index` of the bucket: it is in
-  // local from here on, and .grad is a view of that, so that more can be added.
-  void Take(size_t bucket, size_t index);
-  // Zero is the gradient of parameters that had no Take since Start.
-  void FillMissing();
+  // The terms of parameter i become its .grad, which is there, or zero.
+  void Take(size_t rank, size_t i);
+  void Zero(size_t rank, size_t i);
 
  private:
   struct Range {
@@ -61,12 +66,25 @@ class FlatGradient {
     size_t first_parameter = 0;
     size_t parameters = 0;
   };
-  std::vector<torch::Tensor> parameters_;  // in reverse order
+  struct Parameter {
+    torch::Tensor tensor;
+    size_t index = 0;
+    size_t bucket = 0;
+    int64_t first = 0;  // element
+  };
+  torch::Tensor Cut(const torch::Tensor& flat, size_t bucket) const {
+    return flat.narrow(0, buckets_[bucket].first, buckets_[bucket].size);
+  }
+  torch::Tensor View(const torch::Tensor& flat, size_t i) const {
+    const torch::Tensor& like = parameters_[i].tensor;
+    return flat.narrow(0, parameters_[i].first, like.numel()).view(like.sizes());
+  }
+
+  std::vector<Parameter> parameters_;  // in reverse order
   std::vector<Range> buckets_;
-  torch::Tensor local_;
+  int64_t elements_ = 0;
+  std::vector<torch::Tensor> terms_;  // by carried rank
   torch::Tensor mean_;
-  std::vector<torch::Tensor> local_views_;  // by parameter
-  std::vector<char> taken_;                 // bool, by parameter, since Start
 };
 
 }  // namespace gradwire

@@ -2,46 +2,108 @@
 
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "absl/strings/str_cat.h"
 
 namespace gradwire {
 
-GradientHooks::GradientHooks(FlatGradient* gradient) : gradient_(gradient) {
-  for (size_t bucket = 0; bucket < gradient->bucket_count(); ++bucket) {
-    const auto parameters = gradient->parameters(bucket);
-    parameters_.push_back(parameters.size());
-    for (size_t i = 0; i < parameters.size(); ++i) Add(parameters[i], bucket, i);
-  }
+GradientHooks::GradientHooks(FlatGradient* gradient, bool keep_grad)
+    : gradient_(gradient), keep_grad_(keep_grad), seen_(gradient->parameter_count()) {
+  for (size_t i = 0; i < gradient->parameter_count(); ++i) Add(i);
 }
 
 GradientHooks::~GradientHooks() {
   for (const Hook& hook : hooks_) hook.node->del_post_hook(hook.key);
 }
 
-void GradientHooks::Add(const torch::Tensor& parameter, size_t bucket, size_t index) {
+void GradientHooks::Add(size_t i) {
   using torch::autograd::variable_list;
-  auto hook = [this, bucket, index](const variable_list& outputs, const variable_list&) {
-    OnGradient(bucket, index);
+  auto hook = [this, i](const variable_list& outputs, const variable_list&) {
+    OnGradient(i);
     return outputs;
   };
-  const auto node = torch::autograd::impl::grad_accumulator(parameter);
+  const auto node = torch::autograd::impl::grad_accumulator(gradient_->parameter(i));
   hooks_.push_back(
       {node, node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(hook))});
 }
 
-void GradientHooks::Arm(OnBucket on_bucket) {
-  on_bucket_ = std::move(on_bucket);
-  missing_ = parameters_;
+void GradientHooks::Begin(size_t rank, PassListener listener) {
+  rank_ = rank;
+  listener_ = std::move(listener);
+  status_ = absl::OkStatus();
+  begun_ = false;
+  seen_.assign(gradient_->parameter_count(), false);
+  missing_.assign(gradient_->bucket_count(), 0);
+  for (size_t i = 0; i < seen_.size(); ++i) ++missing_[gradient_->bucket_of(i)];
   next_ = 0;
+  in_pass_ = true;
 }
 
-void GradientHooks::Disarm() { on_bucket_ = nullptr; }
+// After an error nobody is told of more buckets: they must not be handed in.
+void GradientHooks::OnGradient(size_t i) {
+  if (!in_pass_) return;
+  if (!std::exchange(begun_, true) && listener_.on_begin) listener_.on_begin();
+  if (!status_.ok()) return;
+  if (seen_[i]) {
+    status_ = absl::FailedPreconditionError(
+        absl::StrCat("parameter ", gradient_->index_of(i),
+                     ": got a second gradient in one pass, expected one; backward ran twice, or "
+                     "within itself (as reentrant checkpoints do)"));
+    return;
+  }
+  seen_[i] = true;
+  status_ = CheckGradient(i);
+  if (!status_.ok()) return;
+  Take(i);
+  TellComplete(gradient_->bucket_of(i));
+}
 
-void GradientHooks::OnGradient(size_t bucket, size_t index) {
-  gradient_->Take(bucket, index);
-  if (!on_bucket_) return;
+absl::Status GradientHooks::CheckGradient(size_t i) const {
+  const torch::Tensor& grad = gradient_->parameter(i).grad();
+  if (grad.layout() == torch::kStrided && grad.scalar_type() == torch::kFloat) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter ", gradient_->index_of(i), ": got a gradient that is ",
+                   grad.layout() == torch::kStrided ? c10::toString(grad.scalar_type()) : "sparse",
+                   ", expected a dense one of float32"));
+}
+
+void GradientHooks::Take(size_t i) {
+  gradient_->Take(rank_, i);
+  if (!keep_grad_) gradient_->parameter(i).mutable_grad().reset();
+}
+
+void GradientHooks::TellComplete(size_t bucket) {
   --missing_[bucket];
-  while (next_ < missing_.size() && missing_[next_] == 0) on_bucket_(next_++);
+  while (next_ < missing_.size() && missing_[next_] == 0) {
+    if (listener_.on_bucket) listener_.on_bucket(next_);
+    ++next_;
+  }
+}
+
+absl::Status GradientHooks::End() {
+  in_pass_ = false;
+  for (size_t i = 0; i < seen_.size() && status_.ok(); ++i) {
+    if (seen_[i]) continue;
+    if (!gradient_->parameter(i).grad().defined()) {
+      gradient_->Zero(rank_, i);
+      continue;
+    }
+    status_ = CheckGradient(i);
+    if (status_.ok()) Take(i);
+  }
+  return status_;
+}
+
+std::vector<size_t> GradientHooks::Unused() const {
+  std::vector<size_t> unused;
+  for (size_t i = seen_.size(); i-- > 0;) {
+    if (!seen_[i]) unused.push_back(gradient_->index_of(i));
+  }
+  return unused;
 }
 
 }  // namespace gradwire

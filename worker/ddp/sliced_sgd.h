@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 
 namespace gradwire {
@@ -20,6 +21,14 @@ class SlicedSgd {
 
   // Updates the parameters. `gradient` has theirs in a row.
   void Step(const torch::Tensor& gradient);
+
+  // What the next Step depends on besides parameters and gradient: the momentum of all
+  // parameters in a row, one dimension, a copy; or nothing, as long as there is none. It
+  // does not depend on how parameters are sliced.
+  std::vector<torch::Tensor> State() const;
+  // Makes it what State() gave. InvalidArgument if it does not fit the parameters; the
+  // state is unchanged then.
+  absl::Status SetState(const std::vector<torch::Tensor>& state);
 
  private:
   std::vector<torch::Tensor> slices_;  // share the parameters' memory

@@ -22,7 +22,7 @@ std::vector<NamedChoice> DatasetChoices() {
 
 std::vector<NamedChoice> SyncChoices() {
   return {
-#define GRADWIRE_SYNC(name, factory, backend, help) {name, help},
+#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, updates_late, help) {name, help},
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   };
@@ -30,7 +30,7 @@ std::vector<NamedChoice> SyncChoices() {
 
 std::vector<NamedChoice> BackendChoices() {
   return {
-#define GRADWIRE_BACKEND(name, factory, help) {name, help},
+#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, links, help) {name, help},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   };
@@ -48,18 +48,6 @@ std::string DescribeChoices(absl::string_view title, const std::vector<NamedChoi
     absl::StrAppend(&text, "\n  ", choice.name, ": ", choice.help);
   }
   return text;
-}
-
-std::string DefaultBackend(absl::string_view sync) {
-  const std::vector<std::pair<std::string, std::string>> defaults = {
-#define GRADWIRE_SYNC(name, factory, backend, help) {name, backend},
-#include "worker/sync/syncs.inc"
-#undef GRADWIRE_SYNC
-  };
-  for (const auto& [name, backend] : defaults) {
-    if (name == sync) return backend;
-  }
-  return "";
 }
 
 }  // namespace gradwire

@@ -26,10 +26,6 @@ std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices);
 // `title` and below it a line for each choice, for --help.
 std::string DescribeChoices(absl::string_view title, const std::vector<NamedChoice>& choices);
 
-// The back end that `sync` uses unless told otherwise; "" for an unknown sync,
-// "none" for one that exchanges nothing.
-std::string DefaultBackend(absl::string_view sync);
-
 }  // namespace gradwire
 
 #endif  // GRADWIRE_WORKER_OPTIONS_CHOICES_H_

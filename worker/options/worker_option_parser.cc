@@ -1,14 +1,16 @@
 #include "worker/options/worker_option_parser.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
+#include "common/base/host.h"
 #include "common/options/launch_environment.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
+#include "worker/options/rank_list.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -18,7 +20,7 @@ constexpr int kMaxRanks = 65535;
 // MiB. Small buckets leave early in backward; where they all leave after it,
 // their size does not matter, and PyTorch's is as good as any.
 constexpr double kOverlappingCap = 1;
-constexpr double kBarrierCap = 25;
+constexpr double kUsualCap = 25;
 
 constexpr char kDescription[] =
     "Trains a model on this rank's share of the data and averages its gradients\n"
@@ -41,8 +43,8 @@ void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parse
   parser->Group("Place in the run");
   parser->Add("coordinator", "HOST:PORT", "where the coordinator listens",
               ConnectAddress(&options->coordinator));
-  parser->Add("rank", "R", "rank of this worker, from 0",
-              WithDefault(Integer(&options->rank, 0, kMaxRanks - 1), "assigned"));
+  parser->Add("rank", "R", "rank of this worker, from 0, or those that it carries: 0,1 or 0-2",
+              WithDefault(RankList(&options->ranks), "assigned"));
   parser->Add("world-size", "N", "ranks in the run",
               WithDefault(Integer(&options->world_size, 1, kMaxRanks), "the coordinator's"));
   parser->Add("master-ip", "HOST", "the same as --coordinator HOST:29400",
@@ -59,11 +61,12 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               Choice(&options->sync, NamesOf(SyncChoices())));
   parser->Add("backend", "NAME", DescribeChoices("how they are averaged:", BackendChoices()),
               WithDefault(Choice(&options->backend, NamesOf(BackendChoices())), "the sync's"));
-  parser->Add("bucket-cap-mb", "MiB",
-              "a bucket is closed when it holds this much; 0: a bucket per parameter",
-              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "1 with sync ddp, else 25"));
+  parser->Add(
+      "bucket-cap-mb", "MiB",
+      "a bucket is closed when it holds this much; 0: a bucket per parameter",
+      WithDefault(RealFrom(&options->bucket_cap_mb, 0), "1 with a sync that overlaps, else 25"));
   parser->Add("barrier", "true|false",
-              "with sync ddp: update all parameters before the next forward pass begins",
+              "with a sync that updates late: update all parameters before the next forward pass",
               Switch(&options->barrier));
   parser->Add("wire", "TYPE",
               "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
@@ -88,9 +91,9 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Add("lr", "X", "learning rate of SGD", RealAbove(&options->lr, 0));
   parser->Add("momentum", "X", "momentum of SGD", RealFromBelow(&options->momentum, 0, 1));
   parser->Add("weight-decay", "X", "L2 penalty of SGD", RealFrom(&options->weight_decay, 0));
-  parser->Add("seed", "N", "seed of weights and augmentation", Integer(&options->seed, 0));
-  parser->Add("threads", "N", "compute threads",
-              WithDefault(Integer(&options->threads, 1, 4096), "cores / workers on this host"));
+  parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0));
+  parser->Add("threads", "N", "compute threads, the same number on all workers",
+              WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"));
   parser->Add("evaluate", "true|false", "at the end, print loss and accuracy on the test data",
               Switch(&options->evaluate));
 }
@@ -175,42 +178,55 @@ absl::Status ApplyLength(const OptionParser& parser, WorkerOptions* options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRank(const Parsed<WorkerOptions>& parsed) {
+absl::Status CheckRanks(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
-  if (options.world_size == 0 || options.rank < options.world_size) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      parsed.sources.at("rank").name, ": got '", options.rank, "', expected a rank from 0 to ",
-      options.world_size - 1, ", for the world size is ", options.world_size, " (",
-      parsed.sources.at("world-size").name, ")"));
+  if (options.ranks.empty()) return absl::OkStatus();
+  const std::string& source = parsed.sources.at("rank").name;
+  const int last = options.ranks.back().value();
+  if (options.world_size > 0 && last >= options.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": got '", last, "', expected a rank from 0 to ",
+                     options.world_size - 1, ", for the world size is ", options.world_size, " (",
+                     parsed.sources.at("world-size").name, ")"));
+  }
+  if (options.ranks.size() == 1 || TraitsOfBackend(options.backend).several_ranks) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(source, ": got ", options.ranks.size(),
+                                                 " ranks, expected one, for back end ",
+                                                 options.backend, " carries one for each worker"));
 }
 
-absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed) {
+// A sync that averages nothing takes nothing that is for several ranks.
+absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed, bool backend_given) {
   const WorkerOptions& options = parsed.options;
-  if (options.sync != "none") return absl::OkStatus();
-  if (options.world_size > 1 || options.rank > 0) {
+  if (TraitsOfSync(options.sync).averages) return absl::OkStatus();
+  const bool other_rank = !options.ranks.empty() && options.ranks.back() > Rank(0);
+  if (options.world_size > 1 || other_rank) {
     const bool size = options.world_size > 1;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--sync none is for one process alone; got ", size ? "world size " : "rank ",
-                     size ? options.world_size : options.rank, " (",
-                     parsed.sources.at(size ? "world-size" : "rank").name, ")"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--sync ", options.sync, " is for one process alone; got ", size ? "world size " : "rank ",
+        size ? options.world_size : options.ranks.back().value(), " (",
+        parsed.sources.at(size ? "world-size" : "rank").name, ")"));
   }
-  if (!options.backend.empty()) {
+  if (backend_given) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--sync none averages nothing, so it takes no back end; got '",
+        absl::StrCat("--sync ", options.sync, " averages nothing, so it takes no back end; got '",
                      options.backend, "' (", parsed.sources.at("backend").name, ")"));
   }
   if (options.wire != WorkerOptions().wire) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--sync none sends nothing, so it takes no type on the wire; got '",
-                     options.wire, "' (", parsed.sources.at("wire").name, ")"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--sync ", options.sync, " sends nothing, so it takes no type on the wire; got '",
+        options.wire, "' (", parsed.sources.at("wire").name, ")"));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckBarrier(const Parsed<WorkerOptions>& parsed) {
-  if (!parsed.options.barrier || parsed.options.sync == "ddp") return absl::OkStatus();
+  const WorkerOptions& options = parsed.options;
+  if (!options.barrier || TraitsOfSync(options.sync).updates_late) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--barrier is for --sync ddp; got sync ", parsed.options.sync, " (",
+      absl::StrCat("--barrier is for a sync that updates late; got sync ", options.sync, " (",
                    parsed.sources.at("sync").name, "), which always waits for all"));
 }
 
@@ -222,22 +238,27 @@ absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
                    "' times a batch size of ", options.batch_size, ", which is too many samples"));
 }
 
+// What was left open: as the sync, or the host of a process alone, has it.
 void FillIn(WorkerOptions* options) {
+  const SyncTraits sync = TraitsOfSync(options->sync);
   if (options->metrics == "off") options->metrics.clear();
+  if (options->backend.empty()) options->backend = sync.default_backend;
   if (options->bucket_cap_mb < 0) {
-    options->bucket_cap_mb = options->sync == "ddp" ? kOverlappingCap : kBarrierCap;
+    options->bucket_cap_mb = sync.overlaps ? kOverlappingCap : kUsualCap;
   }
-  if (options->threads > 0) return;
-  const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  options->threads = std::max(1, cores / options->local_world_size);
+  if (options->threads > 0 || sync.averages) return;
+  options->threads = std::max(1, UsableCores() / options->local_world_size);
 }
 
 absl::Status Check(const CourseOptions& course, const OptionParser& parser,
                    Parsed<WorkerOptions>* parsed) {
   absl::Status status = ApplyCourseOptions(course, parser, parsed);
   if (status.ok()) status = ApplyLength(parser, &parsed->options);
-  if (status.ok()) status = CheckRank(*parsed);
-  if (status.ok()) status = CheckAlone(*parsed);
+  if (!status.ok()) return status;
+  const bool backend_given = !parsed->options.backend.empty();
+  FillIn(&parsed->options);
+  status = CheckAlone(*parsed, backend_given);
+  if (status.ok()) status = CheckRanks(*parsed);
   if (status.ok()) status = CheckBarrier(*parsed);
   if (status.ok()) status = CheckIteration(*parsed);
   return status;
@@ -262,7 +283,6 @@ absl::StatusOr<Parsed<WorkerOptions>> ParseWorkerOptions(const std::vector<std::
   if (!parsed.print.empty()) return parsed;
   status = Check(course, parser, &parsed);
   if (!status.ok()) return status;
-  FillIn(&parsed.options);
   return parsed;
 }
 

@@ -13,8 +13,9 @@ namespace gradwire {
 
 // Reads a worker's options from all layers (see OptionParser) and checks that
 // they fit together. In the result
-//   - `threads` is at least 1: the cores of this process / local_world_size;
-//   - `backend` may be empty (DefaultBackend(sync));
+//   - `threads` is 0 if the coordinator is to say, else at least 1; of a process alone
+//     the cores that it may use / local_world_size;
+//   - `backend` is one of the table, or "none" for a process alone;
 //   - `bucket_cap_mb` is 0 or more;
 //   - --master-ip and --num-nodes have become `coordinator` and `world_size`,
 //     and so have their sources;
@@ -22,9 +23,10 @@ namespace gradwire {
 //
 // Errors as OptionParser::Parse; and InvalidArgument if rank and world size
 // exclude each other, two names for one thing were given in one layer,
-// `--sync none` is to run with others or with a back end, `--barrier` is given
-// with another sync than ddp, or an iteration's samples cannot be counted. `program` stands in
-// --help, for "gradwire env" takes the same options.
+// a sync that averages nothing is to run with others or with a back end, a back end is
+// to carry more ranks than it can, `--barrier` is given with a sync that does not update
+// late, or an iteration's samples cannot be counted. `program` stands in --help, for
+// "gradwire env" takes the same options.
 absl::StatusOr<Parsed<WorkerOptions>> ParseWorkerOptions(
     const std::vector<std::string>& args, const Environment& environment,
     const std::string& program = "gradwire-worker");

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
+
+#include "common/base/ids.h"
 
 namespace gradwire {
 
@@ -10,10 +13,10 @@ namespace gradwire {
 // Defaults are here and nowhere else.
 struct WorkerOptions {
   std::string coordinator = "127.0.0.1:29400";
-  int rank = -1;       // -1: the coordinator assigns one
-  int world_size = 0;  // 0: what the coordinator says
+  std::vector<Rank> ranks;  // ascending; none: the coordinator deals
+  int world_size = 0;       // 0: what the coordinator says
   std::string sync = "ddp";
-  std::string backend;        // empty: the sync's default
+  std::string backend;        // "none" with a sync that averages nothing
   double bucket_cap_mb = -1;  // MiB; 0: a bucket per parameter; below: as suits the sync
   bool barrier = false;       // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
@@ -33,7 +36,7 @@ struct WorkerOptions {
   uint64_t sampler_seed = 0;  // order of samples, as torch's DistributedSampler
   bool augment = true;
   bool drop_last = false;    // of the sampler's tail
-  int threads = 0;           // compute threads; 0: cores / workers on this host
+  int threads = 0;           // compute threads; 0: what all hosts can give
   int local_world_size = 1;  // workers on this host
   bool evaluate = false;
   std::string log_jsonl;

@@ -4,7 +4,9 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "worker/run/forward_seed.h"
 
 namespace gradwire {
 namespace {
@@ -15,139 +17,111 @@ torch::optim::SGDOptions SgdOptions(const TrainerOptions& options) {
       .weight_decay(options.weight_decay);
 }
 
-BufferPack PackFor(const Model& model, const TrainerOptions& options) {
-  return BufferPack(options.broadcast_buffers ? model.buffers() : std::vector<torch::Tensor>());
-}
-
 absl::Status Stopped() { return absl::CancelledError("the worker was told to stop"); }
-
-// The stages of a model, or all of it as one.
-std::vector<Stage> StagesOf(Model* model) {
-  std::vector<Stage> stages = model->stages();
-  if (!stages.empty()) return stages;
-  return {{[model](torch::Tensor images) { return model->forward(std::move(images)); }, {}}};
-}
-
-void AddOnce(absl::optional<size_t> bucket, std::vector<size_t>* buckets) {
-  if (!bucket.has_value()) return;
-  if (std::find(buckets->begin(), buckets->end(), *bucket) != buckets->end()) return;
-  buckets->push_back(*bucket);
-}
-
-void Remove(const torch::Tensor& tensor, std::vector<torch::Tensor>* tensors) {
-  const auto is_it = [&](const torch::Tensor& other) { return other.is_same(tensor); };
-  tensors->erase(std::remove_if(tensors->begin(), tensors->end(), is_it), tensors->end());
-}
 
 }  // namespace
 
-Trainer::Trainer(std::shared_ptr<Model> model, const TrainerOptions& options)
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> model,
+                                                         const TrainerOptions& options) {
+  auto reducer = Reducer::Create(model->parameters(), model->buffers(), options.reducer);
+  if (!reducer.ok()) return reducer.status();
+  return absl::WrapUnique(new Trainer(std::move(model), options, *std::move(reducer)));
+}
+
+Trainer::Trainer(std::shared_ptr<Model> model, const TrainerOptions& options,
+                 std::unique_ptr<Reducer> reducer)
     : model_(std::move(model)),
       options_(options),
-      gradient_(model_->parameters(), options.bucket_cap_bytes),
-      buffers_(PackFor(*model_, options)),
-      hooks_(&gradient_) {
-  for (size_t i = 0; i < gradient_.bucket_count(); ++i) {
-    optimizers_.emplace_back(gradient_.parameters(i), SgdOptions(options));
+      reducer_(std::move(reducer)),
+      stages_(GateStages(model_.get(), *reducer_)) {
+  for (size_t i = 0; i < reducer_->gradient_buckets(); ++i) {
+    optimizers_.emplace_back(reducer_->ParametersOf(i), SgdOptions(options));
   }
-  all_buckets_.resize(BucketSpecs().size());
+  all_buckets_.resize(reducer_->bucket_count());
   std::iota(all_buckets_.begin(), all_buckets_.end(), 0);
-  stages_ = GateStages();
 }
 
-// What no stage names, and the buffers, are wanted by the first one.
-std::vector<Trainer::GatedStage> Trainer::GateStages() {
-  std::vector<GatedStage> gated;
-  std::vector<torch::Tensor> unnamed = model_->parameters();
-  for (const Stage& stage : StagesOf(model_.get())) {
-    gated.push_back({stage.forward, {}});
-    for (const torch::Tensor& parameter : stage.parameters) {
-      AddOnce(gradient_.BucketOf(parameter), &gated.back().buckets);
-      Remove(parameter, &unnamed);
-    }
+// The rank's terms are the sum of this pass and those before; they leave as the sync says.
+absl::Status Trainer::LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls) {
+  Synchronizer* const sync = calls.sync;
+  reducer_->EndForward(rank);
+  PassListener listener;
+  if (sync != nullptr) {
+    if (rank == reducer_->ranks().front()) reducer_->BeginStep(computing_, options_.step_timeout);
+    sync->OnForwardDone(rank);
+    listener.on_bucket = [sync, rank](size_t bucket) { sync->OnBucketReady(bucket, rank); };
   }
-  for (const torch::Tensor& parameter : unnamed) {
-    AddOnce(gradient_.BucketOf(parameter), &gated.front().buckets);
-  }
-  if (!buffers_.empty()) AddOnce(gradient_.bucket_count(), &gated.front().buckets);
-  return gated;
-}
-
-std::vector<BucketSpec> Trainer::BucketSpecs() const {
-  std::vector<BucketSpec> specs = gradient_.Specs();
-  if (!buffers_.empty()) specs.push_back({buffers_.size(), v1::DTYPE_BYTES});
-  return specs;
-}
-
-void Trainer::BeginExchange(Synchronizer& sync) {
-  StepBuckets buckets;
-  for (size_t i = 0; i < gradient_.bucket_count(); ++i) {
-    buckets.gradients.push_back({gradient_.local(i), gradient_.mean(i)});
-  }
-  buffers_.Pack();
-  buckets.buffers = buffers_.bytes();
-  sync.OnForwardDone(computing_, buckets, options_.step_timeout);
-  hooks_.Arm([&sync](size_t bucket) { sync.OnBucketReady(bucket); });
-}
-
-void Trainer::Backward(const torch::Tensor& loss, bool last, Calls& calls, PhaseTimes* times) {
-  Stopwatch watch;
-  const bool exchange = last && calls.sync.averages();
-  if (exchange) BeginExchange(calls.sync);
+  reducer_->BeginPass(rank, std::move(listener));
   loss.backward();
-  hooks_.Disarm();
-  if (last) gradient_.FillMissing();
-  if (exchange) calls.sync.OnBackwardDone();
-  Lap(&watch, "backward", computing_, &times->backward);
+  absl::Status status = reducer_->EndPass();
+  if (status.ok() && sync != nullptr) sync->OnBackwardDone(rank);
+  return status;
 }
 
 // The time at gates is that of the step before.
-absl::StatusOr<torch::Tensor> Trainer::Forward(torch::Tensor images, Calls& calls,
-                                               PhaseTimes* times) {
+absl::StatusOr<torch::Tensor> Trainer::Forward(torch::Tensor images, Calls& calls) {
   for (const GatedStage& stage : stages_) {
     if (absl::Status status = PassGate(stage.buckets, calls); !status.ok()) return status;
     Stopwatch watch;
     images = stage.forward(std::move(images));
-    Lap(&watch, "forward", computing_, &times->forward);
+    Lap(&watch, "forward", computing_, &times_.forward);
   }
   return images;
 }
 
-absl::Status Trainer::Compute(const Batch& batch, Calls& calls, StepReport* report) {
+// Of `count` samples of the batch, from `first` on: their share of the batch's mean.
+absl::StatusOr<torch::Tensor> Trainer::LossOf(const Batch& batch, int64_t first, int64_t count,
+                                              Calls& calls, StepReport* report) {
+  absl::StatusOr<torch::Tensor> scores = Forward(batch.images.narrow(0, first, count), calls);
+  if (!scores.ok()) return scores.status();
+  Stopwatch watch;
+  const torch::Tensor labels = batch.labels.narrow(0, first, count);
+  torch::Tensor loss = torch::nn::functional::cross_entropy(*scores, labels);
+  const int64_t size = batch.size();
+  if (count < size) loss = loss * (static_cast<double>(count) / static_cast<double>(size));
+  report->loss += loss.item<double>();
+  report->correct += scores->detach().argmax(1).eq(labels).sum().item<int64_t>();
+  Lap(&watch, "loss", computing_, &times_.forward);
+  return loss;
+}
+
+absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepReport* report) {
+  // Buffers of the step before have to be there before any rank starts from them.
+  if (absl::Status status = PassGate(stages_.front().buckets, calls); !status.ok()) return status;
+  reducer_->BeginForward(rank);
   const int64_t size = batch.size();
   const int64_t piece = options_.micro_batch > 0 ? options_.micro_batch : size;
+  int64_t passes = 0;
   for (int64_t first = 0; first < size; first += piece) {
     const int64_t count = std::min(piece, size - first);
-    absl::StatusOr<torch::Tensor> scores =
-        Forward(batch.images.narrow(0, first, count), calls, &report->times);
-    if (!scores.ok()) return scores.status();
-    Stopwatch watch;
-    const torch::Tensor labels = batch.labels.narrow(0, first, count);
-    torch::Tensor loss = torch::nn::functional::cross_entropy(*scores, labels);
-    // The mean over the batch is the sum of its pieces' shares.
-    if (count < size) loss = loss * (static_cast<double>(count) / static_cast<double>(size));
-    report->loss += loss.item<double>();
-    report->correct += scores->detach().argmax(1).eq(labels).sum().item<int64_t>();
-    Lap(&watch, "loss", computing_, &report->times.forward);
+    SeedForward(ForwardSeed(options_.seed, computing_, rank, passes++));
+    absl::StatusOr<torch::Tensor> loss = LossOf(batch, first, count, calls, report);
+    if (!loss.ok()) return loss.status();
     if (calls.stopped()) return Stopped();
-    Backward(loss, first + count == size, calls, &report->times);
+    Stopwatch watch;
+    absl::Status status;
+    if (first + count == size) {
+      status = LastBackward(*loss, rank, calls);
+    } else {
+      loss->backward();
+    }
+    Lap(&watch, "backward", computing_, &times_.backward);
+    if (!status.ok()) return status;
     if (calls.stopped()) return Stopped();
   }
   return absl::OkStatus();
 }
 
+// The reducer gave the buffers to the module when it gave their bucket.
 void Trainer::Update(size_t bucket, bool averaged) {
   Stopwatch watch;
-  if (bucket == gradient_.bucket_count()) {
-    if (averaged) buffers_.Unpack();
-  } else {
-    optimizers_[bucket].Step(averaged ? gradient_.mean_tensor(bucket)
-                                      : gradient_.local_tensor(bucket));
-    gradient_.Start(bucket);
+  if (bucket < optimizers_.size()) {
+    optimizers_[bucket].Step(averaged ? reducer_->mean(bucket)
+                                      : reducer_->terms(bucket, reducer_->ranks().front()));
   }
   updated_[bucket] = true;
   --to_update_;
-  Lap(&watch, "optimizer", pending_->step, &pending_->times.optimizer);
+  Lap(&watch, "optimizer", pending_.front().step, &pending_times_.optimizer);
 }
 
 void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const {
@@ -158,63 +132,86 @@ void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration*
 }
 
 void Trainer::Report(Calls& calls) {
-  StepReport report = *std::exchange(pending_, absl::nullopt);
-  report.times.communication = calls.sync.times().communication;
-  report.times.exposed_communication = calls.sync.times().exposed_communication;
-  report.times.iteration = calls.iteration.Lap();
-  calls.on_step(report);
+  const ExchangeTimes exchange = reducer_->times();
+  pending_times_.communication = exchange.communication;
+  pending_times_.exposed_communication = exchange.exposed_communication;
+  pending_times_.iteration = calls.iteration.Lap();
+  std::vector<StepReport> reports;
+  reports.swap(pending_);
+  for (StepReport& report : reports) report.times = pending_times_;
+  calls.on_step(reports);
   current_step_ = computing_;
 }
 
 // Until the parameters in `buckets` are up to date, updates whatever can be:
 // what comes early is not left for a time when nothing else is to be done.
 absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls) {
-  if (!pending_.has_value()) return absl::OkStatus();
+  if (pending_.empty()) return absl::OkStatus();
   for (const size_t wanted : buckets) {
     while (!updated_[wanted]) {
       absl::StatusOr<size_t> bucket = wanted;
       Stopwatch watch;
-      absl::Duration waited;  // the sync counts it
-      if (calls.sync.averages()) bucket = calls.sync.NextBucket();
-      Lap(&watch, "wait", pending_->step, &waited);
+      absl::Duration waited;  // the reducer counts it
+      if (calls.sync != nullptr) bucket = calls.sync->NextBucket();
+      Lap(&watch, "wait", pending_.front().step, &waited);
       if (!bucket.ok()) return bucket.status();
-      Update(*bucket, calls.sync.averages());
+      Update(*bucket, calls.sync != nullptr);
     }
   }
   if (to_update_ == 0) Report(calls);
   return absl::OkStatus();
 }
 
+absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
+  StepReport report{batch.step, rank, batch.epoch, batch.size(), batch.padded, 0, 0, {}};
+  absl::Status status = Compute(batch, rank, calls, &report);
+  reports_.push_back(report);
+  return status;
+}
+
+// `wait` began when the first rank's batch was asked for.
+absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls) {
+  computing_ = batch->step;
+  reports_.clear();
+  times_ = {};
+  if (pending_.empty()) current_step_ = computing_;
+  for (const Rank rank : reducer_->ranks()) {
+    if (rank != reducer_->ranks().front()) {
+      wait = Stopwatch();
+      batch = calls.next();
+      if (calls.stopped()) return Stopped();
+      if (!batch.ok()) return batch.status();
+    }
+    Lap(&wait, "data", computing_, &times_.data);
+    if (absl::Status status = RunRank(*batch, rank, calls); !status.ok()) return status;
+  }
+  pending_.swap(reports_);
+  pending_times_ = times_;
+  updated_.assign(all_buckets_.size(), false);
+  to_update_ = all_buckets_.size();
+  return options_.updates_late ? absl::OkStatus() : PassGate(all_buckets_, calls);
+}
+
 absl::Status Trainer::RunSteps(Calls& calls) {
   while (true) {
-    Stopwatch wait;
+    const Stopwatch wait;
     absl::StatusOr<Batch> batch = calls.next();
     if (calls.stopped()) return Stopped();
     if (!batch.ok()) {
       absl::Status completed = PassGate(all_buckets_, calls);
       return absl::IsOutOfRange(batch.status()) ? completed : batch.status();
     }
-    StepReport report{batch->step, batch->epoch, batch->size(), batch->padded, 0, 0, {}};
-    Lap(&wait, "data", batch->step, &report.times.data);
-    computing_ = batch->step;
-    if (!pending_.has_value()) current_step_ = computing_;
-    if (absl::Status status = Compute(*batch, calls, &report); !status.ok()) return status;
-    pending_ = report;
-    updated_.assign(all_buckets_.size(), false);
-    to_update_ = all_buckets_.size();
-    if (calls.sync.updates_late() && !options_.barrier) continue;
-    if (absl::Status status = PassGate(all_buckets_, calls); !status.ok()) return status;
+    if (absl::Status status = RunStep(std::move(batch), wait, calls); !status.ok()) return status;
   }
 }
 
 // Leaves nothing of a step that was not completed.
 void Trainer::Reset() {
-  hooks_.Disarm();
-  pending_.reset();
-  for (size_t i = 0; i < gradient_.bucket_count(); ++i) gradient_.Start(i);
+  pending_.clear();
+  for (torch::Tensor& parameter : model_->parameters()) parameter.mutable_grad().reset();
 }
 
-absl::Status Trainer::Run(const NextBatch& next, Synchronizer& sync, const OnStep& on_step,
+absl::Status Trainer::Run(const NextBatch& next, Synchronizer* sync, const OnStep& on_step,
                           const std::function<bool()>& stopped) {
   Calls calls{next, sync, on_step, stopped, {}};
   absl::Status status;
@@ -227,7 +224,7 @@ absl::Status Trainer::Run(const NextBatch& next, Synchronizer& sync, const OnSte
     status = absl::InternalError(absl::StrCat("step ", computing_.value(), ": ", error.what()));
   }
   if (status.ok()) return status;
-  sync.Abandon(status);
+  reducer_->Abandon(status);
   Reset();
   return status;
 }

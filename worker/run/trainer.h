@@ -9,16 +9,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/telemetry/phase_times.h"
 #include "common/telemetry/trace_span.h"
 #include "worker/data/batch.h"
-#include "worker/ddp/buffer_pack.h"
-#include "worker/ddp/flat_gradient.h"
-#include "worker/ddp/gradient_hooks.h"
+#include "worker/ddp/reducer.h"
 #include "worker/ddp/sliced_sgd.h"
 #include "worker/models/model.h"
+#include "worker/run/gates.h"
 #include "worker/run/stopwatch.h"
 #include "worker/sync/synchronizer.h"
 
@@ -28,33 +27,38 @@ struct TrainerOptions {
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 1e-4;
-  bool broadcast_buffers = true;
-  double bucket_cap_bytes = 25 << 20;
+  ReducerOptions reducer = {};
   absl::Duration step_timeout = absl::Seconds(300);
-  int64_t micro_batch = 0;   // most samples that are computed at once; 0: the whole batch
-  bool barrier = false;      // update all parameters before the next forward pass begins
-  OnSpan on_span = nullptr;  // hears of data, forward, backward, wait and optimizer
+  int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
+  uint64_t seed = 744;        // of what forward passes draw, such as dropout
+  bool updates_late = false;  // parameters are updated within the next forward pass
+  OnSpan on_span = nullptr;   // hears of data, forward, backward, wait and optimizer
 };
 
-// What one step did.
+// What one step did, of one rank.
 struct StepReport {
   Step step;
+  Rank rank;
   int64_t epoch = 0;
   int64_t samples = 0;
   int64_t padded = 0;   // of the samples, repeats
   double loss = 0;      // mean over this rank's batch, before the update
   int64_t correct = 0;  // of the samples, those that the model got right, likewise
-  PhaseTimes times;
+  PhaseTimes times;     // of the worker, all its ranks together
 };
 
-// One rank's part in training:
+// One worker's part in training: for each rank that it carries, one after the other,
 //
-//   batch ─► forward ─► backward ─► sync (mean of all ranks) ─► optimiser
+//   batch ─► forward ─► backward ─┐
+//   batch ─► forward ─► backward ─┴─► sync (mean of all ranks) ─► optimiser
+//
+// Every rank's pass is a function of parameters, its batch, its buffers (see RankBuffers)
+// and ForwardSeed alone; so it does not matter which worker carries it.
 //
 // A batch of more than micro_batch samples goes through forward and backward in
 // pieces whose gradients add up; what is exchanged is their sum.
 //
-// With a sync that updates late, the optimiser runs within the forward pass of
+// If updates are late, the optimiser runs within the first rank's forward pass of
 // the step behind, a bucket at a time, with the same bits:
 //
 //   forward   ┌ gate ┐ stage 0 ┌ gate ┐ stage 1 …    gate: takes means and updates
@@ -66,46 +70,50 @@ struct StepReport {
 class Trainer {
  public:
   using NextBatch = std::function<absl::StatusOr<Batch>()>;
-  using OnStep = std::function<void(const StepReport&)>;
+  // Of each carried rank, in their order.
+  using OnStep = std::function<void(absl::Span<const StepReport>)>;
 
-  // `model` is in training mode.
-  Trainer(std::shared_ptr<Model> model, const TrainerOptions& options);
+  // `model` is in training mode. Errors: those of Reducer::Create.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<Model> model,
+                                                         const TrainerOptions& options);
 
-  // The layout of what a step exchanges, for Hello.
-  std::vector<BucketSpec> BucketSpecs() const;
+  // To be attached to an exchange before Run, unless nothing is averaged.
+  Reducer& reducer() { return *reducer_; }
 
-  // Trains until `next` says OutOfRange (all batches are done: OK), `stopped`
-  // is true between two phases (Cancelled), or an error:
-  //   that of `next`, or of the sync (see Backend::Done)
+  // Trains until `next` says OutOfRange in place of a step's first batch (all are done: OK),
+  // `stopped` is true between two phases (Cancelled), or an error:
+  //   that of `next`, or of the sync (see Synchronizer::NextBucket)
   //   Internal  torch threw
-  // `on_step` hears of each step after its last update, in order. On return no
-  // transfer is under way; unless OK, the sync was told to abandon the last step.
-  absl::Status Run(const NextBatch& next, Synchronizer& sync, const OnStep& on_step,
+  // `next` gives each step's batches, of each carried rank in their order. `sync` is null if
+  // nothing is averaged. `on_step` hears of each step after its last update, in order. On
+  // return no transfer is under way; unless OK, the last step was abandoned.
+  absl::Status Run(const NextBatch& next, Synchronizer* sync, const OnStep& on_step,
                    const std::function<bool()>& stopped);
 
   // The first step that is not complete, or the last one.
   Step current_step() const { return current_step_; }
 
  private:
-  struct GatedStage {
-    std::function<torch::Tensor(torch::Tensor)> forward;
-    std::vector<size_t> buckets;  // that hold what it reads
-  };
   // What Run was called with.
   struct Calls {
     const NextBatch& next;
-    Synchronizer& sync;
+    Synchronizer* const sync;
     const OnStep& on_step;
     const std::function<bool()>& stopped;
     Stopwatch iteration;
   };
 
-  std::vector<GatedStage> GateStages();
+  Trainer(std::shared_ptr<Model> model, const TrainerOptions& options,
+          std::unique_ptr<Reducer> reducer);
+
   absl::Status RunSteps(Calls& calls);
-  absl::Status Compute(const Batch& batch, Calls& calls, StepReport* report);
-  absl::StatusOr<torch::Tensor> Forward(torch::Tensor images, Calls& calls, PhaseTimes* times);
-  void Backward(const torch::Tensor& loss, bool last, Calls& calls, PhaseTimes* times);
-  void BeginExchange(Synchronizer& sync);
+  absl::Status RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls);
+  absl::Status RunRank(const Batch& batch, Rank rank, Calls& calls);
+  absl::Status Compute(const Batch& batch, Rank rank, Calls& calls, StepReport* report);
+  absl::StatusOr<torch::Tensor> Forward(torch::Tensor images, Calls& calls);
+  absl::StatusOr<torch::Tensor> LossOf(const Batch& batch, int64_t first, int64_t count,
+                                       Calls& calls, StepReport* report);
+  absl::Status LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls);
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
   void Update(size_t bucket, bool averaged);
   // The time since `watch` was looked at last counts for a phase of `step`.
@@ -115,17 +123,19 @@ class Trainer {
 
   const std::shared_ptr<Model> model_;
   const TrainerOptions options_;
-  FlatGradient gradient_;
-  BufferPack buffers_;  // empty if buffers are not broadcast
-  GradientHooks hooks_;
+  const std::unique_ptr<Reducer> reducer_;
+  const std::vector<GatedStage> stages_;
   std::vector<SlicedSgd> optimizers_;  // by bucket
-  std::vector<GatedStage> stages_;
   std::vector<size_t> all_buckets_;
 
   Step current_step_;
-  Step computing_;  // the step of the last batch
-  // A step whose gradients are there, but not all of its updates.
-  absl::optional<StepReport> pending_;
+  // The step that is computed: what was told of its ranks until now, and their times together.
+  Step computing_;
+  std::vector<StepReport> reports_;
+  PhaseTimes times_;
+  // A step whose gradients are there, but not all of its updates; empty if there is none.
+  std::vector<StepReport> pending_;
+  PhaseTimes pending_times_;
   std::vector<bool> updated_;  // by bucket, in the pending step
   size_t to_update_ = 0;       // how many buckets are not
 };

@@ -6,20 +6,18 @@
 namespace gradwire {
 
 // Each line's factory, in a file of its own.
-#define GRADWIRE_SYNC(name, factory, default_backend, help) \
-  std::unique_ptr<Synchronizer> factory(Backend* backend);
+#define GRADWIRE_SYNC(name, factory, ...) std::unique_ptr<Synchronizer> factory(Reducer* reducer);
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
 
 absl::StatusOr<std::unique_ptr<Synchronizer>> MakeSynchronizer(absl::string_view name,
-                                                               Backend* backend) {
-#define GRADWIRE_SYNC(row_name, factory, default_backend, help) \
-  if (name == row_name) return factory(backend);
+                                                               Reducer* reducer) {
+#define GRADWIRE_SYNC(row_name, factory, ...) \
+  if (name == row_name) return factory(reducer);
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   std::string names;
-#define GRADWIRE_SYNC(row_name, factory, default_backend, help) \
-  absl::StrAppend(&names, " ", row_name);
+#define GRADWIRE_SYNC(row_name, ...) absl::StrAppend(&names, " ", row_name);
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   return absl::NotFoundError(

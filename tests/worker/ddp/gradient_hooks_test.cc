@@ -11,66 +11,157 @@ using ::testing::ElementsAre;
 // y = a x b c, one bucket for each parameter: c is 0, b is 1, a is 2.
 class GradientHooksTest : public ::testing::Test {
  protected:
-  void Arm() {
-    hooks_.Arm([this](size_t bucket) { told_.push_back(bucket); });
+  void Begin() {
+    PassListener listener;
+    listener.on_begin = [this] { ++begun_; };
+    listener.on_bucket = [this](size_t bucket) { told_.push_back(bucket); };
+    hooks_.Begin(0, std::move(listener));
   }
+  void Backward() { (a_ * b_ * c_).sum().backward(); }
+  float TermOf(size_t bucket) const { return gradient_.terms(0, bucket)[0].item<float>(); }
 
   torch::Tensor a_ = torch::full({2}, 2.0f, torch::requires_grad());
   torch::Tensor b_ = torch::full({2}, 3.0f, torch::requires_grad());
   torch::Tensor c_ = torch::full({2}, 4.0f, torch::requires_grad());
   FlatGradient gradient_{{a_, b_, c_}, 0};
-  GradientHooks hooks_{&gradient_};
+  GradientHooks hooks_{&gradient_, /*keep_grad=*/false};
   std::vector<size_t> told_;
+  int begun_ = 0;
 };
 
-TEST_F(GradientHooksTest, Arm_AllUsed_EveryBucketInOrder) {
-  Arm();
-  (a_ * b_ * c_).sum().backward();
+TEST_F(GradientHooksTest, Begin_AllUsed_EveryBucketInOrder) {
+  Begin();
+  Backward();
   EXPECT_THAT(told_, ElementsAre(0, 1, 2));
 }
 
-TEST_F(GradientHooksTest, Arm_LastParameterUsedFirst_ToldInOrderAllTheSame) {
-  Arm();
+TEST_F(GradientHooksTest, Begin_LastParameterUsedFirst_ToldInOrderAllTheSame) {
+  Begin();
   (c_ * b_ * a_).sum().backward();
   EXPECT_THAT(told_, ElementsAre(0, 1, 2));
 }
 
-TEST_F(GradientHooksTest, Arm_Bucket_ToldWithItsGradientFromInsideBackward) {
+TEST_F(GradientHooksTest, Begin_Bucket_ToldWithItsTermsFromInsideBackward) {
   std::vector<float> of_front;
-  hooks_.Arm([&](size_t bucket) {
-    EXPECT_NE(gradient_.local(bucket)[0], 0);
-    of_front.push_back(gradient_.local(2)[0]);
-  });
-  (a_ * b_ * c_).sum().backward();
+  hooks_.Begin(0, {nullptr, [&](size_t bucket) {
+                     EXPECT_NE(TermOf(bucket), 0);
+                     of_front.push_back(TermOf(2));
+                   }});
+  Backward();
   EXPECT_EQ(of_front[0], 0) << "bucket 2 was made before bucket 0 was told of";
 }
 
-TEST_F(GradientHooksTest, Arm_ParameterUsedTwice_ToldOnceWithTheSum) {
-  Arm();
-  (a_ * b_ * c_ + c_).sum().backward();
-  EXPECT_THAT(told_, ElementsAre(0, 1, 2));
-  EXPECT_EQ(gradient_.local(0)[0], 7);
+TEST_F(GradientHooksTest, Begin_OnBegin_OnceBeforeTheFirstBucket) {
+  hooks_.Begin(0, {[this] { told_.push_back(99); }, [this](size_t b) { told_.push_back(b); }});
+  Backward();
+  EXPECT_THAT(told_, ElementsAre(99, 0, 1, 2));
 }
 
-TEST_F(GradientHooksTest, Arm_UnusedParameter_ItAndThoseBehindAreNotToldOf) {
-  Arm();
+TEST_F(GradientHooksTest, Begin_ParameterUsedTwice_ToldOnceWithTheSum) {
+  Begin();
+  (a_ * b_ * c_ + c_).sum().backward();
+  EXPECT_THAT(told_, ElementsAre(0, 1, 2));
+  EXPECT_EQ(TermOf(0), 7);
+}
+
+TEST_F(GradientHooksTest, Begin_UnusedParameter_ItAndThoseBehindAreNotToldOf) {
+  Begin();
   (a_ * c_).sum().backward();
   EXPECT_THAT(told_, ElementsAre(0));
 }
 
-TEST_F(GradientHooksTest, Arm_Again_EveryBucketAgain) {
+TEST_F(GradientHooksTest, Begin_Again_EveryBucketAgain) {
   for (int i = 0; i < 2; ++i) {
-    Arm();
-    (a_ * b_ * c_).sum().backward();
+    Begin();
+    Backward();
+    ASSERT_TRUE(hooks_.End().ok());
   }
   EXPECT_THAT(told_, ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_EQ(begun_, 2);
 }
 
-TEST_F(GradientHooksTest, Disarm_Backward_Silent) {
-  Arm();
-  hooks_.Disarm();
-  (a_ * b_ * c_).sum().backward();
+TEST_F(GradientHooksTest, Begin_OtherRank_ItsTermsAlone) {
+  gradient_.Allocate(2, false);
+  hooks_.Begin(1, {});
+  Backward();
+  EXPECT_EQ(gradient_.terms(1, 0)[0].item<float>(), 6);
+  EXPECT_EQ(TermOf(0), 0);
+}
+
+TEST_F(GradientHooksTest, Cancel_Backward_Silent) {
+  Begin();
+  hooks_.Cancel();
+  Backward();
   EXPECT_THAT(told_, ElementsAre());
+  EXPECT_EQ(begun_, 0);
+}
+
+TEST_F(GradientHooksTest, End_PassesBefore_TheirSum) {
+  Backward();
+  Begin();
+  Backward();
+  ASSERT_TRUE(hooks_.End().ok());
+  EXPECT_EQ(TermOf(0), 12);
+}
+
+TEST_F(GradientHooksTest, End_ParameterOfAPassBeforeOnly_WhatThatGave) {
+  Backward();
+  Begin();
+  (a_ * b_).sum().backward();
+  ASSERT_TRUE(hooks_.End().ok());
+  EXPECT_EQ(TermOf(0), 6);
+}
+
+TEST_F(GradientHooksTest, End_UnusedParameter_ZeroAndNamed) {
+  Begin();
+  Backward();
+  ASSERT_TRUE(hooks_.End().ok());
+  Begin();
+  (a_ * c_).sum().backward();
+  ASSERT_TRUE(hooks_.End().ok());
+  EXPECT_EQ(TermOf(1), 0);
+  EXPECT_EQ(TermOf(2), 4);
+  EXPECT_THAT(hooks_.Unused(), ElementsAre(1));
+}
+
+TEST_F(GradientHooksTest, End_NotKept_GradIsTakenAway) {
+  Begin();
+  Backward();
+  ASSERT_TRUE(hooks_.End().ok());
+  EXPECT_FALSE(a_.grad().defined());
+}
+
+TEST_F(GradientHooksTest, End_TwoBackwardPasses_FailedPrecondition) {
+  Begin();
+  Backward();
+  Backward();
+  const absl::Status status = hooks_.End();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("parameter 2: got a second"));
+  EXPECT_THAT(told_, ElementsAre(0, 1, 2));
+}
+
+TEST(GradientHooks, End_SparseGradient_InvalidArgumentNamesIt) {
+  const torch::Tensor dense = torch::ones({2}, torch::requires_grad());
+  const torch::Tensor table = torch::ones({3, 2}, torch::requires_grad());
+  FlatGradient gradient({dense, table}, 0);
+  GradientHooks hooks(&gradient, false);
+  hooks.Begin(0, {});
+  const auto sparse = torch::nn::functional::EmbeddingFuncOptions().sparse(true);
+  torch::nn::functional::embedding(torch::tensor({1}), table, sparse).sum().backward();
+  EXPECT_EQ(hooks.End(), absl::InvalidArgumentError("parameter 1: got a gradient that is sparse, "
+                                                    "expected a dense one of float32"));
+}
+
+TEST(GradientHooks, End_Kept_GradStays) {
+  const torch::Tensor parameter = torch::ones({2}, torch::requires_grad());
+  FlatGradient gradient({parameter}, 0);
+  GradientHooks hooks(&gradient, /*keep_grad=*/true);
+  hooks.Begin(0, {});
+  (parameter * 3).sum().backward();
+  ASSERT_TRUE(hooks.End().ok());
+  EXPECT_EQ(parameter.grad()[0].item<float>(), 3);
+  EXPECT_EQ(gradient.terms(0, 0)[0].item<float>(), 3);
 }
 
 TEST(GradientHooks, Destructor_GraphOutlivesIt_BackwardRuns) {
@@ -78,8 +169,8 @@ TEST(GradientHooks, Destructor_GraphOutlivesIt_BackwardRuns) {
   torch::Tensor loss;
   {
     FlatGradient gradient({parameter}, 0);
-    GradientHooks hooks(&gradient);
-    hooks.Arm([](size_t) { FAIL() << "told after its end"; });
+    GradientHooks hooks(&gradient, false);
+    hooks.Begin(0, {nullptr, [](size_t) { FAIL() << "told after its end"; }});
     loss = (parameter * 2).sum();
   }
   loss.backward();
@@ -94,41 +185,16 @@ TEST(FlatGradient, BucketOf_FrozenOrEmptyParameter_None) {
   EXPECT_EQ(gradient.BucketOf(frozen), absl::nullopt);
   EXPECT_EQ(gradient.BucketOf(empty), absl::nullopt);
   EXPECT_EQ(gradient.BucketOf(used), 0u);
+  EXPECT_EQ(gradient.index_of(0), 1u);
 }
 
-class FlatGradientTest : public ::testing::Test {
- protected:
-  void Backward() { (a_ * b_).sum().backward(); }
-
-  torch::Tensor a_ = torch::ones({2}, torch::requires_grad());
-  torch::Tensor b_ = torch::full({2}, 3.0f, torch::requires_grad());
-  FlatGradient gradient_{{a_, b_}, 0};
-  GradientHooks hooks_{&gradient_};
-};
-
-TEST_F(FlatGradientTest, Take_TwoBackwardPasses_TheirSum) {
-  Backward();
-  Backward();
-  EXPECT_THAT(gradient_.local(0), ElementsAre(2, 2));
-  EXPECT_THAT(gradient_.local(1), ElementsAre(6, 6));
-}
-
-TEST_F(FlatGradientTest, Start_OneBucket_OthersAddUp) {
-  Backward();
-  gradient_.Start(0);
-  EXPECT_FALSE(b_.grad().defined());
-  Backward();
-  EXPECT_THAT(gradient_.local(0), ElementsAre(1, 1));
-  EXPECT_THAT(gradient_.local(1), ElementsAre(6, 6));
-}
-
-TEST_F(FlatGradientTest, FillMissing_ParameterOfAnEarlierStepOnly_Zero) {
-  Backward();
-  for (size_t bucket : {0, 1}) gradient_.Start(bucket);
-  a_.sum().backward();
-  gradient_.FillMissing();
-  EXPECT_THAT(gradient_.local(0), ElementsAre(0, 0));
-  EXPECT_THAT(gradient_.local(1), ElementsAre(1, 1));
+TEST(FlatGradient, Mean_OneParameter_ItsPartInItsShape) {
+  const torch::Tensor front = torch::ones({2, 3}, torch::requires_grad());
+  const torch::Tensor back = torch::ones({4}, torch::requires_grad());
+  FlatGradient gradient({front, back}, 1000);
+  gradient.Allocate(1, true);
+  gradient.mean(0).copy_(torch::arange(10));
+  EXPECT_TRUE(gradient.mean(0, 1).equal(torch::arange(4, 10).view({2, 3}).to(torch::kFloat)));
 }
 
 }  // namespace

@@ -5,24 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
 
-#include "tests/cluster/backend_cluster.h"
 #include "tests/worker/models/oracle.h"
+#include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
-#include "tests/worker/sync/fake_backend.h"
-#include "worker/ddp/gradient_hooks.h"
 #include "worker/ddp/hash.h"
-#include "worker/sync/barrier_sync.h"
-#include "worker/sync/ddp_sync.h"
-#include "worker/sync/no_sync.h"
 
 namespace gradwire {
 namespace {
 
 using testing::Batches;
 using testing::ExpectNear;
-using testing::FakeBackend;
 using testing::HashOf;
 using testing::PlainModel;
 using testing::RunTrainer;
@@ -35,16 +28,16 @@ constexpr int kRanks = 4;
 // kRanks ranks of the plain model with a barrier.
 Training Plain(const std::string& backend, int64_t steps, double cap_bytes) {
   Training training{"gather-scatter", backend, kRanks, steps, {}, nullptr};
-  training.options.bucket_cap_bytes = cap_bytes;
+  training.options.reducer.bucket_cap_bytes = cap_bytes;
   training.make = [] { return std::make_shared<PlainModel>(); };
   return training;
 }
 
 std::shared_ptr<Model> TrainAlone(int64_t steps, const TrainerOptions& options = {}) {
   auto model = std::make_shared<PlainModel>();
-  Trainer trainer(model, options);
-  NoSync sync;
-  const absl::Status status = RunTrainer(trainer, Batches(steps, 4 * kRanks, 0, 4 * kRanks), sync);
+  const auto trainer = Trainer::Create(model, options).value();
+  const absl::Status status =
+      RunTrainer(*trainer, Batches(steps, 4 * kRanks, 0, 4 * kRanks), nullptr);
   EXPECT_TRUE(status.ok()) << status;
   return model;
 }
@@ -76,7 +69,7 @@ TEST(TrainerTest, Run_Alone_BitsOfOneOptimizerForAll) {
     optimizer.step();
   }
   TrainerOptions options;
-  options.bucket_cap_bytes = 0;
+  options.reducer.bucket_cap_bytes = 0;
   EXPECT_EQ(HashOf(*TrainAlone(3, options)), HashOf(expected));
 }
 
@@ -88,43 +81,41 @@ TEST(TrainerTest, Run_PiecesOfABatch_ReportTheSamplesGotRight) {
       model.forward(batch.images).argmax(1).eq(batch.labels).sum().item<int64_t>();
   TrainerOptions options;
   options.micro_batch = 3;
-  Trainer trainer(std::make_shared<PlainModel>(), options);
-  NoSync sync;
+  const auto trainer = Trainer::Create(std::make_shared<PlainModel>(), options).value();
   int64_t correct = -1;
   const absl::Status status =
-      RunTrainer(trainer, Batches(1, 16, 0, 16), sync,
-                 [&](const StepReport& report) { correct = report.correct; });
+      RunTrainer(*trainer, Batches(1, 16, 0, 16), nullptr,
+                 [&](absl::Span<const StepReport> reports) { correct = reports[0].correct; });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(correct, expected);
 }
 
 TEST(TrainerTest, Run_Stopped_Cancelled) {
-  Trainer trainer(std::make_shared<PlainModel>(), TrainerOptions());
-  NoSync sync;
+  const auto trainer = Trainer::Create(std::make_shared<PlainModel>(), TrainerOptions()).value();
   Batches batches(5, 4, 0, 4);
-  const absl::Status status = trainer.Run([&] { return batches.Next(); }, sync,
-                                          [](const StepReport&) {}, [] { return true; });
+  const absl::Status status =
+      trainer->Run([&] { return batches.Next(); }, nullptr, [](absl::Span<const StepReport>) {},
+                   [] { return true; });
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
 }
 
 TEST(TrainerTest, Run_ImagesOfAnotherShape_InternalNamesStep) {
-  Trainer trainer(std::make_shared<PlainModel>(), TrainerOptions());
-  NoSync sync;
+  const auto trainer = Trainer::Create(std::make_shared<PlainModel>(), TrainerOptions()).value();
   auto next = [] {
     return absl::StatusOr<Batch>(
         Batch{Step(3), 0, 0, torch::zeros({2, 1, 8, 8}), torch::zeros({2}, torch::kInt64)});
   };
-  const absl::Status status = trainer.Run(
-      next, sync, [](const StepReport&) {}, [] { return false; });
+  const absl::Status status = trainer->Run(
+      next, nullptr, [](absl::Span<const StepReport>) {}, [] { return false; });
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("step 3: torch: "));
 }
 
 TEST(TrainerTest, BucketSpecs_Vgg11At25Mb_BucketsOfDistributedDataParallel) {
   torch::manual_seed(744);
-  Trainer trainer(MakeModel("vgg11", 10).value(), TrainerOptions());
+  const auto trainer = Trainer::Create(MakeModel("vgg11", 10).value(), TrainerOptions()).value();
   std::vector<uint64_t> bytes;
-  for (const BucketSpec& bucket : trainer.BucketSpecs()) bytes.push_back(bucket.bytes);
+  for (const BucketSpec& bucket : trainer->reducer().BucketSpecs()) bytes.push_back(bucket.bytes);
   // 9.03, 25.90 and 0.29 MiB of gradients, and the buffers.
   EXPECT_THAT(bytes, ::testing::ElementsAre(9463848, 27156480, 304128, 22080));
 }
@@ -142,14 +133,11 @@ std::vector<std::vector<double>> SumsOf(const std::vector<torch::Tensor>& gradie
 }
 
 // By parameter, in the model's order.
-std::vector<torch::Tensor> MeansOf(const FlatGradient& gradient) {
+std::vector<torch::Tensor> MeansOf(const Reducer& reducer) {
   std::vector<torch::Tensor> means;
-  for (size_t bucket = 0; bucket < gradient.bucket_count(); ++bucket) {
-    int64_t first = 0;
-    for (const torch::Tensor& parameter : gradient.parameters(bucket)) {
-      means.push_back(gradient.mean_tensor(bucket).narrow(0, first, parameter.numel()));
-      first += parameter.numel();
-    }
+  for (size_t bucket = 0; bucket < reducer.gradient_buckets(); ++bucket) {
+    const size_t parameters = reducer.ParametersOf(bucket).size();
+    for (size_t i = 0; i < parameters; ++i) means.push_back(reducer.mean(bucket, i));
   }
   std::reverse(means.begin(), means.end());
   return means;
@@ -160,30 +148,24 @@ TEST(TrainerTest, Exchange_FourRanksOfVgg11_MeanGradientOfPyTorch) {
   ASSERT_TRUE(answer.ok()) << answer.status();
   torch::manual_seed(744);
   const std::shared_ptr<Model> model = MakeModel("vgg11", 10).value();
-  std::vector<std::unique_ptr<FlatGradient>> gradients;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    gradients.push_back(std::make_unique<FlatGradient>(model->parameters(), 25 << 20));
-    const GradientHooks hooks(gradients.back().get());
+  ReducerOptions options;
+  options.broadcast_buffers = false;
+  const auto reducer = Reducer::Create(model->parameters(), model->buffers(), options).value();
+  testing::Recording recording;
+  testing::FoldingExchange exchange(kRanks, &recording);
+  exchange.AddLayout(LayoutId(0), reducer->BucketSpecs());
+  reducer->Attach(&exchange, LayoutId(0), {Rank(0), Rank(1), Rank(2), Rank(3)});
+  reducer->BeginStep(Step(0), absl::InfiniteDuration());
+  for (const Rank rank : reducer->ranks()) {
     const torch::Tensor images = torch::randn({2, 3, 32, 32});
     const torch::Tensor labels = torch::randint(0, 10, {2}, torch::kInt64);
-    torch::nn::functional::cross_entropy(model->forward(images), labels).backward();
+    const torch::Tensor scores = model->forward(images);
+    reducer->BeginPass(rank, {});
+    torch::nn::functional::cross_entropy(scores, labels).backward();
+    ASSERT_TRUE(reducer->EndPass().ok());
+    reducer->HandInRest({rank});
   }
-  BackendCluster cluster("coordinator", kRanks, gradients[0]->Specs());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
-    threads.emplace_back([&, rank] {
-      StepBuckets buckets;
-      for (size_t i = 0; i < gradients[rank]->bucket_count(); ++i) {
-        buckets.gradients.push_back({gradients[rank]->local(i), gradients[rank]->mean(i)});
-      }
-      BarrierSync sync(&cluster.backend(rank));
-      sync.OnForwardDone(Step(0), buckets, absl::InfiniteDuration());
-      sync.OnBackwardDone();
-      for (size_t i = 0; i < buckets.size(); ++i) EXPECT_TRUE(sync.NextBucket().ok());
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  const auto got = SumsOf(MeansOf(*gradients[3]));
+  const auto got = SumsOf(MeansOf(*reducer));
   const auto expected = answer->get<std::vector<std::vector<double>>>();
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {

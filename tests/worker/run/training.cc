@@ -2,10 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <thread>
 #include <utility>
 
-#include "tests/cluster/backend_cluster.h"
 #include "worker/ddp/hash.h"
 
 namespace gradwire::testing {
@@ -57,45 +55,64 @@ std::vector<Stage> StagedModel::stages() {
           {[this](const torch::Tensor& x) { return Classify(x); }, classes_->parameters()}};
 }
 
-Batches::Batches(int64_t steps, int64_t stride, int64_t first, int64_t size)
-    : steps_(steps), stride_(stride), first_(first), size_(size) {
+RandomModel::RandomModel() {
+  torch::manual_seed(5);
+  conv_ = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)));
+  norm_ = register_module("norm", torch::nn::BatchNorm2d(4));
+  classes_ = register_module("classes", torch::nn::Linear(4 * 6 * 6, 10));
+}
+
+torch::Tensor RandomModel::Convolve(const torch::Tensor& images) {
+  return torch::dropout(torch::relu(norm_(conv_(images))), 0.5, is_training());
+}
+
+torch::Tensor RandomModel::Classify(const torch::Tensor& maps) {
+  return classes_(torch::dropout(maps.flatten(1), 0.25, is_training()));
+}
+
+torch::Tensor RandomModel::forward(torch::Tensor images) { return Classify(Convolve(images)); }
+
+std::vector<Stage> RandomModel::stages() {
+  std::vector<torch::Tensor> front = conv_->parameters();
+  for (const torch::Tensor& parameter : norm_->parameters()) front.push_back(parameter);
+  return {{[this](const torch::Tensor& x) { return Convolve(x); }, front},
+          {[this](const torch::Tensor& x) { return Classify(x); }, classes_->parameters()}};
+}
+
+namespace {
+
+constexpr int64_t kSamplesOfARank = 4;
+
+std::vector<int64_t> FirstsOf(const std::vector<Rank>& ranks) {
+  std::vector<int64_t> firsts;
+  for (const Rank rank : ranks) firsts.push_back(kSamplesOfARank * rank.value());
+  return firsts;
+}
+
+}  // namespace
+
+Batches::Batches(int64_t steps, int world_size, const std::vector<Rank>& ranks)
+    : Batches(steps, kSamplesOfARank * world_size, FirstsOf(ranks), kSamplesOfARank) {}
+
+Batches::Batches(int64_t steps, int64_t stride, std::vector<int64_t> firsts, int64_t size)
+    : steps_(steps), stride_(stride), size_(size), firsts_(std::move(firsts)) {
   torch::Generator generator = at::detail::createCPUGenerator(9);
   images_ = torch::randn({steps * stride, 3, 8, 8}, generator);
   labels_ = torch::randint(0, 10, {steps * stride}, generator, torch::kInt64);
 }
 
 absl::StatusOr<Batch> Batches::Next() {
-  if (next_ == steps_) return absl::OutOfRangeError("done");
-  const int64_t begin = next_ * stride_ + first_;
-  return Batch{Step(static_cast<uint64_t>(next_++)), 0, 0, images_.narrow(0, begin, size_),
+  const auto ranks = static_cast<int64_t>(firsts_.size());
+  const int64_t step = next_ / ranks;
+  if (step == steps_) return absl::OutOfRangeError("done");
+  const int64_t begin = step * stride_ + firsts_[next_++ % ranks];
+  return Batch{Step(static_cast<uint64_t>(step)), 0, 0, images_.narrow(0, begin, size_),
                labels_.narrow(0, begin, size_)};
 }
 
-absl::Status RunTrainer(Trainer& trainer, Batches batches, Synchronizer& sync,
+absl::Status RunTrainer(Trainer& trainer, Batches batches, Synchronizer* sync,
                         const Trainer::OnStep& on_step) {
   return trainer.Run([&] { return batches.Next(); }, sync, on_step, [] { return false; });
-}
-
-std::shared_ptr<Model> TrainRanks(const Training& training) {
-  std::vector<std::shared_ptr<Model>> models;
-  std::vector<std::unique_ptr<Trainer>> trainers;
-  for (int rank = 0; rank < training.ranks; ++rank) {
-    models.push_back(training.make());
-    trainers.push_back(std::make_unique<Trainer>(models.back(), training.options));
-  }
-  BackendCluster cluster(training.backend, training.ranks, trainers[0]->BucketSpecs());
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < training.ranks; ++rank) {
-    threads.emplace_back([&, rank] {
-      const auto sync = MakeSynchronizer(training.sync, &cluster.backend(rank)).value();
-      const absl::Status status = RunTrainer(
-          *trainers[rank], Batches(training.steps, 4 * training.ranks, 4 * rank, 4), *sync);
-      EXPECT_TRUE(status.ok()) << status;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& model : models) EXPECT_EQ(HashOf(*model), HashOf(*models[0]));
-  return models[0];
 }
 
 std::string HashOf(const Model& model) {

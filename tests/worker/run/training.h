@@ -48,22 +48,45 @@ class StagedModel : public Model {
   int64_t passes_ = 0;
 };
 
-// `steps` batches of `size` samples in a row of a fixed random stream, from
-// sample `first` of each step's `stride` samples.
+// Two stages with BatchNorm and dropout.
+class RandomModel : public Model {
+ public:
+  RandomModel();
+  torch::Tensor forward(torch::Tensor images) override;
+  ImageShape image_shape() const override { return {3, 8, 8}; }
+  std::vector<Stage> stages() override;
+
+ private:
+  torch::Tensor Convolve(const torch::Tensor& images);
+  torch::Tensor Classify(const torch::Tensor& maps);
+
+  torch::nn::Conv2d conv_{nullptr};
+  torch::nn::BatchNorm2d norm_{nullptr};
+  torch::nn::Linear classes_{nullptr};
+};
+
+// Batches of a fixed random stream, of which each step takes `stride` samples.
 class Batches {
  public:
-  Batches(int64_t steps, int64_t stride, int64_t first, int64_t size);
+  // `steps` batches of `size` samples in a row, from sample `first` of each step's.
+  Batches(int64_t steps, int64_t stride, int64_t first, int64_t size)
+      : Batches(steps, stride, std::vector<int64_t>{first}, size) {}
+  // Those of `ranks`, in their order, of four samples for each of `world_size` ranks.
+  Batches(int64_t steps, int world_size, const std::vector<Rank>& ranks);
   absl::StatusOr<Batch> Next();
 
  private:
-  int64_t steps_, stride_, first_, size_;
+  Batches(int64_t steps, int64_t stride, std::vector<int64_t> firsts, int64_t size);
+
+  int64_t steps_, stride_, size_;
+  std::vector<int64_t> firsts_;  // samples of a step where its batches begin
   int64_t next_ = 0;
   torch::Tensor images_, labels_;
 };
 
 absl::Status RunTrainer(
-    Trainer& trainer, Batches batches, Synchronizer& sync,
-    const Trainer::OnStep& on_step = [](const StepReport&) {});
+    Trainer& trainer, Batches batches, Synchronizer* sync,
+    const Trainer::OnStep& on_step = [](absl::Span<const StepReport>) {});
 
 // What ranks on threads of this process train, four samples each a step.
 struct Training {
@@ -71,11 +94,13 @@ struct Training {
   std::string backend = "coordinator";
   int ranks = 3;
   int64_t steps = 3;
-  TrainerOptions options;
+  TrainerOptions options;  // but for updates_late
   std::function<std::shared_ptr<Model>()> make = [] { return std::make_shared<StagedModel>(); };
+  bool barrier = false;
+  std::vector<std::vector<Rank>> deal = {};  // by worker; empty: one rank each
 };
 
-// Trains; returns rank 0's model. Fails the test if ranks differ at the end.
+// Trains; returns the model of rank 0's worker. Fails the test if workers differ at the end.
 std::shared_ptr<Model> TrainRanks(const Training& training);
 
 // Of parameters and buffers.

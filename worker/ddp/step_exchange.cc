@@ -1,4 +1,4 @@
-#include "worker/sync/step_transfers.h"
+#include "worker/ddp/step_exchange.h"
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -6,23 +6,45 @@
 namespace gradwire {
 namespace {
 
-// The back end keeps the deadline itself unless it is stuck in a write.
+// The exchange keeps the deadline itself unless it is stuck in a write.
 constexpr absl::Duration kMargin = absl::Seconds(2);
 
 }  // namespace
 
-void StepTransfers::Begin(Step step, const StepBuckets& buckets, absl::Duration timeout) {
+void StepExchange::Attach(Exchange* exchange, LayoutId layout, size_t buckets, size_t ranks) {
+  exchange_ = exchange;
+  layout_ = layout;
+  handed_in_.assign(buckets, std::vector<bool>(ranks));
+  MutexLock lock(&mutex_);
+  states_.assign(buckets, State::kHeld);
+}
+
+void StepExchange::Begin(Step step, absl::Duration timeout) {
   step_ = step;
-  buckets_ = buckets;
   timeout_ = timeout;
   deadline_ = absl::InfiniteFuture();
+  for (std::vector<bool>& ranks : handed_in_) ranks.assign(ranks.size(), false);
   MutexLock lock(&mutex_);
-  states_.assign(buckets.size(), State::kHeld);
+  states_.assign(states_.size(), State::kHeld);
   status_ = absl::OkStatus();
   times_ = {};
 }
 
-void StepTransfers::HandIn(size_t bucket) {
+void StepExchange::HandIn(size_t bucket, size_t index, Rank rank, absl::Span<const uint8_t> terms,
+                          absl::Span<uint8_t> result) {
+  const BucketKey key{layout_, step_, Bucket(static_cast<int>(bucket))};
+  bool held;
+  {
+    MutexLock lock(&mutex_);
+    held = states_[bucket] == State::kHeld;
+  }
+  if (held) Expect(key, result);
+  handed_in_[bucket][index] = true;
+  if (!terms.empty()) exchange_->Contribute(key, rank, terms);
+}
+
+void StepExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result) {
+  const auto bucket = static_cast<size_t>(key.bucket.value());
   const absl::Time now = absl::Now();
   if (deadline_ == absl::InfiniteFuture()) deadline_ = now + timeout_;
   {
@@ -30,28 +52,11 @@ void StepTransfers::HandIn(size_t bucket) {
     states_[bucket] = State::kUnderWay;
     if (under_way_++ == 0) busy_since_ = now;
   }
-  const ReduceKey key{step_, Bucket(static_cast<int>(bucket))};
-  auto done = [this, bucket](const absl::Status& status) { Done(bucket, status); };
-  if (bucket == buckets_.gradients.size()) {
-    backend_->BroadcastAsync(key, buckets_.buffers, deadline_, done);
-  } else {
-    const StepBuckets::Gradient& gradient = buckets_.gradients[bucket];
-    backend_->AllReduceAsync(key, gradient.terms, gradient.mean, deadline_, done);
-  }
+  exchange_->Expect(key, result, deadline_,
+                    [this, bucket](const absl::Status& status) { Done(bucket, status); });
 }
 
-void StepTransfers::HandInRest() {
-  for (size_t bucket = 0; bucket < buckets_.size(); ++bucket) {
-    bool held;
-    {
-      MutexLock lock(&mutex_);
-      held = states_[bucket] == State::kHeld;
-    }
-    if (held) HandIn(bucket);
-  }
-}
-
-void StepTransfers::Done(size_t bucket, const absl::Status& status) {
+void StepExchange::Done(size_t bucket, const absl::Status& status) {
   MutexLock lock(&mutex_);
   states_[bucket] = State::kThere;
   if (status_.ok()) status_ = status;
@@ -60,7 +65,7 @@ void StepTransfers::Done(size_t bucket, const absl::Status& status) {
 }
 
 // Whether Next() has something to give.
-bool StepTransfers::CanTell() const {
+bool StepExchange::CanTell() const {
   if (!status_.ok() || under_way_ == 0) return true;
   for (const State state : states_) {
     if (state == State::kThere) return true;
@@ -68,7 +73,7 @@ bool StepTransfers::CanTell() const {
   return false;
 }
 
-absl::StatusOr<size_t> StepTransfers::Take() {
+absl::StatusOr<size_t> StepExchange::Take() {
   if (!status_.ok()) return status_;
   for (size_t bucket = states_.size(); bucket-- > 0;) {
     if (states_[bucket] != State::kThere) continue;
@@ -79,7 +84,7 @@ absl::StatusOr<size_t> StepTransfers::Take() {
       absl::StrCat("step ", step_.value(), ": no bucket is under way"));
 }
 
-void StepTransfers::Wait() {
+void StepExchange::Wait() {
   const absl::Time start = absl::Now();
   while (!CanTell()) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline_ + kMargin) || CanTell()) continue;
@@ -89,23 +94,23 @@ void StepTransfers::Wait() {
   times_.exposed_communication += absl::Now() - start;
 }
 
-absl::StatusOr<size_t> StepTransfers::Next() {
+absl::StatusOr<size_t> StepExchange::Next() {
   MutexLock lock(&mutex_);
   if (!CanTell()) Wait();
   return Take();
 }
 
-void StepTransfers::Abandon(const absl::Status& reason) {
+void StepExchange::Abandon(const absl::Status& reason) {
   {
     MutexLock lock(&mutex_);
     if (under_way_ == 0) return;
   }
-  backend_->Cancel(reason);
+  exchange_->Cancel(reason);
   MutexLock lock(&mutex_);
   while (under_way_ > 0) changed_.Wait(&mutex_);
 }
 
-ExchangeTimes StepTransfers::times() const {
+ExchangeTimes StepExchange::times() const {
   MutexLock lock(&mutex_);
   return times_;
 }

@@ -3,12 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/worker/ddp/fake_exchange.h"
 #include "tests/worker/run/training.h"
-#include "tests/worker/sync/fake_backend.h"
 #include "worker/ddp/hash.h"
-#include "worker/sync/barrier_sync.h"
-#include "worker/sync/ddp_sync.h"
-#include "worker/sync/no_sync.h"
 
 namespace gradwire {
 namespace {
@@ -16,7 +13,7 @@ namespace {
 using testing::Batches;
 using ::testing::ElementsAre;
 using testing::ExpectNear;
-using testing::FakeBackend;
+using testing::FakeExchange;
 using testing::HashOf;
 using testing::PlainModel;
 using testing::RunTrainer;
@@ -24,31 +21,31 @@ using testing::StagedModel;
 using testing::Training;
 using testing::TrainRanks;
 
-class DdpOfRanksTest : public ::testing::TestWithParam<int> {};
+class LateUpdateOfRanksTest : public ::testing::TestWithParam<int> {};
 
-TEST_P(DdpOfRanksTest, Run_AnyBucketCap_BitsOfTheBarrier) {
+TEST_P(LateUpdateOfRanksTest, Run_AnyBucketCap_BitsOfTheBarrier) {
   Training training;
   training.ranks = GetParam();
   training.sync = "gather-scatter";
   const std::string expected = HashOf(*TrainRanks(training));
   training.sync = "ddp";
   for (const double cap : {0.0, 100.0, 500.0, 5000.0, 1e9}) {
-    training.options.bucket_cap_bytes = cap;
+    training.options.reducer.bucket_cap_bytes = cap;
     EXPECT_EQ(HashOf(*TrainRanks(training)), expected) << cap;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, DdpOfRanksTest, ::testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Ranks, LateUpdateOfRanksTest, ::testing::Values(1, 2, 3));
 
-TEST(DdpTest, Run_Barrier_SameBits) {
+TEST(LateUpdate, Run_Barrier_SameBits) {
   Training training;
-  training.options.bucket_cap_bytes = 0;
+  training.options.reducer.bucket_cap_bytes = 0;
   const std::string overlapped = HashOf(*TrainRanks(training));
-  training.options.barrier = true;
+  training.barrier = true;
   EXPECT_EQ(HashOf(*TrainRanks(training)), overlapped);
 }
 
-TEST(DdpTest, Run_ModelWithoutStages_BitsOfTheBarrier) {
+TEST(LateUpdate, Run_ModelWithoutStages_BitsOfTheBarrier) {
   Training training;
   training.make = [] { return std::make_shared<PlainModel>(); };
   const std::string overlapped = HashOf(*TrainRanks(training));
@@ -56,34 +53,34 @@ TEST(DdpTest, Run_ModelWithoutStages_BitsOfTheBarrier) {
   EXPECT_EQ(HashOf(*TrainRanks(training)), overlapped);
 }
 
-TEST(DdpTest, Run_BuffersNotBroadcast_EveryRankKeepsItsOwn) {
+TEST(LateUpdate, Run_BuffersNotBroadcast_EveryRankKeepsItsOwn) {
   Training training;
   training.ranks = 1;
   const std::string broadcast = HashOf(*TrainRanks(training));
-  training.options.broadcast_buffers = false;
+  training.options.reducer.broadcast_buffers = false;
   EXPECT_EQ(HashOf(*TrainRanks(training)), broadcast);
 }
 
-TEST(DdpTest, Run_Ring_RanksEqualAndNearTheFold) {
+TEST(LateUpdate, Run_Ring_RanksEqualAndNearTheFold) {
   Training training;
   const auto fold = TrainRanks(training);
   training.backend = "ring";
   ExpectNear(*TrainRanks(training), *fold, 1e-4);
 }
 
-TEST(DdpTest, Run_Sharded_BitsOfTheCoordinator) {
+TEST(LateUpdate, Run_Sharded_BitsOfTheCoordinator) {
   Training training;
   const std::string expected = HashOf(*TrainRanks(training));
   training.backend = "sharded";
   EXPECT_EQ(HashOf(*TrainRanks(training)), expected);
 }
 
-TEST(DdpTest, Run_FrozenParameter_Unchanged) {
+TEST(LateUpdate, Run_FrozenParameter_Unchanged) {
   const auto model = TrainRanks(Training());
   EXPECT_TRUE(static_cast<StagedModel*>(model.get())->frozen.equal(torch::ones({5})));
 }
 
-TEST(DdpTest, Run_MicroBatches_NearOneBatch) {
+TEST(LateUpdate, Run_MicroBatches_NearOneBatch) {
   Training training;
   training.make = [] { return std::make_shared<PlainModel>(); };
   const auto whole = TrainRanks(training);
@@ -93,7 +90,7 @@ TEST(DdpTest, Run_MicroBatches_NearOneBatch) {
   }
 }
 
-TEST(DdpTest, Run_MicroBatches_BitsOfTheBarrier) {
+TEST(LateUpdate, Run_MicroBatches_BitsOfTheBarrier) {
   Training training;
   training.options.micro_batch = 2;
   const std::string overlapped = HashOf(*TrainRanks(training));
@@ -101,28 +98,35 @@ TEST(DdpTest, Run_MicroBatches_BitsOfTheBarrier) {
   EXPECT_EQ(HashOf(*TrainRanks(training)), overlapped);
 }
 
-TEST(DdpTest, Run_MicroBatchesAlone_NearOneBatch) {
-  NoSync sync;
+TEST(LateUpdate, Run_MicroBatchesAlone_NearOneBatch) {
   auto whole = std::make_shared<PlainModel>(), pieces = std::make_shared<PlainModel>();
-  Trainer at_once(whole, TrainerOptions());
-  ASSERT_TRUE(RunTrainer(at_once, Batches(3, 8, 0, 8), sync).ok());
+  const auto at_once = Trainer::Create(whole, TrainerOptions()).value();
+  ASSERT_TRUE(RunTrainer(*at_once, Batches(3, 8, 0, 8), nullptr).ok());
   TrainerOptions options;
   options.micro_batch = 3;
-  Trainer in_pieces(pieces, options);
-  ASSERT_TRUE(RunTrainer(in_pieces, Batches(3, 8, 0, 8), sync).ok());
+  const auto in_pieces = Trainer::Create(pieces, options).value();
+  ASSERT_TRUE(RunTrainer(*in_pieces, Batches(3, 8, 0, 8), nullptr).ok());
   ExpectNear(*pieces, *whole, 1e-5);
 }
 
 // One rank on a back end whose transfers the test ends.
 class LateUpdateTest : public ::testing::Test {
  protected:
-  LateUpdateTest() { options_.bucket_cap_bytes = 0; }
-
+  LateUpdateTest() {
+    options_.reducer.bucket_cap_bytes = 0;
+    options_.updates_late = true;
+  }
+  void Make(const std::shared_ptr<Model>& model) {
+    trainer_ = Trainer::Create(model, options_).value();
+    trainer_->reducer().Attach(&exchange_, LayoutId(0), {Rank(0)});
+    sync_ = MakeSynchronizer("ddp", &trainer_->reducer()).value();
+  }
   absl::Status Run(int64_t steps) {
-    Trainer trainer(model_, options_);
-    buckets_ = static_cast<int>(trainer.BucketSpecs().size());
-    return RunTrainer(trainer, Batches(steps, 4, 0, 4), sync_,
-                      [this](const StepReport& report) { reports_.push_back(report); });
+    Make(model_);
+    return RunTrainer(*trainer_, Batches(steps, 4, 0, 4), sync_.get(), Remember());
+  }
+  Trainer::OnStep Remember() {
+    return [this](absl::Span<const StepReport> reports) { reports_.push_back(reports[0]); };
   }
   std::vector<uint64_t> ReportedSteps() const {
     std::vector<uint64_t> steps;
@@ -131,15 +135,15 @@ class LateUpdateTest : public ::testing::Test {
   }
   // Ends every transfer at once, but that of `step` and `bucket` with `status`.
   void EndAllBut(Step step, int bucket, const absl::Status& status) {
-    backend_.on_hand_in = [=](const ReduceKey& key) {
+    exchange_.on_contribute = [=](const BucketKey& key) {
       const bool chosen = key.step == step && key.bucket.value() == bucket;
-      backend_.End(key.bucket.value(), chosen ? status : absl::OkStatus());
+      exchange_.End(key.bucket.value(), chosen ? status : absl::OkStatus());
     };
   }
 
   TrainerOptions options_;
   std::shared_ptr<StagedModel> model_ = std::make_shared<StagedModel>();
-  FakeBackend backend_;
+  FakeExchange exchange_;
   DdpSync sync_{&backend_};
   std::vector<StepReport> reports_;
   int buckets_ = 0;
@@ -155,10 +159,12 @@ TEST_F(LateUpdateTest, Run_ThreeSteps_EachReportedOnceInOrder) {
 TEST_F(LateUpdateTest, Run_ParameterUnusedInAStep_ItsGradientIsZero) {
   options_.momentum = options_.weight_decay = 0;
   EndAllBut(Step(99), 0, absl::OkStatus());
-  Trainer trainer(model_, options_);
+  Make(model_);
   std::vector<torch::Tensor> values;
-  const auto keep = [&](const StepReport&) { values.push_back(model_->sometimes.clone()); };
-  ASSERT_TRUE(RunTrainer(trainer, Batches(2, 4, 0, 4), sync_, keep).ok());
+  const auto keep = [&](absl::Span<const StepReport>) {
+    values.push_back(model_->sometimes.clone());
+  };
+  ASSERT_TRUE(RunTrainer(*trainer_, Batches(2, 4, 0, 4), sync_.get(), keep).ok());
   EXPECT_FALSE(values[0].equal(torch::ones({20})));
   EXPECT_TRUE(values[1].equal(values[0]));
 }
@@ -167,7 +173,7 @@ TEST_F(LateUpdateTest, Run_TransferFails_ItsErrorAndOnlyCompleteStepsReported) {
   EndAllBut(Step(1), 2, absl::UnavailableError("rank 1 is gone"));
   EXPECT_EQ(Run(5), absl::UnavailableError("rank 1 is gone"));
   EXPECT_THAT(ReportedSteps(), ElementsAre(0));
-  EXPECT_EQ(backend_.under_way(), 0u);
+  EXPECT_EQ(exchange_.under_way(), 0u);
 }
 
 TEST_F(LateUpdateTest, Run_TransferOfTheLastStepFails_ItsError) {
@@ -178,50 +184,49 @@ TEST_F(LateUpdateTest, Run_TransferOfTheLastStepFails_ItsError) {
 
 // The others would otherwise go on reading and writing what Run's caller frees.
 TEST_F(LateUpdateTest, Run_TransferFailsWhileOthersAreUnderWay_AllEndBeforeItReturns) {
-  backend_.on_hand_in = [this](const ReduceKey& key) {
-    if (key.bucket.value() == 3) backend_.End(3, absl::UnavailableError("rank 1 is gone"));
+  exchange_.on_contribute = [this](const BucketKey& key) {
+    if (key.bucket.value() == 3) exchange_.End(3, absl::UnavailableError("rank 1 is gone"));
   };
   EXPECT_EQ(Run(2), absl::UnavailableError("rank 1 is gone"));
-  EXPECT_EQ(backend_.under_way(), 0u);
-  EXPECT_EQ(backend_.cancelled(), absl::UnavailableError("rank 1 is gone"));
+  EXPECT_EQ(exchange_.under_way(), 0u);
+  EXPECT_EQ(exchange_.cancelled(), absl::UnavailableError("rank 1 is gone"));
 }
 
 TEST_F(LateUpdateTest, Run_StoppedWhileTransfersAreUnderWay_CancelledAndAllEnd) {
-  Trainer trainer(model_, options_);
+  Make(model_);
   Batches batches(3, 4, 0, 4);
   const absl::Status status =
-      trainer.Run([&] { return batches.Next(); }, sync_, [](const StepReport&) {},
-                  [&] { return backend_.under_way() > 1; });
+      trainer_->Run([&] { return batches.Next(); }, sync_.get(),
+                    [](absl::Span<const StepReport>) {}, [&] { return exchange_.under_way() > 1; });
   EXPECT_EQ(status, absl::CancelledError("the worker was told to stop"));
-  EXPECT_EQ(backend_.under_way(), 0u);
+  EXPECT_EQ(exchange_.under_way(), 0u);
 }
 
 TEST_F(LateUpdateTest, Run_ModelThrowsWhileTransfersAreUnderWay_InternalAndAllEnd) {
-  Trainer trainer(model_, options_);
-  backend_.on_hand_in = [this](const ReduceKey& key) { backend_.End(key.bucket.value()); };
+  Make(model_);
+  exchange_.on_contribute = [this](const BucketKey& key) { exchange_.End(key.bucket.value()); };
   int64_t step = 0;
   auto next = [&]() -> absl::StatusOr<Batch> {
     const int64_t channels = step == 1 ? 1 : 3;
     return Batch{Step(static_cast<uint64_t>(step++)), 0, 0, torch::zeros({2, channels, 8, 8}),
                  torch::zeros({2}, torch::kInt64)};
   };
-  const absl::Status status = trainer.Run(
-      next, sync_, [](const StepReport&) {}, [] { return false; });
+  const absl::Status status = trainer_->Run(
+      next, sync_.get(), [](absl::Span<const StepReport>) {}, [] { return false; });
   EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("step 1: torch: "));
-  EXPECT_EQ(backend_.under_way(), 0u);
+  EXPECT_EQ(exchange_.under_way(), 0u);
 }
 
 TEST_F(LateUpdateTest, Run_BatchesEndInAnError_LastStepCompletedFirst) {
   EndAllBut(Step(99), 0, absl::OkStatus());
-  Trainer trainer(model_, options_);
+  Make(model_);
   Batches batches(2, 4, 0, 4);
-  const absl::Status status = trainer.Run(
+  const absl::Status status = trainer_->Run(
       [&] {
         absl::StatusOr<Batch> batch = batches.Next();
         return batch.ok() ? batch : absl::DataLossError("unreadable image");
       },
-      sync_, [this](const StepReport& report) { reports_.push_back(report); },
-      [] { return false; });
+      sync_.get(), Remember(), [] { return false; });
   EXPECT_EQ(status, absl::DataLossError("unreadable image"));
   EXPECT_THAT(ReportedSteps(), ElementsAre(0, 1));
 }
@@ -251,23 +256,23 @@ TEST_F(LateUpdateTest, Run_LastStageNotThereYet_FrontStagesRunAhead) {
   // Buckets 0 and 1 are the last stage's.
   auto told = std::make_shared<ToldModel>([&](size_t stage) {
     if (stage != 1 || ++forward_passes != 2) return;
-    EXPECT_EQ(backend_.under_way(), 2u);
-    backend_.End(0);
-    backend_.End(1);
+    EXPECT_EQ(exchange_.under_way(), 2u);
+    exchange_.End(0);
+    exchange_.End(1);
   });
-  backend_.on_hand_in = [&](const ReduceKey& key) {
+  exchange_.on_contribute = [&](const BucketKey& key) {
     const bool held = key.step == Step(0) && key.bucket.value() < 2;
-    if (!held) backend_.End(key.bucket.value());
+    if (!held) exchange_.End(key.bucket.value());
   };
-  Trainer trainer(told, options_);
-  EXPECT_TRUE(RunTrainer(trainer, Batches(2, 4, 0, 4), sync_).ok());
+  Make(told);
+  EXPECT_TRUE(RunTrainer(*trainer_, Batches(2, 4, 0, 4), sync_.get()).ok());
   EXPECT_EQ(forward_passes, 2);
 }
 
 TEST_F(LateUpdateTest, Run_OneTransferNeverEnds_DeadlineExceeded) {
   options_.step_timeout = -absl::Seconds(10);
-  backend_.on_hand_in = [&](const ReduceKey& key) {
-    if (key.bucket.value() > 0) backend_.End(key.bucket.value());
+  exchange_.on_contribute = [&](const BucketKey& key) {
+    if (key.bucket.value() > 0) exchange_.End(key.bucket.value());
   };
   EXPECT_EQ(Run(2), absl::DeadlineExceededError("step 0: a neighbour takes no more data"));
 }

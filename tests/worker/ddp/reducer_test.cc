@@ -1,0 +1,135 @@
+#include "worker/ddp/reducer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include "tests/worker/ddp/fake_exchange.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeExchange;
+using Contribution = FakeExchange::Contribution;
+
+// y = a x b, a bucket for each (b is 0, a is 1), and a buffer, bucket 2.
+class ReducerTest : public ::testing::Test {
+ protected:
+  ReducerTest() { Make({}); }
+  void Make(ReducerOptions options) {
+    options.bucket_cap_bytes = 0;
+    reducer_ = Reducer::Create({a_, b_}, {buffer_}, options).value();
+    reducer_->Attach(&exchange_, LayoutId(0), {Rank(0), Rank(3)});
+    reducer_->BeginStep(Step(0), absl::Hours(1));
+  }
+  void Pass(Rank rank, float input) {
+    reducer_->BeginPass(rank, {});
+    (input * a_ * b_).sum().backward();
+    EXPECT_TRUE(reducer_->EndPass().ok());
+  }
+
+  torch::Tensor a_ = torch::full({2}, 2.0f, torch::requires_grad());
+  torch::Tensor b_ = torch::full({2}, 3.0f, torch::requires_grad());
+  torch::Tensor buffer_ = torch::ones({1});
+  FakeExchange exchange_;
+  std::unique_ptr<Reducer> reducer_;
+};
+
+TEST_F(ReducerTest, BucketSpecs_Buffers_LastAsBytes) {
+  EXPECT_THAT(reducer_->BucketSpecs(),
+              ElementsAre(BucketSpec{8, v1::DTYPE_FLOAT32}, BucketSpec{8, v1::DTYPE_FLOAT32},
+                          BucketSpec{4, v1::DTYPE_BYTES}));
+}
+
+TEST_F(ReducerTest, HandInRest_TwoRanks_BucketByBucketBuffersOfTheRoot) {
+  Pass(Rank(0), 1);
+  Pass(Rank(3), 10);
+  reducer_->HandInRest(reducer_->ranks());
+  EXPECT_THAT(exchange_.buckets(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(exchange_.contributions(),
+              ElementsAre(Contribution{0, 0}, Contribution{0, 3}, Contribution{1, 0},
+                          Contribution{1, 3}, Contribution{2, 0}));
+  reducer_->Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(ReducerTest, HandInRest_OneHandedIn_OnlyTheOthers) {
+  Pass(Rank(0), 1);
+  Pass(Rank(3), 10);
+  reducer_->HandIn(1, Rank(3));
+  reducer_->HandInRest({Rank(3)});
+  EXPECT_THAT(exchange_.contributions(), ElementsAre(Contribution{1, 3}, Contribution{0, 3}));
+  reducer_->Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(ReducerTest, Terms_TwoRanks_EachItsOwn) {
+  Pass(Rank(0), 1);
+  Pass(Rank(3), 10);
+  EXPECT_EQ(reducer_->terms(0, Rank(0))[0].item<float>(), 2);
+  EXPECT_EQ(reducer_->terms(0, Rank(3))[0].item<float>(), 20);
+}
+
+TEST_F(ReducerTest, NextBucket_Gradient_MeanOfTheExchange) {
+  Pass(Rank(0), 1);
+  Pass(Rank(3), 10);
+  reducer_->HandInRest(reducer_->ranks());
+  exchange_.End(1);
+  EXPECT_EQ(reducer_->NextBucket().value(), 1u);
+  EXPECT_EQ(reducer_->mean(1)[0].item<float>(), 30);
+  EXPECT_EQ(reducer_->mean(1, 0)[0].item<float>(), 30);
+  reducer_->Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(ReducerTest, NextBucket_Buffers_ModuleHasThoseOfTheRoot) {
+  buffer_.fill_(5);
+  reducer_->EndForward(Rank(0));
+  buffer_.fill_(6);
+  reducer_->EndForward(Rank(3));
+  reducer_->HandIn(2, Rank(0));
+  exchange_.End(2);
+  EXPECT_EQ(reducer_->NextBucket().value(), 2u);
+  EXPECT_EQ(buffer_.item<float>(), 5);
+}
+
+TEST_F(ReducerTest, ZeroTerms_AfterAPass_Zero) {
+  Pass(Rank(3), 10);
+  reducer_->ZeroTerms(Rank(3));
+  EXPECT_EQ(reducer_->terms(0, Rank(3))[0].item<float>(), 0);
+}
+
+// What makes gradients averages when backward() returns.
+TEST_F(ReducerTest, BeginPass_CallbackQueuedAtItsBegin_RunsWhenBackwardEnds) {
+  std::vector<size_t> told;
+  PassListener listener;
+  listener.on_begin = [&] {
+    torch::autograd::Engine::get_default_engine().queue_callback([&] { told.push_back(99); });
+  };
+  listener.on_bucket = [&](size_t bucket) { told.push_back(bucket); };
+  reducer_->BeginPass(Rank(0), std::move(listener));
+  (a_ * b_).sum().backward();
+  EXPECT_THAT(told, ElementsAre(0, 1, 99));
+}
+
+TEST_F(ReducerTest, Create_ParameterOfAnotherType_InvalidArgumentNamesIt) {
+  const auto status =
+      Reducer::Create({a_, torch::ones({2}, torch::requires_grad().dtype(torch::kDouble))}, {}, {})
+          .status();
+  EXPECT_EQ(status, absl::InvalidArgumentError("parameter 1 is Double, expected a contiguous one "
+                                               "of float32 on the CPU"));
+}
+
+TEST_F(ReducerTest, Create_BufferNotContiguous_InvalidArgumentNamesIt) {
+  EXPECT_EQ(Reducer::Create({a_}, {torch::ones({2, 3}).t()}, {}).status(),
+            absl::InvalidArgumentError(
+                "buffer 0 is not contiguous, expected a contiguous one on the CPU"));
+}
+
+TEST_F(ReducerTest, Abandon_TransferUnderWay_ExchangeCancelled) {
+  Pass(Rank(0), 1);
+  reducer_->HandIn(0, Rank(0));
+  reducer_->Abandon(absl::CancelledError("stopped"));
+  EXPECT_EQ(exchange_.cancelled(), absl::CancelledError("stopped"));
+}
+
+}  // namespace
+}  // namespace gradwire

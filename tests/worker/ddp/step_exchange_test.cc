@@ -1,0 +1,167 @@
+#include "worker/ddp/step_exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/worker/ddp/fake_exchange.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeExchange;
+
+// A step of three buckets of a worker that carries ranks 2 and 5.
+class StepExchangeTest : public ::testing::Test {
+ protected:
+  StepExchangeTest() { step_.Attach(&exchange_, LayoutId(3), 3, 2); }
+  void Begin(absl::Duration timeout = absl::Hours(1)) { step_.Begin(Step(7), timeout); }
+  void HandIn(size_t bucket, size_t index = 0) {
+    step_.HandIn(bucket, index, Rank(index == 0 ? 2 : 5), absl::MakeSpan(terms_),
+                 absl::MakeSpan(result_));
+  }
+  void HandInAll() {
+    for (size_t bucket = 0; bucket < 3; ++bucket) HandIn(bucket);
+  }
+
+  uint8_t terms_[4] = {1, 2, 3, 4};
+  uint8_t result_[4] = {};
+  FakeExchange exchange_;
+  StepExchange step_;
+};
+
+TEST_F(StepExchangeTest, HandIn_SecondRank_ContributesToWhatIsExpected) {
+  Begin();
+  HandIn(1, 0);
+  HandIn(1, 1);
+  EXPECT_THAT(exchange_.buckets(), ElementsAre(1));
+  EXPECT_THAT(exchange_.contributions(),
+              ElementsAre(FakeExchange::Contribution{1, 2}, FakeExchange::Contribution{1, 5}));
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, HandIn_NoTerms_OnlyExpects) {
+  Begin();
+  step_.HandIn(0, 0, Rank(2), {}, absl::MakeSpan(result_));
+  EXPECT_THAT(exchange_.buckets(), ElementsAre(0));
+  EXPECT_THAT(exchange_.contributions(), ElementsAre());
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, HandIn_Key_NamesLayoutAndStep) {
+  Begin();
+  HandIn(0);
+  EXPECT_EQ(exchange_.expected()[0].key, (BucketKey{LayoutId(3), Step(7), Bucket(0)}));
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, HandedIn_OneRankOfTwo_OnlyThatOne) {
+  Begin();
+  HandIn(1, 1);
+  EXPECT_TRUE(step_.HandedIn(1, 1));
+  EXPECT_FALSE(step_.HandedIn(1, 0));
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, HandIn_AllOfAStep_OneDeadlineFromTheFirst) {
+  Begin();
+  const absl::Time before = absl::Now();
+  HandInAll();
+  const auto transfers = exchange_.expected();
+  EXPECT_GE(transfers[0].deadline, before + absl::Hours(1));
+  EXPECT_LE(transfers[0].deadline, absl::Now() + absl::Hours(1));
+  EXPECT_EQ(transfers[1].deadline, transfers[0].deadline);
+  EXPECT_EQ(transfers[2].deadline, transfers[0].deadline);
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, Next_SeveralThere_HighestFirst) {
+  Begin();
+  HandInAll();
+  for (const int bucket : {0, 2, 1}) exchange_.End(bucket);
+  EXPECT_EQ(step_.Next().value(), 2u);
+  EXPECT_EQ(step_.Next().value(), 1u);
+  EXPECT_EQ(step_.Next().value(), 0u);
+}
+
+TEST_F(StepExchangeTest, Next_NoneThereYet_WaitsForOne) {
+  Begin();
+  HandInAll();
+  std::thread peer([&] { exchange_.End(1); });
+  EXPECT_EQ(step_.Next().value(), 1u);
+  peer.join();
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, Next_OneFailed_ItsErrorBeforeWhatIsThere) {
+  Begin();
+  HandInAll();
+  exchange_.End(2);
+  exchange_.End(0, absl::UnavailableError("rank 1 is gone"));
+  EXPECT_EQ(step_.Next().status(), absl::UnavailableError("rank 1 is gone"));
+  EXPECT_EQ(step_.Next().status(), absl::UnavailableError("rank 1 is gone"));
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, Next_NothingHandedIn_FailedPrecondition) {
+  Begin();
+  EXPECT_EQ(step_.Next().status(), absl::FailedPreconditionError("step 7: no bucket is under way"));
+}
+
+TEST_F(StepExchangeTest, Next_ExchangeSilentPastTheDeadline_DeadlineExceeded) {
+  Begin(-absl::Seconds(10));
+  HandIn(0);
+  EXPECT_EQ(step_.Next().status(),
+            absl::DeadlineExceededError("step 7: a neighbour takes no more data"));
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, Abandon_TransfersUnderWay_CancelledAndEnded) {
+  Begin();
+  HandInAll();
+  exchange_.End(1);
+  step_.Abandon(absl::CancelledError("stopped"));
+  EXPECT_EQ(exchange_.cancelled(), absl::CancelledError("stopped"));
+  EXPECT_EQ(exchange_.under_way(), 0u);
+}
+
+TEST_F(StepExchangeTest, Abandon_NothingUnderWay_ExchangeIsNotCancelled) {
+  Begin();
+  HandIn(0);
+  exchange_.End(0);
+  step_.Abandon(absl::CancelledError("stopped"));
+  EXPECT_TRUE(exchange_.cancelled().ok());
+}
+
+TEST_F(StepExchangeTest, Begin_AfterAFailedStep_StartsAnew) {
+  Begin();
+  HandIn(0);
+  exchange_.End(0, absl::UnavailableError("gone"));
+  Begin();
+  HandIn(0);
+  exchange_.End(0);
+  EXPECT_EQ(step_.Next().value(), 0u);
+}
+
+TEST_F(StepExchangeTest, Times_TransfersOverlap_WallTimeCountedOnce) {
+  const absl::Time start = absl::Now();
+  Begin();
+  HandInAll();
+  for (const int bucket : {0, 1, 2}) exchange_.End(bucket);
+  const absl::Duration wall = absl::Now() - start;
+  EXPECT_GT(step_.times().communication, absl::ZeroDuration());
+  EXPECT_LE(step_.times().communication, wall);
+}
+
+TEST_F(StepExchangeTest, Times_ResultsThereBeforeTheyAreWanted_NothingExposed) {
+  Begin();
+  HandIn(0);
+  exchange_.End(0);
+  ASSERT_TRUE(step_.Next().ok());
+  EXPECT_EQ(step_.times().exposed_communication, absl::ZeroDuration());
+}
+
+}  // namespace
+}  // namespace gradwire

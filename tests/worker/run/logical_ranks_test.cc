@@ -1,0 +1,138 @@
+// It does not matter to any bit which worker carries which ranks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/run/recorded_exchange.h"
+#include "tests/worker/run/training.h"
+#include "worker/ddp/hash.h"
+#include "worker/options/traits.h"
+#include "worker/run/forward_seed.h"
+
+namespace gradwire {
+namespace {
+
+using testing::Batches;
+using testing::FoldingExchange;
+using testing::RandomModel;
+using testing::RecordedExchange;
+using testing::Recording;
+using testing::ReplayingExchange;
+using testing::RunTrainer;
+
+constexpr int kWorldSize = 4;
+constexpr int64_t kSteps = 3;
+
+struct Case {
+  const char* name;
+  const char* sync;
+  bool broadcast_buffers;
+  int64_t micro_batch;
+  bool barrier;
+};
+
+std::vector<Rank> RanksFrom(int first, int last) {
+  std::vector<Rank> ranks;
+  for (int rank = first; rank <= last; ++rank) ranks.emplace_back(rank);
+  return ranks;
+}
+
+class LogicalRanksTest : public ::testing::TestWithParam<Case> {
+ protected:
+  struct Outcome {
+    std::string parameters;
+    std::vector<std::string> buffers;  // by carried rank
+    std::vector<double> losses;        // of each step and carried rank
+  };
+  TrainerOptions Options() const {
+    TrainerOptions options;
+    options.reducer.bucket_cap_bytes = 500;
+    options.reducer.broadcast_buffers = GetParam().broadcast_buffers;
+    options.micro_batch = GetParam().micro_batch;
+    options.updates_late = TraitsOfSync(GetParam().sync).updates_late && !GetParam().barrier;
+    return options;
+  }
+  Outcome Train(const std::vector<Rank>& ranks, RecordedExchange& exchange) const {
+    auto model = std::make_shared<RandomModel>();
+    auto trainer = Trainer::Create(model, Options()).value();
+    Reducer& reducer = trainer->reducer();
+    exchange.AddLayout(LayoutId(0), reducer.BucketSpecs());
+    reducer.Attach(&exchange, LayoutId(0), ranks);
+    const auto sync = MakeSynchronizer(GetParam().sync, &reducer).value();
+    Outcome outcome;
+    const absl::Status status = RunTrainer(*trainer, Batches(kSteps, kWorldSize, ranks), sync.get(),
+                                           [&](absl::Span<const StepReport> reports) {
+                                             for (const StepReport& report : reports)
+                                               outcome.losses.push_back(report.loss);
+                                           });
+    EXPECT_TRUE(status.ok()) << status;
+    for (const Rank rank : ranks) {
+      reducer.BeginForward(rank);
+      outcome.buffers.push_back(Sha256(model->buffers()));
+    }
+    outcome.parameters = Sha256(model->parameters());
+    return outcome;
+  }
+};
+
+TEST_P(LogicalRanksTest, Run_AnyDealOfRanks_BitsOfOneWorkerForAll) {
+  Recording recording;
+  FoldingExchange folding(kWorldSize, &recording);
+  const Outcome expected = Train(RanksFrom(0, 3), folding);
+  for (const auto& [first, last] : std::vector<std::pair<int, int>>{
+           {0, 0}, {1, 1}, {2, 2}, {3, 3}, {0, 2}, {0, 1}, {2, 3}, {1, 3}}) {
+    const std::vector<Rank> ranks = RanksFrom(first, last);
+    ReplayingExchange replaying(ranks, &recording);
+    const Outcome got = Train(ranks, replaying);
+    EXPECT_EQ(got.parameters, expected.parameters) << NameOf(ranks);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      EXPECT_EQ(got.buffers[i], expected.buffers[first + i]) << "rank " << first + i;
+      EXPECT_EQ(got.losses[i], expected.losses[first + i]) << "rank " << first + i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Deals, LogicalRanksTest,
+    ::testing::Values(Case{"AfterBackward", "all-reduce", true, 0, false},
+                      Case{"AfterBackwardOwnBuffers", "all-reduce", false, 0, false},
+                      Case{"Late", "ddp", true, 0, false},
+                      Case{"LateOwnBuffers", "ddp", false, 0, false},
+                      Case{"LateInPieces", "ddp", true, 3, false},
+                      Case{"Barrier", "ddp", true, 0, true}),
+    [](const ::testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
+
+TEST(LogicalRanks, Run_TwoRanks_ReportsOfEachWithTheWorkersTimes) {
+  Recording recording;
+  FoldingExchange folding(2, &recording);
+  auto trainer = Trainer::Create(std::make_shared<RandomModel>(), TrainerOptions()).value();
+  folding.AddLayout(LayoutId(0), trainer->reducer().BucketSpecs());
+  trainer->reducer().Attach(&folding, LayoutId(0), RanksFrom(0, 1));
+  const auto sync = MakeSynchronizer("all-reduce", &trainer->reducer()).value();
+  std::vector<StepReport> reports;
+  const absl::Status status = RunTrainer(
+      *trainer, Batches(1, 2, RanksFrom(0, 1)), sync.get(),
+      [&](absl::Span<const StepReport> step) { reports.assign(step.begin(), step.end()); });
+  ASSERT_TRUE(status.ok()) << status;
+  ASSERT_EQ(reports.size(), 2u);
+  EXPECT_EQ(reports[0].rank, Rank(0));
+  EXPECT_EQ(reports[1].rank, Rank(1));
+  EXPECT_EQ(reports[0].times.backward, reports[1].times.backward);
+  EXPECT_EQ(reports[0].times.iteration, reports[1].times.iteration);
+}
+
+TEST(ForwardSeed, AnyArgument_ChangesIt) {
+  const uint64_t seed = ForwardSeed(744, Step(5), Rank(2), 1);
+  EXPECT_NE(ForwardSeed(745, Step(5), Rank(2), 1), seed);
+  EXPECT_NE(ForwardSeed(744, Step(6), Rank(2), 1), seed);
+  EXPECT_NE(ForwardSeed(744, Step(5), Rank(3), 1), seed);
+  EXPECT_NE(ForwardSeed(744, Step(5), Rank(2), 2), seed);
+}
+
+// Runs of models that draw random numbers can be repeated with later versions.
+TEST(ForwardSeed, Default_Pinned) {
+  EXPECT_EQ(ForwardSeed(744, Step(0), Rank(0), 0), 0u);
+  EXPECT_EQ(ForwardSeed(744, Step(1234), Rank(3), 7), 0u);
+}
+
+}  // namespace
+}  // namespace gradwire

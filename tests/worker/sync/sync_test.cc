@@ -1,0 +1,90 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/ddp/fake_exchange.h"
+#include "worker/options/choices.h"
+#include "worker/options/traits.h"
+#include "worker/sync/synchronizer.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::FakeExchange;
+using Contribution = FakeExchange::Contribution;
+
+// Two parameters in a bucket each, 0 and 1, and a buffer, bucket 2; ranks 0 and 1.
+class SyncTest : public ::testing::Test {
+ protected:
+  SyncTest() {
+    ReducerOptions options;
+    options.bucket_cap_bytes = 0;
+    reducer_ = Reducer::Create({torch::ones({2}, torch::requires_grad()),
+                                torch::ones({2}, torch::requires_grad())},
+                               {torch::ones({1})}, options)
+                   .value();
+    reducer_->Attach(&exchange_, LayoutId(0), {Rank(0), Rank(1)});
+    reducer_->BeginStep(Step(0), absl::Hours(1));
+  }
+  ~SyncTest() override { reducer_->Abandon(absl::CancelledError("over")); }
+  void Make(const std::string& name) { sync_ = MakeSynchronizer(name, reducer_.get()).value(); }
+
+  FakeExchange exchange_;
+  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Synchronizer> sync_;
+};
+
+TEST_F(SyncTest, Ddp_ForwardDone_BuffersLeaveBeforeBackward) {
+  Make("ddp");
+  sync_->OnForwardDone(Rank(0));
+  EXPECT_THAT(exchange_.buckets(), ElementsAre(2));
+}
+
+TEST_F(SyncTest, Ddp_BucketReady_LeavesBeforeBackwardIsDone) {
+  Make("ddp");
+  sync_->OnForwardDone(Rank(0));
+  sync_->OnBucketReady(0, Rank(0));
+  EXPECT_THAT(exchange_.contributions(), ElementsAre(Contribution{2, 0}, Contribution{0, 0}));
+}
+
+TEST_F(SyncTest, Ddp_BackwardDone_BucketWithoutGradientLeavesNow) {
+  Make("ddp");
+  sync_->OnForwardDone(Rank(0));
+  sync_->OnBucketReady(0, Rank(0));
+  sync_->OnBackwardDone(Rank(0));
+  EXPECT_THAT(exchange_.contributions(),
+              ElementsAre(Contribution{2, 0}, Contribution{0, 0}, Contribution{1, 0}));
+}
+
+TEST_F(SyncTest, AllReduce_FirstRankDone_NothingLeavesYet) {
+  Make("all-reduce");
+  sync_->OnForwardDone(Rank(0));
+  sync_->OnBucketReady(0, Rank(0));
+  sync_->OnBackwardDone(Rank(0));
+  EXPECT_THAT(exchange_.buckets(), ElementsAre());
+}
+
+TEST_F(SyncTest, AllReduce_LastRankDone_AllLeave) {
+  Make("all-reduce");
+  sync_->OnBackwardDone(Rank(0));
+  sync_->OnBackwardDone(Rank(1));
+  EXPECT_THAT(exchange_.contributions(),
+              ElementsAre(Contribution{0, 0}, Contribution{0, 1}, Contribution{1, 0},
+                          Contribution{1, 1}, Contribution{2, 0}));
+}
+
+TEST_F(SyncTest, MakeSynchronizer_EveryRow_NullExactlyIfItAveragesNothing) {
+  for (const NamedChoice& row : SyncChoices()) {
+    Make(row.name);
+    EXPECT_EQ(sync_ != nullptr, TraitsOfSync(row.name).averages) << row.name;
+  }
+}
+
+TEST_F(SyncTest, MakeSynchronizer_UnknownName_NotFoundListsThem) {
+  EXPECT_EQ(MakeSynchronizer("ddp2", reducer_.get()).status(),
+            absl::NotFoundError("sync 'ddp2' does not exist; expected one of: none gather-scatter "
+                                "all-reduce ddp"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,115 @@
+#include "worker/ddp/reducer.h"
+
+#include <algorithm>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+absl::Span<uint8_t> BytesOf(const torch::Tensor& tensor) {
+  return {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()};
+}
+
+// Empty if `tensor` can be used.
+std::string WhatIsWrong(const torch::Tensor& tensor) {
+  if (!tensor.device().is_cpu()) return absl::StrCat("on ", tensor.device().str());
+  return tensor.is_contiguous() ? "" : "not contiguous";
+}
+
+absl::Status CheckParameters(const std::vector<torch::Tensor>& parameters) {
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    std::string wrong = WhatIsWrong(parameters[i]);
+    if (wrong.empty() && parameters[i].requires_grad() &&
+        parameters[i].scalar_type() != torch::kFloat) {
+      wrong = c10::toString(parameters[i].scalar_type());
+    }
+    if (wrong.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "parameter ", i, " is ", wrong, ", expected a contiguous one of float32 on the CPU"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBuffers(const std::vector<torch::Tensor>& buffers) {
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    const std::string wrong = WhatIsWrong(buffers[i]);
+    if (wrong.empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffer ", i, " is ", wrong, ", expected a contiguous one on the CPU"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Reducer>> Reducer::Create(std::vector<torch::Tensor> parameters,
+                                                         std::vector<torch::Tensor> buffers,
+                                                         const ReducerOptions& options) {
+  absl::Status status = CheckParameters(parameters);
+  if (status.ok()) status = CheckBuffers(buffers);
+  if (!status.ok()) return status;
+  return absl::WrapUnique(new Reducer(std::move(parameters), std::move(buffers), options));
+}
+
+Reducer::Reducer(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,
+                 const ReducerOptions& options)
+    : gradient_(parameters, options.bucket_cap_bytes),
+      buffers_(std::move(buffers), options.broadcast_buffers),
+      hooks_(&gradient_, options.keep_grad),
+      ranks_{Rank(0)} {}
+
+std::vector<BucketSpec> Reducer::BucketSpecs() const {
+  std::vector<BucketSpec> specs = gradient_.Specs();
+  if (buffers_.travel()) specs.push_back({buffers_.bytes(), v1::DTYPE_BYTES});
+  return specs;
+}
+
+void Reducer::Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) {
+  ranks_ = std::move(ranks);
+  gradient_.Allocate(ranks_.size(), /*mean=*/true);
+  buffers_.SetRanks(ranks_);
+  exchange_.Attach(exchange, layout, bucket_count(), ranks_.size());
+}
+
+size_t Reducer::IndexOf(Rank rank) const {
+  return static_cast<size_t>(std::find(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
+}
+
+void Reducer::ZeroTerms(Rank rank) {
+  for (size_t i = 0; i < gradient_.parameter_count(); ++i) gradient_.Zero(IndexOf(rank), i);
+}
+
+void Reducer::HandIn(size_t bucket, Rank rank) {
+  const size_t index = IndexOf(rank);
+  if (bucket < gradient_buckets()) {
+    exchange_.HandIn(bucket, index, rank, BytesOf(gradient_.terms(index, bucket)),
+                     BytesOf(gradient_.mean(bucket)));
+    return;
+  }
+  const absl::Span<uint8_t> bytes = buffers_.travelling();
+  const bool root = rank == Rank(0);
+  exchange_.HandIn(bucket, index, rank, root ? bytes : absl::Span<uint8_t>(), bytes);
+}
+
+void Reducer::HandInRest(absl::Span<const Rank> ranks) {
+  for (size_t bucket = 0; bucket < bucket_count(); ++bucket) {
+    for (const Rank rank : ranks) {
+      if (!exchange_.HandedIn(bucket, IndexOf(rank))) HandIn(bucket, rank);
+    }
+  }
+}
+
+absl::StatusOr<size_t> Reducer::NextBucket() {
+  absl::StatusOr<size_t> bucket = exchange_.Next();
+  if (bucket.ok() && *bucket == gradient_buckets()) buffers_.Take();
+  return bucket;
+}
+
+void Reducer::Abandon(const absl::Status& reason) {
+  hooks_.Cancel();
+  exchange_.Abandon(reason);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,89 @@
+#ifndef GRADWIRE_WORKER_DDP_STEP_EXCHANGE_H_
+#define GRADWIRE_WORKER_DDP_STEP_EXCHANGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "worker/backends/exchange.h"
+
+namespace gradwire {
+
+// How long a step's exchange took; see PhaseTimes.
+struct ExchangeTimes {
+  absl::Duration communication;
+  absl::Duration exposed_communication;
+};
+
+// The buckets of one step after the other on their way through an Exchange. A bucket is
+//
+//   held ── HandIn ──► under way ── the exchange's done ──► there ── Next ──► taken
+//            of the first rank
+//
+// One thread calls; the exchange's threads end transfers.
+class StepExchange {
+ public:
+  // No bucket is under way. `exchange` is used until the next Attach; it may be null if
+  // nothing is handed in.
+  void Attach(Exchange* exchange, LayoutId layout, size_t buckets, size_t ranks);
+
+  // All buckets are held. None of the step before is under way. The step's exchange may
+  // take `timeout` from the first HandIn on.
+  void Begin(Step step, absl::Duration timeout);
+
+  // Whether carried rank number `rank` has handed in a bucket in this step.
+  bool HandedIn(size_t bucket, size_t rank) const { return handed_in_[bucket][rank]; }
+  // Gives the exchange the `terms` of carried rank number `index`, which is `rank`. The
+  // first rank's call says where the result goes. Empty terms: nothing, but the result is
+  // expected.
+  void HandIn(size_t bucket, size_t index, Rank rank, absl::Span<const uint8_t> terms,
+              absl::Span<uint8_t> result);
+
+  // Takes the highest bucket that is there; waits if there is none.
+  //   FailedPrecondition  none is under way either
+  //   DeadlineExceeded    the timeout passed and the exchange said nothing, for
+  //                       it is stuck in a write
+  //   or the first error of a transfer of the step, whatever else is there
+  absl::StatusOr<size_t> Next();
+
+  // Waits until no transfer is under way; cancels the exchange with `reason` if one is.
+  void Abandon(const absl::Status& reason);
+
+  // Of the step.
+  ExchangeTimes times() const;
+
+ private:
+  enum class State { kHeld, kUnderWay, kThere, kTaken };
+
+  void Expect(const BucketKey& key, absl::Span<uint8_t> result);
+  void Done(size_t bucket, const absl::Status& status);
+  void Wait() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool CanTell() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<size_t> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // Of the calling thread:
+  Exchange* exchange_ = nullptr;
+  LayoutId layout_;
+  std::vector<std::vector<bool>> handed_in_;  // by bucket and carried rank
+  Step step_;
+  absl::Duration timeout_;
+  absl::Time deadline_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<State> states_ ABSL_GUARDED_BY(mutex_);  // by bucket
+  size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
+  absl::Time busy_since_ ABSL_GUARDED_BY(mutex_);  // if under_way_ > 0
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);    // the first error
+  ExchangeTimes times_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_DDP_STEP_EXCHANGE_H_

@@ -1,0 +1,21 @@
+#include "worker/options/traits.h"
+
+namespace gradwire {
+
+SyncTraits TraitsOfSync(absl::string_view name) {
+#define GRADWIRE_SYNC(row_name, factory, default_backend, averages, overlaps, updates_late, help) \
+  if (name == row_name) return {default_backend, averages, overlaps, updates_late};
+#include "worker/sync/syncs.inc"
+#undef GRADWIRE_SYNC
+  return {};
+}
+
+BackendTraits TraitsOfBackend(absl::string_view name) {
+#define GRADWIRE_BACKEND(row_name, factory, exact, halves, several_ranks, links, help) \
+  if (name == row_name) return {exact, halves, several_ranks, LinkPattern::links};
+#include "worker/backends/backends.inc"
+#undef GRADWIRE_BACKEND
+  return {};
+}
+
+}  // namespace gradwire

@@ -1,0 +1,38 @@
+#ifndef GRADWIRE_WORKER_OPTIONS_TRAITS_H_
+#define GRADWIRE_WORKER_OPTIONS_TRAITS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace gradwire {
+
+// The columns of a row of syncs.inc, but for what it makes; they are explained there.
+struct SyncTraits {
+  std::string default_backend;  // "none" for one that averages nothing
+  bool averages = true;
+  bool overlaps = false;
+  bool updates_late = false;
+};
+
+// Which links an average loads.
+enum class LinkPattern {
+  kCoordinator,  // gradients go up to the coordinator and means come down
+  kWorkers,      // the coordinator moves none
+};
+
+// The columns of a row of backends.inc, likewise.
+struct BackendTraits {
+  bool exact = false;
+  bool halves = false;
+  bool several_ranks = false;
+  LinkPattern links = LinkPattern::kWorkers;
+};
+
+// Of a name that stands in the table; for others the struct's defaults.
+SyncTraits TraitsOfSync(absl::string_view name);
+BackendTraits TraitsOfBackend(absl::string_view name);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_OPTIONS_TRAITS_H_

@@ -1,0 +1,45 @@
+#include "worker/run/hello.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/host.h"
+
+namespace gradwire {
+namespace {
+
+std::string ToText(bool value) { return value ? "true" : "false"; }
+
+}  // namespace
+
+v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
+  v1::Hello hello;
+  for (const Rank rank : options.ranks) hello.add_ranks(static_cast<uint32_t>(rank.value()));
+  hello.set_world_size(static_cast<uint32_t>(options.world_size));
+  hello.set_threads(static_cast<uint32_t>(options.threads));
+  hello.set_cores(static_cast<uint32_t>(UsableCores()));
+  hello.set_host(HostId());
+  auto& settings = *hello.mutable_settings();
+  settings["sync"] = options.sync;
+  settings["backend"] = options.backend;
+  settings["wire"] = options.wire;
+  settings["bucket-cap-mb"] = absl::StrCat(options.bucket_cap_mb);
+  settings["broadcast-buffers"] = ToText(options.broadcast_buffers);
+  settings["model"] = options.model;
+  settings["dataset"] = options.dataset;
+  settings["training samples"] = absl::StrCat(training_samples);
+  settings["batch-size"] = absl::StrCat(options.batch_size);
+  settings["accumulate"] = absl::StrCat(options.accumulate);
+  settings["iterations"] = absl::StrCat(options.iterations);
+  settings["epochs"] = absl::StrCat(options.epochs);
+  settings["lr"] = absl::StrCat(options.lr);
+  settings["momentum"] = absl::StrCat(options.momentum);
+  settings["weight-decay"] = absl::StrCat(options.weight_decay);
+  settings["seed"] = absl::StrCat(options.seed);
+  settings["sampler-seed"] = absl::StrCat(options.sampler_seed);
+  settings["augment"] = ToText(options.augment);
+  settings["drop-last"] = ToText(options.drop_last);
+  return hello;
+}
+
+}  // namespace gradwire

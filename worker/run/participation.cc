@@ -1,0 +1,185 @@
+#include "worker/run/participation.h"
+
+#include <chrono>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "common/base/status_util.h"
+#include "common/session/local_address.h"
+#include "worker/backends/traced_backend.h"
+#include "worker/options/traits.h"
+
+namespace gradwire {
+namespace {
+
+// The coordinator knows the cause of a broken transfer within about a second.
+constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
+// Calls that are just ending may end.
+constexpr std::chrono::milliseconds kCallGrace(500);
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const WorkerOptions& options, v1::DType wire,
+                                                       OnSpan on_span) {
+  BackendOptions backend_options;
+  backend_options.coordinator = options.coordinator;
+  backend_options.wire = wire;
+  backend_options.connections = options.connections;
+  backend_options.on_span = on_span;
+  auto backend = MakeBackend(options.backend, backend_options);
+  if (!backend.ok() || !on_span) return backend;
+  return TraceBackend(*std::move(backend), std::move(on_span));
+}
+
+absl::Status CheckRanks(const View& view, const std::string& backend) {
+  const std::vector<Rank> ranks = view.OwnRanks();
+  if (ranks.size() == 1 || TraitsOfBackend(backend).several_ranks) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("got ", NameOf(ranks), ", expected one: with back end ", backend,
+                   " a worker carries one rank, so the run needs ", view.world_size, " workers"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Participation>> Participation::Create(const WorkerOptions& options,
+                                                                     Stopper* stopper,
+                                                                     OnSpan on_span,
+                                                                     GetStatus status) {
+  const absl::StatusOr<v1::DType> wire = ParseWire(options.wire);
+  if (!wire.ok()) return wire.status();
+  auto participation = absl::WrapUnique(new Participation(options, stopper, *wire));
+  auto backend = MakeBackendOf(options, *wire, std::move(on_span));
+  if (!backend.ok()) return backend.status();
+  participation->backend_ = *std::move(backend);
+  if (absl::Status served = participation->Serve(std::move(status)); !served.ok()) return served;
+  return participation;
+}
+
+Participation::Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire)
+    : options_(options), stopper_(stopper), wire_(wire) {}
+
+// Nobody may call in any more when the exchange and what it serves end.
+Participation::~Participation() {
+  CancelExchange(absl::CancelledError("the worker ends"));
+  session_.reset();
+  if (server_.server != nullptr) {
+    server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
+  }
+  exchange_.reset();
+}
+
+absl::Status Participation::Serve(GetStatus status) {
+  status_service_ = std::make_unique<StatusService>(std::move(status));
+  std::vector<grpc::Service*> services = {status_service_.get()};
+  if (backend_->service() != nullptr) services.push_back(backend_->service());
+  absl::StatusOr<GrpcServer> server = StartGrpcServer(options_.listen, services);
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  absl::StatusOr<std::string> address =
+      AdvertisedAddress(options_.advertise, options_.coordinator, server_.address);
+  if (!address.ok()) return address.status();
+  address_ = *std::move(address);
+  return absl::OkStatus();
+}
+
+absl::Status Participation::OpenSession() {
+  SessionOptions session_options;
+  session_options.coordinator = options_.coordinator;
+  session_options.connect_timeout = absl::Seconds(options_.connect_timeout_seconds);
+  session_options.cancelled = [this] { return stopper_->requested(); };
+  auto session =
+      Session::Open(session_options, [this](const absl::Status& status) { OnAbort(status); });
+  if (!session.ok()) return session.status();
+  session_ = *std::move(session);
+  MutexLock lock(&mutex_);
+  shown_session_ = session_.get();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<View> Participation::Join(v1::Hello hello) {
+  if (absl::Status opened = OpenSession(); !opened.ok()) return opened;
+  if (absl::Status ended = Ended(); !ended.ok()) return ended;
+  hello.set_address(address_);
+  absl::StatusOr<View> view = session_->Join(std::move(hello));
+  if (!view.ok()) return view;
+  {
+    MutexLock lock(&mutex_);
+    joined_ = true;
+  }
+  if (absl::Status ranks = CheckRanks(*view, options_.backend); !ranks.ok()) return ranks;
+  return view;
+}
+
+bool Participation::joined() const {
+  MutexLock lock(&mutex_);
+  return joined_;
+}
+
+absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& tensors,
+                                                const std::vector<BucketSpec>& buckets) {
+  v1::Layout declared = ToProto(tensors, WireSpecs(buckets, wire_));
+  declared.set_name(options_.model);
+  absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
+  if (!layout.ok()) return layout;
+  auto exchange = backend_->Connect(view, [this] { return Ended(); });
+  if (!exchange.ok()) return exchange.status();
+  exchange_ = *std::move(exchange);
+  exchange_->AddLayout(*layout, buckets);
+  {
+    MutexLock lock(&mutex_);
+    shown_exchange_ = exchange_.get();
+  }
+  // An end that came before the exchange was shown did not reach it.
+  if (absl::Status ended = Ended(); !ended.ok()) return ended;
+  return layout;
+}
+
+absl::Status Participation::Ended() const {
+  return stopper_->requested() ? stopper_->reason() : absl::OkStatus();
+}
+
+void Participation::OnAbort(const absl::Status& status) {
+  stopper_->Request(status, ExitCode(status));
+  CancelExchange(status);
+}
+
+void Participation::CancelExchange(const absl::Status& reason) {
+  Exchange* exchange;
+  {
+    MutexLock lock(&mutex_);
+    exchange = shown_exchange_;
+  }
+  if (exchange != nullptr) exchange->Cancel(reason);
+}
+
+void Participation::Stop(const absl::Status& reason) {
+  Session* session;
+  bool joined;
+  {
+    MutexLock lock(&mutex_);
+    session = shown_session_;
+    joined = joined_;
+  }
+  if (joined) {
+    session->Leave(false, std::string(reason.message())).IgnoreError();
+    CancelExchange(reason);
+  } else if (session != nullptr) {
+    session->Cancel();
+  }
+}
+
+void Participation::Explain(const absl::Status& status, Step step) {
+  if (stopper_->requested() || !joined()) return;
+  const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : absl::nullopt;
+  if (suspect.has_value()) {
+    session_->ReportSuspect(*suspect, step, std::string(status.message()));
+  }
+  const bool peer_failed =
+      suspect.has_value() || absl::IsUnavailable(status) || absl::IsAborted(status);
+  if (peer_failed) stopper_->WaitForRequest(absl::Now() + kVerdictTimeout);
+  if (!stopper_->requested()) {
+    session_->Leave(false, std::string(status.message())).IgnoreError();
+  }
+}
+
+}  // namespace gradwire

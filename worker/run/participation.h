@@ -1,0 +1,111 @@
+#ifndef GRADWIRE_WORKER_RUN_PARTICIPATION_H_
+#define GRADWIRE_WORKER_RUN_PARTICIPATION_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/rpc/grpc_server.h"
+#include "common/rpc/status_service.h"
+#include "common/session/session.h"
+#include "common/telemetry/trace_span.h"
+#include "common/wire/layout.h"
+#include "common/wire/view.h"
+#include "worker/backends/backend.h"
+#include "worker/options/worker_options.h"
+#include "worker/run/stopper.h"
+
+namespace gradwire {
+
+// A worker's part in a run with others:
+//
+//   Session ── view, abort ──► Stopper
+//   GrpcServer (Status, and what the back end serves)
+//   Backend ── Connect(view) ──► Exchange
+//
+//   Create ─► Join ─► Connect ─► … training … ─► Finish ─► Leave
+//
+// The trainer's thread calls, in this order; Stop, Cancel, joined, address, ReportStep and
+// clock_offset may be called from any thread.
+class Participation {
+ public:
+  using GetStatus = std::function<v1::StatusReply()>;
+
+  // Makes the back end and serves the peers. `stopper` outlives this object and hears
+  // when the run ends before its time. `on_span` hears of transfers and sums; may be empty.
+  // `status` is what Status.Get answers. Errors: those of MakeBackend, StartGrpcServer and
+  // AdvertisedAddress.
+  static absl::StatusOr<std::unique_ptr<Participation>> Create(const WorkerOptions& options,
+                                                               Stopper* stopper, OnSpan on_span,
+                                                               GetStatus status);
+  // No transfer is under way, or they end with Cancelled.
+  ~Participation();
+  Participation(const Participation&) = delete;
+  Participation& operator=(const Participation&) = delete;
+
+  // Where the peers reach this worker, "host:port".
+  const std::string& address() const { return address_; }
+
+  // Waits for the coordinator, sends `hello` with the address filled in, and waits for the
+  // view. Errors: those of Session::Open and Join, the stopper's reason, or
+  // FailedPrecondition if the back end cannot carry as many ranks as the view gives it.
+  absl::StatusOr<View> Join(v1::Hello hello);
+  bool joined() const;
+
+  // Declares what the workers exchange (`buckets` in float32) and connects with them.
+  // Errors: those of Session::DeclareLayout and Backend::Connect.
+  absl::StatusOr<LayoutId> Connect(const View& view, const Layout& tensors,
+                                   const std::vector<BucketSpec>& buckets);
+  // After Connect.
+  Exchange& exchange() { return *exchange_; }
+
+  // See Session.
+  void ReportStep(const v1::StepDone& done) { session_->ReportStep(done); }
+  absl::Duration clock_offset() { return session_->clock_offset(); }
+
+  // Peers are done with each other; see Exchange::Finish.
+  absl::Status Finish(absl::Time deadline) { return exchange_->Finish(deadline); }
+  // All steps are done.
+  absl::Status Leave() { return session_->Leave(true, "all steps are done"); }
+
+  // This worker goes early: the others hear `reason`, and transfers end with it.
+  void Stop(const absl::Status& reason);
+
+  // After `status` (not OK) ended training in `step`: tells the coordinator, and waits a
+  // little for the cause, which it may know better. Then the stopper has it.
+  void Explain(const absl::Status& status, Step step);
+
+ private:
+  Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire);
+  absl::Status Serve(GetStatus status);
+  absl::Status OpenSession();
+  absl::Status Ended() const;
+  void OnAbort(const absl::Status& status);
+  void CancelExchange(const absl::Status& reason);
+
+  const WorkerOptions options_;
+  Stopper* const stopper_;
+  const v1::DType wire_;  // of gradients
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<StatusService> status_service_;
+  GrpcServer server_;
+  std::string address_;
+
+  mutable Mutex mutex_;
+  // What stands in it is there to be called without the lock, and stays once it is set.
+  std::unique_ptr<Exchange> exchange_;
+  std::unique_ptr<Session> session_;
+  Exchange* shown_exchange_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Session* shown_session_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  bool joined_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_RUN_PARTICIPATION_H_

@@ -1,0 +1,80 @@
+#ifndef GRADWIRE_WORKER_RUN_STEP_REPORTER_H_
+#define GRADWIRE_WORKER_RUN_STEP_REPORTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/base/mutex.h"
+#include "common/telemetry/metrics.h"
+#include "gradwire/v1/status.pb.h"
+#include "worker/backends/exchange.h"
+#include "worker/options/worker_options.h"
+#include "worker/report/progress.h"
+#include "worker/report/step_log.h"
+#include "worker/report/summary.h"
+#include "worker/run/trainer.h"
+
+namespace gradwire {
+
+// Tells of each step: progress, metrics, and for each rank that the worker carries a log, a
+// summary and a status. What the process as a whole sent and received counts at its first
+// rank. Not thread-safe but for Status.
+class StepReporter {
+ public:
+  struct Run {
+    std::vector<Rank> ranks;  // of this worker
+    int world_size = 1;
+    int64_t total_steps = 0;
+    int64_t steps_per_epoch = 0;
+  };
+
+  // Opens the logs. `metrics` outlives this object. Errors: InvalidArgument if a log cannot
+  // be written or the environment's GRADWIRE_PROGRESS is wrong.
+  static absl::StatusOr<std::unique_ptr<StepReporter>> Create(const WorkerOptions& options,
+                                                              const Run& run,
+                                                              WorkerMetrics* metrics);
+
+  // A step is done; `reports` has one for each rank, `totals` is up to now. Returns what the
+  // coordinator is to be told, for each rank. Internal if a log cannot be written.
+  absl::StatusOr<std::vector<v1::StepDone>> OnStep(absl::Span<const StepReport> reports,
+                                                   const TransferTotals& totals);
+  // Training is over, however it ended.
+  void Finish() { progress_.Finish(); }
+
+  // What is known of carried rank number `index`: all but test and hashes.
+  Summary SummaryOf(size_t index) const;
+  // Of each rank; without addresses. From any thread.
+  std::vector<v1::RankStatus> Status() const;
+
+ private:
+  struct OfRank {
+    SummaryCollector collector;
+    std::unique_ptr<StepLog> log;  // null without --log-jsonl
+  };
+  StepReporter(const WorkerOptions& options, const Run& run, const ProgressOptions& progress,
+               WorkerMetrics* metrics);
+  absl::Status OpenLogs();
+  void Count(const TransferTotals& step);
+  void Measure(absl::Span<const StepReport> reports);
+  absl::Status Log(const OfRank& rank, const StepReport& report, const TransferTotals& step);
+  v1::StepDone Done(const StepReport& report, const TransferTotals& step) const;
+  void ShowStatus(size_t index, const v1::StepDone& done);
+
+  const WorkerOptions options_;
+  const Run run_;
+  WorkerMetrics* const metrics_;
+  ProgressReporter progress_;
+  std::vector<OfRank> ranks_;
+  TransferTotals counted_;  // up to the last step
+
+  mutable Mutex mutex_;
+  std::vector<v1::RankStatus> statuses_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_RUN_STEP_REPORTER_H_
