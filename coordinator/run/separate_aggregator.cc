@@ -93,7 +93,7 @@ absl::Status SeparateAggregator::Serve(const View& view) {
   if (!view.aggregator.has_value()) {
     return absl::InternalError("the coordinator sent a view that gives this aggregator no share");
   }
-  const Share share{static_cast<int>(view.aggregators.size()), *view.aggregator};
+  const Share share{static_cast<int>(view.aggregators.size()), {*view.aggregator}};
   auto on_step = [this](LayoutId, Step step, const Arrivals&) {
     metrics_.SetStep(Step(step.value() + 1));
   };
@@ -106,7 +106,7 @@ absl::Status SeparateAggregator::Serve(const View& view) {
   }
   aggregation_.Serve(std::move(aggregator));
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
-  spdlog::info("aggregator {} of {}, run {}", share.index, share.owners, ToHex(view.run_id));
+  spdlog::info("aggregator {} of {}, run {}", *view.aggregator, share.owners, ToHex(view.run_id));
   return absl::OkStatus();
 }
 

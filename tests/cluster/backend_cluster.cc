@@ -111,8 +111,7 @@ void BackendCluster::ServeAggregators() {
   const int count = static_cast<int>(aggregators_.size());
   for (int i = 0; i < count; ++i) {
     AggregatorState& state = *aggregators_[i];
-    state.aggregator =
-        std::make_shared<Aggregator>(view_, Share{count, {i}}, AggregatorHooks());
+    state.aggregator = std::make_shared<Aggregator>(view_, Share{count, {i}}, AggregatorHooks());
     state.aggregator->AddLayout(LayoutId(0), specs);
     state.service->Serve(state.aggregator);
   }
@@ -121,10 +120,11 @@ void BackendCluster::ServeAggregators() {
 void BackendCluster::ConnectWorkers() {
   for (size_t worker = 0; worker < workers_.size(); ++worker) {
     absl::optional<Incarnation> suspect;
-    workers_[worker].exchange =
-        workers_[worker]
-            .backend->Connect(ViewOf(worker), [] { return absl::OkStatus(); }, &suspect)
-            .value();
+    workers_[worker].exchange = workers_[worker]
+                                    .backend
+                                    ->Connect(
+                                        ViewOf(worker), [] { return absl::OkStatus(); }, &suspect)
+                                    .value();
     workers_[worker].exchange->AddLayout(LayoutId(0), buckets_);
   }
 }

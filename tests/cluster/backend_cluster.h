@@ -79,8 +79,7 @@ class BackendCluster {
   void ServeAggregators();
   void ConnectWorkers();
   absl::Status RunStepOfWorker(int worker, uint64_t step,
-                               std::vector<std::vector<std::string>>* data,
-                               absl::Duration timeout,
+                               std::vector<std::vector<std::string>>* data, absl::Duration timeout,
                                const std::function<void(int rank, int bucket)>& between);
 
   const std::vector<BucketSpec> buckets_;

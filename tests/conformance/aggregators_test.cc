@@ -79,16 +79,17 @@ INSTANTIATE_TEST_SUITE_P(AllAggregators, AggregatorsTest, testing::ValuesIn(AllC
 
 TEST(AggregatorsTest, AllReduce_RankStaysAway_AggregatorsHoldAWindow) {
   BackendCluster cluster("coordinator", 2, {{64 << 20, v1::DTYPE_FLOAT32}});
-  std::vector<float> terms(16 << 20);
-  std::vector<float> mean(16 << 20);
+  std::vector<uint8_t> terms(64 << 20);
+  std::vector<uint8_t> mean(64 << 20);
   std::promise<absl::Status> ended;
-  cluster.backend(0).AllReduceAsync({Step(0), Bucket(0)}, terms, absl::MakeSpan(mean),
-                                    absl::Now() + absl::Milliseconds(500),
-                                    [&ended](absl::Status status) { ended.set_value(status); });
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  cluster.exchange(0).Expect(key, absl::MakeSpan(mean), absl::Now() + absl::Milliseconds(500),
+                             [&ended](absl::Status status) { ended.set_value(status); });
+  cluster.exchange(0).Contribute(key, Rank(0), terms);
   const absl::Status status = ended.get_future().get();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("gradients of rank 1 are missing"));
-  EXPECT_LE(cluster.backend(0).totals().bytes_sent, 4u << 20);
+  EXPECT_LE(cluster.exchange(0).totals().bytes_sent, 4u << 20);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "common/fold/fold.h"
@@ -47,9 +48,9 @@ Data MakeData(const std::vector<BucketSpec>& buckets, int world_size, uint64_t s
   return data;
 }
 
-// The fold of all ranks' bucket in the wire type, or rank 0's bytes.
-std::string Expected(const Data& data, size_t bucket, v1::DType dtype, v1::DType wire) {
-  if (dtype == v1::DTYPE_BYTES) return data[0][bucket];
+// The fold of all ranks' bucket in the wire type, or the root's bytes.
+std::string Expected(const Data& data, size_t bucket, const BucketSpec& spec, v1::DType wire) {
+  if (IsBroadcast(spec)) return data[spec.root.value()][bucket];
   std::vector<std::vector<uint8_t>> terms;
   std::vector<Pieces> pieces;
   std::vector<float> values(data[0][bucket].size() / 4);
@@ -78,34 +79,82 @@ void ExpectNear(const std::string& got, const std::string& expected, v1::DType w
   }
 }
 
-bool IsExact(const std::string& backend) {
-  return backend == "coordinator" || backend == "sharded";
-}
-
-// Whether the back end takes --wire bf16 and fp16.
-bool HasHalves(const std::string& backend) { return IsExact(backend) || backend == "ring"; }
-
-struct Case {
-  std::string backend;
-  int world_size;
-  v1::DType wire;
+// A row of the table, with what it says of itself.
+struct Row {
+  std::string name;
+  bool exact;
+  bool halves;
+  bool several_ranks;
 };
 
-std::vector<Case> AllCases() {
-  std::vector<Case> cases;
-#define GRADWIRE_BACKEND(name, factory, help) \
-  for (int world_size : {1, 2, 3, 4, 5, 16}) cases.push_back({name, world_size, v1::DTYPE_FLOAT32});
+const std::vector<Row>& Rows() {
+  static const auto* const rows = new std::vector<Row>{
+#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, links, help) \
+  {name, exact, halves, several_ranks},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
+  };
+  return *rows;
+}
+
+struct Case {
+  Row row;
+  Deal deal;
+  v1::DType wire;
+
+  int world_size() const {
+    int ranks = 0;
+    for (const auto& worker : deal) ranks += static_cast<int>(worker.size());
+    return ranks;
+  }
+};
+
+std::string NameOf(const Case& value) {
+  std::string name =
+      absl::StrCat(absl::StrReplaceAll(value.row.name, {{"-", "_"}}), "_W", value.world_size());
+  if (static_cast<int>(value.deal.size()) < value.world_size()) {
+    absl::StrAppend(&name, "_on", value.deal.size());
+    for (const auto& worker : value.deal) absl::StrAppend(&name, "_", absl::StrJoin(worker, ""));
+  }
+  return absl::StrCat(name, "_", WireName(value.wire));
+}
+
+// Instead of the raw bytes of the parameter.
+void PrintTo(const Case& value, std::ostream* out) { *out << NameOf(value); }
+
+std::string CaseName(const testing::TestParamInfo<Case>& info) { return NameOf(info.param); }
+
+std::vector<Case> OneRankEach(const std::vector<int>& world_sizes) {
+  std::vector<Case> cases;
+  for (const Row& row : Rows()) {
+    for (const int world_size : world_sizes) {
+      cases.push_back({row, OneEach(world_size), v1::DTYPE_FLOAT32});
+    }
+  }
   return cases;
 }
 
 std::vector<Case> HalfCases() {
   std::vector<Case> cases;
-  for (const Case& row : AllCases()) {
-    if (!HasHalves(row.backend) || row.world_size > 5) continue;
-    cases.push_back({row.backend, row.world_size, v1::DTYPE_BFLOAT16});
-    cases.push_back({row.backend, row.world_size, v1::DTYPE_FLOAT16});
+  for (const Row& row : Rows()) {
+    if (!row.halves) continue;
+    for (const v1::DType wire : {v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
+      cases.push_back({row, OneEach(3), wire});
+    }
+  }
+  return cases;
+}
+
+// Workers that carry several ranks: evenly, unevenly, alone, and not side by side.
+std::vector<Case> DealCases() {
+  std::vector<Case> cases;
+  for (const Row& row : Rows()) {
+    if (!row.several_ranks) continue;
+    for (const Deal& deal :
+         {Deal{{0, 1}, {2, 3}}, Deal{{0, 1, 2}, {3}}, Deal{{0, 1, 2}}, Deal{{0, 2}, {1, 3, 4}}}) {
+      cases.push_back({row, deal, v1::DTYPE_FLOAT32});
+    }
+    if (row.halves) cases.push_back({row, Deal{{0, 2}, {1}}, v1::DTYPE_BFLOAT16});
   }
   return cases;
 }
@@ -115,8 +164,9 @@ class BackendTest : public testing::TestWithParam<Case> {
   // Runs `steps` steps and checks what came out.
   void RunAndCheck(const std::vector<BucketSpec>& buckets, int steps,
                    const std::function<void(int)>& before = nullptr) {
-    const auto [backend, world_size, wire] = GetParam();
-    BackendCluster cluster(backend, world_size, buckets, {kChunkBytes, 0, 1, wire});
+    const int world_size = GetParam().world_size();
+    BackendCluster cluster(GetParam().row.name, GetParam().deal, buckets,
+                           {kChunkBytes, 0, 1, GetParam().wire});
     for (int step = 0; step < steps; ++step) {
       Data data = MakeData(buckets, world_size, step + 1);
       const Data terms = data;
@@ -131,9 +181,9 @@ class BackendTest : public testing::TestWithParam<Case> {
   void Check(const std::vector<BucketSpec>& buckets, const Data& terms, const Data& data) {
     for (size_t b = 0; b < buckets.size(); ++b) {
       const v1::DType wire = GetParam().wire;
-      const std::string expected = Expected(terms, b, buckets[b].dtype, wire);
+      const std::string expected = Expected(terms, b, buckets[b], wire);
       for (const auto& rank : data) ASSERT_TRUE(rank[b] == data[0][b]) << "ranks differ";
-      if (IsExact(GetParam().backend) || buckets[b].dtype == v1::DTYPE_BYTES) {
+      if (GetParam().row.exact || buckets[b].dtype == v1::DTYPE_BYTES) {
         ASSERT_TRUE(data[0][b] == expected) << "not the fold, bucket " << b;
       } else {
         ExpectNear(data[0][b], expected, wire);
@@ -148,25 +198,56 @@ TEST_P(BackendTest, RunStep_SeveralBucketsAndSteps_MeanOnAllRanks) {
       3);
 }
 
+TEST_P(BackendTest, RunStep_BytesOfEveryRank_AllOnAllRanks) {
+  std::vector<BucketSpec> buckets;
+  for (int root = 0; root < GetParam().world_size(); ++root) {
+    buckets.push_back({100000 + static_cast<uint64_t>(root), v1::DTYPE_BYTES, Rank(root)});
+  }
+  RunAndCheck(buckets, 3);
+}
+
 TEST_P(BackendTest, RunStep_FewerElementsThanRanks_MeanOnAllRanks) {
   RunAndCheck({{4, v1::DTYPE_FLOAT32}, {8, v1::DTYPE_FLOAT32}, {1, v1::DTYPE_BYTES}}, 2);
 }
 
-TEST_P(BackendTest, RunStep_RanksComeInReverseOrder_MeanOnAllRanks) {
+// Of workers that carry several ranks.
+using BackendDealTest = BackendTest;
+
+TEST_P(BackendDealTest, RunStep_SameBitsAsWorkersWithOneRankEach) {
+  const std::vector<BucketSpec> buckets = {{4 * 150001, v1::DTYPE_FLOAT32},
+                                           {4 * 10, v1::DTYPE_FLOAT32}};
+  const Data terms = MakeData(buckets, GetParam().world_size(), 1);
+  Data of_deal = terms;
+  Data of_one_each = terms;
+  BackendCluster dealt(GetParam().row.name, GetParam().deal, buckets,
+                       {kChunkBytes, 0, 1, GetParam().wire});
+  BackendCluster one_each(GetParam().row.name, GetParam().world_size(), buckets,
+                          {kChunkBytes, 0, 1, GetParam().wire});
+  for (const absl::Status& status : dealt.RunStep(0, &of_deal)) ASSERT_TRUE(status.ok()) << status;
+  for (const absl::Status& status : one_each.RunStep(0, &of_one_each)) {
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  EXPECT_TRUE(of_deal == of_one_each);
+}
+
+// Of workers with one rank each.
+using BackendOrderTest = BackendTest;
+
+TEST_P(BackendOrderTest, RunStep_RanksComeInReverseOrder_MeanOnAllRanks) {
   // Each rank waits for the one above it, so that rank 0 comes last.
-  std::atomic<int> turn{GetParam().world_size - 1};
+  std::atomic<int> turn{GetParam().world_size() - 1};
   RunAndCheck({{4 * 1000, v1::DTYPE_FLOAT32}, {333, v1::DTYPE_BYTES}}, 1, [&turn](int rank) {
     while (turn.load() != rank) std::this_thread::yield();
     --turn;
   });
 }
 
-TEST_P(BackendTest, RunStep_OtherRanksAreThroughWithABucket_LateHandInWorks) {
+TEST_P(BackendOrderTest, RunStep_OtherRanksAreThroughWithABucket_LateHandInWorks) {
   // Rank 1 opens the step with one bucket while the other ranks end another.
-  const auto [backend, world_size, wire] = GetParam();
-  if (world_size < 2) return;
+  const int world_size = GetParam().world_size();
   const std::vector<BucketSpec> buckets = {{400, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}};
-  BackendCluster cluster(backend, world_size, buckets, {kChunkBytes, 0, 1, wire});
+  BackendCluster cluster(GetParam().row.name, GetParam().deal, buckets,
+                         {kChunkBytes, 0, 1, GetParam().wire});
   Data data = MakeData(buckets, world_size, 1);
   const Data terms = data;
   for (const absl::Status& status :
@@ -186,9 +267,9 @@ class BackendHalfTest : public testing::TestWithParam<Case> {
   // One step of one bucket of 100 values, on a cluster of its own. Returns the
   // mean of the one value that is not 0.
   float Run(float others, float of_rank_1, std::vector<TransferTotals>* totals) {
-    const auto [backend, world_size, wire] = GetParam();
-    BackendCluster cluster(backend, world_size, {{400, v1::DTYPE_FLOAT32}},
-                           {kChunkBytes, 0, 1, wire});
+    const int world_size = GetParam().world_size();
+    BackendCluster cluster(GetParam().row.name, GetParam().deal, {{400, v1::DTYPE_FLOAT32}},
+                           {kChunkBytes, 0, 1, GetParam().wire});
     Data data(world_size, {std::string(400, '\0')});
     for (int rank = 0; rank < world_size; ++rank) {
       std::memcpy(&data[rank][0][kAt], rank == 1 ? &of_rank_1 : &others, 4);
@@ -196,7 +277,7 @@ class BackendHalfTest : public testing::TestWithParam<Case> {
     for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
     for (const auto& rank : data) EXPECT_TRUE(rank == data[0]) << "ranks differ";
     for (int rank = 0; rank < world_size; ++rank) {
-      totals->push_back(cluster.backend(rank).totals());
+      totals->push_back(cluster.exchange(rank).totals());
     }
     float mean;
     std::memcpy(&mean, &data[0][0][kAt], 4);
@@ -222,14 +303,14 @@ TEST_P(BackendHalfTest, AllReduce_InfiniteGradient_IsNoOverflow) {
 
 // About half: shares are whole chunks.
 TEST_P(BackendHalfTest, AllReduce_Halves_MoveHalfTheBytes) {
-  const auto [backend, world_size, wire] = GetParam();
+  const int world_size = GetParam().world_size();
   const std::vector<BucketSpec> buckets = {{4 * 60000, v1::DTYPE_FLOAT32}};
   std::vector<uint64_t> sent;
-  for (const v1::DType type : {v1::DTYPE_FLOAT32, wire}) {
-    BackendCluster cluster(backend, world_size, buckets, {4096, 0, 1, type});
+  for (const v1::DType type : {v1::DTYPE_FLOAT32, GetParam().wire}) {
+    BackendCluster cluster(GetParam().row.name, world_size, buckets, {4096, 0, 1, type});
     Data data = MakeData(buckets, world_size, 1);
     for (const absl::Status& status : cluster.RunStep(0, &data)) ASSERT_TRUE(status.ok()) << status;
-    sent.push_back(cluster.backend(0).totals().bytes_sent);
+    sent.push_back(cluster.exchange(0).totals().bytes_sent);
   }
   EXPECT_NEAR(sent[1], sent[0] / 2.0, 2 * 4096);
 }
@@ -238,22 +319,23 @@ class BackendFaultTest : public testing::TestWithParam<Case> {
  protected:
   BackendFaultTest()
       : buckets_({{4 * 1000, v1::DTYPE_FLOAT32}}),
-        cluster_(GetParam().backend, GetParam().world_size, buckets_),
-        terms_(1000),
-        mean_(1000) {}
+        cluster_(GetParam().row.name, GetParam().world_size(), buckets_),
+        terms_(4000),
+        mean_(4000) {}
 
   // Rank 1 alone hands in its bucket of step 0.
   void Start(absl::Duration timeout) {
-    cluster_.backend(1).AllReduceAsync({Step(0), Bucket(0)}, terms_, absl::MakeSpan(mean_),
-                                       absl::Now() + timeout,
-                                       [this](absl::Status status) { result_.set_value(status); });
+    const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+    cluster_.exchange(1).Expect(key, absl::MakeSpan(mean_), absl::Now() + timeout,
+                                [this](absl::Status status) { result_.set_value(status); });
+    cluster_.exchange(1).Contribute(key, Rank(1), terms_);
   }
   absl::Status Wait() { return result_.get_future().get(); }
 
   const std::vector<BucketSpec> buckets_;
   BackendCluster cluster_;
-  std::vector<float> terms_;
-  std::vector<float> mean_;
+  std::vector<uint8_t> terms_;
+  std::vector<uint8_t> mean_;
   std::promise<absl::Status> result_;
 };
 
@@ -267,41 +349,27 @@ TEST_P(BackendFaultTest, AllReduce_OtherRankStaysAway_DeadlineExceededNamesIt) {
 
 TEST_P(BackendFaultTest, Cancel_StepUnderWay_EndsWithReason) {
   Start(absl::Seconds(60));
-  cluster_.backend(1).Cancel(absl::AbortedError("rank 0 was lost in step 0"));
+  cluster_.exchange(1).Cancel(absl::AbortedError("rank 0 was lost in step 0"));
   EXPECT_EQ(Wait(), absl::AbortedError("rank 0 was lost in step 0"));
 }
 
 TEST_P(BackendFaultTest, AllReduce_AfterCancel_EndsWithReason) {
-  cluster_.backend(1).Cancel(absl::AbortedError("rank 0 was lost in step 0"));
+  cluster_.exchange(1).Cancel(absl::AbortedError("rank 0 was lost in step 0"));
   Start(absl::Seconds(60));
   EXPECT_EQ(Wait(), absl::AbortedError("rank 0 was lost in step 0"));
 }
 
-std::string CaseName(const testing::TestParamInfo<Case>& info) {
-  return absl::StrCat(absl::StrReplaceAll(info.param.backend, {{"-", "_"}}), "_W",
-                      info.param.world_size, "_", WireName(info.param.wire));
-}
-
-std::vector<Case> HalfPairs() {
-  std::vector<Case> cases;
-  for (const Case& row : HalfCases()) {
-    if (row.world_size == 2 || row.world_size == 3) cases.push_back(row);
-  }
-  return cases;
-}
-
-std::vector<Case> FaultCases() {
-  std::vector<Case> cases;
-  for (const Case& row : AllCases()) {
-    if (row.world_size == 3) cases.push_back(row);
-  }
-  return cases;
-}
-
-INSTANTIATE_TEST_SUITE_P(AllBackends, BackendTest, testing::ValuesIn(AllCases()), CaseName);
+// A worker alone is its own neighbour; 16 are more than there are cores.
+INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendTest, testing::ValuesIn(OneRankEach({1, 2, 3, 5, 16})),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(Halves, BackendTest, testing::ValuesIn(HalfCases()), CaseName);
-INSTANTIATE_TEST_SUITE_P(Halves, BackendHalfTest, testing::ValuesIn(HalfPairs()), CaseName);
-INSTANTIATE_TEST_SUITE_P(AllBackends, BackendFaultTest, testing::ValuesIn(FaultCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Deals, BackendTest, testing::ValuesIn(DealCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(Deals, BackendDealTest, testing::ValuesIn(DealCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendOrderTest, testing::ValuesIn(OneRankEach({2, 5})),
+                         CaseName);
+INSTANTIATE_TEST_SUITE_P(Halves, BackendHalfTest, testing::ValuesIn(HalfCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendFaultTest, testing::ValuesIn(OneRankEach({3})),
+                         CaseName);
 
 }  // namespace
 }  // namespace gradwire

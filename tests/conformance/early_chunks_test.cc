@@ -12,6 +12,11 @@ namespace {
 using Key = EarlyChunks::Key;
 using ::testing::HasSubstr;
 
+// What rank 2 receives of a bucket.
+Key KeyOf(uint64_t step, int bucket) {
+  return {{LayoutId(0), Step(step), Bucket(bucket)}, Rank(2)};
+}
+
 // Of `bytes` bytes; `offset` tells chunks apart.
 Chunk MakeChunk(uint64_t offset, size_t bytes) {
   Chunk chunk;
@@ -36,54 +41,60 @@ class EarlyChunksTest : public ::testing::Test {
 };
 
 TEST_F(EarlyChunksTest, Next_BucketNotHandedIn_IsNone) {
-  Keep({1, 0}, 0);
-  EXPECT_EQ(Next({1, 1}), -1);
+  Keep(KeyOf(1, 0), 0);
+  EXPECT_EQ(Next(KeyOf(1, 1)), -1);
+}
+
+TEST_F(EarlyChunksTest, Next_OtherRankIsReady_IsNone) {
+  Keep(KeyOf(1, 0), 0);
+  EXPECT_EQ(Next({KeyOf(1, 0).first, Rank(1)}), -1);
 }
 
 TEST_F(EarlyChunksTest, Next_SeveralChunks_InTheOrderOfTheirComing) {
-  Keep({1, 0}, 8);
-  Keep({1, 0}, 4);
-  EXPECT_EQ(Next({1, 0}), 8);
-  EXPECT_EQ(Next({1, 0}), 4);
-  EXPECT_EQ(Next({1, 0}), -1);
+  Keep(KeyOf(1, 0), 8);
+  Keep(KeyOf(1, 0), 4);
+  EXPECT_EQ(Next(KeyOf(1, 0)), 8);
+  EXPECT_EQ(Next(KeyOf(1, 0)), 4);
+  EXPECT_EQ(Next(KeyOf(1, 0)), -1);
 }
 
 TEST_F(EarlyChunksTest, Holds_LastChunkIsBeingTaken_StillHeld) {
-  Keep({1, 0}, 0);
-  Next({1, 0});
-  EXPECT_TRUE(early_.Holds({1, 0}));
-  Next({1, 0});
-  EXPECT_FALSE(early_.Holds({1, 0}));
+  Keep(KeyOf(1, 0), 0);
+  Next(KeyOf(1, 0));
+  EXPECT_TRUE(early_.Holds(KeyOf(1, 0)));
+  Next(KeyOf(1, 0));
+  EXPECT_FALSE(early_.Holds(KeyOf(1, 0)));
 }
 
 TEST_F(EarlyChunksTest, Bytes_OfAllThatCameEvenIfTaken) {
-  EXPECT_EQ(early_.Bytes({1, 0}), 0u);
-  Keep({1, 0}, 0);
-  Next({1, 0});
-  Keep({1, 0}, 4);
-  EXPECT_EQ(early_.Bytes({1, 0}), 8u);
+  EXPECT_EQ(early_.Bytes(KeyOf(1, 0)), 0u);
+  Keep(KeyOf(1, 0), 0);
+  Next(KeyOf(1, 0));
+  Keep(KeyOf(1, 0), 4);
+  EXPECT_EQ(early_.Bytes(KeyOf(1, 0)), 8u);
 }
 
 TEST_F(EarlyChunksTest, Keep_MoreThanTheMost_IsRefused) {
-  ASSERT_TRUE(early_.Keep({1, 0}, MakeChunk(0, 6), 10).ok());
-  const absl::Status status = early_.Keep({1, 0}, MakeChunk(6, 5), 10);
+  ASSERT_TRUE(early_.Keep(KeyOf(1, 0), MakeChunk(0, 6), 10).ok());
+  const absl::Status status = early_.Keep(KeyOf(1, 0), MakeChunk(6, 5), 10);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("got 11 bytes of this bucket, expected at most 10"));
-  EXPECT_EQ(early_.Bytes({1, 0}), 6u);
+  EXPECT_EQ(early_.Bytes(KeyOf(1, 0)), 6u);
 }
 
 TEST_F(EarlyChunksTest, FirstStep_IsTheLowest) {
-  EXPECT_EQ(early_.FirstStep(), absl::nullopt);
-  Keep({7, 0}, 0);
-  Keep({6, 3}, 0);
-  EXPECT_EQ(early_.FirstStep(), 6u);
+  EXPECT_EQ(early_.FirstStep(LayoutId(0)), absl::nullopt);
+  Keep(KeyOf(7, 0), 0);
+  Keep(KeyOf(6, 3), 0);
+  EXPECT_EQ(early_.FirstStep(LayoutId(0)), Step(6));
+  EXPECT_EQ(early_.FirstStep(LayoutId(1)), absl::nullopt);
 }
 
 TEST_F(EarlyChunksTest, Clear_HoldsNothing) {
-  Keep({1, 0}, 0);
+  Keep(KeyOf(1, 0), 0);
   early_.Clear();
-  EXPECT_FALSE(early_.Holds({1, 0}));
+  EXPECT_FALSE(early_.Holds(KeyOf(1, 0)));
 }
 
 }  // namespace
