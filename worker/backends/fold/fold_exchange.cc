@@ -1,6 +1,5 @@
 #include "worker/backends/fold/fold_exchange.h"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -89,12 +88,9 @@ void FoldExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const 
   const auto transfer = std::static_pointer_cast<FoldTransfer>(table_.Find(key));
   if (transfer == nullptr) return;  // it has failed
   const Grid& grid = transfer->grid;
-  // Each rank begins with another aggregator, so that none gets all at once.
-  const size_t turn = rank.value() % owners_;
-  for (size_t i = 0; i < grid.pieces(); ++i) {
-    const size_t round = i / owners_ * owners_;
-    const size_t in_round = std::min<size_t>(owners_, grid.pieces() - round);
-    const size_t piece = round + (i - round + turn) % in_round;
+  // In the same order for all ranks: else the windows of two of them could each wait for
+  // what the other one's holds back.
+  for (size_t piece = 0; piece < grid.pieces(); ++piece) {
     const auto& connections = lanes_[endpoint_of_share_[grid.Owner(piece)]];
     connections[grid.NumberInShare(piece) % connections.size()]->Push(
         {transfer, piece, rank, terms});
