@@ -91,6 +91,12 @@ TEST_F(EarlyChunksTest, FirstStep_IsTheLowest) {
   EXPECT_EQ(early_.FirstStep(LayoutId(1)), absl::nullopt);
 }
 
+TEST_F(EarlyChunksTest, FirstStep_LastChunkWasTaken_IsNone) {
+  Keep(KeyOf(6, 0), 0);
+  Next(KeyOf(6, 0));
+  EXPECT_EQ(early_.FirstStep(LayoutId(0)), absl::nullopt);
+}
+
 TEST_F(EarlyChunksTest, Clear_HoldsNothing) {
   Keep(KeyOf(1, 0), 0);
   early_.Clear();

@@ -40,7 +40,7 @@ absl::optional<Chunk> EarlyChunks::Next(const std::function<bool(const Key&)>& i
 
 absl::optional<Step> EarlyChunks::FirstStep(LayoutId layout) const {
   for (const auto& [key, held] : held_) {
-    if (key.first.layout == layout) return key.first.step;
+    if (key.first.layout == layout && !held.chunks.empty()) return key.first.step;
   }
   return absl::nullopt;
 }

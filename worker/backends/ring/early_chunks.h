@@ -32,7 +32,7 @@ class EarlyChunks {
   // The next chunk of a key that `is_ready`. The one that Next gave before has been taken.
   absl::optional<Chunk> Next(const std::function<bool(const Key&)>& is_ready);
 
-  // The lowest step of a layout of which something is held.
+  // The lowest step of a layout of which a chunk waits.
   absl::optional<Step> FirstStep(LayoutId layout) const;
 
   void Clear() { held_.clear(); }
