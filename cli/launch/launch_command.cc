@@ -43,9 +43,9 @@ class Launch {
     std::string coordinator;
     absl::Status status;
     if (NeedsCoordinator(options_)) status = StartCoordinator(&coordinator);
-    for (int rank = 0; rank < options_.workers && status.ok(); ++rank) {
+    for (int worker = 0; worker < options_.workers && status.ok(); ++worker) {
       status = supervisor_.Start(
-          WorkerMember(options_, places_, environment_, rank, coordinator, BarColumns()));
+          WorkerMember(options_, places_, environment_, worker, coordinator, BarColumns()));
     }
     if (!status.ok()) supervisor_.Fail(ExitCode(status), std::string(status.message()));
     const int exit_code = supervisor_.Run();
@@ -113,7 +113,7 @@ class Launch {
 
   int Report() {
     std::vector<std::string> files;
-    for (int rank = 0; rank < options_.workers; ++rank) {
+    for (int rank = 0; rank < options_.world_size; ++rank) {
       files.push_back(SummaryFile(rank, places_));
     }
     const auto summaries = CollectSummaries(files);

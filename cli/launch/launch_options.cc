@@ -16,6 +16,7 @@ namespace gradwire {
 namespace {
 
 constexpr int kMaxWorkers = 1024;
+constexpr int kMaxRanks = 65535;
 
 constexpr char kProgram[] = "gradwire launch";
 
@@ -27,8 +28,8 @@ constexpr char kFooter[] =
     "Each option can also be given as GRADWIRE_NAME in the environment or as a key of the\n"
     "--config file, in its section [launch] or [coordinator]; workers read the same file's\n"
     "section [worker]. GRADWIRE_LISTEN and GRADWIRE_METRICS are the coordinator's here.\n"
-    "Rank R adds R to the port of its own --metrics and --listen; in --log-jsonl FILE, {rank}\n"
-    "is the rank, and without it run.jsonl becomes run.rank0.jsonl, run.rank1.jsonl ...\n"
+    "A worker adds its first rank to the port of its --metrics and --listen; in --log-jsonl FILE,\n"
+    "{rank} is the rank, and without it run.jsonl becomes run.rank0.jsonl, run.rank1.jsonl ...\n"
     "With '-- --sync none' a single worker runs without a coordinator.\n"
     "If one of them fails, all are ended; the exit code is that one's, 128+n by signal n.\n"
     "\n"
@@ -68,8 +69,9 @@ OptionValue RankOptions(std::map<int, std::vector<std::string>>* field) {
 
 void AddAll(LaunchOptions* options, OptionParser* parser) {
   parser->Group("Launch");
-  parser->Add("workers", "N", "workers to start; the coordinator's --world-size",
-              Integer(&options->workers, 1, kMaxWorkers));
+  parser->Add("workers", "N", "workers to start", Integer(&options->workers, 1, kMaxWorkers));
+  parser->Add("world-size", "W", "ranks, which are dealt evenly to the workers",
+              WithDefault(Integer(&options->world_size, 1, kMaxRanks), "as many as --workers"));
   parser->Add("summary", "FILE", "collect the summaries of all ranks: {\"ranks\": [...]}",
               Text(&options->summary));
   parser->Add("trace", "FILE",
@@ -98,15 +100,15 @@ Environment AloneEnvironment(const Environment& environment, const std::string& 
 
 absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& environment) {
   for (const auto& [rank, further] : options.rank_options) {
-    if (rank >= options.workers) {
+    if (rank >= options.world_size) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "--rank-options: got rank ", rank, ", expected one from 0 to ", options.workers - 1));
+          "--rank-options: got rank ", rank, ", expected one from 0 to ", options.world_size - 1));
     }
     std::vector<std::string> args = options.worker_args;
     args.insert(args.end(), further.begin(), further.end());
     Environment place = WorkerBaseEnvironment(environment, options.config);
     place[VariableOf("rank")] = absl::StrCat(rank);
-    place[VariableOf("world-size")] = absl::StrCat(options.workers);
+    place[VariableOf("world-size")] = absl::StrCat(options.world_size);
     const auto parsed = ParseWorkerOptions(args, place);
     if (!parsed.ok()) {
       return Annotate(parsed.status(), absl::StrCat("--rank-options: rank ", rank));
@@ -115,8 +117,27 @@ absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& e
   return absl::OkStatus();
 }
 
+absl::Status CheckAlone(const LaunchOptions& options) {
+  if (options.worker.sync != "none" || options.world_size == 1) return absl::OkStatus();
+  const std::string cause = options.workers > 1
+                                ? absl::StrCat("--workers is ", options.workers)
+                                : absl::StrCat("--world-size is ", options.world_size);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--sync none is for one worker alone, and ", cause,
+                   "; independent workers would all train the same model for themselves"));
+}
+
+absl::Status TakeWorldSize(LaunchOptions* options) {
+  if (options->world_size == 0) options->world_size = options->workers;
+  if (options->world_size >= options->workers) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--world-size: got ", options->world_size,
+                                                 ", expected at least one rank for each of ",
+                                                 options->workers, " workers"));
+}
+
 absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>* parsed) {
   LaunchOptions& options = parsed->options;
+  if (absl::Status status = TakeWorldSize(&options); !status.ok()) return status;
   absl::Status status = CheckNotOurs(options.worker_args);
   if (!status.ok()) return status;
   const auto worker =
@@ -125,11 +146,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   options.worker = worker->options;
   parsed->print = worker->print;
   if (!parsed->print.empty()) return absl::OkStatus();
-  if (options.worker.sync == "none" && options.workers > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--sync none is for one worker alone, and --workers is ", options.workers,
-                     "; independent workers would all train the same model for themselves"));
-  }
+  if (absl::Status alone = CheckAlone(options); !alone.ok()) return alone;
   return CheckRankOptions(options, environment);
 }
 

@@ -15,7 +15,8 @@ namespace gradwire {
 
 // What `gradwire launch` was told.
 struct LaunchOptions {
-  int workers = 1;
+  int workers = 1;     // processes
+  int world_size = 0;  // ranks that they carry; after parsing never 0
   CoordinatorOptions coordinator;
   // Of the coordinator, as given, by option; the rest is at its default.
   std::map<std::string, std::string> coordinator_texts;
@@ -34,7 +35,8 @@ struct LaunchOptions {
 //
 // Errors as ParseWorkerOptions and ParseCoordinatorOptions; and InvalidArgument
 // if a worker's option is one that the launcher sets itself, if `--sync none` is
-// to run with several workers, or if --rank-options names a rank beyond them.
+// to run with several ranks, if there are fewer ranks than workers, or if --rank-options
+// names a rank beyond them.
 absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::string>& args,
                                                          const Environment& environment);
 

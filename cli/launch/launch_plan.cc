@@ -4,11 +4,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/address.h"
+#include "coordinator/membership/assignment.h"
 
 namespace gradwire {
 namespace {
@@ -20,18 +23,39 @@ std::string ValueOfLine(absl::string_view text, absl::string_view key) {
   return "";
 }
 
+// What stands for the rank in a file's name: of several, the worker puts each.
+std::string RankInNames(const std::vector<Rank>& ranks) {
+  return ranks.size() == 1 ? absl::StrCat(ranks[0].value()) : "{rank}";
+}
+
+// "rank 2" or "ranks 0-3".
+std::string NameOfWorker(const std::vector<Rank>& ranks) {
+  const int first = ranks.front().value(), last = ranks.back().value();
+  return first == last ? absl::StrCat("rank ", first) : absl::StrCat("ranks ", first, "-", last);
+}
+
 // Adds "--name value" for what differs by rank. They come last, so they win.
-void AddPerRank(const LaunchOptions& options, int rank, std::vector<std::string>* argv) {
+void AddPerRank(const LaunchOptions& options, const std::vector<Rank>& ranks,
+                std::vector<std::string>* argv) {
   const WorkerOptions& worker = options.worker;
   if (!worker.log_jsonl.empty()) {
-    const std::string path = PathForRank(worker.log_jsonl, rank, options.workers);
+    const std::string path = PathForRank(worker.log_jsonl, RankInNames(ranks), options.world_size);
     argv->insert(argv->end(), {"--log-jsonl", path});
   }
   const std::pair<const char*, const std::string*> addresses[] = {{"--metrics", &worker.metrics},
                                                                   {"--listen", &worker.listen}};
   for (const auto& [option, address] : addresses) {
-    const absl::StatusOr<std::string> own = AddressForRank(*address, rank);
+    const absl::StatusOr<std::string> own = AddressForRank(*address, ranks.front().value());
     if (own.ok() && *own != *address) argv->insert(argv->end(), {option, *own});
+  }
+}
+
+void AddRankOptions(const LaunchOptions& options, const std::vector<Rank>& ranks,
+                    std::vector<std::string>* argv) {
+  for (Rank rank : ranks) {
+    const auto further = options.rank_options.find(rank.value());
+    if (further == options.rank_options.end()) continue;
+    argv->insert(argv->end(), further->second.begin(), further->second.end());
   }
 }
 
@@ -44,7 +68,11 @@ std::string PortFile(const LaunchOptions& options, const LaunchPlaces& places) {
   return given.empty() ? absl::StrCat(places.scratch_dir, "/ports") : given;
 }
 
-std::string SummaryFile(int rank, const LaunchPlaces& places) {
+std::vector<Rank> RanksOf(const LaunchOptions& options, int worker) {
+  return Assign(std::vector<Wish>(options.workers), options.world_size)->at(worker);
+}
+
+std::string SummaryFile(const absl::AlphaNum& rank, const LaunchPlaces& places) {
   return absl::StrCat(places.scratch_dir, "/summary-", rank, ".json");
 }
 
@@ -62,7 +90,8 @@ Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& place
   texts["listen"] = options.coordinator.listen;
   texts["metrics"] = options.coordinator.metrics;
   texts["port-file"] = PortFile(options, places);
-  texts["world-size"] = absl::StrCat(options.workers);
+  texts["world-size"] = absl::StrCat(options.world_size);
+  texts["workers"] = absl::StrCat(options.workers);
   if (!options.trace.empty()) texts["trace"] = TraceFile(options.workers, places);
   member.command.argv = {absl::StrCat(places.program_dir, "/gradwire-coordinator")};
   for (const auto& [name, text] : texts) {
@@ -74,37 +103,36 @@ Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& place
 }
 
 Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
-                    const Environment& environment, int rank, const std::string& coordinator,
+                    const Environment& environment, int worker, const std::string& coordinator,
                     int bar_columns) {
+  const std::vector<Rank> ranks = RanksOf(options, worker);
   Member member;
-  member.name = absl::StrCat("rank ", rank);
+  member.name = NameOfWorker(ranks);
   std::vector<std::string>& argv = member.command.argv;
   argv = {absl::StrCat(places.program_dir, "/gradwire-worker")};
   argv.insert(argv.end(), options.worker_args.begin(), options.worker_args.end());
-  AddPerRank(options, rank, &argv);
-  const auto further = options.rank_options.find(rank);
-  if (further != options.rank_options.end()) {
-    argv.insert(argv.end(), further->second.begin(), further->second.end());
-  }
+  AddPerRank(options, ranks, &argv);
+  AddRankOptions(options, ranks, &argv);
   Environment& own = member.command.environment;
   own = WorkerBaseEnvironment(environment, options.config);
-  own[VariableOf("rank")] = absl::StrCat(rank);
-  own[VariableOf("world-size")] = absl::StrCat(options.workers);
-  own[VariableOf("local-world-size")] = absl::StrCat(options.workers);
-  own[VariableOf("summary")] = SummaryFile(rank, places);
-  if (!options.trace.empty()) own[VariableOf("trace")] = TraceFile(rank, places);
+  own[VariableOf("rank")] = absl::StrJoin(
+      ranks, ",", [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); });
+  own[VariableOf("world-size")] = absl::StrCat(options.world_size);
+  own[VariableOf("local-world-size")] = absl::StrCat(options.world_size);
+  own[VariableOf("summary")] = SummaryFile(RankInNames(ranks), places);
+  if (!options.trace.empty()) own[VariableOf("trace")] = TraceFile(worker, places);
   if (!coordinator.empty()) own[VariableOf("coordinator")] = coordinator;
   if (bar_columns > 0 && Value(own, VariableOf("progress")).empty()) {
-    own[VariableOf("progress")] = rank == 0 ? "bar" : "none";
+    own[VariableOf("progress")] = worker == 0 ? "bar" : "none";
     own["COLUMNS"] = absl::StrCat(bar_columns);
   }
-  member.has_bar = bar_columns > 0 && rank == 0;
+  member.has_bar = bar_columns > 0 && worker == 0;
   return member;
 }
 
-std::string PathForRank(const std::string& path, int rank, int workers) {
-  const std::string replaced = absl::StrReplaceAll(path, {{"{rank}", absl::StrCat(rank)}});
-  if (replaced != path || workers == 1) return replaced;
+std::string PathForRank(const std::string& path, const absl::AlphaNum& rank, int world_size) {
+  const std::string replaced = absl::StrReplaceAll(path, {{"{rank}", rank.Piece()}});
+  if (absl::StrContains(path, "{rank}") || world_size == 1) return replaced;
   const std::filesystem::path file(path);
   const std::string name =
       absl::StrCat(file.stem().string(), ".rank", rank, file.extension().string());

@@ -43,6 +43,20 @@ TEST(ParseLaunchOptions, ConfigFile_IsReadByBothSides) {
   EXPECT_EQ(parsed->options.worker.batch_size, 8);
 }
 
+TEST(ParseLaunchOptions, NoWorldSize_IsTheNumberOfWorkers) {
+  EXPECT_EQ(ParseLaunchOptions({"--workers", "3"}, {})->options.world_size, 3);
+}
+
+TEST(ParseLaunchOptions, FewerRanksThanWorkers_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--workers", "3", "--world-size", "2"}),
+            "--world-size: got 2, expected at least one rank for each of 3 workers");
+}
+
+TEST(ParseLaunchOptions, SeveralRanksWithoutSync_IsRefused) {
+  EXPECT_THAT(ErrorOf({"--world-size", "2", "--", "--sync", "none"}),
+              HasSubstr("--sync none is for one worker alone, and --world-size is 2"));
+}
+
 TEST(ParseLaunchOptions, TorchrunsEnvironment_DoesNotPlaceTheWorkers) {
   EXPECT_TRUE(ParseLaunchOptions({"--workers", "2"}, {{"RANK", "5"}, {"WORLD_SIZE", "6"}}).ok());
 }
@@ -96,6 +110,8 @@ TEST(ParseLaunchOptions, SyncNoneWithSeveralWorkers_IsRefused) {
 
 TEST(ParseLaunchOptions, RankOptionsBeyondTheWorkers_AreRefused) {
   EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "2:--seed 1"}),
+            "--rank-options: got rank 2, expected one from 0 to 1");
+  EXPECT_EQ(ErrorOf({"--world-size", "2", "--rank-options", "2:--seed 1"}),
             "--rank-options: got rank 2, expected one from 0 to 1");
 }
 

@@ -3,11 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_join.h"
+
 namespace gradwire {
 namespace {
 
 using ::testing::Contains;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::Key;
 using ::testing::Not;
 using ::testing::Pair;
@@ -26,16 +29,17 @@ TEST(CoordinatorMember, Defaults_ListenOnLoopbackOnly) {
   EXPECT_TRUE(member.serves);
   EXPECT_THAT(member.command.argv,
               ElementsAre("/bin/gradwire-coordinator", "--listen", "127.0.0.1:0", "--metrics",
-                          "127.0.0.1:0", "--port-file", "/scratch/ports", "--world-size", "3"));
+                          "127.0.0.1:0", "--port-file", "/scratch/ports", "--workers", "3",
+                          "--world-size", "3"));
 }
 
 TEST(CoordinatorMember, GivenOptions_ArePassedOn) {
   const Member member = CoordinatorMember(
       Options({"--listen", "0.0.0.0:5", "--lease-seconds", "3", "--metrics", "off"}), kPlaces, {});
-  EXPECT_THAT(
-      member.command.argv,
-      ElementsAre("/bin/gradwire-coordinator", "--lease-seconds", "3", "--listen", "0.0.0.0:5",
-                  "--metrics", "off", "--port-file", "/scratch/ports", "--world-size", "1"));
+  EXPECT_THAT(member.command.argv,
+              ElementsAre("/bin/gradwire-coordinator", "--lease-seconds", "3", "--listen",
+                          "0.0.0.0:5", "--metrics", "off", "--port-file", "/scratch/ports",
+                          "--workers", "1", "--world-size", "1"));
 }
 
 TEST(CoordinatorMember, LingerSeconds_AreLeftToIt) {
@@ -55,6 +59,43 @@ TEST(WorkerMember, Place_IsInItsEnvironment) {
                           Pair("GRADWIRE_LOCAL_WORLD_SIZE", "2"), Pair("GRADWIRE_RANK", "1"),
                           Pair("GRADWIRE_SUMMARY", "/scratch/summary-1.json"),
                           Pair("GRADWIRE_WORLD_SIZE", "2"), Pair("HOME", "/h")));
+}
+
+TEST(CoordinatorMember, MoreRanksThanWorkers_GetsBothNumbers) {
+  const Member member =
+      CoordinatorMember(Options({"--workers", "2", "--world-size", "5"}), kPlaces, {});
+  const std::string args = absl::StrJoin(member.command.argv, " ");
+  EXPECT_THAT(args, HasSubstr("--workers 2 --world-size 5"));
+}
+
+TEST(WorkerMember, SeveralRanks_AreNamedAndInItsEnvironment) {
+  const LaunchOptions options = Options({"--workers", "2", "--world-size", "5"});
+  const Member first = WorkerMember(options, kPlaces, {}, 0, "a:1", 0);
+  EXPECT_EQ(first.name, "ranks 0-2");
+  EXPECT_THAT(first.command.environment,
+              ElementsAre(Pair("GRADWIRE_COORDINATOR", "a:1"),
+                          Pair("GRADWIRE_LOCAL_WORLD_SIZE", "5"), Pair("GRADWIRE_RANK", "0,1,2"),
+                          Pair("GRADWIRE_SUMMARY", "/scratch/summary-{rank}.json"),
+                          Pair("GRADWIRE_WORLD_SIZE", "5")));
+  EXPECT_EQ(WorkerMember(options, kPlaces, {}, 1, "a:1", 0).name, "ranks 3-4");
+}
+
+TEST(WorkerMember, SeveralRanks_LogAndAddressesAreTheirs) {
+  const LaunchOptions options = Options({"--workers", "2", "--world-size", "4", "--", "--log-jsonl",
+                                         "run.jsonl", "--metrics", "127.0.0.1:9500"});
+  EXPECT_THAT(
+      WorkerMember(options, kPlaces, {}, 1, "a:1", 0).command.argv,
+      ElementsAre("/bin/gradwire-worker", "--log-jsonl", "run.jsonl", "--metrics", "127.0.0.1:9500",
+                  "--log-jsonl", "run.rank{rank}.jsonl", "--metrics", "127.0.0.1:9502"));
+}
+
+TEST(WorkerMember, OptionsOfOneOfItsRanks_AreItsOwn) {
+  const LaunchOptions options =
+      Options({"--workers", "2", "--world-size", "4", "--rank-options", "3:--seed 3"});
+  EXPECT_THAT(WorkerMember(options, kPlaces, {}, 1, "a:1", 0).command.argv,
+              ElementsAre("/bin/gradwire-worker", "--seed", "3"));
+  EXPECT_THAT(WorkerMember(options, kPlaces, {}, 0, "a:1", 0).command.argv,
+              ElementsAre("/bin/gradwire-worker"));
 }
 
 TEST(WorkerMember, OptionsOfOneRank_ComeLast) {
@@ -111,6 +152,11 @@ TEST(NeedsCoordinator, SyncNone_NeedsNone) {
 
 TEST(PathForRank, Placeholder_IsReplaced) {
   EXPECT_EQ(PathForRank("a-{rank}.jsonl", 2, 4), "a-2.jsonl");
+}
+
+TEST(PathForRank, SeveralRanksOfAWorker_AreLeftToIt) {
+  EXPECT_EQ(PathForRank("a.jsonl", "{rank}", 4), "a.rank{rank}.jsonl");
+  EXPECT_EQ(PathForRank("a-{rank}.jsonl", "{rank}", 4), "a-{rank}.jsonl");
 }
 
 TEST(PathForRank, NoExtension_RankIsAppended) { EXPECT_EQ(PathForRank("d/a", 2, 4), "d/a.rank2"); }
