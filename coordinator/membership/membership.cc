@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "coordinator/membership/rank_status.h"
 
 namespace gradwire {
 namespace {
@@ -362,19 +362,6 @@ std::string Membership::MissingMessage() const {
   return message;
 }
 
-v1::RankStatus Membership::StatusOf(const Participant& worker, Rank rank,
-                                    std::optional<absl::Time> now) const {
-  static constexpr const char* kNames[] = {"running", "finished", "lost"};
-  v1::RankStatus status = steps_.Of(rank);
-  status.set_address(worker.address);
-  status.set_metrics(worker.metrics);
-  status.set_state(kNames[static_cast<int>(worker.standing)]);
-  if (worker.session && now) {
-    status.set_silent_seconds(absl::ToDoubleSeconds(*now - worker.last_heard));
-  }
-  return status;
-}
-
 v1::StatusReply Membership::Status(std::optional<absl::Time> now) const {
   static constexpr const char* kNames[] = {"waiting", "running", "finished", "aborted"};
   v1::StatusReply reply;
@@ -384,11 +371,9 @@ v1::StatusReply Membership::Status(std::optional<absl::Time> now) const {
   reply.set_world_size(config_.world_size);
   reply.set_state(kNames[static_cast<int>(state_)]);
   reply.set_reason(reason_);
-  std::map<Rank, const Participant*> carriers;
-  for (const Participant* worker : roster_.Workers()) {
-    for (Rank rank : worker->ranks) carriers[rank] = worker;
+  for (v1::RankStatus& rank : RankStatuses(roster_, steps_, now)) {
+    *reply.add_ranks() = std::move(rank);
   }
-  for (const auto& [rank, worker] : carriers) *reply.add_ranks() = StatusOf(*worker, rank, now);
   reply.mutable_settings()->insert(settings_.begin(), settings_.end());
   return reply;
 }

@@ -181,8 +181,6 @@ class Membership {
   void CheckLeases(absl::Time now, Outcome* outcome);
   void CheckSuspicion(absl::Time now, Outcome* outcome);
   std::string MissingMessage() const;
-  v1::RankStatus StatusOf(const Participant& worker, Rank rank,
-                          std::optional<absl::Time> now) const;
 
   const MembershipConfig config_;
   const absl::Time rendezvous_deadline_;

@@ -12,17 +12,20 @@ namespace gradwire {
 namespace {
 
 // One rank of one: the mean is the term, but for what a test wants wrong.
-class FakeBackend : public Backend {
+class FakeExchange : public Exchange {
  public:
-  absl::Status OnView(const View&, std::vector<BucketSpec>) override { return absl::OkStatus(); }
-  void AllReduceAsync(const ReduceKey& key, absl::Span<const float> terms, absl::Span<float> mean,
-                      absl::Time, Done done) override {
-    std::copy(terms.begin(), terms.end(), mean.begin());
-    if (key.step == wrong_step) mean[0] += 1;
-    totals_.bytes_sent += 4 * terms.size();
-    done(key.step == failing_step ? absl::UnavailableError("rank 1 is gone") : absl::OkStatus());
+  void AddLayout(LayoutId, std::vector<BucketSpec>) override {}
+  void Expect(const BucketKey&, absl::Span<uint8_t> result, absl::Time, Done done) override {
+    result_ = result;
+    done_ = std::move(done);
   }
-  void BroadcastAsync(const ReduceKey&, absl::Span<uint8_t>, absl::Time, Done) override {}
+  void Contribute(const BucketKey& key, Rank, absl::Span<const uint8_t> terms) override {
+    std::copy(terms.begin(), terms.end(), result_.begin());
+    // One bit of the first value's fraction.
+    if (key.step == wrong_step) result_[2] ^= 0x40;
+    totals_.bytes_sent += terms.size();
+    done_(key.step == failing_step ? absl::UnavailableError("rank 1 is gone") : absl::OkStatus());
+  }
   void Cancel(absl::Status) override {}
   absl::Status Finish(absl::Time) override { return absl::OkStatus(); }
   TransferTotals totals() const override { return totals_; }
@@ -31,6 +34,8 @@ class FakeBackend : public Backend {
   Step failing_step{1000};
 
  private:
+  absl::Span<uint8_t> result_;
+  Done done_;
   TransferTotals totals_;
 };
 
@@ -42,14 +47,14 @@ LoopOptions Loop(uint64_t bytes, int warmup, int iterations) {
   return options;
 }
 
-absl::StatusOr<LoopResult> RunAlone(FakeBackend* backend, const LoopOptions& options) {
+absl::StatusOr<LoopResult> RunAlone(FakeExchange* exchange, const LoopOptions& options) {
   const Pattern pattern(1, Rank(0), Tolerance{});
-  return CollectiveLoop(backend, &pattern, options).Run();
+  return CollectiveLoop(exchange, Rank(0), &pattern, options).Run();
 }
 
 TEST(CollectiveLoop, NoLimit_RunsWhatIsAskedFor) {
-  FakeBackend backend;
-  const LoopResult result = *RunAlone(&backend, Loop(400, 3, 5));
+  FakeExchange exchange;
+  const LoopResult result = *RunAlone(&exchange, Loop(400, 3, 5));
   EXPECT_EQ(result.seconds.size(), 5u);
   EXPECT_EQ(result.iterations_in_all, 2u + 1 + 3 + 1 + 5 + 1);
   EXPECT_EQ(result.checked, 100u * (2 + 3 + 5 + 1));
@@ -57,35 +62,35 @@ TEST(CollectiveLoop, NoLimit_RunsWhatIsAskedFor) {
 }
 
 TEST(CollectiveLoop, Moved_CountsMeasuredIterationsOnly) {
-  FakeBackend backend;
-  EXPECT_EQ(RunAlone(&backend, Loop(400, 3, 5))->moved.bytes_sent, 2000u);
+  FakeExchange exchange;
+  EXPECT_EQ(RunAlone(&exchange, Loop(400, 3, 5))->moved.bytes_sent, 2000u);
 }
 
 TEST(CollectiveLoop, NoTime_RunsOnce) {
-  FakeBackend backend;
+  FakeExchange exchange;
   LoopOptions options = Loop(4, 50, 50);
   options.limit = absl::ZeroDuration();
-  const LoopResult result = *RunAlone(&backend, options);
+  const LoopResult result = *RunAlone(&exchange, options);
   EXPECT_EQ(result.seconds.size(), 1u);
   EXPECT_EQ(result.iterations_in_all, 2u + 1 + 1 + 1 + 1 + 1);
 }
 
 TEST(CollectiveLoop, WrongValueInAMeasuredIteration_IsCounted) {
-  FakeBackend backend;
-  backend.wrong_step = Step(8);  // 2 + 1 + 3 + 1 come before
-  EXPECT_EQ(RunAlone(&backend, Loop(400, 3, 5))->wrong, 1u);
+  FakeExchange exchange;
+  exchange.wrong_step = Step(8);  // 2 + 1 + 3 + 1 come before
+  EXPECT_EQ(RunAlone(&exchange, Loop(400, 3, 5))->wrong, 1u);
 }
 
 TEST(CollectiveLoop, WrongValueAtTheEnd_IsCounted) {
-  FakeBackend backend;
-  backend.wrong_step = Step(12);
-  EXPECT_EQ(RunAlone(&backend, Loop(400, 3, 5))->wrong, 1u);
+  FakeExchange exchange;
+  exchange.wrong_step = Step(12);
+  EXPECT_EQ(RunAlone(&exchange, Loop(400, 3, 5))->wrong, 1u);
 }
 
 TEST(CollectiveLoop, BackendFails_NamesTheIteration) {
-  FakeBackend backend;
-  backend.failing_step = Step(9);
-  const auto result = RunAlone(&backend, Loop(400, 3, 5));
+  FakeExchange exchange;
+  exchange.failing_step = Step(9);
+  const auto result = RunAlone(&exchange, Loop(400, 3, 5));
   EXPECT_EQ(result.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(result.status().message(), "iteration 9: rank 1 is gone");
 }
@@ -102,7 +107,7 @@ TEST(CollectiveLoop, RealRanksWithinALimit_AgreeOnTheirIterations) {
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
       const Pattern pattern(kRanks, Rank(rank), ToleranceOf("ring", "fp32", kRanks));
-      results[rank] = CollectiveLoop(&cluster.backend(rank), &pattern, options).Run();
+      results[rank] = CollectiveLoop(&cluster.exchange(rank), Rank(rank), &pattern, options).Run();
     });
   }
   for (std::thread& thread : threads) thread.join();
