@@ -17,7 +17,8 @@ using ::testing::SizeIs;
 // Connects with a FakeExchange.
 class FakeBackend : public Backend {
  public:
-  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View&, const Ended&) override {
+  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View&, const Ended&,
+                                                    absl::optional<Incarnation>*) override {
     auto exchange = std::make_unique<FakeExchange>();
     connected = exchange.get();
     return exchange;
@@ -33,7 +34,10 @@ class TracedBackendTest : public ::testing::Test {
     FakeBackend* const backend = fake.get();
     traced_ =
         TraceBackend(std::move(fake), [this](const TraceSpan& span) { spans_.push_back(span); });
-    exchange_ = traced_->Connect(View(), [] { return absl::OkStatus(); }).value();
+    exchange_ = traced_
+                    ->Connect(
+                        View(), [] { return absl::OkStatus(); }, nullptr)
+                    .value();
     fake_ = backend->connected;
   }
   void Expect(int bucket) {
