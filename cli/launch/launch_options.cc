@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_util.h"
 #include "coordinator/run/coordinator_option_parser.h"
+#include "worker/options/traits.h"
 #include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
@@ -125,10 +126,10 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   options.worker = worker->options;
   parsed->print = worker->print;
   if (!parsed->print.empty()) return absl::OkStatus();
-  if (options.worker.sync == "none" && options.workers > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--sync none is for one worker alone, and --workers is ", options.workers,
-                     "; independent workers would all train the same model for themselves"));
+  if (!TraitsOfSync(options.worker.sync).averages && options.workers > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--sync ", options.worker.sync, " is for one worker alone, and --workers is ",
+        options.workers, "; independent workers would all train the same model for themselves"));
   }
   return CheckRankOptions(options, environment);
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/address.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -37,7 +38,9 @@ void AddPerRank(const LaunchOptions& options, int rank, std::vector<std::string>
 
 }  // namespace
 
-bool NeedsCoordinator(const LaunchOptions& options) { return options.worker.sync != "none"; }
+bool NeedsCoordinator(const LaunchOptions& options) {
+  return TraitsOfSync(options.worker.sync).averages;
+}
 
 std::string PortFile(const LaunchOptions& options, const LaunchPlaces& places) {
   const std::string& given = options.coordinator.port_file;
