@@ -2,20 +2,26 @@
 
 #include <algorithm>
 
+#include "worker/options/traits.h"
+
 namespace gradwire {
 namespace {
 
 double RingFactor(int world_size) { return 2.0 * (world_size - 1) / world_size; }
 
+bool LoadsCoordinator(absl::string_view backend) {
+  return TraitsOfBackend(backend).links == LinkPattern::kCoordinator;
+}
+
 }  // namespace
 
 LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes) {
-  if (backend == "coordinator") return {bytes, world_size * bytes};
+  if (LoadsCoordinator(backend)) return {bytes, world_size * bytes};
   return {RingFactor(world_size) * bytes, 0};
 }
 
 LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes) {
-  if (backend == "coordinator") return {bytes, world_size * bytes};
+  if (LoadsCoordinator(backend)) return {bytes, world_size * bytes};
   return {world_size > 1 ? bytes : 0, 0};
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "bench/bounds.h"
+#include "worker/options/traits.h"
 #include "worker/report/summary.h"
 
 namespace gradwire {
@@ -54,7 +55,7 @@ double Sum(const CollectiveRun& run, const char* field) {
 Json CpuSecondsPerGb(const CollectiveRun& run) {
   double cpu_seconds = Sum(run, "cpu_seconds");
   double bytes = Sum(run, "bytes_sent");
-  if (run.backend == "coordinator") {
+  if (TraitsOfBackend(run.backend).links == LinkPattern::kCoordinator) {
     if (!run.coordinator_cpu_seconds.has_value()) return nullptr;
     const nlohmann::json& rank = run.ranks[0];
     const auto measured = static_cast<double>(rank["seconds"].size());

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "worker/options/traits.h"
+
 namespace gradwire {
 namespace {
 
@@ -22,10 +24,10 @@ float Term(int rank, uint64_t index) {
 }  // namespace
 
 Tolerance ToleranceOf(const std::string& backend, const std::string& wire, int world_size) {
-  const bool folds = backend == "coordinator" || backend == "sharded";
   if (wire == "bf16") return {std::ldexp(world_size + 1.0, -8), 0};
   if (wire == "fp16") return {std::ldexp(world_size + 1.0, -11), std::ldexp(1.0, -23)};
-  return folds ? Tolerance{} : Tolerance{std::ldexp(world_size + 1.0, -23), 0};
+  return TraitsOfBackend(backend).exact ? Tolerance{}
+                                        : Tolerance{std::ldexp(world_size + 1.0, -23), 0};
 }
 
 Pattern::Pattern(int world_size, Rank rank, Tolerance tolerance)

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/collective_row.h"
 #include "common/base/status_util.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -28,8 +29,8 @@ std::vector<Case> CasesOf(const CollectivesOptions& options) {
   for (const uint64_t bytes : options.Sizes()) {
     for (const std::string& backend : options.backends) {
       for (const std::string& wire : options.wires) {
-        // Gloo cannot sum half types in float32, and refuses them.
-        if (backend != "gloo" || wire == "fp32") cases.push_back({bytes, backend, wire});
+        if (wire != "fp32" && !TraitsOfBackend(backend).halves) continue;
+        cases.push_back({bytes, backend, wire});
       }
     }
     if (options.bench.peers) cases.push_back({bytes, kPeer, "fp32"});

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -62,10 +63,10 @@ Bottleneck Computation(const RunTimes& run, double iteration) {
 Bottleneck Communication(const RunTimes& run, double exposed, double iteration) {
   std::vector<std::string> advice;
   if (run.sync.empty()) advice.push_back("--sync ddp and --wire bf16 if they were not used");
-  if (!run.sync.empty() && run.sync != "ddp") {
+  if (!run.sync.empty() && !TraitsOfSync(run.sync).overlaps) {
     advice.push_back("--sync ddp (transfers run beside backward)");
   }
-  if (run.wire == "fp32" && run.backend != "gloo") {
+  if (run.wire == "fp32" && TraitsOfBackend(run.backend).halves) {
     advice.push_back("--wire bf16 (half the bytes)");
   }
   advice.push_back("a larger --batch-size or --accumulate");

@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_util.h"
 #include "coordinator/run/coordinator_option_parser.h"
+#include "worker/options/traits.h"
 #include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
@@ -118,12 +119,14 @@ absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& e
 }
 
 absl::Status CheckAlone(const LaunchOptions& options) {
-  if (options.worker.sync != "none" || options.world_size == 1) return absl::OkStatus();
+  if (TraitsOfSync(options.worker.sync).averages || options.world_size == 1) {
+    return absl::OkStatus();
+  }
   const std::string cause = options.workers > 1
                                 ? absl::StrCat("--workers is ", options.workers)
                                 : absl::StrCat("--world-size is ", options.world_size);
   return absl::InvalidArgumentError(
-      absl::StrCat("--sync none is for one worker alone, and ", cause,
+      absl::StrCat("--sync ", options.worker.sync, " is for one worker alone, and ", cause,
                    "; independent workers would all train the same model for themselves"));
 }
 

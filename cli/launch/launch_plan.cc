@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/address.h"
 #include "coordinator/membership/assignment.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -61,7 +62,9 @@ void AddRankOptions(const LaunchOptions& options, const std::vector<Rank>& ranks
 
 }  // namespace
 
-bool NeedsCoordinator(const LaunchOptions& options) { return options.worker.sync != "none"; }
+bool NeedsCoordinator(const LaunchOptions& options) {
+  return TraitsOfSync(options.worker.sync).averages;
+}
 
 std::string PortFile(const LaunchOptions& options, const LaunchPlaces& places) {
   const std::string& given = options.coordinator.port_file;

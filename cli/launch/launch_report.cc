@@ -9,6 +9,7 @@
 #include "bench/bounds.h"
 #include "cli/launch/bottleneck.h"
 #include "cli/terminal/json_table.h"
+#include "worker/options/traits.h"
 #include "worker/report/summary.h"
 
 namespace gradwire {
@@ -67,17 +68,20 @@ absl::optional<Transfer> TransferOf(const Json& summary) {
                   std::max(*sent, *received) / *iterations, *seconds};
 }
 
-// With back end `coordinator` a worker sends its gradient once; with the others
+bool LoadsCoordinator(const Transfer& transfer) {
+  return TraitsOfBackend(transfer.backend).links == LinkPattern::kCoordinator;
+}
+
+// Through the coordinator a worker sends its gradient once; with other back ends
 // what leaves it is what an all-reduce puts on a link.
 double BusGbit(const Transfer& transfer) {
   const double gbit = transfer.bytes / transfer.seconds * 8 / 1e9;
-  return transfer.backend == "coordinator" ? BusBandwidth(gbit, transfer.world_size) : gbit;
+  return LoadsCoordinator(transfer) ? BusBandwidth(gbit, transfer.world_size) : gbit;
 }
 
 double LinkShare(const Transfer& transfer, double link_gbit) {
   LinkLoad load{transfer.bytes, 0};
-  if (transfer.backend == "coordinator")
-    load.coordinator_bytes = load.worker_bytes * transfer.world_size;
+  if (LoadsCoordinator(transfer)) load.coordinator_bytes = load.worker_bytes * transfer.world_size;
   return LeastSeconds(load, link_gbit) / transfer.seconds;
 }
 

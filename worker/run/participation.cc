@@ -121,7 +121,8 @@ absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& 
   declared.set_name(options_.model);
   absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
   if (!layout.ok()) return layout;
-  auto exchange = backend_->Connect(view, [this] { return Ended(); });
+  auto exchange = backend_->Connect(
+      view, [this] { return Ended(); }, &suspect_);
   if (!exchange.ok()) return exchange.status();
   exchange_ = *std::move(exchange);
   exchange_->AddLayout(*layout, buckets);
@@ -170,7 +171,7 @@ void Participation::Stop(const absl::Status& reason) {
 
 void Participation::Explain(const absl::Status& status, Step step) {
   if (stopper_->requested() || !joined()) return;
-  const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : absl::nullopt;
+  const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : suspect_;
   if (suspect.has_value()) {
     session_->ReportSuspect(*suspect, step, std::string(status.message()));
   }

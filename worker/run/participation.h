@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/rpc/grpc_server.h"
@@ -96,6 +97,8 @@ class Participation {
   std::unique_ptr<StatusService> status_service_;
   GrpcServer server_;
   std::string address_;
+
+  absl::optional<Incarnation> suspect_;  // whom Connect could not reach
 
   mutable Mutex mutex_;
   // What stands in it is there to be called without the lock, and stays once it is set.

@@ -167,7 +167,7 @@ TEST(EvaluationBatches, Create_ImagesTooLarge_FormattersError) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the model takes 3x8x8"));
 }
 
-absl::StatusOr<Batch> OneLabel(Step step) {
+absl::StatusOr<Batch> OneLabel(Step step, Rank) {
   Batch batch;
   batch.step = step;
   batch.labels = torch::zeros({1}, torch::kInt64);
@@ -207,7 +207,7 @@ TEST(Loader, Next_AllSteps_InOrderThenOutOfRange) {
   for (int i = 0; i < 2; ++i) {
     const absl::Status status = loader->Next().status();
     EXPECT_TRUE(absl::IsOutOfRange(status));
-    EXPECT_EQ(status.message(), "all 6 batches have been taken");
+    EXPECT_EQ(status.message(), "all batches of 6 steps are taken");
   }
 }
 
@@ -217,8 +217,8 @@ TEST(Loader, Next_NoSteps_OutOfRange) {
 
 TEST(Loader, Next_TrainingBatches_SameAsMadeDirectly) {
   const auto batches = MakeTraining(50, Options(3, 5));
-  const auto loader =
-      MakeLoader([&](Step step) { return batches->Make(step, Rank(1)); }, {Step(2), 6, 4});
+  const auto loader = MakeLoader([&](Step step, Rank rank) { return batches->Make(step, rank); },
+                                 {Step(2), 6, 4, {Rank(1)}});
   for (uint64_t step = 2; step < 8; ++step) {
     const Batch expected = batches->Make(Step(step), Rank(1)).value();
     EXPECT_TRUE(torch::equal(loader->Next().value().images, expected.images)) << step;
@@ -227,9 +227,9 @@ TEST(Loader, Next_TrainingBatches_SameAsMadeDirectly) {
 
 TEST(Loader, Create_NothingTaken_RunsAheadToItsBound) {
   Calls calls;
-  const auto make = [&calls](Step step) {
+  const auto make = [&calls](Step step, Rank rank) {
     calls.Add();
-    return OneLabel(step);
+    return OneLabel(step, rank);
   };
   const auto loader = MakeLoader(make, {Step(0), 100, 3});
   calls.WaitFor(3);
@@ -240,9 +240,9 @@ TEST(Loader, Create_NothingTaken_RunsAheadToItsBound) {
 }
 
 TEST(Loader, Next_MakeFails_BatchesBeforeThenTheErrorForGood) {
-  const auto make = [](Step step) -> absl::StatusOr<Batch> {
+  const auto make = [](Step step, Rank rank) -> absl::StatusOr<Batch> {
     if (step == Step(2)) return absl::DataLossError("a hole");
-    return OneLabel(step);
+    return OneLabel(step, rank);
   };
   const auto loader = MakeLoader(make, {Step(0), 9, 4});
   EXPECT_TRUE(loader->Next().ok());
@@ -252,10 +252,10 @@ TEST(Loader, Next_MakeFails_BatchesBeforeThenTheErrorForGood) {
 }
 
 TEST(Loader, Next_MakeThrows_Internal) {
-  const auto make = [](Step) -> absl::StatusOr<Batch> { throw std::bad_alloc(); };
+  const auto make = [](Step, Rank) -> absl::StatusOr<Batch> { throw std::bad_alloc(); };
   const absl::Status status = MakeLoader(make, {Step(7), 9, 4})->Next().status();
   EXPECT_TRUE(absl::IsInternal(status));
-  EXPECT_EQ(status.message(), "making the batch of step 7: std::bad_alloc");
+  EXPECT_EQ(status.message(), "making the batch of step 7, rank 0: std::bad_alloc");
 }
 
 TEST(Loader, Stop_BatchesWaiting_NextGivesCancelled) {
@@ -269,10 +269,10 @@ TEST(Loader, Stop_BatchesWaiting_NextGivesCancelled) {
 TEST(Loader, Stop_WhileMaking_WakesNextAtOnce) {
   Calls entered;
   Calls released;
-  const auto make = [&](Step step) {
+  const auto make = [&](Step step, Rank rank) {
     entered.Add();
     released.WaitFor(1);
-    return OneLabel(step);
+    return OneLabel(step, rank);
   };
   const auto loader = MakeLoader(make, {Step(0), 100, 3});
   entered.WaitFor(1);
@@ -292,9 +292,9 @@ TEST(Loader, Stop_Twice_Harmless) {
 
 TEST(Loader, Destructor_QueueFull_Returns) {
   Calls calls;
-  const auto make = [&calls](Step step) {
+  const auto make = [&calls](Step step, Rank rank) {
     calls.Add();
-    return OneLabel(step);
+    return OneLabel(step, rank);
   };
   {
     const auto loader = MakeLoader(make, {Step(0), 100, 2});
@@ -303,14 +303,27 @@ TEST(Loader, Destructor_QueueFull_Returns) {
   EXPECT_EQ(calls.count(), 2);
 }
 
+TEST(Loader, Next_SeveralRanks_EachRanksBatchOfAStepInOrder) {
+  const auto batches = MakeTraining(50, Options(3, 5));
+  const auto loader = MakeLoader([&](Step step, Rank rank) { return batches->Make(step, rank); },
+                                 {Step(0), 2, 4, {Rank(0), Rank(2)}});
+  for (const auto& [step, rank] : {std::pair(0, 0), {0, 2}, {1, 0}, {1, 2}}) {
+    const Batch expected = batches->Make(Step(step), Rank(rank)).value();
+    EXPECT_TRUE(torch::equal(loader->Next().value().images, expected.images)) << step << rank;
+  }
+  EXPECT_TRUE(absl::IsOutOfRange(loader->Next().status()));
+}
+
 TEST(Loader, Create_BadOptions_InvalidArgument) {
+  const LoaderOptions no_ranks = {Step(0), 5, 4, {}};
   for (const LoaderOptions& options :
-       {LoaderOptions{Step(0), -1, 4}, LoaderOptions{Step(0), 5, 0}}) {
+       {LoaderOptions{Step(0), -1, 4}, LoaderOptions{Step(0), 5, 0}, no_ranks}) {
     const absl::Status status = Loader::Create(OneLabel, options).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status));
     EXPECT_EQ(status.message(),
-              absl::StrCat("loader of ", options.steps, " steps running ", options.run_ahead,
-                           " ahead, expected 0 or more, and 1 or more"));
+              absl::StrCat("loader of ", options.steps, " steps of ", options.ranks.size(),
+                           " ranks running ", options.run_ahead,
+                           " ahead, expected 0 or more, 1 or more, and 1 or more"));
   }
 }
 

@@ -9,6 +9,7 @@
 namespace gradwire {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 absl::StatusOr<Parsed<WorkerOptions>> Parse(const std::vector<std::string>& args,
@@ -25,10 +26,11 @@ TEST(ParseWorkerOptions, Nothing_KeepsTheStructsDefaults) {
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const WorkerOptions defaults;
   EXPECT_EQ(parsed->options.coordinator, defaults.coordinator);
-  EXPECT_EQ(parsed->options.rank, -1);
+  EXPECT_TRUE(parsed->options.ranks.empty());
   EXPECT_EQ(parsed->options.batch_size, defaults.batch_size);
   EXPECT_EQ(parsed->options.metrics, "");
-  EXPECT_EQ(parsed->options.backend, "");
+  EXPECT_EQ(parsed->options.backend, "sharded");
+  EXPECT_EQ(parsed->options.threads, 0);
 }
 
 TEST(ParseWorkerOptions, AllOptions_AreTaken) {
@@ -95,7 +97,7 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const WorkerOptions& options = parsed->options;
   EXPECT_EQ(options.coordinator, "10.0.0.1:1");
-  EXPECT_EQ(options.rank, 1);
+  EXPECT_THAT(options.ranks, ElementsAre(Rank(1)));
   EXPECT_EQ(options.world_size, 2);
   EXPECT_EQ(options.sync, "gather-scatter");
   EXPECT_EQ(options.backend, "ring");
@@ -137,7 +139,7 @@ TEST(ParseWorkerOptions, CoursesCommandLine_IsTakenAsOurs) {
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->options.coordinator, "10.10.1.1:29400");
   EXPECT_EQ(parsed->options.world_size, 4);
-  EXPECT_EQ(parsed->options.rank, 3);
+  EXPECT_THAT(parsed->options.ranks, ElementsAre(Rank(3)));
   EXPECT_EQ(parsed->sources.at("coordinator").name, "--master-ip");
   EXPECT_EQ(parsed->sources.at("world-size").name, "--num-nodes");
 }
@@ -222,8 +224,8 @@ TEST(ParseWorkerOptions, BarrierWithDdp_IsTaken) {
 
 TEST(ParseWorkerOptions, BarrierWithOtherSync_IsRefused) {
   EXPECT_EQ(ErrorOf({"--sync", "all-reduce", "--barrier"}),
-            "--barrier is for --sync ddp; got sync all-reduce (--sync), which always waits for "
-            "all");
+            "--barrier is for a sync that updates late; got sync all-reduce (--sync), which "
+            "always waits for all");
 }
 
 TEST(ParseWorkerOptions, AccumulateTimesBatchSizeOverflows_IsRefused) {
@@ -263,7 +265,6 @@ TEST(ParseWorkerOptions, NumbersOutOfBounds_AreRefused) {
       {"--seed", "-1"},
       {"--world-size", "0"},
       {"--local-world-size", "0"},
-      {"--rank", "-1"},
       {"--sampler-seed", "x"},
       {"--connect-timeout-seconds", "0"},
       {"--step-timeout-seconds", "-3"}};
@@ -277,17 +278,45 @@ TEST(ParseWorkerOptions, MetricsOff_AreNotServed) {
             "");
 }
 
-TEST(ParseWorkerOptions, NoThreads_SharesCoresAmongLocalWorkers) {
-  const int alone = Parse({})->options.threads;
+TEST(ParseWorkerOptions, AloneWithoutThreads_SharesCoresAmongLocalWorkers) {
+  const int alone = Parse({"--sync", "none"})->options.threads;
   EXPECT_GE(alone, 1);
-  EXPECT_EQ(Parse({"--local-world-size", std::to_string(2 * alone)})->options.threads, 1);
+  const auto shared = Parse({"--sync", "none", "--local-world-size", std::to_string(2 * alone)});
+  EXPECT_EQ(shared->options.threads, 1);
+}
+
+TEST(ParseWorkerOptions, SeveralRanks_AreTakenAscending) {
+  EXPECT_THAT(Parse({"--rank", "5,0-2"})->options.ranks,
+              ElementsAre(Rank(0), Rank(1), Rank(2), Rank(5)));
+}
+
+TEST(ParseWorkerOptions, SeveralRanksBeyondWorldSize_NamesTheLast) {
+  EXPECT_EQ(ErrorOf({"--rank", "2-4", "--world-size", "4"}),
+            "--rank: got '4', expected a rank from 0 to 3, for the world size is 4 "
+            "(--world-size)");
+}
+
+TEST(ParseWorkerOptions, SeveralRanksWithABackendOfOne_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--rank", "0,1", "--backend", "gloo"}),
+            "--rank: got 2 ranks, expected one, for back end gloo carries one for each worker");
+}
+
+TEST(ParseWorkerOptions, RankListsThatAreNone_AreRefused) {
+  for (const char* text : {"", "x", "-1", "1-", "2-1", "0,", "0-70000", "99999999999"}) {
+    EXPECT_THAT(ErrorOf({"--rank", text}),
+                HasSubstr(std::string("got '") + text + "', expected ranks from 0 to 65534"));
+  }
+}
+
+TEST(ParseWorkerOptions, RankTwice_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--rank", "0-2,1"}), "--rank: got '0-2,1', expected each rank only once");
 }
 
 TEST(ParseWorkerOptions, TorchrunsEnvironment_IsUsed) {
   const auto parsed =
       Parse({}, {{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->options.rank, 1);
+  EXPECT_THAT(parsed->options.ranks, ElementsAre(Rank(1)));
   EXPECT_EQ(parsed->options.world_size, 2);
   EXPECT_EQ(parsed->options.coordinator, "h:29400");
   EXPECT_EQ(parsed->sources.at("rank").name, "RANK");
@@ -295,7 +324,7 @@ TEST(ParseWorkerOptions, TorchrunsEnvironment_IsUsed) {
 
 TEST(ParseWorkerOptions, BrokenLauncherVariable_IsNamed) {
   EXPECT_EQ(ErrorOf({}, {{"RANK", "first"}, {"WORLD_SIZE", "2"}}),
-            "RANK: got 'first', expected an integer from 0 to 65534");
+            "RANK: got 'first', expected ranks from 0 to 65534, such as 2, 0,1 or 0-2");
 }
 
 TEST(ParseWorkerOptions, UnknownVariable_IsOnlyWarnedOf) {
@@ -318,13 +347,11 @@ TEST(ParseWorkerOptions, MinWorkers_IsNotThere) {
   EXPECT_THAT(ErrorOf({"--min-workers", "1"}), HasSubstr("unknown option --min-workers"));
 }
 
-TEST(Choices, DefaultBackend_KnownSync_IsOfTheTable) {
-  EXPECT_EQ(DefaultBackend("gather-scatter"), "coordinator");
-  EXPECT_EQ(DefaultBackend("all-reduce"), "ring");
-  EXPECT_EQ(DefaultBackend("ddp"), "sharded");
+TEST(ParseWorkerOptions, NoBackend_IsTheSyncs) {
+  EXPECT_EQ(Parse({"--sync", "gather-scatter"})->options.backend, "coordinator");
+  EXPECT_EQ(Parse({"--sync", "all-reduce"})->options.backend, "ring");
+  EXPECT_EQ(Parse({"--sync", "none"})->options.backend, "none");
 }
-
-TEST(Choices, DefaultBackend_UnknownSync_IsEmpty) { EXPECT_EQ(DefaultBackend("ddp?"), ""); }
 
 }  // namespace
 }  // namespace gradwire

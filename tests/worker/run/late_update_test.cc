@@ -144,9 +144,9 @@ class LateUpdateTest : public ::testing::Test {
   TrainerOptions options_;
   std::shared_ptr<StagedModel> model_ = std::make_shared<StagedModel>();
   FakeExchange exchange_;
-  DdpSync sync_{&backend_};
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<Synchronizer> sync_;
   std::vector<StepReport> reports_;
-  int buckets_ = 0;
 };
 
 TEST_F(LateUpdateTest, Run_ThreeSteps_EachReportedOnceInOrder) {

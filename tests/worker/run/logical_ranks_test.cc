@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/wire/view.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
 #include "worker/ddp/hash.h"
@@ -13,11 +14,14 @@ namespace {
 
 using testing::Batches;
 using testing::FoldingExchange;
+using testing::HashOf;
 using testing::RandomModel;
 using testing::RecordedExchange;
 using testing::Recording;
 using testing::ReplayingExchange;
 using testing::RunTrainer;
+using testing::Training;
+using testing::TrainRanks;
 
 constexpr int kWorldSize = 4;
 constexpr int64_t kSteps = 3;
@@ -52,7 +56,7 @@ class LogicalRanksTest : public ::testing::TestWithParam<Case> {
     return options;
   }
   Outcome Train(const std::vector<Rank>& ranks, RecordedExchange& exchange) const {
-    auto model = std::make_shared<RandomModel>();
+    auto model = std::make_shared<RandomModel>(0.5);
     auto trainer = Trainer::Create(model, Options()).value();
     Reducer& reducer = trainer->reducer();
     exchange.AddLayout(LayoutId(0), reducer.BucketSpecs());
@@ -101,10 +105,30 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"Barrier", "ddp", true, 0, true}),
     [](const ::testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
 
+class DealtTrainingTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DealtTrainingTest, Run_AnyDealOverRealBackends_BitsOfOneWorkerForEach) {
+  Training training;
+  training.backend = GetParam();
+  training.ranks = kWorldSize;
+  training.options.reducer.bucket_cap_bytes = 500;
+  training.make = [] { return std::make_shared<RandomModel>(0); };
+  const std::string expected = HashOf(*TrainRanks(training));
+  for (const auto& deal : std::vector<std::vector<std::vector<int>>>{
+           {{0, 1}, {2, 3}}, {{0, 1, 2}, {3}}, {{3}, {0, 1, 2}}, {{0, 1, 2, 3}}}) {
+    training.deal = deal;
+    EXPECT_EQ(HashOf(*TrainRanks(training)), expected) << deal.size() << " workers";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, DealtTrainingTest,
+                         ::testing::Values("coordinator", "sharded", "ring"),
+                         [](const auto& info) { return std::string(info.param); });
+
 TEST(LogicalRanks, Run_TwoRanks_ReportsOfEachWithTheWorkersTimes) {
   Recording recording;
   FoldingExchange folding(2, &recording);
-  auto trainer = Trainer::Create(std::make_shared<RandomModel>(), TrainerOptions()).value();
+  auto trainer = Trainer::Create(std::make_shared<RandomModel>(0.5), TrainerOptions()).value();
   folding.AddLayout(LayoutId(0), trainer->reducer().BucketSpecs());
   trainer->reducer().Attach(&folding, LayoutId(0), RanksFrom(0, 1));
   const auto sync = MakeSynchronizer("all-reduce", &trainer->reducer()).value();
@@ -130,8 +154,8 @@ TEST(ForwardSeed, AnyArgument_ChangesIt) {
 
 // Runs of models that draw random numbers can be repeated with later versions.
 TEST(ForwardSeed, Default_Pinned) {
-  EXPECT_EQ(ForwardSeed(744, Step(0), Rank(0), 0), 0u);
-  EXPECT_EQ(ForwardSeed(744, Step(1234), Rank(3), 7), 0u);
+  EXPECT_EQ(ForwardSeed(744, Step(0), Rank(0), 0), 13879904585765151929u);
+  EXPECT_EQ(ForwardSeed(744, Step(1234), Rank(3), 7), 12978303532458349949u);
 }
 
 }  // namespace

@@ -7,3 +7,52 @@
 #include "worker/options/traits.h"
 
 namespace gradwire::testing {
+namespace {
+
+// One worker of a Training.
+struct TrainedWorker {
+  std::vector<Rank> ranks;
+  std::shared_ptr<Model> model;
+  std::unique_ptr<Trainer> trainer;
+};
+
+std::vector<TrainedWorker> MakeWorkers(const Training& training, const Deal& deal) {
+  TrainerOptions options = training.options;
+  options.updates_late = TraitsOfSync(training.sync).updates_late && !training.barrier;
+  std::vector<TrainedWorker> workers;
+  for (const std::vector<int>& ranks : deal) {
+    const auto model = training.make();
+    workers.push_back({{ranks.begin(), ranks.end()}, model, nullptr});
+    workers.back().trainer = Trainer::Create(model, options).value();
+  }
+  return workers;
+}
+
+void Train(const Training& training, TrainedWorker& worker, Exchange* exchange) {
+  Reducer& reducer = worker.trainer->reducer();
+  reducer.Attach(exchange, LayoutId(0), worker.ranks);
+  const auto sync = MakeSynchronizer(training.sync, &reducer).value();
+  const absl::Status status = RunTrainer(
+      *worker.trainer, Batches(training.steps, training.ranks, worker.ranks), sync.get());
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+}  // namespace
+
+std::shared_ptr<Model> TrainRanks(const Training& training) {
+  const Deal deal = training.deal.empty() ? OneEach(training.ranks) : training.deal;
+  std::vector<TrainedWorker> workers = MakeWorkers(training, deal);
+  BackendCluster cluster(training.backend, deal, workers[0].trainer->reducer().BucketSpecs(), {});
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    threads.emplace_back(
+        [&, i] { Train(training, workers[i], &cluster.exchange(static_cast<int>(i))); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const TrainedWorker& worker : workers) {
+    EXPECT_EQ(HashOf(*worker.model), HashOf(*workers[0].model));
+  }
+  return workers[0].model;
+}
+
+}  // namespace gradwire::testing

@@ -55,7 +55,7 @@ std::vector<Stage> StagedModel::stages() {
           {[this](const torch::Tensor& x) { return Classify(x); }, classes_->parameters()}};
 }
 
-RandomModel::RandomModel() {
+RandomModel::RandomModel(double dropout) : dropout_(dropout) {
   torch::manual_seed(5);
   conv_ = register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)));
   norm_ = register_module("norm", torch::nn::BatchNorm2d(4));
@@ -63,11 +63,11 @@ RandomModel::RandomModel() {
 }
 
 torch::Tensor RandomModel::Convolve(const torch::Tensor& images) {
-  return torch::dropout(torch::relu(norm_(conv_(images))), 0.5, is_training());
+  return torch::dropout(torch::relu(norm_(conv_(images))), dropout_, is_training());
 }
 
 torch::Tensor RandomModel::Classify(const torch::Tensor& maps) {
-  return classes_(torch::dropout(maps.flatten(1), 0.25, is_training()));
+  return classes_(torch::dropout(maps.flatten(1), dropout_, is_training()));
 }
 
 torch::Tensor RandomModel::forward(torch::Tensor images) { return Classify(Convolve(images)); }

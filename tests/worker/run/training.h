@@ -48,10 +48,11 @@ class StagedModel : public Model {
   int64_t passes_ = 0;
 };
 
-// Two stages with BatchNorm and dropout.
+// Two stages with BatchNorm and dropout with probability `dropout`; 0 draws nothing. (Threads
+// of a process share torch's generator.)
 class RandomModel : public Model {
  public:
-  RandomModel();
+  explicit RandomModel(double dropout);
   torch::Tensor forward(torch::Tensor images) override;
   ImageShape image_shape() const override { return {3, 8, 8}; }
   std::vector<Stage> stages() override;
@@ -60,6 +61,7 @@ class RandomModel : public Model {
   torch::Tensor Convolve(const torch::Tensor& images);
   torch::Tensor Classify(const torch::Tensor& maps);
 
+  const double dropout_;
   torch::nn::Conv2d conv_{nullptr};
   torch::nn::BatchNorm2d norm_{nullptr};
   torch::nn::Linear classes_{nullptr};
@@ -97,7 +99,7 @@ struct Training {
   TrainerOptions options;  // but for updates_late
   std::function<std::shared_ptr<Model>()> make = [] { return std::make_shared<StagedModel>(); };
   bool barrier = false;
-  std::vector<std::vector<Rank>> deal = {};  // by worker; empty: one rank each
+  std::vector<std::vector<int>> deal = {};  // ranks by worker; empty: one each
 };
 
 // Trains; returns the model of rank 0's worker. Fails the test if workers differ at the end.

@@ -1,0 +1,78 @@
+#include "worker/options/traits.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(Traits, TraitsOfSync_DefaultBackend_IsARowExactlyIfItAverages) {
+  const std::vector<std::string> backends = NamesOf(BackendChoices());
+  for (const std::string& sync : NamesOf(SyncChoices())) {
+    const SyncTraits traits = TraitsOfSync(sync);
+    const bool is_row = std::count(backends.begin(), backends.end(), traits.default_backend) == 1;
+    EXPECT_EQ(is_row, traits.averages) << sync;
+  }
+}
+
+TEST(Traits, TraitsOfBackend_EveryRow_OfTheTable) {
+  EXPECT_EQ(TraitsOfBackend("coordinator").links, LinkPattern::kCoordinator);
+  EXPECT_EQ(TraitsOfBackend("sharded").links, LinkPattern::kWorkers);
+  EXPECT_TRUE(TraitsOfBackend("sharded").exact);
+  EXPECT_FALSE(TraitsOfBackend("ring").exact);
+  EXPECT_TRUE(TraitsOfBackend("ring").halves);
+  EXPECT_FALSE(TraitsOfBackend("gloo").halves);
+  EXPECT_FALSE(TraitsOfBackend("gloo").several_ranks);
+}
+
+// Places that compare with a word that is also a row's name.
+bool IsAllowed(const std::string& line) {
+  for (const char* other : {"if (wanted == \"none\")",  // of GRADWIRE_PROGRESS
+                            "if (rate == \"none\")",    // of a link
+                            "options.rate != \"none\""}) {
+    if (line.find(other) != std::string::npos) return true;
+  }
+  return false;
+}
+
+// Lines of C++ that compare something with the name of a sync or a back end.
+std::vector<std::string> ComparisonsIn(const fs::path& folder) {
+  std::vector<std::string> names = NamesOf(BackendChoices());
+  for (const std::string& name : NamesOf(SyncChoices())) names.push_back(name);
+  const std::regex comparison(absl::StrCat("[=!]= \"(", absl::StrJoin(names, "|"), ")\"|\"(",
+                                           absl::StrJoin(names, "|"), ")\" [=!]="));
+  std::vector<std::string> found;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".cc" && extension != ".h") continue;
+    std::ifstream file(entry.path());
+    std::string line;
+    while (std::getline(file, line)) {
+      if (!std::regex_search(line, comparison) || IsAllowed(line)) continue;
+      found.push_back(absl::StrCat(entry.path().string(), ": ", line));
+    }
+  }
+  return found;
+}
+
+// A row stands for itself: what a new one is like is said in its columns, so that adding one
+// is one file and one line.
+TEST(Traits, Sources_NoComparisonWithARowsName) {
+  for (const char* folder : {"worker", "bench", "cli", "common"}) {
+    EXPECT_THAT(ComparisonsIn(fs::path(GRADWIRE_SOURCE_DIR) / folder), ::testing::IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace gradwire

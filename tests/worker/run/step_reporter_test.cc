@@ -1,0 +1,102 @@
+#include "worker/run/step_reporter.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/temp_dir.h"
+#include "worker/run/hello.h"
+
+namespace gradwire {
+namespace {
+
+using testing::TempDir;
+
+// A worker that carries ranks 1 and 3, after one step.
+class StepReporterTest : public ::testing::Test {
+ protected:
+  StepReporterTest() {
+    WorkerOptions options;
+    options.log_jsonl = dir_.path() + "/rank{rank}.jsonl";
+    StepReporter::Run run{{Rank(1), Rank(3)}, 4, 10, 5};
+    reporter_ = StepReporter::Create(options, run, &metrics_).value();
+    std::vector<StepReport> reports(2);
+    reports[0].rank = Rank(1);
+    reports[1].rank = Rank(3);
+    reports[0].loss = 2;
+    reports[1].loss = 4;
+    for (StepReport& report : reports) report.samples = 8;
+    done_ = reporter_->OnStep(reports, {100, 200, 0}).value();
+  }
+  nlohmann::json LogOf(int rank) {
+    std::ifstream file(dir_.path() + "/rank" + std::to_string(rank) + ".jsonl");
+    return nlohmann::json::parse(file);
+  }
+
+  TempDir dir_;
+  WorkerMetrics metrics_{"ddp", "ring"};
+  std::unique_ptr<StepReporter> reporter_;
+  std::vector<v1::StepDone> done_;
+};
+
+TEST_F(StepReporterTest, OnStep_TwoRanks_AStepDoneForEach) {
+  ASSERT_EQ(done_.size(), 2u);
+  EXPECT_EQ(done_[0].rank(), 1u);
+  EXPECT_EQ(done_[1].rank(), 3u);
+  EXPECT_EQ(done_[1].loss(), 4);
+  EXPECT_EQ(done_[1].total_steps(), 10u);
+}
+
+TEST_F(StepReporterTest, OnStep_BytesOfTheProcess_CountAtItsFirstRank) {
+  EXPECT_EQ(done_[0].bytes_sent(), 100u);
+  EXPECT_EQ(done_[0].bytes_received(), 200u);
+  EXPECT_EQ(done_[1].bytes_sent(), 0u);
+  EXPECT_EQ(reporter_->SummaryOf(0).bytes_sent, 100u);
+  EXPECT_EQ(reporter_->SummaryOf(1).bytes_sent, 0u);
+}
+
+TEST_F(StepReporterTest, OnStep_Log_ARowInTheFileOfEachRank) {
+  EXPECT_EQ(LogOf(1)["rank"], 1);
+  EXPECT_EQ(LogOf(3)["rank"], 3);
+  EXPECT_EQ(LogOf(3)["loss"], 4);
+  EXPECT_EQ(LogOf(3)["bytes_received"], 0);
+}
+
+TEST_F(StepReporterTest, Status_TwoRanks_EachItsLoss) {
+  const std::vector<v1::RankStatus> statuses = reporter_->Status();
+  ASSERT_EQ(statuses.size(), 2u);
+  EXPECT_EQ(statuses[1].rank(), 3u);
+  EXPECT_EQ(statuses[1].loss(), 4);
+  EXPECT_EQ(statuses[1].steps_done(), 1u);
+}
+
+TEST_F(StepReporterTest, SummaryOf_SecondRank_ItsOwn) {
+  const Summary summary = reporter_->SummaryOf(1);
+  EXPECT_EQ(summary.rank, 3);
+  EXPECT_EQ(summary.loss.first, 4);
+  EXPECT_EQ(summary.samples.seen, 8);
+}
+
+TEST(MakeHello, SeveralRanks_AllAreWanted) {
+  WorkerOptions options;
+  options.ranks = {Rank(0), Rank(2)};
+  const v1::Hello hello = MakeHello(options, 100);
+  EXPECT_THAT(hello.ranks(), ::testing::ElementsAre(0, 2));
+}
+
+// How many threads there are is found by the coordinator, and so is no setting.
+TEST(MakeHello, Threads_AreNoSetting) {
+  WorkerOptions options;
+  options.threads = 3;
+  const v1::Hello hello = MakeHello(options, 100);
+  EXPECT_EQ(hello.threads(), 3u);
+  EXPECT_GE(hello.cores(), 1u);
+  EXPECT_FALSE(hello.host().empty());
+  EXPECT_EQ(hello.settings().count("threads"), 0u);
+  EXPECT_EQ(hello.settings().at("training samples"), "100");
+}
+
+}  // namespace
+}  // namespace gradwire
