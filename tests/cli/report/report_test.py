@@ -167,6 +167,7 @@ class Figures(unittest.TestCase):
                                    run_named("a-1", "a"))["series"]
         self.assertEqual((line["x"], line["y"]), ([1, 2], [16, 32]))
         self.assertEqual((linear["x"], linear["y"]), ([1, 2], [16, 32]))
+        self.assertEqual((line["name"], linear["name"]), ("a", "linear"))
 
 
 class Page(unittest.TestCase):
