@@ -254,7 +254,7 @@ absl::Status OptionParser::Parse(const std::vector<std::string>& args,
   for (const auto& [name, value] : launcher) {
     // Not ours: it is judged only if it counts.
     const bool overridden = flags->count(name) > 0 || variables.count(name) > 0;
-    if (status.ok() && !overridden) {
+    if (status.ok() && !overridden && Find(name) != nullptr) {
       status = Set(name, value.text, {Layer::kLauncher, value.variable});
     }
   }

@@ -88,6 +88,7 @@ class OptionParser {
   // Writes the fields. InvalidArgument: a sentence that names the option and
   // where it was given, what was got, what was expected; for an unknown name
   // the nearest that exists. NotFound: the config file cannot be read.
+  // What the launcher says of options that this program has not is left alone.
   absl::Status Parse(const std::vector<std::string>& args, const Environment& environment,
                      const std::map<std::string, LauncherValue>& launcher = {});
 
