@@ -1,7 +1,6 @@
 #ifndef GRADWIRE_COMMON_OPTIONS_LAUNCH_ENVIRONMENT_H_
 #define GRADWIRE_COMMON_OPTIONS_LAUNCH_ENVIRONMENT_H_
 
-#include <map>
 #include <string>
 
 #include "common/base/environment.h"
@@ -16,7 +15,7 @@ inline constexpr int kCoordinatorPort = 29400;
 struct LaunchEnvironment {
   std::string launcher;  // "torchrun", "Slurm", "OpenMPI", "PMIx", "Kubeflow", "Kubernetes", or ""
   // By option: rank, world-size, local-rank, local-world-size, coordinator, as far as known.
-  std::map<std::string, LauncherValue> values;
+  LauncherValues values;
 };
 
 // Looks for, in this order (the first that is there wins):
