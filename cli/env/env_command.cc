@@ -24,6 +24,17 @@ EnvValue OptionOr(const Parsed<WorkerOptions>& parsed, const std::string& name, 
   return {name, known ? value : otherwise, known, parsed.sources.at(name).name};
 }
 
+// No option of a worker: it has no use for it. Other programs of the job may.
+EnvValue LocalRank(const Parsed<WorkerOptions>& parsed, const LaunchEnvironment& launcher) {
+  const auto told = launcher.values.find("local-rank");
+  if (told != launcher.values.end()) {
+    return {"local-rank", told->second.text, true, told->second.variable};
+  }
+  const bool alone = parsed.options.local_world_size == 1;
+  return {"local-rank", alone ? "0" : "not known", alone,
+          alone ? parsed.sources.at("local-world-size").name : "no launcher"};
+}
+
 EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>& parsed) {
   if (!options.advertise.empty()) {
     return {"local-address", options.advertise, true, parsed.sources.at("advertise").name};
@@ -35,12 +46,15 @@ EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>&
 
 }  // namespace
 
-std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed) {
+std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
+                                const LaunchEnvironment& launcher) {
   const WorkerOptions& options = parsed.options;
   return {OptionOr(parsed, "rank", options.rank >= 0, absl::StrCat(options.rank),
                    "assigned by the coordinator"),
           OptionOr(parsed, "world-size", options.world_size > 0, absl::StrCat(options.world_size),
                    "the coordinator's"),
+          LocalRank(parsed, launcher),
+          OptionOr(parsed, "local-world-size", true, absl::StrCat(options.local_world_size), ""),
           OptionOr(parsed, "coordinator", true, options.coordinator, ""),
           LocalAddress(options, parsed)};
 }
@@ -48,7 +62,7 @@ std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed) {
 std::string EnvText(const std::vector<EnvValue>& values) {
   std::string text;
   for (const EnvValue& value : values) {
-    absl::StrAppendFormat(&text, "%-14s %-28s (%s)\n", value.name, value.value, value.source);
+    absl::StrAppendFormat(&text, "%-16s %-28s (%s)\n", value.name, value.value, value.source);
   }
   return text;
 }
@@ -80,7 +94,7 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   auto parsed = ParseWorkerOptions(worker_args, environment, kProgram);
   if (parsed.ok() && !parsed->print.empty()) parsed->print += kJsonHelp;
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  const std::vector<EnvValue> values = EnvValues(*parsed);
+  const std::vector<EnvValue> values = EnvValues(*parsed, DetectLaunchEnvironment(environment));
   std::cout << (as_json ? EnvJson(values) : EnvText(values)) << std::flush;
   return std::cout.good() ? kExitDone : kExitFailed;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/base/environment.h"
+#include "common/options/launch_environment.h"
 #include "common/options/option_parser.h"
 #include "worker/options/worker_options.h"
 
@@ -12,14 +13,15 @@ namespace gradwire {
 
 // A value that a worker started here would use, and where it comes from.
 struct EnvValue {
-  std::string name;    // "rank", "world-size", "coordinator", "local-address"
+  std::string name;    // "rank", "world-size", "local-rank", …
   std::string value;   // for people; may say that there is none
   bool known = false;  // false: `value` says why there is none
   std::string source;  // "--rank", "SLURM_PROCID", "default", …
 };
 
-// Rank, world size, coordinator, and this host's address towards it.
-std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed);
+// Rank, world size, both on this host, coordinator, and this host's address towards it.
+std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
+                                const LaunchEnvironment& launcher);
 
 // A line for each value.
 std::string EnvText(const std::vector<EnvValue>& values);

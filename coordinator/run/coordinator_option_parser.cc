@@ -59,15 +59,11 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
              Text(&parsed.options.trace));
   parser.Add("world-size", "N", "ranks in the run", Integer(&parsed.options.world_size, 1, 65535));
   AddAggregatorOptions(&parsed.options, &parser);
-  const absl::Status status = parser.Parse(args, environment);
+  const absl::Status status = parser.Parse(args, environment, {}, &parsed);
   if (!status.ok()) return status;
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
     return absl::InvalidArgumentError("--trace: not with --aggregate-only");
   }
-  parsed.print = parser.print();
-  parsed.sources = parser.sources();
-  parsed.texts = parser.texts();
-  parsed.warnings = UnknownVariables(environment);
   return parsed;
 }
 
