@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/blas.h"
 #include "common/base/status_util.h"
 #include "common/session/local_address.h"
 #include "worker/options/worker_option_parser.h"
@@ -17,7 +18,8 @@ namespace {
 constexpr char kProgram[] = "gradwire env";
 constexpr char kJsonHelp[] =
     "\ngradwire env takes a worker's options and shows the place in the run that they and the\n"
-    "environment give it; with --json as one JSON object.\n";
+    "environment give it, and the library that multiplies its matrices; with --json as one JSON\n"
+    "object.\n";
 
 EnvValue OptionOr(const Parsed<WorkerOptions>& parsed, const std::string& name, bool known,
                   const std::string& value, const std::string& otherwise) {
@@ -44,10 +46,16 @@ EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>&
           "connection to the coordinator"};
 }
 
+EnvValue BlasValue(const absl::StatusOr<Blas>& blas) {
+  if (!blas.ok()) return {"blas", std::string(blas.status().message()), false, "loader"};
+  return {"blas", blas->name, true, blas->path};
+}
+
 }  // namespace
 
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
-                                const LaunchEnvironment& launcher) {
+                                const LaunchEnvironment& launcher,
+                                const absl::StatusOr<Blas>& blas) {
   const WorkerOptions& options = parsed.options;
   return {OptionOr(parsed, "rank", options.rank >= 0, absl::StrCat(options.rank),
                    "assigned by the coordinator"),
@@ -56,7 +64,8 @@ std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
           LocalRank(parsed, launcher),
           OptionOr(parsed, "local-world-size", true, absl::StrCat(options.local_world_size), ""),
           OptionOr(parsed, "coordinator", true, options.coordinator, ""),
-          LocalAddress(options, parsed)};
+          LocalAddress(options, parsed),
+          BlasValue(blas)};
 }
 
 std::string EnvText(const std::vector<EnvValue>& values) {
@@ -94,7 +103,10 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   auto parsed = ParseWorkerOptions(worker_args, environment, kProgram);
   if (parsed.ok() && !parsed->print.empty()) parsed->print += kJsonHelp;
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  const std::vector<EnvValue> values = EnvValues(*parsed, DetectLaunchEnvironment(environment));
+  const absl::StatusOr<Blas> blas = FindBlas();
+  if (blas.ok() && !blas->warning.empty()) PrintWarnings(kProgram, {blas->warning});
+  const std::vector<EnvValue> values =
+      EnvValues(*parsed, DetectLaunchEnvironment(environment), blas);
   std::cout << (as_json ? EnvJson(values) : EnvText(values)) << std::flush;
   return std::cout.good() ? kExitDone : kExitFailed;
 }

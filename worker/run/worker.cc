@@ -20,6 +20,7 @@
 #include "worker/ddp/hash.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/options/choices.h"
+#include "worker/run/compute.h"
 
 namespace gradwire {
 namespace {
@@ -172,7 +173,7 @@ absl::Status Worker::LoadData() {
 }
 
 absl::Status Worker::MakeModelAndTrainer() {
-  torch::set_num_threads(options_.threads);
+  UseComputeThreads(options_.threads);
   torch::manual_seed(options_.seed);
   absl::StatusOr<std::shared_ptr<Model>> model = MakeModel(options_.model, train_->classes);
   if (!model.ok()) return model.status();

@@ -12,8 +12,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
+const Blas kOpenBlas{"OpenBLAS 1.2.3 (openmp, Zen)", "/lib/libblas.so.3", ""};
+
 std::vector<EnvValue> Values(const std::vector<std::string>& args, const Environment& env = {}) {
-  return EnvValues(*ParseWorkerOptions(args, env), DetectLaunchEnvironment(env));
+  return EnvValues(*ParseWorkerOptions(args, env), DetectLaunchEnvironment(env), kOpenBlas);
 }
 
 TEST(EnvValues, Slurm_NamesItsVariables) {
@@ -29,7 +31,8 @@ TEST(EnvValues, Slurm_NamesItsVariables) {
       {"local-rank", "0", true, "SLURM_LOCALID"},
       {"local-world-size", "1", true, "SLURM_STEP_TASKS_PER_NODE"},
       {"coordinator", "127.0.0.1:29400", true, "SLURM_NODELIST"},
-      {"local-address", "127.0.0.1", true, "connection to the coordinator"}};
+      {"local-address", "127.0.0.1", true, "connection to the coordinator"},
+      {"blas", kOpenBlas.name, true, kOpenBlas.path}};
   EXPECT_EQ(EnvText(values), EnvText(expected));
 }
 
@@ -54,8 +57,15 @@ TEST(EnvValues, SeveralOnTheHostAndNoLauncher_LocalRankIsNotKnown) {
 
 TEST(EnvValues, Advertise_IsTheLocalAddress) {
   const auto values = Values({"--advertise", "me"});
-  EXPECT_EQ(values.back().value, "me");
-  EXPECT_EQ(values.back().source, "--advertise");
+  EXPECT_EQ(values[5].value, "me");
+  EXPECT_EQ(values[5].source, "--advertise");
+}
+
+TEST(EnvValues, NoBlas_SaysWhy) {
+  const EnvValue blas =
+      EnvValues(*ParseWorkerOptions({}, {}), {}, absl::NotFoundError("no such file")).back();
+  EXPECT_FALSE(blas.known);
+  EXPECT_EQ(blas.value, "no such file");
 }
 
 TEST(EnvText, Values_HaveALineEach) {
