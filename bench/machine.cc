@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/blas.h"
 
 namespace gradwire {
 namespace {
@@ -41,10 +42,12 @@ std::string CpuModel(const std::string& cpuinfo) {
 nlohmann::ordered_json DescribeMachine() {
   std::ifstream file("/proc/cpuinfo");
   const std::string cpuinfo{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const absl::StatusOr<Blas> blas = FindBlas();
   return {{"date", absl::FormatTime("%Y-%m-%d %H:%M UTC", absl::Now(), absl::UTCTimeZone())},
           {"cores", Cores()},
           {"cpu", CpuModel(cpuinfo)},
           {"kernel", Kernel()},
+          {"blas", blas.ok() ? Describe(*blas) : std::string(blas.status().message())},
           {"gradwire", GRADWIRE_VERSION},
           {"grpc", grpc::Version()}};
 }

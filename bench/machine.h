@@ -7,7 +7,7 @@
 namespace gradwire {
 
 // What figures depend on: date (UTC), cores of this process, CPU model, kernel,
-// and the versions of Gradwire and gRPC.
+// the BLAS library, and the versions of Gradwire and gRPC.
 nlohmann::ordered_json DescribeMachine();
 
 // A list for Markdown, a line for each field of an object of texts and numbers.

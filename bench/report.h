@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "bench/table.h"
+#include "common/base/table.h"
 
 namespace gradwire {
 

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "bench/table.h"
+#include "common/base/table.h"
 
 namespace gradwire {
 

@@ -18,27 +18,14 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
+import compute
 import rendezvous
+from models import MODELS
 
-VGG11 = (64, "pool", 128, "pool", 256, 256, "pool", 512, 512, "pool", 512, 512, "pool")
 MEAN = numpy.array([125.3, 123.0, 113.9], numpy.float32).reshape(1, 3, 1, 1) / 255
 STD = numpy.array([63.0, 62.1, 66.7], numpy.float32).reshape(1, 3, 1, 1) / 255
 RECORD = 1 + 3 * 32 * 32  # bytes of a CIFAR-10 image with its label
 SYNTHETIC_SAMPLES = 50000
-
-
-def vgg11():
-    layers, channels = [], 3
-    for width in VGG11:
-        if width == "pool":
-            layers.append(nn.MaxPool2d(2))
-            continue
-        layers += [nn.Conv2d(channels, width, 3, padding=1), nn.BatchNorm2d(width), nn.ReLU(True)]
-        channels = width
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, 10))
-
-
-MODELS = {"vgg11": vgg11}
 
 
 class Images:
@@ -142,6 +129,7 @@ def parse():
     p.add_argument("--batch-size", type=int, default=64)
     p.add_argument("--iterations", type=int, default=15)
     p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--blas", default="", metavar="FILE", help="the BLAS that must compute")
     p.add_argument("--bucket-mb", type=float, default=25)
     p.add_argument("--bucket-view", action="store_true")
     p.add_argument("--no-broadcast-buffers", dest="broadcast_buffers", action="store_false")
@@ -151,7 +139,9 @@ def parse():
 
 def main():
     a = parse()
-    torch.set_num_threads(a.threads)
+    if a.blas:
+        compute.check_blas(a.blas)
+    compute.use_threads(a.threads)
     images = Images(a)
     rendezvous.join(a)
     lines = list(train(a, images))

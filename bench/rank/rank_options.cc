@@ -46,10 +46,8 @@ absl::StatusOr<Parsed<RankOptions>> ParseRankOptions(const std::vector<std::stri
       "and prints what it measured as JSON.",
       {});
   AddAll(&parsed.options, &parser);
-  absl::Status status = parser.Parse(args, {});
-  if (!status.ok()) return status;
-  parsed.print = parser.print();
-  if (parsed.print.empty()) status = Check(parsed.options);
+  absl::Status status = parser.Parse(args, {}, {}, &parsed);
+  if (status.ok() && parsed.print.empty()) status = Check(parsed.options);
   if (!status.ok()) return status;
   return parsed;
 }

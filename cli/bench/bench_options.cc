@@ -121,13 +121,8 @@ absl::Status Check(const OptionParser& parser, const BenchOptions& options) {
 template <typename Options>
 absl::Status Finish(const std::vector<std::string>& args, const Environment& environment,
                     OptionParser* parser, Parsed<Options>* parsed) {
-  absl::Status status = parser->Parse(args, environment);
-  if (!status.ok()) return status;
-  parsed->print = parser->print();
-  parsed->sources = parser->sources();
-  parsed->texts = parser->texts();
-  parsed->warnings = UnknownVariables(environment);
-  if (!parsed->print.empty()) return absl::OkStatus();
+  absl::Status status = parser->Parse(args, environment, {}, parsed);
+  if (!status.ok() || !parsed->print.empty()) return status;
   return Check(*parser, parsed->options.bench);
 }
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/setups.h"
 #include "bench/training_rows.h"
+#include "common/base/blas.h"
 #include "common/base/status_util.h"
 #include "worker/report/summary.h"
 
@@ -39,10 +40,16 @@ Argv WorkerArgs(const TrainingOptions& options) {
                                     "--log-jsonl", "/dev/stdout", "--summary",     "/dev/stdout"};
 }
 
+// The peer computes on the same BLAS as the workers, or ends.
+Argv PeerArgs(const TrainingOptions& options) {
+  const absl::StatusOr<Blas> blas = FindBlas();
+  return CommonArgs(options) + (blas.ok() ? Argv{"--blas", blas->path} : Argv{});
+}
+
 absl::StatusOr<BenchRunner::Outputs> RunSetup(const TrainingOptions& options, const Setup& setup,
                                               BenchRunner* runner) {
   if (setup.kind == SetupKind::kPeer) {
-    return runner->RunPeers(kPeerScript, CommonArgs(options) + setup.options);
+    return runner->RunPeers(kPeerScript, PeerArgs(options) + setup.options);
   }
   const Argv worker =
       Argv{runner->BinPath("gradwire-worker")} + WorkerArgs(options) + setup.options;

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/blas.h"
 #include "common/base/status_util.h"
 #include "common/session/local_address.h"
 #include "worker/options/rank_list.h"
@@ -18,11 +19,23 @@ namespace {
 constexpr char kProgram[] = "gradwire env";
 constexpr char kJsonHelp[] =
     "\ngradwire env takes a worker's options and shows the place in the run that they and the\n"
-    "environment give it; with --json as one JSON object.\n";
+    "environment give it, and the library that multiplies its matrices; with --json as one JSON\n"
+    "object.\n";
 
 EnvValue OptionOr(const Parsed<WorkerOptions>& parsed, const std::string& name, bool known,
                   const std::string& value, const std::string& otherwise) {
   return {name, known ? value : otherwise, known, parsed.sources.at(name).name};
+}
+
+// No option of a worker: it has no use for it. Other programs of the job may.
+EnvValue LocalRank(const Parsed<WorkerOptions>& parsed, const LaunchEnvironment& launcher) {
+  const auto told = launcher.values.find("local-rank");
+  if (told != launcher.values.end()) {
+    return {"local-rank", told->second.text, true, told->second.variable};
+  }
+  const bool alone = parsed.options.local_world_size == 1;
+  return {"local-rank", alone ? "0" : "not known", alone,
+          alone ? parsed.sources.at("local-world-size").name : "no launcher"};
 }
 
 EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>& parsed) {
@@ -34,22 +47,32 @@ EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>&
           "connection to the coordinator"};
 }
 
+EnvValue BlasValue(const absl::StatusOr<Blas>& blas) {
+  if (!blas.ok()) return {"blas", std::string(blas.status().message()), false, "loader"};
+  return {"blas", blas->name, true, blas->path};
+}
+
 }  // namespace
 
-std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed) {
+std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
+                                const LaunchEnvironment& launcher,
+                                const absl::StatusOr<Blas>& blas) {
   const WorkerOptions& options = parsed.options;
   return {OptionOr(parsed, "rank", !options.ranks.empty(), ToText(options.ranks),
                    "assigned by the coordinator"),
           OptionOr(parsed, "world-size", options.world_size > 0, absl::StrCat(options.world_size),
                    "the coordinator's"),
+          LocalRank(parsed, launcher),
+          OptionOr(parsed, "local-world-size", true, absl::StrCat(options.local_world_size), ""),
           OptionOr(parsed, "coordinator", true, options.coordinator, ""),
-          LocalAddress(options, parsed)};
+          LocalAddress(options, parsed),
+          BlasValue(blas)};
 }
 
 std::string EnvText(const std::vector<EnvValue>& values) {
   std::string text;
   for (const EnvValue& value : values) {
-    absl::StrAppendFormat(&text, "%-14s %-28s (%s)\n", value.name, value.value, value.source);
+    absl::StrAppendFormat(&text, "%-16s %-28s (%s)\n", value.name, value.value, value.source);
   }
   return text;
 }
@@ -81,7 +104,10 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   auto parsed = ParseWorkerOptions(worker_args, environment, kProgram);
   if (parsed.ok() && !parsed->print.empty()) parsed->print += kJsonHelp;
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  const std::vector<EnvValue> values = EnvValues(*parsed);
+  const absl::StatusOr<Blas> blas = FindBlas();
+  if (blas.ok() && !blas->warning.empty()) PrintWarnings(kProgram, {blas->warning});
+  const std::vector<EnvValue> values =
+      EnvValues(*parsed, DetectLaunchEnvironment(environment), blas);
   std::cout << (as_json ? EnvJson(values) : EnvText(values)) << std::flush;
   return std::cout.good() ? kExitDone : kExitFailed;
 }

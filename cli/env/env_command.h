@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "common/base/blas.h"
 #include "common/base/environment.h"
+#include "common/options/launch_environment.h"
 #include "common/options/option_parser.h"
 #include "worker/options/worker_options.h"
 
@@ -12,21 +14,25 @@ namespace gradwire {
 
 // A value that a worker started here would use, and where it comes from.
 struct EnvValue {
-  std::string name;    // "rank", "world-size", "coordinator", "local-address"
+  std::string name;    // "rank", "world-size", "local-rank", …
   std::string value;   // for people; may say that there is none
   bool known = false;  // false: `value` says why there is none
   std::string source;  // "--rank", "SLURM_PROCID", "default", …
 };
 
-// Rank, world size, coordinator, and this host's address towards it.
-std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed);
+// Rank, world size, both on this host, coordinator, this host's address towards it, and what
+// FindBlas gave.
+std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
+                                const LaunchEnvironment& launcher,
+                                const absl::StatusOr<Blas>& blas);
 
 // A line for each value.
 std::string EnvText(const std::vector<EnvValue>& values);
 // One object: {"rank": {"value": 3, "source": "RANK"}, …}; unknown values are null.
 std::string EnvJson(const std::vector<EnvValue>& values);
 
-// `gradwire env`: takes a worker's options, and --json. Returns the exit code.
+// `gradwire env`: takes a worker's options, and --json. Warns of a slow BLAS. Returns the
+// exit code.
 int EnvCommand(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace gradwire

@@ -8,7 +8,8 @@
 #include "absl/types/optional.h"
 #include "bench/bounds.h"
 #include "cli/launch/bottleneck.h"
-#include "cli/terminal/json_table.h"
+#include "common/base/json_field.h"
+#include "common/base/table.h"
 #include "worker/options/traits.h"
 #include "worker/report/summary.h"
 
@@ -22,22 +23,25 @@ constexpr char kExposedShare[] = "exposed_share";
 constexpr char kBusGbit[] = "busbw_gbit";
 constexpr char kLinkShare[] = "link_share";
 
-constexpr JsonColumn kColumns[] = {
-    {"rank", "/rank"},
-    {"p50 ms", "/iteration_seconds/p50", 1000, 1},
-    {"data", "/phase_seconds/data", 1000, 1},
-    {"forward", "/phase_seconds/forward", 1000, 1},
-    {"backward", "/phase_seconds/backward", 1000, 1},
-    {"communication", "/phase_seconds/communication", 1000, 1},
-    {"exposed", "/phase_seconds/exposed_communication", 1000, 1},
-    {"exposed %", "/exposed_share", 100, 0},
-    {"optimizer", "/phase_seconds/optimizer", 1000, 1},
-    {"busbw Gbit/s", "/busbw_gbit", 1, 2},
-    {"of plan %", "/link_share", 100, 0},
-    {"first loss", "/loss/first", 1, 4},
-    {"last loss", "/loss/last", 1, 4},
-    {"accuracy %", "/test/accuracy", 100, 2},
-};
+const std::vector<TableColumn>& Columns() {
+  static const auto* const columns = new std::vector<TableColumn>{
+      {"rank", "rank"},
+      {"iteration_seconds/p50", "p50 ms", 1, 1000},
+      {"phase_seconds/data", "data", 1, 1000},
+      {"phase_seconds/forward", "forward", 1, 1000},
+      {"phase_seconds/backward", "backward", 1, 1000},
+      {"phase_seconds/communication", "communication", 1, 1000},
+      {"phase_seconds/exposed_communication", "exposed", 1, 1000},
+      {kExposedShare, "exposed %", 0, 100},
+      {"phase_seconds/optimizer", "optimizer", 1, 1000},
+      {kBusGbit, "busbw Gbit/s", 2},
+      {kLinkShare, "of plan %", 0, 100},
+      {"loss/first", "first loss", 4},
+      {"loss/last", "last loss", 4},
+      {"test/accuracy", "accuracy %", 2, 100},
+  };
+  return *columns;
+}
 
 absl::StatusOr<Json> ReadSummary(const std::string& path) {
   std::ifstream file(path);
@@ -130,12 +134,11 @@ absl::StatusOr<Json> CollectSummaries(const std::vector<std::string>& files) {
 }
 
 std::string SummaryTable(const Json& summaries, double link_gbit) {
-  std::vector<JsonColumn> columns;
-  for (const JsonColumn& column : kColumns) {
-    const bool of_link = std::string(column.pointer) == absl::StrCat("/", kLinkShare);
-    if (link_gbit > 0 || !of_link) columns.push_back(column);
+  std::vector<TableColumn> columns;
+  for (const TableColumn& column : Columns()) {
+    if (link_gbit > 0 || column.field != kLinkShare) columns.push_back(column);
   }
-  return AlignedTable(columns, Rows(summaries, link_gbit));
+  return TextTable(columns, Rows(summaries, link_gbit));
 }
 
 std::string BottleneckSentence(const Json& summaries, double link_gbit) {

@@ -122,12 +122,8 @@ absl::StatusOr<Parsed<PlanOptions>> ParsePlanOptions(const std::vector<std::stri
   Parsed<PlanOptions> parsed;
   OptionParser parser(kProgram, kDescription, {"plan"});
   AddAll(&parsed.options, &parser);
-  absl::Status status = parser.Parse(args, environment);
+  absl::Status status = parser.Parse(args, environment, {}, &parsed);
   if (!status.ok()) return status;
-  parsed.print = parser.print();
-  parsed.sources = parser.sources();
-  parsed.texts = parser.texts();
-  parsed.warnings = UnknownVariables(environment);
   return parsed;
 }
 

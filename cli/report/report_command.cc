@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "cli/report/gnuplot.h"
-#include "cli/report/report_figures.h"
-#include "cli/report/report_html.h"
+#include "cli/bench/job_group.h"
+#include "cli/report/report_data.h"
 #include "cli/report/report_options.h"
 #include "cli/report/report_runs.h"
-#include "cli/report/report_stats.h"
+#include "cli/terminal/scratch_dir.h"
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
 #include "common/options/option_parser.h"
@@ -20,10 +19,14 @@
 namespace gradwire {
 namespace {
 
-constexpr char kProgram[] = "gradwire report";
+namespace fs = std::filesystem;
 
-absl::Status CheckAllWritable(const ReportFiles& files) {
-  for (const std::string& file : {files.html, files.runs_csv, files.steps_csv}) {
+constexpr char kProgram[] = "gradwire report";
+constexpr char kPython[] = "/usr/bin/python3";  // Debian's, which finds Debian's matplotlib
+constexpr absl::Duration kTimeToDraw = absl::Minutes(10);
+
+absl::Status CheckAllWritable(const std::string& out) {
+  for (const std::string& file : FilesOf(out)) {
     const absl::Status writable = CheckWritable(file);
     if (!writable.ok()) return Annotate(writable, "--out");
   }
@@ -63,42 +66,31 @@ absl::StatusOr<std::vector<LoggedRun>> ReadRuns(const ReportOptions& options) {
   return runs;
 }
 
-absl::StatusOr<std::vector<DrawnFigure>> Draw(const std::vector<RunStats>& runs,
-                                              const std::string& gnuplot) {
-  std::vector<DrawnFigure> drawn;
-  for (const Figure& figure : MakeFigures(runs)) {
-    absl::StatusOr<std::string> svg = DrawSvg(gnuplot, figure.key, figure.script);
-    if (!svg.ok()) return Annotate(svg.status(), absl::StrCat("figure '", figure.title, "'"));
-    drawn.push_back({figure.title, figure.caption, *std::move(svg)});
+// Has the page, tables and figures written by libexec/report/report.py; without the
+// settings and packages of this user's Python, which may not fit Debian's matplotlib.
+absl::Status Write(const std::string& data, const std::string& out,
+                   const Environment& environment) {
+  const ScratchDir scratch;
+  if (scratch.path().empty()) {
+    return absl::InternalError("cannot make a folder for temporary files (TMPDIR)");
   }
-  return drawn;
-}
-
-absl::Status Write(const ReportFiles& files, const ReportPage& page) {
-  absl::Status status = ReplaceFile(files.runs_csv, RunsCsv(page.runs));
-  status.Update(ReplaceFile(files.steps_csv, StepsCsv(page.runs)));
-  status.Update(ReplaceFile(files.html, ToHtml(page)));
-  return status;
+  const std::string file = absl::StrCat(scratch.path(), "/data.json");
+  const absl::Status written = ReplaceFile(file, data);
+  if (!written.ok()) return written;
+  const fs::path script = fs::path(ProgramDir()).parent_path() / "libexec/report/report.py";
+  const Job job{"report.py",
+                {{kPython, "-E", "-s", "-B", script.string(), file, out}, environment}};
+  return RunJob(job, kTimeToDraw, [] { return false; }).status();
 }
 
 absl::Status MakeReport(const ReportOptions& options, const Environment& environment) {
-  const ReportFiles files = FilesOf(options.out);
-  const absl::Status writable = CheckAllWritable(files);
+  const absl::Status writable = CheckAllWritable(options.out);
   if (!writable.ok()) return writable;
-  const absl::StatusOr<std::string> gnuplot = FindGnuplot(environment);
-  if (!gnuplot.ok()) return gnuplot.status();
   const absl::StatusOr<std::vector<LoggedRun>> runs = ReadRuns(options);
   if (!runs.ok()) return runs.status();
-  ReportPage page;
-  page.notes = NotesOf(*runs);
-  for (const LoggedRun& run : *runs) page.runs.push_back(Describe(run));
-  page.runs_csv = std::filesystem::path(files.runs_csv).filename().string();
-  page.steps_csv = std::filesystem::path(files.steps_csv).filename().string();
-  absl::StatusOr<std::vector<DrawnFigure>> figures = Draw(page.runs, *gnuplot);
-  if (!figures.ok()) return figures.status();
-  page.figures = *std::move(figures);
-  PrintWarnings(kProgram, page.notes);
-  return Write(files, page);
+  const std::vector<std::string> notes = NotesOf(*runs);
+  PrintWarnings(kProgram, notes);
+  return Write(ReportData(*runs, notes), options.out, environment);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 
 namespace gradwire {
 
-// `gradwire report`: an HTML page with figures, and CSV, from the --log-jsonl
+// `gradwire report`: an HTML page, figures and CSV from the --log-jsonl
 // files of one or several runs. Returns the exit code of the program.
 int ReportCommand(const std::vector<std::string>& args, const Environment& environment);
 

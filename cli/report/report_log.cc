@@ -129,6 +129,7 @@ absl::Status CutShort(absl::string_view line) {
 absl::StatusOr<RankLog> ParseRankLog(const std::string& path, absl::string_view text) {
   RankLog log;
   log.file = path;
+  log.text = std::string(text);
   for (int number = 1; !text.empty(); ++number) {
     const size_t end = text.find('\n');
     const bool whole = end != absl::string_view::npos;

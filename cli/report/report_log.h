@@ -27,6 +27,7 @@ struct LogRecord {
 // One file: a rank's iterations, in order; at least one.
 struct RankLog {
   std::string file;
+  std::string text;  // of the file; each line of it is a record
   int rank = 0;
   std::vector<LogRecord> records;
 };

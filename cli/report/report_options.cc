@@ -14,15 +14,16 @@ namespace {
 constexpr char kProgram[] = "gradwire report";
 
 constexpr char kDescription[] =
-    "Turns the --log-jsonl files of one or several runs into an HTML page with figures, and CSV\n"
-    "beside it: of report.html, report.runs.csv and report.steps.csv.";
+    "Turns the --log-jsonl files of one or several runs into an HTML page with figures. Beside\n"
+    "report.html stand report.runs.csv and report.steps.csv, and each figure as PNG, SVG and PDF:\n"
+    "report.loss.png and so on, also of iteration-time, phases and scaling.";
 
 constexpr char kFooter[] =
     "Logs whose names differ only in their rank are one run, as gradwire launch writes them:\n"
     "ddp-4.rank0.jsonl, ddp-4.rank1.jsonl ... are run ddp-4. --run NAME=FILE,FILE puts a run\n"
     "together by hand, and may be given several times. Give the logs of all ranks. Scaling is\n"
     "shown where runs are named alike but for their number of ranks: ddp-2, ddp-4, or ddp-w2,\n"
-    "ddp-w4. The figures need gnuplot (Debian's gnuplot-nox).\n"
+    "ddp-w4. The figures need matplotlib (Debian's python3-matplotlib).\n"
     "\n"
     "Example: gradwire report --out compare.html ring.rank*.jsonl ddp.rank*.jsonl";
 
@@ -44,9 +45,9 @@ OptionValue Run(ReportOptions* options) {
   return value;
 }
 
-absl::Status CheckFile(const std::string& file, const ReportFiles& outputs,
+absl::Status CheckFile(const std::string& file, const std::vector<std::string>& outputs,
                        std::set<std::string>* seen) {
-  if (file == outputs.html || file == outputs.runs_csv || file == outputs.steps_csv) {
+  if (std::count(outputs.begin(), outputs.end(), file) > 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--out: '", file, "' is one of the logs, and would be overwritten"));
   }
@@ -62,7 +63,7 @@ absl::Status CheckFiles(const ReportOptions& options) {
   if (all.empty()) {
     return absl::InvalidArgumentError("no log is named; a worker writes one with --log-jsonl");
   }
-  const ReportFiles outputs = FilesOf(options.out);
+  const std::vector<std::string> outputs = FilesOf(options.out);
   std::set<std::string> seen;
   absl::Status status;
   for (const std::string& file : all) status.Update(CheckFile(file, outputs, &seen));
@@ -71,7 +72,7 @@ absl::Status CheckFiles(const ReportOptions& options) {
 
 }  // namespace
 
-ReportFiles FilesOf(const std::string& out) {
+std::vector<std::string> FilesOf(const std::string& out) {
   const std::string stem = std::filesystem::path(out).replace_extension().string();
   return {out, absl::StrCat(stem, ".runs.csv"), absl::StrCat(stem, ".steps.csv")};
 }
@@ -82,7 +83,8 @@ absl::StatusOr<Parsed<ReportOptions>> ParseReportOptions(const std::vector<std::
   ReportOptions& options = parsed.options;
   OptionParser parser(kProgram, kDescription, {"report"});
   parser.Group("Report");
-  parser.Add("out", "FILE", "the HTML page; CSV files are written beside it", Text(&options.out));
+  parser.Add("out", "FILE", "the HTML page; CSV files and figures go beside it",
+             Text(&options.out));
   parser.Add("run", "NAME=FILE[,FILE...]", "logs of all ranks of a run, and its name",
              Run(&options));
   parser.TakeOperands("LOG", "what one rank wrote with --log-jsonl");

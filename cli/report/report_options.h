@@ -11,13 +11,9 @@
 
 namespace gradwire {
 
-// What `gradwire report` writes: of report.html, report.runs.csv and report.steps.csv.
-struct ReportFiles {
-  std::string html;
-  std::string runs_csv;
-  std::string steps_csv;
-};
-ReportFiles FilesOf(const std::string& out);
+// What `gradwire report` writes beside figures: of report.html itself, report.runs.csv and
+// report.steps.csv.
+std::vector<std::string> FilesOf(const std::string& out);
 
 // What `gradwire report` was told.
 struct ReportOptions {

@@ -143,13 +143,9 @@ absl::StatusOr<Parsed<StatusOptions>> ParseStatusOptions(const std::vector<std::
   parser.Footer(kFooter);
   Environment own = environment;
   own.erase(VariableOf("json"));
-  absl::Status status = parser.Parse(args, own);
-  parsed.print = parser.print();
+  absl::Status status = parser.Parse(args, own, {}, &parsed);
   if (status.ok() && parsed.print.empty()) status = SetAddress(parser.operands(), &parsed.options);
   if (!status.ok()) return status;
-  parsed.sources = parser.sources();
-  parsed.texts = parser.texts();
-  parsed.warnings = UnknownVariables(environment);
   return parsed;
 }
 

@@ -11,7 +11,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
-#include "cli/terminal/json_table.h"
+#include "common/base/json_field.h"
+#include "common/base/table.h"
 
 namespace gradwire {
 namespace {
@@ -21,22 +22,25 @@ using Json = nlohmann::ordered_json;
 constexpr char kProgram[] = "gradwire-coordinator";
 constexpr size_t kShownEvents = 10;
 
-constexpr JsonColumn kRankColumns[] = {
-    {"rank", "/rank"},
-    {"state", "/state"},
-    {"steps", "/steps_done"},
-    {"iteration ms", "/iteration_seconds", 1000, 1},
-    {"data", "/phase_seconds/data", 1000, 1},
-    {"forward", "/phase_seconds/forward", 1000, 1},
-    {"backward", "/phase_seconds/backward", 1000, 1},
-    {"communication", "/phase_seconds/communication", 1000, 1},
-    {"exposed", "/phase_seconds/exposed_communication", 1000, 1},
-    {"optimizer", "/phase_seconds/optimizer", 1000, 1},
-    {"own work", "/work_seconds", 1000, 1},
-    {"loss", "/loss", 1, 4},
-    {"heard s ago", "/heard_seconds", 1, 1},
-    {"address", "/address"},
-};
+const std::vector<TableColumn>& RankColumns() {
+  static const auto* const columns = new std::vector<TableColumn>{
+      {"rank", "rank"},
+      {"state", "state"},
+      {"steps_done", "steps"},
+      {"iteration_seconds", "iteration ms", 1, 1000},
+      {"phase_seconds/data", "data", 1, 1000},
+      {"phase_seconds/forward", "forward", 1, 1000},
+      {"phase_seconds/backward", "backward", 1, 1000},
+      {"phase_seconds/communication", "communication", 1, 1000},
+      {"phase_seconds/exposed_communication", "exposed", 1, 1000},
+      {"phase_seconds/optimizer", "optimizer", 1, 1000},
+      {"work_seconds", "own work", 1, 1000},
+      {"loss", "loss", 4},
+      {"heard_seconds", "heard s ago", 1},
+      {"address", "address"},
+  };
+  return *columns;
+}
 
 // Over all ranks; 0 where nobody has a number.
 double SumOf(const Json& status, const char* pointer) {
@@ -74,7 +78,7 @@ std::string SettingsLine(const Json& status) {
   std::vector<std::string> parts;
   for (const char* name :
        {"model", "dataset", "sync", "backend", "wire", "batch-size", "bucket-cap-mb"}) {
-    const std::string value = TextAt(status, absl::StrCat("/settings/", name).c_str());
+    const std::string value = TextAt(status, absl::StrCat("/settings/", name));
     if (!value.empty()) parts.push_back(absl::StrCat(name, " ", value));
   }
   return absl::StrJoin(parts, ", ");
@@ -154,9 +158,8 @@ std::vector<std::string> EventLines(const Json& status) {
 }
 
 std::string RankTable(const Json& status) {
-  const std::vector<JsonColumn> columns(std::begin(kRankColumns), std::end(kRankColumns));
   const Json& ranks = status.at("ranks");
-  return ranks.empty() ? "" : "\n" + AlignedTable(columns, {ranks.begin(), ranks.end()});
+  return ranks.empty() ? "" : "\n" + TextTable(RankColumns(), {ranks.begin(), ranks.end()});
 }
 
 // At most `columns` characters; one of UTF-8 may have several bytes.

@@ -47,12 +47,10 @@ absl::StatusOr<Parsed<TraceOptions>> ParseTraceOptions(const std::vector<std::st
              Text(&parsed.options.out));
   parser.TakeOperands("FILE", "what one process wrote");
   parser.Footer(kFooter);
-  absl::Status status = parser.Parse(args, environment);
+  absl::Status status = parser.Parse(args, environment, {}, &parsed);
   if (!status.ok()) return status;
-  parsed.print = parser.print();
   if (!parsed.print.empty()) return parsed;
   parsed.options.files = parser.operands();
-  parsed.warnings = UnknownVariables(environment);
   status = Check(parsed.options);
   if (!status.ok()) return status;
   return parsed;

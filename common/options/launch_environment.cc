@@ -1,13 +1,63 @@
 #include "common/options/launch_environment.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "common/base/address.h"
+#include "common/options/slurm.h"
 
 namespace gradwire {
 namespace {
+
+struct Launcher {
+  std::string name;
+  std::vector<std::string> marks;  // it is there if all of these are
+  // Option and variable; of several for one option the first that is there counts.
+  std::vector<std::pair<std::string, std::string>> values;
+};
+
+const std::vector<Launcher>& Launchers() {
+  static const auto* const launchers = new std::vector<Launcher>{
+      {"torchrun",
+       {"RANK", "WORLD_SIZE"},
+       {{"rank", "RANK"},
+        {"world-size", "WORLD_SIZE"},
+        {"local-rank", "LOCAL_RANK"},
+        {"local-world-size", "LOCAL_WORLD_SIZE"}}},
+      {"OpenMPI",
+       {"OMPI_COMM_WORLD_RANK"},
+       {{"rank", "OMPI_COMM_WORLD_RANK"},
+        {"world-size", "OMPI_COMM_WORLD_SIZE"},
+        {"local-rank", "OMPI_COMM_WORLD_LOCAL_RANK"},
+        {"local-world-size", "OMPI_COMM_WORLD_LOCAL_SIZE"}}},
+      {"Slurm",
+       {"SLURM_PROCID"},
+       {{"rank", "SLURM_PROCID"},
+        {"world-size", "SLURM_STEP_NUM_TASKS"},
+        {"world-size", "SLURM_NTASKS"},
+        {"local-rank", "SLURM_LOCALID"}}},
+      {"PMIx", {"PMIX_RANK"}, {{"rank", "PMIX_RANK"}, {"local-rank", "PMIX_LOCAL_RANK"}}},
+      {"Kubeflow",
+       {"PET_NODE_RANK", "PET_NNODES"},
+       {{"rank", "PET_NODE_RANK"}, {"world-size", "PET_NNODES"}}},
+      {"Kubernetes",
+       {"JOB_COMPLETION_INDEX"},
+       {{"rank", "JOB_COMPLETION_INDEX"}, {"world-size", "WORLD_SIZE"}}}};
+  return *launchers;
+}
+
+bool Has(const Environment& environment, const std::string& variable) {
+  return !Value(environment, variable).empty();
+}
+
+bool IsThere(const Launcher& launcher, const Environment& environment) {
+  return std::all_of(launcher.marks.begin(), launcher.marks.end(),
+                     [&](const std::string& mark) { return Has(environment, mark); });
+}
 
 void Take(const Environment& environment, const std::string& variable, const std::string& option,
           LaunchEnvironment* found) {
@@ -15,90 +65,81 @@ void Take(const Environment& environment, const std::string& variable, const std
   if (!text.empty()) found->values.insert({option, {text, variable}});
 }
 
-std::string AtCoordinatorPort(const std::string& host) {
-  return ToString(HostPort{host, kCoordinatorPort});
+// The coordinator on `host`, which `variable` named.
+void TakeHost(const Environment& environment, const std::string& host, const std::string& variable,
+              const std::string& port_variable, LaunchEnvironment* found) {
+  const std::string text = Value(environment, port_variable);
+  const bool taken = Value(environment, "TORCHELASTIC_USE_AGENT_STORE") == "True";
+  if (text.empty() || taken) {
+    found->values["coordinator"] = {ToString(HostPort{host, kCoordinatorPort}), variable};
+    return;
+  }
+  const absl::StatusOr<HostPort> address = ParseHostPort(absl::StrCat("[", host, "]:", text));
+  found->values["coordinator"] = {address.ok() ? ToString(*address) : absl::StrCat(host, ":", text),
+                                  absl::StrCat(variable, " and ", port_variable)};
 }
 
-void TakeMasterAddress(const Environment& environment, LaunchEnvironment* found) {
-  const std::string host = Value(environment, "MASTER_ADDR");
-  if (!host.empty()) found->values["coordinator"] = {AtCoordinatorPort(host), "MASTER_ADDR"};
+// True if the environment names the coordinator's host.
+bool TakeMasterAddress(const Environment& environment, LaunchEnvironment* found) {
+  for (const char* prefix : {"", "PET_"}) {
+    const std::string variable = absl::StrCat(prefix, "MASTER_ADDR");
+    if (!Has(environment, variable)) continue;
+    TakeHost(environment, Value(environment, variable), variable,
+             absl::StrCat(prefix, "MASTER_PORT"), found);
+    return true;
+  }
+  return false;
 }
 
 void TakeSlurmHost(const Environment& environment, LaunchEnvironment* found) {
-  for (const char* variable : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+  for (const char* variable : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
     const std::string nodes = Value(environment, variable);
-    if (nodes.empty() || found->values.count("coordinator") > 0) continue;
+    if (nodes.empty()) continue;
     const absl::StatusOr<std::string> host = FirstSlurmHost(nodes);
-    // A list that cannot be read is passed on as it is, so that the parser
-    // names the variable in its message.
-    found->values["coordinator"] = {host.ok() ? AtCoordinatorPort(*host) : nodes, variable};
+    if (host.ok()) return TakeHost(environment, *host, variable, "MASTER_PORT", found);
+    found->values["coordinator"] = {nodes, variable};
+    return;
   }
 }
 
-bool Has(const Environment& environment, const char* variable) {
-  return !Value(environment, variable).empty();
-}
-
-void TakeTorchrun(const Environment& environment, LaunchEnvironment* found) {
-  found->launcher = "torchrun";
-  Take(environment, "RANK", "rank", found);
-  Take(environment, "WORLD_SIZE", "world-size", found);
-  Take(environment, "LOCAL_WORLD_SIZE", "local-world-size", found);
-}
-
-void TakeOpenMpi(const Environment& environment, LaunchEnvironment* found) {
-  found->launcher = "OpenMPI";
-  Take(environment, "OMPI_COMM_WORLD_RANK", "rank", found);
-  Take(environment, "OMPI_COMM_WORLD_SIZE", "world-size", found);
-  Take(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", "local-world-size", found);
-}
-
-void TakeSlurm(const Environment& environment, LaunchEnvironment* found) {
-  found->launcher = "Slurm";
-  Take(environment, "SLURM_PROCID", "rank", found);
-  Take(environment, "SLURM_NTASKS", "world-size", found);
+void TakeSlurmLocalSize(const Environment& environment, LaunchEnvironment* found) {
+  constexpr char kTasks[] = "SLURM_STEP_TASKS_PER_NODE";
+  const std::string tasks = Value(environment, kTasks);
+  int node = 0;
+  if (!tasks.empty() && absl::SimpleAtoi(Value(environment, "SLURM_NODEID"), &node)) {
+    const absl::StatusOr<int> here = SlurmTasksOnNode(tasks, node);
+    found->values["local-world-size"] = {here.ok() ? absl::StrCat(*here) : tasks, kTasks};
+  }
   Take(environment, "SLURM_NTASKS_PER_NODE", "local-world-size", found);
+}
+
+// If all of OpenMPI's processes are on this host, so is the coordinator.
+void TakeOpenMpiHost(const Environment& environment, LaunchEnvironment* found) {
+  constexpr char kHere[] = "OMPI_COMM_WORLD_LOCAL_SIZE";
+  if (!Has(environment, kHere) ||
+      Value(environment, kHere) != Value(environment, "OMPI_COMM_WORLD_SIZE")) {
+    return;
+  }
+  TakeHost(environment, "127.0.0.1", kHere, "MASTER_PORT", found);
 }
 
 }  // namespace
 
 LaunchEnvironment DetectLaunchEnvironment(const Environment& environment) {
   LaunchEnvironment found;
-  if (Has(environment, "RANK") && Has(environment, "WORLD_SIZE")) {
-    TakeTorchrun(environment, &found);
-  } else if (Has(environment, "OMPI_COMM_WORLD_RANK")) {
-    TakeOpenMpi(environment, &found);
-  } else if (Has(environment, "SLURM_PROCID")) {
-    TakeSlurm(environment, &found);
-  } else if (Has(environment, "JOB_COMPLETION_INDEX")) {
-    found.launcher = "Kubernetes";
-    Take(environment, "JOB_COMPLETION_INDEX", "rank", &found);
+  const auto launcher =
+      std::find_if(Launchers().begin(), Launchers().end(),
+                   [&](const Launcher& candidate) { return IsThere(candidate, environment); });
+  if (launcher == Launchers().end()) return found;
+  found.launcher = launcher->name;
+  for (const auto& [option, variable] : launcher->values) {
+    Take(environment, variable, option, &found);
   }
-  if (found.launcher.empty()) return found;
-  TakeMasterAddress(environment, &found);
+  if (found.launcher == "Slurm") TakeSlurmLocalSize(environment, &found);
+  if (TakeMasterAddress(environment, &found)) return found;
   if (found.launcher == "Slurm") TakeSlurmHost(environment, &found);
+  if (found.launcher == "OpenMPI") TakeOpenMpiHost(environment, &found);
   return found;
-}
-
-absl::StatusOr<std::string> FirstSlurmHost(absl::string_view nodes) {
-  const size_t end = nodes.find_first_of("[,");
-  const std::string prefix(nodes.substr(0, end));
-  if (end == absl::string_view::npos || nodes[end] == ',') {
-    if (prefix.empty()) return absl::InvalidArgumentError("the node list is empty");
-    return prefix;
-  }
-  const size_t close = nodes.find(']', end);
-  if (close == absl::string_view::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("no closing bracket in '", nodes, "'"));
-  }
-  const absl::string_view inside = nodes.substr(end + 1, close - end - 1);
-  const std::string number(inside.substr(0, inside.find_first_of(",-")));
-  // What follows may be a suffix, or a second bracket ("rack[1-2]node[3-4]").
-  const absl::string_view rest = nodes.substr(close + 1);
-  if (rest.empty() || rest[0] == ',') return absl::StrCat(prefix, number);
-  absl::StatusOr<std::string> suffix = FirstSlurmHost(rest);
-  if (!suffix.ok()) return suffix;
-  return absl::StrCat(prefix, number, *suffix);
 }
 
 }  // namespace gradwire

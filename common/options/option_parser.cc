@@ -31,12 +31,6 @@ absl::Status UnexpectedArgument(const std::string& argument,
       absl::StrCat("unknown option ", option, DidYouMean(option.substr(start), names, "--")));
 }
 
-// Whether `arg`, which is no option, belongs to the option in front of it.
-bool IsValueOf(const OptionValue& option, const std::string& arg) {
-  bool ignored = false;
-  return !option.is_switch || Switch(&ignored).set(arg).ok();
-}
-
 // The help text with the default at the end of its first line.
 std::string WithDefaultShown(const std::string& help, const std::string& initial) {
   if (initial.empty()) return help;
@@ -102,169 +96,147 @@ absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& sta
   return absl::nullopt;
 }
 
-OptionParser::OptionParser(std::string program, std::string description,
+OptionParser::OptionParser(const std::string& program, const std::string& description,
                            std::vector<std::string> sections)
-    : program_(std::move(program)),
-      description_(std::move(description)),
-      sections_(std::move(sections)) {
+    : app_(std::make_unique<CLI::App>(description, program)), sections_(std::move(sections)) {
   Group("General");
+  app_->allow_extras();  // refused in our words
+  app_->option_defaults()->take_last();
+  app_->get_formatter()->column_width(kHelpColumn);
+  app_->set_help_flag("-h,--help", "Print this help and exit");
+  app_->set_version_flag("--version", absl::StrCat(program, " ", GRADWIRE_VERSION),
+                         "Print the version and exit");
   Add("config", "FILE", "INI or TOML file with options as keys (batch-size = 64)", Text(&config_));
 }
 
-void OptionParser::Add(std::string name, std::string value_name, std::string help,
-                       OptionValue value) {
+OptionParser::~OptionParser() = default;
+
+void OptionParser::Group(const std::string& title) { app_->option_defaults()->group(title); }
+
+void OptionParser::Add(const std::string& name, const std::string& value_name,
+                       const std::string& help, OptionValue value) {
+  CLI::Option* option =
+      app_->add_option("--" + name, CLI::callback_t(), WithDefaultShown(help, value.initial));
+  option->option_text(value_name);
+  // A missing value is found in ReadFlags, where it can be said in our words.
+  value.is_switch ? option->expected(0) : option->expected(0, 1);
+  if (value.is_list) option->join();
   sources_[name] = Source{};
-  options_.push_back(
-      {std::move(name), group_, std::move(value_name), std::move(help), std::move(value)});
+  values_[name] = std::move(value);
 }
 
-void OptionParser::TakeOperands(std::string value_name, std::string help) {
-  operand_name_ = std::move(value_name);
-  operand_help_ = std::move(help);
+void OptionParser::TakeOperands(const std::string& value_name, const std::string& help) {
+  app_->add_option(value_name, operands_, help)->type_name("")->expected(0, -1);
+  takes_operands_ = true;
 }
 
-const OptionParser::Option* OptionParser::Find(const std::string& name) const {
-  const auto found = std::find_if(options_.begin(), options_.end(),
-                                  [&](const Option& option) { return option.name == name; });
-  return found == options_.end() ? nullptr : &*found;
-}
+void OptionParser::Footer(const std::string& text) { app_->footer(text); }
 
 std::vector<std::string> OptionParser::Names() const {
   std::vector<std::string> names;
-  for (const Option& option : options_) names.push_back(option.name);
+  for (const auto& [name, value] : values_) names.push_back(name);
   return names;
 }
 
-void OptionParser::Describe(CLI::App* app, Texts* given) const {
-  app->allow_extras();
-  app->get_formatter()->column_width(kHelpColumn);
-  app->set_help_flag("-h,--help", "Print this help and exit")->group("General");
-  const std::string version = absl::StrCat(program_, " ", GRADWIRE_VERSION);
-  app->set_version_flag("--version", version, "Print the version and exit")->group("General");
-  app->footer(footer_);
-  if (!operand_name_.empty()) {
-    app->add_option(operand_name_, operand_help_)->type_name("")->expected(0, -1);
-  }
-  for (const Option& option : options_) {
-    const std::string help = WithDefaultShown(option.help, option.value.initial);
-    CLI::Option* added = app->add_option("--" + option.name, (*given)[option.name], help);
-    // A missing value is found here below, where it can be said in our words.
-    added->group(option.group)->type_name(option.value_name)->expected(0, 1);
-    // Values of a list are joined by line ends.
-    added->multi_option_policy(option.value.is_list ? CLI::MultiOptionPolicy::Join
-                                                    : CLI::MultiOptionPolicy::TakeLast);
+void OptionParser::Give(const std::string& name, const std::string& text, Source source) {
+  if (values_.count(name) > 0 && texts_.emplace(name, text).second) {
+    sources_[name] = std::move(source);
   }
 }
 
-std::vector<std::string> OptionParser::SplitOffOperands(const std::vector<std::string>& args) {
-  std::vector<std::string> others;
-  const Option* before = nullptr;  // whose value may come
-  for (auto arg = args.begin(); arg != args.end(); ++arg) {
-    if (*arg == "--") {
-      operands_.insert(operands_.end(), arg + 1, args.end());
-      break;
+// "--switch", "false" as "--switch=false": CLI11 would not see that they belong together.
+std::vector<std::string> OptionParser::JoinSwitches(const std::vector<std::string>& args) const {
+  std::vector<std::string> joined;
+  bool behind_switch = false;
+  for (const std::string& arg : args) {
+    bool ignored = false;
+    if (behind_switch && Switch(&ignored).set(arg).ok()) {
+      absl::StrAppend(&joined.back(), "=", arg);
+    } else {
+      joined.push_back(arg);
     }
-    const bool is_option = absl::StartsWith(*arg, "-");
-    const bool is_value = before != nullptr && IsValueOf(before->value, *arg);
-    (is_option || is_value ? others : operands_).push_back(*arg);
-    before = absl::StartsWith(*arg, "--") ? Find(arg->substr(2)) : nullptr;
+    const auto option = absl::StartsWith(arg, "--") ? values_.find(arg.substr(2)) : values_.end();
+    behind_switch = option != values_.end() && option->second.is_switch;
   }
-  return others;
+  return joined;
 }
 
-absl::StatusOr<OptionParser::Texts> OptionParser::ReadFlags(const std::vector<std::string>& args) {
-  CLI::App app(description_, program_);
-  Texts given;
-  Describe(&app, &given);
+absl::Status OptionParser::ReadFlags(const std::vector<std::string>& args) {
+  std::vector<std::string> flags = JoinSwitches(args);
+  std::reverse(flags.begin(), flags.end());
   try {
-    std::vector<std::string> flags = operand_name_.empty() ? args : SplitOffOperands(args);
-    std::reverse(flags.begin(), flags.end());
-    app.parse(std::move(flags));
+    app_->parse(std::move(flags));
   } catch (const CLI::CallForHelp&) {
-    print_ = app.help();
-    return Texts();
+    print_ = app_->help();
+    return absl::OkStatus();
   } catch (const CLI::CallForVersion& version) {
     print_ = absl::StrCat(version.what(), "\n");
-    return Texts();
+    return absl::OkStatus();
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(error.what());
   }
-  const std::vector<std::string> extras = app.remaining();
-  if (!extras.empty()) return UnexpectedArgument(extras.front(), Names());
-  Texts texts;
-  for (const Option& option : options_) {
-    if (app.count("--" + option.name) == 0) continue;
-    const std::string& text = given[option.name];
-    if (text.empty() && !option.value.is_switch) {
+  for (const std::string& extra : app_->remaining()) {
+    if (extra != "--" || !takes_operands_) return UnexpectedArgument(extra, Names());
+  }
+  for (const std::string& name : Names()) {
+    const CLI::Option& option = *app_->get_option("--" + name);
+    if (option.count() == 0) continue;
+    if (std::count(option.results().begin(), option.results().end(), "") > 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("--", option.name, ": no value given, expected ", option.value_name));
+          absl::StrCat("--", name, ": no value given, expected ", option.get_option_text()));
     }
-    texts[option.name] = text.empty() ? "true" : text;
+    Give(name, option.reduced_results().back(), {Layer::kFlag, "--" + name});
   }
-  return texts;
-}
-
-absl::Status OptionParser::Set(const std::string& name, const std::string& text, Source source) {
-  const OptionValue& value = Find(name)->value;
-  std::vector<std::string> parts = {text};
-  if (value.is_list) parts = absl::StrSplit(text, '\n');
-  for (const std::string& part : parts) {
-    const absl::Status status = value.set(part);
-    if (!status.ok()) return Annotate(status, source.name);
-  }
-  sources_[name] = std::move(source);
-  texts_[name] = text;
   return absl::OkStatus();
 }
 
 absl::Status OptionParser::ReadFile(const std::string& path) {
   const absl::StatusOr<std::vector<FileItem>> items = ReadItems(path);
   if (!items.ok()) return items.status();
-  for (const FileItem& item : *items) {
-    const bool mine = item.section.empty() || std::find(sections_.begin(), sections_.end(),
-                                                        item.section) != sections_.end();
+  // The last of a key counts.
+  for (auto item = items->rbegin(); item != items->rend(); ++item) {
+    const bool mine =
+        item->section.empty() || std::count(sections_.begin(), sections_.end(), item->section) > 0;
     if (!mine) continue;
-    if (item.key == "config" || Find(item.key) == nullptr) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, ": unknown key '", item.key, "'", DidYouMean(item.key, Names(), "")));
+    if (item->key == "config" || values_.count(item->key) == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": unknown key '", item->key, "'",
+                                                     DidYouMean(item->key, Names(), "")));
     }
-    if (item.values.size() != 1) {
-      return absl::InvalidArgumentError(absl::StrCat(path, ": ", item.key, ": got ",
-                                                     item.values.size(), " values, expected one"));
+    if (item->values.size() != 1) {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": ", item->key, ": got ",
+                                                     item->values.size(), " values, expected one"));
     }
-    const Source source{Layer::kFile, absl::StrCat(item.key, " in ", path)};
-    const absl::Status status = Set(item.key, item.values.front(), source);
-    if (!status.ok()) return status;
+    Give(item->key, item->values.front(), {Layer::kFile, absl::StrCat(item->key, " in ", path)});
   }
   return absl::OkStatus();
 }
 
-absl::Status OptionParser::Parse(const std::vector<std::string>& args,
-                                 const Environment& environment,
-                                 const std::map<std::string, LauncherValue>& launcher) {
-  absl::StatusOr<Texts> flags = ReadFlags(args);
-  if (!flags.ok() || !print_.empty()) return flags.status();
-  Texts variables;
-  for (const std::string& name : Names()) {
-    const std::string text = Value(environment, VariableOf(name));
-    if (!text.empty()) variables[name] = text;
-  }
-  const std::string config = flags->count("config") > 0 ? (*flags)["config"] : variables["config"];
-  absl::Status status = config.empty() ? absl::OkStatus() : ReadFile(config);
-  for (const auto& [name, value] : launcher) {
-    // Not ours: it is judged only if it counts.
-    const bool overridden = flags->count(name) > 0 || variables.count(name) > 0;
-    if (status.ok() && !overridden) {
-      status = Set(name, value.text, {Layer::kLauncher, value.variable});
+absl::Status OptionParser::WriteFields() const {
+  absl::Status status;
+  for (const auto& [name, text] : texts_) {
+    const OptionValue& value = values_.at(name);
+    std::vector<std::string> parts = {text};
+    if (value.is_list) parts = absl::StrSplit(text, '\n');
+    for (const std::string& part : parts) {
+      status.Update(Annotate(value.set(part), sources_.at(name).name));
     }
   }
-  for (const auto& [name, text] : variables) {
-    if (status.ok()) status = Set(name, text, {Layer::kEnvironment, VariableOf(name)});
-  }
-  for (const auto& [name, text] : *flags) {
-    if (status.ok()) status = Set(name, text, {Layer::kFlag, "--" + name});
-  }
   return status;
+}
+
+absl::Status OptionParser::Parse(const std::vector<std::string>& args,
+                                 const Environment& environment, const LauncherValues& launcher) {
+  absl::Status status = ReadFlags(args);
+  if (!status.ok() || !print_.empty()) return status;
+  for (const std::string& name : Names()) {
+    const std::string text = Value(environment, VariableOf(name));
+    if (!text.empty()) Give(name, text, {Layer::kEnvironment, VariableOf(name)});
+  }
+  for (const auto& [name, value] : launcher) {
+    Give(name, value.text, {Layer::kLauncher, value.variable});
+  }
+  if (texts_.count("config") > 0) status = ReadFile(texts_["config"]);
+  return status.ok() ? WriteFields() : status;
 }
 
 absl::StatusOr<std::string> OptionParser::InForce(const std::string& first,

@@ -2,6 +2,7 @@
 #define GRADWIRE_COMMON_OPTIONS_OPTION_PARSER_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ struct LauncherValue {
   std::string text;
   std::string variable;  // "SLURM_PROCID"
 };
+// By option name.
+using LauncherValues = std::map<std::string, LauncherValue>;
 
 // What a program was told.
 template <typename Options>
@@ -74,22 +77,32 @@ absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& sta
 class OptionParser {
  public:
   // `program` as typed ("gradwire launch"); `sections` of a config file.
-  OptionParser(std::string program, std::string description, std::vector<std::string> sections);
+  OptionParser(const std::string& program, const std::string& description,
+               std::vector<std::string> sections);
+
+  ~OptionParser();
 
   // Options added from here on are under this title in --help.
-  void Group(std::string title) { group_ = std::move(title); }
-  void Add(std::string name, std::string value_name, std::string help, OptionValue value);
+  void Group(const std::string& title);
+  void Add(const std::string& name, const std::string& value_name, const std::string& help,
+           OptionValue value);
   // Arguments that are no options and no option's values, such as "FILE", any number
   // of them, also what is behind "--". Without this they are errors.
-  void TakeOperands(std::string value_name, std::string help);
+  void TakeOperands(const std::string& value_name, const std::string& help);
   // A last paragraph of --help.
-  void Footer(std::string text) { footer_ = std::move(text); }
+  void Footer(const std::string& text);
 
   // Writes the fields. InvalidArgument: a sentence that names the option and
   // where it was given, what was got, what was expected; for an unknown name
-  // the nearest that exists. NotFound: the config file cannot be read.
+  // the nearest that exists. NotFound: the config file cannot be read. A value
+  // that a stronger layer replaces is not judged.
+  // What the launcher says of options that this program has not is left alone.
   absl::Status Parse(const std::vector<std::string>& args, const Environment& environment,
-                     const std::map<std::string, LauncherValue>& launcher = {});
+                     const LauncherValues& launcher = {});
+  // The same, and all that is to be known of it besides the fields.
+  template <typename Options>
+  absl::Status Parse(const std::vector<std::string>& args, const Environment& environment,
+                     const LauncherValues& launcher, Parsed<Options>* parsed);
 
   // Of two names for one thing, or two ways to say one thing: the one that is in
   // force, "" if both are at their default. InvalidArgument if both were given
@@ -104,38 +117,36 @@ class OptionParser {
   const std::string& print() const { return print_; }
 
  private:
-  struct Option {
-    std::string name;
-    std::string group;
-    std::string value_name;
-    std::string help;
-    OptionValue value;
-  };
-  using Texts = std::map<std::string, std::string>;
-
-  void Describe(CLI::App* app, Texts* given) const;
-  // The other arguments; operands_ gets the operands.
-  std::vector<std::string> SplitOffOperands(const std::vector<std::string>& args);
-  absl::StatusOr<Texts> ReadFlags(const std::vector<std::string>& args);
-  absl::Status ReadFile(const std::string& path);
-  absl::Status Set(const std::string& name, const std::string& text, Source source);
-  const Option* Find(const std::string& name) const;
   std::vector<std::string> Names() const;
+  // The text of an option in a layer, which counts if no layer before gave one.
+  void Give(const std::string& name, const std::string& text, Source source);
+  std::vector<std::string> JoinSwitches(const std::vector<std::string>& args) const;
+  absl::Status ReadFlags(const std::vector<std::string>& args);
+  absl::Status ReadFile(const std::string& path);
+  absl::Status WriteFields() const;
 
-  const std::string program_;
-  const std::string description_;
+  const std::unique_ptr<CLI::App> app_;
   const std::vector<std::string> sections_;
-  std::string group_;
-  std::string footer_;
   std::string config_;
-  std::string operand_name_;  // "": none are taken
-  std::string operand_help_;
+  bool takes_operands_ = false;
   std::vector<std::string> operands_;
-  std::vector<Option> options_;
+  std::map<std::string, OptionValue> values_;
   Sources sources_;
-  Texts texts_;
+  std::map<std::string, std::string> texts_;
   std::string print_;
 };
+
+template <typename Options>
+absl::Status OptionParser::Parse(const std::vector<std::string>& args,
+                                 const Environment& environment, const LauncherValues& launcher,
+                                 Parsed<Options>* parsed) {
+  absl::Status status = Parse(args, environment, launcher);
+  parsed->sources = sources_;
+  parsed->texts = texts_;
+  parsed->warnings = UnknownVariables(environment);
+  parsed->print = print_;
+  return status;
+}
 
 template <typename Options>
 absl::optional<int> EarlyExit(absl::string_view program,

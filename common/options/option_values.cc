@@ -1,88 +1,85 @@
 #include "common/options/option_values.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
 #include "common/base/address.h"
 #include "common/options/suggest.h"
 
 namespace gradwire {
 namespace {
 
-absl::Status Expected(const std::string& got, const std::string& expected) {
-  return absl::InvalidArgumentError(absl::StrCat("got '", got, "', expected ", expected));
+// `read` gives a text's value, or none if the text is not what is `expected`.
+template <typename T, typename Read>
+OptionValue ReadBy(T* field, const std::string& expected, Read read) {
+  OptionValue value;
+  value.initial = absl::StrCat(*field);
+  value.set = [=](const std::string& text) {
+    const absl::optional<T> number = read(text);
+    if (!number.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat("got '", text, "', expected ", expected));
+    }
+    *field = *number;
+    return absl::OkStatus();
+  };
+  return value;
 }
 
 template <typename T>
-std::string IntegerRange(T min, T max, T largest) {
-  if (max == largest) return absl::StrCat("an integer of ", min, " or more");
-  return absl::StrCat("an integer from ", min, " to ", max);
-}
-
-template <typename Wide, typename Field>
-OptionValue IntegerValue(Field* field, Wide min, Wide max, Wide largest) {
-  OptionValue value;
-  value.initial = absl::StrCat(*field);
-  value.set = [=](const std::string& text) {
-    Wide number = 0;
-    if (!absl::SimpleAtoi(text, &number) || number < min || number > max) {
-      return Expected(text, IntegerRange<Wide>(min, max, largest));
-    }
-    *field = static_cast<Field>(number);
-    return absl::OkStatus();
-  };
-  return value;
+OptionValue IntegerValue(T* field, T min, T max) {
+  const std::string upwards = absl::StrCat("an integer of ", min, " or more");
+  const std::string range = absl::StrCat("an integer from ", min, " to ", max);
+  const bool open = max == std::numeric_limits<T>::max();
+  return ReadBy(field, open ? upwards : range, [=](const std::string& text) {
+    T number = 0;
+    const bool fits = absl::SimpleAtoi(text, &number) && number >= min && number <= max;
+    return fits ? absl::make_optional(number) : absl::nullopt;
+  });
 }
 
 template <typename Accept>
-OptionValue RealValue(double* field, std::string expected, Accept accept) {
-  OptionValue value;
-  value.initial = absl::StrCat(*field);
-  value.set = [=](const std::string& text) {
+OptionValue RealValue(double* field, const std::string& expected, Accept accept) {
+  return ReadBy(field, expected, [=](const std::string& text) {
     double number = 0;
-    if (!absl::SimpleAtod(text, &number) || !std::isfinite(number) || !accept(number)) {
-      return Expected(text, expected);
-    }
-    *field = number;
-    return absl::OkStatus();
-  };
-  return value;
+    const bool fits = absl::SimpleAtod(text, &number) && std::isfinite(number) && accept(number);
+    return fits ? absl::make_optional(number) : absl::nullopt;
+  });
 }
 
-OptionValue AddressValue(std::string* field, bool may_be_zero, bool may_be_off) {
-  OptionValue value;
-  value.initial = *field;
-  value.set = [=](const std::string& text) {
-    const bool off = may_be_off && text == "off";
+// A text that is `accept`ed.
+template <typename Accept>
+OptionValue TextValue(std::string* field, const std::string& expected, Accept accept) {
+  return ReadBy(field, expected, [=](const std::string& text) {
+    return accept(text) ? absl::make_optional(text) : absl::nullopt;
+  });
+}
+
+OptionValue AddressValue(std::string* field, int lowest_port, bool may_be_off) {
+  const std::string expected = absl::StrCat("HOST:PORT with a port from ", lowest_port, " to 65535",
+                                            may_be_off ? ", or off" : "");
+  return TextValue(field, expected, [=](const std::string& text) {
     const absl::StatusOr<HostPort> address = ParseHostPort(text);
-    const bool usable = address.ok() && (address->port != 0 || may_be_zero);
-    if (!off && !usable) {
-      return Expected(text, absl::StrCat("HOST:PORT with a port from ", may_be_zero ? 0 : 1,
-                                         " to 65535", may_be_off ? ", or off" : ""));
-    }
-    *field = text;
-    return absl::OkStatus();
-  };
-  return value;
+    return (may_be_off && text == "off") || (address.ok() && address->port >= lowest_port);
+  });
 }
 
 }  // namespace
 
-OptionValue Integer(int* field, int64_t min, int64_t max) {
-  return IntegerValue<int64_t>(field, min, max, std::numeric_limits<int>::max());
-}
+OptionValue Integer(int* field, int min, int max) { return IntegerValue(field, min, max); }
 
 OptionValue Integer(int64_t* field, int64_t min, int64_t max) {
-  return IntegerValue<int64_t>(field, min, max, std::numeric_limits<int64_t>::max());
+  return IntegerValue(field, min, max);
 }
 
 OptionValue Integer(uint64_t* field, uint64_t min, uint64_t max) {
-  return IntegerValue<uint64_t>(field, min, max, std::numeric_limits<uint64_t>::max());
+  return IntegerValue(field, min, max);
 }
 
 OptionValue RealAbove(double* field, double bound) {
@@ -101,17 +98,13 @@ OptionValue RealFromBelow(double* field, double from, double below) {
 }
 
 OptionValue Switch(bool* field) {
-  OptionValue value;
+  OptionValue value = ReadBy(field, "true or false", [](const std::string& text) {
+    bool on = absl::EqualsIgnoreCase(text, "on");
+    const bool known = on || absl::EqualsIgnoreCase(text, "off") || absl::SimpleAtob(text, &on);
+    return known ? absl::make_optional(on) : absl::nullopt;
+  });
   value.initial = *field ? "true" : "false";
   value.is_switch = true;
-  value.set = [=](const std::string& text) {
-    const std::string lower = absl::AsciiStrToLower(text);
-    const bool yes = lower == "true" || lower == "1" || lower == "yes" || lower == "on";
-    const bool no = lower == "false" || lower == "0" || lower == "no" || lower == "off";
-    if (!yes && !no) return Expected(text, "true or false");
-    *field = yes;
-    return absl::OkStatus();
-  };
   return value;
 }
 
@@ -119,33 +112,26 @@ OptionValue Choice(std::string* field, std::vector<std::string> names) {
   OptionValue value;
   value.initial = *field;
   value.set = [field, names = std::move(names)](const std::string& text) {
-    for (const std::string& name : names) {
-      if (text != name) continue;
+    if (std::count(names.begin(), names.end(), text) > 0) {
       *field = text;
       return absl::OkStatus();
     }
-    if (names.size() == 1) return Expected(text, names.front());
-    return Expected(
-        text, absl::StrCat("one of ", absl::StrJoin(names, ", "), DidYouMean(text, names, "")));
+    return absl::InvalidArgumentError(
+        absl::StrCat("got '", text, "', expected ", names.size() > 1 ? "one of " : "",
+                     absl::StrJoin(names, ", "), DidYouMean(text, names, "")));
   };
   return value;
 }
 
 OptionValue Text(std::string* field) {
-  OptionValue value;
-  value.initial = *field;
-  value.set = [=](const std::string& text) {
-    *field = text;
-    return absl::OkStatus();
-  };
-  return value;
+  return TextValue(field, "", [](const std::string&) { return true; });
 }
 
-OptionValue ListenAddress(std::string* field) { return AddressValue(field, true, false); }
+OptionValue ListenAddress(std::string* field) { return AddressValue(field, 0, false); }
 
-OptionValue ConnectAddress(std::string* field) { return AddressValue(field, false, false); }
+OptionValue ConnectAddress(std::string* field) { return AddressValue(field, 1, false); }
 
-OptionValue ListenAddressOrOff(std::string* field) { return AddressValue(field, true, true); }
+OptionValue ListenAddressOrOff(std::string* field) { return AddressValue(field, 0, true); }
 
 OptionValue WithDefault(OptionValue value, std::string shown) {
   value.initial = std::move(shown);

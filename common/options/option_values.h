@@ -21,7 +21,7 @@ struct OptionValue {
 };
 
 // Whole numbers from `min` to `max`.
-OptionValue Integer(int* field, int64_t min, int64_t max = INT32_MAX);
+OptionValue Integer(int* field, int min, int max = INT32_MAX);
 OptionValue Integer(int64_t* field, int64_t min, int64_t max = INT64_MAX);
 OptionValue Integer(uint64_t* field, uint64_t min, uint64_t max = UINT64_MAX);
 

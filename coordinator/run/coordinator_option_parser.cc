@@ -63,7 +63,7 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
   parser.Add("workers", "N", "processes that carry the ranks, each one or several",
              WithDefault(Integer(&parsed.options.workers, 1, 65535), "as many as --world-size"));
   AddAggregatorOptions(&parsed.options, &parser);
-  const absl::Status status = parser.Parse(args, environment);
+  const absl::Status status = parser.Parse(args, environment, {}, &parsed);
   if (!status.ok()) return status;
   if (parsed.options.workers > parsed.options.world_size) {
     return absl::InvalidArgumentError(absl::StrCat("--workers: got ", parsed.options.workers,
@@ -73,10 +73,6 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
     return absl::InvalidArgumentError("--trace: not with --aggregate-only");
   }
-  parsed.print = parser.print();
-  parsed.sources = parser.sources();
-  parsed.texts = parser.texts();
-  parsed.warnings = UnknownVariables(environment);
   return parsed;
 }
 

@@ -132,7 +132,7 @@ TEST(DescribeMachine, Here_HasWhatFiguresDependOn) {
   std::vector<std::string> keys;
   const nlohmann::ordered_json machine = DescribeMachine();
   for (const auto& [key, value] : machine.items()) keys.push_back(key);
-  for (const char* key : {"date", "cores", "cpu", "kernel", "gradwire", "grpc"}) {
+  for (const char* key : {"date", "cores", "cpu", "kernel", "blas", "gradwire", "grpc"}) {
     EXPECT_THAT(keys, Contains(key));
   }
 }

@@ -274,12 +274,8 @@ absl::StatusOr<Parsed<WorkerOptions>> ParseWorkerOptions(const std::vector<std::
   OptionParser parser(program, kDescription, {"worker"});
   AddAll(&parsed.options, &course, &parser);
   const LaunchEnvironment launcher = DetectLaunchEnvironment(environment);
-  absl::Status status = parser.Parse(args, environment, launcher.values);
+  absl::Status status = parser.Parse(args, environment, launcher.values, &parsed);
   if (!status.ok()) return status;
-  parsed.print = parser.print();
-  parsed.sources = parser.sources();
-  parsed.texts = parser.texts();
-  parsed.warnings = UnknownVariables(environment);
   if (!parsed.print.empty()) return parsed;
   status = Check(course, parser, &parsed);
   if (!status.ok()) return status;

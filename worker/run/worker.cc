@@ -12,6 +12,7 @@
 #include "worker/data/datasets/dataset.h"
 #include "worker/ddp/hash.h"
 #include "worker/ddp/model_layout.h"
+#include "worker/run/compute.h"
 #include "worker/run/hello.h"
 
 namespace gradwire {
@@ -194,7 +195,7 @@ OnSpan Worker::SpanListener() {
 }
 
 absl::Status Worker::MakeTrainer() {
-  torch::set_num_threads(view_.threads);
+  UseComputeThreads(view_.threads);
   auto trainer = Trainer::Create(model_, TrainerOptionsOf(options_, SpanListener()));
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);

@@ -12,20 +12,28 @@ namespace {
 
 using ::testing::HasSubstr;
 
+const Blas kOpenBlas{"OpenBLAS 1.2.3 (openmp, Zen)", "/lib/libblas.so.3", ""};
+
 std::vector<EnvValue> Values(const std::vector<std::string>& args, const Environment& env = {}) {
-  return EnvValues(*ParseWorkerOptions(args, env));
+  return EnvValues(*ParseWorkerOptions(args, env), DetectLaunchEnvironment(env), kOpenBlas);
 }
 
 TEST(EnvValues, Slurm_NamesItsVariables) {
-  const auto values =
-      Values({}, {{"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_NODELIST", "127.0.0.1"}});
-  ASSERT_EQ(values.size(), 4u);
-  EXPECT_EQ(values[0].value, "1");
-  EXPECT_EQ(values[0].source, "SLURM_PROCID");
-  EXPECT_EQ(values[1].source, "SLURM_NTASKS");
-  EXPECT_EQ(values[2].value, "127.0.0.1:29400");
-  EXPECT_EQ(values[2].source, "SLURM_NODELIST");
-  EXPECT_EQ(values[3].value, "127.0.0.1");
+  const auto values = Values({}, {{"SLURM_PROCID", "1"},
+                                  {"SLURM_NTASKS", "2"},
+                                  {"SLURM_LOCALID", "0"},
+                                  {"SLURM_NODEID", "1"},
+                                  {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                                  {"SLURM_NODELIST", "127.0.0.1"}});
+  const std::vector<EnvValue> expected = {
+      {"rank", "1", true, "SLURM_PROCID"},
+      {"world-size", "2", true, "SLURM_NTASKS"},
+      {"local-rank", "0", true, "SLURM_LOCALID"},
+      {"local-world-size", "1", true, "SLURM_STEP_TASKS_PER_NODE"},
+      {"coordinator", "127.0.0.1:29400", true, "SLURM_NODELIST"},
+      {"local-address", "127.0.0.1", true, "connection to the coordinator"},
+      {"blas", kOpenBlas.name, true, kOpenBlas.path}};
+  EXPECT_EQ(EnvText(values), EnvText(expected));
 }
 
 TEST(EnvValues, Nothing_SaysThatTheCoordinatorDecides) {
@@ -35,14 +43,33 @@ TEST(EnvValues, Nothing_SaysThatTheCoordinatorDecides) {
   EXPECT_FALSE(values[1].known);
 }
 
+TEST(EnvValues, AloneOnTheHost_LocalRankIsZero) {
+  const auto values = Values({"--local-world-size", "1"});
+  EXPECT_EQ(values[2].value, "0");
+  EXPECT_EQ(values[2].source, "--local-world-size");
+}
+
+TEST(EnvValues, SeveralOnTheHostAndNoLauncher_LocalRankIsNotKnown) {
+  const auto values = Values({"--local-world-size", "2"});
+  EXPECT_EQ(values[2].value, "not known");
+  EXPECT_FALSE(values[2].known);
+}
+
 TEST(EnvValues, Advertise_IsTheLocalAddress) {
   const auto values = Values({"--advertise", "me"});
-  EXPECT_EQ(values[3].value, "me");
-  EXPECT_EQ(values[3].source, "--advertise");
+  EXPECT_EQ(values[5].value, "me");
+  EXPECT_EQ(values[5].source, "--advertise");
+}
+
+TEST(EnvValues, NoBlas_SaysWhy) {
+  const EnvValue blas =
+      EnvValues(*ParseWorkerOptions({}, {}), {}, absl::NotFoundError("no such file")).back();
+  EXPECT_FALSE(blas.known);
+  EXPECT_EQ(blas.value, "no such file");
 }
 
 TEST(EnvText, Values_HaveALineEach) {
-  EXPECT_THAT(EnvText(Values({"--rank", "2"})), HasSubstr("rank           2    "));
+  EXPECT_THAT(EnvText(Values({"--rank", "2"})), HasSubstr("rank             2    "));
   EXPECT_THAT(EnvText(Values({"--rank", "2"})), HasSubstr("(--rank)\n"));
 }
 

@@ -306,5 +306,13 @@ TEST(GradwireProgram, Env_PrintsSources) {
   EXPECT_EQ(json["rank"]["source"], "GRADWIRE_RANK");
 }
 
+TEST(GradwireProgram, EnvOnReferenceBlas_WarnsAndNamesThePackage) {
+  const auto program = testing::Process::Start(
+      "gradwire", {"env"}, {{"LD_LIBRARY_PATH", "/usr/lib/" GRADWIRE_ARCHITECTURE "/blas"}});
+  EXPECT_EQ(*program->Wait(kLong), 0);
+  EXPECT_THAT(program->out(), HasSubstr("reference BLAS"));
+  EXPECT_THAT(program->err(), HasSubstr("apt-get install libopenblas0-openmp"));
+}
+
 }  // namespace
 }  // namespace gradwire

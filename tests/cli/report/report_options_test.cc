@@ -53,7 +53,7 @@ TEST(ParseReportOptions, RunInConfigFile_IsTaken) {
 TEST(ParseReportOptions, Help_NeedsNoLog) {
   const auto parsed = ParseReportOptions({"--help"}, {});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_THAT(parsed->print, HasSubstr("gnuplot-nox"));
+  EXPECT_THAT(parsed->print, HasSubstr("python3-matplotlib"));
 }
 
 TEST(ParseReportOptions, NoLog_IsRefused) {

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "tests/support/scripted_server.h"
 #include "tests/support/sockets.h"
 
@@ -34,6 +36,20 @@ TEST(HttpGet, LongBody_IsWhole) {
   EXPECT_EQ(body->size(), 3000000u);
 }
 
+TEST(HttpGet, BodyAboveTheBound_IsRefused) {
+  const absl::Status status = ErrorOf(HttpAnswer(std::string((64 << 20) + 1, 'x')));
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(), "the answer is longer than 64 MiB");
+}
+
+TEST(HttpGet, ProxyInTheEnvironment_IsNotAsked) {
+  const ScriptedServer server({HttpAnswer("{}\n")});
+  setenv("http_proxy", ("http://" + testing::UnusedAddress()).c_str(), 1);
+  const auto body = HttpGet(server.address(), "/", kLong);
+  unsetenv("http_proxy");
+  EXPECT_TRUE(body.ok()) << body.status();
+}
+
 TEST(HttpGet, AddressWithoutPort_IsInvalid) {
   EXPECT_EQ(HttpGet("localhost", "/", kLong).status().code(), absl::StatusCode::kInvalidArgument);
 }
@@ -47,6 +63,11 @@ TEST(HttpGet, NobodyListens_IsUnavailable) {
 TEST(HttpGet, UnknownHost_IsUnavailable) {
   const absl::Status status = HttpGet("nobody.invalid:80", "/", kLong).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(status.message(), "couldn't resolve host name");
+}
+
+TEST(HttpGet, ClosedWithoutAnswer_IsNoHttp) {
+  EXPECT_EQ(ErrorOf("").message(), "the answer is not HTTP");
 }
 
 TEST(HttpGet, NoAnswer_IsDeadlineExceeded) {

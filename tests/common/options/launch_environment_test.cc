@@ -21,18 +21,55 @@ TEST(DetectLaunchEnvironment, Nothing_FindsNothing) {
   EXPECT_TRUE(found.values.empty());
 }
 
-TEST(DetectLaunchEnvironment, Torchrun_GivesAllFour) {
+TEST(DetectLaunchEnvironment, Torchrun_GivesAllFive) {
   const LaunchEnvironment found = DetectLaunchEnvironment({{"RANK", "3"},
                                                            {"WORLD_SIZE", "8"},
+                                                           {"LOCAL_RANK", "1"},
                                                            {"LOCAL_WORLD_SIZE", "4"},
                                                            {"MASTER_ADDR", "10.10.1.1"},
                                                            {"MASTER_PORT", "29500"}});
   EXPECT_EQ(found.launcher, "torchrun");
   EXPECT_EQ(TextOf(found, "rank"), "3");
   EXPECT_EQ(TextOf(found, "world-size"), "8");
+  EXPECT_EQ(TextOf(found, "local-rank"), "1");
   EXPECT_EQ(TextOf(found, "local-world-size"), "4");
-  EXPECT_EQ(TextOf(found, "coordinator"), "10.10.1.1:29400");
+  EXPECT_EQ(TextOf(found, "coordinator"), "10.10.1.1:29500");
+  EXPECT_EQ(VariableFor(found, "coordinator"), "MASTER_ADDR and MASTER_PORT");
+}
+
+// An environment of torchrun's with a master.
+Environment Torchrun(const std::string& host, const Environment& further) {
+  Environment environment = {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", host}};
+  environment.insert(further.begin(), further.end());
+  return environment;
+}
+
+TEST(DetectLaunchEnvironment, AgentOwnsMasterPort_CoordinatorIsAtOurs) {
+  const LaunchEnvironment found = DetectLaunchEnvironment(
+      Torchrun("h", {{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}}));
+  EXPECT_EQ(TextOf(found, "coordinator"), "h:29400");
   EXPECT_EQ(VariableFor(found, "coordinator"), "MASTER_ADDR");
+}
+
+TEST(DetectLaunchEnvironment, AgentDoesNotOwnMasterPort_ItIsUsed) {
+  const LaunchEnvironment found = DetectLaunchEnvironment(
+      Torchrun("h", {{"MASTER_PORT", "29500"}, {"TORCHELASTIC_USE_AGENT_STORE", "False"}}));
+  EXPECT_EQ(TextOf(found, "coordinator"), "h:29500");
+}
+
+TEST(DetectLaunchEnvironment, NoMasterPort_CoordinatorIsAtOurs) {
+  EXPECT_EQ(TextOf(DetectLaunchEnvironment(Torchrun("h", {})), "coordinator"), "h:29400");
+}
+
+TEST(DetectLaunchEnvironment, MasterOverIpv6_GetsBrackets) {
+  const LaunchEnvironment found =
+      DetectLaunchEnvironment(Torchrun("fd00::1", {{"MASTER_PORT", "29500"}}));
+  EXPECT_EQ(TextOf(found, "coordinator"), "[fd00::1]:29500");
+}
+
+TEST(DetectLaunchEnvironment, MasterPortBroken_IsPassedOnForTheMessage) {
+  const LaunchEnvironment found = DetectLaunchEnvironment(Torchrun("h", {{"MASTER_PORT", "port"}}));
+  EXPECT_EQ(TextOf(found, "coordinator"), "h:port");
 }
 
 TEST(DetectLaunchEnvironment, RankWithoutWorldSize_IsNotTorchrun) {
@@ -49,13 +86,38 @@ TEST(DetectLaunchEnvironment, MasterAddrAlone_IsLeftAlone) {
 
 TEST(DetectLaunchEnvironment, OpenMpiInsideSlurm_OpenMpiWins) {
   const LaunchEnvironment found = DetectLaunchEnvironment({{"OMPI_COMM_WORLD_RANK", "1"},
-                                                           {"OMPI_COMM_WORLD_SIZE", "2"},
+                                                           {"OMPI_COMM_WORLD_SIZE", "4"},
+                                                           {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
                                                            {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                                                            {"SLURM_PROCID", "0"}});
   EXPECT_EQ(found.launcher, "OpenMPI");
   EXPECT_EQ(TextOf(found, "rank"), "1");
-  EXPECT_EQ(TextOf(found, "world-size"), "2");
+  EXPECT_EQ(TextOf(found, "world-size"), "4");
+  EXPECT_EQ(TextOf(found, "local-rank"), "0");
   EXPECT_EQ(TextOf(found, "local-world-size"), "2");
+}
+
+TEST(DetectLaunchEnvironment, OpenMpiOnSeveralHosts_CoordinatorIsNotKnown) {
+  const LaunchEnvironment found = DetectLaunchEnvironment({{"OMPI_COMM_WORLD_RANK", "1"},
+                                                           {"OMPI_COMM_WORLD_SIZE", "4"},
+                                                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  EXPECT_EQ(TextOf(found, "coordinator"), "");
+}
+
+TEST(DetectLaunchEnvironment, OpenMpiOnOneHost_CoordinatorIsOnIt) {
+  const LaunchEnvironment found = DetectLaunchEnvironment({{"OMPI_COMM_WORLD_RANK", "1"},
+                                                           {"OMPI_COMM_WORLD_SIZE", "2"},
+                                                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}});
+  EXPECT_EQ(TextOf(found, "coordinator"), "127.0.0.1:29400");
+  EXPECT_EQ(VariableFor(found, "coordinator"), "OMPI_COMM_WORLD_LOCAL_SIZE");
+}
+
+TEST(DetectLaunchEnvironment, OpenMpiWithMasterAddr_MasterAddrWins) {
+  const LaunchEnvironment found = DetectLaunchEnvironment({{"OMPI_COMM_WORLD_RANK", "1"},
+                                                           {"OMPI_COMM_WORLD_SIZE", "2"},
+                                                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                                           {"MASTER_ADDR", "head"}});
+  EXPECT_EQ(TextOf(found, "coordinator"), "head:29400");
 }
 
 TEST(DetectLaunchEnvironment, Slurm_CoordinatorIsFirstHost) {
@@ -71,6 +133,31 @@ TEST(DetectLaunchEnvironment, Slurm_CoordinatorIsFirstHost) {
   EXPECT_EQ(VariableFor(found, "coordinator"), "SLURM_NODELIST");
 }
 
+TEST(DetectLaunchEnvironment, SlurmStep_CountsMoreThanTheJob) {
+  const LaunchEnvironment found = DetectLaunchEnvironment({{"SLURM_PROCID", "2"},
+                                                           {"SLURM_NTASKS", "16"},
+                                                           {"SLURM_STEP_NUM_TASKS", "7"},
+                                                           {"SLURM_LOCALID", "0"},
+                                                           {"SLURM_NTASKS_PER_NODE", "4"},
+                                                           {"SLURM_STEP_TASKS_PER_NODE", "2(x3),1"},
+                                                           {"SLURM_NODEID", "3"},
+                                                           {"SLURM_JOB_NODELIST", "node[1-8]"},
+                                                           {"SLURM_STEP_NODELIST", "node[3-6]"},
+                                                           {"MASTER_PORT", "29500"}});
+  EXPECT_EQ(TextOf(found, "world-size"), "7");
+  EXPECT_EQ(TextOf(found, "local-rank"), "0");
+  EXPECT_EQ(TextOf(found, "local-world-size"), "1");
+  EXPECT_EQ(VariableFor(found, "local-world-size"), "SLURM_STEP_TASKS_PER_NODE");
+  EXPECT_EQ(TextOf(found, "coordinator"), "node3:29500");
+  EXPECT_EQ(VariableFor(found, "coordinator"), "SLURM_STEP_NODELIST and MASTER_PORT");
+}
+
+TEST(DetectLaunchEnvironment, SlurmTasksBroken_ArePassedOnForTheMessage) {
+  const LaunchEnvironment found = DetectLaunchEnvironment(
+      {{"SLURM_PROCID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "2(x"}, {"SLURM_NODEID", "0"}});
+  EXPECT_EQ(TextOf(found, "local-world-size"), "2(x");
+}
+
 TEST(DetectLaunchEnvironment, SlurmWithMasterAddr_MasterAddrWins) {
   const LaunchEnvironment found = DetectLaunchEnvironment(
       {{"SLURM_PROCID", "0"}, {"MASTER_ADDR", "head"}, {"SLURM_JOB_NODELIST", "a,b"}});
@@ -83,35 +170,39 @@ TEST(DetectLaunchEnvironment, SlurmListBroken_IsPassedOnForTheMessage) {
   EXPECT_EQ(TextOf(found, "coordinator"), "node[1-2");
 }
 
+TEST(DetectLaunchEnvironment, PmixAlone_GivesTheRanks) {
+  const LaunchEnvironment found =
+      DetectLaunchEnvironment({{"PMIX_RANK", "3"}, {"PMIX_LOCAL_RANK", "1"}});
+  EXPECT_EQ(found.launcher, "PMIx");
+  EXPECT_EQ(TextOf(found, "rank"), "3");
+  EXPECT_EQ(TextOf(found, "local-rank"), "1");
+}
+
+TEST(DetectLaunchEnvironment, KubeflowWithoutTorchrun_ItsOptionsCount) {
+  const LaunchEnvironment found = DetectLaunchEnvironment({{"PET_NODE_RANK", "2"},
+                                                           {"PET_NNODES", "4"},
+                                                           {"PET_MASTER_ADDR", "node-0"},
+                                                           {"PET_MASTER_PORT", "29500"},
+                                                           {"JOB_COMPLETION_INDEX", "2"}});
+  EXPECT_EQ(found.launcher, "Kubeflow");
+  EXPECT_EQ(TextOf(found, "rank"), "2");
+  EXPECT_EQ(TextOf(found, "world-size"), "4");
+  EXPECT_EQ(TextOf(found, "coordinator"), "node-0:29500");
+  EXPECT_EQ(VariableFor(found, "coordinator"), "PET_MASTER_ADDR and PET_MASTER_PORT");
+}
+
+TEST(DetectLaunchEnvironment, KubernetesWithWorldSize_ItIsUsed) {
+  const LaunchEnvironment found =
+      DetectLaunchEnvironment({{"JOB_COMPLETION_INDEX", "5"}, {"WORLD_SIZE", "8"}});
+  EXPECT_EQ(found.launcher, "Kubernetes");
+  EXPECT_EQ(TextOf(found, "world-size"), "8");
+}
+
 TEST(DetectLaunchEnvironment, KubernetesIndexedJob_GivesTheRank) {
   const LaunchEnvironment found = DetectLaunchEnvironment({{"JOB_COMPLETION_INDEX", "5"}});
   EXPECT_EQ(found.launcher, "Kubernetes");
   EXPECT_EQ(TextOf(found, "rank"), "5");
   EXPECT_EQ(TextOf(found, "world-size"), "");
-}
-
-TEST(FirstSlurmHost, PlainList_GivesTheFirst) { EXPECT_EQ(*FirstSlurmHost("a1,b2"), "a1"); }
-
-TEST(FirstSlurmHost, OneHost_GivesIt) { EXPECT_EQ(*FirstSlurmHost("login1"), "login1"); }
-
-TEST(FirstSlurmHost, Range_KeepsLeadingZeros) {
-  EXPECT_EQ(*FirstSlurmHost("node[007-019,22],x"), "node007");
-}
-
-TEST(FirstSlurmHost, ListInBrackets_GivesTheFirst) {
-  EXPECT_EQ(*FirstSlurmHost("node[3,5-9]"), "node3");
-}
-
-TEST(FirstSlurmHost, TwoBracketsAndSuffix_AreJoined) {
-  EXPECT_EQ(*FirstSlurmHost("rack[1-2]n[04-05].lan,z"), "rack1n04.lan");
-}
-
-TEST(FirstSlurmHost, OpenBracket_IsRefused) {
-  EXPECT_EQ(FirstSlurmHost("node[1-2").status().message(), "no closing bracket in 'node[1-2'");
-}
-
-TEST(FirstSlurmHost, Empty_IsRefused) {
-  EXPECT_EQ(FirstSlurmHost("").status().message(), "the node list is empty");
 }
 
 }  // namespace

@@ -136,6 +136,12 @@ TEST_F(OptionParserTest, Parse_FileWithSections_TakesOwnOnly) {
   EXPECT_EQ(batch_size_, 5);
 }
 
+TEST_F(OptionParserTest, Parse_KeyOnTopAndInSection_LastCounts) {
+  testing::WriteFile(File(), "batch-size = 9\n[test]\nbatch-size = 5\n");
+  ASSERT_TRUE(parser_.Parse({"--config", File()}, {}).ok());
+  EXPECT_EQ(batch_size_, 5);
+}
+
 TEST_F(OptionParserTest, Parse_UnknownKey_NamesTheNearest) {
   EXPECT_THAT(ErrorOfFile("batchsize = 5\n"),
               HasSubstr("unknown key 'batchsize'; did you mean batch-size?"));
@@ -172,6 +178,14 @@ TEST_F(OptionParserTest, Parse_EmptyVariable_CountsAsAbsent) {
 
 TEST_F(OptionParserTest, Parse_WrongLauncherValueThatIsOverridden_IsNotJudged) {
   EXPECT_TRUE(parser_.Parse({"--batch-size", "2"}, {}, {{"batch-size", {"x", "OTHER"}}}).ok());
+}
+
+TEST_F(OptionParserTest, Parse_WrongVariableThatIsOverridden_IsNotJudged) {
+  EXPECT_TRUE(parser_.Parse({"--batch-size", "2"}, {{"GRADWIRE_BATCH_SIZE", "x"}}).ok());
+}
+
+TEST_F(OptionParserTest, Parse_LauncherValueOfNoOption_IsLeftAlone) {
+  EXPECT_TRUE(parser_.Parse({}, {}, {{"local-rank", {"x", "OTHER"}}}).ok());
 }
 
 TEST_F(OptionParserTest, Parse_WrongLauncherValue_NamesTheVariable) {
@@ -228,6 +242,11 @@ TEST_F(OptionParserTest, Parse_SwitchWithValue_TakesIt) {
   evaluate_ = true;
   ASSERT_TRUE(parser_.Parse({"--evaluate", "false"}, {}).ok());
   EXPECT_FALSE(evaluate_);
+}
+
+TEST_F(OptionParserTest, Parse_SwitchWithOtherWord_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--evaluate", "maybe"}), "unexpected argument 'maybe'");
+  EXPECT_EQ(ErrorOf({"--evaluate=maybe"}), "--evaluate: got 'maybe', expected true or false");
 }
 
 TEST_F(OptionParserTest, Parse_Help_ShowsUnitsAndDefaults) {

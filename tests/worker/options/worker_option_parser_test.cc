@@ -318,7 +318,7 @@ TEST(ParseWorkerOptions, TorchrunsEnvironment_IsUsed) {
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_THAT(parsed->options.ranks, ElementsAre(Rank(1)));
   EXPECT_EQ(parsed->options.world_size, 2);
-  EXPECT_EQ(parsed->options.coordinator, "h:29400");
+  EXPECT_EQ(parsed->options.coordinator, "h:1");
   EXPECT_EQ(parsed->sources.at("rank").name, "RANK");
 }
 

@@ -1,41 +1,9 @@
-#include "bench/table.h"
+#include "bench/report.h"
 
 #include <gtest/gtest.h>
 
-#include "bench/report.h"
-
 namespace gradwire {
 namespace {
-
-const std::vector<TableColumn>& Columns() {
-  static const auto* const columns =
-      new std::vector<TableColumn>{{"size", "size (B)"}, {"name", "name"}, {"time", "time (s)", 2}};
-  return *columns;
-}
-
-TableRows Rows() {
-  return {{{"size", 36924456}, {"name", "ring"}, {"time", 0.4567}},
-          {{"size", 4}, {"name", "a,\"b\""}, {"time", nullptr}}};
-}
-
-TEST(MarkdownTable, NumbersTextsAndGaps_AreLinedUp) {
-  EXPECT_EQ(MarkdownTable(Columns(), Rows()),
-            "|   size (B) | name  | time (s) |\n"
-            "| ---------: | ----- | -------: |\n"
-            "| 36,924,456 | ring  |     0.46 |\n"
-            "|          4 | a,\"b\" |          |\n");
-}
-
-TEST(MarkdownTable, NoRows_IsAHead) {
-  EXPECT_EQ(MarkdownTable({{"a", "a"}}, {}), "|   a |\n| --: |\n");
-}
-
-TEST(CsvTable, NumbersTextsAndGaps_AreExact) {
-  EXPECT_EQ(CsvTable(Columns(), Rows()),
-            "size,name,time\n"
-            "36924456,ring,0.4567\n"
-            "4,\"a,\"\"b\"\"\",\n");
-}
 
 TEST(ToMarkdown, Report_HasCommandEnvironmentTablesAndNotes) {
   const Report report{"Title",

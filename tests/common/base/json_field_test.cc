@@ -1,4 +1,4 @@
-#include "cli/terminal/json_table.h"
+#include "common/base/json_field.h"
 
 #include <gtest/gtest.h>
 
@@ -27,28 +27,6 @@ TEST(TextAt, Text_IsFound) { EXPECT_EQ(TextAt(kRow, "/name"), "a"); }
 TEST(TextAt, MissingOrNumber_IsEmpty) {
   EXPECT_EQ(TextAt(kRow, "/other"), "");
   EXPECT_EQ(TextAt(kRow, "/time/mean"), "");
-}
-
-TEST(AlignedTable, Columns_AreRightAlignedInTheirUnits) {
-  EXPECT_EQ(AlignedTable({{"name", "/name"}, {"mean ms", "/time/mean", 1000, 1}}, {kRow}),
-            "    name  mean ms\n"
-            "       a    250.0\n");
-}
-
-TEST(AlignedTable, MissingValues_AreDashes) {
-  EXPECT_EQ(AlignedTable({{"x", "/x"}, {"none", "/none"}}, {kRow}),
-            "       x    none\n"
-            "       -       -\n");
-}
-
-TEST(AlignedTable, LongValue_WidensItsColumn) {
-  EXPECT_EQ(AlignedTable({{"address", "/address"}}, {{{"address", "10.10.1.1:29400"}}}),
-            "          address\n"
-            "  10.10.1.1:29400\n");
-}
-
-TEST(AlignedTable, NoRows_HasItsTitles) {
-  EXPECT_EQ(AlignedTable({{"name", "/name"}}, {}), "    name\n");
 }
 
 }  // namespace

@@ -1,0 +1,239 @@
+#!/usr/bin/python3
+"""Draws figures that can be handed in: PNG, SVG and PDF of each.
+
+    figures.py FILE     FILE: JSON, described here
+
+{"stem": "out/course",          figure "loss" becomes out/course.loss.png, .svg and .pdf
+ "figures": [{
+   "name": "loss",
+   "kind": "lines",             or "bars", "stacked" or "box"
+   "title": "Loss",
+   "x_label": "step",           with its unit, if it has one
+   "y_label": "loss",
+   "x_log": 2, "y_log": 10,     optional: a logarithmic axis, to this base
+   "y_from_zero": true,         optional, for lines; bars and boxes stand on zero anyway
+   "categories": ["a", "b"],    not for lines: what each row of bars or boxes is of
+   "series": [{
+     "name": "ddp",             in the legend; without it, it is not there
+     "phase": "forward",        optional: gets that phase's colour
+     "x": [...], "y": [...],    lines; a value that is null leaves a gap
+     "dashed": true,            lines, optional: no markers, and the colour of the series before
+     "values": [...]}]}]}       a number for each category; for a box a list of them
+
+Bars and boxes lie, so that long names have room; their values are on the x axis. Boxes
+hold the middle half of their values and are cut by the median; whiskers go from the 10th
+percentile to the 90th. Exit: 0 done, 1 failed; the last line on stderr says why.
+"""
+import io
+import json
+import math
+import os
+import sys
+
+try:
+    import matplotlib
+except ImportError:
+    sys.exit("matplotlib, which draws the figures, is not there: "
+             "install Debian's package python3-matplotlib")
+matplotlib.use("Agg")
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+# As coordinator/web/page.css defines them, for light ground.
+PHASE_COLOURS = {
+    "data": "#cc79a7",
+    "forward": "#56b4e9",
+    "backward": "#0072b2",
+    "exposed_communication": "#d55e00",
+    "optimizer": "#009e73",
+    "communication": "#b37700",
+    "other": "#c6ced6",
+}
+HATCHES = {"data": "....", "exposed_communication": "////"}  # for print without colours
+# Okabe and Ito's, which also most who are colour-blind tell apart; in print the
+# markers help.
+COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"]
+MARKERS = "osD^vPX"
+MOST_MARKED = 40      # points of a line that each get a marker
+WIDTH = 6.3           # inches: the text of an A4 page
+LINES_HEIGHT = 3.5
+ROW_HEIGHT = 0.3
+STYLE = {
+    "font.family": ["DejaVu Sans"],
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#d8dde3",
+    "hatch.color": "white",
+    "hatch.linewidth": 0.8,
+    "legend.frameon": False,
+    "figure.constrained_layout.use": True,
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "gradwire",
+}
+FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+def colour_of(series, index):
+    return PHASE_COLOURS.get(series.get("phase"), COLOURS[index % len(COLOURS)])
+
+
+def plain(text):
+    """A dollar sign does not begin a formula."""
+    return text.replace("$", r"\$")
+
+
+def label_of(series):
+    """For the legend, out of which matplotlib leaves what begins with _."""
+    if "name" not in series:
+        return "_"
+    return plain(f" {series['name']}" if series["name"].startswith("_") else series["name"])
+
+
+def numbers(values):
+    return [float("nan") if value is None else value for value in values]
+
+
+def draw_lines(axes, figure):
+    index = -1
+    for series in figure["series"]:
+        dashed = series.get("dashed", False)
+        index += 0 if dashed else 1
+        marked = not dashed and len(series["x"]) <= MOST_MARKED
+        axes.plot(numbers(series["x"]), numbers(series["y"]), label=label_of(series),
+                  color=colour_of(series, max(index, 0)), linewidth=1.5,
+                  linestyle="--" if dashed else "-",
+                  marker=MARKERS[index % len(MARKERS)] if marked else None, markersize=4)
+    if all(x == int(x) for series in figure["series"] for x in series["x"]):
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if figure.get("y_from_zero"):
+        axes.set_ylim(bottom=0)
+
+
+def draw_bars(axes, figure):
+    all_series = figure["series"]
+    height = 0.8 / len(all_series)
+    for index, series in enumerate(all_series):
+        middle = (index - (len(all_series) - 1) / 2) * height
+        bars = axes.barh([row + middle for row in range(len(series["values"]))],
+                         numbers(series["values"]), height * 0.95, label=label_of(series),
+                         color=colour_of(series, index))
+        axes.bar_label(bars, fmt="%.4g", padding=2, fontsize=8)
+    axes.margins(x=0.12)
+
+
+def draw_stacked(axes, figure):
+    ends = [0.0] * len(figure["categories"])
+    for index, series in enumerate(figure["series"]):
+        values = [0.0 if math.isnan(value) else value for value in numbers(series["values"])]
+        axes.barh(range(len(values)), values, 0.7, left=ends, label=label_of(series),
+                  color=colour_of(series, index), edgecolor="white", linewidth=0.5,
+                  hatch=HATCHES.get(series.get("phase")))
+        ends = [end + value for end, value in zip(ends, values)]
+
+
+def draw_box(axes, figure):
+    for index, series in enumerate(figure["series"]):
+        boxes = axes.boxplot([[v for v in values if v is not None] for values in series["values"]],
+                             positions=range(len(series["values"])), vert=False, widths=0.6,
+                             whis=(10, 90), showfliers=False, patch_artist=True,
+                             medianprops={"color": "black", "linewidth": 1.5})
+        for box in boxes["boxes"]:
+            box.set_facecolor(colour_of(series, index))
+            box.set_label(label_of(series) if box is boxes["boxes"][0] else "_")
+    axes.margins(x=0.05)
+
+
+DRAWERS = {"lines": draw_lines, "bars": draw_bars, "stacked": draw_stacked, "box": draw_box}
+
+
+def rows_of(figure):
+    bars = len(figure["series"]) if figure["kind"] == "bars" else 1
+    return len(figure["categories"]) * max(1.0, bars * 0.6)
+
+
+def name_rows(axes, figure):
+    axes.set_yticks(range(len(figure["categories"])), map(plain, figure["categories"]))
+    axes.tick_params(axis="y", length=0)
+    axes.set_ylim(len(figure["categories"]) - 0.5, -0.5)
+    if "x_log" not in figure:
+        axes.set_xlim(left=0)
+
+
+def add_legend(axes, figure):
+    """Above the plot, so that it hides nothing; a single series needs none."""
+    handles, labels = axes.get_legend_handles_labels()
+    if len(labels) < 2:
+        return
+    columns = 3 if max(map(len, labels)) > 12 else 4
+    axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns,
+                borderaxespad=0.2, columnspacing=1.5, handlelength=1.8)
+    rows = -(-len(labels) // columns)
+    axes.set_title(plain(figure["title"]), loc="left", pad=8 + 13 * rows)
+
+
+def draw(figure):
+    """A matplotlib Figure of one description."""
+    lines = figure["kind"] == "lines"
+    height = LINES_HEIGHT if lines else 1.4 + ROW_HEIGHT * rows_of(figure)
+    with matplotlib.rc_context():
+        matplotlib.rcdefaults()
+        matplotlib.rcParams.update(STYLE)
+        canvas = Figure(figsize=(WIDTH, height))
+        axes = canvas.add_subplot()
+        axes.set_title(plain(figure["title"]), loc="left")
+        axes.grid(True, axis="both" if lines else "x")
+        axes.set_xlabel(plain(figure.get("x_label", "")))
+        axes.set_ylabel(plain(figure.get("y_label", "")))
+        DRAWERS[figure["kind"]](axes, figure)
+        if "x_log" in figure:
+            axes.set_xscale("log", base=figure["x_log"])
+        if "y_log" in figure:
+            axes.set_yscale("log", base=figure["y_log"])
+        if not lines:
+            name_rows(axes, figure)
+        add_legend(axes, figure)
+    return canvas
+
+
+def replace_file(path, content):
+    """In one move: a reader sees the old file or the new one, never a part."""
+    path = os.path.realpath(path)
+    part = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(part, "wb") as file:
+            file.write(content)
+        os.replace(part, path)
+    except OSError as error:
+        if os.path.exists(part):
+            os.unlink(part)
+        sys.exit(f"cannot write {path}: {error.strerror.lower()}")
+
+
+def render(figure):
+    """{"png": bytes, "svg": bytes, "pdf": bytes}; equal descriptions give equal bytes."""
+    canvas = draw(figure)
+    files = {}
+    with matplotlib.rc_context(STYLE):
+        for kind, metadata in FORMATS.items():
+            file = io.BytesIO()
+            canvas.savefig(file, format=kind, dpi=200, metadata=metadata)
+            files[kind] = file.getvalue()
+    return files
+
+
+def main(path):
+    with open(path, encoding="utf-8") as file:
+        description = json.load(file)
+    for figure in description["figures"]:
+        for kind, content in render(figure).items():
+            replace_file(f"{description['stem']}.{figure['name']}.{kind}", content)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: figures.py FILE")
+    main(sys.argv[1])

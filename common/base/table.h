@@ -1,0 +1,35 @@
+#ifndef GRADWIRE_COMMON_BASE_TABLE_H_
+#define GRADWIRE_COMMON_BASE_TABLE_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace gradwire {
+
+// A column of a table: which field of a row, its title, and how a number is shown
+// to people. CSV has the field's name and the number itself.
+struct TableColumn {
+  std::string field;  // "p50_us", or "phase_seconds/data" for one within another
+  std::string title;
+  int digits = 0;    // behind the point
+  double scale = 1;  // a number is multiplied by it
+};
+
+// Rows are JSON objects; a field may be missing or null. Every table has a head, then a
+// line for each row, and ends with a newline.
+using TableRows = std::vector<nlohmann::ordered_json>;
+
+// For a terminal: all right-aligned, at least 8 wide. What is missing is "-".
+std::string TextTable(const std::vector<TableColumn>& columns, const TableRows& rows);
+
+// Numbers stand to the right, whole ones with commas; what is missing is empty.
+std::string MarkdownTable(const std::vector<TableColumn>& columns, const TableRows& rows);
+
+// Fields' names in the first line; numbers as they are, texts quoted where they must
+// be; what is missing is empty.
+std::string CsvTable(const std::vector<TableColumn>& columns, const TableRows& rows);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_BASE_TABLE_H_
