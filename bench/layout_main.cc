@@ -9,8 +9,8 @@
 #include "common/base/status_util.h"
 #include "worker/data/datasets/dataset.h"
 #include "worker/ddp/model_layout.h"
+#include "worker/ddp/reducer.h"
 #include "worker/options/worker_option_parser.h"
-#include "worker/run/trainer.h"
 
 namespace gradwire {
 namespace {
@@ -49,14 +49,16 @@ absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
   }
   const absl::StatusOr<std::shared_ptr<Model>> model = MakeModel(options.model, classes);
   if (!model.ok()) return model.status();
-  TrainerOptions trainer_options;
-  trainer_options.broadcast_buffers = options.broadcast_buffers;
-  trainer_options.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
-  const Trainer trainer(*model, trainer_options);
+  ReducerOptions reducer_options;
+  reducer_options.broadcast_buffers = options.broadcast_buffers;
+  reducer_options.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
+  const auto reducer =
+      Reducer::Create((*model)->parameters(), (*model)->buffers(), reducer_options);
+  if (!reducer.ok()) return reducer.status();
   const Layout layout = LayoutOf(**model);
   json["parameters"] = TensorsJson(layout, false);
   json["buffers"] = TensorsJson(layout, true);
-  json["buckets"] = BucketsJson(trainer.BucketSpecs());
+  json["buckets"] = BucketsJson((*reducer)->BucketSpecs());
   return json;
 }
 

@@ -59,10 +59,12 @@ absl::Status CollectiveRank::Prepare() {
 }
 
 absl::Status CollectiveRank::Connect(const View& view, v1::DType wire) {
-  auto connected = backend_->Connect(view, [this] {
+  const auto ended = [this] {
     MutexLock lock(&mutex_);
     return ended_;
-  });
+  };
+  absl::optional<Incarnation> suspect;  // the coordinator sees who is gone
+  auto connected = backend_->Connect(view, ended, &suspect);
   if (!connected.ok()) return connected.status();
   const std::vector<BucketSpec> buckets = {{options_.bytes, v1::DTYPE_FLOAT32}};
   const auto layout = session_->DeclareLayout(ToProto({}, WireSpecs(buckets, wire)));
