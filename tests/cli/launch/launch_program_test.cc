@@ -262,14 +262,15 @@ TEST_F(LaunchProgramTest, Signal_TerminateIgnoredByAWorker_KillsItWithin2Seconds
 
 TEST_F(LaunchProgramTest, Signal_Kill_LeavesNoOrphans) {
   WriteProgram("gradwire-coordinator", ServingCoordinator());
-  WriteProgram("gradwire-worker", OthersWait(":"));
+  WriteProgram("gradwire-worker", "#!/bin/sh\necho waiting\nsleep 1000 &\nwait\n");
   const auto launch = Start({"--workers", "2"});
   AwaitWaiting(*launch, 2);
   // A process that is just becoming another program shows no environment.
   const absl::Time started = absl::Now() + kLong;
-  while (launch->Children().size() < 3 && absl::Now() < started) {
+  constexpr size_t kGuardCoordinatorWorkersAndTheirs = 1 + 1 + 2 + 2;
+  while (launch->Children().size() < kGuardCoordinatorWorkersAndTheirs && absl::Now() < started) {
   }
-  ASSERT_EQ(launch->Children().size(), 3u);
+  ASSERT_EQ(launch->Children().size(), kGuardCoordinatorWorkersAndTheirs);
   launch->Signal(SIGKILL);
   // Its output is closed once all that hold it have ended.
   EXPECT_EQ(*launch->Wait(kLong), 128 + SIGKILL);
