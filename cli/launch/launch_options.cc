@@ -1,7 +1,12 @@
 #include "cli/launch/launch_options.h"
 
+#include <unistd.h>
+
 #include <CLI/StringTools.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -21,7 +26,7 @@ constexpr char kProgram[] = "gradwire launch";
 
 constexpr char kDescription[] =
     "Runs a coordinator and N workers on this machine and waits for their end. What stands\n"
-    "behind -- are the workers' options (gradwire-worker --help).";
+    "behind -- are the workers' options (gradwire-worker --help), or those of --program.";
 
 constexpr char kFooter[] =
     "Each option can also be given as GRADWIRE_NAME in the environment or as a key of the\n"
@@ -30,13 +35,20 @@ constexpr char kFooter[] =
     "Rank R adds R to the port of its own --metrics and --listen; in --log-jsonl FILE, {rank}\n"
     "is the rank, and without it run.jsonl becomes run.rank0.jsonl, run.rank1.jsonl ...\n"
     "With '-- --sync none' a single worker runs without a coordinator.\n"
+    "A --program finds its place in GRADWIRE_RANK, GRADWIRE_WORLD_SIZE, GRADWIRE_LOCAL_RANK,\n"
+    "GRADWIRE_LOCAL_WORLD_SIZE and GRADWIRE_COORDINATOR, and in torchrun's RANK, WORLD_SIZE,\n"
+    "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.\n"
     "If one of them fails, all are ended; the exit code is that one's, 128+n by signal n.\n"
     "\n"
-    "Example: gradwire launch --workers 2 -- --sync gather-scatter --epochs 1 --evaluate";
+    "Example: gradwire launch --workers 2 -- --sync gather-scatter --epochs 1 --evaluate\n"
+    "         gradwire launch --workers 4 --program ./train -- --its options";
 
 // Worker options that only make sense from the launcher itself.
 const char* const kOwnOptions[] = {"rank",      "world-size", "coordinator",
                                    "master-ip", "num-nodes",  "local-world-size"};
+
+// What launch makes of what gradwire-worker writes.
+const char* const kOfWorkers[] = {"summary", "trace", "link-gbit"};
 
 absl::Status CheckNotOurs(const std::vector<std::string>& worker_args) {
   for (const std::string& arg : worker_args) {
@@ -70,6 +82,8 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
   parser->Group("Launch");
   parser->Add("workers", "N", "workers to start; the coordinator's --world-size",
               Integer(&options->workers, 1, kMaxWorkers));
+  parser->Add("program", "FILE", "what to start in place of gradwire-worker",
+              WithDefault(Text(&options->program), "gradwire-worker"));
   parser->Add("summary", "FILE", "collect the summaries of all ranks: {\"ranks\": [...]}",
               Text(&options->summary));
   parser->Add("trace", "FILE",
@@ -96,12 +110,16 @@ Environment AloneEnvironment(const Environment& environment, const std::string& 
   return alone;
 }
 
+absl::Status CheckRanks(const LaunchOptions& options) {
+  if (options.rank_options.empty()) return absl::OkStatus();
+  const int last = options.rank_options.rbegin()->first;
+  if (last < options.workers) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--rank-options: got rank ", last,
+                                                 ", expected one from 0 to ", options.workers - 1));
+}
+
 absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& environment) {
   for (const auto& [rank, further] : options.rank_options) {
-    if (rank >= options.workers) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--rank-options: got rank ", rank, ", expected one from 0 to ", options.workers - 1));
-    }
     std::vector<std::string> args = options.worker_args;
     args.insert(args.end(), further.begin(), further.end());
     Environment place = WorkerBaseEnvironment(environment, options.config);
@@ -115,9 +133,28 @@ absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& e
   return absl::OkStatus();
 }
 
+absl::Status CheckProgram(const Parsed<LaunchOptions>& parsed) {
+  const std::string& program = parsed.options.program;
+  std::error_code ignored;
+  const bool is_directory = std::filesystem::is_directory(program, ignored);
+  if (is_directory || access(program.c_str(), X_OK) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--program: cannot run '", program, "': ", std::strerror(is_directory ? EISDIR : errno)));
+  }
+  for (const char* option : kOfWorkers) {
+    if (parsed.texts.count(option) == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(option).name,
+                     " with --program: it is about what gradwire-worker writes at its end"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>* parsed) {
   LaunchOptions& options = parsed->options;
-  absl::Status status = CheckNotOurs(options.worker_args);
+  absl::Status status = CheckRanks(options);
+  if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
+  if (status.ok()) status = CheckNotOurs(options.worker_args);
   if (!status.ok()) return status;
   const auto worker =
       ParseWorkerOptions(options.worker_args, AloneEnvironment(environment, options.config));
@@ -157,7 +194,7 @@ absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const s
 Environment WorkerBaseEnvironment(const Environment& environment, const std::string& config) {
   Environment base = environment;
   for (const char* own : kOwnOptions) base.erase(VariableOf(own));
-  for (const char* other : {"listen", "metrics", "summary", "trace", "config"}) {
+  for (const char* other : {"listen", "metrics", "summary", "trace", "config", "program"}) {
     base.erase(VariableOf(other));
   }
   if (!config.empty()) base[VariableOf("config")] = config;
@@ -180,9 +217,10 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   parsed.texts = parser.texts();
   parsed.warnings = UnknownVariables(environment);
   options.coordinator_texts = parser.texts();
-  for (const char* own : {"workers", "summary", "trace", "link-gbit", "rank-options", "config"}) {
+  for (const char* own : {"workers", "program", "rank-options", "config"}) {
     options.coordinator_texts.erase(own);
   }
+  for (const char* own : kOfWorkers) options.coordinator_texts.erase(own);
   if (parsed.texts.count("config") > 0) options.config = parsed.texts["config"];
   status = ParseWorkers(environment, &parsed);
   if (!status.ok()) return status;

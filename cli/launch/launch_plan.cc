@@ -35,6 +35,28 @@ void AddPerRank(const LaunchOptions& options, int rank, std::vector<std::string>
   }
 }
 
+// "rank R" with its arguments and its place in the run, in the environment.
+Member MemberOfRank(const LaunchOptions& options, const Environment& environment,
+                    const std::string& program, int rank) {
+  Member member;
+  member.name = absl::StrCat("rank ", rank);
+  member.command.argv = {program};
+  member.command.argv.insert(member.command.argv.end(), options.worker_args.begin(),
+                             options.worker_args.end());
+  Environment& own = member.command.environment;
+  own = WorkerBaseEnvironment(environment, options.config);
+  own[VariableOf("rank")] = absl::StrCat(rank);
+  own[VariableOf("world-size")] = absl::StrCat(options.workers);
+  own[VariableOf("local-world-size")] = absl::StrCat(options.workers);
+  return member;
+}
+
+void AddRankOptions(const LaunchOptions& options, int rank, std::vector<std::string>* argv) {
+  const auto further = options.rank_options.find(rank);
+  if (further == options.rank_options.end()) return;
+  argv->insert(argv->end(), further->second.begin(), further->second.end());
+}
+
 }  // namespace
 
 bool NeedsCoordinator(const LaunchOptions& options) { return options.worker.sync != "none"; }
@@ -64,6 +86,8 @@ Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& place
   texts["port-file"] = PortFile(options, places);
   texts["world-size"] = absl::StrCat(options.workers);
   if (!options.trace.empty()) texts["trace"] = TraceFile(options.workers, places);
+  // It may join as late as it likes, or never: that it ends is seen here.
+  if (!options.program.empty()) texts.emplace("rendezvous-timeout-seconds", "1e9");
   member.command.argv = {absl::StrCat(places.program_dir, "/gradwire-coordinator")};
   for (const auto& [name, text] : texts) {
     member.command.argv.insert(member.command.argv.end(), {absl::StrCat("--", name), text});
@@ -76,21 +100,11 @@ Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& place
 Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
                     const Environment& environment, int rank, const std::string& coordinator,
                     int bar_columns) {
-  Member member;
-  member.name = absl::StrCat("rank ", rank);
-  std::vector<std::string>& argv = member.command.argv;
-  argv = {absl::StrCat(places.program_dir, "/gradwire-worker")};
-  argv.insert(argv.end(), options.worker_args.begin(), options.worker_args.end());
-  AddPerRank(options, rank, &argv);
-  const auto further = options.rank_options.find(rank);
-  if (further != options.rank_options.end()) {
-    argv.insert(argv.end(), further->second.begin(), further->second.end());
-  }
+  Member member = MemberOfRank(options, environment,
+                               absl::StrCat(places.program_dir, "/gradwire-worker"), rank);
+  AddPerRank(options, rank, &member.command.argv);
+  AddRankOptions(options, rank, &member.command.argv);
   Environment& own = member.command.environment;
-  own = WorkerBaseEnvironment(environment, options.config);
-  own[VariableOf("rank")] = absl::StrCat(rank);
-  own[VariableOf("world-size")] = absl::StrCat(options.workers);
-  own[VariableOf("local-world-size")] = absl::StrCat(options.workers);
   own[VariableOf("summary")] = SummaryFile(rank, places);
   if (!options.trace.empty()) own[VariableOf("trace")] = TraceFile(rank, places);
   if (!coordinator.empty()) own[VariableOf("coordinator")] = coordinator;
@@ -99,6 +113,22 @@ Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
     own["COLUMNS"] = absl::StrCat(bar_columns);
   }
   member.has_bar = bar_columns > 0 && rank == 0;
+  return member;
+}
+
+Member ProgramMember(const LaunchOptions& options, const Environment& environment, int rank,
+                     const std::string& coordinator) {
+  Member member = MemberOfRank(options, environment, options.program, rank);
+  AddRankOptions(options, rank, &member.command.argv);
+  Environment& own = member.command.environment;
+  own[VariableOf("local-rank")] = absl::StrCat(rank);
+  own[VariableOf("coordinator")] = coordinator;
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
+    own[name] = own[absl::StrCat("GRADWIRE_", name)];
+  }
+  const HostPort address = ParseHostPort(coordinator).value_or(HostPort());
+  own["MASTER_ADDR"] = address.host;
+  own["MASTER_PORT"] = absl::StrCat(address.port);
   return member;
 }
 

@@ -35,6 +35,10 @@ Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
                     const Environment& environment, int rank, const std::string& coordinator,
                     int bar_columns);
 
+// Likewise, of --program: its arguments are passed on as they stand.
+Member ProgramMember(const LaunchOptions& options, const Environment& environment, int rank,
+                     const std::string& coordinator);
+
 // `path` of one of several ranks: {rank} replaced, or else the rank put in front
 // of the extension ("run.rank1.jsonl"). One worker alone keeps a plain path.
 std::string PathForRank(const std::string& path, int rank, int workers);

@@ -31,7 +31,6 @@ namespace {
     if (message < 0) groups.erase(-message);
   }
   for (const pid_t group : groups) kill(-group, SIGKILL);
-
   _exit(0);
 }
 
