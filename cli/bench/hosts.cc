@@ -35,7 +35,9 @@ Hosts::~Hosts() {
 absl::StatusOr<std::string> Hosts::Ask(std::vector<std::string> args) const {
   args.insert(args.begin(), program_);
   const std::string name = absl::StrCat(program_, " ", args[1]);
-  return RunJob({name, {std::move(args), environment_}}, kTimeout, stopped_);
+  // What it leaves may be the hosts.
+  const Command command{std::move(args), environment_, /*leaves_others=*/true};
+  return RunJob({name, command}, kTimeout, stopped_);
 }
 
 absl::Status Hosts::Up(int count, const std::string& rate) {

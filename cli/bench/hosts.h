@@ -7,8 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "cli/terminal/process.h"
 #include "common/base/environment.h"
+#include "common/process/process.h"
 
 namespace gradwire {
 

@@ -1,12 +1,6 @@
 #include "cli/bench/job_group.h"
 
-#include <poll.h>
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -18,7 +12,7 @@
 namespace gradwire {
 namespace {
 
-constexpr int kPollMilliseconds = 50;
+constexpr absl::Duration kPollInterval = absl::Milliseconds(50);
 constexpr absl::Duration kTimeToSayWhy = absl::Seconds(1);
 constexpr absl::Duration kTimeToEnd = absl::Seconds(3);
 constexpr size_t kShownLines = 8;
@@ -35,37 +29,9 @@ std::string Tail(const std::string& text) {
 struct JobGroup::Running {
   std::string name;
   bool serves = false;
-  bool told_to_end = false;
-  std::unique_ptr<Process> process;
   std::string out;
   std::string err;
-  bool out_open = true;
-  bool err_open = true;
-
-  bool ended() const { return process->reaped() && !out_open && !err_open; }
-  bool failed() const { return process->reaped() && process->status() != 0 && !told_to_end; }
-
-  static void Drain(int fd, std::string* text, bool* open) {
-    std::array<char, 65536> buffer;
-    while (*open) {
-      const ssize_t got = read(fd, buffer.data(), buffer.size());
-      if (got > 0) {
-        text->append(buffer.data(), static_cast<size_t>(got));
-      } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
-        *open = false;
-      } else if (errno == EAGAIN) {
-        return;
-      }
-    }
-  }
-
-  void Step() {
-    process->Reap();
-    Drain(process->out_fd(), &out, &out_open);
-    Drain(process->err_fd(), &err, &err_open);
-    // A grandchild may hold the pipes for longer.
-    if (process->reaped()) out_open = err_open = false;
-  }
+  Process* process = nullptr;
 };
 
 JobGroup::JobGroup(std::function<bool()> stopped) : stopped_(std::move(stopped)) {}
@@ -73,24 +39,15 @@ JobGroup::JobGroup(std::function<bool()> stopped) : stopped_(std::move(stopped))
 JobGroup::~JobGroup() = default;
 
 absl::Status JobGroup::Start(const Job& job) {
-  absl::StatusOr<std::unique_ptr<Process>> process = Process::Start(job.command);
+  auto running = std::make_unique<Running>(Running{job.name, job.serves, "", "", nullptr});
+  const absl::StatusOr<Process*> process = processes_.Start(
+      job.command,
+      [out = &running->out](absl::string_view bytes) { out->append(bytes.data(), bytes.size()); },
+      [err = &running->err](absl::string_view bytes) { err->append(bytes.data(), bytes.size()); });
   if (!process.ok()) return process.status();
-  jobs_.push_back(std::make_unique<Running>());
-  jobs_.back()->name = job.name;
-  jobs_.back()->serves = job.serves;
-  jobs_.back()->process = *std::move(process);
+  running->process = *process;
+  jobs_.push_back(std::move(running));
   return absl::OkStatus();
-}
-
-void JobGroup::Step() {
-  std::vector<pollfd> fds;
-  for (const auto& job : jobs_) {
-    // A descriptor below 0 is passed over.
-    fds.push_back({job->out_open ? job->process->out_fd() : -1, POLLIN, 0});
-    fds.push_back({job->err_open ? job->process->err_fd() : -1, POLLIN, 0});
-  }
-  poll(fds.data(), fds.size(), kPollMilliseconds);
-  for (const auto& job : jobs_) job->Step();
 }
 
 absl::Status JobGroup::RunUntil(const std::function<bool()>& ready, absl::Time deadline) {
@@ -98,13 +55,13 @@ absl::Status JobGroup::RunUntil(const std::function<bool()>& ready, absl::Time d
     if (stopped_()) return absl::CancelledError("stopped");
     if (AnyFailed()) {
       const absl::Time until = absl::Now() + kTimeToSayWhy;
-      while (absl::Now() < until && !WorkersEnded()) Step();
+      while (absl::Now() < until && !WorkersEnded()) processes_.Wait(absl::Now() + kPollInterval);
       return absl::InternalError(Failures());
     }
     if (absl::Now() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat("not done in time: ", StillRunning()));
     }
-    Step();
+    processes_.Wait(absl::Now() + kPollInterval);
   }
   return AnyFailed() ? absl::InternalError(Failures()) : absl::OkStatus();
 }
@@ -130,17 +87,18 @@ pid_t JobGroup::pid(size_t index) const { return jobs_[index]->process->pid(); }
 
 bool JobGroup::WorkersEnded() const {
   return std::all_of(jobs_.begin(), jobs_.end(),
-                     [](const auto& job) { return job->serves || job->ended(); });
+                     [](const auto& job) { return job->serves || job->process->ended(); });
 }
 
 bool JobGroup::AnyFailed() const {
-  return std::any_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->failed(); });
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [](const auto& job) { return job->process->failed(); });
 }
 
 std::string JobGroup::Failures() const {
   std::vector<std::string> failures;
   for (const auto& job : jobs_) {
-    if (!job->failed()) continue;
+    if (!job->process->failed()) continue;
     const std::string why = Tail(job->err);
     failures.push_back(absl::StrCat(job->name, " ", DescribeEnd(job->process->status()),
                                     why.empty() ? "" : ":\n  ", why));
@@ -151,23 +109,18 @@ std::string JobGroup::Failures() const {
 std::string JobGroup::StillRunning() const {
   std::vector<std::string> names;
   for (const auto& job : jobs_) {
-    if (!job->process->reaped()) names.push_back(job->name);
+    if (!job->process->ended()) names.push_back(job->name);
   }
   return names.empty() ? "nothing runs any more"
                        : absl::StrCat(absl::StrJoin(names, ", "), " still running");
 }
 
 void JobGroup::EndServers() {
+  const absl::Time now = absl::Now();
   for (const auto& job : jobs_) {
-    if (!job->serves) continue;
-    job->told_to_end = true;
-    job->process->Signal(SIGTERM);
+    if (job->serves) job->process->EndAt(now, now + kTimeToEnd);
   }
-  const absl::Time until = absl::Now() + kTimeToEnd;
-  auto all_ended = [&] {
-    return std::all_of(jobs_.begin(), jobs_.end(), [](const auto& job) { return job->ended(); });
-  };
-  while (!all_ended() && absl::Now() < until) Step();
+  while (processes_.AnyRuns()) processes_.Wait(absl::InfiniteFuture());
 }
 
 absl::StatusOr<std::string> RunJob(const Job& job, absl::Duration timeout,

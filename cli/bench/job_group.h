@@ -11,7 +11,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "cli/terminal/process.h"
+#include "common/process/process.h"
+#include "common/process/process_set.h"
 
 namespace gradwire {
 
@@ -32,7 +33,7 @@ class JobGroup {
   JobGroup(const JobGroup&) = delete;
   JobGroup& operator=(const JobGroup&) = delete;
 
-  // Errors as Process::Start.
+  // Errors as ProcessSet::Start.
   absl::Status Start(const Job& job);
 
   // Waits for `ready`, asked about 20 times a second. Errors:
@@ -55,7 +56,6 @@ class JobGroup {
  private:
   struct Running;
 
-  void Step();
   bool WorkersEnded() const;
   bool AnyFailed() const;
   std::string Failures() const;
@@ -64,10 +64,11 @@ class JobGroup {
 
   const std::function<bool()> stopped_;
   std::vector<std::unique_ptr<Running>> jobs_;
+  ProcessSet processes_;
 };
 
 // Runs one program to its end and gives its stdout; errors as JobGroup::RunUntil
-// and Process::Start.
+// and ProcessSet::Start.
 absl::StatusOr<std::string> RunJob(const Job& job, absl::Duration timeout,
                                    const std::function<bool()>& stopped);
 

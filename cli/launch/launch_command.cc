@@ -44,8 +44,7 @@ class Launch {
     absl::Status status;
     if (NeedsCoordinator(options_)) status = StartCoordinator(&coordinator);
     for (int worker = 0; worker < options_.workers && status.ok(); ++worker) {
-      status = supervisor_.Start(
-          WorkerMember(options_, places_, environment_, worker, coordinator, BarColumns()));
+      status = supervisor_.Start(MemberOf(worker, coordinator));
     }
     if (!status.ok()) supervisor_.Fail(ExitCode(status), std::string(status.message()));
     const int exit_code = supervisor_.Run();
@@ -54,6 +53,7 @@ class Launch {
       Say(absl::StrCat(supervisor_.cause(), "; all have ended"));
       return exit_code;
     }
+    if (!options_.program.empty()) return kExitDone;
     const int reported = Report();
     return traced ? reported : kExitFailed;
   }
@@ -64,6 +64,13 @@ class Launch {
   }
 
   int BarColumns() const { return terminal_.draws_bar() ? terminal_.Columns() : 0; }
+
+  Member MemberOf(int worker, const std::string& coordinator) const {
+    if (!options_.program.empty()) {
+      return ProgramMember(options_, environment_, worker, coordinator);
+    }
+    return WorkerMember(options_, places_, environment_, worker, coordinator, BarColumns());
+  }
 
   void Say(const std::string& sentence) {
     terminal_.PrintLine(Output::kErr, absl::StrCat(kProgram, ": ", sentence));

@@ -1,7 +1,12 @@
 #include "cli/launch/launch_options.h"
 
+#include <unistd.h>
+
 #include <CLI/StringTools.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -23,7 +28,7 @@ constexpr char kProgram[] = "gradwire launch";
 
 constexpr char kDescription[] =
     "Runs a coordinator and N workers on this machine and waits for their end. What stands\n"
-    "behind -- are the workers' options (gradwire-worker --help).";
+    "behind -- are the workers' options (gradwire-worker --help), or those of --program.";
 
 constexpr char kFooter[] =
     "Each option can also be given as GRADWIRE_NAME in the environment or as a key of the\n"
@@ -32,13 +37,20 @@ constexpr char kFooter[] =
     "A worker adds its first rank to the port of its --metrics and --listen; in --log-jsonl FILE,\n"
     "{rank} is the rank, and without it run.jsonl becomes run.rank0.jsonl, run.rank1.jsonl ...\n"
     "With '-- --sync none' a single worker runs without a coordinator.\n"
+    "A --program finds its place in GRADWIRE_RANK, GRADWIRE_WORLD_SIZE, GRADWIRE_LOCAL_RANK,\n"
+    "GRADWIRE_LOCAL_WORLD_SIZE and GRADWIRE_COORDINATOR, and in torchrun's RANK, WORLD_SIZE,\n"
+    "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.\n"
     "If one of them fails, all are ended; the exit code is that one's, 128+n by signal n.\n"
     "\n"
-    "Example: gradwire launch --workers 2 -- --sync gather-scatter --epochs 1 --evaluate";
+    "Example: gradwire launch --workers 2 -- --sync gather-scatter --epochs 1 --evaluate\n"
+    "         gradwire launch --workers 4 --program ./train -- --its options";
 
 // Worker options that only make sense from the launcher itself.
 const char* const kOwnOptions[] = {"rank",      "world-size", "coordinator",
                                    "master-ip", "num-nodes",  "local-world-size"};
+
+// What launch makes of what gradwire-worker writes.
+const char* const kOfWorkers[] = {"summary", "trace", "link-gbit"};
 
 absl::Status CheckNotOurs(const std::vector<std::string>& worker_args) {
   for (const std::string& arg : worker_args) {
@@ -73,6 +85,8 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
   parser->Add("workers", "N", "workers to start", Integer(&options->workers, 1, kMaxWorkers));
   parser->Add("world-size", "W", "ranks, which are dealt evenly to the workers",
               WithDefault(Integer(&options->world_size, 1, kMaxRanks), "as many as --workers"));
+  parser->Add("program", "FILE", "what to start in place of gradwire-worker",
+              WithDefault(Text(&options->program), "gradwire-worker"));
   parser->Add("summary", "FILE", "collect the summaries of all ranks: {\"ranks\": [...]}",
               Text(&options->summary));
   parser->Add("trace", "FILE",
@@ -99,12 +113,16 @@ Environment AloneEnvironment(const Environment& environment, const std::string& 
   return alone;
 }
 
+absl::Status CheckRanks(const LaunchOptions& options) {
+  if (options.rank_options.empty()) return absl::OkStatus();
+  const int last = options.rank_options.rbegin()->first;
+  if (last < options.world_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--rank-options: got rank ", last, ", expected one from 0 to ", options.world_size - 1));
+}
+
 absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& environment) {
   for (const auto& [rank, further] : options.rank_options) {
-    if (rank >= options.world_size) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--rank-options: got rank ", rank, ", expected one from 0 to ", options.world_size - 1));
-    }
     std::vector<std::string> args = options.worker_args;
     args.insert(args.end(), further.begin(), further.end());
     Environment place = WorkerBaseEnvironment(environment, options.config);
@@ -138,10 +156,35 @@ absl::Status TakeWorldSize(LaunchOptions* options) {
                                                  options->workers, " workers"));
 }
 
+absl::Status CheckProgram(const Parsed<LaunchOptions>& parsed) {
+  const LaunchOptions& options = parsed.options;
+  if (options.world_size != options.workers) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--program: got --world-size ", options.world_size, ", expected ",
+                     options.workers, " as --workers, for a program carries one rank"));
+  }
+  const std::string& program = options.program;
+  std::error_code ignored;
+  const bool is_directory = std::filesystem::is_directory(program, ignored);
+  if (is_directory || access(program.c_str(), X_OK) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--program: cannot run '", program, "': ", std::strerror(is_directory ? EISDIR : errno)));
+  }
+  for (const char* option : kOfWorkers) {
+    if (parsed.texts.count(option) == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(option).name,
+                     " with --program: it is about what gradwire-worker writes at its end"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>* parsed) {
   LaunchOptions& options = parsed->options;
-  if (absl::Status status = TakeWorldSize(&options); !status.ok()) return status;
-  absl::Status status = CheckNotOurs(options.worker_args);
+  absl::Status status = TakeWorldSize(&options);
+  if (status.ok()) status = CheckRanks(options);
+  if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
+  if (status.ok()) status = CheckNotOurs(options.worker_args);
   if (!status.ok()) return status;
   const auto worker =
       ParseWorkerOptions(options.worker_args, AloneEnvironment(environment, options.config));
@@ -177,7 +220,7 @@ absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const s
 Environment WorkerBaseEnvironment(const Environment& environment, const std::string& config) {
   Environment base = environment;
   for (const char* own : kOwnOptions) base.erase(VariableOf(own));
-  for (const char* other : {"listen", "metrics", "summary", "trace", "config"}) {
+  for (const char* other : {"listen", "metrics", "summary", "trace", "config", "program"}) {
     base.erase(VariableOf(other));
   }
   if (!config.empty()) base[VariableOf("config")] = config;
@@ -200,9 +243,10 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   parsed.texts = parser.texts();
   parsed.warnings = UnknownVariables(environment);
   options.coordinator_texts = parser.texts();
-  for (const char* own : {"workers", "summary", "trace", "link-gbit", "rank-options", "config"}) {
+  for (const char* own : {"workers", "program", "rank-options", "config"}) {
     options.coordinator_texts.erase(own);
   }
+  for (const char* own : kOfWorkers) options.coordinator_texts.erase(own);
   if (parsed.texts.count("config") > 0) options.config = parsed.texts["config"];
   status = ParseWorkers(environment, &parsed);
   if (!status.ok()) return status;

@@ -24,19 +24,21 @@ struct LaunchOptions {
   std::string trace;                                     // likewise
   double link_gbit = 0;                                  // of every link; 0: unknown
   std::string config;                                    // empty: none
+  std::string program;                                   // empty: gradwire-worker
   std::vector<std::string> worker_args;                  // what stands behind "--"
   std::map<int, std::vector<std::string>> rank_options;  // further ones of single ranks
-  WorkerOptions worker;                                  // what worker_args mean to rank 0
+  WorkerOptions worker;  // what worker_args mean to rank 0; defaults with a program
 };
 
 // Reads `args` (without "gradwire launch"): own options, those of the
 // coordinator, "--", those of the workers. All are judged here, before anything
-// is started.
+// is started; but what stands behind "--" for a --program is its own business.
 //
 // Errors as ParseWorkerOptions and ParseCoordinatorOptions; and InvalidArgument
 // if a worker's option is one that the launcher sets itself, if `--sync none` is
-// to run with several ranks, if there are fewer ranks than workers, or if --rank-options
-// names a rank beyond them.
+// to run with several ranks, if there are fewer ranks than workers, if --rank-options names
+// a rank beyond them, if --program cannot be run, or if an option is given that is of no use
+// with it.
 absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::string>& args,
                                                          const Environment& environment);
 

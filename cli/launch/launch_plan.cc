@@ -51,6 +51,24 @@ void AddPerRank(const LaunchOptions& options, const std::vector<Rank>& ranks,
   }
 }
 
+// A worker that carries `ranks`, with its arguments and its place in the run, in the
+// environment.
+Member MemberOf(const LaunchOptions& options, const Environment& environment,
+                const std::string& program, const std::vector<Rank>& ranks) {
+  Member member;
+  member.name = NameOfWorker(ranks);
+  member.command.argv = {program};
+  member.command.argv.insert(member.command.argv.end(), options.worker_args.begin(),
+                             options.worker_args.end());
+  Environment& own = member.command.environment;
+  own = WorkerBaseEnvironment(environment, options.config);
+  own[VariableOf("rank")] = absl::StrJoin(
+      ranks, ",", [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); });
+  own[VariableOf("world-size")] = absl::StrCat(options.world_size);
+  own[VariableOf("local-world-size")] = absl::StrCat(options.world_size);
+  return member;
+}
+
 void AddRankOptions(const LaunchOptions& options, const std::vector<Rank>& ranks,
                     std::vector<std::string>* argv) {
   for (Rank rank : ranks) {
@@ -96,6 +114,8 @@ Member CoordinatorMember(const LaunchOptions& options, const LaunchPlaces& place
   texts["world-size"] = absl::StrCat(options.world_size);
   texts["workers"] = absl::StrCat(options.workers);
   if (!options.trace.empty()) texts["trace"] = TraceFile(options.workers, places);
+  // It may join as late as it likes, or never: that it ends is seen here.
+  if (!options.program.empty()) texts.emplace("rendezvous-timeout-seconds", "1e9");
   member.command.argv = {absl::StrCat(places.program_dir, "/gradwire-coordinator")};
   for (const auto& [name, text] : texts) {
     member.command.argv.insert(member.command.argv.end(), {absl::StrCat("--", name), text});
@@ -109,19 +129,11 @@ Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
                     const Environment& environment, int worker, const std::string& coordinator,
                     int bar_columns) {
   const std::vector<Rank> ranks = RanksOf(options, worker);
-  Member member;
-  member.name = NameOfWorker(ranks);
-  std::vector<std::string>& argv = member.command.argv;
-  argv = {absl::StrCat(places.program_dir, "/gradwire-worker")};
-  argv.insert(argv.end(), options.worker_args.begin(), options.worker_args.end());
-  AddPerRank(options, ranks, &argv);
-  AddRankOptions(options, ranks, &argv);
+  Member member =
+      MemberOf(options, environment, absl::StrCat(places.program_dir, "/gradwire-worker"), ranks);
+  AddPerRank(options, ranks, &member.command.argv);
+  AddRankOptions(options, ranks, &member.command.argv);
   Environment& own = member.command.environment;
-  own = WorkerBaseEnvironment(environment, options.config);
-  own[VariableOf("rank")] = absl::StrJoin(
-      ranks, ",", [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); });
-  own[VariableOf("world-size")] = absl::StrCat(options.world_size);
-  own[VariableOf("local-world-size")] = absl::StrCat(options.world_size);
   own[VariableOf("summary")] = SummaryFile(RankInNames(ranks), places);
   if (!options.trace.empty()) own[VariableOf("trace")] = TraceFile(worker, places);
   if (!coordinator.empty()) own[VariableOf("coordinator")] = coordinator;
@@ -130,6 +142,23 @@ Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
     own["COLUMNS"] = absl::StrCat(bar_columns);
   }
   member.has_bar = bar_columns > 0 && worker == 0;
+  return member;
+}
+
+Member ProgramMember(const LaunchOptions& options, const Environment& environment, int rank,
+                     const std::string& coordinator) {
+  const std::vector<Rank> ranks = {Rank(rank)};
+  Member member = MemberOf(options, environment, options.program, ranks);
+  AddRankOptions(options, ranks, &member.command.argv);
+  Environment& own = member.command.environment;
+  own[VariableOf("local-rank")] = absl::StrCat(rank);
+  own[VariableOf("coordinator")] = coordinator;
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) {
+    own[name] = own[absl::StrCat("GRADWIRE_", name)];
+  }
+  const HostPort address = ParseHostPort(coordinator).value_or(HostPort());
+  own["MASTER_ADDR"] = address.host;
+  own["MASTER_PORT"] = absl::StrCat(address.port);
   return member;
 }
 

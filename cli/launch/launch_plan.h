@@ -42,6 +42,10 @@ Member WorkerMember(const LaunchOptions& options, const LaunchPlaces& places,
                     const Environment& environment, int worker, const std::string& coordinator,
                     int bar_columns);
 
+// Likewise, of --program: its arguments are passed on as they stand.
+Member ProgramMember(const LaunchOptions& options, const Environment& environment, int rank,
+                     const std::string& coordinator);
+
 // `path` of one of several ranks: {rank} replaced, or else the rank put in front
 // of the extension ("run.rank1.jsonl"). One rank alone keeps a plain path.
 std::string PathForRank(const std::string& path, const absl::AlphaNum& rank, int world_size);

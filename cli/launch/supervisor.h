@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "cli/terminal/line_splitter.h"
-#include "cli/terminal/process.h"
 #include "cli/terminal/terminal.h"
+#include "common/process/process.h"
+#include "common/process/process_set.h"
 
 namespace gradwire {
 
@@ -36,8 +36,8 @@ struct Member {
 // A member that lingers has that much longer to wind up or after a failure. A signal
 // ends that too; to one that comes while winding up all has gone well.
 //
-// From creation to destruction these signals and SIGCHLD are blocked in this
-// thread, and SIGPIPE is ignored; at most one Supervisor in a process.
+// From creation to destruction these signals are blocked in this thread, and
+// SIGPIPE is ignored; at most one Supervisor in a process.
 class Supervisor {
  public:
   // `terminal` outlives the supervisor.
@@ -47,7 +47,7 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Errors as Process::Start.
+  // Errors as ProcessSet::Start.
   absl::Status Start(const Member& member);
   // Passes output on until `ready` (asked every 10 ms). False if a member has
   // failed, a signal has come, none runs any more, or `timeout` is over.
@@ -64,18 +64,11 @@ class Supervisor {
  private:
   struct Running;
 
-  bool AnyRuns() const;
   void HandleEvents(absl::Time until);
-  void HandleSignal(int signal, pid_t sender);
-  void Read(Running* member, bool to_end);
-  void ReapAll(pid_t first);
   void OnEnd(Running* member);
   void StopBySignal(int signal);
   void WindUp();
-  void CheckDeadlines();
   void EndAfter(absl::Duration until_terminate, absl::Duration until_kill);
-  void SignalAll(int signal);
-  absl::Time NextDeadline() const;
   bool ending() const { return !cause_.empty(); }
 
   Terminal* const terminal_;
@@ -83,6 +76,7 @@ class Supervisor {
   struct sigaction old_pipe_action_;
   int signal_fd_ = -1;
   std::vector<std::unique_ptr<Running>> members_;
+  ProcessSet processes_;
   std::string cause_;
   int exit_code_ = 0;
   bool all_started_ = false;  // in Run(): no member comes any more

@@ -4,7 +4,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
-#include <map>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,7 +13,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/environment.h"
 #include "common/base/mutex.h"
+#include "common/process/process.h"
 
 namespace gradwire::testing {
 
@@ -21,12 +23,11 @@ namespace gradwire::testing {
 // standard input is empty; its output is kept in memory. Safe to call from any
 // thread. The destructor kills what still runs.
 //
+// A ProcessSet on a thread of its own runs it, and ends it with the test's program.
 // Processes of the same family are told by a variable in their environment, so
 // children are found even when their parent is gone.
 class Process {
  public:
-  using Environment = std::map<std::string, std::string>;
-
   // Starts `program`: a path, or the name of one of our programs. `extra` comes
   // on top of this process's environment, without its GRADWIRE_* variables.
   // Aborts if the program cannot be started.
@@ -56,27 +57,23 @@ class Process {
   std::vector<pid_t> Children() const;
 
  private:
-  struct Stream;
-
-  Process(pid_t pid, std::string marker, int out_fd, int err_fd);
-  void Read(int fd, Stream* stream);
-  void AwaitEnd();
+  explicit Process(std::string marker) : marker_(std::move(marker)) {}
+  void Run(const Command& command, std::promise<absl::StatusOr<gradwire::Process*>> started);
+  gradwire::Process::OnBytes AppendTo(std::string* text);
   std::string Tail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  struct Stream {
-    std::string text;
-    bool closed = false;
-  };
-  const pid_t pid_;
-  const std::string marker_;  // "NAME=value" in the family's environments
+  const std::string marker_;  // value of the variable in the family's environments
+  pid_t pid_ = -1;
+  int end_fd_ = -1;
+  std::thread thread_;
   mutable Mutex mutex_;
   CondVar changed_;
-  Stream out_ ABSL_GUARDED_BY(mutex_);
-  Stream err_ ABSL_GUARDED_BY(mutex_);
+  std::string out_ ABSL_GUARDED_BY(mutex_);
+  std::string err_ ABSL_GUARDED_BY(mutex_);
+  bool output_open_ ABSL_GUARDED_BY(mutex_) = true;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   int exit_code_ ABSL_GUARDED_BY(mutex_) = -1;
   uint64_t peak_memory_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<std::thread> threads_;
 };
 
 // Path of one of our programs in the build's bin folder.

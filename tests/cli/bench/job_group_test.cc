@@ -106,7 +106,7 @@ TEST(CpuTicks, AnotherProgram_IsNone) {
 }
 
 TEST(CpuSampler, ThisProcess_HasATime) {
-  CpuSampler cpu("launcher_tests");
+  CpuSampler cpu("cli_tests");
   EXPECT_FALSE(cpu.seconds().has_value());
   cpu.Sample(getpid());
   ASSERT_TRUE(cpu.seconds().has_value());

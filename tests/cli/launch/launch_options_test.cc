@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire {
@@ -123,6 +124,43 @@ TEST(ParseLaunchOptions, WrongRankOptions_NameTheRank) {
 TEST(ParseLaunchOptions, Help_IsOfTheSideItStandsOn) {
   EXPECT_THAT(ParseLaunchOptions({"--help"}, {})->print, HasSubstr("Usage: gradwire launch"));
   EXPECT_THAT(ParseLaunchOptions({"--", "--help"}, {})->print, HasSubstr("Usage: gradwire-worker"));
+}
+
+TEST(ParseLaunchOptions, ArgumentsOfAProgram_AreNotJudged) {
+  const auto parsed =
+      ParseLaunchOptions({"--program", "/bin/sh", "--workers", "2", "--rank-options",
+                          "1:--unknown 'a b'", "--", "--rank", "--help"},
+                         {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->print, "");
+  EXPECT_EQ(parsed->options.program, "/bin/sh");
+  EXPECT_THAT(parsed->options.worker_args, ElementsAre("--rank", "--help"));
+  EXPECT_THAT(parsed->options.rank_options, ElementsAre(Pair(1, ElementsAre("--unknown", "a b"))));
+}
+
+TEST(ParseLaunchOptions, ProgramThatCannotBeRun_IsNamed) {
+  const testing::TempDir dir;
+  const std::string file = dir.File("train");
+  EXPECT_EQ(ErrorOf({"--program", file}),
+            absl::StrCat("--program: cannot run '", file, "': No such file or directory"));
+  testing::WriteFile(file, "text");
+  EXPECT_EQ(ErrorOf({"--program", file}),
+            absl::StrCat("--program: cannot run '", file, "': Permission denied"));
+  EXPECT_EQ(ErrorOf({"--program", "/bin"}), "--program: cannot run '/bin': Is a directory");
+}
+
+TEST(ParseLaunchOptions, OptionsOfOurWorkersWithAProgram_AreRefused) {
+  constexpr char kWhy[] = " with --program: it is about what gradwire-worker writes at its end";
+  EXPECT_EQ(ErrorOf({"--program", "/bin/sh", "--summary", "s"}), absl::StrCat("--summary", kWhy));
+  EXPECT_EQ(ErrorOf({"--program", "/bin/sh", "--link-gbit", "1"}),
+            absl::StrCat("--link-gbit", kWhy));
+  EXPECT_EQ(ErrorOf({"--program", "/bin/sh"}, {{"GRADWIRE_TRACE", "t"}}),
+            absl::StrCat("GRADWIRE_TRACE", kWhy));
+}
+
+TEST(ParseLaunchOptions, RankOptionsBeyondThePrograms_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--program", "/bin/sh", "--rank-options", "1:x"}),
+            "--rank-options: got rank 1, expected one from 0 to 0");
 }
 
 TEST(ParseRankOptions, SeveralRanks_AreTakenApart) {

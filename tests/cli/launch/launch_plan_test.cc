@@ -145,6 +145,32 @@ TEST(WorkerMember, NoTerminal_LeavesProgressAlone) {
               Not(Contains(Key("GRADWIRE_PROGRESS"))));
 }
 
+TEST(ProgramMember, Place_IsInItsEnvironment) {
+  const Member member = ProgramMember(
+      Options({"--program", "/bin/sh", "--workers", "2", "--rank-options", "1:b c", "--", "a"}),
+      {{"HOME", "/h"}, {"RANK", "9"}, {"GRADWIRE_PROGRAM", "/bin/sh"}}, 1, "[::1]:5");
+  EXPECT_EQ(member.name, "rank 1");
+  EXPECT_FALSE(member.serves);
+  EXPECT_THAT(member.command.argv, ElementsAre("/bin/sh", "a", "b", "c"));
+  EXPECT_THAT(
+      member.command.environment,
+      ElementsAre(Pair("GRADWIRE_COORDINATOR", "[::1]:5"), Pair("GRADWIRE_LOCAL_RANK", "1"),
+                  Pair("GRADWIRE_LOCAL_WORLD_SIZE", "2"), Pair("GRADWIRE_RANK", "1"),
+                  Pair("GRADWIRE_WORLD_SIZE", "2"), Pair("HOME", "/h"), Pair("LOCAL_RANK", "1"),
+                  Pair("LOCAL_WORLD_SIZE", "2"), Pair("MASTER_ADDR", "::1"),
+                  Pair("MASTER_PORT", "5"), Pair("RANK", "1"), Pair("WORLD_SIZE", "2")));
+}
+
+TEST(CoordinatorMember, Program_MayJoinAsLateAsItLikes) {
+  EXPECT_THAT(CoordinatorMember(Options({"--program", "/bin/sh"}), kPlaces, {}).command.argv,
+              Contains("--rendezvous-timeout-seconds"));
+  EXPECT_THAT(
+      CoordinatorMember(Options({"--program", "/bin/sh", "--rendezvous-timeout-seconds", "60"}),
+                        kPlaces, {})
+          .command.argv,
+      Contains("60"));
+}
+
 TEST(NeedsCoordinator, SyncNone_NeedsNone) {
   EXPECT_FALSE(NeedsCoordinator(Options({"--", "--sync", "none"})));
   EXPECT_TRUE(NeedsCoordinator(Options({"--", "--sync", "all-reduce"})));

@@ -235,6 +235,38 @@ TEST_F(LaunchProgramTest, Run_ProgramIsMissing_NamesIt) {
   ExpectNothingLeft(*launch);
 }
 
+TEST_F(LaunchProgramTest, Program_AllEndWell_ExitsWithZero) {
+  WriteProgram("gradwire-coordinator", ServingCoordinator());
+  WriteProgram("train",
+               "#!/bin/sh\necho \"$LOCAL_RANK of $WORLD_SIZE at $MASTER_ADDR, "
+               "$MASTER_PORT: $*\"\n");
+  const auto launch =
+      Start({"--workers", "2", "--program", dir_.File("train"), "--", "--lr", "a b"});
+  EXPECT_EQ(*launch->Wait(kLong), 0);
+  const std::vector<std::string> out = absl::StrSplit(launch->out(), '\n');
+  EXPECT_THAT(out,
+              ::testing::UnorderedElementsAre("[rank 0] 0 of 2 at 127.0.0.1, 7: --lr a b",
+                                              "[rank 1] 1 of 2 at 127.0.0.1, 7: --lr a b", ""));
+  ExpectNothingLeft(*launch);
+}
+
+TEST_F(LaunchProgramTest, Program_OneFails_EndsAllWithItsCode) {
+  WriteProgram("gradwire-coordinator", ServingCoordinator());
+  WriteProgram("train", OthersWait("exit 3"));
+  const auto launch = Start({"--workers", "3", "--program", dir_.File("train")});
+  EXPECT_EQ(*launch->Wait(kLong), 3);
+  EXPECT_THAT(launch->err(),
+              HasSubstr("gradwire launch: rank 1 ended with exit code 3; all have ended\n"));
+  ExpectNothingLeft(*launch);
+}
+
+TEST_F(LaunchProgramTest, Program_CannotBeRun_StartsNothing) {
+  const auto launch = Start({"--program", dir_.File("train")});
+  EXPECT_EQ(*launch->Wait(kLong), 2);
+  EXPECT_THAT(launch->err(), HasSubstr("--program: cannot run '" + dir_.File("train") + "'"));
+  EXPECT_THAT(launch->err(), Not(HasSubstr("listening")));
+}
+
 TEST_F(LaunchProgramTest, Signal_Interrupt_EndsAllWithin2Seconds) {
   WriteProgram("gradwire-coordinator", ServingCoordinator());
   WriteProgram("gradwire-worker", OthersWait(":"));
@@ -262,14 +294,15 @@ TEST_F(LaunchProgramTest, Signal_TerminateIgnoredByAWorker_KillsItWithin2Seconds
 
 TEST_F(LaunchProgramTest, Signal_Kill_LeavesNoOrphans) {
   WriteProgram("gradwire-coordinator", ServingCoordinator());
-  WriteProgram("gradwire-worker", OthersWait(":"));
+  WriteProgram("gradwire-worker", "#!/bin/sh\necho waiting\nsleep 1000 &\nwait\n");
   const auto launch = Start({"--workers", "2"});
   AwaitWaiting(*launch, 2);
   // A process that is just becoming another program shows no environment.
   const absl::Time started = absl::Now() + kLong;
-  while (launch->Children().size() < 3 && absl::Now() < started) {
+  constexpr size_t kGuardCoordinatorWorkersAndTheirs = 1 + 1 + 2 + 2;
+  while (launch->Children().size() < kGuardCoordinatorWorkersAndTheirs && absl::Now() < started) {
   }
-  ASSERT_EQ(launch->Children().size(), 3u);
+  ASSERT_EQ(launch->Children().size(), kGuardCoordinatorWorkersAndTheirs);
   launch->Signal(SIGKILL);
   // Its output is closed once all that hold it have ended.
   EXPECT_EQ(*launch->Wait(kLong), 128 + SIGKILL);

@@ -87,13 +87,5 @@ TEST_F(SupervisorTest, Run_SignalWhileTheServerLingers_IsWell) {
   EXPECT_EQ(supervisor_.cause(), "");
 }
 
-TEST_F(SupervisorTest, Start_NoSuchProgram_IsNotFound) {
-  Member member = Shell("worker", "", false);
-  member.command.argv = {"/no/program"};
-  const absl::Status status = supervisor_.Start(member);
-  EXPECT_TRUE(absl::IsNotFound(status));
-  EXPECT_EQ(status.message(), "cannot start '/no/program': No such file or directory");
-}
-
 }  // namespace
 }  // namespace gradwire

@@ -21,7 +21,7 @@ using ::testing::SizeIs;
 
 constexpr absl::Duration kSoon = absl::Seconds(20);
 
-std::unique_ptr<Process> Shell(const std::string& script, const Process::Environment& env = {}) {
+std::unique_ptr<Process> Shell(const std::string& script, const Environment& env = {}) {
   return Process::Start("/bin/sh", {"-c", script}, env);
 }
 

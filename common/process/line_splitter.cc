@@ -1,4 +1,4 @@
-#include "cli/terminal/line_splitter.h"
+#include "common/process/line_splitter.h"
 
 #include <utility>
 

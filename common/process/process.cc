@@ -1,13 +1,17 @@
-#include "cli/terminal/process.h"
+#include "common/process/process.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
@@ -76,7 +80,8 @@ void MakeNonBlocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOC
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Process>> Process::Start(const Command& command) {
+absl::StatusOr<std::unique_ptr<Process>> Process::Start(const Command& command, OnBytes on_out,
+                                                        OnBytes on_err) {
   std::vector<std::string> variables;
   for (const auto& [name, value] : command.environment) {
     variables.push_back(absl::StrCat(name, "=", value));
@@ -91,36 +96,92 @@ absl::StatusOr<std::unique_ptr<Process>> Process::Start(const Command& command) 
   if (pid == 0) Become(argv, envp, parent, out.fds[1], err.fds[1], failure.fds[1]);
   setpgid(pid, pid);  // here too, so that it is done before anyone signals the group
   failure.Close(1);
-  int error = 0;
+  // glibc 2.36 has no C++ declaration of it.
+  const int end_fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
+  int error = end_fd < 0 ? errno : 0;
+  if (error != 0) kill(pid, SIGKILL);
   ssize_t got;
   do {
     got = read(failure.fds[0], &error, sizeof(error));
   } while (got < 0 && errno == EINTR);
-  if (got > 0) {
+  if (error != 0) {
     waitpid(pid, nullptr, 0);
+    if (end_fd >= 0) close(end_fd);
     return CannotStart(command.argv[0], error);
   }
   MakeNonBlocking(out.fds[0]);
   MakeNonBlocking(err.fds[0]);
-  return absl::WrapUnique(new Process(pid, out.Release(0), err.Release(0)));
+  return absl::WrapUnique(new Process(pid, end_fd, command.leaves_others,
+                                      {out.Release(0), std::move(on_out)},
+                                      {err.Release(0), std::move(on_err)}));
 }
 
+Process::Process(pid_t pid, int end_fd, bool leaves_others, Output out, Output err)
+    : pid_(pid),
+      end_fd_(end_fd),
+      leaves_others_(leaves_others),
+      outputs_{std::move(out), std::move(err)} {}
+
 Process::~Process() {
-  if (!reaped_) {
+  if (!ended_) {
     Signal(SIGKILL);
     waitpid(pid_, nullptr, 0);
   }
-  close(out_fd_);
-  close(err_fd_);
+  for (const int fd : {outputs_[0].fd, outputs_[1].fd, end_fd_}) close(fd);
 }
 
 void Process::Signal(int signal) {
-  if (!reaped_) kill(-pid_, signal);
+  if (ended_) return;
+  kill(-pid_, signal);
+  told_to_end_ = true;
 }
 
-bool Process::Reap() {
-  if (!reaped_ && waitpid(pid_, &status_, WNOHANG) == pid_) reaped_ = true;
-  return reaped_;
+void Process::EndAt(absl::Time terminate, absl::Time kill) {
+  terminate_at_ = terminate;
+  kill_at_ = std::min(kill_at_, kill);
+}
+
+bool Process::Read(int output) {
+  ReadSome(&outputs_[output]);
+  return outputs_[output].open;
+}
+
+// True if there may be more.
+bool Process::ReadSome(Output* output) {
+  std::array<char, 65536> buffer;
+  const ssize_t got = output->open ? read(output->fd, buffer.data(), buffer.size()) : 0;
+  if (got > 0) output->on_bytes(absl::string_view(buffer.data(), static_cast<size_t>(got)));
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) output->open = false;
+  return got > 0;
+}
+
+void Process::Reap() {
+  // Before its id is free, and with it the group's, which another might get.
+  if (!leaves_others_) kill(-pid_, SIGKILL);
+  rusage usage = {};
+  while (wait4(pid_, &status_, 0, &usage) < 0 && errno == EINTR) continue;
+  ended_ = true;
+  peak_memory_bytes_ = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+  for (Output& output : outputs_) {
+    while (ReadSome(&output)) continue;
+    // One that has left the group may hold it open for long.
+    if (!leaves_others_) output.open = false;
+  }
+}
+
+absl::Time Process::next_signal() const {
+  return ended_ ? absl::InfiniteFuture() : std::min(terminate_at_, kill_at_);
+}
+
+void Process::SendDue(absl::Time now) {
+  if (now >= terminate_at_) {
+    Signal(SIGTERM);
+    terminate_at_ = absl::InfiniteFuture();
+  }
+  if (now >= kill_at_) {
+    Signal(SIGKILL);
+    kill_at_ = absl::InfiniteFuture();
+  }
 }
 
 int ExitCodeOf(int wait_status) {

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_CLI_TERMINAL_LINE_SPLITTER_H_
-#define GRADWIRE_CLI_TERMINAL_LINE_SPLITTER_H_
+#ifndef GRADWIRE_COMMON_PROCESS_LINE_SPLITTER_H_
+#define GRADWIRE_COMMON_PROCESS_LINE_SPLITTER_H_
 
 #include <functional>
 #include <string>
@@ -40,4 +40,4 @@ class LineSplitter {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_CLI_TERMINAL_LINE_SPLITTER_H_
+#endif  // GRADWIRE_COMMON_PROCESS_LINE_SPLITTER_H_
