@@ -10,6 +10,7 @@
 #include "worker/data/datasets/dataset.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/ddp/reducer.h"
+#include "worker/models/model.h"
 #include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
