@@ -5,7 +5,7 @@
 #include <grpcpp/client_context.h>
 #include <gtest/gtest.h>
 
-#include <functional>
+#include <chrono>
 
 #include "common/rpc/channel.h"
 #include "gradwire/v1/aggregation.grpc.pb.h"
@@ -22,7 +22,7 @@ class GeneratedClientTest : public testing::Test {
       : cluster_("coordinator", 1, {{8, v1::DTYPE_FLOAT32}}),
         stub_(v1::Aggregation::NewStub(MakeChannel(cluster_.coordinator_address()))) {
     const float terms[] = {1.5f, -2.0f};
-    chunk_.set_run_id(ToBytes(cluster_.view().run_id));
+    chunk_.set_run_id(ToBytes(cluster_.ViewOf(0).run_id));
     chunk_.set_epoch(1);
     chunk_.set_generation(1);
     chunk_.set_total(8);
@@ -46,6 +46,34 @@ class GeneratedClientTest : public testing::Test {
     EXPECT_THAT(status.error_message(), HasSubstr(text));
   }
 
+  // A reader in the view of `chunk`.
+  static v1::ScatterRequest ReaderOf(const v1::Chunk& chunk) {
+    v1::ScatterRequest request;
+    request.set_run_id(chunk.run_id());
+    request.set_epoch(chunk.epoch());
+    request.set_generation(chunk.generation());
+    return request;
+  }
+
+  void ExpectScatterRefused(const v1::ScatterRequest& request, grpc::StatusCode code,
+                            const std::string& text) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    auto reader = stub_->Scatter(&context, request);
+    v1::Chunk mean;
+    EXPECT_FALSE(reader->Read(&mean));
+    const grpc::Status status = reader->Finish();
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(text));
+  }
+
+  std::vector<uint32_t> MissingRanks(const v1::MissingRequest& request) {
+    grpc::ClientContext context;
+    v1::MissingReply reply;
+    EXPECT_TRUE(stub_->Missing(&context, request, &reply).ok());
+    return {reply.ranks().begin(), reply.ranks().end()};
+  }
+
   BackendCluster cluster_;
   std::unique_ptr<v1::Aggregation::Stub> stub_;
   v1::Chunk chunk_;
@@ -55,28 +83,62 @@ TEST_F(GeneratedClientTest, GatherAndScatter_GoodChunk_ComesBackAsTheMean) {
   v1::GatherReply reply;
   ASSERT_TRUE(Gather(&reply).ok());
   EXPECT_EQ(reply.chunks_accepted(), 1);
-  v1::ScatterRequest request;
-  request.set_run_id(chunk_.run_id());
-  request.set_epoch(1);
-  request.set_generation(1);
-  request.set_steps(1);
   grpc::ClientContext context;
-  auto reader = stub_->Scatter(&context, request);
+  auto reader = stub_->Scatter(&context, ReaderOf(chunk_));
   v1::Chunk mean;
   ASSERT_TRUE(reader->Read(&mean));
   EXPECT_EQ(mean.SerializeAsString(), chunk_.SerializeAsString());
+  context.TryCancel();
   EXPECT_FALSE(reader->Read(&mean));
-  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(GeneratedClientTest, Scatter_TwoSteps_MeansOfBothOnOneCall) {
+  grpc::ClientContext context;
+  auto reader = stub_->Scatter(&context, ReaderOf(chunk_));
+  for (const uint64_t step : {0, 1}) {
+    v1::GatherReply reply;
+    chunk_.set_step(step);
+    ASSERT_TRUE(Gather(&reply).ok());
+    v1::Chunk mean;
+    ASSERT_TRUE(reader->Read(&mean));
+    EXPECT_EQ(mean.step(), step);
+  }
+  context.TryCancel();
+}
+
+TEST_F(GeneratedClientTest, Scatter_ReaderIsLate_OutOfRange) {
+  for (const uint64_t step : {0, 1}) {
+    v1::GatherReply reply;
+    chunk_.set_step(step);
+    ASSERT_TRUE(Gather(&reply).ok());
+  }
+  ExpectScatterRefused(ReaderOf(chunk_), grpc::StatusCode::OUT_OF_RANGE,
+                       "the results of step 0 are gone: the open step is 2");
 }
 
 TEST_F(GeneratedClientTest, Scatter_OtherRun_PermissionDenied) {
-  v1::ScatterRequest request;
-  request.set_run_id(std::string(16, 'x'));
-  grpc::ClientContext context;
-  v1::Chunk mean;
-  auto reader = stub_->Scatter(&context, request);
-  EXPECT_FALSE(reader->Read(&mean));
-  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  chunk_.set_run_id(std::string(16, 'x'));
+  ExpectScatterRefused(ReaderOf(chunk_), grpc::StatusCode::PERMISSION_DENIED, "expected run");
+}
+
+TEST_F(GeneratedClientTest, Scatter_LaneIsNotBelowLanes_InvalidArgument) {
+  v1::ScatterRequest request = ReaderOf(chunk_);
+  request.set_lane(2);
+  request.set_lanes(2);
+  ExpectScatterRefused(request, grpc::StatusCode::INVALID_ARGUMENT,
+                       "got lane 2, expected one below 2");
+}
+
+TEST_F(GeneratedClientTest, Missing_NothingIsHandedIn_TheRankUntilItsStepIsOver) {
+  v1::MissingRequest request;
+  request.set_run_id(chunk_.run_id());
+  request.set_epoch(1);
+  request.set_generation(1);
+  EXPECT_THAT(MissingRanks(request), testing::ElementsAre(0));
+  v1::GatherReply gathered;
+  ASSERT_TRUE(Gather(&gathered).ok());
+  EXPECT_THAT(MissingRanks(request), testing::IsEmpty());
 }
 
 TEST_F(GeneratedClientTest, Gather_WrongTotal_InvalidArgument) {

@@ -1,12 +1,13 @@
 // What back end gloo does around its engine: order, deadlines, ends. The engine
 // itself runs in backend_test.cc; here it is mostly one that does as it is told.
 
-#include "worker/backends/gloo/gloo_backend.h"
+#include "worker/backends/gloo/gloo_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <future>
 #include <utility>
 
@@ -25,6 +26,10 @@ using ::testing::Optional;
 
 const absl::Status kOver = absl::AbortedError("rank 1 was lost in step 7");
 
+absl::Span<uint8_t> BytesOf(std::vector<float>* values) {
+  return {reinterpret_cast<uint8_t*>(values->data()), values->size() * sizeof(float)};
+}
+
 // Ends operations when the test says so, or at Abort.
 class FakeEngine : public GlooEngine {
  public:
@@ -40,7 +45,10 @@ class FakeEngine : public GlooEngine {
     return store->Wait({peer_key_}, absl::Now() + absl::Seconds(60)).status();
   }
   void Sum(absl::Span<float> values, Done done) override { Add(values.size() * 4, done); }
-  void Broadcast(absl::Span<uint8_t> bytes, Done done) override { Add(bytes.size(), done); }
+  void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) override {
+    roots.push_back(root);
+    Add(bytes.size(), done);
+  }
   std::vector<int> BrokenPeers() override { return broken; }
   void Abort() override {
     MutexLock lock(&mutex_);
@@ -48,12 +56,17 @@ class FakeEngine : public GlooEngine {
     changed_.NotifyAll();
   }
 
+  // Waits until `count` operations are under way or ended.
+  void WaitForOperations(size_t count) {
+    MutexLock lock(&mutex_);
+    while (operations_.size() < count) changed_.Wait(&mutex_);
+  }
   // Waits for operation number `index`; then it ends with `status`.
   void End(size_t index, const absl::Status& status) {
+    WaitForOperations(index + 1);
     Done done;
     {
       MutexLock lock(&mutex_);
-      while (operations_.size() <= index) changed_.Wait(&mutex_);
       std::swap(done, operations_[index].second);
     }
     done(status);
@@ -77,6 +90,7 @@ class FakeEngine : public GlooEngine {
 
   std::string bound_to;
   std::vector<int> broken;
+  std::vector<int> roots;  // of the broadcasts; read it behind End
 
  private:
   void Add(size_t bytes, Done done) {
@@ -95,18 +109,25 @@ class FakeEngine : public GlooEngine {
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Rank 0 of three, with an engine that does as it is told.
-class GlooBackendTest : public ::testing::Test {
+constexpr absl::Duration kLong = absl::Seconds(60);
+constexpr auto kInstant = std::chrono::milliseconds(50);
+
+// Rank 0 of three, with an engine that does as it is told, two buckets of floats, and
+// bytes of rank 0 and of rank 1.
+class GlooExchangeTest : public ::testing::Test {
  protected:
-  GlooBackendTest() {
+  GlooExchangeTest() {
     server_ = StartGrpcServer("127.0.0.1:0", {&service_}).value();
-    view_ = {run_id_, CoordinatorEpoch(1), Generation(1), 3, Rank(0), {}, 64};
+    view_.run_id = run_id_;
+    view_.generation = Generation(1);
+    view_.world_size = 3;
     for (int rank = 0; rank < 3; ++rank) {
       view_.members.push_back({MakeIncarnation(), "10.10.1.1:29500", {Rank(rank)}});
     }
+    view_.self = view_.members[0].incarnation;
   }
-  ~GlooBackendTest() override {
-    backend_.reset();
+  ~GlooExchangeTest() override {
+    exchange_.reset();
     store_.Abort(absl::CancelledError("the test is over"));
     server_.server->Shutdown();
   }
@@ -115,17 +136,27 @@ class GlooBackendTest : public ::testing::Test {
   void Start(const std::string& peer_key = "") {
     auto engine = std::make_unique<FakeEngine>(peer_key);
     engine_ = engine.get();
-    backend_ = std::make_unique<GlooBackend>(server_.address, std::move(engine));
-    ASSERT_TRUE(backend_->OnView(view_, {}).ok());
+    exchange_ = std::make_unique<GlooExchange>(view_, server_.address, std::move(engine));
+    ASSERT_TRUE(exchange_->Start().ok());
+    exchange_->AddLayout(LayoutId(0), buckets_);
   }
 
-  std::future<absl::Status> AllReduce(int bucket, absl::Duration timeout, size_t elements = 3) {
+  static BucketKey Key(int bucket) { return {LayoutId(0), Step(0), Bucket(bucket)}; }
+
+  std::future<absl::Status> Expect(int bucket, absl::Duration timeout = kLong) {
     auto promise = std::make_shared<std::promise<absl::Status>>();
-    means_[bucket].resize(elements);
-    backend_->AllReduceAsync({Step(0), Bucket(bucket)}, absl::MakeSpan(terms_).subspan(0, elements),
-                             absl::MakeSpan(means_[bucket]), absl::Now() + timeout,
-                             [promise](absl::Status status) { promise->set_value(status); });
+    results_[bucket].resize(buckets_[bucket].bytes / sizeof(float));
+    exchange_->Expect(Key(bucket), BytesOf(&results_[bucket]), absl::Now() + timeout,
+                      [promise](absl::Status status) { promise->set_value(std::move(status)); });
     return promise->get_future();
+  }
+  void Contribute(int bucket) {
+    exchange_->Contribute(Key(bucket), Rank(0), BytesOf(&terms_).first(buckets_[bucket].bytes));
+  }
+  std::future<absl::Status> AllReduce(int bucket, absl::Duration timeout) {
+    std::future<absl::Status> done = Expect(bucket, timeout);
+    Contribute(bucket);
+    return done;
   }
 
   const RunId run_id_ = MakeRunId();
@@ -134,31 +165,36 @@ class GlooBackendTest : public ::testing::Test {
   GrpcServer server_;
   View view_;
   FakeEngine* engine_ = nullptr;
-  std::unique_ptr<GlooBackend> backend_;
+  std::unique_ptr<GlooExchange> exchange_;
+  const std::vector<BucketSpec> buckets_ = {{12, v1::DTYPE_FLOAT32},
+                                            {16, v1::DTYPE_FLOAT32},
+                                            {8, v1::DTYPE_BYTES, Rank(0)},
+                                            {8, v1::DTYPE_BYTES, Rank(1)}};
   std::vector<float> terms_ = {3, 6, 9, 12};
-  std::vector<float> means_[2];
+  std::vector<float> results_[4];
 };
 
-constexpr absl::Duration kLong = absl::Seconds(60);
-
-TEST_F(GlooBackendTest, OnView_BindsToTheAdvertisedHost) {
+TEST_F(GlooExchangeTest, Start_BindsToTheAdvertisedHost) {
   Start();
   EXPECT_EQ(engine_->bound_to, "10.10.1.1");
 }
 
-TEST_F(GlooBackendTest, AllReduce_EngineHasSummed_ResultIsTheSumOverTheWorldSize) {
+TEST_F(GlooExchangeTest, AllReduce_EngineHasSummed_ResultIsTheSumOverTheWorldSize) {
   Start();
   auto done = AllReduce(0, kLong);
   engine_->End(0, absl::OkStatus());
   EXPECT_TRUE(done.get().ok());
-  EXPECT_THAT(means_[0], ElementsAre(1, 2, 3));
+  EXPECT_THAT(results_[0], ElementsAre(1, 2, 3));
   EXPECT_THAT(terms_, ElementsAre(3, 6, 9, 12));
 }
 
-TEST_F(GlooBackendTest, AllReduce_TwoBuckets_BothAreUnderWayInTheOrderHandedIn) {
+TEST_F(GlooExchangeTest, AllReduce_TwoBuckets_BothAreUnderWayInTheOrderExpected) {
   Start();
-  auto first = AllReduce(0, kLong, 3);
-  auto second = AllReduce(1, kLong, 4);
+  auto first = Expect(0);
+  auto second = Expect(1);
+  Contribute(1);
+  EXPECT_EQ(second.wait_for(kInstant), std::future_status::timeout);
+  Contribute(0);
   engine_->End(1, absl::OkStatus());
   EXPECT_TRUE(second.get().ok());
   EXPECT_THAT(engine_->sizes(), ElementsAre(12, 16));
@@ -166,8 +202,27 @@ TEST_F(GlooBackendTest, AllReduce_TwoBuckets_BothAreUnderWayInTheOrderHandedIn) 
   EXPECT_TRUE(first.get().ok());
 }
 
-TEST_F(GlooBackendTest, AllReduce_DeadlinePasses_NamesTheRanksThatAreBehind) {
+TEST_F(GlooExchangeTest, Broadcast_OfThisRank_EngineGetsItsBytes) {
+  Start();
+  auto done = Expect(2);
+  Contribute(2);
+  engine_->End(0, absl::OkStatus());
+  EXPECT_TRUE(done.get().ok());
+  EXPECT_THAT(results_[2], ElementsAre(3, 6));
+  EXPECT_THAT(engine_->roots, ElementsAre(0));
+}
+
+TEST_F(GlooExchangeTest, Broadcast_OfAnotherRank_UnderWayWithNothingHandedIn) {
+  Start();
+  auto done = Expect(3);
+  engine_->End(0, absl::OkStatus());
+  EXPECT_TRUE(done.get().ok());
+  EXPECT_THAT(engine_->roots, ElementsAre(1));
+}
+
+TEST_F(GlooExchangeTest, AllReduce_DeadlinePasses_NamesTheRanksThatAreBehind) {
   ASSERT_TRUE(store_.Set("gloo/1/handed-in/1", "1").ok());
+  ASSERT_TRUE(store_.Set("gloo/1/handed-in/2", "0").ok());
   Start();
   auto done = AllReduce(0, absl::Milliseconds(50));
   engine_->EndAfterAbort(0);
@@ -175,7 +230,7 @@ TEST_F(GlooBackendTest, AllReduce_DeadlinePasses_NamesTheRanksThatAreBehind) {
                                                     "deadline; missing: rank 2 (10.10.1.1:29500)"));
 }
 
-TEST_F(GlooBackendTest, AllReduce_DeadlinePassesWithNobodyBehind_SaysSo) {
+TEST_F(GlooExchangeTest, AllReduce_DeadlinePassesWithNobodyBehind_SaysSo) {
   ASSERT_TRUE(store_.Set("gloo/1/handed-in/1", "2").ok());
   ASSERT_TRUE(store_.Set("gloo/1/handed-in/2", "1").ok());
   Start();
@@ -186,14 +241,14 @@ TEST_F(GlooBackendTest, AllReduce_DeadlinePassesWithNobodyBehind_SaysSo) {
                                         "have handed it in, but gloo has not finished"));
 }
 
-TEST_F(GlooBackendTest, AllReduce_DeadlinePassesWhileConnecting_DeadlineExceeded) {
+TEST_F(GlooExchangeTest, AllReduce_DeadlinePassesWhileConnecting_DeadlineExceeded) {
   Start("peer");
   const absl::Status status = AllReduce(0, absl::Milliseconds(50)).get();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("missing: rank 1 (10.10.1.1:29500), rank"));
 }
 
-TEST_F(GlooBackendTest, AllReduce_CoordinatorDoesNotAnswerAtTheDeadline_SaysSo) {
+TEST_F(GlooExchangeTest, AllReduce_CoordinatorDoesNotAnswerAtTheDeadline_SaysSo) {
   Start();
   auto done = AllReduce(0, absl::Milliseconds(300));
   server_.server->Shutdown();
@@ -203,27 +258,27 @@ TEST_F(GlooBackendTest, AllReduce_CoordinatorDoesNotAnswerAtTheDeadline_SaysSo) 
   EXPECT_THAT(std::string(status.message()), HasSubstr("rendezvous at coordinator 127.0.0.1:"));
 }
 
-TEST_F(GlooBackendTest, AllReduce_ConnectionBreaks_UnavailableAndSuspectNameThePeer) {
+TEST_F(GlooExchangeTest, AllReduce_ConnectionBreaks_UnavailableAndSuspectNameThePeer) {
   Start();
   engine_->broken = {2};
   auto done = AllReduce(0, kLong);
   engine_->End(0, absl::UnavailableError("Connection closed by peer"));
   EXPECT_EQ(done.get(), absl::UnavailableError("step 0, bucket 0: gloo lost its connection to rank "
                                                "2 (10.10.1.1:29500): Connection closed by peer"));
-  EXPECT_THAT(backend_->suspect(), Optional(Rank(2)));
+  EXPECT_THAT(exchange_->suspect(), Optional(view_.members[2].incarnation));
 }
 
-TEST_F(GlooBackendTest, AllReduce_SeveralConnectionsBreak_NamesAllAndSuspectsNone) {
+TEST_F(GlooExchangeTest, AllReduce_SeveralConnectionsBreak_NamesAllAndSuspectsNone) {
   Start();
   engine_->broken = {1, 2};
   auto done = AllReduce(0, kLong);
   engine_->End(0, absl::UnavailableError("Connection closed by peer"));
   EXPECT_THAT(std::string(done.get().message()),
               HasSubstr("rank 1 (10.10.1.1:29500), rank 2 (10.10.1.1:29500)"));
-  EXPECT_EQ(backend_->suspect(), absl::nullopt);
+  EXPECT_EQ(exchange_->suspect(), absl::nullopt);
 }
 
-TEST_F(GlooBackendTest, AllReduce_PeerClosedBecauseItLostAnother_OnlyTheOtherIsSuspected) {
+TEST_F(GlooExchangeTest, AllReduce_PeerClosedBecauseItLostAnother_OnlyTheOtherIsSuspected) {
   ASSERT_TRUE(store_.Set("gloo/1/lost-a-peer/1", "").ok());
   Start();
   engine_->broken = {1, 2};
@@ -231,52 +286,53 @@ TEST_F(GlooBackendTest, AllReduce_PeerClosedBecauseItLostAnother_OnlyTheOtherIsS
   engine_->End(0, absl::UnavailableError("Connection closed by peer"));
   EXPECT_THAT(std::string(done.get().message()),
               HasSubstr("lost its connection to rank 2 (10.10.1.1:29500): "));
-  EXPECT_THAT(backend_->suspect(), Optional(Rank(2)));
+  EXPECT_THAT(exchange_->suspect(), Optional(view_.members[2].incarnation));
   EXPECT_TRUE(store_.Wait({"gloo/1/lost-a-peer/0"}, absl::InfinitePast()).ok());
 }
 
-TEST_F(GlooBackendTest, AllReduce_AfterABreak_EndsWithTheSameStatus) {
+TEST_F(GlooExchangeTest, AllReduce_AfterABreak_EndsWithTheSameStatus) {
   Start();
   auto first = AllReduce(0, kLong);
   engine_->End(0, absl::UnavailableError("Connection closed by peer"));
   const absl::Status status = first.get();
   EXPECT_EQ(AllReduce(1, kLong).get(), status);
-  EXPECT_EQ(backend_->Finish(absl::Now() + kLong), status);
+  EXPECT_EQ(exchange_->Finish(absl::Now() + kLong), status);
 }
 
-TEST_F(GlooBackendTest, Cancel_OperationUnderWay_DoneRunsWhenTheEngineIsThrough) {
+TEST_F(GlooExchangeTest, Cancel_OperationUnderWay_DoneRunsWhenTheEngineIsThrough) {
   Start();
   auto done = AllReduce(0, kLong);
-  backend_->Cancel(kOver);
-  EXPECT_EQ(done.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+  engine_->WaitForOperations(1);
+  exchange_->Cancel(kOver);
+  EXPECT_EQ(done.wait_for(kInstant), std::future_status::timeout);
   engine_->EndAfterAbort(0);
   EXPECT_EQ(done.get(), kOver);
 }
 
-TEST_F(GlooBackendTest, Cancel_WhileConnecting_EndsWithReason) {
+TEST_F(GlooExchangeTest, Cancel_WhileConnecting_EndsWithReason) {
   Start("peer");
   auto done = AllReduce(0, kLong);
-  backend_->Cancel(kOver);
+  exchange_->Cancel(kOver);
   EXPECT_EQ(done.get(), kOver);
 }
 
-TEST_F(GlooBackendTest, Totals_AfterAnAllReduce_AreThoseOfARing) {
+TEST_F(GlooExchangeTest, Totals_AfterAnAllReduce_AreThoseOfARing) {
   Start();
   auto done = AllReduce(0, kLong);
   engine_->End(0, absl::OkStatus());
   ASSERT_TRUE(done.get().ok());
-  EXPECT_EQ(backend_->totals().bytes_sent, 2 * 12 * 2 / 3);
-  EXPECT_EQ(backend_->totals().bytes_received, 2 * 12 * 2 / 3);
+  EXPECT_EQ(exchange_->totals().bytes_sent, 2 * 12 * 2 / 3);
+  EXPECT_EQ(exchange_->totals().bytes_received, 2 * 12 * 2 / 3);
 }
 
-TEST(GlooBackendTotals, Broadcast_FiveRanks_EachRankButTheFirstReceivesOnce) {
-  BackendCluster cluster("gloo", 5, {{100, v1::DTYPE_BYTES}});
+TEST(GlooExchangeTotals, Broadcast_FiveRanks_EachRankButTheRootReceivesOnce) {
+  BackendCluster cluster("gloo", 5, {{100, v1::DTYPE_BYTES, Rank(3)}});
   std::vector<std::vector<std::string>> data(5, {std::string(100, 'x')});
   for (const absl::Status& status : cluster.RunStep(0, &data)) ASSERT_TRUE(status.ok()) << status;
   uint64_t sent = 0;
   for (int rank = 0; rank < 5; ++rank) {
-    sent += cluster.backend(rank).totals().bytes_sent;
-    EXPECT_EQ(cluster.backend(rank).totals().bytes_received, rank == 0 ? 0 : 100) << rank;
+    sent += cluster.exchange(rank).totals().bytes_sent;
+    EXPECT_EQ(cluster.exchange(rank).totals().bytes_received, rank == 3 ? 0 : 100) << rank;
   }
   EXPECT_EQ(sent, 400);
 }
@@ -291,9 +347,11 @@ class GlooEngineTest : public ::testing::Test {
 
   std::future<absl::Status> AllReduce(int rank) {
     auto promise = std::make_shared<std::promise<absl::Status>>();
-    cluster_.backend(rank).AllReduceAsync(
-        {Step(1), Bucket(0)}, terms_, absl::MakeSpan(means_[rank]), absl::Now() + kLong,
-        [promise](absl::Status status) { promise->set_value(status); });
+    const BucketKey key{LayoutId(0), Step(1), Bucket(0)};
+    Exchange& exchange = cluster_.exchange(rank);
+    exchange.Expect(key, BytesOf(&means_[rank]), absl::Now() + kLong,
+                    [promise](absl::Status status) { promise->set_value(std::move(status)); });
+    exchange.Contribute(key, Rank(rank), BytesOf(&terms_));
     return promise->get_future();
   }
 
@@ -306,46 +364,63 @@ class GlooEngineTest : public ::testing::Test {
 TEST_F(GlooEngineTest, AllReduce_PeerGoesAway_UnavailableNamesItAndIsSuspected) {
   auto first = AllReduce(0);
   auto second = AllReduce(1);
-  cluster_.backend(2).Cancel(kOver);
+  cluster_.exchange(2).Cancel(kOver);
   const absl::Status status = second.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()),
               MatchesRegex("step 1, bucket 0: gloo lost its connection to rank 2 \\(.*\\): .*"));
-  EXPECT_THAT(cluster_.backend(1).suspect(), Optional(Rank(2)));
+  EXPECT_THAT(cluster_.exchange(1).suspect(), Optional(cluster_.ViewOf(1).members[2].incarnation));
   EXPECT_EQ(first.get().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(GlooEngineTest, AllReduce_PeerIsGoneAlready_UnavailableNamesIt) {
-  cluster_.backend(2).Cancel(kOver);
+  cluster_.exchange(2).Cancel(kOver);
   const absl::Status status = AllReduce(1).get();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 2"));
 }
 
-TEST(GlooBackendStart, OnView_AddressOfAnotherHost_FailedPrecondition) {
-  auto backend = MakeGlooBackend({"127.0.0.1:1"}).value();
+TEST_F(GlooExchangeTest, Start_AWorkerCarriesSeveralRanks_InvalidArgument) {
+  view_.members = {{MakeIncarnation(), "10.10.1.1:29500", {Rank(0), Rank(1)}},
+                   {MakeIncarnation(), "10.10.1.2:29500", {Rank(2)}}};
+  for (const Member& member : view_.members) {
+    view_.self = member.incarnation;
+    GlooExchange exchange(view_, server_.address, std::make_unique<FakeEngine>());
+    EXPECT_EQ(exchange.Start(),
+              absl::InvalidArgumentError("back end gloo: got ranks 0, 1 on one worker "
+                                         "(10.10.1.1:29500), expected a worker for each rank"));
+  }
+}
+
+TEST(GlooBackendTest, Connect_AddressOfAnotherHost_FailedPrecondition) {
+  auto backend = MakeBackend("gloo", {"127.0.0.1:1"}).value();
   View view;
   view.world_size = 1;
-  view.members = {{MakeIncarnation(), "203.0.113.5:29500", {Rank(0)}}};
-  const absl::Status status = backend->OnView(view, {});
+  view.self = MakeIncarnation();
+  view.members = {{view.self, "203.0.113.5:29500", {Rank(0)}}};
+  absl::optional<Incarnation> suspect;
+  const absl::Status status = backend
+                                  ->Connect(
+                                      view, [] { return absl::OkStatus(); }, &suspect)
+                                  .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("back end gloo needs the advertised address 203.0.113.5:29500: cannot "
                         "listen on 203.0.113.5: "));
 }
 
-TEST(GlooBackendStart, Make_BrokenPipesDoNotEndTheProcess) {
-  auto backend = MakeGlooBackend({"127.0.0.1:1"}).value();
+TEST(GlooBackendTest, Make_BrokenPipesDoNotEndTheProcess) {
+  auto backend = MakeBackend("gloo", {"127.0.0.1:1"}).value();
   struct sigaction action;
   ASSERT_EQ(sigaction(SIGPIPE, nullptr, &action), 0);
   EXPECT_EQ(action.sa_handler, SIG_IGN);
 }
 
-TEST(GlooBackendStart, Make_HalfTypesOnTheWire_InvalidArgument) {
+TEST(GlooBackendTest, Make_HalfTypesOnTheWire_InvalidArgument) {
   BackendOptions options;
   options.wire = v1::DTYPE_BFLOAT16;
   EXPECT_EQ(
-      MakeGlooBackend(options).status(),
+      MakeBackend("gloo", options).status(),
       absl::InvalidArgumentError("back end gloo cannot sum bf16 in float32; expected --wire fp32"));
 }
 

@@ -1,0 +1,82 @@
+#include "tests/common/aggregation/test_terms.h"
+
+#include <cstring>
+#include <memory>
+#include <random>
+#include <utility>
+
+#include "common/fold/fold.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kWorldSize = 3;
+
+Pieces PiecesOf(const std::string& bytes) {
+  return {{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}};
+}
+
+}  // namespace
+
+TestTerms::TestTerms(std::vector<BucketSpec> buckets, uint64_t chunk_bytes)
+    : buckets(std::move(buckets)) {
+  view.run_id = MakeRunId();
+  view.epoch = CoordinatorEpoch(1);
+  view.generation = Generation(1);
+  view.world_size = kWorldSize;
+  view.chunk_bytes = chunk_bytes;
+}
+
+std::string TestTerms::Of(int rank, int bucket, int salt) const {
+  std::mt19937 random(100 * rank + 10 * bucket + salt);
+  std::normal_distribution<float> normal;
+  std::string bytes(buckets[bucket].bytes + 3, '\0');
+  for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+    const float value = normal(random);
+    std::memcpy(&bytes[i], &value, 4);
+  }
+  return bytes.substr(0, buckets[bucket].bytes);
+}
+
+Chunk TestTerms::MakeChunk(uint64_t step, int rank, int bucket, uint64_t offset, int salt) const {
+  auto bytes =
+      std::make_shared<const std::string>(Of(rank, bucket, salt).substr(offset, view.chunk_bytes));
+  const Pieces payload = PiecesOf(*bytes);
+  return {
+      {view.run_id, view.epoch, view.generation, LayoutId(0), Step(step), Rank(rank),
+       Bucket(bucket), offset, buckets[bucket].bytes, buckets[bucket].dtype, Checksum(payload), 0},
+      payload,
+      bytes};
+}
+
+std::vector<Chunk> TestTerms::StepOf(uint64_t step, const std::vector<int>& ranks) const {
+  std::vector<Chunk> chunks;
+  for (const int rank : ranks) {
+    for (size_t b = 0; b < buckets.size(); ++b) {
+      if (IsBroadcast(buckets[b]) && buckets[b].root != Rank(rank)) continue;
+      for (uint64_t offset = 0; offset < buckets[b].bytes; offset += view.chunk_bytes) {
+        chunks.push_back(MakeChunk(step, rank, static_cast<int>(b), offset));
+      }
+    }
+  }
+  return chunks;
+}
+
+std::string TestTerms::Result(int bucket) const {
+  const BucketSpec& spec = buckets[bucket];
+  if (IsBroadcast(spec)) return Of(spec.root.value(), bucket);
+  std::vector<std::string> memory;
+  for (int rank = 0; rank < kWorldSize; ++rank) memory.push_back(Of(rank, bucket));
+  std::vector<Pieces> terms;
+  for (const std::string& bytes : memory) terms.push_back(PiecesOf(bytes));
+  std::vector<float> mean(spec.bytes / sizeof(float));
+  Fold(terms, absl::MakeSpan(mean));
+  return std::string(reinterpret_cast<const char*>(mean.data()), spec.bytes);
+}
+
+Chunk InLayout(int layout, Chunk chunk) {
+  chunk.header.layout = LayoutId(layout);
+  return chunk;
+}
+
+}  // namespace gradwire
