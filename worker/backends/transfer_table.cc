@@ -116,6 +116,9 @@ void TransferTable::Fail(const absl::Status& status, absl::optional<Incarnation>
     changed_.NotifyAll();
   }
   hooks_.stop(status);
+  MutexLock lock(&mutex_);
+  stopped_ = true;
+  changed_.NotifyAll();
 }
 
 absl::Status TransferTable::failure() const {
@@ -142,10 +145,17 @@ std::shared_ptr<Transfer> TransferTable::WaitForDeadline() {
   return nullptr;
 }
 
+// The thread that failed may not have called `stop` yet when the keeper sees the failure.
+void TransferTable::WaitForStop() {
+  MutexLock lock(&mutex_);
+  while (!stopped_) changed_.Wait(&mutex_);
+}
+
 void TransferTable::Keep() {
   while (std::shared_ptr<Transfer> late = WaitForDeadline()) {
     Fail(hooks_.explain(*late), absl::nullopt);
   }
+  WaitForStop();
   hooks_.drain();
   EndAll();
 }

@@ -83,6 +83,7 @@ class TransferTable {
   void Keep();
   // The transfer whose deadline passed; null once the exchange has failed.
   std::shared_ptr<Transfer> WaitForDeadline();
+  void WaitForStop();
   void EndAll();
 
   const Hooks hooks_;
@@ -93,6 +94,7 @@ class TransferTable {
   std::map<BucketKey, std::shared_ptr<Transfer>> transfers_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   absl::optional<Incarnation> suspect_ ABSL_GUARDED_BY(mutex_);  // behind failure_
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;                 // `stop` has returned
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread keeper_;
 };
