@@ -1,5 +1,7 @@
 #include "worker/run/evaluator.h"
 
+#include <spdlog/spdlog.h>
+
 #include "absl/strings/str_cat.h"
 
 namespace gradwire {
@@ -38,6 +40,27 @@ absl::StatusOr<Evaluation> Evaluate(Model& model, const EvaluationBatches& batch
   }
   model.train();
   return result;
+}
+
+absl::StatusOr<std::vector<Evaluation>> EvaluateRanks(Model& model, Reducer& reducer, bool alike,
+                                                      const EvaluationBatches& batches,
+                                                      const std::function<bool()>& stopped) {
+  std::vector<Evaluation> evaluations;
+  for (const Rank rank : reducer.ranks()) {
+    if (alike && !evaluations.empty()) {
+      evaluations.push_back(evaluations.front());
+      continue;
+    }
+    reducer.BeginForward(rank);
+    absl::StatusOr<Evaluation> evaluation = Evaluate(model, batches, stopped);
+    if (!evaluation.ok()) return evaluation.status();
+    spdlog::info("test loss {:.4f}, accuracy {:.2f} % ({} of {})", evaluation->loss,
+                 100 * evaluation->accuracy,
+                 static_cast<int64_t>(evaluation->accuracy * evaluation->samples + 0.5),
+                 evaluation->samples);
+    evaluations.push_back(*evaluation);
+  }
+  return evaluations;
 }
 
 }  // namespace gradwire

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/data/evaluation_batches.h"
+#include "worker/ddp/reducer.h"
 #include "worker/models/model.h"
 
 namespace gradwire {
@@ -21,6 +23,12 @@ struct Evaluation {
 // Internal if torch throws.
 absl::StatusOr<Evaluation> Evaluate(Model& model, const EvaluationBatches& batches,
                                     const std::function<bool()>& stopped);
+
+// The same for each rank of `reducer` in their order, with its buffers, and says in the log what
+// came out. `alike`: their buffers are equal, so that one pass is enough.
+absl::StatusOr<std::vector<Evaluation>> EvaluateRanks(Model& model, Reducer& reducer, bool alike,
+                                                      const EvaluationBatches& batches,
+                                                      const std::function<bool()>& stopped);
 
 }  // namespace gradwire
 

@@ -13,27 +13,14 @@
 #include "worker/ddp/hash.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/run/compute.h"
+#include "worker/run/from_options.h"
 #include "worker/run/hello.h"
+#include "worker/run/outputs.h"
 
 namespace gradwire {
 namespace {
 
 constexpr int64_t kEvaluationBatch = 250;
-
-TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span) {
-  TrainerOptions trainer;
-  trainer.lr = options.lr;
-  trainer.momentum = options.momentum;
-  trainer.weight_decay = options.weight_decay;
-  trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
-  trainer.reducer.broadcast_buffers = options.broadcast_buffers;
-  trainer.step_timeout = absl::Seconds(options.step_timeout_seconds);
-  trainer.micro_batch = options.batch_size;
-  trainer.seed = options.seed;
-  trainer.updates_late = TraitsOfSync(options.sync).updates_late && !options.barrier;
-  trainer.on_span = std::move(on_span);
-  return trainer;
-}
 
 }  // namespace
 
@@ -87,7 +74,7 @@ absl::Status Worker::ExplainFailure(absl::Status status) {
 // else's run.
 absl::Status Worker::Prepare() {
   absl::Status status =
-      CheckOutputs(options_.ranks.empty() ? std::vector<Rank>{Rank(0)} : options_.ranks);
+      CheckOutputs(options_, options_.ranks.empty() ? std::vector<Rank>{Rank(0)} : options_.ranks);
   if (status.ok()) status = ServeMetrics();
   if (status.ok()) status = LoadData();
   if (status.ok()) status = MakeTheModel();
@@ -98,22 +85,6 @@ absl::Status Worker::Prepare() {
   if (status.ok()) status = MakeReporter();
   if (status.ok()) status = Attach();
   return status;
-}
-
-// That `ranks` of this worker can write what they are told to, each to a file of its own.
-absl::Status Worker::CheckOutputs(const std::vector<Rank>& ranks) {
-  for (const std::string& path : {options_.summary, options_.log_jsonl}) {
-    if (ranks.size() < 2 || PathOfRank(path, ranks[0]) != PathOfRank(path, ranks[1])) continue;
-    if (path.empty()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("got file ", path, " for ", NameOf(ranks), ", expected {rank} in its name"));
-  }
-  for (const std::string& path : {options_.summary, options_.log_jsonl, options_.trace}) {
-    if (path.empty()) continue;
-    const absl::Status status = CheckWritable(PathOfRank(path, ranks.front()));
-    if (!status.ok()) return status;
-  }
-  return absl::OkStatus();
 }
 
 absl::Status Worker::ServeMetrics() {
@@ -176,7 +147,7 @@ absl::Status Worker::Join() {
   ranks_ = view_.OwnRanks();
   spdlog::info("{} of {}, run {}", NameOf(ranks_), view_.world_size, ToHex(view_.run_id));
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
-  return CheckOutputs(ranks_);
+  return CheckOutputs(options_, ranks_);
 }
 
 absl::Status Worker::OpenTrace() {
@@ -221,13 +192,8 @@ int64_t Worker::TotalSteps() const {
 }
 
 absl::Status Worker::StartLoader() {
-  TrainingBatchOptions batch_options;
-  batch_options.sampler = {view_.world_size, true, options_.sampler_seed, options_.drop_last};
-  batch_options.batch_size = options_.batch_size * options_.accumulate;
-  batch_options.augment = options_.augment;
-  batch_options.seed = options_.seed;
-  absl::StatusOr<std::unique_ptr<const TrainingBatches>> batches =
-      TrainingBatches::Create(train_, model_->image_shape(), batch_options);
+  absl::StatusOr<std::unique_ptr<const TrainingBatches>> batches = TrainingBatches::Create(
+      train_, model_->image_shape(), BatchOptionsOf(options_, view_.world_size));
   if (!batches.ok()) return batches.status();
   batches_ = *std::move(batches);
   spdlog::info("samples {}", batches_->sampler().Describe());
@@ -309,25 +275,14 @@ absl::Status Worker::EvaluateAndReport() {
   return options_.summary.empty() ? absl::OkStatus() : WriteSummaries();
 }
 
-// Ranks differ in nothing but buffers that are not broadcast.
 absl::Status Worker::Evaluate() {
   auto batches = EvaluationBatches::Create(test_, model_->image_shape(), kEvaluationBatch);
   if (!batches.ok()) return batches.status();
-  for (const Rank rank : ranks_) {
-    if (!evaluations_.empty() && options_.broadcast_buffers) {
-      evaluations_.push_back(evaluations_.front());
-      continue;
-    }
-    trainer_->reducer().BeginForward(rank);
-    absl::StatusOr<Evaluation> evaluation =
-        gradwire::Evaluate(*model_, **batches, [this] { return stopper_->requested(); });
-    if (!evaluation.ok()) return evaluation.status();
-    spdlog::info("test loss {:.4f}, accuracy {:.2f} % ({} of {})", evaluation->loss,
-                 100 * evaluation->accuracy,
-                 static_cast<int64_t>(evaluation->accuracy * evaluation->samples + 0.5),
-                 evaluation->samples);
-    evaluations_.push_back(*evaluation);
-  }
+  auto evaluations =
+      EvaluateRanks(*model_, trainer_->reducer(), /*alike=*/options_.broadcast_buffers, **batches,
+                    [this] { return stopper_->requested(); });
+  if (!evaluations.ok()) return evaluations.status();
+  evaluations_ = *std::move(evaluations);
   return absl::OkStatus();
 }
 

@@ -51,7 +51,6 @@ class Worker {
 
  private:
   absl::Status Prepare();
-  absl::Status CheckOutputs(const std::vector<Rank>& ranks);
   absl::Status ServeMetrics();
   absl::Status LoadData();
   absl::Status MakeTheModel();

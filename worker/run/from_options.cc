@@ -1,0 +1,33 @@
+#include "worker/run/from_options.h"
+
+#include <utility>
+
+#include "worker/options/traits.h"
+
+namespace gradwire {
+
+TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span) {
+  TrainerOptions trainer;
+  trainer.lr = options.lr;
+  trainer.momentum = options.momentum;
+  trainer.weight_decay = options.weight_decay;
+  trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
+  trainer.reducer.broadcast_buffers = options.broadcast_buffers;
+  trainer.step_timeout = absl::Seconds(options.step_timeout_seconds);
+  trainer.micro_batch = options.batch_size;
+  trainer.seed = options.seed;
+  trainer.updates_late = TraitsOfSync(options.sync).updates_late && !options.barrier;
+  trainer.on_span = std::move(on_span);
+  return trainer;
+}
+
+TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size) {
+  TrainingBatchOptions batches;
+  batches.sampler = {world_size, true, options.sampler_seed, options.drop_last};
+  batches.batch_size = options.batch_size * options.accumulate;
+  batches.augment = options.augment;
+  batches.seed = options.seed;
+  return batches;
+}
+
+}  // namespace gradwire

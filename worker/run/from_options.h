@@ -1,0 +1,17 @@
+#ifndef GRADWIRE_WORKER_RUN_FROM_OPTIONS_H_
+#define GRADWIRE_WORKER_RUN_FROM_OPTIONS_H_
+
+#include "common/telemetry/trace_span.h"
+#include "worker/data/training_batches.h"
+#include "worker/options/worker_options.h"
+#include "worker/run/trainer.h"
+
+namespace gradwire {
+
+// What a worker's options mean for its parts.
+TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span);
+TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_RUN_FROM_OPTIONS_H_
