@@ -150,7 +150,7 @@ absl::Time BenchRunner::Deadline() const {
 
 std::string BenchRunner::LibexecPath(const std::string& program) const {
   const std::filesystem::path parent = std::filesystem::path(program_dir_).parent_path();
-  return (parent / "libexec" / program).string();
+  return (parent / "libexec" / "gradwire" / program).string();
 }
 
 std::string BenchRunner::BinPath(const std::string& program) const {

@@ -71,7 +71,7 @@ absl::StatusOr<PlannedLayout> AskLayout(const PlanOptions& options,
   const Hosts here("", environment, [] { return false; });  // for its clean environment
   const std::filesystem::path parent = std::filesystem::path(ProgramDir()).parent_path();
   std::vector<std::string> argv = LayoutArguments(options);
-  argv.insert(argv.begin(), (parent / "libexec" / "gradwire-layout").string());
+  argv.insert(argv.begin(), (parent / "libexec" / "gradwire" / "gradwire-layout").string());
   const absl::StatusOr<std::string> text = RunJob({"gradwire-layout", here.On(0, std::move(argv))},
                                                   kLayoutTimeout, [] { return false; });
   if (!text.ok()) return text.status();

@@ -83,16 +83,23 @@ absl::StatusOr<View> Session::Enter(const v1::WorkerMessage& message) {
   return end_->ok() ? absl::CancelledError("left before the run began") : *end_;
 }
 
-absl::StatusOr<LayoutId> Session::DeclareLayout(v1::Layout layout) {
+absl::StatusOr<LayoutId> Session::DeclareLayout(v1::Layout layout, absl::Time deadline) {
   const LayoutId id = next_layout_;
+  const std::string name = layout.name();
   ++next_layout_;
   v1::WorkerMessage message;
   *message.mutable_layout() = std::move(layout);
   message.mutable_layout()->set_id(id.value());
   Write(message);
   MutexLock lock(&mutex_);
-  while (not_agreed_ <= id && !end_) changed_.Wait(&mutex_);
+  while (not_agreed_ <= id && !end_) {
+    if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
+  }
   if (id < not_agreed_) return id;
+  if (!end_) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("layout ", id.value(), " (", name, "): not all workers declared it in time"));
+  }
   return end_->ok() ? absl::CancelledError("left before the layout was agreed") : *end_;
 }
 

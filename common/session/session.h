@@ -79,8 +79,9 @@ class Session {
   // Declares what this worker will exchange, buckets in the type of the wire, and waits until
   // all workers have declared the same. The n-th call, counted from 0, gives id n, whatever
   // `layout` says. After Join, from one thread at a time. Errors: InvalidArgument names the
-  // first tensor or bucket that differs from another worker's; else as Join.
-  absl::StatusOr<LayoutId> DeclareLayout(v1::Layout layout);
+  // first tensor or bucket that differs from another worker's; DeadlineExceeded; else as Join.
+  absl::StatusOr<LayoutId> DeclareLayout(v1::Layout layout,
+                                         absl::Time deadline = absl::InfiniteFuture());
 
   // For the coordinator's Status, and for the step it names should `done.rank` be lost.
   void ReportStep(const v1::StepDone& done);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
 #include "common/base/unix_seconds.h"
 
@@ -34,8 +35,11 @@ spdlog::level::level_enum LevelOf(const Outcome& outcome) {
 
 }  // namespace
 
-MembershipService::MembershipService(const MembershipConfig& config, Callbacks callbacks)
-    : callbacks_(std::move(callbacks)), membership_(config, SteadyNow()) {
+MembershipService::MembershipService(const MembershipConfig& config, Callbacks callbacks,
+                                     std::string log_prefix)
+    : callbacks_(std::move(callbacks)),
+      log_prefix_(std::move(log_prefix)),
+      membership_(config, SteadyNow()) {
   ticker_ = std::thread([this] { RunTicker(); });
 }
 
@@ -129,8 +133,9 @@ absl::Status MembershipService::Close(SessionId id, absl::string_view cause) {
 
 void MembershipService::Enqueue(const Outcome& outcome) {
   if (!outcome.why.empty()) {
-    queue_.push_back(
-        [level = LevelOf(outcome), why = outcome.why] { spdlog::log(level, "{}", why); });
+    queue_.push_back([level = LevelOf(outcome), why = absl::StrCat(log_prefix_, outcome.why)] {
+      spdlog::log(level, "{}", why);
+    });
   }
   for (const Action& action : outcome.actions) {
     // Named, as the analysis of locks does not look into lambdas.

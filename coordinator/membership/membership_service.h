@@ -53,7 +53,9 @@ class MembershipService final : public v1::Membership::Service {
     std::function<void(const absl::Status&)> on_run_over;
   };
 
-  MembershipService(const MembershipConfig& config, Callbacks callbacks);
+  // `log_prefix` stands in front of each line of its log.
+  MembershipService(const MembershipConfig& config, Callbacks callbacks,
+                    std::string log_prefix = "");
   // The server must be shut down: no Session may be open any more.
   ~MembershipService() override;
 
@@ -111,6 +113,7 @@ class MembershipService final : public v1::Membership::Service {
   void CancelOverdue(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Callbacks callbacks_;
+  const std::string log_prefix_;
 
   mutable Mutex mutex_;
   CondVar changed_;  // a session was written to or forgotten; or stopping_

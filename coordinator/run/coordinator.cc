@@ -77,6 +77,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
     : run_id_(MakeRunId()),
       linger_(absl::Seconds(options.linger_seconds)),
       on_fold_(std::move(on_fold)),
+      log_prefix_(options.log_prefix),
       aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
@@ -91,7 +92,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
                      OnLoss(ranks, step, cause);
                    },
                    [this](Step step) { metrics_.SetStep(step); },
-                   [this](const absl::Status& status) { OnRunOver(status); }}),
+                   [this](const absl::Status& status) { OnRunOver(status); }},
+                  options.log_prefix),
       status_([this] { return Status(); }) {
   metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);
 }
@@ -107,8 +109,8 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
       StartGrpcServer(options.listen, {&membership_, &aggregation_, &rendezvous_, &status_});
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
-  spdlog::info("coordinator listens on {} (run {}, world size {})", grpc_.address, ToHex(run_id_),
-               options.world_size);
+  spdlog::info("{}coordinator listens on {} (run {}, world size {})", log_prefix_, grpc_.address,
+               ToHex(run_id_), options.world_size);
   if (options.port_file.empty()) return absl::OkStatus();
   return WritePortFile(options.port_file, grpc_.address, metrics_address());
 }
@@ -121,8 +123,8 @@ absl::Status Coordinator::ServeMetrics(absl::string_view address) {
                            [this](const PageRequest& request) { return Answer(request); });
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
-  spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
-  spdlog::info("watch the run on http://{}/", metrics_server_->address());
+  spdlog::info("{}metrics are on http://{}/metrics", log_prefix_, metrics_server_->address());
+  spdlog::info("{}watch the run on http://{}/", log_prefix_, metrics_server_->address());
   return absl::OkStatus();
 }
 
@@ -228,8 +230,8 @@ void Coordinator::Linger() {
   const absl::Time deadline = absl::Now() + linger_;
   MutexLock lock(&mutex_);
   if (stopping_) return;
-  spdlog::info("metrics are served for {} after the end of the run; a signal ends that",
-               absl::FormatDuration(linger_));
+  spdlog::info("{}metrics are served for {} after the end of the run; a signal ends that",
+               log_prefix_, absl::FormatDuration(linger_));
   while (!stopping_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
   }
 }

@@ -88,6 +88,7 @@ class Coordinator {
   const RunId run_id_;
   const absl::Duration linger_;
   const OnSpan on_fold_;
+  const std::string log_prefix_;
   CoordinatorMetrics metrics_;
 
   Mutex mutex_;

@@ -24,6 +24,8 @@ struct CoordinatorOptions {
   double rendezvous_timeout_seconds = 600;  // until all workers are there
   double linger_seconds = 0;                // still serves metrics after the run's end
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
+  // In front of each line of its log, for a process that logs other things too. Not an option.
+  std::string log_prefix;
 };
 
 }  // namespace gradwire

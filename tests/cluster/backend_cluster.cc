@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/rpc/channel.h"
-#include "tests/cluster/countdown.h"
+#include "common/base/countdown.h"
 
 namespace gradwire {
 namespace {

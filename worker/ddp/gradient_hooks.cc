@@ -8,6 +8,15 @@
 #include "absl/strings/str_cat.h"
 
 namespace gradwire {
+namespace {
+
+// By a copy: the listener may be replaced while it runs.
+template <typename Function, typename... Arguments>
+void Tell(Function function, const Arguments&... arguments) {
+  if (function) function(arguments...);
+}
+
+}  // namespace
 
 GradientHooks::GradientHooks(FlatGradient* gradient, bool keep_grad)
     : gradient_(gradient), keep_grad_(keep_grad), seen_(gradient->parameter_count()) {
@@ -44,20 +53,27 @@ void GradientHooks::Begin(size_t rank, PassListener listener) {
 // After an error nobody is told of more buckets: they must not be handed in.
 void GradientHooks::OnGradient(size_t i) {
   if (!in_pass_) return;
-  if (!std::exchange(begun_, true) && listener_.on_begin) listener_.on_begin();
+  if (!std::exchange(begun_, true)) Tell(listener_.on_begin);
   if (!status_.ok()) return;
+  status_ = TakeOnce(i);
+  if (status_.ok()) {
+    TellComplete(gradient_->bucket_of(i));
+  } else {
+    Tell(listener_.on_error, status_);
+  }
+}
+
+absl::Status GradientHooks::TakeOnce(size_t i) {
   if (seen_[i]) {
-    status_ = absl::FailedPreconditionError(
+    return absl::FailedPreconditionError(
         absl::StrCat("parameter ", gradient_->index_of(i),
                      ": got a second gradient in one pass, expected one; backward ran twice, or "
                      "within itself (as reentrant checkpoints do)"));
-    return;
   }
   seen_[i] = true;
-  status_ = CheckGradient(i);
-  if (!status_.ok()) return;
-  Take(i);
-  TellComplete(gradient_->bucket_of(i));
+  absl::Status status = CheckGradient(i);
+  if (status.ok()) Take(i);
+  return status;
 }
 
 absl::Status GradientHooks::CheckGradient(size_t i) const {
@@ -79,7 +95,7 @@ void GradientHooks::Take(size_t i) {
 void GradientHooks::TellComplete(size_t bucket) {
   --missing_[bucket];
   while (next_ < missing_.size() && missing_[next_] == 0) {
-    if (listener_.on_bucket) listener_.on_bucket(next_);
+    Tell(listener_.on_bucket, next_);
     ++next_;
   }
 }

@@ -14,7 +14,8 @@
 
 namespace gradwire {
 
-// What is told of a backward pass, from inside it; either may be empty.
+// What is told of a backward pass, from inside it; each may be empty. They may begin a pass
+// anew, and throw then.
 struct PassListener {
   // Before the first gradient of the pass is taken.
   std::function<void()> on_begin;
@@ -22,6 +23,8 @@ struct PassListener {
   // after i - 1. Left out for those that backward did not complete, because it gave a
   // parameter no gradient, and those behind them.
   std::function<void(size_t bucket)> on_bucket;
+  // The pass's first error, which EndPass returns too; nobody hears of buckets after it.
+  std::function<void(const absl::Status& error)> on_error;
 };
 
 // Puts the gradients that a backward pass makes into the terms of a FlatGradient, and tells
@@ -60,6 +63,7 @@ class GradientHooks {
   };
   void Add(size_t i);
   void OnGradient(size_t i);
+  absl::Status TakeOnce(size_t i);
   void Take(size_t i);
   void TellComplete(size_t bucket);
   absl::Status CheckGradient(size_t i) const;

@@ -47,6 +47,13 @@ void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parse
               WithDefault(RankList(&options->ranks), "assigned"));
   parser->Add("world-size", "N", "ranks in the run",
               WithDefault(Integer(&options->world_size, 1, kMaxRanks), "the coordinator's"));
+  parser->Add("host-coordinator", "true|false",
+              "if nobody listens there, rank 0 is the coordinator too; needs rank and world size",
+              Switch(&options->host_coordinator));
+  parser->Add("coordinator-metrics", "HOST:PORT",
+              "live page and metrics of that coordinator; or off",
+              WithDefault(ListenAddressOrOff(&options->coordinator_metrics),
+                          "127.0.0.1:9400, or a free port"));
   parser->Add("master-ip", "HOST", "the same as --coordinator HOST:29400",
               Text(&course->master_ip));
   parser->Add("num-nodes", "N", "the same as --world-size",
@@ -222,6 +229,17 @@ absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed, bool backend_given)
   return absl::OkStatus();
 }
 
+absl::Status CheckHosting(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (!options.host_coordinator || (!options.ranks.empty() && options.world_size > 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      parsed.sources.at("host-coordinator").name, ": got no ",
+      options.ranks.empty() ? "rank" : "world size",
+      ", expected both in the options or the launcher's environment, for rank 0 is to host"));
+}
+
 absl::Status CheckBarrier(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (!options.barrier || TraitsOfSync(options.sync).updates_late) return absl::OkStatus();
@@ -259,6 +277,7 @@ absl::Status Check(const CourseOptions& course, const OptionParser& parser,
   FillIn(&parsed->options);
   status = CheckAlone(*parsed, backend_given);
   if (status.ok()) status = CheckRanks(*parsed);
+  if (status.ok()) status = CheckHosting(*parsed);
   if (status.ok()) status = CheckBarrier(*parsed);
   if (status.ok()) status = CheckIteration(*parsed);
   return status;

@@ -15,6 +15,9 @@ struct WorkerOptions {
   std::string coordinator = "127.0.0.1:29400";
   std::vector<Rank> ranks;  // ascending; none: the coordinator deals
   int world_size = 0;       // 0: what the coordinator says
+  // Rank 0 is the coordinator too, if nobody listens at its address.
+  bool host_coordinator = false;
+  std::string coordinator_metrics;  // of that one; empty: the usual place, or another port
   std::string sync = "ddp";
   std::string backend;        // "none" with a sync that averages nothing
   double bucket_cap_mb = -1;  // MiB; 0: a bucket per parameter; below: as suits the sync

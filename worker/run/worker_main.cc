@@ -4,11 +4,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <iostream>
 #include <string>
-#include <system_error>
 
+#include "common/base/program_files.h"
 #include "common/base/status_util.h"
 #include "worker/options/worker_option_parser.h"
 
@@ -17,20 +16,13 @@ namespace {
 
 constexpr char kProgram[] = "gradwire-worker";
 
-// In ../libexec beside the folder of this program.
-std::string TrainerPath() {
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
-  return (self.parent_path().parent_path() / "libexec" / "gradwire-trainer").string();
-}
-
 int Main(int argc, char** argv) {
   absl::StatusOr<Parsed<WorkerOptions>> parsed =
       ParseWorkerOptions(Arguments(argc, argv), CurrentEnvironment());
   // The trainer reads the same options and says what is to be warned of.
   if (parsed.ok()) parsed->warnings.clear();
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  const std::string trainer = TrainerPath();
+  const std::string trainer = PrivateFile("gradwire-trainer");
   execv(trainer.c_str(), argv);
   std::cerr << kProgram << ": cannot start " << trainer << ": " << std::strerror(errno)
             << "; it is built and installed together with " << kProgram << std::endl;

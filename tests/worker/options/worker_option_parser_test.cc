@@ -218,6 +218,19 @@ TEST(ParseWorkerOptions, BucketCap_WinsOverTheSyncs) {
   EXPECT_EQ(Parse({"--bucket-cap-mb", "25"})->options.bucket_cap_mb, 25);
 }
 
+TEST(ParseWorkerOptions, HostCoordinatorWithItsPlace_IsTaken) {
+  const auto parsed = Parse({"--host-coordinator", "--rank", "0", "--world-size", "2",
+                             "--coordinator-metrics", "off"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_TRUE(parsed->options.host_coordinator);
+  EXPECT_EQ(parsed->options.coordinator_metrics, "off");
+}
+
+TEST(ParseWorkerOptions, HostCoordinatorWithoutItsPlace_IsRefused) {
+  EXPECT_THAT(ErrorOf({"--host-coordinator", "--world-size", "2"}), HasSubstr("got no rank"));
+  EXPECT_THAT(ErrorOf({"--host-coordinator", "--rank", "0"}), HasSubstr("got no world size"));
+}
+
 TEST(ParseWorkerOptions, BarrierWithDdp_IsTaken) {
   EXPECT_TRUE(Parse({"--sync", "ddp", "--barrier"})->options.barrier);
 }

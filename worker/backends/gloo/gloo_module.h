@@ -8,9 +8,8 @@
 
 namespace gradwire {
 
-// Loads ../lib/libgradwire_gloo.so, as seen from the folder of this program, and
-// makes an engine with it. The module stays loaded. FailedPrecondition if it
-// cannot be loaded; says why.
+// Loads libgradwire_gloo.so (see PrivateFile) and makes an engine with it. The module
+// stays loaded. FailedPrecondition if it cannot be loaded; says why.
 absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine();
 
 }  // namespace gradwire

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_TESTS_CLUSTER_COUNTDOWN_H_
-#define GRADWIRE_TESTS_CLUSTER_COUNTDOWN_H_
+#ifndef GRADWIRE_COMMON_BASE_COUNTDOWN_H_
+#define GRADWIRE_COMMON_BASE_COUNTDOWN_H_
 
 #include <cstddef>
 
@@ -48,4 +48,4 @@ class Countdown {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_TESTS_CLUSTER_COUNTDOWN_H_
+#endif  // GRADWIRE_COMMON_BASE_COUNTDOWN_H_

@@ -1,0 +1,17 @@
+#include "common/base/program_files.h"
+
+#include <filesystem>
+#include <system_error>
+
+namespace gradwire {
+
+std::string PrivateFile(absl::string_view name) {
+  const std::string file(name);
+  std::error_code error;
+  const std::filesystem::path dir =
+      std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  if (std::filesystem::exists(dir / file, error)) return (dir / file).string();
+  return (dir.parent_path() / "libexec" / "gradwire" / file).string();
+}
+
+}  // namespace gradwire

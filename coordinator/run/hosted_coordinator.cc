@@ -1,0 +1,98 @@
+#include "coordinator/run/hosted_coordinator.h"
+
+#include <arpa/inet.h>
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/address.h"
+#include "common/session/probe.h"
+#include "coordinator/run/coordinator_option_parser.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kUsualMetrics[] = "127.0.0.1:9400";
+constexpr char kAnyMetrics[] = "127.0.0.1:0";
+
+// What the environment says to a hosted coordinator; its other variables are the worker's.
+constexpr const char* kOwnOptions[] = {"aggregators",    "chunk-kib", "lease-seconds",
+                                       "linger-seconds", "port-file", "rendezvous-timeout-seconds",
+                                       "workers"};
+
+bool IsNumeric(const std::string& host) {
+  unsigned char bytes[sizeof(in6_addr)];
+  return inet_pton(AF_INET, host.c_str(), bytes) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), bytes) == 1;
+}
+
+// Where to listen so that all who resolve the host's name get here.
+std::string ListenAddressFor(const HostPort& address) {
+  const bool exact = IsNumeric(address.host) || IsLoopback(address.host);
+  return ToString(HostPort{exact ? address.host : "0.0.0.0", address.port});
+}
+
+absl::StatusOr<CoordinatorOptions> OptionsOf(const HostedCoordinator::Options& options,
+                                             const HostPort& address,
+                                             const Environment& environment) {
+  Environment own;
+  for (const char* name : kOwnOptions) {
+    own[VariableOf(name)] = Value(environment, VariableOf(name));
+  }
+  own[VariableOf("world-size")] = absl::StrCat(options.world_size);
+  absl::StatusOr<Parsed<CoordinatorOptions>> parsed = ParseCoordinatorOptions({}, own);
+  if (!parsed.ok()) return parsed.status();
+  parsed->options.listen = ListenAddressFor(address);
+  parsed->options.log_prefix = "[coordinator] ";
+  parsed->options.metrics = options.metrics.empty() ? kUsualMetrics : options.metrics;
+  return parsed->options;
+}
+
+// With a page of its own if another run has the usual one.
+absl::StatusOr<std::unique_ptr<Coordinator>> StartAt(CoordinatorOptions options,
+                                                     bool may_move_metrics) {
+  auto coordinator = Coordinator::Start(options);
+  if (!absl::IsFailedPrecondition(coordinator.status()) || !may_move_metrics) return coordinator;
+  options.metrics = kAnyMetrics;
+  return Coordinator::Start(options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<HostedCoordinator>> HostedCoordinator::StartUnlessServed(
+    const Options& options, const Environment& environment) {
+  absl::StatusOr<HostPort> address = ParseHostPort(options.address);
+  if (!address.ok()) return address.status();
+  if (address->port != 0) {
+    const absl::StatusOr<Place> place = Probe(options.address);
+    if (!place.ok()) return place.status();
+    if (*place != Place::kFree) return nullptr;
+  }
+  const absl::StatusOr<CoordinatorOptions> own = OptionsOf(options, *address, environment);
+  if (!own.ok()) return own.status();
+  auto coordinator = StartAt(*own, options.metrics.empty());
+  if (!coordinator.ok()) {
+    // Somebody else may have come first.
+    const absl::StatusOr<Place> place = Probe(options.address);
+    if (place.ok() && *place == Place::kServed) return nullptr;
+    return coordinator.status();
+  }
+  address->port = ParseHostPort((*coordinator)->address())->port;
+  return absl::WrapUnique(new HostedCoordinator(ToString(*address), *std::move(coordinator)));
+}
+
+HostedCoordinator::HostedCoordinator(std::string address, std::unique_ptr<Coordinator> coordinator)
+    : address_(std::move(address)), coordinator_(std::move(coordinator)) {}
+
+HostedCoordinator::~HostedCoordinator() {
+  coordinator_->Stop("the process that hosts the coordinator ended");
+}
+
+void HostedCoordinator::AwaitEnd() {
+  coordinator_->Wait().IgnoreError();  // the worker's session has the same status
+  coordinator_->Linger();
+  coordinator_->WaitForViewer();
+}
+
+}  // namespace gradwire

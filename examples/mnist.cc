@@ -1,0 +1,39 @@
+// Trains a small net on (Fashion-)MNIST, data-parallel: mnist FOLDER [EPOCHS]
+//   gradwire launch --workers 4 --program ./mnist -- FOLDER
+//   torchrun --no-python --nproc_per_node 4 ./mnist FOLDER
+// FOLDER holds the four unpacked IDX files under their published names.
+#include <gradwire/ddp.h>
+#include <torch/torch.h>
+
+#include <iostream>
+
+int main(int argc, char** argv) {
+  const int epochs = argc > 2 ? std::stoi(argv[2]) : 1;
+  const auto group = gradwire::init_process_group();
+  const auto data = torch::data::datasets::MNIST(argc > 1 ? argv[1] : "data")
+                        .map(torch::data::transforms::Stack<>());
+  gradwire::DistributedSampler sampler(*data.size(), *group);
+  const auto loader = torch::data::make_data_loader(data, sampler, /*batch_size=*/64);
+
+  torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(28 * 28, 128),
+                            torch::nn::ReLU(), torch::nn::Linear(128, 10));
+  gradwire::DistributedDataParallel ddp(net.ptr(), group);
+  torch::optim::Adam adam(net->parameters(), 1e-3);
+  for (int epoch = 0; epoch < epochs; ++epoch) {
+    sampler.set_epoch(epoch);
+    torch::Tensor mean = torch::zeros({1});
+    for (const auto& batch : *loader) {
+      adam.zero_grad();
+      const torch::Tensor loss =
+          torch::nn::functional::cross_entropy(net->forward(batch.data), batch.target);
+      ddp.report_loss(loss.item<double>(), batch.data.size(0));
+      loss.backward();  // gradients are averaged when it returns
+      adam.step();
+      mean = 0.9 * mean + 0.1 * loss.detach();
+    }
+    group->all_reduce(mean, gradwire::ReduceOp::kMean);
+    if (group->rank() == 0)
+      std::cout << "epoch " << epoch << ": loss " << mean.item<float>() << std::endl;
+  }
+  group->close();
+}

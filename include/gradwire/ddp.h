@@ -1,0 +1,11 @@
+#ifndef GRADWIRE_DDP_H_
+#define GRADWIRE_DDP_H_
+
+// All of Gradwire's library. docs/library.md shows it name by name beside Python's.
+#include <gradwire/distributed_data_parallel.h>
+#include <gradwire/distributed_sampler.h>
+#include <gradwire/error.h>
+#include <gradwire/process_group.h>
+#include <gradwire/version.h>
+
+#endif  // GRADWIRE_DDP_H_

@@ -1,0 +1,177 @@
+#include "library/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/countdown.h"
+
+namespace gradwire {
+namespace {
+
+constexpr size_t kSignature = sizeof(uint64_t);
+constexpr size_t kLeastPiece = 1 << 10;
+// The exchange keeps the deadline itself unless it is stuck in a write.
+constexpr absl::Duration kMargin = absl::Seconds(2);
+
+size_t PieceFor(size_t bytes) {
+  size_t piece = kLeastPiece;
+  while (piece < bytes) piece *= 2;
+  return piece;
+}
+
+// Calls `body(first, count)` for cuts of at most kMaxPiece bytes; once at least.
+template <typename Body>
+absl::Status ForEachPiece(size_t bytes, const Body& body) {
+  size_t first = 0;
+  do {
+    const size_t count = std::min(bytes - first, Collectives::kMaxPiece);
+    if (absl::Status status = body(first, count); !status.ok()) return status;
+    first += count;
+  } while (first < bytes);
+  return absl::OkStatus();
+}
+
+absl::Status OtherCall(Rank rank) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "rank ", rank.value(),
+      " called another collective, or with a tensor of another type or shape; expected "
+      "the same on all ranks"));
+}
+
+uint64_t SignatureAt(const uint8_t* data) {
+  uint64_t signature;
+  std::memcpy(&signature, data, kSignature);
+  return signature;
+}
+
+}  // namespace
+
+// For messages: what ranks that call something else are told.
+std::string Collectives::NameOf(Kind kind, Rank root) {
+  if (kind == Kind::kGather) return "all_gather";
+  return kind == Kind::kMean ? "mean" : absl::StrCat("broadcast from rank ", root.value());
+}
+
+absl::StatusOr<Collectives::Channel> Collectives::Open(Kind kind, Rank root, size_t piece) {
+  std::vector<BucketSpec> buckets;
+  if (kind == Kind::kGather) {
+    for (int rank = 0; rank < member_->world_size(); ++rank) {
+      buckets.push_back({piece, v1::DTYPE_BYTES, Rank(rank)});
+    }
+  } else {
+    buckets.push_back({piece, kind == Kind::kMean ? v1::DTYPE_FLOAT32 : v1::DTYPE_BYTES, root});
+  }
+  const std::string name = NameOf(kind, root);
+  const Layout tensors = {{name, {static_cast<int64_t>(piece)}, "bytes", true}};
+  const absl::StatusOr<LayoutId> id = member_->Declare(name, tensors, buckets);
+  if (!id.ok()) return id.status();
+  return Channel{*id, Step(0), piece, std::vector<uint8_t>(piece * buckets.size())};
+}
+
+absl::StatusOr<Collectives::Channel*> Collectives::ChannelFor(Kind kind, Rank root, size_t bytes) {
+  if (absl::Status state = member_->state(); !state.ok()) return state;
+  const size_t piece = PieceFor(bytes);
+  const auto key = std::make_tuple(kind, root, piece);
+  auto found = channels_.find(key);
+  if (found == channels_.end()) {
+    absl::StatusOr<Channel> channel = Open(kind, root, piece);
+    if (!channel.ok()) return channel.status();
+    found = channels_.emplace(key, *std::move(channel)).first;
+  }
+  return &found->second;
+}
+
+absl::Status Collectives::Run(Channel* channel, size_t own, const uint8_t* terms) {
+  Exchange& exchange = member_->exchange();
+  const size_t buckets = channel->data.size() / channel->piece;
+  const absl::Time deadline = member_->StepDeadline();
+  const Step step = channel->next;
+  ++channel->next;
+  Countdown countdown(buckets);
+  for (size_t i = 0; i < buckets; ++i) {
+    exchange.Expect({channel->id, step, Bucket(static_cast<int>(i))},
+                    {channel->data.data() + i * channel->piece, channel->piece}, deadline,
+                    [&countdown](const absl::Status& status) { countdown.Done(status); });
+  }
+  if (own < buckets) {
+    exchange.Contribute({channel->id, step, Bucket(static_cast<int>(own))}, member_->rank(),
+                        {terms, channel->piece});
+  }
+  if (!countdown.WaitUntil(deadline + kMargin)) {
+    exchange.Cancel(absl::DeadlineExceededError("a peer takes no more data"));
+  }
+  const absl::Status status = countdown.Wait();
+  return status.ok() ? status : member_->Fail(status);
+}
+
+absl::Status Collectives::GatherPiece(uint64_t signature, absl::Span<const uint8_t> mine,
+                                      uint8_t* all, size_t stride) {
+  const absl::StatusOr<Channel*> channel =
+      ChannelFor(Kind::kGather, Rank(0), kSignature + mine.size());
+  if (!channel.ok()) return channel.status();
+  const size_t own = static_cast<size_t>(member_->rank().value());
+  uint8_t* const terms = (*channel)->data.data() + own * (*channel)->piece;
+  std::memcpy(terms, &signature, kSignature);
+  std::copy(mine.begin(), mine.end(), terms + kSignature);
+  if (absl::Status status = Run(*channel, own, terms); !status.ok()) return status;
+  for (int rank = 0; rank < member_->world_size(); ++rank) {
+    const uint8_t* from = (*channel)->data.data() + static_cast<size_t>(rank) * (*channel)->piece;
+    if (SignatureAt(from) != signature) return member_->Fail(OtherCall(Rank(rank)));
+    std::copy_n(from + kSignature, mine.size(), all + static_cast<size_t>(rank) * stride);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Collectives::Gather(uint64_t signature, absl::Span<const uint8_t> mine,
+                                 absl::Span<uint8_t> all) {
+  return ForEachPiece(mine.size(), [&](size_t first, size_t count) {
+    return GatherPiece(signature, mine.subspan(first, count), all.data() + first, mine.size());
+  });
+}
+
+absl::Status Collectives::BroadcastPiece(uint64_t signature, Rank root, absl::Span<uint8_t> bytes) {
+  const absl::StatusOr<Channel*> channel =
+      ChannelFor(Kind::kBroadcast, root, kSignature + bytes.size());
+  if (!channel.ok()) return channel.status();
+  uint8_t* const data = (*channel)->data.data();
+  const bool is_root = member_->rank() == root;
+  if (is_root) {
+    std::memcpy(data, &signature, kSignature);
+    std::copy(bytes.begin(), bytes.end(), data + kSignature);
+  }
+  if (absl::Status status = Run(*channel, is_root ? 0 : 1, data); !status.ok()) return status;
+  if (SignatureAt(data) != signature) return member_->Fail(OtherCall(root));
+  std::copy_n(data + kSignature, bytes.size(), bytes.begin());
+  return absl::OkStatus();
+}
+
+absl::Status Collectives::Broadcast(uint64_t signature, Rank root, absl::Span<uint8_t> bytes) {
+  return ForEachPiece(bytes.size(), [&](size_t first, size_t count) {
+    return BroadcastPiece(signature, root, bytes.subspan(first, count));
+  });
+}
+
+absl::Status Collectives::MeanPiece(absl::Span<float> values) {
+  const size_t bytes = values.size() * sizeof(float);
+  const absl::StatusOr<Channel*> channel = ChannelFor(Kind::kMean, Rank(0), bytes);
+  if (!channel.ok()) return channel.status();
+  std::vector<uint8_t> terms((*channel)->piece);  // zero behind the values
+  std::memcpy(terms.data(), values.data(), bytes);
+  if (absl::Status status = Run(*channel, 0, terms.data()); !status.ok()) return status;
+  std::memcpy(values.data(), (*channel)->data.data(), bytes);
+  return absl::OkStatus();
+}
+
+absl::Status Collectives::Mean(uint64_t signature, absl::Span<float> values) {
+  std::vector<uint8_t> nothing;
+  if (absl::Status same = GatherPiece(signature, nothing, nothing.data(), 0); !same.ok()) {
+    return same;
+  }
+  return ForEachPiece(values.size() * sizeof(float), [&](size_t first, size_t count) {
+    return MeanPiece(values.subspan(first / sizeof(float), count / sizeof(float)));
+  });
+}
+
+}  // namespace gradwire

@@ -1,0 +1,238 @@
+#include "library/ddp_impl.h"
+
+#include <torch/csrc/autograd/engine.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "worker/ddp/model_layout.h"
+
+namespace gradwire {
+namespace {
+
+constexpr double kUnknownLoss = std::numeric_limits<double>::quiet_NaN();
+
+absl::Status DisarmedStatus() { return absl::CancelledError("the pass averages nothing"); }
+
+}  // namespace
+
+DistributedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
+                                    std::shared_ptr<ProcessGroup> group, ProcessGroup::Impl* run,
+                                    const DDPOptions& options)
+    : module_(std::move(module)),
+      group_(std::move(group)),
+      run_(run),
+      member_(run->member()),
+      options_(options),
+      name_(options.name.empty() ? run->NextModelName() : options.name),
+      buffers_(module_->buffers()),
+      loss_(kUnknownLoss) {
+  for (const auto& item : module_->named_parameters()) names_.push_back(item.key());
+  if (absl::Status status = Attach(); !status.ok()) run_->Check(member_.Fail(status));
+  Arm();
+}
+
+DistributedDataParallel::Impl::~Impl() {
+  reducer_->Abandon(absl::CancelledError("the model was detached in the middle of a step"));
+}
+
+absl::Status DistributedDataParallel::Impl::Attach() {
+  if (absl::Status state = member_.state(); !state.ok()) return state;
+  const std::vector<torch::Tensor> parameters = module_->parameters();
+  ReducerOptions options;
+  options.bucket_cap_bytes = options_.bucket_cap_mb * (1 << 20);
+  options.broadcast_buffers = options_.broadcast_buffers;
+  options.keep_grad = !options_.gradient_as_bucket_view;
+  absl::StatusOr<std::unique_ptr<Reducer>> reducer = Reducer::Create(parameters, buffers_, options);
+  if (!reducer.ok()) return WithName(reducer.status());
+  reducer_ = *std::move(reducer);
+  if (reducer_->gradient_buckets() == 0) {
+    return absl::InvalidArgumentError("got a module without a parameter that requires a gradient");
+  }
+  const absl::StatusOr<LayoutId> layout =
+      member_.Declare(name_, LayoutOf(*module_), reducer_->BucketSpecs());
+  if (!layout.ok()) return layout.status();
+  std::vector<torch::Tensor> values = parameters;
+  values.insert(values.end(), buffers_.begin(), buffers_.end());
+  absl::Status status = run_->collectives().BroadcastAll(values, Rank(0));
+  if (!status.ok()) return status;
+  reducer_->Attach(&member_.exchange(), *layout, {member_.rank()});
+  for (size_t bucket = 0; bucket < reducer_->gradient_buckets(); ++bucket) {
+    slots_.emplace_back();
+    for (const torch::Tensor& parameter : reducer_->ParametersOf(bucket)) {
+      size_t index = 0;
+      while (!parameters[index].is_same(parameter)) ++index;
+      slots_.back().push_back({parameter, index});
+    }
+  }
+  return absl::OkStatus();
+}
+
+// "parameter 3 …" with its name.
+absl::Status DistributedDataParallel::Impl::WithName(const absl::Status& status) const {
+  absl::string_view rest = status.message();
+  if (!absl::ConsumePrefix(&rest, "parameter ")) return status;
+  const absl::string_view digits = rest.substr(0, rest.find_first_of(": "));
+  size_t index = 0;
+  if (!absl::SimpleAtoi(digits, &index) || index >= names_.size()) return status;
+  return absl::Status(status.code(), absl::StrCat("parameter ", index, " ('", names_[index], "')",
+                                                  rest.substr(digits.size())));
+}
+
+void DistributedDataParallel::Impl::Fail(const absl::Status& status) {
+  const absl::Status told = member_.Fail(WithName(status));
+  reducer_->Abandon(told);
+  Arm();  // so that later passes are told too
+  run_->Check(told, static_cast<int64_t>(member_.step().value()));
+  throw ToError(absl::InternalError("the run failed without a cause"), -1, -1);
+}
+
+void DistributedDataParallel::Impl::Arm() {
+  reducer_->BeginStep(step_, member_.settings().step_timeout);
+  reducer_->BeginForward(member_.rank());
+  PassListener listener;
+  listener.on_begin = [this] { OnBegin(); };
+  listener.on_bucket = [this](size_t bucket) { reducer_->HandIn(bucket, member_.rank()); };
+  listener.on_error = [this](const absl::Status& status) { Fail(status); };
+  reducer_->BeginPass(member_.rank(), std::move(listener));
+}
+
+void DistributedDataParallel::Impl::OnBegin() {
+  begin_ = absl::Now();
+  if (absl::Status state = member_.state(); !state.ok()) Fail(state);
+  active_.clear();
+  if (joining_) {
+    active_ = AskWhoIsActive(true);
+    ThrowIfEarly(active_);
+  }
+  torch::autograd::Engine::get_default_engine().queue_callback([this] { OnEnd(); });
+  reducer_->EndForward(member_.rank());
+  KeepBuffers(active_);
+  const size_t gradients = reducer_->gradient_buckets();
+  if (reducer_->bucket_count() > gradients) reducer_->HandIn(gradients, member_.rank());
+}
+
+void DistributedDataParallel::Impl::OnEnd() {
+  backward_end_ = absl::Now();
+  absl::Status status = reducer_->EndPass();
+  if (status.ok()) status = CheckAllUsed();
+  if (status.ok()) status = Finish(active_, /*has_data=*/true);
+  if (!status.ok()) Fail(status);
+  Report();
+  ++step_;
+  if (no_sync_ == 0) Arm();
+}
+
+absl::Status DistributedDataParallel::Impl::CheckAllUsed() const {
+  if (options_.find_unused_parameters) return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const size_t index : reducer_->Unused()) {
+    names.push_back(absl::StrCat("'", names_[index], "'"));
+  }
+  if (names.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "rank ", member_.rank().value(), ", step ", member_.step().value(),
+      ": backward gave no gradient to ", absl::StrJoin(names, ", "),
+      "; expected one for every parameter, or the option find_unused_parameters (backward within "
+      "backward, as reentrant checkpoints do it, is not supported)"));
+}
+
+absl::StatusOr<std::vector<bool>> DistributedDataParallel::Impl::UsedAnywhere(bool has_data) {
+  std::vector<bool> used(names_.size(), true);
+  if (!options_.find_unused_parameters) return used;
+  torch::Tensor mine = torch::full({static_cast<int64_t>(names_.size())}, has_data, torch::kInt);
+  const std::vector<torch::Tensor> parameters = module_->parameters();
+  if (has_data) {
+    for (const size_t index : reducer_->Unused()) {
+      // What it has from passes before is averaged.
+      if (!parameters[index].grad().defined()) mine[static_cast<int64_t>(index)] = 0;
+    }
+  }
+  absl::Status status = run_->collectives().AllReduce(mine, ReduceOp::kSum);
+  if (!status.ok()) return status;
+  for (size_t i = 0; i < used.size(); ++i) used[i] = mine.data_ptr<int>()[i] > 0;
+  return used;
+}
+
+absl::Status DistributedDataParallel::Impl::Finish(const Active& active, bool has_data) {
+  const Rank rank = member_.rank();
+  reducer_->HandInRest({&rank, 1});
+  const absl::StatusOr<std::vector<bool>> used = UsedAnywhere(has_data);
+  if (!used.ok()) return used.status();
+  double scale = 1;
+  if (!active.empty() && !join_options_.divide_by_initial_world_size) {
+    scale = static_cast<double>(active.size()) /
+            static_cast<double>(std::count(active.begin(), active.end(), true));
+  }
+  absl::Status status = TakeMeans(has_data ? *used : std::vector<bool>(used->size()), scale);
+  return status.ok() ? ShareBuffers(active) : status;
+}
+
+// Of parameters that are `used`; others keep what they have.
+absl::Status DistributedDataParallel::Impl::TakeMeans(const std::vector<bool>& used, double scale) {
+  const torch::NoGradGuard values_only;
+  for (size_t left = reducer_->bucket_count(); left > 0; --left) {
+    const absl::StatusOr<size_t> bucket = reducer_->NextBucket();
+    if (!bucket.ok()) return bucket.status();
+    if (*bucket == slots_.size()) continue;  // that of the buffers
+    for (size_t i = 0; i < slots_[*bucket].size(); ++i) {
+      if (used[slots_[*bucket][i].index]) SetGradient(*bucket, i, scale);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void DistributedDataParallel::Impl::SetGradient(size_t bucket, size_t index, double scale) {
+  const torch::Tensor& parameter = slots_[bucket][index].parameter;
+  torch::Tensor mean = reducer_->mean(bucket, index);
+  if (scale != 1) mean.mul_(scale);
+  if (options_.gradient_as_bucket_view) {
+    parameter.mutable_grad() = mean;
+  } else if (parameter.grad().defined()) {
+    parameter.mutable_grad().copy_(mean);
+  } else {
+    parameter.mutable_grad() = mean.clone();
+  }
+}
+
+void DistributedDataParallel::Impl::Report() {
+  const absl::Time now = absl::Now();
+  PhaseTimes times;
+  times.forward = begin_ - last_end_;
+  times.backward = backward_end_ - begin_;
+  times.iteration = now - last_end_;
+  times.communication = reducer_->times().communication;
+  times.exposed_communication = reducer_->times().exposed_communication;
+  if (const OnSpan on_span = member_.span_listener()) {
+    const Step step = member_.step();
+    const auto lane = TraceSpan::Lane::kCompute;
+    on_span({lane, "forward", step, Bucket(0), last_end_, begin_});
+    on_span({lane, "backward", step, Bucket(0), begin_, backward_end_});
+    on_span({lane, "wait", step, Bucket(0), backward_end_, now});
+  }
+  member_.Report(times, loss_, samples_);
+  last_end_ = now;
+  loss_ = kUnknownLoss;
+  samples_ = 0;
+}
+
+void DistributedDataParallel::Impl::SetLoss(double loss, int64_t samples) {
+  loss_ = loss;
+  samples_ = samples;
+}
+
+void DistributedDataParallel::Impl::BeginNoSync() {
+  if (no_sync_++ == 0) reducer_->Abandon(DisarmedStatus());
+}
+
+void DistributedDataParallel::Impl::EndNoSync() {
+  if (--no_sync_ == 0) Arm();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,103 @@
+#ifndef GRADWIRE_LIBRARY_DDP_IMPL_H_
+#define GRADWIRE_LIBRARY_DDP_IMPL_H_
+
+#include <gradwire/distributed_data_parallel.h>
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/telemetry/phase_times.h"
+#include "library/process_group_impl.h"
+#include "worker/ddp/reducer.h"
+
+namespace gradwire {
+
+// One module's reducer, from hook to hook. A rank's averaging pass:
+//
+//   Arm ─► forward ─► backward ┬ OnBegin  ┬ bucket 0, 1, … ┬ OnEnd ┬─► optimiser
+//                              │ (join:   │ handed in      │ means │
+//                              │ who is   │                │ are   │
+//                              │ there?)  │                │ .grad │─► Arm
+//
+// OnEnd runs inside backward() too: the engine calls it when all nodes are through. A rank
+// that has no data any more takes part by Shadow in place of forward and backward.
+class DistributedDataParallel::Impl {
+ public:
+  Impl(std::shared_ptr<torch::nn::Module> module, std::shared_ptr<ProcessGroup> group,
+       ProcessGroup::Impl* run, const DDPOptions& options);
+  ~Impl();
+
+  void BeginNoSync();
+  void EndNoSync();
+  void Join(const std::function<void()>& loop, const JoinOptions& options);
+  void SetLoss(double loss, int64_t samples);
+  int64_t steps() const { return static_cast<int64_t>(step_.value()); }
+  const std::shared_ptr<torch::nn::Module>& module() const { return module_; }
+
+ private:
+  // Who takes part with data, by rank; empty outside of Join.
+  using Active = std::vector<bool>;
+  // A parameter in a bucket.
+  struct Slot {
+    torch::Tensor parameter;
+    size_t index = 0;  // in names_
+  };
+
+  absl::Status Attach();
+  // The next backward pass averages.
+  void Arm();
+  void OnBegin();
+  void OnEnd();
+  // The rest of the pass, behind backward or in place of it.
+  absl::Status Finish(const Active& active, bool has_data);
+  absl::Status CheckAllUsed() const;
+  // For each parameter whether some rank has a gradient for it; empty: all do.
+  absl::StatusOr<std::vector<bool>> UsedAnywhere(bool has_data);
+  absl::Status TakeMeans(const std::vector<bool>& used, double scale);
+  void SetGradient(size_t bucket, size_t index, double scale);
+  void KeepBuffers(const Active& active);
+  absl::Status ShareBuffers(const Active& active);
+  Active AskWhoIsActive(bool self);
+  void Shadow(const Active& active);
+  void ThrowIfEarly(const Active& active);
+  void Report();
+  // Ends the run with `status` (not OK), and throws what is to be told.
+  [[noreturn]] void Fail(const absl::Status& status);
+  absl::Status WithName(const absl::Status& status) const;
+
+  const std::shared_ptr<torch::nn::Module> module_;
+  const std::shared_ptr<ProcessGroup> group_;  // keeps *run_ alive
+  ProcessGroup::Impl* const run_;
+  GroupMember& member_;
+  const DDPOptions options_;
+  const std::string name_;
+  std::vector<std::string> names_;  // of parameters
+  std::vector<torch::Tensor> buffers_;
+  std::unique_ptr<Reducer> reducer_;
+  std::vector<std::vector<Slot>> slots_;  // by gradient bucket
+  Step step_;
+  int no_sync_ = 0;  // guards that live
+
+  bool joining_ = false;
+  JoinOptions join_options_;
+  Active active_;                           // of the pass
+  std::vector<torch::Tensor> own_buffers_;  // of the pass, before others' come
+
+  // Of the step:
+  absl::Time last_end_ = absl::Now();
+  absl::Time begin_;
+  absl::Time backward_end_;
+  double loss_;
+  int64_t samples_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_LIBRARY_DDP_IMPL_H_

@@ -1,0 +1,98 @@
+// DistributedDataParallel::join: ranks that have different numbers of batches.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "library/ddp_impl.h"
+
+namespace gradwire {
+namespace {
+
+bool AnyOf(const std::vector<bool>& active) {
+  return std::find(active.begin(), active.end(), true) != active.end();
+}
+
+Rank HighestOf(const std::vector<bool>& active) {
+  int rank = static_cast<int>(active.size()) - 1;
+  while (rank > 0 && !active[static_cast<size_t>(rank)]) --rank;
+  return Rank(rank);
+}
+
+}  // namespace
+
+DistributedDataParallel::Impl::Active DistributedDataParallel::Impl::AskWhoIsActive(bool self) {
+  auto answers = run_->collectives().AllGather(torch::full({1}, self, torch::kByte));
+  if (!answers.ok()) Fail(answers.status());
+  Active active;
+  for (const torch::Tensor& answer : *answers) active.push_back(answer.item<int64_t>() != 0);
+  return active;
+}
+
+// The run itself goes on: all ranks throw this at the same point.
+void DistributedDataParallel::Impl::ThrowIfEarly(const Active& active) {
+  const auto first = std::find(active.begin(), active.end(), false);
+  if (!join_options_.throw_on_early_termination || first == active.end()) return;
+  reducer_->Abandon(absl::CancelledError("a rank has no data any more"));
+  Arm();
+  run_->Check(absl::AbortedError(absl::StrCat("rank ", first - active.begin(),
+                                              " has no data any more, and the option "
+                                              "throw_on_early_termination is set")),
+              static_cast<int64_t>(member_.step().value()));
+}
+
+// Where rank 0 has no data any more, its buffers are old: those of the highest rank that has
+// some count then.
+void DistributedDataParallel::Impl::KeepBuffers(const Active& active) {
+  own_buffers_.clear();
+  if (active.empty() || active[0] || !options_.broadcast_buffers) return;
+  for (const torch::Tensor& buffer : buffers_) own_buffers_.push_back(buffer.clone());
+}
+
+absl::Status DistributedDataParallel::Impl::ShareBuffers(const Active& active) {
+  if (active.empty() || active[0] || !options_.broadcast_buffers) return absl::OkStatus();
+  const torch::NoGradGuard values_only;
+  for (size_t i = 0; i < own_buffers_.size(); ++i) buffers_[i].copy_(own_buffers_[i]);
+  return run_->collectives().BroadcastAll(buffers_, HighestOf(active));
+}
+
+// One averaging pass without data.
+void DistributedDataParallel::Impl::Shadow(const Active& active) {
+  reducer_->Abandon(absl::CancelledError("the rank has no data any more"));
+  reducer_->EndForward(member_.rank());
+  KeepBuffers(active);
+  reducer_->ZeroTerms(member_.rank());
+  const size_t gradients = reducer_->gradient_buckets();
+  if (reducer_->bucket_count() > gradients) reducer_->HandIn(gradients, member_.rank());
+  begin_ = backward_end_ = absl::Now();
+  if (absl::Status status = Finish(active, /*has_data=*/false); !status.ok()) Fail(status);
+  Report();
+  ++step_;
+  Arm();
+}
+
+void DistributedDataParallel::Impl::Join(const std::function<void()>& loop,
+                                         const JoinOptions& options) {
+  join_options_ = options;
+  Active last(static_cast<size_t>(member_.world_size()), true);
+  struct Joining {
+    explicit Joining(bool* joining) : joining(joining) { *joining = true; }
+    ~Joining() { *joining = false; }
+    bool* const joining;
+  } joining(&joining_);
+  active_.clear();
+  loop();
+  if (!active_.empty()) last = active_;
+  while (true) {
+    const Active active = AskWhoIsActive(false);
+    if (!AnyOf(active)) break;
+    ThrowIfEarly(active);
+    Shadow(active);
+    last = active;
+  }
+  std::vector<torch::Tensor> values = module_->parameters();
+  values.insert(values.end(), buffers_.begin(), buffers_.end());
+  const absl::Status status = run_->collectives().BroadcastAll(values, HighestOf(last));
+  if (!status.ok()) Fail(status);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,311 @@
+#include "library/group_member.h"
+
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/address.h"
+#include "common/base/host.h"
+#include "common/base/output_file.h"
+#include "common/base/status_util.h"
+#include "common/session/local_address.h"
+#include "worker/backends/traced_backend.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kSync[] =
+    "ddp";  // what DistributedDataParallel does, as options of a worker name it
+// The coordinator knows the cause of a broken transfer within about a second.
+constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
+// Calls that are just ending may end.
+constexpr std::chrono::milliseconds kCallGrace(500);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GroupMember>> GroupMember::Join(const GroupSettings& settings,
+                                                               const Environment& environment) {
+  auto member = absl::WrapUnique(new GroupMember(settings, environment));
+  if (absl::Status status = member->Start(); !status.ok()) return status;
+  return member;
+}
+
+GroupMember::GroupMember(const GroupSettings& settings, const Environment& environment)
+    : settings_(settings), environment_(environment), metrics_(kSync, settings.backend) {}
+
+GroupMember::~GroupMember() {
+  if (session_ != nullptr) session_->Leave(false, "it left before its end").IgnoreError();
+  if (exchange_ != nullptr) exchange_->Cancel(absl::CancelledError("the process group ends"));
+  if (server_.server != nullptr) {
+    server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
+  }
+}
+
+absl::Status GroupMember::Start() {
+  if (absl::Status status = Host(); !status.ok()) return status;
+  if (absl::Status status = ServeMetrics(); !status.ok()) return status;
+  if (absl::Status status = MakeBackendOfRun(); !status.ok()) return status;
+  absl::StatusOr<std::string> address = ServePeers();
+  if (!address.ok()) return address.status();
+  if (absl::Status status = JoinSession(*address); !status.ok()) return status;
+  if (absl::Status status = OpenTrace(); !status.ok()) return status;
+  absl::optional<Incarnation> suspect;
+  auto exchange = backend_->Connect(
+      view_, [this] { return state(); }, &suspect);
+  if (!exchange.ok()) return FailAt(exchange.status(), suspect);
+  exchange_ = *std::move(exchange);
+  MutexLock lock(&mutex_);
+  cancellable_ = exchange_.get();
+  return failure_;
+}
+
+absl::Status GroupMember::Host() {
+  if (!settings_.host_coordinator || settings_.rank != 0 || settings_.world_size == 0) {
+    return absl::OkStatus();
+  }
+  auto hosted = HostedCoordinator::StartUnlessServed(
+      {settings_.coordinator, settings_.world_size, settings_.coordinator_metrics}, environment_);
+  if (!hosted.ok()) return hosted.status();
+  hosted_ = *std::move(hosted);
+  if (hosted_ != nullptr) settings_.coordinator = hosted_->address();
+  return absl::OkStatus();
+}
+
+std::string GroupMember::page() const {
+  return hosted_ == nullptr ? "" : hosted_->metrics_address();
+}
+
+absl::Status GroupMember::ServeMetrics() {
+  if (settings_.metrics.empty()) return absl::OkStatus();
+  auto ready = [this] {
+    MutexLock lock(&mutex_);
+    return joined_;
+  };
+  auto server = MetricsServer::Start(settings_.metrics, metrics_.registry(), ready);
+  if (!server.ok()) return server.status();
+  metrics_server_ = *std::move(server);
+  spdlog::info("metrics at http://{}/metrics", metrics_server_->address());
+  return absl::OkStatus();
+}
+
+OnSpan GroupMember::span_listener() {
+  if (settings_.trace.empty()) return nullptr;
+  return [this](const TraceSpan& span) { trace_log_->Add(span); };
+}
+
+absl::Status GroupMember::MakeBackendOfRun() {
+  BackendOptions options;
+  options.coordinator = settings_.coordinator;
+  options.wire = settings_.wire_dtype;
+  options.connections = settings_.connections;
+  options.on_span = span_listener();
+  absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(settings_.backend, options);
+  if (!backend.ok()) return backend.status();
+  backend_ = *std::move(backend);
+  if (options.on_span) backend_ = TraceBackend(std::move(backend_), options.on_span);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> GroupMember::ServePeers() {
+  status_service_ = std::make_unique<StatusService>([this] { return GetStatus(); });
+  std::vector<grpc::Service*> services = {status_service_.get()};
+  if (backend_->service() != nullptr) services.push_back(backend_->service());
+  absl::StatusOr<GrpcServer> server = StartGrpcServer(settings_.listen, services);
+  if (!server.ok()) return server.status();
+  server_ = *std::move(server);
+  return AdvertisedAddress(settings_.advertise, settings_.coordinator, server_.address);
+}
+
+v1::Hello GroupMember::MakeHello(const std::string& address) const {
+  v1::Hello hello;
+  if (settings_.rank >= 0) hello.add_ranks(static_cast<uint32_t>(settings_.rank));
+  hello.set_world_size(static_cast<uint32_t>(settings_.world_size));
+  hello.set_address(address);
+  if (metrics_server_ != nullptr) {
+    hello.set_metrics(ReachableAt(metrics_server_->address(), address));
+  }
+  hello.set_cores(static_cast<uint32_t>(UsableCores()));
+  hello.set_host(HostId());
+  auto& words = *hello.mutable_settings();
+  words["sync"] = kSync;
+  words["backend"] = settings_.backend;
+  words["wire"] = settings_.wire;
+  words["model"] = settings_.name;
+  return hello;
+}
+
+absl::Status GroupMember::JoinSession(const std::string& address) {
+  SessionOptions options;
+  options.coordinator = settings_.coordinator;
+  options.connect_timeout = settings_.connect_timeout;
+  absl::StatusOr<std::unique_ptr<Session>> session =
+      Session::Open(options, [this](const absl::Status& status) { OnAbort(status); });
+  if (!session.ok()) return session.status();
+  session_ = *std::move(session);
+  absl::StatusOr<View> view = session_->Join(MakeHello(address));
+  if (!view.ok()) return view.status();
+  view_ = *std::move(view);
+  rank_ = view_.OwnRanks().front();
+  spdlog::info("rank {} of {}, run {}", rank_.value(), view_.world_size, ToHex(view_.run_id));
+  metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
+  MutexLock lock(&mutex_);
+  rank_status_.set_rank(static_cast<uint32_t>(rank_.value()));
+  rank_status_.set_address(address);
+  joined_ = true;
+  return failure_;
+}
+
+absl::Status GroupMember::OpenTrace() {
+  if (settings_.trace.empty()) return absl::OkStatus();
+  absl::StatusOr<std::unique_ptr<TraceLog>> log = TraceLog::Open(
+      PathOfRank(settings_.trace, rank_), rank_.value(), absl::StrCat("rank ", rank_.value()));
+  if (!log.ok()) return Fail(log.status());
+  trace_log_ = *std::move(log);
+  return absl::OkStatus();
+}
+
+absl::Status GroupMember::state() {
+  MutexLock lock(&mutex_);
+  if (left_ && failure_.ok()) return absl::FailedPreconditionError("the process group is closed");
+  return failure_;
+}
+
+absl::StatusOr<LayoutId> GroupMember::Declare(const std::string& name, const Layout& tensors,
+                                              const std::vector<BucketSpec>& buckets) {
+  v1::Layout layout = ToProto(tensors, WireSpecs(buckets, settings_.wire_dtype));
+  layout.set_name(name);
+  const absl::StatusOr<LayoutId> id = session_->DeclareLayout(std::move(layout), StepDeadline());
+  if (!id.ok()) return Fail(id.status());
+  exchange_->AddLayout(*id, buckets);
+  return id;
+}
+
+void GroupMember::Keep(const absl::Status& failure) {
+  Exchange* exchange;
+  absl::Status kept;
+  {
+    MutexLock lock(&mutex_);
+    if (failure_.ok()) failure_ = failure;
+    kept = failure_;
+    exchange = cancellable_;
+    changed_.NotifyAll();
+  }
+  if (exchange != nullptr) exchange->Cancel(kept);
+}
+
+void GroupMember::OnAbort(const absl::Status& status) { Keep(status); }
+
+absl::optional<absl::Status> GroupMember::AwaitVerdict() {
+  const absl::Time deadline = absl::Now() + kVerdictTimeout;
+  MutexLock lock(&mutex_);
+  while (failure_.ok()) {
+    if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
+  }
+  if (failure_.ok()) return absl::nullopt;
+  return failure_;
+}
+
+absl::Status GroupMember::Fail(const absl::Status& cause) {
+  return FailAt(cause, exchange_ != nullptr ? exchange_->suspect() : absl::nullopt);
+}
+
+absl::Status GroupMember::FailAt(const absl::Status& cause,
+                                 const absl::optional<Incarnation>& suspect) {
+  if (absl::Status known = state(); !known.ok()) return known;
+  metrics_.CountRpcError(cause.code());
+  if (suspect.has_value()) session_->ReportSuspect(*suspect, step_, std::string(cause.message()));
+  const bool peer_failed =
+      suspect.has_value() || absl::IsUnavailable(cause) || absl::IsAborted(cause);
+  if (peer_failed) {
+    const absl::optional<absl::Status> verdict = AwaitVerdict();
+    if (verdict.has_value()) return *verdict;
+  }
+  session_->Leave(false, std::string(cause.message())).IgnoreError();
+  Keep(cause);
+  return state();
+}
+
+TransferTotals GroupMember::CountTransfers() {
+  const TransferTotals totals = exchange_->totals();
+  const TransferTotals step = {totals.bytes_sent - counted_.bytes_sent,
+                               totals.bytes_received - counted_.bytes_received,
+                               totals.overflow_steps - counted_.overflow_steps};
+  counted_ = totals;
+  metrics_.CountSent(step.bytes_sent);
+  metrics_.CountReceived(step.bytes_received);
+  metrics_.CountWireOverflows(step.overflow_steps);
+  return step;
+}
+
+void GroupMember::Report(const PhaseTimes& times, double loss, int64_t samples) {
+  metrics_.ObserveIteration(times, samples);
+  metrics_.SetLoss(loss);
+  metrics_.SetStep(step_);
+  const TransferTotals transfers = CountTransfers();
+  v1::StepDone done;
+  done.set_rank(static_cast<uint32_t>(rank_.value()));
+  done.set_step(step_.value());
+  done.set_loss(loss);
+  done.set_iteration_seconds(absl::ToDoubleSeconds(times.iteration));
+  done.set_communication_seconds(absl::ToDoubleSeconds(times.communication));
+  done.set_exposed_communication_seconds(absl::ToDoubleSeconds(times.exposed_communication));
+  done.set_forward_seconds(absl::ToDoubleSeconds(times.forward));
+  done.set_backward_seconds(absl::ToDoubleSeconds(times.backward));
+  done.set_samples(static_cast<uint64_t>(samples));
+  done.set_bytes_sent(transfers.bytes_sent);
+  done.set_bytes_received(transfers.bytes_received);
+  session_->ReportStep(done);
+  if (step_ == Step(0) && trace_log_ != nullptr) {
+    trace_log_->SetClockOffset(session_->clock_offset());
+  }
+  ++step_;
+  MutexLock lock(&mutex_);
+  rank_status_.set_steps_done(step_.value());
+  rank_status_.set_loss(done.loss());
+  rank_status_.set_iteration_seconds(done.iteration_seconds());
+  rank_status_.set_communication_seconds(done.communication_seconds());
+  rank_status_.set_exposed_communication_seconds(done.exposed_communication_seconds());
+}
+
+absl::Status GroupMember::CloseTrace() {
+  if (trace_log_ == nullptr) return absl::OkStatus();
+  return trace_log_->Close(session_->clock_offset());
+}
+
+absl::Status GroupMember::Leave() {
+  absl::Status status = state();
+  if (status.ok()) {
+    status = exchange_->Finish(StepDeadline());
+    if (!status.ok()) status = Fail(status);
+  }
+  if (status.ok()) {
+    status = session_->Leave(true, "the process group was closed");
+    if (!status.ok()) Keep(status);
+  }
+  if (hosted_ != nullptr) hosted_->AwaitEnd();
+  const absl::Status traced = CloseTrace();
+  MutexLock lock(&mutex_);
+  left_ = true;
+  return status.ok() ? traced : status;
+}
+
+v1::StatusReply GroupMember::GetStatus() {
+  v1::StatusReply reply;
+  reply.set_program(settings_.name);
+  reply.set_version(GRADWIRE_VERSION);
+  MutexLock lock(&mutex_);
+  reply.set_state(!failure_.ok() ? "aborted" : joined_ ? "running" : "waiting");
+  reply.set_reason(std::string(failure_.message()));
+  if (!joined_) return reply;
+  reply.set_run_id(ToBytes(view_.run_id));
+  reply.set_epoch(view_.epoch.value());
+  reply.set_generation(view_.generation.value());
+  reply.set_world_size(static_cast<uint32_t>(view_.world_size));
+  *reply.add_ranks() = rank_status_;
+  return reply;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,113 @@
+#include "library/group_settings.h"
+
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/options/launch_environment.h"
+#include "common/options/option_parser.h"
+#include "common/wire/layout.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kMaxRanks = 65535;
+
+// Those of OptionParser's types that are not those of GroupSettings.
+struct Seconds {
+  double connect_timeout = 30;
+  double step_timeout = 300;
+};
+
+void AddOptions(GroupSettings* settings, Seconds* seconds, OptionParser* parser) {
+  parser->Add("coordinator", "HOST:PORT", "", ConnectAddress(&settings->coordinator));
+  parser->Add("rank", "R", "", Integer(&settings->rank, 0, kMaxRanks - 1));
+  parser->Add("world-size", "N", "", Integer(&settings->world_size, 1, kMaxRanks));
+  parser->Add("local-rank", "R", "", Integer(&settings->local_rank, 0, kMaxRanks - 1));
+  parser->Add("host-coordinator", "true|false", "", Switch(&settings->host_coordinator));
+  parser->Add("coordinator-metrics", "HOST:PORT", "",
+              ListenAddressOrOff(&settings->coordinator_metrics));
+  parser->Add("backend", "NAME", "", Choice(&settings->backend, NamesOf(BackendChoices())));
+  parser->Add("wire", "TYPE", "", Choice(&settings->wire, WireNames()));
+  parser->Add("connections", "N", "", Integer(&settings->connections, 1, 64));
+  parser->Add("metrics", "HOST:PORT", "", ListenAddressOrOff(&settings->metrics));
+  parser->Add("trace", "FILE", "", Text(&settings->trace));
+  parser->Add("listen", "HOST:PORT", "", ListenAddress(&settings->listen));
+  parser->Add("advertise", "HOST", "", Text(&settings->advertise));
+  parser->Add("connect-timeout-seconds", "SECONDS", "", RealAbove(&seconds->connect_timeout, 0));
+  parser->Add("step-timeout-seconds", "SECONDS", "", RealAbove(&seconds->step_timeout, 0));
+}
+
+// The fields that were set, as flags: the strongest layer.
+std::vector<std::string> FlagsOf(const GroupOptions& options) {
+  std::vector<std::string> flags;
+  const auto add = [&flags](bool set, const char* name, const auto& value) {
+    if (set) flags.push_back(absl::StrCat("--", name, "=", value));
+  };
+  const auto add_text = [&add](const char* name, const std::string& value) {
+    add(!value.empty(), name, value);
+  };
+  add_text("coordinator", options.coordinator);
+  add(options.rank != -1, "rank", options.rank);
+  add(options.world_size != 0, "world-size", options.world_size);
+  add(options.local_rank != -1, "local-rank", options.local_rank);
+  add(!options.host_coordinator, "host-coordinator", "false");
+  add_text("coordinator-metrics", options.coordinator_metrics);
+  add_text("backend", options.backend);
+  add_text("wire", options.wire);
+  add(options.connections != 0, "connections", options.connections);
+  add_text("metrics", options.metrics);
+  add_text("trace", options.trace);
+  add_text("listen", options.listen);
+  add_text("advertise", options.advertise);
+  add(options.connect_timeout_seconds != 0, "connect-timeout-seconds",
+      options.connect_timeout_seconds);
+  add(options.step_timeout_seconds != 0, "step-timeout-seconds", options.step_timeout_seconds);
+  return flags;
+}
+
+std::string ProgramName() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).filename().string();
+}
+
+// A run of one rank needs no place that others know.
+void SettleAlone(bool coordinator_given, GroupSettings* settings) {
+  if (coordinator_given || !settings->host_coordinator) return;
+  if (settings->world_size == 0 && settings->rank <= 0) settings->world_size = 1;
+  if (settings->world_size != 1) return;
+  settings->rank = 0;
+  settings->coordinator = "127.0.0.1:0";
+}
+
+}  // namespace
+
+absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
+                                                const Environment& environment) {
+  GroupSettings settings;
+  Seconds seconds;
+  OptionParser parser("init_process_group", "", {"worker"});
+  AddOptions(&settings, &seconds, &parser);
+  const LaunchEnvironment launcher = DetectLaunchEnvironment(environment);
+  const absl::Status status = parser.Parse(FlagsOf(options), environment, launcher.values);
+  if (!status.ok()) return status;
+  if (settings.world_size > 0 && settings.rank >= settings.world_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        parser.source("rank").name, ": got '", settings.rank, "', expected a rank from 0 to ",
+        settings.world_size - 1, ", for the world size is ", settings.world_size, " (",
+        parser.source("world-size").name, ")"));
+  }
+  const absl::StatusOr<v1::DType> wire = ParseWire(settings.wire);
+  if (!wire.ok()) return wire.status();
+  settings.wire_dtype = *wire;
+  settings.name = options.name.empty() ? ProgramName() : options.name;
+  if (settings.metrics == "off") settings.metrics.clear();
+  settings.connect_timeout = absl::Seconds(seconds.connect_timeout);
+  settings.step_timeout = absl::Seconds(seconds.step_timeout);
+  SettleAlone(parser.source("coordinator").layer != Layer::kDefault, &settings);
+  return settings;
+}
+
+}  // namespace gradwire

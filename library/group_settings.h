@@ -1,0 +1,43 @@
+#ifndef GRADWIRE_LIBRARY_GROUP_SETTINGS_H_
+#define GRADWIRE_LIBRARY_GROUP_SETTINGS_H_
+
+#include <gradwire/process_group.h>
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/environment.h"
+#include "gradwire/v1/chunk.pb.h"
+
+namespace gradwire {
+
+// GroupOptions with all that was left open filled in.
+struct GroupSettings {
+  std::string coordinator = "127.0.0.1:29400";  // port 0: this process hosts it on a free one
+  int rank = -1;                                // -1: the coordinator deals
+  int world_size = 0;                           // 0: what the coordinator says
+  int local_rank = 0;
+  bool host_coordinator = true;
+  std::string coordinator_metrics;  // "": the usual place
+  std::string backend = "sharded";
+  std::string wire = "fp32";
+  v1::DType wire_dtype = v1::DTYPE_FLOAT32;  // the same
+  int connections = 1;
+  std::string name;
+  std::string metrics;  // "": not served
+  std::string trace;    // "": none
+  std::string listen = "0.0.0.0:0";
+  std::string advertise;
+  absl::Duration connect_timeout;
+  absl::Duration step_timeout;
+};
+
+// `options`, and where they say nothing the environment; see GroupOptions. InvalidArgument
+// names the option and where it was given, what was got, and what was expected.
+absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
+                                                const Environment& environment);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_LIBRARY_GROUP_SETTINGS_H_

@@ -1,0 +1,86 @@
+#include <gradwire/process_group.h>
+#include <spdlog/spdlog.h>
+
+#include "common/base/logging.h"
+#include "common/rpc/channel.h"
+#include "library/process_group_impl.h"
+
+namespace gradwire {
+namespace {
+
+// A program that has not given spdlog a logger of its own would see us on stdout.
+void SettleLogging() {
+  if (spdlog::default_logger()->name().empty()) LogToStderr();
+}
+
+}  // namespace
+
+TensorCollectives& ProcessGroup::Impl::collectives() {
+  Check(member_->state());
+  return collectives_;
+}
+
+void ProcessGroup::Impl::Check(const absl::Status& status, int64_t step) const {
+  if (!status.ok()) throw ToError(status, member_->rank().value(), step);
+}
+
+void ProcessGroup::Impl::Close() {
+  if (closed_) return;
+  closed_ = true;
+  Check(member_->Leave());
+}
+
+ProcessGroup::ProcessGroup(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+ProcessGroup::~ProcessGroup() {
+  if (impl_->closed()) return;
+  if (impl_->Unwinding()) {
+    impl_->member()
+        .Fail(absl::CancelledError("an exception ended the program's use of the group"))
+        .IgnoreError();
+  }
+  try {
+    impl_->Close();
+  } catch (const Error& error) {
+    spdlog::error("{}", error.what());
+  }
+}
+
+int ProcessGroup::rank() const { return impl_->member().rank().value(); }
+int ProcessGroup::world_size() const { return impl_->member().world_size(); }
+int ProcessGroup::local_rank() const { return impl_->member().settings().local_rank; }
+std::string ProcessGroup::page() const { return impl_->member().page(); }
+
+void ProcessGroup::all_reduce(torch::Tensor tensor, ReduceOp op) {
+  impl_->Check(impl_->collectives().AllReduce(std::move(tensor), op));
+}
+
+void ProcessGroup::broadcast(torch::Tensor tensor, int root) {
+  impl_->Check(impl_->collectives().Broadcast(std::move(tensor), Rank(root)));
+}
+
+std::vector<torch::Tensor> ProcessGroup::all_gather(const torch::Tensor& tensor) {
+  absl::StatusOr<std::vector<torch::Tensor>> tensors = impl_->collectives().AllGather(tensor);
+  impl_->Check(tensors.status());
+  return *std::move(tensors);
+}
+
+void ProcessGroup::barrier() {
+  impl_->Check(impl_->collectives().AllGather(torch::empty({0}, torch::kByte)).status());
+}
+
+void ProcessGroup::close() { impl_->Close(); }
+
+std::shared_ptr<ProcessGroup> init_process_group(const GroupOptions& options) {
+  SettleLogging();
+  if (options.keep_freed_memory) KeepFreedMemory();
+  const Environment environment = CurrentEnvironment();
+  const absl::StatusOr<GroupSettings> settings = ReadGroupSettings(options, environment);
+  if (!settings.ok()) throw ToError(settings.status(), -1, -1);
+  absl::StatusOr<std::unique_ptr<GroupMember>> member = GroupMember::Join(*settings, environment);
+  if (!member.ok()) throw ToError(member.status(), settings->rank, -1);
+  auto impl = std::make_unique<ProcessGroup::Impl>(*std::move(member));
+  return std::shared_ptr<ProcessGroup>(new ProcessGroup(std::move(impl)));
+}
+
+}  // namespace gradwire

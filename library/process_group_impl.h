@@ -1,0 +1,48 @@
+#ifndef GRADWIRE_LIBRARY_PROCESS_GROUP_IMPL_H_
+#define GRADWIRE_LIBRARY_PROCESS_GROUP_IMPL_H_
+
+#include <gradwire/process_group.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "library/errors.h"
+#include "library/group_member.h"
+#include "library/tensor_collectives.h"
+
+namespace gradwire {
+
+// What a ProcessGroup is made of, for it and for DistributedDataParallel.
+class ProcessGroup::Impl {
+ public:
+  explicit Impl(std::unique_ptr<GroupMember> member)
+      : member_(std::move(member)), collectives_(member_.get()) {}
+
+  GroupMember& member() { return *member_; }
+  // For a collective: throws if the run has failed or the group is closed.
+  TensorCollectives& collectives();
+
+  // Throws `status` unless it is OK.
+  void Check(const absl::Status& status, int64_t step = -1) const;
+  void Close();
+  // Whether an exception that is on its way was not when the group was made: its owner
+  // does not end in good order.
+  bool Unwinding() const { return std::uncaught_exceptions() > exceptions_; }
+  bool closed() const { return closed_; }
+  // "model 0", "model 1", …
+  std::string NextModelName() { return "model " + std::to_string(models_++); }
+
+ private:
+  const std::unique_ptr<GroupMember> member_;
+  TensorCollectives collectives_;
+  const int exceptions_ = std::uncaught_exceptions();
+  bool closed_ = false;
+  int models_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_LIBRARY_PROCESS_GROUP_IMPL_H_

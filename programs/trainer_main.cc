@@ -1,0 +1,71 @@
+// gradwire-trainer: what gradwire-worker becomes once its options are judged.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/logging.h"
+#include "common/base/signal_thread.h"
+#include "common/base/status_util.h"
+#include "common/rpc/channel.h"
+#include "coordinator/run/hosted_coordinator.h"
+#include "worker/options/worker_option_parser.h"
+#include "worker/run/worker.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kProgram[] = "gradwire-worker";
+
+// What --host-coordinator asks for; null if it is not for this process to do.
+absl::StatusOr<std::unique_ptr<HostedCoordinator>> Host(const WorkerOptions& options) {
+  const auto& ranks = options.ranks;
+  if (!options.host_coordinator || std::find(ranks.begin(), ranks.end(), Rank(0)) == ranks.end()) {
+    return nullptr;
+  }
+  return HostedCoordinator::StartUnlessServed(
+      {options.coordinator, options.world_size, options.coordinator_metrics}, CurrentEnvironment());
+}
+
+std::string ReasonOf(int signal) {
+  return absl::StrCat("stopped by ", signal == SIGINT ? "SIGINT (Ctrl-C)" : "SIGTERM");
+}
+
+int Train(const WorkerOptions& options) {
+  Worker worker(options);
+  SignalThread signals([&worker](int signal) { worker.Stop(ReasonOf(signal), 128 + signal); });
+  return worker.Run();
+}
+
+// The other workers still need the coordinator.
+int AwaitOthers(HostedCoordinator* hosted, int exit_code) {
+  SignalThread signals([hosted](int signal) { hosted->Stop(ReasonOf(signal)); });
+  hosted->AwaitEnd();
+  return signals.received() == 0 ? exit_code : 128 + signals.received();
+}
+
+int Main(int argc, char** argv) {
+  BlockStopSignals();
+  LogToStderr();
+  KeepFreedMemory();
+  const absl::StatusOr<Parsed<WorkerOptions>> parsed =
+      ParseWorkerOptions(Arguments(argc, argv), CurrentEnvironment());
+  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  WorkerOptions options = parsed->options;
+  const auto hosted = Host(options);
+  if (!hosted.ok()) {
+    spdlog::error("{}", std::string(hosted.status().message()));
+    return ExitCode(hosted.status());
+  }
+  if (*hosted != nullptr) options.coordinator = (*hosted)->address();
+  const int exit_code = Train(options);
+  return *hosted == nullptr ? exit_code : AwaitOthers(hosted->get(), exit_code);
+}
+
+}  // namespace
+}  // namespace gradwire
+
+int main(int argc, char** argv) { return gradwire::Main(argc, argv); }

@@ -1,0 +1,28 @@
+#include "common/session/probe.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/support/sockets.h"
+
+namespace gradwire {
+namespace {
+
+TEST(Probe, SomebodyListens_Served) {
+  const testing::BusyPort port;
+  EXPECT_EQ(Probe(port.address()).value(), Place::kServed);
+}
+
+TEST(Probe, NobodyListensHere_Free) {
+  EXPECT_EQ(Probe(testing::UnusedAddress()).value(), Place::kFree);
+}
+
+TEST(Probe, UnknownName_Elsewhere) {
+  EXPECT_EQ(Probe("no-such-host.invalid:29400").value(), Place::kElsewhere);
+}
+
+TEST(Probe, NoAddress_InvalidArgument) {
+  EXPECT_TRUE(absl::IsInvalidArgument(Probe("here").status()));
+}
+
+}  // namespace
+}  // namespace gradwire

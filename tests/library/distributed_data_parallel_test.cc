@@ -1,0 +1,328 @@
+#include <gmock/gmock.h>
+#include <gradwire/ddp.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <mutex>
+
+#include "tests/library/models.h"
+#include "tests/library/ranks.h"
+
+namespace gradwire::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 2;
+
+// Every test runs with gradients of their own memory and as views into buckets.
+class DdpTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static DDPOptions Options() {
+    DDPOptions options;
+    options.gradient_as_bucket_view = GetParam();
+    options.bucket_cap_mb = 0;  // several buckets
+    return options;
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Gradients, DdpTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "AreViews" : "AreCopies"; });
+
+TEST_P(DdpTest, Construct_OtherWeightsOnEachRank_AllHaveThoseOfRankZero) {
+  RunRanksWell(3, [](const auto& group) {
+    Net net(static_cast<uint64_t>(group->rank()));
+    DistributedDataParallel ddp(net, group, Options());
+    ExpectSameParameters(*net, *Net(0));
+  });
+}
+
+TEST_P(DdpTest, Backward_OwnBatchOnEachRank_GradientsOfTheWholeBatch) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group, Options());
+    LossOf(net, BatchOf(group->rank())).backward();
+    Net whole(0);
+    LossOf(whole, BatchesOf({0, 1})).backward();
+    ExpectSameGradients(*net, *whole);
+    EXPECT_EQ(ddp.steps(), 1);
+  });
+}
+
+TEST_P(DdpTest, TenStepsOfAdam_EqualsOneProcessWithTheWholeBatch) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group, Options());
+    torch::optim::Adam adam(net->parameters(), 0.01);
+    Net whole(0);
+    torch::optim::Adam whole_adam(whole->parameters(), 0.01);
+    for (int step = 0; step < 10; ++step) {
+      adam.zero_grad();
+      LossOf(net, BatchOf(2 * step + group->rank())).backward();
+      adam.step();
+      whole_adam.zero_grad();
+      LossOf(whole, BatchesOf({2 * step, 2 * step + 1})).backward();
+      whole_adam.step();
+    }
+    ExpectSameParameters(*net, *whole);
+  });
+}
+
+TEST_P(DdpTest, Backward_TwiceWithoutZeroing_GradientsAddUp) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group, Options());
+    Net whole(0);
+    for (int pass = 0; pass < 2; ++pass) {
+      LossOf(net, BatchOf(2 * pass + group->rank())).backward();
+      LossOf(whole, BatchesOf({2 * pass, 2 * pass + 1})).backward();
+    }
+    ExpectSameGradients(*net, *whole);
+  });
+}
+
+TEST_P(DdpTest, NoSync_ThenAnAveragingPass_AveragesTheSum) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group, Options());
+    {
+      const auto guard = ddp.no_sync();
+      LossOf(net, BatchOf(group->rank())).backward();
+      Net alone(0);
+      LossOf(alone, BatchOf(group->rank())).backward();
+      ExpectSameGradients(*net, *alone);
+    }
+    EXPECT_EQ(ddp.steps(), 0);
+    LossOf(net, BatchOf(2 + group->rank())).backward();
+    Net whole(0);
+    LossOf(whole, BatchesOf({0, 1})).backward();
+    LossOf(whole, BatchesOf({2, 3})).backward();
+    ExpectSameGradients(*net, *whole);
+    EXPECT_EQ(ddp.steps(), 1);
+  });
+}
+
+TEST_P(DdpTest, NoSync_Nested_OnlyTheOuterGuardEndsIt) {
+  RunRanksWell(1, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group, Options());
+    const auto outer = ddp.no_sync();
+    { const auto inner = ddp.no_sync(); }
+    LossOf(net, BatchOf(0)).backward();
+    EXPECT_EQ(ddp.steps(), 0);
+  });
+}
+
+TEST_P(DdpTest, GradientSetByHand_IsInTheMean) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group, Options());
+    const torch::Tensor bias = net->last->bias;
+    bias.mutable_grad() = torch::full_like(bias, 10 * group->rank());
+    LossOf(net, BatchOf(group->rank())).backward();
+    Net whole(0);
+    LossOf(whole, BatchesOf({0, 1})).backward();
+    EXPECT_TRUE(torch::allclose(bias.grad(), whole->last->bias.grad() + 5));
+  });
+}
+
+TEST_P(DdpTest, UnusedParameter_EveryRankFailsInThatStep) {
+  const Ends ends = RunRanks(kRanks, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group, Options());
+    LossOf(net, BatchOf(0)).backward();
+    if (group->rank() == 1) {
+      net->first->forward(BatchOf(0).x).sum().backward();
+    } else {
+      LossOf(net, BatchOf(0)).backward();
+    }
+  });
+  ASSERT_TRUE(ends[1].has_value());
+  EXPECT_EQ(ends[1]->code(), ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ends[1]->step(), 1);
+  EXPECT_THAT(ends[1]->what(), AllOf(HasSubstr("'last.weight', 'last.bias'"), HasSubstr("step 1")));
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kAborted);
+  EXPECT_THAT(ends[0]->what(), AllOf(HasSubstr("rank 1"), HasSubstr("'last.weight'")));
+}
+
+TEST_P(DdpTest, FindUnused_UsedOnOneRankOnly_OthersCountAsZero) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    DDPOptions options = Options();
+    options.find_unused_parameters = true;
+    DistributedDataParallel ddp(net, group, options);
+    if (group->rank() == 1) {
+      net->first->forward(BatchOf(0).x).sum().backward();
+    } else {
+      LossOf(net, BatchOf(0)).backward();
+    }
+    Net alone(0);
+    LossOf(alone, BatchOf(0)).backward();
+    EXPECT_TRUE(torch::allclose(net->last->bias.grad(), alone->last->bias.grad() / 2));
+  });
+}
+
+TEST_P(DdpTest, FindUnused_UsedNowhere_GradStaysUndefined) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    DDPOptions options = Options();
+    options.find_unused_parameters = true;
+    DistributedDataParallel ddp(net, group, options);
+    net->first->forward(BatchOf(0).x).sum().backward();
+    EXPECT_FALSE(net->last->bias.grad().defined());
+    EXPECT_TRUE(net->first->bias.grad().defined());
+  });
+}
+
+TEST_P(DdpTest, Backward_TwoModels_BothAreAveraged) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net first(0);
+    Net second(1);
+    DistributedDataParallel a(first, group, Options());
+    DistributedDataParallel b(second, group, Options());
+    const Batch batch = BatchOf(group->rank());
+    (LossOf(first, batch) * LossOf(second, batch).detach() + LossOf(second, batch)).backward();
+    for (const auto& parameter : first->parameters()) {
+      for (const auto& other : group->all_gather(parameter.grad())) {
+        EXPECT_TRUE(torch::equal(other, parameter.grad()));
+      }
+    }
+    EXPECT_EQ(a.steps() + b.steps(), 2);
+  });
+}
+
+TEST(Ddp, BroadcastBuffers_AfterAStep_AllHaveThoseOfRankZero) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    NormNet net;
+    DistributedDataParallel ddp(net, group);
+    const Batch batch = BatchOf(group->rank());
+    net->forward(batch.x).sum().backward();
+    NormNet alone;
+    alone->forward(BatchOf(0).x);
+    EXPECT_TRUE(torch::allclose(net->norm->running_mean, alone->norm->running_mean));
+    EXPECT_EQ(net->norm->num_batches_tracked.item<int64_t>(), 1);
+  });
+}
+
+TEST(Ddp, NoBroadcastBuffers_AfterAStep_EachHasItsOwn) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    NormNet net;
+    DDPOptions options;
+    options.broadcast_buffers = false;
+    DistributedDataParallel ddp(net, group, options);
+    net->forward(BatchOf(group->rank()).x).sum().backward();
+    NormNet alone;
+    alone->forward(BatchOf(group->rank()).x);
+    EXPECT_TRUE(torch::allclose(net->norm->running_mean, alone->norm->running_mean));
+  });
+}
+
+TEST(Ddp, OtherModelOnOneRank_ErrorNamesTheFirstDifference) {
+  const Ends ends = RunRanks(kRanks, [](const auto& group) {
+    torch::nn::Sequential net(torch::nn::Linear(4, 3 + group->rank()));
+    DistributedDataParallel ddp(net, group);
+  });
+  for (const auto& end : ends) {
+    ASSERT_TRUE(end.has_value());
+    EXPECT_THAT(end->what(),
+                AllOf(HasSubstr("0.weight"), HasSubstr("[3, 4]"), HasSubstr("[4, 4]")));
+  }
+}
+
+TEST(Ddp, DoubleParameter_InvalidArgumentWithItsName) {
+  const Ends ends = RunRanks(1, [](const auto& group) {
+    torch::nn::Linear net(2, 2);
+    net->to(torch::kDouble);
+    DistributedDataParallel ddp(net, group);
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(ends[0]->what(), AllOf(HasSubstr("'weight'"), HasSubstr("Double")));
+}
+
+TEST(Ddp, SparseGradient_InvalidArgumentWithItsName) {
+  const Ends ends = RunRanks(1, [](const auto& group) {
+    torch::nn::Embedding net(torch::nn::EmbeddingOptions(10, 2).sparse(true));
+    DistributedDataParallel ddp(net, group);
+    net->forward(torch::tensor({1, 2})).sum().backward();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kInvalidArgument);
+  EXPECT_THAT(ends[0]->what(), AllOf(HasSubstr("'weight'"), HasSubstr("sparse")));
+}
+
+// Runs a backward pass of its own within backward, as reentrant checkpoints do.
+class Reentrant : public torch::autograd::Function<Reentrant> {
+ public:
+  static torch::Tensor forward(torch::autograd::AutogradContext* context, torch::Tensor x,
+                               Linear* layer) {
+    context->save_for_backward({x});
+    context->saved_data["layer"] = reinterpret_cast<int64_t>(layer);
+    return (*layer)->forward(x).sum();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list) {
+    const torch::AutoGradMode record(true);
+    auto* layer = reinterpret_cast<Linear*>(context->saved_data["layer"].toInt());
+    (*layer)->forward(context->get_saved_variables()[0].detach()).sum().backward();
+    return {torch::Tensor(), torch::Tensor()};
+  }
+};
+
+TEST(Ddp, BackwardWithinBackward_ErrorSaysSo) {
+  const Ends ends = RunRanks(1, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group);
+    const torch::Tensor x = BatchOf(0).x.clone().requires_grad_();
+    (Reentrant::apply(x, &net->first) + LossOf(net, BatchOf(0))).backward();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_THAT(ends[0]->what(), HasSubstr("reentrant"));
+}
+
+TEST(Ddp, BackwardAfterOneThatThrew_ErrorAndNoSilentLocalStep) {
+  const Ends ends = RunRanks(1, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group);
+    net->first->weight.register_hook(
+        [](const torch::Tensor&) { throw std::runtime_error("the user's"); });
+    EXPECT_THROW(LossOf(net, BatchOf(0)).backward(), std::exception);
+    LossOf(net, BatchOf(0)).backward();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kFailedPrecondition);
+}
+
+TEST(Ddp, BackwardAfterAnError_ThrowsItAgain) {
+  RunRanks(1, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group);
+    for (int pass = 0; pass < 2; ++pass) {
+      EXPECT_THROW(net->first->forward(BatchOf(0).x).sum().backward(), Error) << pass;
+    }
+  });
+}
+
+TEST(Ddp, Destroyed_Backward_StaysLocal) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    { DistributedDataParallel ddp(net, group); }
+    if (group->rank() == 0) LossOf(net, BatchOf(0)).backward();
+  });
+}
+
+TEST(Ddp, GroupClosed_Backward_FailedPrecondition) {
+  const Ends ends = RunRanks(1, [](const auto& group) {
+    Net net(0);
+    DistributedDataParallel ddp(net, group);
+    group->close();
+    LossOf(net, BatchOf(0)).backward();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace gradwire::testing

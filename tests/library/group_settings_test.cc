@@ -1,0 +1,62 @@
+#include "library/group_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ReadGroupSettings, NothingGiven_RunOfOneRankOnAPortOfItsOwn) {
+  const GroupSettings settings = ReadGroupSettings({}, {}).value();
+  EXPECT_EQ(settings.coordinator, "127.0.0.1:0");
+  EXPECT_EQ(settings.rank, 0);
+  EXPECT_EQ(settings.world_size, 1);
+  EXPECT_EQ(settings.backend, "sharded");
+  EXPECT_EQ(settings.name, "library_tests");
+  EXPECT_EQ(settings.metrics, "");
+}
+
+TEST(ReadGroupSettings, Torchrun_TakesItsPlace) {
+  const Environment torchrun = {{"RANK", "3"},          {"WORLD_SIZE", "4"},
+                                {"LOCAL_RANK", "1"},    {"LOCAL_WORLD_SIZE", "2"},
+                                {"MASTER_ADDR", "n07"}, {"MASTER_PORT", "29500"}};
+  const GroupSettings settings = ReadGroupSettings({}, torchrun).value();
+  EXPECT_EQ(settings.rank, 3);
+  EXPECT_EQ(settings.world_size, 4);
+  EXPECT_EQ(settings.local_rank, 1);
+  EXPECT_EQ(settings.coordinator, "n07:29500");
+}
+
+TEST(ReadGroupSettings, FieldAndVariable_TheFieldCounts) {
+  GroupOptions options;
+  options.wire = "bf16";
+  options.step_timeout_seconds = 7;
+  const Environment environment = {{"GRADWIRE_WIRE", "fp16"}, {"GRADWIRE_BACKEND", "ring"}};
+  const GroupSettings settings = ReadGroupSettings(options, environment).value();
+  EXPECT_EQ(settings.wire_dtype, v1::DTYPE_BFLOAT16);
+  EXPECT_EQ(settings.backend, "ring");
+  EXPECT_EQ(settings.step_timeout, absl::Seconds(7));
+}
+
+TEST(ReadGroupSettings, RankBeyondTheWorldSize_InvalidArgumentNamesBoth) {
+  GroupOptions options;
+  options.world_size = 2;
+  const absl::Status status = ReadGroupSettings(options, {{"GRADWIRE_RANK", "2"}}).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("GRADWIRE_RANK: got '2'"));
+}
+
+TEST(ReadGroupSettings, CoordinatorGivenWithoutWorldSize_ItIsTheCoordinators) {
+  GroupOptions options;
+  options.coordinator = "127.0.0.1:29400";
+  const GroupSettings settings = ReadGroupSettings(options, {}).value();
+  EXPECT_EQ(settings.world_size, 0);
+  EXPECT_EQ(settings.rank, -1);
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,292 @@
+#include <gmock/gmock.h>
+#include <gradwire/ddp.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <limits>
+
+#include "tests/library/ranks.h"
+#include "tests/support/sockets.h"
+
+namespace gradwire::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kRanks = 3;
+
+torch::Tensor Filled(int64_t value, torch::ScalarType type) {
+  return torch::full({2, 3}, value, type);
+}
+
+TEST(ProcessGroup, Init_ThreeRanks_KnowTheirPlaces) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    EXPECT_EQ(group->world_size(), kRanks);
+    EXPECT_EQ(group->local_rank(), group->rank());
+    EXPECT_EQ(group->page(), "");
+  });
+}
+
+TEST(ProcessGroup, Init_NoOptions_RunOfOneRank) {
+  GroupOptions options;
+  options.coordinator_metrics = "off";
+  const auto group = init_process_group(options);
+  EXPECT_EQ(group->rank(), 0);
+  EXPECT_EQ(group->world_size(), 1);
+  group->close();
+}
+
+TEST(ProcessGroup, Init_UnknownBackend_InvalidArgument) {
+  GroupOptions options;
+  options.backend = "shared";
+  try {
+    init_process_group(options);
+    FAIL() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+    EXPECT_THAT(error.what(), HasSubstr("sharded"));
+    EXPECT_EQ(error.rank(), -1);
+    EXPECT_EQ(error.step(), -1);
+  }
+}
+
+TEST(ProcessGroup, Init_NobodyListensAndNobodyHosts_Unavailable) {
+  GroupOptions options;
+  options.coordinator = UnusedAddress();
+  options.host_coordinator = false;
+  options.connect_timeout_seconds = 0.2;
+  try {
+    init_process_group(options);
+    FAIL() << "expected an Error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_THAT(error.what(), HasSubstr(options.coordinator));
+  }
+}
+
+class AllReduceOfType : public ::testing::TestWithParam<torch::ScalarType> {};
+
+TEST_P(AllReduceOfType, Sum_ThreeRanks_IsTheSum) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    torch::Tensor tensor = Filled(group->rank() + 1, GetParam());
+    group->all_reduce(tensor);
+    EXPECT_TRUE(torch::equal(tensor, Filled(6, GetParam()))) << tensor;
+  });
+}
+
+TEST_P(AllReduceOfType, Mean_ThreeRanks_IsTheMean) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    torch::Tensor tensor = Filled(group->rank() + 1, GetParam());
+    group->all_reduce(tensor, ReduceOp::kMean);
+    EXPECT_TRUE(torch::equal(tensor, Filled(2, GetParam()))) << tensor;
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AllReduceOfType,
+                         ::testing::Values(torch::kFloat, torch::kDouble, torch::kHalf,
+                                           torch::kBFloat16, torch::kByte, torch::kChar,
+                                           torch::kShort, torch::kInt, torch::kLong),
+                         [](const auto& info) { return c10::toString(info.param); });
+
+TEST(ProcessGroup, AllReduce_SumBeyondTheType_WrapsAround) {
+  RunRanksWell(2, [](const auto& group) {
+    torch::Tensor bytes = torch::full({1}, 200, torch::kByte);
+    group->all_reduce(bytes);
+    EXPECT_EQ(bytes.item<int64_t>(), 400 - 256);
+    torch::Tensor longs = torch::full({1}, std::numeric_limits<int64_t>::max(), torch::kLong);
+    group->all_reduce(longs);
+    EXPECT_EQ(longs.item<int64_t>(), -2);
+  });
+}
+
+TEST(ProcessGroup, AllReduce_MeanOfIntegers_IsCutOffTowardsZero) {
+  RunRanksWell(2, [](const auto& group) {
+    torch::Tensor tensor = torch::full({1}, group->rank() == 0 ? -3 : 0, torch::kInt);
+    group->all_reduce(tensor, ReduceOp::kMean);
+    EXPECT_EQ(tensor.item<int64_t>(), -1);
+  });
+}
+
+TEST(ProcessGroup, AllReduce_LongMean_EqualOnAllRanksAndRight) {
+  constexpr int64_t kElements = 700001;  // several pieces, the last one short
+  RunRanksWell(kRanks, [](const auto& group) {
+    torch::Tensor tensor = torch::arange(kElements, torch::kFloat) * (group->rank() + 1);
+    group->all_reduce(tensor, ReduceOp::kMean);
+    EXPECT_TRUE(torch::allclose(tensor, torch::arange(kElements, torch::kFloat) * 2, 1e-6));
+    for (const torch::Tensor& other : group->all_gather(tensor)) {
+      EXPECT_TRUE(torch::equal(other, tensor));
+    }
+  });
+}
+
+TEST(ProcessGroup, AllReduce_LongSum_IsExact) {
+  constexpr int64_t kElements = 300001;
+  RunRanksWell(2, [](const auto& group) {
+    torch::Tensor tensor = torch::arange(kElements, torch::kFloat);
+    if (group->rank() == 1) tensor.neg_();
+    group->all_reduce(tensor);
+    EXPECT_EQ(tensor.abs().max().item<float>(), 0);
+  });
+}
+
+TEST(ProcessGroup, AllReduce_NotContiguous_ChangesItInPlace) {
+  RunRanksWell(2, [](const auto& group) {
+    torch::Tensor whole = torch::zeros({4, 4});
+    torch::Tensor column = whole.select(1, 2);
+    column.fill_(1);
+    group->all_reduce(column);
+    EXPECT_EQ(whole.sum().item<float>(), 8);
+    EXPECT_EQ(whole.select(1, 2).sum().item<float>(), 8);
+  });
+}
+
+TEST(ProcessGroup, AllReduce_RequiresGrad_ValuesChangeWithoutHistory) {
+  RunRanksWell(2, [](const auto& group) {
+    torch::Tensor tensor = torch::ones({2}, torch::requires_grad());
+    group->all_reduce(tensor);
+    EXPECT_TRUE(tensor.is_leaf());
+    EXPECT_EQ(tensor.sum().item<float>(), 4);
+  });
+}
+
+TEST(ProcessGroup, AllReduce_EmptyTensor_StaysEmpty) {
+  RunRanksWell(2, [](const auto& group) {
+    torch::Tensor tensor = torch::empty({0, 3});
+    group->all_reduce(tensor);
+    EXPECT_EQ(tensor.numel(), 0);
+  });
+}
+
+TEST(ProcessGroup, AllReduce_Bool_InvalidArgumentAndTheGroupGoesOn) {
+  RunRanksWell(2, [](const auto& group) {
+    try {
+      group->all_reduce(torch::ones({1}, torch::kBool));
+      ADD_FAILURE() << "expected an Error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
+      EXPECT_THAT(error.what(), HasSubstr("Bool"));
+      EXPECT_EQ(error.rank(), group->rank());
+    }
+    group->barrier();
+  });
+}
+
+TEST(ProcessGroup, AllReduce_OtherShapeOnOneRank_ErrorOnAll) {
+  const Ends ends = RunRanks(2, [](const auto& group) {
+    torch::Tensor tensor = torch::ones({group->rank() + 1});
+    group->all_reduce(tensor);
+  });
+  for (const auto& end : ends) {
+    ASSERT_TRUE(end.has_value());
+    EXPECT_THAT(end->what(), HasSubstr("expected the same on all ranks"));
+  }
+}
+
+TEST(ProcessGroup, Broadcast_EachRoot_AllGetItsValues) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    for (int root = 0; root < kRanks; ++root) {
+      torch::Tensor tensor = Filled(group->rank(), torch::kShort);
+      group->broadcast(tensor, root);
+      EXPECT_TRUE(torch::equal(tensor, Filled(root, torch::kShort)));
+    }
+  });
+}
+
+TEST(ProcessGroup, Broadcast_SeveralPieces_AllArrive) {
+  RunRanksWell(2, [](const auto& group) {
+    const torch::Tensor expected = torch::arange(400000, torch::kLong);
+    torch::Tensor tensor = group->rank() == 1 ? expected.clone() : torch::zeros_like(expected);
+    group->broadcast(tensor, 1);
+    EXPECT_TRUE(torch::equal(tensor, expected));
+  });
+}
+
+TEST(ProcessGroup, Broadcast_NoSuchRoot_InvalidArgument) {
+  RunRanksWell(2, [](const auto& group) {
+    try {
+      group->broadcast(torch::ones({1}), 2);
+      ADD_FAILURE() << "expected an Error";
+    } catch (const Error& error) {
+      EXPECT_STREQ(error.what(), "got root 2, expected 0 to 1");
+    }
+  });
+}
+
+TEST(ProcessGroup, AllGather_Bools_ByRank) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    const torch::Tensor mine = torch::full({2}, group->rank() == 1, torch::kBool);
+    const std::vector<torch::Tensor> all = group->all_gather(mine);
+    ASSERT_EQ(all.size(), kRanks);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      EXPECT_EQ(all[static_cast<size_t>(rank)].all().item<bool>(), rank == 1);
+    }
+  });
+}
+
+TEST(ProcessGroup, RankThrows_InTheMiddle_OthersHearWhy) {
+  const Ends ends = RunRanks(2, [](const auto& group) {
+    if (group->rank() == 1) throw Error(ErrorCode::kInternal, 1, -1, "mine");
+    group->barrier();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kAborted);
+  EXPECT_THAT(ends[0]->what(), HasSubstr("rank 1"));
+  EXPECT_STREQ(ends[1]->what(), "mine");
+}
+
+TEST(ProcessGroup, Collective_OtherRankHasClosed_DeadlineExceeded) {
+  GroupOptions options;
+  options.step_timeout_seconds = 0.3;
+  const Ends ends = RunRanks(
+      2,
+      [](const auto& group) {
+        if (group->rank() == 0) group->barrier();
+      },
+      options);
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kDeadlineExceeded) << ends[0]->what();
+}
+
+TEST(ProcessGroup, Closed_Collective_FailedPrecondition) {
+  const Ends ends = RunRanks(1, [](const auto& group) {
+    group->close();
+    group->close();  // does nothing
+    group->barrier();
+  });
+  ASSERT_TRUE(ends[0].has_value());
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kFailedPrecondition);
+}
+
+TEST(ProcessGroup, Init_SignalHandlers_StayAsTheyWere) {
+  RunRanksWell(1, [](const auto&) {
+    for (const int number : {SIGINT, SIGTERM, SIGSEGV, SIGABRT}) {
+      struct sigaction action = {};
+      sigaction(number, nullptr, &action);
+      EXPECT_EQ(action.sa_handler, SIG_DFL) << number;
+    }
+  });
+}
+
+class BackendTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(BackendTest, Collectives_EachBackend_SameResults) {
+  GroupOptions options;
+  options.backend = GetParam();
+  RunRanksWell(
+      2,
+      [](const auto& group) {
+        torch::Tensor longer = torch::full({100000}, group->rank(), torch::kFloat);
+        group->all_reduce(longer, ReduceOp::kMean);
+        EXPECT_EQ(longer.min().template item<float>(), 0.5);
+        torch::Tensor one = torch::full({1}, group->rank(), torch::kLong);
+        group->broadcast(one, 1);
+        EXPECT_EQ(one.template item<int64_t>(), 1);
+      },
+      options);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, BackendTest, ::testing::Values("sharded", "coordinator", "ring"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace gradwire::testing
