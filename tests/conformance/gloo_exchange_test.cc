@@ -15,6 +15,7 @@
 #include "common/rpc/grpc_server.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/conformance/fake_gloo_engine.h"
 
 namespace gradwire {
 namespace {
@@ -29,85 +30,6 @@ const absl::Status kOver = absl::AbortedError("rank 1 was lost in step 7");
 absl::Span<uint8_t> BytesOf(std::vector<float>* values) {
   return {reinterpret_cast<uint8_t*>(values->data()), values->size() * sizeof(float)};
 }
-
-// Ends operations when the test says so, or at Abort.
-class FakeEngine : public GlooEngine {
- public:
-  // `peer_key`: Connect waits for it, if it is not empty.
-  explicit FakeEngine(std::string peer_key = "") : peer_key_(std::move(peer_key)) {}
-
-  absl::Status Bind(const std::string& host) override {
-    bound_to = host;
-    return absl::OkStatus();
-  }
-  absl::Status Connect(int, int, KeyValueStore* store) override {
-    if (peer_key_.empty()) return absl::OkStatus();
-    return store->Wait({peer_key_}, absl::Now() + absl::Seconds(60)).status();
-  }
-  void Sum(absl::Span<float> values, Done done) override { Add(values.size() * 4, done); }
-  void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) override {
-    roots.push_back(root);
-    Add(bytes.size(), done);
-  }
-  std::vector<int> BrokenPeers() override { return broken; }
-  void Abort() override {
-    MutexLock lock(&mutex_);
-    aborted_ = true;
-    changed_.NotifyAll();
-  }
-
-  // Waits until `count` operations are under way or ended.
-  void WaitForOperations(size_t count) {
-    MutexLock lock(&mutex_);
-    while (operations_.size() < count) changed_.Wait(&mutex_);
-  }
-  // Waits for operation number `index`; then it ends with `status`.
-  void End(size_t index, const absl::Status& status) {
-    WaitForOperations(index + 1);
-    Done done;
-    {
-      MutexLock lock(&mutex_);
-      std::swap(done, operations_[index].second);
-    }
-    done(status);
-  }
-  // Waits for Abort; then ends operation `index`, if it is under way, as a
-  // closed connection does.
-  void EndAfterAbort(size_t index) {
-    {
-      MutexLock lock(&mutex_);
-      while (!aborted_) changed_.Wait(&mutex_);
-      if (operations_.size() <= index) return;
-    }
-    End(index, absl::UnavailableError("aborted"));
-  }
-  std::vector<size_t> sizes() {
-    MutexLock lock(&mutex_);
-    std::vector<size_t> sizes;
-    for (const auto& operation : operations_) sizes.push_back(operation.first);
-    return sizes;
-  }
-
-  std::string bound_to;
-  std::vector<int> broken;
-  std::vector<int> roots;  // of the broadcasts; read it behind End
-
- private:
-  void Add(size_t bytes, Done done) {
-    {
-      MutexLock lock(&mutex_);
-      if (!aborted_) operations_.emplace_back(bytes, std::exchange(done, nullptr));
-      changed_.NotifyAll();
-    }
-    if (done != nullptr) done(absl::UnavailableError("aborted"));
-  }
-
-  const std::string peer_key_;
-  Mutex mutex_;
-  CondVar changed_;
-  std::vector<std::pair<size_t, Done>> operations_ ABSL_GUARDED_BY(mutex_);  // bytes, done
-  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
-};
 
 constexpr absl::Duration kLong = absl::Seconds(60);
 constexpr auto kInstant = std::chrono::milliseconds(50);
@@ -134,7 +56,7 @@ class GlooExchangeTest : public ::testing::Test {
 
   // The engine's Connect waits for `peer_key`, if it is not empty.
   void Start(const std::string& peer_key = "") {
-    auto engine = std::make_unique<FakeEngine>(peer_key);
+    auto engine = std::make_unique<FakeGlooEngine>(peer_key);
     engine_ = engine.get();
     exchange_ = std::make_unique<GlooExchange>(view_, server_.address, std::move(engine));
     ASSERT_TRUE(exchange_->Start().ok());
@@ -164,7 +86,7 @@ class GlooExchangeTest : public ::testing::Test {
   RendezvousService service_{run_id_, &store_};
   GrpcServer server_;
   View view_;
-  FakeEngine* engine_ = nullptr;
+  FakeGlooEngine* engine_ = nullptr;
   std::unique_ptr<GlooExchange> exchange_;
   const std::vector<BucketSpec> buckets_ = {{12, v1::DTYPE_FLOAT32},
                                             {16, v1::DTYPE_FLOAT32},
@@ -385,7 +307,7 @@ TEST_F(GlooExchangeTest, Start_AWorkerCarriesSeveralRanks_InvalidArgument) {
                    {MakeIncarnation(), "10.10.1.2:29500", {Rank(2)}}};
   for (const Member& member : view_.members) {
     view_.self = member.incarnation;
-    GlooExchange exchange(view_, server_.address, std::make_unique<FakeEngine>());
+    GlooExchange exchange(view_, server_.address, std::make_unique<FakeGlooEngine>());
     EXPECT_EQ(exchange.Start(),
               absl::InvalidArgumentError("back end gloo: got ranks 0, 1 on one worker "
                                          "(10.10.1.1:29500), expected a worker for each rank"));

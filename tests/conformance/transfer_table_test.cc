@@ -153,6 +153,23 @@ TEST_F(TransferTableTest, Fail_FirstOne_StopRunsOnTheCallersThread) {
   EXPECT_EQ(stopped_on_, std::this_thread::get_id());
 }
 
+TEST(TransferTableHooksTest, Fail_StopTakesAWhile_DrainRunsAfterIt) {
+  Journal journal;
+  std::promise<void> release;
+  TransferTable table({nullptr,
+                       [&](const absl::Status&) {
+                         release.get_future().wait();
+                         journal.Note("stop");
+                       },
+                       [&] { journal.Note("drain"); }});
+  table.Start();
+  auto failing = std::async(std::launch::async, [&] { table.Fail(kBroken, absl::nullopt); });
+  EXPECT_EQ(failing.wait_for(kInstant), std::future_status::timeout);
+  release.set_value();
+  table.Close();
+  EXPECT_THAT(journal.events(), ElementsAre("stop", "drain"));
+}
+
 TEST_F(TransferTableTest, Fail_BeforeStart_TransfersEndOnceStarted) {
   Added added = Add(Key(0, 0));
   table_.Fail(kBroken, absl::nullopt);
