@@ -26,13 +26,13 @@ TEST(MeansOf, FirstIteration_CountsInNoMean) {
   const RankTimes means = MeansOf(LogOf(LogLine(3, 0, 9) + LogLine(3, 1, 1) + LogLine(3, 2, 2)));
   EXPECT_EQ(means.rank, 3);
   EXPECT_DOUBLE_EQ(means.iteration, 1.5);
-  EXPECT_DOUBLE_EQ(means.phases.backward, 1.35);
-  EXPECT_DOUBLE_EQ(means.phases.exposed_communication, 0.05);
+  EXPECT_DOUBLE_EQ(means.phases[Phase::kBackward], 1.35);
+  EXPECT_DOUBLE_EQ(means.phases[Phase::kExposedCommunication], 0.05);
 }
 
 TEST(MeansOf, OneIteration_HasNone) {
   EXPECT_TRUE(std::isnan(MeansOf(MakeLog("a", 0, 1)).iteration));
-  EXPECT_TRUE(std::isnan(MeansOf(MakeLog("a", 0, 1)).phases.forward));
+  EXPECT_TRUE(std::isnan(MeansOf(MakeLog("a", 0, 1)).phases[Phase::kForward]));
 }
 
 TEST(MeansOf, TimeNotMeasured_CountsInNoMean) {
