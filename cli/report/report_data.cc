@@ -55,7 +55,7 @@ RankTimes MeansOf(const RankLog& log) {
 }
 
 std::string ReportData(const std::vector<LoggedRun>& runs, const std::vector<std::string>& notes) {
-  Json data = {{"notes", notes}, {"runs", Json::array()}};
+  Json data = {{"phases", PhaseListJson()}, {"notes", notes}, {"runs", Json::array()}};
   for (const LoggedRun& run : runs) data["runs"].push_back(RunJson(run));
   return data.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }

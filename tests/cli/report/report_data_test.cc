@@ -61,6 +61,11 @@ TEST(ReportData, OneIteration_HasNoKnownBottleneck) {
               StartsWith("Bottleneck: not known"));
 }
 
+TEST(ReportData, Phases_AreTheList) {
+  EXPECT_EQ(DataOf(MakeRun("r", {MakeLog("a", 0)}).value())["phases"],
+            nlohmann::json(PhaseListJson()));
+}
+
 TEST(ReportData, Notes_AreThere) {
   EXPECT_EQ(DataOf(MakeRun("r", {MakeLog("a", 0)}).value(), {"One."})["notes"][0], "One.");
 }
