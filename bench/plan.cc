@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/bounds.h"
+#include "common/telemetry/phases.h"
 
 namespace gradwire {
 namespace {
@@ -137,10 +138,10 @@ absl::StatusOr<MeasuredRun> ReadRank(const nlohmann::json& rank) {
   status.Update(Read(rank, "/batch_size", &run.batch_size));
   status.Update(Read(rank, "/iterations", &iterations));
   status.Update(Read(rank, "/iteration_seconds/p50", &run.iteration_seconds));
-  status.Update(Read(rank, "/phase_seconds/exposed_communication", &run.exposed_seconds));
-  status.Update(Read(rank, "/phase_seconds/forward", &forward));
-  status.Update(Read(rank, "/phase_seconds/backward", &backward));
-  status.Update(Read(rank, "/phase_seconds/optimizer", &optimizer));
+  status.Update(Read(rank, InfoOf(Phase::kExposedCommunication).pointer, &run.exposed_seconds));
+  status.Update(Read(rank, InfoOf(Phase::kForward).pointer, &forward));
+  status.Update(Read(rank, InfoOf(Phase::kBackward).pointer, &backward));
+  status.Update(Read(rank, InfoOf(Phase::kOptimizer).pointer, &optimizer));
   status.Update(Read(rank, "/bytes_sent", &run.bytes_sent_per_step));
   if (!status.ok()) return status;
   run.compute_seconds = forward + backward + optimizer;

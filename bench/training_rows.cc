@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "bench/setups.h"
+#include "common/telemetry/phases.h"
 #include "worker/report/summary.h"
 
 namespace gradwire {
@@ -29,7 +30,7 @@ absl::Status AddLine(const nlohmann::json& line, RankOutput* output) {
     return absl::InternalError("an iteration without iteration_seconds");
   }
   output->iteration_seconds.push_back(*seconds);
-  const nlohmann::json::json_pointer exposed("/phase_seconds/exposed_communication");
+  const nlohmann::json::json_pointer exposed(InfoOf(Phase::kExposedCommunication).pointer);
   if (line.contains(exposed) && line[exposed].is_number()) {
     output->exposed_seconds.push_back(line[exposed]);
   }

@@ -20,7 +20,7 @@ struct TrainingTimes {
 };
 
 // Adds what the ranks of one round printed: a line of JSON for each iteration,
-// with iteration_seconds and perhaps phase_seconds.exposed_communication, and
+// with iteration_seconds and perhaps exposed communication among its phase_seconds, and
 // after them perhaps a summary with parameters_sha256. `compare`: whether the
 // hashes of the ranks must agree. Internal if a rank printed something else, or
 // ranks printed different numbers of iterations.

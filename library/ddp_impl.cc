@@ -203,12 +203,13 @@ void DistributedDataParallel::Impl::SetGradient(size_t bucket, size_t index, dou
 
 void DistributedDataParallel::Impl::Report() {
   const absl::Time now = absl::Now();
-  PhaseTimes times;
-  times.forward = begin_ - last_end_;
-  times.backward = backward_end_ - begin_;
-  times.iteration = now - last_end_;
-  times.communication = reducer_->times().communication;
-  times.exposed_communication = reducer_->times().exposed_communication;
+  StepRecord record;
+  record.loss = loss_;
+  record.samples = samples_;
+  record.iteration = now - last_end_;
+  record.phases = reducer_->times();
+  record.phases[Phase::kForward] = begin_ - last_end_;
+  record.phases[Phase::kBackward] = backward_end_ - begin_;
   if (const OnSpan on_span = member_.span_listener()) {
     const Step step = member_.step();
     const auto lane = TraceSpan::Lane::kCompute;
@@ -216,7 +217,7 @@ void DistributedDataParallel::Impl::Report() {
     on_span({lane, "backward", step, Bucket(0), begin_, backward_end_});
     on_span({lane, "wait", step, Bucket(0), backward_end_, now});
   }
-  member_.Report(times, loss_, samples_);
+  member_.Report(record);
   last_end_ = now;
   loss_ = kUnknownLoss;
   samples_ = 0;

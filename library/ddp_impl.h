@@ -13,7 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/telemetry/phase_times.h"
+#include "common/telemetry/step_record.h"
 #include "library/process_group_impl.h"
 #include "worker/ddp/reducer.h"
 

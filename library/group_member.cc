@@ -228,35 +228,21 @@ absl::Status GroupMember::FailAt(const absl::Status& cause,
   return state();
 }
 
-TransferTotals GroupMember::CountTransfers() {
+void GroupMember::CountTransfers(StepRecord* record) {
   const TransferTotals totals = exchange_->totals();
-  const TransferTotals step = {totals.bytes_sent - counted_.bytes_sent,
-                               totals.bytes_received - counted_.bytes_received,
-                               totals.overflow_steps - counted_.overflow_steps};
+  record->bytes_sent = totals.bytes_sent - counted_.bytes_sent;
+  record->bytes_received = totals.bytes_received - counted_.bytes_received;
+  metrics_.CountWireOverflows(totals.overflow_steps - counted_.overflow_steps);
   counted_ = totals;
-  metrics_.CountSent(step.bytes_sent);
-  metrics_.CountReceived(step.bytes_received);
-  metrics_.CountWireOverflows(step.overflow_steps);
-  return step;
 }
 
-void GroupMember::Report(const PhaseTimes& times, double loss, int64_t samples) {
-  metrics_.ObserveIteration(times, samples);
-  metrics_.SetLoss(loss);
-  metrics_.SetStep(step_);
-  const TransferTotals transfers = CountTransfers();
-  v1::StepDone done;
-  done.set_rank(static_cast<uint32_t>(rank_.value()));
-  done.set_step(step_.value());
-  done.set_loss(loss);
-  done.set_iteration_seconds(absl::ToDoubleSeconds(times.iteration));
-  done.set_communication_seconds(absl::ToDoubleSeconds(times.communication));
-  done.set_exposed_communication_seconds(absl::ToDoubleSeconds(times.exposed_communication));
-  done.set_forward_seconds(absl::ToDoubleSeconds(times.forward));
-  done.set_backward_seconds(absl::ToDoubleSeconds(times.backward));
-  done.set_samples(static_cast<uint64_t>(samples));
-  done.set_bytes_sent(transfers.bytes_sent);
-  done.set_bytes_received(transfers.bytes_received);
+void GroupMember::Report(StepRecord record) {
+  record.step = step_;
+  record.rank = rank_;
+  record.time = absl::Now();
+  CountTransfers(&record);
+  metrics_.Observe(record);
+  v1::StepDone done = ToStepDone(record);
   session_->ReportStep(done);
   if (step_ == Step(0) && trace_log_ != nullptr) {
     trace_log_->SetClockOffset(session_->clock_offset());
@@ -264,10 +250,7 @@ void GroupMember::Report(const PhaseTimes& times, double loss, int64_t samples) 
   ++step_;
   MutexLock lock(&mutex_);
   rank_status_.set_steps_done(step_.value());
-  rank_status_.set_loss(done.loss());
-  rank_status_.set_iteration_seconds(done.iteration_seconds());
-  rank_status_.set_communication_seconds(done.communication_seconds());
-  rank_status_.set_exposed_communication_seconds(done.exposed_communication_seconds());
+  *rank_status_.mutable_last_step() = std::move(done);
 }
 
 absl::Status GroupMember::CloseTrace() {

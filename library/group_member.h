@@ -15,7 +15,7 @@
 #include "common/session/session.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
-#include "common/telemetry/phase_times.h"
+#include "common/telemetry/step_record.h"
 #include "common/telemetry/trace_log.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
@@ -66,8 +66,8 @@ class GroupMember {
 
   // Steps are counted over all that is averaged in the run.
   Step step() const { return step_; }
-  // The step is done. `loss` NaN: not known.
-  void Report(const PhaseTimes& times, double loss, int64_t samples);
+  // The step is done. Step, rank, bytes and time are set here. A loss of NaN: not known.
+  void Report(StepRecord record);
   // Hears of the phases of steps; empty without a trace.
   OnSpan span_listener();
 
@@ -90,7 +90,8 @@ class GroupMember {
   absl::Status FailAt(const absl::Status& cause, const absl::optional<Incarnation>& suspect);
   absl::optional<absl::Status> AwaitVerdict();
   void Keep(const absl::Status& failure);
-  TransferTotals CountTransfers();
+  // Sets what was sent and received since the last step.
+  void CountTransfers(StepRecord* record);
   absl::Status CloseTrace();
   v1::StatusReply GetStatus();
 

@@ -18,7 +18,9 @@ constexpr double kOverheadFrom = 1.0 / 6;
 // Above this part of what its speed allows, a link is the limit.
 constexpr double kLinkIsFull = 0.7;
 
-double OwnWork(const RankTimes& rank) { return rank.iteration - rank.phases.exposed_communication; }
+double OwnWork(const RankTimes& rank) {
+  return rank.iteration - rank.phases[Phase::kExposedCommunication];
+}
 
 template <typename Value>
 double MeanOver(const RunTimes& run, Value value) {
@@ -50,8 +52,9 @@ std::string AnyOf(std::vector<std::string> advice) {
 }
 
 Bottleneck Computation(const RunTimes& run, double iteration) {
-  const double computation = MeanOver(
-      run, [](const RankTimes& rank) { return rank.phases.forward + rank.phases.backward; });
+  const double computation = MeanOver(run, [](const RankTimes& rank) {
+    return rank.phases[Phase::kForward] + rank.phases[Phase::kBackward];
+  });
   const char* advice = run.ranks.size() == 1
                            ? "more workers on further hosts, or more --threads if cores are idle"
                            : "further hosts, faster ones, or more --threads if cores are idle";
@@ -101,10 +104,13 @@ const char* LongestExcess(const RunTimes& run, const RankTimes& slow) {
     return value(slow) - mean_of_all;
   };
   const std::pair<double, const char*> candidates[] = {
-      {excess([](const RankTimes& rank) { return rank.phases.data; }), "waiting for data"},
-      {excess([](const RankTimes& rank) { return rank.phases.forward + rank.phases.backward; }),
+      {excess([](const RankTimes& rank) { return rank.phases[Phase::kData]; }), "waiting for data"},
+      {excess([](const RankTimes& rank) {
+         return rank.phases[Phase::kForward] + rank.phases[Phase::kBackward];
+       }),
        "forward and backward"},
-      {excess([](const RankTimes& rank) { return rank.phases.optimizer; }), "the optimizer"}};
+      {excess([](const RankTimes& rank) { return rank.phases[Phase::kOptimizer]; }),
+       "the optimizer"}};
   return std::max_element(std::begin(candidates), std::end(candidates))->second;
 }
 
@@ -141,11 +147,12 @@ Bottleneck FindBottleneck(const RunTimes& run) {
   }
   const double iteration = MeanOver(known, [](const RankTimes& rank) { return rank.iteration; });
   if (auto straggler = Straggler(known, iteration)) return *std::move(straggler);
-  const double exposed =
-      MeanOver(known, [](const RankTimes& rank) { return rank.phases.exposed_communication; });
-  const double data = MeanOver(known, [](const RankTimes& rank) { return rank.phases.data; });
+  const double exposed = MeanOver(
+      known, [](const RankTimes& rank) { return rank.phases[Phase::kExposedCommunication]; });
+  const double data =
+      MeanOver(known, [](const RankTimes& rank) { return rank.phases[Phase::kData]; });
   const double optimizer =
-      MeanOver(known, [](const RankTimes& rank) { return rank.phases.optimizer; });
+      MeanOver(known, [](const RankTimes& rank) { return rank.phases[Phase::kOptimizer]; });
   const double longest = std::max({exposed, data, optimizer});
   if (longest < kOverheadFrom * iteration) return Computation(known, iteration);
   if (longest == exposed) return Communication(known, exposed, iteration);

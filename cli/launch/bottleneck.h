@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/types/optional.h"
-#include "worker/report/phase_seconds.h"
+#include "common/telemetry/phases.h"
 
 namespace gradwire {
 

@@ -10,6 +10,7 @@
 #include "cli/launch/bottleneck.h"
 #include "common/base/json_field.h"
 #include "common/base/table.h"
+#include "common/telemetry/phases.h"
 #include "worker/options/traits.h"
 #include "worker/report/summary.h"
 
@@ -23,24 +24,19 @@ constexpr char kExposedShare[] = "exposed_share";
 constexpr char kBusGbit[] = "busbw_gbit";
 constexpr char kLinkShare[] = "link_share";
 
-const std::vector<TableColumn>& Columns() {
-  static const auto* const columns = new std::vector<TableColumn>{
-      {"rank", "rank"},
-      {"iteration_seconds/p50", "p50 ms", 1, 1000},
-      {"phase_seconds/data", "data", 1, 1000},
-      {"phase_seconds/forward", "forward", 1, 1000},
-      {"phase_seconds/backward", "backward", 1, 1000},
-      {"phase_seconds/communication", "communication", 1, 1000},
-      {"phase_seconds/exposed_communication", "exposed", 1, 1000},
-      {kExposedShare, "exposed %", 0, 100},
-      {"phase_seconds/optimizer", "optimizer", 1, 1000},
-      {kBusGbit, "busbw Gbit/s", 2},
-      {kLinkShare, "of plan %", 0, 100},
-      {"loss/first", "first loss", 4},
-      {"loss/last", "last loss", 4},
-      {"test/accuracy", "accuracy %", 2, 100},
-  };
-  return *columns;
+std::vector<TableColumn> Columns(bool with_links) {
+  std::vector<TableColumn> columns = {{"rank", "rank"},
+                                      {"iteration_seconds/p50", "p50 ms", 1, 1000}};
+  for (const PhaseInfo& info : kPhases) {
+    columns.push_back({absl::StrCat("phase_seconds/", info.name), info.title, 1, 1000});
+  }
+  columns.push_back({kExposedShare, "exposed %", 0, 100});
+  columns.push_back({kBusGbit, "busbw Gbit/s", 2});
+  if (with_links) columns.push_back({kLinkShare, "of plan %", 0, 100});
+  columns.push_back({"loss/first", "first loss", 4});
+  columns.push_back({"loss/last", "last loss", 4});
+  columns.push_back({"test/accuracy", "accuracy %", 2, 100});
+  return columns;
 }
 
 absl::StatusOr<Json> ReadSummary(const std::string& path) {
@@ -65,7 +61,7 @@ absl::optional<Transfer> TransferOf(const Json& summary) {
   const auto iterations = NumberAt(summary, "/iterations");
   const auto sent = NumberAt(summary, "/bytes_sent");
   const auto received = NumberAt(summary, "/bytes_received");
-  const auto seconds = NumberAt(summary, "/phase_seconds/communication");
+  const auto seconds = NumberAt(summary, InfoOf(Phase::kCommunication).pointer);
   if (!world_size || !iterations || !sent || !received || !seconds) return absl::nullopt;
   if (*world_size < 2 || *iterations < 1 || *seconds <= 0) return absl::nullopt;
   return Transfer{TextAt(summary, "/backend"), static_cast<int>(*world_size),
@@ -91,7 +87,7 @@ double LinkShare(const Transfer& transfer, double link_gbit) {
 
 Json WithComputed(Json summary, double link_gbit) {
   const auto mean = NumberAt(summary, "/iteration_seconds/mean");
-  const auto exposed = NumberAt(summary, "/phase_seconds/exposed_communication");
+  const auto exposed = NumberAt(summary, InfoOf(Phase::kExposedCommunication).pointer);
   if (mean && exposed && *mean > 0) summary[kExposedShare] = *exposed / *mean;
   const absl::optional<Transfer> transfer = TransferOf(summary);
   if (!transfer) return summary;
@@ -112,12 +108,7 @@ RankTimes TimesOf(const Json& summary) {
   RankTimes times;
   times.rank = static_cast<int>(seconds("/rank"));
   times.iteration = NumberAt(summary, "/iteration_seconds/mean").value_or(kUnmeasured);
-  times.phases.data = seconds("/phase_seconds/data");
-  times.phases.forward = seconds("/phase_seconds/forward");
-  times.phases.backward = seconds("/phase_seconds/backward");
-  times.phases.communication = seconds("/phase_seconds/communication");
-  times.phases.exposed_communication = seconds("/phase_seconds/exposed_communication");
-  times.phases.optimizer = seconds("/phase_seconds/optimizer");
+  for (const PhaseInfo& info : kPhases) times.phases[info.phase] = seconds(info.pointer);
   return times;
 }
 
@@ -134,11 +125,7 @@ absl::StatusOr<Json> CollectSummaries(const std::vector<std::string>& files) {
 }
 
 std::string SummaryTable(const Json& summaries, double link_gbit) {
-  std::vector<TableColumn> columns;
-  for (const TableColumn& column : Columns()) {
-    if (link_gbit > 0 || column.field != kLinkShare) columns.push_back(column);
-  }
-  return TextTable(columns, Rows(summaries, link_gbit));
+  return TextTable(Columns(link_gbit > 0), Rows(summaries, link_gbit));
 }
 
 std::string BottleneckSentence(const Json& summaries, double link_gbit) {

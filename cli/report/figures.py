@@ -15,7 +15,8 @@
    "categories": ["a", "b"],    not for lines: what each row of bars or boxes is of
    "series": [{
      "name": "ddp",             in the legend; without it, it is not there
-     "phase": "forward",        optional: gets that phase's colour
+     "colour": "#56b4e9",       optional, as that of a phase
+     "hatch": "////",           optional, matplotlib's, for print without colours
      "x": [...], "y": [...],    lines; a value that is null leaves a gap
      "dashed": true,            lines, optional: no markers, and the colour of the series before
      "values": [...]}]}]}       a number for each category; for a box a list of them
@@ -39,17 +40,6 @@ matplotlib.use("Agg")
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-# As coordinator/web/page.css defines them, for light ground.
-PHASE_COLOURS = {
-    "data": "#cc79a7",
-    "forward": "#56b4e9",
-    "backward": "#0072b2",
-    "exposed_communication": "#d55e00",
-    "optimizer": "#009e73",
-    "communication": "#b37700",
-    "other": "#c6ced6",
-}
-HATCHES = {"data": "....", "exposed_communication": "////"}  # for print without colours
 # Okabe and Ito's, which also most who are colour-blind tell apart; in print the
 # markers help.
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"]
@@ -78,7 +68,7 @@ FORMATS = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDa
 
 
 def colour_of(series, index):
-    return PHASE_COLOURS.get(series.get("phase"), COLOURS[index % len(COLOURS)])
+    return series.get("colour") or COLOURS[index % len(COLOURS)]
 
 
 def plain(text):
@@ -131,7 +121,7 @@ def draw_stacked(axes, figure):
         values = [0.0 if math.isnan(value) else value for value in numbers(series["values"])]
         axes.barh(range(len(values)), values, 0.7, left=ends, label=label_of(series),
                   color=colour_of(series, index), edgecolor="white", linewidth=0.5,
-                  hatch=HATCHES.get(series.get("phase")))
+                  hatch=series.get("hatch"))
         ends = [end + value for end, value in zip(ends, values)]
 
 

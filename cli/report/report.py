@@ -4,8 +4,9 @@
     report.py DATA OUT
 
 DATA, of cli/report/report_data.h:
-    {"notes": [sentence], "runs": [{"name", "setup", "bottleneck": sentence,
-     "ranks": [{"rank", "log": the text of its --log-jsonl}]}]}
+    {"phases": as /status.json lists them, "notes": [sentence],
+     "runs": [{"name", "setup", "bottleneck": sentence,
+               "ranks": [{"rank", "log": the text of its --log-jsonl}]}]}
 OUT is the page; OUT's name without its ending begins the names of the others:
     .runs.csv, .steps.csv                a line for each run, and for each step of each run
     .FIGURE.png, .FIGURE.svg, .FIGURE.pdf
@@ -27,7 +28,9 @@ import numpy
 
 NAN = float("nan")
 MOST_POINTS = 400  # of a line in a figure
-PHASE_NAMES = {"data": "waiting for data", "exposed_communication": "exposed communication"}
+EXPOSED = "exposed_communication"
+HATCHES = {"data": "....", EXPOSED: "////"}  # for print without colours
+OTHER = {"label": "other", "colour": "#c6ced6"}
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -82,15 +85,15 @@ def mean(values):
     return math.fsum(values) / len(values) if values else NAN
 
 
-def phase_means(records):
-    """By phase, in the order of the logs."""
-    names = dict.fromkeys(name for record in records for name in record["phase_seconds"])
-    return {name: mean(record["phase_seconds"].get(name) for record in records) for name in names}
+def phase_means(phases, records):
+    """By name, of the phases of the list."""
+    return {phase["name"]: mean(record["phase_seconds"].get(phase["name"]) for record in records)
+            for phase in phases}
 
 
 def own_work(record):
     work = number(record["iteration_seconds"]) - number(
-        record["phase_seconds"]["exposed_communication"])
+        record["phase_seconds"][EXPOSED])
     return work if math.isfinite(work) else -1
 
 
@@ -108,7 +111,7 @@ class Rank:
         return samples / seconds if seconds > 0 else NAN
 
 
-def step_row(name, records):
+def step_row(name, phases, records):
     """What all ranks logged of one step."""
     row = {
         "run": name,
@@ -122,7 +125,8 @@ def step_row(name, records):
             finite(record["iteration_seconds"] for record in records), default=NAN),
         "slowest_rank": max(records, key=own_work)["rank"],
     }
-    row.update((f"{phase}_seconds", value) for phase, value in phase_means(records).items())
+    means = phase_means(phases, records)
+    row.update((f"{phase}_seconds", value) for phase, value in means.items())
     for field in ("bytes_sent", "bytes_received"):
         row[field] = math.fsum(number(record[field]) for record in records)
     return row
@@ -131,7 +135,8 @@ def step_row(name, records):
 class Run:
     """A run, what is said of it as a whole, and of each of its steps."""
 
-    def __init__(self, data):
+    def __init__(self, data, phases):
+        self.listed = phases
         self.name = data["name"]
         self.setup = data["setup"]
         self.bottleneck = data["bottleneck"]
@@ -140,12 +145,12 @@ class Run:
         timed = [record for rank in ranks for record in rank.timed]
         self.iterations = [record["iteration_seconds"] for record in timed]
         records = [record for rank in ranks for record in rank.records]
-        self.phases = phase_means(timed) if timed else dict.fromkeys(phase_means(records), NAN)
+        self.phases = phase_means(phases, timed)
         self.samples_per_second = math.fsum(rank.samples_per_second() for rank in ranks)
         by_step = {}
         for record in records:
             by_step.setdefault(record["step"], []).append(record)
-        self.steps = [step_row(self.name, by_step[step]) for step in sorted(by_step)]
+        self.steps = [step_row(self.name, phases, by_step[step]) for step in sorted(by_step)]
         self.row = self._row(mean(record["bytes_sent"] for record in records))
 
     def percentile(self, percent):
@@ -153,7 +158,7 @@ class Run:
 
     def other(self):
         """The part of an iteration that is none of its phases."""
-        stacked = [value for name, value in self.phases.items() if name != "communication"]
+        stacked = finite(self.phases[phase["name"]] for phase in self.listed if phase["is_part"])
         return max(0.0, mean(self.iterations) - math.fsum(stacked))
 
     def _row(self, bytes_sent):
@@ -169,7 +174,7 @@ class Run:
             "iteration_seconds_mean": total,
         }
         row.update((f"{phase}_seconds", value) for phase, value in self.phases.items())
-        row["exposed_share"] = self.phases["exposed_communication"] / total if total else NAN
+        row["exposed_share"] = self.phases[EXPOSED] / total if total else NAN
         row["samples_per_second"] = self.samples_per_second
         row["bytes_sent_per_rank_and_step"] = bytes_sent
         row["first_loss"] = losses[0]
@@ -193,11 +198,11 @@ def iteration_figure(runs):
 
 
 def phase_figure(runs):
-    names = dict.fromkeys(name for run in runs for name in run.phases if name != "communication")
-    series = [{"name": PHASE_NAMES.get(name, name), "phase": name,
-               "values": milliseconds(run.phases.get(name, 0.0) for run in runs)}
-              for name in names]
-    series.append({"name": "other", "phase": "other",
+    series = [{"name": phase["label"], "colour": phase["colour"],
+               "hatch": HATCHES.get(phase["name"]),
+               "values": milliseconds(run.phases[phase["name"]] for run in runs)}
+              for phase in runs[0].listed if phase["is_part"]]
+    series.append({"name": OTHER["label"], "colour": OTHER["colour"],
                    "values": milliseconds(run.other() for run in runs)})
     return {
         "name": "phases", "kind": "stacked", "title": "Where an iteration goes",
@@ -284,8 +289,8 @@ def shown(value, digits):
 def cells(run):
     """(title, text) of each column of the page's table."""
     row = run.row
-    phases = [(name.replace("exposed_communication", "exposed"), shown(value * 1000, 1))
-              for name, value in run.phases.items()]
+    phases = [(phase["title"], shown(run.phases[phase["name"]] * 1000, 1))
+              for phase in run.listed]
     return [("run", run.name), ("ranks", str(run.ranks)), ("steps", str(len(run.steps))),
             ("median ms", shown(row["iteration_seconds_p50"] * 1000, 1)),
             ("p90 ms", shown(row["iteration_seconds_p90"] * 1000, 1)), *phases,
@@ -325,7 +330,7 @@ def page(runs, notes, drawn, files):
 def main(data_file, out):
     with open(data_file, encoding="utf-8") as file:
         data = json.load(file)
-    runs = [Run(run) for run in data["runs"]]
+    runs = [Run(run, data["phases"]) for run in data["runs"]]
     stem = os.path.splitext(out)[0]
     files = {f"{stem}.runs.csv": csv_text([run.row for run in runs]).encode(),
              f"{stem}.steps.csv": csv_text([step for run in runs for step in run.steps]).encode()}

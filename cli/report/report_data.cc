@@ -10,13 +10,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double PhaseSeconds::*kPhases[] = {&PhaseSeconds::data,
-                                             &PhaseSeconds::forward,
-                                             &PhaseSeconds::backward,
-                                             &PhaseSeconds::communication,
-                                             &PhaseSeconds::exposed_communication,
-                                             &PhaseSeconds::optimizer};
-
 // Of `value(record)` over the iterations that count, where it is finite.
 template <typename Value>
 double Mean(const RankLog& log, Value value) {
@@ -54,14 +47,15 @@ RankTimes MeansOf(const RankLog& log) {
   RankTimes means;
   means.rank = log.rank;
   means.iteration = Mean(log, [](const LogRecord& record) { return record.iteration; });
-  for (const auto phase : kPhases) {
-    means.phases.*phase = Mean(log, [&](const LogRecord& record) { return record.phases.*phase; });
+  for (const PhaseInfo& info : kPhases) {
+    means.phases[info.phase] =
+        Mean(log, [&](const LogRecord& record) { return record.phases[info.phase]; });
   }
   return means;
 }
 
 std::string ReportData(const std::vector<LoggedRun>& runs, const std::vector<std::string>& notes) {
-  Json data = {{"notes", notes}, {"runs", Json::array()}};
+  Json data = {{"phases", PhaseListJson()}, {"notes", notes}, {"runs", Json::array()}};
   for (const LoggedRun& run : runs) data["runs"].push_back(RunJson(run));
   return data.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }

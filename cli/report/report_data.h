@@ -13,9 +13,9 @@ namespace gradwire {
 // is no other. A time that was not measured counts in no mean.
 RankTimes MeansOf(const RankLog& log);
 
-// What libexec/report/report.py gets, as JSON: the runs with their logs as they were read,
-// what holds each of them up, and the notes that stand in the page. Text that is no UTF-8
-// has replacement characters in it.
+// What libexec/report/report.py gets, as JSON: the list of phases, the runs with their logs
+// as they were read, what holds each of them up, and the notes that stand in the page. Text that is
+// no UTF-8 has replacement characters in it.
 std::string ReportData(const std::vector<LoggedRun>& runs, const std::vector<std::string>& notes);
 
 }  // namespace gradwire

@@ -83,12 +83,7 @@ absl::StatusOr<LogRecord> ParseRecord(absl::string_view text) {
   record.loss = fields.Number("/loss");
   record.samples = fields.Whole("/samples");
   record.iteration = fields.Number("/iteration_seconds");
-  record.phases.data = fields.Number("/phase_seconds/data");
-  record.phases.forward = fields.Number("/phase_seconds/forward");
-  record.phases.backward = fields.Number("/phase_seconds/backward");
-  record.phases.communication = fields.Number("/phase_seconds/communication");
-  record.phases.exposed_communication = fields.Number("/phase_seconds/exposed_communication");
-  record.phases.optimizer = fields.Number("/phase_seconds/optimizer");
+  for (const PhaseInfo& info : kPhases) record.phases[info.phase] = fields.Number(info.pointer);
   record.bytes_sent = fields.Number("/bytes_sent");
   record.bytes_received = fields.Number("/bytes_received");
   if (!fields.wrong().empty()) return absl::InvalidArgumentError(fields.wrong());

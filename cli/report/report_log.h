@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "worker/report/phase_seconds.h"
+#include "common/telemetry/phases.h"
 
 namespace gradwire {
 

@@ -13,6 +13,7 @@
 #include "absl/types/optional.h"
 #include "common/base/json_field.h"
 #include "common/base/table.h"
+#include "common/telemetry/phases.h"
 
 namespace gradwire {
 namespace {
@@ -22,24 +23,21 @@ using Json = nlohmann::ordered_json;
 constexpr char kProgram[] = "gradwire-coordinator";
 constexpr size_t kShownEvents = 10;
 
-const std::vector<TableColumn>& RankColumns() {
-  static const auto* const columns = new std::vector<TableColumn>{
-      {"rank", "rank"},
-      {"state", "state"},
-      {"steps_done", "steps"},
-      {"iteration_seconds", "iteration ms", 1, 1000},
-      {"phase_seconds/data", "data", 1, 1000},
-      {"phase_seconds/forward", "forward", 1, 1000},
-      {"phase_seconds/backward", "backward", 1, 1000},
-      {"phase_seconds/communication", "communication", 1, 1000},
-      {"phase_seconds/exposed_communication", "exposed", 1, 1000},
-      {"phase_seconds/optimizer", "optimizer", 1, 1000},
-      {"work_seconds", "own work", 1, 1000},
-      {"loss", "loss", 4},
-      {"heard_seconds", "heard s ago", 1},
-      {"address", "address"},
-  };
-  return *columns;
+// With the phases that the coordinator names.
+std::vector<TableColumn> RankColumns(const Json& status) {
+  std::vector<TableColumn> columns = {{"rank", "rank"},
+                                      {"state", "state"},
+                                      {"steps_done", "steps"},
+                                      {"iteration_seconds", "iteration ms", 1, 1000}};
+  for (const Json& phase : status.value("phases", Json::array())) {
+    const auto pointer = Json::json_pointer("/phase_seconds") / TextAt(phase, "/name");
+    columns.push_back({pointer.to_string().substr(1), TextAt(phase, "/title"), 1, 1000});
+  }
+  columns.push_back({"work_seconds", "own work", 1, 1000});
+  columns.push_back({"loss", "loss", 4});
+  columns.push_back({"heard_seconds", "heard s ago", 1});
+  columns.push_back({"address", "address"});
+  return columns;
 }
 
 // Over all ranks; 0 where nobody has a number.
@@ -112,7 +110,7 @@ std::string ProgressLine(const Json& status) {
 std::string ExposedLine(const Json& status) {
   const double iteration = SumOf(status, "/iteration_seconds");
   if (iteration <= 0) return "";
-  const double exposed = SumOf(status, "/phase_seconds/exposed_communication");
+  const double exposed = SumOf(status, InfoOf(Phase::kExposedCommunication).pointer);
   return absl::StrFormat("exposed communication: %.0f %% of the last iteration",
                          exposed / iteration * 100);
 }
@@ -159,7 +157,7 @@ std::vector<std::string> EventLines(const Json& status) {
 
 std::string RankTable(const Json& status) {
   const Json& ranks = status.at("ranks");
-  return ranks.empty() ? "" : "\n" + TextTable(RankColumns(), {ranks.begin(), ranks.end()});
+  return ranks.empty() ? "" : "\n" + TextTable(RankColumns(status), {ranks.begin(), ranks.end()});
 }
 
 // At most `columns` characters; one of UTF-8 may have several bytes.

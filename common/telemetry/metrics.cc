@@ -102,12 +102,16 @@ Histogram& Iteration(Registry* registry, absl::string_view sync, absl::string_vi
       .Add({{"sync", std::string(sync)}, {"backend", std::string(backend)}}, SecondsBuckets());
 }
 
-Histogram& Phase(Registry* registry, const char* phase) {
-  return BuildHistogram()
-      .Name("gradwire_phase_seconds")
-      .Help("Wall time of a phase in an iteration; phases may overlap.")
-      .Register(*registry)
-      .Add({{"phase", phase}}, SecondsBuckets());
+PerPhase<Histogram*> Phases(Registry* registry) {
+  Family<Histogram>& family = BuildHistogram()
+                                  .Name("gradwire_phase_seconds")
+                                  .Help("Wall time of a phase in an iteration; phases may overlap.")
+                                  .Register(*registry);
+  PerPhase<Histogram*> phases;
+  for (const PhaseInfo& info : kPhases) {
+    phases[info.phase] = &family.Add({{"phase", info.name}}, SecondsBuckets());
+  }
+  return phases;
 }
 
 Family<Histogram>& RankWait(Registry* registry) {
@@ -126,7 +130,7 @@ void AddBuildInfo(Registry* registry) {
       .Set(1);
 }
 
-void Observe(Histogram* histogram, absl::Duration duration) {
+void ObserveSeconds(Histogram* histogram, absl::Duration duration) {
   histogram->Observe(absl::ToDoubleSeconds(duration));
 }
 
@@ -163,40 +167,28 @@ void ProcessMetrics::CountRpcError(absl::StatusCode code) {
   rpc_errors_.Add({{"code", absl::StatusCodeToString(code)}}).Increment();
 }
 
-WorkerMetrics::Phases::Phases(Registry* registry)
-    : data(Phase(registry, "data")),
-      forward(Phase(registry, "forward")),
-      backward(Phase(registry, "backward")),
-      communication(Phase(registry, "communication")),
-      exposed_communication(Phase(registry, "exposed_communication")),
-      optimizer(Phase(registry, "optimizer")) {}
-
 WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
     : iteration_(Iteration(registry().get(), sync, backend)),
-      phases_(registry().get()),
+      phases_(Phases(registry().get())),
       iterations_(Iterations(registry().get())),
       samples_(Samples(registry().get())),
       correct_(Correct(registry().get())),
       loss_(Loss(registry().get())),
       wire_overflows_(WireOverflows(registry().get())) {}
 
-void WorkerMetrics::ObserveIteration(const PhaseTimes& times, int64_t samples) {
-  Observe(&iteration_, times.iteration);
-  Observe(&phases_.data, times.data);
-  Observe(&phases_.forward, times.forward);
-  Observe(&phases_.backward, times.backward);
-  Observe(&phases_.communication, times.communication);
-  Observe(&phases_.exposed_communication, times.exposed_communication);
-  Observe(&phases_.optimizer, times.optimizer);
+void WorkerMetrics::Observe(const StepRecord& record) {
+  ObserveSeconds(&iteration_, record.iteration);
+  for (const PhaseInfo& info : kPhases) {
+    ObserveSeconds(phases_[info.phase], record.phases[info.phase]);
+  }
   iterations_.Increment();
-  samples_.Increment(static_cast<double>(samples));
+  samples_.Increment(static_cast<double>(record.samples));
+  correct_.Increment(static_cast<double>(record.correct));
+  loss_.Set(record.loss);
+  SetStep(record.step);
+  CountSent(record.bytes_sent);
+  CountReceived(record.bytes_received);
 }
-
-void WorkerMetrics::CountCorrect(int64_t samples) {
-  correct_.Increment(static_cast<double>(samples));
-}
-
-void WorkerMetrics::SetLoss(double loss) { loss_.Set(loss); }
 
 void WorkerMetrics::CountWireOverflows(uint64_t steps) {
   wire_overflows_.Increment(static_cast<double>(steps));
@@ -220,7 +212,7 @@ void CoordinatorMetrics::SetLoss(double loss) { loss_.Set(loss); }
 void CoordinatorMetrics::CountLostWorker() { lost_workers_.Increment(); }
 
 void CoordinatorMetrics::ObserveRankWait(Rank rank, absl::Duration wait) {
-  Observe(&rank_wait_.Add({{"rank", absl::StrCat(rank.value())}}, SecondsBuckets()), wait);
+  ObserveSeconds(&rank_wait_.Add({{"rank", absl::StrCat(rank.value())}}, SecondsBuckets()), wait);
 }
 
 }  // namespace gradwire

@@ -13,7 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/ids.h"
-#include "common/telemetry/phase_times.h"
+#include "common/telemetry/step_record.h"
 
 namespace gradwire {
 
@@ -62,27 +62,14 @@ class WorkerMetrics : public ProcessMetrics {
   // `sync` and `backend` are the names that the worker's options use.
   WorkerMetrics(absl::string_view sync, absl::string_view backend);
 
-  // One iteration ended in which this worker trained on `samples` samples.
-  void ObserveIteration(const PhaseTimes& times, int64_t samples);
-  // Mean loss over this worker's last batch.
-  void SetLoss(double loss);
-  // So many samples of that iteration the model got right.
-  void CountCorrect(int64_t samples);
+  // One iteration ended.
+  void Observe(const StepRecord& record);
   // In `steps` more steps a gradient of this worker's was too large for the wire type.
   void CountWireOverflows(uint64_t steps);
 
  private:
-  struct Phases {
-    explicit Phases(prometheus::Registry* registry);
-    prometheus::Histogram& data;
-    prometheus::Histogram& forward;
-    prometheus::Histogram& backward;
-    prometheus::Histogram& communication;
-    prometheus::Histogram& exposed_communication;
-    prometheus::Histogram& optimizer;
-  };
   prometheus::Histogram& iteration_;
-  Phases phases_;
+  const PerPhase<prometheus::Histogram*> phases_;
   prometheus::Counter& iterations_;
   prometheus::Counter& samples_;
   prometheus::Counter& correct_;

@@ -191,7 +191,7 @@ Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl
     return OnNonsense(session, absl::StrCat("StepDone of rank ", done.rank()), now);
   }
   steps_.Take(done);
-  outcome.actions.emplace_back(TakeStep{rank, done});
+  outcome.actions.emplace_back(TakeStep{done});
   if (const Step first_open = steps_.FirstOpen(); step_ < first_open) {
     step_ = first_open;
     outcome.actions.emplace_back(EnterStep{step_});

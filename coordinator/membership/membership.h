@@ -67,7 +67,6 @@ struct CloseSession {  // the stream ends with `status`
   absl::Status status;
 };
 struct TakeStep {  // a rank has done a step
-  Rank rank;
   v1::StepDone done;
 };
 struct TellLoss {  // of a worker with all its ranks, while the run was under way
@@ -125,6 +124,7 @@ class Membership {
   // One that differs from another worker's is a loss, and its session ends with
   // InvalidArgument; see LayoutAgreement.
   Outcome OnLayout(SessionId session, const v1::Layout& layout, absl::Time now);
+  // Of a rank that the worker carries; else it is treated as OnNonsense.
   Outcome OnStepDone(SessionId session, const v1::StepDone& done, absl::Time now);
   // A worker does not answer. The suspect has `suspect_grace` to be lost by
   // a cause of its own, which then is the cause given; after that it is lost.

@@ -202,7 +202,7 @@ void MembershipService::Enact(const CloseSession& close) {
 }
 
 void MembershipService::Enact(const TakeStep& take) {
-  queue_.push_back([this, take] { callbacks_.on_step_done(take.rank, take.done); });
+  queue_.push_back([this, take] { callbacks_.on_step_done(take.done); });
 }
 
 void MembershipService::Enact(const TellLoss& tell) {

@@ -44,7 +44,7 @@ class MembershipService final : public v1::Membership::Service {
     // before any worker hears of it.
     std::function<void(LayoutId, const std::vector<BucketSpec>&)> on_layout;
     // A rank has done a step.
-    std::function<void(Rank, const v1::StepDone&)> on_step_done;
+    std::function<void(const v1::StepDone&)> on_step_done;
     // A worker with these ranks was lost in a step while the run was under way, by a cause.
     std::function<void(const std::vector<Rank>&, Step, const std::string& cause)> on_loss;
     // All ranks have done the steps before this one; not called for step 0.

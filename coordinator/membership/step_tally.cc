@@ -12,10 +12,7 @@ StepTally::StepTally(int world_size) : ranks_(world_size) {
 void StepTally::Take(const v1::StepDone& done) {
   v1::RankStatus& rank = ranks_[done.rank()];
   rank.set_steps_done(std::max(rank.steps_done(), done.step() + 1));
-  rank.set_loss(done.loss());
-  rank.set_iteration_seconds(done.iteration_seconds());
-  rank.set_communication_seconds(done.communication_seconds());
-  rank.set_exposed_communication_seconds(done.exposed_communication_seconds());
+  *rank.mutable_last_step() = done;
 }
 
 Step StepTally::FirstOpen(absl::Span<const Rank> ranks) const {

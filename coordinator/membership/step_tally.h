@@ -19,7 +19,7 @@ class StepTally {
   void Take(const v1::StepDone& done);
   // The first step that not all of `ranks` have done; of no ranks: that not all have.
   Step FirstOpen(absl::Span<const Rank> ranks = {}) const;
-  // Rank, steps done, and loss and times of the last one.
+  // Rank, steps done, and what was told of the last one.
   const v1::RankStatus& Of(Rank rank) const { return ranks_[rank.value()]; }
 
  private:

@@ -12,39 +12,28 @@ constexpr size_t kPoints = 4096;
 constexpr size_t kEvents = 100;
 constexpr size_t kRecentSteps = 20;
 
-// The times of PhaseTimes, each with what StepDone calls it.
-template <typename Function>
-void ForEachPhase(const Function& function) {
-  function(&PhaseTimes::data, &v1::StepDone::data_seconds);
-  function(&PhaseTimes::forward, &v1::StepDone::forward_seconds);
-  function(&PhaseTimes::backward, &v1::StepDone::backward_seconds);
-  function(&PhaseTimes::communication, &v1::StepDone::communication_seconds);
-  function(&PhaseTimes::exposed_communication, &v1::StepDone::exposed_communication_seconds);
-  function(&PhaseTimes::optimizer, &v1::StepDone::optimizer_seconds);
-  function(&PhaseTimes::iteration, &v1::StepDone::iteration_seconds);
-}
-
 HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
   HistoryPoint point;
-  point.first = Step(ranks.front().step());
+  point.first = ranks.front().step;
   point.steps = 1;
   point.end = now;
   const double world_size = static_cast<double>(ranks.size());
   double samples = 0, loss = 0;
   int finite = 0;
-  for (const v1::StepDone& done : ranks) {
-    ForEachPhase([&](auto time, auto seconds) {
-      point.mean.*time += absl::Seconds((done.*seconds)() / world_size);
-    });
-    point.longest = std::max(point.longest, absl::Seconds(done.iteration_seconds()));
-    samples += static_cast<double>(done.samples());
-    point.bytes_sent += static_cast<double>(done.bytes_sent());
-    if (!std::isfinite(done.loss())) continue;
-    loss += done.loss();
+  for (const StepRecord& record : ranks) {
+    point.iteration += record.iteration / world_size;
+    for (const PhaseInfo& info : kPhases) {
+      point.phases[info.phase] += record.phases[info.phase] / world_size;
+    }
+    point.longest = std::max(point.longest, record.iteration);
+    samples += static_cast<double>(record.samples);
+    point.bytes_sent += static_cast<double>(record.bytes_sent);
+    if (!std::isfinite(record.loss)) continue;
+    loss += record.loss;
     ++finite;
   }
   if (finite > 0) point.loss = loss / finite;
-  const double iteration = absl::ToDoubleSeconds(point.mean.iteration);
+  const double iteration = absl::ToDoubleSeconds(point.iteration);
   if (iteration > 0) point.samples_per_second = samples / iteration;
   return point;
 }
@@ -56,7 +45,10 @@ HistoryPoint Merge(const HistoryPoint& a, const HistoryPoint& b) {
   point.steps = a.steps + b.steps;
   const double part = static_cast<double>(a.steps) / static_cast<double>(point.steps);
   const auto mix = [part](auto x, auto y) { return x * part + y * (1 - part); };
-  ForEachPhase([&](auto time, auto) { point.mean.*time = mix(a.mean.*time, b.mean.*time); });
+  point.iteration = mix(a.iteration, b.iteration);
+  for (const PhaseInfo& info : kPhases) {
+    point.phases[info.phase] = mix(a.phases[info.phase], b.phases[info.phase]);
+  }
   point.longest = std::max(a.longest, b.longest);
   point.loss = a.loss && b.loss ? mix(*a.loss, *b.loss) : a.loss ? a.loss : b.loss;
   point.samples_per_second = mix(a.samples_per_second, b.samples_per_second);
@@ -79,10 +71,6 @@ std::vector<HistoryPoint> MergeEach(size_t size, const std::vector<HistoryPoint>
 
 }  // namespace
 
-absl::Duration WorkOf(const v1::StepDone& done) {
-  return absl::Seconds(done.iteration_seconds() - done.exposed_communication_seconds());
-}
-
 void RunHistory::Begin(int world_size, absl::Time now) {
   MutexLock lock(&mutex_);
   world_size_ = static_cast<size_t>(world_size);
@@ -90,19 +78,20 @@ void RunHistory::Begin(int world_size, absl::Time now) {
   under_way_.clear();
 }
 
-std::optional<RunHistory::StepOfRanks> RunHistory::Add(Rank rank, const v1::StepDone& done,
-                                                       absl::Time now) {
+std::optional<RunHistory::StepOfRanks> RunHistory::Add(const StepRecord& record,
+                                                       uint64_t total_steps, absl::Time now) {
   MutexLock lock(&mutex_);
-  OfRank& of_rank = ranks_[rank];
-  of_rank.last = done;
-  of_rank.work.push_back(WorkOf(done));
+  total_steps_ = total_steps;
+  OfRank& of_rank = ranks_[record.rank];
+  of_rank.last = record;
+  of_rank.work.push_back(OwnWork(record));
   if (of_rank.work.size() > kRecentSteps) of_rank.work.pop_front();
-  std::map<Rank, v1::StepDone>& told = under_way_[done.step()];
-  told[rank] = done;
+  std::map<Rank, StepRecord>& told = under_way_[record.step];
+  told[record.rank] = record;
   if (told.size() < world_size_) return std::nullopt;
   StepOfRanks ranks;
   for (const auto& entry : told) ranks.push_back(entry.second);
-  under_way_.erase(done.step());
+  under_way_.erase(record.step);
   AddPoint(PointOf(ranks, now));
   return ranks;
 }
@@ -158,7 +147,7 @@ std::optional<Rank> RunHistory::Slowest() const {
 
 uint64_t RunHistory::total_steps() const {
   MutexLock lock(&mutex_);
-  return ranks_.empty() ? 0 : ranks_.begin()->second.last.total_steps();
+  return total_steps_;
 }
 
 std::vector<HistoryPoint> RunHistory::Points(size_t most) const {

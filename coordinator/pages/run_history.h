@@ -11,8 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "common/telemetry/phase_times.h"
-#include "gradwire/v1/membership.pb.h"
+#include "common/telemetry/step_record.h"
 
 namespace gradwire {
 
@@ -29,7 +28,8 @@ struct HistoryPoint {
   Step first;
   uint64_t steps = 0;
   absl::Time end;                 // when the last rank had done the last of them
-  PhaseTimes mean;                // over steps and ranks
+  absl::Duration iteration;       // mean over steps and ranks
+  PhaseTimes phases;              // likewise
   absl::Duration longest;         // iteration of any rank
   std::optional<double> loss;     // mean over ranks and steps whose loss is finite; none: no such
   double samples_per_second = 0;  // all ranks, from their mean iteration time
@@ -38,12 +38,9 @@ struct HistoryPoint {
 
 // What a rank did last.
 struct RankProgress {
-  v1::StepDone last;
-  absl::Duration work;  // see WorkOf; mean over at most the last 20 steps
+  StepRecord last;
+  absl::Duration work;  // own work; mean over at most the last 20 steps
 };
-
-// The part of an iteration that a rank did not spend waiting for others.
-absl::Duration WorkOf(const v1::StepDone& done);
 
 // What the ranks of one run told of their steps, in bounded memory: however long
 // the run, at most 4096 points are kept, each of as many steps as that takes (a
@@ -51,13 +48,13 @@ absl::Duration WorkOf(const v1::StepDone& done);
 class RunHistory {
  public:
   // Of a step that all ranks have done: what each told, by rank.
-  using StepOfRanks = std::vector<v1::StepDone>;
+  using StepOfRanks = std::vector<StepRecord>;
 
   // All ranks are there. Steps that came before are forgotten.
   void Begin(int world_size, absl::Time now);
-  // `rank` has done a step. When it is the last one to do so, returns what all told.
-  // A rank tells of each step once, in order.
-  std::optional<StepOfRanks> Add(Rank rank, const v1::StepDone& done, absl::Time now);
+  // A rank has done a step of a run of `total_steps`. When it is the last one to do so,
+  // returns what all told. A rank tells of each step once, in order.
+  std::optional<StepOfRanks> Add(const StepRecord& record, uint64_t total_steps, absl::Time now);
   void AddEvent(RunEvent event);
 
   // Since when the ranks have been there.
@@ -75,7 +72,7 @@ class RunHistory {
 
  private:
   struct OfRank {
-    v1::StepDone last;
+    StepRecord last;
     std::deque<absl::Duration> work;
   };
 
@@ -85,7 +82,8 @@ class RunHistory {
   size_t world_size_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Time> started_ ABSL_GUARDED_BY(mutex_);
   std::map<Rank, OfRank> ranks_ ABSL_GUARDED_BY(mutex_);
-  std::map<uint64_t, std::map<Rank, v1::StepDone>> under_way_ ABSL_GUARDED_BY(mutex_);
+  std::map<Step, std::map<Rank, StepRecord>> under_way_ ABSL_GUARDED_BY(mutex_);
+  uint64_t total_steps_ ABSL_GUARDED_BY(mutex_) = 0;
   uint64_t resolution_ ABSL_GUARDED_BY(mutex_) = 1;  // steps a point
   std::vector<HistoryPoint> points_ ABSL_GUARDED_BY(mutex_);
   std::deque<RunEvent> events_ ABSL_GUARDED_BY(mutex_);

@@ -26,24 +26,6 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
-Json PhasesOf(const v1::StepDone& done) {
-  return {{"data", done.data_seconds()},
-          {"forward", done.forward_seconds()},
-          {"backward", done.backward_seconds()},
-          {"communication", done.communication_seconds()},
-          {"exposed_communication", done.exposed_communication_seconds()},
-          {"optimizer", done.optimizer_seconds()}};
-}
-
-Json PhasesOf(const PhaseTimes& times) {
-  return {{"data", absl::ToDoubleSeconds(times.data)},
-          {"forward", absl::ToDoubleSeconds(times.forward)},
-          {"backward", absl::ToDoubleSeconds(times.backward)},
-          {"communication", absl::ToDoubleSeconds(times.communication)},
-          {"exposed_communication", absl::ToDoubleSeconds(times.exposed_communication)},
-          {"optimizer", absl::ToDoubleSeconds(times.optimizer)}};
-}
-
 Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& progress) {
   const RankProgress last = progress.value_or(RankProgress());
   return {{"rank", rank.rank()},
@@ -51,13 +33,13 @@ Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& pro
           {"metrics", rank.metrics()},
           {"state", rank.state()},
           {"steps_done", rank.steps_done()},
-          {"loss", progress ? Finite(last.last.loss()) : Json()},
-          {"iteration_seconds", last.last.iteration_seconds()},
-          {"phase_seconds", PhasesOf(last.last)},
+          {"loss", progress ? Finite(last.last.loss) : Json()},
+          {"iteration_seconds", absl::ToDoubleSeconds(last.last.iteration)},
+          {"phase_seconds", PhaseJson(ToSeconds(last.last.phases))},
           {"work_seconds", absl::ToDoubleSeconds(last.work)},
-          {"samples", last.last.samples()},
-          {"bytes_sent", last.last.bytes_sent()},
-          {"bytes_received", last.last.bytes_received()},
+          {"samples", last.last.samples},
+          {"bytes_sent", last.last.bytes_sent},
+          {"bytes_received", last.last.bytes_received},
           {"heard_seconds", rank.has_silent_seconds() ? Json(rank.silent_seconds()) : Json()}};
 }
 
@@ -98,6 +80,7 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
                {"step", StepsDone(status)},
                {"total_steps", history.total_steps()},
                {"now", UnixSeconds(now)},
+               {"phases", PhaseListJson()},
                {"started", nullptr},
                {"slowest_rank", nullptr},
                {"ranks", Json::array()},
@@ -122,9 +105,9 @@ std::string HistoryJson(const RunHistory& history, absl::string_view run_id, siz
     list.push_back({{"step", point.first.value()},
                     {"steps", point.steps},
                     {"time", UnixSeconds(point.end)},
-                    {"iteration_seconds", absl::ToDoubleSeconds(point.mean.iteration)},
+                    {"iteration_seconds", absl::ToDoubleSeconds(point.iteration)},
                     {"longest_seconds", absl::ToDoubleSeconds(point.longest)},
-                    {"phase_seconds", PhasesOf(point.mean)},
+                    {"phase_seconds", PhaseJson(ToSeconds(point.phases))},
                     {"loss", point.loss ? Json(*point.loss) : Json()},
                     {"samples_per_second", point.samples_per_second},
                     {"bytes_sent", point.bytes_sent}});

@@ -87,7 +87,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
                    [this](LayoutId layout, const std::vector<BucketSpec>& buckets) {
                      aggregator_->AddLayout(layout, buckets);
                    },
-                   [this](Rank rank, const v1::StepDone& done) { OnStepDone(rank, done); },
+                   [this](const v1::StepDone& done) { OnStepDone(done); },
                    [this](const std::vector<Rank>& ranks, Step step, const std::string& cause) {
                      OnLoss(ranks, step, cause);
                    },
@@ -163,20 +163,20 @@ void Coordinator::OnArrivals(const Arrivals& arrivals) {
   }
 }
 
-void Coordinator::OnStepDone(Rank rank, const v1::StepDone& done) {
-  const auto step = history_.Add(rank, done, absl::Now());
-  metrics_.SetTotalSteps(history_.total_steps());
+void Coordinator::OnStepDone(const v1::StepDone& done) {
+  const auto step = history_.Add(FromStepDone(done), done.total_steps(), absl::Now());
+  metrics_.SetTotalSteps(done.total_steps());
   if (!step) return;
   double loss = 0;
   absl::Duration least = absl::InfiniteDuration();
-  for (const v1::StepDone& of_rank : *step) {
-    loss += of_rank.loss() / static_cast<double>(step->size());
-    least = std::min(least, WorkOf(of_rank));
+  for (const StepRecord& of_rank : *step) {
+    loss += of_rank.loss / static_cast<double>(step->size());
+    least = std::min(least, OwnWork(of_rank));
   }
   metrics_.SetLoss(loss);
   if (!waits_from_work_) return;
-  for (size_t i = 0; i < step->size(); ++i) {
-    metrics_.ObserveRankWait(Rank(static_cast<int>(i)), WorkOf((*step)[i]) - least);
+  for (const StepRecord& of_rank : *step) {
+    metrics_.ObserveRankWait(of_rank.rank, OwnWork(of_rank) - least);
   }
 }
 

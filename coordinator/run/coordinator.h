@@ -80,7 +80,7 @@ class Coordinator {
   void OnView(const View& view);
   void OnRunOver(const absl::Status& status);
   void OnArrivals(const Arrivals& arrivals);
-  void OnStepDone(Rank rank, const v1::StepDone& done);
+  void OnStepDone(const v1::StepDone& done);
   void OnLoss(const std::vector<Rank>& ranks, Step step, const std::string& cause);
   absl::optional<Page> Answer(const PageRequest& request);
   Page StatusPage();

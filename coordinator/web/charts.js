@@ -10,7 +10,8 @@ Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.
 
 const color = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-export const phaseColor = (key) => `var(--phase-${key.replace('_communication', '')})`;
+// In CSS.
+export const phaseColor = (name) => `var(--phase-${name})`;
 const centre = (row) => row.step + (row.steps - 1) / 2;
 const end = (row) => row.step + row.steps - 0.5;
 
@@ -89,7 +90,7 @@ export class Timeline {
   }
 }
 
-// One chart. `spec`: columns, functions from a row to a value; colors, a function
+// One chart. `spec`: columns, gives functions from a row to a value; colors, a function
 // to their colours; format, of values on the axis; range, from the visible rows to
 // [lowest, highest]; bars: all columns but the last are the tops of a stack, the
 // highest first; label and describe, for who cannot see it.
@@ -115,8 +116,10 @@ export class StepChart {
     const {rows} = this.timeline;
     this.element.classList.toggle('empty', rows.length === 0);
     if (rows.length === 0) return;
+    const columns = this.spec.columns();
     const options = {
-      file: rows.map((row) => [centre(row), ...this.spec.columns.map((column) => column(row))]),
+      file: rows.map((row) => [centre(row), ...columns.map((column) => column(row))]),
+      labels: ['step', ...columns.map((_, index) => `series ${index}`)],
       dateWindow: this.timeline.range(),
       valueRange: this.spec.range(this.timeline.visible()),
       colors: this.spec.colors(),
@@ -132,7 +135,6 @@ export class StepChart {
     const {file, ...rest} = options;
     this.graph = new Dygraph(this.plot, file, {
       ...rest,
-      labels: ['step', ...this.spec.columns.map((_, index) => `series ${index}`)],
       legend: 'never',
       showLabelsOnHighlight: false,
       highlightCircleSize: 0,
@@ -302,13 +304,13 @@ export class StepChart {
 // The tops of the stack, the highest first, and the longest iteration.
 export function stackColumns() {
   const tops = STACK.map((_, index) => (row) =>
-    STACK.slice(0, index + 1).reduce((sum, {key}) => sum + row.phases[key], 0));
+    STACK.slice(0, index + 1).reduce((sum, {name}) => sum + row.phases[name], 0));
   return [...tops.reverse(), (row) => row.longest];
 }
 
 export function stackColors() {
-  const names = STACK.map(({key}) => color(`phase-${key.replace('_communication', '')}`));
-  return [...names.reverse(), color('muted')];
+  const colors = STACK.map(({name}) => color(`phase-${name}`));
+  return [...colors.reverse(), color('muted')];
 }
 
 // Of values that start at 0. A few that are far longer than the others (a first

@@ -1,29 +1,32 @@
 // What the page says, computed from /status.json and /history.json. No DOM here.
 // Whatever is missing or null in them is NaN or null here, never an error.
 
-// The phases that make up an iteration, from the bottom of the stack to its top.
-// Communication is not among them: it goes on beside forward and backward.
-export const STACK = [
-  {key: 'data', name: 'data', about: 'waits for a batch'},
-  {key: 'forward', name: 'forward', about: ''},
-  {key: 'backward', name: 'backward', about: ''},
-  {key: 'optimizer', name: 'optimizer', about: ''},
-  {key: 'exposed_communication', name: 'exposed communication', about: 'only waits for it'},
-  {key: 'other', name: 'other', about: 'not measured as a phase'},
-];
+const OTHER = {name: 'other', label: 'other', about: 'not measured as a phase'};
+// What a rank's own work is without.
+export const EXPOSED = 'exposed_communication';
+
+// Phases as /status.json lists them: those that make up an iteration, from the bottom of
+// the stack to its top, and those that go on beside them.
+export let STACK = [OTHER];
+export let BESIDE = [];
+
+export function setPhases(status) {
+  const listed = status.phases || [];
+  STACK = [...listed.filter((phase) => phase.is_part), OTHER];
+  BESIDE = listed.filter((phase) => !phase.is_part);
+}
 
 const number = (value) => (typeof value === 'number' ? value : NaN);
 
-// Seconds of each phase of STACK, and of communication; what the iteration has
-// beyond its phases is 'other'.
+// Seconds of each phase, by its name; what the iteration has beyond STACK is 'other'.
 export function phasesOf(entry) {
   const given = entry.phase_seconds || {};
-  const phases = {communication: number(given.communication)};
+  const phases = Object.fromEntries(BESIDE.map(({name}) => [name, number(given[name])]));
   let sum = 0;
-  for (const {key} of STACK) {
-    if (key === 'other') continue;
-    phases[key] = Math.max(0, number(given[key]) || 0);
-    sum += phases[key];
+  for (const {name} of STACK) {
+    if (name === OTHER.name) continue;
+    phases[name] = Math.max(0, number(given[name]) || 0);
+    sum += phases[name];
   }
   phases.other = Math.max(0, (number(entry.iteration_seconds) || 0) - sum);
   return phases;
@@ -41,7 +44,7 @@ export function rowsOf(history, ranks) {
       longest: number(point.longest_seconds),
       phases,
       loss: point.loss === null ? NaN : number(point.loss),
-      exposed: phases.exposed_communication / seconds,
+      exposed: phases[EXPOSED] / seconds,
       samplesPerSecond: number(point.samples_per_second),
       sentPerRank: number(point.bytes_sent) / seconds / Math.max(1, ranks),
     };
@@ -66,8 +69,8 @@ export function meanOfLast(rows, steps) {
     }
     return weight > 0 ? sum / weight : NaN;
   };
-  const phases = {communication: mean((row) => row.phases.communication)};
-  for (const {key} of STACK) phases[key] = mean((row) => row.phases[key]);
+  const phases = Object.fromEntries(
+    [...STACK, ...BESIDE].map(({name}) => [name, mean((row) => row.phases[name])]));
   const seconds = mean((row) => row.seconds);
   return {
     step: last[0].step,
@@ -76,7 +79,7 @@ export function meanOfLast(rows, steps) {
     longest: Math.max(...last.map((row) => row.longest)),
     phases,
     loss: mean((row) => row.loss),
-    exposed: phases.exposed_communication / seconds,
+    exposed: phases[EXPOSED] / seconds,
     samplesPerSecond: mean((row) => row.samplesPerSecond),
     sentPerRank: mean((row) => row.sentPerRank),
   };

@@ -1,9 +1,11 @@
 // The live page of a run: asks the coordinator each second and shows what it says.
 
-import {lineColor, scaleOf, stackColors, stackColumns, StepChart, Timeline} from './charts.js';
+import {lineColor, phaseColor, scaleOf, stackColors, stackColumns, StepChart,
+        Timeline} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
 import {clock, count, duration, loss, NONE, percent, rate, seconds} from './format.js';
-import {meanOfLast, rowsOf, secondsLeft, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
+import {BESIDE, EXPOSED, meanOfLast, rowsOf, secondsLeft, setPhases, slowest, STACK,
+        STRAGGLER_SHARE, toneOf} from './model.js';
 import {goneNotice, noticeOf} from './notice.js';
 import {showRanks} from './ranks.js';
 
@@ -46,6 +48,10 @@ async function ask() {
   const next = await fetchJson('status.json');
   if (status !== null && next.run !== status.run) timeline.showAll();
   status = next;
+  setPhases(status);
+  for (const {name, colour} of status.phases || []) {
+    document.documentElement.style.setProperty(`--phase-${name}`, colour);
+  }
   lastHeard = Date.now() / 1000;
   failures = 0;
   rows = rowsOf(await fetchJson(`history.json?points=${pointsWanted()}`), status.world_size);
@@ -140,7 +146,7 @@ function tiles() {
   return [
     ['Iteration', seconds(row.seconds), over, 'quiet'],
     ['Exposed communication', percent(row.exposed),
-     `${seconds(row.phases.exposed_communication)} of ${seconds(row.seconds)}`, 'quiet'],
+     `${seconds(row.phases[EXPOSED])} of ${seconds(row.seconds)}`, 'quiet'],
     ['Throughput', `${count(row.samplesPerSecond)} samples/s`, 'all ranks', 'quiet'],
     ['Loss', loss(row.loss), over, Number.isFinite(row.loss) ? 'quiet' : 'bad'],
     ['Sent by each rank', rate(row.sentPerRank), rate(8 * row.sentPerRank, 'bit/s'), 'quiet'],
@@ -181,33 +187,41 @@ function showValues() {
   setText(byId('link-value'), rate(row.sentPerRank));
 }
 
-function makeLegendRow(index) {
+function makeLegendRow() {
   const row = make('tr');
-  const {key, name, about} = LEGEND[index];
   const head = row.appendChild(make('th'));
   head.scope = 'row';
-  head.append(make('span', `swatch fill-${key}`), make('span', '', name));
-  if (about) head.append(make('small', 'muted', about));
+  head.append(make('span'), make('span'), make('small', 'muted'));
   row.append(make('td', 'number'), make('td', 'number muted'));
   return row;
 }
 
-// As the stack, from its top; then what is not in it.
-const LEGEND = [
-  ...[...STACK].reverse(),
-  {key: 'iteration', name: 'iteration', about: 'mean of the ranks'},
-  {key: 'longest', name: 'longest', about: 'of any rank'},
-  {key: 'communication', name: 'communication', about: 'mostly beside computation'},
-];
+function showLegendRow(row, {mark, name, label, about}, value, share) {
+  const [swatch, text, small] = row.children[0].children;
+  swatch.className = `swatch ${mark}`;
+  swatch.style.setProperty('--fill', phaseColor(name));
+  setText(text, label);
+  setText(small, about);
+  setText(row.children[1], seconds(value));
+  setText(row.children[2], share);
+}
 
+// As the stack, from its top; then what is not in it.
 function showLegend(row) {
   const body = byId('legend').tBodies[0];
-  keepChildren(body, LEGEND.length, makeLegendRow);
-  LEGEND.forEach(({key}, index) => {
-    const values = {...row.phases, iteration: row.seconds, longest: row.longest};
-    setText(body.children[index].children[1], seconds(values[key]));
-    const share = ['iteration', 'longest'].includes(key) ? '' : percent(values[key] / row.seconds);
-    setText(body.children[index].children[2], share);
+  const phases = [...STACK].reverse().map((phase) => ({...phase, mark: 'part'}));
+  const beside = BESIDE.map((phase) => ({...phase, mark: 'beside'}));
+  const times = [
+    {name: 'iteration', label: 'iteration', about: 'mean of the ranks', mark: '',
+     value: row.seconds},
+    {name: 'longest', label: 'longest', about: 'of any rank', mark: 'longest', value: row.longest},
+  ];
+  const lines = [...phases, ...times, ...beside];
+  keepChildren(body, lines.length, makeLegendRow);
+  lines.forEach((line, index) => {
+    const value = line.value ?? row.phases[line.name];
+    showLegendRow(body.children[index], line, value,
+                  'value' in line ? '' : percent(value / row.seconds));
   });
 }
 
@@ -264,29 +278,29 @@ function timeRange(visible) {
 const shareTop = (values) => Math.min(1, Math.max(0.1, scaleOf(values).top));
 
 function describePhases(row) {
-  const parts = STACK.map(({key, name}) => `${name} ${seconds(row.phases[key])}`);
+  const parts = STACK.map(({name, label}) => `${label} ${seconds(row.phases[name])}`);
   return `iteration ${seconds(row.seconds)}: ${parts.join(', ')}`;
 }
 
 function makeCharts() {
   const add = (id, spec) => new StepChart(byId(id), spec, timeline);
   add('time-chart', {
-    label: 'Time of an iteration by phase, over steps', bars: true, columns: stackColumns(),
+    label: 'Time of an iteration by phase, over steps', bars: true, columns: stackColumns,
     colors: stackColors, format: seconds, range: timeRange, describe: describePhases,
   });
   add('loss-chart', {
-    label: 'Loss over steps', columns: [(row) => row.loss], colors: lineColor('accent'),
+    label: 'Loss over steps', columns: () => [(row) => row.loss], colors: lineColor('accent'),
     format: loss, range: lossRange, describe: (row) => loss(row.loss),
   });
   add('exposed-chart', {
-    label: 'Share of exposed communication over steps', columns: [(row) => row.exposed],
-    colors: lineColor('phase-exposed'), format: percent,
+    label: 'Share of exposed communication over steps', columns: () => [(row) => row.exposed],
+    colors: lineColor(`phase-${EXPOSED}`), format: percent,
     range: (visible) => [0, shareTop(visible.map((row) => row.exposed))],
     describe: (row) => percent(row.exposed),
   });
   add('link-chart', {
     label: 'Bytes per second sent by each rank, over steps',
-    columns: [(row) => row.sentPerRank], colors: lineColor('phase-communication'),
+    columns: () => [(row) => row.sentPerRank], colors: lineColor('accent'),
     format: (value) => rate(value),
     range: (visible) => [0, scaleOf(visible.map((row) => row.sentPerRank)).top],
     describe: (row) => rate(row.sentPerRank),

@@ -1,8 +1,9 @@
 // The table of ranks, and the sentence on which is the slowest.
 
+import {phaseColor} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
 import {count, loss, NONE, percent, seconds} from './format.js';
-import {phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
+import {EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
 
 // After this long without a message a rank that runs is marked as silent; workers
 // send one each second.
@@ -40,18 +41,19 @@ function makeRow() {
   row.children[2].firstChild.className = 'pill';
   row.children[8].firstChild.className = 'bar';
   row.children[8].firstChild.setAttribute('role', 'img');
-  keepChildren(row.children[8].firstChild, STACK.length,
-               (index) => make('span', `fill-${STACK[index].key}`));
   return row;
 }
 
 function showBar(bar, rank, longest) {
   const phases = phasesOf(rank);
-  STACK.forEach(({key}, index) => {
-    bar.children[index].style.width = longest > 0 ? `${(100 * phases[key]) / longest}%` : '0';
+  keepChildren(bar, STACK.length, () => make('span'));
+  STACK.forEach(({name}, index) => {
+    const part = bar.children[index];
+    part.style.setProperty('--fill', phaseColor(name));
+    part.style.width = longest > 0 ? `${(100 * phases[name]) / longest}%` : '0';
   });
-  const named = STACK.filter(({key}) => phases[key] > 0);
-  bar.setAttribute('aria-label', named.map(({key, name}) => `${name} ${seconds(phases[key])}`)
+  const named = STACK.filter(({name}) => phases[name] > 0);
+  bar.setAttribute('aria-label', named.map(({name, label}) => `${label} ${seconds(phases[name])}`)
                                       .join(', ') || 'no step yet');
 }
 
@@ -65,7 +67,7 @@ const heardText = (seconds) =>
 function showRow(row, rank, longest, slow) {
   const stepped = rank.steps_done > 0;
   const straggles = slow !== null && slow.rank === rank.rank && slow.share >= STRAGGLER_SHARE;
-  const exposed = phasesOf(rank).exposed_communication / rank.iteration_seconds;
+  const exposed = phasesOf(rank)[EXPOSED] / rank.iteration_seconds;
   const texts = [
     String(rank.rank), rank.address || NONE, rank.state || NONE, count(rank.steps_done),
     lossText(rank), stepped ? seconds(rank.iteration_seconds) : NONE,

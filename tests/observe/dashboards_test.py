@@ -6,6 +6,7 @@ import re
 import unittest
 
 from support import DASHBOARDS, SOURCE, panels
+from phases import PARTS, PHASES  # on the path since support is
 
 KINDS = {"stat", "timeseries", "heatmap", "table", "barchart", "bargauge"}
 METRIC = re.compile(r"\b(?:gradwire_\w+|up|ALERTS)\b(?=[{\[])")
@@ -41,6 +42,13 @@ def units(panel):
     for target in panel["targets"]:
         default = panel["fieldConfig"]["defaults"]["unit"]
         yield target["expr"], columns.get(f"Value #{target['refId']}", default)
+
+
+def fixed_colours(panel):
+    """Colours of series, by their names."""
+    return {override["matcher"]["options"]: item["value"]["fixedColor"]
+            for override in panel["fieldConfig"]["overrides"]
+            for item in override["properties"] if item["id"] == "color"}
 
 
 def declared_metrics():
@@ -137,10 +145,22 @@ class Dashboards(unittest.TestCase):
         self.assertEqual(set(stacked), {"Iteration time by phase",
                                         "Where the time of an iteration goes, by run"})
         for expressions in stacked.values():
-            found = set(re.findall(r"(?<![a-z_])(data|forward|backward|exposed_communication"
-                                   r"|communication|optimizer)(?![a-z_])", expressions))
-            self.assertEqual(found, {"data", "forward", "backward", "exposed_communication",
-                                     "optimizer"})
+            names = "|".join(phase["name"] for phase in PHASES)
+            found = set(re.findall(rf"(?<![a-z_])({names})(?![a-z_])", expressions))
+            self.assertEqual(found, set(PARTS))
+
+    def test_phases_have_the_colours_of_the_list(self):
+        colours = {phase["name"]: phase["colour"] for phase in PHASES}
+
+        def check(panel):
+            expressions = " ".join(target["expr"] for target in panel["targets"])
+            selectors = "|".join(re.findall(r'phase=~?"([^"]*)"', expressions))
+            named = set(selectors.split("|")) & set(colours)
+            fixed = fixed_colours(panel)
+            for name in named if len(named) > 1 else ():
+                self.assertEqual(fixed.get(name), colours[name], name)
+
+        self.check_each_panel(check)
 
 
 if __name__ == "__main__":

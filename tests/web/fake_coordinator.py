@@ -8,22 +8,28 @@ import http.server
 import json
 import math
 import pathlib
+import sys
 import threading
 import time
 import urllib.parse
 
-WEB = pathlib.Path(__file__).resolve().parents[2] / "coordinator" / "web"
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(SOURCE / "tests" / "support"))
+from phases import PHASES  # noqa: E402 (it is found only now)
+
+WEB = SOURCE / "coordinator" / "web"
 DYGRAPHS = pathlib.Path("/usr/share/javascript/dygraphs")
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript",
          ".svg": "image/svg+xml"}
-PHASES = ("data", "forward", "backward", "communication", "exposed_communication", "optimizer")
 SETTINGS = {"sync": "ddp", "backend": "sharded", "wire": "fp32", "model": "vgg11",
             "dataset": "synthetic", "batch-size": "64"}
 
 
-def phases(data=0.001, forward=0.12, backward=0.22, communication=0.2, exposed=0.08,
-           optimizer=0.01):
-    return dict(zip(PHASES, (data, forward, backward, communication, exposed, optimizer)))
+def phases(**changes):
+    """Seconds of each phase; of one that is not among these, none."""
+    seconds = {"data": 0.001, "forward": 0.12, "backward": 0.22, "communication": 0.2,
+               "exposed_communication": 0.08, "optimizer": 0.01, **changes}
+    return {phase["name"]: seconds.get(phase["name"], 0) for phase in PHASES}
 
 
 def rank(number, steps, work=0.35, **changes):
@@ -31,7 +37,7 @@ def rank(number, steps, work=0.35, **changes):
     return {"rank": number, "address": f"10.10.1.{number + 1}:29401", "metrics": "",
             "state": "running", "steps_done": steps, "loss": 2.1 if steps else None,
             "iteration_seconds": 0.431 if steps else 0, "work_seconds": work if steps else 0,
-            "phase_seconds": phases() if steps else dict.fromkeys(PHASES, 0),
+            "phase_seconds": phases() if steps else dict.fromkeys(phases(), 0),
             "samples": 64, "bytes_sent": 55_000_000, "bytes_received": 55_000_000,
             "heard_seconds": 0.2, **changes}
 
@@ -43,6 +49,7 @@ def status(step=17, total_steps=196, ranks=4, **changes):
             "state": "running", "reason": "", "epoch": 1, "generation": 1, "world_size": ranks,
             "settings": SETTINGS, "step": step, "total_steps": total_steps, "now": now,
             "started": now - 0.43 * step, "slowest_rank": ranks - 1 if step else None,
+            "phases": PHASES,
             "ranks": [rank(number, step) for number in range(ranks)],
             "events": [{"time": now - 0.43 * step, "step": 0, "kind": "started",
                         "text": f"view 1 of {ranks} ranks was formed"}], **changes}

@@ -89,13 +89,40 @@ class PageTest(unittest.TestCase):
         self.open(fake.status(step=17))
         self.wait(lambda: self.canvas_colors("time-chart"), "the chart")
         seen = self.canvas_colors("time-chart")
-        areas = {name: seen.get(self.color(f"phase-{name}"), 0)
-                 for name in ("forward", "backward", "exposed", "optimizer", "communication")}
+        areas = {phase["title"]: seen.get(self.color(f"phase-{phase['name']}"), 0)
+                 for phase in fake.PHASES}
         # In proportion to 0.12, 0.22, 0.08, 0.01 s.
         self.assertAlmostEqual(areas["backward"] / areas["forward"], 0.22 / 0.12, delta=0.1)
         self.assertAlmostEqual(areas["exposed"] / areas["forward"], 0.08 / 0.12, delta=0.1)
         self.assertGreater(areas["optimizer"], 0)
         self.assertEqual(areas["communication"], 0)
+
+    def test_each_phase_has_its_line_in_the_legend_and_the_colour_of_the_list(self):
+        self.open(fake.status(step=17))
+        self.wait(lambda: self.texts("#legend tbody tr"), "the legend")
+        legend = {label: (value, colour) for label, value, colour in self.driver.execute_script("""
+            return [...document.querySelectorAll('#legend tbody tr')].map((row) => {
+              const style = getComputedStyle(row.querySelector('.swatch'));
+              return [row.querySelector('th span:nth-child(2)').textContent,
+                      row.querySelector('td').textContent,
+                      row.querySelector('.part') ? style.backgroundColor : style.borderTopColor];
+            });""")}
+        for phase in fake.PHASES:
+            value, colour = legend[phase["label"]]
+            self.assertRegex(value, r"^\d+(\.\d+)? ms$")
+            rgb = tuple(int(phase["colour"][at:at + 2], 16) for at in (1, 3, 5))
+            self.assertEqual(colour, f"rgb{rgb}")
+
+    def test_phase_that_the_page_does_not_know_is_shown(self):
+        phase = {"name": "checkpoint", "label": "checkpoint", "about": "writes a checkpoint",
+                 "is_part": True, "colour": "#123456"}
+        status = fake.status(step=17, phases=[*fake.PHASES, phase])
+        points = [fake.point(step, phase_seconds={**fake.phases(), "checkpoint": 0.1})
+                  for step in range(17)]
+        self.open(status, lambda _: {"points": points})
+        self.wait(lambda: self.canvas_colors("time-chart").get((0x12, 0x34, 0x56), 0) > 100,
+                  "the phase in the chart")
+        self.assertIn("checkpoint", self.text("#legend"))
 
     def test_new_steps_appear_by_themselves(self):
         coordinator = self.open(fake.status(step=17))
@@ -244,11 +271,11 @@ class PageTest(unittest.TestCase):
         self.open(fake.status(step=17), scheme="dark")
         ground = "return getComputedStyle(document.body).backgroundColor"
         dark = self.driver.execute_script(ground)
-        self.wait(lambda: self.color("phase-forward") in self.canvas_colors("time-chart"),
+        self.wait(lambda: self.color("muted") in self.canvas_colors("time-chart"),
                   "the dark chart")
         browser.show(self.driver, scheme="light")
         self.assertNotEqual(self.driver.execute_script(ground), dark)
-        self.wait(lambda: self.color("phase-forward") in self.canvas_colors("time-chart"),
+        self.wait(lambda: self.color("muted") in self.canvas_colors("time-chart"),
                   "the light chart")
 
     def test_keys_move_the_cursor_and_zoom(self):

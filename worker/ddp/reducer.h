@@ -162,7 +162,7 @@ class Reducer {
   void Abandon(const absl::Status& reason);
 
   // Of the step.
-  ExchangeTimes times() const { return exchange_.times(); }
+  PhaseTimes times() const { return exchange_.times(); }
 
  private:
   Reducer(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,

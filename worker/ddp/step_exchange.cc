@@ -60,7 +60,7 @@ void StepExchange::Done(size_t bucket, const absl::Status& status) {
   MutexLock lock(&mutex_);
   states_[bucket] = State::kThere;
   if (status_.ok()) status_ = status;
-  if (--under_way_ == 0) times_.communication += absl::Now() - busy_since_;
+  if (--under_way_ == 0) times_[Phase::kCommunication] += absl::Now() - busy_since_;
   changed_.NotifyAll();
 }
 
@@ -91,7 +91,7 @@ void StepExchange::Wait() {
     status_ = absl::DeadlineExceededError(
         absl::StrCat("step ", step_.value(), ": a neighbour takes no more data"));
   }
-  times_.exposed_communication += absl::Now() - start;
+  times_[Phase::kExposedCommunication] += absl::Now() - start;
 }
 
 absl::StatusOr<size_t> StepExchange::Next() {
@@ -110,7 +110,7 @@ void StepExchange::Abandon(const absl::Status& reason) {
   while (under_way_ > 0) changed_.Wait(&mutex_);
 }
 
-ExchangeTimes StepExchange::times() const {
+PhaseTimes StepExchange::times() const {
   MutexLock lock(&mutex_);
   return times_;
 }

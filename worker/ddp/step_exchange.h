@@ -11,15 +11,10 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/telemetry/phases.h"
 #include "worker/backends/exchange.h"
 
 namespace gradwire {
-
-// How long a step's exchange took; see PhaseTimes.
-struct ExchangeTimes {
-  absl::Duration communication;
-  absl::Duration exposed_communication;
-};
 
 // The buckets of one step after the other on their way through an Exchange. A bucket is
 //
@@ -56,7 +51,7 @@ class StepExchange {
   void Abandon(const absl::Status& reason);
 
   // Of the step.
-  ExchangeTimes times() const;
+  PhaseTimes times() const;
 
  private:
   enum class State { kHeld, kUnderWay, kThere, kTaken };
@@ -81,7 +76,7 @@ class StepExchange {
   size_t under_way_ ABSL_GUARDED_BY(mutex_) = 0;
   absl::Time busy_since_ ABSL_GUARDED_BY(mutex_);  // if under_way_ > 0
   absl::Status status_ ABSL_GUARDED_BY(mutex_);    // the first error
-  ExchangeTimes times_ ABSL_GUARDED_BY(mutex_);
+  PhaseTimes times_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire

@@ -42,14 +42,13 @@ int TerminalWidth(const Environment& environment, int fd) {
   return 80;
 }
 
-void ProgressReporter::OnStep(int64_t epoch, int64_t step_in_epoch, uint64_t step, double loss,
-                              int64_t samples, const PhaseTimes& times) {
-  Remember(samples, times);
+void ProgressReporter::OnStep(const StepRecord& record) {
+  Remember(record);
   if (options_.mode == ProgressMode::kNone) return;
-  const Progress progress = Now(epoch, step_in_epoch, step, loss);
-  if (IsPrinted(step + 1, options_.print_every)) PrintLine(FormatPlain(progress));
+  const Progress progress = Now(record);
+  if (IsPrinted(record.step.value() + 1, options_.print_every)) PrintLine(FormatPlain(progress));
   if (done_ == kLastAveraged) PrintAverage();
-  if (options_.mode == ProgressMode::kBar) DrawBar(progress, times.iteration);
+  if (options_.mode == ProgressMode::kBar) DrawBar(progress, record.iteration);
 }
 
 void ProgressReporter::Finish() {
@@ -60,32 +59,33 @@ void ProgressReporter::Finish() {
 }
 
 // The first iteration warms up, so it is forgotten as soon as there is another.
-void ProgressReporter::Remember(int64_t samples, const PhaseTimes& times) {
+void ProgressReporter::Remember(const StepRecord& record) {
   if (done_ == 1 || recent_.size() == kRecent) recent_.pop_front();
-  recent_.push_back({samples, times.iteration, times.communication});
+  recent_.push_back({record.samples, record.iteration, record.phases[Phase::kCommunication]});
   ++done_;
-  if (done_ > 1 && done_ <= kLastAveraged) since_first_ += times.iteration;
+  if (done_ > 1 && done_ <= kLastAveraged) since_first_ += record.iteration;
 }
 
-Progress ProgressReporter::Now(int64_t epoch, int64_t step_in_epoch, uint64_t step,
-                               double loss) const {
+Progress ProgressReporter::Now(const StepRecord& record) const {
   Sample sum;
   for (const Sample& sample : recent_) {
     sum.samples += sample.samples;
     sum.iteration += sample.iteration;
     sum.communication += sample.communication;
   }
-  const int64_t left = std::max<int64_t>(options_.total_steps - static_cast<int64_t>(step) - 1, 0);
+  const auto step = static_cast<int64_t>(record.step.value());
+  const int64_t step_in_epoch = step - record.epoch * options_.steps_per_epoch;
+  const int64_t left = std::max<int64_t>(options_.total_steps - step - 1, 0);
   const absl::Duration mean = sum.iteration / static_cast<int64_t>(recent_.size());
   Progress progress;
-  progress.epoch = epoch + 1;
+  progress.epoch = record.epoch + 1;
   progress.epochs = options_.epochs;
   progress.iteration_in_epoch = step_in_epoch + 1;
   // The run may end within an epoch.
   progress.iterations_in_epoch = std::min(options_.steps_per_epoch, step_in_epoch + 1 + left);
-  progress.iteration = static_cast<int64_t>(step) + 1;
+  progress.iteration = step + 1;
   progress.iterations = options_.total_steps;
-  progress.loss = loss;
+  progress.loss = record.loss;
   progress.seconds_per_iteration = absl::ToDoubleSeconds(mean);
   progress.left = left * mean;
   if (sum.iteration <= absl::ZeroDuration()) return progress;

@@ -9,7 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/environment.h"
-#include "common/telemetry/phase_times.h"
+#include "common/telemetry/step_record.h"
 #include "worker/report/progress_format.h"
 
 namespace gradwire {
@@ -52,10 +52,8 @@ class ProgressReporter {
   ProgressReporter(const ProgressOptions& options, std::ostream& out)
       : options_(options), out_(out) {}
 
-  // After each step. `epoch`, `step_in_epoch` and `step` (over the whole run)
-  // from 0; `samples` of this rank.
-  void OnStep(int64_t epoch, int64_t step_in_epoch, uint64_t step, double loss, int64_t samples,
-              const PhaseTimes& times);
+  // After each step, all of one rank.
+  void OnStep(const StepRecord& record);
 
   // Ends the bar's line; if less than 41 iterations were done, gives the
   // average over those. To be called once, however training ended.
@@ -68,8 +66,8 @@ class ProgressReporter {
     absl::Duration communication;
   };
 
-  void Remember(int64_t samples, const PhaseTimes& times);
-  Progress Now(int64_t epoch, int64_t step_in_epoch, uint64_t step, double loss) const;
+  void Remember(const StepRecord& record);
+  Progress Now(const StepRecord& record) const;
   void PrintAverage();
   void PrintLine(absl::string_view line);
   void DrawBar(const Progress& progress, absl::Duration iteration);

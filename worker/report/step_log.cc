@@ -1,22 +1,22 @@
 #include "worker/report/step_log.h"
 
 #include <cerrno>
+#include <nlohmann/json.hpp>
 
 #include "absl/memory/memory.h"
 #include "common/base/output_file.h"
-#include "worker/report/phase_seconds.h"
 
 namespace gradwire {
 
 std::string ToJsonLine(const StepRecord& record) {
   const nlohmann::ordered_json json = {
-      {"step", record.step},
+      {"step", record.step.value()},
       {"epoch", record.epoch},
-      {"rank", record.rank},
+      {"rank", record.rank.value()},
       {"loss", record.loss},
       {"samples", record.samples},
-      {"iteration_seconds", absl::ToDoubleSeconds(record.times.iteration)},
-      {"phase_seconds", PhaseJson(ToPhaseSeconds(record.times))},
+      {"iteration_seconds", absl::ToDoubleSeconds(record.iteration)},
+      {"phase_seconds", PhaseJson(ToSeconds(record.phases))},
       {"bytes_sent", record.bytes_sent},
       {"bytes_received", record.bytes_received},
       {"time", static_cast<double>(absl::ToUnixMicros(record.time)) / 1e6}};

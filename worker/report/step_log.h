@@ -1,7 +1,6 @@
 #ifndef GRADWIRE_WORKER_REPORT_STEP_LOG_H_
 #define GRADWIRE_WORKER_REPORT_STEP_LOG_H_
 
-#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -9,23 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "absl/time/time.h"
-#include "common/telemetry/phase_times.h"
+#include "common/telemetry/step_record.h"
 
 namespace gradwire {
-
-// One iteration of one rank.
-struct StepRecord {
-  uint64_t step = 0;  // from 0 over the whole run
-  int64_t epoch = 0;  // from 0
-  int rank = 0;
-  double loss = 0;      // mean over this rank's batch
-  int64_t samples = 0;  // of this rank
-  PhaseTimes times;
-  uint64_t bytes_sent = 0;  // in this iteration
-  uint64_t bytes_received = 0;
-  absl::Time time;  // of its end
-};
 
 // One line of JSON, with its newline: step, epoch, rank, loss, samples,
 // iteration_seconds, phase_seconds {…}, bytes_sent, bytes_received, time (Unix,

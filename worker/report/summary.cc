@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "common/base/output_file.h"
@@ -60,36 +61,29 @@ void AddResults(const Summary& summary, Json& json) {
 
 }  // namespace
 
-void SummaryCollector::Add(uint64_t step, double loss, int64_t samples, int64_t padded,
-                           const PhaseTimes& times) {
+void SummaryCollector::Add(const StepRecord& record) {
   if (iterations_ == 0) {
-    first_loss_ = loss;
+    first_loss_ = record.loss;
   } else {
-    AddTimes(times);
+    AddTimes(record);
   }
   ++iterations_;
-  last_loss_ = loss;
-  if (IsPrinted(step + 1, print_every_)) losses_.push_back(loss);
-  seen_ += samples;
-  padded_ += padded;
+  last_loss_ = record.loss;
+  if (IsPrinted(record.step.value() + 1, print_every_)) losses_.push_back(record.loss);
+  seen_ += record.samples;
+  padded_ += record.padded;
 }
 
-void SummaryCollector::AddTimes(const PhaseTimes& times) {
-  iteration_seconds_.push_back(absl::ToDoubleSeconds(times.iteration));
-  sums_.data += times.data;
-  sums_.forward += times.forward;
-  sums_.backward += times.backward;
-  sums_.communication += times.communication;
-  sums_.exposed_communication += times.exposed_communication;
-  sums_.optimizer += times.optimizer;
+void SummaryCollector::AddTimes(const StepRecord& record) {
+  iteration_seconds_.push_back(absl::ToDoubleSeconds(record.iteration));
+  sums_ += record.phases;
 }
 
 PhaseSeconds SummaryCollector::MeanPhases() const {
-  PhaseSeconds mean = ToPhaseSeconds(sums_);
+  PhaseSeconds mean = ToSeconds(sums_);
   const double count = static_cast<double>(iteration_seconds_.size());
-  for (double* phase : {&mean.data, &mean.forward, &mean.backward, &mean.communication,
-                        &mean.exposed_communication, &mean.optimizer}) {
-    *phase = count == 0 ? kUnmeasured : *phase / count;
+  for (const PhaseInfo& info : kPhases) {
+    mean[info.phase] = count == 0 ? kUnmeasured : mean[info.phase] / count;
   }
   return mean;
 }

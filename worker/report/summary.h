@@ -9,8 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "common/telemetry/phase_times.h"
-#include "worker/report/phase_seconds.h"
+#include "common/telemetry/step_record.h"
 
 namespace gradwire {
 
@@ -71,15 +70,15 @@ class SummaryCollector {
  public:
   explicit SummaryCollector(int64_t print_every) : print_every_(print_every) {}
 
-  // `step` from 0 over the whole run; `padded` of the `samples` are repeats.
-  void Add(uint64_t step, double loss, int64_t samples, int64_t padded, const PhaseTimes& times);
+  // The next step, all of one rank.
+  void Add(const StepRecord& record);
 
   // Sets iterations, iteration_seconds, phase_seconds, loss, print_every,
   // losses and samples; leaves the rest.
   void Fill(Summary& summary) const;
 
  private:
-  void AddTimes(const PhaseTimes& times);
+  void AddTimes(const StepRecord& record);
   PhaseSeconds MeanPhases() const;
 
   const int64_t print_every_;

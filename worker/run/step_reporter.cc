@@ -61,88 +61,55 @@ absl::Status StepReporter::OpenLogs() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<v1::StepDone>> StepReporter::OnStep(absl::Span<const StepReport> reports,
+absl::StatusOr<std::vector<v1::StepDone>> StepReporter::OnStep(std::vector<StepRecord> records,
                                                                const TransferTotals& totals) {
-  TransferTotals step = {totals.bytes_sent - counted_.bytes_sent,
-                         totals.bytes_received - counted_.bytes_received,
-                         totals.overflow_steps - counted_.overflow_steps};
-  counted_ = totals;
-  Count(step);
-  Measure(reports);
+  Count(totals, &records.front());
+  Measure(records);
   std::vector<v1::StepDone> done;
-  for (size_t i = 0; i < reports.size(); ++i) {
-    const StepReport& report = reports[i];
-    ranks_[i].collector.Add(report.step.value(), report.loss, report.samples, report.padded,
-                            report.times);
-    if (absl::Status logged = Log(ranks_[i], report, step); !logged.ok()) return logged;
-    done.push_back(Done(report, step));
+  for (size_t i = 0; i < records.size(); ++i) {
+    StepRecord& record = records[i];
+    record.time = absl::Now();
+    ranks_[i].collector.Add(record);
+    if (ranks_[i].log != nullptr) {
+      if (absl::Status logged = ranks_[i].log->Write(record); !logged.ok()) return logged;
+    }
+    done.push_back(Done(record));
     ShowStatus(i, done.back());
-    step = {};
   }
   return done;
 }
 
-void StepReporter::Count(const TransferTotals& step) {
-  metrics_->CountSent(step.bytes_sent);
-  metrics_->CountReceived(step.bytes_received);
-  metrics_->CountWireOverflows(step.overflow_steps);
+void StepReporter::Count(const TransferTotals& totals, StepRecord* first) {
+  first->bytes_sent = totals.bytes_sent - counted_.bytes_sent;
+  first->bytes_received = totals.bytes_received - counted_.bytes_received;
+  metrics_->CountWireOverflows(totals.overflow_steps - counted_.overflow_steps);
+  counted_ = totals;
 }
 
 // Of the worker as a whole; people see the first rank's loss.
-void StepReporter::Measure(absl::Span<const StepReport> reports) {
-  const StepReport& first = reports.front();
-  int64_t samples = 0;
-  int64_t correct = 0;
-  double loss = 0;
-  for (const StepReport& report : reports) {
-    samples += report.samples;
-    correct += report.correct;
-    loss += report.loss / static_cast<double>(reports.size());
+void StepReporter::Measure(absl::Span<const StepRecord> records) {
+  StepRecord whole = records.front();
+  whole.samples = whole.correct = 0;
+  whole.loss = 0;
+  for (const StepRecord& record : records) {
+    whole.samples += record.samples;
+    whole.correct += record.correct;
+    whole.loss += record.loss / static_cast<double>(records.size());
   }
-  metrics_->ObserveIteration(first.times, samples);
-  metrics_->SetLoss(loss);
-  metrics_->CountCorrect(correct);
-  metrics_->SetStep(first.step);
-  const uint64_t step = first.step.value();
-  const int64_t step_in_epoch = static_cast<int64_t>(step) - first.epoch * run_.steps_per_epoch;
-  progress_.OnStep(first.epoch, step_in_epoch, step, first.loss, first.samples, first.times);
+  metrics_->Observe(whole);
+  progress_.OnStep(records.front());
 }
 
-absl::Status StepReporter::Log(const OfRank& rank, const StepReport& report,
-                               const TransferTotals& step) {
-  if (rank.log == nullptr) return absl::OkStatus();
-  return rank.log->Write({report.step.value(), report.epoch, report.rank.value(), report.loss,
-                          report.samples, report.times, step.bytes_sent, step.bytes_received,
-                          absl::Now()});
-}
-
-v1::StepDone StepReporter::Done(const StepReport& report, const TransferTotals& step) const {
-  v1::StepDone done;
-  done.set_step(report.step.value());
-  done.set_rank(static_cast<uint32_t>(report.rank.value()));
-  done.set_loss(report.loss);
-  done.set_iteration_seconds(absl::ToDoubleSeconds(report.times.iteration));
-  done.set_communication_seconds(absl::ToDoubleSeconds(report.times.communication));
-  done.set_exposed_communication_seconds(absl::ToDoubleSeconds(report.times.exposed_communication));
-  done.set_data_seconds(absl::ToDoubleSeconds(report.times.data));
-  done.set_forward_seconds(absl::ToDoubleSeconds(report.times.forward));
-  done.set_backward_seconds(absl::ToDoubleSeconds(report.times.backward));
-  done.set_optimizer_seconds(absl::ToDoubleSeconds(report.times.optimizer));
-  done.set_samples(static_cast<uint64_t>(report.samples));
-  done.set_bytes_sent(step.bytes_sent);
-  done.set_bytes_received(step.bytes_received);
+v1::StepDone StepReporter::Done(const StepRecord& record) const {
+  v1::StepDone done = ToStepDone(record);
   done.set_total_steps(static_cast<uint64_t>(run_.total_steps));
   return done;
 }
 
 void StepReporter::ShowStatus(size_t index, const v1::StepDone& done) {
   MutexLock lock(&mutex_);
-  v1::RankStatus& status = statuses_[index];
-  status.set_steps_done(done.step() + 1);
-  status.set_loss(done.loss());
-  status.set_iteration_seconds(done.iteration_seconds());
-  status.set_communication_seconds(done.communication_seconds());
-  status.set_exposed_communication_seconds(done.exposed_communication_seconds());
+  statuses_[index].set_steps_done(done.step() + 1);
+  *statuses_[index].mutable_last_step() = done;
 }
 
 std::vector<v1::RankStatus> StepReporter::Status() const {

@@ -38,9 +38,9 @@ class StepReporter {
                                                               const Run& run,
                                                               WorkerMetrics* metrics);
 
-  // A step is done; `reports` has one for each rank, `totals` is up to now. Returns what the
+  // A step is done; `records` has one for each rank, `totals` is up to now. Returns what the
   // coordinator is to be told, for each rank. Internal if a log cannot be written.
-  absl::StatusOr<std::vector<v1::StepDone>> OnStep(absl::Span<const StepReport> reports,
+  absl::StatusOr<std::vector<v1::StepDone>> OnStep(std::vector<StepRecord> records,
                                                    const TransferTotals& totals);
   // Training is over, however it ended.
   void Finish() { progress_.Finish(); }
@@ -58,10 +58,10 @@ class StepReporter {
   StepReporter(const WorkerOptions& options, const Run& run, const ProgressOptions& progress,
                WorkerMetrics* metrics);
   absl::Status OpenLogs();
-  void Count(const TransferTotals& step);
-  void Measure(absl::Span<const StepReport> reports);
-  absl::Status Log(const OfRank& rank, const StepReport& report, const TransferTotals& step);
-  v1::StepDone Done(const StepReport& report, const TransferTotals& step) const;
+  // Sets what was sent and received since the last step.
+  void Count(const TransferTotals& totals, StepRecord* first);
+  void Measure(absl::Span<const StepRecord> records);
+  v1::StepDone Done(const StepRecord& record) const;
   void ShowStatus(size_t index, const v1::StepDone& done);
 
   const WorkerOptions options_;

@@ -64,14 +64,14 @@ absl::StatusOr<torch::Tensor> Trainer::Forward(torch::Tensor images, Calls& call
     if (absl::Status status = PassGate(stage.buckets, calls); !status.ok()) return status;
     Stopwatch watch;
     images = stage.forward(std::move(images));
-    Lap(&watch, "forward", computing_, &times_.forward);
+    Lap(&watch, "forward", computing_, &times_[Phase::kForward]);
   }
   return images;
 }
 
 // Of `count` samples of the batch, from `first` on: their share of the batch's mean.
 absl::StatusOr<torch::Tensor> Trainer::LossOf(const Batch& batch, int64_t first, int64_t count,
-                                              Calls& calls, StepReport* report) {
+                                              Calls& calls, StepRecord* report) {
   absl::StatusOr<torch::Tensor> scores = Forward(batch.images.narrow(0, first, count), calls);
   if (!scores.ok()) return scores.status();
   Stopwatch watch;
@@ -81,11 +81,11 @@ absl::StatusOr<torch::Tensor> Trainer::LossOf(const Batch& batch, int64_t first,
   if (count < size) loss = loss * (static_cast<double>(count) / static_cast<double>(size));
   report->loss += loss.item<double>();
   report->correct += scores->detach().argmax(1).eq(labels).sum().item<int64_t>();
-  Lap(&watch, "loss", computing_, &times_.forward);
+  Lap(&watch, "loss", computing_, &times_[Phase::kForward]);
   return loss;
 }
 
-absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepReport* report) {
+absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepRecord* report) {
   // Buffers of the step before have to be there before any rank starts from them.
   if (absl::Status status = PassGate(stages_.front().buckets, calls); !status.ok()) return status;
   reducer_->BeginForward(rank);
@@ -105,7 +105,7 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
     } else {
       loss->backward();
     }
-    Lap(&watch, "backward", computing_, &times_.backward);
+    Lap(&watch, "backward", computing_, &times_[Phase::kBackward]);
     if (!status.ok()) return status;
     if (calls.stopped()) return Stopped();
   }
@@ -121,7 +121,7 @@ void Trainer::Update(size_t bucket, bool averaged) {
   }
   updated_[bucket] = true;
   --to_update_;
-  Lap(&watch, "optimizer", pending_.front().step, &pending_times_.optimizer);
+  Lap(&watch, "optimizer", pending_.front().step, &pending_times_[Phase::kOptimizer]);
 }
 
 void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const {
@@ -132,13 +132,14 @@ void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration*
 }
 
 void Trainer::Report(Calls& calls) {
-  const ExchangeTimes exchange = reducer_->times();
-  pending_times_.communication = exchange.communication;
-  pending_times_.exposed_communication = exchange.exposed_communication;
-  pending_times_.iteration = calls.iteration.Lap();
-  std::vector<StepReport> reports;
+  pending_times_ += reducer_->times();
+  const absl::Duration iteration = calls.iteration.Lap();
+  std::vector<StepRecord> reports;
   reports.swap(pending_);
-  for (StepReport& report : reports) report.times = pending_times_;
+  for (StepRecord& report : reports) {
+    report.iteration = iteration;
+    report.phases = pending_times_;
+  }
   calls.on_step(reports);
   current_step_ = computing_;
 }
@@ -163,7 +164,12 @@ absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls)
 }
 
 absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
-  StepReport report{batch.step, rank, batch.epoch, batch.size(), batch.padded, 0, 0, {}};
+  StepRecord report;
+  report.step = batch.step;
+  report.rank = rank;
+  report.epoch = batch.epoch;
+  report.samples = batch.size();
+  report.padded = batch.padded;
   absl::Status status = Compute(batch, rank, calls, &report);
   reports_.push_back(report);
   return status;
@@ -182,7 +188,7 @@ absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls
       if (calls.stopped()) return Stopped();
       if (!batch.ok()) return batch.status();
     }
-    Lap(&wait, "data", computing_, &times_.data);
+    Lap(&wait, "data", computing_, &times_[Phase::kData]);
     if (absl::Status status = RunRank(*batch, rank, calls); !status.ok()) return status;
   }
   pending_.swap(reports_);

@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
-#include "common/telemetry/phase_times.h"
+#include "common/telemetry/step_record.h"
 #include "common/telemetry/trace_span.h"
 #include "worker/data/batch.h"
 #include "worker/ddp/reducer.h"
@@ -33,18 +33,6 @@ struct TrainerOptions {
   uint64_t seed = 744;        // of what forward passes draw, such as dropout
   bool updates_late = false;  // parameters are updated within the next forward pass
   OnSpan on_span = nullptr;   // hears of data, forward, backward, wait and optimizer
-};
-
-// What one step did, of one rank.
-struct StepReport {
-  Step step;
-  Rank rank;
-  int64_t epoch = 0;
-  int64_t samples = 0;
-  int64_t padded = 0;   // of the samples, repeats
-  double loss = 0;      // mean over this rank's batch, before the update
-  int64_t correct = 0;  // of the samples, those that the model got right, likewise
-  PhaseTimes times;     // of the worker, all its ranks together
 };
 
 // One worker's part in training: for each rank that it carries, one after the other,
@@ -70,8 +58,8 @@ struct StepReport {
 class Trainer {
  public:
   using NextBatch = std::function<absl::StatusOr<Batch>()>;
-  // Of each carried rank, in their order.
-  using OnStep = std::function<void(absl::Span<const StepReport>)>;
+  // Of each carried rank, in their order; bytes and time are left to the listener.
+  using OnStep = std::function<void(absl::Span<const StepRecord>)>;
 
   // `model` is in training mode. Errors: those of Reducer::Create.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<Model> model,
@@ -109,10 +97,10 @@ class Trainer {
   absl::Status RunSteps(Calls& calls);
   absl::Status RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls);
   absl::Status RunRank(const Batch& batch, Rank rank, Calls& calls);
-  absl::Status Compute(const Batch& batch, Rank rank, Calls& calls, StepReport* report);
+  absl::Status Compute(const Batch& batch, Rank rank, Calls& calls, StepRecord* report);
   absl::StatusOr<torch::Tensor> Forward(torch::Tensor images, Calls& calls);
   absl::StatusOr<torch::Tensor> LossOf(const Batch& batch, int64_t first, int64_t count,
-                                       Calls& calls, StepReport* report);
+                                       Calls& calls, StepRecord* report);
   absl::Status LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls);
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
   void Update(size_t bucket, bool averaged);
@@ -131,10 +119,10 @@ class Trainer {
   Step current_step_;
   // The step that is computed: what was told of its ranks until now, and their times together.
   Step computing_;
-  std::vector<StepReport> reports_;
+  std::vector<StepRecord> reports_;
   PhaseTimes times_;
   // A step whose gradients are there, but not all of its updates; empty if there is none.
-  std::vector<StepReport> pending_;
+  std::vector<StepRecord> pending_;
   PhaseTimes pending_times_;
   std::vector<bool> updated_;  // by bucket, in the pending step
   size_t to_update_ = 0;       // how many buckets are not

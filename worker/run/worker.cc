@@ -220,7 +220,7 @@ absl::Status Worker::MakeReporter() {
 absl::Status Worker::Train() {
   absl::Status status =
       trainer_->Run([this] { return loader_->Next(); }, sync_.get(),
-                    [this](absl::Span<const StepReport> reports) { OnStep(reports); },
+                    [this](absl::Span<const StepRecord> reports) { OnStep(reports); },
                     [this] { return stopper_->requested(); });
   reporter_->Finish();
   if (status.ok() && participation_ != nullptr) {
@@ -233,10 +233,10 @@ absl::Status Worker::Train() {
   return status.ok() ? traced : status;
 }
 
-void Worker::OnStep(absl::Span<const StepReport> reports) {
+void Worker::OnStep(absl::Span<const StepRecord> reports) {
   const TransferTotals totals =
       participation_ ? participation_->exchange().totals() : TransferTotals();
-  const auto done = reporter_->OnStep(reports, totals);
+  const auto done = reporter_->OnStep({reports.begin(), reports.end()}, totals);
   if (!done.ok()) Stop(std::string(done.status().message()), ExitCode(done.status()));
   if (!done.ok() || participation_ == nullptr) return;
   for (const v1::StepDone& of_rank : *done) participation_->ReportStep(of_rank);

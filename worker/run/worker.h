@@ -62,7 +62,7 @@ class Worker {
   absl::Status StartLoader();
   absl::Status MakeReporter();
   absl::Status Train();
-  void OnStep(absl::Span<const StepReport> reports);
+  void OnStep(absl::Span<const StepRecord> reports);
   absl::Status EvaluateAndReport();
   absl::Status Evaluate();
   absl::Status WriteSummaries();

@@ -12,15 +12,15 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // Of an iteration of 100 ms; forward and backward take what the others leave.
-RankTimes Rank(int rank, double data, double exposed, double optimizer, double iteration = 0.1) {
+RankTimes TimesOf(int rank, double data, double exposed, double optimizer, double iteration = 0.1) {
   RankTimes times;
   times.rank = rank;
   times.iteration = iteration;
-  times.phases.data = data;
-  times.phases.exposed_communication = exposed;
-  times.phases.communication = exposed;
-  times.phases.optimizer = optimizer;
-  times.phases.backward = iteration - data - exposed - optimizer;
+  times.phases[Phase::kData] = data;
+  times.phases[Phase::kExposedCommunication] = exposed;
+  times.phases[Phase::kCommunication] = exposed;
+  times.phases[Phase::kOptimizer] = optimizer;
+  times.phases[Phase::kBackward] = iteration - data - exposed - optimizer;
   return times;
 }
 
@@ -33,21 +33,22 @@ RunTimes RunOf(std::vector<RankTimes> ranks) {
   return run;
 }
 
-RunTimes Exposed() { return RunOf({Rank(0, 0, 0.06, 0.01), Rank(1, 0, 0.06, 0.01)}); }
+RunTimes Exposed() { return RunOf({TimesOf(0, 0, 0.06, 0.01), TimesOf(1, 0, 0.06, 0.01)}); }
 
 TEST(FindBottleneck, NoRank_IsUnknown) {
   EXPECT_EQ(FindBottleneck(RunTimes()).kind, BottleneckKind::kUnknown);
 }
 
 TEST(FindBottleneck, OneIteration_IsUnknownAndSaysWhy) {
-  const Bottleneck found = FindBottleneck(RunOf({Rank(0, 0, 0, 0, kUnmeasured)}));
+  const Bottleneck found = FindBottleneck(RunOf({TimesOf(0, 0, 0, 0, kUnmeasured)}));
   EXPECT_EQ(found.kind, BottleneckKind::kUnknown);
   EXPECT_EQ(found.sentence,
             "Bottleneck: not known, for no rank ran two iterations (the first one warms up).");
 }
 
 TEST(FindBottleneck, MostlyBackward_IsComputation) {
-  const Bottleneck found = FindBottleneck(RunOf({Rank(0, 0, 0.01, 0.01), Rank(1, 0, 0.01, 0.01)}));
+  const Bottleneck found =
+      FindBottleneck(RunOf({TimesOf(0, 0, 0.01, 0.01), TimesOf(1, 0, 0.01, 0.01)}));
   EXPECT_EQ(found.kind, BottleneckKind::kComputation);
   EXPECT_EQ(found.sentence,
             "Bottleneck: computation (forward and backward), 80.0 of 100.0 ms an iteration (80 %); "
@@ -55,7 +56,8 @@ TEST(FindBottleneck, MostlyBackward_IsComputation) {
 }
 
 TEST(FindBottleneck, OneRank_IsToldOfMoreWorkers) {
-  EXPECT_THAT(FindBottleneck(RunOf({Rank(0, 0, 0, 0.01)})).sentence, HasSubstr("try more workers"));
+  EXPECT_THAT(FindBottleneck(RunOf({TimesOf(0, 0, 0, 0.01)})).sentence,
+              HasSubstr("try more workers"));
 }
 
 TEST(FindBottleneck, ExposedWithoutOverlap_AdvisesDdpHalfBytesBatchAndBandwidth) {
@@ -105,20 +107,20 @@ TEST(FindBottleneck, ExposedInUnknownSetup_SaysIfNotUsed) {
 
 TEST(FindBottleneck, WaitingForData_IsNamed) {
   const Bottleneck found =
-      FindBottleneck(RunOf({Rank(0, 0.4, 0, 0, 0.5), Rank(1, 0.4, 0, 0, 0.5)}));
+      FindBottleneck(RunOf({TimesOf(0, 0.4, 0, 0, 0.5), TimesOf(1, 0.4, 0, 0, 0.5)}));
   EXPECT_EQ(found.kind, BottleneckKind::kData);
   EXPECT_THAT(found.sentence, HasSubstr("waiting for data, 400.0 of 500.0 ms"));
 }
 
 TEST(FindBottleneck, Optimizer_IsNamed) {
-  const Bottleneck found = FindBottleneck(RunOf({Rank(0, 0, 0.01, 0.05)}));
+  const Bottleneck found = FindBottleneck(RunOf({TimesOf(0, 0, 0.01, 0.05)}));
   EXPECT_EQ(found.kind, BottleneckKind::kOptimizer);
   EXPECT_THAT(found.sentence, HasSubstr("the optimizer, 50.0 of 100.0 ms"));
 }
 
 TEST(FindBottleneck, OneRankWorksLonger_IsStragglerWithItsPhase) {
-  const Bottleneck found =
-      FindBottleneck(RunOf({Rank(0, 0, 0.05, 0), Rank(1, 0.03, 0, 0), Rank(2, 0, 0.05, 0)}));
+  const Bottleneck found = FindBottleneck(
+      RunOf({TimesOf(0, 0, 0.05, 0), TimesOf(1, 0.03, 0, 0), TimesOf(2, 0, 0.05, 0)}));
   EXPECT_EQ(found.kind, BottleneckKind::kStraggler);
   EXPECT_EQ(found.sentence,
             "Bottleneck: rank 1, whose own work takes 100.0 ms an iteration, the others' 50.0 ms "
@@ -126,12 +128,12 @@ TEST(FindBottleneck, OneRankWorksLonger_IsStragglerWithItsPhase) {
 }
 
 TEST(FindBottleneck, SlightlySlowerRank_IsNoStraggler) {
-  const RunTimes run = RunOf({Rank(0, 0, 0.05, 0), Rank(1, 0, 0.045, 0)});
+  const RunTimes run = RunOf({TimesOf(0, 0, 0.05, 0), TimesOf(1, 0, 0.045, 0)});
   EXPECT_EQ(FindBottleneck(run).kind, BottleneckKind::kExposedCommunication);
 }
 
 TEST(FindBottleneck, RankWithoutTimes_IsLeftOut) {
-  const RunTimes run = RunOf({Rank(0, 0, 0.06, 0), Rank(1, 0, 0, 0, kUnmeasured)});
+  const RunTimes run = RunOf({TimesOf(0, 0, 0.06, 0), TimesOf(1, 0, 0, 0, kUnmeasured)});
   EXPECT_EQ(FindBottleneck(run).kind, BottleneckKind::kExposedCommunication);
 }
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/telemetry/phases.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire {
@@ -55,10 +57,21 @@ TEST(SummaryTable, Values_AreShownInTheirUnits) {
       "forward": 0.2, "backward": 0.4, "communication": 0.3, "exposed_communication": 0.05,
       "optimizer": 0.01}, "loss": {"first": 2.67, "last": null}, "test": null}]})");
   EXPECT_EQ(SummaryTable(summaries, 0),
-            "    rank  p50 ms    data  forward  backward  communication  exposed  exposed %  "
-            "optimizer  busbw Gbit/s  first loss  last loss  accuracy %\n"
-            "       0   683.1     1.2    200.0     400.0          300.0     50.0         10  "
-            "     10.0             -      2.6700          -           -\n");
+            "    rank  p50 ms    data  forward  backward  communication  exposed  optimizer  "
+            "exposed %  busbw Gbit/s  first loss  last loss  accuracy %\n"
+            "       0   683.1     1.2    200.0     400.0          300.0     50.0       10.0  "
+            "       10             -      2.6700          -           -\n");
+}
+
+TEST(SummaryTable, EachPhase_HasItsColumnInMilliseconds) {
+  PhaseSeconds seconds;
+  for (const PhaseInfo& info : kPhases) seconds[info.phase] = 1 + static_cast<int>(info.phase);
+  nlohmann::ordered_json summaries = {{"ranks", {{{"rank", 0}}}}};
+  summaries["ranks"][0]["phase_seconds"] = PhaseJson(seconds);
+  const std::string table = SummaryTable(summaries, 0);
+  for (const PhaseInfo& info : kPhases) {
+    EXPECT_EQ(CellOf(table, info.title), absl::StrCat(1 + static_cast<int>(info.phase), "000.0"));
+  }
 }
 
 TEST(SummaryTable, Accuracy_IsInPercent) {

@@ -8,15 +8,15 @@ namespace gradwire::testing {
 
 std::string LogLine(int rank, int step, double seconds, double loss) {
   StepRecord record;
-  record.step = static_cast<uint64_t>(step);
-  record.rank = rank;
+  record.step = Step(static_cast<uint64_t>(step));
+  record.rank = Rank(rank);
   record.loss = loss;
   record.samples = 8;
-  record.times.iteration = absl::Seconds(seconds);
-  record.times.forward = absl::Seconds(0.1);
-  record.times.exposed_communication = absl::Seconds(0.05);
-  record.times.communication = absl::Seconds(0.2);
-  record.times.backward = absl::Seconds(seconds - 0.15);
+  record.iteration = absl::Seconds(seconds);
+  record.phases[Phase::kForward] = absl::Seconds(0.1);
+  record.phases[Phase::kExposedCommunication] = absl::Seconds(0.05);
+  record.phases[Phase::kCommunication] = absl::Seconds(0.2);
+  record.phases[Phase::kBackward] = absl::Seconds(seconds - 0.15);
   record.bytes_sent = 1000000;
   record.bytes_received = 2000000;
   return ToJsonLine(record);

@@ -1,9 +1,8 @@
-"""cli/report/figures.py: what descriptions become, and which colours phases have where."""
+"""cli/report/figures.py: what descriptions become."""
 import json
 import math
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -18,9 +17,10 @@ LINES = {"name": "loss", "kind": "lines", "title": "Loss", "x_label": "step", "y
          "series": [{"name": "a", "x": [0, 1, 2], "y": [2.0, None, 1.5]}]}
 STACKED = {"name": "phases", "kind": "stacked", "title": "Phases", "x_label": "time (ms)",
            "categories": ["r", "s"],
-           "series": [{"name": "forward", "phase": "forward", "values": [100, 110]},
-                      {"name": "exposed", "phase": "exposed_communication", "values": [50, None]},
-                      {"name": "optimizer", "phase": "optimizer", "values": [5, 6]}]}
+           "series": [{"name": "forward", "colour": "#56b4e9", "values": [100, 110]},
+                      {"name": "exposed", "colour": "#d55e00", "hatch": "////",
+                       "values": [50, None]},
+                      {"name": "optimizer", "colour": "#009e73", "values": [5, 6]}]}
 BOX = {"name": "time", "kind": "box", "title": "Time", "x_label": "time (ms)",
        "categories": ["r", "s"], "series": [{"values": [[1, 2, None, 30], []]}]}
 
@@ -106,7 +106,7 @@ class Rows(unittest.TestCase):
         self.assertEqual([bar.get_x() for bar in bars], [0, 0, 100, 110, 150, 110])
         self.assertEqual([bar.get_width() for bar in bars], [100, 110, 50, 0, 5, 6])
 
-    def test_phases_have_their_colours_and_hatches(self):
+    def test_series_have_their_colours_and_hatches(self):
         bars = axes_of(STACKED).patches[::2]
         self.assertEqual([hex_of(bar) for bar in bars], ["#56b4e9", "#d55e00", "#009e73"])
         self.assertEqual([bool(bar.get_hatch()) for bar in bars], [False, True, False])
@@ -184,30 +184,6 @@ class Files(unittest.TestCase):
         result = self.run_script(str(self.dir / "out"), PYTHONPATH=str(self.dir))
         self.assertEqual(result.returncode, 1)
         self.assertIn("install Debian's package python3-matplotlib", result.stderr)
-
-
-class Palette(unittest.TestCase):
-    """A phase has one colour: that of coordinator/web/page.css on light ground."""
-
-    def test_figures_have_the_pages_colours(self):
-        light = (SOURCES / "coordinator/web/page.css").read_text().split("@media")[0]
-        page = dict(re.findall(r"--phase-(\w+): (#\w{6});", light))
-        page["exposed_communication"] = page.pop("exposed")
-        self.assertEqual(page, figures.PHASE_COLOURS)
-
-    def test_dashboards_have_the_pages_colours(self):
-        seen = set()
-        for path in (SOURCES / "deploy/grafana/dashboards").glob("*.json"):
-            for panel in json.loads(path.read_text())["panels"]:
-                for override in panel.get("fieldConfig", {}).get("overrides", []):
-                    phase = override["matcher"]["options"]
-                    colours = [item["value"]["fixedColor"] for item in override["properties"]
-                               if item["id"] == "color"]
-                    if phase in figures.PHASE_COLOURS and colours:
-                        seen.add(phase)
-                        self.assertEqual(colours, [figures.PHASE_COLOURS[phase]],
-                                         f"{path.name}: {panel['title']}: {phase}")
-        self.assertEqual(seen, set(figures.PHASE_COLOURS) - {"other"})
 
 
 if __name__ == "__main__":

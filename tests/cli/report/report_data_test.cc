@@ -26,13 +26,13 @@ TEST(MeansOf, FirstIteration_CountsInNoMean) {
   const RankTimes means = MeansOf(LogOf(LogLine(3, 0, 9) + LogLine(3, 1, 1) + LogLine(3, 2, 2)));
   EXPECT_EQ(means.rank, 3);
   EXPECT_DOUBLE_EQ(means.iteration, 1.5);
-  EXPECT_DOUBLE_EQ(means.phases.backward, 1.35);
-  EXPECT_DOUBLE_EQ(means.phases.exposed_communication, 0.05);
+  EXPECT_DOUBLE_EQ(means.phases[Phase::kBackward], 1.35);
+  EXPECT_DOUBLE_EQ(means.phases[Phase::kExposedCommunication], 0.05);
 }
 
 TEST(MeansOf, OneIteration_HasNone) {
   EXPECT_TRUE(std::isnan(MeansOf(MakeLog("a", 0, 1)).iteration));
-  EXPECT_TRUE(std::isnan(MeansOf(MakeLog("a", 0, 1)).phases.forward));
+  EXPECT_TRUE(std::isnan(MeansOf(MakeLog("a", 0, 1)).phases[Phase::kForward]));
 }
 
 TEST(MeansOf, TimeNotMeasured_CountsInNoMean) {
@@ -59,6 +59,11 @@ TEST(ReportData, OneIteration_HasNoKnownBottleneck) {
   const auto data = DataOf(MakeRun("r", {MakeLog("a", 0, 1)}).value());
   EXPECT_THAT(data["runs"][0]["bottleneck"].get<std::string>(),
               StartsWith("Bottleneck: not known"));
+}
+
+TEST(ReportData, Phases_AreTheList) {
+  EXPECT_EQ(DataOf(MakeRun("r", {MakeLog("a", 0)}).value())["phases"],
+            nlohmann::json(PhaseListJson()));
 }
 
 TEST(ReportData, Notes_AreThere) {

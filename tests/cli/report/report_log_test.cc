@@ -39,7 +39,7 @@ TEST(ParseRankLog, WorkersLines_AreRead) {
   EXPECT_EQ(record.samples, 8);
   EXPECT_DOUBLE_EQ(record.loss, 1.9);
   EXPECT_DOUBLE_EQ(record.iteration, 0.5);
-  EXPECT_DOUBLE_EQ(record.phases.exposed_communication, 0.05);
+  EXPECT_DOUBLE_EQ(record.phases[Phase::kExposedCommunication], 0.05);
   EXPECT_DOUBLE_EQ(record.bytes_received, 2000000);
 }
 

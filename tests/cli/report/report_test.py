@@ -9,8 +9,9 @@ import tempfile
 import unittest
 
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
-sys.path.insert(0, str(SOURCES / "cli" / "report"))
+sys.path[:0] = [str(SOURCES / "cli" / "report"), str(SOURCES / "tests" / "support")]
 import report
+from phases import PHASES
 
 
 def log_line(rank, step, seconds=0.5, loss=2.0, **changes):
@@ -28,7 +29,8 @@ def log_text(rank, steps=3, seconds=0.5):
 
 def run_of(*logs, name="a", setup="a"):
     return report.Run({"name": name, "setup": setup, "bottleneck": "Bottleneck: <none>.",
-                       "ranks": [{"rank": rank, "log": log} for rank, log in enumerate(logs)]})
+                       "ranks": [{"rank": rank, "log": log} for rank, log in enumerate(logs)]},
+                      PHASES)
 
 
 def run_named(name, setup, ranks=1, steps=3, seconds=0.5):
@@ -146,11 +148,19 @@ class Figures(unittest.TestCase):
 
     def test_phases_are_the_exposed_part_and_the_rest_without_hidden_communication(self):
         series = self.figure("phases", run_named("a", "a"))["series"]
-        self.assertEqual([s["phase"] for s in series],
-                         ["data", "forward", "backward", "exposed_communication", "optimizer",
-                          "other"])
-        for got, expected in zip(series, [0, 100, 350, 50, 0, 0]):
-            self.assertAlmostEqual(got["values"][0], expected)
+        self.assertEqual([s["name"] for s in series],
+                         [*(phase["label"] for phase in PHASES if phase["is_part"]), "other"])
+        self.assertEqual([s["colour"] for s in series[:-1]],
+                         [phase["colour"] for phase in PHASES if phase["is_part"]])
+        milliseconds = {s["name"]: s["values"][0] for s in series}
+        for name, expected in (("data", 0), ("forward", 100), ("backward", 350),
+                               ("exposed communication", 50), ("other", 0)):
+            self.assertAlmostEqual(milliseconds[name], expected)
+
+    def test_each_phase_is_in_the_table_of_the_page(self):
+        cells = dict(report.cells(run_named("a", "a")))
+        for phase in PHASES:
+            self.assertRegex(cells[phase["title"]], r"^\d+\.\d$")
 
     def test_loss_has_a_point_for_each_step(self):
         series = self.figure("loss", run_named("a", "a"))["series"][0]
@@ -213,7 +223,7 @@ class Files(unittest.TestCase):
     def test_all_stand_beside_the_page(self):
         with tempfile.TemporaryDirectory() as folder:
             data = pathlib.Path(folder, "data.json")
-            data.write_text(json.dumps({"notes": [], "runs": [
+            data.write_text(json.dumps({"phases": PHASES, "notes": [], "runs": [
                 {"name": "a", "setup": "a", "bottleneck": "b",
                  "ranks": [{"rank": 0, "log": log_text(0)}]}]}))
             report.main(data, str(pathlib.Path(folder, "r.html")))

@@ -3,11 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/telemetry/phases.h"
+
 namespace gradwire::testing {
 
 // A coordinator's /status.json: two ranks in step 17 of 20, rank 1 the slower one.
 inline nlohmann::ordered_json RunningStatus() {
-  return nlohmann::ordered_json::parse(R"({
+  auto status = nlohmann::ordered_json::parse(R"({
     "program": "gradwire-coordinator", "version": "0.1.0", "run": "0123456789abcdef",
     "state": "running", "reason": "", "epoch": 1, "generation": 1, "world_size": 2,
     "settings": {"sync": "ddp", "backend": "sharded", "model": "vgg11", "dataset": "cifar10"},
@@ -26,6 +28,8 @@ inline nlohmann::ordered_json RunningStatus() {
        "work_seconds": 0.35, "samples": 8, "heard_seconds": 0.2}],
     "events": [{"time": 1795000000.1, "step": 12, "kind": "lost",
                 "text": "rank 3 was lost in step 12: it was silent for 10 s"}]})");
+  status["phases"] = PhaseListJson();
+  return status;
 }
 
 }  // namespace gradwire::testing

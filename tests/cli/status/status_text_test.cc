@@ -67,6 +67,14 @@ TEST(StatusText, Ranks_AreATableInMilliseconds) {
           "  150.0       50.0     250.0  1.5000          0.1  10.10.1.1:29401\n"));
 }
 
+TEST(StatusText, PhaseThatOnlyTheCoordinatorKnows_HasItsColumn) {
+  Json status = RunningStatus();
+  status["phases"] = {{{"name", "a~/b"}, {"title", "tomorrow's"}}};
+  status["ranks"][0]["phase_seconds"]["a~/b"] = 0.125;
+  EXPECT_THAT(StatusText(status), HasSubstr("iteration ms  tomorrow's  own work"));
+  EXPECT_THAT(StatusText(status), HasSubstr("400.0       125.0     250.0"));
+}
+
 TEST(StatusText, UnknownValues_AreDashes) {
   Json status = RunningStatus();
   status["ranks"] = Json::parse(R"([{"rank": 0, "state": "lost", "loss": null}])");

@@ -45,7 +45,9 @@ TEST_F(MetricsServerTest, Start_PortZero_TellsTheBoundPort) {
 }
 
 TEST_F(MetricsServerTest, Metrics_AfterAnObservation_ShowsIt) {
-  metrics_.SetLoss(2.5);
+  StepRecord record;
+  record.loss = 2.5;
+  metrics_.Observe(record);
   const HttpReply reply = Get("/metrics");
   EXPECT_EQ(reply.code, 200);
   EXPECT_THAT(reply.headers.at("content-type"), StartsWith("text/plain; version=0.0.4"));

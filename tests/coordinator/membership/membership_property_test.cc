@@ -149,7 +149,7 @@ class Simulator {
   void Enact(const SendEcho& send) { RC_ASSERT(open_.count(send.session) == 1); }
   void Enact(const TakeStep& take) {
     RC_ASSERT(formed_ == 1);
-    RC_ASSERT(take.rank.value() < size_.world_size);
+    RC_ASSERT(static_cast<int>(take.done.rank()) < size_.world_size);
   }
   void Enact(const TellLoss& tell) {
     RC_ASSERT(formed_ == 1);

@@ -89,7 +89,7 @@ TEST_F(MembershipRanksTest, OnHello_LastWorker_ViewHasTheThreadsOfAll) {
 
 TEST_F(MembershipRanksTest, OnStepDone_OfOneRank_CountsForThatRankAlone) {
   Form();
-  EXPECT_EQ(All<TakeStep>(StepDone(1, 1, 0)).at(0).rank, Rank(1));
+  EXPECT_EQ(All<TakeStep>(StepDone(1, 1, 0)).at(0).done.rank(), 1u);
   EXPECT_EQ(membership_.Status().ranks(0).steps_done(), 0u);
   EXPECT_EQ(membership_.Status().ranks(1).steps_done(), 1u);
 }

@@ -71,8 +71,8 @@ class MembershipServiceTest : public ::testing::Test {
   explicit MembershipServiceTest(MembershipConfig config = Config())
       : service_(config, {[this](const View& view) { formed_.Set(view); },
                           [this](LayoutId id, const std::vector<BucketSpec>&) { layout_.Set(id); },
-                          [this](Rank rank, const v1::StepDone& done) {
-                            if (rank == Rank(2)) done_.Set(done);
+                          [this](const v1::StepDone& done) {
+                            if (done.rank() == 2) done_.Set(done);
                           },
                           [this](const std::vector<Rank>& ranks, Step, const std::string&) {
                             lost_.Set(ranks);

@@ -452,7 +452,7 @@ TEST_F(MembershipTest, OnStepDone_Always_IsPassedOnWithItsRank) {
   done.set_rank(1);
   const auto taken = All<TakeStep>(membership_.OnStepDone(SessionId(2), done, now_));
   ASSERT_EQ(taken.size(), 1);
-  EXPECT_EQ(taken[0].rank, Rank(1));
+  EXPECT_EQ(taken[0].done.rank(), 1u);
   EXPECT_EQ(taken[0].done.step(), 4u);
 }
 
@@ -485,7 +485,7 @@ TEST_F(MembershipTest, Status_MidRun_HasEachRanksProgress) {
   ASSERT_EQ(status.ranks_size(), 3);
   EXPECT_EQ(status.ranks(1).address(), "10.10.1.2:2");
   EXPECT_EQ(status.ranks(1).steps_done(), 3);
-  EXPECT_EQ(status.ranks(1).loss(), 2.5);
+  EXPECT_EQ(status.ranks(1).last_step().loss(), 2.5);
 }
 
 TEST_F(MembershipTest, Status_Waiting_SaysHowManyAreThere) {

@@ -12,25 +12,28 @@ using ::testing::SizeIs;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-v1::StepDone Done(uint64_t step, double iteration, double exposed, double loss = 2) {
-  v1::StepDone done;
-  done.set_step(step);
-  done.set_loss(loss);
-  done.set_iteration_seconds(iteration);
-  done.set_exposed_communication_seconds(exposed);
-  done.set_samples(10);
-  done.set_bytes_sent(100);
-  done.set_total_steps(50);
-  return done;
+StepRecord Done(uint64_t step, double iteration, double exposed, double loss = 2) {
+  StepRecord record;
+  record.step = Step(step);
+  record.loss = loss;
+  record.iteration = absl::Seconds(iteration);
+  record.phases[Phase::kExposedCommunication] = absl::Seconds(exposed);
+  record.samples = 10;
+  record.bytes_sent = 100;
+  return record;
 }
 
 class RunHistoryTest : public ::testing::Test {
  protected:
   RunHistoryTest() { history_.Begin(2, now_); }
   // Both ranks do the step.
-  void Both(const v1::StepDone& first, const v1::StepDone& second) {
-    history_.Add(Rank(0), first, now_);
-    history_.Add(Rank(1), second, now_);
+  void Both(const StepRecord& first, const StepRecord& second) {
+    Add(0, first);
+    Add(1, second);
+  }
+  std::optional<RunHistory::StepOfRanks> Add(int rank, StepRecord record) {
+    record.rank = Rank(rank);
+    return history_.Add(record, 50, now_);
   }
 
   absl::Time now_ = absl::FromUnixSeconds(1000);
@@ -38,16 +41,16 @@ class RunHistoryTest : public ::testing::Test {
 };
 
 TEST_F(RunHistoryTest, Add_OneOfTwoRanks_NoPointYet) {
-  EXPECT_FALSE(history_.Add(Rank(1), Done(0, 1, 0), now_).has_value());
+  EXPECT_FALSE(Add(1, Done(0, 1, 0)).has_value());
   EXPECT_THAT(history_.Points(10), SizeIs(0));
 }
 
 TEST_F(RunHistoryTest, Add_LastRank_GivesWhatAllToldByRank) {
-  history_.Add(Rank(1), Done(0, 1, 0), now_);
-  const auto step = history_.Add(Rank(0), Done(0, 3, 0), now_);
+  Add(1, Done(0, 1, 0));
+  const auto step = Add(0, Done(0, 3, 0));
   ASSERT_TRUE(step.has_value());
-  EXPECT_EQ((*step)[0].iteration_seconds(), 3);
-  EXPECT_EQ((*step)[1].iteration_seconds(), 1);
+  EXPECT_EQ((*step)[0].iteration, absl::Seconds(3));
+  EXPECT_EQ((*step)[1].iteration, absl::Seconds(1));
 }
 
 TEST_F(RunHistoryTest, Points_OneStep_MeansAndSumsOfTheRanks) {
@@ -56,8 +59,8 @@ TEST_F(RunHistoryTest, Points_OneStep_MeansAndSumsOfTheRanks) {
   ASSERT_THAT(points, SizeIs(1));
   EXPECT_EQ(points[0].first, Step(4));
   EXPECT_EQ(points[0].steps, 1u);
-  EXPECT_EQ(points[0].mean.iteration, absl::Seconds(2));
-  EXPECT_EQ(points[0].mean.exposed_communication, absl::Seconds(1));
+  EXPECT_EQ(points[0].iteration, absl::Seconds(2));
+  EXPECT_EQ(points[0].phases[Phase::kExposedCommunication], absl::Seconds(1));
   EXPECT_EQ(points[0].longest, absl::Seconds(3));
   EXPECT_EQ(points[0].loss, 3);
   EXPECT_EQ(points[0].samples_per_second, 10);
@@ -78,7 +81,7 @@ TEST_F(RunHistoryTest, Points_FewWanted_EveryStepInOneOfThem) {
   const std::vector<HistoryPoint> points = history_.Points(4);
   ASSERT_THAT(points, SizeIs(4));
   EXPECT_EQ(points[0].steps, 3u);
-  EXPECT_EQ(points[0].mean.iteration, absl::Seconds(1));
+  EXPECT_EQ(points[0].iteration, absl::Seconds(1));
   EXPECT_EQ(points[3].first, Step(9));
   EXPECT_EQ(points[3].steps, 1u);
 }
@@ -101,16 +104,16 @@ TEST_F(RunHistoryTest, Slowest_RankThatTheOthersWaitFor_IsIt) {
 }
 
 TEST_F(RunHistoryTest, Slowest_OneRank_None) {
-  history_.Add(Rank(0), Done(0, 1, 0), now_);
+  Add(0, Done(0, 1, 0));
   EXPECT_EQ(history_.Slowest(), std::nullopt);
 }
 
 TEST_F(RunHistoryTest, ProgressOf_ManySteps_WorkOfTheLastTwenty) {
   for (uint64_t step = 0; step < 30; ++step) {
-    history_.Add(Rank(0), Done(step, step < 10 ? 9 : 2, 1), now_);
+    Add(0, Done(step, step < 10 ? 9 : 2, 1));
   }
   EXPECT_EQ(history_.ProgressOf(Rank(0))->work, absl::Seconds(1));
-  EXPECT_EQ(history_.ProgressOf(Rank(0))->last.step(), 29u);
+  EXPECT_EQ(history_.ProgressOf(Rank(0))->last.step, Step(29));
   EXPECT_EQ(history_.ProgressOf(Rank(1)), std::nullopt);
 }
 

@@ -12,6 +12,11 @@ namespace {
 using nlohmann::json;
 using ::testing::ElementsAre;
 
+// Of each phase another time, exact as a double.
+absl::Duration TestSeconds(const PhaseInfo& info) {
+  return absl::Milliseconds(250) * (1 + static_cast<int>(info.phase));
+}
+
 class RunPagesTest : public ::testing::Test {
  protected:
   RunPagesTest() {
@@ -28,17 +33,20 @@ class RunPagesTest : public ::testing::Test {
     status_.mutable_ranks(1)->set_metrics("10.10.1.2:9401");
     status_.mutable_ranks(1)->set_silent_seconds(0.5);
     history_.Begin(2, now_);
-    done_.set_step(3);
-    done_.set_loss(2.5);
-    done_.set_iteration_seconds(1);
-    done_.set_total_steps(9);
+    done_.step = Step(3);
+    done_.loss = 2.5;
+    done_.iteration = absl::Seconds(1);
+  }
+  void Add(int rank) {
+    done_.rank = Rank(rank);
+    history_.Add(done_, 9, now_);
   }
   json Status() { return json::parse(StatusJson(status_, history_, now_)); }
 
   absl::Time now_ = absl::FromUnixSeconds(1000);
   v1::StatusReply status_;
   RunHistory history_;
-  v1::StepDone done_;
+  StepRecord done_;
 };
 
 TEST_F(RunPagesTest, StatusJson_Run_ItsState) {
@@ -53,13 +61,36 @@ TEST_F(RunPagesTest, StatusJson_Run_ItsState) {
 }
 
 TEST_F(RunPagesTest, StatusJson_RankWithSteps_WhatItToldLast) {
-  history_.Add(Rank(1), done_, now_);
+  Add(1);
   const json rank = Status()["ranks"][1];
   EXPECT_EQ(rank["loss"], 2.5);
   EXPECT_EQ(rank["iteration_seconds"], 1);
   EXPECT_EQ(rank["work_seconds"], 1);
   EXPECT_EQ(rank["heard_seconds"], 0.5);
   EXPECT_EQ(Status()["total_steps"], 9);
+}
+
+TEST_F(RunPagesTest, StatusJson_Always_NamesEachPhaseAndItsTime) {
+  for (const PhaseInfo& info : kPhases) done_.phases[info.phase] = TestSeconds(info);
+  Add(1);
+  const json status = Status();
+  ASSERT_EQ(status["phases"].size(), std::size(kPhases));
+  for (size_t i = 0; i < std::size(kPhases); ++i) {
+    EXPECT_EQ(status["phases"][i]["name"], kPhases[i].name);
+    EXPECT_EQ(status["phases"][i]["colour"], kPhases[i].colour);
+    EXPECT_EQ(status["ranks"][1]["phase_seconds"][kPhases[i].name],
+              absl::ToDoubleSeconds(TestSeconds(kPhases[i])));
+  }
+}
+
+TEST_F(RunPagesTest, HistoryJson_Always_HasEachPhase) {
+  for (const PhaseInfo& info : kPhases) done_.phases[info.phase] = TestSeconds(info);
+  for (int rank : {0, 1}) Add(rank);
+  const json history = json::parse(HistoryJson(history_, status_.run_id(), 10));
+  for (const PhaseInfo& info : kPhases) {
+    EXPECT_EQ(history["points"][0]["phase_seconds"][info.name],
+              absl::ToDoubleSeconds(TestSeconds(info)));
+  }
 }
 
 TEST_F(RunPagesTest, StatusJson_RankWithoutSteps_NullLoss) {
@@ -69,8 +100,8 @@ TEST_F(RunPagesTest, StatusJson_RankWithoutSteps_NullLoss) {
 }
 
 TEST_F(RunPagesTest, StatusJson_LossNotFinite_Null) {
-  done_.set_loss(std::numeric_limits<double>::infinity());
-  history_.Add(Rank(1), done_, now_);
+  done_.loss = std::numeric_limits<double>::infinity();
+  Add(1);
   EXPECT_TRUE(Status()["ranks"][1]["loss"].is_null());
 }
 
@@ -86,7 +117,7 @@ TEST_F(RunPagesTest, StatusJson_Event_WithTimeStepAndText) {
 }
 
 TEST_F(RunPagesTest, HistoryJson_Steps_Points) {
-  for (int rank : {0, 1}) history_.Add(Rank(rank), done_, now_);
+  for (int rank : {0, 1}) Add(rank);
   const json history = json::parse(HistoryJson(history_, status_.run_id(), 10));
   EXPECT_EQ(history["run"], "12ab");
   EXPECT_EQ(history["resolution"], 1);

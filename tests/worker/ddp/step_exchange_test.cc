@@ -151,8 +151,8 @@ TEST_F(StepExchangeTest, Times_TransfersOverlap_WallTimeCountedOnce) {
   HandInAll();
   for (const int bucket : {0, 1, 2}) exchange_.End(bucket);
   const absl::Duration wall = absl::Now() - start;
-  EXPECT_GT(step_.times().communication, absl::ZeroDuration());
-  EXPECT_LE(step_.times().communication, wall);
+  EXPECT_GT(step_.times()[Phase::kCommunication], absl::ZeroDuration());
+  EXPECT_LE(step_.times()[Phase::kCommunication], wall);
 }
 
 TEST_F(StepExchangeTest, Times_ResultsThereBeforeTheyAreWanted_NothingExposed) {
@@ -160,7 +160,7 @@ TEST_F(StepExchangeTest, Times_ResultsThereBeforeTheyAreWanted_NothingExposed) {
   HandIn(0);
   exchange_.End(0);
   ASSERT_TRUE(step_.Next().ok());
-  EXPECT_EQ(step_.times().exposed_communication, absl::ZeroDuration());
+  EXPECT_EQ(step_.times()[Phase::kExposedCommunication], absl::ZeroDuration());
 }
 
 }  // namespace

@@ -33,10 +33,14 @@ std::string RunSteps(const ProgressOptions& options, int steps, double seconds =
   std::ostringstream out;
   ProgressReporter reporter(options, out);
   for (int step = 0; step < steps; ++step) {
-    PhaseTimes times;
-    times.iteration = absl::Seconds(step == 0 ? 100 : seconds);
-    times.communication = times.iteration / 4;
-    reporter.OnStep(step / 50, step % 50, static_cast<uint64_t>(step), 2.5, 64, times);
+    StepRecord record;
+    record.epoch = step / 50;
+    record.step = Step(static_cast<uint64_t>(step));
+    record.loss = 2.5;
+    record.samples = 64;
+    record.iteration = absl::Seconds(step == 0 ? 100 : seconds);
+    record.phases[Phase::kCommunication] = record.iteration / 4;
+    reporter.OnStep(record);
   }
   reporter.Finish();
   return out.str();

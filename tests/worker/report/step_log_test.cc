@@ -15,13 +15,15 @@ using testing::TempDir;
 
 StepRecord Record() {
   StepRecord record;
-  record.step = 7;
+  record.step = Step(7);
   record.epoch = 1;
-  record.rank = 2;
+  record.rank = Rank(2);
   record.loss = 2.5;
   record.samples = 64;
-  record.times.iteration = absl::Milliseconds(500);
-  record.times.forward = absl::Milliseconds(125);
+  record.iteration = absl::Milliseconds(500);
+  for (const PhaseInfo& info : kPhases) {
+    record.phases[info.phase] = absl::Milliseconds(125) * static_cast<int>(info.phase);
+  }
   record.bytes_sent = 1000;
   record.bytes_received = 2000;
   record.time = absl::FromUnixMillis(1'700'000'000'250);
@@ -32,8 +34,8 @@ TEST(ToJsonLine, Record_HasEveryField) {
   EXPECT_EQ(ToJsonLine(Record()),
             "{\"step\":7,\"epoch\":1,\"rank\":2,\"loss\":2.5,\"samples\":64,"
             "\"iteration_seconds\":0.5,\"phase_seconds\":{\"data\":0.0,\"forward\":0.125,"
-            "\"backward\":0.0,\"communication\":0.0,\"exposed_communication\":0.0,"
-            "\"optimizer\":0.0},\"bytes_sent\":1000,\"bytes_received\":2000,"
+            "\"backward\":0.25,\"communication\":0.375,\"exposed_communication\":0.5,"
+            "\"optimizer\":0.625},\"bytes_sent\":1000,\"bytes_received\":2000,"
             "\"time\":1700000000.25}\n");
 }
 

@@ -126,11 +126,11 @@ class LateUpdateTest : public ::testing::Test {
     return RunTrainer(*trainer_, Batches(steps, 4, 0, 4), sync_.get(), Remember());
   }
   Trainer::OnStep Remember() {
-    return [this](absl::Span<const StepReport> reports) { reports_.push_back(reports[0]); };
+    return [this](absl::Span<const StepRecord> reports) { reports_.push_back(reports[0]); };
   }
   std::vector<uint64_t> ReportedSteps() const {
     std::vector<uint64_t> steps;
-    for (const StepReport& report : reports_) steps.push_back(report.step.value());
+    for (const StepRecord& report : reports_) steps.push_back(report.step.value());
     return steps;
   }
   // Ends every transfer at once, but that of `step` and `bucket` with `status`.
@@ -146,7 +146,7 @@ class LateUpdateTest : public ::testing::Test {
   FakeExchange exchange_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Synchronizer> sync_;
-  std::vector<StepReport> reports_;
+  std::vector<StepRecord> reports_;
 };
 
 TEST_F(LateUpdateTest, Run_ThreeSteps_EachReportedOnceInOrder) {
@@ -161,7 +161,7 @@ TEST_F(LateUpdateTest, Run_ParameterUnusedInAStep_ItsGradientIsZero) {
   EndAllBut(Step(99), 0, absl::OkStatus());
   Make(model_);
   std::vector<torch::Tensor> values;
-  const auto keep = [&](absl::Span<const StepReport>) {
+  const auto keep = [&](absl::Span<const StepRecord>) {
     values.push_back(model_->sometimes.clone());
   };
   ASSERT_TRUE(RunTrainer(*trainer_, Batches(2, 4, 0, 4), sync_.get(), keep).ok());
@@ -197,7 +197,7 @@ TEST_F(LateUpdateTest, Run_StoppedWhileTransfersAreUnderWay_CancelledAndAllEnd) 
   Batches batches(3, 4, 0, 4);
   const absl::Status status =
       trainer_->Run([&] { return batches.Next(); }, sync_.get(),
-                    [](absl::Span<const StepReport>) {}, [&] { return exchange_.under_way() > 1; });
+                    [](absl::Span<const StepRecord>) {}, [&] { return exchange_.under_way() > 1; });
   EXPECT_EQ(status, absl::CancelledError("the worker was told to stop"));
   EXPECT_EQ(exchange_.under_way(), 0u);
 }
@@ -212,7 +212,7 @@ TEST_F(LateUpdateTest, Run_ModelThrowsWhileTransfersAreUnderWay_InternalAndAllEn
                  torch::zeros({2}, torch::kInt64)};
   };
   const absl::Status status = trainer_->Run(
-      next, sync_.get(), [](absl::Span<const StepReport>) {}, [] { return false; });
+      next, sync_.get(), [](absl::Span<const StepRecord>) {}, [] { return false; });
   EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("step 1: torch: "));
   EXPECT_EQ(exchange_.under_way(), 0u);
 }

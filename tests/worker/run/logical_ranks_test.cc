@@ -64,8 +64,8 @@ class LogicalRanksTest : public ::testing::TestWithParam<Case> {
     const auto sync = MakeSynchronizer(GetParam().sync, &reducer).value();
     Outcome outcome;
     const absl::Status status = RunTrainer(*trainer, Batches(kSteps, kWorldSize, ranks), sync.get(),
-                                           [&](absl::Span<const StepReport> reports) {
-                                             for (const StepReport& report : reports)
+                                           [&](absl::Span<const StepRecord> reports) {
+                                             for (const StepRecord& report : reports)
                                                outcome.losses.push_back(report.loss);
                                            });
     EXPECT_TRUE(status.ok()) << status;
@@ -132,16 +132,16 @@ TEST(LogicalRanks, Run_TwoRanks_ReportsOfEachWithTheWorkersTimes) {
   folding.AddLayout(LayoutId(0), trainer->reducer().BucketSpecs());
   trainer->reducer().Attach(&folding, LayoutId(0), RanksFrom(0, 1));
   const auto sync = MakeSynchronizer("all-reduce", &trainer->reducer()).value();
-  std::vector<StepReport> reports;
+  std::vector<StepRecord> reports;
   const absl::Status status = RunTrainer(
       *trainer, Batches(1, 2, RanksFrom(0, 1)), sync.get(),
-      [&](absl::Span<const StepReport> step) { reports.assign(step.begin(), step.end()); });
+      [&](absl::Span<const StepRecord> step) { reports.assign(step.begin(), step.end()); });
   ASSERT_TRUE(status.ok()) << status;
   ASSERT_EQ(reports.size(), 2u);
   EXPECT_EQ(reports[0].rank, Rank(0));
   EXPECT_EQ(reports[1].rank, Rank(1));
-  EXPECT_EQ(reports[0].times.backward, reports[1].times.backward);
-  EXPECT_EQ(reports[0].times.iteration, reports[1].times.iteration);
+  EXPECT_EQ(reports[0].phases[Phase::kBackward], reports[1].phases[Phase::kBackward]);
+  EXPECT_EQ(reports[0].iteration, reports[1].iteration);
 }
 
 TEST(ForwardSeed, AnyArgument_ChangesIt) {

@@ -22,12 +22,12 @@ class StepReporterTest : public ::testing::Test {
     options.log_jsonl = dir_.path() + "/rank{rank}.jsonl";
     StepReporter::Run run{{Rank(1), Rank(3)}, 4, 10, 5};
     reporter_ = StepReporter::Create(options, run, &metrics_).value();
-    std::vector<StepReport> reports(2);
+    std::vector<StepRecord> reports(2);
     reports[0].rank = Rank(1);
     reports[1].rank = Rank(3);
     reports[0].loss = 2;
     reports[1].loss = 4;
-    for (StepReport& report : reports) report.samples = 8;
+    for (StepRecord& report : reports) report.samples = 8;
     done_ = reporter_->OnStep(reports, {100, 200, 0}).value();
   }
   nlohmann::json LogOf(int rank) {
@@ -68,7 +68,7 @@ TEST_F(StepReporterTest, Status_TwoRanks_EachItsLoss) {
   const std::vector<v1::RankStatus> statuses = reporter_->Status();
   ASSERT_EQ(statuses.size(), 2u);
   EXPECT_EQ(statuses[1].rank(), 3u);
-  EXPECT_EQ(statuses[1].loss(), 4);
+  EXPECT_EQ(statuses[1].last_step().loss(), 4);
   EXPECT_EQ(statuses[1].steps_done(), 1u);
 }
 

@@ -85,7 +85,7 @@ TEST(TrainerTest, Run_PiecesOfABatch_ReportTheSamplesGotRight) {
   int64_t correct = -1;
   const absl::Status status =
       RunTrainer(*trainer, Batches(1, 16, 0, 16), nullptr,
-                 [&](absl::Span<const StepReport> reports) { correct = reports[0].correct; });
+                 [&](absl::Span<const StepRecord> reports) { correct = reports[0].correct; });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(correct, expected);
 }
@@ -94,7 +94,7 @@ TEST(TrainerTest, Run_Stopped_Cancelled) {
   const auto trainer = Trainer::Create(std::make_shared<PlainModel>(), TrainerOptions()).value();
   Batches batches(5, 4, 0, 4);
   const absl::Status status =
-      trainer->Run([&] { return batches.Next(); }, nullptr, [](absl::Span<const StepReport>) {},
+      trainer->Run([&] { return batches.Next(); }, nullptr, [](absl::Span<const StepRecord>) {},
                    [] { return true; });
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
 }
@@ -106,7 +106,7 @@ TEST(TrainerTest, Run_ImagesOfAnotherShape_InternalNamesStep) {
         Batch{Step(3), 0, 0, torch::zeros({2, 1, 8, 8}), torch::zeros({2}, torch::kInt64)});
   };
   const absl::Status status = trainer->Run(
-      next, nullptr, [](absl::Span<const StepReport>) {}, [] { return false; });
+      next, nullptr, [](absl::Span<const StepRecord>) {}, [] { return false; });
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("step 3: torch: "));
 }

@@ -88,7 +88,7 @@ class Batches {
 
 absl::Status RunTrainer(
     Trainer& trainer, Batches batches, Synchronizer* sync,
-    const Trainer::OnStep& on_step = [](absl::Span<const StepReport>) {});
+    const Trainer::OnStep& on_step = [](absl::Span<const StepRecord>) {});
 
 // What ranks on threads of this process train, four samples each a step.
 struct Training {
