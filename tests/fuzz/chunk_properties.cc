@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "common/aggregation/aggregator.h"
-#include "common/wire/chunk_codec.h"
 #include "common/fold/fold.h"
 #include "common/fold/half.h"
+#include "common/wire/chunk_codec.h"
 #include "common/wire/judge.h"
-#include "worker/backends/ring/ring_reduction.h"
+#include "worker/backends/ring/ring_position.h"
 
 namespace gradwire {
 namespace {
@@ -24,8 +24,9 @@ View TestView() {
   view.run_id.fill(7);
   view.epoch = CoordinatorEpoch(1);
   view.generation = Generation(1);
-  view.rank = Rank(1);  // the left neighbour is rank 0
+  view.self = Incarnation(2);  // carries rank 1; its left neighbour is rank 0
   view.world_size = kWorldSize;
+  view.members = {{Incarnation(1), "", {Rank(0)}}, {Incarnation(2), "", {Rank(1)}}};
   view.chunk_bytes = kChunkBytes;
   return view;
 }
@@ -67,14 +68,15 @@ bool SameHeader(const ChunkHeader& header, const v1::Chunk& message) {
          static_cast<uint32_t>(header.bucket.value()) == message.bucket() &&
          header.offset == message.offset() && header.total == message.total() &&
          header.dtype == message.dtype() && header.checksum == message.checksum() &&
-         header.hop == message.hop();
+         header.hop == message.hop() &&
+         static_cast<uint32_t>(header.layout.value()) == message.layout();
 }
 
 // Whether a decoder that follows the protocol has to take this message.
 bool IsOrdinary(const v1::Chunk& message) {
   constexpr uint32_t kInt = std::numeric_limits<int>::max();
   return message.run_id().size() == 16 && message.rank() <= kInt && message.bucket() <= kInt &&
-         message.dtype() >= 0 && message.hop() <= kInt &&
+         message.dtype() >= 0 && message.hop() <= kInt && message.layout() <= kInt &&
          message.payload().size() <= kMaxPayloadBytes &&
          message.GetReflection()->GetUnknownFields(message).empty();
 }
@@ -112,6 +114,7 @@ void SetRight(uint8_t what, Chunk* chunk) {
   if (what & 2) chunk->header.epoch = view.epoch;
   if (what & 2) chunk->header.generation = view.generation;
   if (what & 4) chunk->header.step = Step(0);
+  chunk->header.layout = LayoutId(0);  // others are waited for
   if (what & 8) chunk->header.checksum = Checksum(chunk->payload);
 }
 
@@ -152,19 +155,18 @@ void RunRing(const Chunk& chunk) {
   const uint64_t float_bytes = is_bytes ? spec.bytes : 4 * (spec.bytes / ElementBytes(spec.dtype));
   const auto terms = Exactly(float_bytes), result = Exactly(float_bytes),
              half = Exactly(spec.bytes);
-  Transfer transfer{
-      {header.step, header.bucket}, {float_bytes, is_bytes ? v1::DTYPE_BYTES : v1::DTYPE_FLOAT32},
-      {terms.get(), float_bytes},   {result.get(), float_bytes},
-      absl::InfiniteFuture(),       nullptr};
-  RingReduction ring(std::move(transfer), spec, kWorldSize, half.get());
-  const int left = (TestView().rank.value() + kWorldSize - 1) % kWorldSize;
-  if (ring.CheckPlace(header, TotalBytes(chunk.payload), left).ok())
-    ring.Take(header, chunk.payload);
+  const Transfer transfer({header.layout, header.step, header.bucket}, spec,
+                          {result.get(), float_bytes}, absl::InfiniteFuture(), nullptr);
+  RingPosition position(&transfer, Rank(1), kWorldSize, half.get());
+  position.SetTerms({terms.get(), float_bytes});
+  if (position.CheckPlace(header, TotalBytes(chunk.payload)).ok()) {
+    position.Take(header, chunk.payload);
+  }
 }
 
 std::string RunAggregator(const Chunk& chunk) {
-  Aggregator aggregator;
-  aggregator.Configure(TestView(), Buckets(), Share());
+  Aggregator aggregator(TestView(), Share(), AggregatorHooks());
+  aggregator.AddLayout(LayoutId(0), Buckets());
   if (!aggregator.Add(chunk).ok()) return "";
   const absl::StatusOr<Verdict> again = aggregator.Add(chunk);
   if (!again.ok()) return "Aggregator refused a resend";
