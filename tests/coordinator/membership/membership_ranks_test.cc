@@ -94,6 +94,13 @@ TEST_F(MembershipRanksTest, OnStepDone_OfOneRank_CountsForThatRankAlone) {
   EXPECT_EQ(membership_.Status().ranks(1).steps_done(), 1u);
 }
 
+TEST_F(MembershipRanksTest, OnStepDone_OfAnEarlierStep_TakesNothingBack) {
+  Form();
+  StepDone(1, 1, 4);
+  StepDone(1, 1, 2);
+  EXPECT_EQ(membership_.Status().ranks(1).steps_done(), 5u);
+}
+
 TEST_F(MembershipRanksTest, OnStepDone_OfAnothersRank_LosesTheSender) {
   Form();
   EXPECT_THAT(StepDone(1, 2, 0).why,
