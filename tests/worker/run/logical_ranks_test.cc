@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ostream>
+
 #include "common/wire/view.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
@@ -32,6 +34,8 @@ struct Case {
   bool broadcast_buffers;
   int64_t micro_batch;
   bool barrier;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
 };
 
 std::vector<Rank> RanksFrom(int first, int last) {
