@@ -18,13 +18,13 @@ namespace gradwire {
 // anew, and throw then.
 struct PassListener {
   // Before the first gradient of the pass is taken.
-  std::function<void()> on_begin;
+  std::function<void()> on_begin = nullptr;
   // The terms of a bucket are complete. In the order of the buckets: of bucket i only
   // after i - 1. Left out for those that backward did not complete, because it gave a
   // parameter no gradient, and those behind them.
-  std::function<void(size_t bucket)> on_bucket;
+  std::function<void(size_t bucket)> on_bucket = nullptr;
   // The pass's first error, which EndPass returns too; nobody hears of buckets after it.
-  std::function<void(const absl::Status& error)> on_error;
+  std::function<void(const absl::Status& error)> on_error = nullptr;
 };
 
 // Puts the gradients that a backward pass makes into the terms of a FlatGradient, and tells
