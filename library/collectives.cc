@@ -63,11 +63,14 @@ absl::StatusOr<Collectives::Channel> Collectives::Open(Kind kind, Rank root, siz
   } else {
     buckets.push_back({piece, kind == Kind::kMean ? v1::DTYPE_FLOAT32 : v1::DTYPE_BYTES, root});
   }
+  const bool gated = kind != Kind::kMean;
+  const size_t bytes = piece * buckets.size();
+  if (gated) buckets.push_back({sizeof(float), v1::DTYPE_FLOAT32});
   const std::string name = NameOf(kind, root);
   const Layout tensors = {{name, {static_cast<int64_t>(piece)}, "bytes", true}};
   const absl::StatusOr<LayoutId> id = member_->Declare(name, tensors, buckets);
   if (!id.ok()) return id.status();
-  return Channel{*id, Step(0), piece, std::vector<uint8_t>(piece * buckets.size())};
+  return Channel{*id, Step(0), piece, std::vector<uint8_t>(bytes), gated};
 }
 
 absl::StatusOr<Collectives::Channel*> Collectives::ChannelFor(Kind kind, Rank root, size_t bytes) {
@@ -89,15 +92,25 @@ absl::Status Collectives::Run(Channel* channel, size_t own, const uint8_t* terms
   const absl::Time deadline = member_->StepDeadline();
   const Step step = channel->next;
   ++channel->next;
-  Countdown countdown(buckets);
-  for (size_t i = 0; i < buckets; ++i) {
-    exchange.Expect({channel->id, step, Bucket(static_cast<int>(i))},
-                    {channel->data.data() + i * channel->piece, channel->piece}, deadline,
+  const size_t gates = channel->gated ? 1 : 0;
+  Countdown countdown(buckets + gates);
+  const auto expect = [&](size_t bucket, absl::Span<uint8_t> result) {
+    exchange.Expect({channel->id, step, Bucket(static_cast<int>(bucket))}, result, deadline,
                     [&countdown](const absl::Status& status) { countdown.Done(status); });
+  };
+  for (size_t i = 0; i < buckets; ++i) {
+    expect(i, {channel->data.data() + i * channel->piece, channel->piece});
   }
   if (own < buckets) {
     exchange.Contribute({channel->id, step, Bucket(static_cast<int>(own))}, member_->rank(),
                         {terms, channel->piece});
+  }
+  const float nothing = 0;
+  float mean = 0;
+  if (channel->gated) {
+    expect(buckets, {reinterpret_cast<uint8_t*>(&mean), sizeof(mean)});
+    exchange.Contribute({channel->id, step, Bucket(static_cast<int>(buckets))}, member_->rank(),
+                        {reinterpret_cast<const uint8_t*>(&nothing), sizeof(nothing)});
   }
   if (!countdown.WaitUntil(deadline + kMargin)) {
     exchange.Cancel(absl::DeadlineExceededError("a peer takes no more data"));

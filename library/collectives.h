@@ -20,9 +20,9 @@ namespace gradwire {
 // cut into pieces, and a piece travels in the smallest of the layouts of 1 KiB, 2 KiB, 4 KiB …
 // that it fits in, each call a step of that layout. Layouts are declared when they are first used.
 //
-// Each piece carries a signature of 8 bytes, in which the caller puts what has to be equal on
-// all ranks (operation, type, shape). All ranks call the same, in the same order; one thread
-// at a time. An error ends the run (see GroupMember::Fail).
+// A step is over when all ranks have begun it. Each piece carries a signature of 8 bytes, in which
+// the caller puts what has to be equal on all ranks (operation, type, shape). All ranks call the
+// same, in the same order; one thread at a time. An error ends the run (see GroupMember::Fail).
 //   InvalidArgument, Aborted  ranks do not call the same
 //   or that of the exchange
 class Collectives {
@@ -49,6 +49,9 @@ class Collectives {
     Step next;
     size_t piece = 0;           // bytes of a bucket
     std::vector<uint8_t> data;  // of all its buckets, as they arrive
+    // Behind them, where they are of bytes, a bucket of one float: its mean holds the step
+    // until all ranks are there, so that no root runs ahead.
+    bool gated = true;
   };
 
   static std::string NameOf(Kind kind, Rank root);

@@ -124,7 +124,7 @@ class GRADWIRE_EXPORT DistributedDataParallel {
   const std::shared_ptr<torch::nn::Module>& module() const;
 
  private:
-  class Impl;
+  class GRADWIRE_HIDDEN Impl;
   const std::unique_ptr<Impl> impl_;
 };
 

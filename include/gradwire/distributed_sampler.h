@@ -54,7 +54,7 @@ class GRADWIRE_EXPORT DistributedSampler : public torch::data::samplers::Sampler
   void load(torch::serialize::InputArchive& archive) override;
 
  private:
-  struct State;
+  struct GRADWIRE_HIDDEN State;
   std::shared_ptr<State> state_;
 };
 

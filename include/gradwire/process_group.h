@@ -114,7 +114,7 @@ class GRADWIRE_EXPORT ProcessGroup {
   std::string page() const;
 
  private:
-  class Impl;
+  class GRADWIRE_HIDDEN Impl;
   friend class DistributedDataParallel;
   friend GRADWIRE_EXPORT std::shared_ptr<ProcessGroup> init_process_group(const GroupOptions&);
 
