@@ -15,7 +15,7 @@ absl::Status FromGrpc(const grpc::Status& status);
 // `status` with "context: " in front of its message; OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
-// Exit codes of every program (docs: README, "Exit codes").
+// Exit codes of every program (docs/output.md).
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;

@@ -1,6 +1,6 @@
-"""Writes the source files that README.md shows in "Adding to it", for compiling them.
+"""Writes the source files that docs/extending.md shows, for compiling them.
 
-    extract.py README.md FOLDER
+    extract.py docs/extending.md FOLDER
 
 An example is a block of C++ whose last file name before it, in backquotes, ends in .cc.
 """
@@ -23,8 +23,8 @@ def examples(text):
 
 
 def main():
-    readme, folder = map(pathlib.Path, sys.argv[1:])
-    for name, code in examples(readme.read_text()):
+    page, folder = map(pathlib.Path, sys.argv[1:])
+    for name, code in examples(page.read_text()):
         file = folder / pathlib.Path(name).name
         file.write_text(code)
 

@@ -43,7 +43,7 @@ class Worker {
   ~Worker();
 
   // Trains until done. Logs what happened. Returns the exit code of the
-  // process (README, "Exit codes").
+  // process (docs/output.md).
   int Run();
 
   // Ends the run within 2 s, with `exit_code`; the others hear `reason`.
