@@ -193,7 +193,10 @@ void DistributedDataParallel::Impl::SetGradient(size_t bucket, size_t index, dou
   torch::Tensor mean = reducer_->mean(bucket, index);
   if (scale != 1) mean.mul_(scale);
   if (options_.gradient_as_bucket_view) {
-    parameter.mutable_grad() = mean;
+    // The same memory, but no view: zero_grad() would refuse to detach one.
+    parameter.mutable_grad() =
+        torch::empty({0}, mean.options())
+            .set_(mean.storage(), mean.storage_offset(), mean.sizes(), mean.strides());
   } else if (parameter.grad().defined()) {
     parameter.mutable_grad().copy_(mean);
   } else {

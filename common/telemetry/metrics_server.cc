@@ -1,7 +1,9 @@
 #include "common/telemetry/metrics_server.h"
 
 #include <civetweb.h>
+#include <dlfcn.h>
 #include <prometheus/text_serializer.h>
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 
 #include <atomic>
@@ -13,6 +15,18 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+
+// Debian's civetweb gives its threads 100 KiB of stack. glibc takes the thread-local
+// variables of all libraries out of that, and OpenBLAS alone has 60 KiB of them: beside
+// libtorch no thread could be started. So what this program's libraries ask for is never
+// less than this much.
+extern "C" int pthread_attr_setstacksize(pthread_attr_t* attributes, size_t bytes) noexcept {
+  constexpr size_t kLeastBytes = 1 << 20;
+  using SetStackSize = int (*)(pthread_attr_t*, size_t);
+  static const auto set =
+      reinterpret_cast<SetStackSize>(dlsym(RTLD_NEXT, "pthread_attr_setstacksize"));
+  return set(attributes, bytes < kLeastBytes ? kLeastBytes : bytes);
+}
 
 namespace gradwire {
 namespace {
