@@ -71,8 +71,8 @@ class GroupMember {
   // Hears of the phases of steps; empty without a trace.
   OnSpan span_listener();
 
-  // Done; waits for the others where this process hosts the coordinator. Returns how the
-  // run failed, if it did, or that the trace cannot be written. To be called once.
+  // Done; waits until the others are. Returns how the run failed, if it did, or that the
+  // trace cannot be written. To be called once.
   absl::Status Leave();
 
  private:

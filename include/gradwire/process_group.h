@@ -76,8 +76,8 @@ enum class ReduceOp { kSum, kMean };
 //                        Other ranks wait until their timeout, unless they make the same mistake
 //   kFailedPrecondition  the group is closed
 //   kDeadlineExceeded    ranks did not come within step_timeout_seconds
-//   kAborted             the run is over: a rank failed, was lost, closed its group, or
-//                        called something else; names it
+//   kAborted             the run is over: a rank failed, was lost, or called something else;
+//                        names it
 //   kUnavailable         the coordinator or a peer is out of reach
 class GRADWIRE_EXPORT ProcessGroup {
  public:
@@ -103,9 +103,9 @@ class GRADWIRE_EXPORT ProcessGroup {
   // Returns once all ranks have called it.
   void barrier();
 
-  // Says that this rank is done. Of the process that hosts the coordinator it returns once all
-  // ranks have closed their groups, else within about 2 s. May be called again, and then
-  // does nothing; DistributedDataParallel objects of the group may be destroyed later.
+  // Says that this rank is done, and returns once all ranks have said so: until then others may
+  // need what this process serves. May be called again, and then does nothing;
+  // DistributedDataParallel objects of the group may be destroyed later.
   //   kAborted, kUnavailable, kInternal  the run had failed; or the trace cannot be written
   void close();
 
