@@ -240,6 +240,7 @@ TEST(ProcessGroup, Collective_OtherRankHasClosed_DeadlineExceeded) {
   const Ends ends = RunRanks(
       2,
       [](const auto& group) {
+        group->barrier();
         if (group->rank() == 0) group->barrier();
       },
       options);

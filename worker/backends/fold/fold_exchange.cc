@@ -80,8 +80,19 @@ void FoldExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl
                           Done done) {
   const BucketSpec& spec = table_.SpecOf(key);
   const Grid grid(key.bucket, spec.bytes, context_.view.chunk_bytes, owners_);
-  table_.Add(
+  const bool added = table_.Add(
       std::make_shared<FoldTransfer>(Transfer(key, spec, result, deadline, std::move(done)), grid));
+  std::vector<std::function<void()>> early;
+  {
+    MutexLock lock(&mutex_);
+    const auto found = early_.find(key);
+    if (found == early_.end()) return;
+    early = std::move(found->second);
+    early_.erase(found);
+  }
+  for (const auto& take : early) {
+    if (added) take();
+  }
 }
 
 void FoldExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
@@ -97,10 +108,14 @@ void FoldExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const 
   }
 }
 
-absl::StatusOr<std::shared_ptr<FoldTransfer>> FoldExchange::WaitFor(const BucketKey& key) {
-  absl::StatusOr<std::shared_ptr<Transfer>> transfer = table_.WaitFor(key);
-  if (!transfer.ok()) return transfer.status();
-  return std::static_pointer_cast<FoldTransfer>(*transfer);
+absl::StatusOr<std::shared_ptr<FoldTransfer>> FoldExchange::FindOrKeep(
+    const BucketKey& key, std::function<void()> later) {
+  MutexLock lock(&mutex_);
+  const auto found = std::static_pointer_cast<FoldTransfer>(table_.Find(key));
+  if (found != nullptr || !table_.failure().ok()) return found;
+  if (absl::Status step = table_.CheckStep(key.layout, key.step); !step.ok()) return step;
+  early_[key].push_back(std::move(later));
+  return found;
 }
 
 void FoldExchange::OnMean(const std::shared_ptr<FoldTransfer>& transfer) {

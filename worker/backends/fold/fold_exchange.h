@@ -1,11 +1,14 @@
 #ifndef GRADWIRE_WORKER_BACKENDS_FOLD_FOLD_EXCHANGE_H_
 #define GRADWIRE_WORKER_BACKENDS_FOLD_FOLD_EXCHANGE_H_
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
 #include "common/aggregation/aggregation_service.h"
 #include "common/aggregation/aggregator.h"
+#include "common/base/mutex.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
 #include "worker/backends/fold/lane.h"
@@ -49,7 +52,8 @@ class FoldExchange : public Exchange, private LaneHost {
   // Calls `work` with every lane.
   void ForEachLane(const std::function<void(Lane*)>& work) const;
 
-  absl::StatusOr<std::shared_ptr<FoldTransfer>> WaitFor(const BucketKey& key) override;
+  absl::StatusOr<std::shared_ptr<FoldTransfer>> FindOrKeep(const BucketKey& key,
+                                                           std::function<void()> later) override;
   const std::vector<BucketSpec>* WaitForLayout(LayoutId layout) override {
     return table_.WaitForLayout(layout);
   }
@@ -75,6 +79,9 @@ class FoldExchange : public Exchange, private LaneHost {
   std::vector<std::vector<std::unique_ptr<Lane>>> lanes_;
   std::vector<size_t> endpoint_of_share_;
   std::shared_ptr<Aggregator> aggregator_;  // of this worker's shares; null if it has none
+  Mutex mutex_;
+  // What came of buckets that are not expected yet: bytes of a root that is ahead.
+  std::map<BucketKey, std::vector<std::function<void()>>> early_ ABSL_GUARDED_BY(mutex_);
   TransferTable table_;
 };
 

@@ -74,14 +74,20 @@ absl::StatusOr<Verdict> Lane::Judge(const ChunkHeader& header, uint64_t bytes,
       absl::nullopt);
 }
 
-absl::StatusOr<Lane::Place> Lane::FindPlace(const ChunkHeader& header, uint64_t bytes) {
+absl::StatusOr<Lane::Place> Lane::FindPlace(const Chunk& mean) {
+  const ChunkHeader& header = mean.header;
+  const uint64_t bytes = TotalBytes(mean.payload);
   const std::vector<BucketSpec>* buckets = context_.host->WaitForLayout(header.layout);
   if (buckets == nullptr) return Place();
   absl::StatusOr<Verdict> verdict = Judge(header, bytes, *buckets);
   if (!verdict.ok()) return verdict.status();
   if (*verdict != Verdict::kAccept) return Place();
   absl::StatusOr<std::shared_ptr<FoldTransfer>> transfer =
-      context_.host->WaitFor({header.layout, header.step, header.bucket});
+      context_.host->FindOrKeep({header.layout, header.step, header.bucket}, [this, mean] {
+        if (absl::Status taken = Take(mean); !taken.ok()) {
+          context_.host->OnFailure(taken, absl::nullopt);
+        }
+      });
   if (!transfer.ok()) {
     return Annotate(transfer.status(), absl::StrCat("mean of ", ToString(header)));
   }
@@ -94,9 +100,11 @@ absl::StatusOr<Lane::Place> Lane::FindPlace(const ChunkHeader& header, uint64_t 
   return Place{*std::move(transfer), *index};
 }
 
-absl::Status Lane::Take(const ChunkHeader& header, const Pieces& payload) {
+absl::Status Lane::Take(const Chunk& mean) {
+  const ChunkHeader& header = mean.header;
+  const Pieces& payload = mean.payload;
   const uint64_t bytes = TotalBytes(payload);
-  absl::StatusOr<Place> place = FindPlace(header, bytes);
+  absl::StatusOr<Place> place = FindPlace(mean);
   if (!place.ok()) return place.status();
   if (place->transfer == nullptr) return absl::OkStatus();
   FoldTransfer& transfer = *place->transfer;

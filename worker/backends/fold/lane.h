@@ -33,9 +33,12 @@ struct Endpoint {
 class LaneHost {
  public:
   virtual ~LaneHost() = default;
-  // The transfer of a key, waiting until it is expected; null once the exchange has
-  // failed. OutOfRange: neither the open step nor the next one.
-  virtual absl::StatusOr<std::shared_ptr<FoldTransfer>> WaitFor(const BucketKey& key) = 0;
+  // The transfer of a key. Null if it is not expected yet: then `later` runs once it is. A
+  // receiver must not wait for that: what it has next may be of another layout, and wanted
+  // first. Null too once the exchange has failed. OutOfRange: neither the open step nor the
+  // next one.
+  virtual absl::StatusOr<std::shared_ptr<FoldTransfer>> FindOrKeep(const BucketKey& key,
+                                                                   std::function<void()> later) = 0;
   // The buckets of a layout on the wire, waiting for it; null once the exchange has failed.
   virtual const std::vector<BucketSpec>* WaitForLayout(LayoutId layout) = 0;
   // A piece's mean is written.
@@ -85,7 +88,7 @@ class Lane {
   Chunk TermOf(const Piece& piece) const;
   Chunk NarrowTerm(const ChunkHeader& header, const Piece& piece) const;
   // Writes a mean to where it belongs.
-  absl::Status Take(const ChunkHeader& header, const Pieces& payload);
+  absl::Status Take(const Chunk& mean);
 
   const LaneContext& context_;
   PieceQueue queue_;
@@ -94,10 +97,10 @@ class Lane {
 
  private:
   struct Place {
-    std::shared_ptr<FoldTransfer> transfer;  // null once the exchange has failed
+    std::shared_ptr<FoldTransfer> transfer;  // null if it is kept for later
     size_t piece = 0;
   };
-  absl::StatusOr<Place> FindPlace(const ChunkHeader& header, uint64_t bytes);
+  absl::StatusOr<Place> FindPlace(const Chunk& mean);
   // As JudgeHeader for a mean of a layout that this side has.
   absl::StatusOr<Verdict> Judge(const ChunkHeader& header, uint64_t bytes,
                                 const std::vector<BucketSpec>& buckets) const;

@@ -39,7 +39,8 @@ class LocalLane : public Lane {
       if (!mean.ok()) {
         status = mean.status();
       } else {
-        status = Take(mean->header, {{mean->chunk->data.get(), mean->chunk->bytes}});
+        const absl::Span<const uint8_t> bytes(mean->chunk->data.get(), mean->chunk->bytes);
+        status = Take({mean->header, {bytes}, mean->chunk});
       }
     }
     context_.host->OnFailure(status, absl::nullopt);

@@ -133,7 +133,7 @@ absl::Status RemoteLane::TakeMessage(grpc::ByteBuffer* buffer) {
   if (!chunk.ok()) return chunk.status();
   if (absl::Status payload = CheckPayload(*chunk); !payload.ok()) return payload;
   context_.host->OnReceived(TotalBytes(chunk->payload));
-  return Take(chunk->header, chunk->payload);
+  return Take(*chunk);
 }
 
 absl::StatusOr<std::vector<Rank>> RemoteLane::Missing(LayoutId layout, Step step) {
