@@ -8,8 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
-#include "common/session/resolve.h"
 #include "common/base/status_util.h"
+#include "common/session/resolve.h"
 
 namespace gradwire {
 namespace {
