@@ -1,12 +1,19 @@
 #include "common/wire/chunk.h"
 
-#include <xxhash.h>
-
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "common/wire/xxh3.h"
 
 namespace gradwire {
+namespace {
+
+const Xxh3Kernel& Kernel() {
+  static const Xxh3Kernel& kernel = *Xxh3Kernels().front();
+  return kernel;
+}
+
+}  // namespace
 
 std::string ToString(const ChunkHeader& header) {
   const std::string layout =
@@ -23,18 +30,16 @@ size_t TotalBytes(const Pieces& pieces) {
 
 uint64_t Checksum(const Pieces& pieces) {
   if (pieces.size() == 1) return Checksum(pieces[0]);
-  XXH3_state_t* state = XXH3_createState();
-  XXH3_64bits_reset(state);
+  Xxh3State state;
+  Kernel().begin(&state);
   for (const auto& piece : pieces) {
-    if (!piece.empty()) XXH3_64bits_update(state, piece.data(), piece.size());
+    if (!piece.empty()) Kernel().update(&state, piece.data(), piece.size());
   }
-  const uint64_t checksum = XXH3_64bits_digest(state);
-  XXH3_freeState(state);
-  return checksum;
+  return Kernel().end(&state);
 }
 
 uint64_t Checksum(absl::Span<const uint8_t> bytes) {
-  return XXH3_64bits(bytes.data(), bytes.size());
+  return Kernel().whole(bytes.data(), bytes.size());
 }
 
 void CopyTo(const Pieces& pieces, uint8_t* out) {

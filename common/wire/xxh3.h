@@ -1,0 +1,37 @@
+#ifndef GRADWIRE_COMMON_WIRE_XXH3_H_
+#define GRADWIRE_COMMON_WIRE_XXH3_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gradwire {
+
+// Room for an XXH3_state_t.
+struct alignas(64) Xxh3State {
+  unsigned char bytes[640];
+};
+
+// XXH3_64bits with seed 0 of xxhash.h, compiled for one instruction set (Debian's libxxhash
+// knows only the oldest: a half to a quarter of the speed). All give the same values.
+struct Xxh3Kernel {
+  const char* name;  // "avx512", "avx2" or "baseline"
+  uint64_t (*whole)(const void* bytes, size_t size);
+  // The same of bytes that come in pieces: begin, update for each, end.
+  void (*begin)(Xxh3State* state);
+  void (*update)(Xxh3State* state, const void* bytes, size_t size);
+  uint64_t (*end)(const Xxh3State* state);
+};
+
+extern const Xxh3Kernel kXxh3Baseline;
+#if defined(__x86_64__)
+extern const Xxh3Kernel kXxh3Avx2;
+extern const Xxh3Kernel kXxh3Avx512;
+#endif
+
+// Those that this processor can run, the fastest first; never empty.
+std::vector<const Xxh3Kernel*> Xxh3Kernels();
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_WIRE_XXH3_H_
