@@ -1,5 +1,14 @@
 #include "common/base/address.h"
 
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -45,6 +54,25 @@ std::string ReachableAt(const std::string& bound, const std::string& reachable) 
   if (!listens.ok() || !known.ok()) return bound;
   if (listens->host != "0.0.0.0" && listens->host != "::") return bound;
   return ToString({known->host, listens->port});
+}
+
+std::string WhyNotBound(const HostPort& address) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int failure =
+      getaddrinfo(address.host.c_str(), absl::StrCat(address.port).c_str(), &hints, &found);
+  if (failure != 0) return absl::AsciiStrToLower(gai_strerror(failure));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::AsciiStrToLower(std::strerror(errno));
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const bool bound = bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;
+  const std::string why = bound ? "it was refused, but is free now" : std::strerror(errno);
+  close(fd);
+  return absl::AsciiStrToLower(why);
 }
 
 }  // namespace gradwire

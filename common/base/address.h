@@ -30,6 +30,10 @@ bool IsLoopback(absl::string_view host);
 // ("10.10.1.2:4711", of the same machine) if it listens on all addresses.
 std::string ReachableAt(const std::string& bound, const std::string& reachable);
 
+// Why nothing can listen at `address`, as the system says ("address already in use"): the libraries
+// that tried do not tell. Tries it once more for that.
+std::string WhyNotBound(const HostPort& address);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMMON_BASE_ADDRESS_H_

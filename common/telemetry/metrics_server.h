@@ -6,14 +6,16 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
-#include "common/base/mutex.h"
+#include "common/base/address.h"
 
-struct mg_connection;
-struct mg_context;
+namespace httplib {
+class Server;
+}
 
 namespace gradwire {
 
@@ -64,24 +66,15 @@ class MetricsServer {
 
  private:
   MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready, Pages pages);
-  absl::Status Listen(absl::string_view host, int port);
-  // Connects to this server, to wake the thread that accepts.
-  void Knock() const;
+  absl::Status Listen(HostPort address);
   Page Answer(absl::string_view method, const PageRequest& request) const;
-
-  // civetweb's callbacks.
-  static int OnRequest(mg_connection* connection);
-  static int OnLog(const mg_connection* connection, const char* message);
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const Ready ready_;
   const Pages pages_;  // may be empty
-  Mutex mutex_;
-  std::string first_message_ ABSL_GUARDED_BY(mutex_);  // of civetweb: why it did not start
-  std::string host_;
-  int port_ = 0;
+  const std::unique_ptr<httplib::Server> server_;
   std::string address_;
-  mg_context* context_ = nullptr;
+  std::thread thread_;  // accepts connections
 };
 
 }  // namespace gradwire
