@@ -9,7 +9,8 @@
 #include <thread>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -122,8 +123,8 @@ TEST_F(TransferTableTest, Deadline_OfOneTransferPasses_ExplainStopDrainAndAllAre
 }
 
 TEST_F(TransferTableTest, Deadline_SeveralPassed_TheFirstOneIsExplained) {
-  Add(Key(0, 0), absl::Now() - absl::Seconds(1));
-  Added first = Add(Key(0, 1), absl::Now() - absl::Seconds(2));
+  Add(Key(0, 0), SteadyNow() - absl::Seconds(1));
+  Added first = Add(Key(0, 1), SteadyNow() - absl::Seconds(2));
   table_.Start();
   EXPECT_EQ(first.done.get(), kLate);
   EXPECT_EQ(journal_.events().front(), "explain step 0, bucket 1");
@@ -131,8 +132,8 @@ TEST_F(TransferTableTest, Deadline_SeveralPassed_TheFirstOneIsExplained) {
 
 TEST_F(TransferTableTest, Deadline_EarlierOneIsAddedWhileWaiting_IsNoticed) {
   table_.Start();
-  Add(Key(0, 0), absl::Now() + absl::Hours(1));
-  Added late = Add(Key(0, 1), absl::Now() + absl::Milliseconds(10));
+  Add(Key(0, 0), SteadyNow() + absl::Hours(1));
+  Added late = Add(Key(0, 1), SteadyNow() + absl::Milliseconds(10));
   EXPECT_EQ(late.done.get(), kLate);
 }
 
@@ -214,28 +215,15 @@ TEST_F(TransferTableTest, All_SomeAreThrough_TheOthers) {
   EXPECT_EQ(table_.All()[1]->key, Key(0, 2));
 }
 
-TEST_F(TransferTableTest, WaitFor_ExpectedLater_TheTransfer) {
-  auto found = std::async(std::launch::async, [this] { return table_.WaitFor(Key(1, 0)).value(); });
-  EXPECT_EQ(found.wait_for(kInstant), std::future_status::timeout);
-  const Added added = Add(Key(1, 0));
-  EXPECT_EQ(found.get(), added.transfer);
-}
-
-TEST_F(TransferTableTest, WaitFor_FailsWhileWaiting_Null) {
-  auto found = std::async(std::launch::async, [this] { return table_.WaitFor(Key(1, 0)).value(); });
-  EXPECT_EQ(found.wait_for(kInstant), std::future_status::timeout);
-  table_.Fail(kBroken, absl::nullopt);
-  EXPECT_EQ(found.get(), nullptr);
-}
-
-TEST_F(TransferTableTest, WaitFor_StepIsNeitherTheOpenOneNorTheNext_OutOfRange) {
-  EXPECT_EQ(table_.WaitFor(Key(2, 0)).status(),
+TEST_F(TransferTableTest, CheckStep_NeitherTheOpenOneNorTheNext_OutOfRange) {
+  EXPECT_EQ(table_.CheckStep(LayoutId(0), Step(2)),
             absl::OutOfRangeError("got step 2, expected the open step 0 or the next"));
   Add(Key(3, 0));
-  EXPECT_EQ(table_.WaitFor(Key(2, 0)).status(),
-            absl::OutOfRangeError("got step 2, expected the open step 3 or the next"));
-  EXPECT_EQ(table_.WaitFor(Key(5, 0)).status(),
-            absl::OutOfRangeError("got step 5, expected the open step 3 or the next"));
+  for (const uint64_t step : {2, 5}) {
+    EXPECT_EQ(table_.CheckStep(LayoutId(0), Step(step)),
+              absl::OutOfRangeError(
+                  absl::StrCat("got step ", step, ", expected the open step 3 or the next")));
+  }
 }
 
 TEST_F(TransferTableTest, CheckStep_TwoLayouts_EachHasAnOpenStepOfItsOwn) {

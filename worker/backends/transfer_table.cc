@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 
@@ -21,7 +21,7 @@ void TransferTable::Close() {
   {
     MutexLock lock(&mutex_);
     closing_ = true;
-    changed_.NotifyAll();
+    keeper_wakes_.NotifyAll();
   }
   if (keeper_.joinable()) keeper_.join();
 }
@@ -52,8 +52,9 @@ bool TransferTable::Add(std::shared_ptr<Transfer> transfer) {
   Step& open_step = open_steps_[transfer->key.layout];
   open_step = std::max(open_step, transfer->key.step);
   const BucketKey key = transfer->key;
+  // Waking the keeper for each bucket would cost a small one a tenth of its time.
+  if (transfer->deadline < watched_ || !failure_.ok()) keeper_wakes_.NotifyAll();
   transfers_[key] = std::move(transfer);
-  changed_.NotifyAll();
   return failure_.ok();
 }
 
@@ -70,29 +71,14 @@ std::vector<std::shared_ptr<Transfer>> TransferTable::All() const {
   return all;
 }
 
+// A peer may be one step ahead of this worker.
 absl::Status TransferTable::CheckStep(LayoutId layout, Step step) const {
   MutexLock lock(&mutex_);
-  return CheckStepLocked(layout, step);
-}
-
-// A peer may be one step ahead of this worker.
-absl::Status TransferTable::CheckStepLocked(LayoutId layout, Step step) const {
   const auto found = open_steps_.find(layout);
   const uint64_t open = found == open_steps_.end() ? 0 : found->second.value();
   if (step.value() == open || step.value() == open + 1) return absl::OkStatus();
   return absl::OutOfRangeError(
       absl::StrCat("got step ", step.value(), ", expected the open step ", open, " or the next"));
-}
-
-absl::StatusOr<std::shared_ptr<Transfer>> TransferTable::WaitFor(const BucketKey& key) {
-  MutexLock lock(&mutex_);
-  while (failure_.ok()) {
-    const auto found = transfers_.find(key);
-    if (found != transfers_.end()) return found->second;
-    if (absl::Status step = CheckStepLocked(key.layout, key.step); !step.ok()) return step;
-    changed_.Wait(&mutex_);
-  }
-  return std::shared_ptr<Transfer>();
 }
 
 void TransferTable::Complete(const BucketKey& key) {
@@ -114,11 +100,12 @@ void TransferTable::Fail(const absl::Status& status, absl::optional<Incarnation>
     failure_ = status;
     suspect_ = suspect;
     changed_.NotifyAll();
+    keeper_wakes_.NotifyAll();
   }
   hooks_.stop(status);
   MutexLock lock(&mutex_);
   stopped_ = true;
-  changed_.NotifyAll();
+  keeper_wakes_.NotifyAll();
 }
 
 absl::Status TransferTable::failure() const {
@@ -138,9 +125,9 @@ std::shared_ptr<Transfer> TransferTable::WaitForDeadline() {
     for (const auto& [key, transfer] : transfers_) {
       if (!first || transfer->deadline < first->deadline) first = transfer;
     }
-    const absl::Time deadline = first ? first->deadline : absl::InfiniteFuture();
-    if (deadline <= absl::Now()) return first;
-    changed_.WaitWithDeadline(&mutex_, deadline);
+    watched_ = first ? first->deadline : absl::InfiniteFuture();
+    if (watched_ <= SteadyNow()) return first;
+    keeper_wakes_.WaitWithDeadline(&mutex_, watched_);
   }
   return nullptr;
 }
@@ -148,7 +135,7 @@ std::shared_ptr<Transfer> TransferTable::WaitForDeadline() {
 // The thread that failed may not have called `stop` yet when the keeper sees the failure.
 void TransferTable::WaitForStop() {
   MutexLock lock(&mutex_);
-  while (!stopped_) changed_.Wait(&mutex_);
+  while (!stopped_) keeper_wakes_.Wait(&mutex_);
 }
 
 void TransferTable::Keep() {
@@ -167,7 +154,7 @@ void TransferTable::EndAll() {
     absl::Status status;
     {
       MutexLock lock(&mutex_);
-      while (transfers_.empty() && !closing_) changed_.Wait(&mutex_);
+      while (transfers_.empty() && !closing_) keeper_wakes_.Wait(&mutex_);
       if (transfers_.empty()) return;
       ended.swap(transfers_);
       status = failure_;

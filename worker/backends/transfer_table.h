@@ -60,10 +60,7 @@ class TransferTable {
   std::shared_ptr<Transfer> Find(const BucketKey& key) const;
   // All that are under way.
   std::vector<std::shared_ptr<Transfer>> All() const;
-  // The transfer of a key, waiting until it is expected; null once the exchange has failed.
   // OutOfRange: the step is neither the open one of its layout nor the next.
-  absl::StatusOr<std::shared_ptr<Transfer>> WaitFor(const BucketKey& key);
-  // OutOfRange as WaitFor, without waiting.
   absl::Status CheckStep(LayoutId layout, Step step) const;
 
   // Ends a transfer well: waits an instant for lent memory and calls done, unless it was
@@ -78,8 +75,6 @@ class TransferTable {
   absl::optional<Incarnation> suspect() const;
 
  private:
-  absl::Status CheckStepLocked(LayoutId layout, Step step) const
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Keep();
   // The transfer whose deadline passed; null once the exchange has failed.
   std::shared_ptr<Transfer> WaitForDeadline();
@@ -88,7 +83,9 @@ class TransferTable {
 
   const Hooks hooks_;
   mutable Mutex mutex_;
-  CondVar changed_;
+  CondVar changed_;       // a layout was added, or the exchange failed
+  CondVar keeper_wakes_;  // something for the keeper to do
+  absl::Time watched_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // when it wakes by itself
   std::map<LayoutId, std::vector<BucketSpec>> layouts_ ABSL_GUARDED_BY(mutex_);
   std::map<LayoutId, Step> open_steps_ ABSL_GUARDED_BY(mutex_);
   std::map<BucketKey, std::shared_ptr<Transfer>> transfers_ ABSL_GUARDED_BY(mutex_);
