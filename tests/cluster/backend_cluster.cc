@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "common/rpc/channel.h"
+#include "common/base/clock.h"
 #include "common/base/countdown.h"
+#include "common/rpc/channel.h"
 
 namespace gradwire {
 namespace {
@@ -129,6 +129,12 @@ void BackendCluster::ConnectWorkers() {
   }
 }
 
+void BackendCluster::AddLayout(LayoutId layout, const std::vector<BucketSpec>& buckets) {
+  aggregator_->AddLayout(layout, buckets);
+  for (const auto& state : aggregators_) state->aggregator->AddLayout(layout, buckets);
+  for (WorkerState& worker : workers_) worker.exchange->AddLayout(layout, buckets);
+}
+
 View BackendCluster::ViewOf(int worker) const {
   View view = view_;
   view.self = view_.members[worker].incarnation;
@@ -153,7 +159,7 @@ BackendCluster::~BackendCluster() {
 absl::Status BackendCluster::RunStepOfWorker(
     int worker, uint64_t step, std::vector<std::vector<std::string>>* data, absl::Duration timeout,
     const std::function<void(int rank, int bucket)>& between) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   const std::vector<Rank>& ranks = view_.members[worker].ranks;
   Exchange& exchange = *workers_[worker].exchange;
   std::vector<std::string> results((*data)[ranks[0].value()]);
@@ -195,7 +201,7 @@ std::vector<absl::Status> BackendCluster::RunStep(
 
 std::vector<absl::Status> BackendCluster::Finish() {
   return OnAll(workers_.size(), [&](int worker) {
-    return workers_[worker].exchange->Finish(absl::Now() + absl::Seconds(10));
+    return workers_[worker].exchange->Finish(SteadyNow() + absl::Seconds(10));
   });
 }
 

@@ -24,7 +24,7 @@ using Deal = std::vector<std::vector<int>>;
 Deal OneEach(int world_size);
 
 // Workers with a back end each in one process, with real servers on loopback between them,
-// in one view with one layout. `buckets` is the layout in float32; `wire` is the type on
+// in one view. `buckets` is its first layout in float32; `wire` is the type on
 // the wire.
 class BackendCluster {
  public:
@@ -48,6 +48,9 @@ class BackendCluster {
   // The view as a worker has it.
   View ViewOf(int worker) const;
   const std::string& coordinator_address() const { return coordinator_address_; }
+
+  // One more layout in the view, of float32 on the wire.
+  void AddLayout(LayoutId layout, const std::vector<BucketSpec>& buckets);
 
   // All buckets of one step on all ranks. `data[rank][bucket]` goes in (as bytes)
   // and is replaced by what came out. `before` runs on a worker's thread before its first rank

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/fold/fold.h"
 #include "common/fold/half.h"
 #include "tests/cluster/backend_cluster.h"
@@ -131,6 +131,15 @@ std::vector<Case> OneRankEach(const std::vector<int>& world_sizes) {
       cases.push_back({row, OneEach(world_size), v1::DTYPE_FLOAT32});
     }
   }
+  return cases;
+}
+
+// Gloo has all ranks do everything in one order.
+std::vector<Case> AnyOrderCases() {
+  std::vector<Case> cases = OneRankEach({2});
+  cases.erase(std::remove_if(cases.begin(), cases.end(),
+                             [](const Case& value) { return !value.row.several_ranks; }),
+              cases.end());
   return cases;
 }
 
@@ -326,7 +335,7 @@ class BackendFaultTest : public testing::TestWithParam<Case> {
   // Rank 1 alone hands in its bucket of step 0.
   void Start(absl::Duration timeout) {
     const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
-    cluster_.exchange(1).Expect(key, absl::MakeSpan(mean_), absl::Now() + timeout,
+    cluster_.exchange(1).Expect(key, absl::MakeSpan(mean_), SteadyNow() + timeout,
                                 [this](absl::Status status) { result_.set_value(status); });
     cluster_.exchange(1).Contribute(key, Rank(1), terms_);
   }
@@ -359,6 +368,47 @@ TEST_P(BackendFaultTest, AllReduce_AfterCancel_EndsWithReason) {
   EXPECT_EQ(Wait(), absl::AbortedError("rank 0 was lost in step 0"));
 }
 
+// Two models in one run, of which one's buffers come from rank 0, which is ahead.
+class BackendLayoutsTest : public testing::TestWithParam<Case> {
+ protected:
+  static constexpr size_t kBytes = 4000;
+  static constexpr LayoutId kGradients{0}, kBuffers{1};
+
+  BackendLayoutsTest()
+      : cluster_(GetParam().row.name, GetParam().world_size(), {{kBytes, v1::DTYPE_FLOAT32}}) {
+    cluster_.AddLayout(kBuffers, {{kBytes, v1::DTYPE_BYTES, Rank(0)}});
+  }
+
+  std::future<absl::Status> Expect(int rank, LayoutId layout, std::vector<uint8_t>* result) {
+    auto done = std::make_shared<std::promise<absl::Status>>();
+    cluster_.exchange(rank).Expect({layout, Step(0), Bucket(0)}, absl::MakeSpan(*result),
+                                   SteadyNow() + absl::Seconds(20),
+                                   [done](absl::Status status) { done->set_value(status); });
+    return done->get_future();
+  }
+  void Contribute(int rank, LayoutId layout) {
+    cluster_.exchange(rank).Contribute({layout, Step(0), Bucket(0)}, Rank(rank), ones_);
+  }
+
+  BackendCluster cluster_;
+  const std::vector<uint8_t> ones_ = std::vector<uint8_t>(kBytes, 1);
+  std::vector<uint8_t> gradients_[2] = {std::vector<uint8_t>(kBytes), std::vector<uint8_t>(kBytes)};
+  std::vector<uint8_t> buffers_[2] = {std::vector<uint8_t>(kBytes), std::vector<uint8_t>(kBytes)};
+};
+
+TEST_P(BackendLayoutsTest, Expect_OtherLayoutsBytesCameBefore_AreKeptAndHoldUpNothing) {
+  std::future<absl::Status> root = Expect(0, kBuffers, &buffers_[0]);
+  Contribute(0, kBuffers);
+  std::future<absl::Status> of_rank[2];
+  for (const int rank : {0, 1}) of_rank[rank] = Expect(rank, kGradients, &gradients_[rank]);
+  for (const int rank : {0, 1}) Contribute(rank, kGradients);
+  for (const int rank : {0, 1}) EXPECT_EQ(of_rank[rank].get(), absl::OkStatus()) << rank;
+  EXPECT_EQ(Expect(1, kBuffers, &buffers_[1]).get(), absl::OkStatus());
+  EXPECT_EQ(root.get(), absl::OkStatus());
+  EXPECT_EQ(buffers_[1], ones_);
+  EXPECT_EQ(gradients_[1], gradients_[0]);
+}
+
 // A worker alone is its own neighbour; 16 are more than there are cores.
 INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendTest, testing::ValuesIn(OneRankEach({1, 2, 3, 5, 16})),
                          CaseName);
@@ -368,6 +418,8 @@ INSTANTIATE_TEST_SUITE_P(Deals, BackendDealTest, testing::ValuesIn(DealCases()),
 INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendOrderTest, testing::ValuesIn(OneRankEach({2, 5})),
                          CaseName);
 INSTANTIATE_TEST_SUITE_P(Halves, BackendHalfTest, testing::ValuesIn(HalfCases()), CaseName);
+INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendLayoutsTest, testing::ValuesIn(AnyOrderCases()),
+                         CaseName);
 INSTANTIATE_TEST_SUITE_P(OneRankEach, BackendFaultTest, testing::ValuesIn(OneRankEach({3})),
                          CaseName);
 
