@@ -11,12 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "common/base/clock.h"
 #include "worker/ddp/model_layout.h"
 
 namespace gradwire {
 namespace {
-
-constexpr double kUnknownLoss = std::numeric_limits<double>::quiet_NaN();
 
 absl::Status DisarmedStatus() { return absl::CancelledError("the pass averages nothing"); }
 
@@ -31,8 +30,7 @@ DistributedDataParallel::Impl::Impl(std::shared_ptr<torch::nn::Module> module,
       member_(run->member()),
       options_(options),
       name_(options.name.empty() ? run->NextModelName() : options.name),
-      buffers_(module_->buffers()),
-      loss_(kUnknownLoss) {
+      buffers_(module_->buffers()) {
   for (const auto& item : module_->named_parameters()) names_.push_back(item.key());
   if (absl::Status status = Attach(); !status.ok()) run_->Check(member_.Fail(status));
   Arm();
@@ -104,7 +102,7 @@ void DistributedDataParallel::Impl::Arm() {
 }
 
 void DistributedDataParallel::Impl::OnBegin() {
-  begin_ = absl::Now();
+  begin_ = SteadyNow();
   if (absl::Status state = member_.state(); !state.ok()) Fail(state);
   active_.clear();
   if (joining_) {
@@ -119,7 +117,7 @@ void DistributedDataParallel::Impl::OnBegin() {
 }
 
 void DistributedDataParallel::Impl::OnEnd() {
-  backward_end_ = absl::Now();
+  backward_end_ = SteadyNow();
   absl::Status status = reducer_->EndPass();
   if (status.ok()) status = CheckAllUsed();
   if (status.ok()) status = Finish(active_, /*has_data=*/true);
@@ -205,9 +203,10 @@ void DistributedDataParallel::Impl::SetGradient(size_t bucket, size_t index, dou
 }
 
 void DistributedDataParallel::Impl::Report() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   StepRecord record;
-  record.loss = loss_;
+  record.loss_told = loss_.has_value();
+  record.loss = loss_.value_or(std::numeric_limits<double>::quiet_NaN());
   record.samples = samples_;
   record.iteration = now - last_end_;
   record.phases = reducer_->times();
@@ -222,7 +221,7 @@ void DistributedDataParallel::Impl::Report() {
   }
   member_.Report(record);
   last_end_ = now;
-  loss_ = kUnknownLoss;
+  loss_.reset();
   samples_ = 0;
 }
 

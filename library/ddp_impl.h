@@ -13,6 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/base/clock.h"
 #include "common/telemetry/step_record.h"
 #include "library/process_group_impl.h"
 #include "worker/ddp/reducer.h"
@@ -91,10 +93,10 @@ class DistributedDataParallel::Impl {
   std::vector<torch::Tensor> own_buffers_;  // of the pass, before others' come
 
   // Of the step:
-  absl::Time last_end_ = absl::Now();
+  absl::Time last_end_ = SteadyNow();
   absl::Time begin_;
   absl::Time backward_end_;
-  double loss_;
+  absl::optional<double> loss_;  // of this step, if the program told it
   int64_t samples_ = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "common/telemetry/step_record.h"
 
 #include <cmath>
+#include <limits>
 
 #include "common/base/unix_seconds.h"
 
@@ -15,7 +16,7 @@ v1::StepDone ToStepDone(const StepRecord& record) {
   done.set_step(record.step.value());
   done.set_epoch(static_cast<uint64_t>(record.epoch));
   done.set_rank(static_cast<uint32_t>(record.rank.value()));
-  done.set_loss(record.loss);
+  if (record.loss_told) done.set_loss(record.loss);
   done.set_samples(static_cast<uint64_t>(record.samples));
   done.set_padded(static_cast<uint64_t>(record.padded));
   done.set_correct(static_cast<uint64_t>(record.correct));
@@ -34,7 +35,8 @@ StepRecord FromStepDone(const v1::StepDone& done) {
   record.step = Step(done.step());
   record.epoch = static_cast<int64_t>(done.epoch());
   record.rank = Rank(static_cast<int>(done.rank()));
-  record.loss = done.loss();
+  record.loss_told = done.has_loss();
+  record.loss = done.has_loss() ? done.loss() : std::numeric_limits<double>::quiet_NaN();
   record.samples = static_cast<int64_t>(done.samples());
   record.padded = static_cast<int64_t>(done.padded());
   record.correct = static_cast<int64_t>(done.correct());

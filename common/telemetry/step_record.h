@@ -16,14 +16,16 @@ struct StepRecord {
   Step step;
   int64_t epoch = 0;  // from 0
   Rank rank;
-  double loss = 0;      // mean over the rank's batch, before the update
+  // Mean over the rank's batch, before the update; NaN if the program does not tell it.
+  double loss = 0;
+  bool loss_told = true;
   int64_t samples = 0;  // of the rank
   int64_t padded = 0;   // of the samples, repeats
   int64_t correct = 0;  // of the samples, those that the model got right before the update
   // Of the worker that carries the rank, all its ranks together:
   absl::Duration iteration;  // from the end of the last iteration to the end of this
   PhaseTimes phases;
-  // Payload in this iteration. That of a process counts at its first rank.
+  // Payload in this iteration. That of a process is divided evenly among its ranks.
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
   absl::Time time;  // of its end

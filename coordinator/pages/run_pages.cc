@@ -28,7 +28,7 @@ std::string Dump(const Json& json) {
 
 Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& progress) {
   const RankProgress last = progress.value_or(RankProgress());
-  return {{"rank", rank.rank()},
+  Json json = {{"rank", rank.rank()},
           {"address", rank.address()},
           {"metrics", rank.metrics()},
           {"state", rank.state()},
@@ -41,6 +41,8 @@ Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& pro
           {"bytes_sent", last.last.bytes_sent},
           {"bytes_received", last.last.bytes_received},
           {"heard_seconds", rank.has_silent_seconds() ? Json(rank.silent_seconds()) : Json()}};
+  if (progress && !last.last.loss_told) json.erase("loss");
+  return json;
 }
 
 Json EventsJson(const RunHistory& history) {

@@ -122,6 +122,7 @@ function progressText() {
   return parts.join(' · ');
 }
 
+const tellsLoss = () => (status.ranks || []).some((rank) => rank.loss !== undefined);
 const eventTimes = () => (status.events || []).map((event) => event.time).filter(Number.isFinite);
 
 function showProgress() {
@@ -148,7 +149,7 @@ function tiles() {
     ['Exposed communication', percent(row.exposed),
      `${seconds(row.phases[EXPOSED])} of ${seconds(row.seconds)}`, 'quiet'],
     ['Throughput', `${count(row.samplesPerSecond)} samples/s`, 'all ranks', 'quiet'],
-    ['Loss', loss(row.loss), over, Number.isFinite(row.loss) ? 'quiet' : 'bad'],
+    ['Loss', loss(row.loss), over, Number.isFinite(row.loss) || !tellsLoss() ? 'quiet' : 'bad'],
     ['Sent by each rank', rate(row.sentPerRank), rate(8 * row.sentPerRank, 'bit/s'), 'quiet'],
     ['Slowest rank', slow === null ? NONE : `rank ${slow.rank}`,
      slow === null ? 'nothing to compare' : `${percent(slow.share)} over the others`,

@@ -57,7 +57,8 @@ function showBar(bar, rank, longest) {
                                       .join(', ') || 'no step yet');
 }
 
-// A loss of null after a step is one that JSON cannot say: infinite or not a number.
+// A loss of null after a step is one that JSON cannot say: infinite or not a number. A program that
+// tells none gives none.
 const lossText = (rank) =>
   (rank.loss === null && rank.steps_done > 0 ? 'not finite' : loss(rank.loss));
 
