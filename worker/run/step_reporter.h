@@ -59,7 +59,7 @@ class StepReporter {
                WorkerMetrics* metrics);
   absl::Status OpenLogs();
   // Sets what was sent and received since the last step.
-  void Count(const TransferTotals& totals, StepRecord* first);
+  void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
   v1::StepDone Done(const StepRecord& record) const;
   void ShowStatus(size_t index, const v1::StepDone& done);

@@ -28,7 +28,7 @@ class StepReporterTest : public ::testing::Test {
     reports[0].loss = 2;
     reports[1].loss = 4;
     for (StepRecord& report : reports) report.samples = 8;
-    done_ = reporter_->OnStep(reports, {100, 200, 0}).value();
+    done_ = reporter_->OnStep(reports, {101, 200, 0}).value();
   }
   nlohmann::json LogOf(int rank) {
     std::ifstream file(dir_.path() + "/rank" + std::to_string(rank) + ".jsonl");
@@ -49,19 +49,19 @@ TEST_F(StepReporterTest, OnStep_TwoRanks_AStepDoneForEach) {
   EXPECT_EQ(done_[1].total_steps(), 10u);
 }
 
-TEST_F(StepReporterTest, OnStep_BytesOfTheProcess_CountAtItsFirstRank) {
-  EXPECT_EQ(done_[0].bytes_sent(), 100u);
-  EXPECT_EQ(done_[0].bytes_received(), 200u);
-  EXPECT_EQ(done_[1].bytes_sent(), 0u);
-  EXPECT_EQ(reporter_->SummaryOf(0).bytes_sent, 100u);
-  EXPECT_EQ(reporter_->SummaryOf(1).bytes_sent, 0u);
+TEST_F(StepReporterTest, OnStep_BytesOfTheProcess_DividedAmongItsRanks) {
+  EXPECT_EQ(done_[0].bytes_sent(), 50u);
+  EXPECT_EQ(done_[1].bytes_sent(), 51u);
+  EXPECT_EQ(done_[0].bytes_received(), 100u);
+  EXPECT_EQ(reporter_->SummaryOf(0).bytes_sent, 50u);
+  EXPECT_EQ(reporter_->SummaryOf(1).bytes_sent, 51u);
 }
 
 TEST_F(StepReporterTest, OnStep_Log_ARowInTheFileOfEachRank) {
   EXPECT_EQ(LogOf(1)["rank"], 1);
   EXPECT_EQ(LogOf(3)["rank"], 3);
   EXPECT_EQ(LogOf(3)["loss"], 4);
-  EXPECT_EQ(LogOf(3)["bytes_received"], 0);
+  EXPECT_EQ(LogOf(3)["bytes_received"], 100);
 }
 
 TEST_F(StepReporterTest, Status_TwoRanks_EachItsLoss) {
