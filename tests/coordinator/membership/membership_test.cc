@@ -1,78 +1,16 @@
-#include "coordinator/membership/membership.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include "tests/coordinator/membership/outcome.h"
-#include "tests/coordinator/membership/test_hello.h"
+#include "tests/coordinator/membership/membership_fixture.h"
 
 namespace gradwire {
 namespace {
 
 using ::gradwire::testing::All;
+using ::gradwire::testing::Refusal;
 using ::gradwire::testing::TestHello;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The status with which the one session that the outcome closes ends.
-absl::Status Refusal(const Outcome& outcome) {
-  EXPECT_EQ(outcome.actions.size(), 1);
-  return All<CloseSession>(outcome).at(0).status;
-}
-
-// A run of 3; session and incarnation of a worker are 1 more than its rank.
-class MembershipTest : public ::testing::Test {
- protected:
-  static MembershipConfig Config() {
-    MembershipConfig config;
-    config.world_size = 3;
-    return config;
-  }
-
-  Outcome Hello(int session, const std::vector<int>& ranks = {}) {
-    return membership_.OnHello(SessionId(session), TestHello(session, ranks), now_);
-  }
-  void Form() {
-    for (int session = 1; session <= 3; ++session) Hello(session, {session - 1});
-  }
-  Outcome StepsDone(int session, uint64_t steps) {
-    v1::StepDone done;
-    done.set_step(steps - 1);
-    done.set_rank(session - 1);
-    done.set_loss(2.5);
-    return membership_.OnStepDone(SessionId(session), done, now_);
-  }
-  Outcome Leave(int session, bool finished, absl::string_view reason) {
-    v1::Leave leave;
-    leave.set_finished(finished);
-    leave.set_reason(std::string(reason));
-    return membership_.OnLeave(SessionId(session), leave, now_);
-  }
-  Outcome Suspect(int session, int rank) {
-    v1::Suspect suspect;
-    suspect.set_incarnation(rank + 1);
-    suspect.set_step(7);
-    suspect.set_cause("connection reset");
-    return membership_.OnSuspect(SessionId(session), suspect, now_);
-  }
-  Outcome Broke(int session) {
-    return membership_.OnStreamClosed(SessionId(session), "its session stream broke", now_);
-  }
-  // Ticks every 0.1 s until something happens, at most for `duration`.
-  Outcome Pass(absl::Duration duration, std::vector<int> beating = {}) {
-    for (const absl::Time end = now_ + duration; now_ < end;) {
-      now_ += absl::Milliseconds(100);
-      for (int session : beating) membership_.OnHeartbeat(SessionId(session), {}, now_);
-      Outcome outcome = membership_.OnTick(now_);
-      if (!outcome.actions.empty()) return outcome;
-    }
-    return {};
-  }
-
-  absl::Time now_ = absl::FromUnixSeconds(1000);
-  Membership membership_{Config(), now_};
-};
+using MembershipTest = testing::MembershipFixture;
 
 TEST_F(MembershipTest, OnHello_FirstWorker_WaitsForMore) {
   const Outcome outcome = Hello(1);
@@ -327,112 +265,6 @@ TEST_F(MembershipTest, OnStreamClosed_AfterOneFinished_StillEndsTheRun) {
   const Outcome outcome = Broke(2);
   EXPECT_EQ(All<SendAbort>(outcome).size(), 1);
   EXPECT_EQ(All<EndRun>(outcome).at(0).status.code(), absl::StatusCode::kAborted);
-}
-
-TEST_F(MembershipTest, OnSuspect_Unexplained_LosesTheSuspectAfterOneSecond) {
-  Form();
-  StepsDone(3, 7);
-  EXPECT_THAT(Suspect(1, 2).actions, IsEmpty());
-  EXPECT_THAT(Pass(absl::Milliseconds(900)).actions, IsEmpty());
-  const Outcome outcome = Pass(absl::Milliseconds(100));
-  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
-            absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 7: rank 0 got no answer "
-                               "from it: connection reset"));
-  EXPECT_EQ(All<SendAbort>(outcome).size(), 3);
-}
-
-TEST_F(MembershipTest, OnSuspect_ThenTheSuspectsLoss_GivesTheLossAsCause) {
-  Form();
-  Suspect(1, 2);
-  Pass(absl::Milliseconds(500));
-  EXPECT_EQ(
-      All<EndRun>(Broke(3)).at(0).status,
-      absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 0: its session stream broke"));
-}
-
-TEST_F(MembershipTest, OnSuspect_Twice_TheFirstCounts) {
-  Form();
-  Suspect(1, 2);
-  Suspect(3, 0);
-  EXPECT_THAT(Pass(absl::Seconds(2)).why, HasSubstr("rank 2 (10.10.1.2:3) was lost"));
-}
-
-TEST_F(MembershipTest, OnSuspect_IsLogged) {
-  Form();
-  EXPECT_EQ(Suspect(1, 2).why,
-            "rank 0 (10.10.1.2:1) suspects rank 2 (10.10.1.2:3) in step 7: connection reset");
-}
-
-TEST_F(MembershipTest, OnSuspect_OfNoWorker_LosesTheSender) {
-  Form();
-  EXPECT_THAT(Suspect(1, 3).why,
-              HasSubstr("it broke the protocol: Suspect of 4, which is no worker"));
-}
-
-TEST_F(MembershipTest, OnTick_SilentWorkerMidRun_IsLostAfterItsLease) {
-  Form();
-  EXPECT_THAT(Pass(absl::Seconds(10), {1, 3}).actions, IsEmpty());
-  const Outcome outcome = Pass(absl::Milliseconds(100), {1, 3});
-  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
-            absl::AbortedError("rank 1 (10.10.1.2:2) was lost in step 0: it was silent for 10 s"));
-  EXPECT_EQ(All<CloseSession>(outcome).size(), 3);
-}
-
-TEST_F(MembershipTest, OnTick_SilentWorkerBeforeTheView_LosesItsPlace) {
-  Hello(1, {0});
-  Hello(2, {1});
-  const Outcome outcome = Pass(absl::Seconds(11), {1});
-  EXPECT_EQ(Refusal(outcome), absl::DeadlineExceededError("it was silent for 10 s"));
-  EXPECT_THAT(Hello(3, {1}).actions, IsEmpty());
-}
-
-TEST_F(MembershipTest, OnTick_StepsInsteadOfHeartbeats_KeepTheLease) {
-  Form();
-  for (uint64_t step = 1; step <= 5; ++step) {
-    EXPECT_THAT(Pass(absl::Seconds(6), {1, 2}).actions, IsEmpty());
-    StepsDone(3, step);
-  }
-}
-
-TEST_F(MembershipTest, OnTick_CoordinatorItselfWasPaused_LosesNobody) {
-  Form();
-  Pass(absl::Seconds(1), {1, 2, 3});
-  now_ += absl::Minutes(5);
-  EXPECT_THAT(membership_.OnTick(now_).actions, IsEmpty());
-  EXPECT_THAT(Pass(absl::Seconds(9)).actions, IsEmpty());
-}
-
-TEST_F(MembershipTest, OnTick_RendezvousTimeout_SaysWhoIsMissing) {
-  Hello(1, {1});
-  const Outcome outcome = Pass(absl::Seconds(601), {1});
-  const std::string reason = "1 of 3 workers came within 600 s; missing ranks 0, 2";
-  EXPECT_EQ(All<EndRun>(outcome).at(0).status, absl::DeadlineExceededError(reason));
-  EXPECT_EQ(All<SendAbort>(outcome).at(0).reason, reason);
-}
-
-TEST_F(MembershipTest, OnTick_RunIsOver_DoesNothingMore) {
-  Pass(absl::Seconds(601));
-  EXPECT_THAT(Pass(absl::Seconds(5)).actions, IsEmpty());
-}
-
-TEST_F(MembershipTest, OnTick_AllWorkersThere_NoRendezvousTimeout) {
-  Form();
-  EXPECT_THAT(Pass(absl::Seconds(700), {1, 2, 3}).actions, IsEmpty());
-}
-
-TEST_F(MembershipTest, OnShutdown_MidRun_TellsAllWorkers) {
-  Form();
-  const Outcome outcome = membership_.OnShutdown("the coordinator was stopped");
-  EXPECT_EQ(All<SendAbort>(outcome).size(), 3);
-  EXPECT_EQ(All<CloseSession>(outcome).at(0).status,
-            absl::AbortedError("the coordinator was stopped"));
-  EXPECT_EQ(All<EndRun>(outcome).at(0).status, absl::AbortedError("the coordinator was stopped"));
-}
-
-TEST_F(MembershipTest, OnShutdown_RunIsOver_DoesNothing) {
-  Form();
-  Broke(1);
-  EXPECT_THAT(membership_.OnShutdown("again").actions, IsEmpty());
 }
 
 TEST_F(MembershipTest, OnHeartbeat_AsksForAnEcho_GetsItsTimeBack) {

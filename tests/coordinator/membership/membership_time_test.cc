@@ -1,0 +1,121 @@
+// What time, suspicion and a signal do to a run.
+#include "tests/coordinator/membership/membership_fixture.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::All;
+using ::gradwire::testing::Refusal;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+using MembershipTimeTest = testing::MembershipFixture;
+
+TEST_F(MembershipTimeTest, OnSuspect_Unexplained_LosesTheSuspectAfterOneSecond) {
+  Form();
+  StepsDone(3, 7);
+  EXPECT_THAT(Suspect(1, 2).actions, IsEmpty());
+  EXPECT_THAT(Pass(absl::Milliseconds(900)).actions, IsEmpty());
+  const Outcome outcome = Pass(absl::Milliseconds(100));
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
+            absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 7: rank 0 got no answer "
+                               "from it: connection reset"));
+  EXPECT_EQ(All<SendAbort>(outcome).size(), 3);
+}
+
+TEST_F(MembershipTimeTest, OnSuspect_ThenTheSuspectsLoss_GivesTheLossAsCause) {
+  Form();
+  Suspect(1, 2);
+  Pass(absl::Milliseconds(500));
+  EXPECT_EQ(
+      All<EndRun>(Broke(3)).at(0).status,
+      absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 0: its session stream broke"));
+}
+
+TEST_F(MembershipTimeTest, OnSuspect_Twice_TheFirstCounts) {
+  Form();
+  Suspect(1, 2);
+  Suspect(3, 0);
+  EXPECT_THAT(Pass(absl::Seconds(2)).why, HasSubstr("rank 2 (10.10.1.2:3) was lost"));
+}
+
+TEST_F(MembershipTimeTest, OnSuspect_IsLogged) {
+  Form();
+  EXPECT_EQ(Suspect(1, 2).why,
+            "rank 0 (10.10.1.2:1) suspects rank 2 (10.10.1.2:3) in step 7: connection reset");
+}
+
+TEST_F(MembershipTimeTest, OnSuspect_OfNoWorker_LosesTheSender) {
+  Form();
+  EXPECT_THAT(Suspect(1, 3).why,
+              HasSubstr("it broke the protocol: Suspect of 4, which is no worker"));
+}
+
+TEST_F(MembershipTimeTest, OnTick_SilentWorkerMidRun_IsLostAfterItsLease) {
+  Form();
+  EXPECT_THAT(Pass(absl::Seconds(10), {1, 3}).actions, IsEmpty());
+  const Outcome outcome = Pass(absl::Milliseconds(100), {1, 3});
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status,
+            absl::AbortedError("rank 1 (10.10.1.2:2) was lost in step 0: it was silent for 10 s"));
+  EXPECT_EQ(All<CloseSession>(outcome).size(), 3);
+}
+
+TEST_F(MembershipTimeTest, OnTick_SilentWorkerBeforeTheView_LosesItsPlace) {
+  Hello(1, {0});
+  Hello(2, {1});
+  const Outcome outcome = Pass(absl::Seconds(11), {1});
+  EXPECT_EQ(Refusal(outcome), absl::DeadlineExceededError("it was silent for 10 s"));
+  EXPECT_THAT(Hello(3, {1}).actions, IsEmpty());
+}
+
+TEST_F(MembershipTimeTest, OnTick_StepsInsteadOfHeartbeats_KeepTheLease) {
+  Form();
+  for (uint64_t step = 1; step <= 5; ++step) {
+    EXPECT_THAT(Pass(absl::Seconds(6), {1, 2}).actions, IsEmpty());
+    StepsDone(3, step);
+  }
+}
+
+TEST_F(MembershipTimeTest, OnTick_CoordinatorItselfWasPaused_LosesNobody) {
+  Form();
+  Pass(absl::Seconds(1), {1, 2, 3});
+  now_ += absl::Minutes(5);
+  EXPECT_THAT(membership_.OnTick(now_).actions, IsEmpty());
+  EXPECT_THAT(Pass(absl::Seconds(9)).actions, IsEmpty());
+}
+
+TEST_F(MembershipTimeTest, OnTick_RendezvousTimeout_SaysWhoIsMissing) {
+  Hello(1, {1});
+  const Outcome outcome = Pass(absl::Seconds(601), {1});
+  const std::string reason = "1 of 3 workers came within 600 s; missing ranks 0, 2";
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status, absl::DeadlineExceededError(reason));
+  EXPECT_EQ(All<SendAbort>(outcome).at(0).reason, reason);
+}
+
+TEST_F(MembershipTimeTest, OnTick_RunIsOver_DoesNothingMore) {
+  Pass(absl::Seconds(601));
+  EXPECT_THAT(Pass(absl::Seconds(5)).actions, IsEmpty());
+}
+
+TEST_F(MembershipTimeTest, OnTick_AllWorkersThere_NoRendezvousTimeout) {
+  Form();
+  EXPECT_THAT(Pass(absl::Seconds(700), {1, 2, 3}).actions, IsEmpty());
+}
+
+TEST_F(MembershipTimeTest, OnShutdown_MidRun_TellsAllWorkers) {
+  Form();
+  const Outcome outcome = membership_.OnShutdown("the coordinator was stopped");
+  EXPECT_EQ(All<SendAbort>(outcome).size(), 3);
+  EXPECT_EQ(All<CloseSession>(outcome).at(0).status,
+            absl::AbortedError("the coordinator was stopped"));
+  EXPECT_EQ(All<EndRun>(outcome).at(0).status, absl::AbortedError("the coordinator was stopped"));
+}
+
+TEST_F(MembershipTimeTest, OnShutdown_RunIsOver_DoesNothing) {
+  Form();
+  Broke(1);
+  EXPECT_THAT(membership_.OnShutdown("again").actions, IsEmpty());
+}
+
+}  // namespace
+}  // namespace gradwire
