@@ -1,0 +1,141 @@
+#!/usr/bin/python3
+"""One rank of compare.py's training in PyTorch: train.py MODE STEPS WIDTH [--tuned]
+
+The twin of train.cc, on DistributedDataParallel over Gloo; started with RANK, WORLD_SIZE,
+MASTER_ADDR and MASTER_PORT. Prints what train.cc prints. --tuned: 1 MB buckets, and gradients
+that are views into them.
+"""
+import os
+import pathlib
+import sys
+import time
+import types
+
+import torch
+from torch import nn
+from torch.distributed.algorithms.join import Join
+from torch.nn.parallel import DistributedDataParallel
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "peers"))
+import compute  # noqa: E402
+import rendezvous  # noqa: E402
+
+BATCH = 16
+PASSES = 3  # of mode no-sync, for each step
+
+
+def block(ins, outs):
+    """A convolution of 3 x 3 without bias, and its normalisation."""
+    return nn.Sequential(nn.Conv2d(ins, outs, 3, padding=1, bias=False), nn.BatchNorm2d(outs))
+
+
+class Net(nn.Module):
+    """Images of 28 x 28; has a branch that a pass may leave out."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.first = block(1, width)
+        self.second = block(width, 2 * width)
+        self.third = block(2 * width, 4 * width)
+        self.branch = block(4 * width, 4 * width)
+        self.hidden = nn.Linear(4 * width * 7 * 7, 256)
+        self.head = nn.Linear(256, 10)
+
+    def forward(self, images, with_branch=True):
+        x = torch.max_pool2d(torch.relu(self.first(images)), 2)
+        x = torch.max_pool2d(torch.relu(self.second(x)), 2)
+        x = torch.relu(self.third(x))
+        if with_branch:
+            x = torch.relu(x + self.branch(x))
+        return self.head(torch.relu(self.hidden(x.flatten(1))))
+
+
+def make_batch():
+    return torch.randn(BATCH, 1, 28, 28), torch.randint(10, (BATCH,))
+
+
+def loss_of(outputs, labels):
+    """Cross entropy with a penalty on large outputs."""
+    return nn.functional.cross_entropy(outputs, labels) + 1e-3 * outputs.square().mean()
+
+
+class Run:
+    def __init__(self, mode, width, tuned):
+        self.rank = int(os.environ["RANK"])
+        self.world_size = int(os.environ["WORLD_SIZE"])
+        tuning = {"bucket_cap_mb": 1, "gradient_as_bucket_view": True} if tuned else {}
+        self.net = DistributedDataParallel(Net(width), find_unused_parameters=mode == "unused",
+                                           **tuning)
+        self.adam = torch.optim.Adam(self.net.parameters(), 1e-3)
+        self.losses, self.seconds = [], []
+
+    def one_pass(self, with_branch=True):
+        images, labels = make_batch()
+        loss = loss_of(self.net(images, with_branch), labels)
+        loss.backward()
+        self.losses.append(loss.item())
+
+    def step(self, passes):
+        start = time.perf_counter()
+        self.adam.zero_grad()
+        passes()
+        self.adam.step()
+        self.seconds.append(time.perf_counter() - start)
+
+
+def plain(run, steps):
+    for _ in range(steps):
+        run.step(run.one_pass)
+
+
+def no_sync(run, steps):
+    def passes():
+        with run.net.no_sync():
+            for _ in range(1, PASSES):
+                run.one_pass()
+        run.one_pass()
+
+    for _ in range(steps):
+        run.step(passes)
+
+
+def unused(run, steps):
+    """Odd ranks leave the branch out of each pass; every third step all of them do."""
+    for step in range(steps):
+        with_branch = run.rank % 2 == 0 and step % 3 != 2
+        run.step(lambda: run.one_pass(with_branch))
+
+
+def uneven(run, steps):
+    """Rank r has 2r batches more than rank 0."""
+    with Join([run.net]):
+        plain(run, steps - 2 * (run.world_size - 1 - run.rank))
+
+
+def final_loss(run):
+    torch.manual_seed(7)
+    images, labels = make_batch()
+    run.net.eval()
+    with torch.no_grad():
+        return loss_of(run.net.module(images), labels).item()
+
+
+def main():
+    mode, steps, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    compute.use_threads(1)
+    master = os.environ["MASTER_ADDR"] + ":" + os.environ["MASTER_PORT"]
+    rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    rendezvous.join(types.SimpleNamespace(master=master, rank=rank, world_size=world_size))
+    torch.manual_seed(744 + rank)  # rank 0's weights are to be everybody's
+    run = Run(mode, width, "--tuned" in sys.argv)
+    torch.manual_seed(1000 + rank)
+    {"plain": plain, "no-sync": no_sync, "unused": unused, "uneven": uneven}[mode](run, steps)
+    passes = len(run.losses) // len(run.seconds)
+    for i, loss in enumerate(run.losses):
+        print(f"{loss:.9g} {run.seconds[i // passes]:.9g}")
+    if rank == 0:
+        print(f"{final_loss(run):.9g} 0", flush=True)
+    torch.distributed.barrier()
+
+
+main()
