@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "library/ddp_impl.h"
 
 namespace gradwire {
@@ -63,7 +64,7 @@ void DistributedDataParallel::Impl::Shadow(const Active& active) {
   reducer_->ZeroTerms(member_.rank());
   const size_t gradients = reducer_->gradient_buckets();
   if (reducer_->bucket_count() > gradients) reducer_->HandIn(gradients, member_.rank());
-  begin_ = backward_end_ = absl::Now();
+  begin_ = backward_end_ = SteadyNow();
   if (absl::Status status = Finish(active, /*has_data=*/false); !status.ok()) Fail(status);
   Report();
   ++step_;

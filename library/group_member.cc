@@ -2,12 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
+#include "common/base/clock.h"
 #include "common/base/host.h"
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
@@ -21,8 +21,6 @@ constexpr char kSync[] =
     "ddp";  // what DistributedDataParallel does, as options of a worker name it
 // The coordinator knows the cause of a broken transfer within about a second.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
-// Calls that are just ending may end.
-constexpr std::chrono::milliseconds kCallGrace(500);
 
 }  // namespace
 
@@ -39,9 +37,7 @@ GroupMember::GroupMember(const GroupSettings& settings, const Environment& envir
 GroupMember::~GroupMember() {
   if (session_ != nullptr) session_->Leave(false, "it left before its end").IgnoreError();
   if (exchange_ != nullptr) exchange_->Cancel(absl::CancelledError("the process group ends"));
-  if (server_.server != nullptr) {
-    server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
-  }
+  server_.Shutdown();
 }
 
 absl::Status GroupMember::Start() {
@@ -199,7 +195,7 @@ void GroupMember::Keep(const absl::Status& failure) {
 void GroupMember::OnAbort(const absl::Status& status) { Keep(status); }
 
 absl::optional<absl::Status> GroupMember::AwaitVerdict() {
-  const absl::Time deadline = absl::Now() + kVerdictTimeout;
+  const absl::Time deadline = SteadyNow() + kVerdictTimeout;
   MutexLock lock(&mutex_);
   while (failure_.ok()) {
     if (changed_.WaitWithDeadline(&mutex_, deadline)) break;

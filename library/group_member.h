@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
+#include "common/base/clock.h"
 #include "common/base/environment.h"
 #include "common/base/mutex.h"
 #include "common/rpc/grpc_server.h"
@@ -58,7 +59,7 @@ class GroupMember {
                                    const std::vector<BucketSpec>& buckets);
   // Only while state() is OK or a transfer is to be waited for.
   Exchange& exchange() { return *exchange_; }
-  absl::Time StepDeadline() const { return absl::Now() + settings_.step_timeout; }
+  absl::Time StepDeadline() const { return SteadyNow() + settings_.step_timeout; }
 
   // The run fails with `cause` (not OK) in the step that is going on. The others are told, and
   // all transfers end. Returns the failure to be told: the coordinator's word, if it comes.

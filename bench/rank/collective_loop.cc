@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 
 namespace gradwire {
@@ -61,7 +61,7 @@ absl::StatusOr<LoopResult> CollectiveLoop::Run() {
 absl::Status CollectiveLoop::Average() {
   std::promise<absl::Status> ended;
   const BucketKey key{LayoutId(0), step_, Bucket(0)};
-  exchange_->Expect(key, BytesOf(&mean_), absl::Now() + options_.step_timeout,
+  exchange_->Expect(key, BytesOf(&mean_), SteadyNow() + options_.step_timeout,
                     [&ended](absl::Status status) { ended.set_value(std::move(status)); });
   exchange_->Contribute(key, rank_, BytesOf(&terms_));
   const absl::Status status = ended.get_future().get();

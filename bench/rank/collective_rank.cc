@@ -1,20 +1,17 @@
 #include "bench/rank/collective_rank.h"
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/address.h"
+#include "common/base/clock.h"
 #include "common/session/local_address.h"
 
 namespace gradwire {
 namespace {
-
-constexpr std::chrono::milliseconds kCallGrace(500);
 
 LoopOptions LoopOptionsOf(const RankOptions& options) {
   LoopOptions loop;
@@ -37,9 +34,7 @@ absl::StatusOr<std::unique_ptr<CollectiveRank>> CollectiveRank::Join(const RankO
 
 CollectiveRank::~CollectiveRank() {
   OnAbort(absl::CancelledError("the rank ends"));
-  if (server_.server != nullptr) {
-    server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
-  }
+  server_.Shutdown();
 }
 
 absl::Status CollectiveRank::Prepare() {
@@ -129,7 +124,7 @@ absl::StatusOr<LoopResult> CollectiveRank::Measure() {
       CollectiveLoop(exchange(), Rank(options_.rank), &pattern, LoopOptionsOf(options_)).Run();
   absl::Status status = result.status();
   if (status.ok()) {
-    status = exchange()->Finish(absl::Now() + absl::Seconds(options_.timeout_seconds));
+    status = exchange()->Finish(SteadyNow() + absl::Seconds(options_.timeout_seconds));
   }
   const std::string reason = status.ok() ? "all is measured" : std::string(status.message());
   const absl::Status left = session_->Leave(status.ok(), reason);

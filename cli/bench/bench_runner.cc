@@ -10,9 +10,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "cli/bench/cpu_sampler.h"
 #include "cli/launch/launch_plan.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -131,7 +131,7 @@ absl::StatusOr<std::string> BenchRunner::AwaitAddress(JobGroup* group,
   std::string address;
   const absl::Status status =
       group->RunUntil([&] { return !(address = CoordinatorAddress(ReadFile(port_file))).empty(); },
-                      absl::Now() + kTimeToListen);
+                      SteadyNow() + kTimeToListen);
   if (!status.ok()) return status;
   return address;
 }
@@ -145,7 +145,7 @@ absl::Status BenchRunner::StartRanks(const ArgvOfRank& argv, JobGroup* group) {
 }
 
 absl::Time BenchRunner::Deadline() const {
-  return absl::Now() + absl::Seconds(options_.timeout_seconds);
+  return SteadyNow() + absl::Seconds(options_.timeout_seconds);
 }
 
 std::string BenchRunner::LibexecPath(const std::string& program) const {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -54,14 +54,14 @@ absl::Status JobGroup::RunUntil(const std::function<bool()>& ready, absl::Time d
   while (!ready()) {
     if (stopped_()) return absl::CancelledError("stopped");
     if (AnyFailed()) {
-      const absl::Time until = absl::Now() + kTimeToSayWhy;
-      while (absl::Now() < until && !WorkersEnded()) processes_.Wait(absl::Now() + kPollInterval);
+      const absl::Time until = SteadyNow() + kTimeToSayWhy;
+      while (SteadyNow() < until && !WorkersEnded()) processes_.Wait(SteadyNow() + kPollInterval);
       return absl::InternalError(Failures());
     }
-    if (absl::Now() >= deadline) {
+    if (SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat("not done in time: ", StillRunning()));
     }
-    processes_.Wait(absl::Now() + kPollInterval);
+    processes_.Wait(SteadyNow() + kPollInterval);
   }
   return AnyFailed() ? absl::InternalError(Failures()) : absl::OkStatus();
 }
@@ -116,7 +116,7 @@ std::string JobGroup::StillRunning() const {
 }
 
 void JobGroup::EndServers() {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   for (const auto& job : jobs_) {
     if (job->serves) job->process->EndAt(now, now + kTimeToEnd);
   }
@@ -128,7 +128,7 @@ absl::StatusOr<std::string> RunJob(const Job& job, absl::Duration timeout,
   JobGroup group(stopped);
   absl::Status status = group.Start(job);
   if (!status.ok()) return status;
-  absl::StatusOr<std::vector<std::string>> outputs = group.Finish(absl::Now() + timeout);
+  absl::StatusOr<std::vector<std::string>> outputs = group.Finish(SteadyNow() + timeout);
   if (!outputs.ok()) return outputs.status();
   return std::move(outputs->front());
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/process/line_splitter.h"
 
 namespace gradwire {
@@ -82,10 +83,10 @@ absl::Status Supervisor::Start(const Member& member) {
 }
 
 bool Supervisor::RunUntil(const std::function<bool()>& ready, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   while (!ready()) {
-    if (ending() || !processes_.AnyRuns() || absl::Now() >= deadline) return false;
-    HandleEvents(std::min(deadline, absl::Now() + kPollInterval));
+    if (ending() || !processes_.AnyRuns() || SteadyNow() >= deadline) return false;
+    HandleEvents(std::min(deadline, SteadyNow() + kPollInterval));
   }
   return !ending();
 }
@@ -125,7 +126,7 @@ void Supervisor::Fail(int exit_code, std::string cause) {
 }
 
 void Supervisor::EndAfter(absl::Duration until_terminate, absl::Duration until_kill) {
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   for (const auto& member : members_) {
     member->process->EndAt(now + until_terminate + member->linger,
                            now + until_kill + member->linger);
@@ -140,7 +141,7 @@ void Supervisor::StopBySignal(int signal) {
   }
   for (const auto& member : members_) {
     member->process->Signal(again ? SIGKILL : signal == SIGINT ? SIGINT : SIGTERM);
-    member->process->EndAt(absl::InfiniteFuture(), absl::Now() + kTimeToStop);
+    member->process->EndAt(absl::InfiniteFuture(), SteadyNow() + kTimeToStop);
   }
 }
 

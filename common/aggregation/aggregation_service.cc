@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/rpc/channel.h"
 #include "common/wire/chunk_codec.h"
@@ -96,7 +96,7 @@ void AggregationService::Abort(const absl::Status& reason) {
 }
 
 absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::WaitForAggregator() {
-  const absl::Time deadline = absl::Now() + kViewTimeout;
+  const absl::Time deadline = SteadyNow() + kViewTimeout;
   MutexLock lock(&mutex_);
   while (aborted_.ok() && aggregator_ == nullptr) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
@@ -170,7 +170,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   if (!aggregator.ok()) return aggregator.status();
   MeanCursor cursor;
   while (true) {
-    absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, absl::Now() + kLookSlice);
+    absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, SteadyNow() + kLookSlice);
     if (absl::IsDeadlineExceeded(mean.status())) {
       if (!context->IsCancelled()) continue;
       return absl::CancelledError("the receiver of means went away");

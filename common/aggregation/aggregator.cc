@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -23,7 +23,7 @@ void Aggregator::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
 }
 
 absl::StatusOr<LayoutSums*> Aggregator::WaitForLayout(const ChunkHeader& header) {
-  const absl::Time deadline = absl::Now() + kLayoutTimeout;
+  const absl::Time deadline = SteadyNow() + kLayoutTimeout;
   while (state_.ok()) {
     const auto found = layouts_.find(header.layout);
     if (found != layouts_.end()) return &found->second;
@@ -46,7 +46,7 @@ absl::StatusOr<Verdict> Aggregator::Hold(Chunk chunk, std::vector<Chunk>* terms)
   size_t piece;
   absl::StatusOr<Verdict> verdict = (*sums)->Judge(chunk, &piece);
   if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
-  (*sums)->Hold(std::move(chunk), piece, absl::Now(), terms);
+  (*sums)->Hold(std::move(chunk), piece, SteadyNow(), terms);
   return Verdict::kAccept;
 }
 
@@ -65,10 +65,10 @@ absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
 }
 
 void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> terms) {
-  const absl::Time begin = hooks_.on_fold ? absl::Now() : absl::Time();
+  const absl::Time begin = hooks_.on_fold ? SteadyNow() : absl::Time();
   std::shared_ptr<MeanChunk> mean = LayoutSums::Fold(terms);
   if (hooks_.on_fold) {
-    hooks_.on_fold({TraceSpan::Lane::kAggregation, "fold", step, mean->bucket, begin, absl::Now()});
+    hooks_.on_fold({TraceSpan::Lane::kAggregation, "fold", step, mean->bucket, begin, SteadyNow()});
   }
   terms.clear();  // back to their owner before anyone hears of the mean
   Arrivals arrivals;

@@ -5,8 +5,8 @@
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 
@@ -46,15 +46,14 @@ class CondVar {
     cond_.wait(lock);
     lock.release();
   }
-  // Returns true if the deadline (wall clock) has passed.
+  // Returns true if the deadline (of SteadyNow) has passed.
   bool WaitWithDeadline(Mutex* mutex, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     if (deadline == absl::InfiniteFuture()) {
       Wait(mutex);
       return false;
     }
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
-    // Relative, so that setting the clock does not prolong a wait under way.
-    const auto result = cond_.wait_for(lock, absl::ToChronoNanoseconds(deadline - absl::Now()));
+    const auto result = cond_.wait_for(lock, absl::ToChronoNanoseconds(deadline - SteadyNow()));
     lock.release();
     return result == std::cv_status::timeout;
   }

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -23,7 +23,7 @@ constexpr uint64_t kWake = UINT64_MAX;
 
 int MillisecondsUntil(absl::Time deadline) {
   if (deadline == absl::InfiniteFuture()) return -1;
-  const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+  const absl::Duration left = std::max(deadline - SteadyNow(), absl::ZeroDuration());
   return static_cast<int>(absl::ToInt64Milliseconds(absl::Ceil(left, absl::Milliseconds(1))));
 }
 
@@ -54,7 +54,7 @@ void ProcessSet::Wait(absl::Time until) {
   const int count = epoll_wait(epoll_fd_, events.data(), events.size(),
                                MillisecondsUntil(std::min(until, NextSignal())));
   for (int i = 0; i < count; ++i) Handle(events[i].data.u64);
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   for (const Running& running : running_) {
     if (now >= running.process->next_signal()) running.process->SendDue(now);
   }

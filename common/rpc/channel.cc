@@ -8,8 +8,8 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/wire/chunk.h"
 
 namespace gradwire {
@@ -54,10 +54,10 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
 
 absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,
                            const std::function<absl::Status()>& ended) {
-  const absl::Time deadline = absl::Now() + kConnectTimeout;
-  while (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + kConnectSlice))) {
+  const absl::Time deadline = SteadyNow() + kConnectTimeout;
+  while (!channel->WaitForConnected(ToGrpcDeadline(SteadyNow() + kConnectSlice))) {
     if (absl::Status status = ended(); !status.ok()) return status;
-    if (absl::Now() < deadline) continue;
+    if (SteadyNow() < deadline) continue;
     return absl::UnavailableError(
         absl::StrCat(peer, " does not answer within ", absl::FormatDuration(kConnectTimeout)));
   }

@@ -15,6 +15,9 @@ namespace gradwire {
 struct GrpcServer {
   std::unique_ptr<grpc::Server> server;
   std::string address;  // "host:port" as asked for, with the port that was bound
+
+  // Ends it, if it was started: calls under way have half a second to end by themselves.
+  void Shutdown() const;
 };
 
 // Serves `services`, health and reflection on `listen` ("host:port"; port 0

@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "common/base/address.h"
+#include "common/base/clock.h"
 #include "common/rpc/channel.h"
 #include "common/session/resolve.h"
 
@@ -32,7 +33,7 @@ class Connector {
       : name_(std::move(name)),
         address_(std::move(address)),
         timeout_(timeout),
-        deadline_(absl::Now() + timeout),
+        deadline_(SteadyNow() + timeout),
         cancelled_(cancelled) {}
 
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Run();
@@ -44,7 +45,7 @@ class Connector {
   absl::Status Knock(const addrinfo& target) const;
   absl::Status AwaitConnection(int fd) const;
   absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const HostPort& numeric) const;
-  absl::Time AttemptDeadline() const { return std::min(deadline_, absl::Now() + kAttempt); }
+  absl::Time AttemptDeadline() const { return std::min(deadline_, SteadyNow() + kAttempt); }
   void LogWait(const absl::Status& failure, int attempt, absl::Duration wait) const;
   void Sleep(absl::Duration wait) const;
 
@@ -61,7 +62,7 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::Run() {
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");
     auto channel = Attempt();
     if (channel.ok() || absl::IsCancelled(channel.status())) return channel;
-    const absl::Duration left = deadline_ - absl::Now();
+    const absl::Duration left = deadline_ - SteadyNow();
     if (left <= absl::ZeroDuration()) {
       return absl::UnavailableError(
           absl::StrFormat("coordinator %s did not answer within %g s (%s; %d attempts)", name_,
@@ -102,7 +103,7 @@ absl::Status Connector::AwaitConnection(int fd) const {
   pollfd waiting = {fd, POLLOUT, 0};
   while (poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(kSlice))) == 0) {
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");
-    if (absl::Now() >= deadline) return absl::UnavailableError(ErrorWords(ETIMEDOUT));
+    if (SteadyNow() >= deadline) return absl::UnavailableError(ErrorWords(ETIMEDOUT));
   }
   int error = 0;
   socklen_t length = sizeof(error);
@@ -114,9 +115,9 @@ absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::OpenChannel(
     const HostPort& numeric) const {
   std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric));
   const absl::Time deadline = AttemptDeadline();
-  while (!channel->WaitForConnected(absl::ToChronoTime(absl::Now() + kSlice))) {
+  while (!channel->WaitForConnected(ToGrpcDeadline(SteadyNow() + kSlice))) {
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");
-    if (absl::Now() >= deadline) return absl::UnavailableError("it does not speak gRPC");
+    if (SteadyNow() >= deadline) return absl::UnavailableError("it does not speak gRPC");
   }
   return channel;
 }
@@ -126,12 +127,12 @@ void Connector::LogWait(const absl::Status& failure, int attempt, absl::Duration
       "coordinator {} does not answer ({}); attempt {}, next in {:.1f} s, giving up in "
       "{:.0f} s",
       name_, std::string(failure.message()), attempt, absl::ToDoubleSeconds(wait),
-      absl::ToDoubleSeconds(deadline_ - absl::Now()));
+      absl::ToDoubleSeconds(deadline_ - SteadyNow()));
 }
 
 void Connector::Sleep(absl::Duration wait) const {
-  const absl::Time end = absl::Now() + wait;
-  for (absl::Time now = absl::Now(); now < end && !cancelled_(); now = absl::Now()) {
+  const absl::Time end = SteadyNow() + wait;
+  for (absl::Time now = SteadyNow(); now < end && !cancelled_(); now = SteadyNow()) {
     absl::SleepFor(std::min(kSlice, end - now));
   }
 }

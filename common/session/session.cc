@@ -5,6 +5,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/base/unix_seconds.h"
 #include "common/session/connect.h"
@@ -129,7 +130,7 @@ absl::Status Session::Leave(bool finished, absl::string_view reason) {
   message.mutable_leave()->set_reason(std::string(reason));
   Write(message);
   HalfClose();
-  const absl::Time deadline = absl::Now() + kLeaveTimeout;
+  const absl::Time deadline = SteadyNow() + kLeaveTimeout;
   MutexLock lock(&mutex_);
   while (!end_ && !changed_.WaitWithDeadline(&mutex_, deadline)) {
   }
@@ -256,7 +257,7 @@ void Session::Notify(const absl::Status& status) {
 
 void Session::SendHeartbeats() {
   v1::WorkerMessage heartbeat;
-  absl::Time next = absl::Now();
+  absl::Time next = SteadyNow();
   while (true) {
     {
       MutexLock lock(&mutex_);
@@ -266,7 +267,7 @@ void Session::SendHeartbeats() {
     }
     heartbeat.mutable_heartbeat()->set_sent(UnixSeconds(absl::Now()));
     Write(heartbeat);
-    next = absl::Now() + options_.heartbeat_interval;
+    next = SteadyNow() + options_.heartbeat_interval;
   }
 }
 

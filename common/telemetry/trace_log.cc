@@ -6,6 +6,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/clock.h"
 #include "common/base/output_file.h"
 
 namespace gradwire {
@@ -43,7 +44,10 @@ void TraceLog::NameThread(int thread, absl::string_view name) {
                       process_, thread, name));
 }
 
-void TraceLog::Add(const TraceSpan& span) {
+void TraceLog::Add(const TraceSpan& steady) {
+  TraceSpan span = steady;
+  span.begin = ToTimeOfDay(steady.begin);
+  span.end = span.begin + (steady.end - steady.begin);
   MutexLock lock(&mutex_);
   switch (span.lane) {
     case TraceSpan::Lane::kCompute:

@@ -28,6 +28,7 @@ class TraceLog {
   static absl::StatusOr<std::unique_ptr<TraceLog>> Open(absl::string_view path, int process,
                                                         absl::string_view name);
 
+  // Its times, of SteadyNow, become times of day.
   void Add(const TraceSpan& span);
 
   // The coordinator's clock minus this one's, as it is known so far: for a process

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 
 namespace gradwire {
@@ -49,7 +49,7 @@ std::shared_ptr<const void> SliceLender::LendToken() {
 }
 
 absl::Status SliceLender::Reclaim(absl::Status status) {
-  const absl::Time deadline = absl::Now() + kReclaimTimeout;
+  const absl::Time deadline = SteadyNow() + kReclaimTimeout;
   MutexLock lock(&ledger_->mutex);
   while (ledger_->lent > 0) {
     if (!ledger_->returned.WaitWithDeadline(&ledger_->mutex, deadline)) continue;

@@ -2,11 +2,11 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/base/unix_seconds.h"
 
@@ -14,13 +14,6 @@ namespace gradwire {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(100);
-
-// Monotonic, so that setting the wall clock ends no lease.
-absl::Time SteadyNow() {
-  return absl::FromUnixNanos(std::chrono::duration_cast<std::chrono::nanoseconds>(
-                                 std::chrono::steady_clock::now().time_since_epoch())
-                                 .count());
-}
 
 spdlog::level::level_enum LevelOf(const Outcome& outcome) {
   spdlog::level::level_enum level = spdlog::level::info;
@@ -66,7 +59,7 @@ v1::StatusReply MembershipService::Status() const {
 }
 
 void MembershipService::Stop(absl::string_view reason, absl::Duration grace) {
-  const absl::Time deadline = absl::Now() + grace;
+  const absl::Time deadline = SteadyNow() + grace;
   MutexLock lock(&mutex_);
   Enqueue(membership_.OnShutdown(reason));
   Drain();
@@ -237,7 +230,7 @@ void MembershipService::RunTicker() {
     Enqueue(membership_.OnTick(now));
     Drain();
     CancelOverdue(now);
-    if (!stopping_) changed_.WaitWithDeadline(&mutex_, absl::Now() + kTick);
+    if (!stopping_) changed_.WaitWithDeadline(&mutex_, SteadyNow() + kTick);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/rpc/channel.h"
 #include "common/wire/view.h"
@@ -57,9 +57,9 @@ grpc::Status RendezvousService::Get(grpc::ServerContext*, const v1::GetRequest* 
 
 absl::StatusOr<RendezvousStore::Entries> RendezvousService::WaitForKeys(
     const grpc::ServerContext& context, const RendezvousStore::Keys& keys) {
-  const absl::Time deadline = absl::FromChrono(context.deadline()) - kAnswerMargin;
+  const absl::Time deadline = FromGrpcDeadline(context.deadline()) - kAnswerMargin;
   while (true) {
-    const absl::Time look = std::min(deadline, absl::Now() + kLookInterval);
+    const absl::Time look = std::min(deadline, SteadyNow() + kLookInterval);
     absl::StatusOr<RendezvousStore::Entries> entries = store_->Wait(keys, look);
     if (!absl::IsDeadlineExceeded(entries.status()) || look == deadline || context.IsCancelled()) {
       return entries;

@@ -3,11 +3,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "common/base/clock.h"
 #include "coordinator/pages/run_pages.h"
 #include "coordinator/pages/web_assets.h"
 #include "coordinator/run/port_file.h"
@@ -16,7 +16,6 @@ namespace gradwire {
 namespace {
 
 constexpr absl::Duration kAbortGrace = absl::Milliseconds(400);
-constexpr std::chrono::milliseconds kCallGrace(500);
 // A page that is open asks every second.
 constexpr absl::Duration kViewerPause = absl::Seconds(3);
 constexpr absl::Duration kViewerGrace = absl::Milliseconds(1500);
@@ -133,12 +132,9 @@ void Coordinator::OnView(const View& view) {
   aggregator_ = std::make_shared<Aggregator>(view, Share(), AggregatorHooks{on_step, on_fold_});
   aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
-  const v1::StatusReply status = membership_.Status();
-  const auto backend = status.settings().find("backend");
-  waits_from_work_ = backend == status.settings().end() || backend->second != "coordinator";
-  const absl::Time now = absl::Now();
-  history_.Begin(view.world_size, now);
-  history_.AddEvent({now, Step(0), "started",
+  const absl::Time begun = absl::Now();
+  history_.Begin(view.world_size, begun);
+  history_.AddEvent({begun, Step(0), "started",
                      absl::StrCat("the run began with ", view.members.size(), " workers")});
 }
 
@@ -157,6 +153,7 @@ void Coordinator::OnRunOver(const absl::Status& status) {
 }
 
 void Coordinator::OnArrivals(const Arrivals& arrivals) {
+  sees_arrivals_ = true;
   const absl::Time first = *std::min_element(arrivals.begin(), arrivals.end());
   for (size_t rank = 0; rank < arrivals.size(); ++rank) {
     metrics_.ObserveRankWait(Rank(static_cast<int>(rank)), arrivals[rank] - first);
@@ -174,7 +171,7 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
     least = std::min(least, OwnWork(of_rank));
   }
   metrics_.SetLoss(loss);
-  if (!waits_from_work_) return;
+  if (sees_arrivals_) return;
   for (const StepRecord& of_rank : *step) {
     metrics_.ObserveRankWait(of_rank.rank, OwnWork(of_rank) - least);
   }
@@ -195,7 +192,7 @@ Page Coordinator::StatusPage() {
   }
   const std::string body = StatusJson(Status(), history_, absl::Now());
   MutexLock lock(&mutex_);
-  viewed_ = absl::Now();
+  viewed_ = SteadyNow();
   end_viewed_ = ended;
   over_changed_.NotifyAll();
   return {200, kJson, body};
@@ -227,7 +224,7 @@ absl::Status Coordinator::Wait() {
 
 void Coordinator::Linger() {
   if (metrics_server_ == nullptr || linger_ == absl::ZeroDuration()) return;
-  const absl::Time deadline = absl::Now() + linger_;
+  const absl::Time deadline = SteadyNow() + linger_;
   MutexLock lock(&mutex_);
   if (stopping_) return;
   spdlog::info("{}metrics are served for {} after the end of the run; a signal ends that",
@@ -238,11 +235,11 @@ void Coordinator::Linger() {
 
 void Coordinator::WaitForViewer() {
   MutexLock lock(&mutex_);
-  const absl::Time deadline = absl::Now() + (stopping_ ? kStoppedGrace : kViewerGrace);
-  if (viewed_ + kViewerPause < absl::Now()) return;
+  const absl::Time deadline = SteadyNow() + (stopping_ ? kStoppedGrace : kViewerGrace);
+  if (viewed_ + kViewerPause < SteadyNow()) return;
   while (!end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
   }
-  const absl::Time rested = absl::Now() + (stopping_ ? kStoppedRest : kViewerRest);
+  const absl::Time rested = SteadyNow() + (stopping_ ? kStoppedRest : kViewerRest);
   while (end_viewed_ && !over_changed_.WaitWithDeadline(&mutex_, rested)) {
   }
 }
@@ -254,8 +251,7 @@ void Coordinator::Stop(absl::string_view reason) {
     over_changed_.NotifyAll();
   }
   membership_.Stop(reason, kAbortGrace);
-  if (grpc_.server != nullptr)
-    grpc_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
+  grpc_.Shutdown();
 }
 
 std::string Coordinator::metrics_address() const {

@@ -97,8 +97,8 @@ class Coordinator {
   absl::Time viewed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // /status.json was
   bool end_viewed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Of every back end but `coordinator`, whose arrivals tell.
-  std::atomic<bool> waits_from_work_{false};
+  // Terms come here, whose arrivals tell how long ranks wait; else their own work tells it.
+  std::atomic<bool> sees_arrivals_{false};
   RunHistory history_;
 
   // From here on, what has threads that use the above.

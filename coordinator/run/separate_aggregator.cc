@@ -2,19 +2,12 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
-
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/session/local_address.h"
 #include "coordinator/run/port_file.h"
 
 namespace gradwire {
-namespace {
-
-constexpr std::chrono::milliseconds kCallGrace(500);
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<SeparateAggregator>> SeparateAggregator::Start(
     const CoordinatorOptions& options) {
@@ -33,9 +26,7 @@ SeparateAggregator::SeparateAggregator(const CoordinatorOptions& options)
 SeparateAggregator::~SeparateAggregator() {
   session_.reset();
   aggregation_.Abort(absl::CancelledError("the aggregator ends"));
-  if (grpc_.server != nullptr) {
-    grpc_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
-  }
+  grpc_.Shutdown();
 }
 
 absl::Status SeparateAggregator::Listen() {

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <future>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
 
@@ -83,7 +83,7 @@ TEST(AggregatorsTest, AllReduce_RankStaysAway_AggregatorsHoldAWindow) {
   std::vector<uint8_t> mean(64 << 20);
   std::promise<absl::Status> ended;
   const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
-  cluster.exchange(0).Expect(key, absl::MakeSpan(mean), absl::Now() + absl::Milliseconds(500),
+  cluster.exchange(0).Expect(key, absl::MakeSpan(mean), SteadyNow() + absl::Milliseconds(500),
                              [&ended](absl::Status status) { ended.set_value(status); });
   cluster.exchange(0).Contribute(key, Rank(0), terms);
   const absl::Status status = ended.get_future().get();

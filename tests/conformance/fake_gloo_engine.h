@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "worker/backends/gloo/engine.h"
 
@@ -23,7 +23,7 @@ class FakeGlooEngine : public GlooEngine {
   }
   absl::Status Connect(int, int, KeyValueStore* store) override {
     if (peer_key_.empty()) return absl::OkStatus();
-    return store->Wait({peer_key_}, absl::Now() + absl::Seconds(60)).status();
+    return store->Wait({peer_key_}, SteadyNow() + absl::Seconds(60)).status();
   }
   void Sum(absl::Span<float> values, Done done) override { Add(values.size() * 4, done); }
   void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) override {

@@ -11,7 +11,7 @@
 #include <future>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/rpc/grpc_server.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
 #include "tests/cluster/backend_cluster.h"
@@ -68,7 +68,7 @@ class GlooExchangeTest : public ::testing::Test {
   std::future<absl::Status> Expect(int bucket, absl::Duration timeout = kLong) {
     auto promise = std::make_shared<std::promise<absl::Status>>();
     results_[bucket].resize(buckets_[bucket].bytes / sizeof(float));
-    exchange_->Expect(Key(bucket), BytesOf(&results_[bucket]), absl::Now() + timeout,
+    exchange_->Expect(Key(bucket), BytesOf(&results_[bucket]), SteadyNow() + timeout,
                       [promise](absl::Status status) { promise->set_value(std::move(status)); });
     return promise->get_future();
   }
@@ -218,7 +218,7 @@ TEST_F(GlooExchangeTest, AllReduce_AfterABreak_EndsWithTheSameStatus) {
   engine_->End(0, absl::UnavailableError("Connection closed by peer"));
   const absl::Status status = first.get();
   EXPECT_EQ(AllReduce(1, kLong).get(), status);
-  EXPECT_EQ(exchange_->Finish(absl::Now() + kLong), status);
+  EXPECT_EQ(exchange_->Finish(SteadyNow() + kLong), status);
 }
 
 TEST_F(GlooExchangeTest, Cancel_OperationUnderWay_DoneRunsWhenTheEngineIsThrough) {
@@ -271,7 +271,7 @@ class GlooEngineTest : public ::testing::Test {
     auto promise = std::make_shared<std::promise<absl::Status>>();
     const BucketKey key{LayoutId(0), Step(1), Bucket(0)};
     Exchange& exchange = cluster_.exchange(rank);
-    exchange.Expect(key, BytesOf(&means_[rank]), absl::Now() + kLong,
+    exchange.Expect(key, BytesOf(&means_[rank]), SteadyNow() + kLong,
                     [promise](absl::Status status) { promise->set_value(std::move(status)); });
     exchange.Contribute(key, Rank(rank), BytesOf(&terms_));
     return promise->get_future();

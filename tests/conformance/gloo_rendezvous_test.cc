@@ -7,7 +7,7 @@
 
 #include <future>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/rpc/grpc_server.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
 
@@ -18,7 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Optional;
 
-absl::Time In(absl::Duration duration) { return absl::Now() + duration; }
+absl::Time In(absl::Duration duration) { return SteadyNow() + duration; }
 
 class GlooRendezvousTest : public ::testing::Test {
  protected:

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/launch.h"
 #include "tests/support/sockets.h"
 
@@ -44,15 +44,15 @@ class FailureTest : public ::testing::TestWithParam<const char*> {
 TEST_P(FailureTest, WorkerKilled_MidStep_AllOthersStopAndSayWhoWhenWhy) {
   Begin(3, GetParam());
   workers_[1]->Signal(SIGKILL);
-  const absl::Time killed = absl::Now();
+  const absl::Time killed = SteadyNow();
   for (int rank : {0, 2}) {
-    const auto code = workers_[rank]->Wait(kStopWithin - (absl::Now() - killed));
+    const auto code = workers_[rank]->Wait(kStopWithin - (SteadyNow() - killed));
     ASSERT_TRUE(code.ok()) << code.status();
     EXPECT_EQ(*code, 1);
     EXPECT_THAT(workers_[rank]->err(),
                 ::testing::ContainsRegex("rank 1 .*was lost in step [0-9]+: "));
   }
-  const auto code = coordinator_->process().Wait(kStopWithin - (absl::Now() - killed));
+  const auto code = coordinator_->process().Wait(kStopWithin - (SteadyNow() - killed));
   ASSERT_TRUE(code.ok()) << code.status();
   EXPECT_EQ(*code, 1);
   EXPECT_THAT(coordinator_->process().err(),

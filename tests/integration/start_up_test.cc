@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/launch.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
@@ -24,9 +24,9 @@ template <typename Try>
 absl::Duration Fastest(Try once) {
   absl::Duration fastest = absl::InfiniteDuration();
   for (int i = 0; i < 5; ++i) {
-    const absl::Time start = absl::Now();
+    const absl::Time start = SteadyNow();
     once();
-    fastest = std::min(fastest, absl::Now() - start);
+    fastest = std::min(fastest, SteadyNow() - start);
   }
   return fastest;
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/sockets.h"
 
 namespace gradwire::testing {
@@ -58,8 +59,8 @@ RunningCoordinator::RunningCoordinator(int world_size, const Options& more) {
   process_ = Process::Start("gradwire-coordinator",
                             Options{"--world-size", absl::StrCat(world_size)} + FreePorts() +
                                 Options{"--port-file", ports} + more);
-  const absl::Time deadline = absl::Now() + kStartUp;
-  while (ReadFile(ports).empty() && IsRunning(process_->pid()) && absl::Now() < deadline) {
+  const absl::Time deadline = SteadyNow() + kStartUp;
+  while (ReadFile(ports).empty() && IsRunning(process_->pid()) && SteadyNow() < deadline) {
     absl::SleepFor(absl::Milliseconds(2));
   }
   EXPECT_NE(ReadFile(ports), "") << process_->err();
@@ -68,10 +69,10 @@ RunningCoordinator::RunningCoordinator(int world_size, const Options& more) {
 }
 
 absl::Status RunningCoordinator::WaitForStep(int step) const {
-  const absl::Time deadline = absl::Now() + absl::Minutes(1);
+  const absl::Time deadline = SteadyNow() + absl::Minutes(1);
   double now = -1;
   while (now < step) {
-    if (absl::Now() > deadline) {
+    if (SteadyNow() > deadline) {
       return absl::DeadlineExceededError(absl::StrCat("step ", now, " of ", step));
     }
     absl::SleepFor(absl::Milliseconds(5));

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/process/process_set.h"
 #include "spdlog/spdlog.h"
 #include "tests/support/temp_dir.h"
@@ -136,10 +137,10 @@ void Process::Signal(int signal) {
 }
 
 absl::StatusOr<int> Process::Wait(absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (!ended_ || output_open_) {
-    if (absl::Now() >= deadline) {
+    if (SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat(ended_ ? "ended, but its children hold its output" : "still running",
                        " after ", absl::FormatDuration(timeout), "; ", Tail()));
@@ -150,13 +151,13 @@ absl::StatusOr<int> Process::Wait(absl::Duration timeout) {
 }
 
 absl::Status Process::WaitForOutput(absl::string_view text, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (!absl::StrContains(out_, text) && !absl::StrContains(err_, text)) {
     if (!output_open_) {
       return absl::FailedPreconditionError(absl::StrCat("never wrote '", text, "'; ", Tail()));
     }
-    if (absl::Now() >= deadline) {
+    if (SteadyNow() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat("no '", text, "' in ", absl::FormatDuration(timeout), "; ", Tail()));
     }

@@ -17,7 +17,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire::testing {
 namespace {
@@ -51,7 +51,7 @@ absl::StatusOr<std::string> ReceiveAll(int socket, absl::Time deadline) {
   char buffer[4096];
   for (;;) {
     pollfd ready = {socket, POLLIN, 0};
-    const absl::Duration left = deadline - absl::Now();
+    const absl::Duration left = deadline - SteadyNow();
     if (left <= absl::ZeroDuration() ||
         poll(&ready, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1) == 0) {
       return absl::DeadlineExceededError(absl::StrCat("still open after ", all.size(), " bytes"));
@@ -84,7 +84,7 @@ absl::StatusOr<HttpReply> ParseReply(absl::string_view text) {
 
 absl::StatusOr<std::string> Exchange(absl::string_view address, absl::string_view bytes,
                                      bool half_close, absl::Duration timeout) {
-  const absl::Time deadline = absl::Now() + timeout;
+  const absl::Time deadline = SteadyNow() + timeout;
   const int peer = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const auto close_peer = absl::MakeCleanup([peer] { close(peer); });
   const sockaddr_in to = Loopback(PortOf(address));

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -17,8 +17,8 @@ class TracedExchange : public Exchange {
   }
   void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
               Done done) override {
-    auto traced = [this, key, begin = absl::Now(), done = std::move(done)](absl::Status status) {
-      on_span_({TraceSpan::Lane::kTransfer, "bucket", key.step, key.bucket, begin, absl::Now()});
+    auto traced = [this, key, begin = SteadyNow(), done = std::move(done)](absl::Status status) {
+      on_span_({TraceSpan::Lane::kTransfer, "bucket", key.step, key.bucket, begin, SteadyNow()});
       done(std::move(status));
     };
     exchange_->Expect(key, result, deadline, std::move(traced));

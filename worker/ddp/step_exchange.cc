@@ -1,7 +1,7 @@
 #include "worker/ddp/step_exchange.h"
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -45,7 +45,7 @@ void StepExchange::HandIn(size_t bucket, size_t index, Rank rank, absl::Span<con
 
 void StepExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result) {
   const auto bucket = static_cast<size_t>(key.bucket.value());
-  const absl::Time now = absl::Now();
+  const absl::Time now = SteadyNow();
   if (deadline_ == absl::InfiniteFuture()) deadline_ = now + timeout_;
   {
     MutexLock lock(&mutex_);
@@ -60,7 +60,7 @@ void StepExchange::Done(size_t bucket, const absl::Status& status) {
   MutexLock lock(&mutex_);
   states_[bucket] = State::kThere;
   if (status_.ok()) status_ = status;
-  if (--under_way_ == 0) times_[Phase::kCommunication] += absl::Now() - busy_since_;
+  if (--under_way_ == 0) times_[Phase::kCommunication] += SteadyNow() - busy_since_;
   changed_.NotifyAll();
 }
 
@@ -85,13 +85,13 @@ absl::StatusOr<size_t> StepExchange::Take() {
 }
 
 void StepExchange::Wait() {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   while (!CanTell()) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline_ + kMargin) || CanTell()) continue;
     status_ = absl::DeadlineExceededError(
         absl::StrCat("step ", step_.value(), ": a neighbour takes no more data"));
   }
-  times_[Phase::kExposedCommunication] += absl::Now() - start;
+  times_[Phase::kExposedCommunication] += SteadyNow() - start;
 }
 
 absl::StatusOr<size_t> StepExchange::Next() {

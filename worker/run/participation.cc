@@ -1,11 +1,10 @@
 #include "worker/run/participation.h"
 
-#include <chrono>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/session/local_address.h"
 #include "worker/backends/traced_backend.h"
@@ -16,8 +15,6 @@ namespace {
 
 // The coordinator knows the cause of a broken transfer within about a second.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
-// Calls that are just ending may end.
-constexpr std::chrono::milliseconds kCallGrace(500);
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const WorkerOptions& options, v1::DType wire,
                                                        OnSpan on_span) {
@@ -62,9 +59,7 @@ Participation::Participation(const WorkerOptions& options, Stopper* stopper, v1:
 Participation::~Participation() {
   CancelExchange(absl::CancelledError("the worker ends"));
   session_.reset();
-  if (server_.server != nullptr) {
-    server_.server->Shutdown(std::chrono::system_clock::now() + kCallGrace);
-  }
+  server_.Shutdown();
   exchange_.reset();
 }
 
@@ -177,7 +172,7 @@ void Participation::Explain(const absl::Status& status, Step step) {
   }
   const bool peer_failed =
       suspect.has_value() || absl::IsUnavailable(status) || absl::IsAborted(status);
-  if (peer_failed) stopper_->WaitForRequest(absl::Now() + kVerdictTimeout);
+  if (peer_failed) stopper_->WaitForRequest(SteadyNow() + kVerdictTimeout);
   if (!stopper_->requested()) {
     session_->Leave(false, std::string(status.message())).IgnoreError();
   }

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -56,7 +56,7 @@ bool Stopper::WaitForRequest(absl::Time deadline) {
 void Stopper::Guard() {
   MutexLock lock(&mutex_);
   while (!requested_ && !ended_) changed_.Wait(&mutex_);
-  const absl::Time deadline = absl::Now() + kGrace;
+  const absl::Time deadline = SteadyNow() + kGrace;
   while (!ended_) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
     if (ended_) return;

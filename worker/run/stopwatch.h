@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 
@@ -13,12 +13,12 @@ class Stopwatch {
  public:
   absl::Time last() const { return last_; }
   absl::Duration Lap() {
-    const absl::Time now = absl::Now();
+    const absl::Time now = SteadyNow();
     return now - std::exchange(last_, now);
   }
 
  private:
-  absl::Time last_ = absl::Now();
+  absl::Time last_ = SteadyNow();
 };
 
 }  // namespace gradwire

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "common/base/address.h"
+#include "common/base/clock.h"
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
 #include "worker/data/datasets/dataset.h"
@@ -225,7 +225,7 @@ absl::Status Worker::Train() {
   reporter_->Finish();
   if (status.ok() && participation_ != nullptr) {
     // Neighbours are done with each other before slow evaluations begin.
-    status = participation_->Finish(absl::Now() + absl::Seconds(options_.step_timeout_seconds));
+    status = participation_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
   }
   if (trace_log_ == nullptr) return status;
   const auto offset = participation_ ? participation_->clock_offset() : absl::ZeroDuration();

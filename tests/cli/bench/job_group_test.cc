@@ -6,9 +6,9 @@
 
 #include <filesystem>
 
-#include "absl/time/clock.h"
 #include "cli/bench/cpu_sampler.h"
 #include "cli/bench/hosts.h"
+#include "common/base/clock.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
@@ -32,7 +32,7 @@ absl::StatusOr<std::vector<std::string>> RunAll(const std::vector<Job>& jobs,
   for (const Job& job : jobs) {
     if (absl::Status status = group.Start(job); !status.ok()) return status;
   }
-  return group.Finish(absl::Now() + timeout);
+  return group.Finish(SteadyNow() + timeout);
 }
 
 TEST(JobGroup, AllEndWell_GivesTheirOutputInOrder) {
@@ -75,7 +75,7 @@ TEST(JobGroup, TooSlow_NamesWhoRuns) {
 TEST(JobGroup, Stopped_IsCancelled) {
   JobGroup group([] { return true; });
   ASSERT_TRUE(group.Start(Shell("a", "exec sleep 1000")).ok());
-  EXPECT_EQ(group.Finish(absl::Now() + kLong).status().code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(group.Finish(SteadyNow() + kLong).status().code(), absl::StatusCode::kCancelled);
 }
 
 TEST(JobGroup, Destroyed_LeavesNothingRunning) {

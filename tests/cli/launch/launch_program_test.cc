@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/base/clock.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
@@ -209,10 +210,10 @@ TEST_F(LaunchProgramTest, Run_OneWorkerIsKilled_NamesTheSignal) {
 
 TEST_F(LaunchProgramTest, Run_OneFailsAndAnotherIgnoresSigterm_KillsIt) {
   WriteProgram("gradwire-worker", OthersWait("exit 3").insert(10, "trap '' TERM\n"));
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   const auto launch = Start({"--workers", "2"});
   EXPECT_EQ(*launch->Wait(kLong), 3);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(10));
+  EXPECT_LT(SteadyNow() - start, absl::Seconds(10));
   ExpectNothingLeft(*launch);
 }
 
@@ -272,10 +273,10 @@ TEST_F(LaunchProgramTest, Signal_Interrupt_EndsAllWithin2Seconds) {
   WriteProgram("gradwire-worker", OthersWait(":"));
   const auto launch = Start({"--workers", "2"});
   AwaitWaiting(*launch, 2);
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   launch->Signal(SIGINT);
   EXPECT_EQ(*launch->Wait(kLong), 128 + SIGINT);
-  EXPECT_LT(absl::Now() - start, absl::Seconds(2));
+  EXPECT_LT(SteadyNow() - start, absl::Seconds(2));
   EXPECT_THAT(launch->err(), HasSubstr("stopped by signal 2 (Interrupt); all have ended"));
   ExpectNothingLeft(*launch);
 }
@@ -285,10 +286,10 @@ TEST_F(LaunchProgramTest, Signal_TerminateIgnoredByAWorker_KillsItWithin2Seconds
   WriteProgram("gradwire-worker", OthersWait(":").insert(10, "trap '' TERM\n"));
   const auto launch = Start({"--workers", "2"});
   AwaitWaiting(*launch, 2);
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   launch->Signal(SIGTERM);
   EXPECT_EQ(*launch->Wait(kLong), 128 + SIGTERM);
-  EXPECT_LT(absl::Now() - start, absl::Milliseconds(2500));
+  EXPECT_LT(SteadyNow() - start, absl::Milliseconds(2500));
   ExpectNothingLeft(*launch);
 }
 
@@ -298,16 +299,16 @@ TEST_F(LaunchProgramTest, Signal_Kill_LeavesNoOrphans) {
   const auto launch = Start({"--workers", "2"});
   AwaitWaiting(*launch, 2);
   // A process that is just becoming another program shows no environment.
-  const absl::Time started = absl::Now() + kLong;
+  const absl::Time started = SteadyNow() + kLong;
   constexpr size_t kGuardCoordinatorWorkersAndTheirs = 1 + 1 + 2 + 2;
-  while (launch->Children().size() < kGuardCoordinatorWorkersAndTheirs && absl::Now() < started) {
+  while (launch->Children().size() < kGuardCoordinatorWorkersAndTheirs && SteadyNow() < started) {
   }
   ASSERT_EQ(launch->Children().size(), kGuardCoordinatorWorkersAndTheirs);
   launch->Signal(SIGKILL);
   // Its output is closed once all that hold it have ended.
   EXPECT_EQ(*launch->Wait(kLong), 128 + SIGKILL);
-  const absl::Time deadline = absl::Now() + kLong;
-  while (!launch->Children().empty() && absl::Now() < deadline) {
+  const absl::Time deadline = SteadyNow() + kLong;
+  while (!launch->Children().empty() && SteadyNow() < deadline) {
   }
   EXPECT_THAT(launch->Children(), IsEmpty());
 }

@@ -11,7 +11,7 @@
 #include <random>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "tests/common/aggregation/test_terms.h"
 
 namespace gradwire {
@@ -44,7 +44,7 @@ class AggregatorTest : public testing::Test {
   }
 
   absl::StatusOr<Mean> Next(MeanCursor* cursor) {
-    return aggregator_.Next(cursor, absl::Now() + absl::Seconds(10));
+    return aggregator_.Next(cursor, SteadyNow() + absl::Seconds(10));
   }
 
   // The next results, one step's, put together by bucket.
@@ -99,7 +99,7 @@ TEST_F(AggregatorTest, Next_FirstChunkComplete_ResultBeforeTheRest) {
 
 TEST_F(AggregatorTest, Next_RanksMissing_DeadlineExceeded) {
   AddAll(terms_.StepOf(0, {1}));
-  EXPECT_EQ(aggregator_.Next(&cursor_, absl::Now() + absl::Milliseconds(10)).status(),
+  EXPECT_EQ(aggregator_.Next(&cursor_, SteadyNow() + absl::Milliseconds(10)).status(),
             absl::DeadlineExceededError("no mean is there yet"));
 }
 
@@ -200,9 +200,9 @@ TEST_F(AggregatorTest, Add_LayoutIsNotAgreedYet_WaitsForIt) {
 TEST_F(AggregatorTest, Add_OlderGenerationOfALayoutThatNeverComes_StaleAtOnce) {
   Chunk chunk = InLayout(1, terms_.MakeChunk(0, 1, 0, 0));
   chunk.header.generation = Generation(0);
-  const absl::Time begin = absl::Now();
+  const absl::Time begin = SteadyNow();
   EXPECT_EQ(aggregator_.Add(std::move(chunk)).value(), Verdict::kStale);
-  EXPECT_LT(absl::Now() - begin, absl::Seconds(5)) << "waited for the layout";
+  EXPECT_LT(SteadyNow() - begin, absl::Seconds(5)) << "waited for the layout";
 }
 
 TEST_F(AggregatorTest, Add_SameChunkAgain_DuplicateAlsoAfterTheFold) {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "tests/common/aggregation/test_terms.h"
 
 namespace gradwire {
@@ -50,9 +51,9 @@ class LayoutSumsTest : public testing::Test {
 
 TEST_F(LayoutSumsTest, Hold_LastTerm_GivesTheTermsByRank) {
   std::vector<Chunk> terms;
-  EXPECT_FALSE(sums_.Hold(terms_.MakeChunk(0, 2, 0, 0), 0, absl::Now(), &terms));
-  EXPECT_FALSE(sums_.Hold(terms_.MakeChunk(0, 0, 0, 0), 0, absl::Now(), &terms));
-  EXPECT_TRUE(sums_.Hold(terms_.MakeChunk(0, 1, 0, 0), 0, absl::Now(), &terms));
+  EXPECT_FALSE(sums_.Hold(terms_.MakeChunk(0, 2, 0, 0), 0, SteadyNow(), &terms));
+  EXPECT_FALSE(sums_.Hold(terms_.MakeChunk(0, 0, 0, 0), 0, SteadyNow(), &terms));
+  EXPECT_TRUE(sums_.Hold(terms_.MakeChunk(0, 1, 0, 0), 0, SteadyNow(), &terms));
   ASSERT_THAT(terms, SizeIs(3));
   for (int rank : {0, 1, 2}) EXPECT_EQ(terms[rank].header.rank, Rank(rank));
 }

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
@@ -70,7 +71,7 @@ TEST_F(ProcessSetTest, Wait_ProgramIsKilled_NamesTheSignal) {
 
 TEST_F(ProcessSetTest, Wait_NothingHappens_EndsAtItsTime) {
   Start(Shell("exec sleep 1000"));
-  set_.Wait(absl::Now() + absl::Milliseconds(20));
+  set_.Wait(SteadyNow() + absl::Milliseconds(20));
   EXPECT_TRUE(set_.AnyRuns());
 }
 
@@ -90,7 +91,7 @@ TEST_F(ProcessSetTest, Wait_BothEndedBefore_HandlesThemInTheOrderOfTheirEnds) {
 TEST_F(ProcessSetTest, EndAt_ProgramIgnoresSigterm_IsKilled) {
   Process* process = Start(Shell("trap '' TERM; echo up; while :; do sleep 1000; done"));
   AwaitOutput();
-  process->EndAt(absl::Now(), absl::Now() + absl::Milliseconds(50));
+  process->EndAt(SteadyNow(), SteadyNow() + absl::Milliseconds(50));
   RunAll();
   EXPECT_EQ(ExitCodeOf(process->status()), 128 + SIGKILL);
   EXPECT_FALSE(process->failed());
@@ -99,7 +100,7 @@ TEST_F(ProcessSetTest, EndAt_ProgramIgnoresSigterm_IsKilled) {
 TEST_F(ProcessSetTest, EndAt_ProgramObeys_GetsSigtermOnly) {
   Process* process = Start(Shell("trap 'exit 5' TERM; echo up; while :; do sleep 0.01; done"));
   AwaitOutput();
-  process->EndAt(absl::Now(), absl::InfiniteFuture());
+  process->EndAt(SteadyNow(), absl::InfiniteFuture());
   RunAll();
   EXPECT_EQ(ExitCodeOf(process->status()), 5);
 }
@@ -110,8 +111,8 @@ TEST_F(ProcessSetTest, End_ProgramLeavesAChild_KillsIt) {
   pid_t child = 0;
   ASSERT_TRUE(absl::SimpleAtoi(out_, &child));
   // It was sent SIGKILL, which takes a moment.
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
-  while (testing::IsRunning(child) && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+  while (testing::IsRunning(child) && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
   EXPECT_FALSE(testing::IsRunning(child));
 }
 

@@ -4,6 +4,7 @@
 #include <future>
 
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "gradwire/v1/membership.grpc.pb.h"
@@ -42,8 +43,8 @@ TEST(SessionClockOffset, CoordinatorIsAnHourAhead_TellsSo) {
   const auto session = Session::Open(options, [](const absl::Status&) {});
   ASSERT_TRUE(session.ok()) << session.status();
   auto view = std::async(std::launch::async, [&] { return (*session)->Join(TestHello(1)); });
-  const absl::Time deadline = absl::Now() + absl::Seconds(20);
-  while ((*session)->clock_offset() == absl::ZeroDuration() && absl::Now() < deadline) {
+  const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+  while ((*session)->clock_offset() == absl::ZeroDuration() && SteadyNow() < deadline) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   // Half of the round trip is between what is received and what is sent.

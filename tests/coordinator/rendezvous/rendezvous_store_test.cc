@@ -6,7 +6,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -21,7 +21,7 @@ const absl::Status kOver = absl::AbortedError("rank 1 was lost in step 7");
 std::future<absl::StatusOr<RendezvousStore::Entries>> WaitAside(RendezvousStore* store,
                                                                 RendezvousStore::Keys keys) {
   return std::async(std::launch::async,
-                    [store, keys] { return store->Wait(keys, absl::Now() + absl::Seconds(20)); });
+                    [store, keys] { return store->Wait(keys, SteadyNow() + absl::Seconds(20)); });
 }
 
 TEST(RendezvousStoreTest, Get_KeysSet_GivesThoseThatAreThereInOrder) {
@@ -57,7 +57,7 @@ TEST(RendezvousStoreTest, Wait_LastKeyComesLater_ReturnsAllInOrder) {
 TEST(RendezvousStoreTest, Wait_DeadlinePassed_NamesTheMissingKeys) {
   RendezvousStore store;
   ASSERT_TRUE(store.Set("b", "2").ok());
-  EXPECT_EQ(store.Wait({"a", "b", "c"}, absl::Now()).status(),
+  EXPECT_EQ(store.Wait({"a", "b", "c"}, SteadyNow()).status(),
             absl::DeadlineExceededError("missing keys: a, c"));
 }
 

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "common/base/clock.h"
 #include "tests/worker/ddp/fake_exchange.h"
 
 namespace gradwire {
@@ -67,11 +68,11 @@ TEST_F(StepExchangeTest, HandedIn_OneRankOfTwo_OnlyThatOne) {
 
 TEST_F(StepExchangeTest, HandIn_AllOfAStep_OneDeadlineFromTheFirst) {
   Begin();
-  const absl::Time before = absl::Now();
+  const absl::Time before = SteadyNow();
   HandInAll();
   const auto transfers = exchange_.expected();
   EXPECT_GE(transfers[0].deadline, before + absl::Hours(1));
-  EXPECT_LE(transfers[0].deadline, absl::Now() + absl::Hours(1));
+  EXPECT_LE(transfers[0].deadline, SteadyNow() + absl::Hours(1));
   EXPECT_EQ(transfers[1].deadline, transfers[0].deadline);
   EXPECT_EQ(transfers[2].deadline, transfers[0].deadline);
   step_.Abandon(absl::CancelledError("over"));
@@ -146,11 +147,11 @@ TEST_F(StepExchangeTest, Begin_AfterAFailedStep_StartsAnew) {
 }
 
 TEST_F(StepExchangeTest, Times_TransfersOverlap_WallTimeCountedOnce) {
-  const absl::Time start = absl::Now();
+  const absl::Time start = SteadyNow();
   Begin();
   HandInAll();
   for (const int bucket : {0, 1, 2}) exchange_.End(bucket);
-  const absl::Duration wall = absl::Now() - start;
+  const absl::Duration wall = SteadyNow() - start;
   EXPECT_GT(step_.times()[Phase::kCommunication], absl::ZeroDuration());
   EXPECT_LE(step_.times()[Phase::kCommunication], wall);
 }

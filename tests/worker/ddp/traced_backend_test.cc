@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "common/base/clock.h"
 #include "tests/worker/ddp/fake_exchange.h"
 
 namespace gradwire {
@@ -63,9 +64,9 @@ TEST_F(TracedBackendTest, TransferUnderWay_IsNotToldYet) {
 }
 
 TEST_F(TracedBackendTest, TransferEnds_IsToldFromExpectToDone) {
-  const absl::Time before = absl::Now();
+  const absl::Time before = SteadyNow();
   Expect(1);
-  const absl::Time expected = absl::Now();
+  const absl::Time expected = SteadyNow();
   fake_->End(1);
   ASSERT_THAT(spans_, SizeIs(1));
   EXPECT_EQ(spans_[0].lane, TraceSpan::Lane::kTransfer);

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/rpc/channel.h"
 #include "common/wire/chunk_codec.h"
@@ -141,7 +141,7 @@ absl::StatusOr<std::vector<Rank>> RemoteLane::Missing(LayoutId layout, Step step
   request.set_layout(layout.value());
   request.set_step(step.value());
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(absl::Now() + kMissingTimeout));
+  context.set_deadline(ToGrpcDeadline(SteadyNow() + kMissingTimeout));
   v1::MissingReply reply;
   const absl::Status status =
       FromGrpc(v1::Aggregation::NewStub(channel_)->Missing(&context, request, &reply));

@@ -7,8 +7,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/time/clock.h"
 #include "common/base/address.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/wire/layout.h"
 
@@ -173,7 +173,7 @@ std::vector<int> GlooExchange::LostPeers() {
   rendezvous_.Set(LostAPeerKey(rank_), "").IgnoreError();
   std::vector<std::string> keys;
   for (const int rank : broken) keys.push_back(LostAPeerKey(rank));
-  const auto said = rendezvous_.Get(keys, absl::Now() + kAskTimeout);
+  const auto said = rendezvous_.Get(keys, SteadyNow() + kAskTimeout);
   std::vector<int> lost;
   for (size_t i = 0; said.ok() && i < broken.size(); ++i) {
     if (!(*said)[i].has_value()) lost.push_back(broken[i]);
@@ -214,7 +214,7 @@ std::string GlooExchange::RankNames(const std::vector<int>& ranks) const {
 absl::Status GlooExchange::Explain(const Transfer& late) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < view_.world_size; ++rank) keys.push_back(CountKey(rank));
-  const auto counts = rendezvous_.Get(keys, absl::Now() + kAskTimeout);
+  const auto counts = rendezvous_.Get(keys, SteadyNow() + kAskTimeout);
   std::string cause = "all ranks have handed it in, but gloo has not finished";
   std::vector<int> behind;
   for (int rank = 0; counts.ok() && rank < view_.world_size; ++rank) {
@@ -274,8 +274,8 @@ void GlooExchange::ContactLoop() {
 
 bool GlooExchange::WaitForNews(Sequence* told) {
   MutexLock lock(&mutex_);
-  const absl::Time earliest = absl::Now() + (*told == 0 ? absl::ZeroDuration() : kNewsInterval);
-  while (!stopped_ && absl::Now() < earliest) failed_.WaitWithDeadline(&mutex_, earliest);
+  const absl::Time earliest = SteadyNow() + (*told == 0 ? absl::ZeroDuration() : kNewsInterval);
+  while (!stopped_ && SteadyNow() < earliest) failed_.WaitWithDeadline(&mutex_, earliest);
   while (!stopped_ && handed_in_ == *told) handed_.Wait(&mutex_);
   *told = handed_in_;
   return !stopped_;

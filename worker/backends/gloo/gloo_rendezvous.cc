@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/rpc/channel.h"
 
@@ -52,7 +52,7 @@ absl::StatusOr<Reply> GlooRendezvous::Call(grpc::Status (Stub::*method)(grpc::Cl
                                            Request request, absl::Time deadline) {
   request.set_run_id(run_id_);
   grpc::ClientContext context;
-  context.set_deadline(absl::ToChronoTime(deadline));
+  context.set_deadline(ToGrpcDeadline(deadline));
   if (absl::Status begun = Begin(&context); !begun.ok()) return begun;
   Reply reply;
   absl::Status ended = End(&context, ((*stub_).*method)(&context, request, &reply));
@@ -70,7 +70,7 @@ absl::Status GlooRendezvous::Set(const std::string& key, const std::string& valu
   v1::SetRequest request;
   request.set_key(FullKey(key));
   request.set_value(value);
-  return Call(&Stub::Set, std::move(request), absl::Now() + kCallTimeout).status();
+  return Call(&Stub::Set, std::move(request), SteadyNow() + kCallTimeout).status();
 }
 
 absl::StatusOr<std::vector<std::string>> GlooRendezvous::Wait(const std::vector<std::string>& keys,
@@ -101,7 +101,7 @@ absl::StatusOr<std::vector<absl::optional<std::string>>> GlooRendezvous::Get(
 }
 
 absl::StatusOr<bool> GlooRendezvous::Check(const std::vector<std::string>& keys) {
-  const auto values = Get(keys, absl::Now() + kCallTimeout);
+  const auto values = Get(keys, SteadyNow() + kCallTimeout);
   if (!values.ok()) return values.status();
   return std::all_of(values->begin(), values->end(),
                      [](const auto& value) { return value.has_value(); });
@@ -111,7 +111,7 @@ absl::StatusOr<int64_t> GlooRendezvous::Add(const std::string& key, int64_t delt
   v1::AddRequest request;
   request.set_key(FullKey(key));
   request.set_delta(delta);
-  const auto reply = Call(&Stub::Add, std::move(request), absl::Now() + kCallTimeout);
+  const auto reply = Call(&Stub::Add, std::move(request), SteadyNow() + kCallTimeout);
   if (!reply.ok()) return reply.status();
   return reply->sum();
 }
@@ -119,13 +119,13 @@ absl::StatusOr<int64_t> GlooRendezvous::Add(const std::string& key, int64_t delt
 absl::StatusOr<bool> GlooRendezvous::Delete(const std::string& key) {
   v1::DeleteRequest request;
   request.set_key(FullKey(key));
-  const auto reply = Call(&Stub::Delete, std::move(request), absl::Now() + kCallTimeout);
+  const auto reply = Call(&Stub::Delete, std::move(request), SteadyNow() + kCallTimeout);
   if (!reply.ok()) return reply.status();
   return reply->found();
 }
 
 absl::StatusOr<int64_t> GlooRendezvous::Count() {
-  const auto reply = Call(&Stub::Count, v1::CountRequest(), absl::Now() + kCallTimeout);
+  const auto reply = Call(&Stub::Count, v1::CountRequest(), SteadyNow() + kCallTimeout);
   if (!reply.ok()) return reply.status();
   return static_cast<int64_t>(reply->keys());
 }

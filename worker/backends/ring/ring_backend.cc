@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -51,7 +51,7 @@ void RingBackend::Forget() {
 absl::StatusOr<RingExchange*> RingBackend::Borrow(const LeftStream& stream) {
   MutexLock lock(&mutex_);
   while (exchange_ == nullptr) {
-    changed_.WaitWithDeadline(&mutex_, absl::Now() + kLookSlice);
+    changed_.WaitWithDeadline(&mutex_, SteadyNow() + kLookSlice);
     if (stream.is_gone()) return absl::CancelledError("the left neighbour went away");
   }
   ++using_;

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "absl/time/clock.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
 namespace {
@@ -18,7 +18,7 @@ T ValueOrThrow(absl::StatusOr<T> result) {
   return *std::move(result);
 }
 
-absl::Time In(std::chrono::milliseconds timeout) { return absl::Now() + absl::FromChrono(timeout); }
+absl::Time In(std::chrono::milliseconds timeout) { return SteadyNow() + absl::FromChrono(timeout); }
 
 }  // namespace
 
