@@ -58,9 +58,9 @@ class LaunchersTest(unittest.TestCase):
         self.assertEqual(self.run_workers("mpirun", launcher, **variables), self.expected)
 
     def test_torchrun_one_command_same_hashes(self):
-        # Debian's torchrun fails under its Python as soon as it is to redirect output, which it
-        # does unless told not to.
-        launcher = ["torchrun", "--redirects", "0", "--tee", "0", "--no-python",
+        # Debian's torchrun 1.13 cannot say "no redirection" under its Python 3.11; that of a rank
+        # that is not there leaves all others without.
+        launcher = ["/usr/bin/torchrun", "--redirects", "9:1", "--tee", "9:1", "--no_python",
                     "--nproc_per_node", RANKS, "--master_port", unused_port()]
         self.assertEqual(self.run_workers("torchrun", launcher), self.expected)
 
