@@ -122,7 +122,7 @@ void AddData(WorkerOptions* options, OptionParser* parser) {
 
 void AddOutput(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Output");
-  parser->Add("print-every", "N", "iterations between printed losses; 0: never",
+  parser->Add("print-every", "N", "print iterations 0, N, 2 N, ...; 0: none",
               Integer(&options->print_every, 0));
   parser->Add("summary", "FILE", "write a JSON object about the whole run",
               Text(&options->summary));

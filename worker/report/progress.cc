@@ -11,8 +11,8 @@
 namespace gradwire {
 namespace {
 
-// The course's average: iterations 2 to 41.
-constexpr int64_t kLastAveraged = 41;
+// The course's average, of 39 values: iterations 2 to 40.
+constexpr int64_t kLastAveraged = 40;
 constexpr size_t kRecent = 20;
 // A fast model would otherwise spend its time on the terminal.
 constexpr absl::Duration kDrawInterval = absl::Milliseconds(100);
@@ -46,7 +46,7 @@ void ProgressReporter::OnStep(const StepRecord& record) {
   Remember(record);
   if (options_.mode == ProgressMode::kNone) return;
   const Progress progress = Now(record);
-  if (IsPrinted(record.step.value() + 1, options_.print_every)) PrintLine(FormatPlain(progress));
+  if (IsPrinted(record.step.value(), options_.print_every)) PrintLine(FormatPlain(progress));
   if (done_ == kLastAveraged) PrintAverage();
   if (options_.mode == ProgressMode::kBar) DrawBar(progress, record.iteration);
 }
@@ -80,7 +80,7 @@ Progress ProgressReporter::Now(const StepRecord& record) const {
   Progress progress;
   progress.epoch = record.epoch + 1;
   progress.epochs = options_.epochs;
-  progress.iteration_in_epoch = step_in_epoch + 1;
+  progress.iteration_in_epoch = step_in_epoch;
   // The run may end within an epoch.
   progress.iterations_in_epoch = std::min(options_.steps_per_epoch, step_in_epoch + 1 + left);
   progress.iteration = step + 1;

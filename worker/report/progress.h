@@ -44,7 +44,7 @@ struct ProgressOptions {
 };
 
 // Says how training goes: loss, speed, share of time in communication, time
-// left, and once the average iteration time over iterations 2 to 41. Not
+// left, and once the average iteration time over iterations 2 to 40. Not
 // thread-safe.
 class ProgressReporter {
  public:
@@ -55,7 +55,7 @@ class ProgressReporter {
   // After each step, all of one rank.
   void OnStep(const StepRecord& record);
 
-  // Ends the bar's line; if less than 41 iterations were done, gives the
+  // Ends the bar's line; if less than 40 iterations were done, gives the
   // average over those. To be called once, however training ended.
   void Finish();
 
@@ -76,7 +76,7 @@ class ProgressReporter {
   std::ostream& out_;
   std::deque<Sample> recent_;   // at most 20; the first iteration only until the second
   int64_t done_ = 0;            // iterations
-  absl::Duration since_first_;  // sum of iterations 2 to done_, at most 41
+  absl::Duration since_first_;  // sum of iterations 2 to done_, at most 40
   absl::Duration since_drawn_;  // sum of iterations after the last drawing
   bool drawn_ = false;          // a bar is on the screen
   bool average_printed_ = false;

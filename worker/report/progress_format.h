@@ -9,11 +9,11 @@
 
 namespace gradwire {
 
-// Where a run stands. All counts start at 1; ASCII only, so that bytes are columns.
+// Where a run stands. Counts start at 1 where nothing else is said; ASCII only, so that bytes are columns.
 struct Progress {
   int64_t epoch = 1;
   int64_t epochs = 1;
-  int64_t iteration_in_epoch = 1;
+  int64_t iteration_in_epoch = 0;  // from 0
   int64_t iterations_in_epoch = 1;
   int64_t iteration = 1;  // over the whole run
   int64_t iterations = 1;
@@ -38,7 +38,7 @@ std::string FormatPlain(const Progress& progress);
 // `colour`: the bar is green.
 std::string FormatBar(const Progress& progress, int width, bool colour);
 
-// "average iteration time over iterations 2 to 41: 0.512 s", as the course asks.
+// "average iteration time over iterations 2 to 40: 0.512 s", as the course asks.
 std::string FormatAverage(int64_t last_iteration, absl::Duration mean);
 
 // `line` filled up to `width` - 1 columns, so that nothing of a bar stays behind it.

@@ -69,7 +69,7 @@ void SummaryCollector::Add(const StepRecord& record) {
   }
   ++iterations_;
   last_loss_ = record.loss;
-  if (IsPrinted(record.step.value() + 1, print_every_)) losses_.push_back(record.loss);
+  if (IsPrinted(record.step.value(), print_every_)) losses_.push_back(record.loss);
   seen_ += record.samples;
   padded_ += record.padded;
 }

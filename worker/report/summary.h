@@ -45,7 +45,7 @@ struct Summary {
     double last = kUnmeasured;
   } loss;
   int64_t print_every = 0;
-  std::vector<double> losses;  // of iterations 1, N, 2 N, …; N is print_every
+  std::vector<double> losses;  // of iterations 0, N, 2 N, …; N is print_every
   struct Test {
     double loss = 0;      // mean over the test set
     double accuracy = 0;  // 0 to 1

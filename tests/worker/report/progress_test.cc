@@ -85,14 +85,14 @@ TEST(TerminalWidth, NeitherColumnsNorTerminal_Is80) {
   EXPECT_EQ(TerminalWidth({{"COLUMNS", "wide"}}, -1), 80);
 }
 
-TEST(ProgressReporter, Plain_PrintsTheFirstAndEachTwentiethIteration) {
+TEST(ProgressReporter, Plain_PrintsIterations0And20) {
   EXPECT_THAT(
-      Lines(RunSteps(Options(ProgressMode::kPlain), 20)),
-      ElementsAre("epoch 1/2 iteration 1/50 loss 2.5000  100.000 s/iteration  2.6 images/s  "
+      Lines(RunSteps(Options(ProgressMode::kPlain), 21)),
+      ElementsAre("epoch 1/2 iteration 0/50 loss 2.5000  100.000 s/iteration  2.6 images/s  "
                   "communication 25 %  left 1 h 38 min",
                   "epoch 1/2 iteration 20/50 loss 2.5000  0.500 s/iteration  512 images/s  "
                   "communication 25 %  left 20 s",
-                  "average iteration time over iterations 2 to 20: 0.500 s"));
+                  "average iteration time over iterations 2 to 21: 0.500 s"));
 }
 
 TEST(ProgressReporter, Plain_RunEndsWithinAnEpoch_CountsWhatIsLeftOfIt) {
@@ -100,10 +100,10 @@ TEST(ProgressReporter, Plain_RunEndsWithinAnEpoch_CountsWhatIsLeftOfIt) {
               HasSubstr("epoch 2/2 iteration 10/10 loss"));
 }
 
-TEST(ProgressReporter, Plain_Beyond41_PrintsTheAverageOnceAfterIteration41) {
+TEST(ProgressReporter, Plain_Beyond40_PrintsTheAverageOnceAfterIteration40) {
   const std::vector<std::string> lines = Lines(RunSteps(Options(ProgressMode::kPlain), 60));
   ASSERT_THAT(lines, SizeIs(5));
-  EXPECT_EQ(lines[3], "average iteration time over iterations 2 to 41: 0.500 s");
+  EXPECT_EQ(lines[3], "average iteration time over iterations 2 to 40: 0.500 s");
 }
 
 TEST(ProgressReporter, Plain_OneIteration_HasNoAverage) {
