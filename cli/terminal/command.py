@@ -1,0 +1,33 @@
+"""How a command in Python begins and ends."""
+import json
+import os
+import signal
+import sys
+
+from cli.runs.failure import EXIT_USAGE, Failure
+
+EXIT_TRY_AGAIN = 75
+
+
+class WrongUsage(Failure):
+    """As of a wrong option: a hint at --help follows."""
+
+    def __init__(self, message):
+        super().__init__(message, EXIT_USAGE)
+
+
+def say(program, sentence):
+    print(f"{program}: {sentence}", file=sys.stderr)
+
+
+def run(program, main):
+    """Runs a script that BecomeScript has started: `main` gets its data and operands. Gives the
+    exit code."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        return main(json.loads(os.fsencode(sys.argv[1])), sys.argv[2:])
+    except Failure as failure:
+        say(program, failure)
+        if isinstance(failure, WrongUsage):
+            print(f"Try '{program} --help' for the options.", file=sys.stderr)
+        return failure.exit_code
