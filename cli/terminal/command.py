@@ -20,14 +20,24 @@ def say(program, sentence):
     print(f"{program}: {sentence}", file=sys.stderr)
 
 
+def given_data():
+    """What BecomeScript was given."""
+    return json.loads(os.fsencode(sys.argv[1]))
+
+
+def tell(program, failure):
+    """Says it, and gives its exit code."""
+    say(program, failure)
+    if isinstance(failure, WrongUsage):
+        print(f"Try '{program} --help' for the options.", file=sys.stderr)
+    return failure.exit_code
+
+
 def run(program, main):
     """Runs a script that BecomeScript has started: `main` gets its data and operands. Gives the
     exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        return main(json.loads(os.fsencode(sys.argv[1])), sys.argv[2:])
+        return main(given_data(), sys.argv[2:])
     except Failure as failure:
-        say(program, failure)
-        if isinstance(failure, WrongUsage):
-            print(f"Try '{program} --help' for the options.", file=sys.stderr)
-        return failure.exit_code
+        return tell(program, failure)

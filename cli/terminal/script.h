@@ -15,8 +15,8 @@ namespace gradwire {
 // Replaces this process, which keeps its id, by Debian's Python running the script
 // PrivateFile(name), such as "cli/bench/bench_training.py", with `data` as its first argument and
 // `operands` as the others: names of files, which may be many and need not be UTF-8. Without the
-// settings and packages of this user's Python, which may not fit Debian's. To be called before
-// there is a second thread, and with no signal blocked. Returns only if it cannot be done:
+// settings and packages of this user's Python, which may not fit Debian's. Other threads
+// end; signals that are blocked stay so. Returns only if it cannot be done:
 //   InvalidArgument     a text in `data` is not UTF-8
 //   NotFound            the script is not there
 //   FailedPrecondition  Python cannot be started: why
