@@ -25,21 +25,9 @@ LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes
   return {world_size > 1 ? bytes : 0, 0};
 }
 
-LinkLoad operator+(const LinkLoad& a, const LinkLoad& b) {
-  return {a.worker_bytes + b.worker_bytes, a.coordinator_bytes + b.coordinator_bytes};
-}
-
 double LeastSeconds(const LinkLoad& load, double link_gbit) {
   const double payload_per_second = link_gbit * 1e9 / 8 * kPayloadShare;
   return std::max(load.worker_bytes, load.coordinator_bytes) / payload_per_second;
-}
-
-double BarrierSeconds(double compute_seconds, double transfer_seconds) {
-  return compute_seconds + transfer_seconds;
-}
-
-double OverlapSeconds(double compute_seconds, double transfer_seconds) {
-  return std::max(compute_seconds, transfer_seconds);
 }
 
 double BusBandwidth(double algorithm_bandwidth, int world_size) {

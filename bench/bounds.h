@@ -24,8 +24,6 @@ LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes);
 // coordinator sends them to each of the W workers.
 LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes);
 
-LinkLoad operator+(const LinkLoad& a, const LinkLoad& b);
-
 // The part of an Ethernet link that is payload of TCP: of a full frame at an MTU
 // of 1500 with TCP's timestamps, 1448 of 1514 bytes.
 inline constexpr double kPayloadShare = 1448.0 / 1514.0;
@@ -33,11 +31,6 @@ inline constexpr double kPayloadShare = 1448.0 / 1514.0;
 // The least time that the busiest link needs for its load. Links are full duplex;
 // `link_gbit` is 10^9 bits a second, headers included.
 double LeastSeconds(const LinkLoad& load, double link_gbit);
-
-// The least iteration. With a barrier nothing is sent before all is computed; with
-// overlap the longer of the two hides the other.
-double BarrierSeconds(double compute_seconds, double transfer_seconds);
-double OverlapSeconds(double compute_seconds, double transfer_seconds);
 
 // nccl-tests' busbw for a given algbw: 2(W-1)/W x algbw, the speed of the links
 // whatever W is.

@@ -8,8 +8,9 @@
 
 namespace gradwire {
 
-// `gradwire bench collectives` and `gradwire bench training`: measures, prints and
-// writes the report. Returns the exit code of the program.
+// `gradwire bench collectives` and `gradwire bench training`: reads the options, then becomes
+// the script that measures, prints and writes the report. Returns, with the exit code of the
+// program, only if there is nothing to measure.
 int BenchCommand(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace gradwire

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "bench/report.h"
+#include "cli/terminal/report_files.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
 

@@ -15,8 +15,8 @@
 #include "cli/launch/launch_report.h"
 #include "cli/launch/supervisor.h"
 #include "cli/terminal/scratch_dir.h"
+#include "cli/terminal/script.h"
 #include "cli/terminal/terminal.h"
-#include "cli/trace/trace_merge.h"
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
 #include "common/options/option_parser.h"
@@ -111,9 +111,8 @@ class Launch {
       };
       files.erase(std::remove_if(files.begin(), files.end(), is_missing), files.end());
     }
-    const absl::StatusOr<std::string> merged = MergeTraces(files);
-    const absl::Status status =
-        merged.ok() ? ReplaceFile(options_.trace, *merged) : merged.status();
+    files.insert(files.begin(), options_.trace);
+    const absl::Status status = RunScript("cli/trace/merge.py", {}, environment_, files);
     if (!status.ok()) Say(absl::StrCat("--trace: ", status.message()));
     return status.ok();
   }

@@ -1,14 +1,14 @@
 #include "cli/plan/plan_command.h"
 
-#include <filesystem>
-#include <iostream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "cli/bench/hosts.h"
-#include "cli/bench/job_group.h"
+#include "absl/types/optional.h"
+#include "bench/bounds.h"
 #include "cli/terminal/scratch_dir.h"
+#include "cli/terminal/script.h"
+#include "common/base/program_files.h"
 #include "common/base/status_util.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
@@ -16,11 +16,12 @@
 namespace gradwire {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr char kProgram[] = "gradwire plan";
 constexpr char kDescription[] =
     "Says before a run what it exchanges and what an iteration takes at least, for each back\n"
     "end; with the --summary of a finished run also what that measured.";
-constexpr absl::Duration kLayoutTimeout = absl::Seconds(120);
 
 void AddAll(PlanOptions* options, OptionParser* parser) {
   parser->Group("Run");
@@ -66,45 +67,66 @@ absl::StatusOr<MeasuredRun> ReadRun(const std::string& file) {
   return run;
 }
 
-absl::StatusOr<PlannedLayout> AskLayout(const PlanOptions& options,
-                                        const Environment& environment) {
-  const Hosts here("", environment, [] { return false; });  // for its clean environment
-  const std::filesystem::path parent = std::filesystem::path(ProgramDir()).parent_path();
-  std::vector<std::string> argv = LayoutArguments(options);
-  argv.insert(argv.begin(), (parent / "libexec" / "gradwire" / "gradwire-layout").string());
-  const absl::StatusOr<std::string> text = RunJob({"gradwire-layout", here.On(0, std::move(argv))},
-                                                  kLayoutTimeout, [] { return false; });
-  if (!text.ok()) return text.status();
-  absl::StatusOr<PlannedLayout> layout =
-      LayoutFromJson(nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false));
-  if (layout.ok() && options.samples > 0) layout->samples = options.samples;
-  return layout;
+// Of one byte, in both directions of the links.
+Json LoadJson(const LinkLoad& load) {
+  return {{"worker", load.worker_bytes}, {"coordinator", load.coordinator_bytes}};
 }
 
+Json Backends(const PlanOptions& options) {
+  Json backends = Json::array();
+  for (const std::string& name : NamesOf(BackendChoices())) {
+    backends.push_back({{"name", name},
+                        {"average", LoadJson(LoadOfAverage(name, options.workers, 1))},
+                        {"broadcast", LoadJson(LoadOfBroadcast(name, options.workers, 1))}});
+  }
+  return backends;
+}
+
+Json MeasuredJson(const absl::optional<MeasuredRun>& run) {
+  if (!run.has_value()) return nullptr;
+  return {{"sync", run->sync},
+          {"backend", run->backend},
+          {"iteration_seconds", run->iteration_seconds},
+          {"exposed_seconds", run->exposed_seconds},
+          {"bytes_sent_per_step", run->bytes_sent_per_step}};
+}
+
+// What cli/plan/plan.py says of it.
+Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& measured,
+             const std::string& command) {
+  std::vector<std::string> layout = LayoutArguments(options);
+  layout.insert(layout.begin(), PrivateFile("gradwire-layout"));
+  return {{"command", command},
+          {"layout_command", layout},
+          {"model", options.model},
+          {"workers", options.workers},
+          {"link_gbit", options.link_gbit},
+          {"seconds_per_byte", LeastSeconds({1, 0}, options.link_gbit)},
+          {"wire", options.wire},
+          {"element_bytes", WireBytes(options.wire)},
+          {"batch_size", options.batch_size},
+          {"samples", options.samples > 0 ? Json(options.samples) : Json(nullptr)},
+          {"compute_seconds",
+           options.compute_seconds > 0 ? Json(options.compute_seconds) : Json(nullptr)},
+          {"measured", MeasuredJson(measured)},
+          {"backends", Backends(options)},
+          {"files", ToJson(options.files)}};
+}
+
+// Returns only if there is no plan.
 absl::Status Plan(Parsed<PlanOptions> parsed, const Environment& environment,
                   const std::string& command) {
-  PlanInput input;
+  const absl::Status writable = CheckWritable(parsed.options.files);
+  if (!writable.ok()) return writable;
+  absl::optional<MeasuredRun> measured;
   if (!parsed.options.summary.empty()) {
     const absl::StatusOr<MeasuredRun> run = ReadRun(parsed.options.summary);
     if (!run.ok()) return run.status();
-    absl::Status adopted = AdoptRun(*run, &parsed);
+    const absl::Status adopted = AdoptRun(*run, &parsed);
     if (!adopted.ok()) return adopted;
-    input.measured = *run;
+    measured = *run;
   }
-  const PlanOptions& options = parsed.options;
-  absl::StatusOr<PlannedLayout> layout = AskLayout(options, environment);
-  if (!layout.ok()) return layout.status();
-  input.layout = *std::move(layout);
-  input.model = options.model;
-  input.workers = options.workers;
-  input.link_gbit = options.link_gbit;
-  input.wire = options.wire;
-  input.batch_size = options.batch_size;
-  input.backends = NamesOf(BackendChoices());
-  if (options.compute_seconds > 0) input.compute_seconds = options.compute_seconds;
-  Report report = MakePlan(input);
-  report.command = command;
-  return WriteReport(report, options.files);
+  return BecomeScript("cli/plan/plan.py", Request(parsed.options, measured, command), environment);
 }
 
 template <typename T>
@@ -157,11 +179,8 @@ std::vector<std::string> LayoutArguments(const PlanOptions& options) {
 int PlanCommand(const std::vector<std::string>& args, const Environment& environment) {
   const absl::StatusOr<Parsed<PlanOptions>> parsed = ParsePlanOptions(args, environment);
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  absl::Status status = CheckWritable(parsed->options.files);
-  if (status.ok()) {
-    status = Plan(*parsed, environment, absl::StrCat(kProgram, " ", absl::StrJoin(args, " ")));
-  }
-  if (status.ok()) return kExitDone;
+  const absl::Status status =
+      Plan(*parsed, environment, absl::StrCat(kProgram, " ", absl::StrJoin(args, " ")));
   PrintUsageError(kProgram, status.message());
   return ExitCode(status);
 }

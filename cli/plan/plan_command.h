@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "bench/plan.h"
+#include "cli/plan/measured_run.h"
+#include "cli/terminal/report_files.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
 
@@ -41,7 +42,8 @@ absl::Status AdoptRun(const MeasuredRun& run, Parsed<PlanOptions>* parsed);
 // Arguments of gradwire-layout.
 std::vector<std::string> LayoutArguments(const PlanOptions& options);
 
-// `gradwire plan`. Returns the exit code of the program.
+// `gradwire plan`: reads the options and the summary, then becomes the script that plans. Returns,
+// with the exit code of the program, only if there is nothing to plan.
 int PlanCommand(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace gradwire

@@ -28,8 +28,12 @@ percentile to the 90th. Exit: 0 done, 1 failed; the last line on stderr says why
 import io
 import json
 import math
-import os
+import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.runs.failure import Failure
+from cli.runs.output_file import replace_file
 
 try:
     import matplotlib
@@ -189,20 +193,6 @@ def draw(figure):
     return canvas
 
 
-def replace_file(path, content):
-    """In one move: a reader sees the old file or the new one, never a part."""
-    path = os.path.realpath(path)
-    part = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(part, "wb") as file:
-            file.write(content)
-        os.replace(part, path)
-    except OSError as error:
-        if os.path.exists(part):
-            os.unlink(part)
-        sys.exit(f"cannot write {path}: {error.strerror.lower()}")
-
-
 def render(figure):
     """{"png": bytes, "svg": bytes, "pdf": bytes}; equal descriptions give equal bytes."""
     canvas = draw(figure)
@@ -226,4 +216,7 @@ def main(path):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: figures.py FILE")
-    main(sys.argv[1])
+    try:
+        main(sys.argv[1])
+    except Failure as failure:
+        sys.exit(str(failure))

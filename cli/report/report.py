@@ -1,351 +1,116 @@
 #!/usr/bin/python3
-"""Writes what `gradwire report` shows of one or several runs.
+"""`gradwire report`, once its options are read.
 
-    report.py DATA OUT
+    report.py DATA OUT RUN... LOG...
 
-DATA, of cli/report/report_data.h:
-    {"phases": as /status.json lists them, "notes": [sentence],
-     "runs": [{"name", "setup", "bottleneck": sentence,
-               "ranks": [{"rank", "log": the text of its --log-jsonl}]}]}
+DATA: {"phases": as /status.json lists them,
+       "runs": how many of the operands are RUN, "NAME=FILE,FILE...",
+       "runs_from": what says so: "--run"}
 OUT is the page; OUT's name without its ending begins the names of the others:
     .runs.csv, .steps.csv                a line for each run, and for each step of each run
     .FIGURE.png, .FIGURE.svg, .FIGURE.pdf
-
-Times are over all ranks and iterations but each rank's first in its log, which warms up.
-What was not measured is NaN here and left empty in CSV.
 """
-import base64
-import csv
-import html
-import io
 import json
-import math
 import os
+import pathlib
+import subprocess
 import sys
 
-import figures
-import numpy
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.report.grouping import group_runs, make_run, notes_of
+from cli.report.logs import read_log
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.output_file import check_writable, replace_file
+from cli.terminal.command import WrongUsage, run, say
 
-NAN = float("nan")
-MOST_POINTS = 400  # of a line in a figure
-EXPOSED = "exposed_communication"
-HATCHES = {"data": "....", EXPOSED: "////"}  # for print without colours
-OTHER = {"label": "other", "colour": "#c6ced6"}
-
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Gradwire report</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 78rem;
-       padding: 0 1rem; }}
-h2 {{ margin: 2rem 0 .5rem; }}
-.wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .25rem .35rem; text-align: right; white-space: nowrap;
-         border-bottom: 1px solid #8886; }}
-th:first-child, td:first-child {{ text-align: left; }}
-figure {{ margin: 0; }}
-figure img {{ background: #fff; max-width: 52rem; width: 100%; }}
-figcaption {{ max-width: 50rem; opacity: .8; }}
-</style>
-</head>
-<body>
-<h1>Gradwire report</h1>
-<h2>Runs</h2>
-<div class="wide"><table>
-{table}</table></div>
-<p>Phases are means in milliseconds over all ranks and iterations but each rank's first; MB sent:
-of a rank in an iteration.</p>
-{bottlenecks}{notes}{figures}<p>Beside this page: {files}.</p>
-</body>
-</html>
-"""
-FIGURE = """<h2>{title}</h2>
-<figure>
-<img alt="{title}" src="data:image/svg+xml;base64,{svg}">
-<figcaption>{caption}</figcaption>
-</figure>
-"""
+PROGRAM = "gradwire report"
+# What gradwire launch says of a run is said in C++.
+BOTTLENECK = pathlib.Path(__file__).resolve().parents[2] / "gradwire-bottleneck"
 
 
-def number(value):
-    return NAN if value is None else float(value)
-
-
-def finite(values):
-    return [value for value in map(number, values) if math.isfinite(value)]
-
-
-def mean(values):
-    values = finite(values)
-    return math.fsum(values) / len(values) if values else NAN
-
-
-def phase_means(phases, records):
-    """By name, of the phases of the list."""
-    return {phase["name"]: mean(record["phase_seconds"].get(phase["name"]) for record in records)
-            for phase in phases}
-
-
-def own_work(record):
-    work = number(record["iteration_seconds"]) - number(
-        record["phase_seconds"][EXPOSED])
-    return work if math.isfinite(work) else -1
-
-
-class Rank:
-    """A rank's log, and its iterations that count: those behind the first."""
-
-    def __init__(self, data):
-        self.records = [json.loads(line) for line in data["log"].split("\n") if line]
-        self.timed = [record for record in self.records[1:]
-                      if record["iteration_seconds"] is not None]
-
-    def samples_per_second(self):
-        seconds = math.fsum(record["iteration_seconds"] for record in self.timed)
-        samples = sum(record["samples"] for record in self.timed)
-        return samples / seconds if seconds > 0 else NAN
-
-
-def step_row(name, phases, records):
-    """What all ranks logged of one step."""
-    row = {
-        "run": name,
-        "step": records[0]["step"],
-        "epoch": records[0]["epoch"],
-        "ranks": len(records),
-        "loss": mean(record["loss"] for record in records),
-        "samples": sum(record["samples"] for record in records),
-        "iteration_seconds": mean(record["iteration_seconds"] for record in records),
-        "longest_iteration_seconds": max(
-            finite(record["iteration_seconds"] for record in records), default=NAN),
-        "slowest_rank": max(records, key=own_work)["rank"],
-    }
-    means = phase_means(phases, records)
-    row.update((f"{phase}_seconds", value) for phase, value in means.items())
-    for field in ("bytes_sent", "bytes_received"):
-        row[field] = math.fsum(number(record[field]) for record in records)
-    return row
-
-
-class Run:
-    """A run, what is said of it as a whole, and of each of its steps."""
-
-    def __init__(self, data, phases):
-        self.listed = phases
-        self.name = data["name"]
-        self.setup = data["setup"]
-        self.bottleneck = data["bottleneck"]
-        ranks = [Rank(rank) for rank in data["ranks"]]
-        self.ranks = len(ranks)
-        timed = [record for rank in ranks for record in rank.timed]
-        self.iterations = [record["iteration_seconds"] for record in timed]
-        records = [record for rank in ranks for record in rank.records]
-        self.phases = phase_means(phases, timed)
-        self.samples_per_second = math.fsum(rank.samples_per_second() for rank in ranks)
-        by_step = {}
-        for record in records:
-            by_step.setdefault(record["step"], []).append(record)
-        self.steps = [step_row(self.name, phases, by_step[step]) for step in sorted(by_step)]
-        self.row = self._row(mean(record["bytes_sent"] for record in records))
-
-    def percentile(self, percent):
-        return float(numpy.percentile(self.iterations, percent)) if self.iterations else NAN
-
-    def other(self):
-        """The part of an iteration that is none of its phases."""
-        stacked = finite(self.phases[phase["name"]] for phase in self.listed if phase["is_part"])
-        return max(0.0, mean(self.iterations) - math.fsum(stacked))
-
-    def _row(self, bytes_sent):
-        losses = finite(step["loss"] for step in self.steps) or [NAN]
-        total = mean(self.iterations)
-        row = {
-            "run": self.name,
-            "setup": self.setup,
-            "ranks": self.ranks,
-            "steps": len(self.steps),
-            "iteration_seconds_p50": self.percentile(50),
-            "iteration_seconds_p90": self.percentile(90),
-            "iteration_seconds_mean": total,
-        }
-        row.update((f"{phase}_seconds", value) for phase, value in self.phases.items())
-        row["exposed_share"] = self.phases[EXPOSED] / total if total else NAN
-        row["samples_per_second"] = self.samples_per_second
-        row["bytes_sent_per_rank_and_step"] = bytes_sent
-        row["first_loss"] = losses[0]
-        row["last_loss"] = losses[-1]
-        return row
-
-
-def milliseconds(values):
-    return [value * 1000 for value in values]
-
-
-def iteration_figure(runs):
-    return {
-        "name": "iteration-time", "kind": "box", "title": "Iteration time",
-        "x_label": "time of an iteration (ms)",
-        "caption": "Boxes hold the middle half of the iterations of all ranks but each rank's "
-                   "first, and are cut by the median; whiskers: 10th and 90th percentile.",
-        "categories": [run.name for run in runs],
-        "series": [{"values": [milliseconds(run.iterations) for run in runs]}],
-    }
-
-
-def phase_figure(runs):
-    series = [{"name": phase["label"], "colour": phase["colour"],
-               "hatch": HATCHES.get(phase["name"]),
-               "values": milliseconds(run.phases[phase["name"]] for run in runs)}
-              for phase in runs[0].listed if phase["is_part"]]
-    series.append({"name": OTHER["label"], "colour": OTHER["colour"],
-                   "values": milliseconds(run.other() for run in runs)})
-    return {
-        "name": "phases", "kind": "stacked", "title": "Where an iteration goes",
-        "x_label": "mean time of an iteration (ms)",
-        "caption": "Means of the phases of an iteration. Communication that runs beside forward "
-                   "or backward takes no time of its own; what stands here is the exposed part.",
-        "categories": [run.name for run in runs],
-        "series": series,
-    }
-
-
-def thinned(points):
-    """At most MOST_POINTS of them, each the mean of its neighbours."""
-    together = -(-len(points) // MOST_POINTS)
-    groups = [points[i:i + together] for i in range(0, len(points), together)]
-    return [(mean(x for x, _ in group), mean(y for _, y in group)) for group in groups]
-
-
-def line(points, **more):
-    return {"x": [x for x, _ in points], "y": [y for _, y in points], **more}
-
-
-def loss_figure(runs):
-    series = []
-    for run in runs:
-        points = [(step["step"], step["loss"]) for step in run.steps
-                  if math.isfinite(step["loss"])]
-        if points:
-            series.append(line(thinned(points), name=run.name))
-    return {
-        "name": "loss", "kind": "lines", "title": "Loss", "x_label": "step", "y_label": "loss",
-        "caption": "Mean of the ranks' batches, by step; of a long run, means of neighbouring "
-                   "steps.",
-        "series": series,
-    }
-
-
-def scaling_figure(runs):
-    """Of the set-ups that ran with several numbers of ranks."""
-    setups = {}
-    for run in runs:
-        setups.setdefault(run.setup, []).append((run.ranks, run.samples_per_second))
-    series = []
-    for setup, points in sorted(setups.items()):
-        points.sort()
-        (least, speed), (most, _) = points[0], points[-1]
-        if least == most:
-            continue
-        linear = [(least, speed), (most, speed * most / least)]
-        title = {} if series else {"name": "linear"}
-        series += [line(points, name=setup), line(linear, dashed=True, **title)]
-    return {
-        "name": "scaling", "kind": "lines", "title": "Scaling", "x_label": "ranks",
-        "y_label": "samples/s", "y_from_zero": True,
-        "caption": "Samples a second of all ranks together, by their number; dashed: as many "
-                   "times more as there are ranks.",
-        "series": series,
-    }
-
-
-def make_figures(runs):
-    """Without those that the runs have no values for: times need two iterations, scaling
-    two numbers of ranks of one set-up."""
-    timed = [run for run in runs if run.iterations]
-    made = [iteration_figure(timed), phase_figure(timed)] if timed else []
-    made += [loss_figure(runs), scaling_figure(timed)]
-    return [figure for figure in made if figure["series"]]
-
-
-def csv_text(rows):
-    text = io.StringIO()
-    fields = dict.fromkeys(field for row in rows for field in row)
-    writer = csv.DictWriter(text, fields, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({field: "" if value != value else value for field, value in row.items()})
-    return text.getvalue()
-
-
-def shown(value, digits):
-    return f"{value:.{digits}f}" if math.isfinite(value) else "–"
-
-
-def cells(run):
-    """(title, text) of each column of the page's table."""
-    row = run.row
-    phases = [(phase["title"], shown(run.phases[phase["name"]] * 1000, 1))
-              for phase in run.listed]
-    return [("run", run.name), ("ranks", str(run.ranks)), ("steps", str(len(run.steps))),
-            ("median ms", shown(row["iteration_seconds_p50"] * 1000, 1)),
-            ("p90 ms", shown(row["iteration_seconds_p90"] * 1000, 1)), *phases,
-            ("exposed %", shown(row["exposed_share"] * 100, 0)),
-            ("samples/s", shown(run.samples_per_second, 1)),
-            ("MB sent", shown(row["bytes_sent_per_rank_and_step"] / 1e6, 2)),
-            ("first loss", shown(row["first_loss"], 4)),
-            ("last loss", shown(row["last_loss"], 4))]
-
-
-def table(runs):
-    titles = "".join(f"<th>{html.escape(title)}</th>" for title, _ in cells(runs[0]))
-    rows = ["".join(f"<td>{html.escape(text)}</td>" for _, text in cells(run)) for run in runs]
-    return "".join(f"<tr>{row}</tr>\n" for row in [titles, *rows])
-
-
-def sentences(title, texts):
-    items = "".join(f"<li>{html.escape(text)}</li>\n" for text in texts)
-    return f"{title}<ul>\n{items}</ul>\n" if texts else ""
-
-
-def figure_html(figure, svg):
-    return FIGURE.format(title=html.escape(figure["title"]), caption=html.escape(figure["caption"]),
-                         svg=base64.b64encode(svg).decode())
-
-
-def page(runs, notes, drawn, files):
-    """One page, complete in itself. `drawn`: figures with their SVG."""
-    return PAGE.format(
-        table=table(runs),
-        bottlenecks=sentences("", [f"{run.name}: {run.bottleneck}" for run in runs]),
-        notes=sentences("<h2>Notes</h2>\n", notes),
-        figures="".join(figure_html(figure, svg) for figure, svg in drawn),
-        files=html.escape(", ".join(files)))
-
-
-def main(data_file, out):
-    with open(data_file, encoding="utf-8") as file:
-        data = json.load(file)
-    runs = [Run(run, data["phases"]) for run in data["runs"]]
+def tables_of(out):
     stem = os.path.splitext(out)[0]
-    files = {f"{stem}.runs.csv": csv_text([run.row for run in runs]).encode(),
-             f"{stem}.steps.csv": csv_text([step for run in runs for step in run.steps]).encode()}
-    drawn = []
-    for figure in make_figures(runs):
-        images = figures.render(figure)
-        drawn.append((figure, images["svg"]))
-        files.update((f"{stem}.{figure['name']}.{kind}", image) for kind, image in images.items())
-    names = [os.path.basename(name) for name in files]
-    files[out] = page(runs, data["notes"], drawn, names).encode(errors="replace")
-    for name, content in files.items():
-        figures.replace_file(name, content)
+    return [f"{stem}.runs.csv", f"{stem}.steps.csv"]
+
+
+def parse_named(texts, option):
+    """{name: files} of texts "NAME=FILE,FILE"."""
+    named = {}
+    for text in texts:
+        name, _, files = text.partition("=")
+        name = name.strip()
+        files = [file for file in files.split(",") if file]
+        if not name or not files:
+            raise WrongUsage(f"{option}: got '{text}', expected NAME=FILE[,FILE...]")
+        if name in named:
+            raise WrongUsage(f"{option}: there are two runs '{name}'")
+        named[name] = files
+    return named
+
+
+def check_files(files, out):
+    if not files:
+        raise WrongUsage("no log is named; a worker writes one with --log-jsonl")
+    outputs = [out, *tables_of(out)]
+    for index, file in enumerate(files):
+        if file in outputs:
+            raise WrongUsage(f"--out: '{file}' is one of the logs, and would be overwritten")
+        if file in files[:index]:
+            raise WrongUsage(f"'{file}' is named twice")
+    for output in outputs:
+        try:
+            check_writable(output)
+        except Failure as failure:
+            raise Failure(f"--out: {failure}", EXIT_USAGE) from None
+
+
+def read_runs(named, logs, phases):
+    """Those with a name from --run come first."""
+    runs = [make_run(name, [read_log(file, phases) for file in files])
+            for name, files in named.items()]
+    names = {logged.name for logged in runs}
+    grouped = group_runs([read_log(file, phases) for file in logs])
+    for logged in grouped:
+        if logged.name in names:
+            raise Failure(f"--run: the logs without --run are of a run '{logged.name}' too; "
+                          "choose another name", EXIT_USAGE)
+    return runs + grouped
+
+
+def bottlenecks(summaries):
+    """A sentence for each run, of what its ranks would write with --summary."""
+    asked = subprocess.run([str(BOTTLENECK)], input=json.dumps(summaries), text=True,
+                           stdout=subprocess.PIPE, check=False)
+    if asked.returncode != 0:
+        raise Failure(f"{BOTTLENECK.name} ended with exit code {asked.returncode}")
+    return asked.stdout.splitlines()
+
+
+def load_page():
+    """Not before it is needed: it takes its time."""
+    try:
+        from cli.report import page
+    except SystemExit as end:  # there is no matplotlib
+        raise Failure(end.code) from None
+    return page
+
+
+def main(data, operands):
+    out, *operands = operands
+    named = parse_named(operands[:data["runs"]], data["runs_from"])
+    logs = operands[data["runs"]:]
+    check_files(sum(named.values(), start=logs), out)
+    logged = read_runs(named, logs, data["phases"])
+    notes = notes_of(logged)
+    for note in notes:
+        say(PROGRAM, f"warning: {note}")
+    page = load_page()
+    runs = [page.Run(of_run, data["phases"]) for of_run in logged]
+    sentences = bottlenecks([measured.summary() for measured in runs])
+    for name, content in page.files_of(runs, sentences, notes, out).items():
+        replace_file(name, content)
+    return 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 3:
-        sys.exit("usage: report.py DATA OUT")
-    main(sys.argv[1], sys.argv[2])
+    sys.exit(run(PROGRAM, main))

@@ -1,107 +1,67 @@
 #include "cli/report/report_command.h"
 
-#include <filesystem>
-#include <iostream>
-#include <iterator>
-#include <set>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "cli/bench/job_group.h"
-#include "cli/report/report_data.h"
-#include "cli/report/report_options.h"
-#include "cli/report/report_runs.h"
-#include "cli/terminal/scratch_dir.h"
-#include "common/base/output_file.h"
-#include "common/base/status_util.h"
-#include "common/options/option_parser.h"
+#include "common/telemetry/phases.h"
 
 namespace gradwire {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr char kProgram[] = "gradwire report";
-constexpr char kPython[] = "/usr/bin/python3";  // Debian's, which finds Debian's matplotlib
-constexpr absl::Duration kTimeToDraw = absl::Minutes(10);
 
-absl::Status CheckAllWritable(const std::string& out) {
-  for (const std::string& file : FilesOf(out)) {
-    const absl::Status writable = CheckWritable(file);
-    if (!writable.ok()) return Annotate(writable, "--out");
-  }
-  return absl::OkStatus();
-}
+constexpr char kDescription[] =
+    "Turns the --log-jsonl files of one or several runs into an HTML page with figures. Beside\n"
+    "report.html stand report.runs.csv and report.steps.csv, and each figure as PNG, SVG and PDF:\n"
+    "report.loss.png and so on, also of iteration-time, phases and scaling.";
 
-absl::StatusOr<std::vector<RankLog>> ReadAll(const std::vector<std::string>& files) {
-  std::vector<RankLog> logs;
-  for (const std::string& file : files) {
-    absl::StatusOr<RankLog> log = ReadRankLog(file);
-    if (!log.ok()) return log.status();
-    logs.push_back(*std::move(log));
-  }
-  return logs;
-}
+constexpr char kFooter[] =
+    "Logs whose names differ only in their rank are one run, as gradwire launch writes them:\n"
+    "ddp-4.rank0.jsonl, ddp-4.rank1.jsonl ... are run ddp-4. --run NAME=FILE,FILE puts a run\n"
+    "together by hand, and may be given several times. Give the logs of all ranks. Scaling is\n"
+    "shown where runs are named alike but for their number of ranks: ddp-2, ddp-4, or ddp-w2,\n"
+    "ddp-w4. The figures need matplotlib (Debian's python3-matplotlib).\n"
+    "\n"
+    "Example: gradwire report --out compare.html ring.rank*.jsonl ddp.rank*.jsonl";
 
-absl::StatusOr<std::vector<LoggedRun>> ReadRuns(const ReportOptions& options) {
-  std::vector<LoggedRun> runs;
-  for (const NamedLogs& named : options.runs) {
-    absl::StatusOr<std::vector<RankLog>> logs = ReadAll(named.files);
-    if (!logs.ok()) return logs.status();
-    absl::StatusOr<LoggedRun> run = MakeRun(named.name, *std::move(logs));
-    if (!run.ok()) return run.status();
-    runs.push_back(*std::move(run));
-  }
-  absl::StatusOr<std::vector<RankLog>> logs = ReadAll(options.logs);
-  if (!logs.ok()) return logs.status();
-  absl::StatusOr<std::vector<LoggedRun>> grouped = GroupRuns(*std::move(logs));
-  if (!grouped.ok()) return grouped.status();
-  std::move(grouped->begin(), grouped->end(), std::back_inserter(runs));
-  std::set<std::string> names;
-  for (const LoggedRun& run : runs) {
-    if (names.insert(run.name).second) continue;
-    return absl::InvalidArgumentError(absl::StrCat("--run: the logs without --run are of a run '",
-                                                   run.name, "' too; choose another name"));
-  }
-  return runs;
-}
-
-// Has the page, tables and figures written by libexec/report/report.py; without the
-// settings and packages of this user's Python, which may not fit Debian's matplotlib.
-absl::Status Write(const std::string& data, const std::string& out,
-                   const Environment& environment) {
-  const ScratchDir scratch;
-  if (scratch.path().empty()) {
-    return absl::InternalError("cannot make a folder for temporary files (TMPDIR)");
-  }
-  const std::string file = absl::StrCat(scratch.path(), "/data.json");
-  const absl::Status written = ReplaceFile(file, data);
-  if (!written.ok()) return written;
-  const fs::path script = fs::path(ProgramDir()).parent_path() / "libexec/report/report.py";
-  const Job job{"report.py",
-                {{kPython, "-E", "-s", "-B", script.string(), file, out}, environment}};
-  return RunJob(job, kTimeToDraw, [] { return false; }).status();
-}
-
-absl::Status MakeReport(const ReportOptions& options, const Environment& environment) {
-  const absl::Status writable = CheckAllWritable(options.out);
-  if (!writable.ok()) return writable;
-  const absl::StatusOr<std::vector<LoggedRun>> runs = ReadRuns(options);
-  if (!runs.ok()) return runs.status();
-  const std::vector<std::string> notes = NotesOf(*runs);
-  PrintWarnings(kProgram, notes);
-  return Write(ReportData(*runs, notes), options.out, environment);
+OptionValue AddTo(std::vector<std::string>* texts) {
+  OptionValue value;
+  value.set = [=](const std::string& text) {
+    texts->push_back(text);
+    return absl::OkStatus();
+  };
+  value.is_list = true;
+  return value;
 }
 
 }  // namespace
 
+absl::StatusOr<Parsed<ScriptCall>> ParseReportOptions(const std::vector<std::string>& args,
+                                                      const Environment& environment) {
+  std::string out = "report.html";
+  std::vector<std::string> runs;
+  OptionParser parser(kProgram, kDescription, {"report"});
+  parser.Group("Report");
+  parser.Add("out", "FILE", "the HTML page; CSV files and figures go beside it", Text(&out));
+  parser.Add("run", "NAME=FILE[,FILE...]", "logs of all ranks of a run, and its name",
+             AddTo(&runs));
+  parser.TakeOperands("LOG", "what one rank wrote with --log-jsonl");
+  parser.Footer(kFooter);
+  Parsed<ScriptCall> parsed;
+  absl::Status status = parser.Parse(args, environment, {}, &parsed);
+  if (!status.ok()) return status;
+  std::vector<std::string> operands = {out};
+  operands.insert(operands.end(), runs.begin(), runs.end());
+  operands.insert(operands.end(), parser.operands().begin(), parser.operands().end());
+  parsed.options = {"cli/report/report.py",
+                    {{"phases", PhaseListJson()},
+                     {"runs", runs.size()},
+                     {"runs_from", parser.source("run").name}},
+                    std::move(operands)};
+  return parsed;
+}
+
 int ReportCommand(const std::vector<std::string>& args, const Environment& environment) {
-  const absl::StatusOr<Parsed<ReportOptions>> parsed = ParseReportOptions(args, environment);
-  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
-  const absl::Status status = MakeReport(parsed->options, environment);
-  if (status.ok()) return kExitDone;
-  std::cerr << kProgram << ": " << status.message() << std::endl;
-  return ExitCode(status);
+  return RunCommand(kProgram, ParseReportOptions(args, environment), environment);
 }
 
 }  // namespace gradwire

@@ -4,9 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "common/base/environment.h"
+#include "absl/status/statusor.h"
+#include "cli/terminal/script.h"
 
 namespace gradwire {
+
+// Reads `args`, in which logs and options may stand in any order; what stands behind "--" are
+// logs. The call is of report.py, which says what it takes. Errors as OptionParser::Parse.
+absl::StatusOr<Parsed<ScriptCall>> ParseReportOptions(const std::vector<std::string>& args,
+                                                      const Environment& environment);
 
 // `gradwire report`: an HTML page, figures and CSV from the --log-jsonl
 // files of one or several runs. Returns the exit code of the program.

@@ -5,21 +5,14 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/base/environment.h"
-#include "common/options/option_parser.h"
+#include "cli/terminal/script.h"
 
 namespace gradwire {
 
-// What `gradwire status` was told.
-struct StatusOptions {
-  std::string coordinator = "127.0.0.1:9400";  // its --metrics
-  bool watch = false;
-  bool json = false;
-};
-
-// InvalidArgument and NotFound as OptionParser::Parse.
-absl::StatusOr<Parsed<StatusOptions>> ParseStatusOptions(const std::vector<std::string>& args,
-                                                         const Environment& environment);
+// The call is of status.py, which says what it takes. InvalidArgument and NotFound as
+// OptionParser::Parse; InvalidArgument also if there is no one address to connect to.
+absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::string>& args,
+                                                      const Environment& environment);
 
 // `gradwire status`: what a running coordinator says of its run. Returns the exit
 // code of the program.

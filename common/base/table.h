@@ -7,8 +7,7 @@
 
 namespace gradwire {
 
-// A column of a table: which field of a row, its title, and how a number is shown
-// to people. CSV has the field's name and the number itself.
+// A column of a table: which field of a row, its title, and how a number is shown.
 struct TableColumn {
   std::string field;  // "p50_us", or "phase_seconds/data" for one within another
   std::string title;
@@ -16,19 +15,12 @@ struct TableColumn {
   double scale = 1;  // a number is multiplied by it
 };
 
-// Rows are JSON objects; a field may be missing or null. Every table has a head, then a
-// line for each row, and ends with a newline.
+// JSON objects; a field may be missing or null.
 using TableRows = std::vector<nlohmann::ordered_json>;
 
-// For a terminal: all right-aligned, at least 8 wide. What is missing is "-".
+// A head, then a line for each row, for a terminal: all right-aligned, at least 8 wide.
+// What is missing is "-".
 std::string TextTable(const std::vector<TableColumn>& columns, const TableRows& rows);
-
-// Numbers stand to the right, whole ones with commas; what is missing is empty.
-std::string MarkdownTable(const std::vector<TableColumn>& columns, const TableRows& rows);
-
-// Fields' names in the first line; numbers as they are, texts quoted where they must
-// be; what is missing is empty.
-std::string CsvTable(const std::vector<TableColumn>& columns, const TableRows& rows);
 
 }  // namespace gradwire
 

@@ -44,12 +44,6 @@ TEST(LeastSeconds, TenTimesTheLink_TakesATenth) {
   EXPECT_DOUBLE_EQ(LeastSeconds(load, 10) * 10, LeastSeconds(load, 1));
 }
 
-TEST(IterationBounds, ComputationAndTransfer_AddOrHide) {
-  EXPECT_EQ(BarrierSeconds(1, 2), 3);
-  EXPECT_EQ(OverlapSeconds(1, 2), 2);
-  EXPECT_EQ(OverlapSeconds(3, 2), 3);
-}
-
 TEST(BusBandwidth, FourRanks_IsOneAndAHalfTimes) { EXPECT_EQ(BusBandwidth(2, 4), 3); }
 
 TEST(WireBytes, HalfTypes_AreTwo) {

@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+"""`gradwire bench collectives`, once its options are read.
+
+    bench_collectives.py JSON    JSON: see cli/bench/bench_request.h
+
+Measures each size with each back end and wire, and with PyTorch + Gloo if peers are to run. Says
+on stderr how it goes.
+"""
+import json
+import pathlib
+import sys
+from typing import NamedTuple
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.bench.collective_row import COLUMNS, FLOAT_BYTES, collective_row
+from cli.bench.measurement import measure_and_report, peer_run
+from cli.runs.driver import drive
+from cli.runs.failure import Failure
+from cli.runs.report import Part
+from cli.runs.runner import COORDINATOR, Run
+
+PEER_SCRIPT = "gloo_collectives.py"
+
+
+class Case(NamedTuple):
+    """One line of the table, yet to be measured."""
+    bytes: int  # of the bucket, as float32
+    backend: dict
+    wire: str
+
+    def least_seconds(self):
+        """That the busiest link needs; None if its speed is not known."""
+        per_byte = self.backend["least_seconds_per_byte"]
+        if per_byte is None:
+            return None
+        return per_byte * self.bytes / FLOAT_BYTES * self.backend["wires"][self.wire]
+
+
+def cases_of(request):
+    return [Case(size, backend, wire) for size in request["sizes"]
+            for backend in request["backends"] for wire in backend["wires"]]
+
+
+def run_of(request, case):
+    loop = ["--bytes", str(case.bytes), "--warmup", str(request["warmup"]),
+            "--iterations", str(request["iterations"]),
+            "--seconds", f"{request['seconds_per_size']:g}"]
+    if case.backend["is_peer"]:
+        return peer_run(request, PEER_SCRIPT, loop)
+    return Run([[request["programs"]["collectives"], "--coordinator", COORDINATOR,
+                 "--rank", str(rank), "--world-size", str(request["workers"]),
+                 "--backend", case.backend["name"], "--wire", case.wire, *loop]
+                for rank in range(request["workers"])])
+
+
+def json_or_none(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def measure_case(request, case, runner):
+    outputs = runner.run(run_of(request, case))
+    ranks = [json_or_none(text) for text in outputs.ranks]
+    return collective_row(case, request["busbw_factor"], ranks, outputs.coordinator_cpu_seconds)
+
+
+def say_row(row, asked):
+    few = f"  ({row['iterations']} iterations only)" if row["iterations"] < asked else ""
+    wrong = "  WRONG VALUES" if row["wrong"] else ""
+    print(f"{row['bytes']:12} B  {row['backend']:<14} {row['wire']}  p50 {row['p50_us']:.1f} us  "
+          f"busbw {row['busbw_gb_per_s']:.4f} GB/s{few}{wrong}", file=sys.stderr, flush=True)
+
+
+def notes_of(request):
+    notes = ["The time of an iteration is the longest of all ranks'. Results of every iteration "
+             "are checked against the mean computed apart: all values in the warm-up and at the "
+             "end, up to 1024 spread over the bucket in measured ones."]
+    if request["seconds_per_size"] > 0:
+        notes.append("A size ends early when its measured iterations would take more than "
+                     f"{request['seconds_per_size']:g} s; the column says how many there were.")
+    if request["link_gbit"] is not None:
+        notes.append("% of bound: least time for the payload on the busiest link, with headers at "
+                     "an MTU of 1500, over the median.")
+    return notes
+
+
+def measure(request, runner, report):
+    """Fills the report. Failure of Runner.run and collective_row, with size and back end; at the
+    end if values were wrong."""
+    report.title = f"Collectives, {request['workers']} ranks"
+    report.notes = notes_of(request)
+    rows = []
+    report.parts = [Part("rows", "", COLUMNS, rows)]
+    for case in cases_of(request):
+        try:
+            row = measure_case(request, case, runner)
+        except Failure as failure:
+            raise failure.within(f"{case.bytes} bytes, {case.backend['name']}") from None
+        say_row(row, request["iterations"])
+        rows.append(row)
+    wrong = sum(row["wrong"] for row in rows)
+    if wrong:
+        raise Failure(f"{wrong} values were wrong; see column \"wrong\"")
+
+
+def main():
+    return drive("gradwire bench",
+                 lambda request, check: measure_and_report(request, check, measure))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,37 @@
+#ifndef GRADWIRE_CLI_BENCH_BENCH_REQUEST_H_
+#define GRADWIRE_CLI_BENCH_BENCH_REQUEST_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "cli/bench/bench_options.h"
+
+namespace gradwire {
+
+// What the scripts of a measurement get. Both have
+//
+//   command            as typed, for the report
+//   programs           paths of coordinator, worker, collectives (the program of a rank), and of
+//                      the peers' folder
+//   versions           blas, gradwire and grpc, in words
+//   blas_path          of the workers' BLAS; "" if there is none
+//   workers, hosts (program; "": this machine), rate, port, peers (whether), timeout_seconds
+//   link_gbit          null if it is not known
+//   files              json, csv, markdown
+//
+// and the options of the measurement itself, by their names.
+
+// More: setups, each with name, kind ("alone", "own", "peer"), options, peers.
+nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);
+
+// More: sizes; busbw_factor, from algbw to busbw; backends, the peers' last, each with
+//   name, is_peer
+//   wires                   those to be measured: bytes of an element by name
+//   loads_coordinator       whether gradients go through it
+//   least_seconds_per_byte  on the busiest link; null if its speed is not known
+nlohmann::ordered_json CollectivesRequest(const CollectivesOptions& options,
+                                          const std::string& command);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_CLI_BENCH_BENCH_REQUEST_H_

@@ -1,0 +1,113 @@
+#!/usr/bin/python3
+"""`gradwire bench training`, once its options are read.
+
+    bench_training.py JSON    JSON: see cli/bench/bench_request.h
+
+Trains with each set-up in turn, in rounds, and puts tables beside each other. Says on stderr how
+it goes.
+"""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.bench.measurement import measure_and_report, peer_run
+from cli.bench.training_rows import (COMPARISON_COLUMNS, TRAINING_COLUMNS, TrainingTimes,
+                                     add_round, comparison_rows, training_rows)
+from cli.runs.driver import drive
+from cli.runs.failure import Failure
+from cli.runs.quantiles import median
+from cli.runs.report import Part
+from cli.runs.runner import COORDINATOR, Run
+
+PEER_SCRIPT = "gloo_training.py"
+WORKER_ARGS = ["--augment", "false", "--print-every", "0",
+               "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout"]
+
+
+def common_args(request):
+    """What Gradwire's worker and the peer's script are told alike."""
+    args = ["--model", request["model"], "--dataset", request["dataset"],
+            "--batch-size", str(request["batch_size"]),
+            "--iterations", str(request["iterations"]), "--threads", "1"]
+    return args + (["--data-dir", request["data_dir"]] if request["data_dir"] else [])
+
+
+def run_of(request, setup):
+    if setup["kind"] == "peer":
+        # It computes on the same BLAS as the workers, or ends.
+        blas = ["--blas", request["blas_path"]] if request["blas_path"] else []
+        return peer_run(request, PEER_SCRIPT, common_args(request) + blas + setup["options"])
+    worker = [request["programs"]["worker"], *common_args(request), *WORKER_ARGS,
+              *setup["options"]]
+    if setup["kind"] == "alone":
+        return Run([worker] * request["workers"], coordinator=False)
+    return Run([[*worker, "--coordinator", COORDINATOR, "--rank", str(rank)]
+                for rank in range(request["workers"])])
+
+
+def say_round(request, number, setup, times):
+    p50 = median(times.iteration_seconds)
+    print(f"round {number} of {request['rounds']}  {setup['name']:<20} p50 so far {p50:.3f} s",
+          file=sys.stderr, flush=True)
+
+
+def run_rounds(request, runner, times):
+    """Fills `times` by set-up. Failure as Runner.run and add_round, with round and set-up."""
+    for number in range(1, request["rounds"] + 1):
+        for setup in request["setups"]:
+            of_setup = times.get(setup["name"], TrainingTimes())
+            try:
+                outputs = runner.run(run_of(request, setup))
+                add_round(outputs.ranks, setup["kind"] == "own", of_setup)
+            except Failure as failure:
+                raise failure.within(f"round {number}, {setup['name']}") from None
+            times[setup["name"]] = of_setup
+            say_round(request, number, setup, of_setup)
+
+
+def notes_of(request):
+    return [f"Set-ups ran in turn, in {request['rounds']} rounds of {request['iterations']} "
+            "iterations, the first of each not counted; one compute thread a rank, SGD, no "
+            "augmentation. The time of an iteration is the mean over the ranks: the sum of those "
+            "is what the run took, while the longest would count twice what one rank waits in "
+            "this iteration and another in the next.",
+            "Exposed communication: median of what the trainer itself waited; empty where it is "
+            "hidden in backward and not measured. Efficiency: median of computation over the "
+            "median."]
+
+
+def fill_report(request, times, report):
+    setups = request["setups"]
+    report.title = (f"Training {request['model']}, {request['workers']} ranks, "
+                    f"batch {request['batch_size']} per rank")
+    report.parts = [Part("setups", "", TRAINING_COLUMNS, training_rows(setups, times))]
+    comparisons = comparison_rows(setups, times)
+    if comparisons:
+        report.parts.append(
+            Part("comparisons", "Ratio to the peer", COMPARISON_COLUMNS, comparisons))
+    report.notes = notes_of(request)
+
+
+def check_agreement(times):
+    for name, of_setup in sorted(times.items()):
+        if not of_setup.ranks_agree:
+            raise Failure(f"{name}: the ranks of one run ended with different parameters")
+
+
+def measure(request, runner, report):
+    """Fills the report, which after a Failure holds what was measured before."""
+    times = {}
+    try:
+        run_rounds(request, runner, times)
+    finally:
+        fill_report(request, times, report)
+    check_agreement(times)
+
+
+def main():
+    return drive("gradwire bench",
+                 lambda request, check: measure_and_report(request, check, measure))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""A row of `gradwire bench collectives`: one size, back end and wire."""
+from cli.runs.failure import Failure
+from cli.runs.quantiles import median, quantile
+from cli.runs.tables import Column
+
+COLUMNS = [Column("bytes", "size (B)"),
+           Column("count", "count"),
+           Column("type", "type"),
+           Column("backend", "backend"),
+           Column("wire", "wire"),
+           Column("iterations", "iterations"),
+           Column("min_us", "min (us)", 1),
+           Column("p50_us", "p50 (us)", 1),
+           Column("p99_us", "p99 (us)", 1),
+           Column("algbw_gb_per_s", "algbw (GB/s)", 4),
+           Column("busbw_gb_per_s", "busbw (GB/s)", 4),
+           Column("bound_percent", "% of bound", 1),
+           Column("cpu_seconds_per_gb", "CPU-s/GB", 2),
+           Column("wrong", "wrong")]
+NUMBERS = ("cpu_seconds", "bytes_sent", "bytes_received", "iterations_in_all", "wrong")
+FLOAT_BYTES = 4
+
+
+def is_report(rank):
+    return (isinstance(rank, dict) and isinstance(rank.get("seconds"), list) and
+            all(isinstance(rank.get(field), (int, float)) for field in NUMBERS))
+
+
+def check_ranks(ranks):
+    for number, rank in enumerate(ranks):
+        if not is_report(rank):
+            raise Failure(f"rank {number} printed no report")
+        measured, expected = len(rank["seconds"]), len(ranks[0]["seconds"])
+        if measured != expected or measured == 0:
+            raise Failure(f"rank {number} measured {measured} iterations, rank 0 {expected}")
+
+
+def total(ranks, field):
+    return sum(rank[field] for rank in ranks)
+
+
+def cpu_seconds_per_gb(backend, ranks, coordinator_cpu_seconds):
+    """Of all processes for each 10^9 bytes of payload that any of them sent; None if a part is
+    unknown or nothing was sent."""
+    cpu_seconds, sent = total(ranks, "cpu_seconds"), total(ranks, "bytes_sent")
+    if backend["loads_coordinator"]:
+        if coordinator_cpu_seconds is None:
+            return None
+        part = len(ranks[0]["seconds"]) / ranks[0]["iterations_in_all"]
+        cpu_seconds += coordinator_cpu_seconds * part
+        sent += total(ranks, "bytes_received")  # all of it sent by the coordinator
+    return cpu_seconds / (sent / 1e9) if sent else None
+
+
+def collective_row(case, busbw_factor, ranks, coordinator_cpu_seconds):
+    """A dict with the fields of COLUMNS.
+
+    time    of an iteration is the longest of all ranks' times of that iteration
+    algbw   bytes / median time in 10^9 bytes a second, busbw `busbw_factor` of that
+    bound   least time on the links / median time, in per cent; None without links' speed
+    wrong   of all values that any rank checked
+
+    `ranks`: what each printed (bench/rank/collective_rank.h, ToJson). The processor time is the
+    coordinator's over the whole run, if it is known. Failure if a rank's report lacks a field or
+    ranks did not measure alike.
+    """
+    check_ranks(ranks)
+    seconds = [max(of_ranks) for of_ranks in zip(*(rank["seconds"] for rank in ranks))]
+    p50 = median(seconds)
+    algbw = case.bytes / p50 / 1e9
+    least = case.least_seconds()
+    return {"bytes": case.bytes,
+            "count": case.bytes // FLOAT_BYTES,
+            "type": "float32",
+            "backend": case.backend["name"],
+            "wire": case.wire,
+            "iterations": len(seconds),
+            "min_us": min(seconds) * 1e6,
+            "p50_us": p50 * 1e6,
+            "p99_us": quantile(seconds, 0.99) * 1e6,
+            "algbw_gb_per_s": algbw,
+            "busbw_gb_per_s": busbw_factor * algbw,
+            "bound_percent": None if least is None else 100 * least / p50,
+            "cpu_seconds_per_gb": cpu_seconds_per_gb(case.backend, ranks, coordinator_cpu_seconds),
+            "wrong": int(total(ranks, "wrong"))}

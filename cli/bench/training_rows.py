@@ -1,0 +1,142 @@
+"""The tables of `gradwire bench training`."""
+import dataclasses
+import json
+
+from cli.runs.failure import Failure
+from cli.runs.quantiles import median, quantile
+from cli.runs.tables import Column
+
+COMPUTATION = "computation"  # the set-up that others are measured against
+EXPOSED = "exposed_communication"
+
+TRAINING_COLUMNS = [Column("setup", "set-up"),
+                    Column("system", "system"),
+                    Column("iterations", "iterations"),
+                    Column("p50_seconds", "p50 (s)", 3),
+                    Column("p90_seconds", "p90 (s)", 3),
+                    Column("exposed_seconds", "exposed communication (s)", 3),
+                    Column("over_computation_seconds", "over computation (s)", 3),
+                    Column("efficiency_percent", "efficiency (%)", 1)]
+COMPARISON_COLUMNS = [Column("setup", "set-up"),
+                      Column("p50_seconds", "p50 (s)", 3),
+                      Column("peer", "peer"),
+                      Column("peer_p50_seconds", "its p50 (s)", 3),
+                      Column("ratio", "ratio", 2)]
+
+
+@dataclasses.dataclass
+class RankOutput:
+    """What one rank printed."""
+    iteration_seconds: list
+    exposed_seconds: list
+    parameters_sha256: str = ""
+
+
+@dataclasses.dataclass
+class TrainingTimes:
+    """What all rounds of one set-up measured, without each round's first iteration."""
+    iteration_seconds: list = dataclasses.field(default_factory=list)  # each the mean over ranks
+    exposed_seconds: list = dataclasses.field(default_factory=list)  # likewise; [] if not measured
+    ranks_agree: bool = True  # all ranks had one parameters_sha256 in every round
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def object_of(text, what):
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise Failure(what)
+    return value
+
+
+def parse_output(text):
+    """A line of JSON for each iteration, and perhaps a summary: an object that begins with a line
+    of its own."""
+    lines, summary_start, summary = text.partition("\n{\n")
+    output = RankOutput([], [])
+    for line in filter(str.strip, lines.split("\n")):
+        record = object_of(line, f"a line that is no JSON object: {line}")
+        if not is_number(record.get("iteration_seconds")):
+            raise Failure("an iteration without iteration_seconds")
+        output.iteration_seconds.append(record["iteration_seconds"])
+        exposed = record.get("phase_seconds", {}).get(EXPOSED)
+        if is_number(exposed):
+            output.exposed_seconds.append(exposed)
+    if summary_start:
+        fields = object_of(summary_start + summary, "a summary that is no JSON object")
+        output.parameters_sha256 = fields.get("parameters_sha256", "")
+    return output
+
+
+def parse_ranks(texts):
+    """What each rank printed. Failure if one printed something else, or they printed different
+    numbers of iterations."""
+    outputs = []
+    for rank, text in enumerate(texts):
+        try:
+            outputs.append(parse_output(text))
+        except Failure as failure:
+            raise Failure(f"rank {rank} printed {failure}") from None
+        printed, expected = (len(outputs[of].iteration_seconds) for of in (rank, 0))
+        if printed != expected:
+            raise Failure(f"rank {rank} printed {printed} iterations, rank 0 {expected}")
+    return outputs
+
+
+def means(values_of_ranks):
+    """At each iteration but the first, over the ranks."""
+    return [sum(values) / len(values) for values in zip(*values_of_ranks)][1:]
+
+
+def add_round(texts, compare, times):
+    """Adds what the ranks of one round printed, with iteration_seconds and perhaps exposed
+    communication among the phase_seconds of each iteration, to TrainingTimes. `compare`: whether
+    the hashes of the ranks must agree. Failure as parse_ranks."""
+    outputs = parse_ranks(texts)
+    times.iteration_seconds += means([output.iteration_seconds for output in outputs])
+    if all(len(output.exposed_seconds) == len(output.iteration_seconds) for output in outputs):
+        times.exposed_seconds += means([output.exposed_seconds for output in outputs])
+    if compare and len({output.parameters_sha256 for output in outputs}) > 1:
+        times.ranks_agree = False
+
+
+def training_rows(setups, times):
+    """Fields of TRAINING_COLUMNS for each of `setups` (lines of bench/setups.inc) that `times`, by
+    name, has. What is "over computation", and efficiency, are against the median of set-up
+    "computation"."""
+    computation = times.get(COMPUTATION)
+    alone = median(computation.iteration_seconds) if computation else None
+    rows = []
+    for setup in setups:
+        if setup["name"] not in times:
+            continue
+        one = times[setup["name"]]
+        p50 = median(one.iteration_seconds)
+        rows.append({
+            "setup": setup["name"],
+            "system": "PyTorch" if setup["kind"] == "peer" else "Gradwire",
+            "iterations": len(one.iteration_seconds),
+            "p50_seconds": p50,
+            "p90_seconds": quantile(one.iteration_seconds, 0.9),
+            "exposed_seconds": median(one.exposed_seconds),
+            "over_computation_seconds": None if alone is None else p50 - alone,
+            "efficiency_percent": None if alone is None else 100 * alone / p50})
+    return rows
+
+
+def comparison_rows(setups, times):
+    """Fields of COMPARISON_COLUMNS for each pair of a set-up and a peer of it that were both
+    measured: the ratio of their medians."""
+    medians = {name: median(one.iteration_seconds) for name, one in times.items()}
+    return [{"setup": setup["name"],
+             "p50_seconds": medians[setup["name"]],
+             "peer": peer,
+             "peer_p50_seconds": medians[peer],
+             "ratio": medians[setup["name"]] / medians[peer]}
+            for setup in setups for peer in setup["peers"]
+            if setup["name"] in medians and peer in medians]

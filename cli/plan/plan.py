@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""`gradwire plan`, once its options are read: buckets, bytes, and the least time of an iteration.
+
+    plan.py JSON    {"command", "files": as of cli/runs/report.py,
+                     "layout_command": program and arguments that print the layout as JSON,
+                     "model", "workers", "link_gbit", "wire", "batch_size",
+                     "seconds_per_byte": of a link, "element_bytes": on the wire,
+                     "samples": of an epoch, or null: the layout's, if it has them,
+                     "compute_seconds": of an iteration, alone, or null,
+                     "measured": {"sync", "backend", "iteration_seconds", "exposed_seconds",
+                                  "bytes_sent_per_step"} of a finished run, or null,
+                     "backends": [{"name",
+                                   "average": {"worker", "coordinator"}, of one byte, on the links
+                                   "broadcast": likewise}]}
+"""
+import json
+import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.runs.driver import drive
+from cli.runs.failure import Failure
+from cli.runs.hosts import own_environment
+from cli.runs.jobs import run_job
+from cli.runs.process import Command
+from cli.runs.report import Part, Report, write_report
+from cli.runs.tables import Column
+
+FLOAT_BYTES = 4
+SECONDS_TO_LAY_OUT = 120
+BUCKET_COLUMNS = [Column("bucket", "bucket"), Column("bytes", "bytes on the wire"),
+                  Column("what", "what")]
+LINK_COLUMNS = [Column("backend", "backend"),
+                Column("worker_bytes", "worker, bytes/step"),
+                Column("coordinator_bytes", "coordinator, bytes/step"),
+                Column("transfer_seconds", "transfer (s)", 3)]
+ITERATION_COLUMNS = [Column("barrier_seconds", "iteration, barrier (s)", 3),
+                     Column("overlap_seconds", "iteration, overlap (s)", 3)]
+EPOCH_COLUMNS = [Column("worker_bytes_per_epoch", "worker, bytes/epoch"),
+                 Column("epoch_seconds", "epoch, at least (s)", 1)]
+MEASURED_COLUMNS = [Column("measured_seconds", "measured iteration (s)", 3),
+                    Column("measured_exposed_seconds", "measured exposed (s)", 3),
+                    Column("measured_bytes", "measured, bytes/step")]
+NOTES = ["Bytes are payload, for each direction of a link. Transfer: the busiest link's bytes at "
+         "its speed, with headers at an MTU of 1500 (1448 of 1514 bytes are payload).",
+         "With a barrier an iteration takes computation + transfer, with overlap at least the "
+         "longer of the two."]
+
+
+def whole(size):
+    """Bytes are whole, but for a part of one where shares do not divide."""
+    return math.floor(size + 0.5)
+
+
+def steps_per_epoch(samples, workers, batch_size):
+    """Iterations that an epoch takes: each rank has an equal share of the samples, filled up, in
+    batches of which the last one may be smaller."""
+    return math.ceil(math.ceil(samples / workers) / batch_size)
+
+
+class Plan:
+    """What ranks exchange, and what that takes. Failure if `layout` is not what gradwire-layout
+    prints."""
+
+    def __init__(self, request, layout):
+        if not isinstance(layout, dict) or not {"buckets", "parameters"} <= layout.keys():
+            raise Failure("no layout: buckets or parameters are missing")
+        self.request = request
+        self.buckets = layout["buckets"]
+        self.parameters = sum(math.prod(tensor["shape"]) for tensor in layout["parameters"])
+        self.samples = request["samples"] or layout.get("samples")
+        self.steps = self.samples and steps_per_epoch(self.samples, request["workers"],
+                                                      request["batch_size"])
+
+    def wire_bytes(self, bucket):
+        if not bucket["averaged"]:
+            return bucket["bytes"]
+        return bucket["bytes"] / FLOAT_BYTES * self.request["element_bytes"]
+
+    def bytes_on_link(self, backend, end):
+        """Of a step; `end`: "worker" or "coordinator"."""
+        return sum(self.wire_bytes(bucket) *
+                   backend["average" if bucket["averaged"] else "broadcast"][end]
+                   for bucket in self.buckets)
+
+    def columns(self):
+        return [*LINK_COLUMNS,
+                *(ITERATION_COLUMNS if self.request["compute_seconds"] is not None else []),
+                *(EPOCH_COLUMNS if self.samples else []),
+                *(MEASURED_COLUMNS if self.request["measured"] else [])]
+
+    def backend_row(self, backend):
+        worker, coordinator = (self.bytes_on_link(backend, end)
+                               for end in ("worker", "coordinator"))
+        transfer = max(worker, coordinator) * self.request["seconds_per_byte"]
+        row = {"backend": backend["name"], "worker_bytes": whole(worker),
+               "coordinator_bytes": whole(coordinator), "transfer_seconds": transfer}
+        compute = self.request["compute_seconds"]
+        if compute is not None:
+            row["barrier_seconds"] = compute + transfer
+            row["overlap_seconds"] = max(compute, transfer)
+        if self.samples:
+            row["worker_bytes_per_epoch"] = whole(worker) * self.steps
+            row["epoch_seconds"] = row.get("overlap_seconds", transfer) * self.steps
+        return row | self.measured_fields(backend["name"])
+
+    def measured_fields(self, backend):
+        measured = self.request["measured"]
+        if not measured or measured["backend"] != backend:
+            return {}
+        return {"measured_seconds": measured["iteration_seconds"],
+                "measured_exposed_seconds": measured["exposed_seconds"],
+                "measured_bytes": whole(measured["bytes_sent_per_step"])}
+
+    def bucket_row(self, number, bucket):
+        return {"bucket": number, "bytes": int(self.wire_bytes(bucket)),
+                "what": "gradients, averaged" if bucket["averaged"] else "buffers, rank 0's"}
+
+    def facts(self):
+        request = self.request
+        batch, workers = request["batch_size"], request["workers"]
+        facts = {"model": f"{request['model']}, {self.parameters} parameters",
+                 "workers": workers,
+                 "link": f"{request['link_gbit']:g} Gbit/s, both ways at once",
+                 "wire": request["wire"],
+                 "batch": f"{batch} per worker, {batch * workers} in all"}
+        if self.samples:
+            facts["epoch"] = f"{self.samples} samples, {self.steps} steps"
+        if request["compute_seconds"] is not None:
+            facts["computation alone"] = f"{request['compute_seconds']:.3f} s an iteration"
+        if request["measured"]:
+            facts["measured"] = "sync {sync}, backend {backend}".format(**request["measured"])
+        return facts
+
+    def report(self):
+        """Buckets, bytes, and what an iteration takes at least, for each back end."""
+        backends = [self.backend_row(backend) for backend in self.request["backends"]]
+        buckets = [self.bucket_row(*numbered) for numbered in enumerate(self.buckets)]
+        return Report(
+            f"Plan: {self.request['model']} on {self.request['workers']} workers",
+            self.request["command"], self.facts(),
+            [Part("backends", "Least times, by back end", self.columns(), backends),
+             Part("buckets", "Buckets, in the order in which they are ready", BUCKET_COLUMNS,
+                  buckets)],
+            NOTES)
+
+
+def run(request, check):
+    command = Command(request["layout_command"], own_environment())
+    layout = run_job("gradwire-layout", command, SECONDS_TO_LAY_OUT, check)
+    write_report(Plan(request, json.loads(layout)).report(), request["files"])
+
+
+if __name__ == "__main__":
+    sys.exit(drive("gradwire plan", run))

@@ -1,0 +1,136 @@
+"""Reads and checks the files that workers write with --log-jsonl."""
+import dataclasses
+import json
+import os
+import sys
+
+from cli.runs.failure import EXIT_USAGE, Failure
+
+MOST_RANK = 65534  # the coordinator takes no higher one
+MOST_WHOLE = 2**63 - 1
+QUOTED = 40  # bytes of what was found, in messages
+
+
+@dataclasses.dataclass
+class Log:
+    """A rank's iterations, in order: at least one. Records are as in the file."""
+    file: str
+    rank: int
+    records: list
+
+
+class Wrong(Exception):
+    """What was got, and what was expected."""
+
+
+def quoted(data):
+    """The beginning, without control characters and what is not ASCII."""
+    shown = "".join(chr(byte) if 0x20 <= byte < 0x7f else "?" for byte in data[:QUOTED])
+    return f"'{shown}…'" if len(data) > QUOTED else f"'{shown}'"
+
+
+def as_json(value):
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(errors="replace")
+
+
+def field(record, path):
+    """What stands at "phase_seconds/data"."""
+    value = record
+    for key in path.split("/"):
+        if not isinstance(value, dict) or key not in value:
+            raise Wrong(f"got no field '{path}', expected it in every line "
+                        "(a log of another version?)")
+        value = value[key]
+    return value
+
+
+def check_type(record, path, fits, expected):
+    value = field(record, path)
+    if not fits(value):
+        raise Wrong(f"field '{path}': got {quoted(as_json(value))}, expected {expected} "
+                    "(a log of another version?)")
+
+
+def check_whole(record, path, most=MOST_WHOLE):
+    check_type(record, path, lambda value: type(value) is int and 0 <= value <= most,
+               "a whole number")
+
+
+def check_number(record, path):
+    """None is what a time or a loss that is not finite becomes."""
+    def fits(value):
+        return value is None or type(value) in (int, float) and abs(value) <= sys.float_info.max
+    check_type(record, path, fits, "a number")
+
+
+def check_fields(record, phases):
+    check_whole(record, "step")
+    check_whole(record, "epoch")
+    check_whole(record, "rank", MOST_RANK)
+    check_number(record, "loss")
+    check_whole(record, "samples")
+    check_number(record, "iteration_seconds")
+    for phase in phases:
+        check_number(record, f"phase_seconds/{phase['name']}")
+    check_number(record, "bytes_sent")
+    check_number(record, "bytes_received")
+
+
+def no_number(text):
+    raise ValueError(f"{text} is not JSON")
+
+
+def parse_record(line, phases):
+    try:
+        record = json.loads(line.decode(), parse_constant=no_number)
+    except (ValueError, RecursionError):
+        record = None
+    if not isinstance(record, dict):
+        raise Wrong(f"got {quoted(line)}, expected a JSON object as of --log-jsonl")
+    check_fields(record, phases)
+    return record
+
+
+def check_follows(record, before):
+    if record["rank"] != before["rank"]:
+        raise Wrong(f"got rank {record['rank']}, expected rank {before['rank']} as in the lines "
+                    "before")
+    if record["step"] <= before["step"]:
+        raise Wrong(f"got step {record['step']}, expected one after step {before['step']}")
+
+
+def cut_short(line):
+    """Workers write whole lines, so this was cut by a full disk or in a copy."""
+    return (f"got a last line that ends after {len(line)} bytes: {quoted(line)}, expected a whole "
+            "one; the file was cut short; without this line it can be shown")
+
+
+def parse_log(file, text, phases):
+    """A Log of the text, as bytes. Failure names the file, the line, what was got and expected."""
+    lines = text.split(b"\n")
+    last_is_whole = lines[-1] == b""
+    if last_is_whole:
+        lines.pop()
+    if not lines:
+        raise Failure(f"{file}: got an empty file, expected a line for each iteration", EXIT_USAGE)
+    records = []
+    for number, line in enumerate(lines, 1):
+        try:
+            records.append(parse_record(line, phases))
+            if number > 1:
+                check_follows(*records[:-3:-1])
+        except Wrong as wrong:
+            is_cut = 1 < number == len(lines) and not last_is_whole
+            what = cut_short(line) if is_cut else wrong
+            raise Failure(f"{file}:{number}: {what}", EXIT_USAGE) from None
+    return Log(file, records[0]["rank"], records)
+
+
+def read_log(file, phases):
+    try:
+        with open(file, "rb") as opened:
+            text = opened.read()
+    except OSError as error:
+        raise Failure(f"cannot read the log '{file}': {os.strerror(error.errno)}",
+                      EXIT_USAGE) from None
+    return parse_log(file, text, phases)

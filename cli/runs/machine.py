@@ -1,0 +1,23 @@
+"""What figures depend on, as far as the machine goes."""
+import datetime
+import os
+import pathlib
+
+
+def cpu_model(cpuinfo):
+    """"model name" of the first processor in the text of /proc/cpuinfo; "unknown" without."""
+    for line in cpuinfo.splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return "unknown"
+
+
+def describe_machine(versions):
+    """Date (UTC), cores of this process, CPU model and kernel; behind them `versions`."""
+    kernel = os.uname()
+    now = datetime.datetime.now(datetime.timezone.utc)
+    return {"date": now.strftime("%Y-%m-%d %H:%M UTC"),
+            "cores": len(os.sched_getaffinity(0)),
+            "cpu": cpu_model(pathlib.Path("/proc/cpuinfo").read_text(errors="replace")),
+            "kernel": f"{kernel.sysname} {kernel.release}",
+            **versions}

@@ -1,0 +1,116 @@
+"""A program that runs as a child, and what it prints."""
+import contextlib
+import ctypes
+import dataclasses
+import errno
+import os
+import signal
+import subprocess
+
+from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure
+
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+PIECE = 65536  # bytes that are read at once
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """What to start."""
+    argv: list  # argv[0] is the path of the program
+    environment: dict  # all of it
+    leaves_others: bool = False  # what it has started itself and not ended is not killed after it
+
+
+def text_of(output):
+    """What a program printed; bytes that are no UTF-8 come out again as they were."""
+    return output.decode("utf-8", "surrogateescape")
+
+
+def describe_end(status):
+    """"ended with exit code 3", "was ended by signal 9 (Killed)", for subprocess's return code."""
+    if status >= 0:
+        return f"ended with exit code {status}"
+    return f"was ended by signal {-status} ({signal.strsignal(-status)})"
+
+
+def die_with(parent):
+    """In the child: the kernel kills it when its parent dies, however that happens."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(127)
+
+
+def spawn(command):
+    parent = os.getpid()
+    try:
+        return subprocess.Popen(
+            command.argv, executable=os.path.abspath(command.argv[0]), env=command.environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
+            process_group=0, preexec_fn=lambda: die_with(parent))
+    except OSError as error:
+        raise Failure(f"cannot start '{command.argv[0]}': {os.strerror(error.errno)}",
+                      EXIT_USAGE if error.errno == errno.ENOENT else EXIT_FAILED) from None
+
+
+class Process:
+    """A child that leads a process group of its own, so that a terminal's Ctrl-C reaches the
+    driver alone. Nothing of it outlives the driver.
+
+    Failure from the constructor if it cannot be started.
+    """
+
+    def __init__(self, command):
+        self._popen = spawn(command)
+        self._leaves_others = command.leaves_others
+        self.pid = self._popen.pid
+        self.end_fd = os.pidfd_open(self.pid)  # readable once it has ended
+        self.out, self.err = bytearray(), bytearray()
+        self.outputs = {self._popen.stdout: self.out, self._popen.stderr: self.err}
+        for pipe in self.outputs:
+            os.set_blocking(pipe.fileno(), False)
+
+    @property
+    def status(self):
+        """Return code as subprocess's; None while it runs."""
+        return self._popen.returncode
+
+    @property
+    def ended(self):
+        return self.status is not None
+
+    @property
+    def failed(self):
+        """It ended, and not well; also if it was told to end."""
+        return self.ended and self.status != 0
+
+    def signal(self, number):
+        """To its whole group, unless it has ended."""
+        if not self.ended:
+            self._signal_group(number)
+
+    def read(self, pipe):
+        """Takes some of what has come; false if there is nothing for now, None at the end."""
+        piece = pipe.read(PIECE)
+        if piece is None:
+            return False
+        self.outputs[pipe] += piece
+        return True if piece else None
+
+    def reap(self):
+        """Once it has ended: takes what has come, kills those it leaves, and frees its id."""
+        if not self._leaves_others:  # before the group's id, which is its own, can be another's
+            self._signal_group(signal.SIGKILL)
+        self._popen.wait()
+        for pipe in self.outputs:
+            while self.read(pipe):
+                pass
+
+    def close(self):
+        for pipe in self.outputs:
+            pipe.close()
+        os.close(self.end_fd)
+
+    def _signal_group(self, number):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)

@@ -1,0 +1,17 @@
+"""Percentiles, as a summary's iteration_seconds has them."""
+import math
+
+
+def quantile(values, fraction):
+    """Interpolated between the two nearest values; None if there are none."""
+    if not values:
+        return None
+    ordered = sorted(values)
+    below = math.floor(fraction * (len(ordered) - 1))
+    above = min(below + 1, len(ordered) - 1)
+    part = fraction * (len(ordered) - 1) - below
+    return ordered[below] + part * (ordered[above] - ordered[below])
+
+
+def median(values):
+    return quantile(values, 0.5)

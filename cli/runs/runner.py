@@ -1,0 +1,151 @@
+"""Runs of several ranks, one after the other, on the hosts of a measurement."""
+import contextlib
+import dataclasses
+import os
+import pathlib
+import socket
+import tempfile
+import time
+
+from cli.runs.cpu_sampler import CpuSampler
+from cli.runs.failure import Failure
+from cli.runs.hosts import THIS_MACHINE, Hosts
+from cli.runs.jobs import Jobs, run_job
+
+PYTHON = "/usr/bin/python3"  # Debian's
+SECONDS_TO_LISTEN = 30
+SECONDS_TO_SAY_VERSION = 60
+
+# What a rank's argument may be: known only once the run starts.
+COORDINATOR = "{coordinator}"  # "HOST:PORT" of the run's coordinator
+MASTER = "{master}"  # "HOST:PORT" of host 0, where nothing listens
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """Ranks that start and end together: rank I on host I, and perhaps a coordinator of their
+    own on the last host."""
+    ranks: list  # program and arguments of each
+    coordinator: bool = True
+    environment: dict = dataclasses.field(default_factory=dict)  # more than own_environment()
+
+
+@dataclasses.dataclass(frozen=True)
+class Outputs:
+    """What a run gave."""
+    ranks: list  # what each printed to stdout
+    # Of the coordinator, from before the ranks came until they had ended; None if there was
+    # none, or on another machine.
+    coordinator_cpu_seconds: float | None = None
+
+
+def free_port():
+    """A port of this machine on which nothing listens now."""
+    with socket.socket() as listener:
+        listener.bind((THIS_MACHINE, 0))
+        return listener.getsockname()[1]
+
+
+def grpc_address(port_file):
+    """What a coordinator's --port-file says; None before it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        for line in port_file.read_text().splitlines():
+            if line.startswith("grpc="):
+                return line.removeprefix("grpc=")
+    return None
+
+
+class Runner:
+    """Within `with` the hosts are there.
+
+    `request`: what was asked of the program, as cli/bench/bench_request.h says; `check` as that
+    of Jobs. Failure from `with`: as of Hosts, or without a folder for temporary files.
+    """
+
+    def __init__(self, request, check):
+        self._request = request
+        self._check = check
+        self._hosts = Hosts(request["hosts"], request["workers"] + 1, request["rate"], check)
+        self._closing = contextlib.ExitStack()
+        self._scratch = None
+
+    def __enter__(self):
+        with contextlib.ExitStack() as opened:
+            self._scratch = pathlib.Path(opened.enter_context(scratch_folder()))
+            opened.enter_context(self._hosts)
+            self._closing = opened.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        self._closing.__exit__(*error)
+
+    def run(self, run):
+        """Runs it to its end and gives its Outputs. Failure as of Jobs; the time limit is that
+        of the request."""
+        with Jobs(self._check) as jobs:
+            if run.coordinator:
+                return self._run_with_coordinator(run, jobs)
+            self._start_ranks(run, {MASTER: self._master()}, jobs)
+            return Outputs(jobs.finish(self._deadline()))
+
+    def run_here(self, name, argv):
+        """Runs a program on this machine and gives its stdout, with the hosts' environment but
+        not their network. Failure as of Jobs."""
+        command = dataclasses.replace(self._hosts.command(0, []), argv=argv)
+        return run_job(name, command, SECONDS_TO_SAY_VERSION, self._check)
+
+    def _run_with_coordinator(self, run, jobs):
+        program = self._request["programs"]["coordinator"]
+        coordinator, address = self._start_coordinator(program, len(run.ranks), jobs)
+        cpu = CpuSampler(os.path.basename(program))
+        cpu.sample(coordinator.pid)
+        self._start_ranks(run, {COORDINATOR: address, MASTER: self._master()}, jobs)
+        ranks = jobs.finish(self._deadline(), lambda: cpu.sample(coordinator.pid))
+        return Outputs(ranks, cpu.seconds)
+
+    def _start_coordinator(self, program, world_size, jobs):
+        """Gives it, and its address."""
+        host = self._hosts.count - 1
+        listen = f"{self._hosts.address(host)}:{0 if self._hosts.local else self._request['port']}"
+        argv = [program, "--listen", listen, "--world-size", str(world_size), "--metrics", "off"]
+        port_file = self._scratch / "ports"
+        if self._hosts.local:
+            port_file.unlink(missing_ok=True)  # of the run before
+            argv += ["--port-file", str(port_file)]
+        process = jobs.start("coordinator", self._hosts.command(host, argv), serves=True)
+        if not self._hosts.local:
+            return process, listen  # ranks on other hosts try again until it listens
+        jobs.run_until(lambda: grpc_address(port_file), time.monotonic() + SECONDS_TO_LISTEN)
+        return process, grpc_address(port_file)
+
+    def _start_ranks(self, run, addresses, jobs):
+        for rank, argv in enumerate(run.ranks):
+            argv = [addresses.get(argument, argument) for argument in argv]
+            jobs.start(f"rank {rank}", self._hosts.command(rank, argv, run.environment))
+
+    def _master(self):
+        port = free_port() if self._hosts.local else self._request["port"] + 1
+        return f"{self._hosts.address(0)}:{port}"
+
+    def _deadline(self):
+        return time.monotonic() + self._request["timeout_seconds"]
+
+
+def scratch_folder():
+    try:
+        return tempfile.TemporaryDirectory(prefix="gradwire-")
+    except OSError as error:
+        raise Failure("cannot make a folder for temporary files (TMPDIR): "
+                      f"{error.strerror.lower()}") from None
+
+
+def torch_version(runner):
+    """Of the PyTorch that peers run on. Failure if it is not there; says what to install."""
+    try:
+        return runner.run_here("python3", [
+            PYTHON, "-c", "import torch.distributed, numpy; print(torch.__version__)"]).strip()
+    except Failure as failure:
+        if type(failure) is not Failure:
+            raise
+        raise Failure("--peers needs PyTorch; run: apt-get install python3-torch\n"
+                      f"  {failure}") from None

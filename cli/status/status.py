@@ -1,0 +1,109 @@
+#!/usr/bin/python3
+"""`gradwire status`, once its options are read.
+
+    status.py DATA
+
+DATA: {"coordinator": "HOST:PORT", "watch": whether to ask each second, until the run ends,
+       "json": whether to print what came}
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.runs.failure import Failure
+from cli.status import http_client, status_text
+from cli.terminal.command import EXIT_TRY_AGAIN, run, say
+
+PROGRAM = "gradwire status"
+ANSWER_WITHIN = 5  # seconds
+EVERY = 1
+OUT = 1  # stdout
+CLEAR, HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[2J", "\x1b[H", "\x1b[K", "\x1b[J"
+CONTROL_IN_JSON = re.compile("[\x7f-\x9f]")  # the others JSON itself escapes
+
+
+class Unreachable(Failure):
+    """Nobody is there."""
+
+
+def ask(coordinator):
+    """The text of /status.json and what it says. Unreachable; Failure if it is silent, or another
+    program is there."""
+    nobody = f"cannot reach a coordinator's --metrics at {coordinator}: "
+    try:
+        body = http_client.get(coordinator, "/status.json", ANSWER_WITHIN)
+        return body.decode(errors="replace"), status_text.parse(body)
+    except http_client.Unreachable as why:
+        raise Unreachable(f"{nobody}{why}", EXIT_TRY_AGAIN) from None
+    except http_client.TooSlow as why:
+        raise Failure(f"{nobody}{why}", EXIT_TRY_AGAIN) from None
+    except (http_client.BadAnswer, status_text.NotACoordinator) as why:
+        raise Failure(f"{coordinator} is no coordinator's --metrics address: {why}") from None
+
+
+def json_text(text, status, one_line):
+    """`text` of the status as it came, or in one line; nothing in it moves a terminal."""
+    if one_line:
+        text = json.dumps(status, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def redrawn(lines, is_first):
+    """From the upper left corner; each line clears what stood behind it."""
+    size = os.get_terminal_size(OUT)
+    columns, rows = (size.columns, size.lines - 1) if size.lines > 1 else (80, 24)
+    lines = status_text.fitted(lines, columns, rows)
+    return ((CLEAR if is_first else "") + HOME +
+            "".join(f"{line}{CLEAR_LINE}\n" for line in lines) + CLEAR_BELOW)
+
+
+def block(data, text, status, is_first):
+    """What an answer is shown as."""
+    if data["json"]:
+        return json_text(text, status, data["watch"])
+    lines = status_text.lines_of(status)
+    if data["watch"] and os.isatty(OUT):
+        return redrawn(lines, is_first)
+    return ("" if is_first else "\n") + "".join(f"{line}\n" for line in lines)
+
+
+def show(text):
+    """SIGPIPE ends the program if nobody reads any more."""
+    content = text.encode(errors="replace")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        while content:
+            content = content[os.write(OUT, content):]
+    except OSError as error:
+        raise Failure(f"cannot write to stdout: {error.strerror.lower()}") from None
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # of the next answer's connection
+
+
+def follow(data):
+    """Shows one answer after the other, until the run ends."""
+    coordinator = data["coordinator"]
+    text, status = ask(coordinator)
+    show(block(data, text, status, is_first=True))
+    while data["watch"] and not status_text.has_ended(status):
+        time.sleep(EVERY)
+        try:
+            text, status = ask(coordinator)
+        except Unreachable:  # it ends soon after its run
+            say(PROGRAM, f"{coordinator} answers no more: its run is over (last seen: "
+                f"{status_text.progress_text(status)}); how it ended is in the coordinator's log")
+            return
+        show(block(data, text, status, is_first=False))
+
+
+def main(data, _):
+    follow(data)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(run(PROGRAM, main))

@@ -1,0 +1,215 @@
+"""A coordinator's /status.json for people. Any field but state and ranks may be missing."""
+import json
+import re
+import sys
+import time
+
+PROGRAM = "gradwire-coordinator"
+SETTINGS = ("model", "dataset", "sync", "backend", "wire", "batch-size", "bucket-cap-mb")
+SHOWN_EVENTS = 10
+LEAST_WIDTH = 8  # of a column
+CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
+
+
+class NotACoordinator(Exception):
+    """What the answer is."""
+
+
+def no_number(text):
+    raise ValueError(f"{text} is not JSON")
+
+
+def parse(body):
+    """/status.json of its bytes. NotACoordinator if they are no JSON, or another program's."""
+    try:
+        status = json.loads(body.decode(), parse_constant=no_number)
+    except (ValueError, RecursionError):
+        raise NotACoordinator("its answer is no JSON") from None
+    if text_at(status, "program") != PROGRAM:
+        raise NotACoordinator("its answer is not a coordinator's")
+    if not text_at(status, "state") or not isinstance(status.get("ranks"), list):
+        raise NotACoordinator("its answer lacks state or ranks")
+    return status
+
+
+def field_at(value, *keys):
+    """None if it is missing."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def text_at(value, *keys):
+    """"" if there is no text. A control character is shown as \\x1b, so that a terminal does not
+    obey it."""
+    text = field_at(value, *keys)
+    if not isinstance(text, str):
+        return ""
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def number_at(value, *keys):
+    """None if there is no number."""
+    number = field_at(value, *keys)
+    known = type(number) in (int, float) and abs(number) <= sys.float_info.max
+    return float(number) if known else None
+
+
+def numbers_of(status, *keys):
+    """Of the ranks that have one."""
+    numbers = (number_at(rank, *keys) for rank in status["ranks"])
+    return [number for number in numbers if number is not None]
+
+
+def mean(numbers):
+    return sum(numbers) / len(numbers) if numbers else None
+
+
+def has_ended(status):
+    """Whether there is nothing more to come."""
+    return text_at(status, "state") in ("finished", "aborted")
+
+
+def progress_text(status):
+    """ "step 17 of 196", or "no step done yet"."""
+    step = number_at(status, "step") or 0
+    total = number_at(status, "total_steps") or 0
+    if step <= 0:
+        return "no step done yet"
+    return f"step {step:.0f}" + (f" of {total:.0f}" if total > 0 else "")
+
+
+def head_line(status):
+    state = text_at(status, "state")
+    reason = text_at(status, "reason")
+    world_size = number_at(status, "world_size") or 0
+    parts = [f"run {text_at(status, 'run')[:12]}: {state}" + (f" ({reason})" if reason else ""),
+             f"{len(status['ranks'])} of {world_size:.0f} ranks"]
+    view = number_at(status, "generation")
+    if view is not None:
+        parts.append(f"view {view:.0f}")
+    return ", ".join(parts)
+
+
+def settings_line(status):
+    values = ((name, text_at(status, "settings", name)) for name in SETTINGS)
+    return ", ".join(f"{name} {value}" for name, value in values if value)
+
+
+def duration(seconds):
+    """ "1h2m3s", without what is none."""
+    minutes, seconds = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
+    return "".join(f"{number}{unit}" for number, unit in parts if number) or "0"
+
+
+def seconds_left(status):
+    """None if that is not known."""
+    step = number_at(status, "step")
+    total = number_at(status, "total_steps")
+    iteration = mean(numbers_of(status, "iteration_seconds"))
+    if has_ended(status) or None in (step, total, iteration) or total <= step:
+        return None
+    return min((total - step) * iteration, sys.maxsize)
+
+
+def progress_line(status):
+    parts = [progress_text(status)]
+    iteration = mean(numbers_of(status, "iteration_seconds"))
+    if iteration is not None and iteration > 0:
+        parts.append(f"{iteration * 1000:.1f} ms an iteration")
+        parts.append(f"{sum(numbers_of(status, 'samples')) / iteration:.1f} images/s")
+    loss = mean(numbers_of(status, "loss"))
+    if loss is not None:
+        parts.append(f"loss {loss:.4f}")
+    left = seconds_left(status)
+    if left is not None:
+        parts.append(f"{duration(left)} left")
+    return ", ".join(parts)
+
+
+def exposed_line(status):
+    iteration = sum(numbers_of(status, "iteration_seconds"))
+    if iteration <= 0:
+        return ""
+    exposed = sum(numbers_of(status, "phase_seconds", "exposed_communication"))
+    return f"exposed communication: {exposed / iteration * 100:.0f} % of the last iteration"
+
+
+def slowest_line(status):
+    slowest = number_at(status, "slowest_rank")
+    if slowest is None:
+        return ""
+    line = f"slowest: rank {slowest:.0f}"
+    own, others = [], []
+    for rank in status["ranks"]:
+        work = number_at(rank, "work_seconds")
+        if work is not None:
+            (own if number_at(rank, "rank") == slowest else others).append(work)
+    if own and others:
+        line += (f", {own[-1] * 1000:.1f} ms of own work an iteration; the others "
+                 f"{mean(others) * 1000:.1f} ms")
+    return line
+
+
+def cell(rank, keys, digits, scale):
+    value = field_at(rank, *keys)
+    if isinstance(value, str):
+        return text_at(rank, *keys)
+    number = number_at(rank, *keys)
+    return "-" if number is None else f"{number * scale:.{digits}f}"
+
+
+def columns_of(status):
+    """(keys, title, digits, scale) of each, with the phases that the coordinator names."""
+    listed = status.get("phases")
+    phases = [(("phase_seconds", str(field_at(phase, "name"))), text_at(phase, "title"), 1, 1000)
+              for phase in (listed if isinstance(listed, list) else [])]
+    return [(("rank",), "rank", 0, 1), (("state",), "state", 0, 1),
+            (("steps_done",), "steps", 0, 1),
+            (("iteration_seconds",), "iteration ms", 1, 1000), *phases,
+            (("work_seconds",), "own work", 1, 1000), (("loss",), "loss", 4, 1),
+            (("heard_seconds",), "heard s ago", 1, 1), (("address",), "address", 0, 1)]
+
+
+def rank_lines(status):
+    """A table; all stands to the right."""
+    columns = []
+    for keys, title, digits, scale in columns_of(status):
+        cells = [title, *(cell(rank, keys, digits, scale) for rank in status["ranks"])]
+        width = max(LEAST_WIDTH, 2 + max(map(len, cells)))
+        columns.append([text.rjust(width) for text in cells])
+    return ["", *map("".join, zip(*columns))] if status["ranks"] else []
+
+
+def event_line(event):
+    seconds = min(max(number_at(event, "time") or 0, 0), 1e11)
+    return (f"  {time.strftime('%H:%M:%S', time.localtime(seconds))}"
+            f"  step {number_at(event, 'step') or 0:<6.0f} {text_at(event, 'kind'):<9} "
+            f"{text_at(event, 'text')}")
+
+
+def event_lines(status):
+    events = status.get("events")
+    if not isinstance(events, list) or not events:
+        return []
+    return ["", "events", *map(event_line, events[-SHOWN_EVENTS:])]
+
+
+def lines_of(status):
+    """The run and its settings, progress, exposed communication, the slowest rank, a line for each
+    rank with the phases of its last step in milliseconds, and the last events. What is missing is
+    "-"."""
+    head = [head_line(status), settings_line(status), progress_line(status), exposed_line(status),
+            slowest_line(status)]
+    return [*filter(None, head), *rank_lines(status), *event_lines(status)]
+
+
+def fitted(lines, columns, rows):
+    """Lines of at most `columns` characters; at most `rows`, the last of which says how many were
+    left out."""
+    rows = max(rows, 1)
+    if len(lines) > rows:
+        lines = [*lines[:rows - 1], f"... {len(lines) - rows + 1} more lines"]
+    return [line[:columns] for line in lines]

@@ -1,0 +1,91 @@
+#include "cli/terminal/script.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/program_files.h"
+#include "common/base/status_util.h"
+#include "common/process/process_set.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr char kPython[] = "/usr/bin/python3";  // Debian's, which finds Debian's packages
+
+// What is not UTF-8 would reach the script as another name.
+absl::StatusOr<std::string> Utf8(const Json& data) {
+  const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text == data.dump(-1, ' ', false, Json::error_handler_t::ignore)) return text;
+  return absl::InvalidArgumentError(absl::StrCat("got a text that is not UTF-8, in ", text));
+}
+
+std::vector<char*> Pointers(std::vector<std::string>* texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : *texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// The command line; errors of BecomeScript.
+absl::StatusOr<std::vector<std::string>> ArgumentsOf(absl::string_view name, const Json& data,
+                                                     const std::vector<std::string>& operands) {
+  const absl::StatusOr<std::string> text = Utf8(data);
+  if (!text.ok()) return text.status();
+  const std::string script = PrivateFile(name);
+  if (access(script.c_str(), R_OK) != 0) {
+    return absl::NotFoundError(absl::StrCat("no '", script, "'; it is installed with gradwire"));
+  }
+  std::vector<std::string> args = {kPython, "-E", "-s", "-B", script, *text};
+  args.insert(args.end(), operands.begin(), operands.end());
+  return args;
+}
+
+}  // namespace
+
+absl::Status BecomeScript(absl::string_view name, const Json& data, const Environment& environment,
+                          const std::vector<std::string>& operands) {
+  absl::StatusOr<std::vector<std::string>> args = ArgumentsOf(name, data, operands);
+  if (!args.ok()) return args.status();
+  std::vector<std::string> variables;
+  for (const auto& [variable, value] : environment) {
+    variables.push_back(absl::StrCat(variable, "=", value));
+  }
+  execve(kPython, Pointers(&*args).data(), Pointers(&variables).data());
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot start '", kPython, "': ", std::strerror(errno)));
+}
+
+absl::Status RunScript(absl::string_view name, const Json& data, const Environment& environment,
+                       const std::vector<std::string>& operands) {
+  const absl::StatusOr<std::vector<std::string>> args = ArgumentsOf(name, data, operands);
+  if (!args.ok()) return args.status();
+  std::string err;
+  ProcessSet processes;
+  const absl::StatusOr<Process*> process = processes.Start(
+      {*args, environment}, [](absl::string_view) {},
+      [&](absl::string_view bytes) { err.append(bytes.data(), bytes.size()); });
+  if (!process.ok()) return process.status();
+  while (processes.AnyRuns()) processes.Wait(absl::InfiniteFuture());
+  if (!(*process)->failed()) return absl::OkStatus();
+  if (err.empty()) err = absl::StrCat(name, " ", DescribeEnd((*process)->status()));
+  return absl::InternalError(absl::StripAsciiWhitespace(err));
+}
+
+int RunCommand(absl::string_view program, const absl::StatusOr<Parsed<ScriptCall>>& parsed,
+               const Environment& environment) {
+  if (const absl::optional<int> exit_code = EarlyExit(program, parsed)) return *exit_code;
+  const ScriptCall& call = parsed->options;
+  const absl::Status status = BecomeScript(call.name, call.data, environment, call.operands);
+  std::cerr << program << ": " << status.message() << std::endl;
+  return ExitCode(status);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,102 @@
+#!/usr/bin/python3
+"""Makes one time line of the files that workers write with --trace: of one launch.
+
+    merge.py null OUT FILE...
+"""
+import json
+import math
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.runs.failure import Failure
+from cli.runs.output_file import replace_file
+
+CLOCK_OFFSET = "clock_offset"
+
+
+def is_number(value):
+    return type(value) in (int, float)
+
+
+def is_event(event):
+    """Whether a line is what a trace log has, as far as it is looked at here."""
+    if not isinstance(event, dict) or "ph" not in event or "name" not in event:
+        return False
+    if event["name"] == CLOCK_OFFSET:
+        args = event.get("args")
+        if not isinstance(args, dict) or not is_number(args.get("microseconds")):
+            return False
+    return is_number(event.get("ts", 0))
+
+
+def parse_event(line):
+    """An event without the comma behind it; None if it is none."""
+    try:
+        event = json.loads(line.removesuffix(b",").decode())
+    except (ValueError, RecursionError):
+        return None
+    return event if is_event(event) else None
+
+
+def lines_of(file):
+    """Those behind the opening bracket."""
+    try:
+        with open(file, "rb") as opened:
+            lines = opened.read().split(b"\n")
+    except OSError:
+        lines = [b""]
+    if lines[0] != b"[":
+        raise Failure(f"no trace in '{file}'")
+    return lines[1:-1] if lines[-1] == b"" else lines[1:]
+
+
+def read_trace(file):
+    """The events of one file, and its clock offset, taken from among them."""
+    events = []
+    offset = 0
+    lines = lines_of(file)
+    for number, line in enumerate(lines, 1):
+        event = parse_event(line)
+        if line == b"]" or event is None and number == len(lines):
+            break
+        if event is None:
+            raise Failure(f"'{file}', line {number + 1}: no event: "
+                          f"{line.decode(errors='replace')}")
+        if event["name"] == CLOCK_OFFSET:
+            offset = event["args"]["microseconds"]
+        else:
+            events.append(event)
+    return events, offset
+
+
+def merge(files):
+    """An object in Chrome's Trace Event Format, as text; times are microseconds of the
+    coordinator's clock since the first event. Of a file that ends within an event, what is before
+    counts, as a worker that was killed leaves. Failure names a file that is missing, or a line
+    before the last that is no event."""
+    merged = []
+    first = math.inf
+    for file in files:
+        events, offset = read_trace(file)
+        for event in events:
+            if "ts" in event:
+                event["ts"] += float(offset)
+                first = min(first, event["ts"])
+        merged += events
+    for event in merged:
+        if "ts" in event:
+            event["ts"] -= first
+    line = {"displayTimeUnit": "ms", "traceEvents": merged}
+    return json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
+
+
+def main(out, *files):
+    try:
+        replace_file(out, merge(files))
+    except Failure as failure:
+        sys.exit(str(failure))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[2:])

@@ -1,0 +1,86 @@
+#include "cli/bench/bench_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+TrainingOptions Training(const std::vector<std::string>& args) {
+  return ParseTrainingOptions(args, {})->options;
+}
+
+CollectivesOptions Collectives(const std::vector<std::string>& args) {
+  return ParseCollectivesOptions(args, {})->options;
+}
+
+TEST(TrainingRequest, Options_ReachTheScript) {
+  const Json request = TrainingRequest(
+      Training({"--workers", "3", "--hosts", "h", "--rate", "1gbit", "--rounds", "5", "--csv", "x",
+                "--setups", "computation,ddp-bf16", "--data-dir", "d", "--timeout-seconds", "9"}),
+      "gradwire bench training x");
+  EXPECT_EQ(request["command"], "gradwire bench training x");
+  EXPECT_EQ(request["workers"], 3);
+  EXPECT_EQ(request["hosts"], "h");
+  EXPECT_EQ(request["rate"], "1gbit");
+  EXPECT_EQ(request["link_gbit"], 1);
+  EXPECT_EQ(request["timeout_seconds"], 9);
+  EXPECT_EQ(request["rounds"], 5);
+  EXPECT_EQ(request["data_dir"], "d");
+  EXPECT_EQ(request["files"], Json({{"json", ""}, {"csv", "x"}, {"markdown", ""}}));
+  EXPECT_EQ(request["setups"][1]["name"], "ddp-bf16");
+  EXPECT_EQ(request["setups"][1]["options"], Json({"--sync", "ddp", "--wire", "bf16"}));
+  EXPECT_EQ(request["setups"][1]["peers"], Json({"gloo-ddp", "gloo-ddp-fp16"}));
+}
+
+TEST(TrainingRequest, Setups_HaveTheirKinds) {
+  const Json request =
+      TrainingRequest(Training({"--peers", "--setups", "computation,ddp,gloo-ddp"}), "");
+  EXPECT_EQ(request["setups"][0]["kind"], "alone");
+  EXPECT_EQ(request["setups"][1]["kind"], "own");
+  EXPECT_EQ(request["setups"][2]["kind"], "peer");
+}
+
+TEST(TrainingRequest, Programs_AreThere) {
+  for (const auto& [name, path] : TrainingRequest(Training({}), "")["programs"].items()) {
+    EXPECT_TRUE(std::filesystem::exists(path.get<std::string>())) << name << " " << path;
+  }
+}
+
+TEST(CollectivesRequest, Backends_HaveTheirWiresAndLinks) {
+  const Json request = CollectivesRequest(
+      Collectives({"--backends", "coordinator,gloo", "--wire", "fp32,bf16", "--sizes", "4,1K"}),
+      "");
+  EXPECT_EQ(request["sizes"], Json({4, 1024}));
+  ASSERT_EQ(request["backends"].size(), 2u);
+  EXPECT_EQ(request["backends"][0]["wires"], Json({{"fp32", 4.0}, {"bf16", 2.0}}));
+  EXPECT_EQ(request["backends"][0]["loads_coordinator"], true);
+  EXPECT_EQ(request["backends"][1]["wires"], Json({{"fp32", 4.0}}));
+  EXPECT_EQ(request["backends"][1]["loads_coordinator"], false);
+  EXPECT_TRUE(request["backends"][0]["least_seconds_per_byte"].is_null());
+  EXPECT_EQ(request["busbw_factor"], 1.5);
+}
+
+TEST(CollectivesRequest, Link_GivesTheLeastTimeOfAByte) {
+  const Json request =
+      CollectivesRequest(Collectives({"--backends", "coordinator,ring", "--link-gbit", "1"}), "");
+  const double second = 1e9 / 8 * 1448 / 1514;  // bytes of payload in one
+  EXPECT_DOUBLE_EQ(request["backends"][0]["least_seconds_per_byte"], 4 / second);
+  EXPECT_DOUBLE_EQ(request["backends"][1]["least_seconds_per_byte"], 1.5 / second);
+}
+
+TEST(CollectivesRequest, Peers_AreTheLastBackendAndOfFullWidth) {
+  const Json request =
+      CollectivesRequest(Collectives({"--backends", "ring", "--wire", "bf16", "--peers"}), "");
+  ASSERT_EQ(request["backends"].size(), 2u);
+  EXPECT_EQ(request["backends"][0]["is_peer"], false);
+  EXPECT_EQ(request["backends"][1]["is_peer"], true);
+  EXPECT_EQ(request["backends"][1]["wires"], Json({{"fp32", 4.0}}));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,175 @@
+"""cli/bench/collective_row.py and bench_collectives.py: rows, and what is run for them."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.bench import bench_collectives
+from cli.bench.bench_collectives import Case, cases_of, run_of
+from cli.bench.collective_row import collective_row
+from cli.runs.failure import Failure
+from cli.runs.report import Report
+from cli.runs.runner import COORDINATOR, MASTER, Outputs
+
+WIRES = {"fp32": 4.0, "bf16": 2.0}
+RING = {"name": "ring", "is_peer": False, "wires": WIRES, "loads_coordinator": False,
+        "least_seconds_per_byte": None}
+THROUGH = {**RING, "name": "coordinator", "loads_coordinator": True}
+PEER = {**RING, "name": "gloo (PyTorch)", "is_peer": True, "wires": {"fp32": 4.0}}
+REQUEST = {"workers": 2, "peers": True, "sizes": [4, 20000], "backends": [RING, PEER],
+           "busbw_factor": 1.0, "warmup": 20, "iterations": 3, "seconds_per_size": 0.5,
+           "link_gbit": None,
+           "programs": {"collectives": "/x/gradwire-collectives",
+                        "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
+
+
+def rank(seconds, sent=2000000000, **changes):
+    return {"seconds": seconds, "cpu_seconds": 1.0, "bytes_sent": sent, "bytes_received": sent,
+            "checked": 10, "wrong": 1, "iterations_in_all": 6, **changes}
+
+
+TWO = [rank([1, 2, 3]), rank([4, 1, 2])]  # three iterations of 10^9 bytes each
+
+
+def row_of(backend=RING, ranks=TWO, wire="fp32", busbw_factor=1.0, coordinator=None):
+    return collective_row(Case(1000000000, backend, wire), busbw_factor, ranks, coordinator)
+
+
+class CollectiveRow(unittest.TestCase):
+    def test_longest_of_each_iteration_counts(self):
+        row = row_of()  # 4, 2, 3 s
+        self.assertEqual((row["min_us"], row["p50_us"], row["iterations"]), (2e6, 3e6, 3))
+        self.assertAlmostEqual(row["p99_us"], 3.98e6)
+
+    def test_bandwidths_are_bytes_over_the_median(self):
+        row = row_of(busbw_factor=1.5)
+        self.assertEqual((row["algbw_gb_per_s"], row["busbw_gb_per_s"]), (1 / 3, 0.5))
+        self.assertEqual(row["count"], 250000000)
+
+    def test_wrong_values_are_those_of_all_ranks(self):
+        self.assertEqual(row_of()["wrong"], 2)
+
+    def test_cpu_is_for_what_ranks_sent(self):
+        self.assertEqual(row_of()["cpu_seconds_per_gb"], 2 / 4)
+
+    def test_coordinators_cpu_counts_with_its_part_of_the_measured_iterations(self):
+        row = row_of(THROUGH, coordinator=4)  # for 6 iterations, of which 3 count
+        self.assertEqual(row["cpu_seconds_per_gb"], (2 + 2) / 8)
+
+    def test_coordinator_elsewhere_leaves_cpu_unknown(self):
+        self.assertIsNone(row_of(THROUGH)["cpu_seconds_per_gb"])
+
+    def test_nothing_sent_leaves_cpu_unknown(self):
+        self.assertIsNone(row_of(ranks=[rank([1], 0)])["cpu_seconds_per_gb"])
+
+    def test_no_link_has_no_bound(self):
+        self.assertIsNone(row_of()["bound_percent"])
+
+    def test_link_gives_part_of_the_bound(self):
+        ring = {**RING, "least_seconds_per_byte": 1e-9}
+        self.assertAlmostEqual(row_of(ring)["bound_percent"], 100 / 3)
+        self.assertAlmostEqual(row_of(ring, wire="bf16")["bound_percent"], 50 / 3)
+
+    def test_no_report_names_the_rank(self):
+        incomplete = rank([1, 2, 3])
+        del incomplete["wrong"]
+        for other in (None, [], {}, incomplete):
+            with self.assertRaisesRegex(Failure, "^rank 1 printed no report$"):
+                row_of(ranks=[TWO[0], other])
+
+    def test_unequal_iterations_are_refused(self):
+        with self.assertRaisesRegex(Failure, "^rank 1 measured 1 iterations, rank 0 3$"):
+            row_of(ranks=[TWO[0], rank([1])])
+
+
+class Runs(unittest.TestCase):
+    def test_every_size_meets_every_back_end_on_its_wires(self):
+        self.assertEqual([(case.bytes, case.backend["name"], case.wire)
+                          for case in cases_of(REQUEST)],
+                         [(size, name, wire) for size in (4, 20000)
+                          for name, wire in (("ring", "fp32"), ("ring", "bf16"),
+                                             ("gloo (PyTorch)", "fp32"))])
+
+    def test_ranks_get_their_options(self):
+        run = run_of(REQUEST, Case(4, RING, "bf16"))
+        self.assertTrue(run.coordinator)
+        self.assertEqual(run.ranks[1], [
+            "/x/gradwire-collectives", "--coordinator", COORDINATOR, "--rank", "1",
+            "--world-size", "2", "--backend", "ring", "--wire", "bf16", "--bytes", "4",
+            "--warmup", "20", "--iterations", "3", "--seconds", "0.5"])
+
+    def test_peers_get_theirs(self):
+        run = run_of(REQUEST, Case(4, PEER, "fp32"))
+        self.assertFalse(run.coordinator)
+        self.assertEqual(run.ranks[1][2:8],
+                         ["--rank", "1", "--world-size", "2", "--master", MASTER])
+
+    def test_no_peers_script_is_told(self):
+        request = {**REQUEST, "programs": {"peers": "/no/folder"}}
+        with self.assertRaisesRegex(Failure, "^no '/no/folder/gloo_collectives.py'; it is built"):
+            run_of(request, Case(4, PEER, "fp32"))
+
+
+class FakeRunner:
+    """Gives the same outputs each time; a Failure after `most` runs."""
+
+    def __init__(self, outputs, most=100):
+        self.outputs = outputs
+        self.most = most
+
+    def run(self, _):
+        self.most -= 1
+        if self.most < 0:
+            raise Failure("rank 0 broke")
+        return Outputs(self.outputs)
+
+
+class Measure(unittest.TestCase):
+    def measure(self, runner, **changes):
+        self.report = Report("", "", {})
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            try:
+                bench_collectives.measure({**REQUEST, **changes}, runner, self.report)
+            finally:
+                self.said = said.getvalue()
+
+    def test_rows_and_progress_are_there(self):
+        right = json.dumps(rank([0.001, 0.002], wrong=0))
+        self.measure(FakeRunner([right, right]), sizes=[4], backends=[RING])
+        self.assertEqual(self.report.title, "Collectives, 2 ranks")
+        self.assertEqual([row["wire"] for row in self.report.parts[0].rows], ["fp32", "bf16"])
+        self.assertEqual(self.said.splitlines()[0],
+                         "           4 B  ring           fp32  p50 1500.0 us  busbw 0.0000 GB/s"
+                         "  (2 iterations only)")
+
+    def test_wrong_values_fail_at_the_end(self):
+        wrong = json.dumps(rank([1, 1, 1]))
+        with self.assertRaisesRegex(Failure, '^12 values were wrong; see column "wrong"$'):
+            self.measure(FakeRunner([wrong, wrong]))
+        self.assertEqual(len(self.report.parts[0].rows), 6)
+        self.assertIn("WRONG VALUES", self.said)
+
+    def test_failure_names_size_and_back_end_and_keeps_what_was_measured(self):
+        right = json.dumps(rank([1, 1, 1], wrong=0))
+        with self.assertRaisesRegex(Failure, "^4 bytes, ring: rank 0 broke$"):
+            self.measure(FakeRunner([right, right], most=1))
+        self.assertEqual(len(self.report.parts[0].rows), 1)
+
+    def test_output_that_is_no_json_is_no_report(self):
+        with self.assertRaisesRegex(Failure, "^4 bytes, ring: rank 0 printed no report$"):
+            self.measure(FakeRunner(["hello", "hello"]))
+
+    def test_notes_are_of_limits_and_links_that_there_are(self):
+        right = json.dumps(rank([1, 1, 1], wrong=0))
+        self.measure(FakeRunner([right, right]), seconds_per_size=0)
+        self.assertEqual(len(self.report.notes), 1)
+        self.measure(FakeRunner([right, right]), seconds_per_size=60.0, link_gbit=1)
+        self.assertIn("more than 60 s;", self.report.notes[1])
+        self.assertRegex(self.report.notes[2], "^% of bound: ")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,201 @@
+"""cli/bench/training_rows.py and bench_training.py: tables, and what is run for them."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.bench import bench_training
+from cli.bench.bench_training import run_of
+from cli.bench.training_rows import TrainingTimes, add_round, comparison_rows, training_rows
+from cli.runs.failure import Failure
+from cli.runs.report import Report
+from cli.runs.runner import COORDINATOR, MASTER, Outputs
+
+COMPUTATION = {"name": "computation", "kind": "alone", "options": ["--sync", "none"], "peers": []}
+ALL_REDUCE = {"name": "all-reduce", "kind": "own", "options": ["--sync", "all-reduce"],
+              "peers": ["gloo-all-reduce", "gloo-ddp"]}
+GLOO = {"name": "gloo-all-reduce", "kind": "peer", "options": ["--mode", "all-reduce"],
+        "peers": []}
+REQUEST = {"workers": 2, "peers": False, "setups": [COMPUTATION, ALL_REDUCE], "rounds": 2,
+           "iterations": 3, "batch_size": 8, "model": "vgg11", "dataset": "synthetic",
+           "data_dir": "", "blas_path": "/x/libblas.so.3",
+           "programs": {"worker": "/x/gradwire-worker",
+                        "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
+
+
+def line(iteration, exposed=0.0):
+    return json.dumps({"step": 0, "iteration_seconds": iteration,
+                       "phase_seconds": {"exposed_communication": exposed}}) + "\n"
+
+
+def summary(sha256):
+    return f'{{\n  "parameters_sha256": "{sha256}"\n}}\n'
+
+
+def times_of(*ranks, compare=False):
+    times = TrainingTimes()
+    add_round(ranks, compare, times)
+    return times
+
+
+class AddRound(unittest.TestCase):
+    def assert_refused(self, message, *ranks):
+        with self.assertRaises(Failure) as raised:
+            times_of(*ranks)
+        self.assertEqual(str(raised.exception), message)
+
+    def test_mean_of_ranks_without_the_first(self):
+        times = times_of(line(9) + line(1, 0.2) + line(4, 0.4),
+                         line(9) + line(2, 0.4) + line(3, 0.8))
+        self.assertEqual(times.iteration_seconds, [1.5, 3.5])
+        self.assertEqual(len(times.exposed_seconds), 2)
+        self.assertAlmostEqual(times.exposed_seconds[0], 0.3)
+        self.assertAlmostEqual(times.exposed_seconds[1], 0.6)
+
+    def test_several_rounds_are_kept_together(self):
+        times = TrainingTimes()
+        for _ in range(2):
+            add_round([line(9) + line(1)], False, times)
+        self.assertEqual(times.iteration_seconds, [1, 1])
+
+    def test_no_phases_leave_exposed_unmeasured(self):
+        times = times_of('{"iteration_seconds": 1}\n' * 2)
+        self.assertEqual((times.iteration_seconds, times.exposed_seconds), ([1], []))
+
+    def test_phases_of_some_iterations_leave_exposed_unmeasured(self):
+        times = times_of('{"iteration_seconds": 1}\n' + line(1, 0.1) + line(1, 0.1))
+        self.assertEqual(times.exposed_seconds, [])
+
+    def test_equal_hashes_agree(self):
+        rank = line(1) + summary("a")
+        self.assertTrue(times_of(rank, rank, compare=True).ranks_agree)
+
+    def test_different_hashes_disagree_where_they_are_compared(self):
+        ranks = line(1) + summary("a"), line(1) + summary("b")
+        self.assertFalse(times_of(*ranks, compare=True).ranks_agree)
+        self.assertTrue(times_of(*ranks).ranks_agree)
+
+    def test_other_output_names_the_rank(self):
+        self.assert_refused("rank 1 printed a line that is no JSON object: hello",
+                            line(1), "hello\n")
+        self.assert_refused("rank 0 printed an iteration without iteration_seconds",
+                            '{"step": 1}\n')
+        self.assert_refused("rank 0 printed a summary that is no JSON object",
+                            line(1) + "{\n  cut")
+
+    def test_unequal_iterations_are_refused(self):
+        self.assert_refused("rank 1 printed 1 iterations, rank 0 2", line(1) + line(1), line(1))
+
+
+def seconds(*iterations):
+    return TrainingTimes(list(iterations))
+
+
+class Rows(unittest.TestCase):
+    def test_computation_is_what_others_are_measured_against(self):
+        row = training_rows([COMPUTATION, ALL_REDUCE], {"computation": seconds(1, 1),
+                                                        "all-reduce": seconds(2, 2)})[1]
+        self.assertEqual((row["p50_seconds"], row["over_computation_seconds"],
+                          row["efficiency_percent"]), (2, 1, 50))
+
+    def test_no_computation_leaves_gaps(self):
+        (row,) = training_rows([COMPUTATION, ALL_REDUCE], {"all-reduce": seconds(2, 2)})
+        self.assertEqual((row["setup"], row["over_computation_seconds"],
+                          row["efficiency_percent"], row["exposed_seconds"]),
+                         ("all-reduce", None, None, None))
+
+    def test_peers_are_pytorch(self):
+        rows = training_rows([ALL_REDUCE, GLOO], {"all-reduce": seconds(2),
+                                                  "gloo-all-reduce": seconds(2)})
+        self.assertEqual([row["system"] for row in rows], ["Gradwire", "PyTorch"])
+
+    def test_set_up_with_its_peer_gives_the_ratio(self):
+        rows = comparison_rows([COMPUTATION, ALL_REDUCE, GLOO],
+                               {"all-reduce": seconds(1), "gloo-all-reduce": seconds(2),
+                                "computation": seconds(3)})
+        self.assertEqual(rows, [{"setup": "all-reduce", "p50_seconds": 1,
+                                 "peer": "gloo-all-reduce", "peer_p50_seconds": 2, "ratio": 0.5}])
+
+
+class Runs(unittest.TestCase):
+    def test_own_set_up_has_a_coordinator_and_ranks(self):
+        run = run_of({**REQUEST, "data_dir": "d"}, ALL_REDUCE)
+        self.assertTrue(run.coordinator)
+        self.assertEqual(run.ranks[1], [
+            "/x/gradwire-worker", "--model", "vgg11", "--dataset", "synthetic",
+            "--batch-size", "8", "--iterations", "3", "--threads", "1", "--data-dir", "d",
+            "--augment", "false", "--print-every", "0", "--log-jsonl", "/dev/stdout",
+            "--summary", "/dev/stdout", "--sync", "all-reduce",
+            "--coordinator", COORDINATOR, "--rank", "1"])
+
+    def test_alone_every_rank_is_for_itself(self):
+        run = run_of(REQUEST, COMPUTATION)
+        self.assertFalse(run.coordinator)
+        self.assertEqual(len(run.ranks), 2)
+        self.assertNotIn("--rank", run.ranks[1])
+
+    def test_peers_compute_on_the_same_blas(self):
+        run = run_of(REQUEST, GLOO)
+        self.assertFalse(run.coordinator)
+        self.assertEqual(run.ranks[1][2:8],
+                         ["--rank", "1", "--world-size", "2", "--master", MASTER])
+        self.assertEqual(run.ranks[1][-4:], ["--blas", "/x/libblas.so.3", "--mode", "all-reduce"])
+        self.assertNotIn("--blas", run_of({**REQUEST, "blas_path": ""}, GLOO).ranks[1])
+
+
+class FakeRunner:
+    """Gives these outputs of ranks, one after the other, and then a Failure."""
+
+    def __init__(self, *outputs):
+        self.outputs = list(outputs)
+
+    def run(self, _):
+        if not self.outputs:
+            raise Failure("rank 0 broke")
+        return Outputs(self.outputs.pop(0))
+
+
+class Measure(unittest.TestCase):
+    def measure(self, runner, **changes):
+        self.report = Report("", "", {})
+        with contextlib.redirect_stderr(io.StringIO()) as said:
+            try:
+                bench_training.measure({**REQUEST, **changes}, runner, self.report)
+            finally:
+                self.said = said.getvalue()
+
+    def rows(self):
+        return [(row["setup"], row["iterations"]) for row in self.report.parts[0].rows]
+
+    def test_set_ups_have_their_turns(self):
+        rank = line(9) + line(1)
+        self.measure(FakeRunner(*[[rank, rank]] * 4))
+        self.assertEqual(self.report.title, "Training vgg11, 2 ranks, batch 8 per rank")
+        self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 2)])
+        self.assertEqual(self.said.splitlines()[1],
+                         "round 1 of 2  all-reduce           p50 so far 1.000 s")
+
+    def test_failure_names_round_and_set_up_and_keeps_what_was_measured(self):
+        rank = line(9) + line(1)
+        with self.assertRaisesRegex(Failure, "^round 2, all-reduce: rank 0 broke$"):
+            self.measure(FakeRunner(*[[rank, rank]] * 3))
+        self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 1)])
+
+    def test_ranks_that_differ_fail_at_the_end(self):
+        ranks = [line(9) + line(1) + summary(sha256) for sha256 in "ab"]
+        with self.assertRaisesRegex(
+                Failure, "^all-reduce: the ranks of one run ended with different parameters$"):
+            self.measure(FakeRunner(*[ranks] * 4))
+        self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 2)])
+
+    def test_peers_have_a_table_of_ratios(self):
+        rank = line(9) + line(1)
+        self.measure(FakeRunner([rank], [rank]), setups=[ALL_REDUCE, GLOO], rounds=1)
+        self.assertEqual([part.key for part in self.report.parts], ["setups", "comparisons"])
+
+
+if __name__ == "__main__":
+    unittest.main()

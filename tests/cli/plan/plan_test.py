@@ -1,0 +1,107 @@
+"""cli/plan/plan.py: what it says of a run that is to be."""
+import pathlib
+import sys
+import unittest
+
+SOURCES = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(SOURCES))
+from cli.plan.plan import Plan, steps_per_epoch
+from cli.runs.failure import Failure
+
+GRADIENT = 36924456
+LAYOUT = {"parameters": [{"shape": [2, 3]}, {"shape": []}],
+          "buckets": [{"bytes": GRADIENT, "averaged": True}, {"bytes": 22080, "averaged": False}]}
+COORDINATOR = {"name": "coordinator", "average": {"worker": 1, "coordinator": 4},
+               "broadcast": {"worker": 1, "coordinator": 4}}
+RING = {"name": "ring", "average": {"worker": 1.5, "coordinator": 0},
+        "broadcast": {"worker": 1, "coordinator": 0}}
+MEASURED = {"sync": "all-reduce", "backend": "ring", "iteration_seconds": 1.5,
+            "exposed_seconds": 0.5, "bytes_sent_per_step": 100.4}
+
+
+def plan_of(layout=None, **changes):
+    """VGG-11 on four workers."""
+    request = {"command": "gradwire plan", "model": "vgg11", "workers": 4, "link_gbit": 1.0,
+               "seconds_per_byte": 1e-8, "wire": "fp32", "element_bytes": 4, "batch_size": 64,
+               "samples": None, "compute_seconds": None, "measured": None,
+               "backends": [COORDINATOR, RING]}
+    return Plan({**request, **changes}, LAYOUT | (layout or {})).report()
+
+
+def rows(report):
+    return report.parts[0].rows
+
+
+def fields(report):
+    return [column.field for column in report.parts[0].columns]
+
+
+class PlanTest(unittest.TestCase):
+    def test_backends_have_their_bytes(self):
+        through, ring = rows(plan_of())
+        self.assertEqual(through["worker_bytes"], GRADIENT + 22080)
+        self.assertEqual(through["coordinator_bytes"], 4 * (GRADIENT + 22080))
+        self.assertEqual(ring["worker_bytes"], 55386684 + 22080)
+        self.assertEqual(ring["coordinator_bytes"], 0)
+
+    def test_transfer_takes_as_long_as_the_busiest_link(self):
+        through, ring = rows(plan_of())
+        self.assertAlmostEqual(through["transfer_seconds"], 4 * (GRADIENT + 22080) * 1e-8)
+        self.assertAlmostEqual(ring["transfer_seconds"], (55386684 + 22080) * 1e-8)
+
+    def test_half_type_halves_gradients_but_not_buffers(self):
+        report = plan_of(wire="bf16", element_bytes=2)
+        self.assertEqual(rows(report)[1]["worker_bytes"], 55386684 // 2 + 22080)
+        self.assertEqual([row["bytes"] for row in report.parts[1].rows], [GRADIENT // 2, 22080])
+
+    def test_computation_gives_both_bounds(self):
+        report = plan_of(compute_seconds=0.7)
+        through, ring = rows(report)
+        self.assertEqual(ring["barrier_seconds"], 0.7 + ring["transfer_seconds"])
+        self.assertEqual(ring["overlap_seconds"], 0.7)
+        self.assertEqual(through["overlap_seconds"], through["transfer_seconds"])
+        self.assertIn("overlap_seconds", fields(report))
+        self.assertNotIn("overlap_seconds", fields(plan_of()))
+
+    def test_samples_give_an_epoch(self):
+        for report in (plan_of(samples=50000), plan_of({"samples": 50000})):
+            ring = rows(report)[1]
+            self.assertEqual(ring["worker_bytes_per_epoch"], 196 * (55386684 + 22080))
+            self.assertEqual(ring["epoch_seconds"], 196 * ring["transfer_seconds"])
+            self.assertEqual(report.environment["epoch"], "50000 samples, 196 steps")
+
+    def test_samples_that_are_given_win(self):
+        report = plan_of({"samples": 50000}, samples=10, compute_seconds=0.7)
+        self.assertEqual(report.environment["epoch"], "10 samples, 1 steps")
+        self.assertEqual(rows(report)[1]["epoch_seconds"], 0.7)
+
+    def test_measured_run_stands_beside_its_back_end(self):
+        report = plan_of(measured=MEASURED)
+        through, ring = rows(report)
+        self.assertNotIn("measured_seconds", through)
+        self.assertEqual((ring["measured_seconds"], ring["measured_bytes"]), (1.5, 100))
+        self.assertIn("measured_seconds", fields(report))
+        self.assertEqual(report.environment["measured"], "sync all-reduce, backend ring")
+
+    def test_facts_are_those_of_the_run(self):
+        self.assertEqual(plan_of(link_gbit=2.5, compute_seconds=0.7).environment, {
+            "model": "vgg11, 7 parameters", "workers": 4,
+            "link": "2.5 Gbit/s, both ways at once", "wire": "fp32",
+            "batch": "64 per worker, 256 in all",
+            "computation alone": "0.700 s an iteration"})
+
+    def test_what_is_no_layout_is_refused(self):
+        for layout in ([], {"buckets": []}):
+            with self.assertRaisesRegex(Failure, "^no layout: buckets or parameters are missing$"):
+                Plan({}, layout)
+
+
+class StepsPerEpoch(unittest.TestCase):
+    def test_shares_that_do_not_divide_are_filled_up(self):
+        self.assertEqual(steps_per_epoch(50000, 4, 64), 196)
+        self.assertEqual(steps_per_epoch(5, 2, 3), 1)
+        self.assertEqual(steps_per_epoch(7, 2, 3), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,94 @@
+"""cli/runs/runner.py: runs of several ranks, beside a coordinator that is a script."""
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.runs.failure import Failure
+from cli.runs.runner import COORDINATOR, MASTER, Run, Runner
+
+# Writes its port file as gradwire-coordinator does, and serves.
+SERVES = '''while [ $# -gt 0 ]; do [ "$1" = --port-file ] && file=$2; shift; done
+[ -n "$file" ] && printf 'grpc=127.0.0.1:7\\nmetrics=off\\n' > "$file.new" && mv "$file.new" "$file"
+exec sleep 1000'''
+HOSTS = '''case $1 in
+addr) echo "127.0.0.$2" ;;
+run) host=$2; shift 2; HOST=$host exec "$@" ;;
+down) touch "$0.down" ;;
+esac'''
+
+
+def never():
+    pass
+
+
+def echo(*words):
+    return ["/bin/sh", "-c", 'echo "$*"', "sh", *words]
+
+
+class RunnerTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.request = {"hosts": "", "workers": 2, "rate": "none", "port": 29400,
+                        "timeout_seconds": 60,
+                        "programs": {"coordinator": self.script("coordinator", SERVES)}}
+
+    def script(self, name, text):
+        program = self.folder / name
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o700)
+        return str(program)
+
+    def outputs_of(self, *runs):
+        with Runner(self.request, never) as runner:
+            return [runner.run(run) for run in runs]
+
+    def test_ranks_get_the_coordinators_address(self):
+        run = Run([echo(COORDINATOR, str(rank)) for rank in range(2)])
+        for outputs in self.outputs_of(run, run):
+            self.assertEqual(outputs.ranks, ["127.0.0.1:7 0\n", "127.0.0.1:7 1\n"])
+
+    def test_coordinators_cpu_time_is_taken(self):
+        self.script("coordinator", SERVES.replace("exec sleep 1000", "while :; do :; done"))
+        (outputs,) = self.outputs_of(Run([["/bin/sh", "-c", "sleep 0.5"]]))
+        self.assertGreater(outputs.coordinator_cpu_seconds, 0)
+
+    def test_coordinator_fails_says_why(self):
+        self.script("coordinator", "echo no port >&2; exit 1")
+        with self.assertRaisesRegex(Failure, "^coordinator ended with exit code 1:\n  no port$"):
+            self.outputs_of(Run([echo("x")]))
+
+    def test_no_coordinator_gives_a_free_address(self):
+        (outputs,) = self.outputs_of(Run([echo(MASTER)], coordinator=False))
+        self.assertRegex(outputs.ranks[0], "^127.0.0.1:[1-9][0-9]+\n$")
+        self.assertIsNone(outputs.coordinator_cpu_seconds)
+
+    def test_environment_reaches_the_ranks(self):
+        run = Run([["/bin/sh", "-c", "echo $MINE"]], coordinator=False, environment={"MINE": "x"})
+        self.assertEqual(self.outputs_of(run)[0].ranks, ["x\n"])
+
+    def test_hosts_have_a_rank_each_and_the_last_one_the_coordinator(self):
+        self.request["hosts"] = self.script("hosts", HOSTS)
+        ranks = [["/bin/sh", "-c", 'echo "$HOST $*"', "sh", COORDINATOR, MASTER]] * 2
+        (outputs,) = self.outputs_of(Run(ranks))
+        self.assertEqual(outputs.ranks, [f"{host} 127.0.0.2:29400 127.0.0.0:29401\n"
+                                         for host in (0, 1)])
+        self.assertTrue(pathlib.Path(self.request["hosts"] + ".down").exists())
+
+    def test_too_slow_is_a_failure(self):
+        self.request["timeout_seconds"] = 0.2
+        with self.assertRaisesRegex(Failure, "^not done in time: rank 0 still running$"):
+            self.outputs_of(Run([["/bin/sleep", "1000"]], coordinator=False))
+
+    def test_behind_with_no_folder_is_left(self):
+        with mock.patch.object(tempfile, "tempdir", str(self.folder)):
+            self.outputs_of(Run([echo("x")]))
+        self.assertEqual([file.name for file in self.folder.iterdir()], ["coordinator"])
+
+
+if __name__ == "__main__":
+    unittest.main()

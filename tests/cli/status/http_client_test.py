@@ -1,0 +1,104 @@
+"""cli/status/http_client.py: what it takes for an answer, and how it names what is none."""
+import os
+import pathlib
+import socket
+import sys
+import unittest
+from unittest import mock
+
+SOURCES = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
+from cli.status import http_client
+from scripted_server import ScriptedServer, http_answer, unused_address
+
+LONG, SHORT = 60, 0.2  # seconds
+PATH = "/status.json"
+
+
+class Get(unittest.TestCase):
+    def get(self, answer, seconds=LONG, **more):
+        with ScriptedServer(answer, **more) as server:
+            return http_client.get(server.address, PATH, seconds)
+
+    def error_of(self, kind, answer, **more):
+        with self.assertRaises(kind) as raised:
+            self.get(answer, **more)
+        return str(raised.exception)
+
+    def test_answer_gives_its_body(self):
+        self.assertEqual(self.get(http_answer(b"{}\n")), b"{}\n")
+
+    def test_request_names_path_and_host(self):
+        with ScriptedServer(http_answer(b"")) as server:
+            http_client.get(server.address, PATH, LONG)
+        self.assertRegex(server.requests[0], f"^GET {PATH} HTTP/1.1\r\n")
+        self.assertIn(f"Host: {server.address}\r\n", server.requests[0])
+
+    @unittest.skipUnless(socket.has_ipv6, "this Python knows no IPv6")
+    def test_ipv6_address_in_brackets_is_asked(self):
+        try:
+            self.assertEqual(self.get(http_answer(b"{}"), host="::1"), b"{}")
+        except OSError as error:
+            self.skipTest(f"this host has no IPv6: {error}")
+
+    def test_long_body_is_whole(self):
+        self.assertEqual(self.get(http_answer(b"x" * 3_000_000)), b"x" * 3_000_000)
+
+    def test_body_in_chunks_is_put_together(self):
+        self.assertEqual(self.get(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+                                  b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n"), b"abc")
+
+    def test_body_above_the_bound_is_refused(self):
+        with mock.patch.object(http_client, "MOST_BYTES", 1 << 20):
+            self.assertEqual(
+                self.error_of(http_client.BadAnswer, http_answer(b"x" * ((1 << 20) + 1))),
+                "the answer is longer than 1 MiB")
+            self.assertEqual(len(self.get(http_answer(b"x" * (1 << 20)))), 1 << 20)
+
+    def test_proxy_in_the_environment_is_not_asked(self):
+        with mock.patch.dict(os.environ, {"http_proxy": f"http://{unused_address()}"}):
+            self.assertEqual(self.get(http_answer(b"{}")), b"{}")
+
+    def test_redirect_is_not_followed(self):
+        self.assertEqual(
+            self.error_of(http_client.BadAnswer,
+                          b"HTTP/1.1 302 F\r\nLocation: /x\r\nContent-Length: 0\r\n\r\n"),
+            "got 302 for /status.json, expected 200")
+
+    def test_nobody_listens_is_unreachable(self):
+        with self.assertRaisesRegex(http_client.Unreachable, "^connection refused$"):
+            http_client.get(unused_address(), PATH, LONG)
+
+    def test_unknown_host_is_unreachable(self):
+        for host in ("nobody.invalid", "x" * 70 + ".invalid"):
+            with self.assertRaisesRegex(http_client.Unreachable, "^couldn't resolve host name$"):
+                http_client.get(f"{host}:80", PATH, LONG)
+
+    def test_closed_without_answer_is_no_http(self):
+        self.assertEqual(self.error_of(http_client.BadAnswer, b""), "the answer is not HTTP")
+
+    def test_other_protocol_is_no_http(self):
+        self.assertEqual(self.error_of(http_client.BadAnswer, b"220 mail.example ESMTP\r\n\r\n"),
+                         "the answer is not HTTP")
+
+    def test_no_answer_is_too_slow(self):
+        self.assertEqual(
+            self.error_of(http_client.TooSlow, b"", seconds=SHORT, stays_open=True),
+            "no whole answer within 0.2s")
+
+    def test_body_that_stops_is_too_slow(self):
+        self.error_of(http_client.TooSlow, http_answer(b"0123456789")[:-4], seconds=SHORT,
+                      stays_open=True)
+
+    def test_body_that_ends_early_says_how_far_it_came(self):
+        self.assertEqual(
+            self.error_of(http_client.BadAnswer, http_answer(b"0123456789")[:-4]),
+            "the answer ended after 6 of 10 bytes")
+
+    def test_other_code_is_named(self):
+        self.assertEqual(self.error_of(http_client.BadAnswer, http_answer(b"no", 404)),
+                         "got 404 for /status.json, expected 200")
+
+
+if __name__ == "__main__":
+    unittest.main()

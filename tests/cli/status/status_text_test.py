@@ -1,0 +1,153 @@
+"""cli/status/status_text.py: what it says of a coordinator's answer."""
+import pathlib
+import sys
+import unittest
+
+SOURCES = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
+from cli.status import status_text
+from sample import body_of, running
+
+
+def text_of(status):
+    return "".join(f"{line}\n" for line in status_text.lines_of(status))
+
+
+class Parse(unittest.TestCase):
+    def error_of(self, body):
+        with self.assertRaises(status_text.NotACoordinator) as raised:
+            status_text.parse(body)
+        return str(raised.exception)
+
+    def test_coordinators_answer_is_taken(self):
+        self.assertEqual(status_text.parse(body_of(running())), running())
+
+    def test_what_is_no_json_is_named(self):
+        for body in (b"<html>", b"\xff", body_of(running())[:50], b"[" * 100000, b"NaN"):
+            self.assertEqual(self.error_of(body), "its answer is no JSON", body[:20])
+
+    def test_other_program_is_named(self):
+        for body in (b'{"program": "prometheus"}', b"[1, 2]"):
+            self.assertEqual(self.error_of(body), "its answer is not a coordinator's")
+
+    def test_missing_ranks_are_named(self):
+        self.assertEqual(self.error_of(body_of(running(ranks=3))),
+                         "its answer lacks state or ranks")
+
+    def test_missing_state_is_named(self):
+        self.assertEqual(self.error_of(body_of(running(state=""))),
+                         "its answer lacks state or ranks")
+
+
+class Lines(unittest.TestCase):
+    def test_running_run_has_its_head(self):
+        self.assertIn("run 0123456789ab: running, 2 of 2 ranks, view 1\n"
+                      "model vgg11, dataset cifar10, sync ddp, backend sharded\n"
+                      "step 17 of 20, 400.0 ms an iteration, 40.0 images/s, loss 2.0000, 1s left\n"
+                      "exposed communication: 25 % of the last iteration\n"
+                      "slowest: rank 1, 350.0 ms of own work an iteration; the others 250.0 ms\n",
+                      text_of(running()))
+
+    def test_ranks_are_a_table_in_milliseconds(self):
+        self.assertIn(
+            "\n\n    rank    state   steps  iteration ms    data  forward  backward  communication  "
+            "exposed  optimizer  own work    loss  heard s ago          address\n"
+            "       0  running      18         400.0     5.0     95.0     100.0          200.0  "
+            "  150.0       50.0     250.0  1.5000          0.1  10.10.1.1:29401\n",
+            text_of(running()))
+
+    def test_phase_that_only_the_coordinator_knows_has_its_column(self):
+        status = running(phases=[{"name": "a~/b", "title": "tomorrow's"}])
+        status["ranks"][0]["phase_seconds"]["a~/b"] = 0.125
+        self.assertIn("iteration ms  tomorrow's  own work", text_of(status))
+        self.assertIn("400.0       125.0     250.0", text_of(status))
+
+    def test_unknown_values_are_dashes(self):
+        status = running(ranks=[{"rank": 0, "state": "lost", "loss": None}])
+        self.assertIn("\n       0    lost       -             -", text_of(status))
+
+    def test_rank_that_is_no_object_is_shown_as_unknown(self):
+        status = {"state": "running", "ranks": [3, {"phase_seconds": {}}], "events": [1],
+                  "phases": [2, {"name": []}]}
+        self.assertIn("running, 2 of 0 ranks\n", text_of(status))
+        self.assertIn("running, 2 of 0 ranks\n", text_of({**status, "phases": 7}))
+
+    def test_fault_is_among_the_events(self):
+        self.assertRegex(text_of(running()),
+                         r"\n\nevents\n  \d\d:\d\d:\d\d  step 12     lost      rank 3 was lost in "
+                         r"step 12: it was silent for 10 s\n")
+
+    def test_many_events_are_the_last_ten(self):
+        events = [{"time": 0, "step": step, "kind": "k", "text": "t"} for step in range(12)]
+        text = text_of(running(events=events))
+        self.assertNotIn("step 1 ", text)
+        self.assertIn("step 2 ", text)
+
+    def test_before_the_first_worker_it_says_what_it_waits_for(self):
+        status = {"run": "ab", "state": "waiting", "reason": "0 of 2 workers are here",
+                  "world_size": 2, "generation": 0, "settings": {}, "step": 0, "total_steps": 0,
+                  "slowest_rank": None, "ranks": [], "events": []}
+        self.assertEqual(text_of(status), "run ab: waiting (0 of 2 workers are here), 0 of 2 "
+                                          "ranks, view 0\nno step done yet\n")
+
+    def test_time_left_is_in_hours_minutes_and_seconds(self):
+        for steps, left in ((3600 * 26 + 61, "26h1m1s"), (3600, "1h"), (0.5, "0")):
+            status = running(step=1, total_steps=1 + steps)
+            for rank in status["ranks"]:
+                rank["iteration_seconds"] = 1
+            self.assertIn(f", {left} left\n", text_of(status))
+
+    def test_run_that_has_ended_or_done_its_steps_has_no_time_left(self):
+        self.assertNotIn("left", text_of(running(state="aborted")))
+        self.assertNotIn("left", text_of(running(step=20)))
+
+    def test_before_the_second_iteration_there_is_no_speed(self):
+        status = running()
+        for rank in status["ranks"]:
+            rank["iteration_seconds"] = 0
+        self.assertIn("step 17 of 20, loss 2.0000, 0 left\nslowest", text_of(status))
+
+    def test_slowest_rank_that_is_alone_is_compared_with_none(self):
+        status = running()
+        del status["ranks"][0]
+        self.assertIn("slowest: rank 1\n", text_of(status))
+
+    def test_numbers_that_no_run_has_are_no_error(self):
+        status = running(step=1, total_steps=1e308, events=[{"time": 1e300}, {"time": -1e300}])
+        status["ranks"][0].update(iteration_seconds=1e308, rank=10**400)
+        self.assertIn("events", text_of(status))
+
+    def test_control_characters_are_shown_and_not_obeyed(self):
+        status = running(reason="a\x1b[2J\nb\x9bc\x7f", run="\r")
+        status["ranks"][0]["address"] = "\x07"
+        status["events"][0]["text"] = "\x1b]0;t"
+        status["phases"] = [{"name": "data", "title": "\x08"}]
+        status["settings"]["model"] = "\x0e"
+        text = text_of(status)
+        self.assertIn(r"(a\x1b[2J\x0ab\x9bc\x7f)", text)
+        self.assertFalse(status_text.CONTROL.search(text.replace("\n", "")), repr(text))
+
+
+class Parts(unittest.TestCase):
+    def test_finished_and_aborted_have_ended(self):
+        states = ("finished", "aborted", "running", "waiting")
+        self.assertEqual([status_text.has_ended({"state": state}) for state in states],
+                         [True, True, False, False])
+
+    def test_total_that_is_not_known_is_left_out(self):
+        self.assertEqual(status_text.progress_text({"step": 3, "total_steps": 0}), "step 3")
+
+    def test_too_many_lines_are_cut_and_counted(self):
+        self.assertEqual(status_text.fitted(["one", "two", "three", "four"], 80, 3),
+                         ["one", "two", "... 2 more lines"])
+        self.assertEqual(status_text.fitted(["one", "two"], 80, 0), ["... 2 more lines"])
+
+    def test_wide_line_is_cut_between_characters(self):
+        self.assertEqual(status_text.fitted(["aübc"], 2, 5), ["aü"])
+
+    def test_what_fits_is_kept(self):
+        self.assertEqual(status_text.fitted(["a", "b"], 1, 2), ["a", "b"])
+
+
+if __name__ == "__main__":
+    unittest.main()
