@@ -38,7 +38,7 @@ TEST_P(GlooTest, Sync_ThreeSteps_RanksEndEqualAndNearTheFold) {
 
 std::vector<const char*> SyncsThatExchange() {
   std::vector<const char*> syncs;
-#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, help) \
+#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, cap, help) \
   if (std::string(backend) != "none") syncs.push_back(name);
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC

@@ -22,7 +22,8 @@ std::vector<NamedChoice> DatasetChoices() {
 
 std::vector<NamedChoice> SyncChoices() {
   return {
-#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, updates_late, help) {name, help},
+#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, updates_late, cap, help) \
+  {name, help},
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   };

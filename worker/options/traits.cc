@@ -3,8 +3,8 @@
 namespace gradwire {
 
 SyncTraits TraitsOfSync(absl::string_view name) {
-#define GRADWIRE_SYNC(row_name, factory, default_backend, averages, overlaps, updates_late, help) \
-  if (name == row_name) return {default_backend, averages, overlaps, updates_late};
+#define GRADWIRE_SYNC(row_name, factory, backend, averages, overlaps, late, cap, help) \
+  if (name == row_name) return {backend, averages, overlaps, late, cap};
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   return {};

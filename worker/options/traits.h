@@ -13,6 +13,7 @@ struct SyncTraits {
   bool averages = true;
   bool overlaps = false;
   bool updates_late = false;
+  double bucket_cap_mb = 25;
 };
 
 // Which links an average loads.

@@ -19,8 +19,6 @@ constexpr int kMaxRanks = 65535;
 
 // MiB. Small buckets leave early in backward; where they all leave after it,
 // their size does not matter, and PyTorch's is as good as any.
-constexpr double kOverlappingCap = 1;
-constexpr double kUsualCap = 25;
 
 constexpr char kDescription[] =
     "Trains a model on this rank's share of the data and averages its gradients\n"
@@ -71,7 +69,7 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add(
       "bucket-cap-mb", "MiB",
       "a bucket is closed when it holds this much; 0: a bucket per parameter",
-      WithDefault(RealFrom(&options->bucket_cap_mb, 0), "1 with a sync that overlaps, else 25"));
+      WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
   parser->Add("barrier", "true|false",
               "with a sync that updates late: update all parameters before the next forward pass",
               Switch(&options->barrier));
@@ -261,9 +259,7 @@ void FillIn(WorkerOptions* options) {
   const SyncTraits sync = TraitsOfSync(options->sync);
   if (options->metrics == "off") options->metrics.clear();
   if (options->backend.empty()) options->backend = sync.default_backend;
-  if (options->bucket_cap_mb < 0) {
-    options->bucket_cap_mb = sync.overlaps ? kOverlappingCap : kUsualCap;
-  }
+  if (options->bucket_cap_mb < 0) options->bucket_cap_mb = sync.bucket_cap_mb;
   if (options->threads > 0 || sync.averages) return;
   options->threads = std::max(1, UsableCores() / options->local_world_size);
 }

@@ -73,6 +73,20 @@ TEST_F(SyncTest, AllReduce_LastRankDone_AllLeave) {
                           Contribution{1, 1}, Contribution{2, 0}));
 }
 
+TEST_F(SyncTest, PerLayer_BackwardDone_OneBucketAtATime) {
+  Make("per-layer");
+  sync_->OnBackwardDone(Rank(0));
+  sync_->OnBackwardDone(Rank(1));
+  EXPECT_THAT(exchange_.contributions(), ElementsAre());
+  exchange_.on_contribute = [this](const BucketKey& key) {
+    if (exchange_.contributions().back().rank == 1) exchange_.End(key.bucket.value());
+  };
+  EXPECT_EQ(sync_->NextBucket().value(), 0u);
+  EXPECT_THAT(exchange_.contributions(), ElementsAre(Contribution{0, 0}, Contribution{0, 1}));
+  EXPECT_EQ(sync_->NextBucket().value(), 1u);
+  EXPECT_THAT(exchange_.buckets(), ElementsAre(0, 1));
+}
+
 TEST_F(SyncTest, MakeSynchronizer_EveryRow_NullExactlyIfItAveragesNothing) {
   for (const NamedChoice& row : SyncChoices()) {
     Make(row.name);
