@@ -10,8 +10,8 @@
 #include "worker/data/datasets/dataset.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/ddp/reducer.h"
-#include "worker/models/model.h"
 #include "worker/options/worker_option_parser.h"
+#include "worker/run/from_options.h"
 
 namespace gradwire {
 namespace {
@@ -48,13 +48,14 @@ absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
     classes = (*dataset)->classes;
     json["samples"] = (*dataset)->size();
   }
-  const absl::StatusOr<std::shared_ptr<Model>> model = MakeModel(options.model, classes);
+  const absl::StatusOr<std::shared_ptr<Model>> model =
+      PrepareModel(ModelOptionsOf(options, classes));
   if (!model.ok()) return model.status();
   ReducerOptions reducer_options;
   reducer_options.broadcast_buffers = options.broadcast_buffers;
   reducer_options.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
   const auto reducer =
-      Reducer::Create((*model)->parameters(), (*model)->buffers(), reducer_options);
+      Reducer::Create((*model)->parameters(), (*model)->trained_buffers(), reducer_options);
   if (!reducer.ok()) return reducer.status();
   const Layout layout = LayoutOf(**model);
   json["parameters"] = TensorsJson(layout, false);

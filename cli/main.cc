@@ -9,6 +9,7 @@
 #include "cli/bench/bench_command.h"
 #include "cli/env/env_command.h"
 #include "cli/launch/launch_command.h"
+#include "cli/models/models_command.h"
 #include "cli/plan/plan_command.h"
 #include "cli/report/report_command.h"
 #include "cli/status/status_command.h"
@@ -32,6 +33,7 @@ struct Command {
 constexpr Command kCommands[] = {
     {"launch", "run a coordinator and workers on this machine", LaunchCommand},
     {"bench", "measure back ends and training, beside PyTorch + Gloo if wanted", BenchCommand},
+    {"models", "list the models: parameters, buffers, input, size", ModelsCommand},
     {"plan", "before a run: buckets, bytes, and the least time of an iteration", PlanCommand},
     {"trace", "merge the --trace files of several hosts into one time line", TraceCommand},
     {"status", "what a running coordinator says of its run; --watch follows it", StatusCommand},

@@ -14,12 +14,33 @@ std::string Words(int64_t channels, int64_t height, int64_t width) {
   return absl::StrCat(channels, "x", height, "x", width);
 }
 
+std::string Tokens(int64_t count, int64_t vocabulary) {
+  return absl::StrCat(count, " token ids below ", vocabulary);
+}
+
+// Of a data set or a model of which one has token ids.
+absl::Status CheckTokens(const Dataset& dataset, const ImageShape& shape) {
+  const bool fits = dataset.vocabulary > 0 && dataset.vocabulary <= shape.vocabulary &&
+                    dataset.width == shape.width;
+  if (fits) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(dataset.name, ": ",
+                   dataset.vocabulary > 0
+                       ? Tokens(dataset.width, dataset.vocabulary)
+                       : "images of " + Words(dataset.channels, dataset.height, dataset.width),
+                   ", the model takes ",
+                   shape.vocabulary > 0 ? Tokens(shape.width, shape.vocabulary)
+                                        : Words(shape.channels, shape.height, shape.width)));
+}
+
 absl::Status Check(const Dataset& dataset, const ImageShape& shape) {
   if (dataset.size() == 0) {
     return absl::InvalidArgumentError(absl::StrCat(dataset.name, ": holds no images"));
   }
-  const bool fits = dataset.height <= shape.height && dataset.width <= shape.width &&
-                    (dataset.channels == 1 || dataset.channels == shape.channels);
+  if (dataset.vocabulary > 0 || shape.vocabulary > 0) return CheckTokens(dataset, shape);
+  const bool small = dataset.height <= shape.height && dataset.width <= shape.width;
+  const bool fits =
+      (shape.scaled || small) && (dataset.channels == 1 || dataset.channels == shape.channels);
   if (!fits) {
     return absl::InvalidArgumentError(absl::StrCat(
         dataset.name, ": images of ", Words(dataset.channels, dataset.height, dataset.width),
@@ -51,19 +72,59 @@ absl::StatusOr<std::unique_ptr<const ImageFormatter>> ImageFormatter::Create(
 }
 
 ImageFormatter::ImageFormatter(std::shared_ptr<const Dataset> dataset, const ImageShape& shape)
-    : dataset_(std::move(dataset)), shape_(shape) {
+    : dataset_(std::move(dataset)), shape_(shape), frame_(shape) {
+  if (shape.scaled) {
+    frame_.height = dataset_->height;
+    frame_.width = dataset_->width;
+    rows_ = TapsOf(frame_.height, shape.height);
+    columns_ = TapsOf(frame_.width, shape.width);
+  }
   for (size_t c = 0; c < dataset_->mean.size(); ++c) {
     tables_.push_back(MakeTable(dataset_->mean[c], dataset_->std_dev[c]));
   }
 }
 
 void ImageFormatter::Write(int64_t index, const Augmentation& augmentation, float* out) const {
+  if (dataset_->vocabulary > 0) return WriteTokens(index, out);
   const int64_t plane_bytes = dataset_->height * dataset_->width;
+  std::vector<float> frame(shape_.scaled ? plane_bytes : 0);
   const uint8_t* image = dataset_->pixels.data() + index * dataset_->channels * plane_bytes;
   for (int64_t c = 0; c < shape_.channels; ++c) {
     const int64_t source = dataset_->channels == 1 ? 0 : c;
+    float* const plane = out + c * shape_.height * shape_.width;
     WritePlane(image + source * plane_bytes, tables_[source], augmentation,
-               out + c * shape_.height * shape_.width);
+               shape_.scaled ? frame.data() : plane);
+    if (shape_.scaled) Scale(frame.data(), plane);
+  }
+}
+
+void ImageFormatter::WriteTokens(int64_t index, float* out) const {
+  const auto first = dataset_->tokens.begin() + index * dataset_->width;
+  std::copy_n(first, dataset_->width, out);
+}
+
+// A pixel of the result lies where its middle does.
+std::vector<ImageFormatter::Tap> ImageFormatter::TapsOf(int64_t from, int64_t to) {
+  const float scale = static_cast<float>(from) / static_cast<float>(to);
+  std::vector<Tap> taps;
+  for (int64_t i = 0; i < to; ++i) {
+    const float at = std::max(0.0f, scale * (static_cast<float>(i) + 0.5f) - 0.5f);
+    const auto first = std::min(static_cast<int64_t>(at), from - 1);
+    taps.push_back({first, std::min(first + 1, from - 1), at - static_cast<float>(first)});
+  }
+  return taps;
+}
+
+void ImageFormatter::Scale(const float* plane, float* out) const {
+  for (const Tap& row : rows_) {
+    const float* const above = plane + row.first * frame_.width;
+    const float* const below = plane + row.second * frame_.width;
+    for (const Tap& column : columns_) {
+      const auto between = [&column](const float* line) {
+        return line[column.first] * (1 - column.weight) + line[column.second] * column.weight;
+      };
+      *out++ = between(above) * (1 - row.weight) + between(below) * row.weight;
+    }
   }
 }
 
@@ -72,16 +133,16 @@ void ImageFormatter::WritePlane(const uint8_t* plane, const Table& table,
   // Row y of the result is row y + down of the plane; likewise its columns.
   const int64_t height = dataset_->height;
   const int64_t width = dataset_->width;
-  const int64_t down = augmentation.top - kCropPadding - (shape_.height - height) / 2;
-  const int64_t right = augmentation.left - kCropPadding - (shape_.width - width) / 2;
-  const int64_t first = std::clamp<int64_t>(-right, 0, shape_.width);
-  const int64_t last = std::clamp<int64_t>(width - right, first, shape_.width);
-  for (int64_t y = 0; y < shape_.height; ++y, out += shape_.width) {
-    std::fill_n(out, shape_.width, table[0]);
+  const int64_t down = augmentation.top - kCropPadding - (frame_.height - height) / 2;
+  const int64_t right = augmentation.left - kCropPadding - (frame_.width - width) / 2;
+  const int64_t first = std::clamp<int64_t>(-right, 0, frame_.width);
+  const int64_t last = std::clamp<int64_t>(width - right, first, frame_.width);
+  for (int64_t y = 0; y < frame_.height; ++y, out += frame_.width) {
+    std::fill_n(out, frame_.width, table[0]);
     if (y + down < 0 || y + down >= height) continue;
     const uint8_t* row = plane + (y + down) * width;
     for (int64_t x = first; x < last; ++x) out[x] = table[row[x + right]];
-    if (augmentation.flip) std::reverse(out, out + shape_.width);
+    if (augmentation.flip) std::reverse(out, out + frame_.width);
   }
 }
 

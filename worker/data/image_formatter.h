@@ -15,20 +15,25 @@ namespace gradwire {
 
 // Turns images as published (bytes) into what a model takes (float32):
 //
-//   pad      with zeros to the model's height and width; an odd pixel goes to
-//            the bottom and the right
+//   pad      with zeros to the model's height and width, unless they are scaled; an odd
+//            pixel goes to the bottom and the right
 //   augment  crop and flip, still in bytes: cropped-in borders are black
 //   repeat   a single channel to all channels of the model
 //   normalise  (byte / 255 - mean) / std in float32, in this order, so that the
 //            result has the bits of the same expression in torch
+//   scale    if the model's shape says so: bilinear, as torch's interpolate without
+//            align_corners and antialias
+//
+// Token ids become the same numbers in float32.
 //
 // Plain loops over a table of 256 values a channel; no thread of torch's is
 // used. Keeps the data set alive. Immutable; safe to use from any thread.
 class ImageFormatter {
  public:
-  //   InvalidArgument  the images are larger than `shape`, have neither its
+  //   InvalidArgument  the images are larger than `shape` and not scaled, have neither its
   //                    number of channels nor one, or the data set is empty or
-  //                    has not one mean and std a channel
+  //                    has not one mean and std a channel; it has images for a model that takes
+  //                    token ids, or the other way round, or other ids than the model
   static absl::StatusOr<std::unique_ptr<const ImageFormatter>> Create(
       std::shared_ptr<const Dataset> dataset, const ImageShape& shape);
 
@@ -42,14 +47,26 @@ class ImageFormatter {
 
  private:
   using Table = std::array<float, 256>;  // of one channel, by byte
+  // A row or column of a scaled image: between two of the image.
+  struct Tap {
+    int64_t first = 0;
+    int64_t second = 0;
+    float weight = 0;  // of the second
+  };
 
   ImageFormatter(std::shared_ptr<const Dataset> dataset, const ImageShape& shape);
+  static std::vector<Tap> TapsOf(int64_t from, int64_t to);
+  void WriteTokens(int64_t index, float* out) const;
+  void Scale(const float* plane, float* out) const;
   void WritePlane(const uint8_t* plane, const Table& table, const Augmentation& augmentation,
                   float* out) const;
 
   const std::shared_ptr<const Dataset> dataset_;
   const ImageShape shape_;
+  ImageShape frame_;           // what images are padded and cropped to
   std::vector<Table> tables_;  // by channel of the data set
+  std::vector<Tap> rows_;      // of a scaled image, from one of frame_
+  std::vector<Tap> columns_;
 };
 
 }  // namespace gradwire

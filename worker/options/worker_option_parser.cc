@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
 #include "common/base/host.h"
@@ -16,6 +17,8 @@ namespace gradwire {
 namespace {
 
 constexpr int kMaxRanks = 65535;
+constexpr int64_t kMaxImageSize = 4096;
+constexpr int64_t kMaxHidden = 1 << 20;
 
 // MiB. Small buckets leave early in backward; where they all leave after it,
 // their size does not matter, and PyTorch's is as good as any.
@@ -85,6 +88,18 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Model and training");
   parser->Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
               Choice(&options->model, NamesOf(ModelChoices())));
+  parser->Add("image-size", "N", "scale images to NxN pixels for the model",
+              WithDefault(Integer(&options->image_size, 1, kMaxImageSize), "the model's"));
+  parser->Add("hidden", "N", "replace the model's classifier by layers features, N, N, classes",
+              WithDefault(Integer(&options->hidden, 1, kMaxHidden), "its own classifier"));
+  parser->Add("freeze-features", "true|false", "train the model's classifier alone",
+              Switch(&options->freeze_features));
+  parser->Add("weights", "FILE",
+              "start from these weights: safetensors, or a state dict of torch.save",
+              WithDefault(Text(&options->weights), "drawn by --seed"));
+  parser->Add("save-weights", "FILE",
+              "rank 0 writes the trained weights: FILE.safetensors, FILE.pt or FILE.pth",
+              Text(&options->save_weights));
   parser->Add("batch-size", "N", "samples per rank and forward pass",
               Integer(&options->batch_size, 1));
   parser->Add("accumulate", "N",
@@ -254,6 +269,16 @@ absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
                    "' times a batch size of ", options.batch_size, ", which is too many samples"));
 }
 
+absl::Status CheckSavedWeights(const Parsed<WorkerOptions>& parsed) {
+  const std::string& path = parsed.options.save_weights;
+  for (const char* end : {".safetensors", ".pt", ".pth"}) {
+    if (path.empty() || absl::EndsWith(path, end)) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("save-weights").name, ": got '", path,
+                   "', expected a name that ends in .safetensors, .pt or .pth"));
+}
+
 // What was left open: as the sync, or the host of a process alone, has it.
 void FillIn(WorkerOptions* options) {
   const SyncTraits sync = TraitsOfSync(options->sync);
@@ -276,6 +301,7 @@ absl::Status Check(const CourseOptions& course, const OptionParser& parser,
   if (status.ok()) status = CheckHosting(*parsed);
   if (status.ok()) status = CheckBarrier(*parsed);
   if (status.ok()) status = CheckIteration(*parsed);
+  if (status.ok()) status = CheckSavedWeights(*parsed);
   return status;
 }
 

@@ -25,7 +25,8 @@ namespace gradwire {
 // exclude each other, two names for one thing were given in one layer,
 // a sync that averages nothing is to run with others or with a back end, a back end is
 // to carry more ranks than it can, `--barrier` is given with a sync that does not update
-// late, or an iteration's samples cannot be counted. `program` stands in --help, for
+// late, an iteration's samples cannot be counted, or weights are to be saved under a name that
+// says no format. `program` stands in --help, for
 // "gradwire env" takes the same options.
 absl::StatusOr<Parsed<WorkerOptions>> ParseWorkerOptions(
     const std::vector<std::string>& args, const Environment& environment,

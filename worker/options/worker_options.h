@@ -26,6 +26,11 @@ struct WorkerOptions {
   int connections = 1;  // to each aggregator (back ends coordinator and sharded)
   bool broadcast_buffers = true;
   std::string model = "vgg11";
+  int64_t image_size = 0;        // pixels a side; 0: the model's own shape
+  int64_t hidden = 0;            // width of a new classifier; 0: the model's own
+  bool freeze_features = false;  // the classifier alone is trained
+  std::string weights;           // file to start from; empty: drawn
+  std::string save_weights;      // file
   std::string dataset = "fashion-mnist";
   std::string data_dir;     // empty: the data set's usual place
   int64_t batch_size = 64;  // per rank, of one forward pass

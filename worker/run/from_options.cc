@@ -6,6 +6,11 @@
 
 namespace gradwire {
 
+ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes) {
+  return {options.model,           classes,        options.image_size, options.hidden,
+          options.freeze_features, options.weights};
+}
+
 TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span) {
   TrainerOptions trainer;
   trainer.lr = options.lr;

@@ -3,12 +3,14 @@
 
 #include "common/telemetry/trace_span.h"
 #include "worker/data/training_batches.h"
+#include "worker/models/prepare.h"
 #include "worker/options/worker_options.h"
 #include "worker/run/trainer.h"
 
 namespace gradwire {
 
 // What a worker's options mean for its parts.
+ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes);
 TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span);
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size);
 

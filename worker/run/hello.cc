@@ -26,6 +26,9 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   settings["bucket-cap-mb"] = absl::StrCat(options.bucket_cap_mb);
   settings["broadcast-buffers"] = ToText(options.broadcast_buffers);
   settings["model"] = options.model;
+  if (options.image_size > 0) settings["image-size"] = absl::StrCat(options.image_size);
+  if (options.hidden > 0) settings["hidden"] = absl::StrCat(options.hidden);
+  if (options.freeze_features) settings["freeze-features"] = ToText(true);
   settings["dataset"] = options.dataset;
   settings["training samples"] = absl::StrCat(training_samples);
   settings["batch-size"] = absl::StrCat(options.batch_size);

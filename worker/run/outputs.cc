@@ -24,7 +24,8 @@ absl::Status CheckNames(const WorkerOptions& options, const std::vector<Rank>& r
 
 absl::Status CheckOutputs(const WorkerOptions& options, const std::vector<Rank>& ranks) {
   if (absl::Status named = CheckNames(options, ranks); !named.ok()) return named;
-  for (const std::string& path : {options.summary, options.log_jsonl, options.trace}) {
+  for (const std::string& path :
+       {options.summary, options.log_jsonl, options.trace, options.save_weights}) {
     if (path.empty()) continue;
     const absl::Status status = CheckWritable(PathOfRank(path, ranks.front()));
     if (!status.ok()) return status;

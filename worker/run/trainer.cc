@@ -23,7 +23,7 @@ absl::Status Stopped() { return absl::CancelledError("the worker was told to sto
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> model,
                                                          const TrainerOptions& options) {
-  auto reducer = Reducer::Create(model->parameters(), model->buffers(), options.reducer);
+  auto reducer = Reducer::Create(model->parameters(), model->trained_buffers(), options.reducer);
   if (!reducer.ok()) return reducer.status();
   return absl::WrapUnique(new Trainer(std::move(model), options, *std::move(reducer)));
 }

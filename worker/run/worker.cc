@@ -16,6 +16,7 @@
 #include "worker/run/from_options.h"
 #include "worker/run/hello.h"
 #include "worker/run/outputs.h"
+#include "worker/weights/weights.h"
 
 namespace gradwire {
 namespace {
@@ -117,7 +118,8 @@ absl::Status Worker::LoadData() {
 // Initial weights are drawn by one thread, whatever the number that the view will say.
 absl::Status Worker::MakeTheModel() {
   torch::manual_seed(options_.seed);
-  absl::StatusOr<std::shared_ptr<Model>> model = MakeModel(options_.model, train_->classes);
+  absl::StatusOr<std::shared_ptr<Model>> model =
+      PrepareModel(ModelOptionsOf(options_, train_->classes));
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
   model_->train();
@@ -138,6 +140,9 @@ absl::Status Worker::Join() {
     shown_participation_ = participation_.get();
   }
   v1::Hello hello = MakeHello(options_, train_->size());
+  if (!options_.weights.empty()) {
+    (*hello.mutable_settings())["SHA-256 of weights"] = Sha256(model_->parameters());
+  }
   if (metrics_server_ != nullptr) {
     hello.set_metrics(ReachableAt(metrics_server_->address(), participation_->address()));
   }
@@ -193,7 +198,7 @@ int64_t Worker::TotalSteps() const {
 
 absl::Status Worker::StartLoader() {
   absl::StatusOr<std::unique_ptr<const TrainingBatches>> batches = TrainingBatches::Create(
-      train_, model_->image_shape(), BatchOptionsOf(options_, view_.world_size));
+      train_, ShapeFor(*model_, options_.image_size), BatchOptionsOf(options_, view_.world_size));
   if (!batches.ok()) return batches.status();
   batches_ = *std::move(batches);
   spdlog::info("samples {}", batches_->sampler().Describe());
@@ -272,11 +277,20 @@ absl::Status Worker::EvaluateAndReport() {
   if (test_ != nullptr) {
     if (absl::Status status = Evaluate(); !status.ok()) return status;
   }
-  return options_.summary.empty() ? absl::OkStatus() : WriteSummaries();
+  absl::Status saved = SaveWeights();
+  return saved.ok() && !options_.summary.empty() ? WriteSummaries() : saved;
+}
+
+// With rank 0's buffers.
+absl::Status Worker::SaveWeights() {
+  if (options_.save_weights.empty() || ranks_.front() != Rank(0)) return absl::OkStatus();
+  trainer_->reducer().BeginForward(Rank(0));
+  return WriteWeights(options_.save_weights, WeightsOf(*model_));
 }
 
 absl::Status Worker::Evaluate() {
-  auto batches = EvaluationBatches::Create(test_, model_->image_shape(), kEvaluationBatch);
+  auto batches =
+      EvaluationBatches::Create(test_, ShapeFor(*model_, options_.image_size), kEvaluationBatch);
   if (!batches.ok()) return batches.status();
   auto evaluations =
       EvaluateRanks(*model_, trainer_->reducer(), /*alike=*/options_.broadcast_buffers, **batches,

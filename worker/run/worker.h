@@ -65,6 +65,7 @@ class Worker {
   void OnStep(absl::Span<const StepRecord> reports);
   absl::Status EvaluateAndReport();
   absl::Status Evaluate();
+  absl::Status SaveWeights();
   absl::Status WriteSummaries();
   absl::Status ExplainFailure(absl::Status status);
   v1::StatusReply GetStatus();

@@ -94,6 +94,32 @@ TEST_F(CifarTest, LoadDataset_Moments_OfTheCourse) {
   EXPECT_THAT(dataset->std_dev, ElementsAre(Byte(63.0), Byte(62.1), Byte(66.7)));
 }
 
+TEST(Cifar100Test, LoadDataset_TwoLabels_FineOneCounts) {
+  const TempDir dir;
+  WriteFile(dir.File("test.bin"),
+            "\x07\x63" + std::string(3072, 'a') + "\x13\x09" + std::string(3072, 'b'));
+  const auto dataset = LoadDataset("cifar100", dir.path(), Split::kTest).value();
+  EXPECT_EQ(dataset->classes, 100);
+  EXPECT_THAT(dataset->labels, ElementsAre(99, 9));
+  EXPECT_EQ(dataset->pixels[3071], 'a');
+  EXPECT_EQ(dataset->pixels[3072], 'b');
+}
+
+TEST(Cifar100Test, LoadDataset_FilesOfCifar10_InvalidArgument) {
+  const TempDir dir;
+  WriteFile(dir.File("train.bin"), CifarRecords(3));
+  ExpectError(LoadDataset("cifar100", dir.path(), Split::kTrain).status(),
+              absl::StatusCode::kInvalidArgument, {"expected a multiple of 3074"});
+}
+
+TEST(SyntheticTokens, LoadDataset_EachSplit_IdsBelowVocabulary) {
+  const auto train = LoadDataset("synthetic-tokens", "", Split::kTrain).value();
+  EXPECT_EQ(train->size(), 50000);
+  EXPECT_EQ(train->tokens.size(), 50000u * 128);
+  EXPECT_THAT(train->tokens, Each(Lt(train->vocabulary)));
+  EXPECT_NE(LoadDataset("synthetic-tokens", "", Split::kTest).value()->tokens[0], train->tokens[0]);
+}
+
 TEST_F(CifarTest, LoadDataset_FileMissing_NotFoundSaysHowToGetIt) {
   std::filesystem::remove(dir_.File("data_batch_5.bin"));
   ExpectError(Load(), absl::StatusCode::kNotFound,
@@ -329,7 +355,7 @@ TEST(Synthetic, LoadDataset_ClassMeansOfTrain_TellTestImagesApart) {
 
 TEST(LoadDataset, LoadDataset_UnknownName_NotFoundListsNames) {
   ExpectError(LoadDataset("cifar11", "", Split::kTrain).status(), absl::StatusCode::kNotFound,
-              {"no data set is called 'cifar11'", "cifar10 fashion-mnist mnist synthetic"});
+              {"no data set is called 'cifar11'", "cifar10 cifar100 fashion-mnist"});
 }
 
 }  // namespace

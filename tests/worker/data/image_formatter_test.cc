@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "tests/worker/models/oracle.h"
 #include "worker/data/augment.h"
@@ -55,6 +56,53 @@ TEST(ImageFormatter, Write_SmallerOneChannel_PaddedAndRepeated) {
   EXPECT_THAT(Format(Counting(1, 1, 2), {2, 3, 4}),
               ElementsAre(0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0,  //
                           0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0));
+}
+
+TEST(ImageFormatter, Write_Scaled_AsTorchInterpolates) {
+  for (const auto& [height, width] : {std::pair<int64_t, int64_t>{9, 4}, {3, 5}, {2, 13}}) {
+    const auto formatter = Make(Counting(2, 5, 7), {2, height, width, true}).value();
+    torch::Tensor got = torch::empty({1, 2, height, width});
+    formatter->Write(0, Augmentation{}, got.data_ptr<float>());
+    const auto options = torch::nn::functional::InterpolateFuncOptions()
+                             .size(std::vector<int64_t>{height, width})
+                             .mode(torch::kBilinear)
+                             .align_corners(false);
+    const torch::Tensor image = torch::arange(1, 71).to(torch::kFloat).view({1, 2, 5, 7});
+    EXPECT_TRUE(got.allclose(torch::nn::functional::interpolate(image, options), 1e-5, 1e-4));
+  }
+}
+
+TEST(ImageFormatter, Write_ScaledAndFlipped_ScaledOfTheFlipped) {
+  Augmentation flip;
+  flip.flip = true;
+  EXPECT_THAT(Format(Counting(1, 1, 2), {1, 1, 4, true}, flip), ElementsAre(2, 2, 1, 1));
+}
+
+Dataset Sequence(int64_t vocabulary) {
+  Dataset dataset;
+  dataset.name = "sequence";
+  dataset.channels = dataset.height = 1;
+  dataset.width = 3;
+  dataset.vocabulary = vocabulary;
+  dataset.tokens = {0, 0, 0, 7, 300, 65535};
+  dataset.labels = {0, 0};
+  return dataset;
+}
+
+TEST(ImageFormatter, Write_Tokens_SameNumbers) {
+  const auto formatter = Make(Sequence(65536), {1, 1, 3, false, 65536}).value();
+  std::vector<float> values(formatter->values_per_image());
+  formatter->Write(1, Augmentation{}, values.data());
+  EXPECT_THAT(values, ElementsAre(7, 300, 65535));
+}
+
+TEST(ImageFormatter, Create_TokensThatModelDoesNotTake_InvalidArgumentSaysBoth) {
+  EXPECT_EQ(Make(Sequence(65536), {1, 1, 3, false, 100}).status().message(),
+            "sequence: 3 token ids below 65536, the model takes 3 token ids below 100");
+  EXPECT_EQ(Make(Sequence(65536), ImageShape()).status().message(),
+            "sequence: 3 token ids below 65536, the model takes 3x32x32");
+  EXPECT_EQ(Make(Counting(1, 2, 2), {1, 1, 3, false, 100}).status().message(),
+            "counting: images of 1x2x2, the model takes 3 token ids below 100");
 }
 
 TEST(ImageFormatter, Write_OddPadding_MoreAtBottomAndRight) {

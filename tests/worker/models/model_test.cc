@@ -2,11 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <openssl/evp.h>
 
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/escaping.h"
+#include "tests/worker/models/describe.h"
 #include "tests/worker/models/oracle.h"
 
 namespace gradwire {
@@ -16,36 +15,9 @@ constexpr int64_t kSeed = 744;
 constexpr int64_t kBatch = 8;
 constexpr int64_t kSteps = 3;
 
-std::string Sha256(const torch::Tensor& tensor) {
-  const torch::Tensor values = tensor.detach().contiguous();
-  std::string digest(32, '\0');
-  unsigned size = 0;
-  EVP_Digest(values.data_ptr(), values.nbytes(), reinterpret_cast<unsigned char*>(digest.data()),
-             &size, EVP_sha256(), nullptr);
-  return absl::BytesToHexString(digest);
-}
-
-// As tests/oracle/vgg11.py describes a tensor.
-nlohmann::json Describe(const std::string& kind, const std::string& name,
-                        const torch::Tensor& tensor) {
-  return {
-      {"kind", kind}, {"name", name}, {"shape", tensor.sizes().vec()}, {"sha256", Sha256(tensor)}};
-}
-
 std::shared_ptr<Model> SeededVgg11() {
   torch::manual_seed(kSeed);
   return MakeModel("vgg11", 10).value();
-}
-
-std::vector<nlohmann::json> DescribeAll(const Model& model) {
-  std::vector<nlohmann::json> all;
-  for (const auto& entry : model.named_parameters()) {
-    all.push_back(Describe("parameter", entry.key(), entry.value()));
-  }
-  for (const auto& entry : model.named_buffers()) {
-    all.push_back(Describe("buffer", entry.key(), entry.value()));
-  }
-  return all;
 }
 
 std::vector<double> Train(Model& model) {
@@ -79,7 +51,7 @@ class Vgg11Oracle : public ::testing::Test {
 absl::StatusOr<nlohmann::json> Vgg11Oracle::answer_ = absl::UnknownError("not asked");
 
 TEST_F(Vgg11Oracle, MakeModel_Seed_EveryTensorBitEqual) {
-  const std::vector<nlohmann::json> got = DescribeAll(*SeededVgg11());
+  const std::vector<nlohmann::json> got = testing::DescribeTensors(*SeededVgg11());
   const nlohmann::json& expected = (*answer_)["tensors"];
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(got[i], expected[i]);
@@ -111,26 +83,6 @@ TEST(Vgg11, MakeModel_TenClasses_NamesOfTheCourse) {
 TEST(Vgg11, Forward_OtherClasses_OneScoreEach) {
   const std::shared_ptr<Model> model = MakeModel("vgg11", 7).value();
   EXPECT_EQ(model->forward(torch::zeros({2, 3, 32, 32})).sizes(), torch::IntArrayRef({2, 7}));
-}
-
-TEST(Vgg11, Stages_OneAfterTheOther_BitsOfForward) {
-  const std::shared_ptr<Model> model = SeededVgg11();
-  model->eval();
-  torch::Tensor images = torch::randn({2, 3, 32, 32});
-  const torch::Tensor expected = model->forward(images);
-  for (const Stage& stage : model->stages()) images = stage.forward(images);
-  EXPECT_TRUE(images.equal(expected));
-}
-
-TEST(Vgg11, Stages_Parameters_AllInTheirOrder) {
-  const std::shared_ptr<Model> model = SeededVgg11();
-  std::vector<torch::Tensor> staged;
-  for (const Stage& stage : model->stages()) {
-    staged.insert(staged.end(), stage.parameters.begin(), stage.parameters.end());
-  }
-  const std::vector<torch::Tensor> all = model->parameters();
-  ASSERT_EQ(staged.size(), all.size());
-  for (size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(staged[i].is_same(all[i])) << i;
 }
 
 TEST(MakeModel, MakeModel_UnknownName_NotFoundListsNames) {

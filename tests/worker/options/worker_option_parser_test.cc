@@ -58,6 +58,16 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
                              "/data",
                              "--batch-size",
                              "8",
+                             "--image-size",
+                             "64",
+                             "--hidden",
+                             "128",
+                             "--freeze-features",
+                             "true",
+                             "--weights",
+                             "w.pth",
+                             "--save-weights",
+                             "w.safetensors",
                              "--accumulate",
                              "5",
                              "--iterations",
@@ -108,6 +118,11 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
   EXPECT_EQ(options.data_dir, "/data");
   EXPECT_EQ(options.batch_size, 8);
   EXPECT_EQ(options.accumulate, 5);
+  EXPECT_EQ(options.image_size, 64);
+  EXPECT_EQ(options.hidden, 128);
+  EXPECT_TRUE(options.freeze_features);
+  EXPECT_EQ(options.weights, "w.pth");
+  EXPECT_EQ(options.save_weights, "w.safetensors");
   EXPECT_EQ(options.iterations, 7);
   EXPECT_EQ(options.lr, 0.5);
   EXPECT_EQ(options.momentum, 0);
@@ -219,8 +234,8 @@ TEST(ParseWorkerOptions, BucketCap_WinsOverTheSyncs) {
 }
 
 TEST(ParseWorkerOptions, HostCoordinatorWithItsPlace_IsTaken) {
-  const auto parsed = Parse({"--host-coordinator", "--rank", "0", "--world-size", "2",
-                             "--coordinator-metrics", "off"});
+  const auto parsed = Parse(
+      {"--host-coordinator", "--rank", "0", "--world-size", "2", "--coordinator-metrics", "off"});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_TRUE(parsed->options.host_coordinator);
   EXPECT_EQ(parsed->options.coordinator_metrics, "off");
@@ -239,6 +254,12 @@ TEST(ParseWorkerOptions, BarrierWithOtherSync_IsRefused) {
   EXPECT_EQ(ErrorOf({"--sync", "all-reduce", "--barrier"}),
             "--barrier is for a sync that updates late; got sync all-reduce (--sync), which "
             "always waits for all");
+}
+
+TEST(ParseWorkerOptions, SavedWeightsOfNoFormat_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--save-weights", "weights.bin"}),
+            "--save-weights: got 'weights.bin', expected a name that ends in .safetensors, .pt or "
+            ".pth");
 }
 
 TEST(ParseWorkerOptions, AccumulateTimesBatchSizeOverflows_IsRefused) {

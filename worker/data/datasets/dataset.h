@@ -14,7 +14,8 @@ namespace gradwire {
 
 // Labelled images, all in memory, bytes as published: image i is
 // pixels[i * channels * height * width …], planes in channel order, rows from
-// the top. Immutable after it is made; safe to read from any thread.
+// the top. Or labelled sequences of token ids: sequence i is tokens[i * width …], and
+// there are no pixels. Immutable after it is made; safe to read from any thread.
 struct Dataset {
   std::string name;
   int64_t channels = 0;
@@ -22,6 +23,8 @@ struct Dataset {
   int64_t width = 0;
   int64_t classes = 0;
   std::vector<uint8_t> pixels;
+  int64_t vocabulary = 0;  // 0: of images; else ids are below this
+  std::vector<uint16_t> tokens;
   std::vector<uint8_t> labels;
   // Per channel, of pixel / 255; for (pixel / 255 - mean) / std.
   std::vector<float> mean;

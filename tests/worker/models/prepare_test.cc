@@ -1,0 +1,109 @@
+#include "worker/models/prepare.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "worker/models/layered_model.h"
+#include "worker/run/trainer.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+ModelOptions Frozen(const std::string& name, int64_t hidden) {
+  ModelOptions options;
+  options.name = name;
+  options.hidden = hidden;
+  options.freeze_features = true;
+  return options;
+}
+
+int64_t Trained(const Model& model) {
+  int64_t count = 0;
+  for (const torch::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) count += parameter.numel();
+  }
+  return count;
+}
+
+int64_t TrainedOf(const std::string& name, int64_t hidden) {
+  return Trained(*PrepareModel(Frozen(name, hidden)).value());
+}
+
+TEST(PrepareModel, PrepareModel_FrozenFeatures_PublishedCounts) {
+  EXPECT_EQ(TrainedOf("alexnet", 4096), 54575114);
+  EXPECT_EQ(TrainedOf("alexnet", 0), 54575114);
+  EXPECT_EQ(TrainedOf("densenet121", 4096), 21020682);
+  EXPECT_EQ(TrainedOf("squeezenet1_0", 0), 5130);
+  EXPECT_EQ(TrainedOf("resnet18", 0), 5130);
+}
+
+TEST(PrepareModel, PrepareModel_FrozenVgg16_PublishedCountsOfEachWidth) {
+  const std::shared_ptr<Model> model = PrepareModel(Frozen("vgg16", 0)).value();
+  auto& layered = dynamic_cast<LayeredModel&>(*model);
+  EXPECT_EQ(Trained(layered), 119586826);
+  for (const auto& [hidden, count] :
+       std::map<int64_t, int64_t>{{4096, 119586826}, {2048, 55599114}, {1024, 26750986}}) {
+    layered.ReplaceClassifier(hidden, 10);
+    EXPECT_EQ(Trained(layered), count);
+  }
+}
+
+TEST(PrepareModel, PrepareModel_HiddenForMaps_OneScoreEach) {
+  ModelOptions options = Frozen("squeezenet1_0", 16);
+  options.classes = 7;
+  const std::shared_ptr<Model> model = PrepareModel(options).value();
+  EXPECT_EQ(model->forward(torch::zeros({2, 3, 32, 32})).sizes(), torch::IntArrayRef({2, 7}));
+}
+
+TEST(PrepareModel, PrepareModel_FrozenFeatures_StayToTheBit) {
+  const std::shared_ptr<Model> model = PrepareModel(Frozen("vgg11", 0)).value();
+  model->train();
+  std::vector<torch::Tensor> before;
+  for (const auto& tensor : model->parameters()) before.push_back(tensor.clone());
+  for (const auto& tensor : model->buffers()) before.push_back(tensor.clone());
+  TrainerOptions options;
+  const auto trainer = Trainer::Create(model, options).value();
+  EXPECT_EQ(trainer->reducer().BucketSpecs().size(), 1u);
+  EXPECT_EQ(trainer->reducer().BucketSpecs()[0].bytes, 5130u * 4);
+  Batch batch;
+  batch.images = torch::randn({2, 3, 32, 32});
+  batch.labels = torch::tensor({1, 2});
+  int steps = 0;
+  ASSERT_TRUE(trainer
+                  ->Run(
+                      [&]() -> absl::StatusOr<Batch> {
+                        if (steps++ == 0) return batch;
+                        return absl::OutOfRangeError("done");
+                      },
+                      nullptr, [](absl::Span<const StepRecord>) {}, [] { return false; })
+                  .ok());
+  std::vector<torch::Tensor> after = model->parameters();
+  for (const auto& tensor : model->buffers()) after.push_back(tensor);
+  const auto changed = [&](size_t i) { return !after[i].equal(before[i]); };
+  for (size_t i = 0; i < after.size(); ++i) EXPECT_EQ(changed(i), i == 32 || i == 33) << i;
+}
+
+TEST(PrepareModel, PrepareModel_ImagesTooSmall_InvalidArgumentNamesModelAndSize) {
+  ModelOptions options;
+  options.name = "alexnet";
+  options.image_size = 16;
+  const absl::Status status = PrepareModel(options).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("--image-size: got 16, expected a size that model alexnet takes"));
+}
+
+TEST(PrepareModel, PrepareModel_ImageSizeForTokens_InvalidArgument) {
+  ModelOptions options;
+  options.name = "bert_tiny";
+  options.image_size = 64;
+  EXPECT_THAT(std::string(PrepareModel(options).status().message()),
+              HasSubstr("bert_tiny takes token ids"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,216 @@
+#include "worker/weights/weights.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/temp_dir.h"
+#include "tests/worker/models/oracle.h"
+#include "worker/models/model.h"
+#include "worker/weights/pickle.h"
+#include "worker/weights/safetensors.h"
+#include "worker/weights/torch_file.h"
+
+namespace gradwire {
+namespace {
+
+using testing::AskOracle;
+using ::testing::HasSubstr;
+using testing::ReadFile;
+using testing::TempDir;
+using testing::WriteFile;
+
+Weights Some() {
+  torch::manual_seed(1);
+  return {{"a.weight", torch::randn({2, 3})},
+          {"a.num_batches_tracked", torch::tensor(7)},
+          {"empty", torch::empty({0, 4})}};
+}
+
+void ExpectEqual(const Weights& got, const Weights& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (const auto& [key, tensor] : expected) {
+    ASSERT_EQ(got.count(key), 1u) << key;
+    EXPECT_TRUE(got.at(key).equal(tensor)) << key;
+  }
+}
+
+// A safetensors file of one header.
+std::string File(const std::string& header, const std::string& values) {
+  const uint64_t length = header.size();
+  return absl::StrCat(std::string(reinterpret_cast<const char*>(&length), 8), header, values);
+}
+
+std::string ErrorOf(const absl::Status& status) {
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  return std::string(status.message());
+}
+
+class WeightsFile : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::string path() const { return dir_.File("weights" + GetParam()); }
+  TempDir dir_;
+};
+
+TEST_P(WeightsFile, ReadWeights_WhatWriteWeightsWrote_Equal) {
+  ASSERT_TRUE(WriteWeights(path(), Some()).ok());
+  const absl::StatusOr<Weights> read = ReadWeights(path());
+  ASSERT_TRUE(read.ok()) << read.status();
+  ExpectEqual(*read, Some());
+}
+
+TEST_P(WeightsFile, ReadWeights_CutShort_InvalidArgumentNamesFile) {
+  ASSERT_TRUE(WriteWeights(path(), Some()).ok());
+  const std::string whole = ReadFile(path());
+  for (const size_t size : {whole.size() - 1, whole.size() / 2, size_t{30}, size_t{5}}) {
+    WriteFile(path(), whole.substr(0, size));
+    EXPECT_THAT(ErrorOf(ReadWeights(path()).status()), HasSubstr(path())) << size;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, WeightsFile, ::testing::Values(".safetensors", ".pt"),
+                         [](const auto& info) { return info.param.substr(1); });
+
+TEST(WriteWeights, WriteWeights_OtherName_InvalidArgument) {
+  EXPECT_THAT(ErrorOf(WriteWeights("weights.bin", Some())),
+              HasSubstr("got 'weights.bin', expected a name that ends in .safetensors"));
+}
+
+TEST(ReadWeights, ReadWeights_NoFile_NotFound) {
+  EXPECT_TRUE(absl::IsNotFound(ReadWeights("/nowhere/weights.pt").status()));
+}
+
+TEST(ParseSafetensors, ParseSafetensors_OffsetsBeyondFile_SaysBoth) {
+  const std::string header = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})";
+  EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, std::string(8, 'x'))).status()),
+              HasSubstr("'w': got offsets 4 to 12, expected ones within the 8 bytes"));
+}
+
+TEST(ParseSafetensors, ParseSafetensors_OffsetsOfAnotherShape_SaysBoth) {
+  const std::string header = R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})";
+  EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, std::string(8, 'x'))).status()),
+              HasSubstr("'w': got 8 bytes, expected 12 for [3] of \"F32\""));
+}
+
+TEST(ParseSafetensors, ParseSafetensors_ShapeOfMoreThanMemory_Refused) {
+  const std::string header =
+      R"({"w":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})";
+  EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, "")).status()), HasSubstr("'w': got 0 bytes"));
+}
+
+TEST(ParseSafetensors, ParseSafetensors_UnknownType_NamesIt) {
+  const std::string header = R"({"w":{"dtype":"F8","shape":[2],"data_offsets":[0,2]}})";
+  EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, "xx")).status()), HasSubstr("got \"F8\""));
+}
+
+TEST(ParsePickle, ParsePickle_UnknownOpcode_NamesItAndPlace) {
+  EXPECT_THAT(ErrorOf(ParsePickle("\x80\x02\x95.").status()),
+              HasSubstr("at byte 3: got opcode 0x95"));
+}
+
+TEST(ParsePickle, ParsePickle_EndWithinText_SaysSo) {
+  EXPECT_THAT(ErrorOf(ParsePickle(absl::string_view("X\x09\0\0\0weight", 11)).status()),
+              HasSubstr("got the end"));
+}
+
+// What Python's torch.save makes of a module's state dict, which is an OrderedDict with
+// _metadata, of a transposed tensor and of a parameter.
+TEST(TorchSave, ReadWeights_StateDictOfPython_ValuesOfPython) {
+  const TempDir dir;
+  const auto answer = AskOracle("weights.py", {"save", dir.File("state.pth")});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const absl::StatusOr<Weights> read = ReadWeights(dir.File("state.pth"));
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->size(), answer->size());
+  for (const auto& [key, values] : answer->items()) {
+    const torch::Tensor flat = read->at(key).flatten().to(torch::kDouble);
+    EXPECT_EQ(std::vector<double>(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()),
+              values.get<std::vector<double>>())
+        << key;
+  }
+}
+
+TEST(TorchSave, ReadWeights_CheckpointOfMore_NamesTheKey) {
+  const TempDir dir;
+  ASSERT_TRUE(AskOracle("weights.py", {"checkpoint", dir.File("all.pt")}).ok());
+  EXPECT_THAT(ErrorOf(ReadWeights(dir.File("all.pt")).status()),
+              HasSubstr("'epoch': value: got something else, expected a dense tensor"));
+}
+
+TEST(TorchSave, WriteWeights_TorchFile_PythonReadsIt) {
+  const TempDir dir;
+  ASSERT_TRUE(WriteWeights(dir.File("ours.pt"), Some()).ok());
+  const auto answer = AskOracle("weights.py", {"load", dir.File("ours.pt")});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const torch::Tensor expected = Some().at("a.weight").flatten().to(torch::kDouble);
+  const auto got = (*answer)["a.weight"].get<std::vector<double>>();
+  EXPECT_TRUE(torch::tensor(got, torch::kDouble).equal(expected));
+  EXPECT_EQ((*answer)["a.num_batches_tracked"], nlohmann::json({7.0}));
+}
+
+class LoadWeightsTest : public ::testing::Test {
+ protected:
+  LoadWeightsTest() {
+    for (auto& [key, tensor] : other_) tensor = tensor.detach() + 1;
+  }
+  absl::Status Load(absl::string_view replaced = "") {
+    return LoadWeights(other_, replaced, model_.get());
+  }
+  const std::shared_ptr<Model> model_ = MakeModel("lenet", 10).value();
+  Weights other_ = WeightsOf(*model_);
+};
+
+TEST_F(LoadWeightsTest, LoadWeights_SameKeys_ModelHasThem) {
+  ASSERT_TRUE(Load().ok());
+  ExpectEqual(WeightsOf(*model_), other_);
+}
+
+TEST_F(LoadWeightsTest, LoadWeights_KeyMissing_NamesItAndShape) {
+  other_.erase("conv2.bias");
+  EXPECT_EQ(ErrorOf(Load()), "weights: got no 'conv2.bias', expected Float [16]");
+}
+
+TEST_F(LoadWeightsTest, LoadWeights_KeyTooMuch_NamesIt) {
+  other_.emplace("conv3.bias", torch::zeros({2}));
+  EXPECT_EQ(ErrorOf(Load()),
+            "weights: got 'conv3.bias' Float [2], expected no such key in this model");
+}
+
+TEST_F(LoadWeightsTest, LoadWeights_OtherShape_SaysBothAndChangesNothing) {
+  other_["conv2.bias"] = torch::zeros({15});
+  const torch::Tensor before = model_->parameters().front().clone();
+  EXPECT_EQ(ErrorOf(Load()), "weights: 'conv2.bias': got Float [15], expected Float [16]");
+  EXPECT_TRUE(model_->parameters().front().equal(before));
+}
+
+TEST_F(LoadWeightsTest, LoadWeights_OtherType_SaysBoth) {
+  other_["conv2.bias"] = torch::zeros({16}, torch::kHalf);
+  EXPECT_EQ(ErrorOf(Load()), "weights: 'conv2.bias': got Half [16], expected Float [16]");
+}
+
+TEST_F(LoadWeightsTest, LoadWeights_ReplacedClassifierOfMoreClasses_RestLoaded) {
+  other_["classifier.4.bias"] = torch::zeros({1000});
+  const torch::Tensor before = model_->named_parameters()["classifier.0.bias"].clone();
+  ASSERT_TRUE(Load("classifier").ok());
+  EXPECT_TRUE(model_->named_parameters()["conv1.bias"].equal(other_.at("conv1.bias")));
+  EXPECT_TRUE(model_->named_parameters()["classifier.0.bias"].equal(before));
+}
+
+TEST(LoadWeights, LoadWeights_KeysOfOldDenseNets_AreTodays) {
+  torch::nn::Module blocks;
+  blocks.register_module("denseblock1", std::make_shared<torch::nn::Module>())
+      ->register_module("denselayer1", std::make_shared<torch::nn::Module>())
+      ->register_module("norm1", torch::nn::BatchNorm2d(2));
+  const torch::Tensor ones = torch::ones({2});
+  const std::string old = "denseblock1.denselayer1.norm.1.";
+  ASSERT_TRUE(LoadWeights({{old + "weight", 3 * ones},
+                           {old + "bias", ones},
+                           {old + "running_mean", ones},
+                           {old + "running_var", ones}},
+                          "", &blocks)
+                  .ok());
+  EXPECT_TRUE(blocks.parameters().front().equal(3 * ones));
+}
+
+}  // namespace
+}  // namespace gradwire

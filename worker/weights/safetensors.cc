@@ -1,0 +1,146 @@
+#include "worker/weights/safetensors.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/output_file.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr size_t kLengthBytes = 8;
+constexpr size_t kAlignment = 8;
+
+constexpr std::pair<absl::string_view, torch::ScalarType> kTypes[] = {
+    {"F64", torch::kDouble},    {"F32", torch::kFloat}, {"F16", torch::kHalf},
+    {"BF16", torch::kBFloat16}, {"I64", torch::kLong},  {"I32", torch::kInt},
+    {"I16", torch::kShort},     {"I8", torch::kChar},   {"U8", torch::kByte},
+    {"BOOL", torch::kBool}};
+
+absl::Status Wrong(absl::string_view what, absl::string_view got, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(what, ": got ", got, ", expected ", expected));
+}
+
+absl::StatusOr<torch::ScalarType> TypeOf(const std::string& key, const Json& entry) {
+  const auto dtype = entry.find("dtype");
+  for (const auto& [name, type] : kTypes) {
+    if (dtype != entry.end() && *dtype == std::string(name)) return type;
+  }
+  return Wrong(absl::StrCat("'", key, "'"), dtype == entry.end() ? "no dtype" : dtype->dump(),
+               "a dtype such as \"F32\"");
+}
+
+// A list of numbers from 0 on; `count` of them unless that is below 0.
+absl::StatusOr<std::vector<int64_t>> NumbersOf(const std::string& key, const Json& entry,
+                                               const std::string& field, int count) {
+  const auto list = entry.find(field);
+  const bool is_list = list != entry.end() && list->is_array() &&
+                       (count < 0 || list->size() == static_cast<size_t>(count));
+  std::vector<int64_t> numbers;
+  for (size_t i = 0; is_list && i < list->size() && (*list)[i].is_number_unsigned(); ++i) {
+    numbers.push_back((*list)[i].get<int64_t>());
+  }
+  if (is_list && numbers.size() == list->size()) return numbers;
+  return Wrong(absl::StrCat("'", key, "'"), entry.value(field, Json()).dump(),
+               absl::StrCat(field, " as a list of numbers from 0"));
+}
+
+// Bytes that the shape takes; none if there is no such memory.
+absl::optional<int64_t> BytesOf(const std::vector<int64_t>& shape, torch::ScalarType type) {
+  auto bytes = static_cast<int64_t>(c10::elementSize(type));
+  for (const int64_t size : shape) {
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return absl::nullopt;
+  }
+  return bytes;
+}
+
+absl::StatusOr<torch::Tensor> ParseTensor(const std::string& key, const Json& entry,
+                                          absl::string_view data) {
+  if (!entry.is_object()) return Wrong(absl::StrCat("'", key, "'"), entry.dump(), "an object");
+  const absl::StatusOr<torch::ScalarType> type = TypeOf(key, entry);
+  if (!type.ok()) return type.status();
+  const absl::StatusOr<std::vector<int64_t>> shape = NumbersOf(key, entry, "shape", -1);
+  if (!shape.ok()) return shape.status();
+  const absl::StatusOr<std::vector<int64_t>> offsets = NumbersOf(key, entry, "data_offsets", 2);
+  if (!offsets.ok()) return offsets.status();
+  const int64_t begin = offsets->front();
+  const int64_t end = offsets->back();
+  if (begin < 0 || begin > end || end > static_cast<int64_t>(data.size())) {
+    return Wrong(absl::StrCat("'", key, "'"), absl::StrCat("offsets ", begin, " to ", end),
+                 absl::StrCat("ones within the ", data.size(), " bytes of values"));
+  }
+  const absl::optional<int64_t> bytes = BytesOf(*shape, *type);
+  if (bytes != end - begin) {
+    return Wrong(absl::StrCat("'", key, "'"), absl::StrCat(end - begin, " bytes"),
+                 absl::StrCat(bytes.value_or(-1), " for ", entry["shape"].dump(), " of ",
+                              entry["dtype"].dump()));
+  }
+  torch::Tensor tensor = torch::empty(*shape, *type);
+  std::memcpy(tensor.data_ptr(), data.data() + begin, static_cast<size_t>(end - begin));
+  return tensor;
+}
+
+absl::StatusOr<uint64_t> HeaderBytes(absl::string_view bytes) {
+  if (bytes.size() < kLengthBytes) {
+    return Wrong("header", absl::StrCat(bytes.size(), " bytes"),
+                 "weights as safetensors or of torch.save");
+  }
+  uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), kLengthBytes);
+  if (length <= bytes.size() - kLengthBytes) return length;
+  return Wrong("header",
+               absl::StrCat("a length of ", length, " in a file of ", bytes.size(), " bytes"),
+               "weights as safetensors or of torch.save; is the file cut short?");
+}
+
+std::string NameOf(torch::ScalarType type) {
+  for (const auto& [name, other] : kTypes) {
+    if (other == type) return std::string(name);
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes) {
+  const absl::StatusOr<uint64_t> length = HeaderBytes(bytes);
+  if (!length.ok()) return length.status();
+  const absl::string_view header = bytes.substr(kLengthBytes, *length);
+  const Json entries =
+      Json::parse(header.begin(), header.end(), nullptr, /*allow_exceptions=*/false);
+  if (!entries.is_object()) return Wrong("header", "something else", "a JSON object of tensors");
+  Weights weights;
+  for (const auto& [key, entry] : entries.items()) {
+    if (key == "__metadata__") continue;
+    absl::StatusOr<torch::Tensor> tensor =
+        ParseTensor(key, entry, bytes.substr(kLengthBytes + *length));
+    if (!tensor.ok()) return tensor.status();
+    weights.emplace(key, *std::move(tensor));
+  }
+  return weights;
+}
+
+absl::Status WriteSafetensors(const std::string& path, const Weights& weights) {
+  Json entries;
+  std::string values;
+  for (const auto& [key, tensor] : weights) {
+    const size_t begin = values.size();
+    const torch::Tensor row_major = tensor.contiguous();
+    values.append(static_cast<const char*>(row_major.data_ptr()), row_major.nbytes());
+    entries[key] = {{"dtype", NameOf(tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {begin, values.size()}}};
+  }
+  std::string header = entries.dump();
+  header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  const uint64_t length = header.size();
+  const std::string prefix(reinterpret_cast<const char*>(&length), kLengthBytes);
+  return ReplaceFile(path, absl::StrCat(prefix, header, values));
+}
+
+}  // namespace gradwire

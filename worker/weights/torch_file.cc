@@ -1,0 +1,219 @@
+#include "worker/weights/torch_file.h"
+
+#include <caffe2/serialize/inline_container.h>
+#include <caffe2/serialize/read_adapter_interface.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/base/output_file.h"
+#include "worker/weights/pickle.h"
+
+namespace gradwire {
+namespace {
+
+using Kind = PickleValue::Kind;
+using caffe2::serialize::PyTorchStreamReader;
+using caffe2::serialize::PyTorchStreamWriter;
+
+constexpr char kRebuildTensor[] = "torch._utils _rebuild_tensor_v2";
+constexpr char kRebuildParameter[] = "torch._utils _rebuild_parameter";
+
+constexpr std::pair<absl::string_view, torch::ScalarType> kStorages[] = {
+    {"torch DoubleStorage", torch::kDouble}, {"torch FloatStorage", torch::kFloat},
+    {"torch HalfStorage", torch::kHalf},     {"torch BFloat16Storage", torch::kBFloat16},
+    {"torch LongStorage", torch::kLong},     {"torch IntStorage", torch::kInt},
+    {"torch ShortStorage", torch::kShort},   {"torch CharStorage", torch::kChar},
+    {"torch ByteStorage", torch::kByte},     {"torch BoolStorage", torch::kBool}};
+
+absl::Status Wrong(absl::string_view what, absl::string_view got, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(what, ": got ", got, ", expected ", expected));
+}
+
+class MemoryReader : public caffe2::serialize::ReadAdapterInterface {
+ public:
+  explicit MemoryReader(absl::string_view bytes) : bytes_(bytes) {}
+  size_t size() const override { return bytes_.size(); }
+  size_t read(uint64_t at, void* out, size_t count, const char* /*what*/) const override {
+    const size_t left = bytes_.size() - std::min<uint64_t>(at, bytes_.size());
+    count = std::min(count, left);
+    std::memcpy(out, bytes_.data() + (bytes_.size() - left), count);
+    return count;
+  }
+
+ private:
+  const absl::string_view bytes_;
+};
+
+bool AreNumbers(const PickleValue& list, size_t count) {
+  return list.kind == Kind::kList && list.items.size() == count &&
+         std::all_of(list.items.begin(), list.items.end(), [](const PickleValue& item) {
+           return item.kind == Kind::kInteger && item.number >= 0;
+         });
+}
+
+std::vector<int64_t> NumbersOf(const PickleValue& list) {
+  std::vector<int64_t> numbers;
+  for (const PickleValue& item : list.items) numbers.push_back(item.number);
+  return numbers;
+}
+
+// Of a persistent id ("storage", type, key, location, elements).
+absl::StatusOr<torch::Tensor> ReadStorage(const PickleValue& id, PyTorchStreamReader& reader) {
+  if (id.kind != Kind::kPersistent || id.items[0].items.size() < 3 ||
+      id.items[0].items[2].kind != Kind::kText) {
+    return Wrong("storage", "something else", "an id of torch's");
+  }
+  const std::vector<PickleValue>& parts = id.items[0].items;
+  for (const auto& [name, type] : kStorages) {
+    if (parts[1].text != name) continue;
+    auto [data, bytes] = reader.getRecord(absl::StrCat("data/", parts[2].text));
+    const auto count = static_cast<int64_t>(bytes / c10::elementSize(type));
+    return torch::from_blob(data.get(), {count}, type).clone();
+  }
+  return Wrong("storage", absl::StrCat("'", parts[1].text, "'"),
+               "a type such as torch FloatStorage");
+}
+
+// Whether a tensor of these sizes and strides lies within `elements`.
+bool Fits(int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
+          int64_t elements) {
+  int64_t last = offset;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    int64_t step = 0;
+    if (sizes[i] == 0) return true;
+    if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &step) ||
+        __builtin_add_overflow(last, step, &last)) {
+      return false;
+    }
+  }
+  return last < elements;
+}
+
+// Of a call of _rebuild_tensor_v2(storage, offset, size, stride, …), or of _rebuild_parameter of
+// such a call.
+absl::StatusOr<torch::Tensor> ParseTensor(const PickleValue& value, PyTorchStreamReader& reader) {
+  if (value.IsCall(kRebuildParameter) && value.items.size() > 1) {
+    return ParseTensor(value.items[1], reader);
+  }
+  const std::vector<PickleValue>& items = value.items;
+  if (!value.IsCall(kRebuildTensor) || items.size() < 5 || items[2].kind != Kind::kInteger ||
+      items[2].number < 0 || !AreNumbers(items[3], items[3].items.size()) ||
+      !AreNumbers(items[4], items[3].items.size())) {
+    return Wrong("value", "something else", "a dense tensor, as in a plain state dict");
+  }
+  const absl::StatusOr<torch::Tensor> storage = ReadStorage(items[1], reader);
+  if (!storage.ok()) return storage.status();
+  const std::vector<int64_t> sizes = NumbersOf(items[3]);
+  const std::vector<int64_t> strides = NumbersOf(items[4]);
+  if (!Fits(items[2].number, sizes, strides, storage->numel())) {
+    return Wrong("value", "a tensor beyond its storage",
+                 absl::StrCat("one within ", storage->numel(), " elements"));
+  }
+  return storage->as_strided(sizes, strides, items[2].number).contiguous();
+}
+
+absl::StatusOr<Weights> ParseDict(const PickleValue& dict, PyTorchStreamReader& reader) {
+  if (dict.kind != Kind::kDict) return Wrong("file", "something else", "a state dict");
+  Weights weights;
+  for (size_t i = 0; i < dict.items.size(); i += 2) {
+    const std::string& key = dict.items[i].text;
+    absl::StatusOr<torch::Tensor> tensor = ParseTensor(dict.items[i + 1], reader);
+    if (!tensor.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("'", key, "': ", tensor.status().message()));
+    }
+    weights.emplace(key, *std::move(tensor));
+  }
+  return weights;
+}
+
+absl::StatusOr<Weights> Parse(absl::string_view bytes) {
+  PyTorchStreamReader reader(std::make_shared<MemoryReader>(bytes));
+  const auto [data, size] = reader.getRecord("data.pkl");
+  const absl::StatusOr<PickleValue> dict =
+      ParsePickle(absl::string_view(static_cast<const char*>(data.get()), size));
+  if (!dict.ok()) return dict.status();
+  return ParseDict(*dict, reader);
+}
+
+// Pickle's opcodes for an integer from 0, a text, a global and a tuple of numbers.
+std::string Integer(int64_t number) {
+  return absl::StrCat("\x8a\x08", absl::string_view(reinterpret_cast<const char*>(&number), 8));
+}
+
+std::string Text(absl::string_view text) {
+  const auto size = static_cast<uint32_t>(text.size());
+  return absl::StrCat("X", absl::string_view(reinterpret_cast<const char*>(&size), 4), text);
+}
+
+std::string Global(absl::string_view module_and_name) {
+  return absl::StrCat("c", absl::StrReplaceAll(module_and_name, {{" ", "\n"}}), "\n");
+}
+
+std::string Tuple(torch::IntArrayRef numbers) {
+  std::string tuple = "(";
+  for (const int64_t number : numbers) absl::StrAppend(&tuple, Integer(number));
+  return tuple + "t";
+}
+
+std::string StorageName(torch::ScalarType type) {
+  for (const auto& [name, other] : kStorages) {
+    if (other == type) return std::string(name);
+  }
+  return "";
+}
+
+// The call that gives `tensor`, whose storage is data/KEY.
+std::string Rebuild(const torch::Tensor& tensor, absl::string_view key) {
+  const std::string storage =
+      absl::StrCat("(", Text("storage"), Global(StorageName(tensor.scalar_type())), Text(key),
+                   Text("cpu"), Integer(tensor.numel()), "tQ");
+  const std::string no_hooks = absl::StrCat(Global("collections OrderedDict"), ")R");
+  return absl::StrCat(Global(kRebuildTensor), "(", storage, Integer(0), Tuple(tensor.sizes()),
+                      Tuple(tensor.strides()), "\x89", no_hooks, "tR");
+}
+
+std::string Archive(const Weights& weights) {
+  std::string bytes;
+  PyTorchStreamWriter writer([&bytes](const void* data, size_t size) {
+    bytes.append(static_cast<const char*>(data), size);
+    return size;
+  });
+  std::string pickle = "\x80\x02}(";
+  std::vector<torch::Tensor> tensors;
+  for (const auto& [key, tensor] : weights) {
+    const std::string number = absl::StrCat(tensors.size());
+    tensors.push_back(tensor.detach().contiguous());
+    absl::StrAppend(&pickle, Text(key), Rebuild(tensors.back(), number));
+  }
+  pickle += "u.";
+  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    writer.writeRecord(absl::StrCat("data/", i), tensors[i].data_ptr(), tensors[i].nbytes());
+  }
+  writer.writeEndOfFile();
+  return bytes;
+}
+
+}  // namespace
+
+bool IsTorchFile(absl::string_view bytes) { return absl::StartsWith(bytes, "PK\x03\x04"); }
+
+absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes) {
+  try {
+    return Parse(bytes);
+  } catch (const c10::Error& error) {
+    return Wrong("archive", error.what_without_backtrace(), "a whole one of torch.save");
+  }
+}
+
+absl::Status WriteTorchFile(const std::string& path, const Weights& weights) {
+  return ReplaceFile(path, Archive(weights));
+}
+
+}  // namespace gradwire

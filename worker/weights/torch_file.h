@@ -1,0 +1,29 @@
+#ifndef GRADWIRE_WORKER_WEIGHTS_TORCH_FILE_H_
+#define GRADWIRE_WORKER_WEIGHTS_TORCH_FILE_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "worker/weights/weights.h"
+
+namespace gradwire {
+
+// What torch.save (1.6 and later) makes of a state dict: a zip archive of data.pkl, a pickle of
+// {KEY: tensor of a storage}, and of data/NUMBER, the bytes of each storage.
+
+// Whether a file's `bytes` are such an archive, whole or not.
+bool IsTorchFile(absl::string_view bytes);
+
+// The tensors of a file's `bytes`, which are copied. InvalidArgument, with what was got and
+// expected: the archive is damaged or cut short, holds no state dict (names the key that is no
+// tensor), or a tensor lies outside of its storage.
+absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes);
+
+// A file that torch.load reads, with weights_only too. Internal "cannot write …".
+absl::Status WriteTorchFile(const std::string& path, const Weights& weights);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_WEIGHTS_TORCH_FILE_H_
