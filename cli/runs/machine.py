@@ -23,6 +23,14 @@ def describe_machine(versions):
             **versions}
 
 
+def free_memory():
+    """Bytes that programs could still take."""
+    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
 def describe_environment(request, torch):
     """What figures depend on. `torch`: version of the peers' PyTorch, or None."""
     gbit = request["link_gbit"]
