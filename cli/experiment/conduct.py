@@ -96,8 +96,9 @@ class Ticker:
             sys.stderr.write("\r\x1b[K")
 
 
-def announce(steps, pace, folder):
+def announce(steps, folder):
     """What will be run, and about how long that takes."""
+    pace = Pace(steps)
     kept = sum(step.record is not None for step in steps)
     say(f"{len(steps)} runs" + (f", of which {kept} are kept in {folder.path}" if kept else ""))
     for step in steps:
@@ -124,7 +125,6 @@ def do_step(step, title, setting, runner, pace):
 def conduct(steps, setting, folder, runner, environment):
     """Does what is not done yet, and keeps each run as it ends. Failure of do_step and Folder."""
     pace = Pace(steps)
-    announce(steps, pace, folder)
     for number, step in enumerate(steps, 1):
         if step.record:
             continue

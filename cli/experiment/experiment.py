@@ -11,7 +11,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.experiment.catalogue import EXPERIMENTS
-from cli.experiment.conduct import conduct, plan_of, say
+from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.folder import Folder
 from cli.experiment.results import Averaged, Trained
 from cli.experiment.study import Setting, experiment_called
@@ -58,6 +58,12 @@ def find(experiment, setting, steps):
     return experiment.find(setting, {step.work.name: result_of(step) for step in steps})
 
 
+def run_steps(steps, setting, folder, check_signals):
+    with Runner(setting.request, check_signals) as runner:
+        torch = torch_version(runner) if setting.peers else None
+        conduct(steps, setting, folder, runner, describe_environment(setting.request, torch))
+
+
 def run_experiment(experiment, request, check_signals):
     scale = experiment.scale(request["scale"])
     check(request)
@@ -68,10 +74,10 @@ def run_experiment(experiment, request, check_signals):
     folder = Folder(out, experiment.name, request["scale"])
     steps = plan_of(experiment.runs(setting), setting, folder)
     say(f"{experiment.title}, scale {request['scale']}: {scale['about']}")
-    with Runner(request, check_signals) as runner:
-        torch = torch_version(runner) if request["peers"] else None
-        facts = describe_environment(request, torch)
-        conduct(steps, setting, folder, runner, facts)
+    announce(steps, folder)
+    if not all(step.record for step in steps):
+        run_steps(steps, setting, folder, check_signals)
+    facts = steps[-1].record["environment"]
     findings = find(experiment, setting, steps)
     report = writing.Writing(experiment, request["scale"], request["command"], facts, findings,
                              steps)
