@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/bench/bench_command.h"
 #include "cli/env/env_command.h"
+#include "cli/experiment/experiment_command.h"
 #include "cli/launch/launch_command.h"
 #include "cli/models/models_command.h"
 #include "cli/plan/plan_command.h"
@@ -34,6 +35,8 @@ constexpr Command kCommands[] = {
     {"launch", "run a coordinator and workers on this machine", LaunchCommand},
     {"bench", "measure back ends and training, beside PyTorch + Gloo if wanted", BenchCommand},
     {"models", "list the models: parameters, buffers, input, size", ModelsCommand},
+    {"experiment", "reproduce what a course or paper did: tables, figures, verdicts",
+     ExperimentCommand},
     {"plan", "before a run: buckets, bytes, and the least time of an iteration", PlanCommand},
     {"trace", "merge the --trace files of several hosts into one time line", TraceCommand},
     {"status", "what a running coordinator says of its run; --watch follows it", StatusCommand},
@@ -45,7 +48,7 @@ std::string Help() {
   std::string text = "Usage: gradwire COMMAND [OPTIONS]\n\nCommands:\n";
   for (const Command& command : kCommands) {
     absl::StrAppend(&text, "  ", command.name,
-                    std::string(10 - std::string(command.name).size(), ' '), command.help, "\n");
+                    std::string(12 - std::string(command.name).size(), ' '), command.help, "\n");
   }
   absl::StrAppend(&text,
                   "\nOptions:\n"

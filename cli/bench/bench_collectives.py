@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.bench.collective_row import COLUMNS, FLOAT_BYTES, collective_row
-from cli.bench.measurement import measure_and_report, peer_run
+from cli.bench.measurement import measure_and_report
 from cli.runs.driver import drive
 from cli.runs.failure import Failure
 from cli.runs.report import Part
 from cli.runs.runner import COORDINATOR, Run
+from cli.runs.training import peers_of
 
 PEER_SCRIPT = "gloo_collectives.py"
 
@@ -46,7 +47,7 @@ def run_of(request, case):
             "--iterations", str(request["iterations"]),
             "--seconds", f"{request['seconds_per_size']:g}"]
     if case.backend["is_peer"]:
-        return peer_run(request, PEER_SCRIPT, loop)
+        return peers_of(request, PEER_SCRIPT, loop, request["workers"])
     return Run([[request["programs"]["collectives"], "--coordinator", COORDINATOR,
                  "--rank", str(rank), "--world-size", str(request["workers"]),
                  "--backend", case.backend["name"], "--wire", case.wire, *loop]

@@ -85,9 +85,32 @@ OptionValue Rate(std::string* field) {
   return value;
 }
 
-void AddHosts(BenchOptions* options, OptionParser* parser) {
+void AddWhere(BenchOptions* options, OptionParser* parser) {
   parser->Group("Where");
   parser->Add("workers", "N", "ranks", Integer(&options->workers, 1, kMaxWorkers));
+  AddHosts(options, parser);
+}
+
+void AddOutput(BenchOptions* options, OptionParser* parser) {
+  parser->Group("Output");
+  parser->Add("json", "FILE", "write all figures", Text(&options->files.json));
+  parser->Add("csv", "FILE", "write the table", Text(&options->files.csv));
+  parser->Add("markdown", "FILE", "write the report",
+              WithDefault(Text(&options->files.markdown), "to stdout"));
+  parser->Footer(kFooter);
+}
+
+template <typename Options>
+absl::Status Finish(const std::vector<std::string>& args, const Environment& environment,
+                    OptionParser* parser, Parsed<Options>* parsed) {
+  absl::Status status = parser->Parse(args, environment, {}, parsed);
+  if (!status.ok() || !parsed->print.empty()) return status;
+  return CheckHosts(parsed->options.bench, *parser);
+}
+
+}  // namespace
+
+void AddHosts(BenchOptions* options, OptionParser* parser) {
   parser->Add("hosts", "PROGRAM", "path of the program that makes and drives hosts",
               WithDefault(Text(&options->hosts), "this machine"));
   parser->Add("rate", "RATE", "of the hosts' links: 1gbit, 10gbit, none", Rate(&options->rate));
@@ -101,32 +124,13 @@ void AddHosts(BenchOptions* options, OptionParser* parser) {
               RealAbove(&options->timeout_seconds, 0));
 }
 
-void AddOutput(BenchOptions* options, OptionParser* parser) {
-  parser->Group("Output");
-  parser->Add("json", "FILE", "write all figures", Text(&options->files.json));
-  parser->Add("csv", "FILE", "write the table", Text(&options->files.csv));
-  parser->Add("markdown", "FILE", "write the report",
-              WithDefault(Text(&options->files.markdown), "to stdout"));
-  parser->Footer(kFooter);
-}
-
-absl::Status Check(const OptionParser& parser, const BenchOptions& options) {
+absl::Status CheckHosts(const BenchOptions& options, const OptionParser& parser) {
   if (options.hosts.empty() && options.rate != "none") {
     return absl::InvalidArgumentError(
         absl::StrCat(parser.source("rate").name, ": only links of --hosts can be given a rate"));
   }
   return absl::OkStatus();
 }
-
-template <typename Options>
-absl::Status Finish(const std::vector<std::string>& args, const Environment& environment,
-                    OptionParser* parser, Parsed<Options>* parsed) {
-  absl::Status status = parser->Parse(args, environment, {}, parsed);
-  if (!status.ok() || !parsed->print.empty()) return status;
-  return Check(*parser, parsed->options.bench);
-}
-
-}  // namespace
 
 absl::optional<double> BenchOptions::LinkGbit() const {
   if (link_gbit > 0) return link_gbit;
@@ -196,7 +200,7 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
   parser.Add("seconds-per-size", "S",
              "fewer iterations if they take longer, and a quarter of it for the warm-up; 0: never",
              RealFrom(&options.seconds_per_size, 0));
-  AddHosts(&options.bench, &parser);
+  AddWhere(&options.bench, &parser);
   AddOutput(&options.bench, &parser);
   const absl::Status status = Finish(args, environment, &parser, &parsed);
   if (!status.ok()) return status;
@@ -229,7 +233,7 @@ absl::StatusOr<Parsed<TrainingOptions>> ParseTrainingOptions(const std::vector<s
   parser.Add("dataset", "NAME", DescribeChoices("the images:", DatasetChoices()),
              Choice(&options.dataset, NamesOf(DatasetChoices())));
   parser.Add("data-dir", "DIR", "folder with the data set's files", Text(&options.data_dir));
-  AddHosts(&options.bench, &parser);
+  AddWhere(&options.bench, &parser);
   AddOutput(&options.bench, &parser);
   const absl::Status status = Finish(args, environment, &parser, &parsed);
   if (!status.ok()) return status;

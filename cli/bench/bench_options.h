@@ -63,6 +63,12 @@ absl::StatusOr<absl::optional<double>> GbitOfRate(const std::string& rate);
 // multiple of 4. InvalidArgument shows what was got.
 absl::StatusOr<uint64_t> ParseSize(const std::string& text);
 
+// The options that say where ranks run, and with whom they are compared: all of BenchOptions but
+// workers and files.
+void AddHosts(BenchOptions* options, OptionParser* parser);
+// InvalidArgument if those do not fit together.
+absl::Status CheckHosts(const BenchOptions& options, const OptionParser& parser);
+
 // Errors as OptionParser::Parse, and InvalidArgument for a list with an unknown
 // name (with the nearest right one), or options that do not fit together.
 absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(

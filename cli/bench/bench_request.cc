@@ -30,25 +30,6 @@ Json LinkGbit(const BenchOptions& options) {
   return gbit.has_value() ? Json(*gbit) : Json(nullptr);
 }
 
-Json Request(const BenchOptions& options, const std::string& command) {
-  const absl::StatusOr<Blas> blas = FindBlas();
-  return {{"command", command},
-          {"programs", Programs()},
-          {"versions",
-           {{"blas", blas.ok() ? Describe(*blas) : std::string(blas.status().message())},
-            {"gradwire", GRADWIRE_VERSION},
-            {"grpc", grpc::Version()}}},
-          {"blas_path", blas.ok() ? blas->path : ""},
-          {"workers", options.workers},
-          {"hosts", options.hosts},
-          {"rate", options.rate},
-          {"port", options.port},
-          {"peers", options.peers},
-          {"timeout_seconds", options.timeout_seconds},
-          {"link_gbit", LinkGbit(options)},
-          {"files", ToJson(options.files)}};
-}
-
 const char* NameOf(SetupKind kind) {
   switch (kind) {
     case SetupKind::kAlone:
@@ -93,8 +74,27 @@ Json Backends(const CollectivesOptions& options) {
 
 }  // namespace
 
+Json BenchRequest(const BenchOptions& options, const std::string& command) {
+  const absl::StatusOr<Blas> blas = FindBlas();
+  return {{"command", command},
+          {"programs", Programs()},
+          {"versions",
+           {{"blas", blas.ok() ? Describe(*blas) : std::string(blas.status().message())},
+            {"gradwire", GRADWIRE_VERSION},
+            {"grpc", grpc::Version()}}},
+          {"blas_path", blas.ok() ? blas->path : ""},
+          {"workers", options.workers},
+          {"hosts", options.hosts},
+          {"rate", options.rate},
+          {"port", options.port},
+          {"peers", options.peers},
+          {"timeout_seconds", options.timeout_seconds},
+          {"link_gbit", LinkGbit(options)},
+          {"files", ToJson(options.files)}};
+}
+
 Json TrainingRequest(const TrainingOptions& options, const std::string& command) {
-  Json request = Request(options.bench, command);
+  Json request = BenchRequest(options.bench, command);
   request.update({{"rounds", options.rounds},
                   {"iterations", options.iterations},
                   {"batch_size", options.batch_size},
@@ -112,7 +112,7 @@ Json TrainingRequest(const TrainingOptions& options, const std::string& command)
 }
 
 Json CollectivesRequest(const CollectivesOptions& options, const std::string& command) {
-  Json request = Request(options.bench, command);
+  Json request = BenchRequest(options.bench, command);
   request.update({{"sizes", options.Sizes()},
                   {"backends", Backends(options)},
                   {"busbw_factor", BusBandwidth(1, options.bench.workers)},

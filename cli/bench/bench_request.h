@@ -8,7 +8,7 @@
 
 namespace gradwire {
 
-// What the scripts of a measurement get. Both have
+// What the scripts of a measurement, and of experiments, get. All have
 //
 //   command            as typed, for the report
 //   programs           paths of coordinator, worker, collectives (the program of a rank), and of
@@ -20,6 +20,7 @@ namespace gradwire {
 //   files              json, csv, markdown
 //
 // and the options of the measurement itself, by their names.
+nlohmann::ordered_json BenchRequest(const BenchOptions& options, const std::string& command);
 
 // More: setups, each with name, kind ("alone", "own", "peer"), options, peers.
 nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);

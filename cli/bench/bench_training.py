@@ -10,18 +10,14 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.bench.measurement import measure_and_report, peer_run
+from cli.bench.measurement import measure_and_report
 from cli.bench.training_rows import (COMPARISON_COLUMNS, TRAINING_COLUMNS, TrainingTimes,
                                      add_round, comparison_rows, training_rows)
 from cli.runs.driver import drive
 from cli.runs.failure import Failure
 from cli.runs.quantiles import median
 from cli.runs.report import Part
-from cli.runs.runner import COORDINATOR, Run
-
-PEER_SCRIPT = "gloo_training.py"
-WORKER_ARGS = ["--augment", "false", "--print-every", "0",
-               "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout"]
+from cli.runs.training import alone, ranks_of, training_peers_of
 
 
 def common_args(request):
@@ -33,16 +29,11 @@ def common_args(request):
 
 
 def run_of(request, setup):
+    argv = common_args(request)
     if setup["kind"] == "peer":
-        # It computes on the same BLAS as the workers, or ends.
-        blas = ["--blas", request["blas_path"]] if request["blas_path"] else []
-        return peer_run(request, PEER_SCRIPT, common_args(request) + blas + setup["options"])
-    worker = [request["programs"]["worker"], *common_args(request), *WORKER_ARGS,
-              *setup["options"]]
-    if setup["kind"] == "alone":
-        return Run([worker] * request["workers"], coordinator=False)
-    return Run([[*worker, "--coordinator", COORDINATOR, "--rank", str(rank)]
-                for rank in range(request["workers"])])
+        return training_peers_of(request, [*argv, *setup["options"]], request["workers"])
+    start = alone if setup["kind"] == "alone" else ranks_of
+    return start(request, [*argv, "--augment", "false", *setup["options"]], request["workers"])
 
 
 def say_round(request, number, setup, times):

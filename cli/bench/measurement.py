@@ -1,30 +1,8 @@
 """What both measurements of `gradwire bench` do alike."""
-import pathlib
-
 from cli.runs.failure import Failure
-from cli.runs.machine import describe_machine
+from cli.runs.machine import describe_environment
 from cli.runs.report import Report, write_report
-from cli.runs.runner import MASTER, PYTHON, Run, Runner, torch_version
-
-
-def describe_environment(request, torch):
-    """What figures depend on. `torch`: version of the peers' PyTorch, or None."""
-    gbit = request["link_gbit"]
-    return {**describe_machine(request["versions"]),
-            **({"pytorch": torch} if torch else {}),
-            "hosts": "a host for each process" if request["hosts"] else
-                     "all processes on this machine",
-            "link": "unshaped" if gbit is None else f"{gbit:g} Gbit/s"}
-
-
-def peer_run(request, script, args):
-    """Ranks of a script of bench/peers/, which get `args`. Failure if it is not there."""
-    path = pathlib.Path(request["programs"]["peers"], script)
-    if not path.exists():
-        raise Failure(f"no '{path}'; it is built and installed together with gradwire")
-    return Run([[PYTHON, str(path), "--rank", str(rank), "--world-size", str(request["workers"]),
-                 "--master", MASTER, *args] for rank in range(request["workers"])],
-               coordinator=False)
+from cli.runs.runner import Runner, torch_version
 
 
 def measure_and_report(request, check, measure):

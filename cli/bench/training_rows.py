@@ -1,10 +1,9 @@
 """The tables of `gradwire bench training`."""
 import dataclasses
-import json
 
-from cli.runs.failure import Failure
 from cli.runs.quantiles import median, quantile
 from cli.runs.tables import Column
+from cli.runs.training import parse_ranks
 
 COMPUTATION = "computation"  # the set-up that others are measured against
 EXPOSED = "exposed_communication"
@@ -25,67 +24,11 @@ COMPARISON_COLUMNS = [Column("setup", "set-up"),
 
 
 @dataclasses.dataclass
-class RankOutput:
-    """What one rank printed."""
-    iteration_seconds: list
-    exposed_seconds: list
-    parameters_sha256: str = ""
-
-
-@dataclasses.dataclass
 class TrainingTimes:
     """What all rounds of one set-up measured, without each round's first iteration."""
     iteration_seconds: list = dataclasses.field(default_factory=list)  # each the mean over ranks
     exposed_seconds: list = dataclasses.field(default_factory=list)  # likewise; [] if not measured
     ranks_agree: bool = True  # all ranks had one parameters_sha256 in every round
-
-
-def is_number(value):
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def object_of(text, what):
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise Failure(what)
-    return value
-
-
-def parse_output(text):
-    """A line of JSON for each iteration, and perhaps a summary: an object that begins with a line
-    of its own."""
-    lines, summary_start, summary = text.partition("\n{\n")
-    output = RankOutput([], [])
-    for line in filter(str.strip, lines.split("\n")):
-        record = object_of(line, f"a line that is no JSON object: {line}")
-        if not is_number(record.get("iteration_seconds")):
-            raise Failure("an iteration without iteration_seconds")
-        output.iteration_seconds.append(record["iteration_seconds"])
-        exposed = record.get("phase_seconds", {}).get(EXPOSED)
-        if is_number(exposed):
-            output.exposed_seconds.append(exposed)
-    if summary_start:
-        fields = object_of(summary_start + summary, "a summary that is no JSON object")
-        output.parameters_sha256 = fields.get("parameters_sha256", "")
-    return output
-
-
-def parse_ranks(texts):
-    """What each rank printed. Failure if one printed something else, or they printed different
-    numbers of iterations."""
-    outputs = []
-    for rank, text in enumerate(texts):
-        try:
-            outputs.append(parse_output(text))
-        except Failure as failure:
-            raise Failure(f"rank {rank} printed {failure}") from None
-        printed, expected = (len(outputs[of].iteration_seconds) for of in (rank, 0))
-        if printed != expected:
-            raise Failure(f"rank {rank} printed {printed} iterations, rank 0 {expected}")
-    return outputs
 
 
 def means(values_of_ranks):
@@ -98,10 +41,12 @@ def add_round(texts, compare, times):
     communication among the phase_seconds of each iteration, to TrainingTimes. `compare`: whether
     the hashes of the ranks must agree. Failure as parse_ranks."""
     outputs = parse_ranks(texts)
-    times.iteration_seconds += means([output.iteration_seconds for output in outputs])
-    if all(len(output.exposed_seconds) == len(output.iteration_seconds) for output in outputs):
-        times.exposed_seconds += means([output.exposed_seconds for output in outputs])
-    if compare and len({output.parameters_sha256 for output in outputs}) > 1:
+    times.iteration_seconds += means([output.seconds for output in outputs])
+    exposed = [output.phase(EXPOSED) for output in outputs]
+    if all(len(of_rank) == len(output.records) for of_rank, output in zip(exposed, outputs)):
+        times.exposed_seconds += means(exposed)
+    hashes = {output.summary.get("parameters_sha256", "") for output in outputs}
+    if compare and len(hashes) > 1:
         times.ranks_agree = False
 
 

@@ -3,14 +3,13 @@
 Times are over all ranks and iterations but each rank's first in its log, which warms up.
 What was not measured is NaN here and left empty in CSV.
 """
-import base64
 import csv
 import html
 import io
 import math
 import os
 
-from cli.report import figures
+from cli.report import document, figures
 import numpy
 
 NAN = float("nan")
@@ -19,43 +18,12 @@ EXPOSED = "exposed_communication"
 HATCHES = {"data": "....", EXPOSED: "////"}  # for print without colours
 OTHER = {"label": "other", "colour": "#c6ced6"}
 
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Gradwire report</title>
-<style>
-:root {{ color-scheme: light dark; }}
-body {{ font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 78rem;
-       padding: 0 1rem; }}
-h2 {{ margin: 2rem 0 .5rem; }}
-.wide {{ overflow-x: auto; }}
-table {{ border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; }}
-th, td {{ padding: .25rem .35rem; text-align: right; white-space: nowrap;
-         border-bottom: 1px solid #8886; }}
-th:first-child, td:first-child {{ text-align: left; }}
-figure {{ margin: 0; }}
-figure img {{ background: #fff; max-width: 52rem; width: 100%; }}
-figcaption {{ max-width: 50rem; opacity: .8; }}
-</style>
-</head>
-<body>
-<h1>Gradwire report</h1>
-<h2>Runs</h2>
+BODY = """<h2>Runs</h2>
 <div class="wide"><table>
 {table}</table></div>
 <p>Phases are means in milliseconds over all ranks and iterations but each rank's first; MB sent:
 of a rank in an iteration.</p>
 {bottlenecks}{notes}{figures}<p>Beside this page: {files}.</p>
-</body>
-</html>
-"""
-FIGURE = """<h2>{title}</h2>
-<figure>
-<img alt="{title}" src="data:image/svg+xml;base64,{svg}">
-<figcaption>{caption}</figcaption>
-</figure>
 """
 
 
@@ -315,21 +283,17 @@ def sentences(title, texts):
     return f"{title}<ul>\n{items}</ul>\n" if texts else ""
 
 
-def figure_html(figure, svg):
-    return FIGURE.format(title=html.escape(figure["title"]), caption=html.escape(figure["caption"]),
-                         svg=base64.b64encode(svg).decode())
-
-
 def page(runs, bottlenecks, notes, drawn, files):
     """One page, complete in itself. `bottlenecks`: a sentence for each run; `drawn`: figures with
     their SVG."""
-    return PAGE.format(
+    return document.page("Gradwire report", BODY.format(
         table=table(runs),
         bottlenecks=sentences("", [f"{run.name}: {bottleneck}"
                                    for run, bottleneck in zip(runs, bottlenecks)]),
         notes=sentences("<h2>Notes</h2>\n", notes),
-        figures="".join(figure_html(figure, svg) for figure, svg in drawn),
-        files=html.escape(", ".join(files)))
+        figures="".join(document.figure(figure["title"], figure["caption"], svg)
+                        for figure, svg in drawn),
+        files=html.escape(", ".join(files))))
 
 
 def files_of(runs, bottlenecks, notes, out):

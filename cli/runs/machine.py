@@ -21,3 +21,21 @@ def describe_machine(versions):
             "cpu": cpu_model(pathlib.Path("/proc/cpuinfo").read_text(errors="replace")),
             "kernel": f"{kernel.sysname} {kernel.release}",
             **versions}
+
+
+def free_memory():
+    """Bytes that programs could still take."""
+    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def describe_environment(request, torch):
+    """What figures depend on. `torch`: version of the peers' PyTorch, or None."""
+    gbit = request["link_gbit"]
+    return {**describe_machine(request["versions"]),
+            **({"pytorch": torch} if torch else {}),
+            "hosts": "a host for each process" if request["hosts"] else
+                     "all processes on this machine",
+            "link": "unshaped" if gbit is None else f"{gbit:g} Gbit/s"}

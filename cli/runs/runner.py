@@ -79,14 +79,15 @@ class Runner:
     def __exit__(self, *error):
         self._closing.__exit__(*error)
 
-    def run(self, run):
+    def run(self, run, watch=lambda printed: None):
         """Runs it to its end and gives its Outputs. Failure as of Jobs; the time limit is that
-        of the request."""
+        of the request. `watch` gets, about 20 times a second, the bytes that rank 0 has printed
+        so far."""
         with Jobs(self._check) as jobs:
             if run.coordinator:
-                return self._run_with_coordinator(run, jobs)
-            self._start_ranks(run, {MASTER: self._master()}, jobs)
-            return Outputs(jobs.finish(self._deadline()))
+                return self._run_with_coordinator(run, watch, jobs)
+            first = self._start_ranks(run, {MASTER: self._master()}, jobs)
+            return Outputs(jobs.finish(self._deadline(), lambda: watch(first.out)))
 
     def run_here(self, name, argv):
         """Runs a program on this machine and gives its stdout, with the hosts' environment but
@@ -94,14 +95,17 @@ class Runner:
         command = dataclasses.replace(self._hosts.command(0, []), argv=argv)
         return run_job(name, command, SECONDS_TO_SAY_VERSION, self._check)
 
-    def _run_with_coordinator(self, run, jobs):
+    def _run_with_coordinator(self, run, watch, jobs):
         program = self._request["programs"]["coordinator"]
         coordinator, address = self._start_coordinator(program, len(run.ranks), jobs)
         cpu = CpuSampler(os.path.basename(program))
         cpu.sample(coordinator.pid)
-        self._start_ranks(run, {COORDINATOR: address, MASTER: self._master()}, jobs)
-        ranks = jobs.finish(self._deadline(), lambda: cpu.sample(coordinator.pid))
-        return Outputs(ranks, cpu.seconds)
+        first = self._start_ranks(run, {COORDINATOR: address, MASTER: self._master()}, jobs)
+
+        def tick():
+            cpu.sample(coordinator.pid)
+            watch(first.out)
+        return Outputs(jobs.finish(self._deadline(), tick), cpu.seconds)
 
     def _start_coordinator(self, program, world_size, jobs):
         """Gives it, and its address."""
@@ -119,9 +123,13 @@ class Runner:
         return process, grpc_address(port_file)
 
     def _start_ranks(self, run, addresses, jobs):
+        """Gives rank 0."""
+        ranks = []
         for rank, argv in enumerate(run.ranks):
             argv = [addresses.get(argument, argument) for argument in argv]
-            jobs.start(f"rank {rank}", self._hosts.command(rank, argv, run.environment))
+            command = self._hosts.command(rank, argv, run.environment)
+            ranks.append(jobs.start(f"rank {rank}", command))
+        return ranks[0]
 
     def _master(self):
         port = free_port() if self._hosts.local else self._request["port"] + 1

@@ -127,8 +127,8 @@ class Runs(unittest.TestCase):
         self.assertEqual(run.ranks[1], [
             "/x/gradwire-worker", "--model", "vgg11", "--dataset", "synthetic",
             "--batch-size", "8", "--iterations", "3", "--threads", "1", "--data-dir", "d",
-            "--augment", "false", "--print-every", "0", "--log-jsonl", "/dev/stdout",
-            "--summary", "/dev/stdout", "--sync", "all-reduce",
+            "--augment", "false", "--sync", "all-reduce", "--print-every", "0",
+            "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout",
             "--coordinator", COORDINATOR, "--rank", "1"])
 
     def test_alone_every_rank_is_for_itself(self):
@@ -142,7 +142,7 @@ class Runs(unittest.TestCase):
         self.assertFalse(run.coordinator)
         self.assertEqual(run.ranks[1][2:8],
                          ["--rank", "1", "--world-size", "2", "--master", MASTER])
-        self.assertEqual(run.ranks[1][-4:], ["--blas", "/x/libblas.so.3", "--mode", "all-reduce"])
+        self.assertEqual(run.ranks[1][-4:], ["--mode", "all-reduce", "--blas", "/x/libblas.so.3"])
         self.assertNotIn("--blas", run_of({**REQUEST, "blas_path": ""}, GLOO).ranks[1])
 
 

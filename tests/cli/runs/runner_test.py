@@ -67,6 +67,19 @@ class RunnerTest(unittest.TestCase):
         self.assertRegex(outputs.ranks[0], "^127.0.0.1:[1-9][0-9]+\n$")
         self.assertIsNone(outputs.coordinator_cpu_seconds)
 
+    def test_what_rank_0_prints_is_watched_while_it_runs(self):
+        seen, done = [], self.folder / "done"
+
+        def watch(printed):
+            seen.append(bytes(printed))
+            if printed == b"first\n":
+                done.touch()
+        waits = f"echo first; until [ -e {done} ]; do :; done; echo last"
+        with Runner(self.request, never) as runner:
+            runner.run(Run([["/bin/sh", "-c", waits], echo("other")], coordinator=False), watch)
+        self.assertIn(b"first\n", seen)
+        self.assertEqual(seen[-1], b"first\nlast\n")
+
     def test_environment_reaches_the_ranks(self):
         run = Run([["/bin/sh", "-c", "echo $MINE"]], coordinator=False, environment={"MINE": "x"})
         self.assertEqual(self.outputs_of(run)[0].ranks, ["x\n"])

@@ -1,0 +1,136 @@
+"""Runs what an experiment needs, one run after the other, and says how it goes."""
+import dataclasses
+import sys
+import time
+
+from cli.experiment.folder import fingerprint
+from cli.runs.failure import Failure
+
+LEAST_PART = 0.05  # of a run that must be done before its speed is believed
+SECONDS_BETWEEN_LINES = 0.5
+
+
+def duration(seconds):
+    """About: "40 s", "6 min", "2.5 h"."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+@dataclasses.dataclass
+class Step:
+    """A run of the plan."""
+    work: object  # of cli/experiment/work.py
+    run: object  # of cli/runs/runner.py
+    fingerprint: str
+    expected: float  # seconds
+    record: dict | None = None  # what it gave; None before it has run
+
+
+def plan_of(works, setting, folder):
+    """Steps; those that `folder` has kept have their record, unless they are to be repeated."""
+    steps = []
+    for work in works:
+        run = work.run(setting)
+        mark = fingerprint(run, setting.request)
+        record = None if setting.request["again"] else folder.kept(work.name, mark)
+        steps.append(Step(work, run, mark, work.seconds(setting), record))
+    return steps
+
+
+class Pace:
+    """How much longer than expected things take, by what has been done."""
+
+    def __init__(self, steps):
+        self._steps = steps
+        self.factor = 1.0
+        self.update()
+
+    def update(self):
+        done = [step for step in self._steps if step.record]
+        expected = sum(step.expected for step in done)
+        if expected:
+            self.factor = sum(step.record["seconds"] for step in done) / expected
+
+    def left(self, current=None, part=0.0, elapsed=0.0):
+        """Seconds; `part` of step `current` took `elapsed` so far."""
+        factor = self.factor
+        if current is None or part < LEAST_PART:
+            rest = sum(step.expected for step in self._steps if not step.record) * factor
+            return max(rest - elapsed, 0)
+        if not any(step.record for step in self._steps):
+            factor = elapsed / part / current.expected
+        others = sum(step.expected for step in self._steps
+                     if not step.record and step is not current)
+        return elapsed / part * (1 - part) + others * factor
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+class Ticker:
+    """The line of the run that is under way, on a terminal."""
+
+    def __init__(self, title, step, pace):
+        self._title, self._step, self._pace = title, step, pace
+        self._start = time.monotonic()
+        self._next = 0.0 if sys.stderr.isatty() else float("inf")
+
+    def elapsed(self):
+        return time.monotonic() - self._start
+
+    def watch(self, printed):
+        if self.elapsed() < self._next:
+            return
+        self._next = self.elapsed() + SECONDS_BETWEEN_LINES
+        part = self._step.work.part_done(printed)
+        left = duration(self._pace.left(self._step, part, self.elapsed()))
+        sys.stderr.write(f"\r\x1b[K{self._title}  {100 * part:.0f} %, about {left} left in all")
+        sys.stderr.flush()
+
+    def clear(self):
+        if sys.stderr.isatty():
+            sys.stderr.write("\r\x1b[K")
+
+
+def announce(steps, folder):
+    """What will be run, and about how long that takes."""
+    pace = Pace(steps)
+    kept = sum(step.record is not None for step in steps)
+    say(f"{len(steps)} runs" + (f", of which {kept} are kept in {folder.path}" if kept else ""))
+    for step in steps:
+        took = "kept" if step.record else f"about {duration(step.expected * pace.factor)}"
+        say(f"  {step.work.name:<24} {step.work.title}: {took}")
+    if kept < len(steps):
+        say(f"about {duration(pace.left())} in all, on a machine that does nothing else")
+
+
+def do_step(step, title, setting, runner, pace):
+    """Runs it and gives its record. Failure of Runner.run and the work's read(), with its name."""
+    ticker = Ticker(title, step, pace)
+    try:
+        outputs = runner.run(step.run, ticker.watch)
+        ranks = step.work.read(setting, outputs.ranks)
+    except Failure as failure:
+        raise failure.within(step.work.name) from None
+    finally:
+        ticker.clear()
+    return {"fingerprint": step.fingerprint, "commands": step.run.ranks,
+            "seconds": ticker.elapsed(), "ranks": ranks}
+
+
+def conduct(steps, setting, folder, runner, environment):
+    """Does what is not done yet, and keeps each run as it ends. Failure of do_step and Folder."""
+    pace = Pace(steps)
+    for number, step in enumerate(steps, 1):
+        if step.record:
+            continue
+        title = f"run {number} of {len(steps)}  {step.work.name}"
+        record = {**do_step(step, title, setting, runner, pace), "environment": environment}
+        folder.keep(step.work.name, record)
+        step.record = record
+        pace.update()
+        say(f"{title}  took {duration(record['seconds'])}, about {duration(pace.left())} left")

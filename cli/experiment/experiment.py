@@ -1,0 +1,105 @@
+#!/usr/bin/python3
+"""`gradwire experiment`, once its options are read.
+
+    experiment.py JSON    JSON: see cli/experiment/experiment_command.h
+
+Runs what is not in --out yet, and writes the report there.
+"""
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.experiment.catalogue import EXPERIMENTS
+from cli.experiment.conduct import announce, conduct, plan_of, say
+from cli.experiment.folder import Folder
+from cli.experiment.results import Averaged, Trained
+from cli.experiment.study import Setting, experiment_called
+from cli.experiment.work import Training
+from cli.runs.driver import drive
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.machine import describe_environment, free_memory
+from cli.runs.report import print_all
+from cli.runs.runner import Runner, torch_version
+from cli.terminal.command import WrongUsage
+
+PROGRAM = "gradwire experiment"
+LIST = "list"
+
+
+def listing():
+    return "".join(f"{one.name:<14} {one.title}; after {one.source}\n" for one in EXPERIMENTS)
+
+
+def load_writing():
+    """Not before it is needed: it takes its time."""
+    try:
+        from cli.experiment import writing
+    except SystemExit as end:  # there is no matplotlib
+        raise Failure(end.code) from None
+    return writing
+
+
+def check(request):
+    """Failure for what could not work."""
+    if request["data_dir"] and not os.path.isdir(request["data_dir"]):
+        raise Failure(f"--data-dir: got '{request['data_dir']}', expected a folder with CIFAR-10's "
+                      "binary files; deploy/fetch-cifar10 makes one", EXIT_USAGE)
+    if request["peers"] and request["hosts"] and not request["threads"]:
+        raise Failure("--peers with --hosts needs --threads, so that all compute alike",
+                      EXIT_USAGE)
+
+
+def result_of(step):
+    return (Trained if isinstance(step.work, Training) else Averaged)(step.record["ranks"])
+
+
+def find(experiment, setting, steps):
+    return experiment.find(setting, {step.work.name: result_of(step) for step in steps})
+
+
+def run_steps(steps, setting, folder, check_signals):
+    with Runner(setting.request, check_signals) as runner:
+        torch = torch_version(runner) if setting.peers else None
+        conduct(steps, setting, folder, runner, describe_environment(setting.request, torch))
+
+
+def run_experiment(experiment, request, check_signals):
+    scale = experiment.scale(request["scale"])
+    check(request)
+    writing = load_writing()
+    request = {**request, "workers": experiment.most_ranks}
+    setting = Setting(request, scale, len(os.sched_getaffinity(0)), free_memory())
+    out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
+    folder = Folder(out, experiment.name, request["scale"])
+    steps = plan_of(experiment.runs(setting), setting, folder)
+    say(f"{experiment.title}, scale {request['scale']}: {scale['about']}")
+    announce(steps, folder)
+    if not all(step.record for step in steps):
+        run_steps(steps, setting, folder, check_signals)
+    facts = steps[-1].record["environment"]
+    findings = find(experiment, setting, steps)
+    report = writing.Writing(experiment, request["scale"], request["command"], facts, findings,
+                             steps)
+    writing.write(folder, report.files())
+    for claim in findings.claims:
+        say(f"{claim.verdict}: {claim.text} ({claim.numbers})")
+    print_all(f"{folder.path}/report.html\n")
+
+
+def main_with(request, check_signals):
+    words = request["words"]
+    if len(words) != 1:
+        raise WrongUsage(f"got {len(words)} names, expected one experiment, or list")
+    if words[0] == LIST:
+        print_all(listing())
+        return
+    run_experiment(experiment_called(words[0], EXPERIMENTS), request, check_signals)
+
+
+def main():
+    return drive(PROGRAM, main_with)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

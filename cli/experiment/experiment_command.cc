@@ -1,0 +1,81 @@
+#include "cli/experiment/experiment_command.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "cli/bench/bench_options.h"
+#include "cli/bench/bench_request.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kProgram[] = "gradwire experiment";
+
+constexpr char kDescription[] =
+    "Runs all that an experiment of a course or paper needs, and writes tables, figures to hand\n"
+    "in, the published values beside the measured ones, and a verdict on every claim.\n"
+    "'gradwire experiment list' shows their names.";
+
+constexpr char kFooter[] =
+    "A run that has ended is kept in --out: the same command goes on after a break.\n"
+    "Example: gradwire experiment course --scale quick";
+
+constexpr double kMaxSecondsPerRun = 24 * 3600;
+constexpr int kMaxThreads = 1024;
+
+struct ExperimentOptions {
+  BenchOptions bench;
+  std::string scale = "quick";
+  std::string data_dir;
+  std::string out;
+  bool again = false;
+  int threads = 0;
+};
+
+void AddAll(ExperimentOptions* options, OptionParser* parser) {
+  parser->Group("What");
+  parser->TakeOperands("NAME", "the experiment, or list");
+  parser->Add("scale", "NAME", "quick: minutes on two cores; full: the source's size",
+              Text(&options->scale));
+  parser->Add("data-dir", "DIR", "folder with CIFAR-10's binary files (deploy/fetch-cifar10)",
+              WithDefault(Text(&options->data_dir), "made-up images"));
+  parser->Add("out", "DIR", "for the report, and what it is made of",
+              WithDefault(Text(&options->out), "gradwire-NAME-SCALE"));
+  parser->Add("again", "true|false", "repeat runs that --out has already", Switch(&options->again));
+  parser->Add("threads", "N", "compute threads of each rank",
+              WithDefault(Integer(&options->threads, 1, kMaxThreads), "as many as it has"));
+  parser->Group("Where");
+  AddHosts(&options->bench, parser);
+  parser->Footer(kFooter);
+}
+
+}  // namespace
+
+absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std::string>& args,
+                                                          const Environment& environment) {
+  ExperimentOptions options;
+  options.bench.timeout_seconds = kMaxSecondsPerRun;
+  OptionParser parser(kProgram, kDescription, {"experiment"});
+  AddAll(&options, &parser);
+  Parsed<ScriptCall> parsed;
+  absl::Status status = parser.Parse(args, environment, {}, &parsed);
+  if (!status.ok()) return status;
+  if (!parsed.print.empty()) return parsed;
+  status = CheckHosts(options.bench, parser);
+  if (!status.ok()) return status;
+  parsed.options.name = "cli/experiment/experiment.py";
+  parsed.options.data =
+      BenchRequest(options.bench, absl::StrCat(kProgram, " ", absl::StrJoin(args, " ")));
+  parsed.options.data.update({{"words", parser.operands()},
+                              {"scale", options.scale},
+                              {"data_dir", options.data_dir},
+                              {"out", options.out},
+                              {"again", options.again},
+                              {"threads", options.threads}});
+  return parsed;
+}
+
+int ExperimentCommand(const std::vector<std::string>& args, const Environment& environment) {
+  return RunCommand(kProgram, ParseExperimentOptions(args, environment), environment);
+}
+
+}  // namespace gradwire

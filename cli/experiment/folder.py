@@ -1,0 +1,83 @@
+"""The folder of --out: what an experiment has measured so far, and its report.
+
+    experiment.json     which experiment, and at which scale
+    runs/NAME.json      of each run that has ended: see Folder.keep
+    commands.txt        what each run starts
+    report.html ...     see cli/experiment/writing.py
+"""
+import contextlib
+import hashlib
+import json
+import pathlib
+
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.output_file import check_writable, replace_file
+
+STATE = "experiment.json"
+RUNS = "runs"
+
+
+def read_json(path):
+    """None if it is not there, or is no JSON object."""
+    with contextlib.suppress(OSError, ValueError):
+        value = json.loads(path.read_text())
+        if isinstance(value, dict):
+            return value
+    return None
+
+
+def write_json(path, value):
+    replace_file(str(path), json.dumps(value, indent=1) + "\n")
+
+
+def fingerprint(run, request):
+    """Of all that decides what a run measures."""
+    what = [run.ranks, run.coordinator, run.environment, request["hosts"], request["rate"],
+            request["versions"]]
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()
+
+
+class Folder:
+    """Failure from the constructor if the folder holds something else, or cannot be written."""
+
+    def __init__(self, path, experiment, scale):
+        self.path = pathlib.Path(path)
+        state = {"experiment": experiment, "scale": scale}
+        try:
+            self._check(state)
+            (self.path / RUNS).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise Failure(f"--out: cannot make '{path}': {error.strerror.lower()}",
+                          EXIT_USAGE) from None
+        try:
+            check_writable(str(self.path / STATE))
+        except Failure as failure:
+            raise Failure(f"--out: {failure}", EXIT_USAGE) from None
+        write_json(self.path / STATE, state)
+
+    def kept(self, name, of_fingerprint):
+        """What was kept of a run; None if there is none, or of another command."""
+        record = read_json(self._file(name))
+        if record is None or record.get("fingerprint") != of_fingerprint:
+            return None
+        return record
+
+    def keep(self, name, record):
+        """{"fingerprint", "commands", "seconds": that it took, "environment", "ranks"}."""
+        write_json(self._file(name), record)
+
+    def _file(self, name):
+        return self.path / RUNS / f"{name}.json"
+
+    def _check(self, state):
+        """Failure if something else is there."""
+        if not self.path.exists() or not any(self.path.iterdir()):
+            return
+        there = read_json(self.path / STATE)
+        if there is None:
+            raise Failure(f"--out: '{self.path}' is there and holds no experiment; name a folder "
+                          "that is new or empty", EXIT_USAGE)
+        if there != state:
+            raise Failure(f"--out: '{self.path}' holds experiment {there.get('experiment')} at "
+                          f"scale {there.get('scale')}, got {state['experiment']} at scale "
+                          f"{state['scale']}; name another folder", EXIT_USAGE)

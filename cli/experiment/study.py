@@ -1,0 +1,123 @@
+"""What an experiment is made of. Its file in this folder holds it all, as data and as functions
+from what was measured to tables, figures and claims."""
+import dataclasses
+import difflib
+import os
+from collections.abc import Callable
+
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.tables import Column
+
+CONFIRMED = "confirmed"
+NOT_CONFIRMED = "not confirmed"
+NOT_MEASURABLE = "not measurable here"
+NEEDS_HOSTS = "a time that needs a host for each worker (--hosts)"
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """Under which conditions an experiment runs."""
+    request: dict  # see cli/experiment/experiment_command.h
+    scale: dict  # the sizes of the chosen scale, by the experiment's own names
+    cores: int  # of this machine, for this process
+    memory: int  # bytes that are free on this machine
+
+    @property
+    def peers(self):
+        return self.request["peers"]
+
+    @property
+    def has_hosts(self):
+        """A host for each rank: times may be compared."""
+        return bool(self.request["hosts"])
+
+    @property
+    def has_cifar10(self):
+        return bool(self.request["data_dir"])
+
+    @property
+    def data(self):
+        """The options that name the images."""
+        if self.has_cifar10:
+            return ["--dataset", "cifar10", "--data-dir",
+                    os.path.abspath(self.request["data_dir"])]
+        return ["--dataset", "synthetic"]
+
+    def threads(self, ranks):
+        """That each of `ranks` computes with; 0: as many as all hosts can give."""
+        if self.request["threads"] or self.has_hosts:
+            return self.request["threads"]
+        return max(1, self.cores // ranks)
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """`source`: which table, figure or question of the source it answers."""
+    key: str  # of its file
+    title: str
+    source: str
+    columns: list[Column]
+    rows: list
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Picture:
+    """A figure. `drawing`: see cli/report/figures.py, without name and title."""
+    key: str
+    title: str
+    source: str
+    drawing: dict
+    caption: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    text: str
+    source: str
+    verdict: str
+    numbers: str  # what it was judged by; why, if it could not be
+
+
+def judge(text, source, holds, numbers, unless=""):
+    """A claim. `unless`: why it cannot be judged here; "" if it can."""
+    if unless:
+        return Claim(text, source, NOT_MEASURABLE, f"{unless}; {numbers}" if numbers else unless)
+    return Claim(text, source, CONFIRMED if holds else NOT_CONFIRMED, numbers)
+
+
+@dataclasses.dataclass
+class Findings:
+    claims: list = dataclasses.field(default_factory=list)
+    tables: list = dataclasses.field(default_factory=list)
+    pictures: list = dataclasses.field(default_factory=list)
+    notes: list = dataclasses.field(default_factory=list)  # sentences
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    name: str
+    title: str
+    source: str  # which course or paper
+    scales: dict  # sizes by name; what `about` says is said of a scale
+    runs: Callable  # runs(setting): what is to be run, in order; see work.py
+    find: Callable  # find(setting, results): Findings; results: see results.py, by run's name
+    most_ranks: int
+
+    def scale(self, name):
+        if name not in self.scales:
+            shown = [scale for scale, sizes in self.scales.items() if "hidden" not in sizes]
+            raise Failure(f"--scale: got '{name}', expected {' or '.join(shown)}", EXIT_USAGE)
+        return self.scales[name]
+
+
+def experiment_called(name, experiments):
+    """Failure names the nearest one."""
+    for experiment in experiments:
+        if experiment.name == name:
+            return experiment
+    names = [experiment.name for experiment in experiments]
+    near = difflib.get_close_matches(name, names, 1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    raise Failure(f"unknown experiment '{name}', expected one of {', '.join(names)}{hint}",
+                  EXIT_USAGE)

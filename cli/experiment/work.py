@@ -1,0 +1,121 @@
+"""The kinds of runs of which experiments are made. Each has
+
+    name       of its file in --out/runs
+    title      for people
+    ranks      how many start together
+    run(setting)             what cli/runs/runner.py starts
+    read(setting, texts)     what the ranks printed, as it is kept: a list, one for each rank
+    part_done(printed)       from what rank 0 has printed so far: 0 to 1
+    seconds(setting)         about how long it takes
+"""
+import dataclasses
+import json
+
+from cli.runs.failure import Failure
+from cli.runs.runner import COORDINATOR, Run
+from cli.runs.training import alone, parse_ranks, ranks_of, training_peers_of
+
+# About what VGG-11 takes on a core of 2020, for what is said before anything is known.
+SECONDS_PER_SAMPLE = 0.03
+SECONDS_PER_TEST = 10000 * SECONDS_PER_SAMPLE / 3
+SECONDS_TO_START = 3
+MODEL_BYTES = 36924456
+LOCAL_BYTES_PER_SECOND = 1e9
+
+
+def options_text(options):
+    return [str(option) for option in options]
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """A training of VGG-11."""
+    name: str
+    title: str
+    ranks: int
+    batch_size: int  # of each rank
+    iterations: int  # expected, where `epochs` is given
+    options: tuple  # of the worker
+    epochs: int = 0  # in place of iterations
+    tests: bool = False  # rank 0 evaluates at the end; all ranks have the same parameters
+    peer_mode: str = ""  # PyTorch + Gloo in place of our worker: its --mode and `options`
+
+    def run(self, setting):
+        argv = self._common(setting)
+        if self.peer_mode:
+            argv += ["--mode", self.peer_mode, *options_text(self.options)]
+            return training_peers_of(setting.request, argv, self.ranks)
+        argv += options_text(self.options)
+        if self.ranks == 1:
+            run = alone(setting.request, argv)
+        else:
+            run = ranks_of(setting.request, argv, self.ranks)
+        if self.tests:
+            run.ranks[0].append("--evaluate")
+        return run
+
+    def read(self, _setting, texts):
+        return [{"summary": output.summary, "records": output.records}
+                for output in parse_ranks(texts)]
+
+    def part_done(self, printed):
+        return min(1.0, printed.count(b'{"step"') / self.iterations)
+
+    def seconds(self, setting):
+        threads = setting.threads(self.ranks) or setting.cores
+        at_once = threads if setting.has_hosts else min(setting.cores, threads * self.ranks)
+        passes = 1 if setting.has_hosts else self.ranks
+        samples = self.batch_size * self.iterations * passes
+        tests = SECONDS_PER_TEST / threads if self.tests else 0
+        return (SECONDS_TO_START + samples * SECONDS_PER_SAMPLE / at_once + tests +
+                self.iterations * self._exchange_seconds(setting))
+
+    def _common(self, setting):
+        threads = setting.threads(self.ranks)
+        count = ["--epochs", self.epochs] if self.epochs else ["--iterations", self.iterations]
+        argv = ["--model", "vgg11", *setting.data, "--batch-size", self.batch_size, *count]
+        return options_text(argv + (["--threads", threads] if threads else []))
+
+    def _exchange_seconds(self, setting):
+        if self.ranks == 1:
+            return 0
+        gbit = setting.request["link_gbit"]
+        if setting.has_hosts and gbit:
+            return 2 * MODEL_BYTES * 8 / (gbit * 1e9)
+        return 2 * self.ranks * MODEL_BYTES / LOCAL_BYTES_PER_SECOND
+
+
+@dataclasses.dataclass(frozen=True)
+class Averages:
+    """The averages of one bucket over all ranks, one after the other."""
+    name: str
+    title: str
+    ranks: int
+    bytes: int
+    backend: str
+    iterations: int
+    seconds_at_most: float
+
+    def run(self, setting):
+        program = setting.request["programs"]["collectives"]
+        loop = ["--bytes", self.bytes, "--warmup", 3, "--iterations", self.iterations,
+                "--seconds", f"{self.seconds_at_most:g}", "--backend", self.backend,
+                "--wire", "fp32"]
+        return Run([options_text([program, "--coordinator", COORDINATOR, "--rank", rank,
+                                  "--world-size", self.ranks, *loop])
+                    for rank in range(self.ranks)])
+
+    def read(self, _setting, texts):
+        try:
+            return [json.loads(text) for text in texts]
+        except ValueError:
+            raise Failure("a rank printed no report") from None
+
+    def part_done(self, _printed):
+        return 0.0
+
+    def seconds(self, setting):
+        gbit = setting.request["link_gbit"] if setting.has_hosts else None
+        speed = gbit * 1e9 / 8 if gbit else LOCAL_BYTES_PER_SECOND / self.ranks
+        return SECONDS_TO_START / 3 + min(1.25 * self.seconds_at_most,
+                                      self.iterations * 2 * self.bytes / speed)

@@ -1,0 +1,121 @@
+"""The report of an experiment: a page that is complete in itself, the same in Markdown, and each
+table and figure as files.
+
+    report.html, report.md
+    KEY.csv                        a table
+    KEY.png, KEY.svg, KEY.pdf      a figure
+    claims.csv
+    commands.txt                   what each run started; {coordinator} and {master}: addresses
+"""
+import html
+import shlex
+
+from cli.report import document, figures
+from cli.runs.output_file import replace_file
+from cli.runs.tables import Column, csv_table, markdown_cell, markdown_table
+
+CLAIM_COLUMNS = [Column("claim", "claim"), Column("source", "of"), Column("verdict", "verdict"),
+                 Column("numbers", "by")]
+
+
+def claim_rows(claims):
+    return [{"claim": claim.text, "source": claim.source, "verdict": claim.verdict,
+             "numbers": claim.numbers} for claim in claims]
+
+
+def cells_html(tag, texts):
+    return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>\n"
+
+
+def table_html(columns, rows, kind=""):
+    lines = [cells_html("th", [column.title for column in columns])]
+    lines += [cells_html("td", [markdown_cell(row.get(column.field), column)
+                                for column in columns]) for row in rows]
+    return f'<div class="wide"><table class="{kind}">\n{"".join(lines)}</table></div>\n'
+
+
+def paragraph_html(text):
+    return f"<p>{html.escape(text)}</p>\n" if text else ""
+
+
+def heading(part):
+    return f"{part.title} ({part.source})"
+
+
+class Writing:
+    """`facts`: what figures depend on, by name; `command`: as typed."""
+
+    def __init__(self, experiment, scale, command, facts, findings, steps):
+        self._experiment, self._scale = experiment, scale
+        self._command, self._facts = command, facts
+        self._findings, self._steps = findings, steps
+
+    def files(self):
+        """{name: content}; the page is the last."""
+        files = {f"{table.key}.csv": csv_table(table.columns, table.rows)
+                 for table in self._findings.tables}
+        files["claims.csv"] = csv_table(CLAIM_COLUMNS, claim_rows(self._findings.claims))
+        files["commands.txt"] = self._commands()
+        images = {}
+        for picture in self._findings.pictures:
+            drawing = {**picture.drawing, "name": picture.key, "title": picture.title}
+            images[picture.key] = figures.render(drawing)
+            files.update((f"{picture.key}.{kind}", image)
+                         for kind, image in images[picture.key].items())
+        files["report.md"] = self._markdown()
+        files["report.html"] = self._page(images, [*files])
+        return files
+
+    def _title(self):
+        return f"{self._experiment.title}, scale {self._scale}"
+
+    def _about(self):
+        return f"After {self._experiment.source}. {self._experiment.scale(self._scale)['about']}"
+
+    def _commands(self):
+        lines = []
+        for step in self._steps:
+            lines.append(f"# {step.work.name}: {step.work.title}\n")
+            if step.run.coordinator:
+                lines.append(f"gradwire-coordinator --world-size {len(step.run.ranks)}\n")
+            lines += [f"{shlex.join(argv)}\n" for argv in step.run.ranks]
+        return "".join(lines)
+
+    def _markdown(self):
+        found = self._findings
+        facts = "".join(f"- {name}: {value}\n" for name, value in self._facts.items())
+        parts = [f"# {self._title()}\n\n    {self._command}\n\n{self._about()}\n\n{facts}",
+                 f"## Claims\n\n{markdown_table(CLAIM_COLUMNS, claim_rows(found.claims))}"]
+        parts += [f"## {heading(table)}\n\n{markdown_table(table.columns, table.rows)}" +
+                  (f"\n{table.note}\n" if table.note else "") for table in found.tables]
+        parts += [f"## {heading(picture)}\n\n![{picture.title}]({picture.key}.png)\n\n"
+                  f"{picture.caption}\n" for picture in found.pictures]
+        if found.notes:
+            parts.append("## Notes\n\n" + "".join(f"- {note}\n" for note in found.notes))
+        return "\n".join(parts)
+
+    def _page(self, images, names):
+        found = self._findings
+        facts = "".join(f"<li>{html.escape(f'{name}: {value}')}</li>\n"
+                        for name, value in self._facts.items())
+        notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in found.notes)
+        body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraph_html(self._about()),
+                f"<ul>\n{facts}</ul>\n<h2>Claims</h2>\n",
+                table_html(CLAIM_COLUMNS, claim_rows(found.claims), "text")]
+        for table in found.tables:
+            body += [f"<h2>{html.escape(heading(table))}</h2>\n",
+                     table_html(table.columns, table.rows), paragraph_html(table.note)]
+        body += [document.figure(heading(picture), picture.caption, images[picture.key]["svg"])
+                 for picture in found.pictures]
+        body.append(f"<h2>Notes</h2>\n<ul>\n{notes}</ul>\n" if notes else "")
+        body.append(f"<h2>Commands</h2>\n<pre>{html.escape(self._commands())}</pre>\n")
+        body.append(paragraph_html(f"Beside this page: {', '.join(names)}."))
+        return document.page(self._title(), "".join(body))
+
+
+def write(folder, files):
+    """Failure if one cannot be written."""
+    for name, content in files.items():
+        if isinstance(content, str):
+            content = content.encode(errors="replace")
+        replace_file(str(folder.path / name), content)

@@ -1,0 +1,48 @@
+"""Pages that are complete in themselves and can be sent as they are."""
+import base64
+import html
+
+PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 78rem;
+       padding: 0 1rem; }}
+h2 {{ margin: 2rem 0 .5rem; }}
+.wide, pre {{ overflow-x: auto; }}
+table {{ border-collapse: collapse; font-size: .8rem; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .25rem .35rem; text-align: right; white-space: nowrap;
+         border-bottom: 1px solid #8886; }}
+th:first-child, td:first-child {{ text-align: left; }}
+.text th, .text td {{ text-align: left; white-space: normal; vertical-align: top; }}
+figure {{ margin: 0; }}
+figure img {{ background: #fff; max-width: 52rem; width: 100%; }}
+figcaption {{ max-width: 50rem; opacity: .8; }}
+</style>
+</head>
+<body>
+<h1>{title}</h1>
+{body}</body>
+</html>
+"""
+FIGURE = """<h2>{title}</h2>
+<figure>
+<img alt="{title}" src="data:image/svg+xml;base64,{svg}">
+<figcaption>{caption}</figcaption>
+</figure>
+"""
+
+
+def figure(title, caption, svg):
+    """`svg`: bytes; it is held by the page."""
+    return FIGURE.format(title=html.escape(title), caption=html.escape(caption),
+                         svg=base64.b64encode(svg).decode())
+
+
+def page(title, body):
+    """`body`: HTML, in lines."""
+    return PAGE.format(title=html.escape(title), body=body)

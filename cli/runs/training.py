@@ -1,0 +1,98 @@
+"""Runs that train, and what their ranks print: what `gradwire bench` and `gradwire experiment`
+stand on alike."""
+import dataclasses
+import json
+import pathlib
+
+from cli.runs.failure import Failure
+from cli.runs.runner import COORDINATOR, MASTER, PYTHON, Run
+
+PEER_SCRIPT = "gloo_training.py"
+# All that a worker says goes to stdout.
+TO_STDOUT = ["--print-every", "0", "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout"]
+
+
+@dataclasses.dataclass
+class RankOutput:
+    """What one rank printed: a record for each iteration, and what its summary says."""
+    records: list
+    summary: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def seconds(self):
+        return [record["iteration_seconds"] for record in self.records]
+
+    def phase(self, name):
+        """Seconds of a phase in those iterations in which it was measured."""
+        phases = [record.get("phase_seconds", {}).get(name) for record in self.records]
+        return [seconds for seconds in phases if is_number(seconds)]
+
+
+def ranks_of(request, argv, count):
+    """`count` ranks of a worker that meet at a coordinator of theirs."""
+    return Run([[request["programs"]["worker"], *argv, *TO_STDOUT,
+                 "--coordinator", COORDINATOR, "--rank", str(rank)] for rank in range(count)])
+
+
+def alone(request, argv, count=1):
+    """`count` workers that know nothing of each other."""
+    return Run([[request["programs"]["worker"], *argv, *TO_STDOUT]] * count, coordinator=False)
+
+
+def peers_of(request, script, argv, count):
+    """Ranks of a script of bench/peers/, which get `argv`. Failure if it is not there."""
+    path = pathlib.Path(request["programs"]["peers"], script)
+    if not path.exists():
+        raise Failure(f"no '{path}'; it is built and installed together with gradwire")
+    return Run([[PYTHON, str(path), "--rank", str(rank), "--world-size", str(count),
+                 "--master", MASTER, *argv] for rank in range(count)], coordinator=False)
+
+
+def training_peers_of(request, argv, count):
+    """Those compute on the same BLAS as the workers, or end."""
+    blas = ["--blas", request["blas_path"]] if request["blas_path"] else []
+    return peers_of(request, PEER_SCRIPT, [*argv, *blas], count)
+
+
+def is_number(value):
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def object_of(text, what):
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise Failure(what)
+    return value
+
+
+def parse_output(text):
+    """A line of JSON for each iteration, and perhaps a summary: an object that begins with a line
+    of its own."""
+    lines, summary_start, summary = text.partition("\n{\n")
+    output = RankOutput([])
+    for line in filter(str.strip, lines.split("\n")):
+        record = object_of(line, f"a line that is no JSON object: {line}")
+        if not is_number(record.get("iteration_seconds")):
+            raise Failure("an iteration without iteration_seconds")
+        output.records.append(record)
+    if summary_start:
+        output.summary = object_of(summary_start + summary, "a summary that is no JSON object")
+    return output
+
+
+def parse_ranks(texts):
+    """What each rank printed. Failure if one printed something else, or they printed different
+    numbers of iterations."""
+    outputs = []
+    for rank, text in enumerate(texts):
+        try:
+            outputs.append(parse_output(text))
+        except Failure as failure:
+            raise Failure(f"rank {rank} printed {failure}") from None
+        printed, expected = (len(outputs[of].records) for of in (rank, 0))
+        if printed != expected:
+            raise Failure(f"rank {rank} printed {printed} iterations, rank 0 {expected}")
+    return outputs

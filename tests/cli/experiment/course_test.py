@@ -1,0 +1,118 @@
+"""cli/experiment/course.py: its numbers and verdicts, from made-up runs."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fakes import request_of
+from cli.experiment import course
+from cli.experiment.results import Trained
+from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+
+FULL = course.SCALES["full"]
+
+
+def setting_of(scale=FULL, **more):
+    return Setting(request_of("out", **more), scale, 2, 1 << 30)
+
+
+def trained(ranks=4, seconds=1.0, losses=(2.0,) * 196, test=None, sha256="a"):
+    records = [{"loss": loss, "iteration_seconds": seconds if step else 100.0}
+               for step, loss in enumerate(losses)]
+    summary = {"parameters_sha256": sha256, **({"test": test} if test else {})}
+    return Trained([{"records": records, "summary": summary}] * ranks)
+
+
+def results_of(**changed):
+    results = {run.name: trained(run.ranks) for run in course.runs(setting_of())}
+    return {**results, **{name.replace("_", "-"): run for name, run in changed.items()}}
+
+
+def verdicts(results, **more):
+    findings = course.find(setting_of(**more), results)
+    return {claim.text: claim.verdict for claim in findings.claims}
+
+
+def verdict_on(start, results, **more):
+    (verdict,) = (verdict for text, verdict in verdicts(results, **more).items()
+                  if text.startswith(start))
+    return verdict
+
+
+class Claims(unittest.TestCase):
+    def test_equal_runs_confirm_what_is_equal(self):
+        results = results_of()
+        for start in ("All set-ups of 4", "All-reduce gives", "DDP gives", "An epoch is"):
+            self.assertEqual(verdict_on(start, results), CONFIRMED, start)
+
+    def test_other_first_loss_is_seen(self):
+        results = results_of(all_reduce=trained(losses=[2.5] + [2.0] * 195))
+        self.assertEqual(verdict_on("All set-ups of 4", results), NOT_CONFIRMED)
+
+    def test_difference_within_five_steps_counts_and_later_does_not(self):
+        late = results_of(all_reduce=trained(losses=[2.0] * 5 + [3.0] * 191))
+        early = results_of(all_reduce=trained(losses=[2.0] * 4 + [2.001] * 192))
+        self.assertEqual(verdict_on("All-reduce gives", late), CONFIRMED)
+        self.assertEqual(verdict_on("All-reduce gives", early), NOT_CONFIRMED)
+
+    def test_ddp_with_other_parameters_is_seen(self):
+        self.assertEqual(verdict_on("DDP gives", results_of(ddp=trained(sha256="b"))),
+                         NOT_CONFIRMED)
+
+    def test_short_epoch_is_seen(self):
+        results = results_of(one_node=trained(1, losses=[2.0] * 195))
+        self.assertEqual(verdict_on("An epoch is", results), NOT_CONFIRMED)
+
+    def test_times_need_hosts(self):
+        results = results_of(all_reduce=trained(seconds=0.5))
+        start = "all-reduce takes less time than gather and scatter"
+        self.assertEqual(verdict_on(start, results), NOT_MEASURABLE)
+        self.assertEqual(verdict_on(start, results, hosts="hosts"), CONFIRMED)
+        self.assertEqual(verdict_on("DDP takes less", results, hosts="hosts"), NOT_CONFIRMED)
+
+    def test_time_by_nodes_must_fall_at_each_step(self):
+        times = {f"ddp_{nodes}_nodes": trained(nodes, seconds) for nodes, seconds in
+                 ((2, 3.0), (3, 2.0), (4, 2.5))}
+        start = "Time falls with nodes, DDP"
+        self.assertEqual(verdict_on(start, results_of(**times), hosts="h"), NOT_CONFIRMED)
+        times["ddp_4_nodes"] = trained(4, 1.0)
+        self.assertEqual(verdict_on(start, results_of(**times), hosts="h"), CONFIRMED)
+
+    def test_accuracy_needs_cifar10(self):
+        tested = {name: trained(1 if name == "one_node" else 4,
+                                test={"loss": 2.2, "accuracy": accuracy})
+                  for name, accuracy in (("one_node", 0.17), ("gather_scatter", 0.19),
+                                         ("all_reduce", 0.18), ("ddp", 0.18))}
+        start = "Test accuracies"
+        self.assertEqual(verdict_on(start, results_of(**tested)), NOT_MEASURABLE)
+        self.assertEqual(verdict_on(start, results_of(**tested), data_dir="d"), CONFIRMED)
+        tested["ddp"] = trained(test={"loss": 2.2, "accuracy": 0.25})
+        self.assertEqual(verdict_on(start, results_of(**tested), data_dir="d"), NOT_CONFIRMED)
+
+
+class Numbers(unittest.TestCase):
+    def test_mean_iteration_is_of_iterations_2_to_40(self):
+        run = trained(seconds=1.0)
+        for rank in run.ranks:
+            for record in rank.records[40:]:
+                record["iteration_seconds"] = 9.0
+        self.assertEqual((run.mean_iteration(), run.counted_iterations()), (1.0, 39))
+
+    def test_improvement_is_on_the_line_above(self):
+        rows = course.times_table(results_of(gather_scatter=trained(seconds=0.75))).rows
+        self.assertEqual([row["improvement"] for row in rows[:2]], [None, 25.0])
+
+    def test_epoch_is_asked_for_at_full_scale(self):
+        gather = next(run for run in course.runs(setting_of()) if run.name == "gather-scatter")
+        argv = gather.run(setting_of(data_dir="/d")).ranks[0]
+        self.assertEqual(argv[1:11], ["--model", "vgg11", "--dataset", "cifar10", "--data-dir",
+                                      "/d", "--batch-size", "64", "--epochs", "1"])
+
+    def test_only_rank_0_evaluates(self):
+        gather = next(run for run in course.runs(setting_of()) if run.name == "gather-scatter")
+        self.assertEqual(["--evaluate" in argv for argv in gather.run(setting_of()).ranks],
+                         [True, False, False, False])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,136 @@
+"""cli/experiment/: what is planned, kept, repeated, refused and written."""
+import contextlib
+import io
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fakes import FakeRunner, conduct_with, no_images, request_of
+from cli.experiment import experiment
+from cli.experiment.catalogue import EXPERIMENTS
+from cli.experiment.conduct import Pace, Step, duration
+from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, judge
+from cli.report import figures
+from cli.runs.failure import EXIT_USAGE, Failure
+
+RUNS = 13  # of the course
+
+
+class Conducting(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.out = pathlib.Path(folder.name, "out")
+        self.said = io.StringIO()
+
+    def conduct(self, runner, draw=no_images, **more):
+        """What it started."""
+        with contextlib.redirect_stderr(self.said), contextlib.redirect_stdout(io.StringIO()):
+            conduct_with(runner, request_of(self.out, **more), draw)
+        return runner.runs
+
+    def assert_refused(self, message, **more):
+        with self.assertRaisesRegex(Failure, message) as raised:
+            self.conduct(FakeRunner(), **more)
+        self.assertEqual(raised.exception.exit_code, EXIT_USAGE)
+
+    def test_all_is_written(self):
+        self.assertEqual(len(self.conduct(FakeRunner(), figures.render)), RUNS)
+        names = {file.name for file in self.out.iterdir()}
+        self.assertLessEqual({"report.html", "report.md", "claims.csv", "times.csv", "nodes.png",
+                              "nodes.svg", "nodes.pdf", "commands.txt"}, names)
+        page = (self.out / "report.html").read_text()
+        self.assertIn("data:image/svg+xml;base64,", page)
+        self.assertNotRegex(page, "(src|href)=\"(?!data:)")  # it is complete in itself
+        self.assertEqual(len(list((self.out / "runs").iterdir())), RUNS)
+
+    def test_what_will_run_is_said_first(self):
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=0))
+        self.assertIn(f"{RUNS} runs\n", self.said.getvalue())
+        self.assertRegex(self.said.getvalue(), "ddp-4-nodes .*: about [0-9]+ s\n")
+        self.assertRegex(self.said.getvalue(), "about [0-9]+ s in all")
+
+    def test_break_is_gone_on_from(self):
+        with self.assertRaisesRegex(Failure, "^all-reduce-2-nodes: rank 0 was ended by signal 9"):
+            self.conduct(FakeRunner(fail_at=7))
+        self.assertFalse((self.out / "report.html").exists())
+        self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 7)
+        self.assertTrue((self.out / "report.html").exists())
+
+    def test_nothing_is_repeated_but_with_again(self):
+        self.conduct(FakeRunner())
+        self.assertEqual(self.conduct(FakeRunner(fail_at=0)), [])
+        self.assertEqual(len(self.conduct(FakeRunner(), again=True)), RUNS)
+
+    def test_other_command_is_run_anew(self):
+        self.conduct(FakeRunner())
+        self.assertEqual(len(self.conduct(FakeRunner(), threads=3)), RUNS)
+
+    def test_damaged_record_is_run_anew(self):
+        self.conduct(FakeRunner())
+        (self.out / "runs/ddp.json").write_text('{"fingerprint": "')
+        self.assertEqual(len(self.conduct(FakeRunner())), 1)
+
+    def test_kept_run_has_its_command_and_machine(self):
+        self.conduct(FakeRunner())
+        record = json.loads((self.out / "runs/ddp.json").read_text())
+        self.assertEqual(record["commands"][3][:3], ["/x/gradwire-worker", "--model", "vgg11"])
+        self.assertIn("kernel", record["environment"])
+        self.assertEqual(len(record["ranks"]), 4)
+
+    def test_folder_with_other_content_is_refused(self):
+        self.out.mkdir()
+        (self.out / "thesis.tex").touch()
+        self.assert_refused("holds no experiment")
+        self.assertEqual([file.name for file in self.out.iterdir()], ["thesis.tex"])
+
+    def test_folder_of_another_scale_is_refused(self):
+        self.conduct(FakeRunner())
+        self.assert_refused("holds experiment course at scale tiny, got course at scale quick",
+                            scale="quick")
+
+    def test_peers_on_hosts_need_threads(self):
+        self.assert_refused("needs --threads", peers=True, hosts="hosts")
+
+    def test_peers_stand_in_the_table(self):
+        self.conduct(FakeRunner(), peers=True)
+        self.assertIn("gloo", (self.out / "times.csv").read_text().split("\n")[0])
+
+    def test_hidden_scales_are_not_named(self):
+        self.assert_refused("got 'huge', expected quick or full$", scale="huge")
+
+
+class Plans(unittest.TestCase):
+    def test_every_experiment_has_both_scales_and_says_what_they_are(self):
+        for one in EXPERIMENTS:
+            self.assertLessEqual({"quick", "full"}, one.scales.keys())
+            self.assertTrue(all(scale["about"].endswith(".") for scale in one.scales.values()))
+
+    def test_time_left_goes_by_what_was_done(self):
+        steps = [Step(None, None, "", 10, {"seconds": 20}), Step(None, None, "", 30)]
+        self.assertEqual(Pace(steps).left(), 60)
+
+    def test_time_left_goes_by_the_part_of_the_first_run(self):
+        steps = [Step(None, None, "", 10), Step(None, None, "", 30)]
+        self.assertAlmostEqual(Pace(steps).left(steps[0], part=0.5, elapsed=20), 20 + 120)
+
+    def test_durations_have_the_unit_that_suits(self):
+        self.assertEqual([duration(seconds) for seconds in (40, 360, 9000)],
+                         ["40 s", "6 min", "2.5 h"])
+
+    def test_unknown_name_gets_the_nearest(self):
+        with self.assertRaisesRegex(Failure, "did you mean course"):
+            experiment.experiment_called("curse", EXPERIMENTS)
+
+    def test_claim_that_cannot_be_judged_says_why_and_keeps_its_numbers(self):
+        claim = judge("a", "b", False, "1 s", "no hosts")
+        self.assertEqual((claim.verdict, claim.numbers), (NOT_MEASURABLE, "no hosts; 1 s"))
+        self.assertEqual(judge("a", "b", False, "1 s").verdict, NOT_CONFIRMED)
+
+
+if __name__ == "__main__":
+    unittest.main()

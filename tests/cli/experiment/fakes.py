@@ -1,0 +1,90 @@
+"""Runs that start nothing, for the tests beside it."""
+import json
+import pathlib
+import sys
+from unittest import mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))
+from cli.experiment import experiment
+from cli.experiment.catalogue import EXPERIMENTS
+from cli.experiment.experiment import run_experiment
+from cli.experiment.study import experiment_called
+from cli.report import figures
+from cli.runs.failure import Failure
+from cli.runs.runner import Outputs
+
+
+def request_of(folder, name="course", **more):
+    return {"command": f"gradwire experiment {name}", "words": [name], "scale": "tiny",
+            "programs": {"worker": "/x/gradwire-worker", "coordinator": "/x/gradwire-coordinator",
+                         "collectives": "/x/gradwire-collectives",
+                         "peers": str(ROOT / "bench/peers")},
+            "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "rate": "none",
+            "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
+            "data_dir": "", "out": str(folder), "again": False, "threads": 0, **more}
+
+
+def option(argv, name):
+    return argv[argv.index(name) + 1] if name in argv else ""
+
+
+def training_text(argv, rank):
+    """What a worker prints whose loss is 2 + rank at first, and whose iterations get shorter with
+    every rank that takes part."""
+    count = int(option(argv, "--iterations") or 196)
+    records = [{"step": step, "loss": 2 + rank - step / 1000, "iteration_seconds": 1.0,
+                "phase_seconds": {"data": 0.01, "forward": 0.3, "backward": 0.5,
+                                  "communication": 0.1, "exposed_communication": 0.05,
+                                  "optimizer": 0.01},
+                "bytes_sent": 100, "samples": 1, "epoch": 0} for step in range(count)]
+    summary = {"parameters_sha256": "a", "bytes_sent": 100 * count}
+    if "--evaluate" in argv:
+        summary["test"] = {"loss": 2.2, "accuracy": 0.18}
+    lines = "".join(json.dumps(record) + "\n" for record in records)
+    return lines + json.dumps(summary, indent=2) + "\n"
+
+
+def averages_text():
+    return json.dumps({"seconds": [0.002, 0.001], "wrong": 0}) + "\n"
+
+
+class FakeRunner:
+    """Stands in for cli/runs/runner.py's; `fail_at`: the number of the run that fails."""
+
+    def __init__(self, fail_at=None):
+        self.runs = []
+        self._fail_at = fail_at
+
+    def __call__(self, request, check):
+        return self
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run_here(self, _name, _argv):
+        return "1.13\n"
+
+    def run(self, run, watch=lambda printed: None):
+        if len(self.runs) == self._fail_at:
+            raise Failure("rank 0 was ended by signal 9 (Killed)")
+        self.runs.append(run)
+        is_training = "--bytes" not in run.ranks[0]
+        texts = [training_text(argv, rank) if is_training else averages_text()
+                 for rank, argv in enumerate(run.ranks)]
+        watch(texts[0].encode())
+        return Outputs(texts)
+
+
+def no_images(_figure):
+    return {"png": b"", "svg": b"", "pdf": b""}
+
+
+def conduct_with(runner, request, draw=no_images):
+    """Runs an experiment with `runner` and `draw` in place of real ones. Drawing takes its time."""
+    with mock.patch.object(experiment, "Runner", runner), \
+            mock.patch.object(figures, "render", draw):
+        run_experiment(experiment_called(request["words"][0], EXPERIMENTS), request, lambda: None)
