@@ -269,9 +269,10 @@ TEST(ParseWorkerOptions, AccumulateTimesBatchSizeOverflows_IsRefused) {
 }
 
 TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
-  EXPECT_EQ(ErrorOf({"--sync", "allreduce"}),
-            "--sync: got 'allreduce', expected one of none, gather-scatter, all-reduce, ddp; did "
-            "you mean all-reduce?");
+  EXPECT_EQ(
+      ErrorOf({"--sync", "allreduce"}),
+      "--sync: got 'allreduce', expected one of none, gather-scatter, all-reduce, per-layer, ddp; "
+      "did you mean all-reduce?");
 }
 
 TEST(ParseWorkerOptions, UnknownDataset_ListsThoseThatExist) {

@@ -97,7 +97,7 @@ TEST_F(SyncTest, MakeSynchronizer_EveryRow_NullExactlyIfItAveragesNothing) {
 TEST_F(SyncTest, MakeSynchronizer_UnknownName_NotFoundListsThem) {
   EXPECT_EQ(MakeSynchronizer("ddp2", reducer_.get()).status(),
             absl::NotFoundError("sync 'ddp2' does not exist; expected one of: none gather-scatter "
-                                "all-reduce ddp"));
+                                "all-reduce per-layer ddp"));
 }
 
 }  // namespace
