@@ -104,6 +104,15 @@ class Conducting(unittest.TestCase):
         self.assert_refused("got 'huge', expected quick or full$", scale="huge")
 
 
+    def test_every_experiment_goes_from_its_plan_to_its_report(self):
+        for one in EXPERIMENTS:
+            out = self.out / one.name
+            runs = self.conduct(FakeRunner(), words=[one.name], out=str(out))
+            self.assertGreater(len(runs), 1)
+            self.assertLessEqual(max(len(run.ranks) for run in runs), one.most_ranks)
+            self.assertIn("confirmed", (out / "claims.csv").read_text())
+
+
 class Plans(unittest.TestCase):
     def test_every_experiment_has_both_scales_and_says_what_they_are(self):
         for one in EXPERIMENTS:

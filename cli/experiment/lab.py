@@ -1,0 +1,271 @@
+"""The HPC lab: computation against communication of data-parallel training."""
+import math
+
+from cli.experiment.results import mean
+from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
+from cli.experiment.work import Training
+from cli.runs.tables import Column
+
+SOURCE = "the HPC lab on computation and communication of data-parallel training"
+SAMPLES = 50000  # of an epoch
+DDP = ("--sync", "ddp", "--backend", "ring", "--barrier")
+GRADIENT_BYTES = 36924456  # of VGG-11, as float32
+BUFFER_BYTES = 22080
+BYTES_PER_SAMPLE = 4 << 20  # of memory, about, that a batch of VGG-11 needs in training
+EXCHANGE_RANKS = 2  # of questions 6 and 7
+SCALES = {
+    "quick": {"about": "Batches of 8 and 32, some iterations in place of 2 epochs; times of an "
+                       "epoch are those of its iterations, times their number.",
+              "batches": (8, 32), "devices": (1, 2, 4), "iterations": 5},
+    "full": {"about": "As the lab says: batches of 32, 128, 512 … until memory ends, 2 epochs each "
+                      "of which the 2nd is reported. The 4 devices are 4 ranks.",
+             "batches": (32, 128, 512, 2048, 8192), "devices": (1, 2, 4), "iterations": 5,
+             "epochs": 2},
+    "tiny": {"about": "For tests.", "hidden": True,
+             "batches": (2, 4), "devices": (1, 2), "iterations": 2}}
+
+
+def name_of(devices, batch):
+    return f"{devices}-devices-batch-{batch}"
+
+
+def fits(setting, devices, batch):
+    ranks_here = 1 if setting.has_hosts else devices
+    return ranks_here * batch * BYTES_PER_SAMPLE < setting.memory
+
+
+def batches(setting):
+    """Of one device, until memory ends."""
+    return [batch for batch in setting.scale["batches"] if fits(setting, 1, batch)]
+
+
+def pairs(setting):
+    return [(devices, batch) for devices in setting.scale["devices"]
+            for batch in batches(setting) if fits(setting, devices, batch)]
+
+
+def steps_per_epoch(devices, batch):
+    return math.ceil(math.ceil(SAMPLES / devices) / batch)
+
+
+def device_run(setting, devices, batch):
+    epochs = setting.scale.get("epochs", 0)
+    iterations = epochs * steps_per_epoch(devices, batch) or setting.scale["iterations"]
+    return Training(name_of(devices, batch), f"{devices} device(s), batch {batch} each", devices,
+                    batch, iterations, ("--sync", "none") if devices == 1 else DDP, epochs=epochs)
+
+
+def exchange_run(setting, broadcast):
+    tested = ("--evaluate",) if "epochs" in setting.scale else ()
+    return Training(f"buffers-{broadcast}", f"buffers broadcast: {broadcast}", EXCHANGE_RANKS,
+                    setting.scale["batches"][0], setting.scale["iterations"],
+                    (*DDP, "--broadcast-buffers", broadcast, *tested))
+
+
+def runs(setting):
+    return [*(device_run(setting, devices, batch) for devices, batch in pairs(setting)),
+            *(exchange_run(setting, broadcast) for broadcast in ("true", "false"))]
+
+
+def last_records(rank):
+    """Of the 2nd epoch; of a run that ended within the first, all but the first iteration."""
+    return [record for record in rank.records if record.get("epoch") == 1] or rank.records[1:]
+
+
+def epoch_seconds(result, devices, batch, with_loading=True):
+    seconds = mean([record["iteration_seconds"] -
+                    (0 if with_loading else record["phase_seconds"]["data"])
+                    for rank in result.ranks for record in last_records(rank)])
+    return seconds * steps_per_epoch(devices, batch)
+
+
+def communication_seconds(result):
+    """Of an iteration: in which some transfer was under way."""
+    return mean([record["phase_seconds"]["communication"]
+                 for rank in result.ranks for record in last_records(rank)])
+
+
+def ring_bytes(devices, size):
+    """That each of `devices` sends to average `size` bytes (Patarasuk and Yuan, 2009)."""
+    return 2 * (devices - 1) / devices * size
+
+
+class Measured:
+    """Times by devices and batch."""
+
+    def __init__(self, setting, results):
+        self.scale = setting.scale
+        self.batches = batches(setting)
+        self.results = {pair: results[name_of(*pair)] for pair in pairs(setting)}
+        self.seconds = {pair: epoch_seconds(result, *pair)
+                        for pair, result in self.results.items()}
+        self.computation = {batch: epoch_seconds(self.results[1, batch], 1, batch, False)
+                            for batch in self.batches}
+
+    def several(self):
+        return [(devices, batch) for devices, batch in self.seconds if devices > 1]
+
+
+def first_table(measured):
+    rows = [{"batch": batch, "seconds": seconds}
+            for batch, seconds in measured.computation.items()]
+    largest = measured.batches[-1]
+    beyond = [batch for batch in measured.scale["batches"] if batch > largest]
+    end = (f"The sweep ends at {largest}: a batch of {beyond[0]} would need about "
+           f"{beyond[0] * BYTES_PER_SAMPLE / 1e9:.0f} GB of memory." if beyond
+           else f"Memory would have allowed more than {largest}.")
+    return Table("q1", "Seconds of an epoch by batch, one device, without loading", "Q1",
+                 [Column("batch", "batch"), Column("seconds", "epoch (s)", 2)], rows, end)
+
+
+def speedup_table(measured):
+    rows = [{"devices": devices, "batch": batch, "seconds": seconds,
+             "speedup": measured.seconds[1, batch] / seconds}
+            for (devices, batch), seconds in measured.seconds.items()]
+    return Table("table-1", "Time of an epoch and speed-up", "Table 1, Q2",
+                 [Column("devices", "devices"), Column("batch", "batch of each"),
+                  Column("seconds", "epoch (s)", 2), Column("speedup", "speed-up", 2)], rows,
+                 "Each device keeps its batch, so the work of an iteration grows with the devices: "
+                 f"this is weak scaling. {strong_point(measured)}")
+
+
+def strong_point(measured):
+    """A data point of strong scaling, out of the same runs."""
+    for devices, batch in measured.several():
+        if (1, devices * batch) in measured.seconds:
+            alone, shared = measured.seconds[1, devices * batch], measured.seconds[devices, batch]
+            return (f"Strong scaling needs no further run: a total batch of {devices * batch} took "
+                    f"{alone:.2f} s on 1 device and {shared:.2f} s on {devices} of {batch} each, "
+                    f"a speed-up of {alone / shared:.2f}.")
+    return "No two of these runs have the same total batch, which strong scaling would need."
+
+
+def split_table(measured):
+    rows = []
+    for devices, batch in measured.several():
+        computation = measured.computation[batch] / devices
+        steps = steps_per_epoch(devices, batch)
+        transfers = communication_seconds(measured.results[devices, batch]) * steps
+        rows.append({"devices": devices, "batch": batch, "computation": computation,
+                     "rest": measured.seconds[devices, batch] - computation,
+                     "transfers": transfers})
+    return Table("table-2", "Computation and communication of an epoch", "Table 2, Q3",
+                 [Column("devices", "devices"), Column("batch", "batch of each"),
+                  Column("computation", "computation, from Q1 (s)", 2),
+                  Column("rest", "the rest (s)", 2),
+                  Column("transfers", "transfers under way, measured (s)", 2)], rows,
+                 "Computation: Q1's epoch over the devices. The rest is what an epoch took beyond "
+                 "it: on one machine also the wait for its cores.")
+
+
+def bandwidth_rows(measured):
+    return [{"devices": devices, "batch": batch,
+             "bytes": round(ring_bytes(devices, GRADIENT_BYTES)),
+             "seconds": communication_seconds(measured.results[devices, batch]),
+             "gb_per_s": ring_bytes(devices, GRADIENT_BYTES) / 1e9 /
+                         communication_seconds(measured.results[devices, batch])}
+            for devices, batch in measured.several()]
+
+
+def bandwidth_table(measured):
+    return Table("table-3", "Bandwidth", "Table 3, Q3",
+                 [Column("devices", "devices"), Column("batch", "batch of each"),
+                  Column("bytes", "2(N−1)/N · bytes"),
+                  Column("seconds", "transfers of an iteration (s)", 4),
+                  Column("gb_per_s", "GB/s", 3)], bandwidth_rows(measured))
+
+
+def sent(result):
+    """Bytes of an iteration, of all ranks."""
+    return sum(rank.summary["bytes_sent"] for rank in result.ranks) // result.iterations
+
+
+def kinds_table(results):
+    gradients = sent(results["buffers-false"])
+    rows = [{"kind": "gradients", "bytes": gradients},
+            {"kind": "BatchNorm statistics of rank 0",
+             "bytes": sent(results["buffers-true"]) - gradients},
+            {"kind": "parameters", "bytes": 0}]
+    return Table("q6", f"Bytes of an iteration by kind, {EXCHANGE_RANKS} ranks over the ring",
+                 "Q6", [Column("kind", "kind"), Column("bytes", "bytes")], rows,
+                 "Beside these a message to the coordinator from each rank and iteration, with its "
+                 "loss and times, and a heartbeat a second. Parameters never travel: all ranks "
+                 "begin with the same, and apply the same means.")
+
+
+def drift_table(results):
+    rows = [{"broadcast": broadcast, "rank": number,
+             "statistics": rank.summary["buffers_sha256"][:12],
+             "accuracy": 100 * rank.summary["test"]["accuracy"]
+                         if "test" in rank.summary else None}
+            for broadcast in ("true", "false")
+            for number, rank in enumerate(results[f"buffers-{broadcast}"].ranks)]
+    return Table("q7", "BatchNorm statistics by rank, with and without broadcast", "Q7",
+                 [Column("broadcast", "broadcast"), Column("rank", "rank"),
+                  Column("statistics", "hash of the statistics"),
+                  Column("accuracy", "test accuracy (%)", 2)], rows)
+
+
+def statistics(result):
+    return {rank.summary["buffers_sha256"] for rank in result.ranks}
+
+
+def drift_claim(results):
+    kept, drifted = (len(statistics(results[f"buffers-{broadcast}"]))
+                     for broadcast in ("true", "false"))
+    return judge("Without broadcast the ranks' BatchNorm statistics differ, with it they are "
+                 "equal.", "Q7", kept == 1 and drifted == EXCHANGE_RANKS,
+                 f"{kept} value(s) with, {drifted} without, of {EXCHANGE_RANKS} ranks")
+
+
+def bytes_claim(results):
+    planned = round(EXCHANGE_RANKS * ring_bytes(EXCHANGE_RANKS, GRADIENT_BYTES))
+    gradients = sent(results["buffers-false"])
+    buffers = sent(results["buffers-true"]) - gradients
+    return judge("Bytes sent are those of the plan: 2(N−1) times the gradient, and the buffers to "
+                 "every other rank.", "Q6, and Table 3's formula",
+                 (gradients, buffers) == (planned, (EXCHANGE_RANKS - 1) * BUFFER_BYTES),
+                 f"gradients {gradients:,}, planned {planned:,}; buffers {buffers:,}, planned "
+                 f"{(EXCHANGE_RANKS - 1) * BUFFER_BYTES:,}")
+
+
+def faster_claim(setting, measured):
+    largest = max(devices for devices, _ in measured.seconds)
+    times = [(batch, measured.seconds[1, batch], seconds)
+             for (devices, batch), seconds in measured.seconds.items() if devices == largest]
+    return judge(f"An epoch takes less time on {largest} devices than on 1, at each batch.",
+                 "Table 1", all(shared < alone for _, alone, shared in times),
+                 ", ".join(f"batch {batch}: {shared:.1f} s after {alone:.1f} s"
+                           for batch, alone, shared in times),
+                 "" if setting.has_hosts else NEEDS_HOSTS)
+
+
+def speedup_picture(measured):
+    devices = sorted({devices for devices, _ in measured.seconds})
+    series = [{"name": f"batch {batch}",
+               "x": [count for count in devices if (count, batch) in measured.seconds],
+               "y": [measured.seconds[1, batch] / measured.seconds[count, batch]
+                     for count in devices if (count, batch) in measured.seconds]}
+              for batch in measured.batches]
+    series.append({"name": "linear", "x": devices, "y": devices, "colour": "#7f7f7f",
+                   "dashed": True})
+    return Picture("speed-up", "Speed-up by devices", "Table 1, Q2",
+                   {"kind": "lines", "x_label": "devices", "y_label": "speed-up",
+                    "y_from_zero": True, "series": series})
+
+
+def find(setting, results):
+    measured = Measured(setting, results)
+    notes = ["A device is a rank. Q4 (training accuracy of the largest batch, and remedies) and Q5 "
+             "(set_epoch) are not here."]
+    if not setting.has_hosts:
+        notes.append("All ranks shared this machine and divided its cores: speed-ups say nothing "
+                     "of devices of their own.")
+    return Findings(
+        [bytes_claim(results), drift_claim(results), faster_claim(setting, measured)],
+        [first_table(measured), speedup_table(measured), split_table(measured),
+         bandwidth_table(measured), kinds_table(results), drift_table(results)],
+        [speedup_picture(measured)], notes)
+
+
+EXPERIMENT = Experiment("lab", "Computation against communication", SOURCE, SCALES, runs, find, 4)
