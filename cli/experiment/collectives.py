@@ -16,7 +16,7 @@ SCALES = {
              "iterations": 50, "seconds": 60,
              "sizes": (4, 4000, 40000, 400000, 4000000, 40000000, 240000000)},
     "tiny": {"about": "For tests.", "hidden": True, "ranks": 2, "iterations": 3, "seconds": 1,
-             "sizes": (4, 4096)}}
+             "sizes": (4, 4096, 65536)}}
 
 
 def name_of(backend, size):
