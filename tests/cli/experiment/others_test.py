@@ -108,6 +108,10 @@ class Collectives(unittest.TestCase):
         self.assertAlmostEqual(latency, 0.002)
         self.assertAlmostEqual(slope * 1e9, 1.0)
 
+    def test_fit_is_of_relative_errors(self):
+        latency, _ = collectives.fit([(4, 0.001), (4000, 0.001), (4000000, 1.0), (8000000, 9.0)])
+        self.assertAlmostEqual(latency, 0.001, delta=0.0005)
+
     def test_time_is_the_longest_of_all_ranks(self):
         result = Averaged([{"seconds": [1, 5], "wrong": 0}, {"seconds": [2, 3], "wrong": 1}])
         self.assertEqual((result.seconds, result.wrong), ([2, 5], 1))
