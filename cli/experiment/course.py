@@ -329,7 +329,8 @@ def claims(setting, results):
 def notes(setting):
     said = ["DDP here is --sync ddp, which also overlaps with the next forward pass; gather and "
             "scatter and all-reduce move whole buckets of 25 MiB after backward, where the "
-            "assignment's go parameter by parameter.",
+            "assignment's go parameter by parameter, as --sync per-layer does, which is not "
+            "among these runs.",
             "Published values are those of one report on four containers. Its improvements are "
             "given as they stand there; from its averages follow 37.31, 13.32 and 14.44 %."]
     if not setting.has_cifar10:

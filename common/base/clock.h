@@ -13,8 +13,7 @@ namespace gradwire {
 // (`time` in records, traces, the events of a page) comes from absl::Now(): a test holds the
 // sources to that. From any thread.
 inline absl::Time SteadyNow() {
-  return absl::UnixEpoch() +
-         absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
 // The time of day at `steady`, if no clock is set between then and now.

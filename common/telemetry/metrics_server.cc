@@ -12,9 +12,8 @@ namespace gradwire {
 namespace {
 
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
-// Of requests that are answered at a time, and of how long one may keep the server waiting.
-constexpr size_t kThreads = 8;
-constexpr time_t kPatienceSeconds = 1;
+constexpr size_t kThreads = 8;          // requests that are answered at a time
+constexpr time_t kPatienceSeconds = 1;  // for the next bytes of a request
 
 absl::StatusOr<HostPort> ParseAddress(absl::string_view address) {
   absl::StatusOr<HostPort> parsed = ParseHostPort(address);

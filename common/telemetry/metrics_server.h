@@ -42,7 +42,8 @@ struct Page {
 //
 // Where `pages` has an answer, that one is given instead.
 //
-// Thread-safe. The destructor ends open requests and joins the threads.
+// Thread-safe. The destructor joins the threads, and waits a second at most for a
+// client that says nothing.
 class MetricsServer {
  public:
   // Called on the server's threads, several at a time; must not block.

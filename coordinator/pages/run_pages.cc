@@ -29,18 +29,18 @@ std::string Dump(const Json& json) {
 Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& progress) {
   const RankProgress last = progress.value_or(RankProgress());
   Json json = {{"rank", rank.rank()},
-          {"address", rank.address()},
-          {"metrics", rank.metrics()},
-          {"state", rank.state()},
-          {"steps_done", rank.steps_done()},
-          {"loss", progress ? Finite(last.last.loss) : Json()},
-          {"iteration_seconds", absl::ToDoubleSeconds(last.last.iteration)},
-          {"phase_seconds", PhaseJson(ToSeconds(last.last.phases))},
-          {"work_seconds", absl::ToDoubleSeconds(last.work)},
-          {"samples", last.last.samples},
-          {"bytes_sent", last.last.bytes_sent},
-          {"bytes_received", last.last.bytes_received},
-          {"heard_seconds", rank.has_silent_seconds() ? Json(rank.silent_seconds()) : Json()}};
+               {"address", rank.address()},
+               {"metrics", rank.metrics()},
+               {"state", rank.state()},
+               {"steps_done", rank.steps_done()},
+               {"loss", progress ? Finite(last.last.loss) : Json()},
+               {"iteration_seconds", absl::ToDoubleSeconds(last.last.iteration)},
+               {"phase_seconds", PhaseJson(ToSeconds(last.last.phases))},
+               {"work_seconds", absl::ToDoubleSeconds(last.work)},
+               {"samples", last.last.samples},
+               {"bytes_sent", last.last.bytes_sent},
+               {"bytes_received", last.last.bytes_received},
+               {"heard_seconds", rank.has_silent_seconds() ? Json(rank.silent_seconds()) : Json()}};
   if (progress && !last.last.loss_told) json.erase("loss");
   return json;
 }

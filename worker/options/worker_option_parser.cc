@@ -69,10 +69,9 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               Choice(&options->sync, NamesOf(SyncChoices())));
   parser->Add("backend", "NAME", DescribeChoices("how they are averaged:", BackendChoices()),
               WithDefault(Choice(&options->backend, NamesOf(BackendChoices())), "the sync's"));
-  parser->Add(
-      "bucket-cap-mb", "MiB",
-      "a bucket is closed when it holds this much; 0: a bucket per parameter",
-      WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
+  parser->Add("bucket-cap-mb", "MiB",
+              "a bucket is closed when it holds this much; 0: a bucket per parameter",
+              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
   parser->Add("barrier", "true|false",
               "with a sync that updates late: update all parameters before the next forward pass",
               Switch(&options->barrier));

@@ -9,7 +9,8 @@
 
 namespace gradwire {
 
-// Where a run stands. Counts start at 1 where nothing else is said; ASCII only, so that bytes are columns.
+// Where a run stands. Counts start at 1 where nothing else is said; ASCII only, so that bytes are
+// columns.
 struct Progress {
   int64_t epoch = 1;
   int64_t epochs = 1;
