@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/countdown.h"
 
 namespace gradwire {
 namespace {
@@ -51,12 +50,13 @@ uint64_t SignatureAt(const uint8_t* data) {
 // For messages: what ranks that call something else are told.
 std::string Collectives::NameOf(Kind kind, Rank root) {
   if (kind == Kind::kGather) return "all_gather";
+  if (kind == Kind::kGatherInHalves) return "all_gather in halves";
   return kind == Kind::kMean ? "mean" : absl::StrCat("broadcast from rank ", root.value());
 }
 
 absl::StatusOr<Collectives::Channel> Collectives::Open(Kind kind, Rank root, size_t piece) {
   std::vector<BucketSpec> buckets;
-  if (kind == Kind::kGather) {
+  if (kind == Kind::kGather || kind == Kind::kGatherInHalves) {
     for (int rank = 0; rank < member_->world_size(); ++rank) {
       buckets.push_back({piece, v1::DTYPE_BYTES, Rank(rank)});
     }
@@ -86,17 +86,18 @@ absl::StatusOr<Collectives::Channel*> Collectives::ChannelFor(Kind kind, Rank ro
   return &found->second;
 }
 
-absl::Status Collectives::Run(Channel* channel, size_t own, const uint8_t* terms) {
+std::unique_ptr<Collectives::Call> Collectives::Start(Channel* channel, size_t own,
+                                                      const uint8_t* terms) {
   Exchange& exchange = member_->exchange();
   const size_t buckets = channel->data.size() / channel->piece;
-  const absl::Time deadline = member_->StepDeadline();
   const Step step = channel->next;
   ++channel->next;
   const size_t gates = channel->gated ? 1 : 0;
-  Countdown countdown(buckets + gates);
+  auto call = std::make_unique<Call>(channel, buckets + gates, member_->StepDeadline());
   const auto expect = [&](size_t bucket, absl::Span<uint8_t> result) {
-    exchange.Expect({channel->id, step, Bucket(static_cast<int>(bucket))}, result, deadline,
-                    [&countdown](const absl::Status& status) { countdown.Done(status); });
+    Countdown* const countdown = &call->countdown;
+    exchange.Expect({channel->id, step, Bucket(static_cast<int>(bucket))}, result, call->deadline,
+                    [countdown](const absl::Status& status) { countdown->Done(status); });
   };
   for (size_t i = 0; i < buckets; ++i) {
     expect(i, {channel->data.data() + i * channel->piece, channel->piece});
@@ -105,36 +106,70 @@ absl::Status Collectives::Run(Channel* channel, size_t own, const uint8_t* terms
     exchange.Contribute({channel->id, step, Bucket(static_cast<int>(own))}, member_->rank(),
                         {terms, channel->piece});
   }
-  const float nothing = 0;
-  float mean = 0;
   if (channel->gated) {
-    expect(buckets, {reinterpret_cast<uint8_t*>(&mean), sizeof(mean)});
+    static constexpr float kNothing = 0;
+    expect(buckets, {reinterpret_cast<uint8_t*>(&call->mean), sizeof(call->mean)});
     exchange.Contribute({channel->id, step, Bucket(static_cast<int>(buckets))}, member_->rank(),
-                        {reinterpret_cast<const uint8_t*>(&nothing), sizeof(nothing)});
+                        {reinterpret_cast<const uint8_t*>(&kNothing), sizeof(kNothing)});
   }
-  if (!countdown.WaitUntil(deadline + kMargin)) {
-    exchange.Cancel(absl::DeadlineExceededError("a peer takes no more data"));
+  return call;
+}
+
+absl::Status Collectives::Await(Call* call) {
+  if (!call->countdown.WaitUntil(call->deadline + kMargin)) {
+    member_->exchange().Cancel(absl::DeadlineExceededError("a peer takes no more data"));
   }
-  const absl::Status status = countdown.Wait();
+  const absl::Status status = call->countdown.Wait();
   return status.ok() ? status : member_->Fail(status);
 }
 
-absl::Status Collectives::GatherPiece(uint64_t signature, absl::Span<const uint8_t> mine,
-                                      uint8_t* all, size_t stride) {
-  const absl::StatusOr<Channel*> channel =
-      ChannelFor(Kind::kGather, Rank(0), kSignature + mine.size());
+absl::Status Collectives::Run(Channel* channel, size_t own, const uint8_t* terms) {
+  return Await(Start(channel, own, terms).get());
+}
+
+absl::StatusOr<std::unique_ptr<Collectives::Call>> Collectives::StartGather(
+    Kind kind, uint64_t signature, absl::Span<const uint8_t> mine) {
+  const absl::StatusOr<Channel*> channel = ChannelFor(kind, Rank(0), kSignature + mine.size());
   if (!channel.ok()) return channel.status();
   const size_t own = static_cast<size_t>(member_->rank().value());
   uint8_t* const terms = (*channel)->data.data() + own * (*channel)->piece;
   std::memcpy(terms, &signature, kSignature);
   std::copy(mine.begin(), mine.end(), terms + kSignature);
-  if (absl::Status status = Run(*channel, own, terms); !status.ok()) return status;
+  return Start(*channel, own, terms);
+}
+
+// `size` bytes of each rank.
+absl::Status Collectives::TakeGathered(Call* call, uint64_t signature, size_t size, uint8_t* all,
+                                       size_t stride) {
+  if (absl::Status status = Await(call); !status.ok()) return status;
+  const Channel& channel = *call->channel;
   for (int rank = 0; rank < member_->world_size(); ++rank) {
-    const uint8_t* from = (*channel)->data.data() + static_cast<size_t>(rank) * (*channel)->piece;
+    const uint8_t* from = channel.data.data() + static_cast<size_t>(rank) * channel.piece;
     if (SignatureAt(from) != signature) return member_->Fail(OtherCall(Rank(rank)));
-    std::copy_n(from + kSignature, mine.size(), all + static_cast<size_t>(rank) * stride);
+    std::copy_n(from + kSignature, size, all + static_cast<size_t>(rank) * stride);
   }
   return absl::OkStatus();
+}
+
+absl::Status Collectives::GatherPiece(uint64_t signature, absl::Span<const uint8_t> mine,
+                                      uint8_t* all, size_t stride) {
+  auto call = StartGather(Kind::kGather, signature, mine);
+  if (!call.ok()) return call.status();
+  return TakeGathered(call->get(), signature, mine.size(), all, stride);
+}
+
+absl::Status Collectives::BeginGather(uint64_t signature, absl::Span<const uint8_t> mine) {
+  auto call = StartGather(Kind::kGatherInHalves, signature, mine);
+  if (!call.ok()) return call.status();
+  begun_ = *std::move(call);
+  begun_signature_ = signature;
+  begun_size_ = mine.size();
+  return absl::OkStatus();
+}
+
+absl::Status Collectives::EndGather(absl::Span<uint8_t> all) {
+  const std::unique_ptr<Call> call = std::move(begun_);
+  return TakeGathered(call.get(), begun_signature_, begun_size_, all.data(), begun_size_);
 }
 
 absl::Status Collectives::Gather(uint64_t signature, absl::Span<const uint8_t> mine,

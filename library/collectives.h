@@ -4,12 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "common/base/countdown.h"
 #include "common/base/ids.h"
 #include "common/wire/layout.h"
 #include "library/group_member.h"
@@ -35,6 +39,10 @@ class Collectives {
 
   // `all` gets every rank's `mine`, by rank; it is W times as long.
   absl::Status Gather(uint64_t signature, absl::Span<const uint8_t> mine, absl::Span<uint8_t> all);
+  // Gather in two halves, between which other calls may come and `mine` may change; of at most
+  // kMaxPiece bytes, and one at a time.
+  absl::Status BeginGather(uint64_t signature, absl::Span<const uint8_t> mine);
+  absl::Status EndGather(absl::Span<uint8_t> all);
   // `bytes` becomes that of `root`.
   absl::Status Broadcast(uint64_t signature, Rank root, absl::Span<uint8_t> bytes);
   // `values` become their mean over all ranks, folded as gradients are, through the type on
@@ -42,7 +50,7 @@ class Collectives {
   absl::Status Mean(uint64_t signature, absl::Span<float> values);
 
  private:
-  enum class Kind { kGather, kBroadcast, kMean };
+  enum class Kind { kGather, kGatherInHalves, kBroadcast, kMean };
   // A layout, and memory for a step of it.
   struct Channel {
     LayoutId id;
@@ -54,9 +62,26 @@ class Collectives {
     bool gated = true;
   };
 
+  // A step of a channel that is under way.
+  struct Call {
+    Call(Channel* of, size_t transfers, absl::Time until)
+        : channel(of), deadline(until), countdown(transfers) {}
+    // Waits, for what transfers write to is here; whoever wants their status has it by then.
+    ~Call() { countdown.Wait().IgnoreError(); }
+
+    Channel* const channel;
+    const absl::Time deadline;
+    Countdown countdown;
+    float mean = 0;  // of the gate
+  };
+
   static std::string NameOf(Kind kind, Rank root);
   absl::StatusOr<Channel*> ChannelFor(Kind kind, Rank root, size_t bytes);
   absl::StatusOr<Channel> Open(Kind kind, Rank root, size_t piece);
+  absl::StatusOr<std::unique_ptr<Call>> StartGather(Kind kind, uint64_t signature,
+                                                    absl::Span<const uint8_t> mine);
+  absl::Status TakeGathered(Call* call, uint64_t signature, size_t size, uint8_t* all,
+                            size_t stride);
   absl::Status GatherPiece(uint64_t signature, absl::Span<const uint8_t> mine, uint8_t* all,
                            size_t stride);
   absl::Status BroadcastPiece(uint64_t signature, Rank root, absl::Span<uint8_t> bytes);
@@ -64,9 +89,14 @@ class Collectives {
   // One step: result of bucket i goes to channel->data; `terms` is this rank's part in bucket
   // `own`, if it is one of them.
   absl::Status Run(Channel* channel, size_t own, const uint8_t* terms);
+  std::unique_ptr<Call> Start(Channel* channel, size_t own, const uint8_t* terms);
+  absl::Status Await(Call* call);
 
   GroupMember* const member_;
   std::map<std::tuple<Kind, Rank, size_t>, Channel> channels_;
+  std::unique_ptr<Call> begun_;  // by BeginGather
+  uint64_t begun_signature_ = 0;
+  size_t begun_size_ = 0;
 };
 
 }  // namespace gradwire

@@ -105,13 +105,14 @@ void DistributedDataParallel::Impl::OnBegin() {
   begin_ = SteadyNow();
   if (absl::Status state = member_.state(); !state.ok()) Fail(state);
   active_.clear();
-  if (joining_) {
-    active_ = AskWhoIsActive(true);
+  if (joining_) AskWhoIsActive(true);
+  if (joining_ && join_options_.throw_on_early_termination) {
+    active_ = TakeAnswers();
     ThrowIfEarly(active_);
   }
   torch::autograd::Engine::get_default_engine().queue_callback([this] { OnEnd(); });
   reducer_->EndForward(member_.rank());
-  KeepBuffers(active_);
+  KeepBuffers();
   const size_t gradients = reducer_->gradient_buckets();
   if (reducer_->bucket_count() > gradients) reducer_->HandIn(gradients, member_.rank());
 }
@@ -120,6 +121,7 @@ void DistributedDataParallel::Impl::OnEnd() {
   backward_end_ = SteadyNow();
   absl::Status status = reducer_->EndPass();
   if (status.ok()) status = CheckAllUsed();
+  if (status.ok() && joining_ && active_.empty()) active_ = TakeAnswers();
   if (status.ok()) status = Finish(active_, /*has_data=*/true);
   if (!status.ok()) Fail(status);
   Report();

@@ -25,8 +25,8 @@ namespace gradwire {
 //
 //   Arm ─► forward ─► backward ┬ OnBegin  ┬ bucket 0, 1, … ┬ OnEnd ┬─► optimiser
 //                              │ (join:   │ handed in      │ means │
-//                              │ who is   │                │ are   │
-//                              │ there?)  │                │ .grad │─► Arm
+//                              │ asks who │ (answers)      │ are   │
+//                              │ is there)│                │ .grad │─► Arm
 //
 // OnEnd runs inside backward() too: the engine calls it when all nodes are through. A rank
 // that has no data any more takes part by Shadow in place of forward and backward.
@@ -64,9 +64,10 @@ class DistributedDataParallel::Impl {
   absl::StatusOr<std::vector<bool>> UsedAnywhere(bool has_data);
   absl::Status TakeMeans(const std::vector<bool>& used, double scale);
   void SetGradient(size_t bucket, size_t index, double scale);
-  void KeepBuffers(const Active& active);
+  void KeepBuffers();
   absl::Status ShareBuffers(const Active& active);
-  Active AskWhoIsActive(bool self);
+  void AskWhoIsActive(bool self);
+  Active TakeAnswers();
   void Shadow(const Active& active);
   void ThrowIfEarly(const Active& active);
   void Report();

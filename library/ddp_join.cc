@@ -21,12 +21,15 @@ Rank HighestOf(const std::vector<bool>& active) {
 
 }  // namespace
 
-DistributedDataParallel::Impl::Active DistributedDataParallel::Impl::AskWhoIsActive(bool self) {
-  auto answers = run_->collectives().AllGather(torch::full({1}, self, torch::kByte));
+// All ranks ask in each pass before they hand anything in.
+void DistributedDataParallel::Impl::AskWhoIsActive(bool self) {
+  if (absl::Status status = run_->collectives().BeginAsk(self); !status.ok()) Fail(status);
+}
+
+DistributedDataParallel::Impl::Active DistributedDataParallel::Impl::TakeAnswers() {
+  absl::StatusOr<std::vector<bool>> answers = run_->collectives().EndAsk();
   if (!answers.ok()) Fail(answers.status());
-  Active active;
-  for (const torch::Tensor& answer : *answers) active.push_back(answer.item<int64_t>() != 0);
-  return active;
+  return *std::move(answers);
 }
 
 // The run itself goes on: all ranks throw this at the same point.
@@ -43,9 +46,9 @@ void DistributedDataParallel::Impl::ThrowIfEarly(const Active& active) {
 
 // Where rank 0 has no data any more, its buffers are old: those of the highest rank that has
 // some count then.
-void DistributedDataParallel::Impl::KeepBuffers(const Active& active) {
+void DistributedDataParallel::Impl::KeepBuffers() {
   own_buffers_.clear();
-  if (active.empty() || active[0] || !options_.broadcast_buffers) return;
+  if (!joining_ || !options_.broadcast_buffers) return;
   for (const torch::Tensor& buffer : buffers_) own_buffers_.push_back(buffer.clone());
 }
 
@@ -60,7 +63,7 @@ absl::Status DistributedDataParallel::Impl::ShareBuffers(const Active& active) {
 void DistributedDataParallel::Impl::Shadow(const Active& active) {
   reducer_->Abandon(absl::CancelledError("the rank has no data any more"));
   reducer_->EndForward(member_.rank());
-  KeepBuffers(active);
+  KeepBuffers();
   reducer_->ZeroTerms(member_.rank());
   const size_t gradients = reducer_->gradient_buckets();
   if (reducer_->bucket_count() > gradients) reducer_->HandIn(gradients, member_.rank());
@@ -84,7 +87,8 @@ void DistributedDataParallel::Impl::Join(const std::function<void()>& loop,
   loop();
   if (!active_.empty()) last = active_;
   while (true) {
-    const Active active = AskWhoIsActive(false);
+    AskWhoIsActive(false);
+    const Active active = TakeAnswers();
     if (!AnyOf(active)) break;
     ThrowIfEarly(active);
     Shadow(active);

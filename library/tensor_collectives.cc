@@ -14,6 +14,7 @@ namespace {
 // From here on a float32 mean goes the way of gradients, which moves 2 bytes for each of the
 // tensor's in place of W.
 constexpr size_t kFoldedBytes = 256 << 10;
+constexpr uint64_t kAskSignature = 1;
 
 absl::Span<uint8_t> BytesOf(const torch::Tensor& tensor) {
   return {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()};
@@ -138,6 +139,19 @@ absl::StatusOr<std::vector<torch::Tensor>> TensorCollectives::AllGather(
   std::vector<torch::Tensor> tensors;
   for (int64_t rank = 0; rank < sizes[0]; ++rank) tensors.push_back(all[rank].clone());
   return tensors;
+}
+
+absl::Status TensorCollectives::BeginAsk(bool mine) {
+  const uint8_t answer = mine ? 1 : 0;
+  return collectives_.BeginGather(kAskSignature, {&answer, 1});
+}
+
+absl::StatusOr<std::vector<bool>> TensorCollectives::EndAsk() {
+  std::vector<uint8_t> answers(static_cast<size_t>(member_->world_size()));
+  if (absl::Status status = collectives_.EndGather(absl::MakeSpan(answers)); !status.ok()) {
+    return status;
+  }
+  return std::vector<bool>(answers.begin(), answers.end());
 }
 
 }  // namespace gradwire

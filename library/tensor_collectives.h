@@ -25,6 +25,10 @@ class TensorCollectives {
   absl::Status AllReduce(torch::Tensor tensor, ReduceOp op);
   absl::Status Broadcast(torch::Tensor tensor, Rank root);
   absl::StatusOr<std::vector<torch::Tensor>> AllGather(const torch::Tensor& tensor);
+  // Each rank's answer to one question, by rank, in two halves: other collectives may come
+  // between them.
+  absl::Status BeginAsk(bool mine);
+  absl::StatusOr<std::vector<bool>> EndAsk();
   // All of `tensors` become those of `root`, in one go.
   absl::Status BroadcastAll(const std::vector<torch::Tensor>& tensors, Rank root);
 

@@ -19,8 +19,7 @@ class Countdown {
   void Done(const absl::Status& status) {
     MutexLock lock(&mutex_);
     if (status_.ok()) status_ = status;
-    --left_;
-    changed_.NotifyAll();
+    if (--left_ == 0) changed_.NotifyAll();
   }
 
   // Waits for all until `deadline`; false if it passed first.
