@@ -179,7 +179,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
     const MeanChunk& chunk = *mean->chunk;
     if (chunk.number_in_share % lanes != request.lane()) continue;
     grpc::Slice payload = SliceOwnedBy(mean->chunk, chunk.data.get(), chunk.bytes);
-    if (!writer->Write(EncodeChunk(mean->header, std::move(payload)))) {
+    if (!writer->Write(EncodeChunk(mean->header, {std::move(payload)}))) {
       return absl::CancelledError("the receiver of means went away");
     }
     if (observer_.on_sent) observer_.on_sent(chunk.bytes);

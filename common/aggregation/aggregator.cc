@@ -66,7 +66,12 @@ absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
 
 void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> terms) {
   const absl::Time begin = hooks_.on_fold ? SteadyNow() : absl::Time();
-  std::shared_ptr<MeanChunk> mean = LayoutSums::Fold(terms);
+  const LayoutSums* sums;
+  {
+    MutexLock lock(&mutex_);
+    sums = &layouts_.at(layout);
+  }
+  std::shared_ptr<MeanChunk> mean = sums->Fold(terms);
   if (hooks_.on_fold) {
     hooks_.on_fold({TraceSpan::Lane::kAggregation, "fold", step, mean->bucket, begin, SteadyNow()});
   }

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "common/aggregation/grid.h"
 #include "common/base/ids.h"
+#include "common/fold/blocks.h"
 #include "common/wire/chunk.h"
 #include "common/wire/judge.h"
 #include "common/wire/layout.h"
@@ -43,7 +44,7 @@ struct Share {
 using Arrivals = std::vector<absl::Time>;
 
 // The sums of one layout at one aggregator: what is held of the open step, and the
-// results of steps that are over. Not thread-safe; see Aggregator.
+// results of steps that are over. Not thread-safe but for Fold; see Aggregator.
 //
 // A step opens when all results of the one before are there. The results of one
 // finished step are kept, because a rank may have handed in its terms of the open
@@ -66,8 +67,8 @@ class LayoutSums {
   // to `terms`, by rank.
   bool Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chunk>* terms);
 
-  // The mean of the terms that Hold gave. Pure; to be called with no lock held.
-  static std::shared_ptr<MeanChunk> Fold(const std::vector<Chunk>& terms);
+  // The mean of the terms that Hold gave. From any thread.
+  std::shared_ptr<MeanChunk> Fold(const std::vector<Chunk>& terms) const;
 
   // Adds a result. The arrivals of its step if it was the last one, else empty.
   Arrivals Publish(std::shared_ptr<MeanChunk> mean);
@@ -117,6 +118,7 @@ class LayoutSums {
   const View view_;
   const std::vector<BucketSpec> buckets_;
   const Share share_;
+  const FoldBlocks blocks_;
   std::vector<Grid> grids_;     // by bucket
   size_t pieces_per_step_ = 0;  // of this share
   size_t kept_steps_ = 1;

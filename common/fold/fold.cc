@@ -20,29 +20,40 @@ size_t RunLength(const PerTerm<PieceCursor>& cursors, size_t limit) {
   return limit;
 }
 
-}  // namespace
-
-void Fold(absl::Span<const Pieces> terms, absl::Span<float> out) {
-  Fold(terms, v1::DTYPE_FLOAT32, {reinterpret_cast<uint8_t*>(out.data()), 4 * out.size()});
+// Sums the next `count` elements of all terms, beginning with that of rank `first`.
+bool FoldNext(const WireKernels& kernels, size_t first, size_t count,
+              PerTerm<PieceCursor>* cursors, uint8_t* out) {
+  const size_t ranks = cursors->size();
+  const float scale = 1.0f / static_cast<float>(ranks);
+  PerTerm<const uint8_t*> runs(ranks);
+  bool overflow = false;
+  for (size_t done = 0; done < count;) {
+    const size_t run = RunLength(*cursors, count - done);
+    for (size_t i = 0; i < ranks; ++i) {
+      PieceCursor& cursor = (*cursors)[(first + i) % ranks];
+      runs[i] = run > 0 ? cursor.data() : cursor.TakeElement();
+    }
+    overflow |= kernels.fold(runs, std::max<size_t>(run, 1), scale,
+                             out + kernels.element_bytes * done);
+    for (PieceCursor& cursor : *cursors) cursor.Advance(run);
+    done += std::max<size_t>(run, 1);
+  }
+  return overflow;
 }
 
-bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<uint8_t> mean) {
+}  // namespace
+
+bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
+          absl::Span<uint8_t> mean) {
   const WireKernels& kernels = Best().For(dtype);
-  const float scale = 1.0f / static_cast<float>(terms.size());
   PerTerm<PieceCursor> cursors;
   for (const Pieces& term : terms) cursors.emplace_back(term, kernels.element_bytes);
-  PerTerm<const uint8_t*> runs(terms.size());
   bool overflow = false;
-  const size_t count = mean.size() / kernels.element_bytes;
-  for (size_t done = 0; done < count;) {
-    const size_t run = RunLength(cursors, count - done);
-    for (size_t r = 0; r < runs.size(); ++r) {
-      runs[r] = run > 0 ? cursors[r].data() : cursors[r].TakeElement();
-    }
-    uint8_t* out = mean.data() + kernels.element_bytes * done;
-    overflow |= kernels.fold(runs, std::max<size_t>(run, 1), scale, out);
-    for (PieceCursor& cursor : cursors) cursor.Advance(run);
-    done += std::max<size_t>(run, 1);
+  uint8_t* out = mean.data();
+  for (const FoldRange& range : ranges) {
+    overflow |= FoldNext(kernels, static_cast<size_t>(range.first_rank),
+                         range.bytes / kernels.element_bytes, &cursors, out);
+    out += range.bytes;
   }
   return overflow;
 }

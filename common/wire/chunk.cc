@@ -28,6 +28,21 @@ size_t TotalBytes(const Pieces& pieces) {
   return bytes;
 }
 
+Pieces Part(const Pieces& pieces, size_t offset, size_t bytes) {
+  Pieces part;
+  for (const auto& piece : pieces) {
+    if (bytes == 0) break;
+    if (offset >= piece.size()) {
+      offset -= piece.size();
+      continue;
+    }
+    part.push_back(piece.subspan(offset, bytes));  // at most to its end
+    bytes -= part.back().size();
+    offset = 0;
+  }
+  return part;
+}
+
 uint64_t Checksum(const Pieces& pieces) {
   if (pieces.size() == 1) return Checksum(pieces[0]);
   Xxh3State state;

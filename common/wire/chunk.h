@@ -44,6 +44,8 @@ std::string ToString(const ChunkHeader& header);
 using Pieces = std::vector<absl::Span<const uint8_t>>;
 
 size_t TotalBytes(const Pieces& pieces);
+// The part from `offset` on, `bytes` long, which is within `pieces`.
+Pieces Part(const Pieces& pieces, size_t offset, size_t bytes);
 
 // A received chunk. `pieces` stay valid as long as `owner` (or a copy) lives.
 struct Chunk {

@@ -209,10 +209,11 @@ std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes)
   return std::string(bytes, out);
 }
 
-grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, grpc::Slice payload) {
-  const grpc::Slice slices[] = {grpc::Slice(EncodeChunkHeader(header, payload.size())),
-                                std::move(payload)};
-  return grpc::ByteBuffer(slices, slices[1].size() > 0 ? 2 : 1);
+grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, std::vector<grpc::Slice> payload) {
+  uint64_t bytes = 0;
+  for (const grpc::Slice& slice : payload) bytes += slice.size();
+  payload.insert(payload.begin(), grpc::Slice(EncodeChunkHeader(header, bytes)));
+  return grpc::ByteBuffer(payload.data(), payload.size());
 }
 
 absl::StatusOr<Chunk> DecodeChunk(grpc::ByteBuffer* buffer) {

@@ -5,6 +5,7 @@
 #include <grpcpp/support/slice.h>
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/wire/chunk.h"
@@ -15,9 +16,9 @@ namespace gradwire {
 // protobuf writes them; the payload's bytes follow.
 std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes);
 
-// A serialised v1.Chunk in two slices: the header, and the payload by
-// reference (the slice decides how long its memory must live).
-grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, grpc::Slice payload);
+// A serialised v1.Chunk: a slice for the header, and the payload's by reference (they
+// decide how long their memory must live).
+grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, std::vector<grpc::Slice> payload);
 
 // Reads a serialised v1.Chunk without copying its payload: the result holds
 // references to the buffer's slices. InvalidArgument if it is not a v1.Chunk,

@@ -70,7 +70,7 @@ std::string PayloadOf(const Chunk& chunk) {
 TEST(ChunkCodecTest, EncodeChunk_AnyPayload_EqualsProtobufByteForByte) {
   for (const size_t size : {size_t{0}, size_t{1}, size_t{127}, size_t{128}, size_t{1} << 20}) {
     const std::string payload(size, 'x');
-    EXPECT_TRUE(Flatten(EncodeChunk(SomeHeader(), grpc::Slice(payload))) ==
+    EXPECT_TRUE(Flatten(EncodeChunk(SomeHeader(), {grpc::Slice(payload)})) ==
                 ToMessage(SomeHeader(), payload).SerializeAsString())
         << size;
   }
@@ -79,7 +79,7 @@ TEST(ChunkCodecTest, EncodeChunk_AnyPayload_EqualsProtobufByteForByte) {
 TEST(ChunkCodecTest, EncodeChunk_DefaultValues_EqualsProtobufByteForByte) {
   ChunkHeader header;
   header.dtype = v1::DTYPE_UNSPECIFIED;
-  EXPECT_EQ(Flatten(EncodeChunk(header, grpc::Slice(std::string("ab")))),
+  EXPECT_EQ(Flatten(EncodeChunk(header, {grpc::Slice(std::string("ab"))})),
             ToMessage(header, "ab").SerializeAsString());
 }
 

@@ -84,7 +84,7 @@ TEST(ChunkGoldenTest, EncodeChunk_EachDtype_ExactlyTheseBytes) {
   for (const Golden& golden : kGolden) {
     const std::string payload = PayloadOf(golden.dtype);
     EXPECT_EQ(Hex(payload), golden.payload) << golden.name;
-    EXPECT_EQ(Hex(Flatten(EncodeChunk(HeaderOf(golden.dtype), grpc::Slice(payload)))),
+    EXPECT_EQ(Hex(Flatten(EncodeChunk(HeaderOf(golden.dtype), {grpc::Slice(payload)}))),
               absl::StrCat(golden.header, golden.payload))
         << golden.name;
   }

@@ -104,7 +104,7 @@ bool RemoteLane::Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* 
   term.header.checksum = Checksum(term.payload);
   const absl::Span<const uint8_t> bytes = term.payload.front();
   grpc::Slice payload = SliceOwnedBy(std::move(term.owner), bytes.data(), bytes.size());
-  if (!writer->Write(EncodeChunk(term.header, std::move(payload)))) return false;
+  if (!writer->Write(EncodeChunk(term.header, {std::move(payload)}))) return false;
   context_.host->OnSent(bytes.size());
   return true;
 }

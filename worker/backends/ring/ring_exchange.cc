@@ -10,12 +10,6 @@
 #include "common/wire/judge.h"
 
 namespace gradwire {
-namespace {
-
-// Small enough that hops overlap, large enough that a message's cost is small.
-constexpr uint64_t kRingChunkBytes = 512 << 10;
-
-}  // namespace
 
 RingExchange::RingExchange(const View& view, v1::DType wire)
     : view_(view),
@@ -51,21 +45,19 @@ absl::Status RingExchange::Start(const Backend::Ended& ended) {
 
 void RingExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
   std::vector<BucketSpec> specs = WireSpecs(std::move(buckets), wire_);
+  const FoldBlocks blocks(specs, view_.world_size);
   for (size_t i = 0; i < specs.size(); ++i) {
-    if (ElementBytes(specs[i].dtype) != 2) continue;
-    half_memory_[{layout, Bucket(static_cast<int>(i))}].resize(specs[i].bytes);
+    const Bucket bucket(static_cast<int>(i));
+    Way way{RingSchedule(bucket, specs[i], blocks, view_.world_size), {}};
+    if (ElementBytes(specs[i].dtype) == 2) way.half_memory.resize(specs[i].bytes);
+    ways_.emplace(std::make_pair(layout, bucket), std::move(way));
   }
   table_.AddLayout(layout, std::move(specs));
 }
 
 RingPosition RingExchange::MakePosition(const Transfer& transfer, Rank rank) {
-  const auto memory = half_memory_.find({transfer.key.layout, transfer.key.bucket});
-  RingPosition position(&transfer, rank, view_.world_size,
-                        memory == half_memory_.end() ? nullptr : memory->second.data());
-  position.to_send = position.BytesSentBy(rank);
-  position.to_take = position.BytesSentBy(position.left());
-  position.to_receive = position.to_take;
-  return position;
+  Way& way = ways_.at({transfer.key.layout, transfer.key.bucket});
+  return RingPosition(&transfer, &way.schedule, rank, view_.world_size, way.half_memory.data());
 }
 
 void RingExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
@@ -126,10 +118,8 @@ void RingExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const 
 
 void RingExchange::QueueTerms(const std::shared_ptr<RingTransfer>& transfer,
                               const RingPosition& position) {
-  const RingSchedule::Segment segment = position.SentBy(position.rank(), 0);
-  for (uint64_t sent = 0; sent < segment.bytes; sent += kRingChunkBytes) {
-    Queue({transfer, position.rank(), 0, segment.offset + sent,
-           std::min(kRingChunkBytes, segment.bytes - sent)});
+  for (const RingParcel& parcel : position.first_sent()) {
+    Queue({transfer, position.rank(), 0, &parcel});
   }
 }
 
@@ -203,24 +193,26 @@ absl::Status RingExchange::Take(const std::shared_ptr<RingTransfer>& transfer, c
   const uint64_t bytes = TotalBytes(chunk.payload);
   const Rank rank = receiver_of(header);
   RingPosition& position = transfer->positions.at(rank);
-  const absl::Status status = position.CheckPlace(header, bytes);
-  if (status.ok() && position.Take(header, chunk.payload)) overflow_.Note(header.step, rank);
   const int hop = static_cast<int>(header.hop);
+  const absl::StatusOr<const RingParcel*> parcel = position.NextOf(header, bytes);
+  if (parcel.ok() && position.Take(**parcel, hop, chunk.payload)) {
+    overflow_.Note(header.step, rank);
+  }
   bool is_over = false;
   {
     MutexLock lock(&mutex_);
     --taking_;
     --transfer->taking;
-    if (status.ok()) {
+    if (parcel.ok()) {
       position.to_take -= bytes;
-      if (position.ForwardsFrom(hop)) Queue({transfer, rank, hop + 1, header.offset, bytes});
+      if (position.ForwardsFrom(hop)) Queue({transfer, rank, hop + 1, *parcel});
       is_over = IsOver(*transfer);
       under_way_ -= is_over ? 1 : 0;
     }
     changed_.NotifyAll();
   }
   if (is_over) table_.Complete(transfer->key);
-  return status;
+  return parcel.status();
 }
 
 void RingExchange::OnEnd(StreamId stream, const absl::Status& status) {
@@ -349,7 +341,7 @@ ChunkHeader RingExchange::HeaderOf(const Outgoing& outgoing) const {
   header.step = outgoing.transfer->key.step;
   header.rank = outgoing.sender;
   header.bucket = outgoing.transfer->key.bucket;
-  header.offset = outgoing.offset;
+  header.offset = outgoing.parcel->ranges.front().offset;
   header.total = outgoing.transfer->spec.bytes;
   header.dtype = outgoing.transfer->spec.dtype;
   header.hop = static_cast<uint32_t>(outgoing.hop);
@@ -359,20 +351,20 @@ ChunkHeader RingExchange::HeaderOf(const Outgoing& outgoing) const {
 void RingExchange::Send(const Outgoing& outgoing) {
   RingTransfer& transfer = *outgoing.transfer;
   RingPosition& position = transfer.positions.at(outgoing.sender);
-  if (outgoing.hop == 0 && position.PrepareTerms(outgoing.offset, outgoing.bytes)) {
+  if (outgoing.hop == 0 && position.PrepareTerms(*outgoing.parcel)) {
     overflow_.Note(transfer.key.step, outgoing.sender);
   }
-  const uint8_t* payload = position.SentFrom(outgoing.hop) + outgoing.offset;
+  const Pieces payload = position.Sent(*outgoing.parcel, outgoing.hop);
   const ChunkHeader header = HeaderOf(outgoing);
   const auto right = rights_.find(outgoing.sender);
   const absl::Status sent = right == rights_.end()
-                                ? Accept({header, {{payload, outgoing.bytes}}, nullptr})
+                                ? Accept({header, payload, nullptr})
                                 : SendTo(right->second.get(), outgoing, header, payload);
   if (!sent.ok()) return Fail(sent, "right", RightOf(outgoing.sender, view_.world_size));
   bool is_over;
   {
     MutexLock lock(&mutex_);
-    position.to_send -= outgoing.bytes;
+    position.to_send -= outgoing.parcel->bytes;
     is_over = IsOver(transfer);
     under_way_ -= is_over ? 1 : 0;
   }
@@ -380,12 +372,15 @@ void RingExchange::Send(const Outgoing& outgoing) {
 }
 
 absl::Status RingExchange::SendTo(RingSender* right, const Outgoing& outgoing,
-                                  const ChunkHeader& header, const uint8_t* payload) {
+                                  const ChunkHeader& header, const Pieces& payload) {
   ChunkHeader sealed = header;
-  sealed.checksum = Checksum({payload, outgoing.bytes});
-  grpc::Slice slice = outgoing.transfer->lender.Lend(payload, outgoing.bytes);
-  const absl::Status sent = right->Write(EncodeChunk(sealed, std::move(slice)));
-  if (sent.ok()) traffic_.sent += outgoing.bytes;
+  sealed.checksum = Checksum(payload);
+  std::vector<grpc::Slice> slices;
+  for (const auto& piece : payload) {
+    slices.push_back(outgoing.transfer->lender.Lend(piece.data(), piece.size()));
+  }
+  const absl::Status sent = right->Write(EncodeChunk(sealed, std::move(slices)));
+  if (sent.ok()) traffic_.sent += outgoing.parcel->bytes;
   return sent;
 }
 

@@ -36,10 +36,11 @@ namespace gradwire {
 // receiving rank has handed in its terms is kept, less than two buckets' bytes of each,
 // and added by the sender thread.
 //
-// Sums are in ring order: the same bits on every rank, whoever carries it, near the fold.
-// With bf16 or fp16 on the wire every hop adds in float32 and rounds once, and all ranks
-// apply the mean as it was rounded. Memory: slices in flight, and for halves one
-// gradient on the wire; what is kept; float32 sums are made in the result's memory.
+// Each block's sum begins at the rank that FoldBlocks names, so the mean in float32 is the
+// fold. With bf16 or fp16 on the wire every hop adds in float32 and rounds once, and all ranks
+// apply the mean as it was rounded: near the fold, the same bits on every rank, whoever carries
+// it. Memory: slices in flight, and for halves one gradient on the wire; what is kept; float32
+// sums are made in the result's memory.
 class RingExchange : public Exchange {
  public:
   RingExchange(const View& view, v1::DType wire);
@@ -74,13 +75,12 @@ class RingExchange : public Exchange {
     StreamId stream;
     bool over = false;
   };
-  // A piece that is ready for the rank to the right of `sender`.
+  // What is ready for the rank to the right of `sender`.
   struct Outgoing {
     std::shared_ptr<RingTransfer> transfer;
     Rank sender;
     int hop = 0;
-    uint64_t offset = 0;
-    uint64_t bytes = 0;
+    const RingParcel* parcel = nullptr;
   };
   // What the sender thread does next; all empty after a mere wait.
   struct Work {
@@ -112,7 +112,7 @@ class RingExchange : public Exchange {
   void NextOutgoing(Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(const Outgoing& outgoing);
   absl::Status SendTo(RingSender* right, const Outgoing& outgoing, const ChunkHeader& header,
-                      const uint8_t* payload);
+                      const Pieces& payload);
   ChunkHeader HeaderOf(const Outgoing& outgoing) const;
 
   void Fail(const absl::Status& status, absl::string_view side, Rank neighbour);
@@ -131,8 +131,13 @@ class RingExchange : public Exchange {
   Traffic traffic_;
   // By rank of this worker whose right neighbour is another worker. Constant after Start.
   std::map<Rank, std::unique_ptr<RingSender>> rights_;
-  // For halves: of each bucket, what is sent. Lent to the bucket's transfers.
-  std::map<std::pair<LayoutId, Bucket>, std::vector<uint8_t>> half_memory_;
+  // Of each bucket: how it goes round, and for halves the memory of what is sent. Lent to the
+  // bucket's transfers.
+  struct Way {
+    RingSchedule schedule;
+    std::vector<uint8_t> half_memory;
+  };
+  std::map<std::pair<LayoutId, Bucket>, Way> ways_;
 
   mutable Mutex mutex_;
   CondVar changed_;

@@ -47,41 +47,35 @@ absl::Status CheckRingChunk(const Chunk& chunk, const View& view,
   return CheckPayload(chunk);
 }
 
-RingPosition::RingPosition(const Transfer* transfer, Rank rank, int world_size,
-                           uint8_t* half_memory)
+RingPosition::RingPosition(const Transfer* transfer, const RingSchedule* schedule, Rank rank,
+                           int world_size, uint8_t* half_memory)
     : spec_(transfer->spec),
       result_(transfer->result),
       rank_(rank),
       world_size_(world_size),
-      schedule_(spec_.bytes, world_size, ElementBytes(spec_.dtype)),
+      schedule_(*schedule),
       wire_(IsHalf(spec_.dtype) ? half_memory : result_.data()),
-      taken_(schedule_.hops(), 0) {}
+      taken_(schedule_.hops(), 0) {
+  to_send = schedule_.BytesSentBy(rank);
+  to_take = schedule_.BytesSentBy(left());
+  to_receive = to_take;
+}
 
 Rank RingPosition::left() const { return LeftOf(rank_, world_size_); }
 
-int RingPosition::hops() const { return is_broadcast() ? world_size_ - 1 : schedule_.hops(); }
-
-RingSchedule::Segment RingPosition::SentBy(Rank sender, int hop) const {
-  if (!is_broadcast()) return schedule_.SentBy(sender.value(), hop);
-  const int from_root = (sender.value() - spec_.root.value() + world_size_) % world_size_;
-  return {0, hop == from_root ? spec_.bytes : 0};
-}
-
-uint64_t RingPosition::BytesSentBy(Rank sender) const {
-  uint64_t bytes = 0;
-  for (int hop = 0; hop < hops(); ++hop) bytes += SentBy(sender, hop).bytes;
-  return bytes;
-}
-
-absl::Status RingPosition::CheckPlace(const ChunkHeader& header, uint64_t bytes) const {
-  const int hop = static_cast<int>(header.hop);
-  const RingSchedule::Segment segment = SentBy(left(), hop);
-  const uint64_t expected = segment.offset + taken_[hop];
-  const uint64_t end = segment.offset + segment.bytes;
-  if (header.offset == expected && header.offset + bytes <= end) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ", hop ", hop,
-                                                 ": got ", bytes, " bytes, expected offset ",
-                                                 expected, " in a segment that ends at ", end));
+absl::StatusOr<const RingParcel*> RingPosition::NextOf(const ChunkHeader& header,
+                                                       uint64_t bytes) const {
+  const std::vector<RingParcel>& parcels = schedule_.SentBy(left(), static_cast<int>(header.hop));
+  const size_t taken = taken_[header.hop];
+  if (taken == parcels.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ", hop ",
+                                                   header.hop, ": expected no more of this hop"));
+  }
+  const RingParcel& next = parcels[taken];
+  if (header.offset == next.ranges.front().offset && bytes == next.bytes) return &next;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "chunk of ", ToString(header), ", hop ", header.hop, ": got ", bytes, " bytes, expected ",
+      next.bytes, " from offset ", next.ranges.front().offset, " on"));
 }
 
 const float* RingPosition::TermsAt(uint64_t offset) const {
@@ -93,34 +87,50 @@ absl::Span<float> RingPosition::ResultAt(uint64_t offset, uint64_t bytes) {
   return {reinterpret_cast<float*>(result_.data()) + offset / element_bytes, bytes / element_bytes};
 }
 
-bool RingPosition::Take(const ChunkHeader& header, const Pieces& payload) {
-  const uint64_t bytes = TotalBytes(payload);
-  const int hop = static_cast<int>(header.hop);
-  uint8_t* wire = wire_ + header.offset;
-  taken_[hop] += bytes;
-  const bool is_sum = !is_broadcast() && hop < schedule_.first_mean_hop();
+bool RingPosition::TakeRange(const FoldRange& range, int hop, const Pieces& payload) {
+  uint8_t* wire = wire_ + range.offset;
+  const bool is_sum = hop < schedule_.first_mean_hop();
   const bool is_last_sum = is_sum && hop + 1 == schedule_.first_mean_hop();
   bool overflow = false;
   if (is_sum) {
     const float scale = is_last_sum ? 1.0f / static_cast<float>(world_size_) : 1.0f;
-    overflow = AddScaled(payload, spec_.dtype, TermsAt(header.offset), scale, {wire, bytes});
+    overflow = AddScaled(payload, spec_.dtype, TermsAt(range.offset), scale, {wire, range.bytes});
   } else if (payload.front().data() != wire) {
     CopyTo(payload, wire);  // else it comes from a rank of the same worker
   }
   // Also who computes a mean applies what it sends.
   if (is_half() && (is_last_sum || !is_sum)) {
-    Widen({{wire, bytes}}, spec_.dtype, ResultAt(header.offset, bytes));
+    Widen({{wire, range.bytes}}, spec_.dtype, ResultAt(range.offset, range.bytes));
   }
   return overflow;
 }
 
-bool RingPosition::PrepareTerms(uint64_t offset, uint64_t bytes) {
-  if (!is_half()) return false;
-  return Narrow({TermsAt(offset), bytes / ElementBytes(spec_.dtype)}, spec_.dtype, wire_ + offset);
+bool RingPosition::Take(const RingParcel& parcel, int hop, const Pieces& payload) {
+  ++taken_[static_cast<size_t>(hop)];
+  bool overflow = false;
+  uint64_t offset = 0;
+  for (const FoldRange& range : parcel.ranges) {
+    overflow |= TakeRange(range, hop, Part(payload, offset, range.bytes));
+    offset += range.bytes;
+  }
+  return overflow;
 }
 
-const uint8_t* RingPosition::SentFrom(int hop) const {
-  return hop == 0 && !is_half() ? terms_.data() : wire_;
+bool RingPosition::PrepareTerms(const RingParcel& parcel) {
+  bool overflow = false;
+  if (!is_half()) return overflow;
+  for (const FoldRange& range : parcel.ranges) {
+    const uint64_t elements = range.bytes / ElementBytes(spec_.dtype);
+    overflow |= Narrow({TermsAt(range.offset), elements}, spec_.dtype, wire_ + range.offset);
+  }
+  return overflow;
+}
+
+Pieces RingPosition::Sent(const RingParcel& parcel, int hop) const {
+  const uint8_t* from = hop == 0 && !is_half() ? terms_.data() : wire_;
+  Pieces pieces;
+  for (const FoldRange& range : parcel.ranges) pieces.push_back({from + range.offset, range.bytes});
+  return pieces;
 }
 
 bool RingPosition::AverageAlone() {

@@ -23,37 +23,35 @@ namespace gradwire {
 //   bytes     wire memory = the result; the root's go round once
 //
 // The ranks of one worker share the wire memory and the result. That is safe: a
-// segment's sum is at one rank at a time, and leaves a rank before the next one changes it.
+// block's sum is at one rank at a time, and leaves a rank before the next one changes it.
 class RingPosition {
  public:
-  // `transfer` outlives this object. `half_memory` has the bucket's bytes for halves, valid
-  // as long as this object, and is not used for other types.
-  RingPosition(const Transfer* transfer, Rank rank, int world_size, uint8_t* half_memory);
+  // `transfer` and `schedule`, that of the bucket, outlive this object. `half_memory` has the
+  // bucket's bytes for halves, valid as long as this object, and is not used for other types.
+  RingPosition(const Transfer* transfer, const RingSchedule* schedule, Rank rank, int world_size,
+               uint8_t* half_memory);
 
   Rank rank() const { return rank_; }
   Rank left() const;
-  int hops() const;
-  // What `sender` sends on `hop`; 0 bytes if nothing.
-  RingSchedule::Segment SentBy(Rank sender, int hop) const;
-  // The same over all hops.
-  uint64_t BytesSentBy(Rank sender) const;
+  // What this rank sends on hop 0.
+  const std::vector<RingParcel>& first_sent() const { return schedule_.SentBy(rank_, 0); }
   // Whether what comes in on `hop` goes on to the right.
-  bool ForwardsFrom(int hop) const { return hop + 1 < hops(); }
+  bool ForwardsFrom(int hop) const { return hop + 1 < schedule_.hops(); }
 
   // The rank's terms. Bytes of another rank than the root's need none.
   void SetTerms(absl::Span<const uint8_t> terms) { terms_ = terms; }
   // Whether chunks can be taken.
   bool is_ready() const { return !terms_.empty() || (is_broadcast() && rank_ != spec_.root); }
 
-  // InvalidArgument if a chunk of `bytes` bytes from the left, which CheckRingChunk found
-  // right, is not the next one of its hop.
-  absl::Status CheckPlace(const ChunkHeader& header, uint64_t bytes) const;
-  // Adds or copies a checked chunk. True if a finite value became infinite.
-  bool Take(const ChunkHeader& header, const Pieces& payload);
+  // What a chunk of `bytes` bytes from the left holds, which CheckRingChunk found right.
+  // InvalidArgument if it is not the next one of its hop.
+  absl::StatusOr<const RingParcel*> NextOf(const ChunkHeader& header, uint64_t bytes) const;
+  // Adds or copies what NextOf gave for `hop`. True if a finite value became infinite.
+  bool Take(const RingParcel& parcel, int hop, const Pieces& payload);
   // Gets the rank's own terms ready for hop 0. Returns as Take.
-  bool PrepareTerms(uint64_t offset, uint64_t bytes);
-  // The bytes to send on `hop`, of which PrepareTerms or Take made [offset, + bytes).
-  const uint8_t* SentFrom(int hop) const;
+  bool PrepareTerms(const RingParcel& parcel);
+  // What to send on `hop`, which PrepareTerms or Take made.
+  Pieces Sent(const RingParcel& parcel, int hop) const;
 
   // For a world of one rank: the mean is its own terms, rounded for the wire. As Take.
   bool AverageAlone();
@@ -67,6 +65,7 @@ class RingPosition {
  private:
   bool is_broadcast() const { return IsBroadcast(spec_); }
   bool is_half() const { return spec_.dtype != v1::DTYPE_FLOAT32 && !is_broadcast(); }
+  bool TakeRange(const FoldRange& range, int hop, const Pieces& payload);
   const float* TermsAt(uint64_t offset) const;
   absl::Span<float> ResultAt(uint64_t offset, uint64_t bytes);
 
@@ -74,10 +73,10 @@ class RingPosition {
   const absl::Span<uint8_t> result_;
   const Rank rank_;
   const int world_size_;
-  const RingSchedule schedule_;
+  const RingSchedule& schedule_;
   uint8_t* const wire_;
   absl::Span<const uint8_t> terms_;
-  std::vector<uint64_t> taken_;  // of each hop, how many bytes came in
+  std::vector<size_t> taken_;  // of each hop, how many parcels came in
 };
 
 // Judges a chunk that came from another worker, whatever bucket it is of. InvalidArgument or

@@ -2,37 +2,45 @@
 #define GRADWIRE_WORKER_BACKENDS_RING_RING_SCHEDULE_H_
 
 #include <cstdint>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/fold/blocks.h"
+#include "common/wire/layout.h"
 
 namespace gradwire {
 
-// Ring all-reduce (Patarasuk & Yuan 2009): a bucket is cut into W segments,
-// which go round twice, in 2(W-1) hops. On hop h, rank r sends segment
-// (r - h) mod W to rank r + 1: for h < W-1 the sum so far, then the mean. Each
-// rank sends 2(W-1)/W of the bucket. Pure arithmetic.
+// What goes in one message: some ranges of a bucket that take the same way.
+struct RingParcel {
+  std::vector<FoldRange> ranges;  // ascending
+  uint64_t bytes = 0;             // of all
+};
+
+// Ring all-reduce (Patarasuk & Yuan 2009) of one bucket: all ranges whose sum begins with rank
+// s go round twice from s on, in 2(W-1) hops, so on hop h rank r sends to rank r + 1 those
+// of rank (r - h) mod W: for h < W-1 the sum so far, then the mean. A bucket of bytes goes round
+// once, from its root on. Pure arithmetic.
 class RingSchedule {
  public:
-  // `bytes` is the bucket's size, a multiple of `element_bytes`; `world_size` at least 1.
-  RingSchedule(uint64_t bytes, int world_size, uint64_t element_bytes)
-      : bytes_(bytes), world_size_(world_size), element_bytes_(element_bytes) {}
+  // `blocks` are those of the bucket's layout.
+  RingSchedule(Bucket bucket, const BucketSpec& spec, const FoldBlocks& blocks, int world_size);
 
-  struct Segment {
-    uint64_t offset = 0;  // bytes from the bucket's start
-    uint64_t bytes = 0;   // 0 if there are fewer elements than ranks
-  };
-  // Whole elements; the first (elements mod W) segments are one element longer.
-  Segment SegmentAt(int index) const;
+  // What `sender` sends on `hop`, in this order.
+  const std::vector<RingParcel>& SentBy(Rank sender, int hop) const;
+  // The same over all hops.
+  uint64_t BytesSentBy(Rank sender) const;
 
-  // What `sender` sends on hop `hop`.
-  Segment SentBy(int sender, int hop) const;
-
-  int hops() const { return 2 * (world_size_ - 1); }
+  int hops() const { return hops_; }
   // On hops below this one, sums travel; the receiver adds its own term.
-  int first_mean_hop() const { return world_size_ - 1; }
+  int first_mean_hop() const { return first_mean_hop_; }
 
  private:
-  uint64_t bytes_;
+  void Add(const FoldRange& range);
+
   int world_size_;
-  uint64_t element_bytes_;
+  int hops_;
+  int first_mean_hop_;
+  std::vector<std::vector<RingParcel>> parcels_;  // by the rank that they begin with
 };
 
 }  // namespace gradwire

@@ -1,0 +1,55 @@
+#ifndef GRADWIRE_COMMON_FOLD_BLOCKS_H_
+#define GRADWIRE_COMMON_FOLD_BLOCKS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/wire/layout.h"
+
+namespace gradwire {
+
+// A part of a bucket in one block: bytes on the wire from the bucket's start, and the rank
+// that its sum begins with.
+struct FoldRange {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  int first_rank = 0;
+};
+
+// Where the fold of a layout begins. The flat gradient, that is all buckets that are averaged,
+// in their order, is cut into blocks of E elements. The mean in block i is, in float32 and in
+// this order, with s = i mod W,
+//
+//   ((t_s + t_{s+1}) + … + t_{W-1} + t_0 + … + t_{s-1}) × 1/W
+//
+// which is what a ring does by itself, block i starting at rank s, and a coordinator or an
+// aggregator can do as easily. E depends on the number of elements and on W alone:
+// the power of two that gives each rank 8 blocks or more, but 4 Ki at least and 16 Ki at most.
+// So the mean does not depend on how the gradient is cut into buckets or messages.
+class FoldBlocks {
+ public:
+  // `buckets` are all of one layout, in float32 or as they are on the wire.
+  FoldBlocks(absl::Span<const BucketSpec> buckets, int world_size);
+
+  uint64_t block_elements() const { return block_elements_; }
+
+  // [offset, offset + bytes) of a bucket that is averaged, cut where blocks begin; ascending.
+  // `offset` and `bytes` are whole elements within the bucket.
+  std::vector<FoldRange> Cut(Bucket bucket, uint64_t offset, uint64_t bytes) const;
+
+ private:
+  struct Place {
+    uint64_t first_element = 0;  // in the flat gradient
+    uint64_t element_bytes = 0;
+  };
+
+  const int world_size_;
+  std::vector<Place> places_;  // by bucket
+  uint64_t block_elements_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_FOLD_BLOCKS_H_
