@@ -118,7 +118,7 @@ absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address) {
 }
 
 absl::StatusOr<LoopResult> CollectiveRank::Measure() {
-  const Pattern pattern(options_.world_size, Rank(options_.rank),
+  const Pattern pattern(options_.bytes / sizeof(float), options_.world_size, Rank(options_.rank),
                         ToleranceOf(options_.backend, options_.wire, options_.world_size));
   absl::StatusOr<LoopResult> result =
       CollectiveLoop(exchange(), Rank(options_.rank), &pattern, LoopOptionsOf(options_)).Run();

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "common/wire/layout.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -21,36 +22,47 @@ float Term(int rank, uint64_t index) {
   return static_cast<float>(x >> 40) / (1 << 23) - 1.0f;
 }
 
+// Of all ranks' terms, added from that of rank `first` on.
+float MeanFrom(int first, int world_size, uint64_t index) {
+  float sum = Term(first, index);
+  for (int i = 1; i < world_size; ++i) sum += Term((first + i) % world_size, index);
+  return sum * (1.0f / static_cast<float>(world_size));
+}
+
 }  // namespace
 
 Tolerance ToleranceOf(const std::string& backend, const std::string& wire, int world_size) {
   if (wire == "bf16") return {std::ldexp(world_size + 1.0, -8), 0};
   if (wire == "fp16") return {std::ldexp(world_size + 1.0, -11), std::ldexp(1.0, -23)};
-  return TraitsOfBackend(backend).exact ? Tolerance{}
-                                        : Tolerance{std::ldexp(world_size + 1.0, -23), 0};
+  return TraitsOfBackend(backend).exact != Exact::kNever
+             ? Tolerance{}
+             : Tolerance{std::ldexp(world_size + 1.0, -23), 0};
 }
 
-Pattern::Pattern(int world_size, Rank rank, Tolerance tolerance)
-    : terms_(kPeriod), means_(kPeriod), tolerance_(kPeriod) {
-  const float share = 1.0f / static_cast<float>(world_size);
+Pattern::Pattern(size_t size, int world_size, Rank rank, Tolerance tolerance)
+    : terms_(kPeriod), means_(world_size, std::vector<float>(kPeriod)), tolerance_(kPeriod) {
   for (size_t i = 0; i < kPeriod; ++i) {
     terms_[i] = Term(rank.value(), i);
-    float sum = Term(0, i);
-    double magnitude = std::abs(sum);
-    for (int r = 1; r < world_size; ++r) {
-      sum += Term(r, i);
+    double magnitude = 0;
+    for (int r = 0; r < world_size; ++r) {
+      means_[r][i] = MeanFrom(r, world_size, i);
       magnitude += std::abs(Term(r, i));
     }
-    means_[i] = sum * share;
     tolerance_[i] = tolerance.relative * magnitude / world_size + tolerance.absolute;
   }
+  const BucketSpec bucket{size * sizeof(float), v1::DTYPE_FLOAT32};
+  const FoldBlocks blocks({bucket}, world_size);
+  ranges_ = blocks.Cut(Bucket(0), 0, bucket.bytes);
+  block_elements_ = blocks.block_elements();
 }
 
 size_t Pattern::Offset(Step step) { return step.value() * kStepStride % kPeriod; }
 
-bool Pattern::Right(size_t at, float value) const {
+bool Pattern::Right(Step step, size_t index, float value) const {
+  const size_t at = (Offset(step) + index) % kPeriod;
+  const auto first = static_cast<size_t>(ranges_[index / block_elements_].first_rank);
   // Not true for NaN.
-  return std::abs(static_cast<double>(value) - means_[at]) <= tolerance_[at];
+  return std::abs(static_cast<double>(value) - means_[first][at]) <= tolerance_[at];
 }
 
 void Pattern::Fill(Step step, absl::Span<float> terms) const {
@@ -65,11 +77,7 @@ void Pattern::Fill(Step step, absl::Span<float> terms) const {
 
 uint64_t Pattern::CountWrong(Step step, absl::Span<const float> mean) const {
   uint64_t wrong = 0;
-  size_t from = Offset(step);
-  for (const float value : mean) {
-    wrong += Right(from, value) ? 0 : 1;
-    if (++from == kPeriod) from = 0;
-  }
+  for (size_t i = 0; i < mean.size(); ++i) wrong += Right(step, i, mean[i]) ? 0 : 1;
   return wrong;
 }
 
@@ -92,7 +100,7 @@ uint64_t Pattern::CountWrongSamples(Step step, absl::Span<const float> mean) con
   uint64_t wrong = 0;
   for (size_t i = 0; i < SampleCount(mean.size()); ++i) {
     const size_t at = SampleAt(i, mean.size());
-    wrong += Right((Offset(step) + at) % kPeriod, mean[at]) ? 0 : 1;
+    wrong += Right(step, at, mean[at]) ? 0 : 1;
   }
   return wrong;
 }

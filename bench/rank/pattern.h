@@ -8,10 +8,11 @@
 
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/fold/blocks.h"
 
 namespace gradwire {
 
-// How far a mean may be from the fold in rank order.
+// How far a mean may be from the fold.
 struct Tolerance {
   double relative = 0;  // to the mean of the terms' absolute values
   double absolute = 0;
@@ -21,13 +22,14 @@ struct Tolerance {
 // rounding on the wire the most that W + 1 roundings can do.
 Tolerance ToleranceOf(const std::string& backend, const std::string& wire, int world_size);
 
-// Known terms for every rank and step, and their mean, computed here and not by
+// Known terms of one bucket for every rank and step, and their mean, computed here and not by
 // any back end. Terms repeat with a prime period, so that a chunk that lands in
 // the wrong place shows, and move by some elements from step to step, so that a
 // result of another step shows.
 class Pattern {
  public:
-  Pattern(int world_size, Rank rank, Tolerance tolerance);
+  // Of a bucket of `size` elements, alone in its layout.
+  Pattern(size_t size, int world_size, Rank rank, Tolerance tolerance);
 
   // This rank's terms of `step`.
   void Fill(Step step, absl::Span<float> terms) const;
@@ -48,11 +50,13 @@ class Pattern {
 
   static size_t Offset(Step step);
   static size_t SampleAt(size_t sample, size_t size);
-  bool Right(size_t at, float value) const;
+  bool Right(Step step, size_t index, float value) const;
 
-  std::vector<float> terms_;       // of this rank, one period
-  std::vector<float> means_;       // of all ranks, folded in rank order
-  std::vector<double> tolerance_;  // of each of means_
+  std::vector<float> terms_;               // of this rank, one period
+  std::vector<std::vector<float>> means_;  // of all ranks, by the rank that the sum begins with
+  std::vector<double> tolerance_;          // of each mean
+  std::vector<FoldRange> ranges_;          // one for each block
+  uint64_t block_elements_ = 1;
 };
 
 }  // namespace gradwire

@@ -16,7 +16,10 @@ constexpr uint64_t kSlackBytes = 16 << 20;
 
 LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
                        const Share& share)
-    : layout_(layout), view_(view), buckets_(std::move(buckets)), share_(share),
+    : layout_(layout),
+      view_(view),
+      buckets_(std::move(buckets)),
+      share_(share),
       blocks_(buckets_, view.world_size) {
   uint64_t bytes = 0;
   bool has_terms_of_all = false;
@@ -134,8 +137,7 @@ std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) con
     std::vector<Pieces> pieces;
     for (const Chunk& term : terms) pieces.push_back(term.payload);
     // A mean of finite terms is finite in the same type, so nothing overflows here.
-    gradwire::Fold(pieces, first.header.dtype,
-                   blocks_.Cut(mean->bucket, mean->offset, mean->bytes),
+    gradwire::Fold(pieces, first.header.dtype, blocks_.Cut(mean->bucket, mean->offset, mean->bytes),
                    absl::MakeSpan(mean->data.get(), mean->bytes));
   }
   mean->checksum = Checksum({mean->data.get(), mean->bytes});

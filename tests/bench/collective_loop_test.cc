@@ -48,7 +48,7 @@ LoopOptions Loop(uint64_t bytes, int warmup, int iterations) {
 }
 
 absl::StatusOr<LoopResult> RunAlone(FakeExchange* exchange, const LoopOptions& options) {
-  const Pattern pattern(1, Rank(0), Tolerance{});
+  const Pattern pattern(options.bytes / sizeof(float), 1, Rank(0), Tolerance{});
   return CollectiveLoop(exchange, Rank(0), &pattern, options).Run();
 }
 
@@ -106,7 +106,8 @@ TEST(CollectiveLoop, RealRanksWithinALimit_AgreeOnTheirIterations) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back([&, rank] {
-      const Pattern pattern(kRanks, Rank(rank), ToleranceOf("ring", "fp32", kRanks));
+      const Pattern pattern(kBytes / sizeof(float), kRanks, Rank(rank),
+                            ToleranceOf("ring", "fp32", kRanks));
       results[rank] = CollectiveLoop(&cluster.exchange(rank), Rank(rank), &pattern, options).Run();
     });
   }

@@ -33,7 +33,9 @@ std::vector<float> FoldOf(const std::vector<std::vector<float>>& terms) {
     pieces.push_back({{reinterpret_cast<const uint8_t*>(term.data()), 4 * term.size()}});
   }
   std::vector<float> mean(kElements);
-  Fold(pieces, absl::MakeSpan(mean));
+  const BucketSpec bucket{4 * kElements, v1::DTYPE_FLOAT32};
+  Fold(pieces, bucket.dtype, FoldBlocks({bucket}, kRanks).Cut(Bucket(0), 0, bucket.bytes),
+       {reinterpret_cast<uint8_t*>(mean.data()), bucket.bytes});
   return mean;
 }
 

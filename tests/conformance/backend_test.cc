@@ -19,6 +19,7 @@
 #include "common/fold/fold.h"
 #include "common/fold/half.h"
 #include "tests/cluster/backend_cluster.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -49,7 +50,9 @@ Data MakeData(const std::vector<BucketSpec>& buckets, int world_size, uint64_t s
 }
 
 // The fold of all ranks' bucket in the wire type, or the root's bytes.
-std::string Expected(const Data& data, size_t bucket, const BucketSpec& spec, v1::DType wire) {
+std::string Expected(const Data& data, const std::vector<BucketSpec>& buckets, size_t bucket,
+                     v1::DType wire) {
+  const BucketSpec& spec = buckets[bucket];
   if (IsBroadcast(spec)) return data[spec.root.value()][bucket];
   std::vector<std::vector<uint8_t>> terms;
   std::vector<Pieces> pieces;
@@ -61,7 +64,9 @@ std::string Expected(const Data& data, size_t bucket, const BucketSpec& spec, v1
   }
   for (const auto& term : terms) pieces.push_back({term});
   std::vector<uint8_t> mean(terms[0].size());
-  Fold(pieces, wire, absl::MakeSpan(mean));
+  const FoldBlocks blocks(WireSpecs(buckets, wire), static_cast<int>(data.size()));
+  Fold(pieces, wire, blocks.Cut(Bucket(static_cast<int>(bucket)), 0, mean.size()),
+       absl::MakeSpan(mean));
   Widen({mean}, wire, absl::MakeSpan(values));
   return std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size());
 }
@@ -82,7 +87,7 @@ void ExpectNear(const std::string& got, const std::string& expected, v1::DType w
 // A row of the table, with what it says of itself.
 struct Row {
   std::string name;
-  bool exact;
+  Exact exact;
   bool halves;
   bool several_ranks;
 };
@@ -90,7 +95,7 @@ struct Row {
 const std::vector<Row>& Rows() {
   static const auto* const rows = new std::vector<Row>{
 #define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, links, help) \
-  {name, exact, halves, several_ranks},
+  {name, Exact::exact, halves, several_ranks},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   };
@@ -187,12 +192,17 @@ class BackendTest : public testing::TestWithParam<Case> {
     for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
   }
 
+  bool IsExact() const {
+    return GetParam().row.exact == Exact::kAlways ||
+           (GetParam().row.exact == Exact::kFloat32 && GetParam().wire == v1::DTYPE_FLOAT32);
+  }
+
   void Check(const std::vector<BucketSpec>& buckets, const Data& terms, const Data& data) {
     for (size_t b = 0; b < buckets.size(); ++b) {
       const v1::DType wire = GetParam().wire;
-      const std::string expected = Expected(terms, b, buckets[b], wire);
+      const std::string expected = Expected(terms, buckets, b, wire);
       for (const auto& rank : data) ASSERT_TRUE(rank[b] == data[0][b]) << "ranks differ";
-      if (GetParam().row.exact || buckets[b].dtype == v1::DTYPE_BYTES) {
+      if (IsExact() || buckets[b].dtype == v1::DTYPE_BYTES) {
         ASSERT_TRUE(data[0][b] == expected) << "not the fold, bucket " << b;
       } else {
         ExpectNear(data[0][b], expected, wire);
@@ -270,7 +280,7 @@ TEST_P(BackendOrderTest, RunStep_OtherRanksAreThroughWithABucket_LateHandInWorks
 
 class BackendHalfTest : public testing::TestWithParam<Case> {
  protected:
-  // A value that rank 1 itself rounds, also in the ring: of the segment it sends first.
+  // Rank 1 itself rounds its value, also in the ring.
   static constexpr size_t kAt = 4 * 55;
 
   // One step of one bucket of 100 values, on a cluster of its own. Returns the

@@ -6,9 +6,9 @@
 #include <random>
 #include <vector>
 
+#include "common/fold/blocks.h"
 #include "common/fold/half.h"
 #include "tests/cluster/backend_cluster.h"
-#include "worker/backends/ring/ring_schedule.h"
 
 namespace gradwire {
 namespace {
@@ -32,14 +32,15 @@ std::vector<Values> RandomTerms(int world_size, size_t count) {
   return terms;
 }
 
-// Each element goes round from the rank whose segment it is in.
+// Each element goes round from the first rank of its block.
 Values RingMean(const std::vector<Values>& terms, v1::DType wire) {
   const int world_size = static_cast<int>(terms.size());
-  const RingSchedule schedule(2 * terms[0].size(), world_size, 2);
+  const BucketSpec bucket{2 * terms[0].size(), wire};
+  const FoldBlocks blocks({bucket}, world_size);
   Values mean(terms[0].size());
-  for (int first = 0; first < world_size; ++first) {
-    const RingSchedule::Segment segment = schedule.SegmentAt(first);
-    for (size_t i = segment.offset / 2; i < (segment.offset + segment.bytes) / 2; ++i) {
+  for (const FoldRange& range : blocks.Cut(Bucket(0), 0, bucket.bytes)) {
+    const int first = range.first_rank;
+    for (size_t i = range.offset / 2; i < (range.offset + range.bytes) / 2; ++i) {
       float sum = Rounded(terms[first][i], wire);
       for (int k = 1; k < world_size; ++k) {
         const float scale = k == world_size - 1 ? 1.0f / static_cast<float>(world_size) : 1.0f;

@@ -139,7 +139,7 @@ std::string CheckSums(const Chunk& chunk) {
   const uint64_t bytes = TotalBytes(chunk.payload);
   if (dtype == v1::DTYPE_BYTES || bytes == 0) return "";
   const std::unique_ptr<uint8_t[]> mean = Exactly(bytes), sum = Exactly(bytes);
-  Fold({chunk.payload, chunk.payload}, dtype, {mean.get(), bytes});
+  Fold({chunk.payload, chunk.payload}, dtype, {{0, bytes, 1}}, {mean.get(), bytes});
   const std::unique_ptr<float[]> wide(new float[bytes / ElementBytes(dtype)]);
   Widen(chunk.payload, dtype, {wide.get(), bytes / ElementBytes(dtype)});
   AddScaled(chunk.payload, dtype, wide.get(), 0.5f, {sum.get(), bytes});
@@ -157,11 +157,11 @@ void RunRing(const Chunk& chunk) {
              half = Exactly(spec.bytes);
   const Transfer transfer({header.layout, header.step, header.bucket}, spec,
                           {result.get(), float_bytes}, absl::InfiniteFuture(), nullptr);
-  RingPosition position(&transfer, Rank(1), kWorldSize, half.get());
+  const RingSchedule schedule(header.bucket, spec, FoldBlocks(Buckets(), kWorldSize), kWorldSize);
+  RingPosition position(&transfer, &schedule, Rank(1), kWorldSize, half.get());
   position.SetTerms({terms.get(), float_bytes});
-  if (position.CheckPlace(header, TotalBytes(chunk.payload)).ok()) {
-    position.Take(header, chunk.payload);
-  }
+  const auto parcel = position.NextOf(header, TotalBytes(chunk.payload));
+  if (parcel.ok()) position.Take(**parcel, static_cast<int>(header.hop), chunk.payload);
 }
 
 std::string RunAggregator(const Chunk& chunk) {

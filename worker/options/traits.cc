@@ -12,7 +12,7 @@ SyncTraits TraitsOfSync(absl::string_view name) {
 
 BackendTraits TraitsOfBackend(absl::string_view name) {
 #define GRADWIRE_BACKEND(row_name, factory, exact, halves, several_ranks, links, help) \
-  if (name == row_name) return {exact, halves, several_ranks, LinkPattern::links};
+  if (name == row_name) return {Exact::exact, halves, several_ranks, LinkPattern::links};
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   return {};

@@ -22,9 +22,16 @@ enum class LinkPattern {
   kWorkers,      // the coordinator moves none
 };
 
+// Whether a mean is the fold (docs/architecture.md), bit for bit.
+enum class Exact {
+  kNever,
+  kFloat32,  // with float32 on the wire; halves are rounded more than once
+  kAlways,
+};
+
 // The columns of a row of backends.inc, likewise.
 struct BackendTraits {
-  bool exact = false;
+  Exact exact = Exact::kNever;
   bool halves = false;
   bool several_ranks = false;
   LinkPattern links = LinkPattern::kWorkers;

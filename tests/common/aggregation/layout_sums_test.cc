@@ -35,7 +35,7 @@ class LayoutSumsTest : public testing::Test {
     EXPECT_EQ(*verdict, Verdict::kAccept);
     std::vector<Chunk> terms;
     if (!sums->Hold(std::move(chunk), piece, now, &terms)) return {};
-    return sums->Publish(LayoutSums::Fold(terms));
+    return sums->Publish(sums->Fold(terms));
   }
   void HoldStep(LayoutSums* sums, uint64_t step) {
     for (Chunk& chunk : terms_.StepOf(step, {0, 1, 2})) Hold(sums, std::move(chunk));

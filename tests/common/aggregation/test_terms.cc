@@ -70,7 +70,9 @@ std::string TestTerms::Result(int bucket) const {
   std::vector<Pieces> terms;
   for (const std::string& bytes : memory) terms.push_back(PiecesOf(bytes));
   std::vector<float> mean(spec.bytes / sizeof(float));
-  Fold(terms, absl::MakeSpan(mean));
+  const FoldBlocks blocks(buckets, kWorldSize);
+  Fold(terms, spec.dtype, blocks.Cut(Bucket(bucket), 0, spec.bytes),
+       {reinterpret_cast<uint8_t*>(mean.data()), spec.bytes});
   return std::string(reinterpret_cast<const char*>(mean.data()), spec.bytes);
 }
 

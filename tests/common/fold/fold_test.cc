@@ -25,15 +25,23 @@ absl::Span<const uint8_t> BytesOf(const std::vector<float>& values) {
   return {reinterpret_cast<const uint8_t*>(values.data()), 4 * values.size()};
 }
 
-// As the header defines it, element by element.
-std::vector<float> SlowFold(const std::vector<std::vector<float>>& terms) {
+// As the header defines it, element by element; sums begin with rank `first`.
+std::vector<float> SlowFold(const std::vector<std::vector<float>>& terms, size_t first) {
   std::vector<float> mean(terms[0].size());
   const float scale = 1.0f / static_cast<float>(terms.size());
   for (size_t i = 0; i < mean.size(); ++i) {
-    volatile float sum = terms[0][i];
-    for (size_t r = 1; r < terms.size(); ++r) sum = sum + terms[r][i];
+    volatile float sum = terms[first][i];
+    for (size_t r = 1; r < terms.size(); ++r) sum = sum + terms[(first + r) % terms.size()][i];
     mean[i] = sum * scale;
   }
+  return mean;
+}
+
+// Of float32, all in one range.
+std::vector<float> FoldFrom(int first, const std::vector<Pieces>& terms) {
+  std::vector<float> mean(TotalBytes(terms[0]) / 4, -1);
+  const FoldRange all{0, 4 * mean.size(), first};
+  Fold(terms, v1::DTYPE_FLOAT32, {all}, {reinterpret_cast<uint8_t*>(mean.data()), 4 * mean.size()});
   return mean;
 }
 
@@ -57,10 +65,11 @@ TEST(FoldTest, Fold_AnyRanksSizesAndPieces_ExactlyTheDefinition) {
       for (size_t r = 0; r < ranks; ++r) terms.push_back(RandomValues(count, 100 * r + count));
       std::vector<Pieces> pieces;
       for (const auto& term : terms) pieces.push_back(RandomPieces(BytesOf(term), &random));
-      std::vector<float> mean(count, -1);
-      Fold(pieces, absl::MakeSpan(mean));
-      const std::vector<float> expected = SlowFold(terms);
-      ASSERT_TRUE(BytesOf(mean) == BytesOf(expected)) << ranks << " " << count;
+      for (const size_t first : {size_t{0}, ranks / 2, ranks - 1}) {
+        const std::vector<float> mean = FoldFrom(static_cast<int>(first), pieces);
+        const std::vector<float> expected = SlowFold(terms, first);
+        ASSERT_TRUE(BytesOf(mean) == BytesOf(expected)) << ranks << " " << count << " " << first;
+      }
     }
   }
 }
@@ -74,18 +83,29 @@ TEST(FoldTest, Fold_UnalignedMemory_ExactlyTheDefinition) {
     std::memcpy(memory[r].data() + 1 + r, terms[r].data(), 2000);
   }
   for (size_t r = 0; r < terms.size(); ++r) pieces.push_back({{memory[r].data() + 1 + r, 2000}});
-  std::vector<float> mean(500);
-  Fold(pieces, absl::MakeSpan(mean));
-  EXPECT_EQ(mean, SlowFold(terms));
+  EXPECT_EQ(FoldFrom(0, pieces), SlowFold(terms, 0));
 }
 
-TEST(FoldTest, Fold_OrderMatters_RankOrderIsUsed) {
+TEST(FoldTest, Fold_OrderMatters_BeginsWithTheFirstRank) {
   const std::vector<float> big = {1e8f}, one = {1.0f}, minus = {-1e8f};
-  std::vector<float> mean(1);
-  Fold(std::vector<Pieces>{{BytesOf(big)}, {BytesOf(minus)}, {BytesOf(one)}}, absl::MakeSpan(mean));
-  EXPECT_EQ(mean[0], 1.0f * (1.0f / 3.0f));
-  Fold(std::vector<Pieces>{{BytesOf(big)}, {BytesOf(one)}, {BytesOf(minus)}}, absl::MakeSpan(mean));
-  EXPECT_EQ(mean[0], 0.0f);
+  const std::vector<Pieces> terms = {{BytesOf(big)}, {BytesOf(one)}, {BytesOf(minus)}};
+  EXPECT_EQ(FoldFrom(0, terms)[0], 0.0f);                  // (big + one) + minus
+  EXPECT_EQ(FoldFrom(2, terms)[0], 1.0f * (1.0f / 3.0f));  // (minus + big) + one
+}
+
+TEST(FoldTest, Fold_SeveralRanges_EachFromItsFirstRank) {
+  std::mt19937 random(2);
+  std::vector<std::vector<float>> terms;
+  std::vector<Pieces> pieces;
+  for (size_t r = 0; r < 3; ++r) terms.push_back(RandomValues(1000, r));
+  for (const auto& term : terms) pieces.push_back(RandomPieces(BytesOf(term), &random));
+  const std::vector<FoldRange> ranges = {{0, 4 * 7, 2}, {4 * 7, 4 * 600, 0}, {4 * 607, 4 * 393, 1}};
+  std::vector<float> mean(1000);
+  Fold(pieces, v1::DTYPE_FLOAT32, ranges, {reinterpret_cast<uint8_t*>(mean.data()), 4000});
+  for (size_t i = 0; i < mean.size(); ++i) {
+    const size_t first = i < 7 ? 2 : i < 607 ? 0 : 1;
+    ASSERT_EQ(mean[i], SlowFold(terms, first)[i]) << i;
+  }
 }
 
 TEST(FoldTest, AddScaled_PiecesThatSplitElements_SumTimesScale) {
@@ -105,7 +125,7 @@ std::vector<uint8_t> SlowFold(const std::vector<std::vector<uint8_t>>& terms, v1
     Widen({{terms[r].data(), terms[r].size()}}, dtype, absl::MakeSpan(wide[r]));
   }
   std::vector<uint8_t> mean(terms[0].size());
-  Narrow(SlowFold(wide), dtype, mean.data());
+  Narrow(SlowFold(wide, 0), dtype, mean.data());
   return mean;
 }
 
@@ -125,7 +145,7 @@ TEST(FoldTest, Fold_WireTypes_SummedInFloat32AndRoundedOnce) {
         std::vector<Pieces> pieces;
         for (const auto& term : terms) pieces.push_back(RandomPieces(term, &random));
         std::vector<uint8_t> mean(terms[0].size());
-        EXPECT_FALSE(Fold(pieces, dtype, absl::MakeSpan(mean)));
+        EXPECT_FALSE(Fold(pieces, dtype, {{0, mean.size(), 0}}, absl::MakeSpan(mean)));
         ASSERT_EQ(mean, SlowFold(terms, dtype)) << dtype << " " << ranks << " " << count;
       }
     }

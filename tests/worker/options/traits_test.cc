@@ -29,8 +29,9 @@ TEST(Traits, TraitsOfSync_DefaultBackend_IsARowExactlyIfItAverages) {
 TEST(Traits, TraitsOfBackend_EveryRow_OfTheTable) {
   EXPECT_EQ(TraitsOfBackend("coordinator").links, LinkPattern::kCoordinator);
   EXPECT_EQ(TraitsOfBackend("sharded").links, LinkPattern::kWorkers);
-  EXPECT_TRUE(TraitsOfBackend("sharded").exact);
-  EXPECT_FALSE(TraitsOfBackend("ring").exact);
+  EXPECT_EQ(TraitsOfBackend("sharded").exact, Exact::kAlways);
+  EXPECT_EQ(TraitsOfBackend("ring").exact, Exact::kFloat32);
+  EXPECT_EQ(TraitsOfBackend("gloo").exact, Exact::kNever);
   EXPECT_TRUE(TraitsOfBackend("ring").halves);
   EXPECT_FALSE(TraitsOfBackend("gloo").halves);
   EXPECT_FALSE(TraitsOfBackend("gloo").several_ranks);
