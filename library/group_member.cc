@@ -108,7 +108,7 @@ absl::Status GroupMember::MakeBackendOfRun() {
 absl::StatusOr<std::string> GroupMember::ServePeers() {
   status_service_ = std::make_unique<StatusService>([this] { return GetStatus(); });
   std::vector<grpc::Service*> services = {status_service_.get()};
-  if (backend_->service() != nullptr) services.push_back(backend_->service());
+  for (grpc::Service* service : backend_->services()) services.push_back(service);
   absl::StatusOr<GrpcServer> server = StartGrpcServer(settings_.listen, services);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);

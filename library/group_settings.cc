@@ -29,7 +29,7 @@ void AddOptions(GroupSettings* settings, Seconds* seconds, OptionParser* parser)
   parser->Add("host-coordinator", "true|false", "", Switch(&settings->host_coordinator));
   parser->Add("coordinator-metrics", "HOST:PORT", "",
               ListenAddressOrOff(&settings->coordinator_metrics));
-  parser->Add("backend", "NAME", "", Choice(&settings->backend, NamesOf(BackendChoices())));
+  parser->Add("backend", "NAME", "", Choice(&settings->backend, NamesOf(BackendChoicesWithAuto())));
   parser->Add("wire", "TYPE", "", Choice(&settings->wire, WireNames()));
   parser->Add("connections", "N", "", Integer(&settings->connections, 1, 64));
   parser->Add("metrics", "HOST:PORT", "", ListenAddressOrOff(&settings->metrics));

@@ -20,7 +20,7 @@ struct GroupSettings {
   int local_rank = 0;
   bool host_coordinator = true;
   std::string coordinator_metrics;  // "": the usual place
-  std::string backend = "sharded";
+  std::string backend = "auto";
   std::string wire = "fp32";
   v1::DType wire_dtype = v1::DTYPE_FLOAT32;  // the same
   int connections = 1;

@@ -85,7 +85,7 @@ void CollectiveRank::OnAbort(const absl::Status& status) {
 
 absl::StatusOr<std::string> CollectiveRank::ServeNeighbours() {
   std::vector<grpc::Service*> services;
-  if (backend_->service() != nullptr) services.push_back(backend_->service());
+  for (grpc::Service* service : backend_->services()) services.push_back(service);
   auto server = StartGrpcServer("0.0.0.0:0", services);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);

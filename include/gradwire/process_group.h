@@ -35,7 +35,8 @@ struct GroupOptions {
   // GRADWIRE_COORDINATOR_METRICS.
   std::string coordinator_metrics;
 
-  // How bytes are averaged: "sharded" (default), "coordinator" or "ring". Equal on all ranks.
+  // How bytes are averaged: "auto" (default), "ring", "sharded" or "coordinator"; in float32 with
+  // the same bits. Equal on all ranks.
   std::string backend;
   // Gradients on the wire: "fp32" (default), "bf16" or "fp16"; sums are made in float32 and
   // rounded once. Of DistributedDataParallel only. Equal on all ranks.

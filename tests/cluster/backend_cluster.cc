@@ -85,9 +85,8 @@ void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
     state.backend = MakeBackend(backend, options).value();
     Member member{MakeIncarnation(), "127.0.0.1:0", {}};
     for (const int rank : ranks) member.ranks.emplace_back(rank);
-    if (grpc::Service* service = state.backend->service(); service != nullptr) {
-      state.server = Serve({service}, &member.address);
-    }
+    const std::vector<grpc::Service*> services = state.backend->services();
+    if (!services.empty()) state.server = Serve(services, &member.address);
     view_.members.push_back(member);
     workers_.push_back(std::move(state));
   }

@@ -29,10 +29,10 @@ class SeparateAggregators : public ::testing::Test {
     coordinator_ = std::make_unique<RunningCoordinator>(2, Options{"--aggregators", "2"});
     for (int i = 0; i < 2; ++i) aggregators_.push_back(StartAggregator(coordinator_->address()));
     for (int rank = 0; rank < 2; ++rank) {
-      workers_.push_back(
-          StartWorker(coordinator_->address(), rank,
-                      TinyRun(iterations) + Options{"--sync", "all-reduce", "--backend", "sharded",
-                                                    "--summary", SummaryOf(rank)}));
+      workers_.push_back(StartWorker(
+          coordinator_->address(), rank,
+          TinyRun(iterations) +
+              Options{"--sync", "all-reduce", "--backend", "auto", "--summary", SummaryOf(rank)}));
     }
   }
   std::string SummaryOf(int rank) const { return dir_.File(std::to_string(rank)); }

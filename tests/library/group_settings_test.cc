@@ -15,7 +15,7 @@ TEST(ReadGroupSettings, NothingGiven_RunOfOneRankOnAPortOfItsOwn) {
   EXPECT_EQ(settings.coordinator, "127.0.0.1:0");
   EXPECT_EQ(settings.rank, 0);
   EXPECT_EQ(settings.world_size, 1);
-  EXPECT_EQ(settings.backend, "sharded");
+  EXPECT_EQ(settings.backend, "auto");
   EXPECT_EQ(settings.name, "library_tests");
   EXPECT_EQ(settings.metrics, "");
 }

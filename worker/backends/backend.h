@@ -38,9 +38,9 @@ class Backend {
   virtual absl::StatusOr<std::unique_ptr<Exchange>> Connect(
       const View& view, const Ended& ended, absl::optional<Incarnation>* suspect) = 0;
 
-  // The service that this worker has to serve for its peers; null if none. Owned by the
-  // back end. Calls of a view that is still to come wait for it.
-  virtual grpc::Service* service() { return nullptr; }
+  // What this worker has to serve for its peers. Owned by the back end. Calls of a view that
+  // is still to come wait for it.
+  virtual std::vector<grpc::Service*> services() { return {}; }
 };
 
 // What every back end is made with; the same on all workers but for the address.
@@ -53,9 +53,13 @@ struct BackendOptions {
   OnSpan on_span = nullptr;  // hears of the sums that this process makes
 };
 
-// Makes the back end called `name` (see backends.inc); NotFound lists the names.
+// Makes the back end called `name`, which is a row of backends.inc, or kAutoBackend: one that
+// serves each view by the row that ChosenBackend names. NotFound lists the names.
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                                      const BackendOptions& options);
+
+// The row that serves `view` where back end `name` was asked for.
+std::string ChosenBackend(absl::string_view name, const View& view);
 
 }  // namespace gradwire
 

@@ -47,7 +47,7 @@ class TracedBackend : public Backend {
     if (!exchange.ok()) return exchange;
     return std::make_unique<TracedExchange>(*std::move(exchange), on_span_);
   }
-  grpc::Service* service() override { return backend_->service(); }
+  std::vector<grpc::Service*> services() override { return backend_->services(); }
 
  private:
   const OnSpan on_span_;

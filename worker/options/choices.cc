@@ -37,6 +37,13 @@ std::vector<NamedChoice> BackendChoices() {
   };
 }
 
+std::vector<NamedChoice> BackendChoicesWithAuto() {
+  std::vector<NamedChoice> choices = BackendChoices();
+  choices.push_back(
+      {kAutoBackend, "ring, or sharded where there are separate aggregators (exact in fp32)"});
+  return choices;
+}
+
 std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices) {
   std::vector<std::string> names;
   for (const NamedChoice& choice : choices) names.push_back(choice.name);

@@ -21,6 +21,12 @@ std::vector<NamedChoice> DatasetChoices();
 std::vector<NamedChoice> SyncChoices();
 std::vector<NamedChoice> BackendChoices();
 
+// In place of a back end: the quickest that is exact in fp32. Its bits do not depend on which
+// one that is: ring, or with separate aggregators sharded.
+inline constexpr char kAutoBackend[] = "auto";
+// The rows, and kAutoBackend.
+std::vector<NamedChoice> BackendChoicesWithAuto();
+
 std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices);
 
 // `title` and below it a line for each choice, for --help.

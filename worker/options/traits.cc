@@ -1,5 +1,7 @@
 #include "worker/options/traits.h"
 
+#include "worker/options/choices.h"
+
 namespace gradwire {
 
 SyncTraits TraitsOfSync(absl::string_view name) {
@@ -15,6 +17,7 @@ BackendTraits TraitsOfBackend(absl::string_view name) {
   if (name == row_name) return {Exact::exact, halves, several_ranks, LinkPattern::links};
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
+  if (name == kAutoBackend) return {Exact::kFloat32, true, true, LinkPattern::kWorkers};
   return {};
 }
 

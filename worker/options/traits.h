@@ -37,7 +37,7 @@ struct BackendTraits {
   LinkPattern links = LinkPattern::kWorkers;
 };
 
-// Of a name that stands in the table; for others the struct's defaults.
+// Of a name that stands in the table, or kAutoBackend; for others the struct's defaults.
 SyncTraits TraitsOfSync(absl::string_view name);
 BackendTraits TraitsOfBackend(absl::string_view name);
 

@@ -67,8 +67,9 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Averaging of gradients");
   parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
               Choice(&options->sync, NamesOf(SyncChoices())));
-  parser->Add("backend", "NAME", DescribeChoices("how they are averaged:", BackendChoices()),
-              WithDefault(Choice(&options->backend, NamesOf(BackendChoices())), "the sync's"));
+  parser->Add(
+      "backend", "NAME", DescribeChoices("how they are averaged:", BackendChoicesWithAuto()),
+      WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "the sync's"));
   parser->Add("bucket-cap-mb", "MiB",
               "a bucket is closed when it holds this much; 0: a bucket per parameter",
               WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));

@@ -66,7 +66,7 @@ Participation::~Participation() {
 absl::Status Participation::Serve(GetStatus status) {
   status_service_ = std::make_unique<StatusService>(std::move(status));
   std::vector<grpc::Service*> services = {status_service_.get()};
-  if (backend_->service() != nullptr) services.push_back(backend_->service());
+  for (grpc::Service* service : backend_->services()) services.push_back(service);
   absl::StatusOr<GrpcServer> server = StartGrpcServer(options_.listen, services);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);

@@ -213,8 +213,10 @@ absl::Status Worker::StartLoader() {
 }
 
 absl::Status Worker::MakeReporter() {
+  WorkerOptions in_force = options_;
+  in_force.backend = ChosenBackend(options_.backend, view_);
   auto reporter = StepReporter::Create(
-      options_, {ranks_, view_.world_size, TotalSteps(), batches_->steps_per_epoch()}, &metrics_);
+      in_force, {ranks_, view_.world_size, TotalSteps(), batches_->steps_per_epoch()}, &metrics_);
   if (!reporter.ok()) return reporter.status();
   reporter_ = *std::move(reporter);
   MutexLock lock(&mutex_);

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(Traits, TraitsOfSync_DefaultBackend_IsARowExactlyIfItAverages) {
-  const std::vector<std::string> backends = NamesOf(BackendChoices());
+  const std::vector<std::string> backends = NamesOf(BackendChoicesWithAuto());
   for (const std::string& sync : NamesOf(SyncChoices())) {
     const SyncTraits traits = TraitsOfSync(sync);
     const bool is_row = std::count(backends.begin(), backends.end(), traits.default_backend) == 1;

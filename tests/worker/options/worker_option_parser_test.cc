@@ -29,7 +29,7 @@ TEST(ParseWorkerOptions, Nothing_KeepsTheStructsDefaults) {
   EXPECT_TRUE(parsed->options.ranks.empty());
   EXPECT_EQ(parsed->options.batch_size, defaults.batch_size);
   EXPECT_EQ(parsed->options.metrics, "");
-  EXPECT_EQ(parsed->options.backend, "sharded");
+  EXPECT_EQ(parsed->options.backend, "auto");
   EXPECT_EQ(parsed->options.threads, 0);
 }
 

@@ -25,7 +25,10 @@ class FoldBackend : public Backend {
 
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
                                                     absl::optional<Incarnation>* suspect) override;
-  grpc::Service* service() override { return service_.get(); }
+  std::vector<grpc::Service*> services() override {
+    if (service_ == nullptr) return {};
+    return {service_.get()};
+  }
 
  private:
   const BackendOptions options_;

@@ -18,7 +18,7 @@ class RingBackend : public Backend, private ChunkHandler {
 
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
                                                     absl::optional<Incarnation>* suspect) override;
-  grpc::Service* service() override { return &service_; }
+  std::vector<grpc::Service*> services() override { return {&service_}; }
 
  private:
   class Connected;  // the exchange, which takes itself out of here when it goes
