@@ -234,7 +234,7 @@ TEST(ProcessGroup, RankThrows_InTheMiddle_OthersHearWhy) {
   EXPECT_STREQ(ends[1]->what(), "mine");
 }
 
-TEST(ProcessGroup, Collective_OtherRankHasClosed_DeadlineExceeded) {
+TEST(ProcessGroup, Collective_OtherRankHasClosed_NamesIt) {
   GroupOptions options;
   options.step_timeout_seconds = 0.3;
   const Ends ends = RunRanks(
@@ -245,7 +245,8 @@ TEST(ProcessGroup, Collective_OtherRankHasClosed_DeadlineExceeded) {
       },
       options);
   ASSERT_TRUE(ends[0].has_value());
-  EXPECT_EQ(ends[0]->code(), ErrorCode::kDeadlineExceeded) << ends[0]->what();
+  EXPECT_EQ(ends[0]->code(), ErrorCode::kFailedPrecondition) << ends[0]->what();
+  EXPECT_THAT(ends[0]->what(), HasSubstr("rank 1"));
 }
 
 TEST(ProcessGroup, Closed_Collective_FailedPrecondition) {

@@ -88,8 +88,7 @@ absl::Status RingExchange::CheckLefts(const RingTransfer& transfer) {
   for (const auto& [rank, position] : transfer.positions) {
     const auto left = lefts_.find(position.left());
     if (left == lefts_.end() || !left->second.over || position.to_receive == 0) continue;
-    return absl::UnavailableError(
-        absl::StrCat(NameOfNeighbour("left", position.left()), ": it ended its stream early"));
+    return HasLeft(position.left());
   }
   return absl::OkStatus();
 }
@@ -230,7 +229,7 @@ void RingExchange::OnEnd(StreamId stream, const absl::Status& status) {
   if (!status.ok()) {
     Fail(status, "left", *ended);
   } else if (Owes(*ended)) {
-    Fail(absl::UnavailableError("it ended its stream early"), "left", *ended);
+    table_.Fail(HasLeft(*ended), absl::nullopt);
   }
 }
 
@@ -241,6 +240,12 @@ bool RingExchange::Owes(Rank left) const {
   return std::any_of(transfers.begin(), transfers.end(), [&](const auto& transfer) {
     return static_cast<const RingTransfer&>(*transfer).positions.at(receiver).to_receive > 0;
   });
+}
+
+// It is there, and well: so it is no suspect.
+absl::Status RingExchange::HasLeft(Rank left) const {
+  return absl::FailedPreconditionError(
+      absl::StrCat(NameOfNeighbour("left", left), " has left, and others have not done all steps"));
 }
 
 void RingExchange::Fail(const absl::Status& status, absl::string_view side, Rank neighbour) {

@@ -115,6 +115,8 @@ class RingExchange : public Exchange {
                       const Pieces& payload);
   ChunkHeader HeaderOf(const Outgoing& outgoing) const;
 
+  // What a neighbour that ended its stream in good order, but owes chunks, is said to have done.
+  absl::Status HasLeft(Rank left) const;
   void Fail(const absl::Status& status, absl::string_view side, Rank neighbour);
   void Stop();
   void Drain();
