@@ -5,7 +5,6 @@
 #include "absl/strings/str_cat.h"
 #include "bench/bounds.h"
 #include "bench/setups.h"
-#include "cli/terminal/scratch_dir.h"
 #include "common/base/blas.h"
 #include "common/base/program_files.h"
 #include "worker/options/traits.h"

@@ -8,8 +8,8 @@
 
 namespace gradwire {
 
-// `gradwire launch`: a coordinator and workers on this machine, from start to
-// end. Returns the exit code of the program.
+// `gradwire launch`: reads the options, then becomes the script that runs a coordinator and workers
+// on this machine. Returns, with the exit code of the program, only if nothing is to be started.
 int LaunchCommand(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace gradwire

@@ -106,7 +106,7 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
 // The place of `rank` in a run of its own: whether its options are right does
 // not depend on the others.
 Environment AloneEnvironment(const Environment& environment, const std::string& config) {
-  Environment alone = WorkerBaseEnvironment(environment, config);
+  Environment alone = MembersEnvironment(environment, config);
   alone[VariableOf("coordinator")] = "127.0.0.1:29400";
   alone[VariableOf("rank")] = "0";
   alone[VariableOf("world-size")] = "1";
@@ -125,7 +125,7 @@ absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& e
   for (const auto& [rank, further] : options.rank_options) {
     std::vector<std::string> args = options.worker_args;
     args.insert(args.end(), further.begin(), further.end());
-    Environment place = WorkerBaseEnvironment(environment, options.config);
+    Environment place = MembersEnvironment(environment, options.config);
     place[VariableOf("rank")] = absl::StrCat(rank);
     place[VariableOf("world-size")] = absl::StrCat(options.world_size);
     const auto parsed = ParseWorkerOptions(args, place);
@@ -217,7 +217,7 @@ absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const s
   return options;
 }
 
-Environment WorkerBaseEnvironment(const Environment& environment, const std::string& config) {
+Environment MembersEnvironment(const Environment& environment, const std::string& config) {
   Environment base = environment;
   for (const char* own : kOwnOptions) base.erase(VariableOf(own));
   for (const char* other : {"listen", "metrics", "summary", "trace", "config", "program"}) {

@@ -46,9 +46,9 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
 // InvalidArgument shows the part that has another form.
 absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const std::string& text);
 
-// A worker's environment without what the launcher decides, or what is meant for
-// the coordinator (GRADWIRE_LISTEN, GRADWIRE_METRICS).
-Environment WorkerBaseEnvironment(const Environment& environment, const std::string& config);
+// What all that is launched has in its environment: without what the launcher decides, or what is
+// meant for the coordinator (GRADWIRE_LISTEN, GRADWIRE_METRICS), which gets it as arguments.
+Environment MembersEnvironment(const Environment& environment, const std::string& config);
 
 }  // namespace gradwire
 

@@ -1,12 +1,13 @@
 #include "cli/plan/plan_command.h"
 
+#include <fstream>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
 #include "bench/bounds.h"
-#include "cli/terminal/scratch_dir.h"
 #include "cli/terminal/script.h"
 #include "common/base/program_files.h"
 #include "common/base/status_util.h"
@@ -57,11 +58,13 @@ void AddAll(PlanOptions* options, OptionParser* parser) {
 }
 
 absl::StatusOr<MeasuredRun> ReadRun(const std::string& file) {
-  const std::string text = ReadFile(file);
-  if (text.empty()) {
+  std::ostringstream text;
+  text
+      << std::ifstream(file).rdbuf();  // ends at an error of reading, where an iterator would throw
+  if (text.str().empty()) {
     return absl::NotFoundError(absl::StrCat("--summary: cannot read '", file, "'"));
   }
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = nlohmann::json::parse(text.str(), nullptr, /*allow_exceptions=*/false);
   absl::StatusOr<MeasuredRun> run = RunFromSummary(json);
   if (!run.ok()) return Annotate(run.status(), absl::StrCat("--summary: '", file, "'"));
   return run;

@@ -120,9 +120,9 @@ class Run:
         self.steps = [step_row(self.name, phases, by_step[step]) for step in sorted(by_step)]
         self.row = self._row(mean(record["bytes_sent"] for record in records))
 
-    def summary(self):
-        """The part of `gradwire launch --summary` that what holds the run up is told by."""
-        return {"ranks": [rank.summary(self.listed) for rank in self._ranks]}
+    def summaries(self):
+        """The part of the ranks' summaries that what holds the run up is told by."""
+        return [rank.summary(self.listed) for rank in self._ranks]
 
     def percentile(self, percent):
         return float(numpy.percentile(self.iterations, percent)) if self.iterations else NAN

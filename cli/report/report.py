@@ -10,13 +10,12 @@ OUT is the page; OUT's name without its ending begins the names of the others:
     .runs.csv, .steps.csv                a line for each run, and for each step of each run
     .FIGURE.png, .FIGURE.svg, .FIGURE.pdf
 """
-import json
 import os
 import pathlib
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.launch.bottleneck import bottleneck
 from cli.report.grouping import group_runs, make_run, notes_of
 from cli.report.logs import read_log
 from cli.runs.failure import EXIT_USAGE, Failure
@@ -24,8 +23,6 @@ from cli.runs.output_file import check_writable, replace_file
 from cli.terminal.command import WrongUsage, run, say
 
 PROGRAM = "gradwire report"
-# What gradwire launch says of a run is said in C++.
-BOTTLENECK = pathlib.Path(__file__).resolve().parents[2] / "gradwire-bottleneck"
 
 
 def tables_of(out):
@@ -77,15 +74,6 @@ def read_runs(named, logs, phases):
     return runs + grouped
 
 
-def bottlenecks(summaries):
-    """A sentence for each run, of what its ranks would write with --summary."""
-    asked = subprocess.run([str(BOTTLENECK)], input=json.dumps(summaries), text=True,
-                           stdout=subprocess.PIPE, check=False)
-    if asked.returncode != 0:
-        raise Failure(f"{BOTTLENECK.name} ended with exit code {asked.returncode}")
-    return asked.stdout.splitlines()
-
-
 def load_page():
     """Not before it is needed: it takes its time."""
     try:
@@ -106,7 +94,7 @@ def main(data, operands):
         say(PROGRAM, f"warning: {note}")
     page = load_page()
     runs = [page.Run(of_run, data["phases"]) for of_run in logged]
-    sentences = bottlenecks([measured.summary() for measured in runs])
+    sentences = [bottleneck(measured.summaries()) for measured in runs]
     for name, content in page.files_of(runs, sentences, notes, out).items():
         replace_file(name, content)
     return 0

@@ -34,6 +34,11 @@ def describe_end(status):
     return f"was ended by signal {-status} ({signal.strsignal(-status)})"
 
 
+def exit_code_of(status):
+    """For the same: the program's own, or 128 + n for signal n."""
+    return status if status >= 0 else 128 - status
+
+
 def die_with(parent):
     """In the child: the kernel kills it when its parent dies, however that happens."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -57,16 +62,18 @@ class Process:
     """A child that leads a process group of its own, so that a terminal's Ctrl-C reaches the
     driver alone. Nothing of it outlives the driver.
 
+    What it prints comes in pieces of any size to `on_out` and `on_err`, or else is in out and err.
     Failure from the constructor if it cannot be started.
     """
 
-    def __init__(self, command):
+    def __init__(self, command, on_out=None, on_err=None):
         self._popen = spawn(command)
         self._leaves_others = command.leaves_others
         self.pid = self._popen.pid
         self.end_fd = os.pidfd_open(self.pid)  # readable once it has ended
         self.out, self.err = bytearray(), bytearray()
-        self.outputs = {self._popen.stdout: self.out, self._popen.stderr: self.err}
+        self.outputs = {self._popen.stdout: on_out or self.out.extend,
+                        self._popen.stderr: on_err or self.err.extend}
         for pipe in self.outputs:
             os.set_blocking(pipe.fileno(), False)
 
@@ -94,8 +101,10 @@ class Process:
         piece = pipe.read(PIECE)
         if piece is None:
             return False
-        self.outputs[pipe] += piece
-        return True if piece else None
+        if not piece:
+            return None
+        self.outputs[pipe](piece)
+        return True
 
     def reap(self):
         """Once it has ended: takes what has come, kills those it leaves, and frees its id."""

@@ -4,16 +4,16 @@ import dataclasses
 import os
 import pathlib
 import socket
-import tempfile
 import time
 
+from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.cpu_sampler import CpuSampler
 from cli.runs.failure import Failure
 from cli.runs.hosts import THIS_MACHINE, Hosts
 from cli.runs.jobs import Jobs, run_job
+from cli.runs.scratch import scratch_folder
 
 PYTHON = "/usr/bin/python3"  # Debian's
-SECONDS_TO_LISTEN = 30
 SECONDS_TO_SAY_VERSION = 60
 
 # What a rank's argument may be: known only once the run starts.
@@ -44,15 +44,6 @@ def free_port():
     with socket.socket() as listener:
         listener.bind((THIS_MACHINE, 0))
         return listener.getsockname()[1]
-
-
-def grpc_address(port_file):
-    """What a coordinator's --port-file says; None before it is there."""
-    with contextlib.suppress(FileNotFoundError):
-        for line in port_file.read_text().splitlines():
-            if line.startswith("grpc="):
-                return line.removeprefix("grpc=")
-    return None
 
 
 class Runner:
@@ -119,8 +110,9 @@ class Runner:
         process = jobs.start("coordinator", self._hosts.command(host, argv), serves=True)
         if not self._hosts.local:
             return process, listen  # ranks on other hosts try again until it listens
-        jobs.run_until(lambda: grpc_address(port_file), time.monotonic() + SECONDS_TO_LISTEN)
-        return process, grpc_address(port_file)
+        jobs.run_until(lambda: "grpc" in bound_addresses(port_file),
+                       time.monotonic() + SECONDS_TO_LISTEN)
+        return process, bound_addresses(port_file)["grpc"]
 
     def _start_ranks(self, run, addresses, jobs):
         """Gives rank 0."""
@@ -137,14 +129,6 @@ class Runner:
 
     def _deadline(self):
         return time.monotonic() + self._request["timeout_seconds"]
-
-
-def scratch_folder():
-    try:
-        return tempfile.TemporaryDirectory(prefix="gradwire-")
-    except OSError as error:
-        raise Failure("cannot make a folder for temporary files (TMPDIR): "
-                      f"{error.strerror.lower()}") from None
 
 
 def torch_version(runner):

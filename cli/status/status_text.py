@@ -1,14 +1,14 @@
 """A coordinator's /status.json for people. Any field but state and ranks may be missing."""
 import json
-import re
 import sys
 import time
+
+from cli.terminal.text_table import (TextColumn, field_at, number_at, phase_columns, text_at,
+                                     text_table)
 
 PROGRAM = "gradwire-coordinator"
 SETTINGS = ("model", "dataset", "sync", "backend", "wire", "batch-size", "bucket-cap-mb")
 SHOWN_EVENTS = 10
-LEAST_WIDTH = 8  # of a column
-CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
 class NotACoordinator(Exception):
@@ -30,29 +30,6 @@ def parse(body):
     if not text_at(status, "state") or not isinstance(status.get("ranks"), list):
         raise NotACoordinator("its answer lacks state or ranks")
     return status
-
-
-def field_at(value, *keys):
-    """None if it is missing."""
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def text_at(value, *keys):
-    """"" if there is no text. A control character is shown as \\x1b, so that a terminal does not
-    obey it."""
-    text = field_at(value, *keys)
-    if not isinstance(text, str):
-        return ""
-    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
-
-
-def number_at(value, *keys):
-    """None if there is no number."""
-    number = field_at(value, *keys)
-    known = type(number) in (int, float) and abs(number) <= sys.float_info.max
-    return float(number) if known else None
 
 
 def numbers_of(status, *keys):
@@ -153,34 +130,20 @@ def slowest_line(status):
     return line
 
 
-def cell(rank, keys, digits, scale):
-    value = field_at(rank, *keys)
-    if isinstance(value, str):
-        return text_at(rank, *keys)
-    number = number_at(rank, *keys)
-    return "-" if number is None else f"{number * scale:.{digits}f}"
-
-
 def columns_of(status):
-    """(keys, title, digits, scale) of each, with the phases that the coordinator names."""
+    """With the phases that the coordinator names."""
     listed = status.get("phases")
-    phases = [(("phase_seconds", str(field_at(phase, "name"))), text_at(phase, "title"), 1, 1000)
-              for phase in (listed if isinstance(listed, list) else [])]
-    return [(("rank",), "rank", 0, 1), (("state",), "state", 0, 1),
-            (("steps_done",), "steps", 0, 1),
-            (("iteration_seconds",), "iteration ms", 1, 1000), *phases,
-            (("work_seconds",), "own work", 1, 1000), (("loss",), "loss", 4, 1),
-            (("heard_seconds",), "heard s ago", 1, 1), (("address",), "address", 0, 1)]
+    return [TextColumn(("rank",), "rank"), TextColumn(("state",), "state"),
+            TextColumn(("steps_done",), "steps"),
+            TextColumn(("iteration_seconds",), "iteration ms", 1, 1000),
+            *phase_columns(listed if isinstance(listed, list) else []),
+            TextColumn(("work_seconds",), "own work", 1, 1000), TextColumn(("loss",), "loss", 4),
+            TextColumn(("heard_seconds",), "heard s ago", 1), TextColumn(("address",), "address")]
 
 
 def rank_lines(status):
-    """A table; all stands to the right."""
-    columns = []
-    for keys, title, digits, scale in columns_of(status):
-        cells = [title, *(cell(rank, keys, digits, scale) for rank in status["ranks"])]
-        width = max(LEAST_WIDTH, 2 + max(map(len, cells)))
-        columns.append([text.rjust(width) for text in cells])
-    return ["", *map("".join, zip(*columns))] if status["ranks"] else []
+    ranks = status["ranks"]
+    return ["", *text_table(columns_of(status), ranks)] if ranks else []
 
 
 def event_line(event):

@@ -7,11 +7,9 @@
 #include <iostream>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/program_files.h"
 #include "common/base/status_util.h"
-#include "common/process/process_set.h"
 
 namespace gradwire {
 namespace {
@@ -34,7 +32,7 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   return pointers;
 }
 
-// The command line; errors of BecomeScript.
+// The command line; errors of BecomeScript. Names of files are UTF-8 in every locale, as `data` is.
 absl::StatusOr<std::vector<std::string>> ArgumentsOf(absl::string_view name, const Json& data,
                                                      const std::vector<std::string>& operands) {
   const absl::StatusOr<std::string> text = Utf8(data);
@@ -43,7 +41,7 @@ absl::StatusOr<std::vector<std::string>> ArgumentsOf(absl::string_view name, con
   if (access(script.c_str(), R_OK) != 0) {
     return absl::NotFoundError(absl::StrCat("no '", script, "'; it is installed with gradwire"));
   }
-  std::vector<std::string> args = {kPython, "-E", "-s", "-B", script, *text};
+  std::vector<std::string> args = {kPython, "-E", "-s", "-B", "-X", "utf8", script, *text};
   args.insert(args.end(), operands.begin(), operands.end());
   return args;
 }
@@ -61,22 +59,6 @@ absl::Status BecomeScript(absl::string_view name, const Json& data, const Enviro
   execve(kPython, Pointers(&*args).data(), Pointers(&variables).data());
   return absl::FailedPreconditionError(
       absl::StrCat("cannot start '", kPython, "': ", std::strerror(errno)));
-}
-
-absl::Status RunScript(absl::string_view name, const Json& data, const Environment& environment,
-                       const std::vector<std::string>& operands) {
-  const absl::StatusOr<std::vector<std::string>> args = ArgumentsOf(name, data, operands);
-  if (!args.ok()) return args.status();
-  std::string err;
-  ProcessSet processes;
-  const absl::StatusOr<Process*> process = processes.Start(
-      {*args, environment}, [](absl::string_view) {},
-      [&](absl::string_view bytes) { err.append(bytes.data(), bytes.size()); });
-  if (!process.ok()) return process.status();
-  while (processes.AnyRuns()) processes.Wait(absl::InfiniteFuture());
-  if (!(*process)->failed()) return absl::OkStatus();
-  if (err.empty()) err = absl::StrCat(name, " ", DescribeEnd((*process)->status()));
-  return absl::InternalError(absl::StripAsciiWhitespace(err));
 }
 
 int RunCommand(absl::string_view program, const absl::StatusOr<Parsed<ScriptCall>>& parsed,

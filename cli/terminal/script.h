@@ -24,11 +24,6 @@ absl::Status BecomeScript(absl::string_view name, const nlohmann::ordered_json& 
                           const Environment& environment,
                           const std::vector<std::string>& operands = {});
 
-// The same as a child, to its end. Internal says what it wrote to stderr, if it fails; else errors
-// as BecomeScript and ProcessSet::Start.
-absl::Status RunScript(absl::string_view name, const nlohmann::ordered_json& data,
-                       const Environment& environment, const std::vector<std::string>& operands);
-
 // A command that is Python: what its options say, as BecomeScript takes it.
 struct ScriptCall {
   std::string name;

@@ -7,6 +7,9 @@
 
 namespace gradwire {
 
+// The folder of this program.
+std::string ProgramDir();
+
 // Path of a program or module that nobody types: beside this program if it is there, else in
 // ../libexec/gradwire, as seen from this program's folder. In the build tree and where
 // it is installed alike.

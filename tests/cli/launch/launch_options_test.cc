@@ -174,5 +174,17 @@ TEST(ParseRankOptions, NoRank_IsRefused) {
             "got '--seed 3', expected RANK:OPTIONS, such as 1:--seed 3");
 }
 
+TEST(MembersEnvironment, WhatTheLauncherDecides_IsTakenAway) {
+  EXPECT_THAT(
+      MembersEnvironment({{"HOME", "/h"},
+                          {"GRADWIRE_LR", "1"},
+                          {"GRADWIRE_RANK", "9"},
+                          {"GRADWIRE_LISTEN", "x:1"},
+                          {"GRADWIRE_PROGRAM", "/bin/sh"},
+                          {"GRADWIRE_CONFIG", "old"}},
+                         "new"),
+      ElementsAre(Pair("GRADWIRE_CONFIG", "new"), Pair("GRADWIRE_LR", "1"), Pair("HOME", "/h")));
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -60,6 +60,7 @@ class LaunchProgramTest : public ::testing::Test {
   LaunchProgramTest() {
     fs::create_directory(scratch());
     fs::copy_file(testing::ProgramPath("gradwire"), dir_.File("gradwire"));
+    fs::create_directory_symlink(testing::ProgramPath("../libexec/gradwire/cli"), dir_.File("cli"));
     WriteProgram("gradwire-coordinator", kCoordinator);
     WriteProgram("gradwire-worker", kGoodWorker);
   }

@@ -59,19 +59,19 @@ class Runs(unittest.TestCase):
 
     def test_summary_has_means_behind_the_first_iteration(self):
         first, second = run_of(log_line(0, 0, 9) + log_line(0, 1, 1) + log_line(0, 2, 2),
-                               log_text(1)).summary()["ranks"]
+                               log_text(1)).summaries()
         self.assertEqual((first["rank"], second["rank"]), (0, 1))
         self.assertEqual(first["iteration_seconds"], {"mean": 1.5})
         self.assertEqual(set(first["phase_seconds"]), {phase["name"] for phase in PHASES})
         self.assertAlmostEqual(first["phase_seconds"]["backward"], 1.35)
 
     def test_summary_of_one_iteration_has_no_times(self):
-        self.assertEqual(run_of(log_text(0, 1)).summary(),
-                         {"ranks": [{"rank": 0, "iteration_seconds": {}, "phase_seconds": {}}]})
+        self.assertEqual(run_of(log_text(0, 1)).summaries(),
+                         [{"rank": 0, "iteration_seconds": {}, "phase_seconds": {}}])
 
     def test_iteration_that_was_not_measured_counts_in_no_mean(self):
         run = run_of(log_line(0, 0) + log_line(0, 1, None) + log_line(0, 2, 2))
-        self.assertEqual(run.summary()["ranks"][0]["iteration_seconds"], {"mean": 2})
+        self.assertEqual(run.summaries()[0]["iteration_seconds"], {"mean": 2})
 
     def test_iterations_of_no_time_are_no_error(self):
         self.assertTrue(math.isnan(run_of(log_line(0, 0) + log_line(0, 1, 0.0)).row["exposed_share"]))

@@ -23,12 +23,6 @@ class Report(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.dir = pathlib.Path(folder.name)
         self.out = str(self.dir / "out.html")
-        # Says what it is asked: gradwire-bottleneck itself is not built here.
-        asked = self.dir / "bottleneck"
-        asked.write_text("#!/usr/bin/python3\nimport json, sys\n"
-                         "for run in json.load(sys.stdin): print('Held up:', len(run['ranks']))\n")
-        asked.chmod(0o755)
-        self.enterContext(mock.patch.object(report, "BOTTLENECK", asked))
 
     def log(self, name, text):
         (self.dir / name).write_text(text)
@@ -56,7 +50,7 @@ class Report(unittest.TestCase):
         page = pathlib.Path(self.out).read_text()
         for title in ("Iteration time", "Where an iteration goes", "Loss", "Scaling"):
             self.assertIn(f"<h2>{title}</h2>\n<figure>\n<img alt=", page)
-        self.assertIn("<li>a-2: Held up: 2</li>", page)
+        self.assertIn("<li>a-2: Bottleneck: computation", page)
         for name in ("out.iteration-time.png", "out.phases.svg", "out.scaling.pdf"):
             self.assertTrue((self.dir / name).exists(), name)
         self.assertIn("\na-2,a,2,4,0.5,", (self.dir / "out.runs.csv").read_text())
@@ -106,7 +100,7 @@ class Report(unittest.TestCase):
     def test_missing_log_is_named_and_nothing_written(self):
         self.assertEqual(self.error_of(self.log("a", log_text(0, 2)), "/no/log", kind=Failure),
                          "cannot read the log '/no/log': No such file or directory")
-        self.assertEqual({path.name for path in self.dir.iterdir()}, {"a", "bottleneck"})
+        self.assertEqual({path.name for path in self.dir.iterdir()}, {"a"})
 
     def test_out_that_cannot_be_written_is_told_before_logs_are_read(self):
         self.assertEqual(self.error_of("/no/log", out="/no/folder/x.html", kind=Failure),
@@ -117,12 +111,6 @@ class Report(unittest.TestCase):
         self.assertEqual(
             self.error_of(self.log("a", log_text(0, 1)), kind=Failure, exit_code=1),
             f"cannot write {self.dir}/out.loss.png: is a directory")
-
-    def test_bottleneck_that_is_not_known_is_told(self):
-        report.BOTTLENECK.write_text("#!/bin/sh\nexit 3\n")
-        self.assertEqual(
-            self.error_of(self.log("a", log_text(0, 1)), kind=Failure, exit_code=1),
-            "bottleneck ended with exit code 3")
 
     def test_without_matplotlib_its_package_is_named(self):
         with mock.patch.dict(sys.modules, {"matplotlib": None}):

@@ -6,6 +6,7 @@ import unittest
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
 from cli.status import status_text
+from cli.terminal import text_table
 from sample import body_of, running
 
 
@@ -125,7 +126,7 @@ class Lines(unittest.TestCase):
         status["settings"]["model"] = "\x0e"
         text = text_of(status)
         self.assertIn(r"(a\x1b[2J\x0ab\x9bc\x7f)", text)
-        self.assertFalse(status_text.CONTROL.search(text.replace("\n", "")), repr(text))
+        self.assertFalse(text_table.CONTROL.search(text.replace("\n", "")), repr(text))
 
 
 class Parts(unittest.TestCase):

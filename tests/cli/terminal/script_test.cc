@@ -49,25 +49,6 @@ TEST(BecomeScript, TextThatIsNotUtf8_IsRefused) {
             absl::StatusCode::kInvalidArgument);
 }
 
-TEST(RunScript, ScriptThatFails_SaysWhy) {
-  const testing::TempDir dir;
-  testing::WriteFile(dir.File("x.py"), "import sys\nsys.exit(sys.argv[2])\n");
-  EXPECT_EQ(RunScript(dir.File("x.py"), {}, {}, {"no way"}), absl::InternalError("no way"));
-}
-
-TEST(RunScript, ScriptThatFailsSilently_HasItsExitCodeNamed) {
-  const testing::TempDir dir;
-  testing::WriteFile(dir.File("x.py"), "import sys\nsys.exit(3)\n");
-  EXPECT_THAT(std::string(RunScript(dir.File("x.py"), {}, {}, {}).message()),
-              HasSubstr("x.py ended with exit code 3"));
-}
-
-TEST(RunScript, ScriptThatEndsWell_IsOk) {
-  const testing::TempDir dir;
-  testing::WriteFile(dir.File("x.py"), "import sys\nprint('a', file=sys.stderr)\n");
-  EXPECT_TRUE(RunScript(dir.File("x.py"), {}, {}, {}).ok());
-}
-
 TEST(RunCommand, ScriptMissing_IsSaidInTheCommandsName) {
   Parsed<ScriptCall> parsed;
   parsed.options.name = "no/such.py";

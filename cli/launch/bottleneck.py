@@ -1,0 +1,140 @@
+"""What an iteration mostly waits for, and what to try."""
+from cli.runs.quantiles import median
+from cli.terminal.text_table import number_at, text_at
+
+# Parts of an iteration.
+STRAGGLER_FROM = 0.1
+OVERHEAD_FROM = 1 / 6
+# Above this part of what its speed allows, a link is the limit.
+LINK_IS_FULL = 0.7
+UNKNOWN = "not known, for no rank ran two iterations (the first one warms up)."
+# What a straggler may spend its time on.
+WORK = {"waiting for data": ("data",), "forward and backward": ("forward", "backward"),
+        "the optimizer": ("optimizer",)}
+
+
+class Rank:
+    """Seconds of an iteration of one rank: means, as its summary has them."""
+
+    def __init__(self, summary):
+        self._summary = summary
+        self.number = int(number_at(summary, "rank") or 0)
+        self.iteration = number_at(summary, "iteration_seconds", "mean") or 0
+
+    def phases(self, *names):
+        return sum(number_at(self._summary, "phase_seconds", name) or 0 for name in names)
+
+    @property
+    def own_work(self):
+        return self.iteration - self.phases("exposed_communication")
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+def mean_phases(ranks, *names):
+    return mean([rank.phases(*names) for rank in ranks])
+
+
+def part_of(part, iteration):
+    """ "210.0 of 512.0 ms an iteration (41 %)"."""
+    return (f"{part * 1000:.1f} of {iteration * 1000:.1f} ms an iteration "
+            f"({part / iteration * 100:.0f} %)")
+
+
+def any_of(advice):
+    *others, last = advice
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def link_shares(summaries):
+    """Of the ranks' communication, the part that links of the given speed need at least."""
+    shares = (number_at(summary, "link_share") for summary in summaries)
+    return [share for share in shares if share is not None]
+
+
+def communication_advice(run, link_share, overlapping, halving):
+    sync = text_at(run, "sync")
+    if not sync:
+        yield "--sync ddp and --wire bf16 if they were not used"
+    elif sync not in overlapping:
+        yield "--sync ddp (transfers run beside backward)"
+    if text_at(run, "wire") == "fp32" and text_at(run, "backend") in halving:
+        yield "--wire bf16 (half the bytes)"
+    yield "a larger --batch-size or --accumulate"
+    if link_share is None or link_share >= LINK_IS_FULL:
+        yield "more bandwidth"
+
+
+def communication(exposed, iteration, summaries, overlapping, halving):
+    shares = link_shares(summaries)
+    share = mean(shares) if shares else None
+    links = f", with the links at {share * 100:.0f} % of their speed" if shares else ""
+    advice = [*communication_advice(summaries[-1], share, overlapping, halving)]
+    return (f"exposed communication, {part_of(exposed, iteration)}{links}; "
+            f"try {any_of(advice)}.")
+
+
+def computation(ranks, iteration):
+    advice = ("further hosts, faster ones, or more --threads if cores are idle"
+              if len(ranks) > 1 else
+              "more workers on further hosts, or more --threads if cores are idle")
+    part = part_of(mean_phases(ranks, "forward", "backward"), iteration)
+    return f"computation (forward and backward), {part}; try {advice}."
+
+
+def data(seconds, iteration):
+    return (f"waiting for data, {part_of(seconds, iteration)}; try fewer --threads, so that the "
+            "loader has a core, a faster disk or --augment false.")
+
+
+def optimizer(seconds, iteration):
+    return (f"the optimizer, {part_of(seconds, iteration)}; try a larger --batch-size or "
+            "--accumulate, so that it updates less often for the same samples.")
+
+
+def straggler(ranks, iteration):
+    """None if there is none."""
+    slow = max(ranks, key=lambda rank: rank.own_work)
+    others = [rank.own_work for rank in ranks if rank.number != slow.number]
+    if not others:
+        return None
+    usual = median(others)
+    if slow.own_work - usual < STRAGGLER_FROM * iteration:
+        return None
+    longest = max(WORK, key=lambda name: slow.phases(*WORK[name]) - mean_phases(ranks, *WORK[name]))
+    return (f"rank {slow.number}, whose own work takes {slow.own_work * 1000:.1f} ms an iteration, "
+            f"the others' {usual * 1000:.1f} ms (most of it {longest}); look at what else its "
+            "host does, or give it another.")
+
+
+def judge(ranks, summaries, overlapping, halving):
+    iteration = mean([rank.iteration for rank in ranks])
+    if found := straggler(ranks, iteration):
+        return found
+    waits = {name: mean_phases(ranks, name)
+             for name in ("exposed_communication", "data", "optimizer")}
+    longest = max(waits, key=waits.get)
+    seconds = waits[longest]
+    if seconds < OVERHEAD_FROM * iteration:
+        return computation(ranks, iteration)
+    if longest == "exposed_communication":
+        return communication(seconds, iteration, summaries, overlapping, halving)
+    return data(seconds, iteration) if longest == "data" else optimizer(seconds, iteration)
+
+
+def bottleneck(summaries, overlapping=(), halving=()):
+    """One sentence. `summaries`: the ranks', any field of which may be missing, with link_share
+    where it is known; `overlapping`: syncs whose transfers run beside backward; `halving`: back
+    ends that take half types. Judged in this order:
+
+    straggler    one rank's own work (iteration − exposed communication) is longer than the median
+                 of the others' by at least a tenth of an iteration
+    exposed communication, waiting for data, optimizer: the longest of the three, if it takes at
+                 least a sixth of an iteration (means over the ranks)
+    computation  otherwise
+    """
+    ranks = [rank for rank in map(Rank, summaries) if rank.iteration > 0]
+    found = judge(ranks, summaries, overlapping, halving) if ranks else UNKNOWN
+    return f"Bottleneck: {found}"

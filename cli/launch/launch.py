@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""`gradwire launch`, once its options are read: what cli/launch/launch_request.h says, and behind
+it the arguments of the workers."""
+import contextlib
+import json
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+from cli.launch import summaries
+from cli.launch.bottleneck import bottleneck
+from cli.launch.members import Members, reachable
+from cli.launch.signals import Signals
+from cli.launch.supervisor import Supervisor
+from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
+from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
+from cli.runs.driver import EXIT_DONE
+from cli.runs.failure import EXIT_FAILED, Failure
+from cli.runs.output_file import check_writable, replace_file
+from cli.runs.scratch import scratch_folder
+from cli.terminal.command import WrongUsage, run
+from cli.trace.merge import merge
+
+PROGRAM = "gradwire launch"
+
+
+class Launch:
+    """Starts the members in their order, waits for them, and says what came of it."""
+
+    def __init__(self, request, members, terminal, supervisor):
+        self._request = request
+        self._members = members
+        self._terminal = terminal
+        self._supervisor = supervisor
+
+    def run(self):
+        """Gives the exit code."""
+        try:
+            self._start_all()
+        except Failure as failure:
+            self._supervisor.fail(failure.exit_code, str(failure))
+        exit_code = self._supervisor.run()
+        traced = self._tried(self._write_trace)
+        if self._supervisor.cause:
+            self._say(f"{self._supervisor.cause}; all have ended")
+            return exit_code
+        reported = self._tried(self._report)
+        return EXIT_DONE if traced and reported else EXIT_FAILED
+
+    def _start_all(self):
+        coordinator = self._start_coordinator() if self._request["coordinator"] else ""
+        for number in range(self._request["workers"]):
+            if self._request["program"]:
+                member = self._members.program(number, coordinator)
+            else:
+                member = self._members.worker(number, coordinator, self._terminal.bar_columns)
+            self._supervisor.start(member)
+
+    def _start_coordinator(self):
+        """Gives its address."""
+        port_file = self._members.port_file
+        with contextlib.suppress(OSError):
+            os.unlink(port_file)  # of an earlier run
+        self._supervisor.start(self._members.coordinator())
+        if not self._supervisor.run_until(lambda: "grpc" in bound_addresses(port_file),
+                                          SECONDS_TO_LISTEN):
+            raise Failure(f"the coordinator wrote no address to '{port_file}' within "
+                          f"{SECONDS_TO_LISTEN} s")
+        bound = bound_addresses(port_file)
+        if metrics := bound.get("metrics"):
+            self._say(f"watch the run on http://{metrics}/; metrics are on "
+                      f"http://{metrics}/metrics")
+        return reachable(bound["grpc"])
+
+    def _write_trace(self):
+        """Also of a run that failed: then it tells what came before."""
+        if not self._request["trace"]:
+            return
+        processes = self._request["workers"] + (self._request["coordinator"] is not None)
+        files = [self._members.trace_file(process) for process in range(processes)]
+        if self._supervisor.cause:  # one that fails before it has joined writes none
+            files = [file for file in files if os.path.exists(file)]
+        try:
+            replace_file(self._request["trace"], merge(files))
+        except Failure as failure:
+            raise failure.within("--trace") from None
+
+    def _report(self):
+        if self._request["program"]:
+            return
+        request = self._request
+        collected = summaries.collect(self._members.summary_file(rank)
+                                      for rank in range(request["world_size"]))
+        per_byte = request["seconds_per_byte"]
+        rows = [summaries.with_shares(summary, request["through_coordinator"], per_byte)
+                for summary in collected["ranks"]]
+        for line in [*summaries.table(rows, request["phases"], per_byte is not None),
+                     bottleneck(rows, request["overlapping"], request["halving"])]:
+            self._terminal.print_line(OUT, line.encode(errors="replace"))
+        if request["summary"]:
+            replace_file(request["summary"],
+                         json.dumps(collected, indent=2, ensure_ascii=False) + "\n")
+
+    def _tried(self, action):
+        """Whether it could be done; says why not."""
+        try:
+            action()
+        except Failure as failure:
+            self._say(str(failure))
+            return False
+        return True
+
+    def _say(self, sentence):
+        self._terminal.print_line(ERR, f"{PROGRAM}: {sentence}".encode(errors="surrogateescape"))
+
+
+def check_outputs(request):
+    for option in ("summary", "trace"):
+        try:
+            if request[option]:
+                check_writable(request[option])
+        except Failure as failure:
+            raise WrongUsage(f"--{option}: {failure}") from None
+
+
+def main(request, arguments):
+    check_outputs(request)
+    with (Signals() as signals, scratch_folder() as scratch, Terminal(draws_bars()) as terminal,
+          Supervisor(terminal, signals) as supervisor):
+        members = Members(request, arguments, scratch, dict(os.environ))
+        return Launch(request, members, terminal, supervisor).run()
+
+
+if __name__ == "__main__":
+    sys.exit(run(PROGRAM, main))

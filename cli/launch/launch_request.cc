@@ -1,0 +1,74 @@
+#include "cli/launch/launch_request.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bench/bounds.h"
+#include "common/base/program_files.h"
+#include "common/telemetry/phases.h"
+#include "worker/options/choices.h"
+#include "worker/options/traits.h"
+
+namespace gradwire {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json Coordinator(const LaunchOptions& options) {
+  if (!TraitsOfSync(options.worker.sync).averages) return nullptr;
+  std::map<std::string, std::string> texts = options.coordinator_texts;
+  texts["listen"] = options.coordinator.listen;
+  texts["metrics"] = options.coordinator.metrics;
+  texts["world-size"] = absl::StrCat(options.world_size);
+  texts["workers"] = absl::StrCat(options.workers);
+  return texts;
+}
+
+// Names of those choices that have the trait.
+template <typename Trait>
+Json NamesWith(const std::vector<NamedChoice>& choices, Trait trait) {
+  Json names = Json::array();
+  for (const std::string& name : NamesOf(choices)) {
+    if (trait(name)) names.push_back(name);
+  }
+  return names;
+}
+
+Json Traits() {
+  return {{"overlapping",
+           NamesWith(SyncChoices(), [](const auto& name) { return TraitsOfSync(name).overlaps; })},
+          {"halving", NamesWith(BackendChoices(),
+                                [](const auto& name) { return TraitsOfBackend(name).halves; })},
+          {"through_coordinator", NamesWith(BackendChoices(), [](const auto& name) {
+             return TraitsOfBackend(name).links == LinkPattern::kCoordinator;
+           })}};
+}
+
+}  // namespace
+
+Json LaunchRequest(const LaunchOptions& options) {
+  const bool speed_known = options.link_gbit > 0;
+  Json request = {
+      {"programs",
+       {{"coordinator", absl::StrCat(ProgramDir(), "/gradwire-coordinator")},
+        {"worker", absl::StrCat(ProgramDir(), "/gradwire-worker")}}},
+      {"program", options.program},
+      {"workers", options.workers},
+      {"world_size", options.world_size},
+      {"coordinator", Coordinator(options)},
+      {"linger_seconds", options.coordinator.linger_seconds},
+      {"rank_options", options.rank_options},
+      {"log_jsonl", options.worker.log_jsonl},
+      {"metrics", options.worker.metrics},
+      {"listen", options.worker.listen},
+      {"summary", options.summary},
+      {"trace", options.trace},
+      {"seconds_per_byte", speed_known ? Json(LeastSeconds({1, 0}, options.link_gbit)) : Json()},
+      {"phases", PhaseListJson()}};
+  request.update(Traits());
+  return request;
+}
+
+}  // namespace gradwire

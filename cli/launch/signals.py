@@ -1,0 +1,31 @@
+"""The signals that end `gradwire launch`."""
+import os
+import signal
+
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signals:
+    """Notes those that come within `with`: nothing is interrupted. One at a time in a process."""
+
+    def __enter__(self):
+        self.fd, self._writer = os.pipe()  # fd: readable once one has come
+        for end in (self.fd, self._writer):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, lambda *_: None) for number in HANDLED}
+        return self
+
+    def __exit__(self, *_):
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(-1)
+        os.close(self.fd)
+        os.close(self._writer)
+
+    def take(self):
+        """Their numbers, in the order in which they came."""
+        try:
+            return os.read(self.fd, 256)
+        except BlockingIOError:
+            return b""

@@ -1,0 +1,185 @@
+"""Programs that run together, and what becomes of the others when one of them ends."""
+import dataclasses
+import math
+import signal
+import time
+
+from cli.launch.lines import LineSplitter
+from cli.launch.terminal import ERR, OUT
+from cli.runs.process import Command, describe_end, exit_code_of
+from cli.runs.process_set import ProcessSet
+
+SECONDS_TO_LOOK = 0.01
+SECONDS_TO_SAY_WHY = 0.3
+SECONDS_TO_FAIL = 2
+SECONDS_TO_STOP = 1.8
+SECONDS_TO_WIND_UP = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Member:
+    """One of the programs."""
+    name: str  # "coordinator", "rank 0": its lines begin with "[name] "
+    command: Command
+    serves: bool = False  # it is done when all that do not serve have ended
+    has_bar: bool = False  # its stderr may carry a progress bar
+    linger: float = 0  # seconds by which it is told later than others to end, unless by signal
+
+
+class Running:
+    """A member, once started: what it prints, and when it is to end."""
+
+    def __init__(self, member, terminal):
+        self.name, self.serves, self._linger = member.name, member.serves, member.linger
+        prefix = f"[{member.name}] ".encode()
+        self._out = LineSplitter(lambda line: terminal.print_line(OUT, prefix + line))
+        self._err = LineSplitter(lambda line: terminal.print_line(ERR, prefix + line),
+                                 terminal.set_bar if member.has_bar else None)
+        self._process = None
+        self._told_to_end = False
+        self._terminate_at = self._kill_at = math.inf
+
+    def start(self, command, processes, on_end):
+        def end():
+            self._out.flush()
+            self._err.flush()
+            on_end(self)
+        self._process = processes.add(command, self._out.feed, self._err.feed, end)
+
+    @property
+    def works(self):
+        return not self.serves and not self._process.ended
+
+    @property
+    def failed(self):
+        """It ended by itself, and not well."""
+        return self._process.failed and not self._told_to_end
+
+    @property
+    def status(self):
+        return self._process.status
+
+    def signal(self, number):
+        """From now on how it ends is no news."""
+        if not self._process.ended:
+            self._told_to_end = True
+            self._process.signal(number)
+
+    def end_after(self, until_terminate, until_kill):
+        """SIGTERM after so many seconds, SIGKILL after so many, or earlier if that was to come."""
+        now = time.monotonic() + self._linger
+        self._terminate_at = now + until_terminate
+        self._kill_at = min(self._kill_at, now + until_kill)
+
+    def stop(self, number):
+        """By signal: SIGKILL soon after, however long it lingers."""
+        self.signal(number)
+        self._terminate_at = math.inf
+        self._kill_at = min(self._kill_at, time.monotonic() + SECONDS_TO_STOP)
+
+    @property
+    def next_signal(self):
+        """When send_due has something to do."""
+        return math.inf if self._process.ended else min(self._terminate_at, self._kill_at)
+
+    def send_due(self):
+        now = time.monotonic()
+        if now >= self._terminate_at:
+            self.signal(signal.SIGTERM)
+            self._terminate_at = math.inf
+        if now >= self._kill_at:
+            self.signal(signal.SIGKILL)
+            self._kill_at = math.inf
+
+
+class Supervisor(ProcessSet):
+    """Runs members together, in the calling thread:
+
+      running ──all workers ended with 0──► winding up: 2 s, SIGTERM, 2 s, SIGKILL
+         ├─────a member ended otherwise───► failed: 0.3 s for the others to say why,
+         │                                   SIGTERM, SIGKILL at 2 s
+         └─────SIGINT, SIGTERM, SIGHUP────► stopped: passed on (SIGHUP as SIGTERM),
+                                             SIGKILL at 1.8 s or at the next signal
+
+    A member that lingers has that much longer to wind up or after a failure. A signal ends that
+    too; to one that comes while winding up all has gone well.
+    """
+
+    def __init__(self, terminal, signals):
+        super().__init__()
+        self.cause = ""  # who ended it and how; "" if all is well
+        self._exit_code = 0
+        self._terminal = terminal
+        self._signals = signals
+        self._members = []
+        self._all_started = False  # in run(): no member comes any more
+        self._stopped = False  # a signal has come
+        self._winding_up = False  # all workers ended with 0
+        self.wake_on(signals.fd)
+
+    def start(self, member):
+        """Failure if it cannot be started."""
+        running = Running(member, self._terminal)
+        running.start(member.command, self, self._on_end)
+        self._members.append(running)
+
+    def run_until(self, ready, seconds):
+        """Passes output on until ready(), asked every 10 ms. False if a member has failed, a signal
+        has come, none runs any more, or the time is over."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            now = time.monotonic()
+            if self.cause or not self.running() or now >= deadline:
+                return False
+            self._handle_events(min(deadline, now + SECONDS_TO_LOOK))
+        return not self.cause
+
+    def fail(self, exit_code, cause):
+        """Ends all members, as if one had failed with that code for this cause."""
+        if self.cause:
+            return
+        self.cause, self._exit_code = cause, exit_code
+        for member in self._members:
+            member.end_after(SECONDS_TO_SAY_WHY, SECONDS_TO_FAIL)
+
+    def run(self):
+        """Until all members have ended; to be called once, when all are started. Gives 0 if all is
+        well, else the exit code of the member that failed first, or 128 + the signal that came."""
+        self._all_started = True
+        self._wind_up()  # in case all workers have ended already
+        while self.running():
+            self._handle_events(math.inf)
+        self._terminal.set_bar(b"")
+        return self._exit_code
+
+    def _handle_events(self, until):
+        until = min([until, *(member.next_signal for member in self._members)])
+        self.wait(None if until == math.inf else max(0, until - time.monotonic()))
+        for member in self._members:
+            member.send_due()
+        for number in self._signals.take():
+            self._stop_by_signal(number)
+        if self._terminal.broken and not self.cause:
+            self._stop_by_signal(signal.SIGPIPE)
+
+    def _on_end(self, member):
+        if member.failed:
+            self.fail(exit_code_of(member.status), f"{member.name} {describe_end(member.status)}")
+        self._wind_up()
+
+    def _stop_by_signal(self, number):
+        again, self._stopped = self._stopped, True
+        if not again and not self.cause and (not self._winding_up or number == signal.SIGPIPE):
+            self.cause = f"stopped by signal {int(number)} ({signal.strsignal(number)})"
+            self._exit_code = 128 + number
+        passed_on = signal.SIGINT if number == signal.SIGINT else signal.SIGTERM
+        for member in self._members:
+            member.stop(signal.SIGKILL if again else passed_on)
+
+    def _wind_up(self):
+        working = any(member.works for member in self._members)
+        if working or not self._all_started or self.cause or self._winding_up:
+            return
+        self._winding_up = True
+        for member in self._members:
+            member.end_after(SECONDS_TO_WIND_UP, 2 * SECONDS_TO_WIND_UP)

@@ -1,0 +1,82 @@
+"""Where `gradwire launch` writes."""
+import errno
+import os
+import select
+
+OUT, ERR = 1, 2  # stdout, stderr
+CLEAR_LINE = b"\r\x1b[K"
+COLUMNS = 80  # where there is no terminal
+
+
+def draws_bars():
+    """Whether stderr is a terminal on which they may be drawn."""
+    return os.isatty(ERR) and os.environ.get("TERM") != "dumb"
+
+
+def wait_until_writable(fd):
+    poll = select.poll()
+    poll.register(fd, select.POLLOUT)
+    poll.poll()
+
+
+class Terminal:
+    """Whole lines to stdout and stderr and, on a terminal, a bar below them, which is gone behind
+    `with`."""
+
+    def __init__(self, draws_bar):
+        self.broken = False  # nobody reads any more
+        self._draws_bar = draws_bar
+        self._bar = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.set_bar(b"")
+
+    @property
+    def bar_columns(self):
+        """Characters in a line of stderr now; 0 if no bars are drawn."""
+        return self._columns() if self._draws_bar else 0
+
+    def print_line(self, fd, line):
+        """One write for each, so that lines never mix."""
+        if self._bar:
+            self._write(ERR, CLEAR_LINE)
+        self._write(fd, line + b"\n")
+        if self._bar:
+            self._write(ERR, self._bar)
+
+    def set_bar(self, text):
+        """Replaces the bar; b"" takes it away."""
+        if not self._draws_bar:
+            return
+        text = self._fitted(text)
+        if text or self._bar:
+            self._write(ERR, CLEAR_LINE + text)
+        self._bar = text
+
+    def _fitted(self, text):
+        # A bar with colours is not cut: half an escape sequence would do worse, and rank 0 was told
+        # the width.
+        if b"\x1b" in text:
+            return text
+        characters = text.decode(errors="surrogateescape")[:self._columns() - 1]
+        return characters.encode(errors="surrogateescape")
+
+    def _columns(self):
+        try:
+            columns = os.get_terminal_size(ERR).columns
+        except OSError:
+            return COLUMNS
+        return columns if columns > 1 else COLUMNS
+
+    def _write(self, fd, text):
+        while text and not self.broken:
+            try:
+                text = text[os.write(fd, text):]
+            except BlockingIOError:
+                wait_until_writable(fd)
+            except OSError as error:
+                self.broken = error.errno == errno.EPIPE
+                return

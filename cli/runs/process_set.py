@@ -1,0 +1,70 @@
+"""Programs that run beside each other."""
+import selectors
+import signal
+
+from cli.runs.guard import Guard
+from cli.runs.process import Process
+
+
+class ProcessSet:
+    """All happens in the calling thread, within wait(): output and ends, in the order in which they
+    came. Nothing is left of the programs behind `with`, nor if this process is killed, but for what
+    Command.leaves_others allows. What becomes of the others when one ends is its users' rule.
+    """
+
+    def __init__(self):
+        self._processes = []
+        self._selector = selectors.DefaultSelector()
+        self._guard = Guard()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self.running():
+            process.signal(signal.SIGKILL)
+        while self.running():
+            self.wait(None)
+        for process in self._processes:
+            process.close()
+        self._selector.close()
+        self._guard.close()
+
+    def add(self, command, on_out=None, on_err=None, on_end=lambda: None):
+        """Starts one and gives its Process, which says what becomes of its output; `on_end` is
+        called after all of it. Failure if it cannot be started."""
+        process = Process(command, on_out, on_err)
+        self._guard.add(process.pid)
+        self._processes.append(process)
+        self._selector.register(process.end_fd, selectors.EVENT_READ,
+                                lambda: self._end(process, on_end))
+        for pipe in process.outputs:
+            self._selector.register(pipe, selectors.EVENT_READ,
+                                    lambda pipe=pipe: self._read(process, pipe))
+        return process
+
+    def wake_on(self, fd):
+        """From now on wait() returns when `fd` is readable; the caller reads it."""
+        self._selector.register(fd, selectors.EVENT_READ, lambda: None)
+
+    def running(self):
+        return [process for process in self._processes if not process.ended]
+
+    def wait(self, seconds):
+        """Waits for something to happen, at most so long (None: for ever), and handles it."""
+        for key, _ in self._selector.select(seconds):
+            if key.fd in self._selector.get_map():  # the end of a process closes its outputs
+                key.data()
+
+    def _read(self, process, pipe):
+        if process.read(pipe) is None:
+            self._selector.unregister(pipe)
+
+    def _end(self, process, on_end):
+        self._guard.remove(process.pid)  # first: its id may be another's once it is reaped
+        process.reap()
+        self._selector.unregister(process.end_fd)
+        for pipe in process.outputs:
+            if pipe in self._selector.get_map():
+                self._selector.unregister(pipe)
+        on_end()

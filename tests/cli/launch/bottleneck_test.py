@@ -1,0 +1,98 @@
+"""cli/launch/bottleneck.py: what it names, and what it advises."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.launch.bottleneck import bottleneck
+
+UNKNOWN = "Bottleneck: not known, for no rank ran two iterations (the first one warms up)."
+
+
+def rank(number, data=0, exposed=0, optimizer=0, iteration=0.1, **more):
+    """Forward and backward take what the others leave."""
+    return {"rank": number, "sync": "gather-scatter", "backend": "coordinator", "wire": "fp32",
+            "iteration_seconds": {"mean": iteration},
+            "phase_seconds": {"data": data, "forward": 0.02,
+                              "backward": iteration - data - exposed - optimizer - 0.02,
+                              "communication": exposed, "exposed_communication": exposed,
+                              "optimizer": optimizer}, **more}
+
+
+def judged(*ranks):
+    return bottleneck(ranks, ["ddp"], ["coordinator", "ring"])
+
+
+def exposed(**more):
+    return judged(rank(0, exposed=0.06, optimizer=0.01, **more),
+                  rank(1, exposed=0.06, optimizer=0.01, **more))
+
+
+class Bottleneck(unittest.TestCase):
+    def test_no_rank_is_unknown(self):
+        self.assertEqual(judged(), UNKNOWN)
+
+    def test_one_iteration_is_unknown_and_says_why(self):
+        self.assertEqual(judged({"rank": 0, "iteration_seconds": {"mean": None}}), UNKNOWN)
+
+    def test_mostly_backward_is_computation(self):
+        self.assertEqual(
+            judged(rank(0, exposed=0.01, optimizer=0.01), rank(1, exposed=0.01, optimizer=0.01)),
+            "Bottleneck: computation (forward and backward), 80.0 of 100.0 ms an iteration (80 %); "
+            "try further hosts, faster ones, or more --threads if cores are idle.")
+
+    def test_one_rank_is_told_of_more_workers(self):
+        self.assertIn("try more workers", judged(rank(0, optimizer=0.01)))
+
+    def test_exposed_without_overlap_advises_ddp_half_bytes_batch_and_bandwidth(self):
+        self.assertEqual(
+            exposed(),
+            "Bottleneck: exposed communication, 60.0 of 100.0 ms an iteration (60 %); try --sync "
+            "ddp (transfers run beside backward), --wire bf16 (half the bytes), a larger "
+            "--batch-size or --accumulate or more bandwidth.")
+
+    def test_exposed_with_ddp_and_half_bytes_advises_neither(self):
+        sentence = exposed(sync="ddp", wire="bf16")
+        self.assertNotIn("--sync", sentence)
+        self.assertNotIn("--wire", sentence)
+
+    def test_exposed_with_a_back_end_of_fp32_alone_advises_no_wire(self):
+        self.assertNotIn("--wire", exposed(backend="gloo"))
+
+    def test_exposed_on_idle_links_advises_no_bandwidth(self):
+        sentence = exposed(link_share=0.2)
+        self.assertIn("with the links at 20 % of their speed", sentence)
+        self.assertNotIn("bandwidth", sentence)
+
+    def test_exposed_on_full_links_advises_bandwidth(self):
+        self.assertIn("more bandwidth", exposed(link_share=0.9))
+
+    def test_exposed_in_unknown_setup_says_if_not_used(self):
+        self.assertIn("--sync ddp and --wire bf16 if they were not used",
+                      exposed(sync=None, backend=None, wire=None))
+
+    def test_waiting_for_data_is_named(self):
+        self.assertIn("waiting for data, 400.0 of 500.0 ms",
+                      judged(rank(0, data=0.4, iteration=0.5), rank(1, data=0.4, iteration=0.5)))
+
+    def test_optimizer_is_named(self):
+        self.assertIn("the optimizer, 50.0 of 100.0 ms",
+                      judged(rank(0, exposed=0.01, optimizer=0.05)))
+
+    def test_one_rank_that_works_longer_is_a_straggler_with_its_phase(self):
+        self.assertEqual(
+            judged(rank(0, exposed=0.05), rank(1, data=0.03), rank(2, exposed=0.05)),
+            "Bottleneck: rank 1, whose own work takes 100.0 ms an iteration, the others' 50.0 ms "
+            "(most of it waiting for data); look at what else its host does, or give it another.")
+
+    def test_slightly_slower_rank_is_no_straggler(self):
+        self.assertIn("exposed communication", judged(rank(0, exposed=0.05),
+                                                      rank(1, exposed=0.045)))
+
+    def test_rank_without_times_is_left_out(self):
+        self.assertIn("exposed communication", judged(rank(0, exposed=0.06),
+                                                      {"rank": 1, "iteration_seconds": {}}))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,76 @@
+#include "cli/launch/launch_request.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+using ::testing::Contains;
+using ::testing::Not;
+using Json = nlohmann::ordered_json;
+
+Json RequestOf(const std::vector<std::string>& args) {
+  const auto parsed = ParseLaunchOptions(args, {});
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return LaunchRequest(parsed->options);
+}
+
+TEST(LaunchRequest, Defaults_CoordinatorListensOnLoopbackOnly) {
+  EXPECT_EQ(RequestOf({"--workers", "3"})["coordinator"], Json({{"listen", "127.0.0.1:0"},
+                                                                {"metrics", "127.0.0.1:0"},
+                                                                {"workers", "3"},
+                                                                {"world-size", "3"}}));
+}
+
+TEST(LaunchRequest, MoreRanksThanWorkers_CoordinatorGetsBothNumbers) {
+  const Json coordinator = RequestOf({"--workers", "2", "--world-size", "5"})["coordinator"];
+  EXPECT_EQ(coordinator["workers"], "2");
+  EXPECT_EQ(coordinator["world-size"], "5");
+}
+
+TEST(LaunchRequest, GivenOptions_ArePassedOnToTheCoordinatorButForTheLaunchers) {
+  const Json coordinator = RequestOf({"--listen", "0.0.0.0:5", "--lease-seconds", "3", "--metrics",
+                                      "off", "--link-gbit", "1", "--trace", "t", "--rank-options",
+                                      "0:--seed 1", "--linger-seconds", "15"})["coordinator"];
+  EXPECT_EQ(coordinator, Json({{"lease-seconds", "3"},
+                               {"linger-seconds", "15"},
+                               {"listen", "0.0.0.0:5"},
+                               {"metrics", "off"},
+                               {"workers", "1"},
+                               {"world-size", "1"}}));
+}
+
+TEST(LaunchRequest, SyncNone_HasNoCoordinator) {
+  EXPECT_TRUE(RequestOf({"--", "--sync", "none"})["coordinator"].is_null());
+}
+
+TEST(LaunchRequest, RankOptions_ArePairs) {
+  EXPECT_EQ(RequestOf({"--workers", "3", "--rank-options", "2:--seed 3"})["rank_options"],
+            Json::parse(R"([[2, ["--seed", "3"]]])"));
+}
+
+TEST(LaunchRequest, WorkersOptionsThatDifferByRank_AreTold) {
+  const Json request = RequestOf({"--", "--log-jsonl", "l", "--metrics", "127.0.0.1:9500"});
+  EXPECT_EQ(request["log_jsonl"], "l");
+  EXPECT_EQ(request["metrics"], "127.0.0.1:9500");
+}
+
+TEST(LaunchRequest, LinkSpeed_IsTimeOfAByte) {
+  EXPECT_TRUE(RequestOf({})["seconds_per_byte"].is_null());
+  // 1448 of 1514 bytes are payload.
+  EXPECT_DOUBLE_EQ(RequestOf({"--link-gbit", "2"})["seconds_per_byte"].get<double>(),
+                   8 / 2e9 * 1514 / 1448);
+}
+
+TEST(LaunchRequest, Traits_AreThoseOfTheTables) {
+  const Json request = RequestOf({});
+  EXPECT_EQ(request["overlapping"], Json::array({"ddp"}));
+  EXPECT_EQ(request["through_coordinator"], Json::array({"coordinator"}));
+  const auto halving = request["halving"].get<std::vector<std::string>>();
+  EXPECT_THAT(halving, Contains("ring"));
+  EXPECT_THAT(halving, Not(Contains("gloo")));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,175 @@
+"""cli/launch/members.py: arguments and environment of each program."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.launch import members
+from cli.launch.members import Members, path_for_rank
+from cli.runs.failure import EXIT_USAGE, Failure
+
+REQUEST = {"programs": {"coordinator": "/bin/gradwire-coordinator",
+                        "worker": "/bin/gradwire-worker"},
+           "program": "", "workers": 1, "world_size": 1,
+           "coordinator": {"listen": "127.0.0.1:0"}, "linger_seconds": 0, "rank_options": [],
+           "log_jsonl": "", "metrics": "off", "listen": "0.0.0.0:0", "summary": "", "trace": ""}
+COORDINATOR = ["/bin/gradwire-coordinator", "--listen", "127.0.0.1:0"]
+
+
+def members_of(*arguments, environment=None, **changes):
+    if "workers" in changes:
+        changes.setdefault("world_size", changes["workers"])
+    return Members({**REQUEST, **changes}, list(arguments), "/scratch", environment or {})
+
+
+def argv_of(number, *arguments, **changes):
+    return members_of(*arguments, **changes).worker(number, "a:1", 0).command.argv
+
+
+class Coordinator(unittest.TestCase):
+    def test_gets_its_options_and_a_port_file(self):
+        member = members_of().coordinator()
+        self.assertEqual((member.name, member.serves, member.linger), ("coordinator", True, 0))
+        self.assertEqual(member.command.argv, [*COORDINATOR, "--port-file", "/scratch/ports"])
+
+    def test_given_port_file_is_passed_on(self):
+        given = {"listen": "127.0.0.1:0", "port-file": "p"}
+        self.assertEqual(members_of(coordinator=given).port_file, "p")
+        self.assertEqual(members_of(coordinator=given).coordinator().command.argv,
+                         [*COORDINATOR, "--port-file", "p"])
+
+    def test_config_file_is_not_its_own(self):
+        environment = {"GRADWIRE_CONFIG": "c", "HOME": "/h"}
+        self.assertEqual(members_of(environment=environment).coordinator().command.environment,
+                         {"HOME": "/h"})
+
+    def test_lingers_as_long_as_it_was_told(self):
+        self.assertEqual(members_of(linger_seconds=15).coordinator().linger, 15)
+
+    def test_trace_has_a_file_behind_those_of_the_workers(self):
+        self.assertEqual(members_of(trace="t", workers=2).coordinator().command.argv[-2:],
+                         ["--trace", "/scratch/trace-2.json"])
+
+    def test_program_may_join_as_late_as_it_likes(self):
+        argv = members_of(program="/bin/sh").coordinator().command.argv
+        self.assertEqual(argv[1:3], ["--rendezvous-timeout-seconds", "1e9"])
+        given = {"rendezvous-timeout-seconds": "60"}
+        argv = members_of(program="/bin/sh", coordinator=given).coordinator().command.argv
+        self.assertEqual(argv[1:3], ["--rendezvous-timeout-seconds", "60"])
+
+
+class Worker(unittest.TestCase):
+    def test_place_is_in_its_environment(self):
+        member = members_of("--lr", "1", workers=2, environment={"HOME": "/h"}).worker(
+            1, "127.0.0.1:5", 0)
+        self.assertEqual((member.name, member.serves, member.has_bar), ("rank 1", False, False))
+        self.assertEqual(member.command.argv, ["/bin/gradwire-worker", "--lr", "1"])
+        self.assertEqual(member.command.environment, {
+            "GRADWIRE_COORDINATOR": "127.0.0.1:5", "GRADWIRE_LOCAL_WORLD_SIZE": "2",
+            "GRADWIRE_RANK": "1", "GRADWIRE_SUMMARY": "/scratch/summary-1.json",
+            "GRADWIRE_WORLD_SIZE": "2", "HOME": "/h"})
+
+    def test_without_a_coordinator_it_has_no_address(self):
+        self.assertNotIn("GRADWIRE_COORDINATOR",
+                         members_of(coordinator=None).worker(0, "", 0).command.environment)
+
+    def test_several_ranks_are_named_and_in_its_environment(self):
+        made = members_of(workers=2, world_size=5)
+        first, second = (made.worker(number, "a:1", 0) for number in range(2))
+        self.assertEqual((first.name, second.name), ("ranks 0-2", "ranks 3-4"))
+        environment = first.command.environment
+        self.assertEqual(environment["GRADWIRE_RANK"], "0,1,2")
+        self.assertEqual(environment["GRADWIRE_SUMMARY"], "/scratch/summary-{rank}.json")
+        self.assertEqual(environment["GRADWIRE_LOCAL_WORLD_SIZE"], "5")
+
+    def test_log_and_addresses_differ_by_rank(self):
+        differing = {"log_jsonl": "d/run.jsonl", "metrics": "127.0.0.1:9500"}
+        self.assertEqual(argv_of(1, "--lr", "1", workers=2, **differing),
+                         ["/bin/gradwire-worker", "--lr", "1", "--log-jsonl", "d/run.rank1.jsonl",
+                          "--metrics", "127.0.0.1:9501"])
+
+    def test_several_ranks_have_a_log_each_and_their_first_ones_address(self):
+        differing = {"log_jsonl": "run.jsonl", "metrics": "127.0.0.1:9500"}
+        self.assertEqual(argv_of(1, workers=2, world_size=4, **differing),
+                         ["/bin/gradwire-worker", "--log-jsonl", "run.rank{rank}.jsonl",
+                          "--metrics", "127.0.0.1:9502"])
+
+    def test_options_of_its_ranks_come_last(self):
+        options = {"world_size": 4, "rank_options": [[3, ["--seed", "3"]]]}
+        self.assertEqual(argv_of(1, "--seed", "2", workers=2, **options),
+                         ["/bin/gradwire-worker", "--seed", "2", "--seed", "3"])
+        self.assertEqual(argv_of(0, "--seed", "2", workers=2, **options),
+                         ["/bin/gradwire-worker", "--seed", "2"])
+
+    def test_trace_has_a_file_of_its_own(self):
+        self.assertEqual(
+            members_of(trace="t").worker(0, "a:1", 0).command.environment["GRADWIRE_TRACE"],
+            "/scratch/trace-0.json")
+
+    def test_terminal_gives_rank_0_the_bar(self):
+        made = members_of(workers=2)
+        first, second = (made.worker(number, "a:1", 120) for number in range(2))
+        self.assertEqual((first.has_bar, second.has_bar), (True, False))
+        shown = [(member.command.environment["GRADWIRE_PROGRESS"],
+                  member.command.environment["COLUMNS"]) for member in (first, second)]
+        self.assertEqual(shown, [("bar", "120"), ("none", "120")])
+
+    def test_progress_in_the_environment_is_kept(self):
+        made = members_of(environment={"GRADWIRE_PROGRESS": "plain"})
+        self.assertEqual(made.worker(0, "a:1", 120).command.environment["GRADWIRE_PROGRESS"],
+                         "plain")
+
+    def test_no_terminal_leaves_progress_alone(self):
+        self.assertNotIn("GRADWIRE_PROGRESS", members_of().worker(0, "a:1", 0).command.environment)
+
+
+class Program(unittest.TestCase):
+    def test_place_is_in_its_environment(self):
+        member = members_of("a", program="/bin/sh", workers=2, rank_options=[[1, ["b", "c"]]],
+                            environment={"HOME": "/h", "RANK": "9"}).program(1, "[::1]:5")
+        self.assertEqual((member.name, member.serves), ("rank 1", False))
+        self.assertEqual(member.command.argv, ["/bin/sh", "a", "b", "c"])
+        self.assertEqual(member.command.environment, {
+            "GRADWIRE_COORDINATOR": "[::1]:5", "GRADWIRE_LOCAL_RANK": "1",
+            "GRADWIRE_LOCAL_WORLD_SIZE": "2", "GRADWIRE_RANK": "1", "GRADWIRE_WORLD_SIZE": "2",
+            "HOME": "/h", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "::1",
+            "MASTER_PORT": "5", "RANK": "1", "WORLD_SIZE": "2"})
+
+
+class Names(unittest.TestCase):
+    def test_ranks_are_dealt_evenly_and_contiguously(self):
+        for workers, world_size in ((1, 1), (2, 4), (3, 8), (4, 4)):
+            dealt = [members.ranks_of(worker, workers, world_size) for worker in range(workers)]
+            self.assertEqual([rank for ranks in dealt for rank in ranks], [*range(world_size)])
+            self.assertLessEqual(max(map(len, dealt)) - min(map(len, dealt)), 1)
+            self.assertEqual([*map(len, dealt)], sorted(map(len, dealt), reverse=True))
+
+    def test_path_has_the_rank_in_its_place(self):
+        self.assertEqual(path_for_rank("a-{rank}.jsonl", "2", 4), "a-2.jsonl")
+        self.assertEqual(path_for_rank("a-{rank}.jsonl", "0", 1), "a-0.jsonl")
+
+    def test_path_without_a_place_has_it_in_front_of_its_ending(self):
+        self.assertEqual(path_for_rank("a.jsonl", "{rank}", 4), "a.rank{rank}.jsonl")
+        self.assertEqual(path_for_rank("d.d/a", "2", 4), "d.d/a.rank2")
+
+    def test_path_of_one_rank_alone_stays(self):
+        self.assertEqual(path_for_rank("a.jsonl", "0", 1), "a.jsonl")
+
+    def test_port_is_raised_by_the_rank(self):
+        self.assertEqual(members.address_for_rank("[::1]:9500", 3), "[::1]:9503")
+        self.assertEqual(members.address_for_rank("0.0.0.0:0", 3), "0.0.0.0:0")
+        self.assertEqual(members.address_for_rank("off", 3), "off")
+
+    def test_port_beyond_the_last_is_refused(self):
+        with self.assertRaisesRegex(Failure, r"^no port 65536 for rank 1 \(h:65535\)$") as raised:
+            members.address_for_rank("h:65535", 1)
+        self.assertEqual(raised.exception.exit_code, EXIT_USAGE)
+
+    def test_all_addresses_are_reached_at_the_loopback_one(self):
+        self.assertEqual(members.reachable("0.0.0.0:5"), "127.0.0.1:5")
+        self.assertEqual(members.reachable("[::]:5"), "[::1]:5")
+        self.assertEqual(members.reachable("10.0.0.1:5"), "10.0.0.1:5")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,93 @@
+"""cli/launch/summaries.py: what is made of the ranks' summaries."""
+import pathlib
+import sys
+import tempfile
+import unittest
+
+SOURCES = pathlib.Path(__file__).resolve().parents[3]
+sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
+from cli.launch import summaries
+from cli.runs.failure import Failure
+from phases import PHASES
+
+PER_BYTE = 8 / 1e9 / (1448 / 1514)  # of a link of 1 Gbit/s, in seconds
+
+
+def rank(backend, world_size=2):
+    """An iteration sends 10^8 bytes in 0.8 s: 1 Gbit/s."""
+    return {"rank": 0, "world_size": world_size, "backend": backend, "iterations": 10,
+            "iteration_seconds": {"mean": 1.0, "p50": 0.9}, "bytes_sent": 1000000000,
+            "bytes_received": 900000000,
+            "phase_seconds": {"communication": 0.8, "exposed_communication": 0.6}}
+
+
+def row_of(summary, per_byte=None):
+    return summaries.with_shares(summary, ["coordinator"], per_byte)
+
+
+class Summaries(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name)
+
+    def file(self, name, text):
+        (self.dir / name).write_text(text)
+        return str(self.dir / name)
+
+    def test_all_there_are_in_order(self):
+        files = [self.file("0", '{"rank": 0}'), self.file("1", '{"rank": 1}')]
+        self.assertEqual(summaries.collect(files), {"ranks": [{"rank": 0}, {"rank": 1}]})
+
+    def test_one_that_is_missing_or_no_json_is_named(self):
+        for file in ("/no/file", self.file("0", "{"), self.file("1", "[]")):
+            with self.assertRaisesRegex(Failure, f"^no summary in '{file}'$"):
+                summaries.collect([file])
+
+    def test_values_are_shown_in_their_units(self):
+        row = row_of({
+            "rank": 0, "iteration_seconds": {"p50": 0.6831, "mean": 0.5},
+            "phase_seconds": {"data": 0.0012, "forward": 0.2, "backward": 0.4,
+                              "communication": 0.3, "exposed_communication": 0.05,
+                              "optimizer": 0.01},
+            "loss": {"first": 2.67, "last": None}, "test": None})
+        self.assertEqual(summaries.table([row], PHASES, with_links=False), [
+            "    rank  p50 ms    data  forward  backward  communication  exposed  optimizer  "
+            "exposed %  busbw Gbit/s  first loss  last loss  accuracy %",
+            "       0   683.1     1.2    200.0     400.0          300.0     50.0       10.0  "
+            "       10             -      2.6700          -           -"])
+
+    def test_accuracy_is_in_percent(self):
+        lines = summaries.table([{"test": {"accuracy": 0.1834}}], PHASES, with_links=False)
+        self.assertTrue(lines[1].endswith(" 18.34"), lines[1])
+
+    def test_share_of_the_plan_has_a_column_where_links_are_known(self):
+        for known in (True, False):
+            self.assertEqual("of plan %" in summaries.table([], PHASES, known)[0], known)
+
+    def test_bus_bandwidth_is_what_the_link_moved(self):
+        self.assertAlmostEqual(row_of(rank("ring"))["busbw_gbit"], 1)
+
+    def test_bus_bandwidth_of_the_coordinator_is_scaled_as_of_an_all_reduce(self):
+        self.assertAlmostEqual(row_of(rank("coordinator", 4))["busbw_gbit"], 1.5)
+
+    def test_one_rank_has_no_bus_bandwidth(self):
+        self.assertNotIn("busbw_gbit", row_of(rank("ring", 1)))
+
+    def test_link_speed_known_compares_with_the_plan(self):
+        # 0.8 Gbit of payload need 0.8364 s of a link of 1 Gbit/s, 0.4182 s of one of 2.
+        self.assertAlmostEqual(row_of(rank("ring"), PER_BYTE / 2)["link_share"], 0.4182 / 0.8, 3)
+
+    def test_link_speed_known_and_coordinator_takes_its_link(self):
+        self.assertAlmostEqual(row_of(rank("coordinator"), PER_BYTE / 4)["link_share"],
+                               0.4182 / 0.8, 3)
+
+    def test_link_speed_unknown_has_no_share(self):
+        self.assertNotIn("link_share", row_of(rank("ring")))
+
+    def test_nothing_measured_has_no_shares(self):
+        self.assertEqual(row_of({"rank": 0}, PER_BYTE), {"rank": 0})
+
+
+if __name__ == "__main__":
+    unittest.main()
