@@ -1,12 +1,20 @@
 #include "tests/support/process.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -17,7 +25,6 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
-#include "common/process/process_set.h"
 #include "spdlog/spdlog.h"
 #include "tests/support/temp_dir.h"
 
@@ -54,29 +61,51 @@ bool IsOfFamily(pid_t pid, const std::string& marker) {
   return false;
 }
 
+std::vector<char*> Pointers(std::vector<std::string>* texts) {
+  std::vector<char*> pointers;
+  for (std::string& text : *texts) pointers.push_back(text.data());
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+// In the child, between fork and exec: system calls only. A group of its own keeps a terminal's
+// Ctrl-C from it.
+[[noreturn]] void Become(char* const* argv, char* const* envp, pid_t parent, int out, int err) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(127);
+  dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  signal(SIGPIPE, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  execve(argv[0], argv, envp);
+  _exit(127);
+}
+
 }  // namespace
 
 std::unique_ptr<Process> Process::Start(absl::string_view program,
                                         const std::vector<std::string>& arguments,
                                         const Environment& extra) {
-  Command command;
-  command.argv = {absl::StrContains(program, "/") ? std::string(program) : ProgramPath(program)};
-  command.argv.insert(command.argv.end(), arguments.begin(), arguments.end());
-  command.environment = extra;
-  command.environment.merge(WithoutOurs(CurrentEnvironment()));
-  command.leaves_others = true;  // the destructor looks for them
-  auto process = absl::WrapUnique(new Process(NewMarker()));
-  command.environment[kMarkerName] = process->marker_;
-  std::promise<absl::StatusOr<gradwire::Process*>> promise;
-  auto started = promise.get_future();
-  process->thread_ = std::thread(&Process::Run, process.get(), command, std::move(promise));
-  const absl::StatusOr<gradwire::Process*> running = started.get();
-  if (!running.ok()) {
-    spdlog::critical("{}", std::string(running.status().message()));
+  std::vector<std::string> argv = {absl::StrContains(program, "/") ? std::string(program)
+                                                                   : ProgramPath(program)};
+  if (access(argv[0].c_str(), X_OK) != 0) {
+    spdlog::critical("cannot start '{}': {}", argv[0], std::strerror(errno));
     std::abort();
   }
-  process->pid_ = (*running)->pid();
-  process->end_fd_ = (*running)->end_fd();
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  Environment environment = extra;
+  environment.merge(WithoutOurs(CurrentEnvironment()));
+  auto process = absl::WrapUnique(new Process(NewMarker()));
+  environment[kMarkerName] = process->marker_;
+  std::promise<void> promise;
+  std::future<void> started = promise.get_future();
+  process->thread_ =
+      std::thread(&Process::Run, process.get(), argv, environment, std::move(promise));
+  started.wait();
   return process;
 }
 
@@ -92,28 +121,61 @@ Process::~Process() {
   thread_.join();
 }
 
-void Process::Run(const Command& command,
-                  std::promise<absl::StatusOr<gradwire::Process*>> started) {
-  ProcessSet set;
-  const auto process = set.Start(command, AppendTo(&out_), AppendTo(&err_));
-  started.set_value(process);
-  if (!process.ok()) return;
-  while (!(*process)->ended() || (*process)->output_open()) {
-    set.Wait(absl::InfiniteFuture());
+void Process::Run(std::vector<std::string> argv, const Environment& environment,
+                  std::promise<void> started) {
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : environment) variables.push_back(absl::StrCat(name, "=", value));
+  const std::vector<char*> words = Pointers(&argv), envp = Pointers(&variables);
+  int out[2], err[2];
+  if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) std::abort();
+  const pid_t parent = getpid();
+  pid_ = fork();
+  if (pid_ == 0) Become(words.data(), envp.data(), parent, out[1], err[1]);
+  close(out[1]);
+  close(err[1]);
+  // glibc 2.36 has no C++ declaration of it.
+  end_fd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
+  if (pid_ < 0 || end_fd_ < 0) std::abort();
+  started.set_value();
+  ReadAll(out[0], err[0]);
+  for (const int fd : {out[0], err[0], end_fd_}) close(fd);
+}
+
+void Process::ReadAll(int out, int err) {
+  std::array<pollfd, 3> watched = {{{out, POLLIN, 0}, {err, POLLIN, 0}, {end_fd_, POLLIN, 0}}};
+  const auto is_open = [](const pollfd& each) { return each.fd >= 0; };
+  while (std::any_of(watched.begin(), watched.end(), is_open)) {
+    if (poll(watched.data(), watched.size(), -1) < 0) continue;
+    if (watched[0].revents != 0 && !ReadSome(out, &out_)) watched[0].fd = -1;
+    if (watched[1].revents != 0 && !ReadSome(err, &err_)) watched[1].fd = -1;
+    if (watched[2].revents != 0) {
+      Reap();
+      watched[2].fd = -1;
+    }
     MutexLock lock(&mutex_);
-    ended_ = (*process)->ended();
-    output_open_ = (*process)->output_open();
-    exit_code_ = ExitCodeOf((*process)->status());
-    peak_memory_bytes_ = (*process)->peak_memory_bytes();
+    output_open_ = is_open(watched[0]) || is_open(watched[1]);
     changed_.NotifyAll();
   }
 }
 
-gradwire::Process::OnBytes Process::AppendTo(std::string* text) {
-  return [this, text](absl::string_view bytes) {
-    MutexLock lock(&mutex_);
-    text->append(bytes.data(), bytes.size());
-  };
+// False at the end.
+bool Process::ReadSome(int fd, std::string* text) {
+  std::array<char, 65536> buffer;
+  const ssize_t got = read(fd, buffer.data(), buffer.size());
+  if (got <= 0) return got < 0 && errno == EINTR;
+  MutexLock lock(&mutex_);
+  text->append(buffer.data(), static_cast<size_t>(got));
+  return true;
+}
+
+void Process::Reap() {
+  MutexLock lock(&mutex_);
+  rusage usage = {};
+  int status = 0;
+  wait4(pid_, &status, 0, &usage);
+  ended_ = true;
+  exit_code_ = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  peak_memory_bytes_ = static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
 uint64_t Process::peak_memory_bytes() const {

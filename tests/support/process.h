@@ -15,7 +15,6 @@
 #include "absl/time/time.h"
 #include "common/base/environment.h"
 #include "common/base/mutex.h"
-#include "common/process/process.h"
 
 namespace gradwire::testing {
 
@@ -23,9 +22,9 @@ namespace gradwire::testing {
 // standard input is empty; its output is kept in memory. Safe to call from any
 // thread. The destructor kills what still runs.
 //
-// A ProcessSet on a thread of its own runs it, and ends it with the test's program.
-// Processes of the same family are told by a variable in their environment, so
-// children are found even when their parent is gone.
+// A thread of its own starts it and reads what it writes; the kernel kills it when that thread
+// dies, as with the test's program. Processes of the same family are told by a variable in
+// their environment, so children are found even when their parent is gone.
 class Process {
  public:
   // Starts `program`: a path, or the name of one of our programs. `extra` comes
@@ -58,8 +57,11 @@ class Process {
 
  private:
   explicit Process(std::string marker) : marker_(std::move(marker)) {}
-  void Run(const Command& command, std::promise<absl::StatusOr<gradwire::Process*>> started);
-  gradwire::Process::OnBytes AppendTo(std::string* text);
+  void Run(std::vector<std::string> argv, const Environment& environment,
+           std::promise<void> started);
+  void ReadAll(int out, int err);
+  bool ReadSome(int fd, std::string* text);
+  void Reap();
   std::string Tail() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::string marker_;  // value of the variable in the family's environments
