@@ -44,7 +44,8 @@ TEST_P(WorkersTest, Ring_ThreeSteps_AllRanksEndWithOneHash) {
   EXPECT_THAT(HashOf(GetParam(), TinyRun(3) + kRing), SizeIs(64 + 2));
 }
 
-INSTANTIATE_TEST_SUITE_P(Averaging, WorkersTest, ::testing::Values(1, 2, 3, 4));
+INSTANTIATE_TEST_SUITE_P(Averaging, WorkersTest, ::testing::Values(1, 2, 3, 4),
+                         [](const auto& info) { return "Workers" + std::to_string(info.param); });
 
 TEST(Averaging, GatherScatter_OtherBucketSizes_SameHash) {
   const Options run = TinyRun(3) + kGatherScatter;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "tests/support/launch.h"
+#include "tests/support/param_name.h"
 #include "tests/support/sockets.h"
 
 namespace gradwire::testing {
@@ -86,7 +88,8 @@ TEST_P(FailureTest, CoordinatorTerminated_MidStep_EndsWithSignalsCodeAndTheRunEn
 }
 
 INSTANTIATE_TEST_SUITE_P(Failure, FailureTest,
-                         ::testing::Values("gather-scatter", "all-reduce", "ddp"));
+                         ::testing::Values("gather-scatter", "all-reduce", "ddp"),
+                         [](const auto& info) { return ParamName(info.param); });
 
 class LaunchSignalTest : public ::testing::TestWithParam<int> {};
 
@@ -119,7 +122,8 @@ TEST_P(LaunchSignalTest, Worker_WaitingForOthers_EndsInTime) {
   EXPECT_EQ(*code, 128 + GetParam());
 }
 
-INSTANTIATE_TEST_SUITE_P(Signal, LaunchSignalTest, ::testing::Values(SIGINT, SIGTERM));
+INSTANTIATE_TEST_SUITE_P(Signal, LaunchSignalTest, ::testing::Values(SIGINT, SIGTERM),
+                         [](const auto& info) { return ParamName(strsignal(info.param)); });
 
 TEST(Launch, OneWorkerKilled_EndsTheOthersAndFails) {
   const auto launch = StartLaunch(2, TinyRun(kForever) + Options{"--sync", "gather-scatter"});

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/launch.h"
+#include "tests/support/param_name.h"
 
 namespace gradwire::testing {
 namespace {
@@ -45,7 +46,8 @@ std::vector<const char*> SyncsThatExchange() {
   return syncs;
 }
 
-INSTANTIATE_TEST_SUITE_P(Syncs, GlooTest, ::testing::ValuesIn(SyncsThatExchange()));
+INSTANTIATE_TEST_SUITE_P(Syncs, GlooTest, ::testing::ValuesIn(SyncsThatExchange()),
+                         [](const auto& info) { return ParamName(info.param); });
 
 TEST(GlooFailure, WorkerKilled_MidStep_OtherStopsAndSaysWhoWhenWhy) {
   RunningCoordinator coordinator(2);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/support/launch.h"
+#include "tests/support/param_name.h"
 #include "tests/support/process.h"
 
 namespace gradwire::testing {
@@ -46,7 +47,8 @@ TEST_P(WorkerMemoryTest, Run_OverPlainTraining_AtMostThreeGradientsAndABit) {
 
 INSTANTIATE_TEST_SUITE_P(Memory, WorkerMemoryTest,
                          ::testing::Values(Options{"--sync", "ddp"},
-                                           Options{"--sync", "all-reduce"}));
+                                           Options{"--sync", "all-reduce"}),
+                         [](const auto& info) { return ParamName(info.param.back()); });
 
 TEST(Memory, Coordinator_GatherScatter_AtMostAGradientPerRankAndTwoMore) {
   uint64_t of_coordinator = 0;

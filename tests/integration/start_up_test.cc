@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "tests/support/launch.h"
+#include "tests/support/param_name.h"
 #include "tests/support/process.h"
 #include "tests/support/temp_dir.h"
 
@@ -43,7 +44,8 @@ TEST_P(HelpTest, Help_Always_ComesAtOnceOnStandardOutput) {
 }
 
 INSTANTIATE_TEST_SUITE_P(StartUp, HelpTest,
-                         ::testing::Values("gradwire", "gradwire-coordinator", "gradwire-worker"));
+                         ::testing::Values("gradwire", "gradwire-coordinator", "gradwire-worker"),
+                         [](const auto& info) { return ParamName(info.param); });
 
 TEST(StartUp, Coordinator_Always_ListensAtOnce) {
   EXPECT_LT(Fastest([] { const RunningCoordinator coordinator(2); }), kAtOnce);

@@ -125,19 +125,27 @@ TEST(MetricsServer, Start_PortInUse_IsFailedPreconditionAndSaysWhy) {
   EXPECT_THAT(std::string(server.status().message()), HasSubstr("in use"));
 }
 
-class BadAddressTest : public ::testing::TestWithParam<const char*> {};
+using BadAddress = std::pair<const char*, const char*>;  // its name here, and itself
+
+class BadAddressTest : public ::testing::TestWithParam<BadAddress> {};
 
 TEST_P(BadAddressTest, Start_BadAddress_IsInvalidArgumentAndSaysWhatWasExpected) {
-  const auto server = MetricsServer::Start(GetParam(), std::make_shared<prometheus::Registry>(),
-                                           [] { return true; });
+  const std::string address = GetParam().second;
+  const auto server =
+      MetricsServer::Start(address, std::make_shared<prometheus::Registry>(), [] { return true; });
   EXPECT_EQ(server.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(server.status().message()),
-              HasSubstr(std::string("got '") + GetParam() + "', expected HOST:PORT"));
+              HasSubstr("got '" + address + "', expected HOST:PORT"));
 }
 
 INSTANTIATE_TEST_SUITE_P(MetricsServer, BadAddressTest,
-                         ::testing::Values("", "9400", ":9400", "localhost:", "localhost:http",
-                                           "127.0.0.1:65536", "127.0.0.1:-1"));
+                         ::testing::Values(BadAddress("Empty", ""), BadAddress("PortAlone", "9400"),
+                                           BadAddress("NoHost", ":9400"),
+                                           BadAddress("NoPort", "localhost:"),
+                                           BadAddress("NoNumber", "localhost:http"),
+                                           BadAddress("TooLarge", "127.0.0.1:65536"),
+                                           BadAddress("Negative", "127.0.0.1:-1")),
+                         [](const auto& info) { return info.param.first; });
 
 TEST(MetricsServerPages, Get_PageOfTheOwner_WithPathQueryAndHost) {
   WorkerMetrics metrics("all-reduce", "ring");

@@ -35,7 +35,8 @@ TEST_P(LateUpdateOfRanksTest, Run_AnyBucketCap_BitsOfTheBarrier) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, LateUpdateOfRanksTest, ::testing::Values(1, 2, 3));
+INSTANTIATE_TEST_SUITE_P(Ranks, LateUpdateOfRanksTest, ::testing::Values(1, 2, 3),
+                         [](const auto& info) { return "Ranks" + std::to_string(info.param); });
 
 TEST(LateUpdate, Run_Barrier_SameBits) {
   Training training;
