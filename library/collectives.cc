@@ -5,15 +5,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/countdown.h"
+#include "worker/backends/whole_step.h"
 
 namespace gradwire {
 namespace {
 
 constexpr size_t kSignature = sizeof(uint64_t);
 constexpr size_t kLeastPiece = 1 << 10;
-// The exchange keeps the deadline itself unless it is stuck in a write.
-constexpr absl::Duration kMargin = absl::Seconds(2);
 
 size_t PieceFor(size_t bytes) {
   size_t piece = kLeastPiece;
@@ -87,35 +85,22 @@ absl::StatusOr<Collectives::Channel*> Collectives::ChannelFor(Kind kind, Rank ro
 }
 
 absl::Status Collectives::Run(Channel* channel, size_t own, const uint8_t* terms) {
-  Exchange& exchange = member_->exchange();
-  const size_t buckets = channel->data.size() / channel->piece;
-  const absl::Time deadline = member_->StepDeadline();
-  const Step step = channel->next;
-  ++channel->next;
-  const size_t gates = channel->gated ? 1 : 0;
-  Countdown countdown(buckets + gates);
-  const auto expect = [&](size_t bucket, absl::Span<uint8_t> result) {
-    exchange.Expect({channel->id, step, Bucket(static_cast<int>(bucket))}, result, deadline,
-                    [&countdown](const absl::Status& status) { countdown.Done(status); });
-  };
-  for (size_t i = 0; i < buckets; ++i) {
-    expect(i, {channel->data.data() + i * channel->piece, channel->piece});
+  const size_t piece = channel->piece;
+  const Rank self = member_->rank();
+  std::vector<WholeBucket> buckets(channel->data.size() / piece);
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    buckets[i].result = {channel->data.data() + i * piece, piece};
   }
-  if (own < buckets) {
-    exchange.Contribute({channel->id, step, Bucket(static_cast<int>(own))}, member_->rank(),
-                        {terms, channel->piece});
-  }
+  if (own < buckets.size()) buckets[own].terms = {{self, {terms, piece}}};
   const float nothing = 0;
   float mean = 0;
   if (channel->gated) {
-    expect(buckets, {reinterpret_cast<uint8_t*>(&mean), sizeof(mean)});
-    exchange.Contribute({channel->id, step, Bucket(static_cast<int>(buckets))}, member_->rank(),
-                        {reinterpret_cast<const uint8_t*>(&nothing), sizeof(nothing)});
+    buckets.push_back({{reinterpret_cast<uint8_t*>(&mean), sizeof(mean)},
+                       {{self, {reinterpret_cast<const uint8_t*>(&nothing), sizeof(nothing)}}}});
   }
-  if (!countdown.WaitUntil(deadline + kMargin)) {
-    exchange.Cancel(absl::DeadlineExceededError("a peer takes no more data"));
-  }
-  const absl::Status status = countdown.Wait();
+  const absl::Status status = ExchangeWhole(&member_->exchange(), channel->id, channel->next,
+                                            buckets, member_->StepDeadline());
+  ++channel->next;
   return status.ok() ? status : member_->Fail(status);
 }
 
