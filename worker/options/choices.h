@@ -14,12 +14,15 @@ struct NamedChoice {
   std::string help;
 };
 
-// The lines of the tables (models.inc, datasets.inc, syncs.inc, backends.inc),
+// The lines of the tables (models.inc, datasets.inc, syncs.inc …),
 // without what they make, so that no torch is needed to check an option.
 std::vector<NamedChoice> ModelChoices();
 std::vector<NamedChoice> DatasetChoices();
 std::vector<NamedChoice> SyncChoices();
 std::vector<NamedChoice> BackendChoices();
+std::vector<NamedChoice> OptimizerChoices();
+std::vector<NamedChoice> ScheduleChoices();
+std::vector<NamedChoice> LossChoices();
 
 std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices);
 
