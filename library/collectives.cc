@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kSignature = sizeof(uint64_t);
 constexpr size_t kLeastPiece = 1 << 10;
-// The exchange keeps the deadline itself unless it is stuck in a write.
-constexpr absl::Duration kMargin = absl::Seconds(2);
 
 size_t PieceFor(size_t bytes) {
   size_t piece = kLeastPiece;
@@ -88,38 +86,28 @@ absl::StatusOr<Collectives::Channel*> Collectives::ChannelFor(Kind kind, Rank ro
 
 std::unique_ptr<Collectives::Call> Collectives::Start(Channel* channel, size_t own,
                                                       const uint8_t* terms) {
-  Exchange& exchange = member_->exchange();
-  const size_t buckets = channel->data.size() / channel->piece;
-  const Step step = channel->next;
-  ++channel->next;
-  const size_t gates = channel->gated ? 1 : 0;
-  auto call = std::make_unique<Call>(channel, buckets + gates, member_->StepDeadline());
-  const auto expect = [&](size_t bucket, absl::Span<uint8_t> result) {
-    Countdown* const countdown = &call->countdown;
-    exchange.Expect({channel->id, step, Bucket(static_cast<int>(bucket))}, result, call->deadline,
-                    [countdown](const absl::Status& status) { countdown->Done(status); });
-  };
-  for (size_t i = 0; i < buckets; ++i) {
-    expect(i, {channel->data.data() + i * channel->piece, channel->piece});
+  const size_t piece = channel->piece;
+  const Rank self = member_->rank();
+  auto call = std::make_unique<Call>();
+  call->channel = channel;
+  std::vector<WholeBucket> buckets(channel->data.size() / piece);
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    buckets[i].result = {channel->data.data() + i * piece, piece};
   }
-  if (own < buckets) {
-    exchange.Contribute({channel->id, step, Bucket(static_cast<int>(own))}, member_->rank(),
-                        {terms, channel->piece});
-  }
+  if (own < buckets.size()) buckets[own].terms = {{self, {terms, piece}}};
   if (channel->gated) {
     static constexpr float kNothing = 0;
-    expect(buckets, {reinterpret_cast<uint8_t*>(&call->mean), sizeof(call->mean)});
-    exchange.Contribute({channel->id, step, Bucket(static_cast<int>(buckets))}, member_->rank(),
-                        {reinterpret_cast<const uint8_t*>(&kNothing), sizeof(kNothing)});
+    buckets.push_back({{reinterpret_cast<uint8_t*>(&call->mean), sizeof(call->mean)},
+                       {{self, {reinterpret_cast<const uint8_t*>(&kNothing), sizeof(kNothing)}}}});
   }
+  call->step.emplace(&member_->exchange(), channel->id, channel->next, buckets,
+                     member_->StepDeadline());
+  ++channel->next;
   return call;
 }
 
 absl::Status Collectives::Await(Call* call) {
-  if (!call->countdown.WaitUntil(call->deadline + kMargin)) {
-    member_->exchange().Cancel(absl::DeadlineExceededError("a peer takes no more data"));
-  }
-  const absl::Status status = call->countdown.Wait();
+  const absl::Status status = call->step->Wait();
   return status.ok() ? status : member_->Fail(status);
 }
 

@@ -11,12 +11,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
-#include "common/base/countdown.h"
 #include "common/base/ids.h"
 #include "common/wire/layout.h"
 #include "library/group_member.h"
+#include "worker/backends/whole_step.h"
 
 namespace gradwire {
 
@@ -64,15 +64,9 @@ class Collectives {
 
   // A step of a channel that is under way.
   struct Call {
-    Call(Channel* of, size_t transfers, absl::Time until)
-        : channel(of), deadline(until), countdown(transfers) {}
-    // Waits, for what transfers write to is here; whoever wants their status has it by then.
-    ~Call() { countdown.Wait().IgnoreError(); }
-
-    Channel* const channel;
-    const absl::Time deadline;
-    Countdown countdown;
+    Channel* channel = nullptr;
     float mean = 0;  // of the gate
+    absl::optional<WholeStep> step;
   };
 
   static std::string NameOf(Kind kind, Rank root);

@@ -81,17 +81,22 @@ def no_number(text):
 
 
 def parse_record(line, phases):
+    """An iteration, or None for a row about an epoch."""
     try:
         record = json.loads(line.decode(), parse_constant=no_number)
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
         raise Wrong(f"got {quoted(line)}, expected a JSON object as of --log-jsonl")
+    if record.get("kind") == "epoch":
+        return None
     check_fields(record, phases)
     return record
 
 
-def check_follows(record, before):
+def check_follows(record, before=None):
+    if before is None:
+        return
     if record["rank"] != before["rank"]:
         raise Wrong(f"got rank {record['rank']}, expected rank {before['rank']} as in the lines "
                     "before")
@@ -116,13 +121,16 @@ def parse_log(file, text, phases):
     records = []
     for number, line in enumerate(lines, 1):
         try:
-            records.append(parse_record(line, phases))
-            if number > 1:
-                check_follows(*records[:-3:-1])
+            record = parse_record(line, phases)
+            if record is not None:
+                records.append(record)
+                check_follows(record, *records[-2:-1])
         except Wrong as wrong:
             is_cut = 1 < number == len(lines) and not last_is_whole
             what = cut_short(line) if is_cut else wrong
             raise Failure(f"{file}:{number}: {what}", EXIT_USAGE) from None
+    if not records:
+        raise Failure(f"{file}: got no iteration, expected a line for each", EXIT_USAGE)
     return Log(file, records[0]["rank"], records)
 
 

@@ -69,12 +69,14 @@ def object_of(text, what):
 
 
 def parse_output(text):
-    """A line of JSON for each iteration, and perhaps a summary: an object that begins with a line
-    of its own."""
+    """A line of JSON for each iteration and epoch, and perhaps a summary: an object that begins
+    with a line of its own. What is known of epochs stands in the summary too."""
     lines, summary_start, summary = text.partition("\n{\n")
     output = RankOutput([])
     for line in filter(str.strip, lines.split("\n")):
         record = object_of(line, f"a line that is no JSON object: {line}")
+        if record.get("kind") == "epoch":
+            continue
         if not is_number(record.get("iteration_seconds")):
             raise Failure("an iteration without iteration_seconds")
         output.records.append(record)

@@ -22,6 +22,7 @@ struct StepRecord {
   int64_t samples = 0;  // of the rank
   int64_t padded = 0;   // of the samples, repeats
   int64_t correct = 0;  // of the samples, those that the model got right before the update
+  double lr = 0;        // learning rate of the update; 0 if the program does not tell it
   // Of the worker that carries the rank, all its ranks together:
   absl::Duration iteration;  // from the end of the last iteration to the end of this
   PhaseTimes phases;

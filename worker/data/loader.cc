@@ -1,5 +1,7 @@
 #include "worker/data/loader.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <exception>
 #include <utility>
 
@@ -8,27 +10,47 @@
 
 namespace gradwire {
 
+namespace {
+
+// Or the largest number, if there is none as large.
+int64_t Product(int64_t steps, int64_t ranks) { return std::min(steps, INT64_MAX / ranks) * ranks; }
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<Loader>> Loader::Create(MakeBatch make,
                                                        const LoaderOptions& options) {
-  if (options.steps < 0 || options.run_ahead < 1 || options.ranks.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "loader of ", options.steps, " steps of ", options.ranks.size(), " ranks running ",
-        options.run_ahead, " ahead, expected 0 or more, 1 or more, and 1 or more"));
+  if (options.steps < 0 || options.run_ahead < 1 || options.threads < 1 || options.ranks.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("loader of ", options.steps, " steps of ", options.ranks.size(),
+                     " ranks running ", options.run_ahead, " ahead on ", options.threads,
+                     " threads, expected 0 or more, 1 or more, 1 or more, and 1 or more"));
   }
   return absl::WrapUnique(new Loader(std::move(make), options));
 }
 
 Loader::Loader(MakeBatch make, const LoaderOptions& options)
-    : make_(std::move(make)), options_(options), thread_([this] { Run(); }) {}
+    : make_(std::move(make)),
+      options_(options),
+      total_(Product(options.steps, static_cast<int64_t>(options.ranks.size()))) {
+  MutexLock lock(&join_mutex_);
+  for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { Run(); });
+}
 
 Loader::~Loader() { Stop(); }
 
 absl::StatusOr<Batch> Loader::Next() {
   MutexLock lock(&mutex_);
-  while (queue_.empty() && end_.ok()) changed_.Wait(&mutex_);
-  if (queue_.empty()) return end_;
-  Batch batch = std::move(queue_.front());
-  queue_.pop_front();
+  while (!stopped_ && next_ < total_ && made_.count(next_) == 0) changed_.Wait(&mutex_);
+  if (stopped_) return absl::CancelledError("the loader was stopped");
+  if (next_ == total_) {
+    return absl::OutOfRangeError(
+        absl::StrCat("all batches of ", options_.steps, " steps are taken"));
+  }
+  const auto found = made_.find(next_);
+  if (!found->second.ok()) return found->second.status();
+  absl::StatusOr<Batch> batch = std::move(found->second);
+  made_.erase(found);
+  ++next_;
   changed_.NotifyAll();
   return batch;
 }
@@ -38,49 +60,38 @@ void Loader::Stop() {
   {
     MutexLock lock(&mutex_);
     stopped_ = true;
-    queue_.clear();
-    end_ = absl::CancelledError("the loader was stopped");
+    made_.clear();
     changed_.NotifyAll();
   }
-  if (thread_.joinable()) thread_.join();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 void Loader::Run() {
-  for (int64_t i = 0; i < options_.steps; ++i) {
-    for (const Rank rank : options_.ranks) {
-      if (!Push(Step(options_.first.value() + static_cast<uint64_t>(i)), rank)) return;
-    }
+  while (const absl::optional<int64_t> number = Begin()) {
+    absl::StatusOr<Batch> batch = Guarded(*number);
+    MutexLock lock(&mutex_);
+    if (stopped_) return;
+    if (!batch.ok()) begun_ = total_;
+    made_.emplace(*number, std::move(batch));
+    changed_.NotifyAll();
   }
-  MutexLock lock(&mutex_);
-  if (stopped_) return;
-  end_ = absl::OutOfRangeError(absl::StrCat("all batches of ", options_.steps, " steps are taken"));
-  changed_.NotifyAll();
 }
 
-// Whether there is to be a next batch.
-bool Loader::Push(Step step, Rank rank) {
-  if (!WaitForRoom()) return false;
-  absl::StatusOr<Batch> batch = Guarded(step, rank);
+// The next batch that this thread is to make; none if there is none.
+absl::optional<int64_t> Loader::Begin() {
   MutexLock lock(&mutex_);
-  if (stopped_) return false;
-  changed_.NotifyAll();
-  if (batch.ok()) {
-    queue_.push_back(*std::move(batch));
-  } else {
-    end_ = batch.status();
-  }
-  return end_.ok();
-}
-
-bool Loader::WaitForRoom() {
-  MutexLock lock(&mutex_);
-  while (!stopped_ && static_cast<int64_t>(queue_.size()) >= options_.run_ahead) {
+  while (!stopped_ && begun_ < total_ && begun_ - next_ >= options_.run_ahead) {
     changed_.Wait(&mutex_);
   }
-  return !stopped_;
+  if (stopped_ || begun_ == total_) return absl::nullopt;
+  return begun_++;
 }
 
-absl::StatusOr<Batch> Loader::Guarded(Step step, Rank rank) const {
+absl::StatusOr<Batch> Loader::Guarded(int64_t number) const {
+  const auto ranks = static_cast<int64_t>(options_.ranks.size());
+  const Step step(options_.first.value() + static_cast<uint64_t>(number / ranks));
+  const Rank rank = options_.ranks[static_cast<size_t>(number % ranks)];
   try {
     return make_(step, rank);
   } catch (const std::exception& error) {  // torch's and the allocator's; none may leave a thread

@@ -2,14 +2,15 @@
 #define GRADWIRE_WORKER_DATA_LOADER_H_
 
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "worker/data/batch.h"
@@ -19,26 +20,29 @@ namespace gradwire {
 struct LoaderOptions {
   Step first;                           // step of the first batch
   int64_t steps = 0;                    // in all
-  int64_t run_ahead = 4;                // batches that may wait in the queue
+  int64_t run_ahead = 4;                // batches that may be made or wait at once
   std::vector<Rank> ranks = {Rank(0)};  // for which there is a batch in each step
+  int threads = 1;                      // that make them
 };
 
-// Makes the batches of consecutive steps, for each rank of the worker in turn, on a thread
+// Makes the batches of consecutive steps, for each rank of the worker in turn, on threads
 // of its own, ahead of the trainer, so that loading is off the critical path:
 //
-//   make(step, rank) ──> queue of at most run_ahead ──> Next()
-//       own thread                                      trainer's thread
+//   make(step, rank) ──> at most run_ahead, by number ──> Next()
+//      own threads                                        trainer's thread
+//
+// Batches are begun in order, end in any, and are given in order.
 //
 // One thread calls Next(); Stop() may be called from any thread at any time.
 class Loader {
  public:
-  // Makes one rank's batch of a step: called for each in turn, on the loader's
-  // thread, with no lock held. It must not use torch's thread pool, which would
-  // take cores from training. After its first error it is not called again.
+  // Makes one rank's batch of a step: called for each once, on the loader's
+  // threads, with no lock held, several at a time. It must not use torch's thread pool, which
+  // would take cores from training. After its first error it is not called again.
   using MakeBatch = std::function<absl::StatusOr<Batch>(Step, Rank)>;
 
-  // Starts the thread.
-  //   InvalidArgument  steps below 0, run_ahead below 1, or no ranks
+  // Starts the threads.
+  //   InvalidArgument  steps below 0, run_ahead or threads below 1, or no ranks
   static absl::StatusOr<std::unique_ptr<Loader>> Create(MakeBatch make,
                                                         const LoaderOptions& options);
   // Stops.
@@ -54,29 +58,29 @@ class Loader {
   //   or the error of `make`, after the batches made before it
   absl::StatusOr<Batch> Next();
 
-  // Drops the batches that wait, wakes Next(), and returns when the thread has
-  // ended, which is after the batch that it is making. Idempotent.
+  // Drops the batches that wait, wakes Next(), and returns when the threads have
+  // ended, which is after the batches that they are making. Idempotent.
   void Stop();
 
  private:
   Loader(MakeBatch make, const LoaderOptions& options);
   void Run();
-  bool Push(Step step, Rank rank);
-  bool WaitForRoom();
-  absl::StatusOr<Batch> Guarded(Step step, Rank rank) const;
+  absl::optional<int64_t> Begin();
+  absl::StatusOr<Batch> Guarded(int64_t number) const;
 
   const MakeBatch make_;
   const LoaderOptions options_;
+  const int64_t total_;  // batches, which are numbered from 0
 
   Mutex mutex_;
   CondVar changed_;
-  std::deque<Batch> queue_ ABSL_GUARDED_BY(mutex_);
-  // What Next() gives when the queue is empty; OK while batches are to come.
-  absl::Status end_ ABSL_GUARDED_BY(mutex_);
+  int64_t begun_ ABSL_GUARDED_BY(mutex_) = 0;                              // total_ after an error
+  int64_t next_ ABSL_GUARDED_BY(mutex_) = 0;                               // of Next()
+  std::map<int64_t, absl::StatusOr<Batch>> made_ ABSL_GUARDED_BY(mutex_);  // by number
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 
   Mutex join_mutex_;  // held before mutex_, by Stop() alone
-  std::thread thread_ ABSL_GUARDED_BY(join_mutex_);
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(join_mutex_);
 };
 
 }  // namespace gradwire

@@ -61,7 +61,8 @@ int64_t Sampler::dropped() const { return std::max<int64_t>(0, samples_ - total(
 std::vector<int64_t> Sampler::Order(int64_t epoch) const {
   std::vector<int64_t> order(samples_);
   std::iota(order.begin(), order.end(), 0);
-  if (options_.shuffle) Shuffle(options_.seed + static_cast<uint64_t>(epoch), order);
+  const auto shuffled = static_cast<uint64_t>(options_.set_epoch ? epoch : 0);
+  if (options_.shuffle) Shuffle(options_.seed + shuffled, order);
   return order;
 }
 

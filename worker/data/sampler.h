@@ -15,10 +15,11 @@ struct SamplerOptions {
   bool shuffle = true;     // false: in the order of the data set
   uint64_t seed = 0;       // of the order; epoch e is shuffled with seed + e
   bool drop_last = false;  // true: leave out the tail; false: repeat samples to fill it up
+  bool set_epoch = true;   // false: every epoch in the order of epoch 0
 };
 
 // Deals the samples of a data set to ranks: index for index what
-// torch.utils.data.DistributedSampler gives, with epoch as set_epoch sets it.
+// torch.utils.data.DistributedSampler gives, with epoch as set_epoch sets it, or never set.
 //
 // The samples are put in an order (a permutation, if shuffled), which is
 // repeated or cut to W equal shares; rank r gets elements r, r + W, r + 2W, …

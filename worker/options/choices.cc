@@ -44,6 +44,30 @@ std::vector<NamedChoice> BackendChoicesWithAuto() {
   return choices;
 }
 
+std::vector<NamedChoice> OptimizerChoices() {
+  return {
+#define GRADWIRE_OPTIMIZER(name, factory, momentum, lr, weight_decay, help) {name, help},
+#include "worker/learning/optimizers.inc"
+#undef GRADWIRE_OPTIMIZER
+  };
+}
+
+std::vector<NamedChoice> ScheduleChoices() {
+  return {
+#define GRADWIRE_SCHEDULE(name, factor, has_steps, help) {name, help},
+#include "worker/learning/schedules.inc"
+#undef GRADWIRE_SCHEDULE
+  };
+}
+
+std::vector<NamedChoice> LossChoices() {
+  return {
+#define GRADWIRE_LOSS(name, function, help) {name, help},
+#include "worker/learning/losses.inc"
+#undef GRADWIRE_LOSS
+  };
+}
+
 std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices) {
   std::vector<std::string> names;
   for (const NamedChoice& choice : choices) names.push_back(choice.name);

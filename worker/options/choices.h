@@ -14,12 +14,15 @@ struct NamedChoice {
   std::string help;
 };
 
-// The lines of the tables (models.inc, datasets.inc, syncs.inc, backends.inc),
+// The lines of the tables (models.inc, datasets.inc, syncs.inc …),
 // without what they make, so that no torch is needed to check an option.
 std::vector<NamedChoice> ModelChoices();
 std::vector<NamedChoice> DatasetChoices();
 std::vector<NamedChoice> SyncChoices();
 std::vector<NamedChoice> BackendChoices();
+std::vector<NamedChoice> OptimizerChoices();
+std::vector<NamedChoice> ScheduleChoices();
+std::vector<NamedChoice> LossChoices();
 
 // In place of a back end: the quickest that is exact in fp32. Its bits do not depend on which
 // one that is: ring, or with separate aggregators sharded.

@@ -21,4 +21,20 @@ BackendTraits TraitsOfBackend(absl::string_view name) {
   return {};
 }
 
+OptimizerTraits TraitsOfOptimizer(absl::string_view name) {
+#define GRADWIRE_OPTIMIZER(row_name, factory, momentum, lr, weight_decay, help) \
+  if (name == row_name) return {momentum, lr, weight_decay};
+#include "worker/learning/optimizers.inc"
+#undef GRADWIRE_OPTIMIZER
+  return {};
+}
+
+ScheduleTraits TraitsOfSchedule(absl::string_view name) {
+#define GRADWIRE_SCHEDULE(row_name, factor, has_steps, help) \
+  if (name == row_name) return {has_steps};
+#include "worker/learning/schedules.inc"
+#undef GRADWIRE_SCHEDULE
+  return {};
+}
+
 }  // namespace gradwire

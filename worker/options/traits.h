@@ -37,9 +37,23 @@ struct BackendTraits {
   LinkPattern links = LinkPattern::kWorkers;
 };
 
-// Of a name that stands in the table, or kAutoBackend; for others the struct's defaults.
+// The columns of a row of optimizers.inc, likewise.
+struct OptimizerTraits {
+  bool has_momentum = true;
+  double lr = 0.1;
+  double weight_decay = 0;
+};
+
+// The columns of a row of schedules.inc, likewise.
+struct ScheduleTraits {
+  bool has_steps = false;
+};
+
+// Of a name that stands in its table, or kAutoBackend; for others the struct's defaults.
 SyncTraits TraitsOfSync(absl::string_view name);
 BackendTraits TraitsOfBackend(absl::string_view name);
+OptimizerTraits TraitsOfOptimizer(absl::string_view name);
+ScheduleTraits TraitsOfSchedule(absl::string_view name);
 
 }  // namespace gradwire
 

@@ -19,6 +19,7 @@ namespace {
 constexpr int kMaxRanks = 65535;
 constexpr int64_t kMaxImageSize = 4096;
 constexpr int64_t kMaxHidden = 1 << 20;
+constexpr int64_t kMaxWarmupEpochs = 1 << 20;
 
 // MiB. Small buckets leave early in backward; where they all leave after it,
 // their size does not matter, and PyTorch's is as good as any.
@@ -108,14 +109,43 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Add("iterations", "N", "iterations to train",
               WithDefault(Integer(&options->iterations, 1), "as --epochs"));
   parser->Add("epochs", "N", "passes over the data to train", Integer(&options->epochs, 1));
-  parser->Add("lr", "X", "learning rate of SGD", RealAbove(&options->lr, 0));
-  parser->Add("momentum", "X", "momentum of SGD", RealFromBelow(&options->momentum, 0, 1));
-  parser->Add("weight-decay", "X", "L2 penalty of SGD", RealFrom(&options->weight_decay, 0));
   parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0));
   parser->Add("threads", "N", "compute threads, the same number on all workers",
               WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"));
   parser->Add("evaluate", "true|false", "at the end, print loss and accuracy on the test data",
               Switch(&options->evaluate));
+  parser->Add("evaluate-every", "N", "the same after every N epochs and at the end",
+              WithDefault(Integer(&options->evaluate_every, 1), "at the end, if at all"));
+}
+
+void AddLearning(WorkerOptions* options, OptionParser* parser) {
+  parser->Group("Loss and optimizer");
+  parser->Add("loss", "NAME", DescribeChoices("what training makes small:", LossChoices()),
+              Choice(&options->loss, NamesOf(LossChoices())));
+  parser->Add("optimizer", "NAME",
+              DescribeChoices("how gradients change the weights:", OptimizerChoices()),
+              Choice(&options->optimizer, NamesOf(OptimizerChoices())));
+  parser->Add("lr", "X", "learning rate",
+              WithDefault(RealAbove(&options->lr, 0), "as suits the optimizer"));
+  parser->Add("momentum", "X", "momentum of sgd", RealFromBelow(&options->momentum, 0, 1));
+  parser->Add("nesterov", "true|false", "Nesterov's momentum", Switch(&options->nesterov));
+  parser->Add("weight-decay", "X", "L2 penalty; of adamw decoupled from the gradient",
+              WithDefault(RealFrom(&options->weight_decay, 0), "as suits the optimizer"));
+  parser->Add("lr-schedule", "NAME",
+              DescribeChoices("how the learning rate goes down:", ScheduleChoices()),
+              Choice(&options->lr_schedule, NamesOf(ScheduleChoices())));
+  parser->Add("lr-step-epochs", "N", "epochs from one step down to the next",
+              Integer(&options->lr_step_epochs, 1));
+  parser->Add("lr-gamma", "X", "factor of a step down", RealAbove(&options->lr_gamma, 0));
+  parser->Add("scale-lr", "true|false",
+              "multiply --lr by the samples of an iteration, of all ranks, over --base-batch",
+              Switch(&options->scale_lr));
+  parser->Add("base-batch", "N", "samples of an iteration that --lr is for",
+              Integer(&options->base_batch, 1));
+  parser->Add("warmup-epochs", "N",
+              "raise the learning rate in equal parts: with --scale-lr from --lr to the scaled\n"
+              "one, without from --lr over the iterations of the warm-up to --lr",
+              Integer(&options->warmup_epochs, 0, kMaxWarmupEpochs));
 }
 
 void AddData(WorkerOptions* options, OptionParser* parser) {
@@ -128,6 +158,11 @@ void AddData(WorkerOptions* options, OptionParser* parser) {
               Switch(&options->augment));
   parser->Add("sampler-seed", "N", "seed of the order of samples",
               Integer(&options->sampler_seed, 0));
+  parser->Add("set-epoch", "true|false",
+              "a new order of samples in each epoch; false: always the first one's",
+              Switch(&options->set_epoch));
+  parser->Add("loaders", "N", "threads that make batches ahead; they change no value",
+              Integer(&options->loaders, 1, 256));
   parser->Add("drop-last", "true|false",
               "drop samples that do not divide by the ranks (otherwise some are used twice)",
               Switch(&options->drop_last));
@@ -139,7 +174,7 @@ void AddOutput(WorkerOptions* options, OptionParser* parser) {
               Integer(&options->print_every, 0));
   parser->Add("summary", "FILE", "write a JSON object about the whole run",
               Text(&options->summary));
-  parser->Add("log-jsonl", "FILE", "write a JSON object for each iteration",
+  parser->Add("log-jsonl", "FILE", "write a JSON object for each iteration and each epoch",
               Text(&options->log_jsonl));
   parser->Add("trace", "FILE", "write a time line in Chrome's trace format (Perfetto reads it)",
               Text(&options->trace));
@@ -165,6 +200,7 @@ void AddAll(WorkerOptions* options, CourseOptions* course, OptionParser* parser)
   AddPlace(options, course, parser);
   AddExchange(options, parser);
   AddTraining(options, parser);
+  AddLearning(options, parser);
   AddData(options, parser);
   AddOutput(options, parser);
   AddNetwork(options, parser);
@@ -279,8 +315,57 @@ absl::Status CheckSavedWeights(const Parsed<WorkerOptions>& parsed) {
                    "', expected a name that ends in .safetensors, .pt or .pth"));
 }
 
+bool IsGiven(const Parsed<WorkerOptions>& parsed, const std::string& name) {
+  return parsed.sources.at(name).layer != Layer::kDefault;
+}
+
+// `name` may be given only if `needed`, "with --lr-schedule step", is.
+absl::Status CheckNeeds(const Parsed<WorkerOptions>& parsed, const std::string& name,
+                        absl::string_view needed, bool is_there) {
+  if (is_there || !IsGiven(parsed, name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(parsed.sources.at(name).name, ": got it without ",
+                                                 needed, ", expected both or neither"));
+}
+
+absl::Status CheckMomentum(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  const bool has_momentum = TraitsOfOptimizer(options.optimizer).has_momentum;
+  for (const char* name : {"momentum", "nesterov"}) {
+    if (has_momentum || !IsGiven(parsed, name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(name).name, ": got it with optimizer ", options.optimizer,
+                     " (", parsed.sources.at("optimizer").name, "), which has none, expected sgd"));
+  }
+  if (!options.nesterov || options.momentum > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("nesterov").name, ": got momentum 0 (",
+                   parsed.sources.at("momentum").name, "), expected one above 0"));
+}
+
+absl::Status CheckLearning(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  const bool steps = TraitsOfSchedule(options.lr_schedule).has_steps;
+  absl::Status status = CheckMomentum(parsed);
+  if (status.ok()) status = CheckNeeds(parsed, "lr-step-epochs", "--lr-schedule step", steps);
+  if (status.ok()) status = CheckNeeds(parsed, "lr-gamma", "--lr-schedule step", steps);
+  if (status.ok()) status = CheckNeeds(parsed, "base-batch", "--scale-lr", options.scale_lr);
+  return status;
+}
+
+absl::Status CheckEvaluation(const Parsed<WorkerOptions>& parsed) {
+  if (parsed.options.evaluate || parsed.options.evaluate_every == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      parsed.sources.at("evaluate").name, ": got false with ",
+      parsed.sources.at("evaluate-every").name, ", expected true, or only one of them"));
+}
+
 // What was left open: as the sync, or the host of a process alone, has it.
-void FillIn(WorkerOptions* options) {
+void FillIn(Parsed<WorkerOptions>* parsed) {
+  WorkerOptions* const options = &parsed->options;
+  const OptimizerTraits optimizer = TraitsOfOptimizer(options->optimizer);
+  if (options->lr == 0) options->lr = optimizer.lr;
+  if (options->weight_decay < 0) options->weight_decay = optimizer.weight_decay;
+  if (!IsGiven(*parsed, "evaluate")) options->evaluate = options->evaluate_every > 0;
   const SyncTraits sync = TraitsOfSync(options->sync);
   if (options->metrics == "off") options->metrics.clear();
   if (options->backend.empty()) options->backend = sync.default_backend;
@@ -295,13 +380,15 @@ absl::Status Check(const CourseOptions& course, const OptionParser& parser,
   if (status.ok()) status = ApplyLength(parser, &parsed->options);
   if (!status.ok()) return status;
   const bool backend_given = !parsed->options.backend.empty();
-  FillIn(&parsed->options);
+  FillIn(parsed);
   status = CheckAlone(*parsed, backend_given);
   if (status.ok()) status = CheckRanks(*parsed);
   if (status.ok()) status = CheckHosting(*parsed);
   if (status.ok()) status = CheckBarrier(*parsed);
   if (status.ok()) status = CheckIteration(*parsed);
   if (status.ok()) status = CheckSavedWeights(*parsed);
+  if (status.ok()) status = CheckLearning(*parsed);
+  if (status.ok()) status = CheckEvaluation(*parsed);
   return status;
 }
 

@@ -15,6 +15,8 @@ namespace gradwire {
 // they fit together. In the result
 //   - `threads` is 0 if the coordinator is to say, else at least 1; of a process alone
 //     the cores that it may use / local_world_size;
+//   - `lr` is above 0 and `weight_decay` 0 or more;
+//   - `evaluate` is true if `evaluate_every` is not 0;
 //   - `backend` is one of the table, or "none" for a process alone;
 //   - `bucket_cap_mb` is 0 or more;
 //   - --master-ip and --num-nodes have become `coordinator` and `world_size`,
@@ -25,8 +27,9 @@ namespace gradwire {
 // exclude each other, two names for one thing were given in one layer,
 // a sync that averages nothing is to run with others or with a back end, a back end is
 // to carry more ranks than it can, `--barrier` is given with a sync that does not update
-// late, an iteration's samples cannot be counted, or weights are to be saved under a name that
-// says no format. `program` stands in --help, for
+// late, an iteration's samples cannot be counted, weights are to be saved under a name that
+// says no format, or an option of optimiser, schedule or scaling is given without what it is for.
+// `program` stands in --help, for
 // "gradwire env" takes the same options.
 absl::StatusOr<Parsed<WorkerOptions>> ParseWorkerOptions(
     const std::vector<std::string>& args, const Environment& environment,

@@ -37,16 +37,28 @@ struct WorkerOptions {
   int64_t accumulate = 1;   // forward and backward passes per iteration
   int64_t iterations = 0;   // 0: as --epochs says
   int64_t epochs = 1;
-  double lr = 0.1;
+  std::string loss = "cross-entropy";
+  std::string optimizer = "sgd";
+  double lr = 0;  // 0: as suits the optimiser
   double momentum = 0.9;
-  double weight_decay = 1e-4;
+  bool nesterov = false;
+  double weight_decay = -1;  // below 0: as suits the optimiser
+  std::string lr_schedule = "constant";
+  int64_t lr_step_epochs = 30;  // of schedule step
+  double lr_gamma = 0.1;        // likewise
+  int64_t warmup_epochs = 0;
+  bool scale_lr = false;      // lr is for base_batch samples an iteration, of all ranks
+  int64_t base_batch = 256;   // likewise
   uint64_t seed = 744;        // weights and augmentation
   uint64_t sampler_seed = 0;  // order of samples, as torch's DistributedSampler
   bool augment = true;
-  bool drop_last = false;    // of the sampler's tail
-  int threads = 0;           // compute threads; 0: what all hosts can give
-  int local_world_size = 1;  // workers on this host
-  bool evaluate = false;
+  bool drop_last = false;      // of the sampler's tail
+  bool set_epoch = true;       // each epoch has an order of its own
+  int loaders = 1;             // threads that make batches
+  int threads = 0;             // compute threads; 0: what all hosts can give
+  int local_world_size = 1;    // workers on this host
+  bool evaluate = false;       // at the end
+  int64_t evaluate_every = 0;  // epochs; 0: only at the end
   std::string log_jsonl;
   std::string trace;
   std::string summary;

@@ -51,10 +51,19 @@ void ProgressReporter::OnStep(const StepRecord& record) {
   if (options_.mode == ProgressMode::kBar) DrawBar(progress, record.iteration);
 }
 
-void ProgressReporter::Finish() {
-  if (options_.mode == ProgressMode::kNone) return;
+void ProgressReporter::OnEpoch(const EpochRow& row) {
+  if (options_.mode == ProgressMode::kNone || options_.print_every == 0) return;
+  PrintLine(FormatEpoch(row, options_.epochs));
+}
+
+void ProgressReporter::Pause() {
   if (drawn_) out_ << '\n' << std::flush;
   drawn_ = false;
+}
+
+void ProgressReporter::Finish() {
+  if (options_.mode == ProgressMode::kNone) return;
+  Pause();
   if (!average_printed_ && done_ > 1) PrintAverage();
 }
 

@@ -55,6 +55,12 @@ class ProgressReporter {
   // After each step, all of one rank.
   void OnStep(const StepRecord& record);
 
+  // An epoch of that rank is over.
+  void OnEpoch(const EpochRow& row);
+
+  // Ends the bar's line, if there is one: others write now.
+  void Pause();
+
   // Ends the bar's line; if less than 40 iterations were done, gives the
   // average over those. To be called once, however training ended.
   void Finish();

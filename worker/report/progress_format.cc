@@ -25,6 +25,10 @@ std::string Rates(const Progress& progress) {
                          100 * progress.communication_share, FormatLeft(progress.left));
 }
 
+std::string Words(const Quality& quality) {
+  return absl::StrFormat("loss %.4f  accuracy %.2f %%", quality.loss, 100 * quality.accuracy);
+}
+
 std::string Cells(const Progress& progress, int cells) {
   const double share = static_cast<double>(progress.iteration) /
                        static_cast<double>(std::max<int64_t>(progress.iterations, 1));
@@ -59,6 +63,13 @@ std::string FormatBar(const Progress& progress, int width, bool colour) {
   const std::string rest = Padded(text, width - cells - 3);
   if (!colour) return absl::StrCat("[", bar, "] ", rest);
   return absl::StrCat("[\033[32m", bar, "\033[0m] ", rest);
+}
+
+std::string FormatEpoch(const EpochRow& row, int64_t epochs) {
+  return absl::StrCat("epoch ", row.epoch + 1, "/", epochs, ": ", Words(row.train), "  lr ",
+                      absl::StrFormat("%.4g", row.lr), "  ", Seconds(row.seconds), ", ",
+                      Seconds(row.seconds_without_loading), " without loading",
+                      row.test.has_value() ? "  test " + Words(*row.test) : "");
 }
 
 std::string FormatAverage(int64_t last_iteration, absl::Duration mean) {

@@ -14,6 +14,7 @@ std::string ToJsonLine(const StepRecord& record) {
       {"epoch", record.epoch},
       {"rank", record.rank.value()},
       {"loss", record.loss},
+      {"lr", record.lr},
       {"samples", record.samples},
       {"iteration_seconds", absl::ToDoubleSeconds(record.iteration)},
       {"phase_seconds", PhaseJson(ToSeconds(record.phases))},
@@ -23,14 +24,19 @@ std::string ToJsonLine(const StepRecord& record) {
   return json.dump() + "\n";
 }
 
+std::string ToJsonLine(Rank rank, const EpochRow& row) {
+  nlohmann::ordered_json json = {{"kind", "epoch"}, {"rank", rank.value()}};
+  json.update(EpochJson(row));
+  return json.dump() + "\n";
+}
+
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path) {
   std::FILE* const file = std::fopen(std::string(path).c_str(), "we");
   if (file == nullptr) return absl::InvalidArgumentError(CannotWrite(path, errno));
   return absl::WrapUnique(new StepLog(path, file));
 }
 
-absl::Status StepLog::Write(const StepRecord& record) {
-  const std::string line = ToJsonLine(record);
+absl::Status StepLog::Write(const std::string& line) {
   const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size();
   if (!written || std::fflush(file_.get()) != 0) {
     return absl::InternalError(CannotWrite(path_, errno));

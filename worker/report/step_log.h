@@ -9,23 +9,27 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/telemetry/step_record.h"
+#include "worker/report/epochs.h"
 
 namespace gradwire {
 
-// One line of JSON, with its newline: step, epoch, rank, loss, samples,
+// One line of JSON, with its newline: step, epoch, rank, loss, lr, samples,
 // iteration_seconds, phase_seconds {…}, bytes_sent, bytes_received, time (Unix,
 // in seconds). What is not finite is null.
 std::string ToJsonLine(const StepRecord& record);
+// Likewise, of an epoch that is over: kind, which is "epoch" and which no iteration has, rank, and
+// what EpochJson says.
+std::string ToJsonLine(Rank rank, const EpochRow& row);
 
-// The file of --log-jsonl: a line an iteration, each written at once, so that
+// The file of --log-jsonl: a line an iteration and an epoch, each written at once, so that
 // it can be followed and survives a crash of this process. Not thread-safe.
 class StepLog {
  public:
   // Empties the file if it exists. InvalidArgument "cannot write PATH: …".
   static absl::StatusOr<std::unique_ptr<StepLog>> Open(absl::string_view path);
 
-  // Internal "cannot write PATH: …", for example as the disk is full.
-  absl::Status Write(const StepRecord& record);
+  // `line` ends with its newline. Internal "cannot write PATH: …", for example as the disk is full.
+  absl::Status Write(const std::string& line);
 
  private:
   struct Close {

@@ -44,13 +44,19 @@ void AddMeasurements(const Summary& summary, Json& json) {
   json["bytes_received"] = summary.bytes_received;
 }
 
+Json EpochsJson(const std::vector<EpochRow>& epochs) {
+  Json rows = Json::array();
+  for (const EpochRow& row : epochs) rows.push_back(EpochJson(row));
+  return rows;
+}
+
 void AddResults(const Summary& summary, Json& json) {
   json["loss"] = {{"first", summary.loss.first}, {"last", summary.loss.last}};
   json["print_every"] = summary.print_every;
   json["losses"] = summary.losses;
-  if (summary.test.has_value()) {
-    json["test"] = {{"loss", summary.test->loss}, {"accuracy", summary.test->accuracy}};
-  }
+  json["train"] = QualityJson(summary.train);
+  if (summary.test.has_value()) json["test"] = QualityJson(*summary.test);
+  json["epochs"] = EpochsJson(summary.epochs);
   json["parameters_sha256"] = summary.parameters_sha256;
   json["buffers_sha256"] = summary.buffers_sha256;
   json["samples"] = {{"seen", summary.samples.seen}, {"padded", summary.samples.padded}};

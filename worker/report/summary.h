@@ -2,19 +2,16 @@
 #define GRADWIRE_WORKER_REPORT_SUMMARY_H_
 
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/optional.h"
 #include "common/telemetry/step_record.h"
+#include "worker/report/epochs.h"
 
 namespace gradwire {
-
-// NaN, which JSON gives as null: nothing was measured.
-inline constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 
 // How long iterations took, in seconds.
 struct IterationSeconds {
@@ -45,12 +42,10 @@ struct Summary {
     double last = kUnmeasured;
   } loss;
   int64_t print_every = 0;
-  std::vector<double> losses;  // of iterations 0, N, 2 N, …; N is print_every
-  struct Test {
-    double loss = 0;      // mean over the test set
-    double accuracy = 0;  // 0 to 1
-  };
-  std::optional<Test> test;  // absent without --evaluate
+  std::vector<double> losses;    // of iterations 0, N, 2 N, …; N is print_every
+  Quality train;                 // of the last epoch
+  absl::optional<Quality> test;  // at the end; absent without --evaluate
+  std::vector<EpochRow> epochs;
   std::string parameters_sha256;
   std::string buffers_sha256;
   struct {
@@ -64,7 +59,7 @@ struct Summary {
   } failures;
 };
 
-// Gathers step by step what a summary needs. Holds 8 bytes a step. Not
+// Gathers step by step what a summary needs, but for epochs. Holds 8 bytes a step. Not
 // thread-safe.
 class SummaryCollector {
  public:

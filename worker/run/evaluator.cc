@@ -2,64 +2,125 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "worker/backends/whole_step.h"
 
 namespace gradwire {
 namespace {
 
-absl::StatusOr<Evaluation> Run(Model& model, const EvaluationBatches& batches,
-                               const std::function<bool()>& stopped) {
-  torch::NoGradGuard no_grad;
-  double loss_sum = 0;
-  int64_t correct = 0;
-  for (int64_t i = 0; i < batches.count(); ++i) {
-    if (stopped()) return absl::CancelledError("the evaluation was stopped");
-    const Batch batch = batches.Make(i);
-    const torch::Tensor scores = model.forward(batch.images);
-    const auto sum = torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum);
-    loss_sum += torch::nn::functional::cross_entropy(scores, batch.labels, sum).item<double>();
-    correct += scores.argmax(1).eq(batch.labels).sum().item<int64_t>();
-  }
-  const auto samples = static_cast<double>(batches.samples());
-  return Evaluation{loss_sum / samples, static_cast<double>(correct) / samples, batches.samples()};
+void Log(const Evaluation& evaluation) {
+  const auto samples = static_cast<double>(evaluation.samples);
+  spdlog::info("test loss {:.4f}, accuracy {:.2f} % ({} of {})", evaluation.loss,
+               100 * evaluation.accuracy, static_cast<int64_t>(evaluation.accuracy * samples + 0.5),
+               evaluation.samples);
 }
 
 }  // namespace
 
-absl::StatusOr<Evaluation> Evaluate(Model& model, const EvaluationBatches& batches,
-                                    const std::function<bool()>& stopped) {
-  model.eval();
-  absl::StatusOr<Evaluation> result = absl::UnknownError("");
-  try {
-    result = Run(model, batches, stopped);
-  } catch (const c10::Error& error) {
-    result =
-        absl::InternalError(absl::StrCat("evaluation: torch: ", error.what_without_backtrace()));
-  } catch (const std::exception& error) {
-    result = absl::InternalError(absl::StrCat("evaluation: ", error.what()));
-  }
-  model.train();
-  return result;
+Evaluator::Evaluator(Model* model, Reducer* reducer,
+                     std::unique_ptr<const EvaluationBatches> batches, Loss loss)
+    : model_(model), reducer_(reducer), batches_(std::move(batches)), loss_(loss) {}
+
+int64_t Evaluator::BatchesOfARank(int world_size) const {
+  return (batches_->count() - 1) / world_size + 1;
 }
 
-absl::StatusOr<std::vector<Evaluation>> EvaluateRanks(Model& model, Reducer& reducer, bool alike,
-                                                      const EvaluationBatches& batches,
-                                                      const std::function<bool()>& stopped) {
-  std::vector<Evaluation> evaluations;
-  for (const Rank rank : reducer.ranks()) {
-    if (alike && !evaluations.empty()) {
-      evaluations.push_back(evaluations.front());
-      continue;
-    }
-    reducer.BeginForward(rank);
-    absl::StatusOr<Evaluation> evaluation = Evaluate(model, batches, stopped);
-    if (!evaluation.ok()) return evaluation.status();
-    spdlog::info("test loss {:.4f}, accuracy {:.2f} % ({} of {})", evaluation->loss,
-                 100 * evaluation->accuracy,
-                 static_cast<int64_t>(evaluation->accuracy * evaluation->samples + 0.5),
-                 evaluation->samples);
-    evaluations.push_back(*evaluation);
+std::vector<BucketSpec> Evaluator::BucketSpecs(int world_size) const {
+  const uint64_t bytes = static_cast<uint64_t>(BatchesOfARank(world_size)) * sizeof(BatchSums);
+  std::vector<BucketSpec> specs;
+  for (int rank = 0; rank < world_size; ++rank) {
+    specs.push_back({bytes, v1::DTYPE_BYTES, Rank(rank)});
   }
+  return specs;
+}
+
+void Evaluator::Divide(Exchange* exchange, LayoutId layout, int world_size,
+                       absl::Duration timeout) {
+  exchange_ = exchange;
+  layout_ = layout;
+  world_size_ = world_size;
+  timeout_ = timeout;
+}
+
+Evaluator::BatchSums Evaluator::SumsOf(const Batch& batch) {
+  const torch::Tensor scores = model_->forward(batch.images);
+  return {loss_(scores, batch.labels, /*sum=*/true).item<double>(),
+          scores.argmax(1).eq(batch.labels).sum().item<int64_t>()};
+}
+
+absl::Status Evaluator::Compute(Rank rank, const std::function<bool()>& stopped, AllSums* all) {
+  const torch::NoGradGuard no_grad;
+  const int64_t first = exchange_ == nullptr ? 0 : rank.value();
+  BatchSums* sums = all->data() + first * BatchesOfARank(world_size_);
+  for (int64_t i = first; i < batches_->count(); i += world_size_) {
+    if (stopped()) return absl::CancelledError("the evaluation was stopped");
+    *sums++ = SumsOf(batches_->Make(i));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Evaluator::ComputeGuarded(Rank rank, const std::function<bool()>& stopped,
+                                       AllSums* all) {
+  reducer_->BeginForward(rank);
+  model_->eval();
+  absl::Status status;
+  try {
+    status = Compute(rank, stopped, all);
+  } catch (const c10::Error& error) {
+    status =
+        absl::InternalError(absl::StrCat("evaluation: torch: ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    status = absl::InternalError(absl::StrCat("evaluation: ", error.what()));
+  }
+  model_->train();
+  return status;
+}
+
+absl::Status Evaluator::Share(AllSums* all) {
+  const size_t bytes = all->size() / static_cast<size_t>(world_size_) * sizeof(BatchSums);
+  std::vector<WholeBucket> buckets;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    auto* const sums = reinterpret_cast<uint8_t*>(all->data()) + static_cast<size_t>(rank) * bytes;
+    buckets.push_back({{sums, bytes}, {}});
+  }
+  for (const Rank rank : reducer_->ranks()) {
+    WholeBucket& own = buckets[static_cast<size_t>(rank.value())];
+    own.terms = {{rank, own.result}};
+  }
+  const absl::Status status =
+      WholeStep(exchange_, layout_, next_, buckets, SteadyNow() + timeout_).Wait();
+  ++next_;
+  return status;
+}
+
+Evaluation Evaluator::Add(const AllSums& all) const {
+  BatchSums total;
+  for (int64_t i = 0; i < batches_->count(); ++i) {
+    const BatchSums& sums = all[i % world_size_ * BatchesOfARank(world_size_) + i / world_size_];
+    total.loss += sums.loss;
+    total.correct += sums.correct;
+  }
+  const auto samples = static_cast<double>(batches_->samples());
+  return {total.loss / samples, static_cast<double>(total.correct) / samples, batches_->samples()};
+}
+
+absl::StatusOr<std::vector<Evaluation>> Evaluator::Run(const std::function<bool()>& stopped) {
+  const bool divided = exchange_ != nullptr;
+  AllSums all(static_cast<size_t>(BatchesOfARank(world_size_) * world_size_));
+  std::vector<Evaluation> evaluations;
+  for (const Rank rank : reducer_->ranks()) {
+    absl::Status computed = ComputeGuarded(rank, stopped, &all);
+    if (!computed.ok()) return computed;
+    if (!divided) evaluations.push_back(Add(all));
+  }
+  if (divided) {
+    if (absl::Status shared = Share(&all); !shared.ok()) return shared;
+    evaluations.assign(reducer_->ranks().size(), Add(all));
+  }
+  for (size_t i = 0; i < (divided ? 1 : evaluations.size()); ++i) Log(evaluations[i]);
   return evaluations;
 }
 

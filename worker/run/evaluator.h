@@ -3,32 +3,83 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/wire/layout.h"
+#include "worker/backends/exchange.h"
 #include "worker/data/evaluation_batches.h"
 #include "worker/ddp/reducer.h"
+#include "worker/learning/losses.h"
 #include "worker/models/model.h"
 
 namespace gradwire {
 
 struct Evaluation {
-  double loss = 0;      // mean cross entropy over all samples
+  double loss = 0;      // mean over all samples
   double accuracy = 0;  // share of samples whose highest score is their label, 0 … 1
   int64_t samples = 0;
 };
 
-// Runs the model (in evaluation mode; training mode is restored) over all
-// batches. `stopped` is asked before each: true ends it with Cancelled.
-// Internal if torch throws.
-absl::StatusOr<Evaluation> Evaluate(Model& model, const EvaluationBatches& batches,
-                                    const std::function<bool()>& stopped);
+// Measures a model on test data, as each rank that this worker carries sees it. Every rank
+// evaluates all batches, with its own buffers; or, if the buffers of all ranks are equal,
+// the batches are divided among the ranks of the run:
+//
+//   rank 0 of W   batches 0, W, 2 W …      ─┐
+//   rank 1        batches 1, W + 1, …      ─┴─ Exchange ─► sums of each batch, on all ranks
+//
+// Sums are added in the order of the batches, so it comes to the same bits for every W.
+// Not thread-safe: everything runs on the trainer's thread.
+class Evaluator {
+ public:
+  // `model`, and `reducer`, which knows the ranks, outlive this object.
+  Evaluator(Model* model, Reducer* reducer, std::unique_ptr<const EvaluationBatches> batches,
+            Loss loss);
 
-// The same for each rank of `reducer` in their order, with its buffers, and says in the log what
-// came out. `alike`: their buffers are equal, so that one pass is enough.
-absl::StatusOr<std::vector<Evaluation>> EvaluateRanks(Model& model, Reducer& reducer, bool alike,
-                                                      const EvaluationBatches& batches,
-                                                      const std::function<bool()>& stopped);
+  // What ranks exchange in a divided evaluation: a bucket of bytes from each of `world_size` ranks.
+  std::vector<BucketSpec> BucketSpecs(int world_size) const;
+  // From now on evaluations are divided among the ranks of a run; each is a step of `layout`, which
+  // has these buckets. `exchange` outlives this object or its last Run. Others may be later than
+  // this worker by `timeout`.
+  void Divide(Exchange* exchange, LayoutId layout, int world_size, absl::Duration timeout);
+
+  // Runs the model, in evaluation mode (training mode is restored), and says in the log what came
+  // out. Of each carried rank, in their order.
+  //   Cancelled  `stopped`, asked before each batch, was true
+  //   Internal   torch threw
+  //   or that of the exchange
+  absl::StatusOr<std::vector<Evaluation>> Run(const std::function<bool()>& stopped);
+
+ private:
+  // Of one batch; what travels.
+  struct BatchSums {
+    double loss = 0;
+    int64_t correct = 0;
+  };
+  // Sums of all batches: rank after rank, each the same number, the last one perhaps unused.
+  using AllSums = std::vector<BatchSums>;
+
+  int64_t BatchesOfARank(int world_size) const;
+  absl::Status Compute(Rank rank, const std::function<bool()>& stopped, AllSums* all);
+  absl::Status ComputeGuarded(Rank rank, const std::function<bool()>& stopped, AllSums* all);
+  absl::Status Share(AllSums* all);
+  BatchSums SumsOf(const Batch& batch);
+  Evaluation Add(const AllSums& all) const;
+
+  Model* const model_;
+  Reducer* const reducer_;
+  const std::unique_ptr<const EvaluationBatches> batches_;
+  const Loss loss_;
+
+  // Of divided evaluations:
+  Exchange* exchange_ = nullptr;  // null: they are not
+  LayoutId layout_;
+  int world_size_ = 1;  // 1: each rank evaluates all
+  absl::Duration timeout_;
+  Step next_;
+};
 
 }  // namespace gradwire
 

@@ -11,11 +11,16 @@ ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes) {
           options.freeze_features, options.weights};
 }
 
-TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span) {
+absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options, const RunSize& run,
+                                                OnSpan on_span) {
+  const absl::StatusOr<Loss> loss = FindLoss(options.loss);
+  if (!loss.ok()) return loss.status();
+  absl::StatusOr<LearningRate> learning_rate = MakeLearningRate(options, run);
+  if (!learning_rate.ok()) return learning_rate.status();
   TrainerOptions trainer;
-  trainer.lr = options.lr;
-  trainer.momentum = options.momentum;
-  trainer.weight_decay = options.weight_decay;
+  trainer.loss = *loss;
+  trainer.optimizer = {options.optimizer, options.momentum, options.weight_decay, options.nesterov};
+  trainer.learning_rate = *std::move(learning_rate);
   trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
   trainer.reducer.broadcast_buffers = options.broadcast_buffers;
   trainer.step_timeout = absl::Seconds(options.step_timeout_seconds);
@@ -28,7 +33,7 @@ TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span) {
 
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size) {
   TrainingBatchOptions batches;
-  batches.sampler = {world_size, true, options.sampler_seed, options.drop_last};
+  batches.sampler = {world_size, true, options.sampler_seed, options.drop_last, options.set_epoch};
   batches.batch_size = options.batch_size * options.accumulate;
   batches.augment = options.augment;
   batches.seed = options.seed;

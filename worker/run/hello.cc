@@ -1,5 +1,6 @@
 #include "worker/run/hello.h"
 
+#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,25 @@ namespace gradwire {
 namespace {
 
 std::string ToText(bool value) { return value ? "true" : "false"; }
+
+// Settings that are left out where they are as usual.
+std::map<std::string, std::string> Optional(const WorkerOptions& options) {
+  return {{"image-size", absl::StrCat(options.image_size)},
+          {"hidden", absl::StrCat(options.hidden)},
+          {"freeze-features", ToText(options.freeze_features)},
+          {"loss", options.loss},
+          {"optimizer", options.optimizer},
+          {"nesterov", ToText(options.nesterov)},
+          {"lr-schedule", options.lr_schedule},
+          {"lr-step-epochs", absl::StrCat(options.lr_step_epochs)},
+          {"lr-gamma", absl::StrCat(options.lr_gamma)},
+          {"warmup-epochs", absl::StrCat(options.warmup_epochs)},
+          {"scale-lr", ToText(options.scale_lr)},
+          {"base-batch", absl::StrCat(options.base_batch)},
+          {"set-epoch", ToText(options.set_epoch)},
+          {"evaluate", ToText(options.evaluate)},
+          {"evaluate-every", absl::StrCat(options.evaluate_every)}};
+}
 
 }  // namespace
 
@@ -26,9 +46,6 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   settings["bucket-cap-mb"] = absl::StrCat(options.bucket_cap_mb);
   settings["broadcast-buffers"] = ToText(options.broadcast_buffers);
   settings["model"] = options.model;
-  if (options.image_size > 0) settings["image-size"] = absl::StrCat(options.image_size);
-  if (options.hidden > 0) settings["hidden"] = absl::StrCat(options.hidden);
-  if (options.freeze_features) settings["freeze-features"] = ToText(true);
   settings["dataset"] = options.dataset;
   settings["training samples"] = absl::StrCat(training_samples);
   settings["batch-size"] = absl::StrCat(options.batch_size);
@@ -42,6 +59,10 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   settings["sampler-seed"] = absl::StrCat(options.sampler_seed);
   settings["augment"] = ToText(options.augment);
   settings["drop-last"] = ToText(options.drop_last);
+  const auto defaults = Optional(WorkerOptions());
+  for (const auto& [name, value] : Optional(options)) {
+    if (value != defaults.at(name)) settings[name] = value;
+  }
   return hello;
 }
 

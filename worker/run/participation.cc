@@ -130,6 +130,16 @@ absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& 
   return layout;
 }
 
+absl::StatusOr<LayoutId> Participation::Declare(const std::string& name,
+                                                const std::vector<BucketSpec>& buckets) {
+  const int64_t bytes = static_cast<int64_t>(buckets.front().bytes);
+  v1::Layout declared = ToProto({{name, {bytes}, "bytes", true}}, buckets);
+  declared.set_name(name);
+  absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
+  if (layout.ok()) exchange_->AddLayout(*layout, buckets);
+  return layout;
+}
+
 absl::Status Participation::Ended() const {
   return stopper_->requested() ? stopper_->reason() : absl::OkStatus();
 }

@@ -50,7 +50,7 @@ StepReporter::StepReporter(const WorkerOptions& options, const Run& run,
     : options_(options), run_(run), metrics_(metrics), progress_(progress, std::cerr) {
   MutexLock lock(&mutex_);
   for (const Rank rank : run.ranks) {
-    ranks_.push_back({SummaryCollector(options.print_every), nullptr});
+    ranks_.push_back({SummaryCollector(options.print_every), EpochCollector(), nullptr});
     statuses_.emplace_back().set_rank(static_cast<uint32_t>(rank.value()));
   }
 }
@@ -68,19 +68,45 @@ absl::Status StepReporter::OpenLogs() {
 absl::StatusOr<std::vector<v1::StepDone>> StepReporter::OnStep(std::vector<StepRecord> records,
                                                                const TransferTotals& totals) {
   Count(totals, &records);
-  Measure(records);
   std::vector<v1::StepDone> done;
   for (size_t i = 0; i < records.size(); ++i) {
     StepRecord& record = records[i];
     record.time = absl::Now();
-    ranks_[i].collector.Add(record);
-    if (ranks_[i].log != nullptr) {
-      if (absl::Status logged = ranks_[i].log->Write(record); !logged.ok()) return logged;
-    }
+    if (absl::Status added = AddStep(i, record); !added.ok()) return added;
     done.push_back(Done(record));
     ShowStatus(i, done.back());
   }
+  Measure(records);
   return done;
+}
+
+absl::Status StepReporter::AddStep(size_t index, const StepRecord& record) {
+  OfRank& rank = ranks_[index];
+  rank.collector.Add(record);
+  const absl::Status reported = OnEpoch(index, rank.epochs.Add(record));
+  if (!reported.ok() || rank.log == nullptr) return reported;
+  return rank.log->Write(ToJsonLine(record));
+}
+
+// Says what an epoch came to, if there is one. People see that of the first rank.
+absl::Status StepReporter::OnEpoch(size_t index, const absl::optional<EpochRow>& row) {
+  if (!row.has_value()) return absl::OkStatus();
+  if (index == 0) progress_.OnEpoch(*row);
+  if (ranks_[index].log == nullptr) return absl::OkStatus();
+  return ranks_[index].log->Write(ToJsonLine(run_.ranks[index], *row));
+}
+
+void StepReporter::OnEvaluation(absl::Span<const Evaluation> evaluations) {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    ranks_[i].epochs.SetTest({evaluations[i].loss, evaluations[i].accuracy});
+  }
+}
+
+absl::Status StepReporter::Finish() {
+  absl::Status status;
+  for (size_t i = 0; i < ranks_.size(); ++i) status.Update(OnEpoch(i, ranks_[i].epochs.Finish()));
+  progress_.Finish();
+  return status;
 }
 
 void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* records) {
@@ -140,6 +166,11 @@ Summary StepReporter::SummaryOf(size_t index) const {
   summary.dataset = options_.dataset;
   summary.batch_size = options_.batch_size;
   ranks_[index].collector.Fill(summary);
+  summary.epochs = ranks_[index].epochs.rows();
+  if (!summary.epochs.empty()) {
+    summary.train = summary.epochs.back().train;
+    summary.test = summary.epochs.back().test;
+  }
   summary.bytes_sent = PartOf(counted_.bytes_sent, index, ranks_.size());
   summary.bytes_received = PartOf(counted_.bytes_received, index, ranks_.size());
   return summary;

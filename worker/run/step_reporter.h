@@ -13,9 +13,11 @@
 #include "gradwire/v1/status.pb.h"
 #include "worker/backends/exchange.h"
 #include "worker/options/worker_options.h"
+#include "worker/report/epochs.h"
 #include "worker/report/progress.h"
 #include "worker/report/step_log.h"
 #include "worker/report/summary.h"
+#include "worker/run/evaluator.h"
 #include "worker/run/trainer.h"
 
 namespace gradwire {
@@ -42,10 +44,14 @@ class StepReporter {
   // coordinator is to be told, for each rank. Internal if a log cannot be written.
   absl::StatusOr<std::vector<v1::StepDone>> OnStep(std::vector<StepRecord> records,
                                                    const TransferTotals& totals);
-  // Training is over, however it ended.
-  void Finish() { progress_.Finish(); }
+  // Log lines of others come now.
+  void Pause() { progress_.Pause(); }
+  // An evaluation after the last step, of each rank.
+  void OnEvaluation(absl::Span<const Evaluation> evaluations);
+  // Training is over, however it ended. Internal if a log cannot be written.
+  absl::Status Finish();
 
-  // What is known of carried rank number `index`: all but test and hashes.
+  // What is known of carried rank number `index`: all but hashes.
   Summary SummaryOf(size_t index) const;
   // Of each rank; without addresses. From any thread.
   std::vector<v1::RankStatus> Status() const;
@@ -53,6 +59,7 @@ class StepReporter {
  private:
   struct OfRank {
     SummaryCollector collector;
+    EpochCollector epochs;
     std::unique_ptr<StepLog> log;  // null without --log-jsonl
   };
   StepReporter(const WorkerOptions& options, const Run& run, const ProgressOptions& progress,
@@ -61,6 +68,8 @@ class StepReporter {
   // Sets what was sent and received since the last step.
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
+  absl::Status AddStep(size_t index, const StepRecord& record);
+  absl::Status OnEpoch(size_t index, const absl::optional<EpochRow>& row);
   v1::StepDone Done(const StepRecord& record) const;
   void ShowStatus(size_t index, const v1::StepDone& done);
 

@@ -11,12 +11,6 @@
 namespace gradwire {
 namespace {
 
-torch::optim::SGDOptions SgdOptions(const TrainerOptions& options) {
-  return torch::optim::SGDOptions(options.lr)
-      .momentum(options.momentum)
-      .weight_decay(options.weight_decay);
-}
-
 absl::Status Stopped() { return absl::CancelledError("the worker was told to stop"); }
 
 }  // namespace
@@ -25,17 +19,19 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> 
                                                          const TrainerOptions& options) {
   auto reducer = Reducer::Create(model->parameters(), model->trained_buffers(), options.reducer);
   if (!reducer.ok()) return reducer.status();
-  return absl::WrapUnique(new Trainer(std::move(model), options, *std::move(reducer)));
+  const absl::StatusOr<OptimizerKind> optimizer = FindOptimizer(options.optimizer);
+  if (!optimizer.ok()) return optimizer.status();
+  return absl::WrapUnique(new Trainer(std::move(model), options, *std::move(reducer), *optimizer));
 }
 
 Trainer::Trainer(std::shared_ptr<Model> model, const TrainerOptions& options,
-                 std::unique_ptr<Reducer> reducer)
+                 std::unique_ptr<Reducer> reducer, const OptimizerKind& optimizer)
     : model_(std::move(model)),
       options_(options),
       reducer_(std::move(reducer)),
       stages_(GateStages(model_.get(), *reducer_)) {
   for (size_t i = 0; i < reducer_->gradient_buckets(); ++i) {
-    optimizers_.emplace_back(reducer_->ParametersOf(i), SgdOptions(options));
+    optimizers_.emplace_back(reducer_->ParametersOf(i), optimizer);
   }
   all_buckets_.resize(reducer_->bucket_count());
   std::iota(all_buckets_.begin(), all_buckets_.end(), 0);
@@ -76,7 +72,7 @@ absl::StatusOr<torch::Tensor> Trainer::LossOf(const Batch& batch, int64_t first,
   if (!scores.ok()) return scores.status();
   Stopwatch watch;
   const torch::Tensor labels = batch.labels.narrow(0, first, count);
-  torch::Tensor loss = torch::nn::functional::cross_entropy(*scores, labels);
+  torch::Tensor loss = options_.loss(*scores, labels, /*sum=*/false);
   const int64_t size = batch.size();
   if (count < size) loss = loss * (static_cast<double>(count) / static_cast<double>(size));
   report->loss += loss.item<double>();
@@ -116,8 +112,9 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
 void Trainer::Update(size_t bucket, bool averaged) {
   Stopwatch watch;
   if (bucket < optimizers_.size()) {
-    optimizers_[bucket].Step(averaged ? reducer_->mean(bucket)
-                                      : reducer_->terms(bucket, reducer_->ranks().front()));
+    optimizers_[bucket].Step(
+        averaged ? reducer_->mean(bucket) : reducer_->terms(bucket, reducer_->ranks().front()),
+        pending_.front().lr);
   }
   updated_[bucket] = true;
   --to_update_;
@@ -170,6 +167,7 @@ absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
   report.epoch = batch.epoch;
   report.samples = batch.size();
   report.padded = batch.padded;
+  report.lr = options_.learning_rate(batch.step);
   absl::Status status = Compute(batch, rank, calls, &report);
   reports_.push_back(report);
   return status;

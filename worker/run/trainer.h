@@ -15,7 +15,9 @@
 #include "common/telemetry/trace_span.h"
 #include "worker/data/batch.h"
 #include "worker/ddp/reducer.h"
-#include "worker/ddp/sliced_sgd.h"
+#include "worker/learning/learning_rate.h"
+#include "worker/learning/losses.h"
+#include "worker/learning/sliced_optimizer.h"
 #include "worker/models/model.h"
 #include "worker/run/gates.h"
 #include "worker/run/stopwatch.h"
@@ -24,9 +26,9 @@
 namespace gradwire {
 
 struct TrainerOptions {
-  double lr = 0.1;
-  double momentum = 0.9;
-  double weight_decay = 1e-4;
+  Loss loss = &CrossEntropy;
+  OptimizerOptions optimizer = {};
+  LearningRate learning_rate = [](Step) { return 0.1; };
   ReducerOptions reducer = {};
   absl::Duration step_timeout = absl::Seconds(300);
   int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
@@ -53,15 +55,14 @@ struct TrainerOptions {
 //             └──────┘         └──────┘              parameters, until all that the
 //                                                    stage reads are up to date
 //
-// SGD with momentum and weight decay, as torch.optim.SGD. Cross entropy. Not
-// thread-safe: everything runs on the caller's thread.
+// Not thread-safe: everything runs on the caller's thread.
 class Trainer {
  public:
   using NextBatch = std::function<absl::StatusOr<Batch>()>;
   // Of each carried rank, in their order; bytes and time are left to the listener.
   using OnStep = std::function<void(absl::Span<const StepRecord>)>;
 
-  // `model` is in training mode. Errors: those of Reducer::Create.
+  // `model` is in training mode. Errors: those of Reducer::Create and FindOptimizer.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<Model> model,
                                                          const TrainerOptions& options);
 
@@ -92,7 +93,7 @@ class Trainer {
   };
 
   Trainer(std::shared_ptr<Model> model, const TrainerOptions& options,
-          std::unique_ptr<Reducer> reducer);
+          std::unique_ptr<Reducer> reducer, const OptimizerKind& optimizer);
 
   absl::Status RunSteps(Calls& calls);
   absl::Status RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls);
@@ -113,7 +114,7 @@ class Trainer {
   const TrainerOptions options_;
   const std::unique_ptr<Reducer> reducer_;
   const std::vector<GatedStage> stages_;
-  std::vector<SlicedSgd> optimizers_;  // by bucket
+  std::vector<SlicedOptimizer> optimizers_;  // by bucket
   std::vector<size_t> all_buckets_;
 
   Step current_step_;

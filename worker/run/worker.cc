@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -36,7 +37,7 @@ Worker::~Worker() = default;
 int Worker::Run() {
   absl::Status status = Prepare();
   if (status.ok()) status = Train();
-  if (status.ok()) status = EvaluateAndReport();
+  if (status.ok()) status = WriteResults();
   if (status.ok() && participation_ != nullptr) status = participation_->Leave();
   return EndCode(ExplainFailure(std::move(status)));
 }
@@ -81,10 +82,13 @@ absl::Status Worker::Prepare() {
   if (status.ok()) status = MakeTheModel();
   if (status.ok()) status = Join();
   if (status.ok()) status = OpenTrace();
+  if (status.ok()) status = MakeBatches();
   if (status.ok()) status = MakeTrainer();
+  if (status.ok()) status = MakeEvaluator();
   if (status.ok()) status = StartLoader();
   if (status.ok()) status = MakeReporter();
   if (status.ok()) status = Attach();
+  if (status.ok()) status = DivideEvaluations();
   return status;
 }
 
@@ -172,7 +176,10 @@ OnSpan Worker::SpanListener() {
 
 absl::Status Worker::MakeTrainer() {
   UseComputeThreads(view_.threads);
-  auto trainer = Trainer::Create(model_, TrainerOptionsOf(options_, SpanListener()));
+  const RunSize run = {view_.world_size, batches_->steps_per_epoch(), TotalSteps()};
+  auto options = TrainerOptionsOf(options_, run, SpanListener());
+  if (!options.ok()) return options.status();
+  auto trainer = Trainer::Create(model_, *options);
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);
   auto sync = MakeSynchronizer(options_.sync, &trainer_->reducer());
@@ -196,15 +203,33 @@ int64_t Worker::TotalSteps() const {
                                  : options_.epochs * batches_->steps_per_epoch();
 }
 
-absl::Status Worker::StartLoader() {
+absl::Status Worker::MakeBatches() {
   absl::StatusOr<std::unique_ptr<const TrainingBatches>> batches = TrainingBatches::Create(
       train_, ShapeFor(*model_, options_.image_size), BatchOptionsOf(options_, view_.world_size));
   if (!batches.ok()) return batches.status();
   batches_ = *std::move(batches);
   spdlog::info("samples {}", batches_->sampler().Describe());
+  return absl::OkStatus();
+}
+
+absl::Status Worker::MakeEvaluator() {
+  if (test_ == nullptr) return absl::OkStatus();
+  auto batches =
+      EvaluationBatches::Create(test_, ShapeFor(*model_, options_.image_size), kEvaluationBatch);
+  if (!batches.ok()) return batches.status();
+  const absl::StatusOr<Loss> loss = FindLoss(options_.loss);
+  if (!loss.ok()) return loss.status();
+  evaluator_ =
+      std::make_unique<Evaluator>(model_.get(), &trainer_->reducer(), *std::move(batches), *loss);
+  return absl::OkStatus();
+}
+
+absl::Status Worker::StartLoader() {
   LoaderOptions loader_options;
   loader_options.steps = TotalSteps();
+  loader_options.run_ahead = std::max(loader_options.run_ahead, int64_t{2} * options_.loaders);
   loader_options.ranks = ranks_;
+  loader_options.threads = options_.loaders;
   absl::StatusOr<std::unique_ptr<Loader>> loader = Loader::Create(
       [this](Step step, Rank rank) { return batches_->Make(step, rank); }, loader_options);
   if (!loader.ok()) return loader.status();
@@ -224,20 +249,70 @@ absl::Status Worker::MakeReporter() {
   return absl::OkStatus();
 }
 
+// Ranks that have the same buffers share the work.
+absl::Status Worker::DivideEvaluations() {
+  if (evaluator_ == nullptr || view_.world_size == 1 || !options_.broadcast_buffers) {
+    return absl::OkStatus();
+  }
+  const std::vector<BucketSpec> buckets = evaluator_->BucketSpecs(view_.world_size);
+  const absl::StatusOr<LayoutId> layout = participation_->Declare("evaluation", buckets);
+  if (!layout.ok()) return layout.status();
+  evaluator_->Divide(&participation_->exchange(), *layout, view_.world_size,
+                     absl::Seconds(options_.step_timeout_seconds));
+  return absl::OkStatus();
+}
+
 absl::Status Worker::Train() {
-  absl::Status status =
-      trainer_->Run([this] { return loader_->Next(); }, sync_.get(),
-                    [this](absl::Span<const StepRecord> reports) { OnStep(reports); },
-                    [this] { return stopper_->requested(); });
-  reporter_->Finish();
+  absl::Status status = TrainAndEvaluate();
+  status.Update(reporter_->Finish());
   if (status.ok() && participation_ != nullptr) {
-    // Neighbours are done with each other before slow evaluations begin.
     status = participation_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
   }
   if (trace_log_ == nullptr) return status;
   const auto offset = participation_ ? participation_->clock_offset() : absl::ZeroDuration();
-  const absl::Status traced = trace_log_->Close(offset);
-  return status.ok() ? traced : status;
+  status.Update(trace_log_->Close(offset));
+  return status;
+}
+
+absl::Status Worker::TrainAndEvaluate() {
+  int64_t steps = 0;
+  do {
+    steps = NextEvaluation(steps);
+    absl::Status status = TrainUntil(steps);
+    if (status.ok() && evaluator_ != nullptr) status = Evaluate();
+    if (!status.ok()) return status;
+  } while (steps < TotalSteps());
+  return absl::OkStatus();
+}
+
+// After `steps`, which are all, or whole epochs.
+int64_t Worker::NextEvaluation(int64_t steps) const {
+  const int64_t every = options_.evaluate_every;
+  const int64_t epochs_left = (TotalSteps() - steps) / batches_->steps_per_epoch();
+  if (every == 0 || every > epochs_left) return TotalSteps();
+  return steps + every * batches_->steps_per_epoch();
+}
+
+absl::Status Worker::TrainUntil(int64_t steps) {
+  const auto next = [this, steps]() -> absl::StatusOr<Batch> {
+    const bool begins_step = next_batch_ % ranks_.size() == 0;
+    if (begins_step && next_batch_ / ranks_.size() == static_cast<uint64_t>(steps)) {
+      return absl::OutOfRangeError("an evaluation, or the end, comes first");
+    }
+    ++next_batch_;
+    return loader_->Next();
+  };
+  return trainer_->Run(
+      next, sync_.get(), [this](absl::Span<const StepRecord> reports) { OnStep(reports); },
+      [this] { return stopper_->requested(); });
+}
+
+absl::Status Worker::Evaluate() {
+  reporter_->Pause();
+  const auto evaluations = evaluator_->Run([this] { return stopper_->requested(); });
+  if (!evaluations.ok()) return evaluations.status();
+  reporter_->OnEvaluation(*evaluations);
+  return absl::OkStatus();
 }
 
 void Worker::OnStep(absl::Span<const StepRecord> reports) {
@@ -275,10 +350,7 @@ v1::StatusReply Worker::GetStatus() {
   return reply;
 }
 
-absl::Status Worker::EvaluateAndReport() {
-  if (test_ != nullptr) {
-    if (absl::Status status = Evaluate(); !status.ok()) return status;
-  }
+absl::Status Worker::WriteResults() {
   absl::Status saved = SaveWeights();
   return saved.ok() && !options_.summary.empty() ? WriteSummaries() : saved;
 }
@@ -290,22 +362,9 @@ absl::Status Worker::SaveWeights() {
   return WriteWeights(options_.save_weights, WeightsOf(*model_));
 }
 
-absl::Status Worker::Evaluate() {
-  auto batches =
-      EvaluationBatches::Create(test_, ShapeFor(*model_, options_.image_size), kEvaluationBatch);
-  if (!batches.ok()) return batches.status();
-  auto evaluations =
-      EvaluateRanks(*model_, trainer_->reducer(), /*alike=*/options_.broadcast_buffers, **batches,
-                    [this] { return stopper_->requested(); });
-  if (!evaluations.ok()) return evaluations.status();
-  evaluations_ = *std::move(evaluations);
-  return absl::OkStatus();
-}
-
 absl::Status Worker::WriteSummaries() {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Summary summary = reporter_->SummaryOf(i);
-    if (!evaluations_.empty()) summary.test = {evaluations_[i].loss, evaluations_[i].accuracy};
     trainer_->reducer().BeginForward(ranks_[i]);
     summary.parameters_sha256 = Sha256(model_->parameters());
     summary.buffers_sha256 = Sha256(model_->buffers());

@@ -57,14 +57,20 @@ class Worker {
   absl::Status Join();
   absl::Status OpenTrace();
   OnSpan SpanListener();
+  absl::Status MakeBatches();
   absl::Status MakeTrainer();
-  absl::Status Attach();
+  absl::Status MakeEvaluator();
   absl::Status StartLoader();
   absl::Status MakeReporter();
+  absl::Status Attach();
+  absl::Status DivideEvaluations();
   absl::Status Train();
-  void OnStep(absl::Span<const StepRecord> reports);
-  absl::Status EvaluateAndReport();
+  absl::Status TrainAndEvaluate();
+  absl::Status TrainUntil(int64_t steps);
+  int64_t NextEvaluation(int64_t steps) const;
   absl::Status Evaluate();
+  void OnStep(absl::Span<const StepRecord> reports);
+  absl::Status WriteResults();
   absl::Status SaveWeights();
   absl::Status WriteSummaries();
   absl::Status ExplainFailure(absl::Status status);
@@ -84,7 +90,6 @@ class Worker {
   View view_;                            // constant once it is there
   std::vector<Rank> ranks_;              // of this worker, likewise
   std::unique_ptr<const TrainingBatches> batches_;
-  std::vector<Evaluation> evaluations_;  // by carried rank; none without --evaluate
 
   // What other threads ask for; it stays once it is set.
   Mutex mutex_;
@@ -96,8 +101,10 @@ class Worker {
   std::unique_ptr<MetricsServer> metrics_server_;
   std::unique_ptr<Participation> participation_;  // null for a sync that averages nothing
   std::unique_ptr<Trainer> trainer_;              // uses the participation's exchange
+  std::unique_ptr<Evaluator> evaluator_;          // likewise; null without --evaluate
   std::unique_ptr<Synchronizer> sync_;            // null likewise
   std::unique_ptr<Loader> loader_;
+  uint64_t next_batch_ = 0;  // of the loader, counted over all carried ranks
 };
 
 }  // namespace gradwire

@@ -55,6 +55,11 @@ class AddRound(unittest.TestCase):
         self.assertAlmostEqual(times.exposed_seconds[0], 0.3)
         self.assertAlmostEqual(times.exposed_seconds[1], 0.6)
 
+    def test_rows_about_epochs_are_passed_over(self):
+        epoch = '{"kind": "epoch", "rank": 0, "epoch": 0}\n'
+        times = times_of(line(9) + line(1) + epoch + summary("a"))
+        self.assertEqual(times.iteration_seconds, [1])
+
     def test_several_rounds_are_kept_together(self):
         times = TrainingTimes()
         for _ in range(2):

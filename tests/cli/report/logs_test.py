@@ -40,6 +40,14 @@ class ParseLog(unittest.TestCase):
     def test_unknown_field_is_allowed(self):
         parse(log_line(0, 0, new=1))
 
+    def test_rows_about_epochs_are_passed_over(self):
+        epoch = '{"kind":"epoch","rank":0,"epoch":0}\n'
+        self.assertEqual(len(parse(log_line(0, 0) + epoch + log_line(0, 1) + epoch).records), 2)
+
+    def test_rows_about_epochs_alone_are_no_log(self):
+        self.assertEqual(self.error_of('{"kind":"epoch","rank":0,"epoch":0}\n'),
+                         "a.jsonl: got no iteration, expected a line for each")
+
     def test_last_newline_missing_is_no_error(self):
         self.assertEqual(len(parse(log_text(0, 2)[:-1]).records), 2)
 

@@ -314,16 +314,57 @@ TEST(Loader, Next_SeveralRanks_EachRanksBatchOfAStepInOrder) {
   EXPECT_TRUE(absl::IsOutOfRange(loader->Next().status()));
 }
 
+// The second batch is begun before the first one ends.
+TEST(Loader, Next_SeveralThreads_InOrderThoughMadeInAnother) {
+  Calls second;
+  const auto make = [&](Step step, Rank rank) {
+    if (step == Step(1)) second.Add();
+    if (step == Step(0)) second.WaitFor(1);
+    return OneLabel(step, rank);
+  };
+  const auto loader = MakeLoader(make, {Step(0), 20, 4, {Rank(0)}, 3});
+  for (uint64_t step = 0; step < 20; ++step) EXPECT_EQ(loader->Next().value().step, Step(step));
+  EXPECT_TRUE(absl::IsOutOfRange(loader->Next().status()));
+}
+
+TEST(Loader, Next_TrainingBatchesOnSeveralThreads_SameBits) {
+  const auto batches = MakeTraining(50, Options(2, 5));
+  const auto loader = MakeLoader([&](Step step, Rank rank) { return batches->Make(step, rank); },
+                                 {Step(0), 12, 8, {Rank(0), Rank(1)}, 4});
+  const auto expected = MakeTraining(50, Options(2, 5));
+  for (int i = 0; i < 24; ++i) {
+    const Batch batch = expected->Make(Step(static_cast<uint64_t>(i / 2)), Rank(i % 2)).value();
+    EXPECT_TRUE(torch::equal(loader->Next().value().images, batch.images)) << i;
+  }
+}
+
+// The error of a later batch comes first.
+TEST(Loader, Next_MakeFailsOnAnotherThread_BatchesBeforeItComeFirst) {
+  Calls failed;
+  const auto make = [&](Step step, Rank rank) -> absl::StatusOr<Batch> {
+    if (step == Step(1)) {
+      failed.Add();
+      return absl::DataLossError("a hole");
+    }
+    failed.WaitFor(1);
+    return OneLabel(step, rank);
+  };
+  const auto loader = MakeLoader(make, {Step(0), 9, 2, {Rank(0)}, 2});
+  EXPECT_TRUE(loader->Next().ok());
+  EXPECT_EQ(loader->Next().status(), absl::DataLossError("a hole"));
+}
+
 TEST(Loader, Create_BadOptions_InvalidArgument) {
   const LoaderOptions no_ranks = {Step(0), 5, 4, {}};
+  const LoaderOptions no_threads = {Step(0), 5, 4, {Rank(0)}, 0};
   for (const LoaderOptions& options :
-       {LoaderOptions{Step(0), -1, 4}, LoaderOptions{Step(0), 5, 0}, no_ranks}) {
+       {LoaderOptions{Step(0), -1, 4}, LoaderOptions{Step(0), 5, 0}, no_ranks, no_threads}) {
     const absl::Status status = Loader::Create(OneLabel, options).status();
     EXPECT_TRUE(absl::IsInvalidArgument(status));
     EXPECT_EQ(status.message(),
               absl::StrCat("loader of ", options.steps, " steps of ", options.ranks.size(),
-                           " ranks running ", options.run_ahead,
-                           " ahead, expected 0 or more, 1 or more, and 1 or more"));
+                           " ranks running ", options.run_ahead, " ahead on ", options.threads,
+                           " threads, expected 0 or more, 1 or more, 1 or more, and 1 or more"));
   }
 }
 

@@ -76,6 +76,15 @@ TEST(Sampler, Indices_ManyCases_EqualDistributedSampler) {
   }
 }
 
+TEST(Sampler, Indices_TwoEpochs_TwoOrdersOnlyIfTheEpochIsSet) {
+  SamplerOptions options = {2, true, 5, false};
+  const Sampler set = MakeSampler(100, options);
+  EXPECT_NE(set.Indices(1, Rank(1)).value(), set.Indices(0, Rank(1)).value());
+  options.set_epoch = false;
+  const Sampler not_set = MakeSampler(100, options);
+  EXPECT_EQ(not_set.Indices(1, Rank(1)).value(), set.Indices(0, Rank(1)).value());
+}
+
 TEST(Sampler, Indices_MorePaddingThanSamples_RepeatsAllOfThem) {
   const Sampler sampler = MakeSampler(2, {7, false, 0, false});
   std::vector<int64_t> dealt;

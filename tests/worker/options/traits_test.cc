@@ -47,10 +47,12 @@ bool IsAllowed(const std::string& line) {
   return false;
 }
 
-// Lines of C++ that compare something with the name of a sync or a back end.
+// Lines of C++ that compare something with the name of a row of a table that has traits.
 std::vector<std::string> ComparisonsIn(const fs::path& folder) {
   std::vector<std::string> names = NamesOf(BackendChoices());
-  for (const std::string& name : NamesOf(SyncChoices())) names.push_back(name);
+  for (const auto& choices : {SyncChoices(), OptimizerChoices(), ScheduleChoices()}) {
+    for (const std::string& name : NamesOf(choices)) names.push_back(name);
+  }
   const std::regex comparison(absl::StrCat("[=!]= \"(", absl::StrJoin(names, "|"), ")\"|\"(",
                                            absl::StrJoin(names, "|"), ")\" [=!]="));
   std::vector<std::string> found;

@@ -78,6 +78,26 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
                              "0",
                              "--weight-decay",
                              "0",
+                             "--loss",
+                             "mse",
+                             "--lr-schedule",
+                             "step",
+                             "--lr-step-epochs",
+                             "4",
+                             "--lr-gamma",
+                             "0.2",
+                             "--warmup-epochs",
+                             "2",
+                             "--scale-lr",
+                             "true",
+                             "--base-batch",
+                             "128",
+                             "--set-epoch",
+                             "false",
+                             "--loaders",
+                             "6",
+                             "--evaluate-every",
+                             "9",
                              "--seed",
                              "1",
                              "--sampler-seed",
@@ -127,6 +147,16 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
   EXPECT_EQ(options.lr, 0.5);
   EXPECT_EQ(options.momentum, 0);
   EXPECT_EQ(options.weight_decay, 0);
+  EXPECT_EQ(options.loss, "mse");
+  EXPECT_EQ(options.lr_schedule, "step");
+  EXPECT_EQ(options.lr_step_epochs, 4);
+  EXPECT_EQ(options.lr_gamma, 0.2);
+  EXPECT_EQ(options.warmup_epochs, 2);
+  EXPECT_TRUE(options.scale_lr);
+  EXPECT_EQ(options.base_batch, 128);
+  EXPECT_FALSE(options.set_epoch);
+  EXPECT_EQ(options.loaders, 6);
+  EXPECT_EQ(options.evaluate_every, 9);
   EXPECT_EQ(options.seed, 1u);
   EXPECT_EQ(options.sampler_seed, 2u);
   EXPECT_FALSE(options.augment);
@@ -268,6 +298,46 @@ TEST(ParseWorkerOptions, AccumulateTimesBatchSizeOverflows_IsRefused) {
             "samples");
 }
 
+TEST(ParseWorkerOptions, Optimizer_BringsItsLearningRateAndDecay) {
+  EXPECT_EQ(Parse({})->options.lr, 0.1);
+  EXPECT_EQ(Parse({})->options.weight_decay, 1e-4);
+  EXPECT_EQ(Parse({"--optimizer", "adam"})->options.lr, 1e-3);
+  EXPECT_EQ(Parse({"--optimizer", "adam"})->options.weight_decay, 0);
+  EXPECT_EQ(Parse({"--optimizer", "adamw"})->options.weight_decay, 1e-2);
+  EXPECT_EQ(Parse({"--optimizer", "adamw", "--lr", "0.5"})->options.lr, 0.5);
+}
+
+TEST(ParseWorkerOptions, NesterovWithMomentum_IsTaken) {
+  EXPECT_TRUE(Parse({"--nesterov", "true"})->options.nesterov);
+}
+
+TEST(ParseWorkerOptions, NesterovWithoutMomentum_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--nesterov", "true", "--momentum", "0"}),
+            "--nesterov: got momentum 0 (--momentum), expected one above 0");
+}
+
+TEST(ParseWorkerOptions, MomentumWithAdam_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--momentum", "0.9", "--optimizer", "adam"}),
+            "--momentum: got it with optimizer adam (--optimizer), which has none, expected sgd");
+  EXPECT_EQ(ErrorOf({"--nesterov", "true", "--optimizer", "adamw"}),
+            "--nesterov: got it with optimizer adamw (--optimizer), which has none, expected sgd");
+}
+
+TEST(ParseWorkerOptions, OptionsOfASchedule_AreRefusedWithoutIt) {
+  EXPECT_EQ(ErrorOf({"--lr-step-epochs", "3"}),
+            "--lr-step-epochs: got it without --lr-schedule step, expected both or neither");
+  EXPECT_EQ(ErrorOf({"--lr-schedule", "cosine"}, {{"GRADWIRE_LR_GAMMA", "0.5"}}),
+            "GRADWIRE_LR_GAMMA: got it without --lr-schedule step, expected both or neither");
+  EXPECT_EQ(ErrorOf({"--base-batch", "128"}),
+            "--base-batch: got it without --scale-lr, expected both or neither");
+}
+
+TEST(ParseWorkerOptions, EvaluateEvery_Evaluates) {
+  EXPECT_TRUE(Parse({"--evaluate-every", "2"})->options.evaluate);
+  EXPECT_EQ(ErrorOf({"--evaluate-every", "2", "--evaluate", "false"}),
+            "--evaluate: got false with --evaluate-every, expected true, or only one of them");
+}
+
 TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
   EXPECT_EQ(
       ErrorOf({"--sync", "allreduce"}),
@@ -371,7 +441,8 @@ TEST(ParseWorkerOptions, UnknownVariable_IsOnlyWarnedOf) {
 TEST(ParseWorkerOptions, Help_ListsChoicesOfTheTables) {
   const auto parsed = Parse({"--help"});
   ASSERT_TRUE(parsed.ok());
-  for (const auto& choices : {ModelChoices(), DatasetChoices(), SyncChoices(), BackendChoices()}) {
+  for (const auto& choices : {ModelChoices(), DatasetChoices(), SyncChoices(), BackendChoices(),
+                              OptimizerChoices(), ScheduleChoices(), LossChoices()}) {
     for (const NamedChoice& choice : choices) {
       EXPECT_THAT(parsed->print, HasSubstr(choice.name + ": " + choice.help));
     }

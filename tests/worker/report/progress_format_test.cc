@@ -19,6 +19,20 @@ Progress Example() {
   return progress;
 }
 
+TEST(FormatEpoch, Evaluated_NamesBoth) {
+  EpochRow row;
+  row.train = {2.34561, 0.12344};
+  row.lr = 0.1;
+  row.seconds = 12.34;
+  row.seconds_without_loading = 11;
+  EXPECT_EQ(FormatEpoch(row, 5),
+            "epoch 1/5: loss 2.3456  accuracy 12.34 %  lr 0.1  12.340 s, 11.000 s without loading");
+  row.test = Quality{2.34007, 0.1357};
+  EXPECT_EQ(FormatEpoch(row, 5),
+            "epoch 1/5: loss 2.3456  accuracy 12.34 %  lr 0.1  12.340 s, 11.000 s without loading  "
+            "test loss 2.3401  accuracy 13.57 %");
+}
+
 TEST(FormatLeft, UnderAMinute_IsSeconds) { EXPECT_EQ(FormatLeft(absl::Seconds(42.4)), "42 s"); }
 
 TEST(FormatLeft, AlmostAMinute_RoundsUpToIt) {

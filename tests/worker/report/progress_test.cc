@@ -121,6 +121,33 @@ TEST(ProgressReporter, None_IsSilent) {
   EXPECT_THAT(RunSteps(Options(ProgressMode::kNone), 60), IsEmpty());
 }
 
+// What is printed of an epoch that is over.
+std::string EpochLine(const ProgressOptions& options) {
+  std::ostringstream out;
+  ProgressReporter(options, out).OnEpoch(EpochRow());
+  return out.str();
+}
+
+TEST(ProgressReporter, OnEpoch_PrintsALineUnlessSilent) {
+  ProgressOptions options = Options(ProgressMode::kPlain);
+  EXPECT_THAT(EpochLine(options), HasSubstr("epoch 1/2: loss"));
+  options.print_every = 0;
+  EXPECT_THAT(EpochLine(options), IsEmpty());
+  EXPECT_THAT(EpochLine(Options(ProgressMode::kNone)), IsEmpty());
+}
+
+TEST(ProgressReporter, Pause_WithABar_EndsItsLineOnce) {
+  std::ostringstream out;
+  ProgressReporter reporter(Options(ProgressMode::kBar), out);
+  StepRecord record;
+  record.step = Step(1);
+  reporter.OnStep(record);
+  const size_t drawn = out.str().size();
+  reporter.Pause();
+  reporter.Pause();
+  EXPECT_EQ(out.str().substr(drawn), "\n");
+}
+
 TEST(ProgressReporter, Bar_EachStep_EndsInReturnAndTheRunInNewline) {
   ProgressOptions options = Options(ProgressMode::kBar);
   options.print_every = 0;

@@ -107,18 +107,20 @@ TEST(Describe, OneValue_IsAllOfThem) {
 
 TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   Summary summary = Collect(3);
-  summary.test = Summary::Test{2.2, 0.18};
+  summary.test = Quality{2.2, 0.18};
   const auto json = nlohmann::ordered_json::parse(ToJson(summary));
-  EXPECT_THAT(Keys(json),
-              ElementsAre("rank", "world_size", "sync", "backend", "wire", "model", "dataset",
-                          "batch_size", "iterations", "iteration_seconds", "phase_seconds",
-                          "bytes_sent", "bytes_received", "loss", "print_every", "losses", "test",
-                          "parameters_sha256", "buffers_sha256", "samples", "failures"));
+  EXPECT_THAT(
+      Keys(json),
+      ElementsAre("rank", "world_size", "sync", "backend", "wire", "model", "dataset", "batch_size",
+                  "iterations", "iteration_seconds", "phase_seconds", "bytes_sent",
+                  "bytes_received", "loss", "print_every", "losses", "train", "test", "epochs",
+                  "parameters_sha256", "buffers_sha256", "samples", "failures"));
   EXPECT_THAT(Keys(json["iteration_seconds"]), ElementsAre("mean", "p50", "p90", "p99"));
   EXPECT_THAT(Keys(json["phase_seconds"]),
               ElementsAre("data", "forward", "backward", "communication", "exposed_communication",
                           "optimizer"));
   EXPECT_THAT(Keys(json["loss"]), ElementsAre("first", "last"));
+  EXPECT_THAT(Keys(json["train"]), ElementsAre("loss", "accuracy"));
   EXPECT_THAT(Keys(json["test"]), ElementsAre("loss", "accuracy"));
   EXPECT_THAT(Keys(json["samples"]), ElementsAre("seen", "padded"));
   EXPECT_THAT(Keys(json["failures"]), ElementsAre("views", "retries", "recomputed_ranks"));

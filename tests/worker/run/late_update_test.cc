@@ -153,7 +153,7 @@ TEST_F(LateUpdateTest, Run_ThreeSteps_EachReportedOnceInOrder) {
 
 // Step 1 does not use it.
 TEST_F(LateUpdateTest, Run_ParameterUnusedInAStep_ItsGradientIsZero) {
-  options_.momentum = options_.weight_decay = 0;
+  options_.optimizer = {"sgd", 0, 0, false};
   EndAllBut(Step(99), 0, absl::OkStatus());
   Make(model_);
   std::vector<torch::Tensor> values;

@@ -30,9 +30,12 @@ class StepReporterTest : public ::testing::Test {
     for (StepRecord& report : reports) report.samples = 8;
     done_ = reporter_->OnStep(reports, {101, 200, 0}).value();
   }
-  nlohmann::json LogOf(int rank) {
+  nlohmann::json LogOf(int rank) { return LinesOf(rank).at(0); }
+  std::vector<nlohmann::json> LinesOf(int rank) {
     std::ifstream file(dir_.path() + "/rank" + std::to_string(rank) + ".jsonl");
-    return nlohmann::json::parse(file);
+    std::vector<nlohmann::json> lines;
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
   }
 
   TempDir dir_;
@@ -79,6 +82,29 @@ TEST_F(StepReporterTest, SummaryOf_SecondRank_ItsOwn) {
   EXPECT_EQ(summary.samples.seen, 8);
 }
 
+TEST_F(StepReporterTest, Finish_Evaluated_EachRanksEpochInLogAndSummary) {
+  reporter_->OnEvaluation({{1.5, 0.25, 100}, {2.5, 0.75, 100}});
+  ASSERT_TRUE(reporter_->Finish().ok());
+  ASSERT_EQ(LinesOf(3).size(), 2u);
+  EXPECT_EQ(LinesOf(3)[1]["kind"], "epoch");
+  EXPECT_EQ(LinesOf(3)[1]["test"]["loss"], 2.5);
+  const Summary summary = reporter_->SummaryOf(1);
+  EXPECT_EQ(summary.train.loss, 4);
+  EXPECT_EQ(summary.test->accuracy, 0.75);
+  EXPECT_EQ(summary.epochs.size(), 1u);
+}
+
+TEST_F(StepReporterTest, OnStep_NextEpoch_RowOfTheOneBeforeStandsInFrontOfIt) {
+  std::vector<StepRecord> reports(2);
+  for (StepRecord& report : reports) report.epoch = 1;
+  ASSERT_TRUE(reporter_->OnStep(reports, {}).ok());
+  const std::vector<nlohmann::json> lines = LinesOf(1);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1]["kind"], "epoch");
+  EXPECT_EQ(lines[1]["epoch"], 0);
+  EXPECT_EQ(lines[2]["epoch"], 1);
+}
+
 TEST(MakeHello, SeveralRanks_AllAreWanted) {
   WorkerOptions options;
   options.ranks = {Rank(0), Rank(2)};
@@ -96,6 +122,17 @@ TEST(MakeHello, Threads_AreNoSetting) {
   EXPECT_FALSE(hello.host().empty());
   EXPECT_EQ(hello.settings().count("threads"), 0u);
   EXPECT_EQ(hello.settings().at("training samples"), "100");
+}
+
+// Settings that are as usual are left out, so that a log is not full of them.
+TEST(MakeHello, UnusualSettings_AreNamed) {
+  WorkerOptions options;
+  EXPECT_EQ(MakeHello(options, 100).settings().count("lr-schedule"), 0u);
+  options.lr_schedule = "cosine";
+  options.evaluate_every = 2;
+  const v1::Hello hello = MakeHello(options, 100);
+  EXPECT_EQ(hello.settings().at("lr-schedule"), "cosine");
+  EXPECT_EQ(hello.settings().at("evaluate-every"), "2");
 }
 
 }  // namespace

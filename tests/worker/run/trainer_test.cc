@@ -74,6 +74,49 @@ TEST(TrainerTest, Run_Alone_BitsOfOneOptimizerForAll) {
   EXPECT_EQ(HashOf(*TrainAlone(3, options)), HashOf(expected));
 }
 
+// The learning rate is that of the step whose gradient is applied, however late.
+TEST(TrainerTest, Run_AdamOnASchedule_LateUpdatesGiveTheBitsOfABarrier) {
+  Training training = Plain("coordinator", 4, 0);
+  training.options.optimizer = {"adam", 0, 1e-2, false};
+  training.options.learning_rate = [](Step step) {
+    return 0.01 / static_cast<double>(1 + step.value());
+  };
+  const std::string expected = HashOf(*TrainRanks(training));
+  training.sync = "ddp";
+  training.backend = "sharded";
+  EXPECT_EQ(HashOf(*TrainRanks(training)), expected);
+}
+
+TEST(TrainerTest, Run_AdamOnASchedule_AloneBitsOfTorch) {
+  PlainModel expected;
+  torch::optim::Adam optimizer(expected.parameters(), torch::optim::AdamOptions());
+  Batches batches(3, 4 * kRanks, 0, 4 * kRanks);
+  const auto rate = [](Step step) { return 0.01 / static_cast<double>(1 + step.value()); };
+  for (auto batch = batches.Next(); batch.ok(); batch = batches.Next()) {
+    optimizer.zero_grad();
+    MeanSquaredError(expected.forward(batch->images), batch->labels, false).backward();
+    optimizer.param_groups()[0].options().set_lr(rate(batch->step));
+    optimizer.step();
+  }
+  TrainerOptions options;
+  options.optimizer = {"adam", 0, 0, false};
+  options.loss = &MeanSquaredError;
+  options.learning_rate = rate;
+  EXPECT_EQ(HashOf(*TrainAlone(3, options)), HashOf(expected));
+}
+
+TEST(TrainerTest, Run_Schedule_EachStepReportsItsLearningRate) {
+  TrainerOptions options;
+  options.learning_rate = [](Step step) { return static_cast<double>(step.value()); };
+  const auto trainer = Trainer::Create(std::make_shared<PlainModel>(), options).value();
+  std::vector<double> rates;
+  const auto on_step = [&](absl::Span<const StepRecord> reports) {
+    rates.push_back(reports[0].lr);
+  };
+  ASSERT_TRUE(RunTrainer(*trainer, Batches(3, 4, 0, 4), nullptr, on_step).ok());
+  EXPECT_THAT(rates, ::testing::ElementsAre(0, 1, 2));
+}
+
 TEST(TrainerTest, Run_PiecesOfABatch_ReportTheSamplesGotRight) {
   PlainModel model;
   Batches ahead(1, 16, 0, 16);

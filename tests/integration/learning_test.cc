@@ -1,0 +1,64 @@
+// Whole runs of the real programs: optimiser, schedule and evaluations on any number of processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/launch.h"
+
+namespace gradwire::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// Four ranks on `workers` processes train two epochs of 25 iterations.
+LaunchResult Train(int workers, const Options& more = {}) {
+  return RunLaunch(
+      workers,
+      Options{"--dataset", "synthetic", "--model", "mlp", "--batch-size", "500", "--epochs", "2",
+              "--threads", "1", "--evaluate-every", "1", "--optimizer", "adam", "--lr-schedule",
+              "cosine", "--warmup-epochs", "1"} +
+          more,
+      {"--world-size", "4"});
+}
+
+// What is to be equal on all ranks of all runs.
+std::string ResultOf(const nlohmann::json& rank) {
+  return absl::StrCat(rank["parameters_sha256"].dump(), rank["epochs"][0]["test"].dump(),
+                      rank["epochs"][1]["test"].dump(), rank["test"].dump());
+}
+
+TEST(Learning, EvaluationsDividedOverRanks_AnyProcessesAndLoaders_SameBits) {
+  const LaunchResult expected = Train(1);
+  ASSERT_THAT(expected.ranks, SizeIs(4)) << expected.err;
+  std::set<std::string> results;
+  for (const LaunchResult& run : {expected, Train(2, {"--loaders", "3"}), Train(4)}) {
+    ASSERT_THAT(run.ranks, SizeIs(4)) << run.err;
+    for (const auto& rank : run.ranks) results.insert(ResultOf(rank));
+  }
+  EXPECT_THAT(results, SizeIs(1));
+}
+
+TEST(Learning, TwoEpochs_RowsOfEachInSummaryAndOnStderr) {
+  const LaunchResult run = Train(2);
+  ASSERT_THAT(run.ranks, SizeIs(4)) << run.err;
+  for (const auto& rank : run.ranks) {
+    ASSERT_THAT(rank["epochs"], SizeIs(2));
+    EXPECT_EQ(rank["epochs"][1]["iterations"], 25);
+    EXPECT_LE(rank["epochs"][1]["seconds_without_loading"], rank["epochs"][1]["seconds"]);
+    EXPECT_EQ(rank["train"]["loss"], rank["epochs"][1]["loss"]);
+    EXPECT_EQ(rank["test"], rank["epochs"][1]["test"]);
+    // The end of the warm-up, and of the cosine.
+    EXPECT_DOUBLE_EQ(rank["epochs"][0]["lr"].get<double>(), 1e-3);
+    EXPECT_NEAR(rank["epochs"][1]["lr"].get<double>(), 1e-3 * (1 + std::cos(M_PI * 0.96)) / 2,
+                1e-12);
+  }
+  EXPECT_THAT(run.err, HasSubstr("epoch 2/2: loss"));
+}
+
+}  // namespace
+}  // namespace gradwire::testing

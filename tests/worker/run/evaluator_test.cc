@@ -1,0 +1,174 @@
+#include "worker/run/evaluator.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <ostream>
+#include <thread>
+
+#include "tests/cluster/backend_cluster.h"
+#include "tests/worker/run/training.h"
+
+namespace gradwire {
+namespace {
+
+using testing::PlainModel;
+using testing::StagedModel;
+
+constexpr int64_t kSamples = 46;
+constexpr int64_t kBatch = 5;  // 10 batches, the last one of one sample
+
+std::shared_ptr<const Dataset> MakeDataset() {
+  Dataset dataset;
+  dataset.name = "made";
+  dataset.channels = 3;
+  dataset.height = dataset.width = 8;
+  dataset.classes = 10;
+  dataset.mean = dataset.std_dev = {0.5f, 0.5f, 0.5f};
+  torch::Generator generator = at::detail::createCPUGenerator(3);
+  const torch::Tensor bytes =
+      torch::randint(0, 256, {kSamples, 3 * 8 * 8}, generator, torch::kUInt8);
+  dataset.pixels.assign(bytes.data_ptr<uint8_t>(), bytes.data_ptr<uint8_t>() + bytes.numel());
+  for (int64_t i = 0; i < kSamples; ++i) dataset.labels.push_back(i % 10);
+  return std::make_shared<const Dataset>(std::move(dataset));
+}
+
+bool NeverStopped() { return false; }
+
+// A worker's part in an evaluation.
+struct EvaluatingWorker {
+  EvaluatingWorker(std::shared_ptr<Model> m, std::vector<Rank> ranks, bool broadcast_buffers,
+                   Loss loss = &CrossEntropy)
+      : model(std::move(m)) {
+    ReducerOptions options;
+    options.broadcast_buffers = broadcast_buffers;
+    reducer = Reducer::Create(model->parameters(), model->trained_buffers(), options).value();
+    reducer->Attach(nullptr, LayoutId(0), std::move(ranks));
+    evaluator = std::make_unique<Evaluator>(
+        model.get(), reducer.get(),
+        EvaluationBatches::Create(MakeDataset(), model->image_shape(), kBatch).value(), loss);
+  }
+
+  std::shared_ptr<Model> model;
+  std::unique_ptr<Reducer> reducer;
+  std::unique_ptr<Evaluator> evaluator;
+};
+
+Evaluation Alone(Loss loss = &CrossEntropy) {
+  EvaluatingWorker worker(std::make_shared<PlainModel>(), {Rank(0)}, true, loss);
+  return worker.evaluator->Run(NeverStopped).value().at(0);
+}
+
+struct Case {
+  const char* name;
+  const char* backend;
+  Deal deal;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
+};
+
+class DividedEvaluationTest : public ::testing::TestWithParam<Case> {
+ protected:
+  DividedEvaluationTest() {
+    for (const std::vector<int>& ranks : GetParam().deal) {
+      world_size_ += static_cast<int>(ranks.size());
+      workers_.emplace_back(std::make_shared<PlainModel>(),
+                            std::vector<Rank>(ranks.begin(), ranks.end()), true);
+    }
+    cluster_ = std::make_unique<BackendCluster>(GetParam().backend, GetParam().deal,
+                                                workers_[0].evaluator->BucketSpecs(world_size_),
+                                                BackendCluster::Settings());
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      workers_[i].evaluator->Divide(&cluster_->exchange(static_cast<int>(i)), LayoutId(0),
+                                    world_size_, absl::Seconds(60));
+    }
+  }
+  // Of each rank, worker after worker.
+  std::vector<Evaluation> Run(const std::function<bool()>& stopped = NeverStopped) {
+    std::vector<std::vector<Evaluation>> of_workers(workers_.size());
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      threads.emplace_back([&, i] { of_workers[i] = workers_[i].evaluator->Run(stopped).value(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    std::vector<Evaluation> all;
+    for (const auto& some : of_workers) all.insert(all.end(), some.begin(), some.end());
+    return all;
+  }
+
+  int world_size_ = 0;
+  std::vector<EvaluatingWorker> workers_;
+  std::unique_ptr<BackendCluster> cluster_;
+};
+
+TEST_P(DividedEvaluationTest, Run_Twice_BitsOfOneProcessOnEveryRank) {
+  const Evaluation expected = Alone();
+  for (int time = 0; time < 2; ++time) {
+    const std::vector<Evaluation> evaluations = Run();
+    ASSERT_EQ(evaluations.size(), static_cast<size_t>(world_size_));
+    for (const Evaluation& got : evaluations) {
+      EXPECT_EQ(got.loss, expected.loss);
+      EXPECT_EQ(got.accuracy, expected.accuracy);
+      EXPECT_EQ(got.samples, kSamples);
+    }
+  }
+}
+
+// `stopped` is asked once before each batch.
+TEST_P(DividedEvaluationTest, Run_AllRanks_EachBatchIsComputedOnce) {
+  std::atomic<int> computed{0};
+  Run([&computed] {
+    ++computed;
+    return false;
+  });
+  EXPECT_EQ(computed, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Deals, DividedEvaluationTest,
+                         ::testing::Values(Case{"Coordinator1", "coordinator", {{0}}},
+                                           Case{"Coordinator2", "coordinator", {{0}, {1}}},
+                                           Case{"Sharded3", "sharded", {{0}, {1}, {2}}},
+                                           Case{"Sharded4On2", "sharded", {{0, 1, 2}, {3}}},
+                                           Case{"Ring4", "ring", {{0}, {1}, {2}, {3}}},
+                                           Case{"Ring4On2", "ring", {{0}, {1, 2, 3}}}),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST(Evaluator, Run_NotDivided_EachRankWithItsBuffers) {
+  const auto model = std::make_shared<StagedModel>();
+  EvaluatingWorker worker(model, {Rank(0), Rank(1)}, /*broadcast_buffers=*/false);
+  worker.reducer->BeginForward(Rank(1));
+  model->buffers()[0].fill_(3);  // running mean
+  worker.reducer->EndForward(Rank(1));
+  const std::vector<Evaluation> evaluations = worker.evaluator->Run(NeverStopped).value();
+  ASSERT_EQ(evaluations.size(), 2u);
+  EXPECT_NE(evaluations[0].loss, evaluations[1].loss);
+}
+
+TEST(Evaluator, Run_OtherLoss_MeanOfIt) {
+  PlainModel model;
+  const auto batches = EvaluationBatches::Create(MakeDataset(), model.image_shape(), 46).value();
+  const Batch all = batches->Make(0);
+  const double expected =
+      MeanSquaredError(model.forward(all.images), all.labels, false).item<double>();
+  EXPECT_NEAR(Alone(&MeanSquaredError).loss, expected, 1e-5);
+}
+
+TEST(Evaluator, Run_Stopped_CancelledAndInTrainingAgain) {
+  EvaluatingWorker worker(std::make_shared<PlainModel>(), {Rank(0)}, true);
+  EXPECT_EQ(worker.evaluator->Run([] { return true; }).status(),
+            absl::CancelledError("the evaluation was stopped"));
+  EXPECT_TRUE(worker.model->is_training());
+}
+
+TEST(Evaluator, Run_TorchThrows_InternalSaysSo) {
+  EvaluatingWorker worker(
+      std::make_shared<PlainModel>(), {Rank(0)}, true,
+      [](const torch::Tensor& scores, const torch::Tensor&, bool) { return scores.view({-2}); });
+  const absl::Status status = worker.evaluator->Run(NeverStopped).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), ::testing::StartsWith("evaluation: torch: "));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,118 @@
+#include "worker/learning/sliced_optimizer.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gradwire {
+namespace {
+
+// A slice of parameter, gradient, momentum and a temporary are 512 KiB. It is also
+// the least that torch gives a thread of its own.
+constexpr int64_t kElementsPerThread = 32768;
+
+std::vector<torch::Tensor> SlicesOf(absl::Span<const torch::Tensor> parameters) {
+  const int64_t most = kElementsPerThread * at::get_num_threads();
+  std::vector<torch::Tensor> slices;
+  for (const torch::Tensor& parameter : parameters) {
+    const torch::Tensor flat = parameter.detach().view({-1});
+    for (int64_t first = 0; first < flat.numel(); first += most) {
+      slices.push_back(flat.narrow(0, first, std::min(most, flat.numel() - first)));
+    }
+  }
+  return slices;
+}
+
+// A key of an optimiser's state: older versions of torch name a tensor by a string, newer by its
+// address.
+template <typename Map>
+typename Map::key_type KeyOf(const torch::Tensor& slice) {
+  if constexpr (std::is_same_v<typename Map::key_type, std::string>) {
+    return c10::guts::to_string(slice.unsafeGetTensorImpl());
+  } else {
+    return slice.unsafeGetTensorImpl();
+  }
+}
+
+// "1 Long, 70001 Float"
+std::string Describe(const std::vector<torch::Tensor>& state) {
+  return absl::StrJoin(state, ", ", [](std::string* out, const torch::Tensor& tensor) {
+    absl::StrAppend(out, tensor.numel(), " ", c10::toString(tensor.scalar_type()));
+  });
+}
+
+int64_t ElementsOf(const std::vector<torch::Tensor>& slices) {
+  int64_t elements = 0;
+  for (const torch::Tensor& slice : slices) elements += slice.numel();
+  return elements;
+}
+
+}  // namespace
+
+SlicedOptimizer::SlicedOptimizer(absl::Span<const torch::Tensor> parameters, OptimizerKind kind)
+    : kind_(std::move(kind)), slices_(SlicesOf(parameters)), optimizer_(kind_.make(slices_)) {}
+
+void SlicedOptimizer::Step(const torch::Tensor& gradient, double learning_rate) {
+  int64_t first = 0;
+  for (torch::Tensor& slice : slices_) {
+    slice.mutable_grad() = gradient.narrow(0, first, slice.numel());
+    first += slice.numel();
+  }
+  for (auto& group : optimizer_->param_groups()) group.options().set_lr(learning_rate);
+  optimizer_->step();
+}
+
+std::vector<torch::Tensor> SlicedOptimizer::State() const {
+  const auto& states = std::as_const(*optimizer_).state();
+  std::vector<std::vector<torch::Tensor>> parts(kind_.dimensions.size());  // of each slice
+  for (const torch::Tensor& slice : slices_) {
+    const auto found = states.find(KeyOf<std::decay_t<decltype(states)>>(slice));
+    if (found == states.end()) return {};
+    const std::vector<torch::Tensor> tensors = kind_.tensors_of(*found->second);
+    if (tensors.empty()) return {};
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].push_back(tensors[i]);
+  }
+  std::vector<torch::Tensor> state;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    state.push_back(kind_.dimensions[i] == 0 ? parts[i].front() : torch::cat(parts[i]));
+  }
+  return state;
+}
+
+absl::Status SlicedOptimizer::CheckState(const std::vector<torch::Tensor>& state) const {
+  std::vector<std::string> tensors;
+  for (const int64_t dimension : kind_.dimensions) {
+    tensors.push_back(dimension == 0 ? "1 Long" : absl::StrCat(ElementsOf(slices_), " Float"));
+  }
+  const std::string got = Describe(state), expected = absl::StrJoin(tensors, ", ");
+  if (got == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("state of an optimizer: got [", got, "], expected [", expected, "]"));
+}
+
+absl::Status SlicedOptimizer::SetState(const std::vector<torch::Tensor>& state) {
+  auto& states = optimizer_->state();
+  if (state.empty()) {
+    states.clear();
+    return absl::OkStatus();
+  }
+  if (absl::Status fits = CheckState(state); !fits.ok()) return fits;
+  int64_t first = 0;
+  for (const torch::Tensor& slice : slices_) {
+    std::vector<torch::Tensor> tensors;
+    for (const torch::Tensor& whole : state) {
+      const bool shared = kind_.dimensions[tensors.size()] == 0;
+      tensors.push_back(shared ? whole : whole.narrow(0, first, slice.numel()).clone());
+    }
+    states[KeyOf<std::decay_t<decltype(states)>>(slice)] = kind_.state_of(tensors);
+    first += slice.numel();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gradwire
