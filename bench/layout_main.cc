@@ -1,13 +1,17 @@
 // gradwire-layout: what a worker with these options would exchange, as JSON:
-// parameters, buffers, buckets, and, if a data set is named, its training samples.
+// parameters, buffers, buckets, and, if a data set is named, its training samples and their order.
+// With --evaluate the test data have to be there, too.
 #include <torch/version.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/base/logging.h"
 #include "common/base/status_util.h"
 #include "worker/data/datasets/dataset.h"
+#include "worker/data/sampler.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/ddp/reducer.h"
 #include "worker/options/worker_option_parser.h"
@@ -20,6 +24,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kProgram[] = "gradwire-layout";
 constexpr int64_t kUsualClasses = 10;
+constexpr int64_t kShownEpochs = 2;
+constexpr int64_t kShownSamples = 16;
 
 Json TensorsJson(const Layout& layout, bool buffers) {
   Json tensors = Json::array();
@@ -38,18 +44,48 @@ Json BucketsJson(const std::vector<BucketSpec>& buckets) {
   return json;
 }
 
+// The samples with which each rank begins the first epochs: [epoch][rank][i].
+absl::StatusOr<Json> OrderJson(const WorkerOptions& options, int64_t samples) {
+  const int ranks = std::max(1, options.world_size);
+  const auto sampler = Sampler::Create(samples, BatchOptionsOf(options, ranks).sampler);
+  if (!sampler.ok()) return sampler.status();
+  Json epochs = Json::array();
+  for (int64_t epoch = 0; epoch < kShownEpochs; ++epoch) {
+    Json of_ranks = Json::array();
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<int64_t> indices = *sampler->Indices(epoch, Rank(rank));
+      indices.resize(std::min<size_t>(indices.size(), kShownSamples));
+      of_ranks.push_back(std::move(indices));
+    }
+    epochs.push_back(std::move(of_ranks));
+  }
+  return epochs;
+}
+
+// Adds what is said of the data set, if one is named, and gives its classes.
+absl::StatusOr<int64_t> DescribeData(const Parsed<WorkerOptions>& parsed, Json* json) {
+  if (parsed.sources.at("dataset").layer == Layer::kDefault) return kUsualClasses;
+  const WorkerOptions& options = parsed.options;
+  const auto dataset = LoadDataset(options.dataset, options.data_dir, Split::kTrain);
+  if (!dataset.ok()) return dataset.status();
+  if (options.evaluate) {
+    const auto test = LoadDataset(options.dataset, options.data_dir, Split::kTest);
+    if (!test.ok()) return test.status();
+  }
+  const absl::StatusOr<Json> order = OrderJson(options, (*dataset)->size());
+  if (!order.ok()) return order.status();
+  (*json)["samples"] = (*dataset)->size();
+  (*json)["order"] = *order;
+  return (*dataset)->classes;
+}
+
 absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   Json json = {{"torch", TORCH_VERSION}};
-  int64_t classes = kUsualClasses;
-  if (parsed.sources.at("dataset").layer != Layer::kDefault) {
-    const auto dataset = LoadDataset(options.dataset, options.data_dir, Split::kTrain);
-    if (!dataset.ok()) return dataset.status();
-    classes = (*dataset)->classes;
-    json["samples"] = (*dataset)->size();
-  }
+  const absl::StatusOr<int64_t> classes = DescribeData(parsed, &json);
+  if (!classes.ok()) return classes.status();
   const absl::StatusOr<std::shared_ptr<Model>> model =
-      PrepareModel(ModelOptionsOf(options, classes));
+      PrepareModel(ModelOptionsOf(options, *classes));
   if (!model.ok()) return model.status();
   ReducerOptions reducer_options;
   reducer_options.broadcast_buffers = options.broadcast_buffers;

@@ -47,6 +47,7 @@ const std::vector<std::string>& KnownVariables() {
                                "freeze-features",
                                "hidden",
                                "host-coordinator",
+                               "hostfile",
                                "hosts",
                                "image-size",
                                "iterations",
