@@ -112,6 +112,13 @@ class Conducting(unittest.TestCase):
         self.assertEqual(self.conduct(FakeRunner(fail_at=0), words=["lab"]), [])
         self.assertGreater(len(runs), 5)
 
+    def test_what_is_larger_than_what_did_not_fit_is_not_tried(self):
+        runs = self.conduct(FakeRunner(fails=lambda argv: "--barrier" in argv and
+                                       "--broadcast-buffers" not in argv and
+                                       option(argv, "--batch-size") == "2"), words=["lab"])
+        batches = [option(run.ranks[0], "--batch-size") for run in runs if len(run.ranks) == 2]
+        self.assertNotIn("4", batches)
+
     def test_other_failure_of_a_sweep_ends_it_all(self):
         with self.assertRaisesRegex(Failure, "^1-devices-batch-2: rank 0 ended with exit code 1"):
             self.conduct(FakeRunner(fail_at=0, why="rank 0 ended with exit code 1"), words=["lab"])

@@ -82,6 +82,9 @@ class Lab(unittest.TestCase):
         measured = lab.Measured(setting, results)
         self.assertEqual(list(measured.seconds), [(1, 32), (4, 32)])
         self.assertIn("ends the sweep at 32", lab.first_table(measured).note)
+        results = {name: trained(1.0) for name in ("1-devices-batch-32", "1-devices-batch-128",
+                                                         "4-devices-batch-32")}
+        self.assertEqual(list(lab.Measured(setting, results).seconds), [(1, 32), (1, 128), (4, 32)])
 
     def test_distance_of_statistics_is_relative(self):
         near, far = (array.array("f", values).tobytes() for values in ((3.0, 4.0), (3.0, 4.5)))
