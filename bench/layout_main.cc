@@ -12,6 +12,7 @@
 #include "common/base/status_util.h"
 #include "worker/data/datasets/dataset.h"
 #include "worker/data/sampler.h"
+#include "worker/data/training_batches.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/ddp/reducer.h"
 #include "worker/options/worker_option_parser.h"
@@ -45,15 +46,12 @@ Json BucketsJson(const std::vector<BucketSpec>& buckets) {
 }
 
 // The samples with which each rank begins the first epochs: [epoch][rank][i].
-absl::StatusOr<Json> OrderJson(const WorkerOptions& options, int64_t samples) {
-  const int ranks = std::max(1, options.world_size);
-  const auto sampler = Sampler::Create(samples, BatchOptionsOf(options, ranks).sampler);
-  if (!sampler.ok()) return sampler.status();
+Json OrderJson(const Sampler& sampler, int ranks) {
   Json epochs = Json::array();
   for (int64_t epoch = 0; epoch < kShownEpochs; ++epoch) {
     Json of_ranks = Json::array();
     for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<int64_t> indices = *sampler->Indices(epoch, Rank(rank));
+      std::vector<int64_t> indices = *sampler.Indices(epoch, Rank(rank));
       indices.resize(std::min<size_t>(indices.size(), kShownSamples));
       of_ranks.push_back(std::move(indices));
     }
@@ -62,31 +60,41 @@ absl::StatusOr<Json> OrderJson(const WorkerOptions& options, int64_t samples) {
   return epochs;
 }
 
-// Adds what is said of the data set, if one is named, and gives its classes.
-absl::StatusOr<int64_t> DescribeData(const Parsed<WorkerOptions>& parsed, Json* json) {
-  if (parsed.sources.at("dataset").layer == Layer::kDefault) return kUsualClasses;
+// Null if none is named.
+absl::StatusOr<std::shared_ptr<const Dataset>> NamedDataset(const Parsed<WorkerOptions>& parsed) {
+  if (parsed.sources.at("dataset").layer == Layer::kDefault) return nullptr;
   const WorkerOptions& options = parsed.options;
-  const auto dataset = LoadDataset(options.dataset, options.data_dir, Split::kTrain);
-  if (!dataset.ok()) return dataset.status();
   if (options.evaluate) {
     const auto test = LoadDataset(options.dataset, options.data_dir, Split::kTest);
     if (!test.ok()) return test.status();
   }
-  const absl::StatusOr<Json> order = OrderJson(options, (*dataset)->size());
-  if (!order.ok()) return order.status();
-  (*json)["samples"] = (*dataset)->size();
-  (*json)["order"] = *order;
-  return (*dataset)->classes;
+  return LoadDataset(options.dataset, options.data_dir, Split::kTrain);
+}
+
+// What is said of the data, which have to fit the model.
+absl::Status DescribeData(const WorkerOptions& options, std::shared_ptr<const Dataset> dataset,
+                          const Model& model, Json* json) {
+  if (dataset == nullptr) return absl::OkStatus();
+  const int ranks = std::max(1, options.world_size);
+  (*json)["samples"] = dataset->size();
+  const auto batches = TrainingBatches::Create(
+      std::move(dataset), ShapeFor(model, options.image_size), BatchOptionsOf(options, ranks));
+  if (!batches.ok()) return batches.status();
+  (*json)["order"] = OrderJson((*batches)->sampler(), ranks);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   Json json = {{"torch", TORCH_VERSION}};
-  const absl::StatusOr<int64_t> classes = DescribeData(parsed, &json);
-  if (!classes.ok()) return classes.status();
+  const absl::StatusOr<std::shared_ptr<const Dataset>> dataset = NamedDataset(parsed);
+  if (!dataset.ok()) return dataset.status();
+  const int64_t classes = *dataset == nullptr ? kUsualClasses : (*dataset)->classes;
   const absl::StatusOr<std::shared_ptr<Model>> model =
-      PrepareModel(ModelOptionsOf(options, *classes));
+      PrepareModel(ModelOptionsOf(options, classes));
   if (!model.ok()) return model.status();
+  const absl::Status described = DescribeData(options, *dataset, **model, &json);
+  if (!described.ok()) return described;
   ReducerOptions reducer_options;
   reducer_options.broadcast_buffers = options.broadcast_buffers;
   reducer_options.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
