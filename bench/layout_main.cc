@@ -1,13 +1,18 @@
 // gradwire-layout: what a worker with these options would exchange, as JSON:
-// parameters, buffers, buckets, and, if a data set is named, its training samples.
+// parameters, buffers, buckets, and, if a data set is named, its training samples and their order.
+// With --evaluate the test data have to be there, too.
 #include <torch/version.h>
 
+#include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/base/logging.h"
 #include "common/base/status_util.h"
 #include "worker/data/datasets/dataset.h"
+#include "worker/data/sampler.h"
+#include "worker/data/training_batches.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/ddp/reducer.h"
 #include "worker/options/worker_option_parser.h"
@@ -20,6 +25,8 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kProgram[] = "gradwire-layout";
 constexpr int64_t kUsualClasses = 10;
+constexpr int64_t kShownEpochs = 2;
+constexpr int64_t kShownSamples = 16;
 
 Json TensorsJson(const Layout& layout, bool buffers) {
   Json tensors = Json::array();
@@ -38,19 +45,56 @@ Json BucketsJson(const std::vector<BucketSpec>& buckets) {
   return json;
 }
 
+// The samples with which each rank begins the first epochs: [epoch][rank][i].
+Json OrderJson(const Sampler& sampler, int ranks) {
+  Json epochs = Json::array();
+  for (int64_t epoch = 0; epoch < kShownEpochs; ++epoch) {
+    Json of_ranks = Json::array();
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<int64_t> indices = *sampler.Indices(epoch, Rank(rank));
+      indices.resize(std::min<size_t>(indices.size(), kShownSamples));
+      of_ranks.push_back(std::move(indices));
+    }
+    epochs.push_back(std::move(of_ranks));
+  }
+  return epochs;
+}
+
+// Null if none is named.
+absl::StatusOr<std::shared_ptr<const Dataset>> NamedDataset(const Parsed<WorkerOptions>& parsed) {
+  if (parsed.sources.at("dataset").layer == Layer::kDefault) return nullptr;
+  const WorkerOptions& options = parsed.options;
+  if (options.evaluate) {
+    const auto test = LoadDataset(options.dataset, options.data_dir, Split::kTest);
+    if (!test.ok()) return test.status();
+  }
+  return LoadDataset(options.dataset, options.data_dir, Split::kTrain);
+}
+
+// What is said of the data, which have to fit the model.
+absl::Status DescribeData(const WorkerOptions& options, std::shared_ptr<const Dataset> dataset,
+                          const Model& model, Json* json) {
+  if (dataset == nullptr) return absl::OkStatus();
+  const int ranks = std::max(1, options.world_size);
+  (*json)["samples"] = dataset->size();
+  const auto batches = TrainingBatches::Create(
+      std::move(dataset), ShapeFor(model, options.image_size), BatchOptionsOf(options, ranks));
+  if (!batches.ok()) return batches.status();
+  (*json)["order"] = OrderJson((*batches)->sampler(), ranks);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   Json json = {{"torch", TORCH_VERSION}};
-  int64_t classes = kUsualClasses;
-  if (parsed.sources.at("dataset").layer != Layer::kDefault) {
-    const auto dataset = LoadDataset(options.dataset, options.data_dir, Split::kTrain);
-    if (!dataset.ok()) return dataset.status();
-    classes = (*dataset)->classes;
-    json["samples"] = (*dataset)->size();
-  }
+  const absl::StatusOr<std::shared_ptr<const Dataset>> dataset = NamedDataset(parsed);
+  if (!dataset.ok()) return dataset.status();
+  const int64_t classes = *dataset == nullptr ? kUsualClasses : (*dataset)->classes;
   const absl::StatusOr<std::shared_ptr<Model>> model =
       PrepareModel(ModelOptionsOf(options, classes));
   if (!model.ok()) return model.status();
+  const absl::Status described = DescribeData(options, *dataset, **model, &json);
+  if (!described.ok()) return described;
   ReducerOptions reducer_options;
   reducer_options.broadcast_buffers = options.broadcast_buffers;
   reducer_options.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);

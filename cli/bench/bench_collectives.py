@@ -90,6 +90,7 @@ def notes_of(request):
 def measure(request, runner, report):
     """Fills the report. Failure of Runner.run and collective_row, with size and back end; at the
     end if values were wrong."""
+    runner.try_out([request["programs"]["collectives"], "--help"])
     report.title = f"Collectives, {request['workers']} ranks"
     report.notes = notes_of(request)
     rows = []

@@ -22,9 +22,10 @@ constexpr uint64_t kVgg11Bytes = 36924456;
 constexpr int kMaxWorkers = 256;
 
 constexpr char kFooter[] =
-    "Without --hosts all processes run on this machine. With it, rank I runs on host I and the\n"
-    "coordinator on host W, by a program with the sub-commands 'up N RATE', 'run I CMD...',\n"
-    "'addr I' and 'down'.\n"
+    "Without --hostfile and --hosts all processes run on this machine. With a --hostfile rank I\n"
+    "runs on its host I, by ssh, and the coordinator on the next one or, without one, on the\n"
+    "first. With --hosts rank I runs on host I and the coordinator on host W, by a program with\n"
+    "the sub-commands 'up N RATE', 'run I CMD...', 'addr I' and 'down'.\n"
     "Exit code: 0 measured, 1 failed or values were wrong, 2 bad usage, 128+n by signal n.";
 
 OptionValue Size(uint64_t* field) {
@@ -100,17 +101,30 @@ void AddOutput(BenchOptions* options, OptionParser* parser) {
   parser->Footer(kFooter);
 }
 
+// InvalidArgument if PyTorch's side does not have the model.
+absl::Status CheckPeersModel(const TrainingOptions& options) {
+  const bool peers = std::any_of(
+      options.setups.begin(), options.setups.end(),
+      [](const std::string& name) { return SetupCalled(name).kind == SetupKind::kPeer; });
+  const std::vector<std::string> own = ToArguments(options);
+  if (!peers || own == ToArguments(ModelFlags())) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--peers have vgg11 as it is; got ", absl::StrJoin(own, " ")));
+}
+
 template <typename Options>
 absl::Status Finish(const std::vector<std::string>& args, const Environment& environment,
                     OptionParser* parser, Parsed<Options>* parsed) {
   absl::Status status = parser->Parse(args, environment, {}, parsed);
   if (!status.ok() || !parsed->print.empty()) return status;
-  return CheckHosts(parsed->options.bench, *parser);
+  return CheckHosts(*parser, &parsed->options.bench);
 }
 
 }  // namespace
 
 void AddHosts(BenchOptions* options, OptionParser* parser) {
+  parser->Add("hostfile", "FILE", "names a host in each line, which ssh reaches",
+              WithDefault(Text(&options->hostfile), "this machine"));
   parser->Add("hosts", "PROGRAM", "path of the program that makes and drives hosts",
               WithDefault(Text(&options->hosts), "this machine"));
   parser->Add("rate", "RATE", "of the hosts' links: 1gbit, 10gbit, none", Rate(&options->rate));
@@ -124,8 +138,11 @@ void AddHosts(BenchOptions* options, OptionParser* parser) {
               RealAbove(&options->timeout_seconds, 0));
 }
 
-absl::Status CheckHosts(const BenchOptions& options, const OptionParser& parser) {
-  if (options.hosts.empty() && options.rate != "none") {
+absl::Status CheckHosts(const OptionParser& parser, BenchOptions* options) {
+  const absl::StatusOr<std::string> where = parser.InForce("hostfile", "hosts");
+  if (!where.ok()) return where.status();
+  (*where == "hosts" ? options->hostfile : options->hosts).clear();
+  if (options->hosts.empty() && options->rate != "none") {
     return absl::InvalidArgumentError(
         absl::StrCat(parser.source("rate").name, ": only links of --hosts can be given a rate"));
   }
@@ -228,8 +245,7 @@ absl::StatusOr<Parsed<TrainingOptions>> ParseTrainingOptions(const std::vector<s
   parser.Add("iterations", "N", "of each turn; the first is not counted",
              Integer(&options.iterations, 2));
   parser.Add("batch-size", "B", "samples per rank and iteration", Integer(&options.batch_size, 1));
-  parser.Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
-             Choice(&options.model, NamesOf(ModelChoices())));
+  AddModelFlags(&options, &parser);
   parser.Add("dataset", "NAME", DescribeChoices("the images:", DatasetChoices()),
              Choice(&options.dataset, NamesOf(DatasetChoices())));
   parser.Add("data-dir", "DIR", "folder with the data set's files", Text(&options.data_dir));
@@ -238,7 +254,8 @@ absl::StatusOr<Parsed<TrainingOptions>> ParseTrainingOptions(const std::vector<s
   const absl::Status status = Finish(args, environment, &parser, &parsed);
   if (!status.ok()) return status;
   if (parsed.print.empty()) {
-    const absl::Status fits = CompleteSetups(options.bench.peers, options.dataset, &options.setups);
+    absl::Status fits = CompleteSetups(options.bench.peers, options.dataset, &options.setups);
+    if (fits.ok()) fits = CheckPeersModel(options);
     if (!fits.ok()) return fits;
   }
   return parsed;

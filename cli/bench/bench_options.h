@@ -10,13 +10,15 @@
 #include "cli/terminal/report_files.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
+#include "worker/options/model_flags.h"
 
 namespace gradwire {
 
 // What both measurements are told.
 struct BenchOptions {
   int workers = 4;
-  std::string hosts;             // program that drives hosts; empty: this machine
+  std::string hosts;             // program that drives hosts; empty: there is none
+  std::string hostfile;          // names hosts; empty, as `hosts`: this machine
   std::string rate = "none";     // of their links, tc's notation
   double link_gbit = 0;          // 0: as `rate` says, else unknown
   int port = 29400;              // of the coordinator on hosts
@@ -44,13 +46,12 @@ struct CollectivesOptions {
   std::vector<uint64_t> Sizes() const;
 };
 
-struct TrainingOptions {
+struct TrainingOptions : ModelFlags {
   BenchOptions bench;
   std::vector<std::string> setups;  // names; see bench/setups.inc
   int rounds = 3;
   int iterations = 15;  // of each round; the first is not counted
   int64_t batch_size = 8;
-  std::string model = "vgg11";
   std::string dataset = "synthetic";
   std::string data_dir;
 };
@@ -66,8 +67,9 @@ absl::StatusOr<uint64_t> ParseSize(const std::string& text);
 // The options that say where ranks run, and with whom they are compared: all of BenchOptions but
 // workers and files.
 void AddHosts(BenchOptions* options, OptionParser* parser);
-// InvalidArgument if those do not fit together.
-absl::Status CheckHosts(const BenchOptions& options, const OptionParser& parser);
+// Of hosts and hostfile clears the one that a stronger one replaces. InvalidArgument if the options
+// do not fit together.
+absl::Status CheckHosts(const OptionParser& parser, BenchOptions* options);
 
 // Errors as OptionParser::Parse, and InvalidArgument for a list with an unknown
 // name (with the nearest right one), or options that do not fit together.

@@ -21,6 +21,7 @@ Json Programs() {
   return {{"coordinator", absl::StrCat(ProgramDir(), "/gradwire-coordinator")},
           {"worker", absl::StrCat(ProgramDir(), "/gradwire-worker")},
           {"collectives", PrivateFile("gradwire-collectives")},
+          {"layout", PrivateFile("gradwire-layout")},
           {"peers", PrivateFile("peers")}};
 }
 
@@ -84,6 +85,7 @@ Json BenchRequest(const BenchOptions& options, const std::string& command) {
           {"blas_path", blas.ok() ? blas->path : ""},
           {"workers", options.workers},
           {"hosts", options.hosts},
+          {"hostfile", options.hostfile},
           {"rate", options.rate},
           {"port", options.port},
           {"peers", options.peers},
@@ -98,6 +100,7 @@ Json TrainingRequest(const TrainingOptions& options, const std::string& command)
                   {"iterations", options.iterations},
                   {"batch_size", options.batch_size},
                   {"model", options.model},
+                  {"model_options", ToArguments(options)},
                   {"dataset", options.dataset},
                   {"data_dir", options.data_dir}});
   for (const std::string& name : options.setups) {

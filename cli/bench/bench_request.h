@@ -11,18 +11,21 @@ namespace gradwire {
 // What the scripts of a measurement, and of experiments, get. All have
 //
 //   command            as typed, for the report
-//   programs           paths of coordinator, worker, collectives (the program of a rank), and of
-//                      the peers' folder
+//   programs           paths of coordinator, worker, collectives (the program of a rank), layout
+//                      (which finds out whether model and data can be had), and of the peers'
+//                      folder
 //   versions           blas, gradwire and grpc, in words
 //   blas_path          of the workers' BLAS; "" if there is none
-//   workers, hosts (program; "": this machine), rate, port, peers (whether), timeout_seconds
+//   workers, hosts (program; ""), hostfile (""; neither: this machine), rate, port, peers
+//   (whether), timeout_seconds
 //   link_gbit          null if it is not known
 //   files              json, csv, markdown
 //
 // and the options of the measurement itself, by their names.
 nlohmann::ordered_json BenchRequest(const BenchOptions& options, const std::string& command);
 
-// More: setups, each with name, kind ("alone", "own", "peer"), options, peers.
+// More: model_options, of the worker; setups, each with name, kind ("alone", "own", "peer"),
+// options, peers.
 nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);
 
 // More: sizes; busbw_factor, from algbw to busbw; backends, the peers' last, each with

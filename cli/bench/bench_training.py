@@ -20,12 +20,15 @@ from cli.runs.report import Part
 from cli.runs.training import alone, ranks_of, training_peers_of
 
 
+def model_and_data(request):
+    args = [*request["model_options"], "--dataset", request["dataset"]]
+    return args + (["--data-dir", request["data_dir"]] if request["data_dir"] else [])
+
+
 def common_args(request):
     """What Gradwire's worker and the peer's script are told alike."""
-    args = ["--model", request["model"], "--dataset", request["dataset"],
-            "--batch-size", str(request["batch_size"]),
+    return [*model_and_data(request), "--batch-size", str(request["batch_size"]),
             "--iterations", str(request["iterations"]), "--threads", "1"]
-    return args + (["--data-dir", request["data_dir"]] if request["data_dir"] else [])
 
 
 def run_of(request, setup):
@@ -87,6 +90,7 @@ def check_agreement(times):
 
 def measure(request, runner, report):
     """Fills the report, which after a Failure holds what was measured before."""
+    runner.try_out([request["programs"]["layout"], *model_and_data(request)])
     times = {}
     try:
         run_rounds(request, runner, times)

@@ -1,5 +1,6 @@
 """Runs what an experiment needs, one run after the other, and says how it goes."""
 import dataclasses
+import re
 import sys
 import time
 
@@ -8,6 +9,8 @@ from cli.runs.failure import Failure
 
 LEAST_PART = 0.05  # of a run that must be done before its speed is believed
 SECONDS_BETWEEN_LINES = 0.5
+# torch's allocator, C++'s, and the kernel, here and on another host.
+NO_MEMORY = re.compile("can't allocate memory|std::bad_alloc|signal 9 |exit code 137")
 
 
 def duration(seconds):
@@ -27,6 +30,11 @@ class Step:
     fingerprint: str
     expected: float  # seconds
     record: dict | None = None  # what it gave; None before it has run
+
+    @property
+    def lacks_memory(self):
+        """It, or a smaller one of its sweep, did not fit."""
+        return bool(self.record and not self.record["ranks"])
 
 
 def plan_of(works, setting, folder):
@@ -49,7 +57,7 @@ class Pace:
         self.update()
 
     def update(self):
-        done = [step for step in self._steps if step.record]
+        done = [step for step in self._steps if step.record and not step.lacks_memory]
         expected = sum(step.expected for step in done)
         if expected:
             self.factor = sum(step.record["seconds"] for step in done) / expected
@@ -103,23 +111,39 @@ def announce(steps, folder):
     say(f"{len(steps)} runs" + (f", of which {kept} are kept in {folder.path}" if kept else ""))
     for step in steps:
         took = "kept" if step.record else f"about {duration(step.expected * pace.factor)}"
-        say(f"  {step.work.name:<24} {step.work.title}: {took}")
+        say(f"  {step.work.name:<28} {step.work.title}: {took}")
     if kept < len(steps):
         say(f"about {duration(pace.left())} in all, on a machine that does nothing else")
 
 
+def ranks_of_step(step, setting, runner, ticker):
+    """What they gave; [] if memory ends its sweep. Failure of Runner.run and the work's read(),
+    with its name."""
+    try:
+        return step.work.read(setting, runner.run(step.run, ticker.watch).ranks)
+    except Failure as failure:
+        if not step.work.sweep or not NO_MEMORY.search(str(failure)):
+            raise failure.within(step.work.name) from None
+        ticker.clear()
+        say(f"{step.work.name}: memory ends the sweep here: {failure}")
+        return []
+
+
 def do_step(step, title, setting, runner, pace):
-    """Runs it and gives its record. Failure of Runner.run and the work's read(), with its name."""
+    """Runs it and gives its record. Failure as of ranks_of_step."""
     ticker = Ticker(title, step, pace)
     try:
-        outputs = runner.run(step.run, ticker.watch)
-        ranks = step.work.read(setting, outputs.ranks)
-    except Failure as failure:
-        raise failure.within(step.work.name) from None
+        ranks = ranks_of_step(step, setting, runner, ticker)
     finally:
         ticker.clear()
     return {"fingerprint": step.fingerprint, "commands": step.run.ranks,
             "seconds": ticker.elapsed(), "ranks": ranks}
+
+
+def is_beyond_memory(step, steps):
+    """A smaller one of its sweep did not fit."""
+    return step.work.sweep and any(other.lacks_memory and other.work.sweep == step.work.sweep
+                                   for other in steps)
 
 
 def conduct(steps, setting, folder, runner, environment):
@@ -129,7 +153,11 @@ def conduct(steps, setting, folder, runner, environment):
         if step.record:
             continue
         title = f"run {number} of {len(steps)}  {step.work.name}"
-        record = {**do_step(step, title, setting, runner, pace), "environment": environment}
+        if is_beyond_memory(step, steps):
+            record = {"fingerprint": step.fingerprint, "commands": [], "seconds": 0.0, "ranks": []}
+        else:
+            record = do_step(step, title, setting, runner, pace)
+        record["environment"] = environment
         folder.keep(step.work.name, record)
         step.record = record
         pace.update()

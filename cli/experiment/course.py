@@ -1,13 +1,14 @@
 """The course's assignment: VGG-11 on CIFAR-10 on one node, and on four by gather and scatter, by
 all-reduce and by DistributedDataParallel."""
-import dataclasses
-
+from cli.experiment.course_buckets import (BY_PARAMETER, buckets_claim, layers_claim, layers_name,
+                                           layers_picture, layers_run, layers_table)
+from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SETUPS, SHARED
+from cli.experiment.results import improvement, largest_difference
 from cli.experiment.study import (NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge)
 from cli.experiment.work import Training
 from cli.runs.tables import Column
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
-NODES = 4
 PRINTED = range(0, 200, 20)  # iterations whose loss is reported, counted from 0
 SCALING_NODES = (2, 3, 4)
 FEW_STEPS = 5
@@ -16,43 +17,6 @@ SIMILAR = 0.03  # of accuracy, between set-ups
 TEST_SAMPLES = 10000
 NEEDS_CIFAR10 = "needs CIFAR-10 (--data-dir)"
 NEEDS_FULL = "needs --scale full"
-
-
-@dataclasses.dataclass(frozen=True)
-class Setup:
-    """`published`: what a group reported of it; losses as of PRINTED."""
-    name: str
-    title: str
-    nodes: int
-    options: tuple
-    colour: str
-    mean_iteration: float
-    improvement: float | None
-    losses: tuple
-    test_loss: float
-    correct: int
-
-    @property
-    def is_alone(self):
-        return self.nodes == 1
-
-
-ONE = Setup(
-    "one-node", "one node", 1, ("--sync", "none"), "#0072b2", 1.461957, None,
-    (2.4514, 2.8705, 2.3516, 2.2551, 2.3916, 2.2173, 2.2407, 2.1978, 2.1833, 2.1818), 2.1737, 1696)
-GATHER = Setup(
-    "gather-scatter", "gather and scatter", NODES, ("--sync", "gather-scatter"),
-    "#e69f00", 0.916541, 37.67,
-    (2.6748, 2.4063, 2.4758, 2.2648, 2.2466, 2.1490, 2.2481, 2.3549, 2.1423, 2.0967), 2.6755, 1863)
-REDUCE = Setup(
-    "all-reduce", "all-reduce", NODES, ("--sync", "all-reduce"), "#009e73", 0.794420, 13.18,
-    (2.6748, 2.4411, 2.4251, 2.2611, 2.2408, 2.1541, 2.2476, 2.3453, 2.1132, 2.1359), 2.2091, 1809)
-DDP = Setup(
-    "ddp", "DDP", NODES, ("--sync", "ddp"), "#cc79a7", 0.679717, 13.92,
-    (2.6748, 2.4006, 2.4925, 2.2633, 2.2440, 2.1367, 2.2498, 2.4000, 2.1019, 2.1102), 2.4100, 1820)
-SETUPS = (ONE, GATHER, REDUCE, DDP)
-SHARED = (GATHER, REDUCE, DDP)
-
 SCALES = {
     "quick": {"about": "Batches of 32 images in all in place of 256, 40 iterations in place of an "
                        "epoch, no test; 36 in all and 12 iterations for 2, 3 and 4 nodes.",
@@ -94,15 +58,11 @@ def peer_run(setup, scale):
 def runs(setting):
     scale = setting.scale
     planned = [setup_run(setup, scale) for setup in SETUPS]
+    planned += [layers_run(setup, scale) for setup in BY_PARAMETER]
     if setting.peers:
         planned += [peer_run(setup, scale) for setup in SHARED]
     return planned + [nodes_run(setup, nodes, scale)
                       for setup in SHARED for nodes in SCALING_NODES]
-
-
-def improvement(before, after):
-    """Per cent."""
-    return None if before is None else 100 * (before - after) / before
 
 
 def times_table(results):
@@ -204,8 +164,8 @@ def losses_picture(results):
                        "x": list(range(len(losses))), "y": losses})
     return Picture("losses", "Loss of rank 0", "losses of each part",
                    {"kind": "lines", "x_label": "iteration", "y_label": "loss", "series": series},
-                   "Gather and scatter, all-reduce and DDP begin alike; later the order of "
-                   "additions alone drives them apart.")
+                   "Gather and scatter, all-reduce and DDP have the same losses, for they add in "
+                   "the same order; the published ones did not.")
 
 
 def accuracy_picture(results):
@@ -231,12 +191,14 @@ def nodes_picture(setting, results):
                     for setup in SHARED]})
 
 
-def first_losses(results, setup):
-    return [results[setup.name].loss_at(0, rank) for rank in range(NODES)]
+def first_losses(result):
+    return [result.loss_at(0, rank) for rank in range(NODES)]
 
 
 def first_loss_claim(results):
-    firsts = {setup.title: first_losses(results, setup) for setup in SHARED}
+    firsts = {setup.title: first_losses(results[setup.name]) for setup in SHARED}
+    firsts.update((f"{setup.title} by parameter", first_losses(results[layers_name(setup)]))
+                  for setup in BY_PARAMETER)
     texts = [f"{title} {', '.join(f'{loss:.6f}' for loss in of_ranks)}"
              for title, of_ranks in firsts.items()]
     return judge("All set-ups of 4 nodes have the same first loss, rank by rank.",
@@ -244,15 +206,8 @@ def first_loss_claim(results):
                  len(set(map(tuple, firsts.values()))) == 1, "; ".join(texts))
 
 
-def largest_difference(results, first, second, steps):
-    """Of the losses of any rank in the first `steps`, relative to the first's."""
-    return max(abs(a - b) / abs(a) for rank in range(NODES)
-               for a, b in zip(results[first.name].losses(rank)[:steps],
-                               results[second.name].losses(rank)[:steps]))
-
-
 def same_losses_claim(results):
-    difference = largest_difference(results, GATHER, REDUCE, FEW_STEPS)
+    difference = largest_difference(results[GATHER.name], results[REDUCE.name], FEW_STEPS)
     return judge(f"All-reduce gives the losses of gather and scatter: within {TOLERANCE:g} over "
                  f"the first {FEW_STEPS} iterations.", "losses of the two parts",
                  difference <= TOLERANCE, f"largest difference {difference:.2g} of a loss")
@@ -261,7 +216,7 @@ def same_losses_claim(results):
 def equal_claim(results):
     gather, ddp = results[GATHER.name], results[DDP.name]
     hashes = gather.hashes() | ddp.hashes()
-    difference = largest_difference(results, GATHER, DDP, gather.iterations)
+    difference = largest_difference(gather, ddp, gather.iterations)
     return judge("DDP gives exactly what gather and scatter gives: losses, and parameters on all "
                  "ranks.", "losses of the two parts", difference == 0 and len(hashes) == 1,
                  f"largest difference {difference:g}, {len(hashes)} hash(es) of the parameters")
@@ -320,17 +275,17 @@ def close_claim(setting, results):
 def claims(setting, results):
     pairs = ((ONE, GATHER), (GATHER, REDUCE), (REDUCE, DDP))
     return [first_loss_claim(results), same_losses_claim(results), equal_claim(results),
-            epoch_claim(setting, results), close_claim(setting, results),
+            layers_claim(results), epoch_claim(setting, results), close_claim(setting, results),
             accuracy_claim(setting, results),
             *(faster_claim(setting, results, *pair) for pair in pairs),
+            *(buckets_claim(setting, results, setup) for setup in BY_PARAMETER),
             *(nodes_claim(setting, results, setup) for setup in SHARED)]
 
 
 def notes(setting):
     said = ["DDP here is --sync ddp, which also overlaps with the next forward pass; gather and "
-            "scatter and all-reduce move whole buckets of 25 MiB after backward, where the "
-            "assignment's go parameter by parameter, as --sync per-layer does, which is not "
-            "among these runs.",
+            "scatter and all-reduce move whole buckets of 25 MiB after backward. The assignment's "
+            "go parameter by parameter, which --sync per-layer does: see what buckets gain.",
             "Published values are those of one report on four containers. Its improvements are "
             "given as they stand there; from its averages follow 37.31, 13.32 and 14.44 %."]
     if not setting.has_cifar10:
@@ -349,9 +304,9 @@ def find(setting, results):
     has_test = bool(tested(results))
     return Findings(
         claims(setting, results),
-        [times_table(results), losses_table(results),
+        [times_table(results), layers_table(results), losses_table(results),
          *([test_table(results)] if has_test else []), nodes_table(setting, results)],
-        [times_picture(results), losses_picture(results),
+        [times_picture(results), layers_picture(results), losses_picture(results),
          *([accuracy_picture(results)] if has_test else []), nodes_picture(setting, results)],
         notes(setting))
 

@@ -13,9 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.experiment.catalogue import EXPERIMENTS
 from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.folder import Folder
-from cli.experiment.results import Averaged, Trained
+from cli.experiment.results import result_of
 from cli.experiment.study import Setting, experiment_called
-from cli.experiment.work import Training
 from cli.runs.driver import drive
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.machine import describe_environment, free_memory
@@ -42,25 +41,28 @@ def load_writing():
 
 def check(request):
     """Failure for what could not work."""
-    if request["data_dir"] and not os.path.isdir(request["data_dir"]):
-        raise Failure(f"--data-dir: got '{request['data_dir']}', expected a folder with CIFAR-10's "
-                      "binary files; deploy/fetch-cifar10 makes one", EXIT_USAGE)
-    if request["peers"] and request["hosts"] and not request["threads"]:
-        raise Failure("--peers with --hosts needs --threads, so that all compute alike",
-                      EXIT_USAGE)
-
-
-def result_of(step):
-    return (Trained if isinstance(step.work, Training) else Averaged)(step.record["ranks"])
+    if request["peers"] and (request["hosts"] or request["hostfile"]) and not request["threads"]:
+        raise Failure("--peers on hosts needs --threads, so that all compute alike", EXIT_USAGE)
 
 
 def find(experiment, setting, steps):
-    return experiment.find(setting, {step.work.name: result_of(step) for step in steps})
+    return experiment.find(setting, {step.work.name: result_of(step.work, step.record["ranks"])
+                                     for step in steps if not step.lacks_memory})
+
+
+def try_out(steps, setting, runner):
+    """Failure if a host, the programs there or data are missing."""
+    layout = setting.request["programs"]["layout"]
+    for options in dict.fromkeys(tuple(step.work.layout(setting)) for step in steps
+                                 if not step.record):
+        runner.try_out([layout, *options])
 
 
 def run_steps(steps, setting, folder, check_signals):
     with Runner(setting.request, check_signals) as runner:
         torch = torch_version(runner) if setting.peers else None
+        try_out(steps, setting, runner)
+        folder.drop_report()
         conduct(steps, setting, folder, runner, describe_environment(setting.request, torch))
 
 

@@ -60,7 +60,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
   absl::Status status = parser.Parse(args, environment, {}, &parsed);
   if (!status.ok()) return status;
   if (!parsed.print.empty()) return parsed;
-  status = CheckHosts(options.bench, parser);
+  status = CheckHosts(parser, &options.bench);
   if (!status.ok()) return status;
   parsed.options.name = "cli/experiment/experiment.py";
   parsed.options.data =

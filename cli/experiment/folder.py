@@ -3,7 +3,7 @@
     experiment.json     which experiment, and at which scale
     runs/NAME.json      of each run that has ended: see Folder.keep
     commands.txt        what each run starts
-    report.html ...     see cli/experiment/writing.py
+    report.html ...     see cli/experiment/writing.py; it is there when all runs have ended
 """
 import contextlib
 import hashlib
@@ -11,10 +11,12 @@ import json
 import pathlib
 
 from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.hostfile import read_hostfile
 from cli.runs.output_file import check_writable, replace_file
 
 STATE = "experiment.json"
 RUNS = "runs"
+REPORT = "report.html"
 
 
 def read_json(path):
@@ -31,8 +33,10 @@ def write_json(path, value):
 
 
 def fingerprint(run, request):
-    """Of all that decides what a run measures."""
-    what = [run.ranks, run.coordinator, run.environment, request["hosts"], request["rate"],
+    """Of all that decides what a run measures. Failure as of read_hostfile."""
+    file = request["hostfile"]
+    hosts = [host.name for host in read_hostfile(file)] if file else request["hosts"]
+    what = [run.ranks, run.coordinator, run.environment, hosts, request["rate"],
             request["versions"]]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
@@ -45,7 +49,7 @@ class Folder:
         state = {"experiment": experiment, "scale": scale}
         try:
             self._check(state)
-            (self.path / RUNS).mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise Failure(f"--out: cannot make '{path}': {error.strerror.lower()}",
                           EXIT_USAGE) from None
@@ -54,6 +58,11 @@ class Folder:
         except Failure as failure:
             raise Failure(f"--out: {failure}", EXIT_USAGE) from None
         write_json(self.path / STATE, state)
+        (self.path / RUNS).mkdir(exist_ok=True)
+
+    def drop_report(self):
+        """Before anything is measured anew, which it would not show."""
+        (self.path / REPORT).unlink(missing_ok=True)
 
     def kept(self, name, of_fingerprint):
         """What was kept of a run; None if there is none, or of another command."""

@@ -1,47 +1,46 @@
 """The HPC lab: computation against communication of data-parallel training."""
 import math
 
+from cli.experiment import lab_data, large_batch
+from cli.experiment.lab_data import EXCHANGE_RANKS
 from cli.experiment.results import mean
 from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
-from cli.experiment.work import Training
+from cli.experiment.work import COSTS, DDP, Training, fits
 from cli.runs.tables import Column
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"
 SAMPLES = 50000  # of an epoch
-DDP = ("--sync", "ddp", "--backend", "ring", "--barrier")
-GRADIENT_BYTES = 36924456  # of VGG-11, as float32
+GRADIENT_BYTES = COSTS["vgg11"].bytes
 BUFFER_BYTES = 22080
-BYTES_PER_SAMPLE = 4 << 20  # of memory, about, that a batch of VGG-11 needs in training
-EXCHANGE_RANKS = 2  # of questions 6 and 7
+MODEL = "vgg11"
 SCALES = {
     "quick": {"about": "Batches of 8 and 32, some iterations in place of 2 epochs; times of an "
-                       "epoch are those of its iterations, times their number.",
-              "batches": (8, 32), "devices": (1, 2, 4), "iterations": 5},
+                       "epoch are those of its iterations, times their number. Q4 with LeNet on "
+                       "Fashion-MNIST.",
+              "batches": (8, 32), "devices": (1, 2, 4), "iterations": 5,
+              "large": large_batch.SCALES["quick"]},
     "full": {"about": "As the lab says: batches of 32, 128, 512 … until memory ends, 2 epochs each "
                       "of which the 2nd is reported. The 4 devices are 4 ranks.",
              "batches": (32, 128, 512, 2048, 8192), "devices": (1, 2, 4), "iterations": 5,
-             "epochs": 2},
+             "epochs": 2, "large": large_batch.SCALES["full"]},
     "tiny": {"about": "For tests.", "hidden": True,
-             "batches": (2, 4), "devices": (1, 2), "iterations": 2}}
+             "batches": (2, 4), "devices": (1, 2), "iterations": 2,
+             "large": large_batch.SCALES["tiny"]}}
+LARGE = (large_batch.SMALL, large_batch.PLAIN)  # of Q4
 
 
 def name_of(devices, batch):
     return f"{devices}-devices-batch-{batch}"
 
 
-def fits(setting, devices, batch):
-    ranks_here = 1 if setting.has_hosts else devices
-    return ranks_here * batch * BYTES_PER_SAMPLE < setting.memory
-
-
 def batches(setting):
     """Of one device, until memory ends."""
-    return [batch for batch in setting.scale["batches"] if fits(setting, 1, batch)]
+    return [batch for batch in setting.scale["batches"] if fits(setting, MODEL, 1, batch)]
 
 
 def pairs(setting):
     return [(devices, batch) for devices in setting.scale["devices"]
-            for batch in batches(setting) if fits(setting, devices, batch)]
+            for batch in batches(setting) if fits(setting, MODEL, devices, batch)]
 
 
 def steps_per_epoch(devices, batch):
@@ -52,19 +51,14 @@ def device_run(setting, devices, batch):
     epochs = setting.scale.get("epochs", 0)
     iterations = epochs * steps_per_epoch(devices, batch) or setting.scale["iterations"]
     return Training(name_of(devices, batch), f"{devices} device(s), batch {batch} each", devices,
-                    batch, iterations, ("--sync", "none") if devices == 1 else DDP, epochs=epochs)
-
-
-def exchange_run(setting, broadcast):
-    tested = ("--evaluate",) if "epochs" in setting.scale else ()
-    return Training(f"buffers-{broadcast}", f"buffers broadcast: {broadcast}", EXCHANGE_RANKS,
-                    setting.scale["batches"][0], setting.scale["iterations"],
-                    (*DDP, "--broadcast-buffers", broadcast, *tested))
+                    batch, iterations, ("--sync", "none") if devices == 1 else DDP, epochs=epochs,
+                    sweep=f"{devices} devices")
 
 
 def runs(setting):
     return [*(device_run(setting, devices, batch) for devices, batch in pairs(setting)),
-            *(exchange_run(setting, broadcast) for broadcast in ("true", "false"))]
+            *(large_batch.way_run(setting, setting.scale["large"], way) for way in LARGE),
+            *lab_data.runs(setting)]
 
 
 def last_records(rank):
@@ -95,8 +89,11 @@ class Measured:
 
     def __init__(self, setting, results):
         self.scale = setting.scale
-        self.batches = batches(setting)
-        self.results = {pair: results[name_of(*pair)] for pair in pairs(setting)}
+        # Memory may have ended a sweep before.
+        self.batches = [batch for batch in batches(setting) if name_of(1, batch) in results]
+        self.results = {(devices, batch): results[name_of(devices, batch)]
+                        for devices, batch in pairs(setting)
+                        if batch in self.batches and name_of(devices, batch) in results}
         self.seconds = {pair: epoch_seconds(result, *pair)
                         for pair, result in self.results.items()}
         self.computation = {batch: epoch_seconds(self.results[1, batch], 1, batch, False)
@@ -109,13 +106,19 @@ class Measured:
 def first_table(measured):
     rows = [{"batch": batch, "seconds": seconds}
             for batch, seconds in measured.computation.items()]
+    return Table("q1", "Seconds of an epoch by batch, one device, without loading", "Q1",
+                 [Column("batch", "batch"), Column("seconds", "epoch (s)", 2)], rows,
+                 end_of_sweep(measured))
+
+
+def end_of_sweep(measured):
     largest = measured.batches[-1]
     beyond = [batch for batch in measured.scale["batches"] if batch > largest]
-    end = (f"The sweep ends at {largest}: a batch of {beyond[0]} would need about "
-           f"{beyond[0] * BYTES_PER_SAMPLE / 1e9:.0f} GB of memory." if beyond
-           else f"Memory would have allowed more than {largest}.")
-    return Table("q1", "Seconds of an epoch by batch, one device, without loading", "Q1",
-                 [Column("batch", "batch"), Column("seconds", "epoch (s)", 2)], rows, end)
+    if not beyond:
+        return f"Memory would have allowed more than {largest}."
+    need = beyond[0] * COSTS[MODEL].memory_per_sample / 1e9
+    return (f"Memory ends the sweep at {largest}: a batch of {beyond[0]} needs about {need:.0f} GB "
+            "on each device.")
 
 
 def speedup_table(measured):
@@ -175,53 +178,9 @@ def bandwidth_table(measured):
                   Column("gb_per_s", "GB/s", 3)], bandwidth_rows(measured))
 
 
-def sent(result):
-    """Bytes of an iteration, of all ranks."""
-    return sum(rank.summary["bytes_sent"] for rank in result.ranks) // result.iterations
-
-
-def kinds_table(results):
-    gradients = sent(results["buffers-false"])
-    rows = [{"kind": "gradients", "bytes": gradients},
-            {"kind": "BatchNorm statistics of rank 0",
-             "bytes": sent(results["buffers-true"]) - gradients},
-            {"kind": "parameters", "bytes": 0}]
-    return Table("q6", f"Bytes of an iteration by kind, {EXCHANGE_RANKS} ranks over the ring",
-                 "Q6", [Column("kind", "kind"), Column("bytes", "bytes")], rows,
-                 "Beside these a message to the coordinator from each rank and iteration, with its "
-                 "loss and times, and a heartbeat a second. Parameters never travel: all ranks "
-                 "begin with the same, and apply the same means.")
-
-
-def drift_table(results):
-    rows = [{"broadcast": broadcast, "rank": number,
-             "statistics": rank.summary["buffers_sha256"][:12],
-             "accuracy": 100 * rank.summary["test"]["accuracy"]
-                         if "test" in rank.summary else None}
-            for broadcast in ("true", "false")
-            for number, rank in enumerate(results[f"buffers-{broadcast}"].ranks)]
-    return Table("q7", "BatchNorm statistics by rank, with and without broadcast", "Q7",
-                 [Column("broadcast", "broadcast"), Column("rank", "rank"),
-                  Column("statistics", "hash of the statistics"),
-                  Column("accuracy", "test accuracy (%)", 2)], rows)
-
-
-def statistics(result):
-    return {rank.summary["buffers_sha256"] for rank in result.ranks}
-
-
-def drift_claim(results):
-    kept, drifted = (len(statistics(results[f"buffers-{broadcast}"]))
-                     for broadcast in ("true", "false"))
-    return judge("Without broadcast the ranks' BatchNorm statistics differ, with it they are "
-                 "equal.", "Q7", kept == 1 and drifted == EXCHANGE_RANKS,
-                 f"{kept} value(s) with, {drifted} without, of {EXCHANGE_RANKS} ranks")
-
-
 def bytes_claim(results):
     planned = round(EXCHANGE_RANKS * ring_bytes(EXCHANGE_RANKS, GRADIENT_BYTES))
-    gradients = sent(results["buffers-false"])
-    buffers = sent(results["buffers-true"]) - gradients
+    gradients, buffers = lab_data.gradients_sent(results), lab_data.buffers_sent(results)
     return judge("Bytes sent are those of the plan: 2(N−1) times the gradient, and the buffers to "
                  "every other rank.", "Q6, and Table 3's formula",
                  (gradients, buffers) == (planned, (EXCHANGE_RANKS - 1) * BUFFER_BYTES),
@@ -256,15 +215,17 @@ def speedup_picture(measured):
 
 def find(setting, results):
     measured = Measured(setting, results)
-    notes = ["A device is a rank. Q4 (training accuracy of the largest batch, and remedies) and Q5 "
-             "(set_epoch) are not here."]
+    large = setting.scale["large"]
+    notes = ["A device is a rank. Remedies for large batches (Q4): gradwire experiment large-batch."]
     if not setting.has_hosts:
         notes.append("All ranks shared this machine and divided its cores: speed-ups say nothing "
                      "of devices of their own.")
     return Findings(
-        [bytes_claim(results), drift_claim(results), faster_claim(setting, measured)],
+        [bytes_claim(results), *lab_data.claims(results), large_batch.worse_claim(results, large),
+         faster_claim(setting, measured)],
         [first_table(measured), speedup_table(measured), split_table(measured),
-         bandwidth_table(measured), kinds_table(results), drift_table(results)],
+         bandwidth_table(measured),
+         large_batch.last_epoch_table(setting, large, results, LARGE), *lab_data.tables(results)],
         [speedup_picture(measured)], notes)
 
 

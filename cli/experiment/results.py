@@ -1,6 +1,7 @@
 """What was measured in one run of an experiment."""
 import math
 
+from cli.experiment.work import Averages, Order, Training
 from cli.runs.quantiles import median
 from cli.runs.training import RankOutput
 
@@ -10,6 +11,17 @@ EXPOSED = "exposed_communication"
 
 def mean(values):
     return math.fsum(values) / len(values) if values else None
+
+
+def improvement(before, after):
+    """Per cent."""
+    return None if before is None else 100 * (before - after) / before
+
+
+def largest_difference(first, second, steps):
+    """Of the losses of any rank in the first `steps` of two Trained, relative to the first's."""
+    return max(abs(a - b) / abs(a) for rank in range(len(first.ranks))
+               for a, b in zip(first.losses(rank)[:steps], second.losses(rank)[:steps]))
 
 
 class Trained:
@@ -52,6 +64,17 @@ class Trained:
         losses = self.losses(rank)
         return losses[iteration] if iteration < len(losses) else None
 
+    def sent_per_iteration(self):
+        """Bytes of training, of all ranks."""
+        return sum(record["bytes_sent"] for rank in self.ranks
+                   for record in rank.records) // self.iterations
+
+    def epochs(self):
+        """Of each: "loss" and "accuracy" (0 to 1) in training, over the ranks."""
+        return [{field: mean([epoch[field] for epoch in of_ranks])
+                 for field in ("loss", "accuracy")}
+                for of_ranks in zip(*(rank.summary["epochs"] for rank in self.ranks))]
+
     def hashes(self):
         return {rank.summary.get("parameters_sha256") for rank in self.ranks}
 
@@ -62,3 +85,18 @@ class Averaged:
     def __init__(self, ranks):
         self.wrong = sum(rank["wrong"] for rank in ranks)
         self.seconds = [max(of_ranks) for of_ranks in zip(*(rank["seconds"] for rank in ranks))]
+
+
+class Ordered:
+    """Of an Order: indices, by epoch and rank."""
+
+    def __init__(self, epochs):
+        self.epochs = epochs
+
+
+RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered}
+
+
+def result_of(work, kept):
+    """`kept`: what the work's read() gave."""
+    return RESULTS[type(work)](kept)

@@ -11,7 +11,7 @@ from cli.runs.tables import Column
 CONFIRMED = "confirmed"
 NOT_CONFIRMED = "not confirmed"
 NOT_MEASURABLE = "not measurable here"
-NEEDS_HOSTS = "a time that needs a host for each worker (--hosts)"
+NEEDS_HOSTS = "a time that needs a host for each worker (--hosts, --hostfile)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Setting:
     @property
     def has_hosts(self):
         """A host for each rank: times may be compared."""
-        return bool(self.request["hosts"])
+        return bool(self.request["hosts"] or self.request["hostfile"])
 
     @property
     def has_cifar10(self):
@@ -38,10 +38,14 @@ class Setting:
     @property
     def data(self):
         """The options that name the images."""
+        return self.images("synthetic")
+
+    def images(self, otherwise):
+        """CIFAR-10 if it was given, else the data set called `otherwise`."""
         if self.has_cifar10:
-            return ["--dataset", "cifar10", "--data-dir",
-                    os.path.abspath(self.request["data_dir"])]
-        return ["--dataset", "synthetic"]
+            return ("--dataset", "cifar10", "--data-dir",
+                    os.path.abspath(self.request["data_dir"]))
+        return ("--dataset", otherwise)
 
     def threads(self, ranks):
         """That each of `ranks` computes with; 0: as many as all hosts can give."""

@@ -7,6 +7,8 @@
     read(setting, texts)     what the ranks printed, as it is kept: a list, one for each rank
     part_done(printed)       from what rank 0 has printed so far: 0 to 1
     seconds(setting)         about how long it takes
+    sweep                    which it is part of: rising sizes, up to the end of memory; "" for none
+    layout(setting)          options of gradwire-layout that show whether its data are there
 """
 import dataclasses
 import json
@@ -15,12 +17,31 @@ from cli.runs.failure import Failure
 from cli.runs.runner import COORDINATOR, Run
 from cli.runs.training import alone, parse_ranks, ranks_of, training_peers_of
 
-# About what VGG-11 takes on a core of 2020, for what is said before anything is known.
-SECONDS_PER_SAMPLE = 0.03
-SECONDS_PER_TEST = 10000 * SECONDS_PER_SAMPLE / 3
 SECONDS_TO_START = 3
-MODEL_BYTES = 36924456
 LOCAL_BYTES_PER_SECOND = 1e9
+# DistributedDataParallel as courses know it: over a ring, and all is done when an iteration ends.
+DDP = ("--sync", "ddp", "--backend", "ring", "--barrier")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Of a model, for what is said before anything is known."""
+    seconds_per_sample: float  # of training, about, on a core of 2020
+    bytes: int  # of its parameters
+    memory_per_sample: int  # bytes, about, that a batch needs in training
+
+    @property
+    def seconds_per_test(self):
+        return 10000 * self.seconds_per_sample / 3
+
+
+COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1 << 18)}
+
+
+def fits(setting, model, ranks, batch):
+    """Whether batches of that size fit into the memory of this machine, or of hosts like it."""
+    ranks_here = 1 if setting.has_hosts else ranks
+    return ranks_here * batch * COSTS[model].memory_per_sample < setting.memory
 
 
 def options_text(options):
@@ -29,7 +50,7 @@ def options_text(options):
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """A training of VGG-11."""
+    """A training."""
     name: str
     title: str
     ranks: int
@@ -37,22 +58,24 @@ class Training:
     iterations: int  # expected, where `epochs` is given
     options: tuple  # of the worker
     epochs: int = 0  # in place of iterations
-    tests: bool = False  # rank 0 evaluates at the end; all ranks have the same parameters
+    tests: bool = False  # all ranks evaluate at the end
     peer_mode: str = ""  # PyTorch + Gloo in place of our worker: its --mode and `options`
+    model: str = "vgg11"
+    images: tuple = ()  # options that name them; empty: the setting's
+    sweep: str = ""
+
+    def layout(self, setting):
+        return self._model_and_data(setting) + (["--evaluate"] if self.tests else [])
 
     def run(self, setting):
         argv = self._common(setting)
         if self.peer_mode:
             argv += ["--mode", self.peer_mode, *options_text(self.options)]
             return training_peers_of(setting.request, argv, self.ranks)
-        argv += options_text(self.options)
+        argv += options_text(self.options) + (["--evaluate"] if self.tests else [])
         if self.ranks == 1:
-            run = alone(setting.request, argv)
-        else:
-            run = ranks_of(setting.request, argv, self.ranks)
-        if self.tests:
-            run.ranks[0].append("--evaluate")
-        return run
+            return alone(setting.request, argv)
+        return ranks_of(setting.request, argv, self.ranks)
 
     def read(self, _setting, texts):
         return [{"summary": output.summary, "records": output.records}
@@ -66,23 +89,54 @@ class Training:
         at_once = threads if setting.has_hosts else min(setting.cores, threads * self.ranks)
         passes = 1 if setting.has_hosts else self.ranks
         samples = self.batch_size * self.iterations * passes
-        tests = SECONDS_PER_TEST / threads if self.tests else 0
-        return (SECONDS_TO_START + samples * SECONDS_PER_SAMPLE / at_once + tests +
+        cost = COSTS[self.model]
+        tests = cost.seconds_per_test / at_once if self.tests else 0
+        return (SECONDS_TO_START + samples * cost.seconds_per_sample / at_once + tests +
                 self.iterations * self._exchange_seconds(setting))
+
+    def _model_and_data(self, setting):
+        return ["--model", self.model, *(self.images or setting.data)]
 
     def _common(self, setting):
         threads = setting.threads(self.ranks)
         count = ["--epochs", self.epochs] if self.epochs else ["--iterations", self.iterations]
-        argv = ["--model", "vgg11", *setting.data, "--batch-size", self.batch_size, *count]
+        argv = [*self._model_and_data(setting), "--batch-size", self.batch_size, *count]
         return options_text(argv + (["--threads", threads] if threads else []))
 
     def _exchange_seconds(self, setting):
         if self.ranks == 1:
             return 0
-        gbit = setting.request["link_gbit"]
+        size, gbit = COSTS[self.model].bytes, setting.request["link_gbit"]
         if setting.has_hosts and gbit:
-            return 2 * MODEL_BYTES * 8 / (gbit * 1e9)
-        return 2 * self.ranks * MODEL_BYTES / LOCAL_BYTES_PER_SECOND
+            return 2 * size * 8 / (gbit * 1e9)
+        return 2 * self.ranks * size / LOCAL_BYTES_PER_SECOND
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+    """The samples with which each rank begins two epochs: gradwire-layout says them."""
+    name: str
+    title: str
+    ranks: int
+    options: tuple
+    sweep: str = ""
+
+    def layout(self, setting):
+        return [*setting.data, "--world-size", str(self.ranks), *self.options]
+
+    def run(self, setting):
+        return Run([[setting.request["programs"]["layout"], *self.layout(setting)]],
+                   coordinator=False)
+
+    def read(self, _setting, texts):
+        """Of each epoch, of each rank: indices."""
+        return json.loads(texts[0])["order"]
+
+    def part_done(self, _printed):
+        return 0.0
+
+    def seconds(self, _setting):
+        return SECONDS_TO_START
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +149,10 @@ class Averages:
     backend: str
     iterations: int
     seconds_at_most: float
+    sweep: str = ""
+
+    def layout(self, _setting):
+        return []
 
     def run(self, setting):
         program = setting.request["programs"]["collectives"]

@@ -5,17 +5,25 @@ table and figure as files.
     KEY.csv                        a table
     KEY.png, KEY.svg, KEY.pdf      a figure
     claims.csv
+    results.json                   {"experiment", "scale", "tables": {KEY: [{column: value}]},
+                                    "claims": [{"claim", "verdict": "confirmed", "not-confirmed" or
+                                                "not-measurable", "evidence"}]}
     commands.txt                   what each run started; {coordinator} and {master}: addresses
 """
 import html
+import json
 import shlex
 
+from cli.experiment.folder import REPORT
+from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE
 from cli.report import document, figures
 from cli.runs.output_file import replace_file
 from cli.runs.tables import Column, csv_table, markdown_cell, markdown_table
 
 CLAIM_COLUMNS = [Column("claim", "claim"), Column("source", "of"), Column("verdict", "verdict"),
                  Column("numbers", "by")]
+VERDICTS = {CONFIRMED: "confirmed", NOT_CONFIRMED: "not-confirmed",
+            NOT_MEASURABLE: "not-measurable"}
 
 
 def claim_rows(claims):
@@ -55,6 +63,7 @@ class Writing:
         files = {f"{table.key}.csv": csv_table(table.columns, table.rows)
                  for table in self._findings.tables}
         files["claims.csv"] = csv_table(CLAIM_COLUMNS, claim_rows(self._findings.claims))
+        files["results.json"] = self._results()
         files["commands.txt"] = self._commands()
         images = {}
         for picture in self._findings.pictures:
@@ -63,7 +72,7 @@ class Writing:
             files.update((f"{picture.key}.{kind}", image)
                          for kind, image in images[picture.key].items())
         files["report.md"] = self._markdown()
-        files["report.html"] = self._page(images, [*files])
+        files[REPORT] = self._page(images, [*files])
         return files
 
     def _title(self):
@@ -71,6 +80,14 @@ class Writing:
 
     def _about(self):
         return f"After {self._experiment.source}. {self._experiment.scale(self._scale)['about']}"
+
+    def _results(self):
+        tables = {table.key: [{column.field: row.get(column.field) for column in table.columns}
+                              for row in table.rows] for table in self._findings.tables}
+        claims = [{"claim": claim.text, "verdict": VERDICTS[claim.verdict],
+                   "evidence": claim.numbers} for claim in self._findings.claims]
+        return json.dumps({"experiment": self._experiment.name, "scale": self._scale,
+                           "tables": tables, "claims": claims}, indent=1, ensure_ascii=False) + "\n"
 
     def _commands(self):
         lines = []

@@ -29,8 +29,7 @@ void AddAll(PlanOptions* options, OptionParser* parser) {
   parser->Add("workers", "N", "ranks", Integer(&options->workers, 1, 65536));
   parser->Add("link-gbit", "X", "speed of every link, each way, in 10^9 bits a second",
               RealAbove(&options->link_gbit, 0));
-  parser->Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
-              Choice(&options->model, NamesOf(ModelChoices())));
+  AddModelFlags(options, parser);
   parser->Add("batch-size", "B", "samples per rank and iteration",
               Integer(&options->batch_size, 1));
   parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
@@ -167,9 +166,9 @@ absl::Status AdoptRun(const MeasuredRun& run, Parsed<PlanOptions>* parsed) {
 }
 
 std::vector<std::string> LayoutArguments(const PlanOptions& options) {
-  std::vector<std::string> args = {
-      "--model",    options.model,         "--sync",
-      options.sync, "--broadcast-buffers", options.broadcast_buffers ? "true" : "false"};
+  std::vector<std::string> args = ToArguments(options);
+  args.insert(args.end(), {"--sync", options.sync, "--broadcast-buffers",
+                           options.broadcast_buffers ? "true" : "false"});
   if (options.bucket_cap_mb >= 0) {
     args.insert(args.end(), {"--bucket-cap-mb", absl::StrCat(options.bucket_cap_mb)});
   }

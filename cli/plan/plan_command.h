@@ -10,15 +10,15 @@
 #include "cli/terminal/report_files.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
+#include "worker/options/model_flags.h"
 
 namespace gradwire {
 
 // What `gradwire plan` was told.
-struct PlanOptions {
+struct PlanOptions : ModelFlags {
   int workers = 4;
   double link_gbit = 1;
   std::string wire = "fp32";
-  std::string model = "vgg11";
   int64_t batch_size = 64;
   std::string sync = "ddp";   // for the default of bucket_cap_mb
   double bucket_cap_mb = -1;  // below 0: as suits the sync

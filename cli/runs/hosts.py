@@ -52,6 +52,11 @@ class Hosts:
     def local(self):
         return not self.program
 
+    @property
+    def names(self):
+        """Of all hosts, by which they are told apart."""
+        return [THIS_MACHINE if self.local else str(host) for host in range(self.count)]
+
     def address(self, host):
         return self._addresses[host]
 
@@ -67,7 +72,7 @@ class Hosts:
     def _ask(self, *args):
         # What it leaves may be the hosts.
         command = Command([self.program, *args], own_environment(), leaves_others=True)
-        return run_job(f"{self.program} {args[0]}", command, SECONDS_TO_ANSWER, self._check)
+        return run_job(" ".join(command.argv), command, SECONDS_TO_ANSWER, self._check)
 
     def _down(self):
         command = Command([self.program, "down"], own_environment())

@@ -36,6 +36,6 @@ def describe_environment(request, torch):
     gbit = request["link_gbit"]
     return {**describe_machine(request["versions"]),
             **({"pytorch": torch} if torch else {}),
-            "hosts": "a host for each process" if request["hosts"] else
+            "hosts": "a host for each rank" if request["hosts"] or request["hostfile"] else
                      "all processes on this machine",
             "link": "unshaped" if gbit is None else f"{gbit:g} Gbit/s"}

@@ -20,6 +20,7 @@ class Command:
     argv: list  # argv[0] is the path of the program
     environment: dict  # all of it
     leaves_others: bool = False  # what it has started itself and not ended is not killed after it
+    ends_with_stdin: bool = False  # as ssh does; in place of a SIGTERM, and before any other signal
 
 
 def text_of(output):
@@ -51,8 +52,9 @@ def spawn(command):
     try:
         return subprocess.Popen(
             command.argv, executable=os.path.abspath(command.argv[0]), env=command.environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0,
-            process_group=0, preexec_fn=lambda: die_with(parent))
+            stdin=subprocess.PIPE if command.ends_with_stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, process_group=0,
+            preexec_fn=lambda: die_with(parent))
     except OSError as error:
         raise Failure(f"cannot start '{command.argv[0]}': {os.strerror(error.errno)}",
                       EXIT_USAGE if error.errno == errno.ENOENT else EXIT_FAILED) from None
@@ -93,7 +95,11 @@ class Process:
 
     def signal(self, number):
         """To its whole group, unless it has ended."""
-        if not self.ended:
+        if self.ended:
+            return
+        if self._popen.stdin:
+            self._popen.stdin.close()
+        if not self._popen.stdin or number != signal.SIGTERM:
             self._signal_group(number)
 
     def read(self, pipe):
@@ -116,8 +122,9 @@ class Process:
                 pass
 
     def close(self):
-        for pipe in self.outputs:
-            pipe.close()
+        for pipe in (*self.outputs, self._popen.stdin):
+            if pipe:
+                pipe.close()
         os.close(self.end_fd)
 
     def _signal_group(self, number):

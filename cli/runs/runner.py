@@ -8,13 +8,16 @@ import time
 
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.cpu_sampler import CpuSampler
-from cli.runs.failure import Failure
-from cli.runs.hosts import THIS_MACHINE, Hosts
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.hosts import THIS_MACHINE, Hosts, own_environment
 from cli.runs.jobs import Jobs, run_job
+from cli.runs.process import Command
 from cli.runs.scratch import scratch_folder
+from cli.runs.ssh_hosts import SshHosts
 
 PYTHON = "/usr/bin/python3"  # Debian's
 SECONDS_TO_SAY_VERSION = 60
+SECONDS_TO_TRY_OUT = 120
 
 # What a rank's argument may be: known only once the run starts.
 COORDINATOR = "{coordinator}"  # "HOST:PORT" of the run's coordinator
@@ -46,17 +49,25 @@ def free_port():
         return listener.getsockname()[1]
 
 
+def hosts_of(request, check):
+    """Where the ranks of a request and a coordinator run. Failure as of SshHosts."""
+    if request["hostfile"]:
+        return SshHosts(request["hostfile"], request["workers"])
+    return Hosts(request["hosts"], request["workers"] + 1, request["rate"], check)
+
+
 class Runner:
     """Within `with` the hosts are there.
 
     `request`: what was asked of the program, as cli/bench/bench_request.h says; `check` as that
-    of Jobs. Failure from `with`: as of Hosts, or without a folder for temporary files.
+    of Jobs. Failure from the constructor: as of SshHosts; from `with`: as of Hosts, or without a
+    folder for temporary files.
     """
 
     def __init__(self, request, check):
         self._request = request
         self._check = check
-        self._hosts = Hosts(request["hosts"], request["workers"] + 1, request["rate"], check)
+        self._hosts = hosts_of(request, check)
         self._closing = contextlib.ExitStack()
         self._scratch = None
 
@@ -83,8 +94,22 @@ class Runner:
     def run_here(self, name, argv):
         """Runs a program on this machine and gives its stdout, with the hosts' environment but
         not their network. Failure as of Jobs."""
-        command = dataclasses.replace(self._hosts.command(0, []), argv=argv)
-        return run_job(name, command, SECONDS_TO_SAY_VERSION, self._check)
+        return run_job(name, Command(argv, own_environment()), SECONDS_TO_SAY_VERSION, self._check)
+
+    def try_out(self, argv):
+        """Runs a program on every host at once, before anything counts. Failure names the hosts
+        that are dead, or where it fails, and says why."""
+        program = os.path.basename(argv[0])
+        places = {name: host for host, name in enumerate(self._hosts.names)}
+        with Jobs(self._check) as jobs:
+            for name, host in places.items():
+                where = "" if self._hosts.local else f" on host {name}"
+                jobs.start(f"{program}{where}", self._hosts.command(host, argv))
+            try:
+                jobs.finish(time.monotonic() + SECONDS_TO_TRY_OUT)
+            except Failure as failure:
+                failure.exit_code = EXIT_USAGE
+                raise
 
     def _run_with_coordinator(self, run, watch, jobs):
         program = self._request["programs"]["coordinator"]

@@ -49,6 +49,7 @@ const std::vector<std::string>& KnownVariables() {
                                "freeze-features",
                                "hidden",
                                "host-coordinator",
+                               "hostfile",
                                "hosts",
                                "image-size",
                                "iterations",

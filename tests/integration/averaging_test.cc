@@ -150,6 +150,10 @@ TEST(Averaging, BroadcastBuffers_Off_RanksKeepTheirOwn) {
       RunLaunch(2, TinyRun(3) + kGatherScatter + Options{"--broadcast-buffers", "false"});
   EXPECT_THAT(run.Distinct("buffers_sha256"), SizeIs(2)) << run.err;
   EXPECT_THAT(run.Distinct("parameters_sha256"), SizeIs(1));
+  // Running means and variances, in base64: four digits for three bytes, and what fills up.
+  constexpr size_t kFloatBytes = 22'080 - 8 * 8;
+  EXPECT_THAT(run.Distinct("buffers"), SizeIs(2));
+  EXPECT_EQ(run.ranks[0]["buffers"].get<std::string>().size(), (kFloatBytes + 2) / 3 * 4);
 }
 
 TEST(Averaging, Cifar10_OneEpochAndEvaluate_ReportsTestAccuracy) {

@@ -44,8 +44,7 @@ class FetchCifar10Test : public ::testing::Test {
 
   // Its exit code; what it said is in err_.
   int Fetch(std::vector<std::string> arguments) {
-    const auto fetch =
-        Process::Start(SourcePath("deploy/fetch-cifar10"), arguments, {{"no_proxy", "127.0.0.1"}});
+    const auto fetch = Process::Start(SourcePath(program_), arguments, {{"no_proxy", "127.0.0.1"}});
     const auto code = fetch->Wait(kSoon);
     EXPECT_TRUE(code.ok()) << code.status();
     err_ = fetch->err();
@@ -62,6 +61,7 @@ class FetchCifar10Test : public ::testing::Test {
 
   TempDir scratch_;
   const std::string dir_, part_;
+  std::string program_ = "deploy/fetch-cifar10";
   std::string archive_, sum_, err_;
 };
 
@@ -70,6 +70,24 @@ TEST_F(FetchCifar10Test, Archive_RightSum_UnpacksEveryFile) {
   EXPECT_EQ(ReadFile(dir_ + "/data_batch_1.bin"), CifarRecords(3));
   EXPECT_EQ(ReadFile(dir_ + "/test_batch.bin"), CifarRecords(3));
   EXPECT_THAT(err_, HasSubstr("--dataset cifar10 --data-dir " + dir_));
+}
+
+TEST_F(FetchCifar10Test, Archive_OfCifar100_UnpacksItsFiles) {
+  const std::string folder = scratch_.File("cifar-100-binary");
+  fs::create_directory(folder);
+  for (const char* name :
+       {"train.bin", "test.bin", "fine_label_names.txt", "coarse_label_names.txt"}) {
+    WriteFile(absl::StrCat(folder, "/", name), name);
+  }
+  const std::string archive = scratch_.File("hundred.tar.gz");
+  Shell(absl::StrCat("tar -C '", scratch_.path(), "' -czf '", archive, "' cifar-100-binary"));
+  const std::string sum = Shell("md5sum < '" + archive + "' | cut -d ' ' -f 1 | tr -d '\n'");
+  program_ = "deploy/fetch-cifar100";
+  EXPECT_EQ(Fetch({dir_, "--archive", archive}), 1);
+  EXPECT_THAT(err_, HasSubstr("is not the archive with MD5 03b5dce01913d631647c71ecec9e9cb8"));
+  ASSERT_EQ(Fetch({dir_, "--archive", archive, "--md5", sum}), 0) << err_;
+  EXPECT_EQ(ReadFile(dir_ + "/train.bin"), "train.bin");
+  EXPECT_THAT(err_, HasSubstr("--dataset cifar100 --data-dir " + dir_));
 }
 
 TEST_F(FetchCifar10Test, Archive_EmptyFolderIsThere_UsesIt) {

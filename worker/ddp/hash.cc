@@ -22,4 +22,13 @@ std::string Sha256(const std::vector<torch::Tensor>& tensors) {
   return absl::BytesToHexString(absl::string_view(reinterpret_cast<const char*>(digest), size));
 }
 
+std::string FloatsInBase64(const std::vector<torch::Tensor>& tensors) {
+  std::string bytes;
+  for (const torch::Tensor& tensor : tensors) {
+    if (tensor.scalar_type() != torch::kFloat32) continue;
+    bytes.append(static_cast<const char*>(tensor.data_ptr()), tensor.nbytes());
+  }
+  return absl::Base64Escape(bytes);
+}
+
 }  // namespace gradwire

@@ -12,6 +12,9 @@ namespace gradwire {
 // (little endian), in 64 hexadecimal digits. Tensors are contiguous, on the CPU.
 std::string Sha256(const std::vector<torch::Tensor>& tensors);
 
+// Those that are float32, as they lie in memory, in base64. Likewise contiguous, on the CPU.
+std::string FloatsInBase64(const std::vector<torch::Tensor>& tensors);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_WORKER_DDP_HASH_H_

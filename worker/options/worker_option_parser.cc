@@ -17,8 +17,6 @@ namespace gradwire {
 namespace {
 
 constexpr int kMaxRanks = 65535;
-constexpr int64_t kMaxImageSize = 4096;
-constexpr int64_t kMaxHidden = 1 << 20;
 constexpr int64_t kMaxWarmupEpochs = 1 << 20;
 
 // MiB. Small buckets leave early in backward; where they all leave after it,
@@ -87,14 +85,7 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
 
 void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Model and training");
-  parser->Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
-              Choice(&options->model, NamesOf(ModelChoices())));
-  parser->Add("image-size", "N", "scale images to NxN pixels for the model",
-              WithDefault(Integer(&options->image_size, 1, kMaxImageSize), "the model's"));
-  parser->Add("hidden", "N", "replace the model's classifier by layers features, N, N, classes",
-              WithDefault(Integer(&options->hidden, 1, kMaxHidden), "its own classifier"));
-  parser->Add("freeze-features", "true|false", "train the model's classifier alone",
-              Switch(&options->freeze_features));
+  AddModelFlags(options, parser);
   parser->Add("weights", "FILE",
               "start from these weights: safetensors, or a state dict of torch.save",
               WithDefault(Text(&options->weights), "drawn by --seed"));

@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "worker/options/model_flags.h"
 
 namespace gradwire {
 
 // Everything a worker can be told. Names, units and meaning: `gradwire-worker --help`.
 // Defaults are here and nowhere else.
-struct WorkerOptions {
+struct WorkerOptions : ModelFlags {
   std::string coordinator = "127.0.0.1:29400";
   std::vector<Rank> ranks;  // ascending; none: the coordinator deals
   int world_size = 0;       // 0: what the coordinator says
@@ -25,12 +26,8 @@ struct WorkerOptions {
   std::string wire = "fp32";
   int connections = 1;  // to each aggregator (back ends coordinator and sharded)
   bool broadcast_buffers = true;
-  std::string model = "vgg11";
-  int64_t image_size = 0;        // pixels a side; 0: the model's own shape
-  int64_t hidden = 0;            // width of a new classifier; 0: the model's own
-  bool freeze_features = false;  // the classifier alone is trained
-  std::string weights;           // file to start from; empty: drawn
-  std::string save_weights;      // file
+  std::string weights;       // file to start from; empty: drawn
+  std::string save_weights;  // file
   std::string dataset = "fashion-mnist";
   std::string data_dir;     // empty: the data set's usual place
   int64_t batch_size = 64;  // per rank, of one forward pass

@@ -59,6 +59,7 @@ void AddResults(const Summary& summary, Json& json) {
   json["epochs"] = EpochsJson(summary.epochs);
   json["parameters_sha256"] = summary.parameters_sha256;
   json["buffers_sha256"] = summary.buffers_sha256;
+  if (!summary.buffers.empty()) json["buffers"] = summary.buffers;
   json["samples"] = {{"seen", summary.samples.seen}, {"padded", summary.samples.padded}};
   json["failures"] = {{"views", summary.failures.views},
                       {"retries", summary.failures.retries},

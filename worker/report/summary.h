@@ -48,6 +48,7 @@ struct Summary {
   std::vector<EpochRow> epochs;
   std::string parameters_sha256;
   std::string buffers_sha256;
+  std::string buffers;  // float32 ones, in base64, where ranks keep their own; else absent
   struct {
     int64_t seen = 0;    // with the padded ones
     int64_t padded = 0;  // repeats

@@ -368,6 +368,7 @@ absl::Status Worker::WriteSummaries() {
     trainer_->reducer().BeginForward(ranks_[i]);
     summary.parameters_sha256 = Sha256(model_->parameters());
     summary.buffers_sha256 = Sha256(model_->buffers());
+    if (!options_.broadcast_buffers) summary.buffers = FloatsInBase64(model_->buffers());
     const absl::Status written = WriteSummary(PathOfRank(options_.summary, ranks_[i]), summary);
     if (!written.ok()) return written;
   }

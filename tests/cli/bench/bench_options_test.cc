@@ -83,6 +83,18 @@ TEST(ParseCollectivesOptions, RateWithoutHosts_IsRefused) {
             "--rate: only links of --hosts can be given a rate");
 }
 
+TEST(ParseCollectivesOptions, HostsTwice_AreRefused) {
+  EXPECT_EQ(CollectivesError({"--hosts", "p", "--hostfile", "f"}),
+            "--hostfile and --hosts exclude each other; give only one of them");
+}
+
+TEST(ParseCollectivesOptions, HostsOfTheEnvironment_GiveWayToTheFlag) {
+  const auto parsed =
+      ParseCollectivesOptions({"--hostfile", "f"}, {{"GRADWIRE_HOSTS", "p"}})->options.bench;
+  EXPECT_EQ(parsed.hostfile, "f");
+  EXPECT_EQ(parsed.hosts, "");
+}
+
 TEST(ParseCollectivesOptions, EmptyRange_IsRefused) {
   EXPECT_EQ(CollectivesError({"--min-bytes", "8", "--max-bytes", "4"}),
             "--min-bytes: got '8', expected at most --max-bytes, 4");
@@ -94,6 +106,17 @@ TEST(ParseTrainingOptions, UnknownSetup_NamesTheNearest) {
 
 TEST(ParseTrainingOptions, PeerWithoutPeers_IsRefused) {
   EXPECT_THAT(TrainingError({"--setups", "gloo-ddp"}), HasSubstr("needs --peers"));
+}
+
+TEST(ParseTrainingOptions, PeersWithAnotherModel_AreRefused) {
+  for (const std::vector<std::string>& model :
+       {Args{"--model", "lenet"}, Args{"--hidden", "8"}, Args{"--freeze-features"}}) {
+    Args args = {"--peers", "--setups", "ddp,gloo-ddp"};
+    args.insert(args.end(), model.begin(), model.end());
+    EXPECT_THAT(TrainingError(args), HasSubstr("--peers have vgg11 as it is; got --model"));
+    args[2] = "ddp";
+    EXPECT_EQ(TrainingError(args), "");
+  }
 }
 
 TEST(ParseTrainingOptions, Help_ListsTheSetups) {
@@ -125,6 +148,14 @@ TEST(AdoptRun, OneWorker_IsRefused) {
   auto parsed = *ParsePlanOptions({}, {});
   EXPECT_EQ(AdoptRun({1, "none", "none", "fp32", "vgg11", 64, 1, 0, 0, 1}, &parsed).message(),
             "--summary: that run had one worker, and exchanged nothing");
+}
+
+TEST(LayoutArguments, Model_IsPassedOnWithAllThatChangesIt) {
+  const auto parsed = *ParsePlanOptions(
+      {"--model", "resnet18", "--image-size", "64", "--hidden", "8", "--freeze-features"}, {});
+  EXPECT_THAT(LayoutArguments(parsed.options),
+              ::testing::IsSupersetOf(
+                  {"resnet18", "--image-size", "64", "--hidden", "8", "--freeze-features"}));
 }
 
 TEST(LayoutArguments, SamplesGiven_NeedNoDataset) {

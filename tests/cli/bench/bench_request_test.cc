@@ -45,6 +45,17 @@ TEST(TrainingRequest, Setups_HaveTheirKinds) {
   EXPECT_EQ(request["setups"][2]["kind"], "peer");
 }
 
+TEST(TrainingRequest, Model_IsPassedOnWithAllThatChangesIt) {
+  const Json request = TrainingRequest(Training({"--model", "vgg16", "--hidden", "8"}), "");
+  EXPECT_EQ(request["model_options"], Json({"--model", "vgg16", "--hidden", "8"}));
+}
+
+TEST(TrainingRequest, Hostfile_ReachesTheScript) {
+  const Json request = TrainingRequest(Training({"--hostfile", "f"}), "");
+  EXPECT_EQ(request["hostfile"], "f");
+  EXPECT_EQ(request["hosts"], "");
+}
+
 TEST(TrainingRequest, Programs_AreThere) {
   for (const auto& [name, path] : TrainingRequest(Training({}), "")["programs"].items()) {
     EXPECT_TRUE(std::filesystem::exists(path.get<std::string>())) << name << " " << path;

@@ -20,9 +20,10 @@ ALL_REDUCE = {"name": "all-reduce", "kind": "own", "options": ["--sync", "all-re
 GLOO = {"name": "gloo-all-reduce", "kind": "peer", "options": ["--mode", "all-reduce"],
         "peers": []}
 REQUEST = {"workers": 2, "peers": False, "setups": [COMPUTATION, ALL_REDUCE], "rounds": 2,
-           "iterations": 3, "batch_size": 8, "model": "vgg11", "dataset": "synthetic",
-           "data_dir": "", "blas_path": "/x/libblas.so.3",
-           "programs": {"worker": "/x/gradwire-worker",
+           "iterations": 3, "batch_size": 8, "model": "vgg11",
+           "model_options": ["--model", "vgg11"], "dataset": "synthetic", "data_dir": "",
+           "blas_path": "/x/libblas.so.3",
+           "programs": {"worker": "/x/gradwire-worker", "layout": "/x/gradwire-layout",
                         "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
 
 
@@ -130,9 +131,8 @@ class Runs(unittest.TestCase):
         run = run_of({**REQUEST, "data_dir": "d"}, ALL_REDUCE)
         self.assertTrue(run.coordinator)
         self.assertEqual(run.ranks[1], [
-            "/x/gradwire-worker", "--model", "vgg11", "--dataset", "synthetic",
-            "--batch-size", "8", "--iterations", "3", "--threads", "1", "--data-dir", "d",
-            "--augment", "false", "--sync", "all-reduce", "--print-every", "0",
+            "/x/gradwire-worker", "--model", "vgg11", "--dataset", "synthetic", "--data-dir", "d",
+            "--batch-size", "8", "--iterations", "3", "--threads", "1", "--augment", "false", "--sync", "all-reduce", "--print-every", "0",
             "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout",
             "--coordinator", COORDINATOR, "--rank", "1"])
 
@@ -156,6 +156,10 @@ class FakeRunner:
 
     def __init__(self, *outputs):
         self.outputs = list(outputs)
+        self.tried = []
+
+    def try_out(self, argv):
+        self.tried.append(argv)
 
     def run(self, _):
         if not self.outputs:
@@ -182,6 +186,13 @@ class Measure(unittest.TestCase):
         self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 2)])
         self.assertEqual(self.said.splitlines()[1],
                          "round 1 of 2  all-reduce           p50 so far 1.000 s")
+
+    def test_model_and_data_are_tried_out_first(self):
+        runner = FakeRunner()
+        with self.assertRaises(Failure):
+            self.measure(runner, model_options=["--model", "vgg16", "--hidden", "8"])
+        self.assertEqual(runner.tried, [["/x/gradwire-layout", "--model", "vgg16", "--hidden", "8",
+                                         "--dataset", "synthetic"]])
 
     def test_failure_names_round_and_set_up_and_keeps_what_was_measured(self):
         rank = line(9) + line(1)

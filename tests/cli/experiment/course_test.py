@@ -59,6 +59,22 @@ class Claims(unittest.TestCase):
         self.assertEqual(verdict_on("DDP gives", results_of(ddp=trained(sha256="b"))),
                          NOT_CONFIRMED)
 
+    def test_parameter_by_parameter_must_give_the_same(self):
+        start = "Parameter by parameter gives"
+        short = {"all_reduce_by_parameter": trained(losses=[2.0] * 40)}
+        self.assertEqual(verdict_on(start, results_of(**short)), CONFIRMED)
+        for name in ("gather_scatter_by_parameter", "all_reduce_by_parameter"):
+            results = results_of(**{name: trained(losses=[2.0] * 39 + [2.000001])})
+            self.assertEqual(verdict_on(start, results), NOT_CONFIRMED)
+
+    def test_buckets_must_gain(self):
+        results = results_of(all_reduce=trained(seconds=0.5))
+        start = "All-reduce takes less time in buckets"
+        self.assertEqual(verdict_on(start, results), NOT_MEASURABLE)
+        self.assertEqual(verdict_on(start, results, hosts="h"), CONFIRMED)
+        results = results_of(all_reduce_by_parameter=trained(seconds=0.5))
+        self.assertEqual(verdict_on(start, results, hostfile="h"), NOT_CONFIRMED)
+
     def test_short_epoch_is_seen(self):
         results = results_of(one_node=trained(1, losses=[2.0] * 195))
         self.assertEqual(verdict_on("An epoch is", results), NOT_CONFIRMED)
@@ -109,10 +125,10 @@ class Numbers(unittest.TestCase):
         self.assertEqual(argv[1:11], ["--model", "vgg11", "--dataset", "cifar10", "--data-dir",
                                       "/d", "--batch-size", "64", "--epochs", "1"])
 
-    def test_only_rank_0_evaluates(self):
+    def test_all_ranks_evaluate(self):
         gather = next(run for run in course.runs(setting_of()) if run.name == "gather-scatter")
         self.assertEqual(["--evaluate" in argv for argv in gather.run(setting_of()).ranks],
-                         [True, False, False, False])
+                         [True] * 4)
 
 
 if __name__ == "__main__":

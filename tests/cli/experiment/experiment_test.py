@@ -6,9 +6,10 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fakes import FakeRunner, conduct_with, no_images, request_of
+from fakes import FakeRunner, conduct_with, no_images, option, request_of
 from cli.experiment import experiment
 from cli.experiment.catalogue import EXPERIMENTS
 from cli.experiment.conduct import Pace, Step, duration
@@ -16,7 +17,7 @@ from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, judge
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
 
-RUNS = 13  # of the course
+RUNS = 15  # of the course
 
 
 class Conducting(unittest.TestCase):
@@ -56,15 +57,81 @@ class Conducting(unittest.TestCase):
 
     def test_break_is_gone_on_from(self):
         with self.assertRaisesRegex(Failure, "^all-reduce-2-nodes: rank 0 was ended by signal 9"):
-            self.conduct(FakeRunner(fail_at=7))
+            self.conduct(FakeRunner(fail_at=9))
         self.assertFalse((self.out / "report.html").exists())
-        self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 7)
+        self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 9)
         self.assertTrue((self.out / "report.html").exists())
 
     def test_nothing_is_repeated_but_with_again(self):
         self.conduct(FakeRunner())
         self.assertEqual(self.conduct(FakeRunner(fail_at=0)), [])
         self.assertEqual(len(self.conduct(FakeRunner(), again=True)), RUNS)
+
+    def test_report_does_not_outlive_the_runs_it_shows(self):
+        self.conduct(FakeRunner())
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=3), again=True)
+        self.assertFalse((self.out / "report.html").exists())
+
+    def test_model_and_data_are_tried_out_before_the_first_run(self):
+        runner = FakeRunner(fail_at=0)
+        with self.assertRaises(Failure):
+            self.conduct(runner, data_dir="/d")
+        self.assertEqual(runner.tried, [["/x/gradwire-layout", "--model", "vgg11", "--dataset",
+                                         "cifar10", "--data-dir", "/d"]])
+
+    def test_data_that_are_not_there_end_it_before_the_first_run(self):
+        runner = FakeRunner()
+        runner.try_out = mock.Mock(side_effect=Failure("cannot read /d/data_batch_1.bin"))
+        with self.assertRaisesRegex(Failure, "cannot read"):
+            self.conduct(runner)
+        self.assertEqual(runner.runs, [])
+
+    def test_nothing_is_tried_out_when_nothing_is_to_be_run(self):
+        self.conduct(FakeRunner())
+        runner = FakeRunner()
+        self.conduct(runner)
+        self.assertEqual(runner.tried, [])
+
+    def test_other_hosts_in_the_file_are_run_anew(self):
+        file = self.out.parent / "hosts"
+        file.write_text("127.0.0.1\n127.0.0.2\n")
+        self.conduct(FakeRunner(), hostfile=str(file))
+        self.assertEqual(self.conduct(FakeRunner(), hostfile=str(file)), [])
+        file.write_text("127.0.0.1\n127.0.0.3\n")
+        self.assertEqual(len(self.conduct(FakeRunner(), hostfile=str(file))), RUNS)
+
+    def test_memory_ends_a_sweep_and_nothing_else(self):
+        too_large = FakeRunner(fails=lambda argv: option(argv, "--batch-size") == "4" and
+                               "--sync" in argv and option(argv, "--sync") == "none")
+        runs = self.conduct(too_large, words=["lab"])
+        self.assertIn("1-devices-batch-4: memory ends the sweep here: rank 0 was ended by signal 9",
+                      self.said.getvalue())
+        self.assertIn("Memory ends the sweep at 2: a batch of 4 needs about",
+                      (self.out / "report.md").read_text())
+        self.assertEqual(self.conduct(FakeRunner(fail_at=0), words=["lab"]), [])
+        self.assertGreater(len(runs), 5)
+
+    def test_what_is_larger_than_what_did_not_fit_is_not_tried(self):
+        runs = self.conduct(FakeRunner(fails=lambda argv: "--barrier" in argv and
+                                       "--broadcast-buffers" not in argv and
+                                       option(argv, "--batch-size") == "2"), words=["lab"])
+        batches = [option(run.ranks[0], "--batch-size") for run in runs if len(run.ranks) == 2]
+        self.assertNotIn("4", batches)
+
+    def test_other_failure_of_a_sweep_ends_it_all(self):
+        with self.assertRaisesRegex(Failure, "^1-devices-batch-2: rank 0 ended with exit code 1"):
+            self.conduct(FakeRunner(fail_at=0, why="rank 0 ended with exit code 1"), words=["lab"])
+
+    def test_results_are_there_for_programs(self):
+        self.conduct(FakeRunner())
+        results = json.loads((self.out / "results.json").read_text())
+        self.assertEqual((results["experiment"], results["scale"]), ("course", "tiny"))
+        self.assertEqual(results["tables"]["nodes"][0]["nodes"], 2)
+        claim = results["claims"][0]
+        self.assertEqual(set(claim), {"claim", "verdict", "evidence"})
+        self.assertLessEqual({claim["verdict"] for claim in results["claims"]},
+                             {"confirmed", "not-confirmed", "not-measurable"})
 
     def test_other_command_is_run_anew(self):
         self.conduct(FakeRunner())
@@ -103,7 +170,6 @@ class Conducting(unittest.TestCase):
     def test_hidden_scales_are_not_named(self):
         self.assert_refused("got 'huge', expected quick or full$", scale="huge")
 
-
     def test_every_experiment_goes_from_its_plan_to_its_report(self):
         for one in EXPERIMENTS:
             out = self.out / one.name
@@ -120,7 +186,8 @@ class Plans(unittest.TestCase):
             self.assertTrue(all(scale["about"].endswith(".") for scale in one.scales.values()))
 
     def test_time_left_goes_by_what_was_done(self):
-        steps = [Step(None, None, "", 10, {"seconds": 20}), Step(None, None, "", 30)]
+        steps = [Step(None, None, "", 10, {"seconds": 20, "ranks": [{}]}),
+                 Step(None, None, "", 7, {"seconds": 0, "ranks": []}), Step(None, None, "", 30)]
         self.assertEqual(Pace(steps).left(), 60)
 
     def test_time_left_goes_by_the_part_of_the_first_run(self):

@@ -19,9 +19,10 @@ def request_of(folder, name="course", **more):
     return {"command": f"gradwire experiment {name}", "words": [name], "scale": "tiny",
             "programs": {"worker": "/x/gradwire-worker", "coordinator": "/x/gradwire-coordinator",
                          "collectives": "/x/gradwire-collectives",
+                         "layout": "/x/gradwire-layout",
                          "peers": str(ROOT / "bench/peers")},
-            "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "rate": "none",
-            "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
+            "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
+            "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, **more}
 
 
@@ -37,24 +38,41 @@ def training_text(argv, rank):
                 "phase_seconds": {"data": 0.01, "forward": 0.3, "backward": 0.5,
                                   "communication": 0.1, "exposed_communication": 0.05,
                                   "optimizer": 0.01},
-                "bytes_sent": 100, "samples": 1, "epoch": 0} for step in range(count)]
-    summary = {"parameters_sha256": "a", "buffers_sha256": "b", "bytes_sent": 100 * count}
+                "bytes_sent": 100, "samples": 1, "epoch": 0, "lr": 0.1} for step in range(count)]
+    epochs = int(option(argv, "--epochs") or 1)
+    summary = {"parameters_sha256": "a", "buffers_sha256": "b", "bytes_sent": 100 * count,
+               "epochs": [{"seconds": 1.0, "loss": 2.0, "accuracy": 0.1}] * epochs}
     if "--evaluate" in argv:
         summary["test"] = {"loss": 2.2, "accuracy": 0.18}
     lines = "".join(json.dumps(record) + "\n" for record in records)
     return lines + json.dumps(summary, indent=2) + "\n"
 
 
+def order_text(argv):
+    """Of gradwire-layout."""
+    second = [1, 0] if option(argv, "--set-epoch") == "true" else [0, 1]
+    ranks = int(option(argv, "--world-size"))
+    return json.dumps({"order": [[[0, 1]] * ranks, [second] * ranks]}) + "\n"
+
+
 def averages_text():
     return json.dumps({"seconds": [0.002, 0.001], "wrong": 0}) + "\n"
 
 
-class FakeRunner:
-    """Stands in for cli/runs/runner.py's; `fail_at`: the number of the run that fails."""
+def text_of(argv, rank):
+    if argv[0].endswith("layout"):
+        return order_text(argv)
+    return averages_text() if "--bytes" in argv else training_text(argv, rank)
 
-    def __init__(self, fail_at=None):
-        self.runs = []
-        self._fail_at = fail_at
+
+class FakeRunner:
+    """Stands in for cli/runs/runner.py's; `fail_at`: the number of the run that fails; `fails`: by
+    its options; `why`: of both."""
+
+    def __init__(self, fail_at=None, fails=lambda argv: False,
+                 why="rank 0 was ended by signal 9 (Killed)"):
+        self.runs, self.tried = [], []
+        self._fail_at, self._fails, self._why = fail_at, fails, why
 
     def __call__(self, request, check):
         return self
@@ -68,13 +86,14 @@ class FakeRunner:
     def run_here(self, _name, _argv):
         return "1.13\n"
 
+    def try_out(self, argv):
+        self.tried.append(argv)
+
     def run(self, run, watch=lambda printed: None):
-        if len(self.runs) == self._fail_at:
-            raise Failure("rank 0 was ended by signal 9 (Killed)")
+        if len(self.runs) == self._fail_at or self._fails(run.ranks[0]):
+            raise Failure(self._why)
         self.runs.append(run)
-        is_training = "--bytes" not in run.ranks[0]
-        texts = [training_text(argv, rank) if is_training else averages_text()
-                 for rank, argv in enumerate(run.ranks)]
+        texts = [text_of(argv, rank) for rank, argv in enumerate(run.ranks)]
         watch(texts[0].encode())
         return Outputs(texts)
 

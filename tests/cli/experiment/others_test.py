@@ -1,13 +1,17 @@
-"""cli/experiment/lab.py, ddp_paper.py and collectives.py: their numbers and verdicts."""
+"""cli/experiment/lab.py, large_batch.py, ddp_paper.py and collectives.py: their numbers and
+verdicts."""
+import array
+import base64
 import pathlib
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fakes import request_of
-from cli.experiment import collectives, ddp_paper, lab
-from cli.experiment.results import Averaged, Trained
+from fakes import option, request_of
+from cli.experiment import collectives, ddp_paper, lab, lab_data, large_batch
+from cli.experiment.results import Averaged, Ordered, Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+from cli.experiment.work import COSTS
 
 MEMORY = 1 << 40
 
@@ -19,7 +23,7 @@ def setting_of(scale, memory=MEMORY, **more):
 def trained(*seconds, ranks=1, sent=0, buffers=None, sha256="a", epochs=None):
     """`buffers`: a hash for each rank; the first iteration takes 100 s."""
     records = [{"iteration_seconds": value, "epoch": epochs[step] if epochs else 0,
-                "phase_seconds": {"data": 0.25, "communication": 0.5}}
+                "bytes_sent": sent, "phase_seconds": {"data": 0.25, "communication": 0.5}}
                for step, value in enumerate((100.0, *seconds))]
     return Trained([{"records": records,
                      "summary": {"parameters_sha256": sha256, "bytes_sent": sent * len(records),
@@ -52,7 +56,7 @@ class Lab(unittest.TestCase):
         self.assertAlmostEqual(row["gb_per_s"], 1.5 * 36924456 / 0.5 / 1e9)
 
     def test_sweep_ends_where_memory_does(self):
-        setting = setting_of(lab.SCALES["full"], memory=600 * lab.BYTES_PER_SAMPLE)
+        setting = setting_of(lab.SCALES["full"], memory=600 * COSTS["vgg11"].memory_per_sample)
         self.assertEqual(lab.batches(setting), [32, 128, 512])
         self.assertNotIn((2, 512), lab.pairs(setting))
         self.assertIn((2, 512), lab.pairs(setting_of(lab.SCALES["full"])))
@@ -67,9 +71,97 @@ class Lab(unittest.TestCase):
     def test_statistics_must_drift_without_broadcast_alone(self):
         results = {"buffers-true": trained(1.0, ranks=2, buffers="aa"),
                    "buffers-false": trained(1.0, ranks=2, buffers="ab")}
-        self.assertEqual(lab.drift_claim(results).verdict, CONFIRMED)
+        self.assertEqual(lab_data.drift_claim(results).verdict, CONFIRMED)
         results["buffers-false"] = results["buffers-true"]
-        self.assertEqual(lab.drift_claim(results).verdict, NOT_CONFIRMED)
+        self.assertEqual(lab_data.drift_claim(results).verdict, NOT_CONFIRMED)
+
+    def test_run_that_memory_ended_is_in_no_table(self):
+        setting = setting_of({"batches": (32, 128), "devices": (1, 4), "iterations": 2})
+        results = {name: trained(1.0) for name in ("1-devices-batch-32", "4-devices-batch-32",
+                                                   "4-devices-batch-128")}
+        measured = lab.Measured(setting, results)
+        self.assertEqual(list(measured.seconds), [(1, 32), (4, 32)])
+        self.assertIn("ends the sweep at 32", lab.first_table(measured).note)
+        results = {name: trained(1.0) for name in ("1-devices-batch-32", "1-devices-batch-128",
+                                                         "4-devices-batch-32")}
+        self.assertEqual(list(lab.Measured(setting, results).seconds), [(1, 32), (1, 128), (4, 32)])
+
+    def test_distance_of_statistics_is_relative(self):
+        near, far = (array.array("f", values).tobytes() for values in ((3.0, 4.0), (3.0, 4.5)))
+        summaries = [{"buffers_sha256": sha256, "buffers": base64.b64encode(floats).decode()}
+                     for sha256, floats in (("a", near), ("b", far))]
+        self.assertAlmostEqual(lab_data.distance(summaries[1], summaries[0]), 0.1)
+        self.assertEqual(lab_data.distance({"buffers_sha256": "a"}, {"buffers_sha256": "a"}), 0)
+
+    def test_order_must_change_with_set_epoch_alone(self):
+        kept, changed = Ordered([[[1, 2]], [[1, 2]]]), Ordered([[[1, 2]], [[2, 1]]])
+        for without, having, verdict in ((kept, changed, CONFIRMED), (kept, kept, NOT_CONFIRMED),
+                                         (changed, changed, NOT_CONFIRMED)):
+            results = {"set-epoch-false": without, "set-epoch-true": having}
+            self.assertEqual(lab_data.order_claim(results).verdict, verdict)
+
+
+class LargeBatch(unittest.TestCase):
+    SCALE = {**large_batch.SCALES["quick"], "batches": (128, 512), "warmup": 1, "lr": 0.1}
+
+    def setting(self, memory=MEMORY, **more):
+        return setting_of(self.SCALE, memory, **more)
+
+    def way(self, losses=(1.0,), rates=()):
+        epochs = [{"loss": loss, "accuracy": 0.5} for loss in losses]
+        return Trained([{"records": [{"lr": rate} for rate in rates],
+                         "summary": {"epochs": epochs}}])
+
+    def results(self, small=1.0, none=2.0, scaled=1.8, warm=1.5):
+        return {way.name: self.way((3.0, loss))
+                for way, loss in zip(large_batch.WAYS, (small, none, scaled, warm))}
+
+    def test_largest_is_the_last_that_fits_on_all_devices(self):
+        sample = COSTS["lenet"].memory_per_sample
+        for memory, batch in ((MEMORY, 512), (2000 * sample, 128), (1, 128)):
+            self.assertEqual(large_batch.largest(self.setting(memory), self.SCALE), batch)
+
+    def test_runs_are_small_large_and_both_remedies(self):
+        small, plain, scaled, warm = (run.run(self.setting()).ranks[0]
+                                      for run in large_batch.runs(self.setting()))
+        self.assertEqual(option(small, "--batch-size"), "128")
+        self.assertEqual(option(plain, "--batch-size"), "512")
+        self.assertNotIn("--scale-lr", plain)
+        self.assertEqual((option(scaled, "--scale-lr"), option(scaled, "--base-batch")),
+                         ("true", "128"))
+        self.assertNotIn("--warmup-epochs", scaled)
+        self.assertEqual(option(warm, "--warmup-epochs"), "1")
+
+    def test_epoch_has_samples_over_total_batch_iterations(self):
+        steps = [run.iterations for run in large_batch.runs(self.setting())]
+        self.assertEqual(steps, [5 * 469, 5 * 30, 5 * 30, 5 * 30])
+
+    def test_last_epoch_is_what_is_reported(self):
+        table = large_batch.last_epoch_table(self.setting(), self.SCALE, self.results(),
+                                             large_batch.WAYS)
+        self.assertEqual([row["loss"] for row in table.rows], [1.0, 2.0, 1.8, 1.5])
+        self.assertEqual([row["lr"] for row in table.rows], [0.1, 0.1, 1.6, 1.6])
+
+    def test_verdicts_go_by_the_last_loss(self):
+        for claim, better, worse in ((large_batch.worse_claim, {}, {"none": 0.5}),
+                                     (large_batch.remedy_claim, {}, {"warm": 2.5})):
+            self.assertEqual(claim(self.results(**better), self.SCALE).verdict, CONFIRMED)
+            self.assertEqual(claim(self.results(**worse), self.SCALE).verdict, NOT_CONFIRMED)
+            tiny = large_batch.SCALES["tiny"]
+            self.assertEqual(claim(self.results(), tiny).verdict, NOT_MEASURABLE)
+
+    def test_rates_must_be_those_of_the_rule(self):
+        results = {way.name: self.way(rates=[rate] * 40)
+                   for way, rate in zip(large_batch.WAYS, (0.1, 0.1, 1.6, 1.6))}
+        ramp = [0.1 + 1.5 * step / 30 for step in range(30)] + [1.6] * 10
+        results["warm-up"] = self.way(rates=ramp)
+        self.assertEqual(large_batch.rate_claim(self.setting(), results).verdict, CONFIRMED)
+        for wrong in ([1.6] * 40, ramp[:30] + [0.1] * 10, [0.1] * 30 + [1.6] * 10):
+            self.assertEqual(large_batch.rate_claim(
+                self.setting(), {**results, "warm-up": self.way(rates=wrong)}).verdict,
+                NOT_CONFIRMED)
+        results["scaled-lr"] = self.way(rates=[0.4] * 40)
+        self.assertEqual(large_batch.rate_claim(self.setting(), results).verdict, NOT_CONFIRMED)
 
 
 class DdpPaper(unittest.TestCase):

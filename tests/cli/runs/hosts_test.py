@@ -56,7 +56,7 @@ exit 1''')
             with Hosts(program, 2, "none", never):
                 pass
         self.assertEqual(str(raised.exception),
-                         f"{program} up ended with exit code 1:\n  not root")
+                         f"{program} up 2 none ended with exit code 1:\n  not root")
         self.assertEqual(self.log.read_text(), "up\ndown\n")
 
     def test_no_program_is_this_machine(self):

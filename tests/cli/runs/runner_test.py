@@ -33,7 +33,7 @@ class RunnerTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.request = {"hosts": "", "workers": 2, "rate": "none", "port": 29400,
+        self.request = {"hosts": "", "hostfile": "", "workers": 2, "rate": "none", "port": 29400,
                         "timeout_seconds": 60,
                         "programs": {"coordinator": self.script("coordinator", SERVES)}}
 
@@ -91,6 +91,19 @@ class RunnerTest(unittest.TestCase):
         self.assertEqual(outputs.ranks, [f"{host} 127.0.0.2:29400 127.0.0.0:29401\n"
                                          for host in (0, 1)])
         self.assertTrue(pathlib.Path(self.request["hosts"] + ".down").exists())
+
+    def test_try_out_on_this_machine_is_once(self):
+        with Runner(self.request, never) as runner:
+            runner.try_out(["/bin/sh", "-c", f"echo once >> {self.folder}/tried"])
+        self.assertEqual((self.folder / "tried").read_text(), "once\n")
+
+    def test_try_out_names_the_host_of_a_program_and_what_it_said(self):
+        self.request["hosts"] = self.script("hosts", HOSTS)
+        dead = ["/bin/sh", "-c", '[ "$HOST" != 1 ] || { echo cut off >&2; exit 3; }']
+        with Runner(self.request, never) as runner:
+            with self.assertRaisesRegex(
+                    Failure, "^sh on host 1 ended with exit code 3:\n  cut off$"):
+                runner.try_out(dead)
 
     def test_too_slow_is_a_failure(self):
         self.request["timeout_seconds"] = 0.2

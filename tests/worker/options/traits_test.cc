@@ -41,7 +41,7 @@ TEST(Traits, TraitsOfBackend_EveryRow_OfTheTable) {
 bool IsAllowed(const std::string& line) {
   for (const char* other : {"if (wanted == \"none\")",  // of GRADWIRE_PROGRESS
                             "if (rate == \"none\")",    // of a link
-                            "options.rate != \"none\""}) {
+                            "options->rate != \"none\""}) {
     if (line.find(other) != std::string::npos) return true;
   }
   return false;

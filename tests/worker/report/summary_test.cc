@@ -105,6 +105,13 @@ TEST(Describe, OneValue_IsAllOfThem) {
   EXPECT_EQ(described.p99, 2);
 }
 
+TEST(ToJson, Buffers_AreThereOnlyWhereRanksHaveTheirOwn) {
+  Summary summary = Collect(3);
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(summary)).contains("buffers"));
+  summary.buffers = "AACAPw==";
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["buffers"], "AACAPw==");
+}
+
 TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   Summary summary = Collect(3);
   summary.test = Quality{2.2, 0.18};

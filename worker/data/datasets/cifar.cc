@@ -39,7 +39,7 @@ Spec Cifar10() {
 
 Spec Cifar100() {
   return {"cifar100",
-          "they are in the published archive cifar-100-binary.tar.gz",
+          "`deploy/fetch-cifar100 DIR` gets the files",
           2,
           100,
           {129.3, 124.1, 112.4},

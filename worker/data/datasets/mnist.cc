@@ -6,8 +6,9 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadMnist(const std::string& data
   IdxDatasetSpec spec;
   spec.name = "mnist";
   spec.how_to_get =
-      "put the four published IDX files there, plain or .gz; Debian has no package of MNIST, "
-      "`--dataset fashion-mnist` has the same shape and is in dataset-fashion-mnist";
+      "`deploy/fetch-mnist DIR` gets the files; `--dataset fashion-mnist` has the same shape and "
+      "is "
+      "in Debian's dataset-fashion-mnist";
   spec.mean = 0.1307f;
   spec.std_dev = 0.3081f;
   return LoadIdxDataset(spec, data_dir, split);

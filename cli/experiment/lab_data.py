@@ -1,0 +1,130 @@
+"""The HPC lab's questions on what goes where: the order of samples (Q5), what ranks send each other
+(Q6), and what happens if BatchNorm's statistics stay at home (Q7)."""
+import array
+import base64
+import math
+
+from cli.experiment.study import Table, judge
+from cli.experiment.work import DDP, Order, Training
+from cli.runs.tables import Column
+
+EXCHANGE_RANKS = 2
+SHOWN_SAMPLES = 8
+SWITCHES = ("true", "false")
+
+
+def order_name(set_epoch):
+    return f"set-epoch-{set_epoch}"
+
+
+def buffers_name(broadcast):
+    return f"buffers-{broadcast}"
+
+
+def order_run(set_epoch):
+    return Order(order_name(set_epoch), f"order of samples, set_epoch: {set_epoch}", EXCHANGE_RANKS,
+                 ("--set-epoch", set_epoch))
+
+
+def exchange_run(setting, broadcast):
+    """At full scale an epoch, and a test of each rank."""
+    scale = setting.scale
+    batch, epochs = scale["batches"][0], 1 if "epochs" in scale else 0
+    iterations = math.ceil(50000 / EXCHANGE_RANKS / batch) if epochs else scale["iterations"]
+    return Training(buffers_name(broadcast), f"buffers broadcast: {broadcast}", EXCHANGE_RANKS,
+                    batch, iterations, (*DDP, "--broadcast-buffers", broadcast), epochs=epochs,
+                    tests=bool(epochs))
+
+
+def runs(setting):
+    return [*map(order_run, SWITCHES),
+            *(exchange_run(setting, broadcast) for broadcast in SWITCHES)]
+
+
+def order_table(results):
+    rows = []
+    for set_epoch in SWITCHES:
+        epochs = results[order_name(set_epoch)].epochs
+        for rank in range(EXCHANGE_RANKS):
+            first, second = (" ".join(map(str, of_ranks[rank][:SHOWN_SAMPLES]))
+                             for of_ranks in epochs)
+            rows.append({"set_epoch": set_epoch, "rank": rank, "first": first, "second": second})
+    return Table("q5", "Samples with which each rank begins an epoch", "Q5",
+                 [Column("set_epoch", "set_epoch"), Column("rank", "rank"),
+                  Column("first", "1st epoch"), Column("second", "2nd epoch")], rows,
+                 "Without it every epoch has the same batches, which differ in augmentation alone.")
+
+
+def order_claim(results):
+    kept, changed = (results[order_name(set_epoch)].epochs for set_epoch in ("false", "true"))
+    return judge("Without set_epoch two epochs come in one order, with it in two.", "Q5",
+                 kept[0] == kept[1] and changed[0] != changed[1],
+                 f"the first {len(kept[0][0])} samples of each of {EXCHANGE_RANKS} ranks: "
+                 f"{'equal' if kept[0] == kept[1] else 'different'} without, "
+                 f"{'equal' if changed[0] == changed[1] else 'different'} with")
+
+
+def gradients_sent(results):
+    return results[buffers_name("false")].sent_per_iteration()
+
+
+def buffers_sent(results):
+    return results[buffers_name("true")].sent_per_iteration() - gradients_sent(results)
+
+
+def kinds_table(results):
+    rows = [{"kind": "gradients", "bytes": gradients_sent(results)},
+            {"kind": "BatchNorm statistics of rank 0", "bytes": buffers_sent(results)},
+            {"kind": "parameters", "bytes": 0}]
+    return Table("q6", f"Bytes of an iteration by kind, {EXCHANGE_RANKS} ranks over the ring",
+                 "Q6", [Column("kind", "kind"), Column("bytes", "bytes")], rows,
+                 "Beside these a message to the coordinator from each rank and iteration, with its "
+                 "loss and times, and a heartbeat a second. Parameters never travel: all ranks "
+                 "begin with the same, and apply the same means.")
+
+
+def floats_of(summary):
+    return array.array("f", base64.b64decode(summary["buffers"]))
+
+
+def distance(summary, to):
+    """Of the statistics of two ranks, relative to the latter's length; 0 if they are equal."""
+    if summary["buffers_sha256"] == to["buffers_sha256"]:
+        return 0.0
+    return math.dist(floats_of(summary), floats_of(to)) / math.hypot(*floats_of(to))
+
+
+def drift_table(results):
+    rows = []
+    for broadcast in SWITCHES:
+        summaries = [rank.summary for rank in results[buffers_name(broadcast)].ranks]
+        for number, summary in enumerate(summaries):
+            test = summary.get("test")
+            rows.append({"broadcast": broadcast, "rank": number,
+                         "statistics": summary["buffers_sha256"][:12],
+                         "distance": distance(summary, summaries[0]),
+                         "accuracy": 100 * test["accuracy"] if test else None})
+    return Table("q7", "BatchNorm statistics by rank, with and without broadcast", "Q7",
+                 [Column("broadcast", "broadcast"), Column("rank", "rank"),
+                  Column("statistics", "hash of the statistics"),
+                  Column("distance", "distance from rank 0's", 4),
+                  Column("accuracy", "test accuracy (%)", 2)], rows,
+                 "Distance: of all running means and variances, relative to the length of rank "
+                 "0's. Accuracies are tested at full scale.")
+
+
+def drift_claim(results):
+    kept, drifted = ([rank.summary["buffers_sha256"]
+                      for rank in results[buffers_name(broadcast)].ranks] for broadcast in SWITCHES)
+    return judge("Without broadcast the ranks' BatchNorm statistics differ, with it they are "
+                 "equal.", "Q7", len(set(kept)) == 1 and len(set(drifted)) == EXCHANGE_RANKS,
+                 f"{len(set(kept))} value(s) with, {len(set(drifted))} without, of "
+                 f"{EXCHANGE_RANKS} ranks")
+
+
+def tables(results):
+    return [order_table(results), kinds_table(results), drift_table(results)]
+
+
+def claims(results):
+    return [order_claim(results), drift_claim(results)]

@@ -1,0 +1,201 @@
+"""Large batches: what they cost in training, and what helps."""
+import dataclasses
+import math
+
+from cli.experiment.study import Experiment, Findings, Picture, Table, judge
+from cli.experiment.work import DDP, Training, fits
+from cli.runs.tables import Column
+
+SOURCE = "the HPC lab (Q4), and Goyal et al., Accurate, Large Minibatch SGD, 2017"
+DEVICES = 4
+FASHION_MNIST = "fashion-mnist"
+SAMPLES = {FASHION_MNIST: 60000}
+USUAL_SAMPLES = 50000  # CIFAR-10, and what is made up
+NEEDS_EPOCHS = "needs all 5 epochs"
+SCALES = {
+    "quick": {"about": "LeNet on Fashion-MNIST, 5 epochs; 512 for each device is taken as the "
+                       "largest batch. Of the 5 epochs 2 are warm-up; Goyal et al. have 5 of 90.",
+              "model": "lenet", "images": FASHION_MNIST, "base": 128, "batches": (512,),
+              "lr": 0.02, "warmup": 2, "epochs": 5},
+    "full": {"about": "VGG-11, 5 epochs; the largest batch is the last of 128, 512, 2048 … that "
+                      "fits into memory. Of the 5 epochs 2 are warm-up; Goyal et al. have 5 of 90.",
+             "model": "vgg11", "images": "synthetic", "base": 128,
+             "batches": (128, 512, 2048, 8192), "lr": 0.1, "warmup": 2, "epochs": 5},
+    "tiny": {"about": "For tests.", "hidden": True,
+             "model": "lenet", "images": FASHION_MNIST, "base": 8, "batches": (8,), "lr": 0.02,
+             "warmup": 1, "iterations": 3}}
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """To train with batches of one size."""
+    name: str
+    title: str
+    devices: int
+    colour: str
+    scales: bool = False  # lr, with the batch
+    warms: bool = False  # up to it
+
+
+SMALL = Way("small", "small batch", 1, "#7f7f7f")
+PLAIN = Way("no-remedy", "no remedy", DEVICES, "#d55e00")
+SCALED = Way("scaled-lr", "linear scaling of lr", DEVICES, "#0072b2", scales=True)
+WARMED = Way("warm-up", "scaling with warm-up", DEVICES, "#009e73", scales=True, warms=True)
+WAYS = (SMALL, PLAIN, SCALED, WARMED)
+
+
+def largest(setting, sizes):
+    """Batch of each device: the largest that fits, or the smallest of all."""
+    fitting = [batch for batch in sizes["batches"]
+               if fits(setting, sizes["model"], DEVICES, batch)]
+    return max(fitting, default=min(sizes["batches"]))
+
+
+def total_batch(setting, sizes, way):
+    return sizes["base"] if way is SMALL else way.devices * largest(setting, sizes)
+
+
+def lr_of(setting, sizes, way):
+    """Once it is warm."""
+    return sizes["lr"] * (total_batch(setting, sizes, way) / sizes["base"] if way.scales else 1)
+
+
+def steps_per_epoch(setting, sizes, way):
+    samples = USUAL_SAMPLES if setting.has_cifar10 else SAMPLES.get(sizes["images"], USUAL_SAMPLES)
+    batch = total_batch(setting, sizes, way) // way.devices
+    return math.ceil(math.ceil(samples / way.devices) / batch)
+
+
+def way_run(setting, sizes, way):
+    batch = total_batch(setting, sizes, way) // way.devices
+    epochs = sizes.get("epochs", 0)
+    options = ["--lr", sizes["lr"], *(DDP if way.devices > 1 else ("--sync", "none"))]
+    if way.scales:
+        options += ["--scale-lr", "true", "--base-batch", sizes["base"]]
+    if way.warms:
+        options += ["--warmup-epochs", sizes["warmup"]]
+    return Training(way.name, f"{way.title}, {way.devices} × {batch}", way.devices, batch,
+                    epochs * steps_per_epoch(setting, sizes, way) or sizes["iterations"],
+                    tuple(options), epochs=epochs, model=sizes["model"],
+                    images=setting.images(sizes["images"]))
+
+
+def runs(setting):
+    return [way_run(setting, setting.scale, way) for way in WAYS]
+
+
+def last_epoch_table(setting, sizes, results, ways):
+    """What Q4 asks for."""
+    rows = [{"way": way.title, "devices": way.devices,
+             "batch": total_batch(setting, sizes, way),
+             "steps": steps_per_epoch(setting, sizes, way), "lr": lr_of(setting, sizes, way),
+             "loss": results[way.name].epochs()[-1]["loss"],
+             "accuracy": 100 * results[way.name].epochs()[-1]["accuracy"]} for way in ways]
+    return Table("last-epoch", "Training loss and accuracy of the last epoch", "Q4",
+                 [Column("way", "way"), Column("devices", "devices"),
+                  Column("batch", "total batch"), Column("steps", "iterations of an epoch"),
+                  Column("lr", "lr", 3), Column("loss", "training loss", 4),
+                  Column("accuracy", "training accuracy (%)", 2)], rows,
+                 "Over all samples of the epoch, each as the model was when it came.")
+
+
+def epochs_table(results):
+    count = len(results[SMALL.name].epochs())
+    rows = [{"epoch": epoch + 1,
+             **{way.name: results[way.name].epochs()[epoch]["loss"] for way in WAYS}}
+            for epoch in range(count)]
+    return Table("epochs", "Training loss by epoch", "Q4, and remedies", [
+        Column("epoch", "epoch"), *(Column(way.name, way.title, 4) for way in WAYS)], rows)
+
+
+def epochs_picture(results):
+    series = [{"name": way.title, "colour": way.colour,
+               "x": [epoch + 1 for epoch in range(len(results[way.name].epochs()))],
+               "y": [epoch["loss"] for epoch in results[way.name].epochs()]} for way in WAYS]
+    return Picture("epochs", "Training loss by epoch", "Q4, and remedies",
+                   {"kind": "lines", "x_label": "epoch", "y_label": "training loss",
+                    "series": series})
+
+
+def accuracy_picture(results):
+    return Picture("accuracy", "Training accuracy of the last epoch", "Q4, and remedies",
+                   {"kind": "bars", "x_label": "training accuracy (%)",
+                    "categories": [way.title for way in WAYS],
+                    "series": [{"name": "accuracy",
+                                "values": [100 * results[way.name].epochs()[-1]["accuracy"]
+                                           for way in WAYS]}]})
+
+
+def last_losses(results, *ways):
+    return [results[way.name].epochs()[-1]["loss"] for way in ways]
+
+
+def said(way, loss):
+    return f"{way.title} {loss:.4f}"
+
+
+def worse_claim(results, sizes):
+    small, large = last_losses(results, SMALL, PLAIN)
+    return judge("With no remedy, a large batch has the higher training loss after as many epochs.",
+                 "Q4", large > small, f"{said(SMALL, small)}, {said(PLAIN, large)}",
+                 "" if "epochs" in sizes else NEEDS_EPOCHS)
+
+
+def remedy_claim(results, sizes):
+    plain, scaled, warmed = last_losses(results, PLAIN, SCALED, WARMED)
+    return judge("Linear scaling of lr with warm-up lowers it.", "Goyal et al., section 2",
+                 warmed < plain,
+                 f"{said(PLAIN, plain)}, {said(SCALED, scaled)}, {said(WARMED, warmed)}",
+                 "" if "epochs" in sizes else NEEDS_EPOCHS)
+
+
+def rates(result):
+    return [record["lr"] for record in result.ranks[0].records]
+
+
+def is_warm_up(found, start, end, steps):
+    """Whether lr rises up to `end` within so many steps, and stays there."""
+    rising, rest = found[:steps], found[steps:]
+    return (start <= rising[0] < end and all(a < b for a, b in zip(rising, rising[1:])) and
+            rising[-1] <= end * (1 + 1e-9) and all(math.isclose(rate, end) for rate in rest))
+
+
+def rate_claim(setting, results):
+    sizes = setting.scale
+    end = lr_of(setting, sizes, SCALED)
+    steps = sizes["warmup"] * steps_per_epoch(setting, sizes, WARMED)
+    warm = rates(results[WARMED.name])
+    steady = all(math.isclose(rate, lr_of(setting, sizes, way))
+                 for way in (SMALL, PLAIN, SCALED) for rate in rates(results[way.name]))
+    return judge(f"lr is that of the linear rule: lr times total batch over {sizes['base']}; in "
+                 "warm-up it rises to that.", "Goyal et al., section 2.2",
+                 steady and is_warm_up(warm, sizes["lr"], end, steps),
+                 f"{sizes['lr']:g}, scaled {end:g}; warm-up from {warm[0]:.4g} to {warm[-1]:.4g}")
+
+
+def steps_claim(setting, results):
+    counts = {way: (results[way.name].iterations,
+                    setting.scale.get("epochs", 0) * steps_per_epoch(setting, setting.scale, way))
+              for way in WAYS}
+    return judge("An epoch has as many iterations as the total batch goes into the samples.", "Q4",
+                 all(got == expected for got, expected in counts.values()),
+                 ", ".join(f"{way.title} {got}" for way, (got, _) in counts.items()),
+                 "" if "epochs" in setting.scale else NEEDS_EPOCHS)
+
+
+def find(setting, results):
+    sizes = setting.scale
+    notes = [f"Batches of {largest(setting, sizes)} for each of {DEVICES} devices, which are "
+             f"ranks, against {sizes['base']} on one."]
+    if not setting.has_cifar10 and sizes["images"] == "synthetic":
+        notes.append("The images were made up (--dataset synthetic), so losses and accuracies say "
+                     "nothing of CIFAR-10.")
+    return Findings(
+        [rate_claim(setting, results), steps_claim(setting, results),
+         worse_claim(results, sizes), remedy_claim(results, sizes)],
+        [last_epoch_table(setting, sizes, results, WAYS), epochs_table(results)],
+        [epochs_picture(results), accuracy_picture(results)], notes)
+
+
+EXPERIMENT = Experiment("large-batch", "Large batches and their remedies", SOURCE, SCALES, runs,
+                        find, DEVICES)

@@ -1,0 +1,72 @@
+"""Files that name hosts, as OpenMPI has them:
+
+    # the nodes of the experiment
+    node0 slots=4
+    node1
+
+A host in each line, and how many processes it has room for; what follows # is a comment.
+"""
+import dataclasses
+import pathlib
+import re
+
+from cli.runs.failure import EXIT_USAGE, Failure
+
+NAME = re.compile(r"[A-Za-z0-9_][\w.@-]*")
+SLOTS = re.compile(r"slots=([1-9][0-9]*)")
+MOST_SLOTS = re.compile(r"max[-_]slots=[1-9][0-9]*")  # which OpenMPI takes, too
+
+
+@dataclasses.dataclass(frozen=True)
+class HostLine:
+    name: str  # as ssh takes it: "node1", "10.10.1.2", "me@node1"
+    slots: int | None  # None where the file does not say
+    line: int  # its number, from 1
+
+    @property
+    def network_name(self):
+        return self.name.rpartition("@")[2]
+
+
+def parse_line(words, line):
+    """Failure says which word is wrong."""
+    name, *rest = words
+    if not NAME.fullmatch(name):
+        raise Failure(f"got '{name}', expected a host's name or address", EXIT_USAGE)
+    slots = None
+    for word in rest:
+        found = SLOTS.fullmatch(word)
+        if not found and not MOST_SLOTS.fullmatch(word):
+            raise Failure(f"got '{word}' behind '{name}', expected slots=N", EXIT_USAGE)
+        slots = int(found[1]) if found else slots
+    return HostLine(name, slots, line)
+
+
+def parse_hosts(text):
+    hosts = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            host = parse_line(words, number)
+        except Failure as failure:
+            raise failure.within(f"line {number}") from None
+        first = hosts.setdefault(host.network_name, host)
+        if first is not host:
+            raise Failure(f"line {number}: '{host.network_name}' again, after line {first.line}",
+                          EXIT_USAGE)
+    if not hosts:
+        raise Failure("no host in it", EXIT_USAGE)
+    return list(hosts.values())
+
+
+def read_hostfile(path):
+    """All its hosts. Failure names the file, and the line that is wrong."""
+    try:
+        return parse_hosts(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"))
+    except OSError as error:
+        raise Failure(f"--hostfile: cannot read '{path}': {error.strerror.lower()}",
+                      EXIT_USAGE) from None
+    except Failure as failure:
+        raise failure.within(f"--hostfile: {path}") from None

@@ -1,0 +1,91 @@
+#include "cli/experiment/experiment_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Json = nlohmann::ordered_json;
+
+Json Request(const std::vector<std::string>& args, const Environment& environment = {}) {
+  const auto parsed = ParseExperimentOptions(args, environment);
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+  return parsed.ok() ? parsed->options.data : Json();
+}
+
+std::string ErrorOf(const std::vector<std::string>& args) {
+  return std::string(ParseExperimentOptions(args, {}).status().message());
+}
+
+TEST(ParseExperimentOptions, NameAlone_IsQuickOnThisMachine) {
+  const Json request = Request({"course"});
+  EXPECT_EQ(request["words"], Json({"course"}));
+  EXPECT_EQ(request["scale"], "quick");
+  EXPECT_EQ(request["again"], false);
+  EXPECT_EQ(request["threads"], 0);
+  for (const char* name : {"data_dir", "out", "hosts", "hostfile"}) {
+    EXPECT_EQ(request[name], "") << name;
+  }
+}
+
+TEST(ParseExperimentOptions, Options_ReachTheScript) {
+  const Json request =
+      Request({"lab", "--scale", "full", "--data-dir", "d", "--out", "o", "--again", "--threads",
+               "2", "--hostfile", "f", "--link-gbit", "1", "--peers"});
+  EXPECT_EQ(request["command"],
+            "gradwire experiment lab --scale full --data-dir d --out o --again --threads 2 "
+            "--hostfile f --link-gbit 1 --peers");
+  EXPECT_EQ(request["scale"], "full");
+  EXPECT_EQ(request["data_dir"], "d");
+  EXPECT_EQ(request["out"], "o");
+  EXPECT_EQ(request["again"], true);
+  EXPECT_EQ(request["threads"], 2);
+  EXPECT_EQ(request["hostfile"], "f");
+  EXPECT_EQ(request["link_gbit"], 1);
+  EXPECT_EQ(request["peers"], true);
+}
+
+TEST(ParseExperimentOptions, Script_IsNamed) {
+  EXPECT_EQ(ParseExperimentOptions({"course"}, {})->options.name, "cli/experiment/experiment.py");
+}
+
+TEST(ParseExperimentOptions, Environment_SaysWhatFlagsDoNot) {
+  const Environment environment = {{"GRADWIRE_SCALE", "full"}, {"GRADWIRE_OUT", "there"}};
+  const Json request = Request({"course", "--out", "here"}, environment);
+  EXPECT_EQ(request["scale"], "full");
+  EXPECT_EQ(request["out"], "here");
+}
+
+TEST(ParseExperimentOptions, TimeLimitOfARun_IsADay) {
+  EXPECT_EQ(Request({"course"})["timeout_seconds"], 24 * 3600);
+}
+
+TEST(ParseExperimentOptions, UnknownOption_NamesTheNearest) {
+  EXPECT_EQ(ErrorOf({"course", "--host-file", "f"}),
+            "unknown option --host-file; did you mean --hostfile?");
+}
+
+TEST(ParseExperimentOptions, WrongValue_NamesTheOption) {
+  EXPECT_THAT(ErrorOf({"course", "--threads", "0"}), HasSubstr("--threads: got '0'"));
+}
+
+TEST(ParseExperimentOptions, HostsInTwoWays_AreRefused) {
+  EXPECT_THAT(ErrorOf({"course", "--hosts", "p", "--hostfile", "f"}),
+              HasSubstr("exclude each other"));
+}
+
+TEST(ParseExperimentOptions, RateOfAHostfile_IsRefused) {
+  EXPECT_THAT(ErrorOf({"course", "--hostfile", "f", "--rate", "1gbit"}),
+              HasSubstr("only links of --hosts can be given a rate"));
+}
+
+TEST(ParseExperimentOptions, Help_SaysHowToListThem) {
+  EXPECT_THAT(ParseExperimentOptions({"--help"}, {})->print,
+              HasSubstr("'gradwire experiment list' shows their names"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,62 @@
+"""`gradwire experiment` for real, as small as it goes: the page is written, and claims hold that
+depend on no time.
+
+GRADWIRE_BIN_DIR has the programs.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+GRADWIRE = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"], "gradwire")
+# Of all claims, those that need neither hosts, nor data, nor whole epochs.
+HOLD_ANYWHERE = {
+    "course": ["All set-ups of 4 nodes have the same first loss",
+               "All-reduce gives the losses of gather and scatter: within 1e-05",
+               "DDP gives exactly what gather and scatter gives",
+               "Parameter by parameter gives what buckets give"],
+    "collectives": [],
+    "lab": ["Bytes sent are those of the plan", "Without set_epoch two epochs come in one order",
+            "Without broadcast the ranks' BatchNorm statistics differ"],
+    "large-batch": ["lr is that of the linear rule"],
+    "ddp-paper": ["The size of buckets changes no bit", "Under no_sync there is one exchange"]}
+
+
+def run(*words):
+    return subprocess.run([GRADWIRE, "experiment", *words], capture_output=True, text=True,
+                          check=False)
+
+
+class RealExperiments(unittest.TestCase):
+    def test_all_that_are_listed_are_run_here(self):
+        listed = {line.split()[0] for line in run("list").stdout.splitlines()}
+        self.assertEqual(listed, set(HOLD_ANYWHERE))
+
+    def test_claims_that_need_no_time_hold(self):
+        for name, starts in HOLD_ANYWHERE.items():
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                self.check(name, starts, pathlib.Path(folder, "out"))
+
+    def check(self, name, starts, out):
+        ran = run(name, "--scale", "tiny", "--out", out)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual(ran.stdout, f"{out}/report.html\n")
+        claims = json.loads((out / "results.json").read_text())["claims"]
+        for start in starts:
+            (claim,) = (claim for claim in claims if claim["claim"].startswith(start))
+            self.assertEqual(claim["verdict"], "confirmed", claim)
+        self.assertEqual([claim for claim in claims if claim["verdict"] == "not-confirmed"], [])
+
+    def test_data_that_are_not_there_end_it_before_anything_starts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ran = run("course", "--scale", "tiny", "--data-dir", folder, "--out", f"{folder}/out")
+            self.assertEqual(ran.returncode, 2, ran.stderr)
+            self.assertIn(f"cannot read {folder}/data_batch_1.bin; `deploy/fetch-cifar10 DIR` gets",
+                          ran.stderr)
+            self.assertNotIn("run 1 of", ran.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

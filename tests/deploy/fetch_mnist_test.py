@@ -1,0 +1,156 @@
+"""deploy/fetch-mnist, from a server on this machine."""
+import functools
+import hashlib
+import http.server
+import pathlib
+import socket
+import subprocess
+import tempfile
+import threading
+import unittest
+
+PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "deploy/fetch-mnist"
+NAMES = ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
+         "t10k-labels-idx1-ubyte.gz"]
+
+
+class Server(http.server.BaseHTTPRequestHandler):
+    """Has `files`, and goes on where it is asked to; `asked`: (name, Range) of each request;
+    `breaks`: off half-way, unless it goes on."""
+
+    def __init__(self, files, asked, breaks, *args):
+        self._files, self._asked, self._breaks = files, asked, breaks
+        super().__init__(*args)
+
+    def do_GET(self):
+        name, wanted = self.path.lstrip("/"), self.headers["Range"]
+        self._asked.append((name, wanted))
+        content = self._files.get(name)
+        if content is None:
+            self.send_error(404)
+            return
+        begin = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted else 0
+        if begin >= len(content):
+            self.send_error(416)
+            return
+        self.send_response(206 if wanted else 200)
+        self.send_header("Content-Length", str(len(content) - begin))
+        self.end_headers()
+        self.wfile.write(content[begin:len(content) // 2 if self._breaks and not begin else None])
+
+    def log_message(self, *_):
+        pass
+
+
+class FetchMnist(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = pathlib.Path(folder.name, "data")
+        self.files = {name: name.encode() * 100 for name in NAMES}
+        self.sums = pathlib.Path(folder.name, "sums")
+        self.sums.write_text("".join(f"{hashlib.md5(content).hexdigest()}  {name}\n"
+                                     for name, content in self.files.items()))
+        self.asked = []
+        self.mirror = self.serve(self.files)
+
+    def serve(self, files, breaks=False):
+        server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), functools.partial(Server, files, self.asked, breaks))
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    def fetch(self, *options):
+        """Its exit code; what it said is in self.err."""
+        ran = subprocess.run([PROGRAM, self.dir, *options], capture_output=True, text=True,
+                             check=False, env={"no_proxy": "127.0.0.1"})
+        self.err = ran.stderr
+        return ran.returncode
+
+    def fetch_from(self, *mirrors):
+        return self.fetch("--sums", self.sums, *(word for mirror in mirrors
+                                                 for word in ("--mirror", mirror)))
+
+    def assert_complete(self):
+        self.assertEqual({file.name: file.read_bytes() for file in self.dir.iterdir()},
+                         self.files)
+
+    def test_all_four_are_fetched(self):
+        self.assertEqual(self.fetch_from(self.mirror), 0, self.err)
+        self.assert_complete()
+        self.assertIn(f"--dataset mnist --data-dir {self.dir}", self.err)
+
+    def test_beginning_that_is_there_is_not_fetched_again(self):
+        self.dir.mkdir()
+        name = NAMES[0]
+        (self.dir / f"{name}.part").write_bytes(self.files[name][:700])
+        self.assertEqual(self.fetch_from(self.mirror), 0, self.err)
+        self.assert_complete()
+        self.assertEqual(self.asked[0], (name, "bytes=700-"))
+
+    def test_broken_download_is_gone_on_with(self):
+        breaks = self.serve(self.files, breaks=True)
+        for _ in NAMES:
+            self.assertEqual(self.fetch_from(breaks), 75)
+            self.assertIn("it broke off", self.err)
+        self.assertEqual(self.fetch_from(breaks), 0, self.err)
+        self.assert_complete()
+
+    def test_whole_part_needs_no_server(self):
+        self.dir.mkdir()
+        for name, content in self.files.items():
+            (self.dir / f"{name}.part").write_bytes(content)
+        self.assertEqual(self.fetch_from("http://127.0.0.1:1"), 0, self.err)
+        self.assert_complete()
+
+    def test_complete_folder_is_left_alone(self):
+        self.fetch_from(self.mirror)
+        self.asked.clear()
+        self.assertEqual(self.fetch_from(self.mirror), 0, self.err)
+        self.assertEqual(self.asked, [])
+
+    def test_second_mirror_has_what_the_first_lacks(self):
+        self.assertEqual(self.fetch_from(self.serve({}), self.mirror), 0, self.err)
+        self.assert_complete()
+
+    def test_spoilt_file_fails_and_is_removed(self):
+        spoilt = self.serve({**self.files, NAMES[1]: b"other"})
+        self.assertEqual(self.fetch_from(spoilt), 1)
+        self.assertIn("what came has not the MD5", self.err)
+        self.assertEqual([file.name for file in self.dir.iterdir()], [NAMES[0]])
+
+    def test_part_longer_than_the_file_is_begun_anew(self):
+        self.dir.mkdir()
+        (self.dir / f"{NAMES[0]}.part").write_bytes(b"x" * 100000)
+        self.assertEqual(self.fetch_from(self.mirror, self.mirror), 0, self.err)
+        self.assert_complete()
+
+    def test_no_server_is_try_again(self):
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            url = f"http://127.0.0.1:{unused.getsockname()[1]}"
+            self.assertEqual(self.fetch_from(url), 75)
+        self.assertIn(f"cannot reach {url}/{NAMES[0]}", self.err)
+
+    def test_published_sums_are_asked_for(self):
+        for options in ((), ("--fashion",)):
+            self.assertEqual(self.fetch("--mirror", self.mirror, *options), 1)
+        self.assertIn("MD5 8d4fb7e6c68d591d4c3dfef9ec88bf0d", self.err)
+
+    def test_sums_of_other_files_are_refused(self):
+        self.sums.write_text("0123  other.gz\n")
+        self.assertEqual(self.fetch_from(self.mirror), 2)
+        self.assertIn("names other.gz, expected train-images-idx3-ubyte.gz", self.err)
+
+    def test_file_in_place_of_the_folder_is_refused(self):
+        self.dir.touch()
+        self.assertEqual(self.fetch_from(self.mirror), 2)
+        self.assertIn(f"cannot make {self.dir}", self.err)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,79 @@
+// Data set `images`, in the simplest format that there is: PPM.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/temp_dir.h"
+#include "worker/data/datasets/dataset.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::TempDir;
+using testing::WriteFile;
+
+class ImageFolderTest : public ::testing::Test {
+ protected:
+  // One row of pixels; `values`: R, G, B of each.
+  void Write(const std::string& name, const std::string& values) {
+    const std::string path = scratch_.File(name);
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path());
+    WriteFile(path, absl::StrCat("P6 ", values.size() / 3, " 1 255\n", values));
+  }
+
+  absl::StatusOr<std::shared_ptr<const Dataset>> Load(Split split) {
+    return LoadDataset("images", scratch_.path(), split);
+  }
+
+  std::string ErrorOf(Split split) { return std::string(Load(split).status().message()); }
+
+  TempDir scratch_;
+};
+
+TEST_F(ImageFolderTest, Classes_AreThoseOfTheFoldersByName) {
+  Write("train/dog/a.ppm", "abcdef");
+  Write("train/cat/b.ppm", "ghijkl");
+  Write("train/cat/a.ppm", "mnopqr");
+  const auto images = Load(Split::kTrain);
+  ASSERT_TRUE(images.ok()) << images.status();
+  EXPECT_EQ((*images)->classes, 2);
+  EXPECT_THAT((*images)->labels, ElementsAre(0, 0, 1));
+  EXPECT_EQ((*images)->width, 2);
+  EXPECT_EQ((*images)->height, 1);
+}
+
+TEST_F(ImageFolderTest, Pixels_AreInPlanes) {
+  Write("train/cat/a.ppm", "abcdef");
+  EXPECT_THAT((*Load(Split::kTrain))->pixels, ElementsAre('a', 'd', 'b', 'e', 'c', 'f'));
+}
+
+TEST_F(ImageFolderTest, OtherSize_NamesTheFile) {
+  Write("train/cat/a.ppm", "abcdef");
+  Write("train/cat/b.ppm", "abc");
+  EXPECT_THAT(ErrorOf(Split::kTrain),
+              HasSubstr("/train/cat/b.ppm: got 1x1 pixels, expected 2x1 as the first image has"));
+}
+
+TEST_F(ImageFolderTest, OtherClassesInTest_AreRefused) {
+  Write("train/cat/a.ppm", "abc");
+  Write("test/cow/a.ppm", "abc");
+  EXPECT_THAT(ErrorOf(Split::kTest),
+              HasSubstr("/test: got classes cow, expected those of train, cat"));
+}
+
+TEST_F(ImageFolderTest, FileThatIsNoImage_IsNamed) {
+  Write("train/cat/a.ppm", "abc");
+  WriteFile(scratch_.File("train/cat/notes.txt"), "meow");
+  EXPECT_THAT(ErrorOf(Split::kTrain), HasSubstr("/train/cat/notes.txt: got "));
+}
+
+TEST_F(ImageFolderTest, NoFolders_SaysWhatIsExpected) {
+  EXPECT_THAT(ErrorOf(Split::kTrain), HasSubstr("expected DIR/train/CLASS/IMAGE"));
+}
+
+}  // namespace
+}  // namespace gradwire
