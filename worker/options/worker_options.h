@@ -24,6 +24,7 @@ struct WorkerOptions {
   bool barrier = false;       // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
   int connections = 1;  // to each aggregator (back ends coordinator and sharded)
+  int groups = 1;       // that buckets take turns on
   bool broadcast_buffers = true;
   std::string model = "vgg11";
   int64_t image_size = 0;        // pixels a side; 0: the model's own shape
