@@ -13,9 +13,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.experiment.catalogue import EXPERIMENTS
 from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.folder import Folder
-from cli.experiment.results import Averaged, Trained
+from cli.experiment.results import result_of
 from cli.experiment.study import Setting, experiment_called
-from cli.experiment.work import Training
 from cli.runs.driver import drive
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.machine import describe_environment, free_memory
@@ -50,12 +49,9 @@ def check(request):
                       EXIT_USAGE)
 
 
-def result_of(step):
-    return (Trained if isinstance(step.work, Training) else Averaged)(step.record["ranks"])
-
-
 def find(experiment, setting, steps):
-    return experiment.find(setting, {step.work.name: result_of(step) for step in steps})
+    return experiment.find(setting, {step.work.name: result_of(step.work, step.record["ranks"])
+                                     for step in steps})
 
 
 def run_steps(steps, setting, folder, check_signals):

@@ -1,6 +1,7 @@
 """What was measured in one run of an experiment."""
 import math
 
+from cli.experiment.work import Averages, Showing, Training
 from cli.runs.quantiles import median
 from cli.runs.training import RankOutput
 
@@ -10,6 +11,12 @@ EXPOSED = "exposed_communication"
 
 def mean(values):
     return math.fsum(values) / len(values) if values else None
+
+
+def largest_difference(first, second, steps):
+    """Of the losses of any rank in the first `steps` of two Trained, relative to the first's."""
+    return max(abs(a - b) / abs(a) for rank in range(len(first.ranks))
+               for a, b in zip(first.losses(rank)[:steps], second.losses(rank)[:steps]))
 
 
 class Trained:
@@ -56,9 +63,28 @@ class Trained:
         return {rank.summary.get("parameters_sha256") for rank in self.ranks}
 
 
+class Shown:
+    """Of a Showing."""
+
+    def __init__(self, ranks):
+        self.inputs = [rank["input"] for rank in ranks]
+        self.outputs = [rank["output"] for rank in ranks]  # None where nothing comes out
+        self.links = {(sender, int(receiver)): sent for sender, rank in enumerate(ranks)
+                      for receiver, sent in rank["sent"].items()}  # bytes
+
+
 class Averaged:
     """Of an Averages."""
 
     def __init__(self, ranks):
         self.wrong = sum(rank["wrong"] for rank in ranks)
+        self.sent = [rank["bytes_sent"] // len(rank["seconds"]) for rank in ranks]  # an iteration
         self.seconds = [max(of_ranks) for of_ranks in zip(*(rank["seconds"] for rank in ranks))]
+
+
+RESULTS = {Training: Trained, Averages: Averaged, Showing: Shown}
+
+
+def result_of(work, kept):
+    """`kept`: what the work's read() gave."""
+    return RESULTS[type(work)](kept)

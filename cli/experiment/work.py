@@ -15,12 +15,23 @@ from cli.runs.failure import Failure
 from cli.runs.runner import COORDINATOR, Run
 from cli.runs.training import alone, parse_ranks, ranks_of, training_peers_of
 
-# About what VGG-11 takes on a core of 2020, for what is said before anything is known.
-SECONDS_PER_SAMPLE = 0.03
-SECONDS_PER_TEST = 10000 * SECONDS_PER_SAMPLE / 3
 SECONDS_TO_START = 3
-MODEL_BYTES = 36924456
 LOCAL_BYTES_PER_SECOND = 1e9
+
+
+@dataclasses.dataclass(frozen=True)
+class Cost:
+    """Of a model, for what is said before anything is known."""
+    seconds_per_sample: float  # of training, about, on a core of 2020
+    bytes: int  # of its parameters
+
+    @property
+    def seconds_per_test(self):
+        return 10000 * self.seconds_per_sample / 3
+
+
+COSTS = {"vgg11": Cost(0.03, 36924456), "resnet50": Cost(0.03, 94114088),
+         "bert_tiny": Cost(0.01, 17547304), "bert_base": Cost(2, 437935104)}
 
 
 def options_text(options):
@@ -29,7 +40,7 @@ def options_text(options):
 
 @dataclasses.dataclass(frozen=True)
 class Training:
-    """A training of VGG-11."""
+    """A training."""
     name: str
     title: str
     ranks: int
@@ -39,6 +50,8 @@ class Training:
     epochs: int = 0  # in place of iterations
     tests: bool = False  # rank 0 evaluates at the end; all ranks have the same parameters
     peer_mode: str = ""  # PyTorch + Gloo in place of our worker: its --mode and `options`
+    model: str = "vgg11"
+    images: tuple = ()  # options that name them; empty: the setting's
 
     def run(self, setting):
         argv = self._common(setting)
@@ -66,23 +79,25 @@ class Training:
         at_once = threads if setting.has_hosts else min(setting.cores, threads * self.ranks)
         passes = 1 if setting.has_hosts else self.ranks
         samples = self.batch_size * self.iterations * passes
-        tests = SECONDS_PER_TEST / threads if self.tests else 0
-        return (SECONDS_TO_START + samples * SECONDS_PER_SAMPLE / at_once + tests +
+        cost = COSTS[self.model]
+        tests = cost.seconds_per_test / threads if self.tests else 0
+        return (SECONDS_TO_START + samples * cost.seconds_per_sample / at_once + tests +
                 self.iterations * self._exchange_seconds(setting))
 
     def _common(self, setting):
         threads = setting.threads(self.ranks)
         count = ["--epochs", self.epochs] if self.epochs else ["--iterations", self.iterations]
-        argv = ["--model", "vgg11", *setting.data, "--batch-size", self.batch_size, *count]
+        argv = ["--model", self.model, *(self.images or setting.data), "--batch-size",
+                self.batch_size, *count]
         return options_text(argv + (["--threads", threads] if threads else []))
 
     def _exchange_seconds(self, setting):
         if self.ranks == 1:
             return 0
-        gbit = setting.request["link_gbit"]
+        size, gbit = COSTS[self.model].bytes, setting.request["link_gbit"]
         if setting.has_hosts and gbit:
-            return 2 * MODEL_BYTES * 8 / (gbit * 1e9)
-        return 2 * self.ranks * MODEL_BYTES / LOCAL_BYTES_PER_SECOND
+            return 2 * size * 8 / (gbit * 1e9)
+        return 2 * self.ranks * size / LOCAL_BYTES_PER_SECOND
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,3 +134,32 @@ class Averages:
         speed = gbit * 1e9 / 8 if gbit else LOCAL_BYTES_PER_SECOND / self.ranks
         return SECONDS_TO_START / 3 + min(1.25 * self.seconds_at_most,
                                       self.iterations * 2 * self.bytes / speed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Showing:
+    """One collective of a small tensor, once: element i of rank r is 10r + i."""
+    name: str
+    title: str
+    ranks: int
+    op: str
+    backend: str
+    elements: int
+
+    def run(self, setting):
+        program = setting.request["programs"]["collectives"]
+        options = ["--op", self.op, "--show", "true", "--bytes", 4 * self.elements,
+                   "--backend", self.backend]
+        return Run([options_text([program, "--coordinator", COORDINATOR, "--rank", rank,
+                                  "--world-size", self.ranks, *options])
+                    for rank in range(self.ranks)])
+
+    def read(self, setting, texts):
+        """Of each rank: input, output (null where nothing comes out), and sent: bytes by rank."""
+        return Averages.read(self, setting, texts)
+
+    def part_done(self, _printed):
+        return 0.0
+
+    def seconds(self, _setting):
+        return SECONDS_TO_START / 6

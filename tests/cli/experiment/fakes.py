@@ -46,7 +46,18 @@ def training_text(argv, rank):
 
 
 def averages_text():
-    return json.dumps({"seconds": [0.002, 0.001], "wrong": 0}) + "\n"
+    return json.dumps({"seconds": [0.002, 0.001], "wrong": 0, "bytes_sent": 10}) + "\n"
+
+
+def shown_text(rank):
+    return json.dumps({"rank": rank, "input": [rank] * 4, "output": [None] * 4,
+                       "sent": {"0": 4}}) + "\n"
+
+
+def text_of(argv, rank):
+    if "--show" in argv:
+        return shown_text(rank)
+    return averages_text() if "--bytes" in argv else training_text(argv, rank)
 
 
 class FakeRunner:
@@ -72,9 +83,7 @@ class FakeRunner:
         if len(self.runs) == self._fail_at:
             raise Failure("rank 0 was ended by signal 9 (Killed)")
         self.runs.append(run)
-        is_training = "--bytes" not in run.ranks[0]
-        texts = [training_text(argv, rank) if is_training else averages_text()
-                 for rank, argv in enumerate(run.ranks)]
+        texts = [text_of(argv, rank) for rank, argv in enumerate(run.ranks)]
         watch(texts[0].encode())
         return Outputs(texts)
 
