@@ -9,19 +9,31 @@ namespace {
 
 double RingFactor(int world_size) { return 2.0 * (world_size - 1) / world_size; }
 
-bool LoadsCoordinator(absl::string_view backend) {
-  return TraitsOfBackend(backend).links == LinkPattern::kCoordinator;
+// Children of the root of a binomial tree.
+int TreeChildren(int world_size) {
+  int children = 0;
+  for (int bit = 1; bit < world_size; bit <<= 1) ++children;
+  return children;
 }
 
 }  // namespace
 
 LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes) {
-  if (LoadsCoordinator(backend)) return {bytes, world_size * bytes};
+  switch (TraitsOfBackend(backend).links) {
+    case LinkPattern::kCoordinator:
+      return {bytes, world_size * bytes};
+    case LinkPattern::kTree:
+      return {TreeChildren(world_size) * bytes, 0};
+    case LinkPattern::kWorkers:
+      break;
+  }
   return {RingFactor(world_size) * bytes, 0};
 }
 
 LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes) {
-  if (LoadsCoordinator(backend)) return {bytes, world_size * bytes};
+  if (TraitsOfBackend(backend).links != LinkPattern::kWorkers) {
+    return LoadOfAverage(backend, world_size, bytes);
+  }
   return {world_size > 1 ? bytes : 0, 0};
 }
 

@@ -8,13 +8,14 @@ namespace gradwire {
 // What one exchange puts on the links, in bytes of payload for each direction:
 // as many bytes leave a host as come to it.
 struct LinkLoad {
-  double worker_bytes = 0;       // on each worker's link
+  double worker_bytes = 0;       // on each worker's link, or the busiest one's
   double coordinator_bytes = 0;  // on the coordinator's; 0 if it moves no gradients
 };
 
 // Averaging `bytes` over `world_size` ranks.
 //   coordinator   each worker's gradient goes up and a mean comes down, so the
 //                 coordinator's link carries W of them: W x S, a worker's S
+//   tree          rank 0 has ceil(log2 W) children, with each of which it exchanges S
 //   others        2(W-1)/W x S on each worker's link: the least that any all-reduce
 //                 between the ranks themselves can do (Patarasuk and Yuan 2009,
 //                 theorem 1); ring and direct exchange both reach it

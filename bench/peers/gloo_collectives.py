@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""The peer of `gradwire bench collectives`: one rank of PyTorch's all_reduce over Gloo.
+"""The peer of `gradwire bench collectives`: one rank of PyTorch's collectives over Gloo.
 
-Sums one float32 bucket over and over, checks what comes back against a sum
+Does one with one float32 bucket over and over, checks what comes back against values
 computed apart, and prints one line of JSON with the fields that gradwire-collectives
-prints. Needs Debian's python3-torch.
+prints. Rank 0 is the root, and sends to the last rank. Needs Debian's python3-torch.
 """
 import argparse
 import json
@@ -20,31 +20,93 @@ PERIOD = 4099  # prime, so that what lands in the wrong place shows
 SAMPLES = 1024
 
 
+SUM = -1  # in place of a rank
+
+
 class Pattern:
     """Known terms for every rank and step, and their sum."""
 
     def __init__(self, rank, world_size):
-        terms = [numpy.random.RandomState(r).uniform(-1, 1, PERIOD).astype(numpy.float32)
-                 for r in range(world_size)]
-        self.terms = terms[rank]
-        self.sum = numpy.sum(terms, axis=0, dtype=numpy.float64)
-        self.tolerance = numpy.sum(numpy.abs(terms), axis=0) * (world_size + 1) * 2.0**-23
+        self.terms = [numpy.random.RandomState(r).uniform(-1, 1, PERIOD).astype(numpy.float32)
+                      for r in range(world_size)]
+        self.rank = rank
+        self.sum = numpy.sum(self.terms, axis=0, dtype=numpy.float64)
+        self.tolerance = numpy.sum(numpy.abs(self.terms), axis=0) * (world_size + 1) * 2.0**-23
 
     def fill(self, step, positions, bucket):
-        bucket[positions] = self.terms[(positions + 7 * step) % PERIOD]
+        bucket[positions] = self.terms[self.rank][(positions + 7 * step) % PERIOD]
 
-    def wrong(self, step, positions, bucket):
+    def wrong(self, step, positions, bucket, source):
         at = (positions + 7 * step) % PERIOD
+        if source != SUM:
+            return int(numpy.sum(bucket[positions] != self.terms[source][at]))
         return int(numpy.sum(~(numpy.abs(bucket[positions] - self.sum[at]) <= self.tolerance[at])))
 
 
+class Collective:
+    """One operation of `bucket`, in place; part r of W is rank r's."""
+
+    def __init__(self, a, bucket):
+        self.name, self.rank, self.world_size = a.op, a.rank, a.world_size
+        self.bucket = bucket
+        self.parts = list(bucket.chunk(a.world_size))
+
+    def run(self):
+        dist, rank, at_root = torch.distributed, self.rank, self.rank == 0
+        if self.name == "all-reduce":
+            dist.all_reduce(self.bucket)
+        elif self.name == "broadcast":
+            dist.broadcast(self.bucket, 0)
+        elif self.name == "reduce":
+            dist.reduce(self.bucket, 0)
+        elif self.name == "all-gather":
+            dist.all_gather(self.parts, self.parts[rank].clone())
+        elif self.name == "gather":
+            dist.gather(self.parts[rank].clone(), self.parts if at_root else None, 0)
+        elif self.name == "scatter":
+            own = self.parts[rank].clone() if at_root else self.parts[rank]
+            dist.scatter(own, self.parts if at_root else None, 0)
+        elif at_root and self.world_size > 1:  # send-recv
+            dist.send(self.bucket, self.world_size - 1)
+        elif rank == self.world_size - 1 and not at_root:
+            dist.recv(self.bucket, 0)
+
+    def expected(self):
+        """(first, end, whose) of what comes out here."""
+        count, part, rank = len(self.bucket), len(self.parts[0]), self.rank
+        if self.name == "all-reduce" or self.name == "reduce" and rank == 0:
+            return [(0, count, SUM)]
+        if self.name == "broadcast" or self.name == "send-recv" and rank == self.world_size - 1:
+            return [(0, count, 0)]
+        if self.name == "scatter":
+            return [(rank * part, (rank + 1) * part, 0)]
+        if self.name == "all-gather" or self.name == "gather" and rank == 0:
+            return [(r * part, (r + 1) * part, r) for r in range(self.world_size)]
+        return []
+
+    def bytes_moved(self):
+        """That this rank sends and receives, if each byte went straight to where it is wanted; as a
+        ring has it for the all-reduce. Not counted by Gloo."""
+        others, size, part = self.world_size - 1, 4 * len(self.bucket), 4 * len(self.parts[0])
+        at_root, at_last = self.rank == 0, self.rank == others
+        return {"all-reduce": (2 * others * part, 2 * others * part),
+                "all-gather": (others * part, others * part),
+                "broadcast": (others * size, 0) if at_root else (0, size),
+                "reduce": (0, others * size) if at_root else (size, 0),
+                "gather": (0, others * part) if at_root else (part, 0),
+                "scatter": (others * part, 0) if at_root else (0, part),
+                "send-recv": (size * at_root, size * at_last) if others else (0, 0)}[self.name]
+
+
 class Loop:
-    """All-reduces one bucket in place, step after step."""
+    """Does a collective with one bucket, step after step."""
 
     def __init__(self, a):
         self.pattern = Pattern(a.rank, a.world_size)
         self.bucket = torch.zeros(a.bytes // 4)
         self.view = self.bucket.numpy()
+        self.collective = Collective(a, self.bucket)
+        self.gated = a.op != "all-reduce"
         count = len(self.view)
         self.all = numpy.arange(count)
         self.samples = numpy.unique(numpy.linspace(0, count - 1, min(count, SAMPLES)).astype(int))
@@ -53,17 +115,21 @@ class Loop:
     def run(self, positions):
         """One step of which `positions` are filled anew and checked. Gives its seconds."""
         self.pattern.fill(self.step, positions, self.view)
+        if self.gated:
+            torch.distributed.barrier()
         start = time.perf_counter()
-        torch.distributed.all_reduce(self.bucket)
+        self.collective.run()
         seconds = time.perf_counter() - start
-        self.wrong += self.pattern.wrong(self.step, positions, self.view)
-        self.checked += len(positions)
+        for first, end, source in self.collective.expected():
+            inside = positions[(positions >= first) & (positions < end)]
+            self.wrong += self.pattern.wrong(self.step, inside, self.view, source)
+            self.checked += len(inside)
         self.step += 1
         return seconds
 
     def agree(self, asked, seconds, limit):
         """How many of `asked` steps of `seconds` each rank does within `limit`."""
-        part = torch.tensor([min(1.0, limit / (seconds * asked))])
+        part = torch.tensor([min(1.0, limit / max(seconds * asked, 1e-9))])
         torch.distributed.all_reduce(part, op=torch.distributed.ReduceOp.MIN)
         return max(1, int(asked * part.item()))
 
@@ -76,6 +142,7 @@ def cpu_seconds():
 def parse():
     p = argparse.ArgumentParser(description=__doc__)
     rendezvous.add_options(p)
+    p.add_argument("--op", default="all-reduce")
     p.add_argument("--bytes", type=int, required=True)
     p.add_argument("--warmup", type=int, default=20)
     p.add_argument("--iterations", type=int, default=50)
@@ -98,10 +165,9 @@ def main():
     seconds = [loop.run(loop.samples) for _ in range(iterations)]
     cpu = cpu_seconds() - cpu
     loop.run(loop.all)
-    # Not counted by Gloo; what a ring of this size has to move.
-    moved = iterations * 2 * (a.world_size - 1) * a.bytes // a.world_size
+    sent, received = (iterations * moved for moved in loop.collective.bytes_moved())
     print(json.dumps({"rank": a.rank, "bytes": a.bytes, "seconds": seconds, "cpu_seconds": cpu,
-                      "bytes_sent": moved, "bytes_received": moved,
+                      "bytes_sent": sent, "bytes_received": received,
                       "iterations_in_all": loop.step, "checked": loop.checked,
                       "wrong": loop.wrong}), flush=True)
     torch.distributed.barrier()

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <future>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -31,63 +32,111 @@ absl::Span<uint8_t> BytesOf(std::vector<float>* values) {
   return {reinterpret_cast<uint8_t*>(values->data()), values->size() * sizeof(float)};
 }
 
+absl::Span<uint8_t> BytesOf(float* value) {
+  return {reinterpret_cast<uint8_t*>(value), sizeof(*value)};
+}
+
 }  // namespace
 
-CollectiveLoop::CollectiveLoop(Exchange* exchange, Rank rank, const Pattern* pattern,
-                               const LoopOptions& options)
+std::vector<BucketSpec> LoopBuckets(const LoopOptions& options) {
+  std::vector<BucketSpec> buckets = {options.operation.BucketOf(options.bytes)};
+  const bool is_gated = options.operation.collective != v1::COLLECTIVE_ALL_REDUCE;
+  if (is_gated) buckets.push_back({sizeof(float), v1::DTYPE_FLOAT32});
+  return buckets;
+}
+
+CollectiveLoop::CollectiveLoop(Exchange* exchange, Rank rank, int world_size,
+                               const Pattern* pattern, const LoopOptions& options)
     : exchange_(exchange),
       rank_(rank),
       pattern_(*pattern),
       options_(options),
+      buckets_(LoopBuckets(options)),
+      expected_(ExpectedOf(options.operation, rank, world_size, options.bytes / sizeof(float))),
       terms_(options.bytes / sizeof(float)),
       mean_(options.bytes / sizeof(float)) {}
 
+CollectiveLoop::~CollectiveLoop() {
+  if (gate_ended_.valid()) gate_ended_.wait();
+}
+
 absl::StatusOr<LoopResult> CollectiveLoop::Run() {
-  absl::Status status = CheckedAverages(2);
+  absl::Status status = CheckedIterations(2);
   if (!status.ok()) return status;
   const auto warmup = Agree(options_.warmup, last_seconds_, options_.limit / 4);
   if (!warmup.ok()) return warmup.status();
-  status = CheckedAverages(*warmup);
+  status = CheckedIterations(*warmup);
   if (!status.ok()) return status;
   const auto iterations = Agree(options_.iterations, last_seconds_, options_.limit);
   if (!iterations.ok()) return iterations.status();
   status = Measure(*iterations);
-  if (status.ok()) status = CheckedAverages(1);
+  if (status.ok()) status = CheckedIterations(1);
   if (!status.ok()) return status;
   result_.iterations_in_all = step_.value();
   return std::move(result_);
 }
 
-absl::Status CollectiveLoop::Average() {
-  std::promise<absl::Status> ended;
-  const BucketKey key{LayoutId(0), step_, Bucket(0)};
-  exchange_->Expect(key, BytesOf(&mean_), SteadyNow() + options_.step_timeout,
-                    [&ended](absl::Status status) { ended.set_value(std::move(status)); });
-  exchange_->Contribute(key, rank_, BytesOf(&terms_));
-  const absl::Status status = ended.get_future().get();
-  const std::string iteration = absl::StrCat("iteration ", step_.value());
-  ++step_;
-  return Annotate(status, iteration);
+absl::StatusOr<Shown> CollectiveLoop::Show() {
+  for (size_t i = 0; i < terms_.size(); ++i) terms_[i] = static_cast<float>(10 * rank_.value() + i);
+  absl::Status status = Operate();
+  if (!status.ok()) return status;
+  Shown shown = {terms_, {}, exchange_->totals()};
+  status = PassGate(0);
+  if (!status.ok()) return status;
+  shown.output.resize(mean_.size());
+  for (const Expected& part : expected_) {
+    for (size_t i = part.begin; i < part.end; ++i) shown.output[i] = mean_[i];
+  }
+  return shown;
 }
 
-absl::StatusOr<double> CollectiveLoop::TimedAverage() {
+absl::Status CollectiveLoop::Wait(std::future<absl::Status> ended) const {
+  return Annotate(ended.get(), absl::StrCat("iteration ", step_.value()));
+}
+
+absl::Status CollectiveLoop::Operate() {
+  const auto expect = [this](int bucket, absl::Span<uint8_t> result) {
+    auto ended = std::make_shared<std::promise<absl::Status>>();
+    exchange_->Expect(KeyOf(bucket), result, SteadyNow() + options_.step_timeout,
+                      [ended](absl::Status status) { ended->set_value(std::move(status)); });
+    return ended->get_future();
+  };
+  std::future<absl::Status> ended = expect(0, BytesOf(&mean_));
+  if (buckets_.size() > 1) gate_ended_ = expect(1, BytesOf(&gate_));
+  if (Contributes(buckets_[0], rank_)) exchange_->Contribute(KeyOf(0), rank_, BytesOf(&terms_));
+  return Wait(std::move(ended));
+}
+
+absl::Status CollectiveLoop::PassGate(float proposal) {
+  absl::Status status;
+  if (buckets_.size() > 1) {
+    proposal_ = proposal;
+    exchange_->Contribute(KeyOf(1), rank_, BytesOf(&proposal_));
+    status = Wait(std::move(gate_ended_));
+  }
+  ++step_;
+  return status;
+}
+
+absl::StatusOr<double> CollectiveLoop::TimedIteration(float proposal) {
   const auto start = std::chrono::steady_clock::now();
-  absl::Status status = Average();
+  absl::Status status = Operate();
   const auto end = std::chrono::steady_clock::now();
+  if (status.ok()) status = PassGate(proposal);
   if (!status.ok()) return status;
   return std::chrono::duration<double>(end - start).count();
 }
 
-absl::Status CollectiveLoop::CheckedAverages(int count) {
+absl::Status CollectiveLoop::CheckedIterations(int count) {
   for (int i = 0; i < count; ++i) {
     const Step step = step_;
     pattern_.Fill(step, absl::MakeSpan(terms_));
     std::fill(mean_.begin(), mean_.end(), std::numeric_limits<float>::quiet_NaN());
-    const absl::StatusOr<double> seconds = TimedAverage();
+    const absl::StatusOr<double> seconds = TimedIteration();
     if (!seconds.ok()) return seconds.status();
     last_seconds_ = *seconds;
-    result_.wrong += pattern_.CountWrong(step, mean_);
-    result_.checked += mean_.size();
+    result_.wrong += pattern_.CountWrong(step, mean_, expected_);
+    for (const Expected& part : expected_) result_.checked += part.end - part.begin;
   }
   return absl::OkStatus();
 }
@@ -98,11 +147,10 @@ absl::Status CollectiveLoop::Measure(int count) {
   for (int i = 0; i < count; ++i) {
     const Step step = step_;
     pattern_.FillSamples(step, absl::MakeSpan(terms_), absl::MakeSpan(mean_));
-    const absl::StatusOr<double> seconds = TimedAverage();
+    const absl::StatusOr<double> seconds = TimedIteration();
     if (!seconds.ok()) return seconds.status();
     result_.seconds.push_back(*seconds);
-    result_.wrong += pattern_.CountWrongSamples(step, mean_);
-    result_.checked += pattern_.SampleCount(mean_.size());
+    result_.wrong += pattern_.CountWrongSamples(step, mean_, expected_, &result_.checked);
   }
   result_.cpu_seconds = CpuSeconds() - cpu_before;
   const TransferTotals after = exchange_->totals();
@@ -115,11 +163,12 @@ absl::StatusOr<int> CollectiveLoop::Agree(int asked, double seconds, absl::Durat
   // Whole per cent: small whole numbers have an exact sum in every order and in
   // every format on the wire, so that all ranks get the same mean.
   const double part = absl::ToDoubleSeconds(limit) / std::max(seconds * asked, 1e-9);
-  std::fill(terms_.begin(), terms_.end(),
-            static_cast<float>(std::clamp(std::floor(100 * part), 0.0, 100.0)));
-  absl::Status status = Average();
-  if (!status.ok()) return status;
-  return std::max(1, static_cast<int>(asked * mean_[0] / 100));
+  const auto percent = static_cast<float>(std::clamp(std::floor(100 * part), 0.0, 100.0));
+  std::fill(terms_.begin(), terms_.end(), percent);
+  const absl::StatusOr<double> agreed = TimedIteration(percent);
+  if (!agreed.ok()) return agreed.status();
+  const float mean = buckets_.size() > 1 ? gate_ : mean_[0];
+  return std::max(1, static_cast<int>(asked * mean / 100));
 }
 
 }  // namespace gradwire

@@ -15,6 +15,7 @@ namespace {
 
 LoopOptions LoopOptionsOf(const RankOptions& options) {
   LoopOptions loop;
+  loop.operation = OperationCalled(options.op);
   loop.bytes = options.bytes;
   loop.warmup = options.warmup;
   loop.iterations = options.iterations;
@@ -61,7 +62,7 @@ absl::Status CollectiveRank::Connect(const View& view, v1::DType wire) {
   absl::optional<Incarnation> suspect;  // the coordinator sees who is gone
   auto connected = backend_->Connect(view, ended, &suspect);
   if (!connected.ok()) return connected.status();
-  const std::vector<BucketSpec> buckets = {{options_.bytes, v1::DTYPE_FLOAT32}};
+  const std::vector<BucketSpec> buckets = LoopBuckets(LoopOptionsOf(options_));
   const auto layout = session_->DeclareLayout(ToProto({}, WireSpecs(buckets, wire)));
   if (!layout.ok()) return layout.status();
   (*connected)->AddLayout(*layout, buckets);
@@ -111,18 +112,21 @@ absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address) {
   auto& settings = *hello.mutable_settings();
   settings["backend"] = options_.backend;
   settings["wire"] = options_.wire;
+  settings["op"] = options_.op;
   settings["warmup"] = absl::StrCat(options_.warmup);
   settings["iterations"] = absl::StrCat(options_.iterations);
   settings["seconds"] = absl::StrCat(options_.seconds);
   return session_->Join(std::move(hello));
 }
 
-absl::StatusOr<LoopResult> CollectiveRank::Measure() {
+absl::StatusOr<std::string> CollectiveRank::Measure() {
   const Pattern pattern(options_.bytes / sizeof(float), options_.world_size, Rank(options_.rank),
-                        ToleranceOf(options_.backend, options_.wire, options_.world_size));
-  absl::StatusOr<LoopResult> result =
-      CollectiveLoop(exchange(), Rank(options_.rank), &pattern, LoopOptionsOf(options_)).Run();
-  absl::Status status = result.status();
+                        ToleranceOf(options_.backend, options_.wire, options_.world_size,
+                                    OperationCalled(options_.op)));
+  CollectiveLoop loop(exchange(), Rank(options_.rank), options_.world_size, &pattern,
+                      LoopOptionsOf(options_));
+  absl::StatusOr<std::string> report = options_.show ? Report(loop.Show()) : Report(loop.Run());
+  absl::Status status = report.status();
   if (status.ok()) {
     status = exchange()->Finish(SteadyNow() + absl::Seconds(options_.timeout_seconds));
   }
@@ -130,19 +134,34 @@ absl::StatusOr<LoopResult> CollectiveRank::Measure() {
   const absl::Status left = session_->Leave(status.ok(), reason);
   if (!status.ok()) return status;
   if (!left.ok()) return left;
-  return result;
+  return report;
 }
 
-std::string ToJson(const RankOptions& options, const LoopResult& result) {
-  const nlohmann::ordered_json json = {{"rank", options.rank},
-                                       {"bytes", options.bytes},
-                                       {"seconds", result.seconds},
-                                       {"cpu_seconds", result.cpu_seconds},
-                                       {"bytes_sent", result.moved.bytes_sent},
-                                       {"bytes_received", result.moved.bytes_received},
-                                       {"iterations_in_all", result.iterations_in_all},
-                                       {"checked", result.checked},
-                                       {"wrong", result.wrong}};
+absl::StatusOr<std::string> CollectiveRank::Report(const absl::StatusOr<LoopResult>& result) const {
+  if (!result.ok()) return result.status();
+  const nlohmann::ordered_json json = {{"rank", options_.rank},
+                                       {"bytes", options_.bytes},
+                                       {"seconds", result->seconds},
+                                       {"cpu_seconds", result->cpu_seconds},
+                                       {"bytes_sent", result->moved.bytes_sent},
+                                       {"bytes_received", result->moved.bytes_received},
+                                       {"iterations_in_all", result->iterations_in_all},
+                                       {"checked", result->checked},
+                                       {"wrong", result->wrong}};
+  return json.dump() + "\n";
+}
+
+absl::StatusOr<std::string> CollectiveRank::Report(const absl::StatusOr<Shown>& shown) const {
+  if (!shown.ok()) return shown.status();
+  nlohmann::ordered_json json = {{"rank", options_.rank}, {"input", shown->input}};
+  json["output"] = nlohmann::ordered_json::array();
+  for (const absl::optional<float>& value : shown->output) {
+    json["output"].push_back(value ? nlohmann::ordered_json(*value) : nullptr);
+  }
+  json["sent"] = nlohmann::ordered_json::object();  // bytes by receiver
+  for (const auto& [link, bytes] : shown->moved.sent_on) {
+    if (bytes > 0) json["sent"][absl::StrCat(link.second.value())] = bytes;
+  }
   return json.dump() + "\n";
 }
 

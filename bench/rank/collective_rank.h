@@ -16,7 +16,7 @@
 namespace gradwire {
 
 // One rank of a real run whose gradient is one bucket: it joins the coordinator,
-// averages with the back end of choice, and leaves.
+// does one collective with the back end of choice, and leaves.
 //
 //   Session ── view ──► Backend ── Connect ──► Exchange ◄── CollectiveLoop
 //      └────── abort ─────────────────────────────┘
@@ -29,8 +29,9 @@ class CollectiveRank {
   CollectiveRank(const CollectiveRank&) = delete;
   CollectiveRank& operator=(const CollectiveRank&) = delete;
 
-  // Errors of CollectiveLoop::Run, Exchange::Finish and Session::Leave.
-  absl::StatusOr<LoopResult> Measure();
+  // What was measured, or is to be shown: one JSON object on one line, with its newline. Errors of
+  // CollectiveLoop, Exchange::Finish and Session::Leave.
+  absl::StatusOr<std::string> Measure();
 
  private:
   explicit CollectiveRank(const RankOptions& options) : options_(options) {}
@@ -40,6 +41,8 @@ class CollectiveRank {
   // Connects, and makes the one bucket known.
   absl::Status Connect(const View& view, v1::DType wire);
   Exchange* exchange();  // null before Connect
+  absl::StatusOr<std::string> Report(const absl::StatusOr<LoopResult>& result) const;
+  absl::StatusOr<std::string> Report(const absl::StatusOr<Shown>& shown) const;
   void OnAbort(const absl::Status& status);
 
   const RankOptions options_;
@@ -50,9 +53,6 @@ class CollectiveRank {
   GrpcServer server_;
   std::unique_ptr<Session> session_;  // last: its threads use the above
 };
-
-// One JSON object on one line, with its newline.
-std::string ToJson(const RankOptions& options, const LoopResult& result);
 
 }  // namespace gradwire
 

@@ -18,13 +18,13 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<Parsed<RankOptions>> parsed = ParseRankOptions(Arguments(argc, argv));
   if (const auto exit_code = EarlyExit("gradwire-collectives", parsed)) return *exit_code;
   const auto rank = CollectiveRank::Join(parsed->options);
-  const absl::StatusOr<LoopResult> result =
-      rank.ok() ? (*rank)->Measure() : absl::StatusOr<LoopResult>(rank.status());
+  const absl::StatusOr<std::string> result =
+      rank.ok() ? (*rank)->Measure() : absl::StatusOr<std::string>(rank.status());
   if (!result.ok()) {
     spdlog::error("{}", std::string(result.status().message()));
     return ExitCode(result.status());
   }
-  std::cout << ToJson(parsed->options, *result) << std::flush;
+  std::cout << *result << std::flush;
   return std::cout.good() ? kExitDone : kExitFailed;
 }
 

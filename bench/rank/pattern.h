@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "bench/operations.h"
 #include "common/base/ids.h"
 #include "common/fold/blocks.h"
 
@@ -20,7 +21,19 @@ struct Tolerance {
 
 // 0 where the fold is promised bit for bit; for other orders of addition and for
 // rounding on the wire the most that W + 1 roundings can do.
-Tolerance ToleranceOf(const std::string& backend, const std::string& wire, int world_size);
+Tolerance ToleranceOf(const std::string& backend, const std::string& wire, int world_size,
+                      const Operation& operation = OperationCalled("all-reduce"));
+
+// What comes out at one place: elements [begin, end) are the mean, or what a rank put in there.
+struct Expected {
+  size_t begin = 0;
+  size_t end = 0;
+  int rank = kMean;
+  static constexpr int kMean = -1;
+};
+// All that comes out at `rank` of `elements` elements.
+std::vector<Expected> ExpectedOf(const Operation& operation, Rank rank, int world_size,
+                                 size_t elements);
 
 // Known terms of one bucket for every rank and step, and their mean, computed here and not by
 // any back end. Terms repeat with a prime period, so that a chunk that lands in
@@ -33,14 +46,17 @@ class Pattern {
 
   // This rank's terms of `step`.
   void Fill(Step step, absl::Span<float> terms) const;
-  // How many elements of `mean` are not what `step` must give.
-  uint64_t CountWrong(Step step, absl::Span<const float> mean) const;
+  // How many elements of `got` are not what `step` must give.
+  uint64_t CountWrong(Step step, absl::Span<const float> got,
+                      const std::vector<Expected>& expected) const;
 
   // The same for single elements: every one in a small bucket, else kSamples of
   // them, evenly spread, with the first and the last. Cheap enough for between two
   // measured iterations. FillSamples also spoils `mean` there.
   void FillSamples(Step step, absl::Span<float> terms, absl::Span<float> mean) const;
-  uint64_t CountWrongSamples(Step step, absl::Span<const float> mean) const;
+  // `checked` grows by the samples of which it is known what must come out.
+  uint64_t CountWrongSamples(Step step, absl::Span<const float> got,
+                             const std::vector<Expected>& expected, uint64_t* checked) const;
   // Samples in a bucket of `size` elements.
   static size_t SampleCount(size_t size);
 
@@ -50,9 +66,11 @@ class Pattern {
 
   static size_t Offset(Step step);
   static size_t SampleAt(size_t sample, size_t size);
-  bool Right(Step step, size_t index, float value) const;
+  // `index`: of the element in the bucket; `rank`: see Expected.
+  bool Right(Step step, size_t index, float value, int rank) const;
 
-  std::vector<float> terms_;               // of this rank, one period
+  const Rank rank_;
+  std::vector<std::vector<float>> terms_;  // by rank, one period
   std::vector<std::vector<float>> means_;  // of all ranks, by the rank that the sum begins with
   std::vector<double> tolerance_;          // of each mean
   std::vector<FoldRange> ranges_;          // one for each block

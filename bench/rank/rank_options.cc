@@ -1,6 +1,7 @@
 #include "bench/rank/rank_options.h"
 
 #include "absl/strings/str_cat.h"
+#include "bench/operations.h"
 #include "common/wire/layout.h"
 
 namespace gradwire {
@@ -13,6 +14,9 @@ void AddAll(RankOptions* options, OptionParser* parser) {
   parser->Add("world-size", "N", "ranks", Integer(&options->world_size, 1));
   parser->Add("backend", "NAME", "how bytes are averaged", Text(&options->backend));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
+  parser->Add("op", "NAME", "which collective", Choice(&options->op, OperationNames()));
+  parser->Add("show", "true|false", "do it once; print what goes in, comes out and is sent",
+              Switch(&options->show));
   parser->Add("bytes", "N", "size of the bucket as float32, a multiple of 4",
               Integer(&options->bytes, 4));
   parser->Add("warmup", "N", "iterations before the measured ones", Integer(&options->warmup, 1));
@@ -24,9 +28,15 @@ void AddAll(RankOptions* options, OptionParser* parser) {
 }
 
 absl::Status Check(const RankOptions& options) {
-  if (options.bytes % 4 != 0) {
+  const Operation& operation = OperationCalled(options.op);
+  if (!Has(options.backend, operation)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--bytes: got '", options.bytes, "', expected a multiple of 4"));
+        absl::StrCat("--op: back end ", options.backend, " has no ", options.op));
+  }
+  const uint64_t unit = operation.in_parts ? 4 * options.world_size : 4;
+  if (options.bytes % unit != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--bytes: got '", options.bytes, "', expected a multiple of ", unit));
   }
   if (options.rank >= options.world_size) {
     return absl::InvalidArgumentError(absl::StrCat("--rank: got '", options.rank,

@@ -16,6 +16,8 @@ struct RankOptions {
   int world_size = 1;
   std::string backend = "ring";
   std::string wire = "fp32";
+  std::string op = "all-reduce";  // an Operation's name
+  bool show = false;              // one iteration, with what goes in and comes out
   uint64_t bytes = 4;
   int warmup = 20;
   int iterations = 50;
@@ -24,7 +26,7 @@ struct RankOptions {
 };
 
 // Reads flags; errors as OptionParser::Parse, and InvalidArgument for a size that
-// is no multiple of 4 or a rank beyond the world size.
+// the operation cannot cut, one that the back end does not have, or a rank beyond the world size.
 absl::StatusOr<Parsed<RankOptions>> ParseRankOptions(const std::vector<std::string>& args);
 
 }  // namespace gradwire

@@ -26,24 +26,32 @@ PEER_SCRIPT = "gloo_collectives.py"
 class Case(NamedTuple):
     """One line of the table, yet to be measured."""
     bytes: int  # of the bucket, as float32
+    op: dict
     backend: dict
     wire: str
 
     def least_seconds(self):
         """That the busiest link needs; None if its speed is not known."""
-        per_byte = self.backend["least_seconds_per_byte"]
+        per_byte = self.backend["least_seconds_per_byte"][self.op["name"]]
         if per_byte is None:
             return None
         return per_byte * self.bytes / FLOAT_BYTES * self.backend["wires"][self.wire]
 
 
+def wires_of(op, backend):
+    """What is not summed is copied as it is."""
+    return backend["wires"] if op["sums"] else ["fp32"]
+
+
 def cases_of(request):
-    return [Case(size, backend, wire) for size in request["sizes"]
-            for backend in request["backends"] for wire in backend["wires"]]
+    return [Case(size, op, backend, wire) for op in request["ops"] for size in op["sizes"]
+            for backend in request["backends"]
+            if op["name"] in backend["least_seconds_per_byte"]
+            for wire in wires_of(op, backend)]
 
 
 def run_of(request, case):
-    loop = ["--bytes", str(case.bytes), "--warmup", str(request["warmup"]),
+    loop = ["--op", case.op["name"], "--bytes", str(case.bytes), "--warmup", str(request["warmup"]),
             "--iterations", str(request["iterations"]),
             "--seconds", f"{request['seconds_per_size']:g}"]
     if case.backend["is_peer"]:
@@ -64,20 +72,24 @@ def json_or_none(text):
 def measure_case(request, case, runner):
     outputs = runner.run(run_of(request, case))
     ranks = [json_or_none(text) for text in outputs.ranks]
-    return collective_row(case, request["busbw_factor"], ranks, outputs.coordinator_cpu_seconds)
+    return collective_row(case, ranks, outputs.coordinator_cpu_seconds)
 
 
 def say_row(row, asked):
     few = f"  ({row['iterations']} iterations only)" if row["iterations"] < asked else ""
     wrong = "  WRONG VALUES" if row["wrong"] else ""
-    print(f"{row['bytes']:12} B  {row['backend']:<14} {row['wire']}  p50 {row['p50_us']:.1f} us  "
+    print(f"{row['op']:<14} {row['bytes']:12} B  {row['backend']:<14} {row['wire']}  p50 {row['p50_us']:.1f} us  "
           f"busbw {row['busbw_gb_per_s']:.4f} GB/s{few}{wrong}", file=sys.stderr, flush=True)
 
 
 def notes_of(request):
     notes = ["The time of an iteration is the longest of all ranks'. Results of every iteration "
-             "are checked against the mean computed apart: all values in the warm-up and at the "
-             "end, up to 1024 spread over the bucket in measured ones."]
+             "are checked against values computed apart: all values in the warm-up and at the "
+             "end, up to 1024 spread over the bucket in measured ones. Sums are means."]
+    if any(op["name"] != "all-reduce" for op in request["ops"]):
+        notes.append("Rank 0 is the root; it sends to the last rank. Iterations of other "
+                     "operations than all-reduce begin behind a barrier, which is not in the "
+                     "times.")
     if request["seconds_per_size"] > 0:
         notes.append("A size ends early when its measured iterations would take more than "
                      f"{request['seconds_per_size']:g} s; the column says how many there were.")
@@ -99,7 +111,8 @@ def measure(request, runner, report):
         try:
             row = measure_case(request, case, runner)
         except Failure as failure:
-            raise failure.within(f"{case.bytes} bytes, {case.backend['name']}") from None
+            raise failure.within(f"{case.op['name']}, {case.bytes} bytes, "
+                                 f"{case.backend['name']}") from None
         say_row(row, request["iterations"])
         rows.append(row)
     wrong = sum(row["wrong"] for row in rows)

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "bench/operations.h"
 #include "bench/setups.h"
 #include "common/options/suggest.h"
 #include "common/wire/layout.h"
@@ -112,6 +113,29 @@ absl::Status CheckPeersModel(const TrainingOptions& options) {
       absl::StrCat("--peers have vgg11 as it is; got ", absl::StrJoin(own, " ")));
 }
 
+std::string DescribeOperations() {
+  return absl::StrCat("which collectives: ", absl::StrJoin(OperationNames(), ", "),
+                      ";\nring and tree have all, the others all-reduce and broadcast");
+}
+
+// Fills in `backends`, if none were given. InvalidArgument if one lacks an operation.
+absl::Status CompleteBackends(CollectivesOptions* options) {
+  const std::vector<std::string> given = options->backends;
+  options->backends.clear();
+  for (const std::string& backend : given.empty() ? NamesOf(BackendChoices()) : given) {
+    const auto lacked = std::find_if(options->ops.begin(), options->ops.end(), [&](const auto& op) {
+      return !Has(backend, OperationCalled(op));
+    });
+    if (lacked == options->ops.end()) {
+      options->backends.push_back(backend);
+    } else if (!given.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("--ops: got '", *lacked, "', which back end ",
+                                                     backend, " (--backends) does not have"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 template <typename Options>
 absl::Status Finish(const std::vector<std::string>& args, const Environment& environment,
                     OptionParser* parser, Parsed<Options>* parsed) {
@@ -196,10 +220,9 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
     const std::vector<std::string>& args, const Environment& environment) {
   Parsed<CollectivesOptions> parsed;
   CollectivesOptions& options = parsed.options;
-  options.backends = NamesOf(BackendChoices());
   OptionParser parser(
       "gradwire bench collectives",
-      "Measures how long the back ends take to average one bucket over all ranks, and\n"
+      "Measures how long the back ends take for a collective of one bucket over all ranks, and\n"
       "checks what comes out.",
       {"bench"});
   parser.Group("What");
@@ -208,8 +231,10 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
   parser.Add("factor", "N", "from one size to the next", Integer(&options.factor, 2, 1 << 20));
   parser.Add("sizes", "N,N,...", "these sizes in place of a range (K, M, G: powers of 1024)",
              WithDefault(SizeList(&options.sizes), "the range, and VGG-11's 36924456"));
+  parser.Add("ops", "NAME,...", DescribeOperations(), NameList(&options.ops, OperationNames()));
   parser.Add("backends", "NAME,...", "how bytes are averaged",
-             NameList(&options.backends, NamesOf(BackendChoices())));
+             WithDefault(NameList(&options.backends, NamesOf(BackendChoices())),
+                         "all that have the operations"));
   parser.Add("wire", "TYPE,...", "element types on the wire",
              NameList(&options.wires, WireNames()));
   parser.Add("warmup", "N", "iterations before the measured ones", Integer(&options.warmup, 1));
@@ -225,6 +250,10 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
     return absl::InvalidArgumentError(absl::StrCat("--min-bytes: got '", options.min_bytes,
                                                    "', expected at most --max-bytes, ",
                                                    options.max_bytes));
+  }
+  if (parsed.print.empty()) {
+    const absl::Status complete = CompleteBackends(&options);
+    if (!complete.ok()) return complete;
   }
   return parsed;
 }

@@ -36,6 +36,7 @@ struct CollectivesOptions {
   uint64_t max_bytes = 256 << 20;
   uint64_t factor = 4;
   std::vector<uint64_t> sizes;  // empty: as the three above say, and VGG-11's
+  std::vector<std::string> ops = {"all-reduce"};
   std::vector<std::string> backends;
   std::vector<std::string> wires = {"fp32"};
   int warmup = 20;

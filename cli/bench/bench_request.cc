@@ -2,8 +2,11 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
 #include "bench/bounds.h"
+#include "bench/operations.h"
 #include "bench/setups.h"
 #include "common/base/blas.h"
 #include "common/base/program_files.h"
@@ -50,15 +53,48 @@ Json Wires(const CollectivesOptions& options, const std::string& backend) {
   return wires;
 }
 
-Json Backend(const CollectivesOptions& options, const std::string& name, const Json& wires) {
+// What one byte puts on the links.
+LinkLoad LoadOf(const Operation& operation, const std::string& backend, int workers) {
+  if (operation.collective == v1::COLLECTIVE_ALL_REDUCE) return LoadOfAverage(backend, workers, 1);
+  if (operation.collective == v1::COLLECTIVE_BROADCAST) return LoadOfBroadcast(backend, workers, 1);
+  return {BusFactor(operation, workers), 0};
+}
+
+// By operation that the back end has: null if the links' speed is not known.
+Json LeastSecondsPerByte(const CollectivesOptions& options, const std::string& backend) {
   const absl::optional<double> gbit = options.bench.LinkGbit();
-  const LinkLoad load = LoadOfAverage(name, options.bench.workers, 1);
+  Json least = Json::object();
+  for (const std::string& name : options.ops) {
+    const Operation& operation = OperationCalled(name);
+    if (backend == kPeer && !PeerHas(operation)) continue;
+    const LinkLoad load = LoadOf(operation, backend, options.bench.workers);
+    least[name] = gbit.has_value() ? Json(LeastSeconds(load, *gbit)) : Json(nullptr);
+  }
+  return least;
+}
+
+Json Backend(const CollectivesOptions& options, const std::string& name, const Json& wires) {
   return {{"name", name},
           {"is_peer", name == kPeer},
           {"wires", wires},
           {"loads_coordinator", TraitsOfBackend(name).links == LinkPattern::kCoordinator},
-          {"least_seconds_per_byte",
-           gbit.has_value() ? Json(LeastSeconds(load, *gbit)) : Json(nullptr)}};
+          {"least_seconds_per_byte", LeastSecondsPerByte(options, name)}};
+}
+
+Json Ops(const CollectivesOptions& options) {
+  Json ops = Json::array();
+  for (const std::string& name : options.ops) {
+    const Operation& operation = OperationCalled(name);
+    std::set<uint64_t> sizes;
+    for (const uint64_t bytes : options.Sizes()) {
+      sizes.insert(SizeFor(operation, bytes, options.bench.workers));
+    }
+    ops.push_back({{"name", name},
+                   {"sums", operation.sums},
+                   {"sizes", sizes},
+                   {"busbw_factor", BusFactor(operation, options.bench.workers)}});
+  }
+  return ops;
 }
 
 Json Backends(const CollectivesOptions& options) {
@@ -115,9 +151,8 @@ Json TrainingRequest(const TrainingOptions& options, const std::string& command)
 
 Json CollectivesRequest(const CollectivesOptions& options, const std::string& command) {
   Json request = BenchRequest(options.bench, command);
-  request.update({{"sizes", options.Sizes()},
+  request.update({{"ops", Ops(options)},
                   {"backends", Backends(options)},
-                  {"busbw_factor", BusBandwidth(1, options.bench.workers)},
                   {"warmup", options.warmup},
                   {"iterations", options.iterations},
                   {"seconds_per_size", options.seconds_per_size}});

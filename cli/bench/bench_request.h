@@ -28,11 +28,13 @@ nlohmann::ordered_json BenchRequest(const BenchOptions& options, const std::stri
 // options, peers.
 nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);
 
-// More: sizes; busbw_factor, from algbw to busbw; backends, the peers' last, each with
+// More: ops, each with name, sums (whether it has a type on the wire), sizes, and busbw_factor,
+// from algbw to busbw; backends, the peers' last, each with
 //   name, is_peer
 //   wires                   those to be measured: bytes of an element by name
 //   loads_coordinator       whether gradients go through it
-//   least_seconds_per_byte  on the busiest link; null if its speed is not known
+//   least_seconds_per_byte  of each operation that it has, by name: on the busiest link; null
+//                           if its speed is not known
 nlohmann::ordered_json CollectivesRequest(const CollectivesOptions& options,
                                           const std::string& command);
 

@@ -1,9 +1,10 @@
-"""A row of `gradwire bench collectives`: one size, back end and wire."""
+"""A row of `gradwire bench collectives`: one operation, size, back end and wire."""
 from cli.runs.failure import Failure
 from cli.runs.quantiles import median, quantile
 from cli.runs.tables import Column
 
-COLUMNS = [Column("bytes", "size (B)"),
+COLUMNS = [Column("op", "op"),
+           Column("bytes", "size (B)"),
            Column("count", "count"),
            Column("type", "type"),
            Column("backend", "backend"),
@@ -52,11 +53,11 @@ def cpu_seconds_per_gb(backend, ranks, coordinator_cpu_seconds):
     return cpu_seconds / (sent / 1e9) if sent else None
 
 
-def collective_row(case, busbw_factor, ranks, coordinator_cpu_seconds):
+def collective_row(case, ranks, coordinator_cpu_seconds):
     """A dict with the fields of COLUMNS.
 
     time    of an iteration is the longest of all ranks' times of that iteration
-    algbw   bytes / median time in 10^9 bytes a second, busbw `busbw_factor` of that
+    algbw   bytes / median time in 10^9 bytes a second, busbw the operation's part of that
     bound   least time on the links / median time, in per cent; None without links' speed
     wrong   of all values that any rank checked
 
@@ -69,7 +70,8 @@ def collective_row(case, busbw_factor, ranks, coordinator_cpu_seconds):
     p50 = median(seconds)
     algbw = case.bytes / p50 / 1e9
     least = case.least_seconds()
-    return {"bytes": case.bytes,
+    return {"op": case.op["name"],
+            "bytes": case.bytes,
             "count": case.bytes // FLOAT_BYTES,
             "type": "float32",
             "backend": case.backend["name"],
@@ -79,7 +81,7 @@ def collective_row(case, busbw_factor, ranks, coordinator_cpu_seconds):
             "p50_us": p50 * 1e6,
             "p99_us": quantile(seconds, 0.99) * 1e6,
             "algbw_gb_per_s": algbw,
-            "busbw_gb_per_s": busbw_factor * algbw,
+            "busbw_gb_per_s": case.op["busbw_factor"] * algbw,
             "bound_percent": None if least is None else 100 * least / p50,
             "cpu_seconds_per_gb": cpu_seconds_per_gb(case.backend, ranks, coordinator_cpu_seconds),
             "wrong": int(total(ranks, "wrong"))}

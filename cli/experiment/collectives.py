@@ -1,14 +1,20 @@
-"""All-reduce of tensors of many sizes: what the course's sheet advises to write first, and the
-lecture's cost of latency + bytes / bandwidth."""
+"""Collectives of small tensors, with what goes over which link, and all-reduce of tensors of many
+sizes: what the course's sheet advises to write first, and the lecture's cost of latency + bytes /
+bandwidth."""
 from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
-from cli.experiment.work import Averages
+from cli.experiment.work import Averages, Showing
 from cli.runs.quantiles import median
 from cli.runs.tables import Column
 
 SOURCE = "the course's sheet (write small programs first) and the lecture on all-reduce"
-BACKENDS = ("coordinator", "sharded", "ring", "gloo")
+BACKENDS = ("coordinator", "sharded", "ring", "tree", "gloo")
+OPS = ("send-recv", "broadcast", "scatter", "gather", "reduce", "all-gather", "reduce-scatter",
+       "all-reduce")
+SHOWN = ("ring", "tree")  # side by side
+SHOWN_RANKS = 4  # with an element for each in the tensor
 PARAMETERS = 60_000_000  # of the lecture's model, exchanged in pieces
 FLOAT_BYTES = 4
+MOST_BLOCK = 64 << 10  # bytes in which an average is cut for the ring
 SCALES = {
     "quick": {"about": "4 ranks, 4 B to 16 MB.", "ranks": 4, "iterations": 20, "seconds": 4,
               "sizes": (4, 4 << 10, 256 << 10, 4 << 20, 16 << 20)},
@@ -23,11 +29,111 @@ def name_of(backend, size):
     return f"{backend}-{size}"
 
 
+def shown_name(op, backend):
+    return f"{op}-{backend}"
+
+
+def showings():
+    return [Showing(shown_name(op, backend), f"{op} of {SHOWN_RANKS} floats, {backend}",
+                    SHOWN_RANKS, op, backend, SHOWN_RANKS) for op in OPS for backend in SHOWN]
+
+
 def runs(setting):
     scale = setting.scale
-    return [Averages(name_of(backend, size), f"{backend}, {size:,} bytes", scale["ranks"], size,
-                     backend, scale["iterations"], scale["seconds"])
-            for backend in BACKENDS for size in scale["sizes"]]
+    return showings() + [
+        Averages(name_of(backend, size), f"{backend}, {size:,} bytes", scale["ranks"], size,
+                 backend, scale["iterations"], scale["seconds"])
+        for backend in BACKENDS for size in scale["sizes"]]
+
+
+def expected_outputs(op, inputs):
+    """Of each rank, None where nothing comes out; sums are means."""
+    ranks = range(len(inputs))
+    means = [sum(column) / len(inputs) for column in zip(*inputs)]
+    parts = [inputs[part][part] for part in ranks]  # an element for each rank
+    nothing = [None] * len(inputs[0])
+
+    def only(values, kept):
+        return [value if kept(place) else None for place, value in enumerate(values)]
+    return [{"send-recv": inputs[0] if rank == ranks[-1] else nothing,
+             "broadcast": inputs[0],
+             "scatter": only(inputs[0], lambda part, rank=rank: part == rank),
+             "gather": parts if rank == 0 else nothing,
+             "reduce": means if rank == 0 else nothing,
+             "all-gather": parts,
+             "reduce-scatter": only(means, lambda part, rank=rank: part == rank),
+             "all-reduce": means}[op] for rank in ranks]
+
+
+def values_text(values):
+    return " ".join("·" if value is None else f"{value:g}" for value in values)
+
+
+def links_table(results):
+    rows = [{"op": op, "backend": backend, "link": f"{sender} → {receiver}", "bytes": sent}
+            for op in OPS for backend in SHOWN
+            for (sender, receiver), sent in sorted(results[shown_name(op, backend)].links.items())]
+    return Table("links", "What goes over which link", "the sheet's small programs",
+                 [Column("op", "collective"), Column("backend", "back end"),
+                  Column("link", "from → to"), Column("bytes", "bytes")], rows,
+                 f"Tensors of {SHOWN_RANKS} floats, {4 * SHOWN_RANKS} bytes, on {SHOWN_RANKS} "
+                 "ranks; rank 0 is the root and sends to the last one. Sums of less than 16 KB go "
+                 "round the ring in one piece.")
+
+
+def values_table(results):
+    rows = [{"op": op, "backend": backend, "rank": rank,
+             "input": values_text(shown.inputs[rank]), "output": values_text(shown.outputs[rank])}
+            for op in OPS for backend in SHOWN
+            for shown in [results[shown_name(op, backend)]] for rank in range(SHOWN_RANKS)]
+    return Table("values", "What each rank puts in and gets", "the sheet's small programs",
+                 [Column("op", "collective"), Column("backend", "back end"),
+                  Column("rank", "rank"), Column("input", "input"), Column("output", "output")],
+                 rows, "Sums are means; · : nothing comes out there.")
+
+
+def op_picture(results, op):
+    panels = []
+    for backend in SHOWN:
+        shown = results[shown_name(op, backend)]
+        panels.append({"name": backend,
+                       "ranks": [{"input": values_text(given), "output": values_text(got)}
+                                 for given, got in zip(shown.inputs, shown.outputs)],
+                       "links": [{"from": sender, "to": receiver, "label": f"{sent} B"}
+                                 for (sender, receiver), sent in sorted(shown.links.items())]})
+    return Picture(op, f"{op}: inputs, what goes over which link, outputs",
+                   "the sheet's small programs", {"kind": "ranks", "panels": panels},
+                   "Above each rank what it puts in, below it what it gets.")
+
+
+def outputs_claim(results):
+    wrong = [shown_name(op, backend) for op in OPS for backend in SHOWN
+             for shown in [results[shown_name(op, backend)]]
+             if shown.outputs != expected_outputs(op, shown.inputs)]
+    return judge("Each collective gives every rank what its definition says, on ring and tree.",
+                 "the sheet's small programs", not wrong,
+                 f"wrong: {', '.join(wrong)}" if wrong else
+                 f"{len(OPS) * len(SHOWN)} runs, all values right")
+
+
+def ring_bytes_claim(setting, results):
+    ranks, size = setting.scale["ranks"], setting.scale["sizes"][-1]
+    sent = results[name_of("ring", size)].sent
+    planned = 2 * (ranks - 1) * size // ranks
+    return judge("On the ring every rank sends 2(N−1)/N of the tensor, to its right neighbour.",
+                 "Patarasuk and Yuan 2009",
+                 all(abs(of_rank - planned) <= MOST_BLOCK for of_rank in sent),
+                 f"{', '.join(f'{of_rank:,}' for of_rank in sent)} bytes of {size:,}, planned "
+                 f"{planned:,}, but for a block of the sum")
+
+
+def tree_bytes_claim(setting, results):
+    ranks, size = setting.scale["ranks"], setting.scale["sizes"][-1]
+    sent = results[name_of("tree", size)].sent
+    children = (ranks - 1).bit_length()
+    return judge("On the tree the root sends the tensor to each of its log2(N) children.",
+                 "reduce as a shuffle engine does it", sent[0] == children * size,
+                 f"rank 0 sends {sent[0]:,} bytes of {size:,} to {children} children")
 
 
 def fit(points):
@@ -98,10 +204,11 @@ def pieces_picture(setting, results):
                    "The time of one piece, times their number.")
 
 
-def values_claim(results):
-    wrong = sum(result.wrong for result in results.values())
+def values_claim(setting, results):
+    names = [name_of(backend, size) for backend in BACKENDS for size in setting.scale["sizes"]]
+    wrong = sum(results[name].wrong for name in names)
     return judge("Every rank gets the mean of all ranks' tensors.", "the sheet", wrong == 0,
-                 f"{wrong} wrong values in {len(results)} runs")
+                 f"{wrong} wrong values in {len(names)} runs")
 
 
 def pieces_claim(setting, results, backend):
@@ -115,12 +222,16 @@ def pieces_claim(setting, results, backend):
 
 def find(setting, results):
     return Findings(
-        [values_claim(results),
+        [outputs_claim(results), ring_bytes_claim(setting, results),
+         tree_bytes_claim(setting, results),
+         values_claim(setting, results),
          *(pieces_claim(setting, results, backend) for backend in BACKENDS)],
-        [times_table(setting, results), fit_table(setting, results)],
-        [times_picture(setting, results), pieces_picture(setting, results)],
+        [values_table(results), links_table(results), times_table(setting, results),
+         fit_table(setting, results)],
+        [*(op_picture(results, op) for op in OPS),
+         times_picture(setting, results), pieces_picture(setting, results)],
         ["An all-reduce here gives the mean; its time is the longest of all ranks'."])
 
 
-EXPERIMENT = Experiment("collectives", "All-reduce of small and large tensors", SOURCE, SCALES,
+EXPERIMENT = Experiment("collectives", "Collectives of small and large tensors", SOURCE, SCALES,
                         runs, find, 4)

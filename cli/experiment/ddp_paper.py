@@ -1,6 +1,9 @@
 """The paper on PyTorch's DistributedDataParallel (Li et al., VLDB 2020): where an iteration goes,
-the size of buckets, fewer exchanges, and scaling."""
-from cli.experiment.results import EXPOSED
+the size of buckets, round-robin groups, fewer exchanges, scaling, and a tree in place of the ring.
+"""
+import dataclasses
+
+from cli.experiment.results import EXPOSED, largest_difference
 from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
 from cli.experiment.work import Training
 from cli.runs.quantiles import median, quantile
@@ -8,8 +11,12 @@ from cli.runs.tables import Column
 
 SOURCE = "PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020"
 BACKENDS = ("ring", "sharded", "gloo")
-EXACT = "sharded"  # adds in the order of the ranks, however the bytes are cut
+EXACT = ("ring", "sharded")  # add in the order of the fold, however the bytes are cut
 USUAL_MB = 25
+GROUPED_MB = 1  # so that there are buckets for all groups
+TREE = "tree"
+TOLERANCE = 1e-5  # of a loss, relative
+FEW_STEPS = 5
 OVERLAPS = {  # how the exchange lies to the computation: options of the worker
     "no overlap": ("--sync", "all-reduce", "--backend", "ring", "--bucket-cap-mb", USUAL_MB),
     "overlap": ("--sync", "ddp", "--backend", "ring", "--bucket-cap-mb", USUAL_MB, "--barrier"),
@@ -17,19 +24,42 @@ OVERLAPS = {  # how the exchange lies to the computation: options of the worker
 PHASES = {"forward": "#56b4e9", "backward": "#0072b2", EXPOSED: "#d55e00", "optimizer": "#009e73"}
 TITLES = {EXPOSED: "exposed communication", "optimizer": "optimiser"}
 HATCHES = {EXPOSED: "////"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """Whose buckets are measured, in batches of a size that fits."""
+    key: str
+    title: str
+    model: str
+    images: tuple
+    batch: int  # of each rank
+
+
+TOKENS = ("--dataset", "synthetic-tokens")
+SMALL_IMAGES = ("--dataset", "synthetic", "--image-size", "32")
 SCALES = {
-    "quick": {"about": "2 ranks with batches of 8 and 8 iterations; the paper has 16 and 32 GPUs.",
-              "ranks": 2, "batch": 8, "iterations": 8, "buckets": (0, 5, 10, 25, 50),
-              "passes": (1, 2, 4), "scaling": (1, 2, 4), "strong": 16},
-    "full": {"about": "4 ranks with batches of 64 and 40 iterations; the paper has 16 and 32 GPUs.",
+    "quick": {"about": "2 ranks and 6 iterations; ResNet-50 of 32 × 32 images, a tiny BERT, and "
+                       "VGG-11 with batches of 8; the paper has 16 and 32 GPUs.",
+              "ranks": 2, "batch": 8, "iterations": 6, "buckets": (0, 5, 10, 25, 50),
+              "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2),
+                           Network("bert", "BERT (tiny)", "bert_tiny", TOKENS, 2)),
+              "passes": (1, 2, 4), "scaling": (1, 2, 4), "strong": 16, "groups": (1, 3, 5)},
+    "full": {"about": "4 ranks and 40 iterations; ResNet-50 of 224 × 224 images, BERT base, and "
+                      "VGG-11 with batches of 64; the paper has 16 and 32 GPUs.",
              "ranks": 4, "batch": 64, "iterations": 40, "buckets": (0, 5, 10, 25, 50),
-             "passes": (1, 2, 4, 8), "scaling": (1, 2, 4), "strong": 256},
+             "networks": (Network("resnet50", "ResNet-50", "resnet50", ("--dataset", "synthetic"),
+                                  16),
+                          Network("bert", "BERT (base)", "bert_base", TOKENS, 4)),
+             "passes": (1, 2, 4, 8), "scaling": (1, 2, 4), "strong": 256, "groups": (1, 3, 5)},
     "tiny": {"about": "For tests.", "hidden": True, "ranks": 2, "batch": 2, "iterations": 3,
-             "buckets": (0, 25), "passes": (1, 2), "scaling": (1, 2), "strong": 4}}
+             "buckets": (0, 25),
+             "networks": (Network("bert", "BERT (tiny)", "bert_tiny", TOKENS, 1),),
+             "passes": (1, 2), "scaling": (1, 2), "strong": 4, "groups": (1, 3)}}
 
 
-def bucket_name(backend, size):
-    return f"{backend}-{size}-mb"
+def bucket_name(network, backend, size):
+    return f"{network.key}-{backend}-{size}-mb"
 
 
 def overlap_name(title):
@@ -38,6 +68,10 @@ def overlap_name(title):
 
 def passes_name(passes):
     return f"every-{passes}"
+
+
+def groups_name(backend, groups):
+    return f"{backend}-{groups}-groups"
 
 
 def scaling_name(kind, ranks):
@@ -56,14 +90,30 @@ def scaling_run(scale, kind, ranks):
                     options, ranks=ranks, batch_size=batch)
 
 
+def bucket_run(scale, network, backend, size):
+    return training(scale, bucket_name(network, backend, size),
+                    f"{network.title}, {backend}, buckets of {size} MB",
+                    ("--sync", "ddp", "--backend", backend, "--bucket-cap-mb", size, "--barrier"),
+                    model=network.model, images=network.images, batch_size=network.batch)
+
+
+def groups_run(scale, backend, groups):
+    return training(scale, groups_name(backend, groups), f"{backend}, {groups} group(s) in turn",
+                    ("--sync", "ddp", "--backend", backend, "--bucket-cap-mb", GROUPED_MB,
+                     "--barrier", "--groups", groups))
+
+
 def runs(setting):
     scale = setting.scale
     planned = [training(scale, overlap_name(title), title, options)
                for title, options in OVERLAPS.items()]
-    planned += [training(scale, bucket_name(backend, size), f"{backend}, buckets of {size} MB",
-                         ("--sync", "ddp", "--backend", backend, "--bucket-cap-mb", size,
-                          "--barrier"))
+    planned += [bucket_run(scale, network, backend, size) for network in scale["networks"]
                 for backend in BACKENDS for size in scale["buckets"]]
+    planned += [groups_run(scale, backend, groups) for backend in BACKENDS
+                for groups in scale["groups"]]
+    planned.append(training(scale, TREE, "sums up a tree, and the mean down again",
+                            ("--sync", "ddp", "--backend", "tree", "--bucket-cap-mb", USUAL_MB,
+                             "--barrier")))
     planned += [training(scale, passes_name(passes), f"an exchange every {passes} passes",
                          (*OVERLAPS["overlap"], "--accumulate", passes))
                 for passes in scale["passes"]]
@@ -94,28 +144,73 @@ def breakdown_picture(results):
 
 def buckets_table(setting, results):
     rows = []
-    for backend in BACKENDS:
-        for size in setting.scale["buckets"]:
-            times = results[bucket_name(backend, size)].iteration_seconds()
-            rows.append({"backend": backend, "mb": size, "p50": median(times),
-                         "p10": quantile(times, 0.1), "p90": quantile(times, 0.9)})
+    for network in setting.scale["networks"]:
+        for backend in BACKENDS:
+            for size in setting.scale["buckets"]:
+                times = results[bucket_name(network, backend, size)].iteration_seconds()
+                rows.append({"network": network.title, "backend": backend, "mb": size,
+                             "p50": median(times), "p10": quantile(times, 0.1),
+                             "p90": quantile(times, 0.9)})
     return Table("buckets", "Time of an iteration by size of buckets", "Figs. 7 and 8",
-                 [Column("backend", "back end"), Column("mb", "bucket (MB)"),
-                  Column("p10", "p10 (s)", 4), Column("p50", "p50 (s)", 4),
-                  Column("p90", "p90 (s)", 4)], rows,
+                 [Column("network", "model"), Column("backend", "back end"),
+                  Column("mb", "bucket (MB)"), Column("p10", "p10 (s)", 4),
+                  Column("p50", "p50 (s)", 4), Column("p90", "p90 (s)", 4)], rows,
                  "0 MB: a bucket for each parameter. The first bucket is of 1 MB at most.")
 
 
-def buckets_picture(setting, results, backend):
+def buckets_picture(setting, results, network, backend):
     sizes = setting.scale["buckets"]
-    values = [results[bucket_name(backend, size)].iteration_seconds() for size in sizes]
-    return Picture(f"buckets-{backend}", f"Time of an iteration by size of buckets, {backend}",
+    values = [results[bucket_name(network, backend, size)].iteration_seconds() for size in sizes]
+    return Picture(f"buckets-{network.key}-{backend}",
+                   f"Time of an iteration by size of buckets, {network.title}, {backend}",
                    "Figs. 7 and 8",
                    {"kind": "box", "x_label": "time of an iteration (s)",
                     "categories": [f"{size} MB" for size in sizes],
                     "series": [{"values": values}]},
                    "Boxes hold the middle half, and are cut by the median; whiskers: 10th and "
                    "90th percentile.")
+
+
+def groups_times(setting, results, backend):
+    return [results[groups_name(backend, groups)].median_iteration()
+            for groups in setting.scale["groups"]]
+
+
+def groups_table(setting, results):
+    rows = [{"groups": groups, **{backend: groups_times(setting, results, backend)[index]
+                                  for backend in BACKENDS}}
+            for index, groups in enumerate(setting.scale["groups"])]
+    return Table("groups", "Time of an iteration by groups that buckets take turns on",
+                 "Fig. 12, round-robin process groups",
+                 [Column("groups", "groups"),
+                  *(Column(backend, f"{backend} (s)", 4) for backend in BACKENDS)], rows,
+                 f"Medians, with buckets of {GROUPED_MB} MB.")
+
+
+def groups_picture(setting, results):
+    return Picture("groups", "Time of an iteration by groups that buckets take turns on",
+                   "Fig. 12, round-robin process groups",
+                   {"kind": "lines", "x_label": "groups",
+                    "y_label": "median time of an iteration (s)", "y_from_zero": True,
+                    "series": [{"name": backend, "x": list(setting.scale["groups"]),
+                                "y": groups_times(setting, results, backend)}
+                               for backend in BACKENDS]})
+
+
+def busiest_bytes(result):
+    """That the busiest rank sends in an iteration."""
+    return max(rank.summary["bytes_sent"] for rank in result.ranks) // result.iterations
+
+
+def tree_table(results):
+    rows = [{"backend": title, "total": results[name].median_iteration(),
+             "bytes": sent_per_iteration(results[name]), "busiest": busiest_bytes(results[name])}
+            for title, name in (("ring", overlap_name("overlap")), ("tree", TREE))]
+    return Table("tree", "Reduce by a tree, as a shuffle engine does it, and by a ring",
+                 "the lecture's aggregation by Spark's treeReduce",
+                 [Column("backend", "back end"), Column("total", "median iteration (s)", 4),
+                  Column("bytes", "bytes sent, all ranks"),
+                  Column("busiest", "of them by the busiest rank")], rows)
 
 
 def sent_per_iteration(result):
@@ -170,22 +265,59 @@ def overlap_claim(setting, results):
                  "" if setting.has_hosts else NEEDS_HOSTS)
 
 
-def buckets_claim(setting, results, backend):
+def buckets_claim(setting, results, network, backend):
     sizes = setting.scale["buckets"]
-    times = {size: results[bucket_name(backend, size)].median_iteration() for size in sizes}
+    times = {size: results[bucket_name(network, backend, size)].median_iteration()
+             for size in sizes}
     best = min(times, key=times.get)
-    return judge(f"Neither no buckets nor the largest are best, {backend}.", "Figs. 7 and 8",
-                 best not in (sizes[0], sizes[-1]),
+    return judge(f"Neither no buckets nor the largest are best, {network.title}, {backend}.",
+                 "Figs. 7 and 8", best not in (sizes[0], sizes[-1]),
                  ", ".join(f"{size} MB {seconds:.4f} s" for size, seconds in times.items()),
                  "" if setting.has_hosts else NEEDS_HOSTS)
 
 
-def same_parameters_claim(setting, results):
-    hashes = set().union(*(results[bucket_name(EXACT, size)].hashes()
-                           for size in setting.scale["buckets"]))
-    return judge(f"The size of buckets changes no bit of the parameters, {EXACT}.",
+def same_parameters_claim(setting, results, network):
+    hashes = set().union(*(results[bucket_name(network, backend, size)].hashes()
+                           for backend in EXACT for size in setting.scale["buckets"]))
+    return judge(f"The size of buckets changes no bit of the parameters, {network.title}.",
                  "section 3.2, bucketing keeps the result", len(hashes) == 1,
-                 f"{len(hashes)} hash(es) of the parameters, over all sizes and ranks")
+                 f"{len(hashes)} hash(es) of the parameters, over all sizes and ranks of "
+                 f"{' and '.join(EXACT)}")
+
+
+def same_groups_claim(setting, results):
+    hashes = {backend: set().union(*(results[groups_name(backend, groups)].hashes()
+                                     for groups in setting.scale["groups"]))
+              for backend in BACKENDS}
+    return judge("The number of groups changes no bit of the parameters.",
+                 "section 3.3, round-robin process groups",
+                 all(len(of_backend) == 1 for of_backend in hashes.values()),
+                 "hashes over all groups and ranks: " + ", ".join(
+                     f"{backend} {len(of_backend)}" for backend, of_backend in hashes.items()))
+
+
+def groups_claim(setting, results, backend):
+    times = dict(zip(setting.scale["groups"], groups_times(setting, results, backend)))
+    return judge(f"Several groups in turn are quicker than one, {backend}.", "Fig. 12",
+                 min(times, key=times.get) != 1,
+                 ", ".join(f"{groups} {seconds:.4f} s" for groups, seconds in times.items()),
+                 "" if setting.has_hosts else NEEDS_HOSTS)
+
+
+def tree_claim(setting, results):
+    first, second = results[groups_name(EXACT[0], 1)], results[TREE]
+    difference = largest_difference(first, second, FEW_STEPS)
+    return judge(f"The tree gives the losses of the fold: within {TOLERANCE:g} over "
+                 f"{FEW_STEPS} steps.", "section 2.3, an all-reduce may add in any order",
+                 difference <= TOLERANCE, f"{difference:.1e}, relative, over all ranks")
+
+
+def tree_time_claim(setting, results):
+    ring, tree = (results[name] for name in (overlap_name("overlap"), TREE))
+    return judge("The ring takes less time than a tree.", "section 2.3, ring and tree",
+                 ring.median_iteration() < tree.median_iteration(),
+                 f"ring {ring.median_iteration():.4f} s, tree {tree.median_iteration():.4f} s",
+                 "" if setting.has_hosts else NEEDS_HOSTS)
 
 
 def passes_claim(setting, results):
@@ -198,19 +330,23 @@ def passes_claim(setting, results):
 
 
 def find(setting, results):
-    notes = ["The model is VGG-11; the paper's, ResNet-50 and BERT, are not measured here.",
-             "The paper's round-robin groups and NCCL are not measured here."]
+    networks = setting.scale["networks"]
+    sweeps = [(network, backend) for network in networks for backend in BACKENDS]
+    notes = ["Where no model is named it is VGG-11; the paper's measurements on NCCL need GPUs."]
     if not setting.has_hosts:
         notes.append("All ranks shared this machine, so times are no measure of a cluster's.")
     return Findings(
-        [same_parameters_claim(setting, results), passes_claim(setting, results),
-         overlap_claim(setting, results),
-         *(buckets_claim(setting, results, backend) for backend in BACKENDS)],
+        [*(same_parameters_claim(setting, results, network) for network in networks),
+         same_groups_claim(setting, results), passes_claim(setting, results),
+         tree_claim(setting, results), overlap_claim(setting, results),
+         tree_time_claim(setting, results),
+         *(groups_claim(setting, results, backend) for backend in BACKENDS),
+         *(buckets_claim(setting, results, *sweep) for sweep in sweeps)],
         [breakdown_table(results), buckets_table(setting, results), passes_table(setting, results),
-         scaling_table(setting, results)],
+         groups_table(setting, results), tree_table(results), scaling_table(setting, results)],
         [breakdown_picture(results),
-         *(buckets_picture(setting, results, backend) for backend in BACKENDS),
-         scaling_picture(setting, results)], notes)
+         *(buckets_picture(setting, results, *sweep) for sweep in sweeps),
+         groups_picture(setting, results), scaling_picture(setting, results)], notes)
 
 
 EXPERIMENT = Experiment("ddp-paper", "Buckets, overlap and scaling of DistributedDataParallel",

@@ -1,7 +1,7 @@
 """What was measured in one run of an experiment."""
 import math
 
-from cli.experiment.work import Averages, Order, Training
+from cli.experiment.work import Averages, Order, Showing, Training
 from cli.runs.quantiles import median
 from cli.runs.training import RankOutput
 
@@ -79,11 +79,22 @@ class Trained:
         return {rank.summary.get("parameters_sha256") for rank in self.ranks}
 
 
+class Shown:
+    """Of a Showing."""
+
+    def __init__(self, ranks):
+        self.inputs = [rank["input"] for rank in ranks]
+        self.outputs = [rank["output"] for rank in ranks]  # None where nothing comes out
+        self.links = {(sender, int(receiver)): sent for sender, rank in enumerate(ranks)
+                      for receiver, sent in rank["sent"].items()}  # bytes
+
+
 class Averaged:
     """Of an Averages."""
 
     def __init__(self, ranks):
         self.wrong = sum(rank["wrong"] for rank in ranks)
+        self.sent = [rank["bytes_sent"] // len(rank["seconds"]) for rank in ranks]  # an iteration
         self.seconds = [max(of_ranks) for of_ranks in zip(*(rank["seconds"] for rank in ranks))]
 
 
@@ -94,7 +105,7 @@ class Ordered:
         self.epochs = epochs
 
 
-RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered}
+RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered, Showing: Shown}
 
 
 def result_of(work, kept):

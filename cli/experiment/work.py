@@ -35,7 +35,9 @@ class Cost:
         return 10000 * self.seconds_per_sample / 3
 
 
-COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1 << 18)}
+COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1 << 18),
+         "resnet50": Cost(0.03, 94114088, 8 << 20), "bert_tiny": Cost(0.01, 17547304, 4 << 20),
+         "bert_base": Cost(2, 437935104, 128 << 20)}
 
 
 def fits(setting, model, ranks, batch):
@@ -177,3 +179,36 @@ class Averages:
         speed = gbit * 1e9 / 8 if gbit else LOCAL_BYTES_PER_SECOND / self.ranks
         return SECONDS_TO_START / 3 + min(1.25 * self.seconds_at_most,
                                       self.iterations * 2 * self.bytes / speed)
+
+
+@dataclasses.dataclass(frozen=True)
+class Showing:
+    """One collective of a small tensor, once: element i of rank r is 10r + i."""
+    name: str
+    title: str
+    ranks: int
+    op: str
+    backend: str
+    elements: int
+    sweep: str = ""
+
+    def layout(self, _setting):
+        return []
+
+    def run(self, setting):
+        program = setting.request["programs"]["collectives"]
+        options = ["--op", self.op, "--show", "true", "--bytes", 4 * self.elements,
+                   "--backend", self.backend]
+        return Run([options_text([program, "--coordinator", COORDINATOR, "--rank", rank,
+                                  "--world-size", self.ranks, *options])
+                    for rank in range(self.ranks)])
+
+    def read(self, setting, texts):
+        """Of each rank: input, output (null where nothing comes out), and sent: bytes by rank."""
+        return Averages.read(self, setting, texts)
+
+    def part_done(self, _printed):
+        return 0.0
+
+    def seconds(self, _setting):
+        return SECONDS_TO_START / 6

@@ -6,7 +6,7 @@
 {"stem": "out/course",          figure "loss" becomes out/course.loss.png, .svg and .pdf
  "figures": [{
    "name": "loss",
-   "kind": "lines",             or "bars", "stacked" or "box"
+   "kind": "lines",             or "bars", "stacked", "box" or "ranks"
    "title": "Loss",
    "x_label": "step",           with its unit, if it has one
    "y_label": "loss",
@@ -19,11 +19,16 @@
      "hatch": "////",           optional, matplotlib's, for print without colours
      "x": [...], "y": [...],    lines; a value that is null leaves a gap
      "dashed": true,            lines, optional: no markers, and the colour of the series before
-     "values": [...]}]}]}       a number for each category; for a box a list of them
+     "values": [...]}],         a number for each category; for a box a list of them
+   "panels": [{                 ranks only, in place of series: side by side
+     "name": "ring",
+     "ranks": [{"input": "0 1", "output": "5 6"}],
+     "links": [{"from": 0, "to": 1, "label": "16 B"}]}]}]}
 
 Bars and boxes lie, so that long names have room; their values are on the x axis. Boxes
 hold the middle half of their values and are cut by the median; whiskers go from the 10th
-percentile to the 90th. Exit: 0 done, 1 failed; the last line on stderr says why.
+percentile to the 90th. Of ranks each is drawn with what goes in above it and what comes out
+below it, and arrows for what goes from one to another. Exit: 0 done, 1 failed; the last line on stderr says why.
 """
 import io
 import json
@@ -42,6 +47,7 @@ except ImportError:
              "install Debian's package python3-matplotlib")
 matplotlib.use("Agg")
 from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
 
 # Okabe and Ito's, which also most who are colour-blind tell apart; in print the
@@ -50,8 +56,9 @@ COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7
 MARKERS = "osD^vPX"
 MOST_MARKED = 40      # points of a line that each get a marker
 WIDTH = 6.3           # inches: the text of an A4 page
-LINES_HEIGHT = 3.5
+HEIGHTS = {"lines": 3.5, "ranks": 2.9}
 ROW_HEIGHT = 0.3
+ARC = 0.45            # how far a link bends, of its length
 STYLE = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
@@ -141,7 +148,42 @@ def draw_box(axes, figure):
     axes.margins(x=0.05)
 
 
-DRAWERS = {"lines": draw_lines, "bars": draw_bars, "stacked": draw_stacked, "box": draw_box}
+def draw_rank(axes, x, rank, values):
+    axes.text(x, 0, f"rank {rank}", fontsize=7, ha="center", va="center", zorder=3,
+              bbox={"boxstyle": "round", "facecolor": "#e8eef4", "edgecolor": COLOURS[0]})
+    for y, field in ((1.25, "input"), (-1.25, "output")):
+        axes.text(x, y, plain(values[field]), fontsize=6, family="monospace", ha="center",
+                  va="center")
+
+
+def draw_link(axes, start, end, label):
+    """An arc above if it goes to the right, else below."""
+    axes.add_patch(FancyArrowPatch((start, 0), (end, 0), connectionstyle=f"arc3,rad={-ARC}",
+                                   arrowstyle="-|>", mutation_scale=8, shrinkA=13, shrinkB=13,
+                                   color=COLOURS[5], linewidth=0.9))
+    axes.text((start + end) / 2, ARC * (end - start) / 2, plain(label), fontsize=6, ha="center",
+              va="center", zorder=4,
+              bbox={"boxstyle": "square,pad=0.1", "facecolor": "white", "edgecolor": "none"})
+
+
+def draw_ranks(axes, figure):
+    axes.set_axis_off()
+    axes.set_aspect("equal")  # else labels do not lie on their arcs
+    left = 0
+    for panel in figure["panels"]:
+        right = left + len(panel["ranks"]) - 1
+        axes.text((left + right) / 2, 1.75, plain(panel["name"]), ha="center", weight="bold")
+        for rank, values in enumerate(panel["ranks"]):
+            draw_rank(axes, left + rank, rank, values)
+        for link in panel["links"]:
+            draw_link(axes, left + link["from"], left + link["to"], link["label"])
+        left = right + 1.5
+    axes.set_xlim(-0.6, left - 0.9)
+    axes.set_ylim(-1.6, 2)
+
+
+DRAWERS = {"lines": draw_lines, "bars": draw_bars, "stacked": draw_stacked, "box": draw_box,
+           "ranks": draw_ranks}
 
 
 def rows_of(figure):
@@ -171,8 +213,8 @@ def add_legend(axes, figure):
 
 def draw(figure):
     """A matplotlib Figure of one description."""
-    lines = figure["kind"] == "lines"
-    height = LINES_HEIGHT if lines else 1.4 + ROW_HEIGHT * rows_of(figure)
+    lines, has_rows = figure["kind"] == "lines", "categories" in figure
+    height = 1.4 + ROW_HEIGHT * rows_of(figure) if has_rows else HEIGHTS[figure["kind"]]
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
@@ -187,7 +229,7 @@ def draw(figure):
             axes.set_xscale("log", base=figure["x_log"])
         if "y_log" in figure:
             axes.set_yscale("log", base=figure["y_log"])
-        if not lines:
+        if has_rows:
             name_rows(axes, figure)
         add_legend(axes, figure)
     return canvas

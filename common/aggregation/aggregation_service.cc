@@ -177,7 +177,8 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
     }
     if (!mean.ok()) return mean.status();
     const MeanChunk& chunk = *mean->chunk;
-    if (chunk.number_in_share % lanes != request.lane()) continue;
+    const uint64_t turn = request.by_bucket() ? mean->header.bucket.value() : chunk.number_in_share;
+    if (turn % lanes != request.lane()) continue;
     grpc::Slice payload = SliceOwnedBy(mean->chunk, chunk.data.get(), chunk.bytes);
     if (!writer->Write(EncodeChunk(mean->header, {std::move(payload)}))) {
       return absl::CancelledError("the receiver of means went away");

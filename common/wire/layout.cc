@@ -59,10 +59,24 @@ uint64_t ElementBytes(v1::DType dtype) {
 
 bool IsBroadcast(const BucketSpec& spec) { return spec.dtype == v1::DTYPE_BYTES; }
 
+v1::Collective CollectiveOf(const BucketSpec& spec) {
+  if (spec.collective != v1::COLLECTIVE_UNSPECIFIED) return spec.collective;
+  return IsBroadcast(spec) ? v1::COLLECTIVE_BROADCAST : v1::COLLECTIVE_ALL_REDUCE;
+}
+
+bool Contributes(const BucketSpec& spec, Rank rank) {
+  const v1::Collective collective = CollectiveOf(spec);
+  const bool of_root = collective == v1::COLLECTIVE_BROADCAST ||
+                       collective == v1::COLLECTIVE_SCATTER ||
+                       collective == v1::COLLECTIVE_SEND_RECV;
+  return !of_root || rank == spec.root;
+}
+
 std::vector<BucketSpec> WireSpecs(std::vector<BucketSpec> float_specs, v1::DType wire) {
   for (BucketSpec& spec : float_specs) {
     if (spec.dtype != v1::DTYPE_FLOAT32) continue;
-    spec = {spec.bytes / ElementBytes(spec.dtype) * ElementBytes(wire), wire};
+    spec.bytes = spec.bytes / ElementBytes(spec.dtype) * ElementBytes(wire);
+    spec.dtype = wire;
   }
   return float_specs;
 }
@@ -129,6 +143,7 @@ v1::Layout ToProto(const Layout& layout, const std::vector<BucketSpec>& buckets)
     out->set_bytes(bucket.bytes);
     out->set_dtype(bucket.dtype);
     out->set_root(bucket.root.value());
+    out->set_collective(bucket.collective);
   }
   return proto;
 }
@@ -148,7 +163,8 @@ std::vector<BucketSpec> BucketsFromProto(
     const google::protobuf::RepeatedPtrField<v1::Bucket>& protos) {
   std::vector<BucketSpec> buckets;
   for (const v1::Bucket& bucket : protos) {
-    buckets.push_back({bucket.bytes(), bucket.dtype(), Rank(static_cast<int>(bucket.root()))});
+    buckets.push_back({bucket.bytes(), bucket.dtype(), Rank(static_cast<int>(bucket.root())),
+                       bucket.collective()});
   }
   return buckets;
 }

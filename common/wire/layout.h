@@ -29,18 +29,26 @@ struct TensorSpec {
 using Layout = std::vector<TensorSpec>;
 
 // How one bucket is exchanged: bytes means that those of rank `root` are copied to
-// all; the other types mean averaged over all ranks. `bytes` counts in the dtype.
+// all; the other types mean averaged over all ranks. `bytes` counts in the dtype. Some back ends
+// have further collectives.
 struct BucketSpec {
   uint64_t bytes = 0;
   v1::DType dtype = v1::DTYPE_FLOAT32;
-  Rank root = Rank(0);  // of bytes only
+  Rank root = Rank(0);
+  v1::Collective collective = v1::COLLECTIVE_UNSPECIFIED;
 
   friend bool operator==(const BucketSpec& a, const BucketSpec& b) {
-    return a.bytes == b.bytes && a.dtype == b.dtype && a.root == b.root;
+    return a.bytes == b.bytes && a.dtype == b.dtype && a.root == b.root &&
+           a.collective == b.collective;
   }
 };
 
+// Whether it is of bytes, which are copied and not summed.
 bool IsBroadcast(const BucketSpec& spec);
+// What is done with it; never unspecified.
+v1::Collective CollectiveOf(const BucketSpec& spec);
+// Whether `rank` puts something in.
+bool Contributes(const BucketSpec& spec, Rank rank);
 
 // Bytes of an element; 1 for BYTES, and 0 for a dtype that this version does not know.
 uint64_t ElementBytes(v1::DType dtype);

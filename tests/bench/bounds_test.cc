@@ -21,13 +21,24 @@ TEST(LoadOfAverage, RingAndSharded_MoveTheLeastThatRanksCan) {
   }
 }
 
+TEST(LoadOfAverage, Tree_LoadsItsRootByItsChildren) {
+  EXPECT_EQ(LoadOfAverage("tree", 2, 100).worker_bytes, 100);
+  EXPECT_EQ(LoadOfAverage("tree", 5, 100).worker_bytes, 300);
+  EXPECT_EQ(LoadOfAverage("tree", 8, 100).worker_bytes, 300);
+}
+
 TEST(LoadOfAverage, OneRank_MovesNothing) {
   EXPECT_EQ(LoadOfAverage("ring", 1, 100).worker_bytes, 0);
+  EXPECT_EQ(LoadOfAverage("tree", 1, 100).worker_bytes, 0);
 }
 
 TEST(LoadOfBroadcast, Ring_EachOtherRankGetsThemOnce) {
   EXPECT_EQ(LoadOfBroadcast("ring", 4, 10).worker_bytes, 10);
   EXPECT_EQ(LoadOfBroadcast("ring", 1, 10).worker_bytes, 0);
+}
+
+TEST(LoadOfBroadcast, Tree_RootSendsThemToItsChildren) {
+  EXPECT_EQ(LoadOfBroadcast("tree", 4, 10).worker_bytes, 20);
 }
 
 TEST(LoadOfBroadcast, Coordinator_SendsThemToAll) {

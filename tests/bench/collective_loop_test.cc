@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <thread>
 
+#include "absl/strings/str_replace.h"
 #include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {
@@ -49,7 +51,7 @@ LoopOptions Loop(uint64_t bytes, int warmup, int iterations) {
 
 absl::StatusOr<LoopResult> RunAlone(FakeExchange* exchange, const LoopOptions& options) {
   const Pattern pattern(options.bytes / sizeof(float), 1, Rank(0), Tolerance{});
-  return CollectiveLoop(exchange, Rank(0), &pattern, options).Run();
+  return CollectiveLoop(exchange, Rank(0), 1, &pattern, options).Run();
 }
 
 TEST(CollectiveLoop, NoLimit_RunsWhatIsAskedFor) {
@@ -108,7 +110,8 @@ TEST(CollectiveLoop, RealRanksWithinALimit_AgreeOnTheirIterations) {
     threads.emplace_back([&, rank] {
       const Pattern pattern(kBytes / sizeof(float), kRanks, Rank(rank),
                             ToleranceOf("ring", "fp32", kRanks));
-      results[rank] = CollectiveLoop(&cluster.exchange(rank), Rank(rank), &pattern, options).Run();
+      results[rank] =
+          CollectiveLoop(&cluster.exchange(rank), Rank(rank), kRanks, &pattern, options).Run();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -120,6 +123,80 @@ TEST(CollectiveLoop, RealRanksWithinALimit_AgreeOnTheirIterations) {
   }
   for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
 }
+
+// Every operation on real ranks, over the ways of the ring and the tree.
+class OperationTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  static constexpr int kRanks = 4;
+  static constexpr uint64_t kBytes = 4 * 4 * 1000;
+
+  explicit OperationTest() {
+    options_.operation = OperationCalled(GetParam());
+    options_.bytes = kBytes;
+  }
+
+  // Calls `body` with the loop of each rank at once.
+  void OnAll(const std::string& backend, const std::function<void(int, CollectiveLoop*)>& body) {
+    BackendCluster cluster(backend, kRanks, LoopBuckets(options_));
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const Pattern pattern(options_.bytes / sizeof(float), kRanks, Rank(rank),
+                              ToleranceOf(backend, "fp32", kRanks, options_.operation));
+        CollectiveLoop loop(&cluster.exchange(rank), Rank(rank), kRanks, &pattern, options_);
+        body(rank, &loop);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+  }
+
+  LoopOptions options_;
+};
+
+TEST_P(OperationTest, Run_RingAndTree_NothingIsWrong) {
+  options_.warmup = 2;
+  options_.iterations = 5;
+  for (const char* backend : {"ring", "tree"}) {
+    OnAll(backend, [](int, CollectiveLoop* loop) {
+      const absl::StatusOr<LoopResult> result = loop->Run();
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_EQ(result->seconds.size(), 5u);
+      EXPECT_EQ(result->wrong, 0u);
+    });
+  }
+}
+
+TEST_P(OperationTest, Show_Ring_BytesGoToTheRightAndSomethingComesOut) {
+  options_.bytes = 4 * kRanks;
+  std::vector<Shown> shown(kRanks);
+  OnAll("ring", [&shown](int rank, CollectiveLoop* loop) { shown[rank] = *loop->Show(); });
+  uint64_t sent = 0, got = 0;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_EQ(shown[rank].input[2], 10 * rank + 2);
+    for (const auto& [link, bytes] : shown[rank].moved.sent_on) {
+      EXPECT_EQ(link.second, Rank((rank + 1) % kRanks));
+      sent += bytes;
+    }
+    got += std::count_if(shown[rank].output.begin(), shown[rank].output.end(),
+                         [](const auto& value) { return value.has_value(); });
+  }
+  EXPECT_GT(got, 0u);
+  EXPECT_GE(sent, 4u * (kRanks - 1));
+}
+
+TEST(CollectiveLoopShow, AllReduce_OneRank_ItsOwnComesOut) {
+  FakeExchange exchange;
+  const Pattern pattern(3, 1, Rank(0), Tolerance{});
+  const auto shown = CollectiveLoop(&exchange, Rank(0), 1, &pattern, Loop(12, 1, 1)).Show();
+  ASSERT_TRUE(shown.ok()) << shown.status();
+  EXPECT_EQ(shown->output, (std::vector<absl::optional<float>>{0, 1, 2}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Operations, OperationTest, ::testing::ValuesIn(OperationNames()),
+                         [](const auto& info) {
+                           return absl::StrReplaceAll(info.param, {{"-", "_"}});
+                         });
 
 }  // namespace
 }  // namespace gradwire

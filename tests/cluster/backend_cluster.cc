@@ -72,6 +72,8 @@ BackendCluster::BackendCluster(const std::string& backend, const Deal& deal,
   BackendOptions options;
   options.coordinator = coordinator_address_;
   options.connections = settings.connections;
+  options.groups = settings.groups;
+  options.gathers = settings.gathers;
   options.wire = settings.wire;
   StartWorkers(backend, deal, options);
   ServeAggregators();
@@ -173,7 +175,7 @@ absl::Status BackendCluster::RunStepOfWorker(
         exchange.Expect(key, BytesOf(&results[i]), deadline,
                         [&](const absl::Status& status) { countdown.Done(status); });
       }
-      if (!IsBroadcast(buckets_[i]) || buckets_[i].root == rank) {
+      if (Contributes(buckets_[i], rank)) {
         exchange.Contribute(key, rank, BytesOf(mine));
       }
       if (between) between(rank.value(), static_cast<int>(i));

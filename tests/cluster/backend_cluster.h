@@ -33,6 +33,8 @@ class BackendCluster {
     int aggregators = 0;  // separate ones
     int connections = 1;
     v1::DType wire = v1::DTYPE_FLOAT32;
+    int groups = 1;
+    bool gathers = false;
   };
   BackendCluster(const std::string& backend, const Deal& deal, std::vector<BucketSpec> buckets,
                  const Settings& settings);

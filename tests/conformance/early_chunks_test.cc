@@ -1,4 +1,4 @@
-#include "worker/backends/ring/early_chunks.h"
+#include "worker/backends/hops/early_chunks.h"
 
 #include <gmock/gmock.h>
 
@@ -12,10 +12,12 @@ namespace {
 using Key = EarlyChunks::Key;
 using ::testing::HasSubstr;
 
-// What rank 2 receives of a bucket.
+// What rank 2 receives first of a bucket.
 Key KeyOf(uint64_t step, int bucket) {
-  return {{LayoutId(0), Step(step), Bucket(bucket)}, Rank(2)};
+  return {{LayoutId(0), Step(step), Bucket(bucket)}, Rank(2), 0};
 }
+
+bool operator==(const Key& a, const Key& b) { return !(a < b) && !(b < a); }
 
 // Of `bytes` bytes; `offset` tells chunks apart.
 Chunk MakeChunk(uint64_t offset, size_t bytes) {
@@ -34,8 +36,8 @@ class EarlyChunksTest : public ::testing::Test {
   }
   // The offset of what is next of `ready`, or -1.
   int64_t Next(const Key& ready) {
-    const auto chunk = early_.Next([&](const Key& key) { return key == ready; });
-    return chunk.has_value() ? static_cast<int64_t>(chunk->header.offset) : -1;
+    const auto next = early_.Next([&](const Key& key, const Chunk&) { return key == ready; });
+    return next.has_value() ? static_cast<int64_t>(next->second.header.offset) : -1;
   }
   EarlyChunks early_;
 };
@@ -47,7 +49,21 @@ TEST_F(EarlyChunksTest, Next_BucketNotHandedIn_IsNone) {
 
 TEST_F(EarlyChunksTest, Next_OtherRankIsReady_IsNone) {
   Keep(KeyOf(1, 0), 0);
-  EXPECT_EQ(Next({KeyOf(1, 0).first, Rank(1)}), -1);
+  EXPECT_EQ(Next({KeyOf(1, 0).bucket, Rank(1), 0}), -1);
+}
+
+TEST_F(EarlyChunksTest, Next_HopIsNotReady_AnotherOneOfTheBucketIsGiven) {
+  const Key second{KeyOf(1, 0).bucket, Rank(2), 1};
+  Keep(KeyOf(1, 0), 0);
+  Keep(second, 8);
+  EXPECT_EQ(Next(second), 8);
+}
+
+TEST_F(EarlyChunksTest, Next_ChunkIsNotReady_IsNoneUntilItIs) {
+  Keep(KeyOf(1, 0), 8);
+  const auto is_first = [](const Key&, const Chunk& chunk) { return chunk.header.offset == 0; };
+  EXPECT_FALSE(early_.Next(is_first).has_value());
+  EXPECT_EQ(Next(KeyOf(1, 0)), 8);
 }
 
 TEST_F(EarlyChunksTest, Next_SeveralChunks_InTheOrderOfTheirComing) {
@@ -79,7 +95,7 @@ TEST_F(EarlyChunksTest, Keep_MoreThanTheMost_IsRefused) {
   const absl::Status status = early_.Keep(KeyOf(1, 0), MakeChunk(6, 5), 10);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("got 11 bytes of this bucket, expected at most 10"));
+              HasSubstr("got 11 bytes of this hop, expected at most 10"));
   EXPECT_EQ(early_.Bytes(KeyOf(1, 0)), 6u);
 }
 

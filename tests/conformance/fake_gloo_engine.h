@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_TESTS_CONFORMANCE_FAKE_GLOO_ENGINE_H_
 #define GRADWIRE_TESTS_CONFORMANCE_FAKE_GLOO_ENGINE_H_
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,7 +12,8 @@
 
 namespace gradwire {
 
-// An engine whose operations do nothing, and end when the test says so, or at Abort.
+// An engine whose operations do nothing (but that a gather takes this rank's from all), and end
+// when the test says so, or at Abort.
 class FakeGlooEngine : public GlooEngine {
  public:
   // `peer_key`: Connect waits for it, if it is not empty.
@@ -29,6 +31,15 @@ class FakeGlooEngine : public GlooEngine {
   void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) override {
     roots.push_back(root);
     Add(bytes.size(), done);
+  }
+  void Gather(absl::Span<uint8_t> mine, const std::vector<absl::Span<uint8_t>>& parts, int,
+              Done done) override {
+    for (const absl::Span<uint8_t> part : parts) std::copy(mine.begin(), mine.end(), part.begin());
+    Add(mine.size(), done);
+  }
+  void Scatter(const std::vector<absl::Span<uint8_t>>&, absl::Span<uint8_t> mine, int,
+               Done done) override {
+    Add(mine.size(), done);
   }
   std::vector<int> BrokenPeers() override { return broken; }
   void Abort() override {

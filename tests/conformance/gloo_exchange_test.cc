@@ -40,6 +40,7 @@ class GlooExchangeTest : public ::testing::Test {
  protected:
   GlooExchangeTest() {
     server_ = StartGrpcServer("127.0.0.1:0", {&service_}).value();
+    options_.coordinator = server_.address;
     view_.run_id = run_id_;
     view_.generation = Generation(1);
     view_.world_size = 3;
@@ -58,7 +59,7 @@ class GlooExchangeTest : public ::testing::Test {
   void Start(const std::string& peer_key = "") {
     auto engine = std::make_unique<FakeGlooEngine>(peer_key);
     engine_ = engine.get();
-    exchange_ = std::make_unique<GlooExchange>(view_, server_.address, std::move(engine));
+    exchange_ = std::make_unique<GlooExchange>(view_, options_, std::move(engine));
     ASSERT_TRUE(exchange_->Start().ok());
     exchange_->AddLayout(LayoutId(0), buckets_);
   }
@@ -85,6 +86,7 @@ class GlooExchangeTest : public ::testing::Test {
   RendezvousStore store_;
   RendezvousService service_{run_id_, &store_};
   GrpcServer server_;
+  BackendOptions options_;
   View view_;
   FakeGlooEngine* engine_ = nullptr;
   std::unique_ptr<GlooExchange> exchange_;
@@ -122,6 +124,36 @@ TEST_F(GlooExchangeTest, AllReduce_TwoBuckets_BothAreUnderWayInTheOrderExpected)
   EXPECT_THAT(engine_->sizes(), ElementsAre(12, 16));
   engine_->End(0, absl::OkStatus());
   EXPECT_TRUE(first.get().ok());
+}
+
+TEST_F(GlooExchangeTest, Gathers_AllReduce_GathersAndThenScatters) {
+  options_.gathers = true;
+  Start();
+  auto done = AllReduce(0, kLong);
+  engine_->End(0, absl::OkStatus());
+  engine_->End(1, absl::OkStatus());
+  EXPECT_TRUE(done.get().ok());
+  EXPECT_THAT(results_[0], ElementsAre(3, 6, 9));  // of three ranks with the same terms
+  EXPECT_EQ(exchange_->totals().bytes_received, 2 * 12u);
+}
+
+TEST_F(GlooExchangeTest, Gathers_GatherFails_EndsWithoutAScatter) {
+  options_.gathers = true;
+  Start();
+  auto done = AllReduce(0, kLong);
+  engine_->End(0, absl::UnavailableError("Connection closed by peer"));
+  EXPECT_EQ(done.get().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(engine_->sizes(), ElementsAre(12));
+}
+
+TEST_F(GlooExchangeTest, Gathers_Cancel_EndsTheGather) {
+  options_.gathers = true;
+  Start();
+  auto done = AllReduce(0, kLong);
+  engine_->WaitForOperations(1);
+  exchange_->Cancel(kOver);
+  engine_->EndAfterAbort(0);
+  EXPECT_EQ(done.get(), kOver);
 }
 
 TEST_F(GlooExchangeTest, Broadcast_OfThisRank_EngineGetsItsBytes) {
@@ -307,7 +339,7 @@ TEST_F(GlooExchangeTest, Start_AWorkerCarriesSeveralRanks_InvalidArgument) {
                    {MakeIncarnation(), "10.10.1.2:29500", {Rank(2)}}};
   for (const Member& member : view_.members) {
     view_.self = member.incarnation;
-    GlooExchange exchange(view_, server_.address, std::make_unique<FakeGlooEngine>());
+    GlooExchange exchange(view_, options_, std::make_unique<FakeGlooEngine>());
     EXPECT_EQ(exchange.Start(),
               absl::InvalidArgumentError("back end gloo: got ranks 0, 1 on one worker "
                                          "(10.10.1.1:29500), expected a worker for each rank"));

@@ -10,7 +10,9 @@
 #include "common/fold/half.h"
 #include "common/wire/chunk_codec.h"
 #include "common/wire/judge.h"
-#include "worker/backends/ring/ring_position.h"
+#include "worker/backends/hops/hop_plans.h"
+#include "worker/backends/hops/hop_position.h"
+#include "worker/backends/ring/ring_topology.h"
 
 namespace gradwire {
 namespace {
@@ -150,18 +152,25 @@ std::string CheckSums(const Chunk& chunk) {
 void RunRing(const Chunk& chunk) {
   const ChunkHeader& header = chunk.header;
   const BucketSpec& spec = Buckets()[header.bucket.value()];
-  if (!CheckRingChunk(chunk, TestView(), Buckets()).ok()) return;
+  HopPlans plans(&RingTopology(), TestView());
+  plans.Add(LayoutId(0), Buckets());
+  const absl::StatusOr<EarlyChunks::Key> hop = plans.Judge(chunk, Buckets());
+  if (!hop.ok()) return;
   const bool is_bytes = spec.dtype == v1::DTYPE_BYTES;
   const uint64_t float_bytes = is_bytes ? spec.bytes : 4 * (spec.bytes / ElementBytes(spec.dtype));
   const auto terms = Exactly(float_bytes), result = Exactly(float_bytes),
              half = Exactly(spec.bytes);
   const Transfer transfer({header.layout, header.step, header.bucket}, spec,
                           {result.get(), float_bytes}, absl::InfiniteFuture(), nullptr);
-  const RingSchedule schedule(header.bucket, spec, FoldBlocks(Buckets(), kWorldSize), kWorldSize);
-  RingPosition position(&transfer, &schedule, Rank(1), kWorldSize, half.get());
+  HopPosition position(&transfer, &plans.Of(transfer.key), hop->receiver, kWorldSize,
+                       transfer.result, half.get());
   position.SetTerms({terms.get(), float_bytes});
-  const auto parcel = position.NextOf(header, TotalBytes(chunk.payload));
-  if (parcel.ok()) position.Take(**parcel, static_cast<int>(header.hop), chunk.payload);
+  position.has_terms = true;
+  if (!position.CanTake(hop->receive, header.offset)) return;
+  const absl::StatusOr<size_t> next = position.NextOf(hop->receive, header);
+  if (!next.ok()) return;
+  const RankPlan::Receive& receive = position.plan().receives[hop->receive];
+  position.Take(receive, position.ParcelsOf(receive.hop)[*next], chunk.payload);
 }
 
 std::string RunAggregator(const Chunk& chunk) {

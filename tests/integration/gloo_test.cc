@@ -39,7 +39,7 @@ TEST_P(GlooTest, Sync_ThreeSteps_RanksEndEqualAndNearTheFold) {
 
 std::vector<const char*> SyncsThatExchange() {
   std::vector<const char*> syncs;
-#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, cap, help) \
+#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, gathers, cap, help) \
   if (std::string(backend) != "none") syncs.push_back(name);
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC

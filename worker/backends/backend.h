@@ -49,7 +49,11 @@ struct BackendOptions {
   // Elements of gradients on the wire: FLOAT32, BFLOAT16 or FLOAT16. Sums are made
   // in float32, and all ranks get the same mean, rounded to this type.
   v1::DType wire = v1::DTYPE_FLOAT32;
-  int connections = 1;       // to each aggregator
+  int connections = 1;  // to each aggregator, which share each bucket; with 1 group
+  // Bucket i is of group i mod groups: groups share no connection, and none waits for another.
+  int groups = 1;
+  // Where it has both: rank 0 gathers, averages and scatters, in place of an all-reduce.
+  bool gathers = false;
   OnSpan on_span = nullptr;  // hears of the sums that this process makes
 };
 

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -40,6 +42,8 @@ struct TransferTotals {
   uint64_t bytes_received = 0;
   // Steps in which a rank of this worker rounded a finite value to infinity for the wire.
   uint64_t overflow_steps = 0;
+  // Of the bytes sent, those from one rank to another, where bytes go from rank to rank.
+  std::map<std::pair<Rank, Rank>, uint64_t> sent_on = {};
 };
 
 // The exchange of buckets between the workers of one view; see Backend::Connect. A bucket is

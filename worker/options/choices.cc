@@ -22,7 +22,7 @@ std::vector<NamedChoice> DatasetChoices() {
 
 std::vector<NamedChoice> SyncChoices() {
   return {
-#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, updates_late, cap, help) \
+#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, gathers, cap, help) \
   {name, help},
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
@@ -31,7 +31,8 @@ std::vector<NamedChoice> SyncChoices() {
 
 std::vector<NamedChoice> BackendChoices() {
   return {
-#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, links, help) {name, help},
+#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, links, collectives, help) \
+  {name, help},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   };

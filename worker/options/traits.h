@@ -13,13 +13,21 @@ struct SyncTraits {
   bool averages = true;
   bool overlaps = false;
   bool updates_late = false;
+  bool gathers = false;
   double bucket_cap_mb = 25;
 };
 
 // Which links an average loads.
 enum class LinkPattern {
   kCoordinator,  // gradients go up to the coordinator and means come down
-  kWorkers,      // the coordinator moves none
+  kWorkers,      // the coordinator moves none, and all workers the same
+  kTree,         // nor here, and rank 0 the most
+};
+
+// Which collectives a back end has.
+enum class Collectives {
+  kTwo,  // all-reduce and broadcast: all that training needs
+  kAll,  // those of v1.Collective
 };
 
 // Whether a mean is the fold (docs/architecture.md), bit for bit.
@@ -35,6 +43,7 @@ struct BackendTraits {
   bool halves = false;
   bool several_ranks = false;
   LinkPattern links = LinkPattern::kWorkers;
+  Collectives collectives = Collectives::kTwo;
 };
 
 // The columns of a row of optimizers.inc, likewise.

@@ -18,6 +18,7 @@ namespace {
 
 constexpr int kMaxRanks = 65535;
 constexpr int64_t kMaxWarmupEpochs = 1 << 20;
+constexpr int kMaxGroups = 16;
 
 // MiB. Small buckets leave early in backward; where they all leave after it,
 // their size does not matter, and PyTorch's is as good as any.
@@ -78,6 +79,9 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("wire", "TYPE",
               "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
               Choice(&options->wire, WireNames()));
+  parser->Add("groups", "N",
+              "buckets take turns on so many groups, each with connections of its own",
+              Integer(&options->groups, 1, kMaxGroups));
   parser->Add("broadcast-buffers", "true|false",
               "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all",
               Switch(&options->broadcast_buffers));
@@ -288,6 +292,15 @@ absl::Status CheckBarrier(const Parsed<WorkerOptions>& parsed) {
                    parsed.sources.at("sync").name, "), which always waits for all"));
 }
 
+absl::Status CheckGroups(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.groups == 1 || options.connections == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("groups").name, ": got ", options.groups, " groups with ",
+                   options.connections, " connections (", parsed.sources.at("connections").name,
+                   "), expected one of the two to be 1: a group has a connection of its own"));
+}
+
 absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (options.accumulate <= INT64_MAX / options.batch_size) return absl::OkStatus();
@@ -376,6 +389,7 @@ absl::Status Check(const CourseOptions& course, const OptionParser& parser,
   if (status.ok()) status = CheckRanks(*parsed);
   if (status.ok()) status = CheckHosting(*parsed);
   if (status.ok()) status = CheckBarrier(*parsed);
+  if (status.ok()) status = CheckGroups(*parsed);
   if (status.ok()) status = CheckIteration(*parsed);
   if (status.ok()) status = CheckSavedWeights(*parsed);
   if (status.ok()) status = CheckLearning(*parsed);

@@ -25,6 +25,7 @@ struct WorkerOptions : ModelFlags {
   bool barrier = false;       // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
   int connections = 1;  // to each aggregator (back ends coordinator and sharded)
+  int groups = 1;       // that buckets take turns on
   bool broadcast_buffers = true;
   std::string weights;       // file to start from; empty: drawn
   std::string save_weights;  // file

@@ -43,6 +43,7 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   settings["sync"] = options.sync;
   settings["backend"] = options.backend;
   settings["wire"] = options.wire;
+  if (options.groups > 1) settings["groups"] = absl::StrCat(options.groups);
   settings["bucket-cap-mb"] = absl::StrCat(options.bucket_cap_mb);
   settings["broadcast-buffers"] = ToText(options.broadcast_buffers);
   settings["model"] = options.model;

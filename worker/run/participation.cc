@@ -22,6 +22,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const WorkerOptions& opti
   backend_options.coordinator = options.coordinator;
   backend_options.wire = wire;
   backend_options.connections = options.connections;
+  backend_options.groups = options.groups;
+  backend_options.gathers = TraitsOfSync(options.sync).gathers;
   backend_options.on_span = on_span;
   auto backend = MakeBackend(options.backend, backend_options);
   if (!backend.ok() || !on_span) return backend;

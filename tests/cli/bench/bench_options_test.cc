@@ -74,6 +74,20 @@ TEST(ParseCollectivesOptions, UnknownBackend_NamesTheNearest) {
   EXPECT_THAT(CollectivesError({"--backends", "sharted"}), HasSubstr("did you mean sharded?"));
 }
 
+TEST(ParseCollectivesOptions, OpThatABackEndLacks_NamesBoth) {
+  EXPECT_EQ(CollectivesError({"--ops", "all-reduce,gather", "--backends", "ring,sharded"}),
+            "--ops: got 'gather', which back end sharded (--backends) does not have");
+}
+
+TEST(ParseCollectivesOptions, NoBackends_AreThoseWithTheOps) {
+  EXPECT_THAT(Collectives({"--ops", "scatter"}).backends, ElementsAre("ring", "tree"));
+  EXPECT_THAT(Collectives({}).backends, ::testing::SizeIs(5));
+}
+
+TEST(ParseCollectivesOptions, UnknownOp_NamesTheNearest) {
+  EXPECT_THAT(CollectivesError({"--ops", "all-redcue"}), HasSubstr("did you mean all-reduce?"));
+}
+
 TEST(ParseCollectivesOptions, UnknownWire_NamesTheNearest) {
   EXPECT_THAT(CollectivesError({"--wire", "fp61"}), HasSubstr("did you mean fp16?"));
 }

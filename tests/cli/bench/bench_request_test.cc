@@ -66,22 +66,40 @@ TEST(CollectivesRequest, Backends_HaveTheirWiresAndLinks) {
   const Json request = CollectivesRequest(
       Collectives({"--backends", "coordinator,gloo", "--wire", "fp32,bf16", "--sizes", "4,1K"}),
       "");
-  EXPECT_EQ(request["sizes"], Json({4, 1024}));
+  EXPECT_EQ(request["ops"][0]["name"], "all-reduce");
+  EXPECT_EQ(request["ops"][0]["sizes"], Json({4, 1024}));
   ASSERT_EQ(request["backends"].size(), 2u);
   EXPECT_EQ(request["backends"][0]["wires"], Json({{"fp32", 4.0}, {"bf16", 2.0}}));
   EXPECT_EQ(request["backends"][0]["loads_coordinator"], true);
   EXPECT_EQ(request["backends"][1]["wires"], Json({{"fp32", 4.0}}));
   EXPECT_EQ(request["backends"][1]["loads_coordinator"], false);
-  EXPECT_TRUE(request["backends"][0]["least_seconds_per_byte"].is_null());
-  EXPECT_EQ(request["busbw_factor"], 1.5);
+  EXPECT_TRUE(request["backends"][0]["least_seconds_per_byte"]["all-reduce"].is_null());
+  EXPECT_EQ(request["ops"][0]["busbw_factor"], 1.5);
 }
 
 TEST(CollectivesRequest, Link_GivesTheLeastTimeOfAByte) {
   const Json request =
       CollectivesRequest(Collectives({"--backends", "coordinator,ring", "--link-gbit", "1"}), "");
   const double second = 1e9 / 8 * 1448 / 1514;  // bytes of payload in one
-  EXPECT_DOUBLE_EQ(request["backends"][0]["least_seconds_per_byte"], 4 / second);
-  EXPECT_DOUBLE_EQ(request["backends"][1]["least_seconds_per_byte"], 1.5 / second);
+  const auto least = [&request](int backend) {
+    return request["backends"][backend]["least_seconds_per_byte"]["all-reduce"].get<double>();
+  };
+  EXPECT_DOUBLE_EQ(least(0), 4 / second);
+  EXPECT_DOUBLE_EQ(least(1), 1.5 / second);
+}
+
+TEST(CollectivesRequest, Ops_HaveTheirSizesAndThePeerWhatItHas) {
+  const Json request = CollectivesRequest(
+      Collectives({"--ops", "gather,reduce-scatter", "--peers", "--sizes", "4,20"}), "");
+  ASSERT_EQ(request["ops"].size(), 2u);
+  EXPECT_EQ(request["ops"][0]["sizes"], Json({16, 32}));  // four ranks have a part each
+  EXPECT_EQ(request["ops"][0]["sums"], false);
+  EXPECT_EQ(request["ops"][1]["sums"], true);
+  EXPECT_EQ(request["ops"][1]["busbw_factor"], 0.75);
+  ASSERT_EQ(request["backends"].size(), 3u);
+  EXPECT_EQ(request["backends"][0]["name"], "ring");
+  EXPECT_EQ(request["backends"][1]["name"], "tree");
+  EXPECT_EQ(request["backends"][2]["least_seconds_per_byte"], Json({{"gather", nullptr}}));
 }
 
 TEST(CollectivesRequest, Peers_AreTheLastBackendAndOfFullWidth) {

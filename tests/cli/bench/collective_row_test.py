@@ -16,11 +16,13 @@ from cli.runs.runner import COORDINATOR, MASTER, Outputs
 
 WIRES = {"fp32": 4.0, "bf16": 2.0}
 RING = {"name": "ring", "is_peer": False, "wires": WIRES, "loads_coordinator": False,
-        "least_seconds_per_byte": None}
+        "least_seconds_per_byte": {"all-reduce": None, "gather": None, "reduce-scatter": None}}
 THROUGH = {**RING, "name": "coordinator", "loads_coordinator": True}
-PEER = {**RING, "name": "gloo (PyTorch)", "is_peer": True, "wires": {"fp32": 4.0}}
-REQUEST = {"workers": 2, "peers": True, "sizes": [4, 20000], "backends": [RING, PEER],
-           "busbw_factor": 1.0, "warmup": 20, "iterations": 3, "seconds_per_size": 0.5,
+PEER = {**RING, "name": "gloo (PyTorch)", "is_peer": True, "wires": {"fp32": 4.0},
+        "least_seconds_per_byte": {"all-reduce": None, "gather": None}}
+ALL_REDUCE = {"name": "all-reduce", "sums": True, "sizes": [4, 20000], "busbw_factor": 1.0}
+REQUEST = {"workers": 2, "peers": True, "ops": [ALL_REDUCE], "backends": [RING, PEER],
+           "warmup": 20, "iterations": 3, "seconds_per_size": 0.5,
            "link_gbit": None,
            "programs": {"collectives": "/x/gradwire-collectives",
                         "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
@@ -35,7 +37,8 @@ TWO = [rank([1, 2, 3]), rank([4, 1, 2])]  # three iterations of 10^9 bytes each
 
 
 def row_of(backend=RING, ranks=TWO, wire="fp32", busbw_factor=1.0, coordinator=None):
-    return collective_row(Case(1000000000, backend, wire), busbw_factor, ranks, coordinator)
+    op = {**ALL_REDUCE, "busbw_factor": busbw_factor}
+    return collective_row(Case(1000000000, op, backend, wire), ranks, coordinator)
 
 
 class CollectiveRow(unittest.TestCase):
@@ -69,7 +72,7 @@ class CollectiveRow(unittest.TestCase):
         self.assertIsNone(row_of()["bound_percent"])
 
     def test_link_gives_part_of_the_bound(self):
-        ring = {**RING, "least_seconds_per_byte": 1e-9}
+        ring = {**RING, "least_seconds_per_byte": {"all-reduce": 1e-9}}
         self.assertAlmostEqual(row_of(ring)["bound_percent"], 100 / 3)
         self.assertAlmostEqual(row_of(ring, wire="bf16")["bound_percent"], 50 / 3)
 
@@ -93,16 +96,25 @@ class Runs(unittest.TestCase):
                           for name, wire in (("ring", "fp32"), ("ring", "bf16"),
                                              ("gloo (PyTorch)", "fp32"))])
 
+    def test_operations_meet_the_back_ends_that_have_them(self):
+        ops = [{**ALL_REDUCE, "name": name, "sums": sums, "sizes": [8]}
+               for name, sums in (("gather", False), ("reduce-scatter", True))]
+        self.assertEqual([(case.op["name"], case.backend["name"], case.wire)
+                          for case in cases_of({**REQUEST, "ops": ops})],
+                         [("gather", "ring", "fp32"), ("gather", "gloo (PyTorch)", "fp32"),
+                          ("reduce-scatter", "ring", "fp32"), ("reduce-scatter", "ring", "bf16")])
+
     def test_ranks_get_their_options(self):
-        run = run_of(REQUEST, Case(4, RING, "bf16"))
+        run = run_of(REQUEST, Case(4, ALL_REDUCE, RING, "bf16"))
         self.assertTrue(run.coordinator)
         self.assertEqual(run.ranks[1], [
             "/x/gradwire-collectives", "--coordinator", COORDINATOR, "--rank", "1",
-            "--world-size", "2", "--backend", "ring", "--wire", "bf16", "--bytes", "4",
+            "--world-size", "2", "--backend", "ring", "--wire", "bf16",
+            "--op", "all-reduce", "--bytes", "4",
             "--warmup", "20", "--iterations", "3", "--seconds", "0.5"])
 
     def test_peers_get_theirs(self):
-        run = run_of(REQUEST, Case(4, PEER, "fp32"))
+        run = run_of(REQUEST, Case(4, ALL_REDUCE, PEER, "fp32"))
         self.assertFalse(run.coordinator)
         self.assertEqual(run.ranks[1][2:8],
                          ["--rank", "1", "--world-size", "2", "--master", MASTER])
@@ -110,7 +122,7 @@ class Runs(unittest.TestCase):
     def test_no_peers_script_is_told(self):
         request = {**REQUEST, "programs": {"peers": "/no/folder"}}
         with self.assertRaisesRegex(Failure, "^no '/no/folder/gloo_collectives.py'; it is built"):
-            run_of(request, Case(4, PEER, "fp32"))
+            run_of(request, Case(4, ALL_REDUCE, PEER, "fp32"))
 
 
 class FakeRunner:
@@ -141,11 +153,12 @@ class Measure(unittest.TestCase):
 
     def test_rows_and_progress_are_there(self):
         right = json.dumps(rank([0.001, 0.002], wrong=0))
-        self.measure(FakeRunner([right, right]), sizes=[4], backends=[RING])
+        self.measure(FakeRunner([right, right]), ops=[{**ALL_REDUCE, "sizes": [4]}],
+                     backends=[RING])
         self.assertEqual(self.report.title, "Collectives, 2 ranks")
         self.assertEqual([row["wire"] for row in self.report.parts[0].rows], ["fp32", "bf16"])
         self.assertEqual(self.said.splitlines()[0],
-                         "           4 B  ring           fp32  p50 1500.0 us  busbw 0.0000 GB/s"
+                         "all-reduce                4 B  ring           fp32  p50 1500.0 us  busbw 0.0000 GB/s"
                          "  (2 iterations only)")
 
     def test_wrong_values_fail_at_the_end(self):
@@ -157,12 +170,12 @@ class Measure(unittest.TestCase):
 
     def test_failure_names_size_and_back_end_and_keeps_what_was_measured(self):
         right = json.dumps(rank([1, 1, 1], wrong=0))
-        with self.assertRaisesRegex(Failure, "^4 bytes, ring: rank 0 broke$"):
+        with self.assertRaisesRegex(Failure, "^all-reduce, 4 bytes, ring: rank 0 broke$"):
             self.measure(FakeRunner([right, right], most=1))
         self.assertEqual(len(self.report.parts[0].rows), 1)
 
     def test_output_that_is_no_json_is_no_report(self):
-        with self.assertRaisesRegex(Failure, "^4 bytes, ring: rank 0 printed no report$"):
+        with self.assertRaisesRegex(Failure, "^all-reduce, 4 bytes, ring: rank 0 printed no report$"):
             self.measure(FakeRunner(["hello", "hello"]))
 
     def test_notes_are_of_limits_and_links_that_there_are(self):

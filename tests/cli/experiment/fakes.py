@@ -56,7 +56,18 @@ def order_text(argv):
 
 
 def averages_text():
-    return json.dumps({"seconds": [0.002, 0.001], "wrong": 0}) + "\n"
+    return json.dumps({"seconds": [0.002, 0.001], "wrong": 0, "bytes_sent": 10}) + "\n"
+
+
+def shown_text(rank):
+    return json.dumps({"rank": rank, "input": [rank] * 4, "output": [None] * 4,
+                       "sent": {"0": 4}}) + "\n"
+
+
+def text_of(argv, rank):
+    if "--show" in argv:
+        return shown_text(rank)
+    return averages_text() if "--bytes" in argv else training_text(argv, rank)
 
 
 def text_of(argv, rank):

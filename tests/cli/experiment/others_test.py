@@ -9,7 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
 from cli.experiment import collectives, ddp_paper, lab, lab_data, large_batch
-from cli.experiment.results import Averaged, Ordered, Trained
+from cli.experiment.results import Averaged, Ordered, Shown, Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
 from cli.experiment.work import COSTS
 
@@ -20,9 +20,9 @@ def setting_of(scale, memory=MEMORY, **more):
     return Setting(request_of("out", **more), scale, 2, memory)
 
 
-def trained(*seconds, ranks=1, sent=0, buffers=None, sha256="a", epochs=None):
+def trained(*seconds, ranks=1, sent=0, buffers=None, sha256="a", epochs=None, loss=2.0):
     """`buffers`: a hash for each rank; the first iteration takes 100 s."""
-    records = [{"iteration_seconds": value, "epoch": epochs[step] if epochs else 0,
+    records = [{"iteration_seconds": value, "loss": loss, "epoch": epochs[step] if epochs else 0,
                 "bytes_sent": sent, "phase_seconds": {"data": 0.25, "communication": 0.5}}
                for step, value in enumerate((100.0, *seconds))]
     return Trained([{"records": records,
@@ -165,12 +165,14 @@ class LargeBatch(unittest.TestCase):
 
 
 class DdpPaper(unittest.TestCase):
-    SCALE = {**ddp_paper.SCALES["tiny"], "buckets": (0, 5, 50)}
+    SCALE = {**ddp_paper.SCALES["tiny"], "buckets": (0, 5, 50), "groups": (1, 3)}
+    NETWORK = SCALE["networks"][0]
 
     def claim(self, times, **more):
-        results = {ddp_paper.bucket_name("ring", size): trained(seconds, seconds)
+        results = {ddp_paper.bucket_name(self.NETWORK, "ring", size): trained(seconds, seconds)
                    for size, seconds in zip(self.SCALE["buckets"], times)}
-        return ddp_paper.buckets_claim(setting_of(self.SCALE, **more), results, "ring").verdict
+        return ddp_paper.buckets_claim(setting_of(self.SCALE, **more), results, self.NETWORK,
+                                       "ring").verdict
 
     def test_best_bucket_lies_between_the_ends(self):
         self.assertEqual(self.claim((3.0, 1.0, 2.0), hosts="h"), CONFIRMED)
@@ -178,11 +180,32 @@ class DdpPaper(unittest.TestCase):
         self.assertEqual(self.claim((3.0, 1.0, 2.0)), NOT_MEASURABLE)
 
     def test_other_bits_with_another_bucket_are_seen(self):
-        results = {ddp_paper.bucket_name(ddp_paper.EXACT, size): trained(1.0, sha256=sha256)
-                   for size, sha256 in zip(self.SCALE["buckets"], "aab")}
-        self.assertEqual(
-            ddp_paper.same_parameters_claim(setting_of(self.SCALE), results).verdict,
-            NOT_CONFIRMED)
+        results = {ddp_paper.bucket_name(self.NETWORK, backend, size): trained(1.0, sha256=sha256)
+                   for backend, sha256s in (("ring", "aaa"), ("sharded", "aab"))
+                   for size, sha256 in zip(self.SCALE["buckets"], sha256s)}
+        self.assertEqual(ddp_paper.same_parameters_claim(setting_of(self.SCALE), results,
+                                                         self.NETWORK).verdict, NOT_CONFIRMED)
+
+    def groups_verdict(self, of_three):
+        results = {ddp_paper.groups_name(backend, groups):
+                   trained(1.0, sha256=backend + (of_three if groups == 3 else ""))
+                   for backend in ddp_paper.BACKENDS for groups in self.SCALE["groups"]}
+        return ddp_paper.same_groups_claim(setting_of(self.SCALE), results).verdict
+
+    def test_other_bits_with_more_groups_are_seen(self):
+        self.assertEqual(self.groups_verdict(""), CONFIRMED)
+        self.assertEqual(self.groups_verdict("x"), NOT_CONFIRMED)
+
+    def test_tree_has_the_losses_of_the_fold(self):
+        for loss, verdict in ((2.00001, CONFIRMED), (2.0001, NOT_CONFIRMED)):
+            results = {"ring-1-groups": trained(1.0), "tree": trained(1.0, loss=loss)}
+            self.assertEqual(ddp_paper.tree_claim(setting_of(self.SCALE), results).verdict,
+                             verdict)
+
+    def test_busiest_rank_is_not_the_first_of_necessity(self):
+        result = Trained([{"records": [{}, {}], "summary": {"bytes_sent": sent}}
+                          for sent in (10, 30)])
+        self.assertEqual(ddp_paper.busiest_bytes(result), 15)
 
     def test_more_than_one_exchange_is_seen(self):
         results = {"every-1": trained(1.0, sent=100), "every-2": trained(1.0, sent=200)}
@@ -191,6 +214,63 @@ class DdpPaper(unittest.TestCase):
         results["every-2"] = results["every-1"]
         self.assertEqual(ddp_paper.passes_claim(setting_of(self.SCALE), results).verdict,
                          CONFIRMED)
+
+
+def shown_of(op, backend, links):
+    """What `op` has to give, with these links in place of the real ones."""
+    inputs = [[10 * rank + i for i in range(4)] for rank in range(4)]
+    outputs = collectives.expected_outputs(op, inputs)
+    return Shown([{"input": inputs[rank], "output": outputs[rank],
+                   "sent": {str(to): sent for (start, to), sent in links.items() if start == rank}}
+                  for rank in range(4)])
+
+
+RING_LINKS = {(0, 1): 24, (1, 2): 24, (2, 3): 24, (3, 0): 24}
+TREE_LINKS = {(1, 0): 16, (2, 0): 16, (3, 2): 16, (0, 1): 16, (0, 2): 16, (2, 3): 16}
+
+
+class Shows(unittest.TestCase):
+    def results(self, **changed):
+        return {**{collectives.shown_name(op, backend): shown_of(op, backend, links)
+                   for op in collectives.OPS
+                   for backend, links in (("ring", RING_LINKS), ("tree", TREE_LINKS))}, **changed}
+
+    def test_outputs_are_those_of_the_definitions(self):
+        inputs = [[0, 1], [10, 11]]
+        for op, outputs in (("send-recv", [[None, None], [0, 1]]), ("broadcast", [[0, 1], [0, 1]]),
+                            ("scatter", [[0, None], [None, 1]]),
+                            ("gather", [[0, 11], [None, None]]),
+                            ("reduce", [[5, 6], [None, None]]),
+                            ("all-gather", [[0, 11], [0, 11]]),
+                            ("reduce-scatter", [[5, None], [None, 6]]),
+                            ("all-reduce", [[5, 6], [5, 6]])):
+            self.assertEqual(collectives.expected_outputs(op, inputs), outputs, op)
+
+    def test_a_wrong_output_is_named(self):
+        self.assertEqual(collectives.outputs_claim(self.results()).verdict, CONFIRMED)
+        wrong = shown_of("gather", "tree", TREE_LINKS)
+        wrong.outputs[0][3] += 1
+        claim = collectives.outputs_claim(self.results(**{"gather-tree": wrong}))
+        self.assertEqual((claim.verdict, claim.numbers), (NOT_CONFIRMED, "wrong: gather-tree"))
+
+    def verdicts(self, ring, tree):
+        """Of both claims on bytes; what each of four ranks sends in two iterations."""
+        setting = setting_of({"ranks": 4, "sizes": (4, 1 << 20)})
+        results = {collectives.name_of(backend, 1 << 20): Averaged(
+            [{"seconds": [1, 1], "wrong": 0, "bytes_sent": 2 * of_rank} for of_rank in sent])
+                   for backend, sent in (("ring", ring), ("tree", tree))}
+        return [claim(setting, results).verdict
+                for claim in (collectives.ring_bytes_claim, collectives.tree_bytes_claim)]
+
+    def test_bytes_are_those_of_the_plan(self):
+        size = 1 << 20
+        self.assertEqual(self.verdicts([size * 3 // 2] * 4, [2 * size, size, 2 * size, size]),
+                         [CONFIRMED, CONFIRMED])
+        self.assertEqual(self.verdicts([size * 3 // 2] * 3 + [2 * size], [size] * 4),
+                         [NOT_CONFIRMED, NOT_CONFIRMED])
+
+    def test_nothing_that_comes_out_is_a_dot(self):
+        self.assertEqual(collectives.values_text([None, 1.5, 30.0]), "· 1.5 30")
 
 
 class Collectives(unittest.TestCase):
@@ -205,12 +285,14 @@ class Collectives(unittest.TestCase):
         self.assertAlmostEqual(latency, 0.001, delta=0.0005)
 
     def test_time_is_the_longest_of_all_ranks(self):
-        result = Averaged([{"seconds": [1, 5], "wrong": 0}, {"seconds": [2, 3], "wrong": 1}])
-        self.assertEqual((result.seconds, result.wrong), ([2, 5], 1))
+        result = Averaged([{"seconds": [1, 5], "wrong": 0, "bytes_sent": 8},
+                           {"seconds": [2, 3], "wrong": 1, "bytes_sent": 6}])
+        self.assertEqual((result.seconds, result.wrong, result.sent), ([2, 5], 1, [4, 3]))
 
     def test_pieces_take_their_number_times_one(self):
         scale = {"sizes": (4, 4000, 240000000)}
-        results = {collectives.name_of("ring", size): Averaged([{"seconds": [0.5], "wrong": 0}])
+        results = {collectives.name_of("ring", size): Averaged([{"seconds": [0.5], "wrong": 0,
+                                                                 "bytes_sent": 1}])
                    for size in scale["sizes"]}
         self.assertEqual(collectives.pieces(setting_of(scale), results, "ring"),
                          [(1000, 30000.0), (60000000, 0.5)])

@@ -37,6 +37,33 @@ def hex_of(patch):
     return "#" + "".join(f"{round(255 * part):02x}" for part in patch.get_facecolor()[:3])
 
 
+RANKS = {"name": "gather", "kind": "ranks", "title": "Gather",
+         "panels": [{"name": name, "ranks": [{"input": f"{name} in {rank}", "output": "out"}
+                                             for rank in range(3)],
+                     "links": [{"from": 1, "to": 0, "label": "8 B"},
+                               {"from": 0, "to": 2, "label": "9 B"}]}
+                    for name in ("ring", "tree")]}
+
+
+class Ranks(unittest.TestCase):
+    def test_all_texts_are_there_once(self):
+        texts = [text.get_text() for text in axes_of(RANKS).texts]
+        for name in ("ring", "tree"):
+            self.assertEqual(texts.count(name), 1)
+            self.assertEqual(texts.count(f"{name} in 2"), 1)
+        self.assertEqual(texts.count("rank 1"), 2)
+        self.assertEqual(texts.count("8 B"), 2)
+
+    def test_panels_lie_side_by_side(self):
+        places = {text.get_text(): text.get_position()[0] for text in axes_of(RANKS).texts}
+        self.assertLess(places["ring in 2"], places["tree in 0"])
+
+    def test_label_lies_above_what_goes_to_the_right_and_below_what_goes_to_the_left(self):
+        heights = {text.get_text(): text.get_position()[1] for text in axes_of(RANKS).texts}
+        self.assertGreater(heights["9 B"], 0)
+        self.assertLess(heights["8 B"], 0)
+
+
 class Lines(unittest.TestCase):
     def test_axes_have_title_and_labels(self):
         axes = axes_of(LINES)

@@ -35,6 +35,9 @@ TEST(Traits, TraitsOfBackend_EveryRow_OfTheTable) {
   EXPECT_TRUE(TraitsOfBackend("ring").halves);
   EXPECT_FALSE(TraitsOfBackend("gloo").halves);
   EXPECT_FALSE(TraitsOfBackend("gloo").several_ranks);
+  EXPECT_EQ(TraitsOfBackend("tree").links, LinkPattern::kTree);
+  EXPECT_EQ(TraitsOfBackend("tree").collectives, Collectives::kAll);
+  EXPECT_EQ(TraitsOfBackend("sharded").collectives, Collectives::kTwo);
 }
 
 // Places that compare with a word that is also a row's name.

@@ -48,6 +48,8 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
                              "0",
                              "--wire",
                              "bf16",
+                             "--groups",
+                             "3",
                              "--broadcast-buffers",
                              "false",
                              "--model",
@@ -133,6 +135,7 @@ TEST(ParseWorkerOptions, AllOptions_AreTaken) {
   EXPECT_EQ(options.backend, "ring");
   EXPECT_EQ(options.bucket_cap_mb, 0);
   EXPECT_EQ(options.wire, "bf16");
+  EXPECT_EQ(options.groups, 3);
   EXPECT_FALSE(options.broadcast_buffers);
   EXPECT_EQ(options.dataset, "synthetic");
   EXPECT_EQ(options.data_dir, "/data");
@@ -212,6 +215,12 @@ TEST(ParseWorkerOptions, MasterIpAndCoordinator_AreRefused) {
 TEST(ParseWorkerOptions, NumNodesAndWorldSize_AreRefused) {
   EXPECT_EQ(ErrorOf({"--num-nodes", "2", "--world-size", "2"}),
             "--num-nodes and --world-size exclude each other; give only one of them");
+}
+
+TEST(ParseWorkerOptions, GroupsAndConnections_AreNotForOneRun) {
+  EXPECT_EQ(ErrorOf({"--groups", "3", "--connections", "2"}),
+            "--groups: got 3 groups with 2 connections (--connections), expected one of the two "
+            "to be 1: a group has a connection of its own");
 }
 
 TEST(ParseWorkerOptions, IterationsAndEpochs_AreRefused) {

@@ -53,8 +53,10 @@ void FoldExchange::MakeLanes(const std::vector<Endpoint>& endpoints) {
       lanes_.back().push_back(MakeLocalLane(context_, aggregator_.get()));
       continue;
     }
-    for (int lane = 0; lane < options_.connections; ++lane) {
-      lanes_.back().push_back(MakeRemoteLane(context_, endpoint, lane, options_.connections));
+    const bool by_bucket = options_.groups > 1;
+    const int lanes = by_bucket ? options_.groups : options_.connections;
+    for (int lane = 0; lane < lanes; ++lane) {
+      lanes_.back().push_back(MakeRemoteLane(context_, endpoint, {lane, lanes, by_bucket}));
     }
   }
 }
@@ -103,8 +105,8 @@ void FoldExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const 
   // what the other one's holds back.
   for (size_t piece = 0; piece < grid.pieces(); ++piece) {
     const auto& connections = lanes_[endpoint_of_share_[grid.Owner(piece)]];
-    connections[grid.NumberInShare(piece) % connections.size()]->Push(
-        {transfer, piece, rank, terms});
+    const size_t turn = options_.groups > 1 ? key.bucket.value() : grid.NumberInShare(piece);
+    connections[turn % connections.size()]->Push({transfer, piece, rank, terms});
   }
 }
 

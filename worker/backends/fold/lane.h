@@ -106,9 +106,17 @@ class Lane {
                                 const std::vector<BucketSpec>& buckets) const;
 };
 
-// Through gRPC. `lane` of `lanes` connections to the same aggregator.
-std::unique_ptr<Lane> MakeRemoteLane(const LaneContext& context, Endpoint endpoint, int lane,
-                                     int lanes);
+// Which of the connections to one aggregator a lane is, and what they share: the pieces of each
+// bucket, or the buckets.
+struct LanePlace {
+  int lane = 0;
+  int lanes = 1;
+  bool by_bucket = false;
+};
+
+// Through gRPC.
+std::unique_ptr<Lane> MakeRemoteLane(const LaneContext& context, Endpoint endpoint,
+                                     const LanePlace& place);
 
 class Aggregator;
 

@@ -23,11 +23,10 @@ constexpr absl::Duration kMissingTimeout = absl::Seconds(1);
 // A Gather and a Scatter that are open as long as the view.
 class RemoteLane : public Lane {
  public:
-  RemoteLane(const LaneContext& context, Endpoint endpoint, int lane, int lanes)
+  RemoteLane(const LaneContext& context, Endpoint endpoint, const LanePlace& place)
       : Lane(context),
         endpoint_(std::move(endpoint)),
-        lane_(lane),
-        lanes_(lanes),
+        place_(place),
         channel_(MakeChannel(endpoint_.address)) {
     channel_->GetState(true);  // begins to connect
   }
@@ -63,8 +62,7 @@ class RemoteLane : public Lane {
   void Fail(const absl::Status& status, absl::string_view call);
 
   const Endpoint endpoint_;
-  const int lane_;
-  const int lanes_;
+  const LanePlace place_;
   const std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext gather_context_;
   grpc::ClientContext scatter_context_;
@@ -112,8 +110,9 @@ bool RemoteLane::Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* 
 void RemoteLane::ReceiveAll() {
   const RpcMethod method("/gradwire.v1.Aggregation/Scatter", RpcMethod::SERVER_STREAMING, channel_);
   auto request = RequestOfView<v1::ScatterRequest>();
-  request.set_lane(lane_);
-  request.set_lanes(lanes_);
+  request.set_lane(place_.lane);
+  request.set_lanes(place_.lanes);
+  request.set_by_bucket(place_.by_bucket);
   std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader(
       grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
                                                                     &scatter_context_, request));
@@ -153,9 +152,9 @@ absl::StatusOr<std::vector<Rank>> RemoteLane::Missing(LayoutId layout, Step step
 
 }  // namespace
 
-std::unique_ptr<Lane> MakeRemoteLane(const LaneContext& context, Endpoint endpoint, int lane,
-                                     int lanes) {
-  return std::make_unique<RemoteLane>(context, std::move(endpoint), lane, lanes);
+std::unique_ptr<Lane> MakeRemoteLane(const LaneContext& context, Endpoint endpoint,
+                                     const LanePlace& place) {
+  return std::make_unique<RemoteLane>(context, std::move(endpoint), place);
 }
 
 }  // namespace gradwire

@@ -37,10 +37,11 @@ class KeyValueStore {
 // module of its own (libgradwire_gloo.so), which is loaded when it is asked for:
 // libtorch takes 0.8 s to load, and no other back end needs it.
 //
-//   Bind ─► Connect ─► Sum, Broadcast … ─► destructor
+//   Bind ─► Connect ─► Sum, Broadcast, Gather, Scatter … ─► destructor
 //               └────────┴── Abort, from any thread
 //
-// Sum and Broadcast are called by one thread, in the same order on all ranks.
+// Sum to Scatter are called by one thread, in the same order on all ranks. They take turns on the
+// engine's groups, each of which has connections and threads of its own.
 // Making one has the whole process ignore SIGPIPE: without that a peer's death
 // would kill this process too.
 class GlooEngine {
@@ -63,6 +64,13 @@ class GlooEngine {
   virtual void Sum(absl::Span<float> values, Done done) = 0;
   // Copies the bytes of rank `root` to all ranks, in place.
   virtual void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) = 0;
+  // Rank `root` gets `mine` of rank r in parts[r], which is as long; elsewhere there are no parts.
+  virtual void Gather(absl::Span<uint8_t> mine, const std::vector<absl::Span<uint8_t>>& parts,
+                      int root, Done done) = 0;
+  // Rank r gets parts[r] of rank `root` in `mine`; elsewhere there are no parts, which may be the
+  // same memory.
+  virtual void Scatter(const std::vector<absl::Span<uint8_t>>& parts, absl::Span<uint8_t> mine,
+                       int root, Done done) = 0;
 
   // The peers whose connection is broken. Spoils the connections: call it only
   // after a failure, and then Abort.
@@ -74,7 +82,7 @@ class GlooEngine {
 
 }  // namespace gradwire
 
-// The module's one symbol. The caller owns the engine.
-extern "C" gradwire::GlooEngine* gradwire_make_gloo_engine();
+// The module's one symbol: an engine of so many groups, at least 1. The caller owns it.
+extern "C" gradwire::GlooEngine* gradwire_make_gloo_engine(int groups);
 
 #endif  // GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_H_

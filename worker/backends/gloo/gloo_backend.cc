@@ -10,19 +10,19 @@ namespace {
 
 class GlooBackend : public Backend {
  public:
-  explicit GlooBackend(const std::string& coordinator) : coordinator_(coordinator) {}
+  explicit GlooBackend(const BackendOptions& options) : options_(options) {}
 
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended&,
                                                     absl::optional<Incarnation>*) override {
-    absl::StatusOr<std::unique_ptr<GlooEngine>> engine = LoadGlooEngine();
+    absl::StatusOr<std::unique_ptr<GlooEngine>> engine = LoadGlooEngine(options_.groups);
     if (!engine.ok()) return engine.status();
-    auto exchange = std::make_unique<GlooExchange>(view, coordinator_, *std::move(engine));
+    auto exchange = std::make_unique<GlooExchange>(view, options_, *std::move(engine));
     if (absl::Status started = exchange->Start(); !started.ok()) return started;
     return exchange;
   }
 
  private:
-  const std::string coordinator_;
+  const BackendOptions options_;
 };
 
 }  // namespace
@@ -34,8 +34,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeGlooBackend(const BackendOptions& o
     return absl::InvalidArgumentError(absl::StrCat(
         "back end gloo cannot sum ", WireName(options.wire), " in float32; expected --wire fp32"));
   }
-  if (absl::Status loads = LoadGlooEngine().status(); !loads.ok()) return loads;
-  return std::make_unique<GlooBackend>(options.coordinator);
+  if (absl::Status loads = LoadGlooEngine(options.groups).status(); !loads.ok()) return loads;
+  return std::make_unique<GlooBackend>(options);
 }
 
 }  // namespace gradwire

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -10,6 +11,7 @@
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
+#include "common/fold/fold.h"
 #include "common/wire/layout.h"
 
 namespace gradwire {
@@ -48,11 +50,12 @@ int OnlyRank(const View& view) {
 
 }  // namespace
 
-GlooExchange::GlooExchange(const View& view, const std::string& coordinator,
+GlooExchange::GlooExchange(const View& view, const BackendOptions& options,
                            std::unique_ptr<GlooEngine> engine)
     : view_(view),
       rank_(OnlyRank(view)),
-      rendezvous_(coordinator),
+      gathers_(options.gathers),
+      rendezvous_(options.coordinator),
       engine_(std::move(engine)),
       table_({[this](const Transfer& late) { return Explain(late); },
               [this](const absl::Status& reason) { Stop(reason); }, [this] { Drain(); }}) {}
@@ -88,6 +91,7 @@ absl::Status GlooExchange::Start() {
 }
 
 void GlooExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+  if (gathers_) blocks_.emplace(layout, FoldBlocks(buckets, view_.world_size));
   table_.AddLayout(layout, std::move(buckets));
 }
 
@@ -95,6 +99,9 @@ void GlooExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl
                           Done done) {
   auto transfer =
       std::make_shared<GlooTransfer>(key, table_.SpecOf(key), result, deadline, std::move(done));
+  if (gathers_ && rank_ == 0 && !IsBroadcast(transfer->spec)) {
+    transfer->ranges = blocks_.at(key.layout).Cut(key.bucket, 0, transfer->spec.bytes);
+  }
   {
     MutexLock lock(&mutex_);
     transfer->sequence = expected_++;
@@ -147,13 +154,38 @@ void GlooExchange::Issue(const std::shared_ptr<GlooTransfer>& transfer) {
   if (IsBroadcast(transfer->spec)) {
     return engine_->Broadcast(result, transfer->spec.root.value(), done);
   }
+  if (gathers_) return GatherAndScatter(transfer.get(), done);
   auto* values = reinterpret_cast<float*>(result.data());
   engine_->Sum({values, result.size() / sizeof(float)}, done);
 }
 
+void GlooExchange::GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Done& done) {
+  const absl::Span<uint8_t> mine = transfer->result;
+  std::vector<absl::Span<uint8_t>> parts;
+  if (rank_ == 0) {
+    transfer->gathered.resize(view_.world_size * mine.size() / sizeof(float));
+    auto* all = reinterpret_cast<uint8_t*>(transfer->gathered.data());
+    for (int i = 0; i < view_.world_size; ++i) {
+      parts.emplace_back(all + i * mine.size(), mine.size());
+    }
+  }
+  std::promise<absl::Status> ended;
+  engine_->Gather(mine, parts, 0, [&ended](const absl::Status& s) { ended.set_value(s); });
+  const absl::Status status = ended.get_future().get();
+  if (!status.ok()) return done(status);
+  if (rank_ == 0) {
+    std::vector<Pieces> terms;
+    for (const absl::Span<uint8_t> part : parts) terms.push_back({part});
+    Fold(terms, transfer->spec.dtype, transfer->ranges, mine);
+    std::memcpy(parts[0].data(), mine.data(), mine.size());
+    parts.assign(parts.size(), parts[0]);
+  }
+  engine_->Scatter(parts, mine, 0, done);
+}
+
 void GlooExchange::OnEngineDone(const GlooTransfer& transfer, const absl::Status& status) {
   if (status.ok()) {
-    if (!IsBroadcast(transfer.spec)) Scale(transfer.result, view_.world_size);
+    if (!IsBroadcast(transfer.spec) && !gathers_) Scale(transfer.result, view_.world_size);
     Count(transfer);
   } else if (table_.failure().ok()) {
     // Only of the first break it is known which connection it was.
@@ -199,6 +231,9 @@ void GlooExchange::Count(const Transfer& transfer) {
     const int from_root = (rank_ - transfer.spec.root.value() + world_size) % world_size;
     traffic_.sent += bytes * BroadcastChildren(from_root, world_size);
     traffic_.received += from_root == 0 ? 0 : bytes;
+  } else if (gathers_) {
+    traffic_.sent += rank_ == 0 ? bytes * (world_size - 1) : bytes;
+    traffic_.received += rank_ == 0 ? bytes * (world_size - 1) : bytes;
   } else {
     traffic_.sent += 2 * bytes * (world_size - 1) / world_size;
     traffic_.received += 2 * bytes * (world_size - 1) / world_size;

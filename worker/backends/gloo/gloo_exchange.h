@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "common/fold/blocks.h"
 #include "common/wire/view.h"
+#include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
 #include "worker/backends/gloo/engine.h"
 #include "worker/backends/gloo/gloo_rendezvous.h"
@@ -18,9 +20,9 @@
 namespace gradwire {
 
 // c10d's ProcessGroupGloo, for comparison: the same worker and the same overlap,
-// another engine. Its ring adds in ring order: the same bits on every rank, near
-// the fold. Peers connect with each other on the address that the worker
-// advertises, on ports of gloo's own, and find each other at the coordinator.
+// another engine. Its ring adds in an order of its own: the same bits on every rank, near
+// the fold; gathered at rank 0 it is the fold. Peers connect with each other on the address that
+// the worker advertises, on ports of gloo's own, and find each other at the coordinator.
 //
 //   trainer ── queue ──► issue thread ── in the order expected ──► engine's threads
 //                                                                    × 1/W, done
@@ -32,8 +34,7 @@ namespace gradwire {
 // engine's operations are ended before `done` runs.
 class GlooExchange : public Exchange {
  public:
-  GlooExchange(const View& view, const std::string& coordinator,
-               std::unique_ptr<GlooEngine> engine);
+  GlooExchange(const View& view, const BackendOptions& options, std::unique_ptr<GlooEngine> engine);
   ~GlooExchange() override;
 
   // InvalidArgument if a worker carries several ranks. FailedPrecondition if the address
@@ -57,12 +58,17 @@ class GlooExchange : public Exchange {
     using Transfer::Transfer;
     Sequence sequence = 0;
     absl::Span<const uint8_t> terms;  // empty: the result has what goes in
+    // At rank 0, if it gathers:
+    std::vector<FoldRange> ranges;  // of the bucket
+    std::vector<float> gathered;    // all ranks' terms, then the mean
   };
 
   // The next transfer to give to the engine; null: the end.
   std::shared_ptr<GlooTransfer> NextToIssue();
   void IssueLoop();
   void Issue(const std::shared_ptr<GlooTransfer>& transfer);
+  // At rank 0, which folds. The gather is over when it returns.
+  void GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Done& done);
   void OnEngineDone(const GlooTransfer& transfer, const absl::Status& status);
   void Count(const Transfer& transfer);
   void NoteReady(const std::shared_ptr<GlooTransfer>& transfer);
@@ -81,7 +87,9 @@ class GlooExchange : public Exchange {
   bool WaitForNews(Sequence* told);
 
   const View view_;
-  const int rank_;  // of this worker; -1 if it carries several
+  const int rank_;                         // of this worker; -1 if it carries several
+  const bool gathers_;                     // in place of an all-reduce
+  std::map<LayoutId, FoldBlocks> blocks_;  // if it gathers
   GlooRendezvous rendezvous_;
   Traffic traffic_;
 

@@ -16,14 +16,14 @@ absl::Status CannotLoad() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine() {
+absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine(int groups) {
   const std::string path = PrivateFile("libgradwire_gloo.so");
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) return CannotLoad();
   void* symbol = dlsym(module, "gradwire_make_gloo_engine");
   if (symbol == nullptr) return CannotLoad();
   const auto make = reinterpret_cast<decltype(&gradwire_make_gloo_engine)>(symbol);
-  return std::unique_ptr<GlooEngine>(make());
+  return std::unique_ptr<GlooEngine>(make(groups));
 }
 
 }  // namespace gradwire

@@ -8,9 +8,9 @@
 
 namespace gradwire {
 
-// Loads libgradwire_gloo.so (see PrivateFile) and makes an engine with it. The module
+// Loads libgradwire_gloo.so (see PrivateFile) and makes an engine of `groups` with it. The module
 // stays loaded. FailedPrecondition if it cannot be loaded; says why.
-absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine();
+absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine(int groups);
 
 }  // namespace gradwire
 

@@ -1,4 +1,4 @@
-#include "worker/backends/ring/early_chunks.h"
+#include "worker/backends/hops/early_chunks.h"
 
 #include "absl/strings/str_cat.h"
 
@@ -12,9 +12,9 @@ uint64_t EarlyChunks::Bytes(const Key& key) const {
 absl::Status EarlyChunks::Keep(const Key& key, Chunk chunk, uint64_t most_bytes) {
   const uint64_t bytes = Bytes(key) + TotalBytes(chunk.payload);
   if (bytes > most_bytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("chunk of ", ToString(chunk.header), ": got ", bytes,
-                     " bytes of this bucket, expected at most ", most_bytes));
+    return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(chunk.header), ": got ",
+                                                   bytes, " bytes of this hop, expected at most ",
+                                                   most_bytes));
   }
   Held& held = held_[key];
   held.bytes = bytes;
@@ -22,17 +22,17 @@ absl::Status EarlyChunks::Keep(const Key& key, Chunk chunk, uint64_t most_bytes)
   return absl::OkStatus();
 }
 
-absl::optional<Chunk> EarlyChunks::Next(const std::function<bool(const Key&)>& is_ready) {
+absl::optional<std::pair<EarlyChunks::Key, Chunk>> EarlyChunks::Next(const IsReady& is_ready) {
   for (auto it = held_.begin(); it != held_.end();) {
     std::deque<Chunk>& chunks = it->second.chunks;
     if (chunks.empty()) {
       it = held_.erase(it);
-    } else if (!is_ready(it->first)) {
+    } else if (!is_ready(it->first, chunks.front())) {
       ++it;
     } else {
-      Chunk chunk = std::move(chunks.front());
+      std::pair<Key, Chunk> next{it->first, std::move(chunks.front())};
       chunks.pop_front();
-      return chunk;
+      return next;
     }
   }
   return absl::nullopt;
@@ -40,7 +40,7 @@ absl::optional<Chunk> EarlyChunks::Next(const std::function<bool(const Key&)>& i
 
 absl::optional<Step> EarlyChunks::FirstStep(LayoutId layout) const {
   for (const auto& [key, held] : held_) {
-    if (key.first.layout == layout && !held.chunks.empty()) return key.first.step;
+    if (key.bucket.layout == layout && !held.chunks.empty()) return key.bucket.step;
   }
   return absl::nullopt;
 }

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_RING_RING_SENDER_H_
-#define GRADWIRE_WORKER_BACKENDS_RING_RING_SENDER_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_HOPS_NEIGHBOR_SENDER_H_
+#define GRADWIRE_WORKER_BACKENDS_HOPS_NEIGHBOR_SENDER_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -15,14 +15,15 @@
 
 namespace gradwire {
 
-// This worker's stream to a right neighbour. One thread uses it; Cancel may come from any.
-class RingSender {
+// A stream from one rank of this worker to one of another. One thread uses it; Cancel may come from
+// any.
+class NeighborSender {
  public:
   // Connects, which takes until the neighbour answers; errors as WaitConnected. `name` is
   // for messages.
-  static absl::StatusOr<std::unique_ptr<RingSender>> Connect(const std::string& address,
-                                                             const std::string& name,
-                                                             const Backend::Ended& ended);
+  static absl::StatusOr<std::unique_ptr<NeighborSender>> Connect(const std::string& address,
+                                                                 const std::string& name,
+                                                                 const Backend::Ended& ended);
 
   // Not OK: how the neighbour ended the stream; Unavailable if it is out of reach.
   absl::Status Write(const grpc::ByteBuffer& message);
@@ -31,7 +32,7 @@ class RingSender {
   void Cancel() { context_.TryCancel(); }
 
  private:
-  explicit RingSender(std::shared_ptr<grpc::Channel> channel);
+  explicit NeighborSender(std::shared_ptr<grpc::Channel> channel);
 
   const std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext context_;
@@ -41,4 +42,4 @@ class RingSender {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_BACKENDS_RING_RING_SENDER_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_HOPS_NEIGHBOR_SENDER_H_

@@ -1,4 +1,4 @@
-#include "worker/backends/ring/neighbor_service.h"
+#include "worker/backends/hops/neighbor_service.h"
 
 #include <grpcpp/impl/codegen/method_handler.h>
 #include <grpcpp/impl/codegen/rpc_service_method.h>
@@ -24,28 +24,28 @@ NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler) {
 }
 
 grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream) {
-  const LeftStream left{StreamId(++last_id_), [context] { return context->IsCancelled(); }};
+  const NeighborStream from{StreamId(++last_id_), [context] { return context->IsCancelled(); }};
   bool taken = false;
-  absl::Status status = TakeAll(left, stream, &taken);
+  absl::Status status = TakeAll(from, stream, &taken);
   const bool broke = context->IsCancelled();
   if (status.ok() && broke) {
     status = absl::UnavailableError(absl::StrCat("its stream from ", context->peer(), " broke"));
   }
   if (taken) {
-    handler_->OnEnd(left, status);
+    handler_->OnEnd(from, status);
   } else if (!status.ok() && !broke) {
     spdlog::warn("refused a stream from {}: {}", context->peer(), status.ToString());
   }
   return ToGrpc(status);
 }
 
-absl::Status NeighborService::TakeAll(const LeftStream& left, Stream* stream, bool* taken) {
+absl::Status NeighborService::TakeAll(const NeighborStream& from, Stream* stream, bool* taken) {
   grpc::ByteBuffer buffer;
   while (stream->Read(&buffer)) {
     absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
     buffer.Clear();
     if (!chunk.ok()) return chunk.status();
-    absl::Status status = handler_->OnChunk(left, *std::move(chunk));
+    absl::Status status = handler_->OnChunk(from, *std::move(chunk));
     if (!status.ok()) return status;
     *taken = true;
   }

@@ -1,4 +1,4 @@
-#include "worker/backends/ring/ring_sender.h"
+#include "worker/backends/hops/neighbor_sender.h"
 
 #include <grpcpp/impl/codegen/rpc_method.h>
 
@@ -10,16 +10,16 @@
 
 namespace gradwire {
 
-absl::StatusOr<std::unique_ptr<RingSender>> RingSender::Connect(const std::string& address,
-                                                                const std::string& name,
-                                                                const Backend::Ended& ended) {
+absl::StatusOr<std::unique_ptr<NeighborSender>> NeighborSender::Connect(
+    const std::string& address, const std::string& name, const Backend::Ended& ended) {
   std::shared_ptr<grpc::Channel> channel = MakeChannel(address);
   absl::Status connected = WaitConnected(channel.get(), name, ended);
   if (!connected.ok()) return connected;
-  return absl::WrapUnique(new RingSender(std::move(channel)));
+  return absl::WrapUnique(new NeighborSender(std::move(channel)));
 }
 
-RingSender::RingSender(std::shared_ptr<grpc::Channel> channel) : channel_(std::move(channel)) {
+NeighborSender::NeighborSender(std::shared_ptr<grpc::Channel> channel)
+    : channel_(std::move(channel)) {
   const grpc::internal::RpcMethod method("/gradwire.v1.Neighbor/Stream",
                                          grpc::internal::RpcMethod::BIDI_STREAMING, channel_);
   stream_.reset(
@@ -27,7 +27,7 @@ RingSender::RingSender(std::shared_ptr<grpc::Channel> channel) : channel_(std::m
           channel_.get(), method, &context_));
 }
 
-absl::Status RingSender::Write(const grpc::ByteBuffer& message) {
+absl::Status NeighborSender::Write(const grpc::ByteBuffer& message) {
   if (stream_ == nullptr) return absl::UnavailableError("the stream is over");
   if (stream_->Write(message)) return absl::OkStatus();
   const absl::Status status = FromGrpc(stream_->Finish());
@@ -35,7 +35,7 @@ absl::Status RingSender::Write(const grpc::ByteBuffer& message) {
   return status.ok() ? absl::UnavailableError("it ended the stream") : status;
 }
 
-absl::Status RingSender::Close() {
+absl::Status NeighborSender::Close() {
   if (stream_ == nullptr) return absl::OkStatus();
   stream_->WritesDone();
   const absl::Status status = FromGrpc(stream_->Finish());

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_RING_NEIGHBOR_SERVICE_H_
-#define GRADWIRE_WORKER_BACKENDS_RING_NEIGHBOR_SERVICE_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_HOPS_NEIGHBOR_SERVICE_H_
+#define GRADWIRE_WORKER_BACKENDS_HOPS_NEIGHBOR_SERVICE_H_
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
@@ -17,7 +17,7 @@ namespace gradwire {
 
 // One call of Neighbor.Stream; numbers are never used twice.
 using StreamId = StrongInt<struct StreamIdTag, uint64_t>;
-struct LeftStream {
+struct NeighborStream {
   StreamId id;
   std::function<bool()> is_gone;  // whether the call was cancelled
 };
@@ -28,10 +28,10 @@ class ChunkHandler {
   virtual ~ChunkHandler() = default;
   // May block, as long as there is no view: the sender is then held back by flow
   // control. An error ends the stream with it.
-  virtual absl::Status OnChunk(const LeftStream& stream, Chunk chunk) = 0;
+  virtual absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) = 0;
   // A stream of which a chunk was taken ended; OK if the sender half-closed it.
   // (A stranger whose first chunk is refused does not disturb the run.)
-  virtual void OnEnd(const LeftStream& stream, const absl::Status& status) = 0;
+  virtual void OnEnd(const NeighborStream& stream, const absl::Status& status) = 0;
 };
 
 // Serves v1.Neighbor (see neighbor.proto): hands every chunk to a handler, which outlives it.
@@ -42,7 +42,7 @@ class NeighborService : public grpc::Service {
  private:
   using Stream = grpc::ServerReaderWriter<v1::NeighborReply, grpc::ByteBuffer>;
   grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
-  absl::Status TakeAll(const LeftStream& left, Stream* stream, bool* taken);
+  absl::Status TakeAll(const NeighborStream& from, Stream* stream, bool* taken);
 
   ChunkHandler* const handler_;
   std::atomic<uint64_t> last_id_{0};
@@ -50,4 +50,4 @@ class NeighborService : public grpc::Service {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_BACKENDS_RING_NEIGHBOR_SERVICE_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_HOPS_NEIGHBOR_SERVICE_H_

@@ -1,0 +1,89 @@
+#include "worker/backends/hops/hop_backend.h"
+
+#include <utility>
+
+#include "common/base/clock.h"
+
+namespace gradwire {
+namespace {
+
+// How often a stream that waits for the view looks whether its caller is still there.
+constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
+
+}  // namespace
+
+class HopBackend::Connected : public HopExchange {
+ public:
+  Connected(HopBackend* backend, const View& view)
+      : HopExchange(&backend->topology_, view, backend->options_.wire, backend->options_.groups),
+        backend_(backend) {}
+  ~Connected() override {
+    Cancel(absl::CancelledError("the exchange is over"));
+    backend_->Forget();
+  }
+
+ private:
+  HopBackend* const backend_;
+};
+
+HopBackend::HopBackend(const Topology& topology, const BackendOptions& options)
+    : topology_(topology), options_(options), service_(this) {}
+
+absl::StatusOr<std::unique_ptr<Exchange>> HopBackend::Connect(
+    const View& view, const Ended& ended, absl::optional<Incarnation>* suspect) {
+  auto exchange = std::make_unique<Connected>(this, view);
+  {
+    MutexLock lock(&mutex_);
+    exchange_ = exchange.get();
+    changed_.NotifyAll();
+  }
+  if (absl::Status started = exchange->Start(ended); !started.ok()) {
+    *suspect = exchange->suspect();
+    return started;
+  }
+  return exchange;
+}
+
+void HopBackend::Forget() {
+  MutexLock lock(&mutex_);
+  exchange_ = nullptr;
+  while (using_ > 0) changed_.Wait(&mutex_);
+}
+
+absl::StatusOr<HopExchange*> HopBackend::Borrow(const NeighborStream& stream) {
+  MutexLock lock(&mutex_);
+  while (exchange_ == nullptr) {
+    changed_.WaitWithDeadline(&mutex_, SteadyNow() + kLookSlice);
+    if (stream.is_gone()) return absl::CancelledError("the neighbour went away");
+  }
+  ++using_;
+  return exchange_;
+}
+
+void HopBackend::Return() {
+  MutexLock lock(&mutex_);
+  --using_;
+  changed_.NotifyAll();
+}
+
+absl::Status HopBackend::OnChunk(const NeighborStream& stream, Chunk chunk) {
+  absl::StatusOr<HopExchange*> exchange = Borrow(stream);
+  if (!exchange.ok()) return exchange.status();
+  absl::Status status = (*exchange)->OnChunk(stream.id, std::move(chunk));
+  Return();
+  return status;
+}
+
+void HopBackend::OnEnd(const NeighborStream& stream, const absl::Status& status) {
+  HopExchange* exchange;
+  {
+    MutexLock lock(&mutex_);
+    if (exchange_ == nullptr) return;
+    exchange = exchange_;
+    ++using_;
+  }
+  exchange->OnEnd(stream.id, status);
+  Return();
+}
+
+}  // namespace gradwire

@@ -1,0 +1,47 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_HOPS_HOP_BACKEND_H_
+#define GRADWIRE_WORKER_BACKENDS_HOPS_HOP_BACKEND_H_
+
+#include <memory>
+
+#include "common/base/mutex.h"
+#include "worker/backends/backend.h"
+#include "worker/backends/hops/hop_exchange.h"
+#include "worker/backends/hops/neighbor_service.h"
+
+namespace gradwire {
+
+// Collectives between neighbours, by the ways of a topology; see HopExchange. Serves v1.Neighbor,
+// whose chunks go to the exchange of the view.
+class HopBackend : public Backend, private ChunkHandler {
+ public:
+  // `topology` outlives the back end.
+  HopBackend(const Topology& topology, const BackendOptions& options);
+
+  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
+                                                    absl::optional<Incarnation>* suspect) override;
+  std::vector<grpc::Service*> services() override { return {&service_}; }
+
+ private:
+  class Connected;  // the exchange, which takes itself out of here when it goes
+
+  absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) override;
+  void OnEnd(const NeighborStream& stream, const absl::Status& status) override;
+  // The exchange of the view, waiting for it; to be given back by Return.
+  absl::StatusOr<HopExchange*> Borrow(const NeighborStream& stream);
+  void Return();
+  // Waits until no chunk is being handed to it.
+  void Forget();
+
+  const Topology& topology_;
+  const BackendOptions options_;
+  NeighborService service_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  HopExchange* exchange_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the view; null: none yet
+  int using_ ABSL_GUARDED_BY(mutex_) = 0;                    // calls into it
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_HOPS_HOP_BACKEND_H_

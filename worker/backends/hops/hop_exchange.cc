@@ -1,0 +1,362 @@
+#include "worker/backends/hops/hop_exchange.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_util.h"
+#include "common/wire/judge.h"
+
+namespace gradwire {
+namespace {
+
+// All links of a world.
+std::set<Edge> LinksOf(const Topology& topology, int world_size) {
+  std::set<Edge> links;
+  for (const auto& way : {topology.collect, topology.spread}) {
+    for (const Edge& edge : way(0, world_size)) links.insert(edge);
+  }
+  return links;
+}
+
+}  // namespace
+
+HopExchange::HopExchange(const Topology* topology, const View& view, v1::DType wire, int groups)
+    : topology_(*topology),
+      view_(view),
+      ranks_(view.OwnRanks()),
+      wire_(wire),
+      plans_(topology, view),
+      overflow_(wire),
+      groups_(groups),
+      queues_(groups),
+      table_({[this](const Transfer& late) { return Explain(late); },
+              [this](const absl::Status&) { Stop(); }, [this] { Drain(); }}) {}
+
+HopExchange::~HopExchange() { table_.Close(); }
+
+std::string HopExchange::NameOfNeighbour(Rank rank) const {
+  return absl::StrCat("neighbour rank ", rank.value(), " (", view_.Carrier(rank).address, ")");
+}
+
+absl::Status HopExchange::Start(const Backend::Ended& ended) {
+  for (const Edge& edge : LinksOf(topology_, view_.world_size)) {
+    if (!view_.Carries(Rank(edge.from)) || view_.Carries(Rank(edge.to))) continue;
+    if (absl::Status connected = Connect(edge, ended); !connected.ok()) return connected;
+  }
+  for (size_t group = 0; group < groups_.size(); ++group) {
+    groups_[group].sender = std::thread([this, group] { SenderLoop(static_cast<int>(group)); });
+  }
+  table_.Start();
+  return absl::OkStatus();
+}
+
+absl::Status HopExchange::Connect(Edge edge, const Backend::Ended& ended) {
+  const Rank to(edge.to);
+  for (Group& group : groups_) {
+    auto neighbour = NeighborSender::Connect(view_.Carrier(to).address, NameOfNeighbour(to), ended);
+    if (!neighbour.ok()) {
+      table_.Fail(neighbour.status(), view_.Carrier(to).incarnation);
+      return neighbour.status();
+    }
+    group.links[edge].neighbour = *std::move(neighbour);
+  }
+  return absl::OkStatus();
+}
+
+void HopExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+  std::vector<BucketSpec> specs = WireSpecs(buckets, wire_);
+  plans_.Add(layout, specs);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    AddMemory(layout, Bucket(static_cast<int>(i)), specs[i], buckets[i].bytes);
+  }
+  table_.AddLayout(layout, std::move(specs));
+}
+
+void HopExchange::AddMemory(LayoutId layout, Bucket bucket, const BucketSpec& spec,
+                            uint64_t result_bytes) {
+  for (const Rank rank : ranks_) {
+    const bool is_first = rank == ranks_[0];
+    if (!is_first && topology_.shares_memory) return;
+    Memory& memory = memory_[{layout, bucket, rank}];
+    if (ElementBytes(spec.dtype) == 2) memory.half.resize(spec.bytes);
+    if (!is_first) memory.result.resize(result_bytes);
+  }
+}
+
+HopPosition HopExchange::MakePosition(const Transfer& transfer, Rank rank) {
+  const Rank owner = topology_.shares_memory ? ranks_[0] : rank;
+  Memory& memory = memory_.at({transfer.key.layout, transfer.key.bucket, owner});
+  const absl::Span<uint8_t> result =
+      memory.result.empty() ? transfer.result : absl::MakeSpan(memory.result);
+  return HopPosition(&transfer, &plans_.Of(transfer.key), rank, view_.world_size, result,
+                     memory.half.data());
+}
+
+void HopExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+                         Done done) {
+  auto transfer =
+      std::make_shared<HopTransfer>(key, table_.SpecOf(key), result, deadline, std::move(done));
+  for (const Rank rank : ranks_) transfer->positions.emplace(rank, MakePosition(*transfer, rank));
+  absl::Status checked;
+  bool is_over = false;
+  {
+    MutexLock lock(&mutex_);
+    ++under_way_;
+    const EarlyChunks& early = queues_[GroupOf(key.bucket)].early;
+    for (auto& [rank, position] : transfer->positions) {
+      for (size_t i = 0; i < position.to_receive.size(); ++i) {
+        uint64_t& bytes = position.to_receive[i];
+        bytes -= std::min(bytes, early.Bytes({key, rank, static_cast<int>(i)}));
+      }
+    }
+    checked = CheckSources(*transfer);
+    table_.Add(transfer);
+    is_over = EndsNow(*transfer);
+    changed_.NotifyAll();
+  }
+  if (!checked.ok()) table_.Fail(checked, absl::nullopt);
+  if (is_over) table_.Complete(key);
+}
+
+absl::Status HopExchange::CheckSources(const HopTransfer& transfer) {
+  const BucketKey& key = transfer.key;
+  const absl::optional<Step> first = queues_[GroupOf(key.bucket)].early.FirstStep(key.layout);
+  if (first.has_value() && *first < key.step) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a neighbour sent more chunks of step ", first->value(), " than there are"));
+  }
+  for (const auto& [source, state] : sources_) {
+    if (!state.over || !Owes(source, transfer)) continue;
+    return HasLeft(Rank(source.first.from));
+  }
+  return absl::OkStatus();
+}
+
+void HopExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
+  const auto transfer = std::static_pointer_cast<HopTransfer>(table_.Find(key));
+  if (transfer == nullptr) return;  // it has failed
+  HopPosition& position = transfer->positions.at(rank);
+  if (position.SetTerms(terms)) overflow_.Note(key.step, rank);
+  bool is_over = false;
+  {
+    MutexLock lock(&mutex_);
+    position.has_terms = true;
+    QueueTerms(transfer, position);
+    is_over = EndsNow(*transfer);
+    changed_.NotifyAll();
+  }
+  if (is_over) table_.Complete(key);
+}
+
+void HopExchange::QueueTerms(const std::shared_ptr<HopTransfer>& transfer,
+                             const HopPosition& position) {
+  const std::vector<RankPlan::Send>& sends = position.plan().sends;
+  for (size_t i = 0; i < sends.size(); ++i) {
+    if (!sends[i].of_terms) continue;
+    for (const Parcel& parcel : position.ParcelsOf(sends[i].hop)) {
+      Enqueue({transfer, position.rank(), static_cast<int>(i), &parcel});
+    }
+  }
+}
+
+void HopExchange::Enqueue(Outgoing outgoing) {
+  const Bucket bucket = outgoing.transfer->key.bucket;
+  queues_[GroupOf(bucket)].outgoing[bucket].push_back(std::move(outgoing));
+}
+
+absl::Status HopExchange::OnChunk(StreamId stream, Chunk chunk) {
+  const absl::StatusOr<Verdict> of_view =
+      JudgeView(chunk.header, {view_.run_id, view_.epoch, view_.generation, {}, 0, {}});
+  if (!of_view.ok()) return of_view.status();
+  const std::vector<BucketSpec>* buckets = table_.WaitForLayout(chunk.header.layout);
+  if (buckets == nullptr) return table_.failure();
+  const absl::StatusOr<Place> place = plans_.Judge(chunk, *buckets);
+  if (!place.ok()) return place.status();
+  absl::Status status = CheckStream(stream, chunk.header, *place);
+  if (!status.ok()) return status;
+  received_bytes_ += TotalBytes(chunk.payload);
+  return Accept(*place, std::move(chunk));
+}
+
+absl::Status HopExchange::CheckStream(StreamId stream, const ChunkHeader& header,
+                                      const Place& place) {
+  if (absl::Status step = table_.CheckStep(header.layout, header.step); !step.ok()) {
+    return Annotate(step, absl::StrCat("chunk of ", ToString(header)));
+  }
+  const Source source{{header.rank.value(), place.receiver.value()}, GroupOf(header.bucket)};
+  MutexLock lock(&mutex_);
+  const auto [state, is_first] = sources_.try_emplace(source, SourceState{stream});
+  if (state->second.stream == stream) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "chunk of ", ToString(header), ": got it in a second stream, expected all of a view in one"));
+}
+
+absl::Status HopExchange::Accept(const Place& place, Chunk chunk) {
+  const absl::StatusOr<std::shared_ptr<HopTransfer>> transfer = FindOrKeep(place, &chunk);
+  if (!transfer.ok()) return transfer.status();
+  return *transfer == nullptr ? absl::OkStatus() : Take(*transfer, place, chunk);
+}
+
+absl::StatusOr<std::shared_ptr<HopExchange::HopTransfer>> HopExchange::FindOrKeep(
+    const Place& place, Chunk* chunk) {
+  const uint64_t bytes = TotalBytes(chunk->payload);
+  MutexLock lock(&mutex_);
+  if (stopped_) return table_.failure();
+  EarlyChunks& early = queues_[GroupOf(place.bucket.bucket)].early;
+  if (const auto found = std::static_pointer_cast<HopTransfer>(table_.Find(place.bucket))) {
+    HopPosition& position = found->positions.at(place.receiver);
+    uint64_t& to_receive = position.to_receive[place.receive];
+    to_receive -= std::min(bytes, to_receive);
+    if (!early.Holds(place) && position.CanTake(place.receive, chunk->header.offset)) {
+      ++taking_;
+      ++found->taking;
+      return found;
+    }
+  }
+  const absl::Status kept = early.Keep(place, std::move(*chunk), plans_.BytesOf(place));
+  changed_.NotifyAll();
+  if (!kept.ok()) return kept;
+  return nullptr;
+}
+
+bool HopExchange::EndsNow(const HopTransfer& transfer) {
+  if (transfer.taking > 0) return false;
+  for (const auto& [rank, position] : transfer.positions) {
+    if (!position.is_ready() || position.to_take > 0 || position.to_send > 0) return false;
+  }
+  --under_way_;
+  return true;
+}
+
+absl::Status HopExchange::Take(const std::shared_ptr<HopTransfer>& transfer, const Place& place,
+                               const Chunk& chunk) {
+  HopPosition& position = transfer->positions.at(place.receiver);
+  const RankPlan::Receive& receive = position.plan().receives[place.receive];
+  const std::vector<Parcel>& parcels = position.ParcelsOf(receive.hop);
+  const absl::StatusOr<size_t> next = position.NextOf(place.receive, chunk.header);
+  if (next.ok() && position.Take(receive, parcels[*next], chunk.payload)) {
+    overflow_.Note(chunk.header.step, place.receiver);
+  }
+  bool is_over = false;
+  {
+    MutexLock lock(&mutex_);
+    --taking_;
+    --transfer->taking;
+    if (next.ok()) {
+      position.to_take -= parcels[*next].bytes;
+      ++position.taken[place.receive];
+      for (const int send : receive.sends) {
+        Enqueue({transfer, place.receiver, send, &parcels[*next]});
+      }
+      is_over = EndsNow(*transfer);
+    }
+    changed_.NotifyAll();
+  }
+  if (is_over) table_.Complete(transfer->key);
+  return next.status();
+}
+
+void HopExchange::OnEnd(StreamId stream, const absl::Status& status) {
+  absl::optional<Source> ended;
+  {
+    MutexLock lock(&mutex_);
+    for (auto& [source, state] : sources_) {
+      if (state.stream != stream) continue;
+      state.over = true;
+      ended = source;
+    }
+    changed_.NotifyAll();
+  }
+  if (!ended.has_value()) return;
+  if (!status.ok()) return Fail(status, Rank(ended->first.from));
+  bool owes = false;
+  for (const auto& transfer : table_.All()) {
+    MutexLock lock(&mutex_);
+    owes |= Owes(*ended, static_cast<const HopTransfer&>(*transfer));
+  }
+  if (owes) table_.Fail(HasLeft(Rank(ended->first.from)), absl::nullopt);
+}
+
+bool HopExchange::Owes(const Source& source, const HopTransfer& transfer) const {
+  const auto& [edge, group] = source;
+  if (GroupOf(transfer.key.bucket) != group) return false;
+  const HopPosition& position = transfer.positions.at(Rank(edge.to));
+  const std::vector<RankPlan::Receive>& receives = position.plan().receives;
+  for (size_t i = 0; i < receives.size(); ++i) {
+    if (receives[i].from == Rank(edge.from) && position.to_receive[i] > 0) return true;
+  }
+  return false;
+}
+
+// It is there, and well: so it is no suspect.
+absl::Status HopExchange::HasLeft(Rank neighbour) const {
+  return absl::FailedPreconditionError(
+      absl::StrCat(NameOfNeighbour(neighbour), " has left, and others have not done all steps"));
+}
+
+void HopExchange::Fail(const absl::Status& status, Rank neighbour) {
+  table_.Fail(Annotate(status, NameOfNeighbour(neighbour)), view_.Carrier(neighbour).incarnation);
+}
+
+void HopExchange::Stop() {
+  for (const Group& group : groups_) {
+    for (const auto& [edge, link] : group.links) link.neighbour->Cancel();
+  }
+  MutexLock lock(&mutex_);
+  stopped_ = true;
+  for (Queue& queue : queues_) {
+    queue.outgoing.clear();
+    queue.early.Clear();
+  }
+  changed_.NotifyAll();
+}
+
+void HopExchange::Drain() {
+  for (Group& group : groups_) group.sender.join();
+  MutexLock lock(&mutex_);
+  while (taking_ > 0) changed_.Wait(&mutex_);
+}
+
+absl::Status HopExchange::Explain(const Transfer& late) {
+  const auto& transfer = static_cast<const HopTransfer&>(late);
+  MutexLock lock(&mutex_);
+  for (const auto& [rank, position] : transfer.positions) {
+    const std::vector<RankPlan::Receive>& receives = position.plan().receives;
+    for (size_t i = 0; i < receives.size(); ++i) {
+      if (position.to_receive[i] == 0 || view_.Carries(receives[i].from)) continue;
+      return absl::DeadlineExceededError(
+          absl::StrCat(ToString(late.key), ": ", position.to_receive[i], " bytes of ",
+                       NameOfNeighbour(receives[i].from), " or those behind it are missing"));
+    }
+  }
+  return absl::DeadlineExceededError(
+      absl::StrCat(ToString(late.key), ": a neighbour takes no more data"));
+}
+
+absl::Status HopExchange::Finish(absl::Time deadline) {
+  MutexLock lock(&mutex_);
+  finishing_ = true;
+  changed_.NotifyAll();
+  const auto is_open = [](const auto& source) { return !source.second.over; };
+  const auto is_over = [](const Queue& queue) { return queue.over; };
+  while (!stopped_ && (!std::all_of(queues_.begin(), queues_.end(), is_over) ||
+                       std::any_of(sources_.begin(), sources_.end(), is_open))) {
+    if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
+    return absl::DeadlineExceededError("the streams did not close: neighbours are still busy");
+  }
+  return table_.failure();
+}
+
+TransferTotals HopExchange::totals() const {
+  TransferTotals totals{0, received_bytes_, overflow_.steps(), {}};
+  for (const Group& group : groups_) {
+    for (const auto& [edge, link] : group.links) {
+      totals.sent_on[{Rank(edge.from), Rank(edge.to)}] += link.sent_bytes;
+      totals.bytes_sent += link.sent_bytes;
+    }
+  }
+  return totals;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,187 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_HOPS_HOP_EXCHANGE_H_
+#define GRADWIRE_WORKER_BACKENDS_HOPS_HOP_EXCHANGE_H_
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "common/base/mutex.h"
+#include "common/wire/chunk.h"
+#include "worker/backends/backend.h"
+#include "worker/backends/exchange.h"
+#include "worker/backends/hops/early_chunks.h"
+#include "worker/backends/hops/hop_plans.h"
+#include "worker/backends/hops/hop_position.h"
+#include "worker/backends/hops/neighbor_sender.h"
+#include "worker/backends/hops/neighbor_service.h"
+#include "worker/backends/overflow_monitor.h"
+#include "worker/backends/transfer_table.h"
+
+namespace gradwire {
+
+// Collectives of one view from rank to rank, chunk by chunk: a chunk that comes in is added to
+// (or copied) and goes on at once, so that both directions of a link are busy. Which ways they
+// take is in the plans; a worker may carry several ranks.
+//
+//   neighbours ── chunks ──► stream threads of NeighborService: add, queue the next hops
+//                                   │ queue                        ▲
+//                                   ▼                              │ rank of this worker
+//                      sender thread: writes to a neighbour ───────┘
+//
+// Between two ranks of one worker a chunk stays where it is: the sender thread hands it
+// to the other rank. A neighbour that is ahead does not wait: what comes before the
+// receiving rank has handed in its terms, or before what is added first, is kept and added by the
+// sender thread; of each hop no more than its segment.
+//
+// With G groups bucket i is of group i mod G, which has a queue, a thread and connections of its
+// own.
+//
+// Sums are in the order of the plan: the same bits on every rank, whoever carries it; the fold, if
+// the topology says so. With bf16 or fp16 on the wire every hop adds in float32 and rounds once,
+// and all ranks apply the mean as it was rounded. Memory: slices in flight; what is kept; for
+// halves one gradient on the wire; and both, for each further rank of the worker, if the topology
+// does not share memory. Float32 sums are made in the result's memory.
+class HopExchange : public Exchange {
+ public:
+  // `topology` outlives the exchange; `groups` is at least 1.
+  HopExchange(const Topology* topology, const View& view, v1::DType wire, int groups);
+  ~HopExchange() override;
+
+  // Connects with the neighbours and starts the senders. Call once, first.
+  absl::Status Start(const Backend::Ended& ended);
+
+  void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) override;
+  void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+              Done done) override;
+  void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
+  void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
+  absl::Status Finish(absl::Time deadline) override;
+  TransferTotals totals() const override;
+  absl::optional<Incarnation> suspect() const override { return table_.suspect(); }
+
+  // What comes in a neighbour's stream, and the end of that stream; see ChunkHandler.
+  absl::Status OnChunk(StreamId stream, Chunk chunk);
+  void OnEnd(StreamId stream, const absl::Status& status);
+
+ private:
+  using Place = EarlyChunks::Key;  // a hop that leads to a rank of this worker
+
+  // A bucket under way. The counts of positions are guarded by mutex_.
+  struct HopTransfer : Transfer {
+    using Transfer::Transfer;
+    // PrepareTerms: sender thread; Take: one thread at a time for a hop.
+    std::map<Rank, HopPosition> positions;
+    int taking = 0;  // threads that use the spans; guarded by mutex_
+  };
+  // What one neighbour sends to one rank in one group.
+  using Source = std::pair<Edge, int>;
+  struct SourceState {
+    StreamId stream;
+    bool over = false;
+  };
+  // What is ready to be sent.
+  struct Outgoing {
+    std::shared_ptr<HopTransfer> transfer;
+    Rank sender;
+    int send = 0;  // of the sender's plan
+    const Parcel* parcel = nullptr;
+  };
+  // What a sender thread does next; all empty after a mere wait.
+  struct Work {
+    std::shared_ptr<HopTransfer> taker;  // of `chunk`, which came early
+    Place place;
+    Chunk chunk;
+    Outgoing outgoing;
+  };
+  // Of one group, for its sender thread.
+  struct Queue {
+    // The highest bucket goes first: the next forward pass begins with it.
+    std::map<Bucket, std::deque<Outgoing>> outgoing;
+    EarlyChunks early;
+    bool over = false;  // the thread is
+  };
+  // A connection to another worker.
+  struct Link {
+    std::unique_ptr<NeighborSender> neighbour;
+    std::atomic<uint64_t> sent_bytes{0};
+  };
+  struct Group {
+    std::map<Edge, Link> links;
+    std::thread sender;
+  };
+  struct Memory {
+    std::vector<uint8_t> half;    // for halves: what is sent
+    std::vector<uint8_t> result;  // empty: that of the transfer
+  };
+
+  absl::Status Connect(Edge edge, const Backend::Ended& ended);
+  void AddMemory(LayoutId layout, Bucket bucket, const BucketSpec& spec, uint64_t result_bytes);
+  HopPosition MakePosition(const Transfer& transfer, Rank rank);
+  void QueueTerms(const std::shared_ptr<HopTransfer>& transfer, const HopPosition& position)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What came early of a step that is over was of no bucket of it; and a neighbour that
+  // is gone sends no more.
+  absl::Status CheckSources(const HopTransfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enqueue(Outgoing outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status CheckStream(StreamId stream, const ChunkHeader& header, const Place& place);
+  // A judged chunk.
+  absl::Status Accept(const Place& place, Chunk chunk);
+  // The transfer that takes the chunk now; null if the chunk was kept for later.
+  absl::StatusOr<std::shared_ptr<HopTransfer>> FindOrKeep(const Place& place, Chunk* chunk);
+  absl::Status Take(const std::shared_ptr<HopTransfer>& transfer, const Place& place,
+                    const Chunk& chunk);
+  // Whether a source owes something of the transfer.
+  bool Owes(const Source& source, const HopTransfer& transfer) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Whether nothing is left to do; true once.
+  bool EndsNow(const HopTransfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  void SenderLoop(int group);
+  bool NextWork(int group, Work* work);  // false: the end
+  void NextEarly(Queue* queue, Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NextOutgoing(Queue* queue, Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Send(const Outgoing& outgoing);
+  absl::Status SendTo(Link* link, const Outgoing& outgoing, const ChunkHeader& header,
+                      const Pieces& payload);
+  ChunkHeader HeaderOf(const Outgoing& outgoing, const Hop& hop) const;
+
+  // What a neighbour that ended its stream in good order, but owes chunks, is said to have done.
+  absl::Status HasLeft(Rank neighbour) const;
+  void Fail(const absl::Status& status, Rank neighbour);
+  void Stop();
+  void Drain();
+  absl::Status Explain(const Transfer& late);
+  std::string NameOfNeighbour(Rank rank) const;
+  int GroupOf(Bucket bucket) const { return bucket.value() % static_cast<int>(groups_.size()); }
+
+  const Topology& topology_;
+  const View view_;
+  const std::vector<Rank> ranks_;  // of this worker
+  const v1::DType wire_;
+  HopPlans plans_;
+  OverflowMonitor overflow_;
+  std::atomic<uint64_t> received_bytes_{0};
+  std::vector<Group> groups_;  // constant after Start
+  // Lent to the buckets' transfers; of the first rank alone if the topology shares memory.
+  std::map<std::tuple<LayoutId, Bucket, Rank>, Memory> memory_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::map<Source, SourceState> sources_ ABSL_GUARDED_BY(mutex_);  // that have sent something
+  std::vector<Queue> queues_ ABSL_GUARDED_BY(mutex_);              // by group
+  int under_way_ ABSL_GUARDED_BY(mutex_) = 0;                      // transfers
+  int taking_ ABSL_GUARDED_BY(mutex_) = 0;                         // threads that use transfers
+  bool finishing_ ABSL_GUARDED_BY(mutex_) = false;                 // no more steps
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;                   // after a failure
+  TransferTable table_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_HOPS_HOP_EXCHANGE_H_

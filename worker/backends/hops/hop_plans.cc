@@ -1,0 +1,84 @@
+#include "worker/backends/hops/hop_plans.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/judge.h"
+
+namespace gradwire {
+namespace {
+
+absl::Status JudgeAll(const Chunk& chunk, const View& view,
+                      const std::vector<BucketSpec>& buckets) {
+  const ChunkHeader& header = chunk.header;
+  const ReceiverState receiver{view.run_id, view.epoch,      view.generation,
+                               header.step, view.world_size, buckets};
+  const absl::StatusOr<Verdict> verdict =
+      JudgeHeader(header, TotalBytes(chunk.payload), receiver, absl::nullopt);
+  if (!verdict.ok()) return verdict.status();
+  if (*verdict == Verdict::kAccept) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ": got generation ",
+                                                 header.generation.value(), ", expected ",
+                                                 view.generation.value()));
+}
+
+}  // namespace
+
+void HopPlans::Add(LayoutId layout, const std::vector<BucketSpec>& specs) {
+  const FoldBlocks blocks(specs, view_.world_size);
+  MutexLock lock(&mutex_);
+  for (size_t i = 0; i < specs.size(); ++i) {
+    const Bucket bucket(static_cast<int>(i));
+    const HopPlan& hops = HopsOf(specs[i]);
+    BucketPlan plan{hops, Cut(bucket, specs[i], blocks, hops.segments)};
+    buckets_.emplace(std::pair(layout, bucket), std::move(plan));
+  }
+}
+
+const HopPlan& HopPlans::HopsOf(const BucketSpec& spec) {
+  const v1::Collective collective = CollectiveOf(spec);
+  const auto found = hops_.find({collective, spec.root});
+  if (found != hops_.end()) return found->second;
+  const Route route = RouteOf(topology_, collective, spec.root.value(), view_.world_size);
+  const auto key = std::pair(collective, spec.root);
+  return hops_.emplace(key, HopPlan(route, view_.OwnRanks())).first->second;
+}
+
+Segments HopPlans::Cut(Bucket bucket, const BucketSpec& spec, const FoldBlocks& blocks,
+                       int count) const {
+  const bool folds = topology_.folds && CollectiveOf(spec) == v1::COLLECTIVE_ALL_REDUCE;
+  return folds ? Segments::OfFold(bucket, spec, blocks, count) : Segments::Even(spec, count);
+}
+
+const BucketPlan& HopPlans::Of(const BucketKey& key) const {
+  MutexLock lock(&mutex_);
+  return buckets_.at({key.layout, key.bucket});
+}
+
+uint64_t HopPlans::BytesOf(const EarlyChunks::Key& hop) const {
+  const BucketPlan& plan = Of(hop.bucket);
+  return plan.BytesOf(plan.hops.ranks.at(hop.receiver).receives[hop.receive].hop);
+}
+
+absl::StatusOr<EarlyChunks::Key> HopPlans::Judge(const Chunk& chunk,
+                                                 const std::vector<BucketSpec>& buckets) const {
+  const ChunkHeader& header = chunk.header;
+  if (absl::Status judged = JudgeAll(chunk, view_, buckets); !judged.ok()) return judged;
+  const BucketKey key{header.layout, header.step, header.bucket};
+  const BucketPlan& plan = Of(key);
+  const uint64_t bytes = TotalBytes(chunk.payload);
+  const absl::optional<Segments::Place> place = plan.segments.Find(header.offset);
+  if (!place.has_value() || plan.segments.Of(place->segment)[place->parcel].bytes != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ": got ", bytes,
+                                                   " bytes, expected a parcel of the bucket"));
+  }
+  const auto& incoming = plan.hops.incoming;
+  const auto hop = incoming.find({place->segment, static_cast<int>(header.hop)});
+  if (hop == incoming.end() || hop->second.from != header.rank || view_.Carries(header.rank)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "chunk of ", ToString(header), ": got hop ", header.hop, " of segment ", place->segment,
+        ", expected one from that rank to ", NameOf(view_.OwnRanks())));
+  }
+  if (absl::Status payload = CheckPayload(chunk); !payload.ok()) return payload;
+  return EarlyChunks::Key{key, hop->second.receiver, hop->second.receive};
+}
+
+}  // namespace gradwire

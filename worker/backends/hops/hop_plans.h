@@ -1,0 +1,58 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_HOPS_HOP_PLANS_H_
+#define GRADWIRE_WORKER_BACKENDS_HOPS_HOP_PLANS_H_
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/base/mutex.h"
+#include "common/wire/chunk.h"
+#include "common/wire/view.h"
+#include "worker/backends/hops/early_chunks.h"
+#include "worker/backends/hops/hop_plan.h"
+#include "worker/backends/hops/segments.h"
+
+namespace gradwire {
+
+// How one bucket goes from rank to rank.
+struct BucketPlan {
+  const HopPlan& hops;
+  Segments segments;
+
+  uint64_t BytesOf(const Hop& hop) const { return segments.BytesOf(hop.segment); }
+};
+
+// The plans of one worker in one view. Thread-safe.
+class HopPlans {
+ public:
+  // `topology` outlives this object.
+  HopPlans(const Topology* topology, const View& view) : topology_(*topology), view_(view) {}
+
+  // Makes a layout's plans, whose buckets are on the wire; before the following.
+  void Add(LayoutId layout, const std::vector<BucketSpec>& specs);
+  // Valid as long as this object.
+  const BucketPlan& Of(const BucketKey& key) const;
+  // What a hop carries.
+  uint64_t BytesOf(const EarlyChunks::Key& hop) const;
+
+  // Judges a chunk that came from another worker, whatever bucket of `buckets` it is of, and says
+  // which hop it is of. InvalidArgument or DataLoss as JudgeHeader and CheckPayload;
+  // InvalidArgument too for what is no parcel, or not of a hop from another worker to this one.
+  absl::StatusOr<EarlyChunks::Key> Judge(const Chunk& chunk,
+                                         const std::vector<BucketSpec>& buckets) const;
+
+ private:
+  const HopPlan& HopsOf(const BucketSpec& spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Segments Cut(Bucket bucket, const BucketSpec& spec, const FoldBlocks& blocks, int count) const;
+
+  const Topology& topology_;
+  const View view_;
+  mutable Mutex mutex_;
+  std::map<std::pair<v1::Collective, Rank>, HopPlan> hops_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<LayoutId, Bucket>, BucketPlan> buckets_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_HOPS_HOP_PLANS_H_

@@ -1,0 +1,122 @@
+#include "worker/backends/hops/hop_position.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "common/fold/fold.h"
+#include "common/fold/half.h"
+
+namespace gradwire {
+
+HopPosition::HopPosition(const Transfer* transfer, const BucketPlan* plan, Rank rank,
+                         int world_size, absl::Span<uint8_t> result, uint8_t* half_memory)
+    : taken(plan->hops.ranks.at(rank).receives.size(), 0),
+      spec_(transfer->spec),
+      plan_(plan->hops.ranks.at(rank)),
+      rank_(rank),
+      world_size_(world_size),
+      contributes_(Contributes(spec_, rank)),
+      segments_(plan->segments),
+      result_(result),
+      wire_(is_half() ? half_memory : result.data()) {
+  for (const RankPlan::Receive& receive : plan_.receives) {
+    to_receive.push_back(plan->BytesOf(receive.hop));
+    to_take += to_receive.back();
+  }
+  for (const RankPlan::Send& send : plan_.sends) to_send += plan->BytesOf(send.hop);
+}
+
+bool HopPosition::SetTerms(absl::Span<const uint8_t> terms) {
+  terms_ = terms;
+  bool overflow = false;
+  for (const int segment : plan_.own_segments) {
+    for (const Parcel& parcel : segments_.Of(segment)) overflow |= KeepOwn(parcel);
+  }
+  return overflow;
+}
+
+bool HopPosition::KeepOwn(const Parcel& parcel) {
+  const bool overflow = PrepareTerms(parcel);
+  for (const FoldRange& range : parcel.ranges) {
+    uint8_t* wire = wire_ + range.offset;
+    if (is_half()) {
+      Widen({{wire, range.bytes}}, spec_.dtype, ResultAt(range.offset, range.bytes));
+    } else if (terms_.data() != wire_) {
+      std::memcpy(wire, terms_.data() + range.offset, range.bytes);
+    }
+  }
+  return overflow;
+}
+
+bool HopPosition::CanTake(int receive, uint64_t offset) const {
+  if (!is_ready()) return false;
+  const int before = plan_.receives[receive].before;
+  return before < 0 || taken[before] > segments_.Find(offset)->parcel;
+}
+
+absl::StatusOr<size_t> HopPosition::NextOf(int receive, const ChunkHeader& header) const {
+  const size_t parcel = segments_.Find(header.offset)->parcel;
+  if (parcel == taken[receive]) return parcel;
+  return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ", hop ",
+                                                 header.hop, ": got parcel ", parcel,
+                                                 " of its segment, expected ", taken[receive]));
+}
+
+const float* HopPosition::TermsAt(uint64_t offset) const {
+  return reinterpret_cast<const float*>(terms_.data()) + offset / ElementBytes(spec_.dtype);
+}
+
+absl::Span<float> HopPosition::ResultAt(uint64_t offset, uint64_t bytes) {
+  const uint64_t element_bytes = ElementBytes(spec_.dtype);
+  return {reinterpret_cast<float*>(result_.data()) + offset / element_bytes, bytes / element_bytes};
+}
+
+bool HopPosition::TakeRange(const RankPlan::Receive& receive, const FoldRange& range,
+                            const Pieces& payload) {
+  uint8_t* wire = wire_ + range.offset;
+  bool overflow = false;
+  if (receive.hop.adds) {
+    const bool is_first = receive.before < 0;
+    const float* own =
+        is_first ? TermsAt(range.offset) : ResultAt(range.offset, range.bytes).data();
+    const float scale = receive.hop.completes ? 1.0f / static_cast<float>(world_size_) : 1.0f;
+    overflow = AddScaled(payload, spec_.dtype, own, scale, {wire, range.bytes});
+  } else if (payload.front().data() != wire) {
+    CopyTo(payload, wire);  // else it comes from a rank of the same worker
+  }
+  // Also who computes a mean applies what it sends.
+  if (is_half() && receive.widens) {
+    Widen({{wire, range.bytes}}, spec_.dtype, ResultAt(range.offset, range.bytes));
+  }
+  return overflow;
+}
+
+bool HopPosition::Take(const RankPlan::Receive& receive, const Parcel& parcel,
+                       const Pieces& payload) {
+  bool overflow = false;
+  uint64_t offset = 0;
+  for (const FoldRange& range : parcel.ranges) {
+    overflow |= TakeRange(receive, range, Part(payload, offset, range.bytes));
+    offset += range.bytes;
+  }
+  return overflow;
+}
+
+bool HopPosition::PrepareTerms(const Parcel& parcel) {
+  bool overflow = false;
+  if (!is_half()) return overflow;
+  for (const FoldRange& range : parcel.ranges) {
+    const uint64_t elements = range.bytes / ElementBytes(spec_.dtype);
+    overflow |= Narrow({TermsAt(range.offset), elements}, spec_.dtype, wire_ + range.offset);
+  }
+  return overflow;
+}
+
+Pieces HopPosition::Sent(const RankPlan::Send& send, const Parcel& parcel) const {
+  const uint8_t* from = send.of_terms && !is_half() ? terms_.data() : wire_;
+  Pieces pieces;
+  for (const FoldRange& range : parcel.ranges) pieces.push_back({from + range.offset, range.bytes});
+  return pieces;
+}
+
+}  // namespace gradwire
