@@ -1,4 +1,5 @@
 """The experiments, in the order in which `gradwire experiment list` shows them."""
-from cli.experiment import collectives, course, ddp_paper, lab
+from cli.experiment import collectives, course, data_parallel, ddp_paper, inference, lab
 
-EXPERIMENTS = [course.EXPERIMENT, collectives.EXPERIMENT, lab.EXPERIMENT, ddp_paper.EXPERIMENT]
+EXPERIMENTS = [course.EXPERIMENT, collectives.EXPERIMENT, lab.EXPERIMENT, ddp_paper.EXPERIMENT,
+               data_parallel.EXPERIMENT, inference.EXPERIMENT]

@@ -16,7 +16,9 @@
 namespace gradwire {
 namespace {
 
+constexpr char kDataParallel[] = "data-parallel";
 constexpr int kMaxRanks = 65535;
+constexpr int kMaxDevices = 1024;
 constexpr int64_t kMaxImageSize = 4096;
 constexpr int64_t kMaxHidden = 1 << 20;
 
@@ -79,6 +81,9 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("wire", "TYPE",
               "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
               Choice(&options->wire, WireNames()));
+  parser->Add("devices", "N",
+              "with sync data-parallel: groups of compute threads that divide each batch",
+              Integer(&options->devices, 1, kMaxDevices));
   parser->Add("broadcast-buffers", "true|false",
               "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all",
               Switch(&options->broadcast_buffers));
@@ -112,7 +117,12 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Add("momentum", "X", "momentum of SGD", RealFromBelow(&options->momentum, 0, 1));
   parser->Add("weight-decay", "X", "L2 penalty of SGD", RealFrom(&options->weight_decay, 0));
   parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0));
-  parser->Add("threads", "N", "compute threads, the same number on all workers",
+  parser->Add(
+      "inference", "native|vanilla",
+      "do not train, but score the test data on --devices, which are kept (native) or made\n"
+      "anew for each batch, by replicate, scatter, parallel apply, gather (vanilla)",
+      WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"));
+  parser->Add("threads", "N", "compute threads of a device, the same number on all workers",
               WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"));
   parser->Add("evaluate", "true|false", "at the end, print loss and accuracy on the test data",
               Switch(&options->evaluate));
@@ -269,6 +279,30 @@ absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
                    "' times a batch size of ", options.batch_size, ", which is too many samples"));
 }
 
+// What is for the devices of one process.
+absl::Status CheckDevices(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  for (const auto& [name, given] : {std::pair<const char*, bool>{"devices", options.devices > 1},
+                                    {"inference", !options.inference.empty()}}) {
+    if (!given || options.sync == kDataParallel) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(name).name, ": got sync ", options.sync, " (",
+                     parsed.sources.at("sync").name, "), expected --sync ", kDataParallel));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.inference.empty() || (!options.evaluate && options.save_weights.empty())) {
+    return absl::OkStatus();
+  }
+  const char* const name = options.evaluate ? "evaluate" : "save-weights";
+  return absl::InvalidArgumentError(absl::StrCat("--inference trains nothing, so it takes no --",
+                                                 name, "; got it in ",
+                                                 parsed.sources.at(name).name));
+}
+
 absl::Status CheckSavedWeights(const Parsed<WorkerOptions>& parsed) {
   const std::string& path = parsed.options.save_weights;
   for (const char* end : {".safetensors", ".pt", ".pth"}) {
@@ -286,7 +320,7 @@ void FillIn(WorkerOptions* options) {
   if (options->backend.empty()) options->backend = sync.default_backend;
   if (options->bucket_cap_mb < 0) options->bucket_cap_mb = sync.bucket_cap_mb;
   if (options->threads > 0 || sync.averages) return;
-  options->threads = std::max(1, UsableCores() / options->local_world_size);
+  options->threads = std::max(1, UsableCores() / options->local_world_size / options->devices);
 }
 
 absl::Status Check(const CourseOptions& course, const OptionParser& parser,
@@ -301,6 +335,8 @@ absl::Status Check(const CourseOptions& course, const OptionParser& parser,
   if (status.ok()) status = CheckHosting(*parsed);
   if (status.ok()) status = CheckBarrier(*parsed);
   if (status.ok()) status = CheckIteration(*parsed);
+  if (status.ok()) status = CheckDevices(*parsed);
+  if (status.ok()) status = CheckInference(*parsed);
   if (status.ok()) status = CheckSavedWeights(*parsed);
   return status;
 }

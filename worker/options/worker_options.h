@@ -35,6 +35,8 @@ struct WorkerOptions {
   std::string data_dir;     // empty: the data set's usual place
   int64_t batch_size = 64;  // per rank, of one forward pass
   int64_t accumulate = 1;   // forward and backward passes per iteration
+  int devices = 1;          // of this process, with sync data-parallel
+  std::string inference;    // native or vanilla, in place of training; empty: trains
   int64_t iterations = 0;   // 0: as --epochs says
   int64_t epochs = 1;
   double lr = 0.1;
@@ -44,7 +46,7 @@ struct WorkerOptions {
   uint64_t sampler_seed = 0;  // order of samples, as torch's DistributedSampler
   bool augment = true;
   bool drop_last = false;    // of the sampler's tail
-  int threads = 0;           // compute threads; 0: what all hosts can give
+  int threads = 0;           // compute threads of a device; 0: what all hosts can give
   int local_world_size = 1;  // workers on this host
   bool evaluate = false;
   std::string log_jsonl;

@@ -51,6 +51,13 @@ struct Summary {
     double accuracy = 0;  // 0 to 1
   };
   std::optional<Test> test;  // absent without --evaluate
+  int64_t trained_parameters = 0;
+  // Of what training leaves as it is, before and after it; empty if there is no such thing.
+  struct {
+    std::string first;
+    std::string last;
+  } frozen_sha256;
+  std::string outputs_sha256;  // of --inference; empty without
   std::string parameters_sha256;
   std::string buffers_sha256;
   struct {

@@ -1,8 +1,13 @@
 #ifndef GRADWIRE_WORKER_RUN_FROM_OPTIONS_H_
 #define GRADWIRE_WORKER_RUN_FROM_OPTIONS_H_
 
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
 #include "common/telemetry/trace_span.h"
 #include "worker/data/training_batches.h"
+#include "worker/data_parallel/data_parallel.h"
 #include "worker/models/prepare.h"
 #include "worker/options/worker_options.h"
 #include "worker/run/trainer.h"
@@ -11,6 +16,11 @@ namespace gradwire {
 
 // What a worker's options mean for its parts.
 ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes);
+// `model`, as ModelOptionsOf made it, on all devices that are asked for; null if that is one.
+// Errors: those of PrepareModel.
+absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,
+                                                        int64_t classes,
+                                                        std::shared_ptr<Model> model);
 TrainerOptions TrainerOptionsOf(const WorkerOptions& options, OnSpan on_span);
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size);
 

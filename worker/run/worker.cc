@@ -15,6 +15,7 @@
 #include "worker/run/compute.h"
 #include "worker/run/from_options.h"
 #include "worker/run/hello.h"
+#include "worker/run/inference.h"
 #include "worker/run/outputs.h"
 #include "worker/weights/weights.h"
 
@@ -22,6 +23,21 @@ namespace gradwire {
 namespace {
 
 constexpr int64_t kEvaluationBatch = 250;
+
+int64_t CountTrained(const Model& model) {
+  int64_t count = 0;
+  for (const torch::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) count += parameter.numel();
+  }
+  return count;
+}
+
+// Of the parameters that are not trained and the buffers that training leaves as they are; empty
+// if there are none.
+std::string HashOfFrozen(const Model& model) {
+  const std::vector<torch::Tensor> frozen = FrozenTensors(model);
+  return frozen.empty() ? "" : Sha256(frozen);
+}
 
 }  // namespace
 
@@ -81,7 +97,8 @@ absl::Status Worker::Prepare() {
   if (status.ok()) status = MakeTheModel();
   if (status.ok()) status = Join();
   if (status.ok()) status = OpenTrace();
-  if (status.ok()) status = MakeTrainer();
+  if (status.ok()) status = DivideModel();
+  if (status.ok()) status = options_.inference.empty() ? MakeTrainer() : MakeTestBatches();
   if (status.ok()) status = StartLoader();
   if (status.ok()) status = MakeReporter();
   if (status.ok()) status = Attach();
@@ -107,7 +124,7 @@ absl::Status Worker::LoadData() {
       LoadDataset(options_.dataset, options_.data_dir, Split::kTrain);
   if (!train.ok()) return train.status();
   train_ = *std::move(train);
-  if (!options_.evaluate) return absl::OkStatus();
+  if (!options_.evaluate && options_.inference.empty()) return absl::OkStatus();
   absl::StatusOr<std::shared_ptr<const Dataset>> test =
       LoadDataset(options_.dataset, options_.data_dir, Split::kTest);
   if (!test.ok()) return test.status();
@@ -123,6 +140,7 @@ absl::Status Worker::MakeTheModel() {
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
   model_->train();
+  frozen_sha256_ = HashOfFrozen(*model_);
   return absl::OkStatus();
 }
 
@@ -170,14 +188,30 @@ OnSpan Worker::SpanListener() {
   return [this](const TraceSpan& span) { trace_log_->Add(span); };
 }
 
-absl::Status Worker::MakeTrainer() {
+absl::Status Worker::DivideModel() {
   UseComputeThreads(view_.threads);
-  auto trainer = Trainer::Create(model_, TrainerOptionsOf(options_, SpanListener()));
+  auto devices = OnDevices(options_, train_->classes, model_);
+  if (!devices.ok()) return devices.status();
+  devices_ = *std::move(devices);
+  return absl::OkStatus();
+}
+
+absl::Status Worker::MakeTrainer() {
+  auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_,
+                                 TrainerOptionsOf(options_, SpanListener()));
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);
   auto sync = MakeSynchronizer(options_.sync, &trainer_->reducer());
   if (!sync.ok()) return sync.status();
   sync_ = *std::move(sync);
+  return absl::OkStatus();
+}
+
+absl::Status Worker::MakeTestBatches() {
+  auto batches =
+      EvaluationBatches::Create(test_, ShapeFor(*model_, options_.image_size), options_.batch_size);
+  if (!batches.ok()) return batches.status();
+  test_batches_ = *std::move(batches);
   return absl::OkStatus();
 }
 
@@ -191,12 +225,16 @@ absl::Status Worker::Attach() {
   return absl::OkStatus();
 }
 
+int64_t Worker::StepsPerEpoch() const {
+  return test_batches_ != nullptr ? test_batches_->count() : batches_->steps_per_epoch();
+}
+
 int64_t Worker::TotalSteps() const {
-  return options_.iterations > 0 ? options_.iterations
-                                 : options_.epochs * batches_->steps_per_epoch();
+  return options_.iterations > 0 ? options_.iterations : options_.epochs * StepsPerEpoch();
 }
 
 absl::Status Worker::StartLoader() {
+  if (test_batches_ != nullptr) return absl::OkStatus();
   absl::StatusOr<std::unique_ptr<const TrainingBatches>> batches = TrainingBatches::Create(
       train_, ShapeFor(*model_, options_.image_size), BatchOptionsOf(options_, view_.world_size));
   if (!batches.ok()) return batches.status();
@@ -216,7 +254,7 @@ absl::Status Worker::MakeReporter() {
   WorkerOptions in_force = options_;
   in_force.backend = ChosenBackend(options_.backend, view_);
   auto reporter = StepReporter::Create(
-      in_force, {ranks_, view_.world_size, TotalSteps(), batches_->steps_per_epoch()}, &metrics_);
+      in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch()}, &metrics_);
   if (!reporter.ok()) return reporter.status();
   reporter_ = *std::move(reporter);
   MutexLock lock(&mutex_);
@@ -224,11 +262,26 @@ absl::Status Worker::MakeReporter() {
   return absl::OkStatus();
 }
 
+absl::Status Worker::Infer() {
+  Model& model = devices_ != nullptr ? *devices_ : *model_;
+  absl::StatusOr<std::string> hash = gradwire::Infer(
+      model, *test_batches_, TotalSteps(),
+      [this](const StepRecord& report) {
+        OnStep({&report, 1});
+      },
+      [this] { return stopper_->requested(); });
+  if (!hash.ok()) return hash.status();
+  outputs_sha256_ = *std::move(hash);
+  return absl::OkStatus();
+}
+
 absl::Status Worker::Train() {
   absl::Status status =
-      trainer_->Run([this] { return loader_->Next(); }, sync_.get(),
-                    [this](absl::Span<const StepRecord> reports) { OnStep(reports); },
-                    [this] { return stopper_->requested(); });
+      test_batches_ != nullptr
+          ? Infer()
+          : trainer_->Run([this] { return loader_->Next(); }, sync_.get(),
+                          [this](absl::Span<const StepRecord> reports) { OnStep(reports); },
+                          [this] { return stopper_->requested(); });
   reporter_->Finish();
   if (status.ok() && participation_ != nullptr) {
     // Neighbours are done with each other before slow evaluations begin.
@@ -241,9 +294,13 @@ absl::Status Worker::Train() {
 }
 
 void Worker::OnStep(absl::Span<const StepRecord> reports) {
-  const TransferTotals totals =
-      participation_ ? participation_->exchange().totals() : TransferTotals();
-  const auto done = reporter_->OnStep({reports.begin(), reports.end()}, totals);
+  std::vector<StepRecord> records(reports.begin(), reports.end());
+  TransferTotals totals = participation_ ? participation_->exchange().totals() : TransferTotals();
+  if (devices_ != nullptr) {
+    records.front().phases += devices_->TakeTimes();
+    totals.bytes_sent = totals.bytes_received = devices_->bytes_moved();
+  }
+  const auto done = reporter_->OnStep(std::move(records), totals);
   if (!done.ok()) Stop(std::string(done.status().message()), ExitCode(done.status()));
   if (!done.ok() || participation_ == nullptr) return;
   for (const v1::StepDone& of_rank : *done) participation_->ReportStep(of_rank);
@@ -276,7 +333,7 @@ v1::StatusReply Worker::GetStatus() {
 }
 
 absl::Status Worker::EvaluateAndReport() {
-  if (test_ != nullptr) {
+  if (options_.evaluate) {
     if (absl::Status status = Evaluate(); !status.ok()) return status;
   }
   absl::Status saved = SaveWeights();
@@ -306,7 +363,10 @@ absl::Status Worker::WriteSummaries() {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Summary summary = reporter_->SummaryOf(i);
     if (!evaluations_.empty()) summary.test = {evaluations_[i].loss, evaluations_[i].accuracy};
-    trainer_->reducer().BeginForward(ranks_[i]);
+    if (trainer_ != nullptr) trainer_->reducer().BeginForward(ranks_[i]);
+    summary.trained_parameters = CountTrained(*model_);
+    summary.frozen_sha256 = {frozen_sha256_, HashOfFrozen(*model_)};
+    summary.outputs_sha256 = outputs_sha256_;
     summary.parameters_sha256 = Sha256(model_->parameters());
     summary.buffers_sha256 = Sha256(model_->buffers());
     const absl::Status written = WriteSummary(PathOfRank(options_.summary, ranks_[i]), summary);

@@ -38,7 +38,9 @@ def training_text(argv, rank):
                                   "communication": 0.1, "exposed_communication": 0.05,
                                   "optimizer": 0.01},
                 "bytes_sent": 100, "samples": 1, "epoch": 0} for step in range(count)]
-    summary = {"parameters_sha256": "a", "buffers_sha256": "b", "bytes_sent": 100 * count}
+    summary = {"parameters_sha256": "a", "buffers_sha256": "b", "bytes_sent": 100 * count,
+               "trained_parameters": 1, "outputs_sha256": "c",
+               "frozen_sha256": {"first": "d", "last": "d"}}
     if "--evaluate" in argv:
         summary["test"] = {"loss": 2.2, "accuracy": 0.18}
     lines = "".join(json.dumps(record) + "\n" for record in records)
