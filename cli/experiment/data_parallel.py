@@ -237,7 +237,7 @@ def transfer_picture(setting, results):
                "values": [sent_per_iteration(results[name]) * steps_per_epoch(point) / 1e9
                           for name, point in of_figure.items()]}]
     return Picture("transfer", "Data transfer of an epoch", "figure of data transfer per epoch",
-                   {"kind": "bars", "x_label": "billions of an epoch",
+                   {"kind": "bars", "x_label": "billions per epoch",
                     "categories": [f"batch {point.batch}, {point.devices} device(s)"
                                    for point in of_figure.values()], "series": series})
 

@@ -77,7 +77,8 @@ def times_picture(setting, results):
 def part_picture(setting, results, title, part):
     batches = setting.scale["batches"]
     return Picture(title, f"{title.capitalize()} of a batch", FIGURE,
-                   {"kind": "lines", "x_label": "batch", "y_label": f"{title} (s)", "x_log": 2,
+                   {"kind": "lines", "x_label": "batch", "y_label": f"{title} (s)",
+                    "y_from_zero": True,
                     "series": [{"name": KINDS[kind], "x": list(batches),
                                 "y": [part(results[name_of(kind, batch)]) for batch in batches]}
                                for kind in KINDS]})
