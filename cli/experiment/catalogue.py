@@ -1,5 +1,6 @@
 """The experiments, in the order in which `gradwire experiment list` shows them."""
-from cli.experiment import collectives, course, ddp_paper, lab, large_batch
+from cli.experiment import (collectives, course, data_parallel, ddp_paper, inference, lab,
+                            large_batch)
 
 EXPERIMENTS = [course.EXPERIMENT, collectives.EXPERIMENT, lab.EXPERIMENT, large_batch.EXPERIMENT,
-               ddp_paper.EXPERIMENT]
+               ddp_paper.EXPERIMENT, data_parallel.EXPERIMENT, inference.EXPERIMENT]

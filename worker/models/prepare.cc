@@ -1,5 +1,6 @@
 #include "worker/models/prepare.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,6 +67,19 @@ absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options)
   if (!status.ok()) return status;
   if (options.freeze_features) layered->FreezeFeatures();
   return made;
+}
+
+std::vector<torch::Tensor> FrozenTensors(const Model& model) {
+  std::vector<torch::Tensor> frozen;
+  for (const torch::Tensor& parameter : model.parameters()) {
+    if (!parameter.requires_grad()) frozen.push_back(parameter);
+  }
+  const std::vector<torch::Tensor> trained = model.trained_buffers();
+  for (const torch::Tensor& buffer : model.buffers()) {
+    const auto is_it = [&](const torch::Tensor& other) { return other.is_same(buffer); };
+    if (std::none_of(trained.begin(), trained.end(), is_it)) frozen.push_back(buffer);
+  }
+  return frozen;
 }
 
 ImageShape ShapeFor(const Model& model, int64_t image_size) {

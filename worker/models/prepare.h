@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/models/model.h"
@@ -27,6 +28,9 @@ struct ModelOptions {
 //   InvalidArgument  the weights are not the model's (see LoadWeights); it takes no images of
 //                    that size; it has no classifier apart
 absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options);
+
+// Parameters that are not trained, then buffers that training does not change.
+std::vector<torch::Tensor> FrozenTensors(const Model& model);
 
 // What data sets are made to fit: the model's own shape, or images of `image_size` unless 0.
 ImageShape ShapeFor(const Model& model, int64_t image_size);

@@ -16,9 +16,11 @@
 namespace gradwire {
 namespace {
 
+constexpr char kDataParallel[] = "data-parallel";
 constexpr int kMaxRanks = 65535;
 constexpr int64_t kMaxWarmupEpochs = 1 << 20;
 constexpr int kMaxGroups = 16;
+constexpr int kMaxDevices = 1024;
 
 // MiB. Small buckets leave early in backward; where they all leave after it,
 // their size does not matter, and PyTorch's is as good as any.
@@ -82,6 +84,9 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("groups", "N",
               "buckets take turns on so many groups, each with connections of its own",
               Integer(&options->groups, 1, kMaxGroups));
+  parser->Add("devices", "N",
+              "with sync data-parallel: groups of compute threads that divide each batch",
+              Integer(&options->devices, 1, kMaxDevices));
   parser->Add("broadcast-buffers", "true|false",
               "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all",
               Switch(&options->broadcast_buffers));
@@ -105,7 +110,12 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
               WithDefault(Integer(&options->iterations, 1), "as --epochs"));
   parser->Add("epochs", "N", "passes over the data to train", Integer(&options->epochs, 1));
   parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0));
-  parser->Add("threads", "N", "compute threads, the same number on all workers",
+  parser->Add(
+      "inference", "native|vanilla",
+      "do not train, but score the test data on --devices, which are kept (native) or made\n"
+      "anew for each batch, by replicate, scatter, parallel apply, gather (vanilla)",
+      WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"));
+  parser->Add("threads", "N", "compute threads of a device, the same number on all workers",
               WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"));
   parser->Add("evaluate", "true|false", "at the end, print loss and accuracy on the test data",
               Switch(&options->evaluate));
@@ -309,6 +319,30 @@ absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
                    "' times a batch size of ", options.batch_size, ", which is too many samples"));
 }
 
+// What is for the devices of one process.
+absl::Status CheckDevices(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  for (const auto& [name, given] : {std::pair<const char*, bool>{"devices", options.devices > 1},
+                                    {"inference", !options.inference.empty()}}) {
+    if (!given || options.sync == kDataParallel) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(name).name, ": got sync ", options.sync, " (",
+                     parsed.sources.at("sync").name, "), expected --sync ", kDataParallel));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.inference.empty() || (!options.evaluate && options.save_weights.empty())) {
+    return absl::OkStatus();
+  }
+  const char* const name = options.evaluate ? "evaluate" : "save-weights";
+  return absl::InvalidArgumentError(absl::StrCat("--inference trains nothing, so it takes no --",
+                                                 name, "; got it in ",
+                                                 parsed.sources.at(name).name));
+}
+
 absl::Status CheckSavedWeights(const Parsed<WorkerOptions>& parsed) {
   const std::string& path = parsed.options.save_weights;
   for (const char* end : {".safetensors", ".pt", ".pth"}) {
@@ -375,7 +409,7 @@ void FillIn(Parsed<WorkerOptions>* parsed) {
   if (options->backend.empty()) options->backend = sync.default_backend;
   if (options->bucket_cap_mb < 0) options->bucket_cap_mb = sync.bucket_cap_mb;
   if (options->threads > 0 || sync.averages) return;
-  options->threads = std::max(1, UsableCores() / options->local_world_size);
+  options->threads = std::max(1, UsableCores() / options->local_world_size / options->devices);
 }
 
 absl::Status Check(const CourseOptions& course, const OptionParser& parser,
@@ -391,6 +425,8 @@ absl::Status Check(const CourseOptions& course, const OptionParser& parser,
   if (status.ok()) status = CheckBarrier(*parsed);
   if (status.ok()) status = CheckGroups(*parsed);
   if (status.ok()) status = CheckIteration(*parsed);
+  if (status.ok()) status = CheckDevices(*parsed);
+  if (status.ok()) status = CheckInference(*parsed);
   if (status.ok()) status = CheckSavedWeights(*parsed);
   if (status.ok()) status = CheckLearning(*parsed);
   if (status.ok()) status = CheckEvaluation(*parsed);

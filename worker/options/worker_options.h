@@ -33,6 +33,8 @@ struct WorkerOptions : ModelFlags {
   std::string data_dir;     // empty: the data set's usual place
   int64_t batch_size = 64;  // per rank, of one forward pass
   int64_t accumulate = 1;   // forward and backward passes per iteration
+  int devices = 1;          // of this process, with sync data-parallel
+  std::string inference;    // native or vanilla, in place of training; empty: trains
   int64_t iterations = 0;   // 0: as --epochs says
   int64_t epochs = 1;
   std::string loss = "cross-entropy";
@@ -53,7 +55,7 @@ struct WorkerOptions : ModelFlags {
   bool drop_last = false;      // of the sampler's tail
   bool set_epoch = true;       // each epoch has an order of its own
   int loaders = 1;             // threads that make batches
-  int threads = 0;             // compute threads; 0: what all hosts can give
+  int threads = 0;             // compute threads of a device; 0: what all hosts can give
   int local_world_size = 1;    // workers on this host
   bool evaluate = false;       // at the end
   int64_t evaluate_every = 0;  // epochs; 0: only at the end

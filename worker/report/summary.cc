@@ -57,6 +57,12 @@ void AddResults(const Summary& summary, Json& json) {
   json["train"] = QualityJson(summary.train);
   if (summary.test.has_value()) json["test"] = QualityJson(*summary.test);
   json["epochs"] = EpochsJson(summary.epochs);
+  json["trained_parameters"] = summary.trained_parameters;
+  if (!summary.frozen_sha256.first.empty()) {
+    json["frozen_sha256"] = {{"first", summary.frozen_sha256.first},
+                             {"last", summary.frozen_sha256.last}};
+  }
+  if (!summary.outputs_sha256.empty()) json["outputs_sha256"] = summary.outputs_sha256;
   json["parameters_sha256"] = summary.parameters_sha256;
   json["buffers_sha256"] = summary.buffers_sha256;
   if (!summary.buffers.empty()) json["buffers"] = summary.buffers;

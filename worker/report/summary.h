@@ -46,6 +46,13 @@ struct Summary {
   Quality train;                 // of the last epoch
   absl::optional<Quality> test;  // at the end; absent without --evaluate
   std::vector<EpochRow> epochs;
+  int64_t trained_parameters = 0;
+  // Of what training leaves as it is, before and after it; empty if there is no such thing.
+  struct {
+    std::string first;
+    std::string last;
+  } frozen_sha256;
+  std::string outputs_sha256;  // of --inference; empty without
   std::string parameters_sha256;
   std::string buffers_sha256;
   std::string buffers;  // float32 ones, in base64, where ranks keep their own; else absent

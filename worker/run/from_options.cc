@@ -11,6 +11,19 @@ ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes) {
           options.freeze_features, options.weights};
 }
 
+absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,
+                                                        int64_t classes,
+                                                        std::shared_ptr<Model> model) {
+  if (options.devices == 1) return nullptr;
+  ModelOptions replica = ModelOptionsOf(options, classes);
+  replica.weights.clear();  // as the size of images, they were judged for the model itself
+  replica.image_size = 0;
+  return DataParallel::Create(
+      std::move(model), [&replica] { return PrepareModel(replica); }, options.devices,
+      options.threads,
+      options.inference == "vanilla" ? Replication::kVanilla : Replication::kNative);
+}
+
 absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options, const RunSize& run,
                                                 OnSpan on_span) {
   const absl::StatusOr<Loss> loss = FindLoss(options.loss);

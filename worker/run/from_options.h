@@ -1,9 +1,13 @@
 #ifndef GRADWIRE_WORKER_RUN_FROM_OPTIONS_H_
 #define GRADWIRE_WORKER_RUN_FROM_OPTIONS_H_
 
+#include <cstdint>
+#include <memory>
+
 #include "absl/status/statusor.h"
 #include "common/telemetry/trace_span.h"
 #include "worker/data/training_batches.h"
+#include "worker/data_parallel/data_parallel.h"
 #include "worker/learning/learning_rate.h"
 #include "worker/models/prepare.h"
 #include "worker/options/worker_options.h"
@@ -15,6 +19,11 @@ namespace gradwire {
 ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes);
 absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options, const RunSize& run,
                                                 OnSpan on_span);
+// `model`, as ModelOptionsOf made it, on all devices that are asked for; null if that is one.
+// Errors: those of PrepareModel.
+absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,
+                                                        int64_t classes,
+                                                        std::shared_ptr<Model> model);
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size);
 
 }  // namespace gradwire

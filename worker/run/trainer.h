@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/base/stopwatch.h"
 #include "common/telemetry/step_record.h"
 #include "common/telemetry/trace_span.h"
 #include "worker/data/batch.h"
@@ -20,7 +21,6 @@
 #include "worker/learning/sliced_optimizer.h"
 #include "worker/models/model.h"
 #include "worker/run/gates.h"
-#include "worker/run/stopwatch.h"
 #include "worker/sync/synchronizer.h"
 
 namespace gradwire {

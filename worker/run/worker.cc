@@ -16,6 +16,7 @@
 #include "worker/run/compute.h"
 #include "worker/run/from_options.h"
 #include "worker/run/hello.h"
+#include "worker/run/inference.h"
 #include "worker/run/outputs.h"
 #include "worker/weights/weights.h"
 
@@ -23,6 +24,21 @@ namespace gradwire {
 namespace {
 
 constexpr int64_t kEvaluationBatch = 250;
+
+int64_t CountTrained(const Model& model) {
+  int64_t count = 0;
+  for (const torch::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) count += parameter.numel();
+  }
+  return count;
+}
+
+// Of the parameters that are not trained and the buffers that training leaves as they are; empty
+// if there are none.
+std::string HashOfFrozen(const Model& model) {
+  const std::vector<torch::Tensor> frozen = FrozenTensors(model);
+  return frozen.empty() ? "" : Sha256(frozen);
+}
 
 }  // namespace
 
@@ -82,10 +98,8 @@ absl::Status Worker::Prepare() {
   if (status.ok()) status = MakeTheModel();
   if (status.ok()) status = Join();
   if (status.ok()) status = OpenTrace();
-  if (status.ok()) status = MakeBatches();
-  if (status.ok()) status = MakeTrainer();
-  if (status.ok()) status = MakeEvaluator();
-  if (status.ok()) status = StartLoader();
+  if (status.ok()) status = DivideModel();
+  if (status.ok()) status = options_.inference.empty() ? PrepareTraining() : MakeTestBatches();
   if (status.ok()) status = MakeReporter();
   if (status.ok()) status = Attach();
   if (status.ok()) status = DivideEvaluations();
@@ -111,7 +125,7 @@ absl::Status Worker::LoadData() {
       LoadDataset(options_.dataset, options_.data_dir, Split::kTrain);
   if (!train.ok()) return train.status();
   train_ = *std::move(train);
-  if (!options_.evaluate) return absl::OkStatus();
+  if (!options_.evaluate && options_.inference.empty()) return absl::OkStatus();
   absl::StatusOr<std::shared_ptr<const Dataset>> test =
       LoadDataset(options_.dataset, options_.data_dir, Split::kTest);
   if (!test.ok()) return test.status();
@@ -127,6 +141,7 @@ absl::Status Worker::MakeTheModel() {
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
   model_->train();
+  frozen_sha256_ = HashOfFrozen(*model_);
   return absl::OkStatus();
 }
 
@@ -174,17 +189,39 @@ OnSpan Worker::SpanListener() {
   return [this](const TraceSpan& span) { trace_log_->Add(span); };
 }
 
-absl::Status Worker::MakeTrainer() {
+absl::Status Worker::PrepareTraining() {
+  absl::Status status = MakeBatches();
+  if (status.ok()) status = MakeTrainer();
+  if (status.ok()) status = MakeEvaluator();
+  return status.ok() ? StartLoader() : status;
+}
+
+absl::Status Worker::DivideModel() {
   UseComputeThreads(view_.threads);
+  auto devices = OnDevices(options_, train_->classes, model_);
+  if (!devices.ok()) return devices.status();
+  devices_ = *std::move(devices);
+  return absl::OkStatus();
+}
+
+absl::Status Worker::MakeTrainer() {
   const RunSize run = {view_.world_size, batches_->steps_per_epoch(), TotalSteps()};
   auto options = TrainerOptionsOf(options_, run, SpanListener());
   if (!options.ok()) return options.status();
-  auto trainer = Trainer::Create(model_, *options);
+  auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);
   auto sync = MakeSynchronizer(options_.sync, &trainer_->reducer());
   if (!sync.ok()) return sync.status();
   sync_ = *std::move(sync);
+  return absl::OkStatus();
+}
+
+absl::Status Worker::MakeTestBatches() {
+  auto batches =
+      EvaluationBatches::Create(test_, ShapeFor(*model_, options_.image_size), options_.batch_size);
+  if (!batches.ok()) return batches.status();
+  test_batches_ = *std::move(batches);
   return absl::OkStatus();
 }
 
@@ -198,9 +235,12 @@ absl::Status Worker::Attach() {
   return absl::OkStatus();
 }
 
+int64_t Worker::StepsPerEpoch() const {
+  return test_batches_ != nullptr ? test_batches_->count() : batches_->steps_per_epoch();
+}
+
 int64_t Worker::TotalSteps() const {
-  return options_.iterations > 0 ? options_.iterations
-                                 : options_.epochs * batches_->steps_per_epoch();
+  return options_.iterations > 0 ? options_.iterations : options_.epochs * StepsPerEpoch();
 }
 
 absl::Status Worker::MakeBatches() {
@@ -241,7 +281,7 @@ absl::Status Worker::MakeReporter() {
   WorkerOptions in_force = options_;
   in_force.backend = ChosenBackend(options_.backend, view_);
   auto reporter = StepReporter::Create(
-      in_force, {ranks_, view_.world_size, TotalSteps(), batches_->steps_per_epoch()}, &metrics_);
+      in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch()}, &metrics_);
   if (!reporter.ok()) return reporter.status();
   reporter_ = *std::move(reporter);
   MutexLock lock(&mutex_);
@@ -262,8 +302,21 @@ absl::Status Worker::DivideEvaluations() {
   return absl::OkStatus();
 }
 
+absl::Status Worker::Infer() {
+  Model& model = devices_ != nullptr ? *devices_ : *model_;
+  absl::StatusOr<std::string> hash = gradwire::Infer(
+      model, *test_batches_, TotalSteps(),
+      [this](const StepRecord& report) {
+        OnStep({&report, 1});
+      },
+      [this] { return stopper_->requested(); });
+  if (!hash.ok()) return hash.status();
+  outputs_sha256_ = *std::move(hash);
+  return absl::OkStatus();
+}
+
 absl::Status Worker::Train() {
-  absl::Status status = TrainAndEvaluate();
+  absl::Status status = options_.inference.empty() ? TrainAndEvaluate() : Infer();
   status.Update(reporter_->Finish());
   if (status.ok() && participation_ != nullptr) {
     status = participation_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
@@ -316,9 +369,13 @@ absl::Status Worker::Evaluate() {
 }
 
 void Worker::OnStep(absl::Span<const StepRecord> reports) {
-  const TransferTotals totals =
-      participation_ ? participation_->exchange().totals() : TransferTotals();
-  const auto done = reporter_->OnStep({reports.begin(), reports.end()}, totals);
+  std::vector<StepRecord> records(reports.begin(), reports.end());
+  TransferTotals totals = participation_ ? participation_->exchange().totals() : TransferTotals();
+  if (devices_ != nullptr) {
+    records.front().phases += devices_->TakeTimes();
+    totals.bytes_sent = totals.bytes_received = devices_->bytes_moved();
+  }
+  const auto done = reporter_->OnStep(std::move(records), totals);
   if (!done.ok()) Stop(std::string(done.status().message()), ExitCode(done.status()));
   if (!done.ok() || participation_ == nullptr) return;
   for (const v1::StepDone& of_rank : *done) participation_->ReportStep(of_rank);
@@ -365,7 +422,10 @@ absl::Status Worker::SaveWeights() {
 absl::Status Worker::WriteSummaries() {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Summary summary = reporter_->SummaryOf(i);
-    trainer_->reducer().BeginForward(ranks_[i]);
+    if (trainer_ != nullptr) trainer_->reducer().BeginForward(ranks_[i]);
+    summary.trained_parameters = CountTrained(*model_);
+    summary.frozen_sha256 = {frozen_sha256_, HashOfFrozen(*model_)};
+    summary.outputs_sha256 = outputs_sha256_;
     summary.parameters_sha256 = Sha256(model_->parameters());
     summary.buffers_sha256 = Sha256(model_->buffers());
     if (!options_.broadcast_buffers) summary.buffers = FloatsInBase64(model_->buffers());

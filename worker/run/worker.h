@@ -16,6 +16,7 @@
 #include "common/wire/view.h"
 #include "worker/data/loader.h"
 #include "worker/data/training_batches.h"
+#include "worker/data_parallel/data_parallel.h"
 #include "worker/models/model.h"
 #include "worker/options/traits.h"
 #include "worker/options/worker_options.h"
@@ -34,8 +35,9 @@ namespace gradwire {
 //        └── Exchange ◄── Reducer ◄── Synchronizer ◄─┤
 //   MetricsServer ◄── WorkerMetrics ◄── StepReporter ◄┘ ──► logs, summaries, progress
 //
-// With a sync that averages nothing there is no participation. Run once. Stop may be called
-// from any thread.
+// With a sync that averages nothing there is no participation. With --inference there is no
+// trainer and nothing in front of it: test data is scored in its place. Run once. Stop may be
+// called from any thread.
 class Worker {
  public:
   // `options` are checked (see ParseWorkerOptions).
@@ -57,10 +59,13 @@ class Worker {
   absl::Status Join();
   absl::Status OpenTrace();
   OnSpan SpanListener();
+  absl::Status DivideModel();
+  absl::Status PrepareTraining();
   absl::Status MakeBatches();
   absl::Status MakeTrainer();
   absl::Status MakeEvaluator();
   absl::Status StartLoader();
+  absl::Status MakeTestBatches();
   absl::Status MakeReporter();
   absl::Status Attach();
   absl::Status DivideEvaluations();
@@ -68,6 +73,7 @@ class Worker {
   absl::Status TrainAndEvaluate();
   absl::Status TrainUntil(int64_t steps);
   int64_t NextEvaluation(int64_t steps) const;
+  absl::Status Infer();
   absl::Status Evaluate();
   void OnStep(absl::Span<const StepRecord> reports);
   absl::Status WriteResults();
@@ -75,6 +81,7 @@ class Worker {
   absl::Status WriteSummaries();
   absl::Status ExplainFailure(absl::Status status);
   v1::StatusReply GetStatus();
+  int64_t StepsPerEpoch() const;
   int64_t TotalSteps() const;
   int EndCode(const absl::Status& status);
 
@@ -84,12 +91,16 @@ class Worker {
   std::unique_ptr<Stopper> stopper_;
 
   std::shared_ptr<const Dataset> train_;
-  std::shared_ptr<const Dataset> test_;  // null without --evaluate
+  std::shared_ptr<const Dataset> test_;  // null without --evaluate or --inference
   std::shared_ptr<Model> model_;
-  std::unique_ptr<TraceLog> trace_log_;  // null without --trace
-  View view_;                            // constant once it is there
-  std::vector<Rank> ranks_;              // of this worker, likewise
+  std::string frozen_sha256_;  // of what training does not change; empty if there is none
+  std::shared_ptr<DataParallel> devices_;  // the model on all devices; null if there is one
+  std::unique_ptr<TraceLog> trace_log_;    // null without --trace
+  View view_;                              // constant once it is there
+  std::vector<Rank> ranks_;                // of this worker, likewise
   std::unique_ptr<const TrainingBatches> batches_;
+  std::unique_ptr<const EvaluationBatches> test_batches_;  // null without --inference
+  std::string outputs_sha256_;                             // likewise empty
 
   // What other threads ask for; it stays once it is set.
   Mutex mutex_;

@@ -41,7 +41,9 @@ def training_text(argv, rank):
                 "bytes_sent": 100, "samples": 1, "epoch": 0, "lr": 0.1} for step in range(count)]
     epochs = int(option(argv, "--epochs") or 1)
     summary = {"parameters_sha256": "a", "buffers_sha256": "b", "bytes_sent": 100 * count,
-               "epochs": [{"seconds": 1.0, "loss": 2.0, "accuracy": 0.1}] * epochs}
+               "epochs": [{"seconds": 1.0, "loss": 2.0, "accuracy": 0.1}] * epochs,
+               "trained_parameters": 1, "outputs_sha256": "c",
+               "frozen_sha256": {"first": "d", "last": "d"}}
     if "--evaluate" in argv:
         summary["test"] = {"loss": 2.2, "accuracy": 0.18}
     lines = "".join(json.dumps(record) + "\n" for record in records)

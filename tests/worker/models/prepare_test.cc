@@ -87,6 +87,17 @@ TEST(PrepareModel, PrepareModel_FrozenFeatures_StayToTheBit) {
   for (size_t i = 0; i < after.size(); ++i) EXPECT_EQ(changed(i), i == 32 || i == 33) << i;
 }
 
+// Of its 32 convolutions' and BatchNorms' parameters and 24 statistics.
+TEST(FrozenTensors, FrozenExtractor_AllButTheClassifier) {
+  EXPECT_EQ(FrozenTensors(*PrepareModel(Frozen("vgg11", 0)).value()).size(), 56u);
+}
+
+TEST(FrozenTensors, NothingFrozen_None) {
+  ModelOptions options;
+  options.name = "vgg11";
+  EXPECT_TRUE(FrozenTensors(*PrepareModel(options).value()).empty());
+}
+
 TEST(PrepareModel, PrepareModel_ImagesTooSmall_InvalidArgumentNamesModelAndSize) {
   ModelOptions options;
   options.name = "alexnet";

@@ -257,6 +257,35 @@ TEST(ParseWorkerOptions, AloneWithAWireType_IsRefused) {
             "--sync none sends nothing, so it takes no type on the wire; got 'fp16' (--wire)");
 }
 
+TEST(ParseWorkerOptions, DevicesWithAnotherSync_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--devices", "2"}),
+            "--devices: got sync ddp (default), expected --sync data-parallel");
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--inference", "vanilla"}),
+            "--inference: got sync none (--sync), expected --sync data-parallel");
+}
+
+TEST(ParseWorkerOptions, DataParallelWithOthers_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "data-parallel", "--world-size", "2"}),
+            "--sync data-parallel is for one process alone; got world size 2 (--world-size)");
+}
+
+TEST(ParseWorkerOptions, DevicesWithoutThreads_ShareTheCores) {
+  const int alone = Parse({"--sync", "none"})->options.threads;
+  const auto shared = Parse({"--sync", "data-parallel", "--devices", std::to_string(alone)});
+  EXPECT_EQ(shared->options.threads, 1);
+}
+
+TEST(ParseWorkerOptions, InferenceWithWhatNeedsTraining_IsRefused) {
+  const std::vector<std::string> inference = {"--sync", "data-parallel", "--inference", "native"};
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--evaluate"}, {"--save-weights", "a.pt"}}) {
+    std::vector<std::string> args = inference;
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_EQ(ErrorOf(args),
+              "--inference trains nothing, so it takes no " + more[0] + "; got it in " + more[0]);
+  }
+}
+
 TEST(ParseWorkerOptions, Nothing_OverlapsInSmallBuckets) {
   const auto parsed = Parse({});
   EXPECT_EQ(parsed->options.sync, "ddp");
@@ -350,7 +379,8 @@ TEST(ParseWorkerOptions, EvaluateEvery_Evaluates) {
 TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
   EXPECT_EQ(
       ErrorOf({"--sync", "allreduce"}),
-      "--sync: got 'allreduce', expected one of none, gather-scatter, all-reduce, per-layer, ddp; "
+      "--sync: got 'allreduce', expected one of none, data-parallel, gather-scatter, all-reduce, "
+      "per-layer, ddp; "
       "did you mean all-reduce?");
 }
 

@@ -116,12 +116,12 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   Summary summary = Collect(3);
   summary.test = Quality{2.2, 0.18};
   const auto json = nlohmann::ordered_json::parse(ToJson(summary));
-  EXPECT_THAT(
-      Keys(json),
-      ElementsAre("rank", "world_size", "sync", "backend", "wire", "model", "dataset", "batch_size",
-                  "iterations", "iteration_seconds", "phase_seconds", "bytes_sent",
-                  "bytes_received", "loss", "print_every", "losses", "train", "test", "epochs",
-                  "parameters_sha256", "buffers_sha256", "samples", "failures"));
+  EXPECT_THAT(Keys(json),
+              ElementsAre("rank", "world_size", "sync", "backend", "wire", "model", "dataset",
+                          "batch_size", "iterations", "iteration_seconds", "phase_seconds",
+                          "bytes_sent", "bytes_received", "loss", "print_every", "losses", "train",
+                          "test", "epochs", "trained_parameters", "parameters_sha256",
+                          "buffers_sha256", "samples", "failures"));
   EXPECT_THAT(Keys(json["iteration_seconds"]), ElementsAre("mean", "p50", "p90", "p99"));
   EXPECT_THAT(Keys(json["phase_seconds"]),
               ElementsAre("data", "forward", "backward", "communication", "exposed_communication",
@@ -135,6 +135,15 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
 
 TEST(ToJson, WithoutEvaluation_HasNoTest) {
   EXPECT_FALSE(nlohmann::json::parse(ToJson(Summary())).contains("test"));
+}
+
+TEST(ToJson, FrozenFeaturesAndInference_HaveTheirHashes) {
+  Summary summary;
+  summary.frozen_sha256 = {"a", "b"};
+  summary.outputs_sha256 = "c";
+  const auto json = nlohmann::json::parse(ToJson(summary));
+  EXPECT_EQ(json["frozen_sha256"], nlohmann::json({{"first", "a"}, {"last", "b"}}));
+  EXPECT_EQ(json["outputs_sha256"], "c");
 }
 
 TEST(ToJson, DivergedLoss_IsNull) {

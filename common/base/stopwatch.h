@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_RUN_STOPWATCH_H_
-#define GRADWIRE_WORKER_RUN_STOPWATCH_H_
+#ifndef GRADWIRE_COMMON_BASE_STOPWATCH_H_
+#define GRADWIRE_COMMON_BASE_STOPWATCH_H_
 
 #include <utility>
 
@@ -23,4 +23,4 @@ class Stopwatch {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_RUN_STOPWATCH_H_
+#endif  // GRADWIRE_COMMON_BASE_STOPWATCH_H_

@@ -1,0 +1,95 @@
+"""What the experiments on the devices of one process have in common: their runs and images."""
+import dataclasses
+import os
+
+from cli.experiment.work import SECONDS_TO_START, Training, options_text
+
+DEBIANS_IMAGES = "/usr/share/datasets/fashion-mnist"
+CLASSES = 10
+CHANNELS = 3  # grey images are repeated
+FULL_SIZE = 224  # pixels a side
+FEATURES = {"squeezenet1_0": 512, "alexnet": 9216, "resnet18": 512, "densenet121": 1024,
+            "vgg16": 25088}  # that the classifier gets
+# Forward, billions of multiplications for an image of the full size.
+WORK = {"squeezenet1_0": 0.82, "alexnet": 0.71, "resnet18": 1.8, "densenet121": 2.9, "vgg16": 15.5}
+WORK_PER_SECOND = 20.0  # of a core of 2020, likewise
+SECONDS_PER_PARAMETER = 2e-8  # that is drawn, given to a device, or trained; each time
+BYTES_PER_IMAGE = 30 << 20  # of memory, about, of the full size
+NEEDS_CORES = "a time that needs a core for each device"
+
+
+def images(setting):
+    """Options of the worker."""
+    if setting.request["data_dir"]:
+        return ["--dataset", "mnist", "--data-dir", os.path.abspath(setting.request["data_dir"])]
+    return ["--dataset", "fashion-mnist" if os.path.isdir(DEBIANS_IMAGES) else "synthetic"]
+
+
+def images_note(setting):
+    name = images(setting)[1]
+    if name == "mnist":
+        return "The images are MNIST's."
+    return f"The images are {name}'s, for there is no MNIST (--data-dir)."
+
+
+def threads(setting):
+    """Of a device, however many of them a run has: more devices have more threads, as they would
+    on machines of their own."""
+    return setting.request["threads"] or max(1, setting.cores // setting.scale["most_devices"])
+
+
+def lacks_cores(setting, devices):
+    """Why times of so many devices cannot be judged; "" if they can."""
+    has = setting.has_hosts or setting.cores >= devices * threads(setting)
+    return "" if has else NEEDS_CORES
+
+
+def classifier_size(model, width):
+    """Parameters of layers features, width, width, classes; of one layer if width is 0."""
+    sizes = (FEATURES[model], width, width, CLASSES) if width else (FEATURES[model], CLASSES)
+    return sum(inputs * outputs + outputs for inputs, outputs in zip(sizes, sizes[1:]))
+
+
+def fits(setting, devices, batch, trained):
+    """In the memory that is free: gradients, momentum and what devices compute."""
+    part = (setting.scale["image"] / FULL_SIZE) ** 2
+    return 4 * trained * (5 + devices) + batch * BYTES_PER_IMAGE * part < setting.memory
+
+
+@dataclasses.dataclass(frozen=True)
+class OnDevices(Training):
+    """One process whose devices divide each batch, of `batch_size` in all."""
+    model: str = "vgg16"
+    devices: int = 1
+    parameters: int = 0  # that are trained, or copied to each device
+
+    def seconds(self, setting):
+        cores = min(setting.cores, self.devices * threads(setting))
+        part = (setting.scale["image"] / FULL_SIZE) ** 2
+        forward = self.batch_size * WORK[self.model] * part / WORK_PER_SECOND / cores
+        moved = self.parameters * self.devices * SECONDS_PER_PARAMETER
+        return SECONDS_TO_START + 2 * moved + self.iterations * (forward + moved)
+
+    def _common(self, setting):
+        count = ["--epochs", self.epochs] if self.epochs else ["--iterations", self.iterations]
+        return options_text([
+            "--sync", "data-parallel", "--devices", self.devices, "--threads", threads(setting),
+            "--model", self.model, *images(setting), "--image-size", setting.scale["image"],
+            "--batch-size", self.batch_size, *count])
+
+
+def computation(result):
+    """Mean seconds of an iteration, without the first one."""
+    return sum(result.phase(name) or 0 for name in ("forward", "backward", "optimizer"))
+
+
+def communication(result):
+    return result.phase("communication") or 0
+
+
+def times_series(results):
+    """For a figure: a bar for each of `results`, in two parts."""
+    return [{"name": "computation", "colour": "#0072b2",
+             "values": [computation(result) for result in results]},
+            {"name": "communication", "colour": "#d55e00", "hatch": "////",
+             "values": [communication(result) for result in results]}]

@@ -1,0 +1,160 @@
+"""The benchmark report's inference: data parallelism that keeps its replicas, against replicate,
+scatter, parallel apply and gather written out."""
+from cli.experiment.data_parallel import SOURCE
+from cli.experiment.devices import (OnDevices, communication, computation, images_note,
+                                    lacks_cores, times_series)
+from cli.experiment.results import mean
+from cli.experiment.study import Experiment, Findings, Picture, Table, judge
+from cli.runs.tables import Column
+
+KINDS = {"native": "native", "vanilla": "vanilla", "single": "one device"}
+SEVERAL = ("native", "vanilla")
+FIGURE = "figures of inference"
+TOLERANCE = 1e-5  # of a loss, relative
+PARAMETERS = {"vgg16": 138357544, "resnet18": 11689512}
+SCALES = {
+    "quick": {"about": "Images of 32×32 in place of 224×224, 2 devices in place of 4, 5 batches of "
+                       "each size.",
+              "model": "vgg16", "image": 32, "batches": (32, 64, 128, 256), "devices": 2,
+              "most_devices": 2, "iterations": 5},
+    "full": {"about": "As the report says: 4 devices, all test images, of 224×224, in batches of "
+                      "32, 64, 128 and 256.",
+             "model": "vgg16", "image": 224, "batches": (32, 64, 128, 256), "devices": 4,
+             "most_devices": 4, "iterations": 0, "epochs": 1},
+    "tiny": {"about": "For tests.", "hidden": True,
+             "model": "resnet18", "image": 32, "batches": (3, 8), "devices": 2, "most_devices": 2,
+             "iterations": 3}}
+SAMPLES = 10000
+
+
+def name_of(kind, batch):
+    return f"{kind}-batch-{batch}"
+
+
+def run_of(setting, kind, batch):
+    scale = setting.scale
+    single = kind == "single"
+    epochs = scale.get("epochs", 0)
+    iterations = scale["iterations"] or epochs * -(-SAMPLES // batch)
+    return OnDevices(name_of(kind, batch), f"{KINDS[kind]}, batch {batch}", 1, batch, iterations,
+                     ("--inference", "native" if single else kind), epochs=epochs,
+                     model=scale["model"], devices=1 if single else scale["devices"],
+                     parameters=PARAMETERS[scale["model"]])
+
+
+def runs(setting):
+    return [run_of(setting, kind, batch) for batch in setting.scale["batches"] for kind in KINDS]
+
+
+def total(result):
+    return computation(result) + communication(result)
+
+
+def times_table(setting, results):
+    rows = [{"batch": batch, "kind": KINDS[kind],
+             "computation": computation(results[name_of(kind, batch)]),
+             "communication": communication(results[name_of(kind, batch)]),
+             "bytes": round(mean([record["bytes_sent"] for record in
+                                  results[name_of(kind, batch)].ranks[0].records[1:]]))}
+            for batch in setting.scale["batches"] for kind in KINDS]
+    return Table("times", "Time of a batch", FIGURE,
+                 [Column("batch", "batch"), Column("kind", "data parallelism"),
+                  Column("computation", "computation (s)", 4),
+                  Column("communication", "communication (s)", 4),
+                  Column("bytes", "bytes between devices")], rows,
+                 f"{setting.scale['devices']} devices divide a batch. Means without the first.")
+
+
+def times_picture(setting, results):
+    pairs = [(batch, kind) for batch in setting.scale["batches"] for kind in KINDS]
+    return Picture("times", "Time of a batch", FIGURE,
+                   {"kind": "stacked", "x_label": "mean time of a batch (s)",
+                    "categories": [f"{batch}, {KINDS[kind]}" for batch, kind in pairs],
+                    "series": times_series([results[name_of(kind, batch)]
+                                            for batch, kind in pairs])})
+
+
+def part_picture(setting, results, title, part):
+    batches = setting.scale["batches"]
+    return Picture(title, f"{title.capitalize()} of a batch", FIGURE,
+                   {"kind": "lines", "x_label": "batch", "y_label": f"{title} (s)",
+                    "y_from_zero": True,
+                    "series": [{"name": KINDS[kind], "x": list(batches),
+                                "y": [part(results[name_of(kind, batch)]) for batch in batches]}
+                               for kind in KINDS]})
+
+
+def same_scores_claim(setting, results):
+    hashes = {batch: {results[name_of(kind, batch)].summary["outputs_sha256"] for kind in SEVERAL}
+              for batch in setting.scale["batches"]}
+    return judge("Native and vanilla give the same scores, to the bit.",
+                 "both compute the same", all(len(of_batch) == 1 for of_batch in hashes.values()),
+                 "; ".join(f"batch {batch}: {', '.join(sorted(sha[:12] for sha in of_batch))}"
+                           for batch, of_batch in hashes.items()))
+
+
+def single_claim(setting, results):
+    difference = max(
+        abs(a - b) / abs(a) for batch in setting.scale["batches"] for kind in SEVERAL
+        for a, b in zip(results[name_of("single", batch)].losses(),
+                        results[name_of(kind, batch)].losses()))
+    return judge(f"They are those of one device: losses of each batch within {TOLERANCE:g}.",
+                 "data parallelism changes no result", difference <= TOLERANCE,
+                 f"largest difference {difference:.2g} of a loss")
+
+
+def vanilla_times(setting, results, part=total):
+    return {batch: part(results[name_of("vanilla", batch)]) for batch in setting.scale["batches"]}
+
+
+def shown(seconds):
+    return ", ".join(f"batch {batch} {value:.4f} s" for batch, value in seconds.items())
+
+
+def spike_claim(setting, results):
+    times = vanilla_times(setting, results, communication)
+    smallest = setting.scale["batches"][0]
+    return judge(f"Vanilla's communication has a spike at batch {smallest}.", FIGURE,
+                 max(times, key=times.get) == smallest, shown(times),
+                 lacks_cores(setting, setting.scale["devices"]))
+
+
+def gaps(setting, results):
+    """Native's time less vanilla's."""
+    return {batch: total(results[name_of("native", batch)]) - seconds
+            for batch, seconds in vanilla_times(setting, results).items()}
+
+
+def faster_claim(setting, results):
+    by_batch = gaps(setting, results)
+    return judge("Vanilla is faster on average.", FIGURE, mean(list(by_batch.values())) > 0,
+                 f"native less vanilla: {shown(by_batch)}",
+                 lacks_cores(setting, setting.scale["devices"]))
+
+
+def gap_claim(setting, results):
+    sizes = {batch: abs(gap) for batch, gap in gaps(setting, results).items()}
+    return judge("Their difference shrinks with the batch.", FIGURE,
+                 sorted(sizes.values(), reverse=True) == list(sizes.values()), shown(sizes),
+                 lacks_cores(setting, setting.scale["devices"]))
+
+
+def find(setting, results):
+    notes = [images_note(setting),
+             "A device is a group of compute threads of one process. Native keeps threads and "
+             "replicas, which read the model's own parameters; vanilla copies all tensors to each "
+             "device and makes new threads for each batch.",
+             "Weights are as --seed draws them: they decide neither times nor whether scores are "
+             "equal."]
+    return Findings(
+        [same_scores_claim(setting, results), single_claim(setting, results),
+         spike_claim(setting, results), faster_claim(setting, results),
+         gap_claim(setting, results)],
+        [times_table(setting, results)],
+        [times_picture(setting, results),
+         part_picture(setting, results, "computation", computation),
+         part_picture(setting, results, "communication", communication)], notes)
+
+
+EXPERIMENT = Experiment("inference", "Native against vanilla data-parallel inference", SOURCE,
+                        SCALES, runs, find, 1)

@@ -1,0 +1,178 @@
+#include "worker/data_parallel/data_parallel.h"
+
+#include <torch/csrc/autograd/functions/utils.h>
+
+#include <utility>
+
+#include "common/base/stopwatch.h"
+
+namespace gradwire {
+namespace {
+
+using torch::autograd::variable_list;
+
+// The step of autograd from the gradient of the gathered scores to those of the parameters.
+class ThroughDevices : public torch::autograd::Node {
+ public:
+  using Function = std::function<variable_list(const torch::Tensor&)>;
+  explicit ThroughDevices(Function function) : function_(std::move(function)) {}
+  variable_list apply(variable_list&& gradients) override { return function_(gradients.front()); }
+
+ private:
+  const Function function_;
+};
+
+void LinkBack(ThroughDevices::Function function, const variable_list& parameters,
+              torch::Tensor* scores) {
+  const std::shared_ptr<torch::autograd::Node> node(new ThroughDevices(std::move(function)),
+                                                    torch::autograd::deleteNode);
+  torch::autograd::edge_list edges;
+  for (const torch::Tensor& parameter : parameters) {
+    edges.push_back(torch::autograd::impl::gradient_edge(parameter));
+  }
+  node->set_next_edges(std::move(edges));
+  torch::autograd::set_history(*scores, node);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<DataParallel>> DataParallel::Create(std::shared_ptr<Model> model,
+                                                                   const MakeReplica& make,
+                                                                   int devices, int threads,
+                                                                   Replication replication) {
+  std::vector<Replica> on = {ReplicaOf(std::move(model))};
+  for (int device = 1; device < devices; ++device) {
+    absl::StatusOr<std::shared_ptr<Model>> replica = make();
+    if (!replica.ok()) return replica.status();
+    on.push_back(ReplicaOf(*std::move(replica)));
+  }
+  return std::shared_ptr<DataParallel>(new DataParallel(std::move(on), threads, replication));
+}
+
+DataParallel::DataParallel(std::vector<Replica> on, int threads, Replication replication)
+    : replication_(replication),
+      on_(std::move(on)),
+      devices_(static_cast<int>(on_.size()), threads, replication == Replication::kNative) {
+  register_module("module", on_[0].model);
+}
+
+DataParallel::Replica DataParallel::ReplicaOf(std::shared_ptr<Model> model) {
+  Replica replica = {model, model->parameters(), {}, model->trained_buffers()};
+  for (const torch::Tensor& parameter : replica.tensors) {
+    if (parameter.requires_grad()) replica.trained.push_back(parameter);
+  }
+  for (const torch::Tensor& buffer : model->buffers()) replica.tensors.push_back(buffer);
+  return replica;
+}
+
+torch::Tensor DataParallel::forward(torch::Tensor images) {
+  Stopwatch watch;
+  const std::vector<torch::Tensor> shares = Scatter(images);
+  Replicate(static_cast<int>(shares.size()));
+  in_forward_ += watch.Lap();
+  const std::vector<torch::Tensor> outputs = Apply(shares);
+  watch.Lap();
+  torch::Tensor scores = Gather(outputs);
+  in_forward_ += watch.Lap();
+  if (outputs[0].requires_grad()) {
+    LinkBack([this, outputs](const torch::Tensor& gradient) { return Backward(outputs, gradient); },
+             on_[0].trained, &scores);
+  }
+  return scores;
+}
+
+std::vector<torch::Tensor> DataParallel::Scatter(const torch::Tensor& batch) {
+  std::vector<torch::Tensor> shares = batch.chunk(devices_.count());
+  for (size_t device = 1; device < shares.size(); ++device) {
+    shares[device] = shares[device].clone();
+    bytes_moved_ += shares[device].nbytes();
+  }
+  return shares;
+}
+
+void DataParallel::Replicate(int used) {
+  const torch::NoGradGuard values_only;
+  const Replica& original = on_[0];
+  const bool vanilla = replication_ == Replication::kVanilla;
+  for (size_t device = 1; device < static_cast<size_t>(used); ++device) {
+    Replica& replica = on_[device];
+    if (replica.model->is_training() != original.model->is_training()) {
+      replica.model->train(original.model->is_training());
+    }
+    for (size_t i = 0; i < original.tensors.size(); ++i) {
+      Give(original.tensors[i], vanilla, &replica.tensors[i]);
+    }
+    for (size_t i = 0; !vanilla && i < original.statistics.size(); ++i) {
+      Give(original.statistics[i], /*copied=*/true, &replica.statistics[i]);
+    }
+  }
+}
+
+void DataParallel::Give(const torch::Tensor& from, bool copied, torch::Tensor* to) {
+  to->set_data(copied ? from.detach().clone() : from.detach());
+  if (copied) bytes_moved_ += from.nbytes();
+}
+
+std::vector<torch::Tensor> DataParallel::Apply(const std::vector<torch::Tensor>& shares) {
+  const bool with_graph = torch::GradMode::is_enabled();
+  std::vector<torch::Tensor> outputs(shares.size());
+  devices_.Run(static_cast<int>(shares.size()), [&](int device) {
+    const torch::AutoGradMode grad_mode(with_graph);
+    const auto index = static_cast<size_t>(device);
+    outputs[index] = on_[index].model->forward(shares[index]);
+  });
+  return outputs;
+}
+
+torch::Tensor DataParallel::Gather(const std::vector<torch::Tensor>& outputs) {
+  const torch::NoGradGuard values_only;
+  for (size_t device = 1; device < outputs.size(); ++device) {
+    bytes_moved_ += outputs[device].nbytes();
+  }
+  return torch::cat(outputs);
+}
+
+variable_list DataParallel::Backward(const std::vector<torch::Tensor>& outputs,
+                                     const torch::Tensor& gradient) {
+  Stopwatch watch;
+  const std::vector<torch::Tensor> shares = Scatter(gradient);
+  in_backward_ += watch.Lap();
+  std::vector<variable_list> gradients(shares.size());
+  devices_.Run(static_cast<int>(shares.size()), [&](int device) {
+    const auto index = static_cast<size_t>(device);
+    gradients[index] = torch::autograd::grad({outputs[index]}, on_[index].trained, {shares[index]},
+                                             /*retain_graph=*/false, /*create_graph=*/false,
+                                             /*allow_unused=*/true);
+  });
+  watch.Lap();
+  variable_list sums = AddUp(std::move(gradients));
+  in_backward_ += watch.Lap();
+  return sums;
+}
+
+// A parameter that no device used has none.
+variable_list DataParallel::AddUp(std::vector<variable_list> gradients) {
+  const torch::NoGradGuard values_only;
+  variable_list sums = std::move(gradients[0]);
+  for (size_t device = 1; device < gradients.size(); ++device) {
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const torch::Tensor& gradient = gradients[device][i];
+      if (!gradient.defined()) continue;
+      bytes_moved_ += gradient.nbytes();
+      sums[i] = sums[i].defined() ? sums[i] + gradient : gradient;
+    }
+    gradients[device].clear();
+  }
+  return sums;
+}
+
+PhaseTimes DataParallel::TakeTimes() {
+  PhaseTimes times;
+  times[Phase::kCommunication] = in_forward_ + in_backward_;
+  times[Phase::kExposedCommunication] = times[Phase::kCommunication];
+  times[Phase::kForward] = -std::exchange(in_forward_, absl::ZeroDuration());
+  times[Phase::kBackward] = -std::exchange(in_backward_, absl::ZeroDuration());
+  return times;
+}
+
+}  // namespace gradwire
