@@ -26,7 +26,7 @@ double Cosine(const WorkerOptions&, const Place& place) {
   return (1 + std::cos(M_PI * share)) / 2;
 }
 
-double Target(const WorkerOptions& options, const RunSize& run) {
+double Target(const WorkerOptions& options, const TrainingSize& run) {
   if (!options.scale_lr) return options.lr;
   const double total_batch = static_cast<double>(options.batch_size * options.accumulate) *
                              static_cast<double>(run.world_size);
@@ -58,7 +58,8 @@ double WarmUp(const WorkerOptions& options, double target, int64_t step, int64_t
 
 }  // namespace
 
-absl::StatusOr<LearningRate> MakeLearningRate(const WorkerOptions& options, const RunSize& run) {
+absl::StatusOr<LearningRate> MakeLearningRate(const WorkerOptions& options,
+                                              const TrainingSize& run) {
   const absl::StatusOr<Factor> found = FindFactor(options.lr_schedule);
   if (!found.ok()) return found.status();
   const double target = Target(options, run);

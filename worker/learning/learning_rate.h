@@ -11,7 +11,7 @@
 namespace gradwire {
 
 // What a run comes to, as all workers have it.
-struct RunSize {
+struct TrainingSize {
   int world_size = 1;
   int64_t steps_per_epoch = 1;
   int64_t total_steps = 1;
@@ -31,7 +31,8 @@ using LearningRate = std::function<double(Step)>;
 // the run; a cosine begins behind the warm-up.
 //
 // `options` are checked. NotFound: a schedule that does not exist; lists the names.
-absl::StatusOr<LearningRate> MakeLearningRate(const WorkerOptions& options, const RunSize& run);
+absl::StatusOr<LearningRate> MakeLearningRate(const WorkerOptions& options,
+                                              const TrainingSize& run);
 
 }  // namespace gradwire
 

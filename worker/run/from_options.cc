@@ -24,8 +24,8 @@ absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& opt
       options.inference == "vanilla" ? Replication::kVanilla : Replication::kNative);
 }
 
-absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options, const RunSize& run,
-                                                OnSpan on_span) {
+absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
+                                                const TrainingSize& run, OnSpan on_span) {
   const absl::StatusOr<Loss> loss = FindLoss(options.loss);
   if (!loss.ok()) return loss.status();
   absl::StatusOr<LearningRate> learning_rate = MakeLearningRate(options, run);

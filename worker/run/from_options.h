@@ -17,8 +17,8 @@ namespace gradwire {
 
 // What a worker's options, which are checked, mean for its parts.
 ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes);
-absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options, const RunSize& run,
-                                                OnSpan on_span);
+absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
+                                                const TrainingSize& run, OnSpan on_span);
 // `model`, as ModelOptionsOf made it, on all devices that are asked for; null if that is one.
 // Errors: those of PrepareModel.
 absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,

@@ -205,7 +205,7 @@ absl::Status Worker::DivideModel() {
 }
 
 absl::Status Worker::MakeTrainer() {
-  const RunSize run = {view_.world_size, batches_->steps_per_epoch(), TotalSteps()};
+  const TrainingSize run = {view_.world_size, batches_->steps_per_epoch(), TotalSteps()};
   auto options = TrainerOptionsOf(options_, run, SpanListener());
   if (!options.ok()) return options.status();
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
