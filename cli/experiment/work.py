@@ -67,7 +67,7 @@ class Training:
     sweep: str = ""
 
     def layout(self, setting):
-        return self._model_and_data(setting) + (["--evaluate"] if self.tests else [])
+        return options_text(self._model_and_data(setting) + (["--evaluate"] if self.tests else []))
 
     def run(self, setting):
         argv = self._common(setting)
