@@ -70,11 +70,17 @@ class OnDevices(Training):
         moved = self.parameters * self.devices * SECONDS_PER_PARAMETER
         return SECONDS_TO_START + 2 * moved + self.iterations * (forward + moved)
 
+    def layout(self, setting):
+        return super().layout(setting) + (["--evaluate"] if "--inference" in self.options else [])
+
+    def _model_and_data(self, setting):
+        return ["--model", self.model, *images(setting)]
+
     def _common(self, setting):
         count = ["--epochs", self.epochs] if self.epochs else ["--iterations", self.iterations]
         return options_text([
             "--sync", "data-parallel", "--devices", self.devices, "--threads", threads(setting),
-            "--model", self.model, *images(setting), "--image-size", setting.scale["image"],
+            *self._model_and_data(setting), "--image-size", setting.scale["image"],
             "--batch-size", self.batch_size, *count])
 
 

@@ -110,4 +110,4 @@ RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered, Showing: Shown
 
 def result_of(work, kept):
     """`kept`: what the work's read() gave."""
-    return RESULTS[type(work)](kept)
+    return next(RESULTS[kind] for kind in type(work).__mro__ if kind in RESULTS)(kept)

@@ -69,10 +69,6 @@ def shown_text(rank):
 def text_of(argv, rank):
     if "--show" in argv:
         return shown_text(rank)
-    return averages_text() if "--bytes" in argv else training_text(argv, rank)
-
-
-def text_of(argv, rank):
     if argv[0].endswith("layout"):
         return order_text(argv)
     return averages_text() if "--bytes" in argv else training_text(argv, rank)
