@@ -70,6 +70,9 @@ class OnDevices(Training):
         moved = self.parameters * self.devices * SECONDS_PER_PARAMETER
         return SECONDS_TO_START + 2 * moved + self.iterations * (forward + moved)
 
+    def layout(self, setting):
+        return super().layout(setting) + (["--evaluate"] if "--inference" in self.options else [])
+
     def _model_and_data(self, setting):
         return ["--model", self.model, *images(setting), "--image-size", setting.scale["image"]]
 
