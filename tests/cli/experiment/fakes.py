@@ -67,14 +67,10 @@ def shown_text(rank):
 
 
 def text_of(argv, rank):
-    if "--show" in argv:
-        return shown_text(rank)
-    return averages_text() if "--bytes" in argv else training_text(argv, rank)
-
-
-def text_of(argv, rank):
     if argv[0].endswith("layout"):
         return order_text(argv)
+    if "--show" in argv:
+        return shown_text(rank)
     return averages_text() if "--bytes" in argv else training_text(argv, rank)
 
 

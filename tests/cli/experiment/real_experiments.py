@@ -17,11 +17,15 @@ HOLD_ANYWHERE = {
                "All-reduce gives the losses of gather and scatter: within 1e-05",
                "DDP gives exactly what gather and scatter gives",
                "Parameter by parameter gives what buckets give"],
-    "collectives": [],
+    "collectives": ["Each collective gives every rank what its definition says",
+                    "On the ring every rank sends 2(N−1)/N of the tensor",
+                    "On the tree the root sends the tensor to each of its log2(N) children",
+                    "Every rank gets the mean of all ranks' tensors"],
     "lab": ["Bytes sent are those of the plan", "Without set_epoch two epochs come in one order",
             "Without broadcast the ranks' BatchNorm statistics differ"],
     "large-batch": ["lr is that of the linear rule"],
-    "ddp-paper": ["The size of buckets changes no bit", "Under no_sync there is one exchange"]}
+    "ddp-paper": ["The size of buckets changes no bit", "The number of groups changes no bit",
+                  "Under no_sync there is one exchange", "The tree gives the losses of the fold"]}
 
 
 def run(*words):
