@@ -34,6 +34,7 @@ std::vector<BucketSpec> Evaluator::BucketSpecs(int world_size) const {
   for (int rank = 0; rank < world_size; ++rank) {
     specs.push_back({bytes, v1::DTYPE_BYTES, Rank(rank)});
   }
+  specs.push_back({sizeof(float), v1::DTYPE_FLOAT32});
   return specs;
 }
 
@@ -82,14 +83,19 @@ absl::Status Evaluator::ComputeGuarded(Rank rank, const std::function<bool()>& s
 absl::Status Evaluator::Share(AllSums* all) {
   const size_t bytes = all->size() / static_cast<size_t>(world_size_) * sizeof(BatchSums);
   std::vector<WholeBucket> buckets;
+  float mean = 0;
+  const float nothing = 0;
   for (int rank = 0; rank < world_size_; ++rank) {
     auto* const sums = reinterpret_cast<uint8_t*>(all->data()) + static_cast<size_t>(rank) * bytes;
     buckets.push_back({{sums, bytes}, {}});
   }
+  WholeBucket gate{{reinterpret_cast<uint8_t*>(&mean), sizeof(mean)}, {}};
   for (const Rank rank : reducer_->ranks()) {
     WholeBucket& own = buckets[static_cast<size_t>(rank.value())];
     own.terms = {{rank, own.result}};
+    gate.terms.push_back({rank, {reinterpret_cast<const uint8_t*>(&nothing), sizeof(nothing)}});
   }
+  buckets.push_back(std::move(gate));
   const absl::Status status =
       WholeStep(exchange_, layout_, next_, buckets, SteadyNow() + timeout_).Wait();
   ++next_;

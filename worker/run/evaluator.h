@@ -38,7 +38,8 @@ class Evaluator {
   Evaluator(Model* model, Reducer* reducer, std::unique_ptr<const EvaluationBatches> batches,
             Loss loss);
 
-  // What ranks exchange in a divided evaluation: a bucket of bytes from each of `world_size` ranks.
+  // What ranks exchange in a divided evaluation: a bucket of bytes from each of `world_size`
+  // ranks, and, as every layout needs one of floats, the mean of nothing.
   std::vector<BucketSpec> BucketSpecs(int world_size) const;
   // From now on evaluations are divided among the ranks of a run; each is a step of `layout`, which
   // has these buckets. `exchange` outlives this object or its last Run. Others may be later than

@@ -135,7 +135,7 @@ absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& 
 absl::StatusOr<LayoutId> Participation::Declare(const std::string& name,
                                                 const std::vector<BucketSpec>& buckets) {
   const int64_t bytes = static_cast<int64_t>(buckets.front().bytes);
-  v1::Layout declared = ToProto({{name, {bytes}, "bytes", true}}, buckets);
+  v1::Layout declared = ToProto({{name, {bytes}, "bytes", true}}, WireSpecs(buckets, wire_));
   declared.set_name(name);
   absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
   if (layout.ok()) exchange_->AddLayout(*layout, buckets);

@@ -63,7 +63,7 @@ class Participation {
   // Errors: those of Session::DeclareLayout and Backend::Connect.
   absl::StatusOr<LayoutId> Connect(const View& view, const Layout& tensors,
                                    const std::vector<BucketSpec>& buckets);
-  // After Connect: declares what else the workers exchange, of bytes alone. `name` is for messages.
+  // After Connect: declares what else the workers exchange, in float32. `name` is for messages.
   // Errors: those of Session::DeclareLayout.
   absl::StatusOr<LayoutId> Declare(const std::string& name, const std::vector<BucketSpec>& buckets);
   // After Connect.
