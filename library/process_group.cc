@@ -80,7 +80,9 @@ std::shared_ptr<ProcessGroup> init_process_group(const GroupOptions& options) {
   absl::StatusOr<std::unique_ptr<GroupMember>> member = GroupMember::Join(*settings, environment);
   if (!member.ok()) throw ToError(member.status(), settings->rank, -1);
   auto impl = std::make_unique<ProcessGroup::Impl>(*std::move(member));
-  return std::shared_ptr<ProcessGroup>(new ProcessGroup(std::move(impl)));
+  const std::shared_ptr<ProcessGroup> group(new ProcessGroup(std::move(impl)));
+  group->barrier();  // so that nobody has left before all are connected
+  return group;
 }
 
 }  // namespace gradwire

@@ -197,7 +197,7 @@ TEST_F(IdxTest, LoadDataset_ImagesMissing_NotFoundSaysWhatToDo) {
   ExpectError(
       Load().status(), absl::StatusCode::kNotFound,
       {"neither train-images-idx3-ubyte nor train-images-idx3-ubyte.gz is in " + dir_.path(),
-       "four published IDX files"});
+       "deploy/fetch-mnist"});
 }
 
 TEST_F(IdxTest, LoadDataset_LabelsMissing_NotFound) {
