@@ -70,7 +70,7 @@ TEST(Trace, GatherScatter_TransfersBeginAfterBackward) {
 // As the format asks for: https://perfetto.dev, Trace Event Format.
 TEST(Trace, EveryEvent_HasWhatItsPhaseNeeds) {
   std::set<std::string> names;
-  for (const json& event : TraceOf({"--sync", "ddp"})) {
+  for (const json& event : TraceOf({"--sync", "ddp", "--backend", "sharded"})) {
     ASSERT_TRUE(event["name"].is_string() && event["pid"].is_number_integer()) << event;
     names.insert(event["name"]);
     const std::string phase = event["ph"];

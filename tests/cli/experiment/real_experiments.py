@@ -32,7 +32,7 @@ HOLD_ANYWHERE = {
                       "2 devices compute what one does", "Between devices go the others' images"],
     "inference": ["Native and vanilla give the same scores, to the bit",
                   "They are those of one device"]}
-COMPARES_TIMES = {"inference"}  # even here, where all devices are threads of one process
+COMPARES_TIMES = {"data-parallel", "inference"}  # even here, where all devices are threads of one process
 
 
 def run(*words):
