@@ -22,7 +22,6 @@ import rendezvous  # noqa: E402
 
 BATCH = 16
 PASSES = 3  # of mode no-sync, for each step
-RATE = 1e-4  # see train.cc
 
 
 def block(ins, outs):
@@ -67,7 +66,7 @@ class Run:
         tuning = {"bucket_cap_mb": 1, "gradient_as_bucket_view": True} if tuned else {}
         self.net = DistributedDataParallel(Net(width), find_unused_parameters=mode == "unused",
                                            **tuning)
-        self.adam = torch.optim.Adam(self.net.parameters(), RATE)
+        self.adam = torch.optim.Adam(self.net.parameters(), 1e-3)
         self.losses, self.seconds = [], []
 
     def one_pass(self, with_branch=True):
