@@ -21,8 +21,8 @@ size_t RunLength(const PerTerm<PieceCursor>& cursors, size_t limit) {
 }
 
 // Sums the next `count` elements of all terms, beginning with that of rank `first`.
-bool FoldNext(const WireKernels& kernels, size_t first, size_t count,
-              PerTerm<PieceCursor>* cursors, uint8_t* out) {
+bool FoldNext(const WireKernels& kernels, size_t first, size_t count, PerTerm<PieceCursor>* cursors,
+              uint8_t* out) {
   const size_t ranks = cursors->size();
   const float scale = 1.0f / static_cast<float>(ranks);
   PerTerm<const uint8_t*> runs(ranks);
@@ -33,8 +33,8 @@ bool FoldNext(const WireKernels& kernels, size_t first, size_t count,
       PieceCursor& cursor = (*cursors)[(first + i) % ranks];
       runs[i] = run > 0 ? cursor.data() : cursor.TakeElement();
     }
-    overflow |= kernels.fold(runs, std::max<size_t>(run, 1), scale,
-                             out + kernels.element_bytes * done);
+    overflow |=
+        kernels.fold(runs, std::max<size_t>(run, 1), scale, out + kernels.element_bytes * done);
     for (PieceCursor& cursor : *cursors) cursor.Advance(run);
     done += std::max<size_t>(run, 1);
   }
