@@ -22,9 +22,6 @@ constexpr int64_t kMaxWarmupEpochs = 1 << 20;
 constexpr int kMaxGroups = 16;
 constexpr int kMaxDevices = 1024;
 
-// MiB. Small buckets leave early in backward; where they all leave after it,
-// their size does not matter, and PyTorch's is as good as any.
-
 constexpr char kDescription[] =
     "Trains a model on this rank's share of the data and averages its gradients\n"
     "with those of the other ranks.";

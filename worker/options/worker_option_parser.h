@@ -17,7 +17,7 @@ namespace gradwire {
 //     the cores that it may use / local_world_size;
 //   - `lr` is above 0 and `weight_decay` 0 or more;
 //   - `evaluate` is true if `evaluate_every` is not 0;
-//   - `backend` is one of the table, or "none" for a process alone;
+//   - `backend` is one of the table or kAutoBackend, or "none" for a process alone;
 //   - `bucket_cap_mb` is 0 or more;
 //   - --master-ip and --num-nodes have become `coordinator` and `world_size`,
 //     and so have their sources;
