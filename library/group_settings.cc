@@ -9,6 +9,7 @@
 #include "common/options/option_parser.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -99,6 +100,10 @@ absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
         settings.world_size - 1, ", for the world size is ", settings.world_size, " (",
         parser.source("world-size").name, ")"));
   }
+  settings.backend = BackendFor(settings.backend, settings.connections);
+  absl::Status connections =
+      CheckConnections(settings.backend, settings.connections, parser.source("connections").name);
+  if (!connections.ok()) return connections;
   const absl::StatusOr<v1::DType> wire = ParseWire(settings.wire);
   if (!wire.ok()) return wire.status();
   settings.wire_dtype = *wire;

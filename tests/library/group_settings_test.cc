@@ -58,5 +58,14 @@ TEST(ReadGroupSettings, CoordinatorGivenWithoutWorldSize_ItIsTheCoordinators) {
   EXPECT_EQ(settings.rank, -1);
 }
 
+TEST(ReadGroupSettings, SeveralConnections_AreForABackEndThatTakesThem) {
+  GroupOptions options;
+  options.connections = 2;
+  EXPECT_EQ(ReadGroupSettings(options, {})->backend, "sharded");
+  options.backend = "ring";
+  EXPECT_THAT(std::string(ReadGroupSettings(options, {}).status().message()),
+              HasSubstr("got 2 with back end ring, expected 1"));
+}
+
 }  // namespace
 }  // namespace gradwire

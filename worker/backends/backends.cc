@@ -8,15 +8,12 @@
 namespace gradwire {
 namespace {
 
-constexpr char kOfWorkers[] = "ring";
-constexpr char kOfAggregators[] = "sharded";
-
 // Serves for both rows, as the view is not known yet.
 class AutoBackend : public Backend {
  public:
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
     auto made = std::make_unique<AutoBackend>();
-    for (const char* name : {kOfWorkers, kOfAggregators}) {
+    for (const char* name : {kAutoOfWorkers, kAutoOfAggregators}) {
       auto backend = MakeBackend(name, options);
       if (!backend.ok()) return backend.status();
       made->rows_[name] = *std::move(backend);
@@ -66,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
 
 std::string ChosenBackend(absl::string_view name, const View& view) {
   if (name != kAutoBackend) return std::string(name);
-  return view.aggregators.empty() ? kOfWorkers : kOfAggregators;
+  return view.aggregators.empty() ? kAutoOfWorkers : kAutoOfAggregators;
 }
 
 }  // namespace gradwire

@@ -31,7 +31,8 @@ std::vector<NamedChoice> SyncChoices() {
 
 std::vector<NamedChoice> BackendChoices() {
   return {
-#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, links, collectives, help) \
+#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, connections, links, \
+                         collectives, help)                                               \
   {name, help},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
@@ -67,6 +68,10 @@ std::vector<NamedChoice> LossChoices() {
 #include "worker/learning/losses.inc"
 #undef GRADWIRE_LOSS
   };
+}
+
+std::string BackendFor(const std::string& backend, int connections) {
+  return backend == kAutoBackend && connections > 1 ? kAutoOfAggregators : backend;
 }
 
 std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices) {

@@ -27,6 +27,10 @@ std::vector<NamedChoice> LossChoices();
 // In place of a back end: the quickest that is exact in fp32. Its bits do not depend on which
 // one that is: ring, or with separate aggregators sharded.
 inline constexpr char kAutoBackend[] = "auto";
+inline constexpr char kAutoOfWorkers[] = "ring";
+inline constexpr char kAutoOfAggregators[] = "sharded";
+// `backend`; or, in place of kAutoBackend with several connections, the one that takes these.
+std::string BackendFor(const std::string& backend, int connections);
 // The rows, and kAutoBackend.
 std::vector<NamedChoice> BackendChoicesWithAuto();
 

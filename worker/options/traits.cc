@@ -1,5 +1,6 @@
 #include "worker/options/traits.h"
 
+#include "absl/strings/str_cat.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {
@@ -13,13 +14,15 @@ SyncTraits TraitsOfSync(absl::string_view name) {
 }
 
 BackendTraits TraitsOfBackend(absl::string_view name) {
-#define GRADWIRE_BACKEND(row_name, factory, exact, halves, several_ranks, links, collectives, \
-                         help)                                                                \
+#define GRADWIRE_BACKEND(row_name, factory, exact, halves, several_ranks, connections, links, \
+                         collectives, help)                                                   \
   if (name == row_name)                                                                       \
-    return {Exact::exact, halves, several_ranks, LinkPattern::links, Collectives::collectives};
+    return {Exact::exact,       halves,                                                       \
+            several_ranks,      connections,                                                  \
+            LinkPattern::links, Collectives::collectives};
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
-  if (name == kAutoBackend) return {Exact::kFloat32, true, true, LinkPattern::kWorkers, {}};
+  if (name == kAutoBackend) return TraitsOfBackend(kAutoOfWorkers);
   return {};
 }
 
@@ -29,6 +32,13 @@ OptimizerTraits TraitsOfOptimizer(absl::string_view name) {
 #include "worker/learning/optimizers.inc"
 #undef GRADWIRE_OPTIMIZER
   return {};
+}
+
+absl::Status CheckConnections(absl::string_view backend, int connections,
+                              absl::string_view source) {
+  if (connections == 1 || TraitsOfBackend(backend).connections) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(source, ": got ", connections, " with back end ",
+                                                 backend, ", expected 1: it has one to each peer"));
 }
 
 ScheduleTraits TraitsOfSchedule(absl::string_view name) {

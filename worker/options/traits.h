@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
 namespace gradwire {
@@ -42,6 +43,7 @@ struct BackendTraits {
   Exact exact = Exact::kNever;
   bool halves = false;
   bool several_ranks = false;
+  bool connections = false;
   LinkPattern links = LinkPattern::kWorkers;
   Collectives collectives = Collectives::kTwo;
 };
@@ -63,6 +65,10 @@ SyncTraits TraitsOfSync(absl::string_view name);
 BackendTraits TraitsOfBackend(absl::string_view name);
 OptimizerTraits TraitsOfOptimizer(absl::string_view name);
 ScheduleTraits TraitsOfSchedule(absl::string_view name);
+
+// InvalidArgument if back end `backend` takes no more than one connection to each peer, and
+// `source` asks for several.
+absl::Status CheckConnections(absl::string_view backend, int connections, absl::string_view source);
 
 }  // namespace gradwire
 

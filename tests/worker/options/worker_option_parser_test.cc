@@ -4,22 +4,16 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/temp_dir.h"
+#include "tests/worker/options/parse.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {
 namespace {
 
 using ::testing::ElementsAre;
+using testing::ErrorOf;
 using ::testing::HasSubstr;
-
-absl::StatusOr<Parsed<WorkerOptions>> Parse(const std::vector<std::string>& args,
-                                            const Environment& environment = {}) {
-  return ParseWorkerOptions(args, environment);
-}
-
-std::string ErrorOf(const std::vector<std::string>& args, const Environment& environment = {}) {
-  return std::string(Parse(args, environment).status().message());
-}
+using testing::Parse;
 
 TEST(ParseWorkerOptions, Nothing_KeepsTheStructsDefaults) {
   const auto parsed = Parse({});
@@ -217,12 +211,6 @@ TEST(ParseWorkerOptions, NumNodesAndWorldSize_AreRefused) {
             "--num-nodes and --world-size exclude each other; give only one of them");
 }
 
-TEST(ParseWorkerOptions, GroupsAndConnections_AreNotForOneRun) {
-  EXPECT_EQ(ErrorOf({"--groups", "3", "--connections", "2"}),
-            "--groups: got 3 groups with 2 connections (--connections), expected one of the two "
-            "to be 1: a group has a connection of its own");
-}
-
 TEST(ParseWorkerOptions, IterationsAndEpochs_AreRefused) {
   EXPECT_EQ(ErrorOf({"--iterations", "2", "--epochs", "2"}),
             "--iterations and --epochs exclude each other; give only one of them");
@@ -234,56 +222,10 @@ TEST(ParseWorkerOptions, EpochsOverIterationsInEnvironment_EpochsCount) {
   EXPECT_EQ(parsed->options.epochs, 2);
 }
 
-TEST(ParseWorkerOptions, RankBeyondWorldSize_NamesBothAndTheirSources) {
-  EXPECT_EQ(ErrorOf({"--rank", "4"}, {{"GRADWIRE_WORLD_SIZE", "4"}}),
-            "--rank: got '4', expected a rank from 0 to 3, for the world size is 4 "
-            "(GRADWIRE_WORLD_SIZE)");
-}
-
-TEST(ParseWorkerOptions, SyncNoneWithOthers_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--sync", "none", "--world-size", "2"}),
-            "--sync none is for one process alone; got world size 2 (--world-size)");
-  EXPECT_EQ(ErrorOf({"--sync", "none", "--rank", "1"}),
-            "--sync none is for one process alone; got rank 1 (--rank)");
-}
-
-TEST(ParseWorkerOptions, SyncNoneWithBackend_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--sync", "none", "--backend", "ring"}),
-            "--sync none averages nothing, so it takes no back end; got 'ring' (--backend)");
-}
-
-TEST(ParseWorkerOptions, AloneWithAWireType_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--sync", "none", "--wire", "fp16"}),
-            "--sync none sends nothing, so it takes no type on the wire; got 'fp16' (--wire)");
-}
-
-TEST(ParseWorkerOptions, DevicesWithAnotherSync_AreRefused) {
-  EXPECT_EQ(ErrorOf({"--devices", "2"}),
-            "--devices: got sync ddp (default), expected --sync data-parallel");
-  EXPECT_EQ(ErrorOf({"--sync", "none", "--inference", "vanilla"}),
-            "--inference: got sync none (--sync), expected --sync data-parallel");
-}
-
-TEST(ParseWorkerOptions, DataParallelWithOthers_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--sync", "data-parallel", "--world-size", "2"}),
-            "--sync data-parallel is for one process alone; got world size 2 (--world-size)");
-}
-
 TEST(ParseWorkerOptions, DevicesWithoutThreads_ShareTheCores) {
   const int alone = Parse({"--sync", "none"})->options.threads;
   const auto shared = Parse({"--sync", "data-parallel", "--devices", std::to_string(alone)});
   EXPECT_EQ(shared->options.threads, 1);
-}
-
-TEST(ParseWorkerOptions, InferenceWithWhatNeedsTraining_IsRefused) {
-  const std::vector<std::string> inference = {"--sync", "data-parallel", "--inference", "native"};
-  for (const std::vector<std::string>& more :
-       {std::vector<std::string>{"--evaluate"}, {"--save-weights", "a.pt"}}) {
-    std::vector<std::string> args = inference;
-    args.insert(args.end(), more.begin(), more.end());
-    EXPECT_EQ(ErrorOf(args),
-              "--inference trains nothing, so it takes no " + more[0] + "; got it in " + more[0]);
-  }
 }
 
 TEST(ParseWorkerOptions, Nothing_OverlapsInSmallBuckets) {
@@ -301,41 +243,6 @@ TEST(ParseWorkerOptions, BucketCap_WinsOverTheSyncs) {
   EXPECT_EQ(Parse({"--bucket-cap-mb", "25"})->options.bucket_cap_mb, 25);
 }
 
-TEST(ParseWorkerOptions, HostCoordinatorWithItsPlace_IsTaken) {
-  const auto parsed = Parse(
-      {"--host-coordinator", "--rank", "0", "--world-size", "2", "--coordinator-metrics", "off"});
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_TRUE(parsed->options.host_coordinator);
-  EXPECT_EQ(parsed->options.coordinator_metrics, "off");
-}
-
-TEST(ParseWorkerOptions, HostCoordinatorWithoutItsPlace_IsRefused) {
-  EXPECT_THAT(ErrorOf({"--host-coordinator", "--world-size", "2"}), HasSubstr("got no rank"));
-  EXPECT_THAT(ErrorOf({"--host-coordinator", "--rank", "0"}), HasSubstr("got no world size"));
-}
-
-TEST(ParseWorkerOptions, BarrierWithDdp_IsTaken) {
-  EXPECT_TRUE(Parse({"--sync", "ddp", "--barrier"})->options.barrier);
-}
-
-TEST(ParseWorkerOptions, BarrierWithOtherSync_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--sync", "all-reduce", "--barrier"}),
-            "--barrier is for a sync that updates late; got sync all-reduce (--sync), which "
-            "always waits for all");
-}
-
-TEST(ParseWorkerOptions, SavedWeightsOfNoFormat_AreRefused) {
-  EXPECT_EQ(ErrorOf({"--save-weights", "weights.bin"}),
-            "--save-weights: got 'weights.bin', expected a name that ends in .safetensors, .pt or "
-            ".pth");
-}
-
-TEST(ParseWorkerOptions, AccumulateTimesBatchSizeOverflows_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--accumulate", "4611686018427387904", "--batch-size", "2"}),
-            "--accumulate: got '4611686018427387904' times a batch size of 2, which is too many "
-            "samples");
-}
-
 TEST(ParseWorkerOptions, Optimizer_BringsItsLearningRateAndDecay) {
   EXPECT_EQ(Parse({})->options.lr, 0.1);
   EXPECT_EQ(Parse({})->options.weight_decay, 1e-4);
@@ -343,31 +250,6 @@ TEST(ParseWorkerOptions, Optimizer_BringsItsLearningRateAndDecay) {
   EXPECT_EQ(Parse({"--optimizer", "adam"})->options.weight_decay, 0);
   EXPECT_EQ(Parse({"--optimizer", "adamw"})->options.weight_decay, 1e-2);
   EXPECT_EQ(Parse({"--optimizer", "adamw", "--lr", "0.5"})->options.lr, 0.5);
-}
-
-TEST(ParseWorkerOptions, NesterovWithMomentum_IsTaken) {
-  EXPECT_TRUE(Parse({"--nesterov", "true"})->options.nesterov);
-}
-
-TEST(ParseWorkerOptions, NesterovWithoutMomentum_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--nesterov", "true", "--momentum", "0"}),
-            "--nesterov: got momentum 0 (--momentum), expected one above 0");
-}
-
-TEST(ParseWorkerOptions, MomentumWithAdam_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--momentum", "0.9", "--optimizer", "adam"}),
-            "--momentum: got it with optimizer adam (--optimizer), which has none, expected sgd");
-  EXPECT_EQ(ErrorOf({"--nesterov", "true", "--optimizer", "adamw"}),
-            "--nesterov: got it with optimizer adamw (--optimizer), which has none, expected sgd");
-}
-
-TEST(ParseWorkerOptions, OptionsOfASchedule_AreRefusedWithoutIt) {
-  EXPECT_EQ(ErrorOf({"--lr-step-epochs", "3"}),
-            "--lr-step-epochs: got it without --lr-schedule step, expected both or neither");
-  EXPECT_EQ(ErrorOf({"--lr-schedule", "cosine"}, {{"GRADWIRE_LR_GAMMA", "0.5"}}),
-            "GRADWIRE_LR_GAMMA: got it without --lr-schedule step, expected both or neither");
-  EXPECT_EQ(ErrorOf({"--base-batch", "128"}),
-            "--base-batch: got it without --scale-lr, expected both or neither");
 }
 
 TEST(ParseWorkerOptions, EvaluateEvery_Evaluates) {
@@ -432,17 +314,6 @@ TEST(ParseWorkerOptions, AloneWithoutThreads_SharesCoresAmongLocalWorkers) {
 TEST(ParseWorkerOptions, SeveralRanks_AreTakenAscending) {
   EXPECT_THAT(Parse({"--rank", "5,0-2"})->options.ranks,
               ElementsAre(Rank(0), Rank(1), Rank(2), Rank(5)));
-}
-
-TEST(ParseWorkerOptions, SeveralRanksBeyondWorldSize_NamesTheLast) {
-  EXPECT_EQ(ErrorOf({"--rank", "2-4", "--world-size", "4"}),
-            "--rank: got '4', expected a rank from 0 to 3, for the world size is 4 "
-            "(--world-size)");
-}
-
-TEST(ParseWorkerOptions, SeveralRanksWithABackendOfOne_AreRefused) {
-  EXPECT_EQ(ErrorOf({"--rank", "0,1", "--backend", "gloo"}),
-            "--rank: got 2 ranks, expected one, for back end gloo carries one for each worker");
 }
 
 TEST(ParseWorkerOptions, RankListsThatAreNone_AreRefused) {

@@ -1,0 +1,152 @@
+// Options that do not fit together.
+#include "worker/options/worker_option_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/options/parse.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+using testing::ErrorOf;
+using ::testing::HasSubstr;
+using testing::Parse;
+
+TEST(CheckWorkerOptions, GroupsAndConnections_AreNotForOneRun) {
+  EXPECT_EQ(ErrorOf({"--groups", "3", "--connections", "2"}),
+            "--groups: got 3 groups with 2 connections (--connections), expected one of the two "
+            "to be 1: a group has a connection of its own");
+}
+
+TEST(CheckWorkerOptions, RankBeyondWorldSize_NamesBothAndTheirSources) {
+  EXPECT_EQ(ErrorOf({"--rank", "4"}, {{"GRADWIRE_WORLD_SIZE", "4"}}),
+            "--rank: got '4', expected a rank from 0 to 3, for the world size is 4 "
+            "(GRADWIRE_WORLD_SIZE)");
+}
+
+TEST(CheckWorkerOptions, SyncNoneWithOthers_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--world-size", "2"}),
+            "--sync none is for one process alone; got world size 2 (--world-size)");
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--rank", "1"}),
+            "--sync none is for one process alone; got rank 1 (--rank)");
+}
+
+TEST(CheckWorkerOptions, SyncNoneWithBackend_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--backend", "ring"}),
+            "--sync none averages nothing, so it takes no back end; got 'ring' (--backend)");
+}
+
+TEST(CheckWorkerOptions, AloneWithAWireType_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--wire", "fp16"}),
+            "--sync none sends nothing, so it takes no type on the wire; got 'fp16' (--wire)");
+}
+
+TEST(CheckWorkerOptions, DevicesWithAnotherSync_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--devices", "2"}),
+            "--devices: got sync ddp (default), expected --sync data-parallel");
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--inference", "vanilla"}),
+            "--inference: got sync none (--sync), expected --sync data-parallel");
+}
+
+TEST(CheckWorkerOptions, DataParallelWithOthers_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "data-parallel", "--world-size", "2"}),
+            "--sync data-parallel is for one process alone; got world size 2 (--world-size)");
+}
+
+TEST(CheckWorkerOptions, InferenceWithWhatNeedsTraining_IsRefused) {
+  const std::vector<std::string> inference = {"--sync", "data-parallel", "--inference", "native"};
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--evaluate"}, {"--save-weights", "a.pt"}}) {
+    std::vector<std::string> args = inference;
+    args.insert(args.end(), more.begin(), more.end());
+    EXPECT_EQ(ErrorOf(args),
+              "--inference trains nothing, so it takes no " + more[0] + "; got it in " + more[0]);
+  }
+}
+
+TEST(CheckWorkerOptions, HostCoordinatorWithItsPlace_IsTaken) {
+  const auto parsed = Parse(
+      {"--host-coordinator", "--rank", "0", "--world-size", "2", "--coordinator-metrics", "off"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_TRUE(parsed->options.host_coordinator);
+  EXPECT_EQ(parsed->options.coordinator_metrics, "off");
+}
+
+TEST(CheckWorkerOptions, HostCoordinatorWithoutItsPlace_IsRefused) {
+  EXPECT_THAT(ErrorOf({"--host-coordinator", "--world-size", "2"}), HasSubstr("got no rank"));
+  EXPECT_THAT(ErrorOf({"--host-coordinator", "--rank", "0"}), HasSubstr("got no world size"));
+}
+
+TEST(CheckWorkerOptions, BarrierWithDdp_IsTaken) {
+  EXPECT_TRUE(Parse({"--sync", "ddp", "--barrier"})->options.barrier);
+}
+
+TEST(CheckWorkerOptions, BarrierWithOtherSync_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--sync", "all-reduce", "--barrier"}),
+            "--barrier is for a sync that updates late; got sync all-reduce (--sync), which "
+            "always waits for all");
+}
+
+TEST(CheckWorkerOptions, SavedWeightsOfNoFormat_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--save-weights", "weights.bin"}),
+            "--save-weights: got 'weights.bin', expected a name that ends in .safetensors, .pt or "
+            ".pth");
+}
+
+TEST(CheckWorkerOptions, AccumulateTimesBatchSizeOverflows_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--accumulate", "4611686018427387904", "--batch-size", "2"}),
+            "--accumulate: got '4611686018427387904' times a batch size of 2, which is too many "
+            "samples");
+}
+
+TEST(CheckWorkerOptions, NesterovWithMomentum_IsTaken) {
+  EXPECT_TRUE(Parse({"--nesterov", "true"})->options.nesterov);
+}
+
+TEST(CheckWorkerOptions, NesterovWithoutMomentum_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--nesterov", "true", "--momentum", "0"}),
+            "--nesterov: got momentum 0 (--momentum), expected one above 0");
+}
+
+TEST(CheckWorkerOptions, MomentumWithAdam_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--momentum", "0.9", "--optimizer", "adam"}),
+            "--momentum: got it with optimizer adam (--optimizer), which has none, expected sgd");
+  EXPECT_EQ(ErrorOf({"--nesterov", "true", "--optimizer", "adamw"}),
+            "--nesterov: got it with optimizer adamw (--optimizer), which has none, expected sgd");
+}
+
+TEST(CheckWorkerOptions, OptionsOfASchedule_AreRefusedWithoutIt) {
+  EXPECT_EQ(ErrorOf({"--lr-step-epochs", "3"}),
+            "--lr-step-epochs: got it without --lr-schedule step, expected both or neither");
+  EXPECT_EQ(ErrorOf({"--lr-schedule", "cosine"}, {{"GRADWIRE_LR_GAMMA", "0.5"}}),
+            "GRADWIRE_LR_GAMMA: got it without --lr-schedule step, expected both or neither");
+  EXPECT_EQ(ErrorOf({"--base-batch", "128"}),
+            "--base-batch: got it without --scale-lr, expected both or neither");
+}
+
+TEST(CheckWorkerOptions, SeveralRanksBeyondWorldSize_NamesTheLast) {
+  EXPECT_EQ(ErrorOf({"--rank", "2-4", "--world-size", "4"}),
+            "--rank: got '4', expected a rank from 0 to 3, for the world size is 4 "
+            "(--world-size)");
+}
+
+TEST(CheckWorkerOptions, SeveralRanksWithABackendOfOne_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--rank", "0,1", "--backend", "gloo"}),
+            "--rank: got 2 ranks, expected one, for back end gloo carries one for each worker");
+}
+
+TEST(CheckWorkerOptions, ConnectionsWithAuto_AreShardeds) {
+  const auto parsed = Parse({"--connections", "2"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.backend, "sharded");
+}
+
+TEST(CheckWorkerOptions, ConnectionsWithABackendOfOne_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--backend", "ring", "--connections", "2"}),
+            "--connections: got 2 with back end ring, expected 1: it has one to each peer");
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,198 @@
+#include "worker/options/worker_option_checks.h"
+
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "worker/options/traits.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kDataParallel[] = "data-parallel";
+
+absl::Status CheckRanks(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.ranks.empty()) return absl::OkStatus();
+  const std::string& source = parsed.sources.at("rank").name;
+  const int last = options.ranks.back().value();
+  if (options.world_size > 0 && last >= options.world_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": got '", last, "', expected a rank from 0 to ",
+                     options.world_size - 1, ", for the world size is ", options.world_size, " (",
+                     parsed.sources.at("world-size").name, ")"));
+  }
+  if (options.ranks.size() == 1 || TraitsOfBackend(options.backend).several_ranks) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(source, ": got ", options.ranks.size(),
+                                                 " ranks, expected one, for back end ",
+                                                 options.backend, " carries one for each worker"));
+}
+
+// A sync that averages nothing takes nothing that is for several ranks.
+absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed, bool backend_given) {
+  const WorkerOptions& options = parsed.options;
+  if (TraitsOfSync(options.sync).averages) return absl::OkStatus();
+  const bool other_rank = !options.ranks.empty() && options.ranks.back() > Rank(0);
+  if (options.world_size > 1 || other_rank) {
+    const bool size = options.world_size > 1;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--sync ", options.sync, " is for one process alone; got ", size ? "world size " : "rank ",
+        size ? options.world_size : options.ranks.back().value(), " (",
+        parsed.sources.at(size ? "world-size" : "rank").name, ")"));
+  }
+  if (backend_given) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sync ", options.sync, " averages nothing, so it takes no back end; got '",
+                     options.backend, "' (", parsed.sources.at("backend").name, ")"));
+  }
+  if (options.wire != WorkerOptions().wire) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--sync ", options.sync, " sends nothing, so it takes no type on the wire; got '",
+        options.wire, "' (", parsed.sources.at("wire").name, ")"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHosting(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (!options.host_coordinator || (!options.ranks.empty() && options.world_size > 0)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      parsed.sources.at("host-coordinator").name, ": got no ",
+      options.ranks.empty() ? "rank" : "world size",
+      ", expected both in the options or the launcher's environment, for rank 0 is to host"));
+}
+
+absl::Status CheckBarrier(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (!options.barrier || TraitsOfSync(options.sync).updates_late) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--barrier is for a sync that updates late; got sync ", options.sync, " (",
+                   parsed.sources.at("sync").name, "), which always waits for all"));
+}
+
+absl::Status CheckConnectionsTaken(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (!IsGiven(parsed, "connections")) return absl::OkStatus();
+  return CheckConnections(options.backend, options.connections,
+                          parsed.sources.at("connections").name);
+}
+
+absl::Status CheckGroups(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.groups == 1 || options.connections == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("groups").name, ": got ", options.groups, " groups with ",
+                   options.connections, " connections (", parsed.sources.at("connections").name,
+                   "), expected one of the two to be 1: a group has a connection of its own"));
+}
+
+absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.accumulate <= INT64_MAX / options.batch_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("accumulate").name, ": got '", options.accumulate,
+                   "' times a batch size of ", options.batch_size, ", which is too many samples"));
+}
+
+// What is for the devices of one process.
+absl::Status CheckDevices(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  for (const auto& [name, given] : {std::pair<const char*, bool>{"devices", options.devices > 1},
+                                    {"inference", !options.inference.empty()}}) {
+    if (!given || options.sync == kDataParallel) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(name).name, ": got sync ", options.sync, " (",
+                     parsed.sources.at("sync").name, "), expected --sync ", kDataParallel));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (options.inference.empty() || (!options.evaluate && options.save_weights.empty())) {
+    return absl::OkStatus();
+  }
+  const char* const name = options.evaluate ? "evaluate" : "save-weights";
+  return absl::InvalidArgumentError(absl::StrCat("--inference trains nothing, so it takes no --",
+                                                 name, "; got it in ",
+                                                 parsed.sources.at(name).name));
+}
+
+absl::Status CheckSavedWeights(const Parsed<WorkerOptions>& parsed) {
+  const std::string& path = parsed.options.save_weights;
+  for (const char* end : {".safetensors", ".pt", ".pth"}) {
+    if (path.empty() || absl::EndsWith(path, end)) return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("save-weights").name, ": got '", path,
+                   "', expected a name that ends in .safetensors, .pt or .pth"));
+}
+
+// `name` may be given only if `needed`, "with --lr-schedule step", is.
+absl::Status CheckNeeds(const Parsed<WorkerOptions>& parsed, const std::string& name,
+                        absl::string_view needed, bool is_there) {
+  if (is_there || !IsGiven(parsed, name)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(parsed.sources.at(name).name, ": got it without ",
+                                                 needed, ", expected both or neither"));
+}
+
+absl::Status CheckMomentum(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  const bool has_momentum = TraitsOfOptimizer(options.optimizer).has_momentum;
+  for (const char* name : {"momentum", "nesterov"}) {
+    if (has_momentum || !IsGiven(parsed, name)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(name).name, ": got it with optimizer ", options.optimizer,
+                     " (", parsed.sources.at("optimizer").name, "), which has none, expected sgd"));
+  }
+  if (!options.nesterov || options.momentum > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("nesterov").name, ": got momentum 0 (",
+                   parsed.sources.at("momentum").name, "), expected one above 0"));
+}
+
+absl::Status CheckLearning(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  const bool steps = TraitsOfSchedule(options.lr_schedule).has_steps;
+  absl::Status status = CheckMomentum(parsed);
+  if (status.ok()) status = CheckNeeds(parsed, "lr-step-epochs", "--lr-schedule step", steps);
+  if (status.ok()) status = CheckNeeds(parsed, "lr-gamma", "--lr-schedule step", steps);
+  if (status.ok()) status = CheckNeeds(parsed, "base-batch", "--scale-lr", options.scale_lr);
+  return status;
+}
+
+absl::Status CheckEvaluation(const Parsed<WorkerOptions>& parsed) {
+  if (parsed.options.evaluate || parsed.options.evaluate_every == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      parsed.sources.at("evaluate").name, ": got false with ",
+      parsed.sources.at("evaluate-every").name, ", expected true, or only one of them"));
+}
+
+}  // namespace
+
+bool IsGiven(const Parsed<WorkerOptions>& parsed, const std::string& name) {
+  return parsed.sources.at(name).layer != Layer::kDefault;
+}
+
+absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backend_given) {
+  absl::Status status = CheckAlone(parsed, backend_given);
+  if (status.ok()) status = CheckRanks(parsed);
+  if (status.ok()) status = CheckHosting(parsed);
+  if (status.ok()) status = CheckBarrier(parsed);
+  if (status.ok()) status = CheckConnectionsTaken(parsed);
+  if (status.ok()) status = CheckGroups(parsed);
+  if (status.ok()) status = CheckIteration(parsed);
+  if (status.ok()) status = CheckDevices(parsed);
+  if (status.ok()) status = CheckInference(parsed);
+  if (status.ok()) status = CheckSavedWeights(parsed);
+  if (status.ok()) status = CheckLearning(parsed);
+  if (status.ok()) status = CheckEvaluation(parsed);
+  return status;
+}
+
+}  // namespace gradwire
