@@ -141,6 +141,21 @@ class Order:
         return SECONDS_TO_START
 
 
+def collective_ranks(setting, ranks, *options):
+    """The program that measures and shows collectives, once for each rank."""
+    program = setting.request["programs"]["collectives"]
+    return Run([options_text([program, "--coordinator", COORDINATOR, "--rank", rank,
+                              "--world-size", ranks, *options]) for rank in range(ranks)])
+
+
+def reports(texts):
+    """What each of its ranks printed."""
+    try:
+        return [json.loads(text) for text in texts]
+    except ValueError:
+        raise Failure("a rank printed no report") from None
+
+
 @dataclasses.dataclass(frozen=True)
 class Averages:
     """The averages of one bucket over all ranks, one after the other."""
@@ -157,19 +172,13 @@ class Averages:
         return []
 
     def run(self, setting):
-        program = setting.request["programs"]["collectives"]
-        loop = ["--bytes", self.bytes, "--warmup", 3, "--iterations", self.iterations,
-                "--seconds", f"{self.seconds_at_most:g}", "--backend", self.backend,
-                "--wire", "fp32"]
-        return Run([options_text([program, "--coordinator", COORDINATOR, "--rank", rank,
-                                  "--world-size", self.ranks, *loop])
-                    for rank in range(self.ranks)])
+        return collective_ranks(setting, self.ranks, "--bytes", self.bytes, "--warmup", 3,
+                                "--iterations", self.iterations, "--seconds",
+                                f"{self.seconds_at_most:g}", "--backend", self.backend,
+                                "--wire", "fp32")
 
     def read(self, _setting, texts):
-        try:
-            return [json.loads(text) for text in texts]
-        except ValueError:
-            raise Failure("a rank printed no report") from None
+        return reports(texts)
 
     def part_done(self, _printed):
         return 0.0
@@ -196,16 +205,12 @@ class Showing:
         return []
 
     def run(self, setting):
-        program = setting.request["programs"]["collectives"]
-        options = ["--op", self.op, "--show", "true", "--bytes", 4 * self.elements,
-                   "--backend", self.backend]
-        return Run([options_text([program, "--coordinator", COORDINATOR, "--rank", rank,
-                                  "--world-size", self.ranks, *options])
-                    for rank in range(self.ranks)])
+        return collective_ranks(setting, self.ranks, "--op", self.op, "--show", "true", "--bytes",
+                                4 * self.elements, "--backend", self.backend)
 
-    def read(self, setting, texts):
+    def read(self, _setting, texts):
         """Of each rank: input, output (null where nothing comes out), and sent: bytes by rank."""
-        return Averages.read(self, setting, texts)
+        return reports(texts)
 
     def part_done(self, _printed):
         return 0.0
