@@ -239,6 +239,11 @@ absl::Status Session::EndStatus(const grpc::Status& status) const {
   if (aborted_) return *aborted_;
   if (local_end_) return *local_end_;
   if (status.ok() && (left_ || on_layout_)) return absl::OkStatus();
+  if (status.error_code() == grpc::StatusCode::UNIMPLEMENTED) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "coordinator ", options_.coordinator, ": got a gRPC server that offers no sessions ",
+        "(a worker?), expected a coordinator"));
+  }
   if (!status.ok() && !IsBrokenStream(status.error_code())) return FromGrpc(status);
   return absl::UnavailableError(
       absl::StrCat("lost the coordinator ", options_.coordinator, ": ",

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <utility>
 #include <vector>
 
@@ -34,6 +35,18 @@ int PortOf(absl::string_view address) {
   int port = 0;
   const std::vector<absl::string_view> parts = absl::StrSplit(address, ':');
   return absl::SimpleAtoi(parts.back(), &port) ? port : 0;
+}
+
+// Below those that Linux gives to sockets which ask for any.
+constexpr int kFirstPort = 12000;
+constexpr int kLastPort = 32000;
+
+bool CanListen(int port) {
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const auto close_listener = absl::MakeCleanup([listener] { close(listener); });
+  const sockaddr_in address = Loopback(port);
+  return bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 &&
+         listen(listener, 1) == 0;
 }
 
 absl::Status SendAll(int socket, absl::string_view bytes) {
@@ -124,6 +137,12 @@ BusyPort::~BusyPort() { close(socket_); }
 
 std::string BusyPort::address() const { return absl::StrCat("127.0.0.1:", port_); }
 
-std::string UnusedAddress() { return BusyPort().address(); }
+std::string UnusedAddress() {
+  std::random_device random;
+  std::uniform_int_distribution<int> ports(kFirstPort, kLastPort);
+  int port = ports(random);
+  while (!CanListen(port)) port = ports(random);
+  return absl::StrCat("127.0.0.1:", port);
+}
 
 }  // namespace gradwire::testing

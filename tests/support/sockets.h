@@ -44,7 +44,7 @@ class BusyPort {
   int port_;
 };
 
-// "127.0.0.1:port" on which nothing listened a moment ago.
+// "127.0.0.1:port" on which nothing listened a moment ago; no port that a server with port 0 gets.
 std::string UnusedAddress();
 
 }  // namespace gradwire::testing

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/rpc/grpc_server.h"
 #include "common/session/local_address.h"
 #include "tests/support/sockets.h"
 
@@ -63,6 +64,17 @@ TEST(SessionOpen, PeerDoesNotSpeakGrpc_IsUnavailable) {
   options.coordinator = port.address();
   options.connect_timeout = absl::Milliseconds(300);
   EXPECT_THAT(std::string(OpenError(options).message()), HasSubstr("it does not speak gRPC"));
+}
+
+TEST(SessionJoin, AnotherGrpcServer_SaysSo) {
+  const GrpcServer other = StartGrpcServer("127.0.0.1:0", {}).value();
+  SessionOptions options;
+  options.coordinator = other.address;
+  const auto session = Session::Open(options, [](const absl::Status&) {}).value();
+  EXPECT_EQ(session->Join({}).status(),
+            absl::FailedPreconditionError(absl::StrCat(
+                "coordinator ", options.coordinator, ": got a gRPC server that offers no sessions ",
+                "(a worker?), expected a coordinator")));
 }
 
 TEST(SessionOpen, Cancelled_EndsTheWait) {
