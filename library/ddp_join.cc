@@ -44,8 +44,8 @@ void DistributedDataParallel::Impl::ThrowIfEarly(const Active& active) {
               static_cast<int64_t>(member_.step().value()));
 }
 
-// Where rank 0 has no data any more, its buffers are old: those of the highest rank that has
-// some count then.
+// In join the buffers of the highest rank that has data count, as in PyTorch: those of rank 0,
+// which came with the gradients, are old once it has none.
 void DistributedDataParallel::Impl::KeepBuffers() {
   own_buffers_.clear();
   if (!joining_ || !options_.broadcast_buffers) return;
@@ -53,10 +53,12 @@ void DistributedDataParallel::Impl::KeepBuffers() {
 }
 
 absl::Status DistributedDataParallel::Impl::ShareBuffers(const Active& active) {
-  if (active.empty() || active[0] || !options_.broadcast_buffers) return absl::OkStatus();
+  if (active.empty() || !options_.broadcast_buffers) return absl::OkStatus();
+  const Rank source = HighestOf(active);
+  if (source == Rank(0)) return absl::OkStatus();
   const torch::NoGradGuard values_only;
   for (size_t i = 0; i < own_buffers_.size(); ++i) buffers_[i].copy_(own_buffers_[i]);
-  return run_->collectives().BroadcastAll(buffers_, HighestOf(active));
+  return run_->collectives().BroadcastAll(buffers_, source);
 }
 
 // One averaging pass without data.
