@@ -113,6 +113,7 @@ class Hosts:
         self.names = [f"{prefix}{place + 1}" for place in range(count)]
         self.addresses = [f"10.10.1.{place + 1}" for place in range(count)]
         self._inits = []
+        self._programs = []
         self._ends = contextlib.ExitStack()
 
     def __enter__(self):
@@ -125,10 +126,12 @@ class Hosts:
 
     def __exit__(self, *_):
         self._ends.close()
+        for program in self._programs:
+            program.wait()
 
     def command(self, host, argv):
         """`argv` as a command that runs on the host."""
-        return ["nsenter", "--target", str(self._inits[host]), *NAMESPACES, "--",
+        return ["nsenter", "--target", str(self._inits[host]), *NAMESPACES, "--wd=.", "--",
                 *(str(word) for word in argv)]
 
     def run(self, host, argv, timeout=60, check=True, **options):
@@ -144,7 +147,8 @@ class Hosts:
 
     def start(self, host, argv, output, **options):
         """A Program that runs beside the test; `options` as subprocess.Popen's."""
-        return Program(self.command(host, argv), output, **options)
+        self._programs.append(Program(self.command(host, argv), output, **options))
+        return self._programs[-1]
 
     def processes(self, host):
         """Command lines of all that runs there, by id on this machine."""
