@@ -12,6 +12,7 @@ from slurm_cluster import SlurmCluster
 
 BATCH = runs.SOURCE / "deploy" / "slurm" / "gradwire.sbatch"
 RANK0 = runs.SOURCE / "deploy" / "slurm" / "gradwire-rank0.sbatch"
+UNEQUAL = ["--nodes=3", "--ntasks=4", "--ntasks-per-node=2"]  # 2, 1 and 1
 # Stands in front of the real program in PATH; {starts} is what it does by how often the job was
 # started again.
 SHIM = """#!/bin/sh
@@ -23,7 +24,9 @@ exec {bin}/gradwire-worker "$@"
 RESTARTS = {"first": '""', "second": "1"}
 
 
-class SlurmTest(unittest.TestCase):
+class SlurmCase(unittest.TestCase):
+    """With a Slurm of four nodes."""
+
     @classmethod
     def setUpClass(cls):
         cls.cluster = cls.enterClassContext(SlurmCluster(4, runs.environment()))
@@ -53,6 +56,36 @@ class SlurmTest(unittest.TestCase):
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.cluster.log(job)}") from None
 
+    def assert_worker_killed_fails_and_leaves_nothing(self, script):
+        job = self.started(script)
+        pids = [pid for pid, line in self.cluster.jobs_processes(1).items()
+                if line.split()[0].endswith("gradwire-worker")]
+        self.assertEqual(len(pids), 1)
+        os.kill(pids[0], signal.SIGKILL)
+        state = self.cluster.end_of(job)
+        self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]),
+                         ("FAILED", "1:0", "0"), self.cluster.log(job))
+        self.assertRegex(self.cluster.log(job), r"rank 1 \(10\.10\.1\.2:\d+\) was lost in step")
+        self.assert_nothing_left()
+
+    def assert_scancel_leaves_nothing(self, script):
+        job = self.started(script)
+        self.cluster.run("scancel", job)
+        self.assertEqual(self.cluster.end_of(job)["JobState"], "CANCELLED")
+        self.assert_nothing_left()
+
+    def assert_wrong_option_ends_with_2(self, script):
+        """Of one rank, while the others wait for it."""
+        path = self.path_with(first='[ "$SLURM_PROCID" != 1 ] || set -- "$@" --sync dpd')
+        job = self.cluster.submit("--nodes=4", script, *runs.RUN, PATH=path)
+        state = self.cluster.end_of(job)
+        self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]),
+                         ("FAILED", "2:0", "0"), self.cluster.log(job))
+        self.assertIn("dpd", self.cluster.log(job))
+
+    def assert_nothing_left(self):
+        wait_until("nodes without jobs", lambda: not self.cluster.leftovers(), 10)
+
     def assert_done(self, job):
         state = self.cluster.end_of(job)
         self.assertEqual((state["JobState"], state["ExitCode"]), ("COMPLETED", "0:0"),
@@ -79,41 +112,27 @@ class SlurmTest(unittest.TestCase):
         shim.chmod(0o755)
         return f"{folder}:{runs.BIN}:{os.environ['PATH']}"
 
+
+class SlurmTest(SlurmCase):
     def test_batch_four_nodes_same_hashes(self):
         self.assert_done(self.cluster.submit("--nodes=4", BATCH, *runs.RUN))
 
     def test_rank0_unequal_nodes_same_hashes(self):
-        self.assert_done(self.cluster.submit("--nodes=3", "--ntasks=4", "--ntasks-per-node=2", RANK0,
-                                             *runs.RUN))
+        self.assert_done(self.cluster.submit(*UNEQUAL, RANK0, *runs.RUN))
 
     def test_env_unequal_nodes_each_task_knows_its_place(self):
-        text = self.cluster.run("srun", "--nodes=3", "--ntasks=4", "--ntasks-per-node=2", "sh", "-c",
+        text = self.cluster.run("srun", *UNEQUAL, "sh", "-c",
                                 "gradwire env --json 2>/dev/null | tr -d '\\n'; echo")
-        places = [json.loads(line) for line in text.splitlines()
-                  if line.startswith("{")]
+        places = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
         self.assertEqual(sorted((place["rank"]["value"], place["local-world-size"]["value"])
                                 for place in places), [(0, 2), (1, 2), (2, 1), (3, 1)])
         self.assertEqual({place["coordinator"]["value"] for place in places}, {"node1:29400"})
 
     def test_batch_worker_killed_job_fails_and_leaves_nothing(self):
-        for script in (BATCH, RANK0):
-            job = self.started(script)
-            pids = [pid for pid, line in self.cluster.jobs_processes(1).items()
-                    if line.split()[0].endswith("gradwire-worker")]
-            self.assertEqual(len(pids), 1)
-            os.kill(pids[0], signal.SIGKILL)
-            state = self.cluster.end_of(job)
-            self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]),
-                             ("FAILED", "1:0", "0"), self.cluster.log(job))
-            self.assertRegex(self.cluster.log(job), r"rank 1 \(10\.10\.1\.2:\d+\) was lost in step")
-            wait_until("nodes without jobs", lambda: not self.cluster.leftovers(), 10)
+        self.assert_worker_killed_fails_and_leaves_nothing(BATCH)
 
-    def test_scancel_leaves_nothing(self):
-        for script in (BATCH, RANK0):
-            job = self.started(script)
-            self.cluster.run("scancel", job)
-            self.assertEqual(self.cluster.end_of(job)["JobState"], "CANCELLED")
-            wait_until("nodes without jobs", lambda: not self.cluster.leftovers(), 10)
+    def test_batch_scancel_leaves_nothing(self):
+        self.assert_scancel_leaves_nothing(BATCH)
 
     def test_batch_signal_before_the_time_limit_ends_with_143(self):
         job = self.started(BATCH)
@@ -136,19 +155,27 @@ class SlurmTest(unittest.TestCase):
         self.assertEqual(self.cluster.end_of(urgent)["JobState"], "COMPLETED")
         self.assertEqual(self.assert_done(job)["Restarts"], "2")
 
-    def test_try_again_later_for_ever_ends_with_75(self):
+    def test_batch_wrong_option_ends_with_2_and_is_not_queued_again(self):
+        self.assert_wrong_option_ends_with_2(BATCH)
+
+
+class LongSlurmTest(SlurmCase):
+    """What is run with tests/run --long."""
+
+    def test_rank0_worker_killed_job_fails_and_leaves_nothing(self):
+        self.assert_worker_killed_fails_and_leaves_nothing(RANK0)
+
+    def test_rank0_scancel_leaves_nothing(self):
+        self.assert_scancel_leaves_nothing(RANK0)
+
+    def test_rank0_wrong_option_ends_with_2_and_is_not_queued_again(self):
+        self.assert_wrong_option_ends_with_2(RANK0)
+
+    def test_rank0_try_again_later_for_ever_ends_with_75(self):
         job = self.cluster.submit("--nodes=4", RANK0, *runs.RUN, MAX_REQUEUES="0",
                                   PATH=self.path_with(first="exit 75"))
         state = self.cluster.end_of(job)
         self.assertEqual((state["ExitCode"], state["Restarts"]), ("75:0", "0"))
-
-    def test_wrong_option_ends_with_2_and_is_not_queued_again(self):
-        for script in (BATCH, RANK0):
-            job = self.cluster.submit("--nodes=4", script, *runs.RUN, "--sync", "dpd")
-            state = self.cluster.end_of(job)
-            self.assertEqual((state["JobState"], state["ExitCode"], state["Restarts"]),
-                             ("FAILED", "2:0", "0"), self.cluster.log(job))
-            self.assertIn("dpd", self.cluster.log(job))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ TORCHRUN = ["/usr/bin/torchrun", "--redirects", "9:1", "--tee", "9:1", "--no_pyt
 WORKER = ["gradwire-worker", "--host-coordinator"]
 
 
-class TorchrunTest(unittest.TestCase):
+class TorchrunCase(unittest.TestCase):
+    """With four hosts."""
+
     @classmethod
     def setUpClass(cls):
         if not shutil.which(TORCHRUN[0]):
@@ -43,9 +45,21 @@ class TorchrunTest(unittest.TestCase):
         return [*TORCHRUN, "--nnodes", "2", "--nproc_per_node", "2", "--node_rank", node,
                 "--master_addr", "host1", "--master_port", "29500"]
 
+
+class TorchrunTest(TorchrunCase):
     def test_two_nodes_same_hashes(self):
         self.assert_done([self.start(node, [*self.two_nodes(node), *self.with_summaries()])
                           for node in range(2)])
+
+    def test_kubeflow_without_torchrun_worker_finds_its_place(self):
+        self.assert_done([self.start(
+            node, self.with_summaries(), PET_NNODES="4", PET_NPROC_PER_NODE="1",
+            PET_NODE_RANK=str(node), PET_MASTER_ADDR="host1", PET_MASTER_PORT="29500")
+            for node in range(4)])
+
+
+class LongTorchrunTest(TorchrunCase):
+    """What is run with tests/run --long."""
 
     def test_two_nodes_worker_killed_both_fail_and_leave_nothing(self):
         logs = [self.folder / f"log.{rank}.jsonl" for rank in range(runs.RANKS)]
@@ -69,12 +83,6 @@ class TorchrunTest(unittest.TestCase):
             node, [*TORCHRUN, *self.with_summaries()], PET_NNODES="2", PET_NPROC_PER_NODE="2",
             PET_NODE_RANK=str(node), PET_MASTER_ADDR="host1", PET_MASTER_PORT="29500")
             for node in range(2)])
-
-    def test_kubeflow_without_torchrun_worker_finds_its_place(self):
-        self.assert_done([self.start(
-            node, self.with_summaries(), PET_NNODES="4", PET_NPROC_PER_NODE="1",
-            PET_NODE_RANK=str(node), PET_MASTER_ADDR="host1", PET_MASTER_PORT="29500")
-            for node in range(4)])
 
 
 if __name__ == "__main__":
