@@ -124,7 +124,7 @@ v1::Hello GroupMember::MakeHello(const std::string& address) const {
     hello.set_metrics(ReachableAt(metrics_server_->address(), address));
   }
   hello.set_cores(static_cast<uint32_t>(UsableCores()));
-  hello.set_host(HostId());
+  hello.set_host(CoresId());
   auto& words = *hello.mutable_settings();
   words["sync"] = kSync;
   words["backend"] = settings_.backend;

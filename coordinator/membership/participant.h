@@ -32,8 +32,8 @@ struct Participant {
   Wish wish;
   std::string metrics;  // "host:port"; empty: it serves none
   int threads = 0;      // that it was told to use; 0: any number
-  int cores = 0;        // of its host
-  std::string host;
+  int cores = 0;        // that it may use
+  std::string host;     // equal for workers that share those cores
 };
 
 Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now);
@@ -46,7 +46,7 @@ std::string NameOf(const Participant& participant);
 std::string Describe(const Participant& participant);
 
 // The compute threads of every worker: the number that some were told, or else the
-// smallest that all hosts can give, max(1, cores / ranks on that host).
+// smallest that all can have, max(1, cores / ranks that share them).
 int ThreadsFor(const std::vector<const Participant*>& workers);
 
 }  // namespace gradwire

@@ -38,7 +38,7 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   hello.set_world_size(static_cast<uint32_t>(options.world_size));
   hello.set_threads(static_cast<uint32_t>(options.threads));
   hello.set_cores(static_cast<uint32_t>(UsableCores()));
-  hello.set_host(HostId());
+  hello.set_host(CoresId());
   auto& settings = *hello.mutable_settings();
   settings["sync"] = options.sync;
   settings["backend"] = options.backend;

@@ -17,21 +17,32 @@ int FirstCore() {
   return core;
 }
 
-TEST(Host, UsableCores_BoundToOne_One) {
-  int usable = 0;
+// What `ask` gives on a thread that is bound to the first core.
+template <typename Result>
+Result OnFirstCore(Result (*ask)()) {
+  Result result;
   std::thread([&] {
     cpu_set_t one;
     CPU_ZERO(&one);
     CPU_SET(FirstCore(), &one);
     ASSERT_EQ(sched_setaffinity(0, sizeof(one), &one), 0);
-    usable = UsableCores();
+    result = ask();
   }).join();
-  EXPECT_EQ(usable, 1);
+  return result;
 }
 
-TEST(Host, HostId_AskedTwice_TheSameAndNotEmpty) {
-  EXPECT_FALSE(HostId().empty());
-  EXPECT_EQ(HostId(), HostId());
+TEST(Host, UsableCores_BoundToOne_One) { EXPECT_EQ(OnFirstCore(UsableCores), 1); }
+
+TEST(Host, CoresId_AskedTwice_TheSameAndNotEmpty) {
+  EXPECT_FALSE(CoresId().empty());
+  EXPECT_EQ(CoresId(), CoresId());
+}
+
+TEST(Host, CoresId_BoundToOtherCores_Differs) {
+  cpu_set_t cores;
+  sched_getaffinity(0, sizeof(cores), &cores);
+  if (CPU_COUNT(&cores) == 1) GTEST_SKIP() << "this test may use one core only";
+  EXPECT_NE(OnFirstCore(CoresId), CoresId());
 }
 
 }  // namespace
