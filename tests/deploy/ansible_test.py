@@ -23,7 +23,7 @@ def unused_port():
 
 def run(*command, **options):
     done = subprocess.run([str(word) for word in command], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=300, check=False, **options)
+                          stderr=subprocess.STDOUT, timeout=900, check=False, **options)
     if done.returncode != 0:
         raise AssertionError(f"{command} exited {done.returncode}:\n{done.stdout}")
     return done.stdout
@@ -79,7 +79,7 @@ class AnsibleTest(unittest.TestCase):
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         try:
             for process in processes:
-                out, _ = process.communicate(timeout=120)
+                out, _ = process.communicate(timeout=500)
                 self.assertEqual(process.returncode, 0, out)
         finally:
             for process in processes:

@@ -37,7 +37,7 @@ CONTENTS = {
 
 def run(*command, **options):
     done = subprocess.run([str(word) for word in command], text=True, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=300, check=False, **options)
+                          stderr=subprocess.STDOUT, timeout=900, check=False, **options)
     if done.returncode != 0:
         raise AssertionError(f"{command} exited {done.returncode}:\n{done.stdout}")
     return done.stdout

@@ -93,7 +93,7 @@ def _start(folder, pod, programs, hosts):
     return f"{inside} >{folder / pod.name}.log 2>&1 &\npids[{pod.name}]=$!\n"
 
 
-def run(pods, programs, folder, seconds=120):
+def run(pods, programs, folder, seconds=500):
     """Runs `pods` with the build in `programs` until they have ended. Their exit codes and
     logs, by name."""
     addresses = {pod.name: f"{NETWORK}{number + 2}" for number, pod in enumerate(pods)}
