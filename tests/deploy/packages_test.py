@@ -102,7 +102,7 @@ class PackagesTest(unittest.TestCase):
             out = run("man", "--warnings", "--local-file", "--encoding=UTF-8", page,
                       env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80"})
             self.assertNotIn("warning", out.split("NAME")[0], page.name)
-            self.assertRegex(out, r"NAME\n +" + page.name.removesuffix(".1.gz") + " - ")
+            self.assertRegex(out, r"NAME\n +" + page.name.removesuffix(".1.gz") + " +- ")
         self.assertRegex(out, "SEE ALSO")
 
     def complete(self, *words):
