@@ -19,6 +19,7 @@
 #include "common/base/status_util.h"
 #include "common/options/option_parser.h"
 #include "common/options/suggest.h"
+#include "common/options/version.h"
 
 namespace gradwire {
 namespace {
@@ -53,7 +54,7 @@ std::string Help() {
   absl::StrAppend(&text,
                   "\nOptions:\n"
                   "  -h,--help   Print this help and exit\n"
-                  "  --version   Print the version and exit\n\n"
+                  "  --version   Print version and build, and exit\n\n"
                   "'gradwire COMMAND --help' shows a command's options.\n");
   return text;
 }
@@ -78,7 +79,7 @@ int Main(int argc, char** argv) {
     return kExitDone;
   }
   if (args[0] == "--version") {
-    std::cout << kProgram << " " << GRADWIRE_VERSION << std::endl;
+    std::cout << VersionText(kProgram) << std::flush;
     return kExitDone;
   }
   for (const Command& command : kCommands) {

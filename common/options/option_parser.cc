@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "common/base/status_util.h"
 #include "common/options/suggest.h"
+#include "common/options/version.h"
 
 namespace gradwire {
 namespace {
@@ -104,8 +105,7 @@ OptionParser::OptionParser(const std::string& program, const std::string& descri
   app_->option_defaults()->take_last();
   app_->get_formatter()->column_width(kHelpColumn);
   app_->set_help_flag("-h,--help", "Print this help and exit");
-  app_->set_version_flag("--version", absl::StrCat(program, " ", GRADWIRE_VERSION),
-                         "Print the version and exit");
+  app_->set_version_flag("--version", "", "Print version and build, and exit");
   Add("config", "FILE", "INI or TOML file with options as keys (batch-size = 64)", Text(&config_));
 }
 
@@ -169,8 +169,8 @@ absl::Status OptionParser::ReadFlags(const std::vector<std::string>& args) {
   } catch (const CLI::CallForHelp&) {
     print_ = app_->help();
     return absl::OkStatus();
-  } catch (const CLI::CallForVersion& version) {
-    print_ = absl::StrCat(version.what(), "\n");
+  } catch (const CLI::CallForVersion&) {
+    print_ = VersionText(app_->get_name());
     return absl::OkStatus();
   } catch (const CLI::ParseError& error) {
     return absl::InvalidArgumentError(error.what());

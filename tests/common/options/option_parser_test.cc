@@ -8,7 +8,9 @@
 namespace gradwire {
 namespace {
 
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class OptionParserTest : public ::testing::Test {
  protected:
@@ -255,9 +257,13 @@ TEST_F(OptionParserTest, Parse_Help_ShowsUnitsAndDefaults) {
   EXPECT_THAT(parser_.print(), HasSubstr("samples [64]"));
 }
 
-TEST_F(OptionParserTest, Parse_Version_PrintsProgramAndVersion) {
+TEST_F(OptionParserTest, Parse_Version_PrintsProgramAndBuild) {
   ASSERT_TRUE(parser_.Parse({"--version"}, {}).ok());
-  EXPECT_EQ(parser_.print(), std::string("gradwire-test ") + GRADWIRE_VERSION + "\n");
+  EXPECT_THAT(parser_.print(), StartsWith(std::string("gradwire-test ") + GRADWIRE_VERSION + "\n"));
+  for (const char* fact : {"protocol", "compiler", "libtorch", "gRPC", "BLAS", "instructions"}) {
+    // With a value behind it.
+    EXPECT_THAT(parser_.print(), ContainsRegex(std::string("\n  ") + fact + " +[^ \n]"));
+  }
 }
 
 TEST_F(OptionParserTest, InForce_OneLayer_IsRefused) {

@@ -1,0 +1,217 @@
+"""deploy/kubernetes: rendered by kustomize, judged by published schemas, and each pod's command and
+environment run per index, in namespaces of this machine (no kubelet)."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+import pods
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
+KUBERNETES = SOURCE / "deploy/kubernetes"
+VARIANTS = ("base", "coordinator", "jobset", "monitoring", "trainjob")
+MODULES = ("kubernetes-models@5.1.0", "@kubernetes-models/prometheus-operator@6.0.0")
+# For which nobody publishes one there; the pods inside are judged as a Job's.
+WITHOUT_SCHEMA = {"JobSet gradwire", "TrainingRuntime gradwire", "TrainJob gradwire"}
+RANKS = 4
+
+
+def rendered(variant):
+    """The objects of a variant, as kubectl would send them."""
+    if shutil.which("kubectl") is None:
+        raise unittest.SkipTest("did not run: no kubectl, which has kustomize")
+    text = subprocess.run(["kubectl", "kustomize", KUBERNETES / variant], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout
+    return list(yaml.safe_load_all(text))
+
+
+def of_kind(objects, kind):
+    return next(item for item in objects if item["kind"] == kind)
+
+
+def job_spec(objects):
+    """What a variant's ranks are: the spec of its Job, or of the Job inside."""
+    kinds = {item["kind"]: item for item in objects}
+    if "Job" in kinds:
+        return kinds["Job"]["spec"]
+    if "JobSet" in kinds:
+        return kinds["JobSet"]["spec"]["replicatedJobs"][0]["template"]["spec"]
+    return kinds["TrainingRuntime"]["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]
+
+
+def as_job(spec):
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "inside"}, "spec": spec}
+
+
+def template(objects, kind=None):
+    return (of_kind(objects, kind)["spec"] if kind else job_spec(objects))["template"]["spec"]
+
+
+def environment_of(container):
+    return {item["name"]: item["value"] for item in container.get("env", ())}
+
+
+def pod_of(name, objects, spec, names=(), environment=None):
+    """A Pod as `spec`, a pod template's, says."""
+    container, = spec["containers"]
+    options = next(item for item in objects if item["kind"] == "ConfigMap")["data"]
+    files, writable = {}, []
+    volumes = {volume["name"]: volume for volume in spec["volumes"]}
+    for mount in container["volumeMounts"]:
+        if "configMap" in volumes[mount["name"]]:
+            files.update({f"{mount['mountPath']}/{key}": text for key, text in options.items()})
+        else:
+            writable.append(mount["mountPath"])
+    return pods.Pod(name, list(names), container["command"] + container["args"],
+                    {**environment_of(container), **(environment or {})},
+                    spec["securityContext"]["runAsUser"], files, writable)
+
+
+def indexed(objects, host, subdomain, more=None):
+    """The pods of an Indexed Job; `more` is what a controller adds to the environment of an index."""
+    return [pod_of(f"{host}-{index}", objects, template(objects),
+                   names=[f"{host}-{index}.{subdomain}"],
+                   environment={"JOB_COMPLETION_INDEX": str(index), **(more(index) if more else {})})
+            for index in range(RANKS)]
+
+
+def pet(index):
+    """What Kubeflow Trainer's torch policy adds."""
+    return {"PET_NNODES": str(RANKS), "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": str(index),
+            "PET_MASTER_ADDR": "gradwire-node-0-0.gradwire", "PET_MASTER_PORT": "29400"}
+
+
+class ManifestsTest(unittest.TestCase):
+    def test_schemas_every_object_is_valid(self):
+        if shutil.which("npm") is None or shutil.which("node") is None:
+            self.skipTest("did not run: no npm, from which the schemas come")
+        objects = [item for variant in VARIANTS for item in rendered(variant)]
+        objects += [as_job(job_spec(rendered(variant))) for variant in ("jobset", "trainjob")]
+        with tempfile.TemporaryDirectory(prefix="gradwire-schemas-") as folder:
+            got = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", folder,
+                                  *MODULES], text=True, check=False, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, timeout=120)
+            if got.returncode != 0:
+                self.skipTest(f"did not run: npm has no schemas: {got.stdout[-300:]}")
+            shutil.copy(SOURCE / "tests/deploy/schemas.mjs", folder)
+            judged = subprocess.run(["node", pathlib.Path(folder, "schemas.mjs")], check=True,
+                                    text=True, input=json.dumps(objects), stdout=subprocess.PIPE)
+        verdicts = json.loads(judged.stdout)
+        self.assertEqual({one["name"] for one in verdicts if one["verdict"] == "no schema"},
+                         WITHOUT_SCHEMA)
+        self.assertEqual([one for one in verdicts
+                          if one["verdict"] not in ("valid", "no schema")], [])
+
+    def test_pods_no_root_no_writable_system_no_privileges(self):
+        specs = [template(rendered(variant)) for variant in ("base", "coordinator", "jobset",
+                                                             "trainjob")]
+        specs.append(template(rendered("coordinator"), "Deployment"))
+        for spec in specs:
+            container, = spec["containers"]
+            self.assertTrue(spec["securityContext"]["runAsNonRoot"])
+            self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+            self.assertEqual(container["securityContext"],
+                             {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True,
+                              "capabilities": {"drop": ["ALL"]}})
+            self.assertFalse(spec["automountServiceAccountToken"])
+            # Kubernetes' own GRADWIRE_PORT would be taken for an option.
+            self.assertFalse(spec["enableServiceLinks"])
+            self.assertIn("limits", container["resources"])
+
+    def test_options_programs_know_them(self):
+        for variant, kind in (("base", None), ("coordinator", None), ("coordinator", "Deployment"),
+                              ("jobset", None), ("trainjob", None)):
+            container, = template(rendered(variant), kind)["containers"]
+            program, = container["command"]
+            help_text = subprocess.run([BIN / program, "--help"], check=True, text=True,
+                                       stdout=subprocess.PIPE).stdout
+            known = set(re.findall(r"--[a-z-]+", help_text))
+            given = {word.split("=")[0] for word in container["args"]}
+            given |= {"--" + name[len("GRADWIRE_"):].lower().replace("_", "-")
+                      for name in environment_of(container) if name.startswith("GRADWIRE_")}
+            self.assertLessEqual(given, known, variant)
+
+    def test_ports_services_and_probes_name_ports_of_the_pods(self):
+        for variant, kind in (("base", None), ("coordinator", "Deployment"), ("jobset", None),
+                              ("trainjob", None)):
+            container, = template(rendered(variant), kind)["containers"]
+            ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+            self.assertIn(container["readinessProbe"]["httpGet"]["port"], ports)
+        worker, = template(rendered("base"))["containers"]
+        ports = {port["name"]: port["containerPort"] for port in worker["ports"]}
+        monitor = of_kind(rendered("monitoring"), "PodMonitor")
+        self.assertLessEqual({end["port"] for end in monitor["spec"]["podMetricsEndpoints"]},
+                             set(ports))
+        for service in rendered("base"), rendered("monitoring"):
+            for port in of_kind(service, "Service")["spec"]["ports"]:
+                self.assertEqual(ports[port["name"]], port["port"])
+
+
+class PodsTest(unittest.TestCase):
+    """Each variant's pods, started per index as its controller would."""
+    hashes = set()
+
+    def setUp(self):
+        if reason := pods.why_not():
+            self.skipTest(f"did not run: {reason}")
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-pods-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.folder.chmod(0o755)
+
+    def check(self, all_pods, ranks):
+        """All end well, and with the one hash that every other variant has."""
+        codes, logs = pods.run(all_pods, BIN.parent, self.folder)
+        self.assertEqual(codes, {pod.name: 0 for pod in all_pods}, logs)
+        summaries = [json.loads((pods.outside_of(self.folder, pod, "/results")
+                                 / f"summary.{rank}.json").read_text())
+                     for rank, pod in enumerate(ranks)]
+        self.assertEqual([summary["rank"] for summary in summaries], list(range(RANKS)))
+        PodsTest.hashes |= {summary["parameters_sha256"] for summary in summaries}
+        self.assertEqual(len(PodsTest.hashes), 1, PodsTest.hashes)
+
+    def test_base_rank_0_is_the_coordinator_one_hash(self):
+        ranks = indexed(rendered("base"), "gradwire", "gradwire")
+        self.check(ranks, ranks)
+        print("parameters_sha256", *PodsTest.hashes)
+
+    def test_coordinator_deployment_one_hash(self):
+        objects = rendered("coordinator")
+        ranks = indexed(objects, "gradwire", "gradwire")
+        coordinator = pod_of("gradwire-coordinator", objects, template(objects, "Deployment"))
+        coordinator.command.append("--linger-seconds=0")
+        self.check([coordinator, *ranks], ranks)
+
+    def test_jobset_one_hash(self):
+        ranks = indexed(rendered("jobset"), "gradwire-ranks-0", "gradwire")
+        self.check(ranks, ranks)
+
+    def test_trainjob_one_hash(self):
+        ranks = indexed(rendered("trainjob"), "gradwire-node-0", "gradwire", pet)
+        self.check(ranks, ranks)
+
+    def test_wrong_option_every_pod_ends_with_2(self):
+        objects = rendered("base")
+        of_kind(objects, "ConfigMap")["data"]["run.ini"] += "sinc = ddp\n"
+        codes, logs = pods.run(indexed(objects, "gradwire", "gradwire"), BIN.parent, self.folder)
+        self.assertEqual(set(codes.values()), {2})
+        self.assertIn("did you mean sync?", logs["gradwire-0"])
+
+    def test_system_cannot_be_written_to(self):
+        objects = rendered("base")
+        pod = indexed(objects, "gradwire", "gradwire")[0]
+        pod.command = ["sh", "-c", "id -u; touch /etc/x /usr/x /x; touch /results/x /tmp/x; ls /tmp"]
+        codes, logs = pods.run([pod], BIN.parent, self.folder)
+        self.assertEqual(codes, {pod.name: 0})
+        self.assertEqual(logs[pod.name].count("cannot touch"), 3, logs)
+        self.assertTrue(logs[pod.name].startswith("65532\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
