@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/bench/bench_command.h"
+#include "cli/doctor/doctor_command.h"
 #include "cli/env/env_command.h"
 #include "cli/experiment/experiment_command.h"
 #include "cli/launch/launch_command.h"
@@ -33,7 +34,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
-    {"launch", "run a coordinator and workers on this machine", LaunchCommand},
+    {"launch", "run a coordinator and workers on this machine or on several hosts", LaunchCommand},
     {"bench", "measure back ends and training, beside PyTorch + Gloo if wanted", BenchCommand},
     {"models", "list the models: parameters, buffers, input, size", ModelsCommand},
     {"experiment", "reproduce what a course or paper did: tables, figures, verdicts",
@@ -42,6 +43,8 @@ constexpr Command kCommands[] = {
     {"trace", "merge the --trace files of several hosts into one time line", TraceCommand},
     {"status", "what a running coordinator says of its run; --watch follows it", StatusCommand},
     {"report", "HTML with figures, and CSV, from the --log-jsonl files of runs", ReportCommand},
+    {"doctor", "what stands in the way of a run, here or on the hosts of a --hostfile",
+     DoctorCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };
 

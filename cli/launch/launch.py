@@ -28,8 +28,9 @@ PROGRAM = "gradwire launch"
 class Launch:
     """Starts the members in their order, waits for them, and says what came of it."""
 
-    def __init__(self, request, members, terminal, supervisor):
+    def __init__(self, request, members, terminal, supervisor, hosts=None):
         self._request = request
+        self._hosts = hosts  # None: this machine
         self._members = members
         self._terminal = terminal
         self._supervisor = supervisor
@@ -41,6 +42,8 @@ class Launch:
         except Failure as failure:
             self._supervisor.fail(failure.exit_code, str(failure))
         exit_code = self._supervisor.run()
+        if self._hosts:
+            self._tried(lambda: self._hosts.collect(self._members, self._supervisor.cause))
         traced = self._tried(self._write_trace)
         if self._supervisor.cause:
             self._say(f"{self._supervisor.cause}; all have ended")
@@ -59,6 +62,8 @@ class Launch:
 
     def _start_coordinator(self):
         """Gives its address."""
+        if self._hosts:
+            return self._start_coordinator_there()
         port_file = self._members.port_file
         with contextlib.suppress(OSError):
             os.unlink(port_file)  # of an earlier run
@@ -68,10 +73,21 @@ class Launch:
             raise Failure(f"the coordinator wrote no address to '{port_file}' within "
                           f"{SECONDS_TO_LISTEN} s")
         bound = bound_addresses(port_file)
-        if metrics := bound.get("metrics"):
+        self._say_where(bound.get("metrics"))
+        return reachable(bound["grpc"])
+
+    def _start_coordinator_there(self):
+        """Likewise, on the first host."""
+        self._supervisor.start(self._members.coordinator())
+        bound = self._hosts.bound_addresses(self._members.port_file, SECONDS_TO_LISTEN)
+        host = self._hosts.coordinator_address
+        self._say_where(reachable(bound["metrics"], host) if "metrics" in bound else "")
+        return reachable(bound["grpc"], host)
+
+    def _say_where(self, metrics):
+        if metrics:
             self._say(f"watch the run on http://{metrics}/; metrics are on "
                       f"http://{metrics}/metrics")
-        return reachable(bound["grpc"])
 
     def _write_trace(self):
         """Also of a run that failed: then it tells what came before."""
@@ -116,18 +132,30 @@ class Launch:
 
 
 def check_outputs(request):
-    for option in ("summary", "trace"):
+    outputs = ("summary", "trace", "log_jsonl") if request["hostfile"] else ("summary", "trace")
+    for option in outputs:
         try:
             if request[option]:
                 check_writable(request[option])
         except Failure as failure:
-            raise WrongUsage(f"--{option}: {failure}") from None
+            raise WrongUsage(f"--{option.replace('_', '-')}: {failure}") from None
+
+
+def launch_on_hosts(request, arguments, scratch, terminal, supervisor):
+    # Only here, for this machine alone starts sooner without.
+    from cli.launch.remote import LaunchHosts, environment_there
+    hosts = LaunchHosts(request, supervisor)
+    sites = hosts.prepare(arguments)
+    members = Members(hosts.request, arguments, scratch, environment_there(), sites)
+    return Launch(hosts.request, members, terminal, supervisor, hosts).run()
 
 
 def main(request, arguments):
     check_outputs(request)
     with (Signals() as signals, scratch_folder() as scratch, Terminal(draws_bars()) as terminal,
           Supervisor(terminal, signals) as supervisor):
+        if request["hostfile"]:
+            return launch_on_hosts(request, arguments, scratch, terminal, supervisor)
         members = Members(request, arguments, scratch, dict(os.environ))
         return Launch(request, members, terminal, supervisor).run()
 

@@ -7,9 +7,13 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -27,8 +31,9 @@ constexpr int kMaxRanks = 65535;
 constexpr char kProgram[] = "gradwire launch";
 
 constexpr char kDescription[] =
-    "Runs a coordinator and N workers on this machine and waits for their end. What stands\n"
-    "behind -- are the workers' options (gradwire-worker --help), or those of --program.";
+    "Runs a coordinator and N workers on this machine, or on the hosts of a --hostfile, and waits\n"
+    "for their end. What stands behind -- are the workers' options (gradwire-worker --help), or\n"
+    "those of --program.";
 
 constexpr char kFooter[] =
     "Each option can also be given as GRADWIRE_NAME in the environment or as a key of the\n"
@@ -40,14 +45,20 @@ constexpr char kFooter[] =
     "A --program finds its place in GRADWIRE_RANK, GRADWIRE_WORLD_SIZE, GRADWIRE_LOCAL_RANK,\n"
     "GRADWIRE_LOCAL_WORLD_SIZE and GRADWIRE_COORDINATOR, and in torchrun's RANK, WORLD_SIZE,\n"
     "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.\n"
+    "With a --hostfile its hosts are filled in their order; the coordinator runs on the first.\n"
+    "Summaries, --trace and --log-jsonl come back to this machine.\n"
     "If one of them fails, all are ended; the exit code is that one's, 128+n by signal n.\n"
     "\n"
     "Example: gradwire launch --workers 2 -- --sync gather-scatter --epochs 1 --evaluate\n"
-    "         gradwire launch --workers 4 --program ./train -- --its options";
+    "         gradwire launch --workers 4 --program ./train -- --its options\n"
+    "         gradwire launch --hostfile hosts -- --dataset cifar10 --data-dir /proj/cifar";
 
 // Worker options that only make sense from the launcher itself.
 const char* const kOwnOptions[] = {"rank",      "world-size", "coordinator",
                                    "master-ip", "num-nodes",  "local-world-size"};
+
+// They say where the hosts of a --hostfile are, and what runs there.
+const char* const kOfHosts[] = {"per-host", "network"};
 
 // What launch makes of what gradwire-worker writes.
 const char* const kOfWorkers[] = {"summary", "trace", "link-gbit"};
@@ -82,9 +93,17 @@ OptionValue RankOptions(std::map<int, std::vector<std::string>>* field) {
 
 void AddAll(LaunchOptions* options, OptionParser* parser) {
   parser->Group("Launch");
-  parser->Add("workers", "N", "workers to start", Integer(&options->workers, 1, kMaxWorkers));
+  parser->Add("workers", "N", "workers to start",
+              WithDefault(Integer(&options->workers, 1, kMaxWorkers),
+                          "1, or as many as the hosts have room for"));
   parser->Add("world-size", "W", "ranks, which are dealt evenly to the workers",
               WithDefault(Integer(&options->world_size, 1, kMaxRanks), "as many as --workers"));
+  parser->Add("hostfile", "FILE", "names a host in each line, which ssh reaches",
+              WithDefault(Text(&options->hostfile), "this machine"));
+  parser->Add("per-host", "N", "workers on each of its hosts",
+              WithDefault(Integer(&options->per_host, 1, kMaxWorkers), "slots=N behind it, or 1"));
+  parser->Add("network", "ADDR/BITS", "the network in which its hosts reach each other",
+              WithDefault(Text(&options->network), "that of their names"));
   parser->Add("program", "FILE", "what to start in place of gradwire-worker",
               WithDefault(Text(&options->program), "gradwire-worker"));
   parser->Add("summary", "FILE", "collect the summaries of all ranks: {\"ranks\": [...]}",
@@ -101,6 +120,29 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
   options->coordinator.metrics = "127.0.0.1:0";
   AddCoordinatorOptions(&options->coordinator, parser);
   parser->Footer(kFooter);
+}
+
+absl::Status CheckNoHosts(const Parsed<LaunchOptions>& parsed) {
+  for (const char* option : kOfHosts) {
+    if (parsed.texts.count(option) == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        parsed.sources.at(option).name, " is about the hosts of a --hostfile, and there is none"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TakeHosts(Parsed<LaunchOptions>* parsed) {
+  LaunchOptions& options = parsed->options;
+  if (options.hostfile.empty()) return CheckNoHosts(*parsed);
+  std::ifstream file(options.hostfile);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  // The script reads it again, and says what is wrong with it.
+  const int places = std::max(1, CountPlaces(text, options.per_host));
+  if (parsed->texts.count("workers") == 0) options.workers = places;
+  if (options.workers <= std::min(places, kMaxWorkers)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--workers: got ", options.workers, ", and the hosts of ", options.hostfile,
+      " have room for ", places, " (slots=N in it, or --per-host; at most ", kMaxWorkers, ")"));
 }
 
 // The place of `rank` in a run of its own: whether its options are right does
@@ -181,7 +223,8 @@ absl::Status CheckProgram(const Parsed<LaunchOptions>& parsed) {
 
 absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>* parsed) {
   LaunchOptions& options = parsed->options;
-  absl::Status status = TakeWorldSize(&options);
+  absl::Status status = TakeHosts(parsed);
+  if (status.ok()) status = TakeWorldSize(&options);
   if (status.ok()) status = CheckRanks(options);
   if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
   if (status.ok()) status = CheckNotOurs(options.worker_args);
@@ -197,6 +240,22 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
 }
 
 }  // namespace
+
+int CountPlaces(const std::string& text, int per_host) {
+  int64_t places = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::vector<std::string> words =
+        absl::StrSplit(line.substr(0, line.find('#')), absl::ByAnyChar(" \t\r"), absl::SkipEmpty());
+    int slots = 1;
+    for (const std::string& word : words) {
+      const bool told = per_host == 0 && absl::StartsWith(word, "slots=");
+      if (told && !absl::SimpleAtoi(word.substr(word.find('=') + 1), &slots)) slots = 1;
+    }
+    if (!words.empty()) places += per_host > 0 ? per_host : std::max(slots, 1);
+  }
+  return static_cast<int>(std::min<int64_t>(places, INT32_MAX));
+}
 
 absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const std::string& text) {
   std::map<int, std::vector<std::string>> options;
@@ -220,7 +279,8 @@ absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const s
 Environment MembersEnvironment(const Environment& environment, const std::string& config) {
   Environment base = environment;
   for (const char* own : kOwnOptions) base.erase(VariableOf(own));
-  for (const char* other : {"listen", "metrics", "summary", "trace", "config", "program"}) {
+  for (const char* other : {"listen", "metrics", "summary", "trace", "config", "program",
+                            "hostfile", "per-host", "network"}) {
     base.erase(VariableOf(other));
   }
   if (!config.empty()) base[VariableOf("config")] = config;
@@ -243,7 +303,8 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   parsed.texts = parser.texts();
   parsed.warnings = UnknownVariables(environment);
   options.coordinator_texts = parser.texts();
-  for (const char* own : {"workers", "program", "rank-options", "config"}) {
+  for (const char* own :
+       {"workers", "hostfile", "per-host", "network", "program", "rank-options", "config"}) {
     options.coordinator_texts.erase(own);
   }
   for (const char* own : kOfWorkers) options.coordinator_texts.erase(own);

@@ -19,8 +19,10 @@ using Json = nlohmann::ordered_json;
 Json Coordinator(const LaunchOptions& options) {
   if (!TraitsOfSync(options.worker.sync).averages) return nullptr;
   std::map<std::string, std::string> texts = options.coordinator_texts;
-  texts["listen"] = options.coordinator.listen;
-  texts["metrics"] = options.coordinator.metrics;
+  if (options.hostfile.empty()) {
+    texts["listen"] = options.coordinator.listen;
+    texts["metrics"] = options.coordinator.metrics;
+  }
   texts["world-size"] = absl::StrCat(options.world_size);
   texts["workers"] = absl::StrCat(options.workers);
   return texts;
@@ -53,16 +55,25 @@ Json LaunchRequest(const LaunchOptions& options) {
   Json request = {
       {"programs",
        {{"coordinator", absl::StrCat(ProgramDir(), "/gradwire-coordinator")},
-        {"worker", absl::StrCat(ProgramDir(), "/gradwire-worker")}}},
+        {"worker", absl::StrCat(ProgramDir(), "/gradwire-worker")},
+        {"gradwire", absl::StrCat(ProgramDir(), "/gradwire")}}},
       {"program", options.program},
       {"workers", options.workers},
       {"world_size", options.world_size},
+      {"hostfile", options.hostfile},
+      {"per_host", options.per_host},
+      {"network", options.network},
       {"coordinator", Coordinator(options)},
+      {"lease_seconds", options.coordinator.lease_seconds},
       {"linger_seconds", options.coordinator.linger_seconds},
       {"rank_options", options.rank_options},
       {"log_jsonl", options.worker.log_jsonl},
       {"metrics", options.worker.metrics},
       {"listen", options.worker.listen},
+      {"config", options.config},
+      {"dataset", options.program.empty() ? options.worker.dataset : ""},
+      {"data_dir", options.worker.data_dir},
+      {"weights", options.worker.weights},
       {"summary", options.summary},
       {"trace", options.trace},
       {"seconds_per_byte", speed_known ? Json(LeastSeconds({1, 0}, options.link_gbit)) : Json()},

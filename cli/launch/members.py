@@ -1,4 +1,5 @@
 """The programs of a launch: arguments and environment of each."""
+import dataclasses
 import os
 import pathlib
 
@@ -51,91 +52,136 @@ def address_for_rank(address, rank):
     return f"{host}:{int(port) + rank}"
 
 
-def reachable(address):
-    """Where workers on this machine connect to what listens at `address`."""
+def reachable(address, host_address=""):
+    """Where workers connect to what listens at `address`: on this machine, or on the host with that
+    address."""
     host, _, port = address.rpartition(":")
-    return f"{REACHED_AT.get(host, host)}:{port}"
+    if host in REACHED_AT:
+        host = host_address or REACHED_AT[host]
+    return f"{host}:{port}"
 
 
 def flags(options):
     return [word for name, text in options.items() for word in (f"--{name}", text)]
 
 
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """Where some of the workers run, and perhaps the coordinator."""
+    scratch: str  # a folder there, for this launch alone
+    workers: range  # their numbers
+    link: object = None  # to the host; None: this machine
+    address: str = ""  # of the host
+
+    def file(self, name):
+        return str(pathlib.Path(self.scratch, name))
+
+    def summary_file(self, rank):
+        return self.file(f"summary-{rank}.json")
+
+    def trace_file(self, process):
+        """Of a worker, or of the coordinator, whose number is that of the workers."""
+        return self.file(f"trace-{process}.json")
+
+    def log_file(self, rank):
+        return self.file(f"log-{rank}.jsonl")
+
+
 class Members:
     """Makes them. `request`: as launch.py gets it; `arguments`: of workers, or of --program;
-    `scratch`: a folder for this launch alone; `environment`: what all get."""
+    `scratch`: a folder for this launch alone; `environment`: what all get; `sites`: where they run,
+    the coordinator on the first (this machine, if there are none)."""
 
-    def __init__(self, request, arguments, scratch, environment):
+    def __init__(self, request, arguments, scratch, environment, sites=()):
         self._request = request
         self._arguments = arguments
-        self._scratch = pathlib.Path(scratch)
+        self._here = Site(str(scratch), range(request["workers"]))
+        self._sites = sites or [self._here]
         self._environment = environment
         self._rank_options = dict(request["rank_options"])
 
     @property
     def port_file(self):
-        return self._request["coordinator"].get("port-file") or str(self._scratch / "ports")
+        if self._sites[0].link:
+            return self._sites[0].file("ports")
+        return self._request["coordinator"].get("port-file") or self._here.file("ports")
 
     def summary_file(self, rank):
-        return str(self._scratch / f"summary-{rank}.json")
+        return self._here.summary_file(rank)
 
     def trace_file(self, process):
-        """Of a worker, or of the coordinator, whose number is that of the workers."""
-        return str(self._scratch / f"trace-{process}.json")
+        return self._here.trace_file(process)
+
+    def ranks(self, number):
+        return ranks_of(number, self._request["workers"], self._request["world_size"])
 
     def coordinator(self):
+        site = self._sites[0]
         options = {**self._request["coordinator"], "port-file": self.port_file}
+        if site.link:
+            options = {"listen": f"{site.address}:0", "metrics": f"{site.address}:0", **options}
         if self._request["program"]:
             options = {**WITHOUT_END, **options}
         if self._request["trace"]:
-            options["trace"] = self.trace_file(self._request["workers"])
+            options["trace"] = site.trace_file(self._request["workers"])
         # Its options are all here.
         environment = {name: value for name, value in self._environment.items() if name != CONFIG}
         argv = [self._request["programs"]["coordinator"], *flags(options)]
-        return Member("coordinator", Command(argv, environment), serves=True,
+        return Member("coordinator", Command(argv, environment, link=site.link), serves=True,
                       linger=self._request["linger_seconds"])
 
     def worker(self, number, coordinator, bar_columns):
         """`coordinator`: where it is reached; "" without one. `bar_columns`: worker 0 draws a bar
         for a terminal of this width, the others are quiet; 0: none draws. GRADWIRE_PROGRESS goes
         before. Failure without a port for it."""
-        ranks = ranks_of(number, self._request["workers"], self._request["world_size"])
-        own = self._place(ranks)
-        own["GRADWIRE_SUMMARY"] = self.summary_file(rank_in_names(ranks))
+        ranks, site = self.ranks(number), self._site(number)
+        own = self._place(ranks, site)
+        own["GRADWIRE_SUMMARY"] = site.summary_file(rank_in_names(ranks))
         if self._request["trace"]:
-            own["GRADWIRE_TRACE"] = self.trace_file(number)
+            own["GRADWIRE_TRACE"] = site.trace_file(number)
         if coordinator:
             own["GRADWIRE_COORDINATOR"] = coordinator
         if bar_columns > 0 and not self._environment.get(PROGRESS):
             own |= {PROGRESS: "none" if number else "bar", "COLUMNS": str(bar_columns)}
         argv = [self._request["programs"]["worker"], *self._arguments,
-                *flags(self._options_by_rank(ranks)), *self._further(ranks)]
-        return Member(name_of(ranks), Command(argv, self._environment | own),
+                *flags(self._options_by_rank(ranks, site)), *self._further(ranks)]
+        return Member(name_of(ranks), Command(argv, self._environment | own, link=site.link),
                       has_bar=bar_columns > 0 and number == 0)
 
     def program(self, rank, coordinator):
         """Likewise, of --program: its arguments are passed on as they stand."""
         host, _, port = coordinator.rpartition(":")
-        own = self._place([rank])
-        own |= {"GRADWIRE_LOCAL_RANK": str(rank), "GRADWIRE_COORDINATOR": coordinator,
+        site = self._site(rank)
+        own = self._place([rank], site)
+        own |= {"GRADWIRE_LOCAL_RANK": str(rank - site.workers[0]), "GRADWIRE_COORDINATOR": coordinator,
                 "MASTER_ADDR": host.strip("[]"), "MASTER_PORT": port}
         own |= {name: own[f"GRADWIRE_{name}"]
                 for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
         argv = [self._request["program"], *self._arguments, *self._further([rank])]
-        return Member(name_of([rank]), Command(argv, self._environment | own))
+        return Member(name_of([rank]), Command(argv, self._environment | own, link=site.link))
 
-    def _place(self, ranks):
+    def log_file(self, rank):
+        """Where --log-jsonl puts that of a rank, on this machine."""
+        return path_for_rank(self._request["log_jsonl"], rank, self._request["world_size"])
+
+    def _site(self, number):
+        return next(site for site in self._sites if number in site.workers)
+
+    def _place(self, ranks, site):
         """Of a worker that carries `ranks`, in the run."""
-        world_size = str(self._request["world_size"])
-        return {"GRADWIRE_RANK": ",".join(map(str, ranks)), "GRADWIRE_WORLD_SIZE": world_size,
-                "GRADWIRE_LOCAL_WORLD_SIZE": world_size}
+        ranks_there = sum(len(self.ranks(number)) for number in site.workers)
+        own = {"GRADWIRE_RANK": ",".join(map(str, ranks)),
+               "GRADWIRE_WORLD_SIZE": str(self._request["world_size"]),
+               "GRADWIRE_LOCAL_WORLD_SIZE": str(ranks_there)}
+        return own | {CONFIG: site.file("config")} if site.link and CONFIG in self._environment \
+            else own
 
-    def _options_by_rank(self, ranks):
+    def _options_by_rank(self, ranks, site):
         """What differs; behind the workers' other options it wins."""
         request, options = self._request, {}
         if request["log_jsonl"]:
-            options["log-jsonl"] = path_for_rank(request["log_jsonl"], rank_in_names(ranks),
-                                                 request["world_size"])
+            name = rank_in_names(ranks)
+            options["log-jsonl"] = site.log_file(name) if site.link else self.log_file(name)
         for name in ("metrics", "listen"):
             address = address_for_rank(request[name], ranks[0])
             if address != request[name]:

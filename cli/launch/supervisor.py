@@ -6,10 +6,11 @@ import time
 
 from cli.launch.lines import LineSplitter
 from cli.launch.terminal import ERR, OUT
-from cli.runs.process import Command, describe_end, exit_code_of
+from cli.runs.process import Command, exit_code_of
 from cli.runs.process_set import ProcessSet
 
 SECONDS_TO_LOOK = 0.01
+SECONDS_TO_LOOK_AGAIN = 1
 SECONDS_TO_SAY_WHY = 0.3
 SECONDS_TO_FAIL = 2
 SECONDS_TO_STOP = 1.8
@@ -59,6 +60,10 @@ class Running:
     def status(self):
         return self._process.status
 
+    @property
+    def end(self):
+        return self._process.end
+
     def signal(self, number):
         """From now on how it ends is no news."""
         if not self._process.ended:
@@ -107,6 +112,7 @@ class Supervisor(ProcessSet):
 
     def __init__(self, terminal, signals):
         super().__init__()
+        self.signalled = 0  # the signal that came during wait_for()
         self.cause = ""  # who ended it and how; "" if all is well
         self._exit_code = 0
         self._terminal = terminal
@@ -133,6 +139,19 @@ class Supervisor(ProcessSet):
                 return False
             self._handle_events(min(deadline, now + SECONDS_TO_LOOK))
         return not self.cause
+
+    def wait_for(self, ready, seconds):
+        """For what is no member: until ready(), asked whenever something has happened, a signal
+        comes, or the time is over. Gives ready()."""
+        deadline = time.monotonic() + seconds
+        while not ready():
+            left = deadline - time.monotonic()
+            for number in self._signals.take():
+                self.signalled = self.signalled or number
+            if left <= 0 or self.signalled:
+                break
+            self.wait(min(left, SECONDS_TO_LOOK_AGAIN))
+        return ready()
 
     def fail(self, exit_code, cause):
         """Ends all members, as if one had failed with that code for this cause."""
@@ -164,7 +183,7 @@ class Supervisor(ProcessSet):
 
     def _on_end(self, member):
         if member.failed:
-            self.fail(exit_code_of(member.status), f"{member.name} {describe_end(member.status)}")
+            self.fail(exit_code_of(member.status), f"{member.name} {member.end}")
         self._wind_up()
 
     def _stop_by_signal(self, number):

@@ -5,10 +5,13 @@ import pathlib
 SECONDS_TO_LISTEN = 30
 
 
+def parse_addresses(text):
+    """What a --port-file says: {"grpc": "HOST:PORT", "metrics": likewise, if it serves them}."""
+    return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
+
+
 def bound_addresses(port_file):
-    """What its --port-file says: {"grpc": "HOST:PORT", "metrics": likewise, if it serves them};
-    empty before it is there."""
+    """The same of a file; empty before it is there."""
     with contextlib.suppress(OSError):
-        lines = pathlib.Path(port_file).read_text(errors="replace").splitlines()
-        return {name: value for name, _, value in (line.partition("=") for line in lines)}
+        return parse_addresses(pathlib.Path(port_file).read_text(errors="replace"))
     return {}

@@ -3,7 +3,7 @@ import signal
 import time
 
 from cli.runs.failure import Failure
-from cli.runs.process import describe_end, text_of
+from cli.runs.process import text_of
 from cli.runs.process_set import ProcessSet
 
 SECONDS_TO_LOOK = 0.05
@@ -26,7 +26,7 @@ class Job:
 
     def failure(self):
         why = tail(text_of(self.process.err))
-        return f"{self.name} {describe_end(self.process.status)}" + (f":\n  {why}" if why else "")
+        return f"{self.name} {self.process.end}" + (f":\n  {why}" if why else "")
 
 
 class Jobs(ProcessSet):

@@ -21,6 +21,8 @@ class Command:
     environment: dict  # all of it
     leaves_others: bool = False  # what it has started itself and not ended is not killed after it
     ends_with_stdin: bool = False  # as ssh does; in place of a SIGTERM, and before any other signal
+    link: object = None  # to the host on which it runs (cli/hosts/link.py); None: this machine
+    stdin: str = ""  # what it reads there
 
 
 def text_of(output):
@@ -76,7 +78,7 @@ class Process:
         self.out, self.err = bytearray(), bytearray()
         self.outputs = {self._popen.stdout: on_out or self.out.extend,
                         self._popen.stderr: on_err or self.err.extend}
-        for pipe in self.outputs:
+        for pipe in (*self.outputs, *filter(None, [self._popen.stdin])):
             os.set_blocking(pipe.fileno(), False)
 
     @property
@@ -92,6 +94,20 @@ class Process:
     def failed(self):
         """It ended, and not well; also if it was told to end."""
         return self.ended and self.status != 0
+
+    @property
+    def end(self):
+        """How it ended, for people."""
+        return describe_end(self.status)
+
+    def write(self, text):
+        """To the stdin of one that ends with it; gives how many bytes it took for now."""
+        try:
+            return os.write(self._popen.stdin.fileno(), text)
+        except BlockingIOError:
+            return 0
+        except (BrokenPipeError, ValueError):  # it ends, or was told to
+            return len(text)
 
     def signal(self, number):
         """To its whole group, unless it has ended."""

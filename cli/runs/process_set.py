@@ -1,9 +1,13 @@
 """Programs that run beside each other."""
 import selectors
 import signal
+import time
 
 from cli.runs.guard import Guard
 from cli.runs.process import Process
+
+SECONDS_BETWEEN_TICKS = 0.5
+SECONDS_TO_CLOSE = 3
 
 
 class ProcessSet:
@@ -14,6 +18,7 @@ class ProcessSet:
 
     def __init__(self):
         self._processes = []
+        self._links = []  # to other hosts, with the process of each
         self._selector = selectors.DefaultSelector()
         self._guard = Guard()
 
@@ -25,6 +30,7 @@ class ProcessSet:
             process.signal(signal.SIGKILL)
         while self.running():
             self.wait(None)
+        self._close_links()
         for process in self._processes:
             process.close()
         self._selector.close()
@@ -33,9 +39,23 @@ class ProcessSet:
     def add(self, command, on_out=None, on_err=None, on_end=lambda: None):
         """Starts one and gives its Process, which says what becomes of its output; `on_end` is
         called after all of it. Failure if it cannot be started."""
+        if command.link:
+            process = command.link.start(command, on_out, on_err, on_end)
+        else:
+            process = self._watched(command, on_out, on_err, on_end)
+        self._processes.append(process)
+        return process
+
+    def connect(self, link, command):
+        """Starts what connects with another host. Behind `with` it is closed, too; until then its
+        tick() is called at least twice a second in wait()."""
+        process = self._watched(command, link.feed, link.take_error, link.on_end)
+        self._links.append((link, process))
+        return process
+
+    def _watched(self, command, on_out, on_err, on_end):
         process = Process(command, on_out, on_err)
         self._guard.add(process.pid)
-        self._processes.append(process)
         self._selector.register(process.end_fd, selectors.EVENT_READ,
                                 lambda: self._end(process, on_end))
         for pipe in process.outputs:
@@ -52,9 +72,27 @@ class ProcessSet:
 
     def wait(self, seconds):
         """Waits for something to happen, at most so long (None: for ever), and handles it."""
+        if self._links:
+            seconds = SECONDS_BETWEEN_TICKS if seconds is None else min(
+                seconds, SECONDS_BETWEEN_TICKS)
         for key, _ in self._selector.select(seconds):
             if key.fd in self._selector.get_map():  # the end of a process closes its outputs
                 key.data()
+        for link, _ in self._links:
+            link.tick()
+
+    def _close_links(self):
+        """Each ends what it has started over there."""
+        until = time.monotonic() + SECONDS_TO_CLOSE
+        for link, _ in self._links:
+            link.close()
+        while any(not process.ended for _, process in self._links):
+            if time.monotonic() >= until:
+                for _, process in self._links:
+                    process.signal(signal.SIGKILL)
+            self.wait(SECONDS_BETWEEN_TICKS)
+        for _, process in self._links:
+            process.close()
 
     def _read(self, process, pipe):
         if process.read(pipe) is None:

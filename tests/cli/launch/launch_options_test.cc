@@ -67,6 +67,30 @@ TEST(ParseLaunchOptions, CoursesVariables_DoNotPlaceTheWorkers) {
       ParseLaunchOptions({}, {{"GRADWIRE_MASTER_IP", "h"}, {"GRADWIRE_NUM_NODES", "4"}}).ok());
 }
 
+TEST(CountPlaces, Slots_CountUnlessPerHostSaysSo) {
+  const std::string text = "# all\n\na slots=4 # four\nme@b\n\tc max_slots=9\n";
+  EXPECT_EQ(CountPlaces(text, 0), 6);
+  EXPECT_EQ(CountPlaces(text, 2), 6);
+  EXPECT_EQ(CountPlaces(text, 3), 9);
+  EXPECT_EQ(CountPlaces("", 3), 0);
+}
+
+TEST(ParseLaunchOptions, Hostfile_IsFilledUnlessFewerAreWanted) {
+  testing::TempDir dir;
+  testing::WriteFile(dir.File("hosts"), "a slots=2\nb\n");
+  const std::vector<std::string> args = {"--hostfile", dir.File("hosts"), "--workers"};
+  EXPECT_EQ(ParseLaunchOptions({args[0], args[1]}, {})->options.workers, 3);
+  EXPECT_EQ(ParseLaunchOptions({args[0], args[1]}, {})->options.world_size, 3);
+  EXPECT_EQ(ParseLaunchOptions({args[0], args[1], args[2], "2"}, {})->options.workers, 2);
+  EXPECT_THAT(ErrorOf({args[0], args[1], args[2], "4"}),
+              HasSubstr("--workers: got 4, and the hosts of "));
+}
+
+TEST(ParseLaunchOptions, PlacesWithoutHosts_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--per-host", "2"}),
+            "--per-host is about the hosts of a --hostfile, and there is none");
+}
+
 TEST(ParseLaunchOptions, LinkSpeed_IsTheLaunchersAlone) {
   const auto parsed = ParseLaunchOptions({"--link-gbit", "2.5"}, {});
   ASSERT_TRUE(parsed.ok()) << parsed.status();

@@ -41,6 +41,17 @@ TEST(LaunchRequest, GivenOptions_ArePassedOnToTheCoordinatorButForTheLaunchers) 
                                {"world-size", "1"}}));
 }
 
+TEST(LaunchRequest, Hostfile_CoordinatorsAddressIsTheHosts) {
+  const Json request = RequestOf({"--hostfile", "/no/file", "--per-host", "2", "--network",
+                                  "10.10.1.0/24", "--", "--data-dir", "d"});
+  EXPECT_EQ(request["coordinator"], Json({{"workers", "1"}, {"world-size", "1"}}));
+  EXPECT_EQ(request["hostfile"], "/no/file");
+  EXPECT_EQ(request["per_host"], 2);
+  EXPECT_EQ(request["network"], "10.10.1.0/24");
+  EXPECT_EQ(request["data_dir"], "d");
+  EXPECT_EQ(request["lease_seconds"], 10);
+}
+
 TEST(LaunchRequest, SyncNone_HasNoCoordinator) {
   EXPECT_TRUE(RequestOf({"--", "--sync", "none"})["coordinator"].is_null());
 }

@@ -5,7 +5,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.launch import members
-from cli.launch.members import Members, path_for_rank
+from cli.launch.members import Members, Site, path_for_rank, reachable
 from cli.runs.failure import EXIT_USAGE, Failure
 
 REQUEST = {"programs": {"coordinator": "/bin/gradwire-coordinator",
@@ -121,6 +121,51 @@ class Worker(unittest.TestCase):
 
     def test_no_terminal_leaves_progress_alone(self):
         self.assertNotIn("GRADWIRE_PROGRESS", members_of().worker(0, "a:1", 0).command.environment)
+
+
+class OnHosts(unittest.TestCase):
+    """Two workers on the first host, one on the second."""
+
+    def made(self, *arguments, **changes):
+        sites = [Site("/tmp/a", range(0, 2), "link a", "10.10.1.1"),
+                 Site("/tmp/b", range(2, 3), "link b", "10.10.1.2")]
+        request = {**REQUEST, "workers": 3, "world_size": 4, "coordinator": {}, **changes}
+        environment = changes.pop("environment", {})
+        return Members(request, list(arguments), "/scratch", environment, sites)
+
+    def test_coordinator_listens_on_the_address_of_the_first(self):
+        command = self.made().coordinator().command
+        self.assertEqual(command.link, "link a")
+        self.assertEqual(command.argv[1:], ["--listen", "10.10.1.1:0", "--metrics", "10.10.1.1:0",
+                                            "--port-file", "/tmp/a/ports"])
+
+    def test_given_addresses_of_the_coordinator_win(self):
+        argv = self.made(coordinator={"listen": "0.0.0.0:5"}).coordinator().command.argv
+        self.assertEqual(argv[1:3], ["--listen", "0.0.0.0:5"])
+
+    def test_worker_writes_on_its_host_and_knows_who_is_there(self):
+        made = self.made(log_jsonl="run.jsonl", trace="t", environment={"GRADWIRE_CONFIG": "c"})
+        command = made.worker(2, "10.10.1.1:5", 0).command
+        self.assertEqual(command.link, "link b")
+        self.assertEqual(command.argv[1:], ["--log-jsonl", "/tmp/b/log-3.jsonl"])
+        self.assertEqual(command.environment, {
+            "GRADWIRE_CONFIG": "/tmp/b/config", "GRADWIRE_COORDINATOR": "10.10.1.1:5",
+            "GRADWIRE_LOCAL_WORLD_SIZE": "1", "GRADWIRE_RANK": "3",
+            "GRADWIRE_SUMMARY": "/tmp/b/summary-3.json", "GRADWIRE_TRACE": "/tmp/b/trace-2.json",
+            "GRADWIRE_WORLD_SIZE": "4"})
+        first = made.worker(0, "10.10.1.1:5", 0).command.environment
+        self.assertEqual(first["GRADWIRE_LOCAL_WORLD_SIZE"], "3")  # ranks 0 and 1, and 2
+        self.assertEqual(made.log_file("3"), "run.rank3.jsonl")
+
+    def test_program_counts_its_rank_from_the_first_of_its_host(self):
+        made = self.made(program="/bin/sh", world_size=3)
+        for rank, local in ((0, "0"), (1, "1"), (2, "0")):
+            environment = made.program(rank, "10.10.1.1:5").command.environment
+            self.assertEqual(environment["LOCAL_RANK"], local)
+
+    def test_address_that_is_all_addresses_is_reached_at_the_hosts(self):
+        self.assertEqual(reachable("0.0.0.0:5", "10.10.1.1"), "10.10.1.1:5")
+        self.assertEqual(reachable("10.10.1.9:5", "10.10.1.1"), "10.10.1.9:5")
 
 
 class Program(unittest.TestCase):

@@ -1,0 +1,87 @@
+#include "cli/doctor/doctor_command.h"
+
+#include "absl/strings/str_cat.h"
+#include "common/base/program_files.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kProgram[] = "gradwire doctor";
+
+constexpr char kDescription[] =
+    "Looks at what a run needs, on this machine or on all hosts of a --hostfile: versions, names,\n"
+    "addresses, ports both ways, bandwidth and latency of each pair, clocks, instruction sets,\n"
+    "threads, memory, disks and data. Says what was found, what was expected and what to do.";
+
+constexpr char kFooter[] =
+    "It measures the links of a --hostfile, which takes about a second for each host: not beside\n"
+    "a run.\n"
+    "\n"
+    "Exit: 0 a run would work, 1 something is in its way, 2 wrong usage, 128+n by signal n.\n"
+    "\n"
+    "Example: gradwire doctor --hostfile hosts --data-dir /proj/cifar";
+
+constexpr int kMaxWorkers = 1024;
+
+struct DoctorOptions {
+  std::string hostfile;
+  int per_host = 0;
+  std::string network;
+  std::string data_dir;
+  int port = 29400;
+  double memory_gib = 1;
+};
+
+void AddAll(DoctorOptions* options, OptionParser* parser) {
+  parser->Group("Doctor");
+  parser->Add("hostfile", "FILE", "names a host in each line, which ssh reaches",
+              WithDefault(Text(&options->hostfile), "this machine"));
+  parser->Add("per-host", "N", "workers that each of its hosts is to carry",
+              WithDefault(Integer(&options->per_host, 1, kMaxWorkers), "slots=N behind it, or 1"));
+  parser->Add("network", "ADDR/BITS", "the network in which its hosts reach each other",
+              WithDefault(Text(&options->network), "that of their names"));
+  parser->Add("data-dir", "DIR", "folder with the data set, on every host",
+              WithDefault(Text(&options->data_dir), "not looked at"));
+  parser->Add("port", "N", "of the coordinator, which must be free and reached by all",
+              Integer(&options->port, 1, 65535));
+  parser->Add("memory-gib", "X", "free memory that each worker needs, in GiB",
+              RealAbove(&options->memory_gib, 0));
+  parser->Footer(kFooter);
+}
+
+absl::Status CheckNoHosts(const OptionParser& parser) {
+  for (const char* option : {"per-host", "network"}) {
+    if (parser.texts().count(option) == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        parser.source(option).name, " is about the hosts of a --hostfile, and there is none"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Parsed<ScriptCall>> ParseDoctorOptions(const std::vector<std::string>& args,
+                                                      const Environment& environment) {
+  DoctorOptions options;
+  OptionParser parser(kProgram, kDescription, {"doctor"});
+  AddAll(&options, &parser);
+  Parsed<ScriptCall> parsed;
+  absl::Status status = parser.Parse(args, environment, {}, &parsed);
+  if (status.ok() && options.hostfile.empty()) status = CheckNoHosts(parser);
+  if (!status.ok()) return status;
+  parsed.options.name = "cli/doctor/doctor.py";
+  parsed.options.data = {{"program", absl::StrCat(ProgramDir(), "/gradwire")},
+                         {"hostfile", options.hostfile},
+                         {"per_host", options.per_host},
+                         {"network", options.network},
+                         {"data_dir", options.data_dir},
+                         {"port", options.port},
+                         {"memory_gib", options.memory_gib}};
+  return parsed;
+}
+
+int DoctorCommand(const std::vector<std::string>& args, const Environment& environment) {
+  return RunCommand(kProgram, ParseDoctorOptions(args, environment), environment);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,239 @@
+"""What Gradwire runs on another host: it starts programs there and passes on what they print.
+
+It comes over the connection itself (link.py), so it needs nothing of Gradwire there, and no module
+but the standard library. Frames go both ways, on stdin and stdout:
+
+    kind (1 byte)  id of a program (4)  length (4)  that many bytes
+
+    to the agent: BEAT               from it: BEAT   its clock, seconds since 1970
+                  START  JSON                 OUT    of a program's stdout
+                  SIGNAL its number           ERR    likewise
+                                              END    exit code, or minus a signal
+                                            HELLO  JSON: "folder" for temporary files, or "problem"
+
+A SIGNAL for program 0 says that what was logged into that folder has been fetched. The agent ends
+itself, with all that it has started, when stdin ends or nothing has come for a while: the other
+side is gone then, or the network between.
+"""
+import base64
+import json
+import os
+import select
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+MAGIC = b"\ngradwire-agent\n"  # behind all that a shell may print when it starts
+HEADER = struct.Struct(">BII")
+BEAT, START, SIGNAL, OUT, ERR, END, HELLO = range(7)
+PIECE = 65536
+MOST_UNSENT = 1 << 20  # bytes; beyond, programs wait until some have left
+SECONDS_TO_END = 1  # between SIGTERM and SIGKILL
+
+
+def die_with_agent(agent):
+    """In the child: the kernel kills it with us."""
+    import ctypes
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+    if os.getppid() != agent:
+        os._exit(127)
+
+
+class Program:
+    def __init__(self, number, order):
+        agent = os.getpid()
+        self.number = number
+        with tempfile.TemporaryFile() as given:
+            given.write(order.get("stdin", "").encode("utf-8", "surrogateescape"))
+            given.seek(0)
+            self.popen = subprocess.Popen(
+                order["argv"], env=dict(os.environ, **order["environment"]), stdin=given,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0, start_new_session=True,
+                preexec_fn=lambda: die_with_agent(agent))
+        self.pipes = {self.popen.stdout.fileno(): OUT, self.popen.stderr.fileno(): ERR}
+        for pipe in self.pipes:
+            os.set_blocking(pipe, False)
+
+    def signal(self, number):
+        try:
+            os.killpg(self.popen.pid, number)
+        except OSError:
+            pass
+
+    def ended(self):
+        """Before its id can be another's, what it has left behind is killed."""
+        if self.popen.returncode is not None:
+            return True
+        if os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            return False
+        self.signal(signal.SIGKILL)
+        self.popen.wait()
+        return True
+
+
+class Agent:
+    def __init__(self, settings):
+        self.silence = settings["silence"]
+        self.folder = None  # for temporary files
+        self.fetched = False  # what was logged there
+        self.programs = {}
+        self.received, self.unsent = bytearray(), bytearray(MAGIC)
+        self.heard = time.monotonic()
+        self.gone = False  # the other side
+
+    def send(self, kind, number, payload):
+        self.unsent += HEADER.pack(kind, number, len(payload)) + payload
+
+    def greet(self, name):
+        """Makes the folder, and sees that it takes something."""
+        path = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
+        hello = {"folder": path, "problem": ""}
+        try:
+            os.mkdir(path, 0o700)
+            self.folder = path
+            with open(os.path.join(path, "try"), "wb") as file:
+                file.write(bytes(PIECE))
+            os.unlink(os.path.join(path, "try"))
+        except OSError as error:
+            hello["problem"] = "cannot write to '%s': %s" % (path, os.strerror(error.errno).lower())
+        self.send(HELLO, 0, json.dumps(hello).encode())
+
+    def run(self):
+        wake, woken = os.pipe()
+        for fd in (wake, woken, 0, 1):
+            os.set_blocking(fd, False)
+        signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self.note)
+        while not self.gone:
+            self.turn(wake)
+        self.end_all()
+
+    def note(self, number, _frame):
+        self.gone = self.gone or number != signal.SIGCHLD
+
+    def turn(self, wake):
+        full = len(self.unsent) > MOST_UNSENT
+        pipes = {} if full else {fd: program for program in self.programs.values()
+                                 for fd in program.pipes}
+        readable, writable, _ = select.select([0, wake, *pipes], [1] if self.unsent else [], [], 0.5)
+        if wake in readable:
+            os.read(wake, 256)
+        if writable:
+            self.write()
+        for fd in readable:
+            if fd in pipes:
+                self.read(pipes[fd], fd)
+        if 0 in readable:
+            self.take()
+        if not full:
+            self.look_for_ends()
+        self.gone = self.gone or time.monotonic() - self.heard > self.silence
+
+    def write(self):
+        try:
+            del self.unsent[:os.write(1, self.unsent[:PIECE])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.gone = True
+
+    def read(self, program, fd):
+        """False at the end, or if there is nothing for now."""
+        try:
+            piece = os.read(fd, PIECE)
+        except BlockingIOError:
+            return False
+        if piece:
+            self.send(program.pipes[fd], program.number, piece)
+        else:
+            del program.pipes[fd]
+        return bool(piece)
+
+    def take(self):
+        piece = os.read(0, PIECE)
+        self.gone = self.gone or not piece
+        self.heard = time.monotonic()
+        self.received += piece
+        while len(self.received) >= HEADER.size:
+            kind, number, length = HEADER.unpack_from(self.received)
+            if len(self.received) < HEADER.size + length:
+                break
+            payload = bytes(self.received[HEADER.size:HEADER.size + length])
+            del self.received[:HEADER.size + length]
+            self.obey(kind, number, payload)
+
+    def obey(self, kind, number, payload):
+        if kind == BEAT:
+            self.send(BEAT, number, repr(time.time()).encode())
+        elif kind == START:
+            self.start(number, json.loads(payload))
+        elif number == 0:
+            self.fetched = True
+        elif number in self.programs:
+            self.programs[number].signal(int(payload))
+
+    def start(self, number, order):
+        try:
+            self.programs[number] = Program(number, order)
+        except OSError as error:
+            why = os.strerror(error.errno) if error.errno else str(error)
+            self.send(ERR, number, ("cannot start '%s': %s\n" % (order["argv"][0], why)).encode())
+            self.send(END, number, b"127")
+
+    def look_for_ends(self):
+        for number, program in list(self.programs.items()):
+            if program.ended():
+                for fd in list(program.pipes):
+                    while self.read(program, fd):
+                        pass
+                for pipe in (program.popen.stdout, program.popen.stderr):
+                    pipe.close()
+                del self.programs[number]
+                self.send(END, number, b"%d" % program.popen.returncode)
+
+    def end_all(self):
+        """What the programs have logged stays if nobody could fetch it."""
+        until = time.monotonic() + SECONDS_TO_END
+        for program in self.programs.values():
+            program.signal(signal.SIGTERM)
+        while time.monotonic() < until and not all(p.ended() for p in self.programs.values()):
+            for program in self.programs.values():
+                for fd in program.pipes:  # one that waits for us to read could not end
+                    self.drop(fd)
+            time.sleep(0.02)
+        for program in self.programs.values():
+            program.signal(signal.SIGKILL)
+            program.popen.wait()
+        if self.folder and (self.fetched or not self.has_logs()):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def has_logs(self):
+        return any(name.startswith("log-") for name in os.listdir(self.folder))
+
+    @staticmethod
+    def drop(fd):
+        try:
+            while os.read(fd, PIECE):
+                pass
+        except OSError:
+            pass
+
+
+def main():
+    settings = json.loads(base64.b64decode(sys.argv[1]))
+    try:
+        os.chdir(settings["start_in"])  # so that names of files mean what they mean over there
+    except OSError:
+        pass
+    agent = Agent(settings)
+    agent.greet(settings["name"])
+    agent.run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The same program on all hosts, at once, and what each says."""
+import json
+import pathlib
+import time
+
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.process import Command, text_of
+
+PROBE = pathlib.Path(__file__).with_name("probe.py")
+
+
+def python_there(script, *arguments):
+    """A script of ours, for a host that has none of them."""
+    text = pathlib.Path(script).read_text(encoding="utf-8")
+    return ["python3", "-I", "-S", "-c", text, *arguments]
+
+
+def last_line(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+class Asked:
+    """A program on one host whose output is wanted."""
+
+    def __init__(self, processes, link, argv):
+        self._link = link
+        self.process = processes.add(Command(argv, {}, link=link))
+
+    @property
+    def problem(self):
+        """Why there is no answer; "" if there is one, or may come yet."""
+        if self._link.lost:
+            return self._link.lost
+        if not self.process.failed:
+            return ""
+        why = last_line(text_of(self.process.err))
+        return f"host {self._link.name}: {self.process.end}" + (f": {why}" if why else "")
+
+    def answer(self):
+        return json.loads(text_of(self.process.out))
+
+
+def await_all(asked, wait, seconds):
+    """What each printed, as JSON. `wait(ready, deadline)` as that of the ProcessSet's user. Failure
+    names the hosts that did not answer, and says why."""
+    deadline = time.monotonic() + seconds
+    wait(lambda: all(one.process.ended for one in asked), deadline)
+    problems = [one.problem or ("" if one.process.ended else
+                                f"host {one._link.name}: no answer within {seconds:g} s")
+                for one in asked]
+    if any(problems):
+        raise Failure("\n".join(filter(None, problems)), EXIT_USAGE)
+    return [one.answer() for one in asked]
+
+
+def ask_all(processes, links, questions, wait, seconds):
+    """What probe.py finds on each; `questions` of each host, or one for all."""
+    each = questions if isinstance(questions, list) else [questions] * len(links)
+    asked = [Asked(processes, link, python_there(PROBE, json.dumps(question)))
+             for link, question in zip(links, each)]
+    return await_all(asked, wait, seconds)

@@ -1,0 +1,231 @@
+"""One connection to a host, by ssh, and the programs that run there: cli/hosts/agent.py is its
+other end."""
+import base64
+import json
+import os
+import pathlib
+import signal
+import time
+import zlib
+
+from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, SIGNAL, START
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.hosts import own_environment
+from cli.runs.process import Command, describe_end
+from cli.runs.ssh_hosts import OPTIONS
+from cli.terminal.command import EXIT_TRY_AGAIN
+
+SECONDS_TO_CONNECT = 30
+SECONDS_BETWEEN_BEATS = 1
+SECONDS_TO_KILL = 1
+# The other side notices earlier that it is alone than this one, and ends.
+EARLIER = 2
+LEAST_SILENCE = 3
+SHOWN_LINES = 4
+
+
+def agent_words(settings):
+    """The agent as the words of a command, which any shell takes as they are."""
+    source = pathlib.Path(__file__).with_name("agent.py").read_bytes()
+    packed = base64.b64encode(zlib.compress(source, 9)).decode()
+    return ["exec", "python3", "-I", "-S", "-c",
+            f"'import base64,zlib;exec(zlib.decompress(base64.b64decode(\"{packed}\")))'",
+            base64.b64encode(json.dumps(settings).encode()).decode()]
+
+
+class RemoteProcess:
+    """A program on another host; has what cli/runs/process.py's Process has for its users."""
+
+    def __init__(self, link, number, on_out, on_err, on_end):
+        self._link, self._number, self._on_end = link, number, on_end
+        self.out, self.err = bytearray(), bytearray()
+        self.takes = {OUT: on_out or self.out.extend, ERR: on_err or self.err.extend}
+        self.status = None
+        self.kill_by = None  # it should have ended then
+        self._lost = ""  # why nothing is known of its end
+
+    @property
+    def ended(self):
+        return self.status is not None
+
+    @property
+    def failed(self):
+        return self.ended and self.status != 0
+
+    @property
+    def end(self):
+        return f"was lost: {self._lost}" if self._lost else describe_end(self.status)
+
+    def signal(self, number):
+        if self.ended:
+            return
+        if number == signal.SIGKILL and self.kill_by is None:
+            self.kill_by = time.monotonic() + SECONDS_TO_KILL
+        self._link.send(SIGNAL, self._number, str(int(number)).encode())
+
+    def finish(self, status, lost=""):
+        self.status, self._lost = status, lost
+        self._on_end()
+
+    def close(self):
+        pass
+
+
+class Link:
+    """Programs that run on one host. `name` as ssh takes it; `processes`: the ProcessSet that
+    carries the connection; `lease`: seconds of silence after which the host is lost.
+
+    connecting ──HELLO──► ready ──close()──► closed
+        └──────ssh ends, silence: `lost` says why, and all programs end──►┘
+    """
+
+    def __init__(self, name, ssh, processes, lease):
+        self.name = name
+        self.folder = ""  # for temporary files, over there
+        self.problem = ""  # why it cannot be written to
+        self.lost = ""  # why it is of no use any more
+        self.ready = False
+        self._greeted = False
+        self.round_trip = None  # seconds, the least so far
+        self.clock_ahead = None  # seconds; by how much its clock was ahead then
+        self._lease = max(lease, LEAST_SILENCE + EARLIER)
+        self._programs = {}
+        self._numbers = 0
+        self._received, self._unsent, self._errors = bytearray(), bytearray(), bytearray()
+        self._closing = False
+        self._heard = self._started = time.monotonic()
+        self._beat_at = 0
+        self._beats = {}  # by number: when it was sent, on two clocks
+        settings = {"silence": max(LEAST_SILENCE, lease - EARLIER), "start_in": os.getcwd(),
+                    "name": f"gradwire-{os.urandom(8).hex()}"}
+        command = Command([ssh, *OPTIONS, name, " ".join(agent_words(settings))],
+                          own_environment(), ends_with_stdin=True)
+        self._ssh = processes.connect(self, command)
+
+    def start(self, command, on_out, on_err, on_end):
+        """What ProcessSet.add does, over there: a program, and variables beside the host's."""
+        self._numbers += 1
+        program = RemoteProcess(self, self._numbers, on_out, on_err, on_end)
+        self._programs[self._numbers] = program
+        order = {"argv": command.argv, "environment": command.environment, "stdin": command.stdin}
+        self.send(START, self._numbers, json.dumps(order).encode())
+        return program
+
+    def send(self, kind, number, payload=b""):
+        if self.lost or self._closing:
+            return
+        self._unsent += HEADER.pack(kind, number, len(payload)) + payload
+        self._flush()
+
+    def forget_logs(self):
+        """They are here: the folder over there may go with the connection."""
+        self.send(SIGNAL, 0)
+
+    def close(self):
+        """Ends what runs there, and the connection."""
+        self._flush()
+        self._closing = True
+        self._ssh.signal(signal.SIGTERM)
+
+    @property
+    def awaits_time(self):
+        return bool(self._beats) and not self.lost
+
+    # What a ProcessSet calls.
+
+    def feed(self, piece):
+        self._heard = time.monotonic()
+        self._received += piece
+        if not self._skipped_greeting():
+            return
+        while len(self._received) >= HEADER.size:
+            kind, number, length = HEADER.unpack_from(self._received)
+            if len(self._received) < HEADER.size + length:
+                break
+            payload = bytes(self._received[HEADER.size:HEADER.size + length])
+            del self._received[:HEADER.size + length]
+            self._take(kind, number, payload)
+
+    def take_error(self, piece):
+        self._errors += piece
+        del self._errors[:-4096]
+
+    def on_end(self):
+        if not self.lost:
+            self._lose("the connection was closed" if self._closing else self._why_ssh_ended())
+
+    def tick(self):
+        now = time.monotonic()
+        if self.lost:
+            self._end_programs()  # started since
+        if self.lost or self._closing:
+            return
+        self._flush()
+        silence = now - self._heard
+        if not self._greeted and now - self._started > SECONDS_TO_CONNECT:
+            self._lose(f"did not answer within {SECONDS_TO_CONNECT} s")
+        elif self._greeted and silence > self._lease:
+            self._lose(f"was silent for {self._lease:g} s")
+        elif any(program.kill_by and now > program.kill_by for program in self._programs.values()):
+            self._lose(f"was silent for {silence:.0f} s when its programs were to end")
+        elif self._greeted and now >= self._beat_at:
+            self.beat()
+
+    def beat(self):
+        """Shows that this side is there, and asks for the time."""
+        self._beat_at = time.monotonic() + SECONDS_BETWEEN_BEATS
+        self._numbers += 1
+        self._beats[self._numbers] = time.monotonic(), time.time()
+        self.send(BEAT, self._numbers)
+
+    def _skipped_greeting(self):
+        """What a shell prints when it starts comes first."""
+        if not self._greeted and MAGIC in self._received:
+            del self._received[:self._received.index(MAGIC) + len(MAGIC)]
+            self._greeted = True
+        return self._greeted
+
+    def _take(self, kind, number, payload):
+        if kind == HELLO:
+            hello = json.loads(payload)
+            self.folder, self.problem, self.ready = hello["folder"], hello["problem"], True
+        elif kind == BEAT:
+            self._take_time(number, float(payload))
+        elif kind == END:
+            self._programs.pop(number).finish(int(payload))
+        elif number in self._programs:
+            self._programs[number].takes[kind](payload)
+
+    def _take_time(self, number, there):
+        sent, here = self._beats.pop(number)
+        round_trip = time.monotonic() - sent
+        if self.round_trip is None or round_trip < self.round_trip:
+            self.round_trip, self.clock_ahead = round_trip, there - (here + round_trip / 2)
+
+    def _flush(self):
+        del self._unsent[:self._ssh.write(self._unsent)]
+
+    def _why_ssh_ended(self):
+        lines = self._errors.decode("utf-8", "replace").splitlines()
+        said = [line.strip() for line in lines if line.strip()][-SHOWN_LINES:]
+        return f"ssh {self._ssh.end}" + (": " + "; ".join(said) if said else "")
+
+    def _lose(self, why):
+        self.lost = f"host {self.name}: {why}"
+        self._ssh.signal(signal.SIGKILL)
+        self._end_programs()
+
+    def _end_programs(self):
+        programs, self._programs = self._programs, {}
+        for program in programs.values():
+            program.finish(EXIT_TRY_AGAIN, self.lost)
+
+
+def raise_unready(links):
+    """Failure names the hosts that do not answer, or have no room for temporary files, and says
+    why."""
+    problems = [link.lost or (link.problem and f"host {link.name}: {link.problem}") or
+                ("" if link.ready else f"host {link.name}: did not answer")
+                for link in links]
+    if any(problems):
+        raise Failure("\n".join(filter(None, problems)), EXIT_USAGE)

@@ -1,0 +1,45 @@
+"""Which worker runs on which host of a --hostfile."""
+import ipaddress
+
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.hostfile import read_hostfile
+
+
+def room_on(line, per_host):
+    return per_host or line.slots or 1
+
+
+def filled(lines, per_host, workers):
+    """The hosts in their order, each with the numbers of its workers, until all `workers` have a
+    place (None: as many as there is room for). Failure if there is too little."""
+    places, first = [], 0
+    for line in lines:
+        room = room_on(line, per_host)
+        count = room if workers is None else min(room, workers - first)
+        if count > 0:
+            places.append((line, range(first, first + count)))
+            first += count
+    if workers is not None and first < workers:
+        raise Failure(f"got room for {first} workers, expected it for {workers}; say slots=N "
+                      "behind a host, or --per-host", EXIT_USAGE)
+    return places
+
+
+def read_places(path, per_host, workers):
+    """Failure as of read_hostfile and filled, with the file's name."""
+    try:
+        return filled(read_hostfile(path), per_host, workers)
+    except Failure as failure:
+        raise failure if str(failure).startswith("--hostfile") else failure.within(
+            f"--hostfile: {path}") from None
+
+
+def network_of(text):
+    """Of --network; None if it is not given. Failure if it is none."""
+    if not text:
+        return None
+    try:
+        return ipaddress.IPv4Network(text, strict=False)
+    except ValueError:
+        raise Failure(f"--network: got '{text}', expected a network such as 10.10.1.0/24",
+                      EXIT_USAGE) from None

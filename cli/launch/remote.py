@@ -1,0 +1,207 @@
+"""`gradwire launch --hostfile`: the hosts, what must be so there before anything starts, and what
+comes back from them."""
+import dataclasses
+import os
+import pathlib
+
+from cli.hosts import checks
+from cli.hosts.ask import ask_all
+from cli.hosts.link import Link, raise_unready
+from cli.hosts.places import network_of, read_places
+from cli.hosts.probe import version_of
+from cli.launch.members import CONFIG, Site
+from cli.runs.coordinator import parse_addresses
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.process import Command, text_of
+from cli.runs.ssh_hosts import addresses_of, find_ssh
+
+SECONDS_TO_CONNECT = 35
+SECONDS_TO_ANSWER = 30
+SECONDS_TO_COLLECT = 600
+SECONDS_TO_COLLECT_AFTER_FAILURE = 1
+# Variables of this process that a host gets, too.
+PASSED_ON = ("GRADWIRE_", "OMP_", "OPENBLAS_", "GRPC_", "NO_COLOR")
+# Where a data set is if --data-dir does not say.
+USUAL_FOLDERS = {"fashion-mnist": "/usr/share/datasets/fashion-mnist"}
+MADE_UP = ("synthetic", "synthetic-tokens")
+AWAIT_PORTS = 'until grep -q ^grpc= "$1" 2>/dev/null; do sleep 0.02; done; cat "$1"'
+LOOPBACK = ("127.", "localhost:", "[::1]:")
+
+
+def environment_there():
+    return {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
+
+
+def folder_of(request):
+    """With data that the hosts need; "" if there is none, or the worker will say what it needs."""
+    if request["dataset"] in MADE_UP:
+        return ""
+    return request["data_dir"] or USUAL_FOLDERS.get(request["dataset"], "")
+
+
+class LaunchHosts:
+    """Failure from the constructor as of read_places and addresses_of."""
+
+    def __init__(self, request, supervisor):
+        self._supervisor = supervisor
+        self._places = read_places(request["hostfile"], request["per_host"], request["workers"])
+        self._network = network_of(request["network"])
+        self._lines = [line for line, _ in self._places]
+        self._addresses = self._addresses_here(request["hostfile"])
+        program = request["program"] and os.path.abspath(request["program"])
+        self.request = {**request, "program": program}
+        ssh = find_ssh()
+        self._links = [Link(line.name, ssh, supervisor, request["lease_seconds"])
+                       for line in self._lines]
+
+    @property
+    def coordinator_address(self):
+        return self._addresses[0]
+
+    def prepare(self, arguments):
+        """Waits for all hosts and looks at them. Gives where the workers run. Failure names all
+        that is not as it must be; nothing has been started then."""
+        ready = lambda: all(link.ready or link.lost for link in self._links)
+        self._wait(ready, SECONDS_TO_CONNECT)
+        raise_unready(self._links)
+        self._check()
+        self._check_listen()
+        sites = [Site(link.folder, workers, link, address) for link, address, (_, workers)
+                 in zip(self._links, self._addresses, self._places)]
+        self._send_config(sites)
+        return sites
+
+    def bound_addresses(self, port_file, seconds):
+        """Of the coordinator. Failure if it does not listen in time."""
+        waiting = self._supervisor.add(Command(["/bin/sh", "-c", AWAIT_PORTS, "sh", port_file], {},
+                                               link=self._links[0]))
+        if not self._supervisor.run_until(lambda: waiting.ended, seconds):
+            waiting.signal(9)
+            raise Failure(f"the coordinator wrote no address to '{port_file}' on host "
+                          f"{self._lines[0].network_name} within {seconds} s")
+        text = text_of(waiting.out)
+        if given := self.request["coordinator"].get("port-file"):
+            pathlib.Path(given).write_text(text)
+        return parse_addresses(text)
+
+    def collect(self, members, cause):
+        """Fetches summaries, traces and logs. Failure names what could not be, and where it is."""
+        fetched = [self._fetch(site, there, here) for site, there, here in self._wanted(members)]
+        seconds = SECONDS_TO_COLLECT_AFTER_FAILURE if cause else SECONDS_TO_COLLECT
+        self._supervisor.wait_for(lambda: all(one.process.ended for one in fetched), seconds)
+        for one in fetched:
+            one.file.close()
+            if one.process.status != 0:
+                one.process.signal(9)
+                os.unlink(one.file.name)
+        missing = [one for one in fetched if one.is_log and one.process.status != 0 and
+                   (not cause or not one.process.ended or one.link.lost)]
+        for link in self._links:
+            if not any(one.link is link for one in missing):
+                link.forget_logs()
+        if missing:
+            raise Failure("; ".join(f"a log is still on host {one.link.name}: {one.there}"
+                                    for one in missing))
+
+    def _wanted(self, members):
+        """(site, file there, file here)"""
+        for site in self._sites:
+            for number in site.workers:
+                for rank in members.ranks(number):
+                    if not self.request["program"]:
+                        yield site, site.summary_file(rank), members.summary_file(rank)
+                        if self.request["log_jsonl"]:
+                            yield site, site.log_file(rank), members.log_file(str(rank))
+                if self.request["trace"]:
+                    yield site, site.trace_file(number), members.trace_file(number)
+        if self.request["trace"] and self.request["coordinator"]:
+            number = self.request["workers"]
+            yield self._sites[0], self._sites[0].trace_file(number), members.trace_file(number)
+
+    def _fetch(self, site, there, here):
+        file = open(here, "wb")
+        process = self._supervisor.add(Command(["/bin/cat", there], {}, link=site.link), file.write)
+        return Fetched(process, file, site.link, there)
+
+    def _addresses_here(self, path):
+        if self._network:
+            return [""] * len(self._lines)  # the hosts will say
+        try:
+            return addresses_of(self._lines)
+        except Failure as failure:
+            raise failure.within(f"--hostfile: {path}") from None
+
+    def _wait(self, ready, seconds):
+        """As ask.py wants it. Failure after a signal."""
+        if self._supervisor.wait_for(ready, seconds) or not self._supervisor.signalled:
+            return
+        raise Failure("stopped", 128 + self._supervisor.signalled)
+
+    def _check(self):
+        self._addresses = self._addresses_there() if self._network else self._addresses
+        request = self.request
+        wants = {"program": request["programs"]["gradwire"], "programs": self._programs(),
+                 "holds": self._addresses, "towards": self._addresses,
+                 "files": [path for path in (request["weights"],) if path],
+                 "folder": folder_of(request)}
+        facts = self._ask(wants)
+        hosts = [checks.Host(line.network_name, address, fact) for line, address, fact
+                 in zip(self._lines, self._addresses, facts)]
+        expected, _ = version_of(request["programs"]["gradwire"])
+        problems = [*checks.version(hosts, expected), *checks.programs(hosts),
+                    *(() if self._network else checks.holds_address(hosts)),
+                    *checks.other_network(hosts), *checks.control_network(hosts),
+                    *checks.route(hosts), *checks.room_for_files(hosts),
+                    *checks.data(hosts, wants["folder"]), *checks.files(hosts)]
+        if problems:
+            raise Failure("\n".join([*problems, "nothing was started; 'gradwire doctor' looks at "
+                                     "more"]), EXIT_USAGE)
+
+    def _addresses_there(self):
+        found = []
+        for line, fact in zip(self._lines, self._ask({})):
+            host = checks.Host(line.network_name, "", fact)
+            found.append(checks.address_in(host, self._network))
+            if not found[-1]:
+                raise Failure(f"host {host.name}: no address in {self._network}, expected one "
+                              "(--network)", EXIT_USAGE)
+        return found
+
+    def _ask(self, questions):
+        return ask_all(self._supervisor, self._links, questions,
+                       lambda ready, deadline: self._wait(ready, SECONDS_TO_ANSWER),
+                       SECONDS_TO_ANSWER)
+
+    def _programs(self):
+        programs = [self.request["program"] or self.request["programs"]["worker"]]
+        return [*programs, self.request["programs"]["coordinator"]]
+
+    def _check_listen(self):
+        options = self.request["coordinator"] or {}
+        if len(self._lines) > 1 and options.get("listen", "").startswith(LOOPBACK):
+            raise Failure(f"--listen: got {options['listen']}, where other hosts cannot reach it; "
+                          f"leave it out, or give {self._addresses[0]}:PORT", EXIT_USAGE)
+
+    def _send_config(self, sites):
+        """The workers' --config, which is on this machine, and is named by a variable."""
+        self._sites = sites
+        if not self.request["config"]:
+            return
+        text = pathlib.Path(self.request["config"]).read_text(errors="surrogateescape")
+        sent = [self._supervisor.add(Command(["/bin/sh", "-c", 'cat > "$1"', "sh",
+                                              site.file("config")], {}, link=site.link, stdin=text))
+                for site in sites]
+        self._wait(lambda: all(one.ended for one in sent), SECONDS_TO_ANSWER)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fetched:
+    """A file on its way here."""
+    process: object
+    file: object
+    link: Link
+    there: str
+
+    @property
+    def is_log(self):
+        return self.there.endswith(".jsonl")

@@ -1,0 +1,94 @@
+"""cli/doctor/checks.py and ways.py: what stands in the way, in words."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.doctor import checks
+from cli.doctor.ways import Way, Ways, rounds_of
+from cli.hosts.checks import Host
+
+
+def hosts_of(count, **facts):
+    return [Host(f"10.0.0.{i}", f"10.0.0.{i}", {"host": f"n{i}", "own": [], "means": {}, "flags": [],
+                 "interfaces": [["eth0", f"10.0.0.{i}", 24, 1500]], "model": "M", **facts})
+            for i in range(1, count + 1)]
+
+
+def ways_of(count, **changes):
+    """`changes`: speed={(0, 1): x} and so on, in place of good values."""
+    all_ways = [Way(a, b) for a in range(count) for b in range(count) if a != b]
+    good = {"ports": {29400: "", 5: ""}, "small": True, "large": True, "seconds": 1e-4, "speed": 1e8}
+    return Ways(**{name: {way: changes.get(name, {}).get((way.start, way.end), value)
+                          for way in all_ways} for name, value in good.items()}, problems={})
+
+
+class WaysTest(unittest.TestCase):
+    def test_every_pair_meets_once_and_nobody_twice_in_a_round(self):
+        for count in (2, 3, 4, 7):
+            rounds = list(rounds_of(count))
+            met = [frozenset(pair) for pairs in rounds for pair in pairs]
+            self.assertEqual((len(met), len(set(met))), (count * (count - 1) // 2,) * 2)
+            for pairs in rounds:
+                busy = [place for pair in pairs for place in pair]
+                self.assertEqual(len(busy), len(set(busy)))
+
+    def test_good_ways_have_no_problem(self):
+        for check in (checks.ports, checks.mtu, checks.slow_links, checks.latency, checks.stalled):
+            self.assertEqual(list(check(hosts_of(3), ways_of(3))), [])
+
+    def test_slow_host_is_named_rather_than_its_links(self):
+        slow = {pair: 1e7 for pair in ((0, 1), (1, 0), (1, 2), (2, 1))}
+        (problem,) = checks.slow_links(hosts_of(3), ways_of(3, speed=slow))
+        self.assertIn("host 10.0.0.2: all its links are slow: got at most 0.08 Gbit/s, expected "
+                      "about 0.8 Gbit/s", problem)
+
+    def test_slow_link_is_named_with_its_direction(self):
+        (problem,) = checks.slow_links(hosts_of(2), ways_of(2, speed={(1, 0): 1e7}))
+        self.assertIn("10.0.0.2 → 10.0.0.1: got 0.08 Gbit/s", problem)
+
+    def test_lost_large_packets_are_pointed_out_where_small_ones_arrive(self):
+        (problem,) = checks.mtu(hosts_of(2), ways_of(2, large={(0, 1): False}))
+        self.assertIn("10.0.0.1 → 10.0.0.2: packets of 1500 bytes are lost", problem)
+        none = ways_of(2, large={(0, 1): False}, small={(0, 1): False})
+        self.assertEqual(list(checks.mtu(hosts_of(2), none)), [])
+
+    def test_latency_far_above_the_usual_is_named(self):
+        (problem,) = checks.latency(hosts_of(3), ways_of(3, seconds={(0, 2): 0.05}))
+        self.assertIn("10.0.0.1 → 10.0.0.3: got 50.0 ms", problem)
+
+    def test_closed_port_says_whether_the_other_way_is_open(self):
+        closed = {29400: "no answer within 2 s", 5: ""}
+        (problem,) = checks.ports(hosts_of(2), ways_of(2, ports={(0, 1): closed}))
+        self.assertIn("10.0.0.1 → 10.0.0.2: port 29400: no answer within 2 s", problem)
+        self.assertIn("(the other way is open); look at the firewall of 10.0.0.2", problem)
+
+
+class OfHosts(unittest.TestCase):
+    def test_clock_off_is_told_against_most_clocks(self):
+        hosts = hosts_of(3)
+        (problem,) = checks.clocks(hosts, [0, 5, 0])
+        self.assertIn("host 10.0.0.2: its clock is 5.0 s ahead", problem)
+        self.assertEqual(list(checks.clocks(hosts, [9, 9, 9])), [])  # this one is off
+
+    def test_instruction_sets_that_are_lacking_are_named(self):
+        hosts = hosts_of(3, flags=["avx", "avx2", "other"])
+        hosts[1].facts["flags"] = ["avx"]
+        (problem,) = checks.instruction_sets(hosts)
+        self.assertIn("host 10.0.0.2: got instruction set of M, which lacks avx2", problem)
+
+    def test_own_name_on_loopback_counts_where_there_are_others(self):
+        self.assertEqual(list(checks.names(hosts_of(1, own=["127.0.1.1"]))), [])
+        self.assertEqual(len(list(checks.names(hosts_of(2, own=["127.0.1.1"])))), 2)
+
+    def test_memory_and_cores_are_for_all_workers_of_a_host(self):
+        hosts = hosts_of(2, memory=3 << 30, cores=2)
+        (problem,) = checks.memory(hosts, [2, 4], 1 << 30)
+        self.assertIn("host 10.0.0.2: got 3 GiB of free memory, expected 4 GiB for 4 workers",
+                      problem)
+        (problem,) = checks.threads(hosts, [2, 4])
+        self.assertIn("got 2 cores for 4 workers", problem)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,41 @@
+#include "cli/doctor/doctor_command.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string ErrorOf(const std::vector<std::string>& args) {
+  return std::string(ParseDoctorOptions(args, {}).status().message());
+}
+
+TEST(ParseDoctorOptions, Nothing_IsThisMachine) {
+  const auto parsed = ParseDoctorOptions({}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.data["hostfile"], "");
+  EXPECT_EQ(parsed->options.data["port"], 29400);
+  EXPECT_THAT(parsed->options.data["program"], HasSubstr("/gradwire"));
+}
+
+TEST(ParseDoctorOptions, Hosts_AreTaken) {
+  const auto parsed = ParseDoctorOptions(
+      {"--hostfile", "h", "--per-host", "2", "--network", "10.10.1.0/24", "--memory-gib", "4"}, {});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->options.data["hostfile"], "h");
+  EXPECT_EQ(parsed->options.data["per_host"], 2);
+  EXPECT_EQ(parsed->options.data["network"], "10.10.1.0/24");
+  EXPECT_EQ(parsed->options.data["memory_gib"], 4);
+}
+
+TEST(ParseDoctorOptions, PlacesWithoutHosts_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--per-host", "2"}),
+            "--per-host is about the hosts of a --hostfile, and there is none");
+}
+
+TEST(ParseDoctorOptions, Operand_IsRefused) { EXPECT_NE(ErrorOf({"hosts"}), ""); }
+
+}  // namespace
+}  // namespace gradwire

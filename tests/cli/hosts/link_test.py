@@ -1,0 +1,160 @@
+"""cli/hosts/link.py and agent.py, with an ssh that runs everything on this machine."""
+import os
+import pathlib
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.hosts.link import Link, raise_unready
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.process import Command
+from cli.runs.process_set import ProcessSet
+
+LONG = 30
+# As sshd, it hands one text to a shell, which may greet; 127.0.0.9 is switched off.
+SSH = '''#!/bin/sh
+while [ "${1#-}" != "$1" ]; do [ "$1" = -o ] && shift; shift; done
+host=$1
+[ "$host" = 127.0.0.9 ] && { echo "ssh: connect to host $host port 22: No route" >&2; exit 255; }
+shift
+echo "Welcome to $host"
+exec sh -c "$*"
+'''
+
+
+def gone(pid):
+    """Or a zombie, which its new parent has not looked at yet."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+class LinkTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.ssh = self.folder / "ssh"
+        self.ssh.write_text(SSH)
+        self.ssh.chmod(0o700)
+        self.processes = self.enterContext(ProcessSet())
+
+    def link(self, name="127.0.0.1", lease=10):
+        link = Link(name, str(self.ssh), self.processes, lease)
+        self.until(lambda: link.ready or link.lost)
+        return link
+
+    def until(self, ready):
+        deadline = time.monotonic() + LONG
+        while not ready():
+            self.assertLess(time.monotonic(), deadline)
+            self.processes.wait(0.1)
+
+    def start(self, link, script, *words, **more):
+        return self.processes.add(Command(["/bin/sh", "-c", script, "sh", *words], {}, link=link,
+                                          **more))
+
+    def finished(self, link, script, *words, **more):
+        program = self.start(link, script, *words, **more)
+        self.until(lambda: program.ended)
+        return program
+
+    def with_pid(self, link, script):
+        program = self.start(link, f"echo $$; {script}")
+        self.until(lambda: b"\n" in program.out)
+        return program, int(program.out)
+
+    def test_program_runs_with_words_as_they_are(self):
+        said = self.finished(self.link(), 'printf "%s|" "$@"; cat; echo bad >&2; exit 3',
+                             "a b", "$HOME", "it's\n", stdin="given")
+        self.assertEqual((said.out, said.err), (b"a b|$HOME|it's\n|given", b"bad\n"))
+        self.assertEqual((said.status, said.end), (3, "ended with exit code 3"))
+
+    def test_what_it_prints_comes_whole(self):
+        said = self.finished(self.link(), "head -c 5000000 /dev/zero")
+        self.assertEqual(len(said.out), 5000000)
+
+    def test_signal_reaches_it_and_what_it_started(self):
+        program, pid = self.with_pid(self.link(), "sleep 1000; true")
+        program.signal(signal.SIGINT)
+        self.until(lambda: program.ended)
+        self.assertEqual(program.end, "was ended by signal 2 (Interrupt)")
+        self.until(lambda: gone(pid))
+
+    def test_what_it_left_behind_ends_with_it(self):
+        said = self.finished(self.link(), "sleep 1000 >/dev/null 2>&1 & echo $!")
+        self.until(lambda: gone(int(said.out)))
+
+    def test_missing_program_is_named(self):
+        program = self.processes.add(Command(["/no/such"], {}, link=self.link()))
+        self.until(lambda: program.ended)
+        self.assertEqual(program.status, 127)
+        self.assertIn(b"cannot start '/no/such': No such file", program.err)
+
+    def test_closed_link_ends_programs_and_removes_its_folder(self):
+        link = self.link()
+        _, pid = self.with_pid(link, 'trap "" TERM; while :; do sleep 0.1; done')
+        self.assertTrue(os.path.isdir(link.folder))
+        link.close()
+        self.until(lambda: gone(pid) and not os.path.exists(link.folder))
+
+    def test_folder_with_logs_stays_until_they_are_fetched(self):
+        for fetched in (False, True):
+            link = self.link()
+            log = pathlib.Path(link.folder, "log-0.jsonl")
+            log.write_text("{}")
+            if fetched:
+                link.forget_logs()
+            link.close()
+            self.until(lambda: link._ssh.ended)
+            self.assertEqual(log.exists(), not fetched)
+            if not fetched:
+                log.unlink()
+                log.parent.rmdir()
+
+    def test_silence_of_this_side_ends_the_other(self):
+        link = self.link(lease=5)
+        _, pid = self.with_pid(link, "exec sleep 1000")
+        began = time.monotonic()
+        while not gone(pid):  # nobody calls wait(), so nothing is sent
+            self.assertLess(time.monotonic() - began, 5)
+            time.sleep(0.05)
+
+    def test_silence_of_the_other_side_loses_the_host(self):
+        link = self.link(lease=5)
+        program, _ = self.with_pid(link, "exec sleep 1000")
+        agent = int(self.finished(link, "echo $PPID").out)
+        os.kill(agent, signal.SIGSTOP)
+        self.addCleanup(os.kill, agent, signal.SIGKILL)
+        self.until(lambda: program.ended)
+        self.assertEqual((program.status, program.end),
+                         (75, "was lost: host 127.0.0.1: was silent for 5 s"))
+
+    def test_program_on_a_lost_host_ends_at_once(self):
+        link = self.link("127.0.0.9")
+        self.assertEqual(self.finished(link, "true").status, 75)
+
+    def test_dead_hosts_are_named(self):
+        links = [self.link(), self.link("127.0.0.9")]
+        with self.assertRaises(Failure) as raised:
+            raise_unready(links)
+        self.assertEqual(str(raised.exception), "host 127.0.0.9: ssh ended with exit code 255: "
+                         "ssh: connect to host 127.0.0.9 port 22: No route")
+        self.assertEqual(raised.exception.exit_code, EXIT_USAGE)
+
+    def test_no_room_for_temporary_files_is_told(self):
+        self.ssh.write_text(SSH.replace("exec sh", "TMPDIR=/no/folder exec sh"))
+        with self.assertRaisesRegex(Failure, "host 127.0.0.1: cannot write to '/no/folder/"):
+            raise_unready([self.link()])
+
+    def test_time_of_the_other_side_is_known(self):
+        link = self.link()
+        link.beat()
+        self.until(lambda: not link.awaits_time)
+        self.assertLess(abs(link.clock_ahead), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
