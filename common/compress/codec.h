@@ -22,6 +22,9 @@ class Coding {
 
   virtual uint64_t unit() const = 0;
 
+  // Of an element's term and its mean together, half of that, over `world_size` ranks: at most.
+  virtual double BytesPerElement(const Compression& compression, int world_size) const = 0;
+
   // InvalidArgument, with what was got and expected, if `payload` is none of `elements`
   // elements.
   virtual absl::Status Check(const Pieces& payload, uint64_t elements) const = 0;

@@ -41,6 +41,9 @@ std::vector<uint8_t> EncodeUnits(absl::Span<const float> values, absl::Span<floa
 class Int8 : public Coding {
  public:
   uint64_t unit() const override { return kUnit; }
+  double BytesPerElement(const Compression&, int) const override {
+    return 1 + static_cast<double>(kScaleBytes) / kUnit;
+  }
   bool has_residual() const override { return true; }
 
   absl::Status Check(const Pieces& payload, uint64_t elements) const override {

@@ -71,6 +71,11 @@ std::vector<uint8_t> DensePayload(absl::Span<const float> values) {
 class Sparse : public Coding {
  public:
   uint64_t unit() const override { return kUnit; }
+  // No two ranks choose the same elements, if it comes to the worst.
+  double BytesPerElement(const Compression& compression, int world_size) const override {
+    const double term = compression.density * kEntryBytes;
+    return (term + std::min(world_size * term, static_cast<double>(sizeof(float)))) / 2;
+  }
   bool has_residual() const override { return false; }
 
   absl::Status Check(const Pieces& payload, uint64_t elements) const override {
