@@ -52,7 +52,7 @@ struct BackendOptions {
   v1::DType wire = v1::DTYPE_FLOAT32;
   // How terms and means become shorter; on only where the row's `codecs` is true, and `wire`
   // is its dtype then.
-  Compression compression;
+  Compression compression = {};
   int connections = 1;  // to each aggregator, which share each bucket; with 1 group
   // Bucket i is of group i mod groups: groups share no connection, and none waits for another.
   int groups = 1;
