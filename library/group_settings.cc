@@ -100,7 +100,7 @@ absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
         settings.world_size - 1, ", for the world size is ", settings.world_size, " (",
         parser.source("world-size").name, ")"));
   }
-  settings.backend = BackendFor(settings.backend, settings.connections);
+  settings.backend = BackendFor(settings.backend, settings.connections > 1);
   absl::Status connections =
       CheckConnections(settings.backend, settings.connections, parser.source("connections").name);
   if (!connections.ok()) return connections;

@@ -28,6 +28,7 @@ absl::StatusOr<MeasuredRun> ReadRank(const nlohmann::json& rank) {
   status.Update(Read(rank, "/sync", &run.sync));
   status.Update(Read(rank, "/backend", &run.backend));
   status.Update(Read(rank, "/wire", &run.wire));
+  status.Update(Read(rank, "/compress", &run.compress));
   status.Update(Read(rank, "/model", &run.model));
   status.Update(Read(rank, "/batch_size", &run.batch_size));
   status.Update(Read(rank, "/iterations", &iterations));

@@ -15,6 +15,7 @@ struct MeasuredRun {
   std::string sync;
   std::string backend;
   std::string wire;
+  std::string compress;
   std::string model;
   int64_t batch_size = 0;
   double iteration_seconds = 0;  // median

@@ -11,8 +11,10 @@
 #include "cli/terminal/script.h"
 #include "common/base/program_files.h"
 #include "common/base/status_util.h"
+#include "common/compress/codec.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -37,6 +39,7 @@ void AddAll(PlanOptions* options, OptionParser* parser) {
   parser->Add("bucket-cap-mb", "MB", "size of a bucket, MiB; 0: one per parameter",
               WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
+  parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress));
   parser->Add("broadcast-buffers", "true|false", "rank 0's buffers go to all",
               Switch(&options->broadcast_buffers));
   parser->Add("compute-seconds", "S", "an iteration without exchange, measured",
@@ -77,11 +80,19 @@ Json LoadJson(const LinkLoad& load) {
 Json Backends(const PlanOptions& options) {
   Json backends = Json::array();
   for (const std::string& name : NamesOf(BackendChoices())) {
+    if (options.compress != kNoCompression && !TraitsOfBackend(name).codecs) continue;
     backends.push_back({{"name", name},
                         {"average", LoadJson(LoadOfAverage(name, options.workers, 1))},
                         {"broadcast", LoadJson(LoadOfBroadcast(name, options.workers, 1))}});
   }
   return backends;
+}
+
+// `compress` was judged.
+double ElementBytes(const PlanOptions& options) {
+  const Compression compression = *ParseCompression(options.compress);
+  if (!compression.is_on()) return WireBytes(options.wire);
+  return CodingOf(compression.dtype)->BytesPerElement(compression, options.workers);
 }
 
 Json MeasuredJson(const absl::optional<MeasuredRun>& run) {
@@ -104,8 +115,8 @@ Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& meas
           {"workers", options.workers},
           {"link_gbit", options.link_gbit},
           {"seconds_per_byte", LeastSeconds({1, 0}, options.link_gbit)},
-          {"wire", options.wire},
-          {"element_bytes", WireBytes(options.wire)},
+          {"wire", options.compress == kNoCompression ? options.wire : options.compress},
+          {"element_bytes", ElementBytes(options)},
           {"batch_size", options.batch_size},
           {"samples", options.samples > 0 ? Json(options.samples) : Json(nullptr)},
           {"compute_seconds",
@@ -147,6 +158,10 @@ absl::StatusOr<Parsed<PlanOptions>> ParsePlanOptions(const std::vector<std::stri
   OptionParser parser(kProgram, kDescription, {"plan"});
   AddAll(&parsed.options, &parser);
   absl::Status status = parser.Parse(args, environment, {}, &parsed);
+  if (status.ok()) {
+    status = Annotate(ParseCompression(parsed.options.compress).status(),
+                      parser.source("compress").name);
+  }
   if (!status.ok()) return status;
   return parsed;
 }
@@ -159,6 +174,7 @@ absl::Status AdoptRun(const MeasuredRun& run, Parsed<PlanOptions>* parsed) {
   absl::Status status = AdoptOne("workers", run.workers, parsed->sources, &options.workers);
   status.Update(AdoptOne("sync", run.sync, parsed->sources, &options.sync));
   status.Update(AdoptOne("wire", run.wire, parsed->sources, &options.wire));
+  status.Update(AdoptOne("compress", run.compress, parsed->sources, &options.compress));
   status.Update(AdoptOne("model", run.model, parsed->sources, &options.model));
   status.Update(AdoptOne("batch-size", run.batch_size, parsed->sources, &options.batch_size));
   if (options.compute_seconds == 0) options.compute_seconds = run.compute_seconds;

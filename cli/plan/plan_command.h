@@ -19,6 +19,7 @@ struct PlanOptions : ModelFlags {
   int workers = 4;
   double link_gbit = 1;
   std::string wire = "fp32";
+  std::string compress = "none";
   int64_t batch_size = 64;
   std::string sync = "ddp";   // for the default of bucket_cap_mb
   double bucket_cap_mb = -1;  // below 0: as suits the sync

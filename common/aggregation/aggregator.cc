@@ -66,7 +66,7 @@ absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
 
 void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> terms) {
   const absl::Time begin = hooks_.on_fold ? SteadyNow() : absl::Time();
-  const LayoutSums* sums;
+  LayoutSums* sums;
   {
     MutexLock lock(&mutex_);
     sums = &layouts_.at(layout);

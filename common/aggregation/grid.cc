@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "common/compress/codec.h"
+#include "common/wire/layout.h"
+
 namespace gradwire {
 namespace {
 
-constexpr uint64_t kAlignment = 64;  // whole cache lines, whole elements
 // Below this share per owner, a message more costs more than a longer one.
 constexpr uint64_t kLeastShare = 16 << 10;
 
@@ -13,12 +15,17 @@ uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
 
 }  // namespace
 
-Grid::Grid(Bucket bucket, uint64_t bytes, uint64_t chunk_bytes, int owners)
+uint64_t Grid::AlignmentOf(v1::DType dtype) {
+  const Coding* coding = CodingOf(dtype);
+  return coding == nullptr ? kPlainAlignment : coding->unit() * ElementBytes(dtype);
+}
+
+Grid::Grid(Bucket bucket, uint64_t bytes, uint64_t chunk_bytes, int owners, uint64_t alignment)
     : first_owner_(bucket.value() % owners), owners_(owners), bytes_(bytes) {
   if (bytes == 0) return;
   uint64_t count = CeilDivide(bytes, chunk_bytes);
   if (bytes >= owners * kLeastShare) count = CeilDivide(count, owners) * owners;
-  piece_bytes_ = CeilDivide(CeilDivide(bytes, count), kAlignment) * kAlignment;
+  piece_bytes_ = CeilDivide(CeilDivide(bytes, count), alignment) * alignment;
   pieces_ = CeilDivide(bytes, piece_bytes_);
 }
 

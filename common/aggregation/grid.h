@@ -6,6 +6,7 @@
 
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
+#include "gradwire/v1/chunk.pb.h"
 
 namespace gradwire {
 
@@ -14,13 +15,19 @@ namespace gradwire {
 //
 //   pieces    n = ceil(bytes / chunk_bytes); a bucket of at least owners × 16 KiB
 //             is cut into a multiple of `owners`, so that shares are equal
-//   piece i   starts at i × p, where p = ceil(bytes / n) rounded up to 64 bytes;
-//             the last one is shorter
+//   piece i   starts at i × p, where p = ceil(bytes / n) rounded up to 64 bytes, or to whole
+//             units of a codec; the last one is shorter
 //   owner     of piece i of bucket b: (b + i) mod owners, so that small buckets
 //             are spread too
 class Grid {
  public:
-  Grid(Bucket bucket, uint64_t bytes, uint64_t chunk_bytes, int owners);
+  // `alignment`: what pieces are multiples of, in bytes; AlignmentOf the bucket's dtype.
+  Grid(Bucket bucket, uint64_t bytes, uint64_t chunk_bytes, int owners,
+       uint64_t alignment = kPlainAlignment);
+
+  // Whole cache lines, whole elements.
+  static constexpr uint64_t kPlainAlignment = 64;
+  static uint64_t AlignmentOf(v1::DType dtype);
 
   size_t pieces() const { return pieces_; }
   uint64_t Offset(size_t piece) const { return piece * piece_bytes_; }

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status_util.h"
 #include "common/fold/fold.h"
 
 namespace gradwire {
@@ -25,7 +26,8 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
   bool has_terms_of_all = false;
   for (size_t b = 0; b < buckets_.size(); ++b) {
     grids_.emplace_back(Bucket(static_cast<int>(b)), buckets_[b].bytes, view_.chunk_bytes,
-                        share.owners);
+                        share.owners, Grid::AlignmentOf(buckets_[b].dtype));
+    residuals_.emplace_back(grids_[b].pieces());
     for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
       if (!share.Has(grids_[b].Owner(piece))) continue;
       bytes += grids_[b].Bytes(piece);
@@ -71,7 +73,7 @@ LayoutSums::StepState LayoutSums::NewStep(Step step) const {
 absl::StatusOr<size_t> LayoutSums::FindPiece(const Chunk& chunk) const {
   const ChunkHeader& header = chunk.header;
   const int b = header.bucket.value();
-  const uint64_t bytes = TotalBytes(chunk.payload);
+  const uint64_t bytes = CoveredBytes(chunk);
   const absl::optional<size_t> piece = grids_[b].Find(header.offset, bytes);
   if (!piece.has_value()) {
     return absl::InvalidArgumentError(
@@ -92,8 +94,8 @@ absl::StatusOr<size_t> LayoutSums::FindPiece(const Chunk& chunk) const {
 absl::StatusOr<Verdict> LayoutSums::Judge(const Chunk& chunk, size_t* piece) const {
   const ReceiverState receiver{view_.run_id, view_.epoch,      view_.generation,
                                open_.step,   view_.world_size, buckets_};
-  const uint64_t bytes = TotalBytes(chunk.payload);
-  absl::StatusOr<Verdict> verdict = JudgeHeader(chunk.header, bytes, receiver, absl::nullopt);
+  const uint64_t covered = CoveredBytes(chunk);
+  absl::StatusOr<Verdict> verdict = JudgeHeader(chunk.header, covered, receiver, absl::nullopt);
   if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
   absl::StatusOr<size_t> found = FindPiece(chunk);
   if (!found.ok()) return found.status();
@@ -102,12 +104,21 @@ absl::StatusOr<Verdict> LayoutSums::Judge(const Chunk& chunk, size_t* piece) con
   const Slot& slot = open_.slots[b][*found];
   const size_t place = PlaceOf(buckets_[b], chunk.header.rank);
   if (slot.has_term[place]) {
-    return JudgeHeader(chunk.header, bytes, receiver, slot.checksums[place]);
+    return JudgeHeader(chunk.header, covered, receiver, slot.checksums[place]);
   }
+  if (absl::Status coded = CheckCoded(chunk); !coded.ok()) return coded;
+  const uint64_t bytes = TotalBytes(chunk.payload);
   if (held_bytes_ + bytes <= limit_bytes_) return verdict;
   return absl::ResourceExhaustedError(absl::StrCat("chunk of ", ToString(chunk.header), ": holds ",
                                                    held_bytes_, " bytes, the limit is ",
                                                    limit_bytes_));
+}
+
+absl::Status LayoutSums::CheckCoded(const Chunk& chunk) const {
+  const Coding* coding = CodingOf(chunk.header.dtype);
+  if (coding == nullptr) return absl::OkStatus();
+  return Annotate(coding->Check(chunk.payload, chunk.header.covers / sizeof(float)),
+                  absl::StrCat("chunk of ", ToString(chunk.header)));
 }
 
 bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chunk>* terms) {
@@ -124,12 +135,43 @@ bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chu
   return true;
 }
 
-std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) const {
+std::vector<uint8_t> LayoutSums::FoldCoded(const Coding& coding, const std::vector<Chunk>& terms,
+                                           const MeanChunk& mean) {
+  const size_t count = mean.covers / sizeof(float);
+  // Kept from piece to piece: each would be given back to the system, and paged in anew.
+  static thread_local std::vector<float> decoded;
+  decoded.resize((terms.size() + 1) * count);
+  std::vector<Pieces> pieces;
+  float* out = decoded.data();
+  for (const Chunk& term : terms) {
+    coding.Decode(term.payload, {out, count});
+    pieces.push_back({{reinterpret_cast<const uint8_t*>(out), mean.covers}});
+    out += count;
+  }
+  gradwire::Fold(pieces, v1::DTYPE_FLOAT32, blocks_.Cut(mean.bucket, mean.offset, mean.covers),
+                 absl::MakeSpan(reinterpret_cast<uint8_t*>(out), mean.covers));
+  const int b = mean.bucket.value();
+  std::vector<float>& residual = residuals_[b][*grids_[b].Find(mean.offset, mean.covers)];
+  if (coding.has_residual()) residual.resize(count);
+  return coding.EncodeMean({out, count}, absl::MakeSpan(residual));
+}
+
+std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) {
   auto mean = std::make_shared<MeanChunk>();
   const Chunk& first = terms.front();
   mean->bucket = first.header.bucket;
   mean->offset = first.header.offset;
-  mean->bytes = TotalBytes(first.payload);
+  mean->covers = CoveredBytes(first);
+  for (const Chunk& term : terms) mean->term_bytes += TotalBytes(term.payload);
+  if (const Coding* coding = CodingOf(first.header.dtype)) {
+    const std::vector<uint8_t> payload = FoldCoded(*coding, terms, *mean);
+    mean->bytes = payload.size();
+    mean->data.reset(new uint8_t[mean->bytes]);
+    std::copy(payload.begin(), payload.end(), mean->data.get());
+    mean->checksum = Checksum({mean->data.get(), mean->bytes});
+    return mean;
+  }
+  mean->bytes = mean->covers;
   mean->data.reset(new uint8_t[mean->bytes]);  // not zeroed: all of it is written
   if (first.header.dtype == v1::DTYPE_BYTES) {
     CopyTo(first.payload, mean->data.get());
@@ -146,8 +188,8 @@ std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) con
 
 Arrivals LayoutSums::Publish(std::shared_ptr<MeanChunk> mean) {
   const int b = mean->bucket.value();
-  mean->number_in_share = grids_[b].NumberInShare(*grids_[b].Find(mean->offset, mean->bytes));
-  held_bytes_ -= (TermsOf(buckets_[b]) - 1) * mean->bytes;
+  mean->number_in_share = grids_[b].NumberInShare(*grids_[b].Find(mean->offset, mean->covers));
+  held_bytes_ = held_bytes_ - mean->term_bytes + mean->bytes;
   open_.results.push_back(std::move(mean));
   if (open_.results.size() < pieces_per_step_) return {};
   const Step next(open_.step.value() + 1);
@@ -202,6 +244,7 @@ ChunkHeader LayoutSums::HeaderOf(Step step, const MeanChunk& mean) const {
   header.total = bucket.bytes;
   header.dtype = bucket.dtype;
   header.checksum = mean.checksum;
+  if (IsCoded(bucket.dtype)) header.covers = mean.covers;
   return header;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "common/aggregation/grid.h"
 #include "common/base/ids.h"
+#include "common/compress/codec.h"
 #include "common/fold/blocks.h"
 #include "common/wire/chunk.h"
 #include "common/wire/judge.h"
@@ -26,7 +27,9 @@ struct MeanChunk {
   size_t number_in_share = 0;  // see Grid
   uint64_t offset = 0;
   uint64_t checksum = 0;
-  uint64_t bytes = 0;
+  uint64_t covers = 0;      // bytes of the bucket
+  uint64_t term_bytes = 0;  // of the payloads that it was made of
+  uint64_t bytes = 0;       // of `data`: as many as it covers, but of a coded dtype
   std::unique_ptr<uint8_t[]> data;
 };
 
@@ -51,7 +54,8 @@ using Arrivals = std::vector<absl::Time>;
 // step and not yet read those results. To a share of bytes alone the ranks that are no
 // root send nothing that would hold it back; it can be one step further ahead of its
 // readers, and keeps two. Held memory is at most W shares of terms and 2 of results;
-// Judge refuses what would pass (W + 2) shares with ResourceExhausted.
+// Judge refuses what would pass (W + 2) shares with ResourceExhausted. A codec whose means have
+// a residual adds a share of float32.
 class LayoutSums {
  public:
   // `buckets` are in the type of the wire, and every worker contributes to some of them.
@@ -60,15 +64,16 @@ class LayoutSums {
 
   // The verdict on a chunk of this layout whose run and generation were judged, and with
   // kAccept its piece. Errors: those of JudgeHeader; InvalidArgument if the chunk is no piece
-  // of the grid, another aggregator's, or not from the root; ResourceExhausted.
+  // of the grid, another aggregator's, not from the root, or its payload none of its codec;
+  // ResourceExhausted.
   absl::StatusOr<Verdict> Judge(const Chunk& chunk, size_t* piece) const;
 
   // Holds a chunk that was judged. True if the piece has all its terms, which are then moved
   // to `terms`, by rank.
   bool Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chunk>* terms);
 
-  // The mean of the terms that Hold gave. From any thread.
-  std::shared_ptr<MeanChunk> Fold(const std::vector<Chunk>& terms) const;
+  // The mean of the terms that Hold gave. From any thread, for each piece once in a step.
+  std::shared_ptr<MeanChunk> Fold(const std::vector<Chunk>& terms);
 
   // Adds a result. The arrivals of its step if it was the last one, else empty.
   Arrivals Publish(std::shared_ptr<MeanChunk> mean);
@@ -107,6 +112,10 @@ class LayoutSums {
   };
 
   StepState NewStep(Step step) const;
+  absl::Status CheckCoded(const Chunk& chunk) const;
+  // Payload of a mean of coded terms.
+  std::vector<uint8_t> FoldCoded(const Coding& coding, const std::vector<Chunk>& terms,
+                                 const MeanChunk& mean);
   absl::StatusOr<size_t> FindPiece(const Chunk& chunk) const;
   // How many ranks have a term in a bucket: all, or the root alone.
   int TermsOf(const BucketSpec& bucket) const;
@@ -119,7 +128,9 @@ class LayoutSums {
   const std::vector<BucketSpec> buckets_;
   const Share share_;
   const FoldBlocks blocks_;
-  std::vector<Grid> grids_;     // by bucket
+  std::vector<Grid> grids_;  // by bucket
+  // What the means of this share left out so far, by bucket and piece; of codecs that do.
+  std::vector<std::vector<std::vector<float>>> residuals_;
   size_t pieces_per_step_ = 0;  // of this share
   size_t kept_steps_ = 1;
   uint64_t limit_bytes_ = 0;

@@ -32,6 +32,8 @@ const std::vector<std::string>& KnownVariables() {
                                "bucket-cap-mb",
                                "chunk-kib",
                                "classes",
+                               "compress",
+                               "compress-warmup",
                                "compute-seconds",
                                "config",
                                "connections",

@@ -2,6 +2,7 @@
 #include "common/fold/kernels.h"
 
 #include <cstring>
+#include <limits>
 #include <vector>
 
 #if defined(__x86_64__)
@@ -20,6 +21,9 @@ constexpr int32_t kBfloat16Overflow = 0x7f7f8000;  // the least that rounds to i
 constexpr int32_t kFloat16Overflow = 0x477ff000;   // likewise: 65520
 constexpr int32_t kFloat16Normal = 0x38800000;     // 2^-14
 constexpr int32_t kOneHalf = 0x3f000000;           // 0.5
+
+constexpr float kRounder = 12582912;  // 1.5 × 2^23
+constexpr float kLeastInt8 = 1e-35f;  // below it 127 / x might be infinite
 
 using Terms = absl::Span<const uint8_t* const>;
 

@@ -30,6 +30,14 @@ struct KernelSet {
   WireKernels bfloat16;
   WireKernels float16;
 
+  // residual[i] += values[i]; out[i] is the nearest integer to residual[i] / scale, ties to even,
+  // from -127 to 127, and residual[i] what is left. Returns the scale: the largest magnitude /
+  // 127; 0 where that is below 1e-35 (all of it is left); NaN if a value is not finite, and
+  // then all of `out` and `residual` are 0.
+  float (*encode_int8)(const float* values, size_t count, float* residual, int8_t* out);
+  // out[i] = in[i] × scale.
+  void (*decode_int8)(const int8_t* in, size_t count, float scale, float* out);
+
   // `dtype` is FLOAT32, BFLOAT16 or FLOAT16.
   const WireKernels& For(v1::DType dtype) const;
 };

@@ -43,6 +43,10 @@ Pieces Part(const Pieces& pieces, size_t offset, size_t bytes) {
   return part;
 }
 
+uint64_t CoveredBytes(const Chunk& chunk) {
+  return chunk.header.covers > 0 ? chunk.header.covers : TotalBytes(chunk.payload);
+}
+
 uint64_t Checksum(const Pieces& pieces) {
   if (pieces.size() == 1) return Checksum(pieces[0]);
   Xxh3State state;

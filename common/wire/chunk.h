@@ -33,6 +33,7 @@ struct ChunkHeader {
   v1::DType dtype = v1::DTYPE_FLOAT32;
   uint64_t checksum = 0;
   uint32_t hop = 0;
+  uint64_t covers = 0;
 };
 
 // "step 7, rank 2, bucket 0, offset 1048576", with the layout in front unless it is 0:
@@ -53,6 +54,9 @@ struct Chunk {
   Pieces payload;
   std::shared_ptr<const void> owner;
 };
+
+// Bytes of the bucket that the chunk stands for.
+uint64_t CoveredBytes(const Chunk& chunk);
 
 // XXH3_64bits with seed 0 over all pieces, as if they were one.
 uint64_t Checksum(const Pieces& pieces);

@@ -31,11 +31,12 @@ enum Field {
   kChecksum = 10,
   kHop = 11,
   kLayout = 12,
+  kCovers = 13,
   kPayload = 15,
 };
 
-// 16 + 2 bytes run_id, ten varints of at most 10 + 1, fixed64 + 1, payload's length.
-constexpr size_t kMaxHeaderBytes = 176;
+// 16 + 2 bytes run_id, eleven varints of at most 10 + 1, fixed64 + 1, payload's length.
+constexpr size_t kMaxHeaderBytes = 187;
 
 uint8_t* WriteVarint(Field field, uint64_t value, uint8_t* out) {
   if (value == 0) return out;  // proto3 leaves out default values
@@ -122,6 +123,9 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
     case kLayout:
       header->layout = LayoutId(static_cast<int>(value));
       break;
+    case kCovers:
+      header->covers = value;
+      break;
     default:
       break;  // a later version's field
   }
@@ -202,6 +206,7 @@ std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes)
   }
   out = WriteVarint(kHop, header.hop, out);
   out = WriteVarint(kLayout, header.layout.value(), out);
+  out = WriteVarint(kCovers, header.covers, out);
   if (payload_bytes > 0) {
     out = WireFormatLite::WriteTagToArray(kPayload, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, out);
     out = CodedOutputStream::WriteVarint64ToArray(payload_bytes, out);

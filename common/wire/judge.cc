@@ -12,7 +12,7 @@ absl::Status Invalid(const ChunkHeader& header, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ": ", what));
 }
 
-absl::Status CheckLayout(const ChunkHeader& header, uint64_t payload_bytes,
+absl::Status CheckLayout(const ChunkHeader& header, uint64_t covered_bytes,
                          const ReceiverState& receiver) {
   if (header.rank.value() >= receiver.world_size) {
     return Invalid(header, absl::StrCat("expected a rank below ", receiver.world_size));
@@ -29,14 +29,18 @@ absl::Status CheckLayout(const ChunkHeader& header, uint64_t payload_bytes,
                    absl::StrCat("got dtype ", v1::DType_Name(header.dtype), " (", header.dtype,
                                 "), expected ", v1::DType_Name(bucket.dtype)));
   }
-  if (header.offset > header.total || payload_bytes > header.total - header.offset) {
-    return Invalid(header, absl::StrCat("got ", payload_bytes, " bytes, expected at most total ",
+  if (IsCoded(bucket.dtype) != (header.covers > 0)) {
+    return Invalid(header, absl::StrCat("got covers ", header.covers, ", expected ",
+                                        IsCoded(bucket.dtype) ? "more than 0" : "0"));
+  }
+  if (header.offset > header.total || covered_bytes > header.total - header.offset) {
+    return Invalid(header, absl::StrCat("got ", covered_bytes, " bytes, expected at most total ",
                                         header.total, " minus offset"));
   }
   const uint64_t element_bytes = ElementBytes(bucket.dtype);
   if (element_bytes == 0 || header.offset % element_bytes != 0 ||
-      payload_bytes % element_bytes != 0) {
-    return Invalid(header, absl::StrCat("got ", payload_bytes, " bytes, expected whole ",
+      covered_bytes % element_bytes != 0) {
+    return Invalid(header, absl::StrCat("got ", covered_bytes, " bytes, expected whole ",
                                         element_bytes, "-byte elements"));
   }
   return absl::OkStatus();
@@ -61,12 +65,12 @@ absl::StatusOr<Verdict> JudgeView(const ChunkHeader& header, const ReceiverState
   return Verdict::kAccept;
 }
 
-absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t payload_bytes,
+absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t covered_bytes,
                                     const ReceiverState& receiver,
                                     absl::optional<uint64_t> held_checksum) {
   const absl::StatusOr<Verdict> of_view = JudgeView(header, receiver);
   if (!of_view.ok() || *of_view != Verdict::kAccept) return of_view;
-  if (absl::Status layout = CheckLayout(header, payload_bytes, receiver); !layout.ok()) {
+  if (absl::Status layout = CheckLayout(header, covered_bytes, receiver); !layout.ok()) {
     return layout;
   }
   if (header.step < receiver.open_step) return Verdict::kCommitted;

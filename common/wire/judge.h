@@ -35,6 +35,7 @@ enum class Verdict {
 absl::StatusOr<Verdict> JudgeView(const ChunkHeader& header, const ReceiverState& receiver);
 
 // Judges the header of a received chunk; all receivers of Chunk ask this. Pure.
+// `covered_bytes` are those of the bucket that it stands for (CoveredBytes).
 // `held_checksum` is that of the chunk held under the same key, if there is one.
 // Errors (see chunk.proto), whose messages name step, rank and bucket:
 //   PermissionDenied  another run
@@ -42,7 +43,7 @@ absl::StatusOr<Verdict> JudgeView(const ChunkHeader& header, const ReceiverState
 //   InvalidArgument   rank, bucket, total, dtype, offset or length contradict the layout
 //   OutOfRange        a step after the open one
 //   DataLoss          same key as a held chunk, other bytes
-absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t payload_bytes,
+absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t covered_bytes,
                                     const ReceiverState& receiver,
                                     absl::optional<uint64_t> held_checksum);
 

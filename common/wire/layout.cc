@@ -53,8 +53,16 @@ uint64_t ElementBytes(v1::DType dtype) {
     case v1::DTYPE_BYTES:
       return 1;
     default:
-      return 0;
+      return IsCoded(dtype) ? 4 : 0;
   }
+}
+
+bool IsCoded(v1::DType dtype) {
+#define GRADWIRE_CODEC(name, row_dtype, ...) \
+  if (dtype == row_dtype) return true;
+#include "common/compress/codecs.inc"
+#undef GRADWIRE_CODEC
+  return false;
 }
 
 bool IsBroadcast(const BucketSpec& spec) { return spec.dtype == v1::DTYPE_BYTES; }

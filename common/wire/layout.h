@@ -50,6 +50,10 @@ v1::Collective CollectiveOf(const BucketSpec& spec);
 // Whether `rank` puts something in.
 bool Contributes(const BucketSpec& spec, Rank rank);
 
+// Whether payloads are made by a codec (common/compress); buckets of such a dtype count their
+// bytes in float32.
+bool IsCoded(v1::DType dtype);
+
 // Bytes of an element; 1 for BYTES, and 0 for a dtype that this version does not know.
 uint64_t ElementBytes(v1::DType dtype);
 

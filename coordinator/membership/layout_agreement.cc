@@ -14,8 +14,8 @@ absl::Status CheckBucket(const BucketSpec& bucket, int world_size) {
   if (element_bytes == 0 || bucket.bytes == 0 || bucket.bytes % element_bytes != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "got ", bucket.bytes, " bytes of dtype ", static_cast<int>(bucket.dtype),
-        ", expected at least one whole element of DTYPE_FLOAT32, DTYPE_BFLOAT16, DTYPE_FLOAT16 or "
-        "DTYPE_BYTES"));
+        ", expected at least one whole element of DTYPE_FLOAT32, DTYPE_BFLOAT16, DTYPE_FLOAT16, "
+        "DTYPE_INT8, DTYPE_SPARSE or DTYPE_BYTES"));
   }
   if (bucket.root.value() >= 0 && bucket.root.value() < world_size) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/aggregation/aggregator.h"
+#include "common/compress/codec.h"
 #include "common/fold/fold.h"
 #include "common/fold/half.h"
 #include "common/wire/chunk_codec.h"
@@ -34,11 +35,10 @@ View TestView() {
 }
 
 const std::vector<BucketSpec>& Buckets() {
-  static const auto* const buckets = new std::vector<BucketSpec>{{192, v1::DTYPE_FLOAT32},
-                                                                 {66, v1::DTYPE_BFLOAT16},
-                                                                 {64, v1::DTYPE_FLOAT16},
-                                                                 {33, v1::DTYPE_BYTES},
-                                                                 {4, v1::DTYPE_FLOAT32}};
+  static const auto* const buckets = new std::vector<BucketSpec>{
+      {192, v1::DTYPE_FLOAT32}, {66, v1::DTYPE_BFLOAT16}, {64, v1::DTYPE_FLOAT16},
+      {33, v1::DTYPE_BYTES},    {4, v1::DTYPE_FLOAT32},   {192, v1::DTYPE_INT8},
+      {192, v1::DTYPE_SPARSE}};
   return *buckets;
 }
 
@@ -70,7 +70,7 @@ bool SameHeader(const ChunkHeader& header, const v1::Chunk& message) {
          static_cast<uint32_t>(header.bucket.value()) == message.bucket() &&
          header.offset == message.offset() && header.total == message.total() &&
          header.dtype == message.dtype() && header.checksum == message.checksum() &&
-         header.hop == message.hop() &&
+         header.hop == message.hop() && header.covers == message.covers() &&
          static_cast<uint32_t>(header.layout.value()) == message.layout();
 }
 
@@ -123,7 +123,7 @@ void SetRight(uint8_t what, Chunk* chunk) {
 std::string CheckJudged(const Chunk& chunk) {
   const ChunkHeader& header = chunk.header;
   const BucketSpec& bucket = Buckets()[header.bucket.value()];
-  const uint64_t bytes = TotalBytes(chunk.payload);
+  const uint64_t bytes = CoveredBytes(chunk);
   const uint64_t element_bytes = ElementBytes(bucket.dtype);
   if (header.offset > bucket.bytes || bytes > bucket.bytes - header.offset) {
     return "JudgeHeader took a payload beyond its bucket";
@@ -147,6 +147,14 @@ std::string CheckSums(const Chunk& chunk) {
   AddScaled(chunk.payload, dtype, wide.get(), 0.5f, {sum.get(), bytes});
   // ((x + x) / 2) twice, the same way.
   return std::equal(mean.get(), mean.get() + bytes, sum.get()) ? "" : "Fold and AddScaled disagree";
+}
+
+// What a codec takes it decodes into exactly the elements that it covers.
+void Decode(const Coding& coding, const Chunk& chunk) {
+  const uint64_t count = chunk.header.covers / sizeof(float);
+  if (!coding.Check(chunk.payload, count).ok()) return;
+  const std::unique_ptr<float[]> out(new float[count]);
+  coding.Decode(chunk.payload, {out.get(), count});
 }
 
 void RunRing(const Chunk& chunk) {
@@ -183,6 +191,16 @@ std::string RunAggregator(const Chunk& chunk) {
   return "";
 }
 
+// Good bytes of a bucket; of a coded one, all of it.
+std::string PayloadOf(const BucketSpec& bucket, uint64_t bytes) {
+  if (!IsCoded(bucket.dtype)) return std::string(bytes, '\x3f');
+  const std::vector<float> values(bucket.bytes / sizeof(float), 1.5f);
+  std::vector<float> residual(values.size());
+  const std::vector<uint8_t> payload =
+      CodingOf(bucket.dtype)->EncodeMean(values, absl::MakeSpan(residual));
+  return std::string(payload.begin(), payload.end());
+}
+
 }  // namespace
 
 std::string ViolatedProperty(absl::string_view input) {
@@ -201,9 +219,13 @@ std::string ViolatedProperty(absl::string_view input) {
   const ReceiverState receiver{view.run_id, view.epoch, view.generation,
                                Step(0),     kWorldSize, Buckets()};
   const absl::StatusOr<Verdict> verdict =
-      JudgeHeader(chunk->header, TotalBytes(chunk->payload), receiver, absl::nullopt);
+      JudgeHeader(chunk->header, CoveredBytes(*chunk), receiver, absl::nullopt);
   if (!verdict.ok() || *verdict != Verdict::kAccept) return "";
   violated = CheckJudged(*chunk);
+  if (const Coding* coding = CodingOf(chunk->header.dtype)) {
+    Decode(*coding, *chunk);
+    return violated;
+  }
   if (violated.empty()) violated = CheckSums(*chunk);
   if (violated.empty()) RunRing(*chunk);
   return violated;
@@ -216,7 +238,7 @@ std::vector<std::string> SeedInputs() {
   for (size_t b = 0; b < Buckets().size(); ++b) {
     const BucketSpec& bucket = Buckets()[b];
     for (uint64_t offset = 0; offset < bucket.bytes; offset += kChunkBytes) {
-      const std::string payload(std::min(kChunkBytes, bucket.bytes - offset), '\x3f');
+      const std::string payload = PayloadOf(bucket, std::min(kChunkBytes, bucket.bytes - offset));
       ChunkHeader header;
       header.run_id = view.run_id;
       header.epoch = view.epoch;
@@ -226,6 +248,7 @@ std::vector<std::string> SeedInputs() {
       header.total = bucket.bytes;
       header.dtype = bucket.dtype;
       header.hop = static_cast<uint32_t>(offset / kChunkBytes);
+      if (IsCoded(bucket.dtype)) header.covers = bucket.bytes - offset;
       const std::string message = EncodeChunkHeader(header, payload.size()) + payload;
       for (const char slice_bytes : {'\0', '\x02', '\x1c', '\xff'}) {
         seeds.push_back(std::string({'\x0f', slice_bytes}) + message);

@@ -199,6 +199,12 @@ TEST_F(SecondWorkerTest, OtherWireType_IsRefusedWithBothValues) {
   EXPECT_THAT(ended.err, HasSubstr("setting 'wire': got bf16, expected fp32 (rank 0)"));
 }
 
+TEST_F(SecondWorkerTest, OtherCompression_IsRefusedWithBothValues) {
+  const Ended ended = Second(1, TinyRun(2) + kSync + Options{"--compress", "int8"});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("setting 'compress': got int8"));
+}
+
 TEST_F(SecondWorkerTest, OtherBackend_IsRefusedWithBothValues) {
   const Ended ended = Second(1, TinyRun(2) + Options{"--sync", "all-reduce"});
   EXPECT_EQ(ended.exit_code, 2);

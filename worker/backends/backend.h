@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "common/compress/compression.h"
 #include "common/telemetry/trace_span.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
@@ -46,9 +47,12 @@ class Backend {
 // What every back end is made with; the same on all workers but for the address.
 struct BackendOptions {
   std::string coordinator;  // "host:port"
-  // Elements of gradients on the wire: FLOAT32, BFLOAT16 or FLOAT16. Sums are made
+  // Elements of gradients on the wire: FLOAT32, BFLOAT16, FLOAT16 or a coded type. Sums are made
   // in float32, and all ranks get the same mean, rounded to this type.
   v1::DType wire = v1::DTYPE_FLOAT32;
+  // How terms and means become shorter; on only where the row's `codecs` is true, and `wire`
+  // is its dtype then.
+  Compression compression = {};
   int connections = 1;  // to each aggregator, which share each bucket; with 1 group
   // Bucket i is of group i mod groups: groups share no connection, and none waits for another.
   int groups = 1;

@@ -31,8 +31,8 @@ std::vector<NamedChoice> SyncChoices() {
 
 std::vector<NamedChoice> BackendChoices() {
   return {
-#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, connections, links, \
-                         collectives, help)                                               \
+#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, connections, codecs, links, \
+                         collectives, help)                                                       \
   {name, help},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
@@ -70,8 +70,8 @@ std::vector<NamedChoice> LossChoices() {
   };
 }
 
-std::string BackendFor(const std::string& backend, int connections) {
-  return backend == kAutoBackend && connections > 1 ? kAutoOfAggregators : backend;
+std::string BackendFor(const std::string& backend, bool aggregates) {
+  return backend == kAutoBackend && aggregates ? kAutoOfAggregators : backend;
 }
 
 std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices) {

@@ -29,8 +29,9 @@ std::vector<NamedChoice> LossChoices();
 inline constexpr char kAutoBackend[] = "auto";
 inline constexpr char kAutoOfWorkers[] = "ring";
 inline constexpr char kAutoOfAggregators[] = "sharded";
-// `backend`; or, in place of kAutoBackend with several connections, the one that takes these.
-std::string BackendFor(const std::string& backend, int connections);
+// `backend`; or, in place of kAutoBackend, the one with aggregators if the run needs these: for
+// several connections, or codecs.
+std::string BackendFor(const std::string& backend, bool aggregates);
 // The rows, and kAutoBackend.
 std::vector<NamedChoice> BackendChoicesWithAuto();
 

@@ -14,12 +14,16 @@ SyncTraits TraitsOfSync(absl::string_view name) {
 }
 
 BackendTraits TraitsOfBackend(absl::string_view name) {
-#define GRADWIRE_BACKEND(row_name, factory, exact, halves, several_ranks, connections, links, \
-                         collectives, help)                                                   \
-  if (name == row_name)                                                                       \
-    return {Exact::exact,       halves,                                                       \
-            several_ranks,      connections,                                                  \
-            LinkPattern::links, Collectives::collectives};
+#define GRADWIRE_BACKEND(row_name, factory, exact, halves, several_ranks, connections, codecs, \
+                         links, collectives, help)                                             \
+  if (name == row_name)                                                                        \
+    return {Exact::exact,                                                                      \
+            halves,                                                                            \
+            several_ranks,                                                                     \
+            connections,                                                                       \
+            codecs,                                                                            \
+            LinkPattern::links,                                                                \
+            Collectives::collectives};
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   if (name == kAutoBackend) return TraitsOfBackend(kAutoOfWorkers);

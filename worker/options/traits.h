@@ -44,6 +44,7 @@ struct BackendTraits {
   bool halves = false;
   bool several_ranks = false;
   bool connections = false;
+  bool codecs = false;
   LinkPattern links = LinkPattern::kWorkers;
   Collectives collectives = Collectives::kTwo;
 };

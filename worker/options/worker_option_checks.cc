@@ -5,6 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/status_util.h"
+#include "worker/options/compression_of.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -48,6 +50,11 @@ absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed, bool backend_given)
         absl::StrCat("--sync ", options.sync, " averages nothing, so it takes no back end; got '",
                      options.backend, "' (", parsed.sources.at("backend").name, ")"));
   }
+  if (options.compress != WorkerOptions().compress) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--sync ", options.sync, " sends nothing, so it compresses nothing; got '",
+                     options.compress, "' (", parsed.sources.at("compress").name, ")"));
+  }
   if (options.wire != WorkerOptions().wire) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--sync ", options.sync, " sends nothing, so it takes no type on the wire; got '",
@@ -80,6 +87,30 @@ absl::Status CheckConnectionsTaken(const Parsed<WorkerOptions>& parsed) {
   if (!IsGiven(parsed, "connections")) return absl::OkStatus();
   return CheckConnections(options.backend, options.connections,
                           parsed.sources.at("connections").name);
+}
+
+absl::Status CheckCompression(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  const absl::StatusOr<Compression> compression = CompressionOf(options);
+  const std::string source = parsed.sources.at("compress").name;
+  if (!compression.ok()) return Annotate(compression.status(), source);
+  if (!compression->is_on()) return absl::OkStatus();
+  const auto refuse = [&](const char* name, absl::string_view got, absl::string_view why) {
+    return absl::InvalidArgumentError(absl::StrCat(source, ": got '", options.compress, "' with ",
+                                                   got, " (", parsed.sources.at(name).name,
+                                                   "), expected ", why));
+  };
+  if (IsGiven(parsed, "wire")) {
+    return refuse("wire", absl::StrCat("wire ", options.wire), "one of them");
+  }
+  if (!TraitsOfBackend(options.backend).codecs) {
+    return refuse("backend", absl::StrCat("back end ", options.backend),
+                  "coordinator or sharded, whose aggregators decode");
+  }
+  if (compression->has_density && options.nesterov) {
+    return refuse("nesterov", "nesterov", "plain momentum, which the ranks keep");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckGroups(const Parsed<WorkerOptions>& parsed) {
@@ -162,6 +193,8 @@ absl::Status CheckLearning(const Parsed<WorkerOptions>& parsed) {
   absl::Status status = CheckMomentum(parsed);
   if (status.ok()) status = CheckNeeds(parsed, "lr-step-epochs", "--lr-schedule step", steps);
   if (status.ok()) status = CheckNeeds(parsed, "lr-gamma", "--lr-schedule step", steps);
+  const bool has_density = CompressionOf(options)->has_density;
+  if (status.ok()) status = CheckNeeds(parsed, "compress-warmup", "--compress top-k", has_density);
   if (status.ok()) status = CheckNeeds(parsed, "base-batch", "--scale-lr", options.scale_lr);
   return status;
 }
@@ -185,6 +218,7 @@ absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backen
   if (status.ok()) status = CheckHosting(parsed);
   if (status.ok()) status = CheckBarrier(parsed);
   if (status.ok()) status = CheckConnectionsTaken(parsed);
+  if (status.ok()) status = CheckCompression(parsed);
   if (status.ok()) status = CheckGroups(parsed);
   if (status.ok()) status = CheckIteration(parsed);
   if (status.ok()) status = CheckDevices(parsed);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
 #include "common/base/host.h"
+#include "common/compress/compression.h"
 #include "common/options/launch_environment.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
@@ -77,6 +78,10 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("wire", "TYPE",
               "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
               Choice(&options->wire, WireNames()));
+  parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress));
+  parser->Add("compress-warmup", "N",
+              "with top-k: the share falls from a quarter to its value within so many iterations",
+              Integer(&options->compress_warmup, 0));
   parser->Add("groups", "N",
               "buckets take turns on so many groups, each with connections of its own",
               Integer(&options->groups, 1, kMaxGroups));
@@ -246,7 +251,8 @@ void FillIn(Parsed<WorkerOptions>* parsed) {
   const SyncTraits sync = TraitsOfSync(options->sync);
   if (options->metrics == "off") options->metrics.clear();
   if (options->backend.empty()) options->backend = sync.default_backend;
-  options->backend = BackendFor(options->backend, options->connections);
+  const bool aggregates = options->connections > 1 || options->compress != kNoCompression;
+  options->backend = BackendFor(options->backend, aggregates);
   if (options->bucket_cap_mb < 0) options->bucket_cap_mb = sync.bucket_cap_mb;
   if (options->threads > 0 || sync.averages) return;
   options->threads = std::max(1, UsableCores() / options->local_world_size / options->devices);

@@ -24,8 +24,10 @@ struct WorkerOptions : ModelFlags {
   double bucket_cap_mb = -1;  // MiB; 0: a bucket per parameter; below: as suits the sync
   bool barrier = false;       // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
-  int connections = 1;  // to each aggregator (back ends coordinator and sharded)
-  int groups = 1;       // that buckets take turns on
+  std::string compress = "none";  // or a row of codecs.inc
+  int64_t compress_warmup = 0;    // steps until its density is reached
+  int connections = 1;            // to each aggregator (back ends coordinator and sharded)
+  int groups = 1;                 // that buckets take turns on
   bool broadcast_buffers = true;
   std::string weights;       // file to start from; empty: drawn
   std::string save_weights;  // file

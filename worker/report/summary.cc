@@ -27,6 +27,7 @@ Json Configuration(const Summary& summary) {
           {"sync", summary.sync},
           {"backend", summary.backend},
           {"wire", summary.wire},
+          {"compress", summary.compress},
           {"model", summary.model},
           {"dataset", summary.dataset},
           {"batch_size", summary.batch_size},

@@ -29,6 +29,7 @@ struct Summary {
   std::string sync;
   std::string backend;
   std::string wire;
+  std::string compress;
   std::string model;
   std::string dataset;
   int64_t batch_size = 0;  // per rank

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/options/compression_of.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -32,7 +33,10 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   if (!learning_rate.ok()) return learning_rate.status();
   TrainerOptions trainer;
   trainer.loss = *loss;
-  trainer.optimizer = {options.optimizer, options.momentum, options.weight_decay, options.nesterov};
+  const absl::StatusOr<Compression> compression = CompressionOf(options);
+  if (!compression.ok()) return compression.status();
+  const double momentum = compression->momentum > 0 ? 0 : options.momentum;  // the ranks keep it
+  trainer.optimizer = {options.optimizer, momentum, options.weight_decay, options.nesterov};
   trainer.learning_rate = *std::move(learning_rate);
   trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
   trainer.reducer.broadcast_buffers = options.broadcast_buffers;

@@ -16,6 +16,8 @@ std::map<std::string, std::string> Optional(const WorkerOptions& options) {
   return {{"image-size", absl::StrCat(options.image_size)},
           {"hidden", absl::StrCat(options.hidden)},
           {"freeze-features", ToText(options.freeze_features)},
+          {"compress", options.compress},
+          {"compress-warmup", absl::StrCat(options.compress_warmup)},
           {"loss", options.loss},
           {"optimizer", options.optimizer},
           {"nesterov", ToText(options.nesterov)},

@@ -8,6 +8,7 @@
 #include "common/base/status_util.h"
 #include "common/session/local_address.h"
 #include "worker/backends/traced_backend.h"
+#include "worker/options/compression_of.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -18,7 +19,10 @@ constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const WorkerOptions& options, v1::DType wire,
                                                        OnSpan on_span) {
+  const absl::StatusOr<Compression> compression = CompressionOf(options);
+  if (!compression.ok()) return compression.status();
   BackendOptions backend_options;
+  backend_options.compression = *compression;
   backend_options.coordinator = options.coordinator;
   backend_options.wire = wire;
   backend_options.connections = options.connections;
@@ -44,7 +48,7 @@ absl::StatusOr<std::unique_ptr<Participation>> Participation::Create(const Worke
                                                                      Stopper* stopper,
                                                                      OnSpan on_span,
                                                                      GetStatus status) {
-  const absl::StatusOr<v1::DType> wire = ParseWire(options.wire);
+  const absl::StatusOr<v1::DType> wire = WireTypeOf(options);
   if (!wire.ok()) return wire.status();
   auto participation = absl::WrapUnique(new Participation(options, stopper, *wire));
   auto backend = MakeBackendOf(options, *wire, std::move(on_span));

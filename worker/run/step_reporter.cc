@@ -162,6 +162,7 @@ Summary StepReporter::SummaryOf(size_t index) const {
   summary.sync = options_.sync;
   summary.backend = options_.backend;
   summary.wire = options_.wire;
+  summary.compress = options_.compress;
   summary.model = options_.model;
   summary.dataset = options_.dataset;
   summary.batch_size = options_.batch_size;

@@ -142,10 +142,23 @@ TEST(ParsePlanOptions, UnknownOption_NamesTheNearest) {
             "unknown option --link-gbits; did you mean --link-gbit?");
 }
 
+TEST(ParsePlanOptions, UnknownCodec_IsRefused) {
+  EXPECT_EQ(ParsePlanOptions({"--compress", "zip"}, {}).status().message(),
+            "--compress: got 'zip', expected none, int8, top-k:D with 0 < D <= 1");
+}
+
+TEST(AdoptRun, OtherCodecThanTheRuns_IsRefused) {
+  auto parsed = *ParsePlanOptions({"--compress", "int8"}, {});
+  EXPECT_EQ(
+      AdoptRun({4, "ddp", "sharded", "fp32", "none", "vgg11", 64, 1, 0, 0, 1}, &parsed).message(),
+      "--compress: got 'int8', but the run of --summary had 'none'");
+}
+
 TEST(AdoptRun, NotGiven_TakesTheRuns) {
   auto parsed = *ParsePlanOptions({}, {});
   ASSERT_TRUE(
-      AdoptRun({2, "all-reduce", "ring", "bf16", "vgg11", 8, 1, 0.5, 0.25, 1}, &parsed).ok());
+      AdoptRun({2, "all-reduce", "ring", "bf16", "none", "vgg11", 8, 1, 0.5, 0.25, 1}, &parsed)
+          .ok());
   EXPECT_EQ(parsed.options.workers, 2);
   EXPECT_EQ(parsed.options.wire, "bf16");
   EXPECT_EQ(parsed.options.batch_size, 8);
@@ -154,14 +167,16 @@ TEST(AdoptRun, NotGiven_TakesTheRuns) {
 
 TEST(AdoptRun, OtherThanTheRun_IsRefused) {
   auto parsed = *ParsePlanOptions({"--workers", "3"}, {});
-  EXPECT_EQ(AdoptRun({2, "all-reduce", "ring", "fp32", "vgg11", 64, 1, 0, 0, 1}, &parsed).message(),
+  EXPECT_EQ(AdoptRun({2, "all-reduce", "ring", "fp32", "none", "vgg11", 64, 1, 0, 0, 1}, &parsed)
+                .message(),
             "--workers: got '3', but the run of --summary had '2'");
 }
 
 TEST(AdoptRun, OneWorker_IsRefused) {
   auto parsed = *ParsePlanOptions({}, {});
-  EXPECT_EQ(AdoptRun({1, "none", "none", "fp32", "vgg11", 64, 1, 0, 0, 1}, &parsed).message(),
-            "--summary: that run had one worker, and exchanged nothing");
+  EXPECT_EQ(
+      AdoptRun({1, "none", "none", "fp32", "none", "vgg11", 64, 1, 0, 0, 1}, &parsed).message(),
+      "--summary: that run had one worker, and exchanged nothing");
 }
 
 TEST(LayoutArguments, Model_IsPassedOnWithAllThatChangesIt) {

@@ -48,13 +48,17 @@ class Bottleneck(unittest.TestCase):
         self.assertEqual(
             exposed(),
             "Bottleneck: exposed communication, 60.0 of 100.0 ms an iteration (60 %); try --sync "
-            "ddp (transfers run beside backward), --wire bf16 (half the bytes), a larger "
+            "ddp (transfers run beside backward), --wire bf16 (half the bytes) "
+            "or --compress int8 (a quarter), a larger "
             "--batch-size or --accumulate or more bandwidth.")
 
     def test_exposed_with_ddp_and_half_bytes_advises_neither(self):
         sentence = exposed(sync="ddp", wire="bf16")
         self.assertNotIn("--sync", sentence)
         self.assertNotIn("--wire", sentence)
+
+    def test_exposed_with_compression_advises_no_other(self):
+        self.assertNotIn("--wire", exposed(sync="ddp", compress="int8"))
 
     def test_exposed_with_a_back_end_of_fp32_alone_advises_no_wire(self):
         self.assertNotIn("--wire", exposed(backend="gloo"))

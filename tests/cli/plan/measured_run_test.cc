@@ -10,6 +10,7 @@ nlohmann::json RankSummary(double p50) {
           {"sync", "all-reduce"},
           {"backend", "ring"},
           {"wire", "fp32"},
+          {"compress", "none"},
           {"model", "vgg11"},
           {"batch_size", 8},
           {"iterations", 10},

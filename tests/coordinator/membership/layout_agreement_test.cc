@@ -75,9 +75,10 @@ TEST_F(LayoutAgreementTest, Declare_OtherBucket_NamesIt) {
 TEST_F(LayoutAgreementTest, Declare_PartOfAFloat_IsRefused) {
   v1::Layout layout = TestLayout();
   layout.mutable_buckets(0)->set_bytes(22);
-  EXPECT_EQ(Refusal(layout),
-            "layout 0: bucket 0: got 22 bytes of dtype 1, expected at least one whole element of "
-            "DTYPE_FLOAT32, DTYPE_BFLOAT16, DTYPE_FLOAT16 or DTYPE_BYTES");
+  EXPECT_EQ(
+      Refusal(layout),
+      "layout 0: bucket 0: got 22 bytes of dtype 1, expected at least one whole element of "
+      "DTYPE_FLOAT32, DTYPE_BFLOAT16, DTYPE_FLOAT16, DTYPE_INT8, DTYPE_SPARSE or DTYPE_BYTES");
 }
 
 TEST_F(LayoutAgreementTest, Declare_UnknownDType_IsRefused) {

@@ -43,6 +43,33 @@ TEST(CheckWorkerOptions, AloneWithAWireType_IsRefused) {
             "--sync none sends nothing, so it takes no type on the wire; got 'fp16' (--wire)");
 }
 
+TEST(CheckWorkerOptions, UnknownCompression_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--compress", "zip"}),
+            "--compress: got 'zip', expected none, int8, top-k:D with 0 < D <= 1");
+}
+
+TEST(CheckWorkerOptions, CompressionWithWhatItCannot_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--compress", "int8", "--backend", "ring"}),
+            "--compress: got 'int8' with back end ring (--backend), expected coordinator or "
+            "sharded, whose aggregators decode");
+  EXPECT_EQ(ErrorOf({"--compress", "int8", "--wire", "bf16"}),
+            "--compress: got 'int8' with wire bf16 (--wire), expected one of them");
+  EXPECT_EQ(ErrorOf({"--compress", "top-k:0.1", "--nesterov"}),
+            "--compress: got 'top-k:0.1' with nesterov (--nesterov), expected plain momentum, "
+            "which the ranks keep");
+  EXPECT_EQ(ErrorOf({"--sync", "none", "--compress", "int8"}),
+            "--sync none sends nothing, so it compresses nothing; got 'int8' (--compress)");
+}
+
+TEST(CheckWorkerOptions, WarmUpWithoutTopK_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--compress", "int8", "--compress-warmup", "5"}),
+            "--compress-warmup: got it without --compress top-k, expected both or neither");
+}
+
+TEST(CheckWorkerOptions, AutoWithCompression_IsSharded) {
+  EXPECT_EQ(Parse({"--compress", "int8"})->options.backend, "sharded");
+}
+
 TEST(CheckWorkerOptions, DevicesWithAnotherSync_AreRefused) {
   EXPECT_EQ(ErrorOf({"--devices", "2"}),
             "--devices: got sync ddp (default), expected --sync data-parallel");

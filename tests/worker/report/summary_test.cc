@@ -117,11 +117,11 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   summary.test = Quality{2.2, 0.18};
   const auto json = nlohmann::ordered_json::parse(ToJson(summary));
   EXPECT_THAT(Keys(json),
-              ElementsAre("rank", "world_size", "sync", "backend", "wire", "model", "dataset",
-                          "batch_size", "iterations", "iteration_seconds", "phase_seconds",
-                          "bytes_sent", "bytes_received", "loss", "print_every", "losses", "train",
-                          "test", "epochs", "trained_parameters", "parameters_sha256",
-                          "buffers_sha256", "samples", "failures"));
+              ElementsAre("rank", "world_size", "sync", "backend", "wire", "compress", "model",
+                          "dataset", "batch_size", "iterations", "iteration_seconds",
+                          "phase_seconds", "bytes_sent", "bytes_received", "loss", "print_every",
+                          "losses", "train", "test", "epochs", "trained_parameters",
+                          "parameters_sha256", "buffers_sha256", "samples", "failures"));
   EXPECT_THAT(Keys(json["iteration_seconds"]), ElementsAre("mean", "p50", "p90", "p99"));
   EXPECT_THAT(Keys(json["phase_seconds"]),
               ElementsAre("data", "forward", "backward", "communication", "exposed_communication",

@@ -7,7 +7,7 @@
 namespace gradwire {
 
 FoldBackend::FoldBackend(const BackendOptions& options, EndpointsOf endpoints_of, bool serves)
-    : options_(options), endpoints_of_(std::move(endpoints_of)) {
+    : options_(options), endpoints_of_(std::move(endpoints_of)), compressors_(options.compression) {
   if (!serves) return;
   service_ = std::make_unique<AggregationService>(
       AggregationObserver{[this](uint64_t bytes) { traffic_.received += bytes; },
@@ -17,7 +17,7 @@ FoldBackend::FoldBackend(const BackendOptions& options, EndpointsOf endpoints_of
 absl::StatusOr<std::unique_ptr<Exchange>> FoldBackend::Connect(
     const View& view, const Ended& ended, absl::optional<Incarnation>* suspect) {
   auto exchange = std::make_unique<FoldExchange>(options_, view, endpoints_of_(view),
-                                                 service_.get(), &traffic_);
+                                                 service_.get(), &compressors_, &traffic_);
   if (absl::Status started = exchange->Start(ended); !started.ok()) {
     *suspect = exchange->suspect();
     return started;

@@ -33,6 +33,7 @@ class FoldBackend : public Backend {
  private:
   const BackendOptions options_;
   const EndpointsOf endpoints_of_;
+  Compressors compressors_;
   Traffic traffic_;                              // with that of the service
   std::unique_ptr<AggregationService> service_;  // null if this worker serves none
 };

@@ -10,9 +10,9 @@ namespace gradwire {
 
 FoldExchange::FoldExchange(const BackendOptions& options, const View& view,
                            std::vector<Endpoint> endpoints, AggregationService* service,
-                           Traffic* traffic)
+                           Compressors* compressors, Traffic* traffic)
     : options_(options),
-      context_{this, view},
+      context_{this, view, compressors},
       service_(service),
       traffic_(traffic),
       sent_before_(traffic->sent),
@@ -81,7 +81,8 @@ void FoldExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
 void FoldExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
                           Done done) {
   const BucketSpec& spec = table_.SpecOf(key);
-  const Grid grid(key.bucket, spec.bytes, context_.view.chunk_bytes, owners_);
+  const Grid grid(key.bucket, spec.bytes, context_.view.chunk_bytes, owners_,
+                  Grid::AlignmentOf(spec.dtype));
   const bool added = table_.Add(
       std::make_shared<FoldTransfer>(Transfer(key, spec, result, deadline, std::move(done)), grid));
   std::vector<std::function<void()>> early;

@@ -28,10 +28,10 @@ namespace gradwire {
 // what is still under way.
 class FoldExchange : public Exchange, private LaneHost {
  public:
-  // `service` serves this worker's aggregator; null if it serves none. It and `traffic`
-  // outlive the exchange.
+  // `service` serves this worker's aggregator; null if it serves none. It, `compressors` and
+  // `traffic` outlive the exchange.
   FoldExchange(const BackendOptions& options, const View& view, std::vector<Endpoint> endpoints,
-               AggregationService* service, Traffic* traffic);
+               AggregationService* service, Compressors* compressors, Traffic* traffic);
   ~FoldExchange() override;
 
   // Connects all lanes and starts them. Call once, first.

@@ -57,9 +57,21 @@ Chunk Lane::NarrowTerm(const ChunkHeader& header, const Piece& piece) const {
   return {header, {{memory.get(), bytes}}, memory};
 }
 
+Chunk Lane::CodedTerm(ChunkHeader header, const Piece& piece) const {
+  const auto* floats = reinterpret_cast<const float*>(piece.terms.data());
+  const uint64_t first = header.offset / sizeof(float);
+  header.covers = piece.bytes();
+  Compressor* compressor = context_.compressors->Of(header.layout, header.rank, header.bucket,
+                                                    header.total / sizeof(float));
+  auto payload = std::make_shared<const std::vector<uint8_t>>(
+      compressor->Encode(header.step, first, {floats + first, header.covers / sizeof(float)}));
+  return {header, {{payload->data(), payload->size()}}, payload};
+}
+
 Chunk Lane::TermOf(const Piece& piece) const {
   const ChunkHeader header = HeaderOf(piece);
   if (IsHalf(header.dtype)) return NarrowTerm(header, piece);
+  if (IsCoded(header.dtype)) return CodedTerm(header, piece);
   return {header,
           {piece.terms.subspan(header.offset, piece.bytes())},
           piece.transfer->lender.LendToken()};
@@ -76,7 +88,7 @@ absl::StatusOr<Verdict> Lane::Judge(const ChunkHeader& header, uint64_t bytes,
 
 absl::StatusOr<Lane::Place> Lane::FindPlace(const Chunk& mean) {
   const ChunkHeader& header = mean.header;
-  const uint64_t bytes = TotalBytes(mean.payload);
+  const uint64_t bytes = CoveredBytes(mean);
   const std::vector<BucketSpec>* buckets = context_.host->WaitForLayout(header.layout);
   if (buckets == nullptr) return Place();
   absl::StatusOr<Verdict> verdict = Judge(header, bytes, *buckets);
@@ -100,20 +112,31 @@ absl::StatusOr<Lane::Place> Lane::FindPlace(const Chunk& mean) {
   return Place{*std::move(transfer), *index};
 }
 
-absl::Status Lane::Take(const Chunk& mean) {
+absl::Status Lane::Unpack(const Chunk& mean, uint8_t* out) {
   const ChunkHeader& header = mean.header;
-  const Pieces& payload = mean.payload;
-  const uint64_t bytes = TotalBytes(payload);
+  if (const Coding* coding = CodingOf(header.dtype)) {
+    const uint64_t count = header.covers / sizeof(float);
+    absl::Status status = coding->Check(mean.payload, count);
+    if (!status.ok()) return Annotate(status, absl::StrCat("mean of ", ToString(header)));
+    auto* floats = reinterpret_cast<float*>(out);
+    coding->Decode(mean.payload, {floats + header.offset / sizeof(float), count});
+  } else if (IsHalf(header.dtype)) {
+    auto* floats = reinterpret_cast<float*>(out);
+    const uint64_t count = TotalBytes(mean.payload) / kHalfBytes;
+    Widen(mean.payload, header.dtype, {floats + header.offset / kHalfBytes, count});
+  } else {
+    CopyTo(mean.payload, out + header.offset);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lane::Take(const Chunk& mean) {
   absl::StatusOr<Place> place = FindPlace(mean);
   if (!place.ok()) return place.status();
   if (place->transfer == nullptr) return absl::OkStatus();
   FoldTransfer& transfer = *place->transfer;
-  if (IsHalf(header.dtype)) {
-    auto* floats = reinterpret_cast<float*>(transfer.result.data());
-    Widen(payload, header.dtype, {floats + header.offset / kHalfBytes, bytes / kHalfBytes});
-  } else {
-    CopyTo(payload, transfer.result.data() + header.offset);
-  }
+  absl::Status unpacked = Unpack(mean, transfer.result.data());
+  if (!unpacked.ok()) return unpacked;
   transfer.received[place->piece] = 1;
   queue_.OnMean(transfer, place->piece);
   context_.host->OnMean(place->transfer);

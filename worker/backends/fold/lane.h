@@ -16,6 +16,7 @@
 #include "common/wire/judge.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
+#include "worker/backends/fold/compressors.h"
 #include "worker/backends/fold/piece.h"
 #include "worker/backends/fold/piece_queue.h"
 
@@ -55,6 +56,7 @@ class LaneHost {
 struct LaneContext {
   LaneHost* host = nullptr;
   View view;
+  Compressors* compressors = nullptr;
 };
 
 // One way to one aggregator: a thread that sends the terms of this worker's ranks, and
@@ -87,6 +89,7 @@ class Lane {
   // A term in the type of the wire, without a copy where the types are the same.
   Chunk TermOf(const Piece& piece) const;
   Chunk NarrowTerm(const ChunkHeader& header, const Piece& piece) const;
+  Chunk CodedTerm(ChunkHeader header, const Piece& piece) const;
   // Writes a mean to where it belongs.
   absl::Status Take(const Chunk& mean);
 
@@ -101,6 +104,8 @@ class Lane {
     size_t piece = 0;
   };
   absl::StatusOr<Place> FindPlace(const Chunk& mean);
+  // Writes the elements of a payload in the type of the wire to `out`, which is float32.
+  static absl::Status Unpack(const Chunk& mean, uint8_t* out);
   // As JudgeHeader for a mean of a layout that this side has.
   absl::StatusOr<Verdict> Judge(const ChunkHeader& header, uint64_t bytes,
                                 const std::vector<BucketSpec>& buckets) const;

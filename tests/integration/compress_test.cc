@@ -1,0 +1,82 @@
+// --compress in whole runs of the real programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/launch.h"
+
+namespace gradwire::testing {
+namespace {
+
+using ::testing::SizeIs;
+
+constexpr int kWorldSize = 4;
+constexpr int kIterations = 40;
+
+Options RunOf(const std::string& backend, const std::string& compress) {
+  return {"--model",   "lenet",        "--dataset",
+          "synthetic", "--iterations", std::to_string(kIterations),
+          "--lr",      "0.01",         "--batch-size",
+          "8",         "--threads",    "1",
+          "--backend", backend,        "--print-every",
+          "0",         "--compress",   compress};
+}
+
+LaunchResult RunWorkers(int workers, const Options& options) {
+  LaunchResult run = RunLaunch(workers, options, {"--world-size", std::to_string(kWorldSize)});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.ranks, SizeIs(kWorldSize));
+  return run;
+}
+
+std::string HashOf(int workers, const Options& options) {
+  const std::set<std::string> hashes = RunWorkers(workers, options).Distinct("parameters_sha256");
+  EXPECT_THAT(hashes, SizeIs(1));
+  return hashes.empty() ? "" : *hashes.begin();
+}
+
+class CompressTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(CompressTest, BackEndsProcessesBucketsAndConnections_OneHash) {
+  const std::string expected = HashOf(4, RunOf("coordinator", GetParam()));
+  EXPECT_EQ(HashOf(4, RunOf("sharded", GetParam())), expected);
+  EXPECT_EQ(HashOf(2, RunOf("auto", GetParam())), expected);
+  EXPECT_EQ(HashOf(1, RunOf("sharded", GetParam())), expected);
+  EXPECT_EQ(HashOf(3, RunOf("sharded", GetParam()) + Options{"--connections", "2"}), expected);
+  EXPECT_NE(HashOf(4, RunOf("coordinator", "none")), expected);
+}
+
+TEST_P(CompressTest, Losses_FallAsWithout) {
+  const auto last_of = [](const std::string& compress) {
+    const LaunchResult run = RunWorkers(2, RunOf("sharded", compress) + Options{"--lr", "0.05"});
+    return run.ranks[0]["loss"]["last"].get<double>() / run.ranks[0]["loss"]["first"].get<double>();
+  };
+  EXPECT_LT(last_of("none"), 0.8);
+  EXPECT_LT(last_of(GetParam()), 0.8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, CompressTest, ::testing::Values("int8", "top-k:0.05"),
+                         [](const auto& info) { return info.param[0] == 'i' ? "int8" : "top_k"; });
+
+TEST(Compress, Int8_Summary_NamesTheCodecAndCountsAQuarterOfTheBytes) {
+  const LaunchResult full = RunWorkers(4, RunOf("coordinator", "none"));
+  const LaunchResult run = RunWorkers(4, RunOf("coordinator", "int8"));
+  EXPECT_EQ(run.ranks[0]["compress"], "int8");
+  const double ratio =
+      run.ranks[1]["bytes_sent"].get<double>() / full.ranks[1]["bytes_sent"].get<double>();
+  EXPECT_NEAR(ratio, 0.251, 0.001);
+}
+
+TEST(Compress, TopK_WarmUp_SendsMoreAtFirst) {
+  const Options options = RunOf("sharded", "top-k:0.01");
+  const LaunchResult cold = RunWorkers(4, options);
+  const LaunchResult warm = RunWorkers(4, options + Options{"--compress-warmup", "20"});
+  EXPECT_GT(warm.ranks[0]["bytes_sent"].get<double>(),
+            2 * cold.ranks[0]["bytes_sent"].get<double>());
+}
+
+}  // namespace
+}  // namespace gradwire::testing
