@@ -21,7 +21,7 @@ host=$1
 [ "$host" = 127.0.0.9 ] && { echo "ssh: connect to host $host port 22: No route" >&2; exit 255; }
 shift
 echo "Welcome to $host"
-exec sh -c "$*"
+TMPDIR=${0%/*} exec sh -c "$*"
 '''
 
 
