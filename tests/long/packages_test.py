@@ -12,9 +12,8 @@ CHROOT = SOURCE / "tests/support/debian-chroot"
 SUITE = "bookworm"  # what the packages of this build depend on
 LAUNCH = ("gradwire launch --workers 2 --summary summary.json -- --model lenet --dataset synthetic "
           "--batch-size 8 --iterations 5 --threads 1")
-# What apt, dpkg and the caches of others keep.
-KEPT = ("/var/", "/etc/ld.so.cache", "/etc/alternatives/", "/usr/share/mime/", "/root/", "/tmp/",
-        "/usr/share/info/dir", "/usr/lib/python3", "/usr/share/python3/")
+# The packages themselves, what is known of them, and where a run was told to write.
+APART = ("/debs/", "/tmp/", "/var/cache/apt/", "/var/lib/apt/", "/var/lib/dpkg/", "/var/log/")
 
 
 def run(*command, seconds=1800, **options):
@@ -35,6 +34,7 @@ class PackagesTest(unittest.TestCase):
         cls.root = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-chroot-"))
         cls.addClassCleanup(run, "rm", "-rf", cls.root)
         run(CHROOT, "make", SUITE, cls.root)
+        run(CHROOT, "enter", cls.root, "apt-get", "-q", "update")
         run("cpack", "--config", BUILD / "CPackConfig.cmake", "-B", cls.root / "debs",
             "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", cwd=BUILD)
 
@@ -47,18 +47,25 @@ class PackagesTest(unittest.TestCase):
 
     def files(self):
         found = self.inside("find / -xdev ! -type d -printf '%p\\n'").splitlines()
-        return {file for file in found if not file.startswith(("/debs/", *KEPT))}
+        return {file for file in found if not file.startswith(APART)}
 
     def test_programs_installed_used_removed_nothing_left(self):
-        before = self.files()
         self.apt("install /debs/gradwire_*.deb")
+        installed = self.files()
         self.assertIn("libtorch", self.inside("gradwire --version"))
         self.inside(f"cd /tmp && {LAUNCH} && grep -q parameters_sha256 summary.json")
         self.inside("gradwire models; gradwire-worker --help; gradwire-coordinator --help")
+        self.assertEqual(self.files() - installed, set())
+        own = set(self.inside("dpkg -L gradwire | xargs -d '\\n' -I @ find @ -prune ! -type d")
+                  .splitlines())
+        self.assertIn("/usr/bin/gradwire", own)
         self.apt("autoremove --purge gradwire")
-        self.assertEqual(self.files() - before, set())
+        left = self.files()
+        self.assertEqual(own & left, set())
+        self.assertEqual({file for file in left if "gradwire" in file}, set())
 
-    def test_library_examples_built_with_the_packages_and_run(self):
+    # Behind the other, which asks what is left: "the" comes behind "programs".
+    def test_the_library_examples_built_with_the_packages_and_run(self):
         shutil.copytree(SOURCE / "examples", self.root / "root/examples")
         self.apt("install /debs/libgradwire0_*.deb /debs/libgradwire-dev_*.deb "
                  "/debs/gradwire_*.deb /debs/gradwire-doc_*.deb g++ cmake ninja-build pkg-config")
