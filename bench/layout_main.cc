@@ -84,6 +84,20 @@ absl::Status DescribeData(const WorkerOptions& options, std::shared_ptr<const Da
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<BucketSpec>> BucketsOf(const WorkerOptions& options,
+                                                  const Model& model) {
+  ReducerOptions reducer_options;
+  reducer_options.broadcast_buffers = options.broadcast_buffers;
+  reducer_options.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
+  const auto reducer =
+      Reducer::Create(model.parameters(), model.trained_buffers(), reducer_options);
+  if (!reducer.ok()) return reducer.status();
+  const auto sync = MakeSynchronizer(options.sync, reducer->get(),
+                                     SyncOptionsOf(options, /*total_steps=*/1, model));
+  if (!sync.ok()) return sync.status();
+  return *sync == nullptr ? (*reducer)->BucketSpecs() : (*sync)->BucketSpecs();
+}
+
 absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   Json json = {{"torch", TORCH_VERSION}};
@@ -95,16 +109,12 @@ absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
   if (!model.ok()) return model.status();
   const absl::Status described = DescribeData(options, *dataset, **model, &json);
   if (!described.ok()) return described;
-  ReducerOptions reducer_options;
-  reducer_options.broadcast_buffers = options.broadcast_buffers;
-  reducer_options.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
-  const auto reducer =
-      Reducer::Create((*model)->parameters(), (*model)->trained_buffers(), reducer_options);
-  if (!reducer.ok()) return reducer.status();
+  const auto buckets = BucketsOf(options, **model);
+  if (!buckets.ok()) return buckets.status();
   const Layout layout = LayoutOf(**model);
   json["parameters"] = TensorsJson(layout, false);
   json["buffers"] = TensorsJson(layout, true);
-  json["buckets"] = BucketsJson((*reducer)->BucketSpecs());
+  json["buckets"] = BucketsJson(*buckets);
   return json;
 }
 

@@ -54,25 +54,29 @@ def link_shares(summaries):
     return [share for share in shares if share is not None]
 
 
-def communication_advice(run, link_share, overlapping, halving):
-    sync = text_at(run, "sync")
-    if not sync:
+def communication_advice(run, link_share, overlapping, halving, periodic):
+    sync = (text_at(run, "sync") or "").split(":")[0]
+    if sync in periodic:
+        yield f"a larger H (--sync {sync}:H) or --delay (transfers run beside further steps)"
+    elif not sync:
         yield "--sync ddp and --wire bf16 if they were not used"
     elif sync not in overlapping:
         yield "--sync ddp (transfers run beside backward)"
     if text_at(run, "wire") == "fp32" and text_at(run, "backend") in halving:
-        if (text_at(run, "compress") or "none") == "none":
+        if sync in periodic:
+            yield "--wire bf16 (half the bytes)"
+        elif (text_at(run, "compress") or "none") == "none":
             yield "--wire bf16 (half the bytes) or --compress int8 (a quarter)"
     yield "a larger --batch-size or --accumulate"
     if link_share is None or link_share >= LINK_IS_FULL:
         yield "more bandwidth"
 
 
-def communication(exposed, iteration, summaries, overlapping, halving):
+def communication(exposed, iteration, summaries, *kinds):
     shares = link_shares(summaries)
     share = mean(shares) if shares else None
     links = f", with the links at {share * 100:.0f} % of their speed" if shares else ""
-    advice = [*communication_advice(summaries[-1], share, overlapping, halving)]
+    advice = [*communication_advice(summaries[-1], share, *kinds)]
     return (f"exposed communication, {part_of(exposed, iteration)}{links}; "
             f"try {any_of(advice)}.")
 
@@ -110,7 +114,7 @@ def straggler(ranks, iteration):
             "host does, or give it another.")
 
 
-def judge(ranks, summaries, overlapping, halving):
+def judge(ranks, summaries, *kinds):
     iteration = mean([rank.iteration for rank in ranks])
     if found := straggler(ranks, iteration):
         return found
@@ -121,14 +125,14 @@ def judge(ranks, summaries, overlapping, halving):
     if seconds < OVERHEAD_FROM * iteration:
         return computation(ranks, iteration)
     if longest == "exposed_communication":
-        return communication(seconds, iteration, summaries, overlapping, halving)
+        return communication(seconds, iteration, summaries, *kinds)
     return data(seconds, iteration) if longest == "data" else optimizer(seconds, iteration)
 
 
-def bottleneck(summaries, overlapping=(), halving=()):
+def bottleneck(summaries, overlapping=(), halving=(), periodic=()):
     """One sentence. `summaries`: the ranks', any field of which may be missing, with link_share
     where it is known; `overlapping`: syncs whose transfers run beside backward; `halving`: back
-    ends that take half types. Judged in this order:
+    ends that take half types; `periodic`: syncs that exchange models every H steps. Judged in this order:
 
     straggler    one rank's own work (iteration − exposed communication) is longer than the median
                  of the others' by at least a tenth of an iteration
@@ -137,5 +141,5 @@ def bottleneck(summaries, overlapping=(), halving=()):
     computation  otherwise
     """
     ranks = [rank for rank in map(Rank, summaries) if rank.iteration > 0]
-    found = judge(ranks, summaries, overlapping, halving) if ranks else UNKNOWN
+    found = judge(ranks, summaries, overlapping, halving, periodic) if ranks else UNKNOWN
     return f"Bottleneck: {found}"

@@ -112,7 +112,8 @@ class Launch:
         rows = [summaries.with_shares(summary, request["through_coordinator"], per_byte)
                 for summary in collected["ranks"]]
         for line in [*summaries.table(rows, request["phases"], per_byte is not None),
-                     bottleneck(rows, request["overlapping"], request["halving"])]:
+                     bottleneck(rows, request["overlapping"], request["halving"],
+                                request["periodic"])]:
             self._terminal.print_line(OUT, line.encode(errors="replace"))
         if request["summary"]:
             replace_file(request["summary"],

@@ -41,6 +41,8 @@ Json NamesWith(const std::vector<NamedChoice>& choices, Trait trait) {
 Json Traits() {
   return {{"overlapping",
            NamesWith(SyncChoices(), [](const auto& name) { return TraitsOfSync(name).overlaps; })},
+          {"periodic",
+           NamesWith(SyncChoices(), [](const auto& name) { return TraitsOfSync(name).periodic; })},
           {"halving", NamesWith(BackendChoices(),
                                 [](const auto& name) { return TraitsOfBackend(name).halves; })},
           {"through_coordinator", NamesWith(BackendChoices(), [](const auto& name) {

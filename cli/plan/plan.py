@@ -7,6 +7,8 @@
                      "seconds_per_byte": of a link, "element_bytes": on the wire,
                      "samples": of an epoch, or null: the layout's, if it has them,
                      "compute_seconds": of an iteration, alone, or null,
+                     "interval": steps from one exchange of models to the next; 0: gradients go
+                                 in every step,
                      "measured": {"sync", "backend", "iteration_seconds", "exposed_seconds",
                                   "bytes_sent_per_step"} of a finished run, or null,
                      "backends": [{"name",
@@ -79,10 +81,12 @@ class Plan:
         return bucket["bytes"] / FLOAT_BYTES * self.request["element_bytes"]
 
     def bytes_on_link(self, backend, end):
-        """Of a step; `end`: "worker" or "coordinator"."""
-        return sum(self.wire_bytes(bucket) *
-                   backend["average" if bucket["averaged"] else "broadcast"][end]
-                   for bucket in self.buckets)
+        """Of a step, the mean over those with an exchange and those without; `end`: "worker" or
+        "coordinator"."""
+        exchange = sum(self.wire_bytes(bucket) *
+                       backend["average" if bucket["averaged"] else "broadcast"][end]
+                       for bucket in self.buckets)
+        return exchange / (self.request["interval"] or 1)
 
     def columns(self):
         return [*LINK_COLUMNS,
@@ -114,8 +118,9 @@ class Plan:
                 "measured_bytes": whole(measured["bytes_sent_per_step"])}
 
     def bucket_row(self, number, bucket):
+        averaged = "models, averaged" if self.request["interval"] else "gradients, averaged"
         return {"bucket": number, "bytes": int(self.wire_bytes(bucket)),
-                "what": "gradients, averaged" if bucket["averaged"] else "buffers, rank 0's"}
+                "what": averaged if bucket["averaged"] else "buffers, rank 0's"}
 
     def facts(self):
         request = self.request
@@ -125,6 +130,9 @@ class Plan:
                  "link": f"{request['link_gbit']:g} Gbit/s, both ways at once",
                  "wire": request["wire"],
                  "batch": f"{batch} per worker, {batch * workers} in all"}
+        if request["interval"]:
+            facts["exchange"] = (f"after every {request['interval']} steps; bytes and transfer are "
+                                 "means of a step")
         if self.samples:
             facts["epoch"] = f"{self.samples} samples, {self.steps} steps"
         if request["compute_seconds"] is not None:

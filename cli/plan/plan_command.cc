@@ -14,6 +14,7 @@
 #include "common/compress/codec.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
+#include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -35,7 +36,7 @@ void AddAll(PlanOptions* options, OptionParser* parser) {
   parser->Add("batch-size", "B", "samples per rank and iteration",
               Integer(&options->batch_size, 1));
   parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
-              Choice(&options->sync, NamesOf(SyncChoices())));
+              SyncChoice(&options->sync));
   parser->Add("bucket-cap-mb", "MB", "size of a bucket, MiB; 0: one per parameter",
               WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
@@ -113,6 +114,7 @@ Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& meas
           {"layout_command", layout},
           {"model", options.model},
           {"workers", options.workers},
+          {"interval", *IntervalOfSync(options.sync)},
           {"link_gbit", options.link_gbit},
           {"seconds_per_byte", LeastSeconds({1, 0}, options.link_gbit)},
           {"wire", options.compress == kNoCompression ? options.wire : options.compress},

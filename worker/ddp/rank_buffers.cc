@@ -16,8 +16,8 @@ void RankBuffers::SetRanks(absl::Span<const Rank> ranks) {
   carries_root_ = ranks.front() == Rank(0);
   Bytes now(bytes_);
   Pack(&now);
-  starts_.assign(broadcast_ ? 1 : ranks_, now);
-  travelling_ = std::move(now);
+  starts_.assign(broadcast_ ? 1 : ranks_ > 1 ? ranks_ : 0, now);
+  if (broadcast_) travelling_ = std::move(now);
 }
 
 void RankBuffers::Load(size_t rank) {

@@ -12,9 +12,9 @@
 
 namespace gradwire {
 
-// A module's buffers (BatchNorm statistics) as each of several ranks sees them, that take
-// turns with the module. If they are broadcast, all ranks start a step from what rank 0 had
-// at the end of the step before; if not, each goes on with its own.
+// A module's buffers (BatchNorm statistics), and perhaps its parameters, as each of several ranks
+// sees them, that take turns with the module. If they are broadcast, all ranks start a step from
+// what rank 0 had at the end of the step before; if not, each goes on with its own.
 //
 //             Load             Store                       Take
 //   start ───────────► module ───────► result ─ Exchange ───────► start, module
@@ -52,8 +52,9 @@ class RankBuffers {
   size_t bytes_ = 0;
   size_t ranks_ = 1;
   bool carries_root_ = true;
-  std::vector<Bytes> starts_;  // by carried rank; one for all if broadcast
-  Bytes travelling_;
+  // By carried rank, none if there is one; one for all if broadcast.
+  std::vector<Bytes> starts_;
+  Bytes travelling_;  // if broadcast
 };
 
 }  // namespace gradwire

@@ -42,6 +42,16 @@ absl::Status CheckBuffers(const std::vector<torch::Tensor>& buffers) {
   return absl::OkStatus();
 }
 
+// What each rank has of its own.
+std::vector<torch::Tensor> OwnTensors(std::vector<torch::Tensor> buffers,
+                                      const std::vector<torch::Tensor>& parameters,
+                                      bool own_models) {
+  for (const torch::Tensor& parameter : parameters) {
+    if (own_models && parameter.requires_grad()) buffers.push_back(parameter);
+  }
+  return buffers;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Reducer>> Reducer::Create(std::vector<torch::Tensor> parameters,
@@ -55,8 +65,10 @@ absl::StatusOr<std::unique_ptr<Reducer>> Reducer::Create(std::vector<torch::Tens
 
 Reducer::Reducer(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,
                  const ReducerOptions& options)
-    : gradient_(parameters, options.bucket_cap_bytes),
-      buffers_(std::move(buffers), options.broadcast_buffers),
+    : own_models_(options.own_models),
+      gradient_(parameters, options.bucket_cap_bytes),
+      buffers_(OwnTensors(std::move(buffers), parameters, own_models_),
+               options.broadcast_buffers && !own_models_),
       hooks_(&gradient_, options.keep_grad),
       ranks_{Rank(0)} {}
 
@@ -68,7 +80,7 @@ std::vector<BucketSpec> Reducer::BucketSpecs() const {
 
 void Reducer::Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) {
   ranks_ = std::move(ranks);
-  gradient_.Allocate(ranks_.size(), /*mean=*/true);
+  gradient_.Allocate(own_models_ ? 1 : ranks_.size(), /*mean=*/!own_models_);
   buffers_.SetRanks(ranks_);
   exchange_.Attach(exchange, layout, bucket_count(), ranks_.size());
 }

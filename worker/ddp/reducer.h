@@ -32,6 +32,11 @@ struct ReducerOptions {
   // Whether a parameter's .grad stays where it is once its value is in the terms.
   // False: it is taken away then, which saves memory; the optimiser reads mean().
   bool keep_grad = false;
+  // Whether each rank has a model of its own, which what exchanges them keeps near the others'
+  // (see LocalSync): its parameters take turns with the module, as its buffers do. Buffers are
+  // not broadcast then, a rank's terms last until the next rank's pass, there is no mean, and
+  // nothing is handed in here.
+  bool own_models = false;
 };
 
 // The part of data-parallel training that knows of gradients, buffers and an Exchange, and
@@ -92,9 +97,9 @@ class Reducer {
 
   // To be called before the first step, and again with the exchange of a new view, when no
   // transfer is under way; before the first call, rank 0 is carried and HandIn must not
-  // be called. `exchange`, which knows `layout` (see Exchange::AddLayout), is used until
-  // the next Attach. `ranks`: those that this worker carries, ascending, one or more. Each
-  // starts from the buffers that the module has now.
+  // be called. `exchange` (null with models of their own), which knows `layout` (see
+  // Exchange::AddLayout), is used until the next Attach. `ranks`: those that this worker carries,
+  // ascending, one or more. Each starts from the buffers, or model, that the module has now.
   void Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks);
   absl::Span<const Rank> ranks() const { return ranks_; }
 
@@ -103,20 +108,21 @@ class Reducer {
   // `timeout` from its first HandIn on.
   void BeginStep(Step step, absl::Duration timeout) { exchange_.Begin(step, timeout); }
 
-  // The module's buffers become those that `rank` starts from: what rank 0 had after the
-  // step before, if they are broadcast; else what `rank` itself had. Costs nothing if this
-  // worker carries one rank. The bucket of buffers of the step before must have been
-  // given by NextBucket. Also for an evaluation as `rank` sees it, after the last step.
+  // The module's buffers, or all of it, become what `rank` starts from: of buffers what rank 0 had
+  // after the step before, if they are broadcast; else what `rank` itself had. Costs nothing if
+  // this worker carries one rank. The bucket of buffers of the step before must have been given by
+  // NextBucket. Also for an evaluation as `rank` sees it, after the last step.
   void BeginForward(Rank rank) { buffers_.Load(IndexOf(rank)); }
   // The last forward pass of `rank` in this step is through: its buffers are kept, and, if
   // they are broadcast and `rank` is 0, are what the others get.
+  // Of models of their own: the rank's update is through, so its model is what it is going to be.
   void EndForward(Rank rank) { buffers_.Store(IndexOf(rank)); }
 
   // The next backward pass makes the terms of `rank`; `listener` hears of it. In its on_begin
   // the engine takes a callback for the end of the pass:
   // torch::autograd::Engine::get_default_engine().queue_callback.
   void BeginPass(Rank rank, PassListener listener) {
-    hooks_.Begin(IndexOf(rank), std::move(listener));
+    hooks_.Begin(TermsOf(rank), std::move(listener));
   }
   // After that pass: the terms of parameters that got no gradient in it become what .grad
   // has from passes before, or zero.
@@ -154,7 +160,7 @@ class Reducer {
   torch::Tensor mean(size_t bucket, size_t index) const { return gradient_.mean(bucket, index); }
   // A rank's own terms, after EndPass; one dimension, never to be written.
   torch::Tensor terms(size_t bucket, Rank rank) const {
-    return gradient_.terms(IndexOf(rank), bucket);
+    return gradient_.terms(TermsOf(rank), bucket);
   }
 
   // The step will not be completed. On return no transfer uses this object's memory any
@@ -168,7 +174,10 @@ class Reducer {
   Reducer(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,
           const ReducerOptions& options);
   size_t IndexOf(Rank rank) const;
+  // Which terms a rank's pass makes.
+  size_t TermsOf(Rank rank) const { return own_models_ ? 0 : IndexOf(rank); }
 
+  const bool own_models_;
   FlatGradient gradient_;
   RankBuffers buffers_;
   GradientHooks hooks_;

@@ -112,7 +112,9 @@ void StepExchange::Abandon(const absl::Status& reason) {
 
 PhaseTimes StepExchange::times() const {
   MutexLock lock(&mutex_);
-  return times_;
+  PhaseTimes times = times_;
+  if (under_way_ > 0) times[Phase::kCommunication] += SteadyNow() - busy_since_;
+  return times;
 }
 
 }  // namespace gradwire

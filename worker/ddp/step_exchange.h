@@ -50,7 +50,7 @@ class StepExchange {
   // Waits until no transfer is under way; cancels the exchange with `reason` if one is.
   void Abandon(const absl::Status& reason);
 
-  // Of the step.
+  // Of the step until now.
   PhaseTimes times() const;
 
  private:

@@ -2,12 +2,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/options/choices.h"
+#include "worker/options/sync_choice.h"
 
 namespace gradwire {
 
 SyncTraits TraitsOfSync(absl::string_view name) {
-#define GRADWIRE_SYNC(row_name, factory, backend, averages, overlaps, late, gathers, cap, help) \
-  if (name == row_name) return {backend, averages, overlaps, late, gathers, cap};
+  name = NameOfSync(name);
+#define GRADWIRE_SYNC(row_name, factory, backend, averages, overlaps, late, gathers, periodic, \
+                      outer, cap, help)                                                        \
+  if (name == row_name) return {backend, averages, overlaps, late, gathers, periodic, outer, cap};
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   return {};

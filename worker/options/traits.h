@@ -15,6 +15,8 @@ struct SyncTraits {
   bool overlaps = false;
   bool updates_late = false;
   bool gathers = false;
+  bool periodic = false;
+  bool outer = false;
   double bucket_cap_mb = 25;
 };
 
@@ -61,7 +63,8 @@ struct ScheduleTraits {
   bool has_steps = false;
 };
 
-// Of a name that stands in its table, or kAutoBackend; for others the struct's defaults.
+// Of a name that stands in its table, or kAutoBackend; for others the struct's defaults. What
+// follows a colon in the name of a sync, its interval, does not matter (see NameOfSync).
 SyncTraits TraitsOfSync(absl::string_view name);
 BackendTraits TraitsOfBackend(absl::string_view name);
 OptimizerTraits TraitsOfOptimizer(absl::string_view name);

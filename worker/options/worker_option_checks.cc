@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
 #include "worker/options/compression_of.h"
+#include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -172,6 +173,29 @@ absl::Status CheckNeeds(const Parsed<WorkerOptions>& parsed, const std::string& 
                                                  needed, ", expected both or neither"));
 }
 
+// What is for syncs whose ranks train by themselves.
+absl::Status CheckPeriodic(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  const SyncTraits sync = TraitsOfSync(options.sync);
+  const auto periodic = [](absl::string_view name) { return TraitsOfSync(name).periodic; };
+  const auto outer = [](absl::string_view name) { return TraitsOfSync(name).outer; };
+  absl::Status status = CheckNeeds(parsed, "delay", SyncsWith(periodic), sync.periodic);
+  if (status.ok()) status = CheckNeeds(parsed, "outer-lr", SyncsWith(outer), sync.outer);
+  if (status.ok()) status = CheckNeeds(parsed, "outer-momentum", SyncsWith(outer), sync.outer);
+  if (status.ok() && sync.periodic && options.compress != kNoCompression) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        parsed.sources.at("compress").name, ": got ", options.compress, " with --sync ",
+        options.sync, " (", parsed.sources.at("sync").name,
+        "), which exchanges models, expected a sync that exchanges gradients, or --wire bf16"));
+  }
+  const absl::StatusOr<int64_t> interval = IntervalOfSync(options.sync);
+  if (!status.ok() || !sync.periodic || options.delay < *interval) return status;
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("delay").name, ": got ", options.delay, " with --sync ",
+                   options.sync, " (", parsed.sources.at("sync").name,
+                   "), expected fewer steps than lie between two exchanges, 0 to ", *interval - 1));
+}
+
 absl::Status CheckMomentum(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   const bool has_momentum = TraitsOfOptimizer(options.optimizer).has_momentum;
@@ -225,6 +249,7 @@ absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backen
   if (status.ok()) status = CheckInference(parsed);
   if (status.ok()) status = CheckSavedWeights(parsed);
   if (status.ok()) status = CheckLearning(parsed);
+  if (status.ok()) status = CheckPeriodic(parsed);
   if (status.ok()) status = CheckEvaluation(parsed);
   return status;
 }

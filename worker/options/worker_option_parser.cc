@@ -11,6 +11,7 @@
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
 #include "worker/options/rank_list.h"
+#include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
 #include "worker/options/worker_option_checks.h"
 
@@ -65,7 +66,14 @@ void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parse
 void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Averaging of gradients");
   parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
-              Choice(&options->sync, NamesOf(SyncChoices())));
+              SyncChoice(&options->sync));
+  parser->Add("delay", "D",
+              "with local-sgd and diloco: train D steps more while an exchange is under way",
+              Integer(&options->delay, 0));
+  parser->Add("outer-lr", "X", "learning rate of diloco's outer step",
+              RealAbove(&options->outer_lr, 0));
+  parser->Add("outer-momentum", "X", "Nesterov's momentum of diloco's outer step",
+              RealFromBelow(&options->outer_momentum, 0, 1));
   parser->Add(
       "backend", "NAME", DescribeChoices("how they are averaged:", BackendChoicesWithAuto()),
       WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "the sync's"));
@@ -89,7 +97,8 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               "with sync data-parallel: groups of compute threads that divide each batch",
               Integer(&options->devices, 1, kMaxDevices));
   parser->Add("broadcast-buffers", "true|false",
-              "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all",
+              "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all;\n"
+              "with local-sgd and diloco: average them with the parameters",
               Switch(&options->broadcast_buffers));
 }
 

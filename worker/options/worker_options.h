@@ -19,10 +19,13 @@ struct WorkerOptions : ModelFlags {
   // Rank 0 is the coordinator too, if nobody listens at its address.
   bool host_coordinator = false;
   std::string coordinator_metrics;  // of that one; empty: the usual place, or another port
-  std::string sync = "ddp";
-  std::string backend;        // "none" with a sync that averages nothing
-  double bucket_cap_mb = -1;  // MiB; 0: a bucket per parameter; below: as suits the sync
-  bool barrier = false;       // all parameters are updated before the next forward pass begins
+  std::string sync = "ddp";         // with its interval, if it has one (see NameOfSync)
+  int64_t delay = 0;                // of a periodic sync: steps
+  double outer_lr = 0.7;            // of one with an outer step
+  double outer_momentum = 0.9;      // likewise
+  std::string backend;              // "none" with a sync that averages nothing
+  double bucket_cap_mb = -1;        // MiB; 0: a bucket per parameter; below: as suits the sync
+  bool barrier = false;  // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
   std::string compress = "none";  // or a row of codecs.inc
   int64_t compress_warmup = 0;    // steps until its density is reached

@@ -40,12 +40,27 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   trainer.learning_rate = *std::move(learning_rate);
   trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
   trainer.reducer.broadcast_buffers = options.broadcast_buffers;
+  trainer.reducer.own_models = TraitsOfSync(options.sync).periodic;
   trainer.step_timeout = absl::Seconds(options.step_timeout_seconds);
   trainer.micro_batch = options.batch_size;
   trainer.seed = options.seed;
   trainer.updates_late = TraitsOfSync(options.sync).updates_late && !options.barrier;
   trainer.on_span = std::move(on_span);
   return trainer;
+}
+
+SyncOptions SyncOptionsOf(const WorkerOptions& options, int64_t total_steps, const Model& model) {
+  SyncOptions sync;
+  sync.delay = options.delay;
+  sync.outer_lr = options.outer_lr;
+  sync.outer_momentum = options.outer_momentum;
+  sync.total_steps = total_steps;
+  sync.step_timeout = absl::Seconds(options.step_timeout_seconds);
+  for (const torch::Tensor& buffer : model.trained_buffers()) {
+    const bool averaged = options.broadcast_buffers && buffer.scalar_type() == torch::kFloat;
+    if (averaged) sync.averaged_buffers.push_back(buffer);
+  }
+  return sync;
 }
 
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size) {

@@ -12,6 +12,7 @@
 #include "worker/models/prepare.h"
 #include "worker/options/worker_options.h"
 #include "worker/run/trainer.h"
+#include "worker/sync/synchronizer.h"
 
 namespace gradwire {
 
@@ -24,6 +25,8 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
 absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,
                                                         int64_t classes,
                                                         std::shared_ptr<Model> model);
+// For MakeSynchronizer, in a run of `total_steps`.
+SyncOptions SyncOptionsOf(const WorkerOptions& options, int64_t total_steps, const Model& model);
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size);
 
 }  // namespace gradwire

@@ -13,7 +13,10 @@ std::string ToText(bool value) { return value ? "true" : "false"; }
 
 // Settings that are left out where they are as usual.
 std::map<std::string, std::string> Optional(const WorkerOptions& options) {
-  return {{"image-size", absl::StrCat(options.image_size)},
+  return {{"delay", absl::StrCat(options.delay)},
+          {"outer-lr", absl::StrCat(options.outer_lr)},
+          {"outer-momentum", absl::StrCat(options.outer_momentum)},
+          {"image-size", absl::StrCat(options.image_size)},
           {"hidden", absl::StrCat(options.hidden)},
           {"freeze-features", ToText(options.freeze_features)},
           {"compress", options.compress},

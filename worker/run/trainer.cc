@@ -29,18 +29,27 @@ Trainer::Trainer(std::shared_ptr<Model> model, const TrainerOptions& options,
     : model_(std::move(model)),
       options_(options),
       reducer_(std::move(reducer)),
-      stages_(GateStages(model_.get(), *reducer_)) {
-  for (size_t i = 0; i < reducer_->gradient_buckets(); ++i) {
-    optimizers_.emplace_back(reducer_->ParametersOf(i), optimizer);
-  }
+      stages_(GateStages(model_.get(), *reducer_)),
+      optimizer_(optimizer) {
   all_buckets_.resize(reducer_->bucket_count());
   std::iota(all_buckets_.begin(), all_buckets_.end(), 0);
+}
+
+// Of carried rank number `rank`; they are made with the first step.
+std::vector<SlicedOptimizer>& Trainer::OptimizersOf(size_t rank) {
+  while (optimizers_.size() <= rank) {
+    optimizers_.emplace_back();
+    for (size_t i = 0; i < reducer_->gradient_buckets(); ++i) {
+      optimizers_.back().emplace_back(reducer_->ParametersOf(i), optimizer_);
+    }
+  }
+  return optimizers_[rank];
 }
 
 // The rank's terms are the sum of this pass and those before; they leave as the sync says.
 absl::Status Trainer::LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls) {
   Synchronizer* const sync = calls.sync;
-  reducer_->EndForward(rank);
+  if (!options_.reducer.own_models) reducer_->EndForward(rank);
   PassListener listener;
   if (sync != nullptr) {
     if (rank == reducer_->ranks().front()) reducer_->BeginStep(computing_, options_.step_timeout);
@@ -111,14 +120,23 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
 // The reducer gave the buffers to the module when it gave their bucket.
 void Trainer::Update(size_t bucket, bool averaged) {
   Stopwatch watch;
-  if (bucket < optimizers_.size()) {
-    optimizers_[bucket].Step(
+  if (bucket < reducer_->gradient_buckets()) {
+    OptimizersOf(0)[bucket].Step(
         averaged ? reducer_->mean(bucket) : reducer_->terms(bucket, reducer_->ranks().front()),
         pending_.front().lr);
   }
   updated_[bucket] = true;
   --to_update_;
   Lap(&watch, "optimizer", pending_.front().step, &pending_times_[Phase::kOptimizer]);
+}
+
+// Reports of the step's ranks before this one are there.
+void Trainer::UpdateOwn(Rank rank, double lr) {
+  Stopwatch watch;
+  std::vector<SlicedOptimizer>& optimizers = OptimizersOf(reports_.size());
+  for (size_t i = 0; i < optimizers.size(); ++i) optimizers[i].Step(reducer_->terms(i, rank), lr);
+  reducer_->EndForward(rank);
+  Lap(&watch, "optimizer", computing_, &times_[Phase::kOptimizer]);
 }
 
 void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const {
@@ -129,7 +147,7 @@ void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration*
 }
 
 void Trainer::Report(Calls& calls) {
-  pending_times_ += reducer_->times();
+  if (calls.sync != nullptr) pending_times_ += calls.sync->TakeTimes();
   const absl::Duration iteration = calls.iteration.Lap();
   std::vector<StepRecord> reports;
   reports.swap(pending_);
@@ -169,7 +187,18 @@ absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
   report.padded = batch.padded;
   report.lr = options_.learning_rate(batch.step);
   absl::Status status = Compute(batch, rank, calls, &report);
+  if (status.ok() && options_.reducer.own_models) UpdateOwn(rank, report.lr);
   reports_.push_back(report);
+  return status;
+}
+
+// The updates are made, and the sync makes of the models what it does.
+absl::Status Trainer::EndOwnStep(Calls& calls) {
+  Stopwatch watch;
+  absl::Duration taken;  // the sync counts it
+  absl::Status status = calls.sync->OnStepDone(computing_);
+  Lap(&watch, "exchange", computing_, &taken);
+  if (status.ok()) Report(calls);
   return status;
 }
 
@@ -191,6 +220,7 @@ absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls
   }
   pending_.swap(reports_);
   pending_times_ = times_;
+  if (options_.reducer.own_models) return EndOwnStep(calls);
   updated_.assign(all_buckets_.size(), false);
   to_update_ = all_buckets_.size();
   return options_.updates_late ? absl::OkStatus() : PassGate(all_buckets_, calls);
@@ -228,6 +258,7 @@ absl::Status Trainer::Run(const NextBatch& next, Synchronizer* sync, const OnSte
     status = absl::InternalError(absl::StrCat("step ", computing_.value(), ": ", error.what()));
   }
   if (status.ok()) return status;
+  if (sync != nullptr) sync->Abandon(status);
   reducer_->Abandon(status);
   Reset();
   return status;

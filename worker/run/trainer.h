@@ -34,7 +34,7 @@ struct TrainerOptions {
   int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
   uint64_t seed = 744;        // of what forward passes draw, such as dropout
   bool updates_late = false;  // parameters are updated within the next forward pass
-  OnSpan on_span = nullptr;   // hears of data, forward, backward, wait and optimizer
+  OnSpan on_span = nullptr;   // hears of data, forward, backward, wait, optimizer and exchange
 };
 
 // One worker's part in training: for each rank that it carries, one after the other,
@@ -55,6 +55,11 @@ struct TrainerOptions {
 //             └──────┘         └──────┘              parameters, until all that the
 //                                                    stage reads are up to date
 //
+// If ranks have models of their own (see ReducerOptions), each has an optimiser of its own, too,
+// that is run behind its backward pass, with its own gradient:
+//
+//   for each rank   batch ─► forward ─► backward ─► optimiser      then   sync
+//
 // Not thread-safe: everything runs on the caller's thread.
 class Trainer {
  public:
@@ -66,7 +71,7 @@ class Trainer {
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<Model> model,
                                                          const TrainerOptions& options);
 
-  // To be attached to an exchange before Run, unless nothing is averaged.
+  // To be attached to an exchange before Run (see Synchronizer), unless nothing is averaged.
   Reducer& reducer() { return *reducer_; }
 
   // Trains until `next` says OutOfRange in place of a step's first batch (all are done: OK),
@@ -74,8 +79,9 @@ class Trainer {
   //   that of `next`, or of the sync (see Synchronizer::NextBucket)
   //   Internal  torch threw
   // `next` gives each step's batches, of each carried rank in their order. `sync` is null if
-  // nothing is averaged. `on_step` hears of each step after its last update, in order. On
-  // return no transfer is under way; unless OK, the last step was abandoned.
+  // nothing is averaged; not so with models of their own. `on_step` hears of each step after its
+  // last update, in order. On return no transfer is under way but what the sync delays; unless OK,
+  // the last step was abandoned.
   absl::Status Run(const NextBatch& next, Synchronizer* sync, const OnStep& on_step,
                    const std::function<bool()>& stopped);
 
@@ -105,6 +111,9 @@ class Trainer {
   absl::Status LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls);
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
   void Update(size_t bucket, bool averaged);
+  void UpdateOwn(Rank rank, double lr);
+  absl::Status EndOwnStep(Calls& calls);
+  std::vector<SlicedOptimizer>& OptimizersOf(size_t rank);
   // The time since `watch` was looked at last counts for a phase of `step`.
   void Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const;
   void Report(Calls& calls);
@@ -114,7 +123,9 @@ class Trainer {
   const TrainerOptions options_;
   const std::unique_ptr<Reducer> reducer_;
   const std::vector<GatedStage> stages_;
-  std::vector<SlicedOptimizer> optimizers_;  // by bucket
+  const OptimizerKind optimizer_;
+  // By bucket, once for each carried rank with models of their own, else once.
+  std::vector<std::vector<SlicedOptimizer>> optimizers_;
   std::vector<size_t> all_buckets_;
 
   Step current_step_;

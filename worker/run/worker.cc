@@ -211,7 +211,8 @@ absl::Status Worker::MakeTrainer() {
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);
-  auto sync = MakeSynchronizer(options_.sync, &trainer_->reducer());
+  auto sync = MakeSynchronizer(options_.sync, &trainer_->reducer(),
+                               SyncOptionsOf(options_, TotalSteps(), *model_));
   if (!sync.ok()) return sync.status();
   sync_ = *std::move(sync);
   return absl::OkStatus();
@@ -227,11 +228,10 @@ absl::Status Worker::MakeTestBatches() {
 
 absl::Status Worker::Attach() {
   if (participation_ == nullptr) return absl::OkStatus();
-  Reducer& reducer = trainer_->reducer();
   absl::StatusOr<LayoutId> layout =
-      participation_->Connect(view_, LayoutOf(*model_), reducer.BucketSpecs());
+      participation_->Connect(view_, LayoutOf(*model_), sync_->BucketSpecs());
   if (!layout.ok()) return layout.status();
-  reducer.Attach(&participation_->exchange(), *layout, ranks_);
+  sync_->Attach(&participation_->exchange(), *layout, ranks_);
   return absl::OkStatus();
 }
 
@@ -362,7 +362,10 @@ absl::Status Worker::TrainUntil(int64_t steps) {
 
 absl::Status Worker::Evaluate() {
   reporter_->Pause();
+  const absl::Status begun = sync_ != nullptr ? sync_->BeginEvaluation() : absl::OkStatus();
+  if (!begun.ok()) return begun;
   const auto evaluations = evaluator_->Run([this] { return stopper_->requested(); });
+  if (sync_ != nullptr) sync_->EndEvaluation();
   if (!evaluations.ok()) return evaluations.status();
   reporter_->OnEvaluation(*evaluations);
   return absl::OkStatus();

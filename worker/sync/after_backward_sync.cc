@@ -16,7 +16,7 @@ class AfterBackwardSync : public Synchronizer {
 
 }  // namespace
 
-std::unique_ptr<Synchronizer> MakeAfterBackwardSync(Reducer* reducer) {
+std::unique_ptr<Synchronizer> MakeAfterBackwardSync(Reducer* reducer, const SyncOptions&) {
   return std::make_unique<AfterBackwardSync>(reducer);
 }
 

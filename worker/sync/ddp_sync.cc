@@ -19,7 +19,7 @@ class DdpSync : public Synchronizer {
 
 }  // namespace
 
-std::unique_ptr<Synchronizer> MakeDdpSync(Reducer* reducer) {
+std::unique_ptr<Synchronizer> MakeDdpSync(Reducer* reducer, const SyncOptions&) {
   return std::make_unique<DdpSync>(reducer);
 }
 

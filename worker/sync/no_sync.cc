@@ -3,6 +3,6 @@
 namespace gradwire {
 
 // One process alone: its own gradient is the average.
-std::unique_ptr<Synchronizer> MakeNoSync(Reducer*) { return nullptr; }
+std::unique_ptr<Synchronizer> MakeNoSync(Reducer*, const SyncOptions&) { return nullptr; }
 
 }  // namespace gradwire

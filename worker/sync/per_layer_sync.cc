@@ -25,7 +25,7 @@ class PerLayerSync : public Synchronizer {
 
 }  // namespace
 
-std::unique_ptr<Synchronizer> MakePerLayerSync(Reducer* reducer) {
+std::unique_ptr<Synchronizer> MakePerLayerSync(Reducer* reducer, const SyncOptions&) {
   return std::make_unique<PerLayerSync>(reducer);
 }
 

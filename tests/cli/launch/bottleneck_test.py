@@ -20,7 +20,7 @@ def rank(number, data=0, exposed=0, optimizer=0, iteration=0.1, **more):
 
 
 def judged(*ranks):
-    return bottleneck(ranks, ["ddp"], ["coordinator", "ring"])
+    return bottleneck(ranks, ["ddp"], ["coordinator", "ring"], ["local-sgd"])
 
 
 def exposed(**more):
@@ -59,6 +59,10 @@ class Bottleneck(unittest.TestCase):
 
     def test_exposed_with_compression_advises_no_other(self):
         self.assertNotIn("--wire", exposed(sync="ddp", compress="int8"))
+
+    def test_exposed_between_own_models_advises_a_longer_interval_or_delay(self):
+        self.assertIn("try a larger H (--sync local-sgd:H) or --delay (",
+                      exposed(sync="local-sgd:4"))
 
     def test_exposed_with_a_back_end_of_fp32_alone_advises_no_wire(self):
         self.assertNotIn("--wire", exposed(backend="gloo"))

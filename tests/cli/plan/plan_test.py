@@ -23,7 +23,7 @@ def plan_of(layout=None, **changes):
     """VGG-11 on four workers."""
     request = {"command": "gradwire plan", "model": "vgg11", "workers": 4, "link_gbit": 1.0,
                "seconds_per_byte": 1e-8, "wire": "fp32", "element_bytes": 4, "batch_size": 64,
-               "samples": None, "compute_seconds": None, "measured": None,
+               "samples": None, "compute_seconds": None, "interval": 0, "measured": None,
                "backends": [COORDINATOR, RING]}
     return Plan({**request, **changes}, LAYOUT | (layout or {})).report()
 
@@ -43,6 +43,13 @@ class PlanTest(unittest.TestCase):
         self.assertEqual(through["coordinator_bytes"], 4 * (GRADIENT + 22080))
         self.assertEqual(ring["worker_bytes"], 55386684 + 22080)
         self.assertEqual(ring["coordinator_bytes"], 0)
+
+    def test_models_that_go_every_ten_steps_are_a_tenth_of_the_bytes(self):
+        report = plan_of(interval=10)
+        ring = rows(report)[1]
+        self.assertEqual(ring["worker_bytes"], round((55386684 + 22080) / 10))
+        self.assertAlmostEqual(ring["transfer_seconds"], (55386684 + 22080) * 1e-9)
+        self.assertEqual(report.parts[1].rows[0]["what"], "models, averaged")
 
     def test_transfer_takes_as_long_as_the_busiest_link(self):
         through, ring = rows(plan_of())

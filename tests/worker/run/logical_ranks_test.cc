@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <ostream>
+#include <tuple>
 
 #include "common/wire/view.h"
 #include "tests/worker/run/recorded_exchange.h"
@@ -26,7 +27,7 @@ using testing::Training;
 using testing::TrainRanks;
 
 constexpr int kWorldSize = 4;
-constexpr int64_t kSteps = 3;
+constexpr int64_t kSteps = 5;
 
 struct Case {
   const char* name;
@@ -34,6 +35,7 @@ struct Case {
   bool broadcast_buffers;
   int64_t micro_batch;
   bool barrier;
+  int64_t delay = 0;
 
   friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
 };
@@ -57,15 +59,22 @@ class LogicalRanksTest : public ::testing::TestWithParam<Case> {
     options.reducer.broadcast_buffers = GetParam().broadcast_buffers;
     options.micro_batch = GetParam().micro_batch;
     options.updates_late = TraitsOfSync(GetParam().sync).updates_late && !GetParam().barrier;
+    options.reducer.own_models = TraitsOfSync(GetParam().sync).periodic;
+    return options;
+  }
+  static SyncOptions OfSync() {
+    SyncOptions options;
+    options.total_steps = kSteps;
+    options.delay = GetParam().delay;
     return options;
   }
   Outcome Train(const std::vector<Rank>& ranks, RecordedExchange& exchange) const {
     auto model = std::make_shared<RandomModel>(0.5);
     auto trainer = Trainer::Create(model, Options()).value();
     Reducer& reducer = trainer->reducer();
-    exchange.AddLayout(LayoutId(0), reducer.BucketSpecs());
-    reducer.Attach(&exchange, LayoutId(0), ranks);
-    const auto sync = MakeSynchronizer(GetParam().sync, &reducer).value();
+    const auto sync = MakeSynchronizer(GetParam().sync, &reducer, OfSync()).value();
+    exchange.AddLayout(LayoutId(0), sync->BucketSpecs());
+    sync->Attach(&exchange, LayoutId(0), ranks);
     Outcome outcome;
     const absl::Status status = RunTrainer(*trainer, Batches(kSteps, kWorldSize, ranks), sync.get(),
                                            [&](absl::Span<const StepRecord> reports) {
@@ -106,14 +115,20 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"Late", "ddp", true, 0, false},
                       Case{"LateOwnBuffers", "ddp", false, 0, false},
                       Case{"LateInPieces", "ddp", true, 3, false},
-                      Case{"Barrier", "ddp", true, 0, true}),
+                      Case{"Barrier", "ddp", true, 0, true},
+                      Case{"LocalSgd", "local-sgd:2", true, 0, false},
+                      Case{"LocalSgdInPieces", "local-sgd:2", true, 3, false},
+                      Case{"LocalSgdDelayed", "local-sgd:2", true, 0, false, 1},
+                      Case{"Diloco", "diloco:2", true, 0, false},
+                      Case{"DilocoDelayed", "diloco:2", true, 0, false, 1}),
     [](const ::testing::TestParamInfo<Case>& info) { return std::string(info.param.name); });
 
-class DealtTrainingTest : public ::testing::TestWithParam<const char*> {};
+// Back end and sync.
+class DealtTrainingTest : public ::testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(DealtTrainingTest, Run_AnyDealOverRealBackends_BitsOfOneWorkerForEach) {
   Training training;
-  training.backend = GetParam();
+  std::tie(training.backend, training.sync) = GetParam();
   training.ranks = kWorldSize;
   training.options.reducer.bucket_cap_bytes = 500;
   training.make = [] { return std::make_shared<RandomModel>(0); };
@@ -126,8 +141,13 @@ TEST_P(DealtTrainingTest, Run_AnyDealOverRealBackends_BitsOfOneWorkerForEach) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, DealtTrainingTest,
-                         ::testing::Values("coordinator", "sharded", "ring"),
-                         [](const auto& info) { return std::string(info.param); });
+                         ::testing::Combine(::testing::Values("coordinator", "sharded", "ring"),
+                                            ::testing::Values("ddp", "diloco:2")),
+                         [](const auto& info) {
+                           const std::string sync = std::get<1>(info.param);
+                           return std::string(std::get<0>(info.param)) + "_" +
+                                  sync.substr(0, sync.find(':'));
+                         });
 
 TEST(LogicalRanks, Run_TwoRanks_ReportsOfEachWithTheWorkersTimes) {
   Recording recording;

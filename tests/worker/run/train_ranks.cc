@@ -14,26 +14,30 @@ struct TrainedWorker {
   std::vector<Rank> ranks;
   std::shared_ptr<Model> model;
   std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<Synchronizer> sync;
 };
 
 std::vector<TrainedWorker> MakeWorkers(const Training& training, const Deal& deal) {
   TrainerOptions options = training.options;
   options.updates_late = TraitsOfSync(training.sync).updates_late && !training.barrier;
+  options.reducer.own_models = TraitsOfSync(training.sync).periodic;
+  SyncOptions sync = training.sync_options;
+  sync.total_steps = training.steps;
   std::vector<TrainedWorker> workers;
   for (const std::vector<int>& ranks : deal) {
     const auto model = training.make();
-    workers.push_back({{ranks.begin(), ranks.end()}, model, nullptr});
-    workers.back().trainer = Trainer::Create(model, options).value();
+    auto trainer = Trainer::Create(model, options).value();
+    auto synchronizer = MakeSynchronizer(training.sync, &trainer->reducer(), sync).value();
+    workers.push_back(
+        {{ranks.begin(), ranks.end()}, model, std::move(trainer), std::move(synchronizer)});
   }
   return workers;
 }
 
 void Train(const Training& training, TrainedWorker& worker, Exchange* exchange) {
-  Reducer& reducer = worker.trainer->reducer();
-  reducer.Attach(exchange, LayoutId(0), worker.ranks);
-  const auto sync = MakeSynchronizer(training.sync, &reducer).value();
+  worker.sync->Attach(exchange, LayoutId(0), worker.ranks);
   const absl::Status status = RunTrainer(
-      *worker.trainer, Batches(training.steps, training.ranks, worker.ranks), sync.get());
+      *worker.trainer, Batches(training.steps, training.ranks, worker.ranks), worker.sync.get());
   EXPECT_TRUE(status.ok()) << status;
 }
 
@@ -42,7 +46,7 @@ void Train(const Training& training, TrainedWorker& worker, Exchange* exchange) 
 std::shared_ptr<Model> TrainRanks(const Training& training) {
   const Deal deal = training.deal.empty() ? OneEach(training.ranks) : training.deal;
   std::vector<TrainedWorker> workers = MakeWorkers(training, deal);
-  BackendCluster cluster(training.backend, deal, workers[0].trainer->reducer().BucketSpecs(), {});
+  BackendCluster cluster(training.backend, deal, workers[0].sync->BucketSpecs(), {});
   std::vector<std::thread> threads;
   for (size_t i = 0; i < workers.size(); ++i) {
     threads.emplace_back(

@@ -100,6 +100,7 @@ struct Training {
   std::function<std::shared_ptr<Model>()> make = [] { return std::make_shared<StagedModel>(); };
   bool barrier = false;
   std::vector<std::vector<int>> deal = {};  // ranks by worker; empty: one each
+  SyncOptions sync_options = {};            // but for the number of steps
 };
 
 // Trains; returns the model of rank 0's worker. Fails the test if workers differ at the end.

@@ -89,7 +89,7 @@ TEST_F(SyncTest, PerLayer_BackwardDone_OneBucketAtATime) {
 
 TEST_F(SyncTest, MakeSynchronizer_EveryRow_NullExactlyIfItAveragesNothing) {
   for (const NamedChoice& row : SyncChoices()) {
-    Make(row.name);
+    Make(TraitsOfSync(row.name).periodic ? row.name + ":2" : row.name);
     EXPECT_EQ(sync_ != nullptr, TraitsOfSync(row.name).averages) << row.name;
   }
 }
@@ -97,7 +97,13 @@ TEST_F(SyncTest, MakeSynchronizer_EveryRow_NullExactlyIfItAveragesNothing) {
 TEST_F(SyncTest, MakeSynchronizer_UnknownName_NotFoundListsThem) {
   EXPECT_EQ(MakeSynchronizer("ddp2", reducer_.get()).status(),
             absl::NotFoundError("sync 'ddp2' does not exist; expected one of: none data-parallel "
-                                "gather-scatter all-reduce per-layer ddp"));
+                                "gather-scatter all-reduce per-layer ddp local-sgd diloco"));
+}
+
+TEST_F(SyncTest, MakeSynchronizer_NoInterval_InvalidArgument) {
+  EXPECT_EQ(MakeSynchronizer("diloco", reducer_.get()).status(),
+            absl::InvalidArgumentError("got 'diloco', expected diloco:H, with H the steps from one "
+                                       "exchange to the next, 1 or more"));
 }
 
 }  // namespace

@@ -1,0 +1,472 @@
+// Ranks with models of their own, beside a plain computation with torch that knows nothing of
+// ranks, exchanges and slices.
+#include "worker/sync/local_sync.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ostream>
+#include <set>
+
+#include "tests/worker/ddp/fake_exchange.h"
+#include "tests/worker/run/recorded_exchange.h"
+#include "tests/worker/run/training.h"
+#include "worker/ddp/hash.h"
+
+namespace gradwire {
+namespace {
+
+using testing::Batches;
+using ::testing::ElementsAre;
+using testing::ExpectNear;
+using testing::FakeExchange;
+using testing::FoldingExchange;
+using testing::HashOf;
+using testing::RandomModel;
+using testing::Recording;
+using testing::RunTrainer;
+using testing::Training;
+using testing::TrainRanks;
+
+constexpr int kRanks = 4;
+constexpr int64_t kSteps = 8;
+
+struct Case {
+  const char* name;
+  const char* sync;
+  const char* optimizer;
+  int64_t delay;
+  double outer_lr;
+  double outer_momentum;
+  int64_t micro_batch = 0;
+  double inner_momentum = 0.9;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
+};
+
+std::vector<Rank> AllRanks() { return {Rank(0), Rank(1), Rank(2), Rank(3)}; }
+
+TrainerOptions OptionsOf(const Case& one) {
+  TrainerOptions options;
+  options.optimizer.name = one.optimizer;
+  options.optimizer.momentum = one.inner_momentum;
+  options.learning_rate = [](Step step) { return step.value() < 4 ? 0.05 : 0.01; };
+  options.reducer.own_models = true;
+  options.reducer.bucket_cap_bytes = 500;
+  options.micro_batch = one.micro_batch;
+  return options;
+}
+
+// One worker that carries all ranks, and the exchange that it has with itself.
+struct OneWorker {
+  explicit OneWorker(const Case& one, int64_t total_steps = kSteps)
+      : trainer(Trainer::Create(model, OptionsOf(one)).value()) {
+    SyncOptions options;
+    options.delay = one.delay;
+    options.outer_lr = one.outer_lr;
+    options.outer_momentum = one.outer_momentum;
+    options.total_steps = total_steps;
+    for (const torch::Tensor& buffer : model->buffers()) {
+      if (buffer.scalar_type() == torch::kFloat) options.averaged_buffers.push_back(buffer);
+    }
+    sync = MakeSynchronizer(one.sync, &trainer->reducer(), options).value();
+    exchange.AddLayout(LayoutId(0), sync->BucketSpecs());
+    sync->Attach(&exchange, LayoutId(0), AllRanks());
+  }
+  // Up to step `end` of the run.
+  void Train(int64_t end = kSteps) {
+    const absl::Status status = trainer->Run(
+        [&]() -> absl::StatusOr<Batch> {
+          if (next == end * kRanks) return absl::OutOfRangeError("an evaluation");
+          ++next;
+          return batches.Next();
+        },
+        sync.get(),
+        [&](absl::Span<const StepRecord> reports) {
+          for (const StepRecord& report : reports) losses.push_back(report.loss);
+          times.push_back(reports.front().phases);
+        },
+        [] { return false; });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  // Of a rank's model.
+  std::string Hash(int rank) {
+    trainer->reducer().BeginForward(Rank(rank));
+    return HashOf(*model);
+  }
+  // And goes on behind its last step.
+  void TakeModelsOf(OneWorker& other) {
+    const torch::NoGradGuard values_only;
+    for (const Rank rank : AllRanks()) {
+      other.trainer->reducer().BeginForward(rank);
+      trainer->reducer().BeginForward(rank);
+      Copy(other.model->parameters(), model->parameters());
+      Copy(other.model->buffers(), model->buffers());
+      trainer->reducer().EndForward(rank);
+    }
+    for (; next < other.next; ++next) (void)batches.Next();
+  }
+  static void Copy(const std::vector<torch::Tensor>& from, std::vector<torch::Tensor> to) {
+    for (size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+  }
+  LocalSync& local() { return static_cast<LocalSync&>(*sync); }
+
+  std::shared_ptr<RandomModel> model = std::make_shared<RandomModel>(0);
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<Synchronizer> sync;
+  Recording recording;
+  FoldingExchange exchange{kRanks, &recording};
+  Batches batches{kSteps, kRanks, AllRanks()};
+  int64_t next = 0;
+  std::vector<double> losses;  // of each step and rank
+  std::vector<PhaseTimes> times;
+};
+
+// The same, with nothing but torch: a model and an optimiser for each rank.
+class Plain {
+ public:
+  explicit Plain(const Case& one) : case_(one) {
+    interval_ = std::stoll(std::string(one.sync).substr(std::string(one.sync).find(':') + 1));
+    outer_ = std::string(one.sync).front() == 'd';
+    for (int rank = 0; rank < kRanks; ++rank) {
+      models_.push_back(std::make_shared<RandomModel>(0));
+      optimizers_.push_back(MakeOptimizer(models_.back()->parameters()));
+    }
+    for (const torch::Tensor& tensor : Tensors(0)) anchor_.push_back(tensor.detach().clone());
+    const auto sgd = torch::optim::SGDOptions(outer_ ? one.outer_lr : 1)
+                         .momentum(outer_ ? one.outer_momentum : 0)
+                         .nesterov(outer_ && one.outer_momentum > 0);
+    const auto parameters = models_[0]->parameters().size();
+    outer_step_ = std::make_unique<torch::optim::SGD>(
+        std::vector<torch::Tensor>(anchor_.begin(), anchor_.begin() + parameters), sgd);
+    plain_step_ = std::make_unique<torch::optim::SGD>(
+        std::vector<torch::Tensor>(anchor_.begin() + parameters, anchor_.end()),
+        torch::optim::SGDOptions(1));
+  }
+
+  void Train() {
+    Batches batches(kSteps, kRanks, AllRanks());
+    for (int64_t step = 0; step < kSteps; ++step) {
+      for (int rank = 0; rank < kRanks; ++rank) TrainRank(rank, step, batches.Next().value());
+      const bool last = step + 1 == kSteps;
+      if (!sent_.empty() && (step == due_ || last)) Use(/*one=*/false);
+      if (!last && (step + 1) % interval_ != 0) continue;
+      for (int rank = 0; rank < kRanks; ++rank) sent_.push_back(Drift(rank));
+      due_ = step + case_.delay;
+      if (case_.delay == 0 || last) Use(/*one=*/true);
+    }
+  }
+  std::string Hash(int rank) const { return HashOf(*models_[rank]); }
+
+  std::vector<double> losses;
+
+ private:
+  std::unique_ptr<torch::optim::Optimizer> MakeOptimizer(std::vector<torch::Tensor> parameters) {
+    const OptimizerOptions defaults;
+    if (std::string(case_.optimizer) == "adamw") {
+      return std::make_unique<torch::optim::AdamW>(
+          parameters, torch::optim::AdamWOptions().weight_decay(defaults.weight_decay));
+    }
+    return std::make_unique<torch::optim::SGD>(parameters,
+                                               torch::optim::SGDOptions(0)
+                                                   .momentum(case_.inner_momentum)
+                                                   .weight_decay(defaults.weight_decay));
+  }
+  // Parameters and float buffers.
+  std::vector<torch::Tensor> Tensors(int rank) const {
+    std::vector<torch::Tensor> tensors = models_[rank]->parameters();
+    for (const torch::Tensor& buffer : models_[rank]->buffers()) {
+      if (buffer.scalar_type() == torch::kFloat) tensors.push_back(buffer);
+    }
+    return tensors;
+  }
+  void TrainRank(int rank, int64_t step, const Batch& batch) {
+    optimizers_[rank]->zero_grad();
+    const int64_t piece = case_.micro_batch > 0 ? case_.micro_batch : batch.size();
+    double sum = 0;
+    for (int64_t first = 0; first < batch.size(); first += piece) {
+      const int64_t count = std::min(piece, batch.size() - first);
+      torch::Tensor loss = torch::nn::functional::cross_entropy(
+          models_[rank]->forward(batch.images.narrow(0, first, count)),
+          batch.labels.narrow(0, first, count));
+      if (count < batch.size()) {
+        loss = loss * (static_cast<double>(count) / static_cast<double>(batch.size()));
+      }
+      sum += loss.item<double>();
+      loss.backward();
+    }
+    losses.push_back(sum);
+    for (auto& group : optimizers_[rank]->param_groups()) {
+      group.options().set_lr(step < 4 ? 0.05 : 0.01);
+    }
+    optimizers_[rank]->step();
+  }
+  std::vector<torch::Tensor> Drift(int rank) const {
+    const torch::NoGradGuard no_grad;
+    std::vector<torch::Tensor> drift;
+    const auto tensors = Tensors(rank);
+    for (size_t i = 0; i < tensors.size(); ++i) drift.push_back(anchor_[i] - tensors[i]);
+    return drift;
+  }
+  void Use(bool one) {
+    const torch::NoGradGuard no_grad;
+    std::vector<torch::Tensor> before;
+    for (size_t i = 0; i < anchor_.size(); ++i) {
+      before.push_back(anchor_[i].clone());
+      torch::Tensor sum = sent_[0][i].clone();
+      for (int rank = 1; rank < kRanks; ++rank) sum += sent_[rank][i];
+      anchor_[i].mutable_grad() = sum * 0.25;
+    }
+    outer_step_->step();
+    plain_step_->step();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const auto tensors = Tensors(rank);
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        torch::Tensor tensor = tensors[i];
+        if (one) tensor.copy_(anchor_[i]);
+        if (!one) tensor.add_(sent_[rank][i] + (anchor_[i] - before[i]));
+      }
+    }
+    sent_.clear();
+  }
+
+  const Case case_;
+  int64_t interval_;
+  bool outer_;
+  std::vector<std::shared_ptr<RandomModel>> models_;
+  std::vector<std::unique_ptr<torch::optim::Optimizer>> optimizers_;
+  std::vector<torch::Tensor> anchor_;
+  std::unique_ptr<torch::optim::SGD> outer_step_, plain_step_;
+  std::vector<std::vector<torch::Tensor>> sent_;
+  int64_t due_ = 0;
+};
+
+class LocalSyncTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(LocalSyncTest, Train_FourRanks_LossesAndModelsOfPlainTorch) {
+  OneWorker worker(GetParam());
+  worker.Train();
+  Plain plain(GetParam());
+  plain.Train();
+  EXPECT_EQ(worker.losses, plain.losses);
+  for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(worker.Hash(rank), plain.Hash(0)) << rank;
+}
+
+TEST_P(LocalSyncTest, Evaluation_InTheMiddle_OfTheMeanAndChangesNothing) {
+  OneWorker without(GetParam()), with(GetParam());
+  without.Train();
+  for (const int64_t end : {1, 3, 5, 6}) {
+    with.Train(end);
+    std::vector<std::string> before;
+    for (int rank = 0; rank < kRanks; ++rank) before.push_back(with.Hash(rank));
+    ASSERT_TRUE(with.sync->BeginEvaluation().ok());
+    std::set<std::string> evaluated;
+    for (int rank = 0; rank < kRanks; ++rank) evaluated.insert(with.Hash(rank));
+    EXPECT_EQ(evaluated.size(), 1u) << end;
+    with.sync->EndEvaluation();
+    for (int rank = 0; rank < kRanks; ++rank) EXPECT_EQ(with.Hash(rank), before[rank]) << end;
+  }
+  with.Train();
+  EXPECT_EQ(with.losses, without.losses);
+  EXPECT_EQ(with.Hash(0), without.Hash(0));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Syncs, LocalSyncTest,
+    ::testing::Values(Case{"EveryStep", "local-sgd:1", "sgd", 0, 0.7, 0.9},
+                      Case{"EveryThird", "local-sgd:3", "sgd", 0, 0.7, 0.9},
+                      Case{"Accumulated", "local-sgd:3", "sgd", 0, 0.7, 0.9, 3},
+                      Case{"Delayed", "local-sgd:3", "sgd", 2, 0.7, 0.9},
+                      Case{"OnlyAtTheEnd", "local-sgd:100", "adamw", 0, 0.7, 0.9},
+                      Case{"Diloco", "diloco:3", "sgd", 0, 0.7, 0.9},
+                      Case{"DilocoAdamW", "diloco:2", "adamw", 0, 0.7, 0.9},
+                      Case{"DilocoDelayed", "diloco:3", "adamw", 1, 0.4, 0.5},
+                      Case{"DilocoNoMomentum", "diloco:4", "sgd", 3, 0.7, 0}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+const Case kDiloco = {"", "diloco:3", "sgd", 0, 0.7, 0.9};
+
+// At step 5 of an interval from 3 to 6: the parameters' mean, but for rounding.
+TEST(LocalSync, BeginEvaluation_ModelsApart_TheirMean) {
+  OneWorker worker(kDiloco);
+  worker.Train(5);
+  std::vector<torch::Tensor> mean;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    worker.trainer->reducer().BeginForward(Rank(rank));
+    const auto parameters = worker.model->parameters();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (rank == 0) mean.push_back(torch::zeros_like(parameters[i]));
+      mean[i] += parameters[i].detach() / kRanks;
+    }
+  }
+  ASSERT_TRUE(worker.sync->BeginEvaluation().ok());
+  const auto parameters = worker.model->parameters();
+  for (size_t i = 0; i < mean.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(parameters[i], mean[i], 1e-5, 1e-6)) << i;
+  }
+  worker.sync->EndEvaluation();
+}
+
+TEST(LocalSync, Diloco_OuterLrOneAndNoMomentum_BitsOfLocalSgd) {
+  for (const int64_t delay : {0, 1}) {
+    OneWorker local({"", "local-sgd:3", "sgd", delay, 0.7, 0.9});
+    OneWorker diloco({"", "diloco:3", "sgd", delay, 1, 0});
+    local.Train();
+    diloco.Train();
+    EXPECT_EQ(diloco.losses, local.losses);
+    EXPECT_EQ(diloco.Hash(0), local.Hash(0));
+  }
+}
+
+TEST(LocalSync, LocalSgdEveryStepOfPlainSgd_GatherScatterButForRounding) {
+  Training training;
+  training.ranks = 3;
+  training.options.optimizer.momentum = 0;
+  training.make = [] { return std::make_shared<RandomModel>(0); };
+  training.sync = "gather-scatter";
+  const auto expected = TrainRanks(training);
+  training.sync = "local-sgd:1";
+  ExpectNear(*TrainRanks(training), *expected, 1e-6);
+}
+
+// Without momentum inner SGD keeps nothing, so models, anchors and outer momentum are all there is.
+TEST(LocalSync, Restore_CapturedAfterAnExchange_EndsWithTheHashOfOneRun) {
+  Case one = kDiloco;
+  one.inner_momentum = 0;
+  OneWorker whole(one), before(one), after(one);
+  whole.Train();
+  before.Train(3);
+  after.TakeModelsOf(before);
+  ASSERT_TRUE(after.local().drift().Restore(before.local().drift().Capture()).ok());
+  after.Train();
+  EXPECT_EQ(after.Hash(0), whole.Hash(0));
+}
+
+// An outer step after a restored one is as if there had been no break.
+TEST(ModelDrift, Restore_CapturedState_NextStepsHaveItsBits) {
+  const OuterStep outer{0.7, 0.9};
+  torch::Tensor module = torch::randn({70000});
+  ModelDrift first({{module}}, false, 1, outer), second({{module}}, false, 1, outer);
+  const auto step = [&module](ModelDrift& drift, const torch::Tensor& change) {
+    module.add_(change);
+    drift.Measure(0, 0);
+    std::copy(drift.drift(0, 0).begin(), drift.drift(0, 0).end(), drift.mean(0).begin());
+    drift.Step(0);
+    drift.Reset(0);
+  };
+  const torch::Tensor changes[] = {torch::randn({70000}), torch::randn({70000}),
+                                   torch::randn({70000})};
+  step(first, changes[0]);
+  const ModelDrift::State state = first.Capture();
+  step(first, changes[1]);
+  step(first, changes[2]);
+  const torch::Tensor expected = module.clone();
+  ASSERT_TRUE(second.Restore(state).ok());
+  second.Reset(0);
+  step(second, changes[1]);
+  step(second, changes[2]);
+  EXPECT_TRUE(torch::equal(module, expected));
+}
+
+TEST(ModelDrift, Restore_OtherSizes_InvalidArgument) {
+  ModelDrift drift({{torch::zeros({3})}}, false, 1, {});
+  EXPECT_EQ(
+      drift.Restore(ModelDrift({{torch::zeros({4})}}, false, 1, {}).Capture()),
+      absl::InvalidArgumentError("state of an outer step: got buckets of 4 elements, expected 3"));
+}
+
+TEST(ModelDrift, Buffers_WithAnOuterStep_TakeThePlainOne) {
+  torch::Tensor parameter = torch::ones({1}), buffer = torch::ones({1});
+  ModelDrift drift({{parameter}, {buffer}}, /*buffers=*/true, 1, OuterStep{0.5, 0});
+  parameter.fill_(3);
+  buffer.fill_(3);
+  for (size_t bucket : {0, 1}) {
+    drift.Measure(bucket, 0);
+    std::copy(drift.drift(bucket, 0).begin(), drift.drift(bucket, 0).end(),
+              drift.mean(bucket).begin());
+    drift.Step(bucket);
+    drift.Reset(bucket);
+  }
+  EXPECT_EQ(parameter.item<float>(), 2);
+  EXPECT_EQ(buffer.item<float>(), 3);
+}
+
+// One parameter in one bucket, rank 0 alone; transfers end when the test says so.
+class LocalSyncTransfers : public ::testing::Test {
+ protected:
+  void Make(const std::string& sync, const SyncOptions& options) {
+    ReducerOptions own;
+    own.own_models = true;
+    reducer_ = Reducer::Create({parameter_}, {}, own).value();
+    sync_ = MakeSynchronizer(sync, reducer_.get(), options).value();
+    sync_->Attach(&exchange_, LayoutId(0), {Rank(0)});
+  }
+  std::vector<uint64_t> ExchangeSteps() {
+    std::vector<uint64_t> steps;
+    for (const auto& expected : exchange_.expected()) steps.push_back(expected.key.step.value());
+    return steps;
+  }
+
+  FakeExchange exchange_;
+  torch::Tensor parameter_ = torch::ones({2}, torch::requires_grad());
+  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Synchronizer> sync_;
+};
+
+TEST_F(LocalSyncTransfers, OnStepDone_BetweenExchanges_NothingLeaves) {
+  exchange_.on_contribute = [this](const BucketKey&) { exchange_.End(0); };
+  Make("local-sgd:3", {});
+  std::vector<size_t> sent;
+  for (uint64_t step = 0; step < 7; ++step) {
+    ASSERT_TRUE(sync_->OnStepDone(Step(step)).ok());
+    sent.push_back(exchange_.expected().size());
+    EXPECT_EQ(sync_->TakeTimes()[Phase::kCommunication] > absl::ZeroDuration(), step % 3 == 2)
+        << step;
+  }
+  EXPECT_THAT(sent, ElementsAre(0, 0, 1, 1, 1, 2, 2));
+  EXPECT_THAT(ExchangeSteps(), ElementsAre(0, 1));
+}
+
+TEST_F(LocalSyncTransfers, OnStepDone_Delayed_WaitsOnlyWhenItIsDue) {
+  SyncOptions options;
+  options.delay = 1;
+  Make("local-sgd:2", options);
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  ASSERT_TRUE(sync_->OnStepDone(Step(1)).ok());
+  EXPECT_EQ(exchange_.under_way(), 1u);  // and nobody waited
+  EXPECT_GT(sync_->TakeTimes()[Phase::kCommunication], absl::ZeroDuration());
+  exchange_.End(0);
+  ASSERT_TRUE(sync_->OnStepDone(Step(2)).ok());
+}
+
+TEST_F(LocalSyncTransfers, OnStepDone_TheRunsLast_AlwaysExchanged) {
+  exchange_.on_contribute = [this](const BucketKey&) { exchange_.End(0); };
+  SyncOptions options;
+  options.delay = 2;
+  options.total_steps = 5;
+  Make("local-sgd:4", options);
+  for (uint64_t step = 0; step < 5; ++step) ASSERT_TRUE(sync_->OnStepDone(Step(step)).ok());
+  EXPECT_THAT(ExchangeSteps(), ElementsAre(0, 1));
+}
+
+TEST_F(LocalSyncTransfers, OnStepDone_TransferFails_ItsError) {
+  exchange_.on_contribute = [this](const BucketKey&) {
+    exchange_.End(0, absl::UnavailableError("rank 1 is away"));
+  };
+  Make("local-sgd:1", {});
+  EXPECT_EQ(sync_->OnStepDone(Step(0)), absl::UnavailableError("rank 1 is away"));
+}
+
+TEST_F(LocalSyncTransfers, Destruction_ExchangeUnderWay_CancelsIt) {
+  SyncOptions options;
+  options.delay = 1;
+  Make("local-sgd:2", options);
+  ASSERT_TRUE(sync_->OnStepDone(Step(0)).ok());
+  ASSERT_TRUE(sync_->OnStepDone(Step(1)).ok());
+  sync_.reset();
+  EXPECT_EQ(exchange_.under_way(), 0u);
+  EXPECT_EQ(exchange_.cancelled().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,31 @@
+#ifndef GRADWIRE_WORKER_OPTIONS_SYNC_CHOICE_H_
+#define GRADWIRE_WORKER_OPTIONS_SYNC_CHOICE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/options/option_values.h"
+
+namespace gradwire {
+
+// A sync is told as the name of its row, "ddp", or, if it is periodic (see SyncTraits), with its
+// interval H, the steps from one exchange to the next: "local-sgd:10".
+
+// What stands in front of the colon, or all.
+absl::string_view NameOfSync(absl::string_view sync);
+
+// H, 1 or more; 0 of a sync that is not periodic. `sync` has the name of a row. InvalidArgument
+// "got 'x', expected …" if H is missing, too much, or no such number.
+absl::StatusOr<int64_t> IntervalOfSync(absl::string_view sync);
+
+// "--sync local-sgd:H or diloco:H": all rows whose traits `has` says yes of, for messages.
+std::string SyncsWith(bool (*has)(absl::string_view name));
+
+// An option that takes a sync.
+OptionValue SyncChoice(std::string* field);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_OPTIONS_SYNC_CHOICE_H_
