@@ -63,7 +63,9 @@ def communication_advice(run, link_share, overlapping, halving, periodic):
     elif sync not in overlapping:
         yield "--sync ddp (transfers run beside backward)"
     if text_at(run, "wire") == "fp32" and text_at(run, "backend") in halving:
-        if (text_at(run, "compress") or "none") == "none":
+        if sync in periodic:
+            yield "--wire bf16 (half the bytes)"
+        elif (text_at(run, "compress") or "none") == "none":
             yield "--wire bf16 (half the bytes) or --compress int8 (a quarter)"
     yield "a larger --batch-size or --accumulate"
     if link_share is None or link_share >= LINK_IS_FULL:
