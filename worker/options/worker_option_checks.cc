@@ -108,10 +108,6 @@ absl::Status CheckCompression(const Parsed<WorkerOptions>& parsed) {
     return refuse("backend", absl::StrCat("back end ", options.backend),
                   "coordinator or sharded, whose aggregators decode");
   }
-  if (TraitsOfSync(options.sync).periodic) {
-    return refuse("sync", absl::StrCat("sync ", options.sync),
-                  "one that averages gradients: models cannot wait for what a codec leaves out");
-  }
   if (compression->has_density && options.nesterov) {
     return refuse("nesterov", "nesterov", "plain momentum, which the ranks keep");
   }

@@ -54,9 +54,6 @@ TEST(CheckWorkerOptions, CompressionWithWhatItCannot_IsRefused) {
             "sharded, whose aggregators decode");
   EXPECT_EQ(ErrorOf({"--compress", "int8", "--wire", "bf16"}),
             "--compress: got 'int8' with wire bf16 (--wire), expected one of them");
-  EXPECT_EQ(ErrorOf({"--compress", "int8", "--sync", "local-sgd:4"}),
-            "--compress: got 'int8' with sync local-sgd:4 (--sync), expected one that averages "
-            "gradients: models cannot wait for what a codec leaves out");
   EXPECT_EQ(ErrorOf({"--compress", "top-k:0.1", "--nesterov"}),
             "--compress: got 'top-k:0.1' with nesterov (--nesterov), expected plain momentum, "
             "which the ranks keep");
