@@ -27,6 +27,10 @@ std::vector<TrainedWorker> MakeWorkers(const Training& training, const Deal& dea
   for (const std::vector<int>& ranks : deal) {
     const auto model = training.make();
     auto trainer = Trainer::Create(model, options).value();
+    sync.averaged_buffers.clear();
+    for (const torch::Tensor& buffer : model->buffers()) {
+      if (buffer.scalar_type() == torch::kFloat) sync.averaged_buffers.push_back(buffer);
+    }
     auto synchronizer = MakeSynchronizer(training.sync, &trainer->reducer(), sync).value();
     workers.push_back(
         {{ranks.begin(), ranks.end()}, model, std::move(trainer), std::move(synchronizer)});
