@@ -78,9 +78,9 @@ class LinkTest(unittest.TestCase):
 
     def test_signal_reaches_it_and_what_it_started(self):
         program, pid = self.with_pid(self.link(), "sleep 1000; true")
-        program.signal(signal.SIGINT)
+        program.signal(signal.SIGTERM)
         self.until(lambda: program.ended)
-        self.assertEqual(program.end, "was ended by signal 2 (Interrupt)")
+        self.assertEqual(program.end, "was ended by signal 15 (Terminated)")
         self.until(lambda: gone(pid))
 
     def test_what_it_left_behind_ends_with_it(self):
