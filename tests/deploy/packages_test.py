@@ -116,7 +116,7 @@ class PackagesTest(unittest.TestCase):
         self.assertEqual(self.complete("gradwire", "la"), ["launch"])
         self.assertIn("--world-size", self.complete("gradwire", "launch", "--wo"))
         self.assertEqual(self.complete("gradwire", "launch", "--", "--syn"), ["--sync"])
-        self.assertEqual(self.complete("gradwire-worker", "--sync", "d"), ["data-parallel", "ddp"])
+        self.assertEqual(self.complete("gradwire-worker", "--sync", "da"), ["data-parallel"])
         self.assertEqual(self.complete("gradwire-worker", "--backend", "=", "ri"), ["ring"])
         self.assertIn("collectives", self.complete("gradwire", "bench", ""))
         self.assertIn("--ops", self.complete("gradwire", "bench", "collectives", "--op"))
