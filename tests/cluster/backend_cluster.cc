@@ -75,6 +75,7 @@ BackendCluster::BackendCluster(const std::string& backend, const Deal& deal,
   options.groups = settings.groups;
   options.gathers = settings.gathers;
   options.wire = settings.wire;
+  options.compression = settings.compression;
   StartWorkers(backend, deal, options);
   ServeAggregators();
   ConnectWorkers();

@@ -35,6 +35,7 @@ class BackendCluster {
     v1::DType wire = v1::DTYPE_FLOAT32;
     int groups = 1;
     bool gathers = false;
+    Compression compression = {};  // if it is on, `wire` is its dtype
   };
   BackendCluster(const std::string& backend, const Deal& deal, std::vector<BucketSpec> buckets,
                  const Settings& settings);

@@ -1,0 +1,182 @@
+// Coded gradients: every back end that takes codecs gives the bits of the definition, which is
+// computed here without any back end, whoever carries the ranks and however buckets are cut.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "common/compress/codec.h"
+#include "common/fold/fold.h"
+#include "tests/cluster/backend_cluster.h"
+#include "worker/options/choices.h"
+#include "worker/options/traits.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kSteps = 3;
+
+using Floats = std::vector<float>;
+using Data = std::vector<std::vector<std::string>>;  // by rank, by bucket
+
+// Sizes that are no multiple of a unit or of a block.
+const std::vector<BucketSpec>& Buckets() {
+  static const auto* const buckets = new std::vector<BucketSpec>{{4 * 50001, v1::DTYPE_FLOAT32},
+                                                                 {4 * 7, v1::DTYPE_FLOAT32},
+                                                                 {333, v1::DTYPE_BYTES},
+                                                                 {4 * 4097, v1::DTYPE_FLOAT32}};
+  return *buckets;
+}
+
+Floats TermOf(int step, int rank, size_t bucket) {
+  std::mt19937 random(10000 * step + 100 * rank + bucket);
+  std::normal_distribution<float> normal;
+  Floats values((Buckets()[bucket].bytes + 3) / sizeof(float));
+  for (float& value : values) value = normal(random);
+  return values;
+}
+
+std::string BytesOf(const Floats& values, size_t bucket) {
+  return std::string(reinterpret_cast<const char*>(values.data()), Buckets()[bucket].bytes);
+}
+
+Pieces PiecesOf(const Floats& values) {
+  return {{reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(float)}};
+}
+
+// What docs/algorithms.md says, on whole buckets.
+class Definition {
+ public:
+  Definition(const Compression& compression, int world_size)
+      : coding_(*CodingOf(compression.dtype)), blocks_(Buckets(), world_size) {
+    for (const BucketSpec& bucket : Buckets()) {
+      const uint64_t elements = bucket.bytes / sizeof(float);
+      compressors_.emplace_back();
+      for (int rank = 0; rank < world_size; ++rank) {
+        compressors_.back().push_back(MakeCompressor(compression, elements));
+      }
+      residuals_.emplace_back(coding_.has_residual() ? elements : 0);
+    }
+  }
+
+  std::string MeanOf(int step, size_t bucket) {
+    if (IsBroadcast(Buckets()[bucket])) return BytesOf(TermOf(step, 0, bucket), bucket);
+    std::vector<Floats> terms;
+    for (size_t rank = 0; rank < compressors_[bucket].size(); ++rank) {
+      const Floats term = TermOf(step, static_cast<int>(rank), bucket);
+      terms.push_back(Decode(compressors_[bucket][rank]->Encode(Step(step), 0, term), term.size()));
+    }
+    Floats mean = FoldOf(terms, bucket);
+    mean = Decode(coding_.EncodeMean(mean, absl::MakeSpan(residuals_[bucket])), mean.size());
+    return BytesOf(mean, bucket);
+  }
+
+ private:
+  Floats Decode(const std::vector<uint8_t>& payload, size_t count) const {
+    Floats values(count);
+    coding_.Decode({payload}, absl::MakeSpan(values));
+    return values;
+  }
+
+  Floats FoldOf(const std::vector<Floats>& terms, size_t bucket) const {
+    std::vector<Pieces> pieces;
+    for (const Floats& term : terms) pieces.push_back(PiecesOf(term));
+    const uint64_t bytes = Buckets()[bucket].bytes;
+    Floats mean(bytes / sizeof(float));
+    Fold(pieces, v1::DTYPE_FLOAT32, blocks_.Cut(Bucket(static_cast<int>(bucket)), 0, bytes),
+         {reinterpret_cast<uint8_t*>(mean.data()), bytes});
+    return mean;
+  }
+
+  const Coding& coding_;
+  const FoldBlocks blocks_;
+  std::vector<std::vector<std::unique_ptr<Compressor>>> compressors_;  // by bucket, by rank
+  std::vector<Floats> residuals_;                                      // by bucket
+};
+
+struct Case {
+  std::string backend;
+  std::string codec;
+  Deal deal;
+  uint64_t chunk_bytes = 64 << 10;
+  int connections = 1;
+  int aggregators = 0;
+
+  int world_size() const {
+    size_t ranks = 0;
+    for (const auto& worker : deal) ranks += worker.size();
+    return static_cast<int>(ranks);
+  }
+};
+
+std::string NameOf(const Case& value) {
+  return absl::StrCat(value.backend, "_",
+                      absl::StrReplaceAll(value.codec, {{"-", ""}, {":", "_"}, {".", "_"}}), "_W",
+                      value.world_size(), "_on", value.deal.size(), "_chunks", value.chunk_bytes,
+                      "_connections", value.connections, "_aggregators", value.aggregators);
+}
+
+class CompressTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(CompressTest, RunStep_SeveralSteps_BitsOfTheDefinitionOnAllRanks) {
+  const Case& c = GetParam();
+  BackendCluster::Settings settings;
+  settings.compression = *ParseCompression(c.codec);
+  settings.compression.momentum = 0.9f;
+  settings.compression.warmup_steps = 2;
+  settings.wire = settings.compression.dtype;
+  settings.chunk_bytes = c.chunk_bytes;
+  settings.connections = c.connections;
+  settings.aggregators = c.aggregators;
+  BackendCluster cluster(c.backend, c.deal, Buckets(), settings);
+  Definition definition(settings.compression, c.world_size());
+  for (int step = 0; step < kSteps; ++step) {
+    Data data(c.world_size());
+    for (int rank = 0; rank < c.world_size(); ++rank) {
+      for (size_t b = 0; b < Buckets().size(); ++b) {
+        data[rank].push_back(BytesOf(TermOf(step, rank, b), b));
+      }
+    }
+    for (const absl::Status& status : cluster.RunStep(step, &data)) {
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    for (size_t b = 0; b < Buckets().size(); ++b) {
+      const std::string expected = definition.MeanOf(step, b);
+      for (int rank = 0; rank < c.world_size(); ++rank) {
+        ASSERT_TRUE(data[rank][b] == expected)
+            << "step " << step << ", bucket " << b << ", rank " << rank;
+      }
+    }
+  }
+  for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const std::string& backend : NamesOf(BackendChoices())) {
+    if (!TraitsOfBackend(backend).codecs) continue;
+    for (const char* codec : {"int8", "top-k:0.05"}) {
+      for (const Deal& deal : {OneEach(1), OneEach(2), OneEach(5), Deal{{0, 2}, {1}}}) {
+        cases.push_back({backend, codec, deal});
+      }
+      cases.push_back({backend, codec, OneEach(3), 16 << 10});
+      cases.push_back({backend, codec, OneEach(3), 64 << 10, /*connections=*/3});
+    }
+  }
+  for (const char* codec : {"int8", "top-k:0.05"}) {
+    cases.push_back({"sharded", codec, OneEach(2), 64 << 10, 1, /*aggregators=*/3});
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Codecs, CompressTest, ::testing::ValuesIn(Cases()),
+                         [](const auto& info) { return NameOf(info.param); });
+
+}  // namespace
+}  // namespace gradwire
