@@ -64,7 +64,7 @@ TEST(LocalTraining, StepLog_TwoRanks_BytesOnlyInStepsWithAnExchange) {
       RunLaunch(2, TinyRun(5) + kLenet +
                        Options{"--sync", "local-sgd:2", "--log-jsonl", dir.File("{rank}.jsonl")});
   ASSERT_THAT(run.ranks, SizeIs(2)) << run.err;
-  constexpr int kModel = 4 * 61'706;
+  constexpr int kModel = 4 * 62'006;
   std::vector<int> sent;
   std::vector<bool> communicated;
   std::istringstream lines(ReadFile(dir.File("1.jsonl")));
