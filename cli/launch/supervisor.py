@@ -103,6 +103,7 @@ class Supervisor(ProcessSet):
       running ──all workers ended with 0──► winding up: 2 s, SIGTERM, 2 s, SIGKILL
          ├─────a member ended otherwise───► failed: 0.3 s for the others to say why,
          │                                   SIGTERM, SIGKILL at 2 s
+         │                                   (one that was killed meanwhile is the cause)
          └─────SIGINT, SIGTERM, SIGHUP────► stopped: passed on (SIGHUP as SIGTERM),
                                              SIGKILL at 1.8 s or at the next signal
 
@@ -115,6 +116,7 @@ class Supervisor(ProcessSet):
         self.signalled = 0  # the signal that came during wait_for()
         self.cause = ""  # who ended it and how; "" if all is well
         self._exit_code = 0
+        self._exited = False  # the cause is a member that ended by itself, with a code
         self._terminal = terminal
         self._signals = signals
         self._members = []
@@ -163,7 +165,8 @@ class Supervisor(ProcessSet):
 
     def run(self):
         """Until all members have ended; to be called once, when all are started. Gives 0 if all is
-        well, else the exit code of the member that failed first, or 128 + the signal that came."""
+        well, else the exit code of the member that failed first, or soon after by a signal, or
+        128 + the signal that came."""
         self._all_started = True
         self._wind_up()  # in case all workers have ended already
         while self.running():
@@ -183,6 +186,11 @@ class Supervisor(ProcessSet):
 
     def _on_end(self, member):
         if member.failed:
+            # Of several hosts the news of a killed member may come after what others make of it.
+            was_killed = member.status < 0
+            if was_killed and self._exited:
+                self.cause = ""
+            self._exited = not was_killed and (self._exited or not self.cause)
             self.fail(exit_code_of(member.status), f"{member.name} {member.end}")
         self._wind_up()
 

@@ -88,6 +88,16 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual(self.supervisor.run(), 3)
         self.assertEqual(self.supervisor.cause, "rank 1 ended with exit code 3")
 
+    def test_member_killed_soon_after_a_failure_is_its_cause(self):
+        self.start(shell("rank 0", "sleep 0.05; kill -9 $$"), shell("rank 1", "exit 1"))
+        self.assertEqual(self.supervisor.run(), 137)
+        self.assertEqual(self.supervisor.cause, "rank 0 was ended by signal 9 (Killed)")
+
+    def test_member_killed_after_fail_changes_nothing(self):
+        self.start(shell("rank 0", "sleep 0.05; kill -9 $$"))
+        self.supervisor.fail(75, "no address")
+        self.assertEqual(self.supervisor.run(), 75)
+
     def test_failure_leaves_the_others_time_to_say_why(self):
         self.start(shell("rank 0", "sleep 0.1; echo why"), shell("rank 1", "exit 3"))
         self.supervisor.run()
