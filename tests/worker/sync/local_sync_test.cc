@@ -281,6 +281,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"Diloco", "diloco:3", "sgd", 0, 0.7, 0.9},
                       Case{"DilocoAdamW", "diloco:2", "adamw", 0, 0.7, 0.9},
                       Case{"DilocoDelayed", "diloco:3", "adamw", 1, 0.4, 0.5},
+                      Case{"EndsWithinADelay", "diloco:5", "sgd", 4, 0.7, 0.9},
                       Case{"DilocoNoMomentum", "diloco:4", "sgd", 3, 0.7, 0}),
     [](const auto& info) { return std::string(info.param.name); });
 
