@@ -1,0 +1,26 @@
+#!/usr/bin/env python3
+"""add_suites.py PROGRAM FOLDER OUT: writes to OUT, for ctest, a test FOLDER.SUITE for each
+suite of a GoogleTest program. A program that loads libtorch takes most of a second to start, so
+that a start for each case (gtest_discover_tests) takes minutes in all."""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+
+def main():
+    program, folder, out = sys.argv[1:]
+    listed = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True, text=True)
+    # "Suite.", perhaps with "  # TypeParam = ...", and under it the cases, indented.
+    suites = re.findall(r"^(\S+)\.(?:  #.*)?$", listed.stdout, re.MULTILINE)
+    lines = []
+    for suite in suites:
+        name = f"[=[{folder}.{suite}]=]"
+        lines.append(f"add_test({name} {program} [=[--gtest_filter={suite}.*]=])")
+        lines.append(f"set_tests_properties({name} PROPERTIES TIMEOUT 600 LABELS {folder})")
+    pathlib.Path(out).write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    main()
