@@ -126,6 +126,7 @@ v1::Hello GroupMember::MakeHello(const std::string& address) const {
   hello.set_cores(static_cast<uint32_t>(UsableCores()));
   hello.set_host(CoresId());
   auto& words = *hello.mutable_settings();
+  hello.set_cannot_recover("programs on libgradwire end together");
   words["sync"] = kSync;
   words["backend"] = settings_.backend;
   words["wire"] = settings_.wire;

@@ -48,6 +48,9 @@ class Launch:
         if self._supervisor.cause:
             self._say(f"{self._supervisor.cause}; all have ended")
             return exit_code
+        for member in self._supervisor.lost:
+            self._say(f"{member.name} {member.end}; the others went on with its ranks, and the "
+                      "result is the same")
         reported = self._tried(self._report)
         return EXIT_DONE if traced and reported else EXIT_FAILED
 

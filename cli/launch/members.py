@@ -12,6 +12,9 @@ PROGRESS = "GRADWIRE_PROGRESS"
 LAST_PORT = 65535
 # Where one that listens on all addresses is reached on this machine.
 REACHED_AT = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+RECOVER = "recover"
+# Of the coordinator's log.
+BEGUN = b"the run begins with generation"
 # A program may join as late as it likes, or never: that it ends is seen here.
 WITHOUT_END = {"rendezvous-timeout-seconds": "1e9"}
 
@@ -26,11 +29,6 @@ def ranks_of(worker, workers, world_size):
 def name_of(ranks):
     """ "rank 2" or "ranks 0-3"."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}-{ranks[-1]}"
-
-
-def rank_in_names(ranks):
-    """What stands for the rank in a file's name: of several, the worker puts each."""
-    return str(ranks[0]) if len(ranks) == 1 else "{rank}"
 
 
 def path_for_rank(path, rank, world_size):
@@ -99,6 +97,7 @@ class Members:
         self._sites = sites or [self._here]
         self._environment = environment
         self._rank_options = dict(request["rank_options"])
+        self._recovers = (request["coordinator"] or {}).get("on-loss", RECOVER) == RECOVER
 
     @property
     def port_file(self):
@@ -128,7 +127,7 @@ class Members:
         environment = {name: value for name, value in self._environment.items() if name != CONFIG}
         argv = [self._request["programs"]["coordinator"], *flags(options)]
         return Member("coordinator", Command(argv, environment, link=site.link), serves=True,
-                      linger=self._request["linger_seconds"])
+                      linger=self._request["linger_seconds"], begun_by=BEGUN)
 
     def worker(self, number, coordinator, bar_columns):
         """`coordinator`: where it is reached; "" without one. `bar_columns`: worker 0 draws a bar
@@ -136,7 +135,7 @@ class Members:
         before. Failure without a port for it."""
         ranks, site = self.ranks(number), self._site(number)
         own = self._place(ranks, site)
-        own["GRADWIRE_SUMMARY"] = site.summary_file(rank_in_names(ranks))
+        own["GRADWIRE_SUMMARY"] = site.summary_file("{rank}")  # it may get those of others
         if self._request["trace"]:
             own["GRADWIRE_TRACE"] = site.trace_file(number)
         if coordinator:
@@ -146,7 +145,7 @@ class Members:
         argv = [self._request["programs"]["worker"], *self._arguments,
                 *flags(self._options_by_rank(ranks, site)), *self._further(ranks)]
         return Member(name_of(ranks), Command(argv, self._environment | own, link=site.link),
-                      has_bar=bar_columns > 0 and number == 0)
+                      has_bar=bar_columns > 0 and number == 0, dispensable=self._recovers)
 
     def program(self, rank, coordinator):
         """Likewise, of --program: its arguments are passed on as they stand."""
@@ -180,8 +179,7 @@ class Members:
         """What differs; behind the workers' other options it wins."""
         request, options = self._request, {}
         if request["log_jsonl"]:
-            name = rank_in_names(ranks)
-            options["log-jsonl"] = site.log_file(name) if site.link else self.log_file(name)
+            options["log-jsonl"] = site.log_file("{rank}") if site.link else self.log_file("{rank}")
         for name in ("metrics", "listen"):
             address = address_for_rank(request[name], ranks[0])
             if address != request[name]:

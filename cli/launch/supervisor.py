@@ -6,6 +6,7 @@ import time
 
 from cli.launch.lines import LineSplitter
 from cli.launch.terminal import ERR, OUT
+from cli.runs.failure import EXIT_FAILED
 from cli.runs.process import Command, exit_code_of
 from cli.runs.process_set import ProcessSet
 
@@ -15,6 +16,8 @@ SECONDS_TO_SAY_WHY = 0.3
 SECONDS_TO_FAIL = 2
 SECONDS_TO_STOP = 1.8
 SECONDS_TO_WIND_UP = 2
+# A shell's exit code of a program that a signal ended, and ours.
+BY_SIGNAL = range(129, 256)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,6 +28,8 @@ class Member:
     serves: bool = False  # it is done when all that do not serve have ended
     has_bar: bool = False  # its stderr may carry a progress bar
     linger: float = 0  # seconds by which it is told later than others to end, unless by signal
+    dispensable: bool = False  # once the run has begun, others may go on without it
+    begun_by: bytes = b""  # a line of its output with this in it says that the run has begun
 
 
 class Running:
@@ -32,9 +37,13 @@ class Running:
 
     def __init__(self, member, terminal):
         self.name, self.serves, self._linger = member.name, member.serves, member.linger
-        prefix = f"[{member.name}] ".encode()
-        self._out = LineSplitter(lambda line: terminal.print_line(OUT, prefix + line))
-        self._err = LineSplitter(lambda line: terminal.print_line(ERR, prefix + line),
+        self.dispensable = member.dispensable
+        self.says_begun = False
+        self._begun_by = member.begun_by
+        self._terminal = terminal
+        self._prefix = f"[{member.name}] ".encode()
+        self._out = LineSplitter(lambda line: self._print(OUT, line))
+        self._err = LineSplitter(lambda line: self._print(ERR, line),
                                  terminal.set_bar if member.has_bar else None)
         self._process = None
         self._told_to_end = False
@@ -46,6 +55,10 @@ class Running:
             self._err.flush()
             on_end(self)
         self._process = processes.add(command, self._out.feed, self._err.feed, end)
+
+    def _print(self, stream, line):
+        self.says_begun = self.says_begun or bool(self._begun_by) and self._begun_by in line
+        self._terminal.print_line(stream, self._prefix + line)
 
     @property
     def works(self):
@@ -107,6 +120,9 @@ class Supervisor(ProcessSet):
          └─────SIGINT, SIGTERM, SIGHUP────► stopped: passed on (SIGHUP as SIGTERM),
                                              SIGKILL at 1.8 s or at the next signal
 
+    A worker that can be dispensed with, and is lost while the run is under way, is none that
+    failed: the coordinator knows whether the run goes on. If it does not, the lost one is the cause.
+
     A member that lingers has that much longer to wind up or after a failure. A signal ends that
     too; to one that comes while winding up all has gone well.
     """
@@ -117,6 +133,7 @@ class Supervisor(ProcessSet):
         self.cause = ""  # who ended it and how; "" if all is well
         self._exit_code = 0
         self._exited = False  # the cause is a member that ended by itself, with a code
+        self.lost = []  # members that the others have gone on without, in their order
         self._terminal = terminal
         self._signals = signals
         self._members = []
@@ -185,7 +202,10 @@ class Supervisor(ProcessSet):
             self._stop_by_signal(signal.SIGPIPE)
 
     def _on_end(self, member):
-        if member.failed:
+        if member.failed and self._may_go_on_without(member):
+            self.lost.append(member)
+        elif member.failed:
+            member = self._first_lost() or member
             # Of several hosts the news of a killed member may come after what others make of it.
             was_killed = member.status < 0
             if was_killed and self._exited:
@@ -193,6 +213,17 @@ class Supervisor(ProcessSet):
             self._exited = not was_killed and (self._exited or not self.cause)
             self.fail(exit_code_of(member.status), f"{member.name} {member.end}")
         self._wind_up()
+
+    def _may_go_on_without(self, member):
+        """Also before the coordinator has said so. One with a wrong option is missed."""
+        begun = any(other.says_begun for other in self._members)
+        was_lost = member.status < 0 or exit_code_of(member.status) in (EXIT_FAILED, *BY_SIGNAL)
+        return begun and member.dispensable and was_lost and not self.cause
+
+    def _first_lost(self):
+        """Rather one that was killed than what others made of it."""
+        return next((member for member in self.lost if member.status < 0), None) or next(
+            iter(self.lost), None)
 
     def _stop_by_signal(self, number):
         again, self._stopped = self._stopped, True
@@ -206,6 +237,10 @@ class Supervisor(ProcessSet):
     def _wind_up(self):
         working = any(member.works for member in self._members)
         if working or not self._all_started or self.cause or self._winding_up:
+            return
+        if self.lost and all(member in self.lost or member.serves for member in self._members):
+            lost = self._first_lost()
+            self.fail(exit_code_of(lost.status), f"{lost.name} {lost.end}")
             return
         self._winding_up = True
         for member in self._members:

@@ -95,11 +95,19 @@ void AggregationService::Abort(const absl::Status& reason) {
   if (aggregator != nullptr) aggregator->Abort(reason);
 }
 
-absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::WaitForAggregator() {
+bool AggregationService::IsToCome(const RunId& run_id, Generation generation) const {
+  if (aggregator_ == nullptr) return true;
+  const View& view = aggregator_->view();
+  return run_id == view.run_id && view.generation < generation;
+}
+
+absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::WaitForAggregator(
+    const RunId& run_id, Generation generation) {
   const absl::Time deadline = SteadyNow() + kViewTimeout;
   MutexLock lock(&mutex_);
-  while (aborted_.ok() && aggregator_ == nullptr) {
+  while (aborted_.ok() && IsToCome(run_id, generation)) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
+    if (aggregator_ != nullptr) return aggregator_;  // it says what it expected
     return absl::FailedPreconditionError("the run has not begun: workers are missing");
   }
   if (!aborted_.ok()) return aborted_;
@@ -111,7 +119,8 @@ absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::AggregatorFor(
     const Request& request) {
   const absl::StatusOr<RunId> run_id = RunIdFromBytes(request.run_id());
   if (!run_id.ok()) return run_id.status();
-  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = WaitForAggregator();
+  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator =
+      WaitForAggregator(*run_id, Generation(request.generation()));
   if (!aggregator.ok()) return aggregator;
   absl::Status checked = (*aggregator)
                              ->CheckReader(*run_id, CoordinatorEpoch(request.epoch()),
@@ -131,15 +140,19 @@ grpc::Status AggregationService::Gather(grpc::ServerContext*,
 
 absl::Status AggregationService::TakeAll(grpc::ServerReader<grpc::ByteBuffer>* reader,
                                          v1::GatherReply* reply) {
-  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = WaitForAggregator();
-  if (!aggregator.ok()) return aggregator.status();
+  std::shared_ptr<Aggregator> aggregator;  // of the first chunk's view
   grpc::ByteBuffer buffer;
   while (reader->Read(&buffer)) {
     absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
     if (!chunk.ok()) return chunk.status();
     buffer.Clear();
+    if (aggregator == nullptr) {
+      auto found = WaitForAggregator(chunk->header.run_id, chunk->header.generation);
+      if (!found.ok()) return found.status();
+      aggregator = *std::move(found);
+    }
     if (observer_.on_received) observer_.on_received(TotalBytes(chunk->payload));
-    absl::StatusOr<Verdict> verdict = (*aggregator)->Add(*std::move(chunk));
+    absl::StatusOr<Verdict> verdict = aggregator->Add(*std::move(chunk));
     if (!verdict.ok()) return verdict.status();
     if (*verdict == Verdict::kAccept) {
       reply->set_chunks_accepted(reply->chunks_accepted() + 1);

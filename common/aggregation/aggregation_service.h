@@ -49,7 +49,11 @@ class AggregationService : public grpc::Service {
   grpc::Status Scatter(grpc::ServerContext* context, const v1::ScatterRequest* request,
                        MeanWriter* writer);
   grpc::Status Missing(const v1::MissingRequest* request, v1::MissingReply* reply);
-  absl::StatusOr<std::shared_ptr<Aggregator>> WaitForAggregator();
+  // Of this view, or of a later one.
+  absl::StatusOr<std::shared_ptr<Aggregator>> WaitForAggregator(const RunId& run_id,
+                                                                Generation generation);
+  bool IsToCome(const RunId& run_id, Generation generation) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same, for who reads in the view that a request names.
   template <typename Request>
   absl::StatusOr<std::shared_ptr<Aggregator>> AggregatorFor(const Request& request);

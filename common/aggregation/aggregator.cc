@@ -112,9 +112,10 @@ absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::NextOf(
     const LayoutSums& sums, MeanCursor::Place* place) const {
   while (true) {
     const auto* results = sums.Results(place->step);
-    const bool is_new = place->step == Step(0) && place->index == 0;
+    const bool is_new = place->step == view_.first_step && place->index == 0;
     if (results == nullptr && is_new) {
-      return absl::OutOfRangeError(absl::StrCat("the results of step 0 are gone: the open step is ",
+      return absl::OutOfRangeError(absl::StrCat("the results of step ", place->step.value(),
+                                                " are gone: the open step is ",
                                                 sums.open_step().value()));
     }
     if (results != nullptr && place->index < results->size()) return (*results)[place->index++];
@@ -125,7 +126,8 @@ absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::NextOf(
 
 absl::StatusOr<Mean> Aggregator::TryNext(MeanCursor* cursor) {
   for (const auto& [layout, sums] : layouts_) {
-    MeanCursor::Place& place = cursor->places[layout];
+    MeanCursor::Place& place =
+        cursor->places.try_emplace(layout, MeanCursor::Place{view_.first_step}).first->second;
     absl::StatusOr<std::shared_ptr<const MeanChunk>> chunk = NextOf(sums, &place);
     if (!chunk.ok()) return chunk.status();
     if (*chunk != nullptr) return Mean{sums.HeaderOf(place.step, **chunk), *chunk};

@@ -52,8 +52,10 @@ class Aggregator {
  public:
   Aggregator(const View& view, const Share& share, AggregatorHooks hooks);
 
-  // Begins with step 0 of a layout. `buckets` are in the type of the wire, and every worker
-  // contributes to some of them. Chunks that come earlier wait for it.
+  const View& view() const { return view_; }
+
+  // Begins with the view's first step of a layout. `buckets` are in the type of the wire, and every
+  // worker contributes to some of them. Chunks that come earlier wait for it.
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets);
 
   // Takes one term. kAccept: held or summed; other verdicts: dropped, fine. Waits some

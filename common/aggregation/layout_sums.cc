@@ -37,7 +37,7 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
   }
   kept_steps_ = has_terms_of_all ? 1 : 2;
   limit_bytes_ = (view_.world_size + 2) * bytes + kSlackBytes;
-  open_ = NewStep(Step(0));
+  open_ = NewStep(view_.first_step);
 }
 
 int LayoutSums::TermsOf(const BucketSpec& bucket) const {

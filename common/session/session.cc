@@ -24,17 +24,20 @@ bool IsBrokenStream(grpc::StatusCode code) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Session>> Session::Open(SessionOptions options, OnAbort on_abort) {
+absl::StatusOr<std::unique_ptr<Session>> Session::Open(SessionOptions options, OnAbort on_abort,
+                                                       Listener listener) {
   auto channel =
       ConnectToCoordinator(options.coordinator, options.connect_timeout, options.cancelled);
   if (!channel.ok()) return channel.status();
-  return absl::WrapUnique(
-      new Session(std::move(options), std::move(on_abort), *std::move(channel)));
+  return absl::WrapUnique(new Session(std::move(options), std::move(on_abort), std::move(listener),
+                                      *std::move(channel)));
 }
 
-Session::Session(SessionOptions options, OnAbort on_abort, std::shared_ptr<grpc::Channel> channel)
+Session::Session(SessionOptions options, OnAbort on_abort, Listener listener,
+                 std::shared_ptr<grpc::Channel> channel)
     : options_(std::move(options)),
       on_abort_(std::move(on_abort)),
+      listener_(std::move(listener)),
       stub_(v1::Membership::NewStub(channel)) {}
 
 Session::~Session() {
@@ -110,6 +113,14 @@ void Session::ReportStep(const v1::StepDone& done) {
   Write(message);
 }
 
+void Session::ReportReady(Step step, Generation generation, bool last) {
+  v1::WorkerMessage message;
+  message.mutable_ready()->set_step(step.value());
+  message.mutable_ready()->set_generation(generation.value());
+  message.mutable_ready()->set_last(last);
+  Write(message);
+}
+
 void Session::ReportSuspect(Incarnation suspect, Step step, absl::string_view cause) {
   v1::WorkerMessage message;
   message.mutable_suspect()->set_incarnation(suspect.value());
@@ -169,6 +180,9 @@ void Session::OnMessage(const v1::CoordinatorMessage& message) {
       return OnEcho(message.echo());
     case v1::CoordinatorMessage::kLayoutAgreed:
       return OnLayoutAgreed(message.layout_agreed());
+    case v1::CoordinatorMessage::kSealed:
+      if (listener_.on_sealed) listener_.on_sealed(Step(message.sealed().step()));
+      return;
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return EndWith(absl::InternalError("coordinator: got a message of unknown kind"));
   }
@@ -177,9 +191,15 @@ void Session::OnMessage(const v1::CoordinatorMessage& message) {
 void Session::OnView(const v1::View& proto) {
   const absl::StatusOr<View> view = ViewFromProto(proto, options_.incarnation);
   if (!view.ok()) return EndWith(absl::InternalError(view.status().message()));
-  MutexLock lock(&mutex_);
-  view_ = *view;
-  changed_.NotifyAll();
+  {
+    MutexLock lock(&mutex_);
+    if (!view_) {
+      view_ = *view;
+      changed_.NotifyAll();
+      return;
+    }
+  }
+  if (listener_.on_new_view) listener_.on_new_view(*view);
 }
 
 void Session::OnLayoutAgreed(const v1::LayoutAgreed& agreed) {

@@ -53,10 +53,18 @@ class Session {
   using OnAbort = std::function<void(const absl::Status&)>;
   // Called on the reading thread, with no lock held, possibly before Offer has returned the
   // View: all workers have declared this layout. `buckets` are in the type of the wire.
+  // What a worker hears once it has its View; called on the reading thread, with no lock held,
+  // possibly before Join has returned.
+  struct Listener {
+    std::function<void(Step)> on_sealed;    // see membership.proto
+    std::function<void(View)> on_new_view;  // any but the first
+  };
   using OnLayout = std::function<void(LayoutId, const std::vector<BucketSpec>& buckets)>;
 
-  // Connects, see ConnectToCoordinator for waiting and errors.
-  static absl::StatusOr<std::unique_ptr<Session>> Open(SessionOptions options, OnAbort on_abort);
+  // Connects, see ConnectToCoordinator for waiting and errors. What `listener` leaves empty is of
+  // no interest.
+  static absl::StatusOr<std::unique_ptr<Session>> Open(SessionOptions options, OnAbort on_abort,
+                                                       Listener listener = {});
 
   // Ends the stream if it is open: to the coordinator a loss, unless Leave came before.
   ~Session();
@@ -85,6 +93,8 @@ class Session {
 
   // For the coordinator's Status, and for the step it names should `done.rank` be lost.
   void ReportStep(const v1::StepDone& done);
+  // The means of a step are here and not applied. `last`: of no step, for all are done.
+  void ReportReady(Step step, Generation generation, bool last);
   // The worker `suspect` does not answer in `step`. If the run is over for that, or
   // for the true cause, on_abort comes within about a second.
   void ReportSuspect(Incarnation suspect, Step step, absl::string_view cause);
@@ -105,7 +115,8 @@ class Session {
  private:
   using Stream = grpc::ClientReaderWriter<v1::WorkerMessage, v1::CoordinatorMessage>;
 
-  Session(SessionOptions options, OnAbort on_abort, std::shared_ptr<grpc::Channel> channel);
+  Session(SessionOptions options, OnAbort on_abort, Listener listener,
+          std::shared_ptr<grpc::Channel> channel);
 
   // Sends a first message and waits for the View.
   absl::StatusOr<View> Enter(const v1::WorkerMessage& message);
@@ -127,6 +138,7 @@ class Session {
 
   const SessionOptions options_;
   const OnAbort on_abort_;
+  const Listener listener_;
   const std::unique_ptr<v1::Membership::Stub> stub_;
   grpc::ClientContext context_;
   std::unique_ptr<Stream> stream_;  // set by Join, before the threads start

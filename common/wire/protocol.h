@@ -9,7 +9,8 @@ namespace gradwire {
 // It grows with each change that one side could misread.
 //   1  a worker is a rank; its model stands in Hello; nothing said the version
 //   2  a worker carries ranks; layouts come after the View
-constexpr uint32_t kProtocolVersion = 2;
+//   3  a run may go on without a lost worker: Ready, Sealed, and further Views
+constexpr uint32_t kProtocolVersion = 3;
 
 }  // namespace gradwire
 

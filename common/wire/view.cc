@@ -82,6 +82,8 @@ v1::View ToProto(const View& view) {
   proto.set_world_size(view.world_size);
   proto.set_chunk_bytes(view.chunk_bytes);
   proto.set_threads(view.threads);
+  proto.set_first_step(view.first_step.value());
+  proto.set_seals(view.seals);
   for (const Member& member : view.members) {
     v1::Member* out = proto.add_members();
     out->set_incarnation(member.incarnation.value());
@@ -105,6 +107,8 @@ absl::StatusOr<View> ViewFromProto(const v1::View& proto, Incarnation self) {
   view.chunk_bytes = proto.chunk_bytes();
   view.aggregators = {proto.aggregators().begin(), proto.aggregators().end()};
   view.threads = static_cast<int>(proto.threads());
+  view.first_step = Step(proto.first_step());
+  view.seals = proto.seals();
   if (proto.has_aggregator()) view.aggregator = static_cast<int>(proto.aggregator());
   for (const v1::Member& member : proto.members()) {
     Member out{Incarnation(member.incarnation()), member.address(), {}};

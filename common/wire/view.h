@@ -34,6 +34,9 @@ struct View {
   // To an aggregator only: its place among them; it carries no rank.
   absl::optional<int> aggregator = absl::nullopt;
   int threads = 1;  // compute threads of every worker
+  // That this view begins with, in every layout: the run is through with all before.
+  Step first_step = Step(0);
+  bool seals = false;  // whether means are applied only once their step is sealed
 
   // The member that carries `rank`; the view must be valid (see ViewFromProto).
   const Member& Carrier(Rank rank) const;

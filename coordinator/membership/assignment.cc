@@ -1,6 +1,7 @@
 #include "coordinator/membership/assignment.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/view.h"
@@ -33,7 +34,28 @@ absl::Status CheckDeal(const std::vector<Rank>& unwanted, size_t takers, size_t 
                                                  " workers, expected at least one for each"));
 }
 
+// Steps round the ring from `rank` to the nearest of `others` behind it.
+int DistanceTo(const std::vector<Rank>& others, Rank rank, int world_size) {
+  int nearest = world_size;
+  for (Rank other : others) {
+    nearest = std::min(nearest, (other.value() - rank.value() + world_size) % world_size);
+  }
+  return nearest;
+}
+
 }  // namespace
+
+void Adopt(const std::vector<Rank>& orphans, int world_size,
+           std::vector<std::vector<Rank>*>* carried) {
+  for (const Rank orphan : orphans) {
+    const auto load = [&](const std::vector<Rank>* ranks) {
+      return std::make_pair(ranks->size(), DistanceTo(*ranks, orphan, world_size));
+    };
+    std::vector<Rank>* taker = *std::min_element(
+        carried->begin(), carried->end(), [&](auto* a, auto* b) { return load(a) < load(b); });
+    taker->insert(std::lower_bound(taker->begin(), taker->end(), orphan), orphan);
+  }
+}
 
 absl::StatusOr<std::vector<std::vector<Rank>>> Assign(const std::vector<Wish>& wishes,
                                                       int world_size) {

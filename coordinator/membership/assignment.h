@@ -22,6 +22,12 @@ using Wish = std::vector<Rank>;
 absl::StatusOr<std::vector<std::vector<Rank>>> Assign(const std::vector<Wish>& wishes,
                                                       int world_size);
 
+// Deals ranks whose carrier is gone to those who carry the others: each, ascending, to one of those
+// that carry fewest, the nearest behind it round the ring of ranks. `carried`: what each carries,
+// one or more, and gets.
+void Adopt(const std::vector<Rank>& orphans, int world_size,
+           std::vector<std::vector<Rank>*>* carried);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COORDINATOR_MEMBERSHIP_ASSIGNMENT_H_

@@ -70,7 +70,9 @@ absl::StatusOr<bool> LayoutAgreement::Declare(Incarnation worker, absl::string_v
     return absl::InvalidArgumentError(absl::StrCat(got.name, ": ", difference));
   }
   ++next;
-  return ++expected.workers == workers_;
+  const bool agreed = ++expected.workers == workers_;
+  if (agreed) ++agreed_;
+  return agreed;
 }
 
 std::optional<std::string> LayoutAgreement::MissingOf(Incarnation worker) const {

@@ -32,6 +32,9 @@ class LayoutAgreement {
   const std::vector<BucketSpec>& BucketsOf(LayoutId id) const {
     return layouts_[id.value()].buckets;
   }
+  // How many are agreed, and whether all that were declared are.
+  size_t agreed() const { return agreed_; }
+  bool AllAgreed() const { return agreed_ == layouts_.size(); }
   // The first layout that others have declared and `worker` has not, with its name for
   // messages: "layout 1 (vgg11)".
   std::optional<std::string> MissingOf(Incarnation worker) const;
@@ -49,6 +52,7 @@ class LayoutAgreement {
   const int workers_;
   std::vector<Declared> layouts_;  // by id
   std::map<Incarnation, size_t> next_;
+  size_t agreed_ = 0;
 };
 
 }  // namespace gradwire

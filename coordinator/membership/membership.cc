@@ -80,6 +80,17 @@ Outcome Membership::Welcome(Incarnation incarnation) {
 void Membership::FormIfComplete(Outcome* outcome) {
   if (!roster_.HasAllWorkers() || !roster_.HasAllAggregators()) return;
   state_ = State::kRunning;
+  const auto workers = roster_.Workers();
+  threads_ = ThreadsFor(std::as_const(roster_).Workers());
+  seals_ = config_.recover && workers.size() > 1 && config_.aggregators == 0 &&
+           std::all_of(workers.begin(), workers.end(),
+                       [](const Participant* worker) { return worker->cannot_recover.empty(); });
+  SendViewToAll(outcome);
+  AppendSentence(absl::StrCat("the run begins with generation ", generation_.value()),
+                 &outcome->why);
+}
+
+void Membership::SendViewToAll(Outcome* outcome) {
   ++generation_;
   View view = MakeView();
   outcome->actions.emplace_back(FormRun{view});
@@ -89,8 +100,6 @@ void Membership::FormIfComplete(Outcome* outcome) {
     if (member->share) view.aggregator = *member->share;
     outcome->actions.emplace_back(SendView{*member->session, view});
   }
-  AppendSentence(absl::StrCat("the run begins with generation ", generation_.value()),
-                 &outcome->why);
 }
 
 View Membership::MakeView() const {
@@ -100,7 +109,9 @@ View Membership::MakeView() const {
   view.generation = generation_;
   view.world_size = config_.world_size;
   view.chunk_bytes = config_.chunk_bytes;
-  view.threads = ThreadsFor(roster_.Workers());
+  view.threads = threads_;
+  view.first_step = open_;
+  view.seals = seals_;
   for (const Participant* member : roster_.All()) {
     if (member->share) {
       view.aggregators.push_back(member->address);
@@ -199,11 +210,42 @@ Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl
   return outcome;
 }
 
+Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Time now) {
+  Outcome outcome;
+  Participant* worker = HearWorker(session, "Ready", now, &outcome);
+  if (worker == nullptr || ready.generation() != generation_.value()) return outcome;
+  if (!seals_ || through_ || worker->ready || ready.step() != open_.value()) {
+    return OnNonsense(
+        session,
+        absl::StrCat("Ready for step ", ready.step(), ", expected ", open_.value(), " once"), now);
+  }
+  worker->ready = true;
+  through_ = ready.last();
+  SealIfAllAreReady(&outcome);
+  return outcome;
+}
+
+void Membership::SealIfAllAreReady(Outcome* outcome) {
+  const std::vector<Participant*> workers = roster_.Workers();
+  const auto is_ready = [](const Participant* worker) { return worker->ready; };
+  if (!std::all_of(workers.begin(), workers.end(), is_ready)) {
+    through_ = false;
+    return;
+  }
+  for (Participant* worker : workers) {
+    worker->ready = false;
+    outcome->actions.emplace_back(SendSealed{*worker->session, open_});
+  }
+  ++open_;
+}
+
 Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now) {
   Outcome outcome;
   const Participant* by = HearWorker(session, "Suspect", now, &outcome);
   if (by == nullptr) return outcome;
-  const Participant* worker = roster_.Find(Incarnation(suspect.incarnation()));
+  const Incarnation incarnation(suspect.incarnation());
+  if (roster_.WasRemoved(incarnation)) return outcome;
+  const Participant* worker = roster_.Find(incarnation);
   if (worker == nullptr || worker->share) {
     return OnNonsense(
         session, absl::StrCat("Suspect of ", suspect.incarnation(), ", which is no worker"), now);
@@ -272,12 +314,64 @@ Outcome Membership::OnShutdown(absl::string_view reason) {
 void Membership::OnLoss(Participant* member, absl::string_view cause, Outcome* outcome) {
   if (state_ == State::kWaiting) return FreePlace(*member, cause, outcome);
   member->standing = Standing::kLost;
-  const Step step = steps_.FirstOpen(member->ranks);
-  if (!member->share) {
-    outcome->actions.emplace_back(TellLoss{member->ranks, step, std::string(cause)});
-  }
-  Fail(absl::AbortedError(absl::StrCat(Was(*member), " lost in step ", step.value(), ": ", cause)),
+  if (suspicion_ && suspicion_->suspect == member->incarnation) suspicion_.reset();
+  TellOfLoss(*member, cause, outcome);
+  const std::string why_not = WhyNotWithout(*member);
+  if (why_not.empty()) return GoOnWithout(member, cause, outcome);
+  Fail(absl::AbortedError(absl::StrCat(
+           Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ", cause,
+           config_.recover && !member->share ? absl::StrCat("; ", why_not) : "")),
        outcome);
+}
+
+void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
+                            Outcome* outcome) const {
+  if (member.share) return;
+  outcome->actions.emplace_back(
+      TellLoss{member.ranks, steps_.FirstOpen(member.ranks), std::string(cause)});
+}
+
+std::string Membership::WhyNotWithout(const Participant& lost) const {
+  const auto workers = roster_.Workers();
+  for (const Participant* worker : workers) {
+    if (!worker->cannot_recover.empty()) {
+      return absl::StrCat("the run cannot go on without it: ", worker->cannot_recover);
+    }
+  }
+  if (!seals_ || lost.share) return "the run cannot go on without it";
+  if (!layouts_.AllAgreed()) return "it had not said yet what it exchanges";
+  const size_t left = workers.size() - 1;
+  const auto least = static_cast<size_t>(std::max(1, config_.min_workers));
+  if (left >= least) return "";
+  return absl::StrCat(left, left == 1 ? " worker is" : " workers are", " left, expected ", least,
+                      " or more to go on");
+}
+
+// Who is through needs nobody; else the others adopt its ranks.
+void Membership::GoOnWithout(Participant* lost, absl::string_view cause, Outcome* outcome) {
+  const std::string who = Was(*lost);
+  const std::string ranks = NameOf(*lost);
+  if (lost->session) {
+    const std::string reason =
+        absl::StrCat("lost: ", cause, "; the run goes on without this worker");
+    outcome->actions.emplace_back(SendAbort{*lost->session, reason});
+    EndSession(lost, absl::AbortedError(reason), outcome);
+  }
+  if (through_) {
+    AppendSentence(absl::StrCat(who, " lost after the last step: ", cause), &outcome->why);
+    return FinishIfAllHave(outcome);
+  }
+  roster_.Evict(lost->incarnation);
+  for (Participant* worker : roster_.Workers()) worker->ready = false;
+  SendViewToAll(outcome);
+  for (size_t id = 0; id < layouts_.agreed(); ++id) {
+    const LayoutId layout(static_cast<int>(id));
+    outcome->actions.emplace_back(AgreeLayout{layout, layouts_.BucketsOf(layout)});
+  }
+  AppendSentence(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", ranks,
+                              " is carried on by others, generation ", generation_.value(),
+                              " begins with step ", open_.value()),
+                 &outcome->why);
 }
 
 void Membership::FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome) {
@@ -296,9 +390,14 @@ void Membership::Finish(Participant* worker, Outcome* outcome) {
   outcome->why = absl::StrCat(Describe(*worker), " finished after ",
                               steps_.FirstOpen(worker->ranks).value(), " steps");
   CheckFinished(outcome);
+  FinishIfAllHave(outcome);
+}
+
+// All that are there still.
+void Membership::FinishIfAllHave(Outcome* outcome) {
   const auto workers = roster_.Workers();
-  const bool all = std::all_of(workers.begin(), workers.end(), [](const Participant* w) {
-    return w->standing == Standing::kFinished;
+  const bool all = std::none_of(workers.begin(), workers.end(), [](const Participant* worker) {
+    return worker->standing == Standing::kRunning;
   });
   if (IsOver() || !all) return;
   state_ = State::kFinished;
@@ -335,6 +434,7 @@ void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
   const std::string cause = absl::StrCat("it was silent for ", InSeconds(config_.lease));
   for (Incarnation incarnation : roster_.Silent(now)) {
     Participant* member = roster_.Find(incarnation);
+    if (member == nullptr) continue;  // evicted with one before it
     if (state_ == State::kWaiting) {
       EndSession(member, absl::DeadlineExceededError(cause), outcome);
     }
@@ -346,6 +446,7 @@ void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
 void Membership::CheckSuspicion(absl::Time now, Outcome* outcome) {
   if (!suspicion_ || now < suspicion_->deadline) return;
   const Suspicion suspicion = *suspicion_;
+  suspicion_.reset();
   OnLoss(roster_.Find(suspicion.suspect), suspicion.cause, outcome);
 }
 

@@ -32,10 +32,12 @@ struct MembershipConfig {
   absl::Duration rendezvous_timeout = absl::Seconds(600);
   absl::Duration suspect_grace = absl::Seconds(1);  // for a suspect's own loss to show
   uint64_t chunk_bytes = 256 << 10;
+  bool recover = false;  // whether the run goes on when a worker is lost, if all workers can
+  int min_workers = 1;   // that it goes on with
 };
 
 // What the caller must do, in the order of Outcome.actions.
-struct FormRun {  // all workers and aggregators are there; `view.self` means nothing here
+struct FormRun {  // a view begins: the first, or the next; `view.self` means nothing here
   View view;
 };
 struct SendView {
@@ -45,6 +47,10 @@ struct SendView {
 struct AgreeLayout {  // all workers have declared it; `buckets` in the type of the wire
   LayoutId layout;
   std::vector<BucketSpec> buckets;
+};
+struct SendSealed {  // every worker of the view is ready for it
+  SessionId session;
+  Step step;
 };
 struct SendLayoutAgreed {
   SessionId session;
@@ -80,8 +86,9 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Aborted or DeadlineExceeded: see the message
   absl::Status status;
 };
-using Action = std::variant<FormRun, SendView, AgreeLayout, SendLayoutAgreed, SendAbort, SendFinish,
-                            SendEcho, CloseSession, TakeStep, TellLoss, EnterStep, EndRun>;
+using Action =
+    std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed, SendAbort,
+                 SendFinish, SendEcho, CloseSession, TakeStep, TellLoss, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -94,7 +101,7 @@ struct Outcome {
 //         last worker or aggregator        all workers left with finished
 //   WAITING ------- let in ---------> RUNNING -----------------------> FINISHED
 //      |   ^ |                           |
-//      |   +-+ member let in, or gone    | loss of a member, shutdown
+//      |   +-+ member let in, or gone    | loss of a member that ends the run, shutdown
 //      |                                 v
 //      +----------------------------> ABORTED
 //        rendezvous timeout, shutdown
@@ -105,7 +112,10 @@ struct Outcome {
 //               └─ StepTally        how far each rank is
 //
 // While WAITING a member that goes frees its place. While RUNNING the one place
-// that says what the loss of a member means is OnLoss.
+// that says what the loss of a member means is OnLoss. If the run recovers, the others adopt a lost
+// worker's ranks in a view of the next generation, which begins with the first step that is not
+// sealed. A step is sealed when all workers of the view were ready for it; so all of them have
+// applied what is before it, or hear that they may before they hear of a further view.
 //
 // Sessions: each ends once, by CloseSession or by OnStreamClosed, and no event
 // of it may follow its end. Times are of a clock that never falls.
@@ -126,6 +136,9 @@ class Membership {
   Outcome OnLayout(SessionId session, const v1::Layout& layout, absl::Time now);
   // Of a rank that the worker carries; else it is treated as OnNonsense.
   Outcome OnStepDone(SessionId session, const v1::StepDone& done, absl::Time now);
+  // All means of a step are at a worker. Of an earlier view it is passed over; of another step than
+  // the first that is not sealed it is treated as OnNonsense.
+  Outcome OnReady(SessionId session, const v1::Ready& ready, absl::Time now);
   // A worker does not answer. The suspect has `suspect_grace` to be lost by
   // a cause of its own, which then is the cause given; after that it is lost.
   Outcome OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now);
@@ -166,12 +179,19 @@ class Membership {
                           Outcome* outcome);
 
   void FormIfComplete(Outcome* outcome);
+  void SendViewToAll(Outcome* outcome);
+  void SealIfAllAreReady(Outcome* outcome);
+  // Why the run cannot go on without `lost`; empty if it can.
+  std::string WhyNotWithout(const Participant& lost) const;
+  void GoOnWithout(Participant* lost, absl::string_view cause, Outcome* outcome);
+  void FinishIfAllHave(Outcome* outcome);
   View MakeView() const;
   void Agree(LayoutId layout, Outcome* outcome);
   // Who has finished declares nothing any more: a layout that it lacks can never be agreed.
   void CheckFinished(Outcome* outcome);
   // A member is gone, its session ended or to be ended: what does it mean?
   void OnLoss(Participant* member, absl::string_view cause, Outcome* outcome);
+  void TellOfLoss(const Participant& member, absl::string_view cause, Outcome* outcome) const;
   void FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome);
   void Finish(Participant* worker, Outcome* outcome);
   // Ends the run: Abort to all sessions that are open.
@@ -192,6 +212,10 @@ class Membership {
   LayoutAgreement layouts_;
   StepTally steps_;
   Step step_{0};                        // that was entered last
+  int threads_ = 0;                     // of every worker, as the first view says
+  bool seals_ = false;                  // as the first view says
+  Step open_{0};                        // the first that is not sealed
+  bool through_ = false;                // workers need each other no more: all steps are sealed
   std::optional<Suspicion> suspicion_;  // the first that is not explained yet
 };
 

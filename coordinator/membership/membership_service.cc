@@ -103,6 +103,8 @@ Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message)
       return membership_.OnOffer(id, message.offer(), now);
     case v1::WorkerMessage::kLayout:
       return membership_.OnLayout(id, message.layout(), now);
+    case v1::WorkerMessage::kReady:
+      return membership_.OnReady(id, message.ready(), now);
     case v1::WorkerMessage::MESSAGE_NOT_SET:
       break;
   }
@@ -160,6 +162,12 @@ void MembershipService::Enact(const SendView& send) {
 
 void MembershipService::Enact(const AgreeLayout& agree) {
   queue_.push_back([this, agree] { callbacks_.on_layout(agree.layout, agree.buckets); });
+}
+
+void MembershipService::Enact(const SendSealed& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_sealed()->set_step(send.step.value());
+  EnqueueWrite(send.session, std::move(message));
 }
 
 void MembershipService::Enact(const SendLayoutAgreed& send) {

@@ -38,7 +38,8 @@ class MembershipService final : public v1::Membership::Service {
   // Called with no lock held, one at a time, on a thread of gRPC's or the
   // ticker's; they must not destroy the service.
   struct Callbacks {
-    // All workers are there; called before any worker hears of it.
+    // A view begins, the first when all workers are there; called before any worker hears of it,
+    // and followed by on_layout for each layout that is agreed.
     std::function<void(const View&)> on_view;
     // All workers have declared a layout, with these buckets in the type of the wire; called
     // before any worker hears of it.
@@ -98,6 +99,7 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const FormRun& form) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendView& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const AgreeLayout& agree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendSealed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendLayoutAgreed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendFinish& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -34,6 +34,9 @@ struct Participant {
   int threads = 0;      // that it was told to use; 0: any number
   int cores = 0;        // that it may use
   std::string host;     // equal for workers that share those cores
+  // Why it cannot go on without a lost worker; empty: it can.
+  std::string cannot_recover;
+  bool ready = false;  // for the first step that is not sealed
 };
 
 Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now);

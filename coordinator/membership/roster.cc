@@ -86,12 +86,24 @@ void Roster::Add(Participant participant) {
   Deal();
 }
 
-void Roster::Remove(Incarnation incarnation) {
+void Roster::Erase(Incarnation incarnation) {
   participants_.remove_if([incarnation](const Participant& participant) {
     return participant.incarnation == incarnation;
   });
   removed_.insert(incarnation);
+}
+
+void Roster::Remove(Incarnation incarnation) {
+  Erase(incarnation);
   Deal();
+}
+
+void Roster::Evict(Incarnation incarnation) {
+  const std::vector<Rank> orphans = Find(incarnation)->ranks;
+  Erase(incarnation);
+  std::vector<std::vector<Rank>*> carried;
+  for (Participant* worker : Workers()) carried.push_back(&worker->ranks);
+  Adopt(orphans, size_.world_size, &carried);
 }
 
 void Roster::Deal() {
@@ -127,6 +139,12 @@ Participant* Roster::Find(Incarnation incarnation) {
 
 std::vector<const Participant*> Roster::Workers() const {
   std::vector<const Participant*> workers = All();
+  workers.resize(WorkerCount());
+  return workers;
+}
+
+std::vector<Participant*> Roster::Workers() {
+  std::vector<Participant*> workers = All();
   workers.resize(WorkerCount());
   return workers;
 }

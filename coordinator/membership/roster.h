@@ -44,6 +44,9 @@ class Roster {
   void Add(Participant participant);
   // Its incarnation is not to be let in again.
   void Remove(Incarnation incarnation);
+  // The same for a worker of a run that goes on: the others, of whom there is one or more, adopt
+  // its ranks.
+  void Evict(Incarnation incarnation);
   bool WasRemoved(Incarnation incarnation) const { return removed_.count(incarnation) > 0; }
 
   // Null if there is no such participant.
@@ -52,6 +55,7 @@ class Roster {
   const Participant* Find(Incarnation incarnation) const;
   // Workers by their lowest rank.
   std::vector<const Participant*> Workers() const;
+  std::vector<Participant*> Workers();
   // Workers by their lowest rank, then aggregators by their share.
   std::vector<const Participant*> All() const;
   std::vector<Participant*> All();
@@ -64,6 +68,7 @@ class Roster {
 
  private:
   int WorkerCount() const;
+  void Erase(Incarnation incarnation);
   int AggregatorCount() const;
   // Of those who are there, in order of joining, then of those still missing.
   std::vector<Wish> Wishes() const;

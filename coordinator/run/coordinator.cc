@@ -35,6 +35,8 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   config.lease = absl::Seconds(options.lease_seconds);
   config.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
   config.chunk_bytes = options.chunk_kib * 1024;
+  config.recover = options.on_loss == kRecover;
+  config.min_workers = options.min_workers;
   return config;
 }
 
@@ -128,11 +130,19 @@ absl::Status Coordinator::ServeMetrics(absl::string_view address) {
 }
 
 void Coordinator::OnView(const View& view) {
+  const bool is_first = aggregator_ == nullptr;
+  if (!is_first) aggregator_->Abort(absl::AbortedError("another view has begun"));
   auto on_step = [this](LayoutId, Step, const Arrivals& arrivals) { OnArrivals(arrivals); };
   aggregator_ = std::make_shared<Aggregator>(view, Share(), AggregatorHooks{on_step, on_fold_});
   aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
   const absl::Time begun = absl::Now();
+  if (!is_first) {
+    history_.AddEvent({begun, view.first_step, "recovered",
+                       absl::StrCat(view.members.size(), " workers carry all ranks, generation ",
+                                    view.generation.value())});
+    return;
+  }
   history_.Begin(view.world_size, begun);
   history_.AddEvent({begun, Step(0), "started",
                      absl::StrCat("the run began with ", view.members.size(), " workers")});

@@ -39,6 +39,12 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
   parser->Add("port-file", "FILE", "write the bound addresses to FILE", Text(&options->port_file));
   parser->Add("lease-seconds", "SECONDS", "silence after which a worker is lost",
               RealAbove(&options->lease_seconds, 0));
+  parser->Add(
+      "on-loss", "NAME",
+      "when a worker is lost: recover (others carry its ranks, with the same result), or stop",
+      Choice(&options->on_loss, {kRecover, kStop}));
+  parser->Add("min-workers", "N", "with fewer left, a loss ends the run",
+              Integer(&options->min_workers, 1, 65535));
   parser->Add("rendezvous-timeout-seconds", "SECONDS", "wait for all workers to be there",
               RealAbove(&options->rendezvous_timeout_seconds, 0));
   parser->Add("linger-seconds", "SECONDS",

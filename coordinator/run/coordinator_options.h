@@ -6,6 +6,9 @@
 
 namespace gradwire {
 
+inline constexpr char kRecover[] = "recover";
+inline constexpr char kStop[] = "stop";
+
 // Everything a coordinator can be told. Names, units and meaning:
 // `gradwire-coordinator --help`. Defaults are here and nowhere else.
 struct CoordinatorOptions {
@@ -21,6 +24,8 @@ struct CoordinatorOptions {
   std::string port_file;                    // bound addresses are written here
   std::string trace;                        // time line of the sums is written here
   double lease_seconds = 10;                // silence after which a worker is lost
+  std::string on_loss = kRecover;           // what becomes of the run: recover or stop
+  int min_workers = 1;                      // that a run goes on with after a loss
   double rendezvous_timeout_seconds = 600;  // until all workers are there
   double linger_seconds = 0;                // still serves metrics after the run's end
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter

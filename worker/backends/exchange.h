@@ -51,7 +51,7 @@ struct TransferTotals {
 //   Expect ─► Contribute, once for each rank that this worker carries ─► done
 //
 // Of each layout one step at a time: all its buckets are expected, each once, in the
-// same order on all workers, before any of the next step. Steps count from 0.
+// same order on all workers, before any of the next step. Steps count from the view's first.
 //
 // One thread calls Expect and Contribute; transfers run on threads of the exchange's.
 class Exchange {

@@ -8,7 +8,7 @@
 
 namespace gradwire {
 
-TransferTable::TransferTable(Hooks hooks) : hooks_(std::move(hooks)) {}
+TransferTable::TransferTable(Hooks hooks, Step first) : hooks_(std::move(hooks)), first_(first) {}
 
 TransferTable::~TransferTable() = default;
 
@@ -49,7 +49,7 @@ const BucketSpec& TransferTable::SpecOf(const BucketKey& key) const {
 
 bool TransferTable::Add(std::shared_ptr<Transfer> transfer) {
   MutexLock lock(&mutex_);
-  Step& open_step = open_steps_[transfer->key.layout];
+  Step& open_step = open_steps_.try_emplace(transfer->key.layout, first_).first->second;
   open_step = std::max(open_step, transfer->key.step);
   const BucketKey key = transfer->key;
   // Waking the keeper for each bucket would cost one of 4 KiB a sixth of its time or more.
@@ -75,7 +75,7 @@ std::vector<std::shared_ptr<Transfer>> TransferTable::All() const {
 absl::Status TransferTable::CheckStep(LayoutId layout, Step step) const {
   MutexLock lock(&mutex_);
   const auto found = open_steps_.find(layout);
-  const uint64_t open = found == open_steps_.end() ? 0 : found->second.value();
+  const uint64_t open = (found == open_steps_.end() ? first_ : found->second).value();
   if (step.value() == open || step.value() == open + 1) return absl::OkStatus();
   return absl::OutOfRangeError(
       absl::StrCat("got step ", step.value(), ", expected the open step ", open, " or the next"));

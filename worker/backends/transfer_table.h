@@ -37,7 +37,8 @@ class TransferTable {
     std::function<void()> drain;
   };
 
-  explicit TransferTable(Hooks hooks);
+  // Layouts begin with step `first`.
+  explicit TransferTable(Hooks hooks, Step first = Step(0));
   // Close first.
   ~TransferTable();
 
@@ -82,6 +83,7 @@ class TransferTable {
   void EndAll();
 
   const Hooks hooks_;
+  const Step first_;
   mutable Mutex mutex_;
   CondVar changed_;       // a layout was added, or the exchange failed
   CondVar keeper_wakes_;  // something for the keeper to do

@@ -35,6 +35,13 @@ void RankBuffers::Store(size_t rank) {
 void RankBuffers::Take() {
   starts_[0].swap(travelling_);
   Unpack(starts_[0]);
+  taken_ = true;
+}
+
+void RankBuffers::Rewind() {
+  if (!broadcast_) return;
+  Unpack(taken_ ? travelling_ : starts_[0]);
+  taken_ = false;
 }
 
 void RankBuffers::Pack(Bytes* out) const {

@@ -42,6 +42,12 @@ class RankBuffers {
   // They have arrived: the module has them, and all ranks start from them.
   void Take();
 
+  // The step is applied, and will not be computed anew.
+  void Keep() { taken_ = false; }
+  // The step will be: if buffers are broadcast, the module has what all ranks started the step
+  // from. (Else each rank goes on with what it has.) To be followed by SetRanks.
+  void Rewind();
+
  private:
   using Bytes = std::vector<uint8_t>;
   void Pack(Bytes* out) const;
@@ -54,7 +60,8 @@ class RankBuffers {
   bool carries_root_ = true;
   // By carried rank, none if there is one; one for all if broadcast.
   std::vector<Bytes> starts_;
-  Bytes travelling_;  // if broadcast
+  Bytes travelling_;    // if broadcast
+  bool taken_ = false;  // since Keep: the step's own start is in travelling_
 };
 
 }  // namespace gradwire

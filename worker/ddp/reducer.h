@@ -163,6 +163,12 @@ class Reducer {
     return gradient_.terms(TermsOf(rank), bucket);
   }
 
+  // The step's means are applied, or will be before the next step: it will not be computed anew.
+  void Keep() { buffers_.Keep(); }
+  // After Abandon, and before Attach: a step that was not kept will be computed anew. The module
+  // gets the buffers that it began with, if they are broadcast; parameters are not touched.
+  void Rewind() { buffers_.Rewind(); }
+
   // The step will not be completed. On return no transfer uses this object's memory any
   // more; if one did, the exchange is cancelled with `reason` (not OK). Ends a pass, too.
   void Abandon(const absl::Status& reason);

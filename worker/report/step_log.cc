@@ -30,8 +30,8 @@ std::string ToJsonLine(Rank rank, const EpochRow& row) {
   return json.dump() + "\n";
 }
 
-absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path) {
-  std::FILE* const file = std::fopen(std::string(path).c_str(), "we");
+absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path, bool goes_on) {
+  std::FILE* const file = std::fopen(std::string(path).c_str(), goes_on ? "ae" : "we");
   if (file == nullptr) return absl::InvalidArgumentError(CannotWrite(path, errno));
   return absl::WrapUnique(new StepLog(path, file));
 }

@@ -25,8 +25,10 @@ std::string ToJsonLine(Rank rank, const EpochRow& row);
 // it can be followed and survives a crash of this process. Not thread-safe.
 class StepLog {
  public:
-  // Empties the file if it exists. InvalidArgument "cannot write PATH: …".
-  static absl::StatusOr<std::unique_ptr<StepLog>> Open(absl::string_view path);
+  // Empties the file if it exists, or, if it `goes_on`, writes behind what it has. InvalidArgument
+  // "cannot write PATH: …".
+  static absl::StatusOr<std::unique_ptr<StepLog>> Open(absl::string_view path,
+                                                       bool goes_on = false);
 
   // `line` ends with its newline. Internal "cannot write PATH: …", for example as the disk is full.
   absl::Status Write(const std::string& line);

@@ -38,11 +38,12 @@ std::vector<BucketSpec> Evaluator::BucketSpecs(int world_size) const {
   return specs;
 }
 
-void Evaluator::Divide(Exchange* exchange, LayoutId layout, int world_size,
+void Evaluator::Divide(Exchange* exchange, LayoutId layout, const View& view,
                        absl::Duration timeout) {
   exchange_ = exchange;
   layout_ = layout;
-  world_size_ = world_size;
+  world_size_ = view.world_size;
+  next_ = view.first_step;
   timeout_ = timeout;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/wire/layout.h"
+#include "common/wire/view.h"
 #include "worker/backends/exchange.h"
 #include "worker/data/evaluation_batches.h"
 #include "worker/ddp/reducer.h"
@@ -42,9 +43,9 @@ class Evaluator {
   // ranks, and, as every layout needs one of floats, the mean of nothing.
   std::vector<BucketSpec> BucketSpecs(int world_size) const;
   // From now on evaluations are divided among the ranks of a run; each is a step of `layout`, which
-  // has these buckets. `exchange` outlives this object or its last Run. Others may be later than
-  // this worker by `timeout`.
-  void Divide(Exchange* exchange, LayoutId layout, int world_size, absl::Duration timeout);
+  // has these buckets, from the view's first on. `exchange`, of that view, is used until the next
+  // Divide. Others may be later than this worker by `timeout`.
+  void Divide(Exchange* exchange, LayoutId layout, const View& view, absl::Duration timeout);
 
   // Runs the model, in evaluation mode (training mode is restored), and says in the log what came
   // out. Of each carried rank, in their order.

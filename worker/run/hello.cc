@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/host.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -35,10 +36,25 @@ std::map<std::string, std::string> Optional(const WorkerOptions& options) {
           {"evaluate-every", absl::StrCat(options.evaluate_every)}};
 }
 
+// Why a worker with these options cannot go on without a lost one; empty if it can.
+std::string WhyNotRecover(const WorkerOptions& options) {
+  if (!options.inference.empty()) return "with --inference nobody takes over a part";
+  if (TraitsOfSync(options.sync).periodic) {
+    return absl::StrCat("with sync ", options.sync, " each rank has a model of its own");
+  }
+  if (options.compress != WorkerOptions().compress) {
+    return absl::StrCat("what a rank has put aside is lost with it (--compress ", options.compress,
+                        ")");
+  }
+  if (TraitsOfBackend(options.backend).several_ranks) return "";
+  return absl::StrCat("with back end ", options.backend, " a worker carries one rank");
+}
+
 }  // namespace
 
 v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   v1::Hello hello;
+  hello.set_cannot_recover(WhyNotRecover(options));
   for (const Rank rank : options.ranks) hello.add_ranks(static_cast<uint32_t>(rank.value()));
   hello.set_world_size(static_cast<uint32_t>(options.world_size));
   hello.set_threads(static_cast<uint32_t>(options.threads));

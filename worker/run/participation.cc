@@ -89,7 +89,9 @@ absl::Status Participation::OpenSession() {
   session_options.connect_timeout = absl::Seconds(options_.connect_timeout_seconds);
   session_options.cancelled = [this] { return stopper_->requested(); };
   auto session =
-      Session::Open(session_options, [this](const absl::Status& status) { OnAbort(status); });
+      Session::Open(session_options, [this](const absl::Status& status) { OnAbort(status); },
+                    {[this](Step step) { changes_.OnSealed(step); },
+                     [this](View view) { OnNewView(std::move(view)); }});
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
   MutexLock lock(&mutex_);
@@ -108,6 +110,7 @@ absl::StatusOr<View> Participation::Join(v1::Hello hello) {
     joined_ = true;
   }
   if (absl::Status ranks = CheckRanks(*view, options_.backend); !ranks.ok()) return ranks;
+  seals_ = view->seals;
   return view;
 }
 
@@ -122,18 +125,76 @@ absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& 
   declared.set_name(options_.model);
   absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
   if (!layout.ok()) return layout;
+  if (absl::Status connected = Connect(view); !connected.ok()) return connected;
+  AddLayout(*layout, buckets);
+  return layout;
+}
+
+absl::Status Participation::Connect(const View& view) {
+  generation_ = view.generation;
+  suspect_.reset();
   auto exchange = backend_->Connect(
-      view, [this] { return Ended(); }, &suspect_);
+      view,
+      [this] {
+        absl::Status ended = Ended();
+        return ended.ok() ? changes_.Unchanged() : ended;
+      },
+      &suspect_);
   if (!exchange.ok()) return exchange.status();
   exchange_ = *std::move(exchange);
-  exchange_->AddLayout(*layout, buckets);
   {
     MutexLock lock(&mutex_);
     shown_exchange_ = exchange_.get();
   }
-  // An end that came before the exchange was shown did not reach it.
-  if (absl::Status ended = Ended(); !ended.ok()) return ended;
-  return layout;
+  // An end, or a view, that came before the exchange was shown did not reach it.
+  absl::Status ended = Ended();
+  return ended.ok() ? changes_.Unchanged() : ended;
+}
+
+absl::Status Participation::Reconnect(const View& view) {
+  past_ = totals();
+  {
+    MutexLock lock(&mutex_);
+    shown_exchange_ = nullptr;
+  }
+  exchange_.reset();
+  absl::Status connected = Connect(view);
+  if (!connected.ok()) return connected;
+  for (const auto& [layout, buckets] : layouts_) exchange_->AddLayout(layout, buckets);
+  return absl::OkStatus();
+}
+
+void Participation::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+  exchange_->AddLayout(layout, buckets);
+  layouts_.emplace_back(layout, std::move(buckets));
+}
+
+TransferTotals Participation::totals() const {
+  TransferTotals sum = past_;
+  if (exchange_ == nullptr) return sum;
+  const TransferTotals now = exchange_->totals();
+  sum.bytes_sent += now.bytes_sent;
+  sum.bytes_received += now.bytes_received;
+  sum.overflow_steps += now.overflow_steps;
+  for (const auto& [link, bytes] : now.sent_on) sum.sent_on[link] += bytes;
+  return sum;
+}
+
+absl::Status Participation::AwaitSealed(Step step, bool last) {
+  session_->ReportReady(step, generation_, last);
+  return changes_.AwaitSealed(step);
+}
+
+absl::Status Participation::Finish(absl::Time deadline) {
+  // Everybody has all means when the last step is sealed, and who is late has been lost.
+  return seals_ ? absl::OkStatus() : exchange_->Finish(deadline);
+}
+
+void Participation::OnNewView(View view) {
+  const absl::Status reason =
+      absl::AbortedError(absl::StrCat("generation ", view.generation.value(), " has begun"));
+  changes_.OnNewView(std::move(view));
+  CancelExchange(reason);
 }
 
 absl::StatusOr<LayoutId> Participation::Declare(const std::string& name,
@@ -142,7 +203,7 @@ absl::StatusOr<LayoutId> Participation::Declare(const std::string& name,
   v1::Layout declared = ToProto({{name, {bytes}, "bytes", true}}, WireSpecs(buckets, wire_));
   declared.set_name(name);
   absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
-  if (layout.ok()) exchange_->AddLayout(*layout, buckets);
+  if (layout.ok()) AddLayout(*layout, buckets);
   return layout;
 }
 
@@ -152,19 +213,17 @@ absl::Status Participation::Ended() const {
 
 void Participation::OnAbort(const absl::Status& status) {
   stopper_->Request(status, ExitCode(status));
+  changes_.End(status);
   CancelExchange(status);
 }
 
 void Participation::CancelExchange(const absl::Status& reason) {
-  Exchange* exchange;
-  {
-    MutexLock lock(&mutex_);
-    exchange = shown_exchange_;
-  }
-  if (exchange != nullptr) exchange->Cancel(reason);
+  MutexLock lock(&mutex_);
+  if (shown_exchange_ != nullptr) shown_exchange_->Cancel(reason);
 }
 
 void Participation::Stop(const absl::Status& reason) {
+  changes_.End(reason);
   Session* session;
   bool joined;
   {
@@ -180,18 +239,21 @@ void Participation::Stop(const absl::Status& reason) {
   }
 }
 
-void Participation::Explain(const absl::Status& status, Step step) {
-  if (stopper_->requested() || !joined()) return;
+absl::optional<View> Participation::AwaitView(const absl::Status& status, Step step) {
+  if (stopper_->requested() || !joined()) return absl::nullopt;
   const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : suspect_;
-  if (suspect.has_value()) {
+  if (suspect.has_value() && changes_.Unchanged().ok()) {
     session_->ReportSuspect(*suspect, step, std::string(status.message()));
   }
   const bool peer_failed =
       suspect.has_value() || absl::IsUnavailable(status) || absl::IsAborted(status);
-  if (peer_failed) stopper_->WaitForRequest(SteadyNow() + kVerdictTimeout);
-  if (!stopper_->requested()) {
-    session_->Leave(false, std::string(status.message())).IgnoreError();
-  }
+  if (!peer_failed) return absl::nullopt;
+  return changes_.AwaitView(SteadyNow() + kVerdictTimeout);
+}
+
+void Participation::Explain(const absl::Status& status) {
+  if (stopper_->requested() || !joined()) return;
+  session_->Leave(false, std::string(status.message())).IgnoreError();
 }
 
 }  // namespace gradwire

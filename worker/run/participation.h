@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +22,7 @@
 #include "worker/backends/backend.h"
 #include "worker/options/worker_options.h"
 #include "worker/run/stopper.h"
+#include "worker/run/view_changes.h"
 
 namespace gradwire {
 
@@ -31,6 +33,8 @@ namespace gradwire {
 //   Backend ── Connect(view) ──► Exchange
 //
 //   Create ─► Join ─► Connect ─► … training … ─► Finish ─► Leave
+//                                   │    ▲
+//                         AwaitView ▼    │ Reconnect     if a worker was lost, and steps are sealed
 //
 // The trainer's thread calls, in this order; Stop, Cancel, joined, address, ReportStep and
 // clock_offset may be called from any thread.
@@ -66,30 +70,46 @@ class Participation {
   // After Connect: declares what else the workers exchange, in float32. `name` is for messages.
   // Errors: those of Session::DeclareLayout.
   absl::StatusOr<LayoutId> Declare(const std::string& name, const std::vector<BucketSpec>& buckets);
-  // After Connect.
+  // After Connect or Reconnect, until the next Reconnect.
   Exchange& exchange() { return *exchange_; }
+  // What all exchanges together have moved.
+  TransferTotals totals() const;
+
+  // All means of `step` are here and none is applied: waits until all workers of the view are as
+  // far, so that they may be. `last`: there is no such step, as all are done. Aborted if a further
+  // view came before that; or how the run ended.
+  absl::Status AwaitSealed(Step step, bool last);
+  // After `status` (not OK) ended training in `step`: tells the coordinator if a peer did not
+  // answer, and waits a little for a further view. None: the run is over, or will not go on.
+  absl::optional<View> AwaitView(const absl::Status& status, Step step);
+  // Connects with the workers of a further view, with all layouts that were declared. Errors: those
+  // of Backend::Connect; Aborted if there is one further still.
+  absl::Status Reconnect(const View& view);
 
   // See Session.
   void ReportStep(const v1::StepDone& done) { session_->ReportStep(done); }
   absl::Duration clock_offset() { return session_->clock_offset(); }
 
   // Peers are done with each other; see Exchange::Finish.
-  absl::Status Finish(absl::Time deadline) { return exchange_->Finish(deadline); }
+  absl::Status Finish(absl::Time deadline);
   // All steps are done.
   absl::Status Leave() { return session_->Leave(true, "all steps are done"); }
 
   // This worker goes early: the others hear `reason`, and transfers end with it.
   void Stop(const absl::Status& reason);
 
-  // After `status` (not OK) ended training in `step`: tells the coordinator, and waits a
-  // little for the cause, which it may know better. Then the stopper has it.
-  void Explain(const absl::Status& status, Step step);
+  // After `status` (not OK) ended all, and AwaitView gave none: tells the coordinator, unless the
+  // stopper has the cause from there.
+  void Explain(const absl::Status& status);
 
  private:
   Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire);
   absl::Status Serve(GetStatus status);
   absl::Status OpenSession();
   absl::Status Ended() const;
+  absl::Status Connect(const View& view);
+  void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets);
+  void OnNewView(View view);
   void OnAbort(const absl::Status& status);
   void CancelExchange(const absl::Status& reason);
 
@@ -102,12 +122,17 @@ class Participation {
   std::string address_;
 
   absl::optional<Incarnation> suspect_;  // whom Connect could not reach
+  ViewChanges changes_;
+  bool seals_ = false;  // as the view says
+  Generation generation_;
+  std::vector<std::pair<LayoutId, std::vector<BucketSpec>>> layouts_;  // in float32
+  TransferTotals past_;                                                // of earlier exchanges
 
   mutable Mutex mutex_;
-  // What stands in it is there to be called without the lock, and stays once it is set.
   std::unique_ptr<Exchange> exchange_;
+  // What stands in it is there to be called without the lock, and stays once it is set.
   std::unique_ptr<Session> session_;
-  Exchange* shown_exchange_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Exchange* shown_exchange_ ABSL_GUARDED_BY(mutex_) = nullptr;  // cancelled with the lock held
   Session* shown_session_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool joined_ ABSL_GUARDED_BY(mutex_) = false;
 };

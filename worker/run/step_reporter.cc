@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 #include <utility>
 
@@ -41,7 +42,10 @@ absl::StatusOr<std::unique_ptr<StepReporter>> StepReporter::Create(const WorkerO
   const absl::StatusOr<ProgressOptions> progress = ProgressOf(options, run);
   if (!progress.ok()) return progress.status();
   auto reporter = absl::WrapUnique(new StepReporter(options, run, *progress, metrics));
-  if (absl::Status opened = reporter->OpenLogs(); !opened.ok()) return opened;
+  for (size_t i = 0; i < run.ranks.size(); ++i) {
+    absl::Status opened = reporter->OpenLog(run.ranks[i], false, &reporter->ranks_[i]);
+    if (!opened.ok()) return opened;
+  }
   return reporter;
 }
 
@@ -55,13 +59,32 @@ StepReporter::StepReporter(const WorkerOptions& options, const Run& run,
   }
 }
 
-absl::Status StepReporter::OpenLogs() {
+absl::Status StepReporter::OpenLog(Rank rank, bool goes_on, OfRank* of_rank) const {
   if (options_.log_jsonl.empty()) return absl::OkStatus();
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    auto log = StepLog::Open(PathOfRank(options_.log_jsonl, run_.ranks[i]));
-    if (!log.ok()) return log.status();
-    ranks_[i].log = *std::move(log);
+  auto log = StepLog::Open(PathOfRank(options_.log_jsonl, rank), goes_on);
+  if (!log.ok()) return log.status();
+  of_rank->log = *std::move(log);
+  return absl::OkStatus();
+}
+
+absl::Status StepReporter::SetRanks(const std::vector<Rank>& ranks) {
+  std::vector<OfRank> carried;
+  std::vector<v1::RankStatus> statuses;
+  MutexLock lock(&mutex_);
+  for (const Rank rank : ranks) {
+    const auto had = std::find(run_.ranks.begin(), run_.ranks.end(), rank);
+    if (had != run_.ranks.end()) {
+      carried.push_back(std::move(ranks_[had - run_.ranks.begin()]));
+      statuses.push_back(std::move(statuses_[had - run_.ranks.begin()]));
+      continue;
+    }
+    carried.push_back({SummaryCollector(options_.print_every), EpochCollector(), nullptr});
+    statuses.emplace_back().set_rank(static_cast<uint32_t>(rank.value()));
+    if (absl::Status opened = OpenLog(rank, true, &carried.back()); !opened.ok()) return opened;
   }
+  run_.ranks = ranks;
+  ranks_ = std::move(carried);
+  statuses_ = std::move(statuses);
   return absl::OkStatus();
 }
 

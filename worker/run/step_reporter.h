@@ -40,6 +40,10 @@ class StepReporter {
                                                               const Run& run,
                                                               WorkerMetrics* metrics);
 
+  // The worker carries these ranks from now on, some of which others carried before: of those it
+  // knows, and its logs tell, what comes from here on. Errors as Create.
+  absl::Status SetRanks(const std::vector<Rank>& ranks);
+
   // A step is done; `records` has one for each rank, `totals` is up to now. Returns what the
   // coordinator is to be told, for each rank. Internal if a log cannot be written.
   absl::StatusOr<std::vector<v1::StepDone>> OnStep(std::vector<StepRecord> records,
@@ -64,7 +68,7 @@ class StepReporter {
   };
   StepReporter(const WorkerOptions& options, const Run& run, const ProgressOptions& progress,
                WorkerMetrics* metrics);
-  absl::Status OpenLogs();
+  absl::Status OpenLog(Rank rank, bool goes_on, OfRank* of_rank) const;
   // Sets what was sent and received since the last step.
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
@@ -74,7 +78,7 @@ class StepReporter {
   void ShowStatus(size_t index, const v1::StepDone& done);
 
   const WorkerOptions options_;
-  const Run run_;
+  Run run_;
   WorkerMetrics* const metrics_;
   ProgressReporter progress_;
   std::vector<OfRank> ranks_;

@@ -159,17 +159,38 @@ void Trainer::Report(Calls& calls) {
   current_step_ = computing_;
 }
 
+absl::StatusOr<size_t> Trainer::AwaitBucket(Calls& calls) {
+  Stopwatch watch;
+  absl::Duration waited;  // the reducer counts it
+  absl::StatusOr<size_t> bucket = calls.sync->NextBucket();
+  Lap(&watch, "wait", pending_.front().step, &waited);
+  return bucket;
+}
+
+// Takes all means of the pending step before it applies any.
+absl::Status Trainer::Seal(Calls& calls) {
+  for (size_t i = 0; i < all_buckets_.size(); ++i) {
+    if (auto bucket = AwaitBucket(calls); !bucket.ok()) return bucket.status();
+  }
+  Stopwatch watch;
+  absl::Status sealed = options_.seal(pending_.front().step);
+  Lap(&watch, "seal", pending_.front().step, &pending_times_[Phase::kExposedCommunication]);
+  if (!sealed.ok()) return sealed;
+  reducer_->Keep();
+  for (const size_t bucket : all_buckets_) Update(bucket, true);
+  return absl::OkStatus();
+}
+
 // Until the parameters in `buckets` are up to date, updates whatever can be:
 // what comes early is not left for a time when nothing else is to be done.
 absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls) {
   if (pending_.empty()) return absl::OkStatus();
+  if (options_.seal) {
+    if (absl::Status sealed = Seal(calls); !sealed.ok()) return sealed;
+  }
   for (const size_t wanted : buckets) {
     while (!updated_[wanted]) {
-      absl::StatusOr<size_t> bucket = wanted;
-      Stopwatch watch;
-      absl::Duration waited;  // the reducer counts it
-      if (calls.sync != nullptr) bucket = calls.sync->NextBucket();
-      Lap(&watch, "wait", pending_.front().step, &waited);
+      const absl::StatusOr<size_t> bucket = calls.sync != nullptr ? AwaitBucket(calls) : wanted;
       if (!bucket.ok()) return bucket.status();
       Update(*bucket, calls.sync != nullptr);
     }

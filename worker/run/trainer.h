@@ -34,7 +34,10 @@ struct TrainerOptions {
   int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
   uint64_t seed = 744;        // of what forward passes draw, such as dropout
   bool updates_late = false;  // parameters are updated within the next forward pass
-  OnSpan on_span = nullptr;   // hears of data, forward, backward, wait, optimizer and exchange
+  // Called with all means of a step at hand and none applied, and waits until they may be; its
+  // error ends training. Empty: each mean is applied when it comes.
+  std::function<absl::Status(Step)> seal = nullptr;
+  OnSpan on_span = nullptr;  // hears of data, forward, backward, wait, optimizer and exchange
 };
 
 // One worker's part in training: for each rank that it carries, one after the other,
@@ -54,6 +57,11 @@ struct TrainerOptions {
 //   forward   ┌ gate ┐ stage 0 ┌ gate ┐ stage 1 …    gate: takes means and updates
 //             └──────┘         └──────┘              parameters, until all that the
 //                                                    stage reads are up to date
+//
+// If steps are sealed, a step's means are all taken at its first gate, or at its end, and the
+// optimiser runs when `seal` returns. After an error parameters and optimisers then are those of
+// the last sealed step, and Run may be called anew, after Reducer::Rewind and Attach, with the
+// batches of the step that failed.
 //
 // If ranks have models of their own (see ReducerOptions), each has an optimiser of its own, too,
 // that is run behind its backward pass, with its own gradient:
@@ -110,6 +118,8 @@ class Trainer {
                                        Calls& calls, StepRecord* report);
   absl::Status LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls);
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
+  absl::StatusOr<size_t> AwaitBucket(Calls& calls);
+  absl::Status Seal(Calls& calls);
   void Update(size_t bucket, bool averaged);
   void UpdateOwn(Rank rank, double lr);
   absl::Status EndOwnStep(Calls& calls);

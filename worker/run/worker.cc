@@ -83,7 +83,8 @@ absl::Status Worker::ExplainFailure(absl::Status status) {
   if (status.ok()) return status;
   if (participation_ != nullptr && participation_->joined() && !stopper_->requested()) {
     metrics_.CountRpcError(status.code());
-    participation_->Explain(status, trainer_ ? trainer_->current_step() : Step(0));
+    if (!awaited_view_) participation_->AwaitView(status, CurrentStep());
+    participation_->Explain(status);
   }
   return stopper_->requested() ? stopper_->reason() : status;
 }
@@ -193,7 +194,7 @@ absl::Status Worker::PrepareTraining() {
   absl::Status status = MakeBatches();
   if (status.ok()) status = MakeTrainer();
   if (status.ok()) status = MakeEvaluator();
-  return status.ok() ? StartLoader() : status;
+  return status.ok() ? StartLoader(0) : status;
 }
 
 absl::Status Worker::DivideModel() {
@@ -208,6 +209,9 @@ absl::Status Worker::MakeTrainer() {
   const TrainingSize run = {view_.world_size, batches_->steps_per_epoch(), TotalSteps()};
   auto options = TrainerOptionsOf(options_, run, SpanListener());
   if (!options.ok()) return options.status();
+  if (view_.seals) {
+    options->seal = [this](Step step) { return participation_->AwaitSealed(step, false); };
+  }
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);
@@ -231,7 +235,8 @@ absl::Status Worker::Attach() {
   absl::StatusOr<LayoutId> layout =
       participation_->Connect(view_, LayoutOf(*model_), sync_->BucketSpecs());
   if (!layout.ok()) return layout.status();
-  sync_->Attach(&participation_->exchange(), *layout, ranks_);
+  layout_ = *layout;
+  sync_->Attach(&participation_->exchange(), layout_, ranks_);
   return absl::OkStatus();
 }
 
@@ -264,9 +269,11 @@ absl::Status Worker::MakeEvaluator() {
   return absl::OkStatus();
 }
 
-absl::Status Worker::StartLoader() {
+absl::Status Worker::StartLoader(int64_t first) {
+  next_batch_ = static_cast<uint64_t>(first) * ranks_.size();
   LoaderOptions loader_options;
-  loader_options.steps = TotalSteps();
+  loader_options.first = Step(static_cast<uint64_t>(first));
+  loader_options.steps = TotalSteps() - first;
   loader_options.run_ahead = std::max(loader_options.run_ahead, int64_t{2} * options_.loaders);
   loader_options.ranks = ranks_;
   loader_options.threads = options_.loaders;
@@ -297,9 +304,15 @@ absl::Status Worker::DivideEvaluations() {
   const std::vector<BucketSpec> buckets = evaluator_->BucketSpecs(view_.world_size);
   const absl::StatusOr<LayoutId> layout = participation_->Declare("evaluation", buckets);
   if (!layout.ok()) return layout.status();
-  evaluator_->Divide(&participation_->exchange(), *layout, view_.world_size,
-                     absl::Seconds(options_.step_timeout_seconds));
+  evaluations_ = *layout;
+  ShareEvaluations();
   return absl::OkStatus();
+}
+
+void Worker::ShareEvaluations() {
+  if (!evaluations_.has_value()) return;
+  evaluator_->Divide(&participation_->exchange(), *evaluations_, view_,
+                     absl::Seconds(options_.step_timeout_seconds));
 }
 
 absl::Status Worker::Infer() {
@@ -315,65 +328,9 @@ absl::Status Worker::Infer() {
   return absl::OkStatus();
 }
 
-absl::Status Worker::Train() {
-  absl::Status status = options_.inference.empty() ? TrainAndEvaluate() : Infer();
-  status.Update(reporter_->Finish());
-  if (status.ok() && participation_ != nullptr) {
-    status = participation_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
-  }
-  if (trace_log_ == nullptr) return status;
-  const auto offset = participation_ ? participation_->clock_offset() : absl::ZeroDuration();
-  status.Update(trace_log_->Close(offset));
-  return status;
-}
-
-absl::Status Worker::TrainAndEvaluate() {
-  int64_t steps = 0;
-  do {
-    steps = NextEvaluation(steps);
-    absl::Status status = TrainUntil(steps);
-    if (status.ok() && evaluator_ != nullptr) status = Evaluate();
-    if (!status.ok()) return status;
-  } while (steps < TotalSteps());
-  return absl::OkStatus();
-}
-
-// After `steps`, which are all, or whole epochs.
-int64_t Worker::NextEvaluation(int64_t steps) const {
-  const int64_t every = options_.evaluate_every;
-  const int64_t epochs_left = (TotalSteps() - steps) / batches_->steps_per_epoch();
-  if (every == 0 || every > epochs_left) return TotalSteps();
-  return steps + every * batches_->steps_per_epoch();
-}
-
-absl::Status Worker::TrainUntil(int64_t steps) {
-  const auto next = [this, steps]() -> absl::StatusOr<Batch> {
-    const bool begins_step = next_batch_ % ranks_.size() == 0;
-    if (begins_step && next_batch_ / ranks_.size() == static_cast<uint64_t>(steps)) {
-      return absl::OutOfRangeError("an evaluation, or the end, comes first");
-    }
-    ++next_batch_;
-    return loader_->Next();
-  };
-  return trainer_->Run(
-      next, sync_.get(), [this](absl::Span<const StepRecord> reports) { OnStep(reports); },
-      [this] { return stopper_->requested(); });
-}
-
-absl::Status Worker::Evaluate() {
-  reporter_->Pause();
-  const absl::Status begun = sync_ != nullptr ? sync_->BeginEvaluation() : absl::OkStatus();
-  if (!begun.ok()) return begun;
-  const auto evaluations = evaluator_->Run([this] { return stopper_->requested(); });
-  if (sync_ != nullptr) sync_->EndEvaluation();
-  if (!evaluations.ok()) return evaluations.status();
-  reporter_->OnEvaluation(*evaluations);
-  return absl::OkStatus();
-}
-
 void Worker::OnStep(absl::Span<const StepRecord> reports) {
   std::vector<StepRecord> records(reports.begin(), reports.end());
-  TransferTotals totals = participation_ ? participation_->exchange().totals() : TransferTotals();
+  TransferTotals totals = participation_ ? participation_->totals() : TransferTotals();
   if (devices_ != nullptr) {
     records.front().phases += devices_->TakeTimes();
     totals.bytes_sent = totals.bytes_received = devices_->bytes_moved();
@@ -392,19 +349,21 @@ v1::StatusReply Worker::GetStatus() {
   reply.set_program("gradwire-worker");
   reply.set_version(GRADWIRE_VERSION);
   StepReporter* reporter;
+  View view;
   {
     MutexLock lock(&mutex_);
     reporter = shown_reporter_;
+    view = view_;
   }
   reply.set_state(stopper_->requested() ? "aborted" : reporter ? "running" : "waiting");
   reply.set_reason(std::string(stopper_->reason().message()));
   if (reporter == nullptr) return reply;
-  reply.set_run_id(ToBytes(view_.run_id));
-  reply.set_epoch(view_.epoch.value());
-  reply.set_generation(view_.generation.value());
-  reply.set_world_size(view_.world_size);
+  reply.set_run_id(ToBytes(view.run_id));
+  reply.set_epoch(view.epoch.value());
+  reply.set_generation(view.generation.value());
+  reply.set_world_size(view.world_size);
   for (v1::RankStatus& status : reporter->Status()) {
-    status.set_address(view_.Carrier(Rank(static_cast<int>(status.rank()))).address);
+    status.set_address(view.Carrier(Rank(static_cast<int>(status.rank()))).address);
     *reply.add_ranks() = std::move(status);
   }
   return reply;

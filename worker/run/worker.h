@@ -64,14 +64,20 @@ class Worker {
   absl::Status MakeBatches();
   absl::Status MakeTrainer();
   absl::Status MakeEvaluator();
-  absl::Status StartLoader();
+  absl::Status StartLoader(int64_t first);
   absl::Status MakeTestBatches();
   absl::Status MakeReporter();
   absl::Status Attach();
   absl::Status DivideEvaluations();
+  void ShareEvaluations();
   absl::Status Train();
   absl::Status TrainAndEvaluate();
+  absl::Status TrainFrom(int64_t first);
   absl::Status TrainUntil(int64_t steps);
+  absl::Status AwaitTheOthers();
+  bool GoesOn(const absl::Status& status);
+  absl::Status GoOn();
+  bool IsEvaluated(int64_t steps) const;
   int64_t NextEvaluation(int64_t steps) const;
   absl::Status Infer();
   absl::Status Evaluate();
@@ -81,6 +87,7 @@ class Worker {
   absl::Status WriteSummaries();
   absl::Status ExplainFailure(absl::Status status);
   v1::StatusReply GetStatus();
+  Step CurrentStep() const;
   int64_t StepsPerEpoch() const;
   int64_t TotalSteps() const;
   int EndCode(const absl::Status& status);
@@ -96,8 +103,10 @@ class Worker {
   std::string frozen_sha256_;  // of what training does not change; empty if there is none
   std::shared_ptr<DataParallel> devices_;  // the model on all devices; null if there is one
   std::unique_ptr<TraceLog> trace_log_;    // null without --trace
-  View view_;                              // constant once it is there
-  std::vector<Rank> ranks_;                // of this worker, likewise
+  View view_;                              // changed with the lock held, by the trainer's thread
+  std::vector<Rank> ranks_;                // of this worker, as the view says
+  LayoutId layout_;                        // of the gradients
+  bool awaited_view_ = false;              // and none came
   std::unique_ptr<const TrainingBatches> batches_;
   std::unique_ptr<const EvaluationBatches> test_batches_;  // null without --inference
   std::string outputs_sha256_;                             // likewise empty
@@ -113,6 +122,7 @@ class Worker {
   std::unique_ptr<Participation> participation_;  // null for a sync that averages nothing
   std::unique_ptr<Trainer> trainer_;              // uses the participation's exchange
   std::unique_ptr<Evaluator> evaluator_;          // likewise; null without --evaluate
+  absl::optional<LayoutId> evaluations_;          // if they are divided
   std::unique_ptr<Synchronizer> sync_;            // null likewise
   std::unique_ptr<Loader> loader_;
   uint64_t next_batch_ = 0;  // of the loader, counted over all carried ranks

@@ -23,7 +23,8 @@ FoldExchange::FoldExchange(const BackendOptions& options, const View& view,
                 ForEachLane([](Lane* lane) { lane->Cancel(); });
                 if (aggregator_ != nullptr) aggregator_->Abort(failure);
               },
-              [this] { ForEachLane([](Lane* lane) { lane->Join(); }); }}) {
+              [this] { ForEachLane([](Lane* lane) { lane->Join(); }); }},
+             view.first_step) {
   MakeLanes(endpoints);
 }
 

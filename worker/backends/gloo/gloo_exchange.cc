@@ -58,7 +58,8 @@ GlooExchange::GlooExchange(const View& view, const BackendOptions& options,
       rendezvous_(options.coordinator),
       engine_(std::move(engine)),
       table_({[this](const Transfer& late) { return Explain(late); },
-              [this](const absl::Status& reason) { Stop(reason); }, [this] { Drain(); }}) {}
+              [this](const absl::Status& reason) { Stop(reason); }, [this] { Drain(); }},
+             view.first_step) {}
 
 GlooExchange::~GlooExchange() {
   table_.Close();

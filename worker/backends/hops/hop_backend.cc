@@ -50,9 +50,16 @@ void HopBackend::Forget() {
   while (using_ > 0) changed_.Wait(&mutex_);
 }
 
-absl::StatusOr<HopExchange*> HopBackend::Borrow(const NeighborStream& stream) {
+bool HopBackend::IsToCome(const ChunkHeader& chunk) const {
+  if (exchange_ == nullptr) return true;
+  const View& view = exchange_->view();
+  return chunk.run_id == view.run_id && view.generation < chunk.generation;
+}
+
+absl::StatusOr<HopExchange*> HopBackend::Borrow(const NeighborStream& stream,
+                                                const ChunkHeader& chunk) {
   MutexLock lock(&mutex_);
-  while (exchange_ == nullptr) {
+  while (IsToCome(chunk)) {
     changed_.WaitWithDeadline(&mutex_, SteadyNow() + kLookSlice);
     if (stream.is_gone()) return absl::CancelledError("the neighbour went away");
   }
@@ -67,7 +74,7 @@ void HopBackend::Return() {
 }
 
 absl::Status HopBackend::OnChunk(const NeighborStream& stream, Chunk chunk) {
-  absl::StatusOr<HopExchange*> exchange = Borrow(stream);
+  absl::StatusOr<HopExchange*> exchange = Borrow(stream, chunk.header);
   if (!exchange.ok()) return exchange.status();
   absl::Status status = (*exchange)->OnChunk(stream.id, std::move(chunk));
   Return();

@@ -26,8 +26,10 @@ class HopBackend : public Backend, private ChunkHandler {
 
   absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) override;
   void OnEnd(const NeighborStream& stream, const absl::Status& status) override;
-  // The exchange of the view, waiting for it; to be given back by Return.
-  absl::StatusOr<HopExchange*> Borrow(const NeighborStream& stream);
+  // The exchange of the chunk's view, waiting for it if it is still to come, or that of a later
+  // one; to be given back by Return.
+  absl::StatusOr<HopExchange*> Borrow(const NeighborStream& stream, const ChunkHeader& chunk);
+  bool IsToCome(const ChunkHeader& chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return();
   // Waits until no chunk is being handed to it.
   void Forget();

@@ -31,7 +31,8 @@ HopExchange::HopExchange(const Topology* topology, const View& view, v1::DType w
       groups_(groups),
       queues_(groups),
       table_({[this](const Transfer& late) { return Explain(late); },
-              [this](const absl::Status&) { Stop(); }, [this] { Drain(); }}) {}
+              [this](const absl::Status&) { Stop(); }, [this] { Drain(); }},
+             view.first_step) {}
 
 HopExchange::~HopExchange() { table_.Close(); }
 

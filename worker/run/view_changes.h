@@ -1,0 +1,44 @@
+#ifndef GRADWIRE_WORKER_RUN_VIEW_CHANGES_H_
+#define GRADWIRE_WORKER_RUN_VIEW_CHANGES_H_
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/wire/view.h"
+
+namespace gradwire {
+
+// What the coordinator said of a run that recovers, for a trainer that asks: which steps are
+// sealed, and whether there is a further view (see membership.proto). It says both in one stream,
+// so a step that was sealed before the further view is known to be.
+//
+// Thread-safe.
+class ViewChanges {
+ public:
+  // What the coordinator says, in its order.
+  void OnSealed(Step step);
+  void OnNewView(View view);
+  // Nothing more comes: all waits end with `reason`, which is not OK. The first counts.
+  void End(const absl::Status& reason);
+
+  // Waits until `step` is sealed. Aborted if a further view came before, or the reason of End.
+  absl::Status AwaitSealed(Step step);
+  // OK, or Aborted if a further view has come that was not taken.
+  absl::Status Unchanged() const;
+  // Waits for a further view, and takes the latest; none if none has come by `deadline`, or
+  // after End.
+  absl::optional<View> AwaitView(absl::Time deadline);
+
+ private:
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Step first_open_ ABSL_GUARDED_BY(mutex_);  // all before it are sealed
+  absl::optional<View> view_ ABSL_GUARDED_BY(mutex_);
+  absl::Status ended_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_RUN_VIEW_CHANGES_H_

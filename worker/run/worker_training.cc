@@ -1,0 +1,116 @@
+// The part of Worker that trains, evaluates, and goes on when another worker is lost.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "common/base/clock.h"
+#include "worker/run/worker.h"
+
+namespace gradwire {
+
+absl::Status Worker::Train() {
+  absl::Status status = options_.inference.empty() ? TrainAndEvaluate() : Infer();
+  status.Update(reporter_->Finish());
+  if (status.ok() && participation_ != nullptr) {
+    status = participation_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
+  }
+  if (trace_log_ == nullptr) return status;
+  const auto offset = participation_ ? participation_->clock_offset() : absl::ZeroDuration();
+  status.Update(trace_log_->Close(offset));
+  return status;
+}
+
+absl::Status Worker::TrainAndEvaluate() {
+  absl::Status status = TrainFrom(0);
+  while (!status.ok() && GoesOn(status)) {
+    status = GoOn();
+    if (status.ok()) status = TrainFrom(static_cast<int64_t>(view_.first_step.value()));
+  }
+  return status;
+}
+
+// With the evaluation in front of step `first`, if there is one.
+absl::Status Worker::TrainFrom(int64_t first) {
+  absl::Status status = first > 0 && IsEvaluated(first) ? Evaluate() : absl::OkStatus();
+  for (int64_t steps = first; status.ok() && steps < TotalSteps();) {
+    steps = NextEvaluation(steps);
+    status = TrainUntil(steps);
+    if (status.ok() && IsEvaluated(steps)) status = Evaluate();
+  }
+  return status.ok() ? AwaitTheOthers() : status;
+}
+
+// So that nobody is gone while others still need something from it.
+absl::Status Worker::AwaitTheOthers() {
+  if (!view_.seals) return absl::OkStatus();
+  return participation_->AwaitSealed(Step(static_cast<uint64_t>(TotalSteps())), true);
+}
+
+// After all steps, and after as many epochs as the options say.
+bool Worker::IsEvaluated(int64_t steps) const {
+  if (evaluator_ == nullptr) return false;
+  const int64_t every = options_.evaluate_every * batches_->steps_per_epoch();
+  return steps == TotalSteps() || (every > 0 && steps % every == 0);
+}
+
+int64_t Worker::NextEvaluation(int64_t steps) const {
+  const int64_t every = options_.evaluate_every * batches_->steps_per_epoch();
+  return every == 0 ? TotalSteps() : std::min(TotalSteps(), (steps / every + 1) * every);
+}
+
+// After `status` ended training: whether a worker was lost and this one has a new view, in which
+// the step is computed anew.
+bool Worker::GoesOn(const absl::Status& status) {
+  if (!view_.seals) return false;
+  absl::optional<View> view = participation_->AwaitView(status, CurrentStep());
+  awaited_view_ = !view.has_value();
+  if (!view.has_value()) return false;
+  MutexLock lock(&mutex_);
+  view_ = *std::move(view);
+  ranks_ = view_.OwnRanks();
+  return true;
+}
+
+// From what all have at the beginning of the view's first step.
+absl::Status Worker::GoOn() {
+  spdlog::warn("a worker was lost; {} of {} from step {} on, generation {}", NameOf(ranks_),
+               view_.world_size, view_.first_step.value(), view_.generation.value());
+  metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
+  absl::Status status = participation_->Reconnect(view_);
+  if (status.ok()) status = reporter_->SetRanks(ranks_);
+  if (!status.ok()) return status;
+  trainer_->reducer().Rewind();
+  sync_->Attach(&participation_->exchange(), layout_, ranks_);
+  ShareEvaluations();
+  return StartLoader(static_cast<int64_t>(view_.first_step.value()));
+}
+
+Step Worker::CurrentStep() const { return trainer_ ? trainer_->current_step() : Step(0); }
+
+absl::Status Worker::TrainUntil(int64_t steps) {
+  const auto next = [this, steps]() -> absl::StatusOr<Batch> {
+    const bool begins_step = next_batch_ % ranks_.size() == 0;
+    if (begins_step && next_batch_ / ranks_.size() == static_cast<uint64_t>(steps)) {
+      return absl::OutOfRangeError("an evaluation, or the end, comes first");
+    }
+    ++next_batch_;
+    return loader_->Next();
+  };
+  return trainer_->Run(
+      next, sync_.get(), [this](absl::Span<const StepRecord> reports) { OnStep(reports); },
+      [this] { return stopper_->requested(); });
+}
+
+absl::Status Worker::Evaluate() {
+  reporter_->Pause();
+  const absl::Status begun = sync_ != nullptr ? sync_->BeginEvaluation() : absl::OkStatus();
+  if (!begun.ok()) return begun;
+  const auto evaluations = evaluator_->Run([this] { return stopper_->requested(); });
+  if (sync_ != nullptr) sync_->EndEvaluation();
+  if (!evaluations.ok()) return evaluations.status();
+  reporter_->OnEvaluation(*evaluations);
+  return absl::OkStatus();
+}
+
+}  // namespace gradwire
