@@ -105,5 +105,49 @@ RC_GTEST_PROP(AssignProperty, AWishIsGivenUp_ADealStillExists, ()) {
   RC_ASSERT(Assign(run.wishes, run.world_size).ok());
 }
 
+using Ranks = std::vector<Rank>;
+
+TEST(Adopt, OneOrphan_GoesToTheNeighbourBehindIt) {
+  Ranks a = Wants({0}), b = Wants({2}), c = Wants({3});
+  std::vector<Ranks*> carried = {&a, &b, &c};
+  Adopt(Wants({1}), 4, &carried);
+  EXPECT_THAT(b, ElementsAre(Rank(1), Rank(2)));
+}
+
+TEST(Adopt, HighestRank_GoesRoundTheRing) {
+  Ranks a = Wants({0}), b = Wants({1}), c = Wants({2});
+  std::vector<Ranks*> carried = {&a, &b, &c};
+  Adopt(Wants({3}), 4, &carried);
+  EXPECT_THAT(a, ElementsAre(Rank(0), Rank(3)));
+}
+
+TEST(Adopt, WhoCarriesLess_TakesItThoughItIsFarther) {
+  Ranks a = Wants({0}), b = Wants({2, 3});
+  std::vector<Ranks*> carried = {&a, &b};
+  Adopt(Wants({1}), 4, &carried);
+  EXPECT_THAT(a, ElementsAre(Rank(0), Rank(1)));
+}
+
+RC_GTEST_PROP(Adopt, AnyOrphans_AreCarriedOnceAndEvenly, ()) {
+  const int world_size = *rc::gen::inRange(2, 20);
+  const int takers = *rc::gen::inRange(1, world_size);
+  std::vector<Ranks> ranks(takers);
+  Ranks orphans;
+  for (Rank rank(0); rank.value() < world_size; ++rank) {
+    // Each taker has one to begin with.
+    rank.value() < takers ? ranks[rank.value()].push_back(rank) : orphans.push_back(rank);
+  }
+  std::vector<Ranks*> carried;
+  for (Ranks& own : ranks) carried.push_back(&own);
+  Adopt(orphans, world_size, &carried);
+  std::set<Rank> seen;
+  for (const Ranks& own : ranks) {
+    RC_ASSERT(std::is_sorted(own.begin(), own.end()));
+    RC_ASSERT(static_cast<int>(own.size()) <= (world_size + takers - 1) / takers);
+    seen.insert(own.begin(), own.end());
+  }
+  RC_ASSERT(static_cast<int>(seen.size()) == world_size);
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -1,0 +1,228 @@
+#include "tests/coordinator/membership/membership_fixture.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::All;
+using ::gradwire::testing::TestHello;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// Of 3 ranks on 3 workers; a run that recovers.
+class MembershipRecoveryTest : public testing::MembershipFixture {
+ protected:
+  static MembershipConfig RecoveringConfig(int min_workers = 1) {
+    MembershipConfig config = Config();
+    config.recover = true;
+    config.min_workers = min_workers;
+    return config;
+  }
+  void Begin(const MembershipConfig& config = RecoveringConfig()) {
+    recovering_.emplace(config, now_);
+    for (int session = 1; session <= 3; ++session) Hello(TestHello(session, {session - 1}));
+  }
+  Outcome Hello(const v1::Hello& hello) {
+    return recovering_->OnHello(SessionId(hello.incarnation()), hello, now_);
+  }
+  Outcome Ready(int session, uint64_t step, uint64_t generation = 1, bool last = false) {
+    v1::Ready ready;
+    ready.set_step(step);
+    ready.set_generation(generation);
+    ready.set_last(last);
+    return recovering_->OnReady(SessionId(session), ready, now_);
+  }
+  Outcome Broke(int session) {
+    return recovering_->OnStreamClosed(SessionId(session), "its session stream broke", now_);
+  }
+  Outcome Suspect(int session, int suspect_session) {
+    v1::Suspect suspect;
+    suspect.set_incarnation(suspect_session);
+    suspect.set_cause("connection reset");
+    return recovering_->OnSuspect(SessionId(session), suspect, now_);
+  }
+  Outcome Finished(int session) {
+    v1::Leave leave;
+    leave.set_finished(true);
+    return recovering_->OnLeave(SessionId(session), leave, now_);
+  }
+  static View ViewOf(const Outcome& outcome, int session) {
+    for (const SendView& send : All<SendView>(outcome)) {
+      if (send.session == SessionId(session)) return send.view;
+    }
+    ADD_FAILURE() << "no view for session " << session;
+    return {};
+  }
+
+  std::optional<Membership> recovering_;
+};
+
+TEST_F(MembershipRecoveryTest, FirstView_Seals) {
+  recovering_.emplace(RecoveringConfig(), now_);
+  Hello(TestHello(1, {0}));
+  Hello(TestHello(2, {1}));
+  const Outcome outcome = Hello(TestHello(3, {2}));
+  EXPECT_TRUE(ViewOf(outcome, 1).seals);
+  EXPECT_EQ(ViewOf(outcome, 1).first_step, Step(0));
+}
+
+TEST_F(MembershipRecoveryTest, OneWorkerCannot_NothingIsSealedAndALossEndsTheRun) {
+  recovering_.emplace(RecoveringConfig(), now_);
+  Hello(TestHello(1, {0}));
+  v1::Hello hello = TestHello(2, {1});
+  hello.set_cannot_recover("it has a model of its own");
+  Hello(hello);
+  EXPECT_FALSE(ViewOf(Hello(TestHello(3, {2})), 1).seals);
+  const Outcome outcome = Broke(3);
+  ASSERT_THAT(All<EndRun>(outcome), SizeIs(1));
+  EXPECT_EQ(All<EndRun>(outcome)[0].status.message(),
+            "rank 2 (10.10.1.2:3) was lost in step 0: its session stream broke; the run cannot go "
+            "on without it: it has a model of its own");
+}
+
+TEST_F(MembershipRecoveryTest, Ready_OfAll_SealsForAll) {
+  Begin();
+  EXPECT_THAT(Ready(1, 0).actions, IsEmpty());
+  EXPECT_THAT(Ready(3, 0).actions, IsEmpty());
+  const std::vector<SendSealed> sealed = All<SendSealed>(Ready(2, 0));
+  ASSERT_THAT(sealed, SizeIs(3));
+  for (const SendSealed& send : sealed) EXPECT_EQ(send.step, Step(0));
+  EXPECT_THAT(Ready(2, 1).actions, IsEmpty());
+}
+
+TEST_F(MembershipRecoveryTest, Ready_OfAnotherStepOrTwice_IsNonsense) {
+  for (const uint64_t wrong : {1, 0}) {
+    Begin();
+    if (wrong == 0) Ready(1, 0);
+    const Outcome outcome = Ready(1, wrong);
+    ASSERT_THAT(All<CloseSession>(outcome), SizeIs(1));
+    EXPECT_THAT(All<CloseSession>(outcome)[0].status.message(),
+                HasSubstr("Ready for step " + std::to_string(wrong) + ", expected 0 once"));
+  }
+}
+
+TEST_F(MembershipRecoveryTest, Loss_OthersAdoptItsRanksFromTheFirstOpenStep) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  const Outcome outcome = Broke(2);
+  EXPECT_THAT(All<EndRun>(outcome), IsEmpty());
+  EXPECT_THAT(All<FormRun>(outcome), SizeIs(1));
+  EXPECT_THAT(All<SendView>(outcome), SizeIs(2));
+  const View view = ViewOf(outcome, 3);
+  EXPECT_EQ(view.generation, Generation(2));
+  EXPECT_EQ(view.first_step, Step(1));
+  EXPECT_TRUE(view.seals);
+  EXPECT_THAT(view.OwnRanks(), ElementsAre(Rank(1), Rank(2)));
+  EXPECT_THAT(ViewOf(outcome, 1).OwnRanks(), ElementsAre(Rank(0)));
+  EXPECT_THAT(outcome.why, HasSubstr("rank 1 (10.10.1.2:2) was lost in step 1"));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_IsToldWithItsRanks) {
+  Begin();
+  const std::vector<TellLoss> losses = All<TellLoss>(Broke(2));
+  ASSERT_THAT(losses, SizeIs(1));
+  EXPECT_THAT(losses[0].ranks, ElementsAre(Rank(1)));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_ReadyOfTheViewBefore_IsPassedOver) {
+  Begin();
+  Ready(1, 0);
+  Broke(2);
+  EXPECT_THAT(Ready(3, 0, 1).actions, IsEmpty());
+  EXPECT_THAT(Ready(3, 0, 2).actions, IsEmpty());
+  EXPECT_THAT(All<SendSealed>(Ready(1, 0, 2)), SizeIs(2));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_AllButOne_TheLastCarriesAll) {
+  Begin();
+  Broke(2);
+  const View view = ViewOf(Broke(1), 3);
+  EXPECT_EQ(view.generation, Generation(3));
+  EXPECT_THAT(view.OwnRanks(), ElementsAre(Rank(0), Rank(1), Rank(2)));
+  EXPECT_THAT(All<EndRun>(Broke(3)), SizeIs(1));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_LayoutsAreServedAnew) {
+  Begin();
+  v1::Layout layout;
+  layout.add_buckets()->set_bytes(64);
+  layout.mutable_buckets(0)->set_dtype(v1::DTYPE_FLOAT32);
+  for (int session = 1; session <= 3; ++session) {
+    recovering_->OnLayout(SessionId(session), layout, now_);
+  }
+  const std::vector<AgreeLayout> agreed = All<AgreeLayout>(Broke(2));
+  ASSERT_THAT(agreed, SizeIs(1));
+  EXPECT_EQ(agreed[0].buckets.at(0).bytes, 64u);
+}
+
+TEST_F(MembershipRecoveryTest, Loss_WhileALayoutIsDeclared_EndsTheRun) {
+  Begin();
+  v1::Layout layout;
+  layout.add_buckets()->set_bytes(64);
+  layout.mutable_buckets(0)->set_dtype(v1::DTYPE_FLOAT32);
+  recovering_->OnLayout(SessionId(1), layout, now_);
+  EXPECT_THAT(All<EndRun>(Broke(2)), SizeIs(1));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_FewerThanMinWorkers_EndsTheRun) {
+  Begin(RecoveringConfig(3));
+  const Outcome outcome = Broke(2);
+  ASSERT_THAT(All<EndRun>(outcome), SizeIs(1));
+  EXPECT_THAT(All<EndRun>(outcome)[0].status.message(),
+              HasSubstr("2 workers are left, expected 3 or more to go on"));
+}
+
+TEST_F(MembershipRecoveryTest, Suspect_AfterItsLoss_IsPassedOver) {
+  Begin();
+  Broke(2);
+  EXPECT_THAT(Suspect(1, 2).actions, IsEmpty());
+}
+
+TEST_F(MembershipRecoveryTest, Suspect_NotLostByItself_IsEvictedAndTold) {
+  Begin();
+  Suspect(1, 2);
+  Outcome outcome;
+  for (int i = 0; i < 20 && outcome.actions.empty(); ++i) {
+    now_ += absl::Milliseconds(100);
+    outcome = recovering_->OnTick(now_);
+  }
+  ASSERT_THAT(All<SendAbort>(outcome), SizeIs(1));
+  EXPECT_EQ(All<SendAbort>(outcome)[0].session, SessionId(2));
+  EXPECT_THAT(All<SendAbort>(outcome)[0].reason, HasSubstr("the run goes on without this worker"));
+  EXPECT_THAT(All<SendView>(outcome), SizeIs(2));
+}
+
+TEST_F(MembershipRecoveryTest, Evicted_IsNotLetInAgain) {
+  Begin();
+  Broke(2);
+  v1::Hello hello = TestHello(2, {1});
+  const Outcome outcome = recovering_->OnHello(SessionId(9), hello, now_);
+  EXPECT_THAT(All<CloseSession>(outcome), SizeIs(1));
+}
+
+TEST_F(MembershipRecoveryTest, LossAfterTheLastStep_NeedsNoViewAndTheRunIsWhole) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  for (int session = 1; session <= 3; ++session) Ready(session, 1, 1, /*last=*/true);
+  EXPECT_THAT(All<EndRun>(Finished(1)), IsEmpty());
+  const Outcome outcome = Broke(2);
+  EXPECT_THAT(All<SendView>(outcome), IsEmpty());
+  EXPECT_THAT(All<EndRun>(outcome), IsEmpty());
+  const std::vector<EndRun> end = All<EndRun>(Finished(3));
+  ASSERT_THAT(end, SizeIs(1));
+  EXPECT_TRUE(end[0].status.ok());
+}
+
+TEST_F(MembershipRecoveryTest, LossAfterTheLastStep_OfTheLastOne_EndsTheRunWell) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0, 1, /*last=*/true);
+  Finished(1);
+  Finished(3);
+  const std::vector<EndRun> end = All<EndRun>(Broke(2));
+  ASSERT_THAT(end, SizeIs(1));
+  EXPECT_TRUE(end[0].status.ok());
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,158 @@
+"""Workers of real runs are killed, and the result is that of the undisturbed run, to the bit."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import tempfile
+import threading
+import unittest
+
+BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
+STEPS = 60
+RUN = ["--model", "lenet", "--dataset", "synthetic", "--seed", "744", "--batch-size", "4",
+       "--threads", "1", "--iterations", str(STEPS), "--print-every", "1"]
+SECONDS = 120
+
+
+def place_of(pid):
+    """Which ranks a process was started for; none if it is no worker."""
+    try:
+        variables = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return next((variable.partition(b"=")[2].decode() for variable in variables
+                 if variable.startswith(b"GRADWIRE_RANK=")), None)
+
+
+class Run:
+    """`gradwire launch`, whose workers can be killed at a step."""
+
+    def __init__(self, *words, workers=4, world_size=4, options=()):
+        self._folder = tempfile.TemporaryDirectory()
+        self.summary = pathlib.Path(self._folder.name, "summary.json")
+        argv = [BIN / "gradwire", "launch", "--workers", str(workers), "--world-size", str(world_size),
+                "--metrics", "off", "--summary", self.summary, *options, "--", *RUN, *words]
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("GRADWIRE_")}
+        self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                        text=True, env=environment)
+        self.text = ""
+        self._watchdog = threading.Timer(SECONDS, self.process.kill)
+        self._watchdog.start()
+
+    def until(self, expression):
+        """Reads on until a line that has it."""
+        for line in self.process.stdout:
+            self.text += line
+            if re.search(expression, line):
+                return
+        raise AssertionError(f"no line with {expression}:\n{self.text}")
+
+    def until_step(self, rank, step):
+        self.until(rf"^\[rank {rank}\] epoch .* iteration {step}/")
+
+    def signal(self, rank, number):
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        pid = next(int(pid) for pid in children.read_text().split()
+                   if rank in map(int, (place_of(pid) or "-1").split(",")))
+        os.kill(pid, number)
+
+    def end(self):
+        """Gives its exit code."""
+        self.text += self.process.stdout.read()
+        self.process.stdout.close()
+        code = self.process.wait()
+        self._watchdog.cancel()
+        return code
+
+    def hashes(self):
+        ranks = json.loads(self.summary.read_text())["ranks"]
+        return [(rank["parameters_sha256"], rank["buffers_sha256"]) for rank in ranks]
+
+
+def undisturbed(*words):
+    run = Run(*words)
+    assert run.end() == 0, run.text
+    return run.hashes()
+
+
+class KillTest(unittest.TestCase):
+    def assert_same(self, run, expected):
+        self.assertEqual(run.end(), 0, run.text)
+        self.assertEqual(run.hashes(), expected, run.text)
+
+    def test_each_back_end_and_sync_one_killed(self):
+        for sync in ("gather-scatter", "all-reduce", "ddp"):
+            for backend in ("coordinator", "sharded", "ring"):
+                with self.subTest(sync=sync, backend=backend):
+                    words = ["--sync", sync, "--backend", backend]
+                    expected = undisturbed(*words)
+                    run = Run(*words)
+                    run.until_step(0, 7)
+                    run.signal(2, signal.SIGKILL)
+                    self.assert_same(run, expected)
+                    self.assertIn("rank 2 was ended by signal 9", run.text)
+
+    def test_three_of_four_killed_one_after_the_other(self):
+        words = ["--sync", "ddp"]
+        expected = undisturbed(*words)
+        run = Run(*words)
+        for rank, step in ((0, 5), (3, 15), (1, 25)):
+            run.until_step(2, step)
+            run.signal(rank, signal.SIGKILL)
+        self.assert_same(run, expected)
+
+    def test_two_killed_at_once(self):
+        words = ["--sync", "ddp", "--backend", "sharded"]
+        expected = undisturbed(*words)
+        run = Run(*words)
+        run.until_step(1, 10)
+        run.signal(0, signal.SIGKILL)
+        run.signal(3, signal.SIGKILL)
+        self.assert_same(run, expected)
+
+    def test_stopped_worker_is_lost_with_its_lease(self):
+        words = ["--sync", "ddp"]
+        expected = undisturbed(*words)
+        run = Run(*words, options=["--lease-seconds", "1.5"])
+        run.until_step(0, 8)
+        run.signal(1, signal.SIGSTOP)
+        run.until("is carried on by others")
+        run.signal(1, signal.SIGKILL)
+        self.assert_same(run, expected)
+
+    def test_killed_while_evaluations_are_shared(self):
+        words = ["--sync", "ddp", "--evaluate", "--evaluate-every", "1", "--batch-size", "1000",
+                 "--iterations", "26"]
+        expected = undisturbed(*words)
+        run = Run(*words)
+        run.until(r"^\[rank 0\] epoch 1/.*: loss")
+        run.signal(3, signal.SIGKILL)
+        self.assert_same(run, expected)
+
+    def test_told_to_stop_on_a_loss(self):
+        run = Run("--sync", "ddp", options=["--on-loss", "stop"])
+        run.until_step(0, 5)
+        run.signal(2, signal.SIGKILL)
+        self.assertEqual(run.end(), 137, run.text)
+        self.assertIn("rank 2 was ended by signal 9", run.text)
+
+    def test_what_cannot_recover_says_why(self):
+        run = Run("--sync", "ddp", "--backend", "gloo")
+        run.until_step(0, 5)
+        run.signal(2, signal.SIGKILL)
+        self.assertEqual(run.end(), 137, run.text)
+        self.assertIn("with back end gloo a worker carries one rank", run.text)
+
+    def test_fewer_than_min_workers_ends_the_run(self):
+        run = Run("--sync", "ddp", options=["--min-workers", "4"])
+        run.until_step(0, 5)
+        run.signal(2, signal.SIGKILL)
+        self.assertEqual(run.end(), 137, run.text)
+        self.assertIn("3 workers are left, expected 4 or more", run.text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,72 @@
+#include "worker/run/view_changes.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "common/base/clock.h"
+
+namespace gradwire {
+namespace {
+
+View ViewOf(uint64_t generation) {
+  View view;
+  view.generation = Generation(generation);
+  return view;
+}
+
+TEST(ViewChanges, AwaitSealed_SealedBefore_DoesNotWait) {
+  ViewChanges changes;
+  changes.OnSealed(Step(3));
+  EXPECT_EQ(changes.AwaitSealed(Step(2)), absl::OkStatus());
+  EXPECT_EQ(changes.AwaitSealed(Step(3)), absl::OkStatus());
+}
+
+TEST(ViewChanges, AwaitSealed_SealedThenAView_IsSealed) {
+  ViewChanges changes;
+  changes.OnSealed(Step(0));
+  changes.OnNewView(ViewOf(2));
+  EXPECT_EQ(changes.AwaitSealed(Step(0)), absl::OkStatus());
+  EXPECT_TRUE(absl::IsAborted(changes.AwaitSealed(Step(1))));
+}
+
+TEST(ViewChanges, AwaitSealed_Waiting_WakesWhenItIs) {
+  ViewChanges changes;
+  absl::Status status = absl::UnknownError("still waiting");
+  std::thread waiting([&] { status = changes.AwaitSealed(Step(0)); });
+  changes.OnSealed(Step(0));
+  waiting.join();
+  EXPECT_EQ(status, absl::OkStatus());
+}
+
+TEST(ViewChanges, AwaitSealed_Waiting_EndsWithTheReason) {
+  ViewChanges changes;
+  absl::Status status;
+  std::thread waiting([&] { status = changes.AwaitSealed(Step(0)); });
+  changes.End(absl::CancelledError("signal 15"));
+  waiting.join();
+  EXPECT_EQ(status, absl::CancelledError("signal 15"));
+}
+
+TEST(ViewChanges, AwaitView_GivesTheLatestOnce) {
+  ViewChanges changes;
+  EXPECT_EQ(changes.Unchanged(), absl::OkStatus());
+  changes.OnNewView(ViewOf(2));
+  changes.OnNewView(ViewOf(3));
+  EXPECT_TRUE(absl::IsAborted(changes.Unchanged()));
+  const absl::optional<View> view = changes.AwaitView(SteadyNow());
+  ASSERT_TRUE(view.has_value());
+  EXPECT_EQ(view->generation, Generation(3));
+  EXPECT_EQ(changes.Unchanged(), absl::OkStatus());
+  EXPECT_FALSE(changes.AwaitView(SteadyNow()).has_value());
+}
+
+TEST(ViewChanges, AwaitView_AfterTheEnd_GivesNone) {
+  ViewChanges changes;
+  changes.OnNewView(ViewOf(2));
+  changes.End(absl::AbortedError("the run is over"));
+  EXPECT_FALSE(changes.AwaitView(absl::InfiniteFuture()).has_value());
+}
+
+}  // namespace
+}  // namespace gradwire
