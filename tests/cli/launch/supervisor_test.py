@@ -98,6 +98,45 @@ class SupervisorTest(unittest.TestCase):
         self.supervisor.fail(75, "no address")
         self.assertEqual(self.supervisor.run(), 75)
 
+    BEGINS = "echo now the run has begun; "
+
+    def start_run(self, *workers, server="exec sleep 1000"):
+        """A server that says at once that the run has begun, and workers that wait for that."""
+        self.start(shell("server", self.BEGINS + server, serves=True, begun_by=b"has begun"))
+        self.await_lines(1)
+        for number, script in enumerate(workers):
+            self.start(shell(f"rank {number}", script, dispensable=True))
+
+    def test_others_go_on_without_one_that_was_lost(self):
+        self.start_run("kill -9 $$", "exit 1", "sleep 0.3")
+        self.assertEqual(self.supervisor.run(), 0)
+        self.assertEqual(self.supervisor.cause, "")
+        self.assertEqual(sorted(member.name for member in self.supervisor.lost),
+                         ["rank 0", "rank 1"])
+
+    def test_lost_one_is_the_cause_if_the_run_cannot_go_on(self):
+        self.start_run("kill -9 $$", "exec sleep 1000", server="sleep 0.3; exit 1")
+        self.assertEqual(self.supervisor.run(), 137)
+        self.assertEqual(self.supervisor.cause, "rank 0 was ended by signal 9 (Killed)")
+
+    def test_killed_one_is_the_cause_rather_than_what_others_made_of_it(self):
+        self.start_run("exit 1", "sleep 0.05; kill -9 $$", server="sleep 0.3; exit 1")
+        self.assertEqual(self.supervisor.run(), 137)
+
+    def test_all_lost_is_no_success(self):
+        self.start_run("exit 1", "kill -9 $$")
+        self.assertEqual(self.supervisor.run(), 137)
+
+    def test_wrong_option_ends_all_also_in_a_run(self):
+        self.start_run("exit 2", "exec sleep 1000")
+        self.assertEqual(self.supervisor.run(), 2)
+        self.assertEqual(self.supervisor.cause, "rank 0 ended with exit code 2")
+
+    def test_lost_before_the_run_has_begun_ends_all(self):
+        self.start(shell("rank 0", "kill -9 $$", dispensable=True),
+                   shell("rank 1", "exec sleep 1000", dispensable=True))
+        self.assertEqual(self.supervisor.run(), 137)
+
     def test_failure_leaves_the_others_time_to_say_why(self):
         self.start(shell("rank 0", "sleep 0.1; echo why"), shell("rank 1", "exit 3"))
         self.supervisor.run()

@@ -54,6 +54,35 @@ TEST_F(RankBuffersTest, Take_RootElsewhere_ItsBuffersNotOwn) {
   EXPECT_EQ(value(), 7);
 }
 
+TEST_F(RankBuffersTest, Rewind_StepNotKept_ModuleHasWhatItStartedFrom) {
+  RankBuffers buffers({module_}, true);
+  buffers.SetRanks({Rank(0)});
+  Pass(buffers, 0, 10);
+  buffers.Take();
+  buffers.Keep();
+  Pass(buffers, 0, 11);
+  buffers.Rewind();  // before the step's buffers arrived
+  EXPECT_EQ(value(), 10);
+  buffers.SetRanks({Rank(0), Rank(1)});
+  Pass(buffers, 0, 12);
+  buffers.Take();
+  EXPECT_EQ(value(), 12);
+  buffers.Rewind();  // after that
+  EXPECT_EQ(value(), 10);
+  buffers.SetRanks({Rank(0)});
+  EXPECT_EQ(Pass(buffers, 0, 13), 10);
+}
+
+TEST_F(RankBuffersTest, Rewind_AfterKeep_IsTheStepBehind) {
+  RankBuffers buffers({module_}, true);
+  buffers.SetRanks({Rank(0)});
+  Pass(buffers, 0, 10);
+  buffers.Take();
+  buffers.Keep();
+  buffers.Rewind();
+  EXPECT_EQ(value(), 10);
+}
+
 TEST_F(RankBuffersTest, Travel_NoBuffersOrNotBroadcast_No) {
   EXPECT_TRUE(RankBuffers({module_}, true).travel());
   EXPECT_FALSE(RankBuffers({module_}, false).travel());
