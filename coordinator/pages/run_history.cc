@@ -91,7 +91,8 @@ std::optional<RunHistory::StepOfRanks> RunHistory::Add(const StepRecord& record,
   if (told.size() < world_size_) return std::nullopt;
   StepOfRanks ranks;
   for (const auto& entry : told) ranks.push_back(entry.second);
-  under_way_.erase(record.step);
+  // Earlier steps that a rank never told of, as its worker was lost, are passed over.
+  under_way_.erase(under_way_.begin(), under_way_.upper_bound(record.step));
   AddPoint(PointOf(ranks, now));
   return ranks;
 }
