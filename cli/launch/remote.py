@@ -3,6 +3,7 @@ comes back from them."""
 import dataclasses
 import os
 import pathlib
+import shutil
 
 from cli.hosts import checks
 from cli.hosts.ask import ask_all
@@ -86,7 +87,9 @@ class LaunchHosts:
 
     def collect(self, members, cause):
         """Fetches summaries, traces and logs. Failure names what could not be, and where it is."""
-        fetched = [self._fetch(site, there, here) for site, there, here in self._wanted(members)]
+        fetched = [self._fetch(*wanted) for wanted in self._wanted(members)]
+        if self._supervisor.lost:
+            fetched += [self._fetch(*wanted, adopted=True) for wanted in self._adopted(members)]
         seconds = SECONDS_TO_COLLECT_AFTER_FAILURE if cause else SECONDS_TO_COLLECT
         self._supervisor.wait_for(lambda: all(one.process.ended for one in fetched), seconds)
         for one in fetched:
@@ -94,7 +97,10 @@ class LaunchHosts:
             if one.process.status != 0:
                 one.process.signal(9)
                 os.unlink(one.file.name)
-        missing = [one for one in fetched if one.is_log and one.process.status != 0 and
+            elif one.adopted:
+                one.join()
+        missing = [one for one in fetched if one.is_log and not one.adopted and
+                   one.process.status != 0 and
                    (not cause or not one.process.ended or one.link.lost)]
         for link in self._links:
             if not any(one.link is link for one in missing):
@@ -118,10 +124,19 @@ class LaunchHosts:
             number = self.request["workers"]
             yield self._sites[0], self._sites[0].trace_file(number), members.trace_file(number)
 
-    def _fetch(self, site, there, here):
-        file = open(here, "wb")
+    def _adopted(self, members):
+        """Likewise: of ranks that others may have carried on."""
+        for site in self._sites:
+            own = {rank for number in site.workers for rank in members.ranks(number)}
+            for rank in set(range(self.request["world_size"])) - own:
+                yield site, site.summary_file(rank), members.summary_file(rank)
+                if self.request["log_jsonl"]:
+                    yield site, site.log_file(rank), members.log_file(str(rank))
+
+    def _fetch(self, site, there, here, adopted=False):
+        file = open(f"{here}.{site.link.name}" if adopted else here, "wb")
         process = self._supervisor.add(Command(["/bin/cat", there], {}, link=site.link), file.write)
-        return Fetched(process, file, site.link, there)
+        return Fetched(process, file, site.link, there, here if adopted else "")
 
     def _addresses_here(self, path):
         if self._network:
@@ -201,6 +216,16 @@ class Fetched:
     file: object
     link: Link
     there: str
+    adopted: str = ""  # the file here that it belongs to, of a rank that another worker began
+
+    def join(self):
+        """What the other one had said stays in front in a log; a summary is of the last one."""
+        if self.is_log:
+            with open(self.file.name, "rb") as more, open(self.adopted, "ab") as log:
+                shutil.copyfileobj(more, log)
+            os.unlink(self.file.name)
+        else:
+            os.replace(self.file.name, self.adopted)
 
     @property
     def is_log(self):

@@ -9,6 +9,7 @@ from cli.launch.terminal import ERR, OUT
 from cli.runs.failure import EXIT_FAILED
 from cli.runs.process import Command, exit_code_of
 from cli.runs.process_set import ProcessSet
+from cli.terminal.command import EXIT_TRY_AGAIN
 
 SECONDS_TO_LOOK = 0.01
 SECONDS_TO_LOOK_AGAIN = 1
@@ -217,7 +218,8 @@ class Supervisor(ProcessSet):
     def _may_go_on_without(self, member):
         """Also before the coordinator has said so. One with a wrong option is missed."""
         begun = any(other.says_begun for other in self._members)
-        was_lost = member.status < 0 or exit_code_of(member.status) in (EXIT_FAILED, *BY_SIGNAL)
+        was_lost = member.status < 0 or exit_code_of(member.status) in (
+            EXIT_FAILED, EXIT_TRY_AGAIN, *BY_SIGNAL)
         return begun and member.dispensable and was_lost and not self.cause
 
     def _first_lost(self):

@@ -17,9 +17,9 @@ constexpr char kUsualMetrics[] = "127.0.0.1:9400";
 constexpr char kAnyMetrics[] = "127.0.0.1:0";
 
 // What the environment says to a hosted coordinator; its other variables are the worker's.
-constexpr const char* kOwnOptions[] = {"aggregators",    "chunk-kib", "lease-seconds",
-                                       "linger-seconds", "port-file", "rendezvous-timeout-seconds",
-                                       "workers"};
+constexpr const char* kOwnOptions[] = {"aggregators",    "chunk-kib",   "lease-seconds",
+                                       "linger-seconds", "min-workers", "on-loss",
+                                       "port-file",      "workers",     "rendezvous-timeout-seconds"};
 
 bool IsNumeric(const std::string& host) {
   unsigned char bytes[sizeof(in6_addr)];
@@ -40,6 +40,8 @@ absl::StatusOr<CoordinatorOptions> OptionsOf(const HostedCoordinator::Options& o
   for (const char* name : kOwnOptions) {
     own[VariableOf(name)] = Value(environment, VariableOf(name));
   }
+  // Who starts equal processes ends them all when one is lost, and rank 0 cannot be lost at all.
+  if (own[VariableOf("on-loss")].empty()) own[VariableOf("on-loss")] = kStop;
   own[VariableOf("world-size")] = absl::StrCat(options.world_size);
   absl::StatusOr<Parsed<CoordinatorOptions>> parsed = ParseCoordinatorOptions({}, own);
   if (!parsed.ok()) return parsed.status();

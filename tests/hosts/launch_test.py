@@ -82,8 +82,8 @@ class LaunchTest(unittest.TestCase):
         log = self.hosts.folder / "log"
         log.unlink(missing_ok=True)
         command = self.hosts.gradwire_command(
-            "launch", "--hostfile", self.hosts.hostfile(), "--lease-seconds", LEASE, *words, "--",
-            *ENDLESS)
+            "launch", "--hostfile", self.hosts.hostfile(), "--lease-seconds", LEASE, "--on-loss",
+            "stop", *words, "--", *ENDLESS)
         began = time.monotonic()
         launch = self.hosts.start(0, command, log)
         self.addCleanup(launch.end, signal.SIGKILL)
@@ -91,6 +91,35 @@ class LaunchTest(unittest.TestCase):
         self.assertTrue(launch.running(), launch.text())
         print(f"first step {time.monotonic() - began:.2f} s after the command")
         return launch
+
+    def test_lost_host_is_carried_on_by_the_others_with_the_same_values(self):
+        folder = self.hosts.folder
+        run = [*RUN[:-6], "--iterations", "400", "--sync", "ddp", "--threads", "1",
+               "--print-every", "1"]
+        exit_code, printed = self.hosts.gradwire("launch", "--workers", "4", "--summary",
+                                                 folder / "here.json", "--", *run)
+        self.assertEqual(exit_code, 0, printed)
+        log = folder / "log"
+        log.unlink(missing_ok=True)
+        launch = self.hosts.start(0, self.hosts.gradwire_command(
+            "launch", "--hostfile", self.hosts.hostfile(), "--summary", folder / "there.json", "--",
+            *run, "--log-jsonl", folder / "run.jsonl"), log)
+        self.addCleanup(launch.end, signal.SIGKILL)
+        wait_until("training", lambda: "iteration 9/" in launch.text() or not launch.running(), 60)
+        worker = next(pid for pid, words in self.hosts.others(2).items()
+                      if words.split()[0].endswith("/gradwire-worker"))
+        os.kill(worker, signal.SIGKILL)
+        self.assertEqual(launch.wait(), 0, launch.text())
+        self.assertIn("rank 2 was ended by signal 9 (Killed); the others went on", launch.text())
+        there = summaries(folder / "there.json")
+        self.assertEqual([one["rank"] for one in there], [0, 1, 2, 3])
+        self.assertEqual({one["parameters_sha256"] for one in there},
+                         {one["parameters_sha256"] for one in summaries(folder / "here.json")})
+        steps = [json.loads(line).get("step")
+                 for line in (folder / "run.rank2.jsonl").read_text().splitlines()]
+        steps = [step for step in steps if step is not None]
+        self.assertEqual(steps, sorted(set(steps)))
+        self.assertEqual(steps[-1], 399)
 
     def test_ctrl_c_leaves_nothing_on_any_host(self):
         launch = self.started()

@@ -30,7 +30,8 @@ constexpr int kForever = 100000;  // iterations
 class FailureTest : public ::testing::TestWithParam<const char*> {
  protected:
   void Begin(int world_size, const std::string& sync) {
-    coordinator_ = std::make_unique<RunningCoordinator>(world_size);
+    coordinator_ =
+        std::make_unique<RunningCoordinator>(world_size, Options{"--on-loss", "stop"});
     for (int rank = 0; rank < world_size; ++rank) {
       workers_.push_back(
           StartWorker(coordinator_->address(), rank, TinyRun(kForever) + Options{"--sync", sync}));
@@ -126,7 +127,8 @@ INSTANTIATE_TEST_SUITE_P(Signal, LaunchSignalTest, ::testing::Values(SIGINT, SIG
                          [](const auto& info) { return ParamName(strsignal(info.param)); });
 
 TEST(Launch, OneWorkerKilled_EndsTheOthersAndFails) {
-  const auto launch = StartLaunch(2, TinyRun(kForever) + Options{"--sync", "gather-scatter"});
+  const auto launch = StartLaunch(2, TinyRun(kForever) + Options{"--sync", "gather-scatter"},
+                                  {"--on-loss", "stop"});
   ASSERT_TRUE(launch->WaitForOutput("[rank 1]", kSoon).ok());
   const std::vector<pid_t> children = launch->Children();
   ASSERT_GE(children.size(), 3u);  // the coordinator, started first, and two workers

@@ -66,7 +66,7 @@ class StatusOfRun : public ::testing::Test {
     ASSERT_TRUE(coordinator_.WaitForStep(2).ok()) << workers_[0]->err();
   }
 
-  RunningCoordinator coordinator_{2};
+  RunningCoordinator coordinator_{2, {"--on-loss", "stop"}};
   std::vector<std::unique_ptr<Process>> workers_;
 };
 

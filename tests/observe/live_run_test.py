@@ -94,7 +94,7 @@ class LiveRun(unittest.TestCase):
         ports.unlink(missing_ok=True)
         self.start("coordinator", BIN / "gradwire-coordinator", "--world-size", 2,
                    "--listen", "127.0.0.1:0", "--metrics", self.metrics, "--port-file", ports,
-                   "--linger-seconds", linger)
+                   "--linger-seconds", linger, "--on-loss", "stop")
         wait_for("the coordinator to listen", ports.exists, WAIT)
         return dict(line.split("=") for line in ports.read_text().split())["grpc"]
 

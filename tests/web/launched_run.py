@@ -28,7 +28,7 @@ class LaunchedRun:
         self._ports = pathlib.Path(self._folder.name) / "ports"
         self._log = open(pathlib.Path(self._folder.name) / "log", "w+")
         command = [BIN_DIR / "gradwire", "launch", "--workers", str(workers),
-                   "--port-file", self._ports, "--metrics", "127.0.0.1:0", "--",
+                   "--port-file", self._ports, "--metrics", "127.0.0.1:0", "--on-loss", "stop", "--",
                    "--dataset", "synthetic", "--batch-size", str(batch_size),
                    "--iterations", str(iterations), "--threads", "1", "--print-every", "0"]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)

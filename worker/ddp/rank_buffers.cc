@@ -17,7 +17,7 @@ void RankBuffers::SetRanks(absl::Span<const Rank> ranks) {
   Bytes now(bytes_);
   Pack(&now);
   starts_.assign(broadcast_ ? 1 : ranks_ > 1 ? ranks_ : 0, now);
-  if (broadcast_) travelling_ = std::move(now);
+  if (broadcast_) previous_ = travelling_ = std::move(now);
 }
 
 void RankBuffers::Load(size_t rank) {
@@ -33,15 +33,17 @@ void RankBuffers::Store(size_t rank) {
 }
 
 void RankBuffers::Take() {
+  previous_.swap(starts_[0]);
   starts_[0].swap(travelling_);
   Unpack(starts_[0]);
-  taken_ = true;
+  has_previous_ = true;
 }
 
 void RankBuffers::Rewind() {
   if (!broadcast_) return;
-  Unpack(taken_ ? travelling_ : starts_[0]);
-  taken_ = false;
+  if (has_previous_) starts_[0].swap(previous_);
+  has_previous_ = false;
+  Unpack(starts_[0]);
 }
 
 void RankBuffers::Pack(Bytes* out) const {

@@ -42,10 +42,10 @@ class RankBuffers {
   // They have arrived: the module has them, and all ranks start from them.
   void Take();
 
-  // The step is applied, and will not be computed anew.
-  void Keep() { taken_ = false; }
-  // The step will be: if buffers are broadcast, the module has what all ranks started the step
-  // from. (Else each rank goes on with what it has.) To be followed by SetRanks.
+  // The step whose buffers were taken will not be computed anew.
+  void Keep() { has_previous_ = false; }
+  // It will be, or, after Keep, the one behind it: if buffers are broadcast, the module has what
+  // all ranks start it from. (Else each rank goes on with what it has.) To be followed by SetRanks.
   void Rewind();
 
  private:
@@ -60,8 +60,10 @@ class RankBuffers {
   bool carries_root_ = true;
   // By carried rank, none if there is one; one for all if broadcast.
   std::vector<Bytes> starts_;
-  Bytes travelling_;    // if broadcast
-  bool taken_ = false;  // since Keep: the step's own start is in travelling_
+  // If broadcast:
+  Bytes travelling_;
+  Bytes previous_;  // what ranks started from before the last Take
+  bool has_previous_ = false;
 };
 
 }  // namespace gradwire

@@ -163,9 +163,9 @@ class Reducer {
     return gradient_.terms(TermsOf(rank), bucket);
   }
 
-  // The step's means are applied, or will be before the next step: it will not be computed anew.
+  // The step of which NextBucket gave buckets last will not be computed anew.
   void Keep() { buffers_.Keep(); }
-  // After Abandon, and before Attach: a step that was not kept will be computed anew. The module
+  // After Abandon, and before Attach: it will be, or, after Keep, the one behind it. The module
   // gets the buffers that it began with, if they are broadcast; parameters are not touched.
   void Rewind() { buffers_.Rewind(); }
 

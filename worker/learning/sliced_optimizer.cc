@@ -1,6 +1,7 @@
 #include "worker/learning/sliced_optimizer.h"
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -46,6 +47,16 @@ std::string Describe(const std::vector<torch::Tensor>& state) {
   });
 }
 
+// Makes `to`, which is empty or has tensors as `from` has, equal to it; one thread, byte by byte.
+void CopyInto(const std::vector<torch::Tensor>& from, std::vector<torch::Tensor>* to) {
+  const bool is_new = to->size() != from.size();
+  if (is_new) to->clear();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (is_new) to->push_back(torch::empty_like(from[i]));
+    std::memcpy((*to)[i].data_ptr(), from[i].data_ptr(), from[i].nbytes());
+  }
+}
+
 int64_t ElementsOf(const std::vector<torch::Tensor>& slices) {
   int64_t elements = 0;
   for (const torch::Tensor& slice : slices) elements += slice.numel();
@@ -67,14 +78,37 @@ void SlicedOptimizer::Step(const torch::Tensor& gradient, double learning_rate) 
   optimizer_->step();
 }
 
-std::vector<torch::Tensor> SlicedOptimizer::State() const {
+void SlicedOptimizer::Save() {
+  CopyInto(slices_, &saved_parameters_);
+  const auto state = StateOfSlices();
+  saved_state_.resize(state.size());
+  for (size_t i = 0; i < state.size(); ++i) CopyInto(state[i], &saved_state_[i]);
+}
+
+void SlicedOptimizer::Undo() {
+  CopyInto(saved_parameters_, &slices_);
+  if (saved_state_.empty()) return optimizer_->state().clear();
+  auto state = StateOfSlices();
+  for (size_t i = 0; i < state.size(); ++i) CopyInto(saved_state_[i], &state[i]);
+}
+
+std::vector<std::vector<torch::Tensor>> SlicedOptimizer::StateOfSlices() const {
   const auto& states = std::as_const(*optimizer_).state();
-  std::vector<std::vector<torch::Tensor>> parts(kind_.dimensions.size());  // of each slice
+  std::vector<std::vector<torch::Tensor>> of_slices;
   for (const torch::Tensor& slice : slices_) {
     const auto found = states.find(KeyOf<std::decay_t<decltype(states)>>(slice));
     if (found == states.end()) return {};
-    const std::vector<torch::Tensor> tensors = kind_.tensors_of(*found->second);
-    if (tensors.empty()) return {};
+    of_slices.push_back(kind_.tensors_of(*found->second));
+    if (of_slices.back().empty()) return {};
+  }
+  return of_slices;
+}
+
+std::vector<torch::Tensor> SlicedOptimizer::State() const {
+  std::vector<std::vector<torch::Tensor>> parts(kind_.dimensions.size());  // of each slice
+  const auto of_slices = StateOfSlices();
+  if (of_slices.empty()) return {};
+  for (const std::vector<torch::Tensor>& tensors : of_slices) {
     for (size_t i = 0; i < parts.size(); ++i) parts[i].push_back(tensors[i]);
   }
   std::vector<torch::Tensor> state;

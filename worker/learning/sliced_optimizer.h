@@ -24,6 +24,12 @@ class SlicedOptimizer {
   // Updates the parameters. `gradient` has theirs in a row.
   void Step(const torch::Tensor& gradient, double learning_rate);
 
+  // Before a Step that may have to be undone: keeps a copy of the parameters and of State(), in
+  // memory that is used again and again.
+  void Save();
+  // Makes parameters and state what they were when Save was called last.
+  void Undo();
+
   // What the next Step depends on besides parameters, gradient and learning rate, as the
   // kind's `dimensions` say, of all parameters in a row, a copy: the momentum of SGD; the
   // step, exp_avg and exp_avg_sq of Adam. Empty as long as there is none. It does not depend on how
@@ -35,10 +41,14 @@ class SlicedOptimizer {
 
  private:
   absl::Status CheckState(const std::vector<torch::Tensor>& state) const;
+  // What the optimiser keeps of each slice; empty as long as there is none.
+  std::vector<std::vector<torch::Tensor>> StateOfSlices() const;
 
   const OptimizerKind kind_;
-  std::vector<torch::Tensor> slices_;                   // share the parameters' memory
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;  // of the slices
+  std::vector<torch::Tensor> slices_;                    // share the parameters' memory
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;   // of the slices
+  std::vector<torch::Tensor> saved_parameters_;          // by slice
+  std::vector<std::vector<torch::Tensor>> saved_state_;  // likewise; empty: there was none
 };
 
 }  // namespace gradwire

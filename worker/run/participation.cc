@@ -180,11 +180,6 @@ TransferTotals Participation::totals() const {
   return sum;
 }
 
-absl::Status Participation::AwaitSealed(Step step, bool last) {
-  session_->ReportReady(step, generation_, last);
-  return changes_.AwaitSealed(step);
-}
-
 absl::Status Participation::Finish(absl::Time deadline) {
   // Everybody has all means when the last step is sealed, and who is late has been lost.
   return seals_ ? absl::OkStatus() : exchange_->Finish(deadline);

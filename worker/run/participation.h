@@ -75,10 +75,11 @@ class Participation {
   // What all exchanges together have moved.
   TransferTotals totals() const;
 
-  // All means of `step` are here and none is applied: waits until all workers of the view are as
-  // far, so that they may be. `last`: there is no such step, as all are done. Aborted if a further
-  // view came before that; or how the run ended.
-  absl::Status AwaitSealed(Step step, bool last);
+  // All means of `step` are here. `last`: there is no such step, as all are done.
+  void ReportReady(Step step, bool last) { session_->ReportReady(step, generation_, last); }
+  // Waits until all workers of the view have said so. Aborted if a further view came before that;
+  // or how the run ended.
+  absl::Status AwaitSealed(Step step) { return changes_.AwaitSealed(step); }
   // After `status` (not OK) ended training in `step`: tells the coordinator if a peer did not
   // answer, and waits a little for a further view. None: the run is over, or will not go on.
   absl::optional<View> AwaitView(const absl::Status& status, Step step);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/time/clock.h"
 #include "common/base/output_file.h"
 
 namespace gradwire {
@@ -94,7 +93,6 @@ absl::StatusOr<std::vector<v1::StepDone>> StepReporter::OnStep(std::vector<StepR
   std::vector<v1::StepDone> done;
   for (size_t i = 0; i < records.size(); ++i) {
     StepRecord& record = records[i];
-    record.time = absl::Now();
     if (absl::Status added = AddStep(i, record); !added.ok()) return added;
     done.push_back(Done(record));
     ShowStatus(i, done.back());

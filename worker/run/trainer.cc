@@ -121,7 +121,12 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
 void Trainer::Update(size_t bucket, bool averaged) {
   Stopwatch watch;
   if (bucket < reducer_->gradient_buckets()) {
-    OptimizersOf(0)[bucket].Step(
+    SlicedOptimizer& optimizer = OptimizersOf(0)[bucket];
+    if (unsealed_.has_value()) {
+      saved_.push_back(bucket);
+      optimizer.Save();
+    }
+    optimizer.Step(
         averaged ? reducer_->mean(bucket) : reducer_->terms(bucket, reducer_->ranks().front()),
         pending_.front().lr);
   }
@@ -167,27 +172,35 @@ absl::StatusOr<size_t> Trainer::AwaitBucket(Calls& calls) {
   return bucket;
 }
 
-// Takes all means of the pending step before it applies any.
-absl::Status Trainer::Seal(Calls& calls) {
-  for (size_t i = 0; i < all_buckets_.size(); ++i) {
-    if (auto bucket = AwaitBucket(calls); !bucket.ok()) return bucket.status();
-  }
-  Stopwatch watch;
-  absl::Status sealed = options_.seal(pending_.front().step);
-  Lap(&watch, "seal", pending_.front().step, &pending_times_[Phase::kExposedCommunication]);
-  if (!sealed.ok()) return sealed;
+// Of the step before the pending one, or of the pending one once all of it is applied.
+absl::Status Trainer::AwaitSeal() {
+  if (!unsealed_.has_value()) return absl::OkStatus();
+  if (absl::Status sealed = options_.seal.await(*unsealed_); !sealed.ok()) return sealed;
   reducer_->Keep();
-  for (const size_t bucket : all_buckets_) Update(bucket, true);
+  unsealed_.reset();
+  saved_.clear();
   return absl::OkStatus();
+}
+
+void Trainer::Rewind(Step first) {
+  if (unsealed_.has_value() && *unsealed_ < first) {
+    reducer_->Keep();
+    saved_.clear();
+  }
+  for (const size_t bucket : saved_) OptimizersOf(0)[bucket].Undo();
+  saved_.clear();
+  unsealed_.reset();
+  reducer_->Rewind();
 }
 
 // Until the parameters in `buckets` are up to date, updates whatever can be:
 // what comes early is not left for a time when nothing else is to be done.
 absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls) {
   if (pending_.empty()) return absl::OkStatus();
-  if (options_.seal) {
-    if (absl::Status sealed = Seal(calls); !sealed.ok()) return sealed;
+  if (unsealed_.has_value() && *unsealed_ != pending_.front().step) {
+    if (absl::Status sealed = AwaitSeal(); !sealed.ok()) return sealed;
   }
+  if (options_.seal.ready) unsealed_ = pending_.front().step;
   for (const size_t wanted : buckets) {
     while (!updated_[wanted]) {
       const absl::StatusOr<size_t> bucket = calls.sync != nullptr ? AwaitBucket(calls) : wanted;
@@ -195,7 +208,9 @@ absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls)
       Update(*bucket, calls.sync != nullptr);
     }
   }
-  if (to_update_ == 0) Report(calls);
+  if (to_update_ > 0) return absl::OkStatus();
+  Report(calls);
+  if (unsealed_.has_value()) options_.seal.ready(*unsealed_);
   return absl::OkStatus();
 }
 
@@ -254,6 +269,7 @@ absl::Status Trainer::RunSteps(Calls& calls) {
     if (calls.stopped()) return Stopped();
     if (!batch.ok()) {
       absl::Status completed = PassGate(all_buckets_, calls);
+      if (completed.ok()) completed = AwaitSeal();
       return absl::IsOutOfRange(batch.status()) ? completed : batch.status();
     }
     if (absl::Status status = RunStep(std::move(batch), wait, calls); !status.ok()) return status;

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/stopwatch.h"
@@ -25,6 +26,13 @@
 
 namespace gradwire {
 
+// What a trainer says and asks of steps in a run that goes on when a worker is lost. Both empty: a
+// step that is applied stays so.
+struct StepSeal {
+  std::function<void(Step)> ready;          // all of its means are here; must not block
+  std::function<absl::Status(Step)> await;  // until it will never be computed anew
+};
+
 struct TrainerOptions {
   Loss loss = &CrossEntropy;
   OptimizerOptions optimizer = {};
@@ -34,9 +42,7 @@ struct TrainerOptions {
   int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
   uint64_t seed = 744;        // of what forward passes draw, such as dropout
   bool updates_late = false;  // parameters are updated within the next forward pass
-  // Called with all means of a step at hand and none applied, and waits until they may be; its
-  // error ends training. Empty: each mean is applied when it comes.
-  std::function<absl::Status(Step)> seal = nullptr;
+  StepSeal seal = {};
   OnSpan on_span = nullptr;  // hears of data, forward, backward, wait, optimizer and exchange
 };
 
@@ -58,10 +64,10 @@ struct TrainerOptions {
 //             └──────┘         └──────┘              parameters, until all that the
 //                                                    stage reads are up to date
 //
-// If steps are sealed, a step's means are all taken at its first gate, or at its end, and the
-// optimiser runs when `seal` returns. After an error parameters and optimisers then are those of
-// the last sealed step, and Run may be called anew, after Reducer::Rewind and Attach, with the
-// batches of the step that failed.
+// If steps are sealed, what a step changes can be undone until it is: the optimiser saves each
+// bucket before it updates it, and no bucket of the step behind it is taken before that. So the
+// wait is hidden behind a step's computation. After an error Rewind makes parameters, optimisers
+// and buffers what they were before any step, and Run may be called anew with its batches.
 //
 // If ranks have models of their own (see ReducerOptions), each has an optimiser of its own, too,
 // that is run behind its backward pass, with its own gradient:
@@ -93,6 +99,10 @@ class Trainer {
   absl::Status Run(const NextBatch& next, Synchronizer* sync, const OnStep& on_step,
                    const std::function<bool()>& stopped);
 
+  // After an error of Run, if steps are sealed: all before `first` are, and it is computed next.
+  // To be followed by Reducer::Attach.
+  void Rewind(Step first);
+
   // The first step that is not complete, or the last one.
   Step current_step() const { return current_step_; }
 
@@ -119,7 +129,7 @@ class Trainer {
   absl::Status LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls);
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
   absl::StatusOr<size_t> AwaitBucket(Calls& calls);
-  absl::Status Seal(Calls& calls);
+  absl::Status AwaitSeal();
   void Update(size_t bucket, bool averaged);
   void UpdateOwn(Rank rank, double lr);
   absl::Status EndOwnStep(Calls& calls);
@@ -148,6 +158,9 @@ class Trainer {
   PhaseTimes pending_times_;
   std::vector<bool> updated_;  // by bucket, in the pending step
   size_t to_update_ = 0;       // how many buckets are not
+  // If steps are sealed: the one of which buckets were taken, and which can be undone.
+  absl::optional<Step> unsealed_;
+  std::vector<size_t> saved_;  // its buckets whose optimisers have to be undone
 };
 
 }  // namespace gradwire

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/base/output_file.h"
@@ -210,7 +211,8 @@ absl::Status Worker::MakeTrainer() {
   auto options = TrainerOptionsOf(options_, run, SpanListener());
   if (!options.ok()) return options.status();
   if (view_.seals) {
-    options->seal = [this](Step step) { return participation_->AwaitSealed(step, false); };
+    options->seal = {[this](Step step) { participation_->ReportReady(step, /*last=*/false); },
+                     [this](Step step) { return AwaitSealed(step); }};
   }
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
   if (!trainer.ok()) return trainer.status();
@@ -328,18 +330,27 @@ absl::Status Worker::Infer() {
   return absl::OkStatus();
 }
 
+// Nobody hears of a step that may yet be computed anew.
 void Worker::OnStep(absl::Span<const StepRecord> reports) {
   std::vector<StepRecord> records(reports.begin(), reports.end());
+  for (StepRecord& record : records) record.time = absl::Now();
   TransferTotals totals = participation_ ? participation_->totals() : TransferTotals();
   if (devices_ != nullptr) {
     records.front().phases += devices_->TakeTimes();
     totals.bytes_sent = totals.bytes_received = devices_->bytes_moved();
   }
-  const auto done = reporter_->OnStep(std::move(records), totals);
+  unsealed_ = {std::move(records), std::move(totals)};
+  if (!view_.seals) TellOfStep();
+}
+
+void Worker::TellOfStep() {
+  if (unsealed_.records.empty()) return;
+  const bool is_first = unsealed_.records.front().step == Step(0);
+  const auto done = reporter_->OnStep(std::exchange(unsealed_.records, {}), unsealed_.totals);
   if (!done.ok()) Stop(std::string(done.status().message()), ExitCode(done.status()));
   if (!done.ok() || participation_ == nullptr) return;
   for (const v1::StepDone& of_rank : *done) participation_->ReportStep(of_rank);
-  if (reports.front().step == Step(0) && trace_log_ != nullptr) {
+  if (is_first && trace_log_ != nullptr) {
     trace_log_->SetClockOffset(participation_->clock_offset());
   }
 }

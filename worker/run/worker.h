@@ -82,6 +82,8 @@ class Worker {
   absl::Status Infer();
   absl::Status Evaluate();
   void OnStep(absl::Span<const StepRecord> reports);
+  void TellOfStep();
+  absl::Status AwaitSealed(Step step);
   absl::Status WriteResults();
   absl::Status SaveWeights();
   absl::Status WriteSummaries();
@@ -107,6 +109,10 @@ class Worker {
   std::vector<Rank> ranks_;                // of this worker, as the view says
   LayoutId layout_;                        // of the gradients
   bool awaited_view_ = false;              // and none came
+  struct {
+    std::vector<StepRecord> records;  // empty: none
+    TransferTotals totals;
+  } unsealed_;  // a step that nobody was told of
   std::unique_ptr<const TrainingBatches> batches_;
   std::unique_ptr<const EvaluationBatches> test_batches_;  // null without --inference
   std::string outputs_sha256_;                             // likewise empty

@@ -44,7 +44,15 @@ absl::Status Worker::TrainFrom(int64_t first) {
 // So that nobody is gone while others still need something from it.
 absl::Status Worker::AwaitTheOthers() {
   if (!view_.seals) return absl::OkStatus();
-  return participation_->AwaitSealed(Step(static_cast<uint64_t>(TotalSteps())), true);
+  const Step behind_all(static_cast<uint64_t>(TotalSteps()));
+  participation_->ReportReady(behind_all, /*last=*/true);
+  return participation_->AwaitSealed(behind_all);
+}
+
+absl::Status Worker::AwaitSealed(Step step) {
+  absl::Status sealed = participation_->AwaitSealed(step);
+  if (sealed.ok()) TellOfStep();
+  return sealed;
 }
 
 // After all steps, and after as many epochs as the options say.
@@ -78,9 +86,14 @@ absl::Status Worker::GoOn() {
                view_.world_size, view_.first_step.value(), view_.generation.value());
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
   absl::Status status = participation_->Reconnect(view_);
-  if (status.ok()) status = reporter_->SetRanks(ranks_);
   if (!status.ok()) return status;
-  trainer_->reducer().Rewind();
+  const bool is_sealed =
+      !unsealed_.records.empty() && unsealed_.records.front().step < view_.first_step;
+  if (is_sealed) TellOfStep();
+  unsealed_.records.clear();
+  status = reporter_->SetRanks(ranks_);
+  if (!status.ok()) return status;
+  trainer_->Rewind(view_.first_step);
   sync_->Attach(&participation_->exchange(), layout_, ranks_);
   ShareEvaluations();
   return StartLoader(static_cast<int64_t>(view_.first_step.value()));

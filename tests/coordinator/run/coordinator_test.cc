@@ -30,6 +30,7 @@ CoordinatorOptions Options() {
   CoordinatorOptions options;
   options.listen = "127.0.0.1:0";
   options.metrics = "off";
+  options.on_loss = kStop;
   return options;
 }
 

@@ -79,9 +79,11 @@ class DividedEvaluationTest : public ::testing::TestWithParam<Case> {
     cluster_ = std::make_unique<BackendCluster>(GetParam().backend, GetParam().deal,
                                                 workers_[0].evaluator->BucketSpecs(world_size_),
                                                 BackendCluster::Settings());
+    View view;
+    view.world_size = world_size_;
     for (size_t i = 0; i < workers_.size(); ++i) {
-      workers_[i].evaluator->Divide(&cluster_->exchange(static_cast<int>(i)), LayoutId(0),
-                                    world_size_, absl::Seconds(60));
+      workers_[i].evaluator->Divide(&cluster_->exchange(static_cast<int>(i)), LayoutId(0), view,
+                                    absl::Seconds(60));
     }
   }
   // Of each rank, worker after worker.
