@@ -13,8 +13,10 @@
 #include "worker/data/datasets/dataset.h"
 #include "worker/data/sampler.h"
 #include "worker/data/training_batches.h"
+#include "worker/ddp/low_rank_plan_of.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/ddp/reducer.h"
+#include "worker/options/compression_of.h"
 #include "worker/options/worker_option_parser.h"
 #include "worker/run/from_options.h"
 
@@ -92,6 +94,9 @@ absl::StatusOr<std::vector<BucketSpec>> BucketsOf(const WorkerOptions& options,
   const auto reducer =
       Reducer::Create(model.parameters(), model.trained_buffers(), reducer_options);
   if (!reducer.ok()) return reducer.status();
+  const absl::StatusOr<Compression> compression = CompressionOf(options);
+  if (!compression.ok()) return compression.status();
+  if (compression->has_factors()) return LowRankPlanOf(**reducer, compression->rank).specs();
   const auto sync = MakeSynchronizer(options.sync, reducer->get(),
                                      SyncOptionsOf(options, /*total_steps=*/1, model));
   if (!sync.ok()) return sync.status();

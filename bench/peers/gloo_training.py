@@ -14,7 +14,7 @@ import numpy
 import torch
 import torch.distributed
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
@@ -82,6 +82,8 @@ def all_reduce(parameters, a):
         p.grad /= a.world_size
 
 
+POWERSGD_START = 2  # the least that DistributedDataParallel allows
+
 SYNCS = {"gather-scatter": gather_scatter, "all-reduce": all_reduce}
 
 
@@ -93,6 +95,10 @@ def wrap(model, a):
                                     broadcast_buffers=a.broadcast_buffers)
     if a.hook == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif a.hook:
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=a.hook,
+                                            start_powerSGD_iter=POWERSGD_START)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     return model
 
 
@@ -119,6 +125,16 @@ def train(a, images):
         yield line
 
 
+def hook(text):
+    """"fp16", or the rank of "powersgd:RANK"."""
+    name, _, rank = text.partition(":")
+    if text == "fp16":
+        return text
+    if name == "powersgd" and rank.isdigit() and int(rank) > 0:
+        return int(rank)
+    raise argparse.ArgumentTypeError(f"got {text!r}, expected fp16 or powersgd:RANK")
+
+
 def parse():
     p = argparse.ArgumentParser(description=__doc__)
     rendezvous.add_options(p)
@@ -133,7 +149,7 @@ def parse():
     p.add_argument("--bucket-mb", type=float, default=25)
     p.add_argument("--bucket-view", action="store_true")
     p.add_argument("--no-broadcast-buffers", dest="broadcast_buffers", action="store_false")
-    p.add_argument("--hook", choices=["fp16"])
+    p.add_argument("--hook", type=hook, metavar="fp16|powersgd:RANK")
     return p.parse_args()
 
 

@@ -80,8 +80,9 @@ Json LoadJson(const LinkLoad& load) {
 
 Json Backends(const PlanOptions& options) {
   Json backends = Json::array();
+  const bool is_coded = ParseCompression(options.compress)->is_coded();
   for (const std::string& name : NamesOf(BackendChoices())) {
-    if (options.compress != kNoCompression && !TraitsOfBackend(name).codecs) continue;
+    if (is_coded && !TraitsOfBackend(name).codecs) continue;
     backends.push_back({{"name", name},
                         {"average", LoadJson(LoadOfAverage(name, options.workers, 1))},
                         {"broadcast", LoadJson(LoadOfBroadcast(name, options.workers, 1))}});
@@ -92,7 +93,7 @@ Json Backends(const PlanOptions& options) {
 // `compress` was judged.
 double ElementBytes(const PlanOptions& options) {
   const Compression compression = *ParseCompression(options.compress);
-  if (!compression.is_on()) return WireBytes(options.wire);
+  if (!compression.is_coded()) return WireBytes(options.wire);
   return CodingOf(compression.dtype)->BytesPerElement(compression, options.workers);
 }
 
@@ -187,6 +188,10 @@ std::vector<std::string> LayoutArguments(const PlanOptions& options) {
   std::vector<std::string> args = ToArguments(options);
   args.insert(args.end(), {"--sync", options.sync, "--broadcast-buffers",
                            options.broadcast_buffers ? "true" : "false"});
+  // What travels by exchanges of its own is laid out otherwise.
+  if (ParseCompression(options.compress)->has_factors()) {
+    args.insert(args.end(), {"--compress", options.compress});
+  }
   if (options.bucket_cap_mb >= 0) {
     args.insert(args.end(), {"--bucket-cap-mb", absl::StrCat(options.bucket_cap_mb)});
   }

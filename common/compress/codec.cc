@@ -7,7 +7,6 @@ namespace gradwire {
   std::unique_ptr<Coding> coding();                                        \
   std::unique_ptr<Compressor> compressor(const Compression& compression, uint64_t elements);
 #include "common/compress/codecs.inc"
-#undef GRADWIRE_CODEC
 
 const Coding* CodingOf(v1::DType dtype) {
 #define GRADWIRE_CODEC(name, row_dtype, coding, compressor, has_density, help) \
@@ -16,7 +15,6 @@ const Coding* CodingOf(v1::DType dtype) {
     return made;                                                               \
   }
 #include "common/compress/codecs.inc"
-#undef GRADWIRE_CODEC
   return nullptr;
 }
 
@@ -24,7 +22,6 @@ std::unique_ptr<Compressor> MakeCompressor(const Compression& compression, uint6
 #define GRADWIRE_CODEC(name, row_dtype, coding, compressor, has_density, help) \
   if (compression.dtype == row_dtype) return compressor(compression, elements);
 #include "common/compress/codecs.inc"
-#undef GRADWIRE_CODEC
   return nullptr;
 }
 

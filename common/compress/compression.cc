@@ -11,27 +11,53 @@ namespace gradwire {
 namespace {
 
 constexpr double kFirstDensity = 0.25;
+constexpr uint64_t kMostRank = 1024;
+
+// What follows a name.
+enum class Argument { kNone, kDensity, kRank };
 
 struct Row {
   const char* name;
   v1::DType dtype;
-  bool has_density;
+  Argument argument;
   const char* help;
 };
 
 constexpr Row kRows[] = {
 #define GRADWIRE_CODEC(name, dtype, coding, compressor, has_density, help) \
-  {name, dtype, has_density, help},
+  {name, dtype, has_density ? Argument::kDensity : Argument::kNone, help},
+#define GRADWIRE_FACTORS(name, help) {name, v1::DTYPE_FLOAT32, Argument::kRank, help},
 #include "common/compress/codecs.inc"
-#undef GRADWIRE_CODEC
 };
+
+std::string ShapeOf(Argument argument) {
+  if (argument == Argument::kNone) return "";
+  return argument == Argument::kDensity ? ":D" : ":R";
+}
+
+std::string RangeOf(Argument argument) {
+  if (argument == Argument::kNone) return "";
+  return argument == Argument::kDensity ? " with 0 < D <= 1"
+                                        : absl::StrCat(" with R from 1 to ", kMostRank);
+}
 
 absl::Status Unexpected(absl::string_view text) {
   std::string expected = kNoCompression;
   for (const Row& row : kRows) {
-    absl::StrAppend(&expected, ", ", row.name, row.has_density ? ":D with 0 < D <= 1" : "");
+    absl::StrAppend(&expected, ", ", row.name, ShapeOf(row.argument), RangeOf(row.argument));
   }
   return absl::InvalidArgumentError(absl::StrCat("got '", text, "', expected ", expected));
+}
+
+bool ReadDensity(absl::string_view text, Compression* compression) {
+  compression->has_density = true;
+  return absl::SimpleAtod(text, &compression->density) && compression->density > 0 &&
+         compression->density <= 1;
+}
+
+bool ReadRank(absl::string_view text, Compression* compression) {
+  return absl::SimpleAtoi(text, &compression->rank) && compression->rank > 0 &&
+         compression->rank <= kMostRank;
 }
 
 }  // namespace
@@ -42,13 +68,12 @@ absl::StatusOr<Compression> ParseCompression(absl::string_view text) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
   const auto row = std::find_if(std::begin(kRows), std::end(kRows),
                                 [&](const Row& one) { return parts[0] == one.name; });
-  if (row == std::end(kRows) || row->has_density != (parts.size() > 1)) return Unexpected(text);
+  if (row == std::end(kRows)) return Unexpected(text);
+  if ((row->argument != Argument::kNone) != (parts.size() > 1)) return Unexpected(text);
   compression.dtype = row->dtype;
-  compression.has_density = row->has_density;
-  if (!row->has_density) return compression;
-  const bool is_number = absl::SimpleAtod(parts[1], &compression.density);
-  const bool is_share = compression.density > 0 && compression.density <= 1;
-  if (!is_number || !is_share) return Unexpected(text);
+  if (row->argument == Argument::kNone) return compression;
+  const auto read = row->argument == Argument::kDensity ? ReadDensity : ReadRank;
+  if (!read(parts[1], &compression)) return Unexpected(text);
   return compression;
 }
 
@@ -56,7 +81,7 @@ std::string DescribeCompressions() {
   std::string text =
       "fewer bytes for gradients, with an error that later steps make up for:\n  none";
   for (const Row& row : kRows) {
-    absl::StrAppend(&text, "\n  ", row.name, row.has_density ? ":D" : "", ": ", row.help);
+    absl::StrAppend(&text, "\n  ", row.name, ShapeOf(row.argument), ": ", row.help);
   }
   return text;
 }

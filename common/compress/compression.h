@@ -17,16 +17,23 @@ struct Compression {
   v1::DType dtype = v1::DTYPE_UNSPECIFIED;  // of the payloads; unspecified: not at all
   // Where the dtype says that only a share is sent:
   bool has_density = false;
-  double density = 1;        // the share of elements
-  int64_t warmup_steps = 0;  // until it is reached
-  float momentum = 0;        // that ranks keep, in place of the optimiser's
+  double density = 1;  // the share of elements
+  float momentum = 0;  // that ranks keep, in place of the optimiser's
+  // Of the matrices that travel as products; 0: none does. The dtype is float32 then.
+  uint64_t rank = 0;
+  // Steps until the density is reached, or that products begin after.
+  int64_t warmup_steps = 0;
 
   bool is_on() const { return dtype != v1::DTYPE_UNSPECIFIED; }
+  bool has_factors() const { return rank > 0; }
+  // Whether payloads are made and read by a Coding.
+  bool is_coded() const { return is_on() && !has_factors(); }
+  bool has_warmup() const { return has_density || has_factors(); }
 };
 
 inline constexpr char kNoCompression[] = "none";
 
-// Of kNoCompression, or a row of codecs.inc with its argument: "int8", "top-k:0.01".
+// Of kNoCompression, or a row of codecs.inc with its argument: "int8", "top-k:0.01", "powersgd:2".
 // InvalidArgument says what was expected.
 absl::StatusOr<Compression> ParseCompression(absl::string_view text);
 

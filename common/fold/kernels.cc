@@ -24,6 +24,7 @@ constexpr int32_t kOneHalf = 0x3f000000;           // 0.5
 
 constexpr float kRounder = 12582912;  // 1.5 × 2^23
 constexpr float kLeastInt8 = 1e-35f;  // below it 127 / x might be infinite
+constexpr size_t kDotSums = 32;       // of every instruction set, or bits would differ
 
 using Terms = absl::Span<const uint8_t* const>;
 

@@ -38,6 +38,11 @@ struct KernelSet {
   // out[i] = in[i] × scale.
   void (*decode_int8)(const int8_t* in, size_t count, float scale, float* out);
 
+  // The sum of a[i] × b[i], in float32: in 32 sums of every 32nd product, and these in pairs.
+  float (*dot)(const float* a, const float* b, size_t count);
+  // out[i] += in[i] × factor, rounded twice.
+  void (*add_multiple)(const float* in, size_t count, float factor, float* out);
+
   // `dtype` is FLOAT32, BFLOAT16 or FLOAT16.
   const WireKernels& For(v1::DType dtype) const;
 };

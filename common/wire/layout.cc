@@ -61,7 +61,6 @@ bool IsCoded(v1::DType dtype) {
 #define GRADWIRE_CODEC(name, row_dtype, ...) \
   if (dtype == row_dtype) return true;
 #include "common/compress/codecs.inc"
-#undef GRADWIRE_CODEC
   return false;
 }
 

@@ -123,6 +123,20 @@ TEST(Plan, Vgg11_HasItsBytesAndBounds) {
   }
 }
 
+TEST(Plan, PowerSgd_HasWhatTravelsWithEveryBackEnd) {
+  const testing::TempDir dir;
+  const ProgramResult result =
+      RunGradwire({"plan", "--compress", "powersgd:2", "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
+  double factor_bytes = 0;
+  for (const auto& bucket : json["buckets"]) {
+    if (bucket["what"] == "gradients, averaged") factor_bytes += bucket["bytes"].get<double>();
+  }
+  EXPECT_EQ(factor_bytes, 4 * 55188);
+  EXPECT_EQ(json["backends"].size(), 5);
+}
+
 TEST(Plan, SummaryOfARun_StandsBesideThePlan) {
   const testing::TempDir dir;
   const ProgramResult launched =

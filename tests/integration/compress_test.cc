@@ -58,8 +58,9 @@ TEST_P(CompressTest, Losses_FallAsWithout) {
   EXPECT_LT(last_of(GetParam()), 0.9);
 }
 
-INSTANTIATE_TEST_SUITE_P(Codecs, CompressTest, ::testing::Values("int8", "top-k:0.05"),
-                         [](const auto& info) { return info.param[0] == 'i' ? "int8" : "top_k"; });
+INSTANTIATE_TEST_SUITE_P(Codecs, CompressTest,
+                         ::testing::Values("int8", "top-k:0.05", "powersgd:2"),
+                         [](const auto& info) { return std::string(info.param, 0, 3); });
 
 TEST(Compress, Int8_Summary_NamesTheCodecAndCountsAQuarterOfTheBytes) {
   const LaunchResult full = RunWorkers(4, RunOf("coordinator", "none"));
@@ -68,6 +69,26 @@ TEST(Compress, Int8_Summary_NamesTheCodecAndCountsAQuarterOfTheBytes) {
   const double ratio =
       run.ranks[1]["bytes_sent"].get<double>() / full.ranks[1]["bytes_sent"].get<double>();
   EXPECT_NEAR(ratio, 0.251, 0.001);
+}
+
+TEST(Compress, PowerSgd_OtherBackEndsAndSyncs_OneHashOverRanks) {
+  for (const char* backend : {"tree", "gloo"}) {
+    EXPECT_NE(HashOf(4, RunOf(backend, "powersgd:2")), "") << backend;
+  }
+  const Options buckets = {"--bucket-cap-mb", "0.05"};
+  const std::string expected = HashOf(2, RunOf("ring", "powersgd:2") + buckets);
+  const Options other = buckets + Options{"--sync", "gather-scatter"};
+  EXPECT_EQ(HashOf(4, RunOf("coordinator", "powersgd:2") + other), expected);
+}
+
+TEST(Compress, PowerSgd_WarmUp_SendsWholeGradientsAtFirst) {
+  const double full = RunWorkers(4, RunOf("ring", "none")).ranks[0]["bytes_sent"];
+  const double cold = RunWorkers(4, RunOf("ring", "powersgd:1")).ranks[0]["bytes_sent"];
+  const LaunchResult run =
+      RunWorkers(4, RunOf("ring", "powersgd:1") + Options{"--compress-warmup", "10"});
+  EXPECT_EQ(run.ranks[0]["compress"], "powersgd:1");
+  EXPECT_NEAR(run.ranks[0]["bytes_sent"].get<double>(), full / 4 + 3 * cold / 4, 0.01 * full);
+  EXPECT_LT(cold, 0.1 * full);
 }
 
 TEST(Compress, TopK_WarmUp_SendsMoreAtFirst) {

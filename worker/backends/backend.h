@@ -50,8 +50,8 @@ struct BackendOptions {
   // Elements of gradients on the wire: FLOAT32, BFLOAT16, FLOAT16 or a coded type. Sums are made
   // in float32, and all ranks get the same mean, rounded to this type.
   v1::DType wire = v1::DTYPE_FLOAT32;
-  // How terms and means become shorter; on only where the row's `codecs` is true, and `wire`
-  // is its dtype then.
+  // How terms and means become shorter; coded only where the row's `codecs` is true. If it is on,
+  // `wire` is its dtype.
   Compression compression = {};
   int connections = 1;  // to each aggregator, which share each bucket; with 1 group
   // Bucket i is of group i mod groups: groups share no connection, and none waits for another.

@@ -7,9 +7,9 @@ namespace gradwire {
 
 absl::StatusOr<Compression> CompressionOf(const WorkerOptions& options) {
   absl::StatusOr<Compression> compression = ParseCompression(options.compress);
-  if (!compression.ok() || !compression->has_density) return compression;
+  if (!compression.ok()) return compression;
   compression->warmup_steps = options.compress_warmup;
-  if (TraitsOfOptimizer(options.optimizer).has_momentum) {
+  if (compression->has_density && TraitsOfOptimizer(options.optimizer).has_momentum) {
     compression->momentum = static_cast<float>(options.momentum);
   }
   return compression;

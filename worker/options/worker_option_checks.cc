@@ -104,7 +104,7 @@ absl::Status CheckCompression(const Parsed<WorkerOptions>& parsed) {
   if (IsGiven(parsed, "wire")) {
     return refuse("wire", absl::StrCat("wire ", options.wire), "one of them");
   }
-  if (!TraitsOfBackend(options.backend).codecs) {
+  if (compression->is_coded() && !TraitsOfBackend(options.backend).codecs) {
     return refuse("backend", absl::StrCat("back end ", options.backend),
                   "coordinator or sharded, whose aggregators decode");
   }
@@ -217,8 +217,10 @@ absl::Status CheckLearning(const Parsed<WorkerOptions>& parsed) {
   absl::Status status = CheckMomentum(parsed);
   if (status.ok()) status = CheckNeeds(parsed, "lr-step-epochs", "--lr-schedule step", steps);
   if (status.ok()) status = CheckNeeds(parsed, "lr-gamma", "--lr-schedule step", steps);
-  const bool has_density = CompressionOf(options)->has_density;
-  if (status.ok()) status = CheckNeeds(parsed, "compress-warmup", "--compress top-k", has_density);
+  const bool has_warmup = CompressionOf(options)->has_warmup();
+  if (status.ok()) {
+    status = CheckNeeds(parsed, "compress-warmup", "--compress top-k or powersgd", has_warmup);
+  }
   if (status.ok()) status = CheckNeeds(parsed, "base-batch", "--scale-lr", options.scale_lr);
   return status;
 }

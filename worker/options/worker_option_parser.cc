@@ -88,7 +88,8 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               Choice(&options->wire, WireNames()));
   parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress));
   parser->Add("compress-warmup", "N",
-              "with top-k: the share falls from a quarter to its value within so many iterations",
+              "with top-k the share falls from a quarter to its value within so many iterations; "
+              "with powersgd they go without it",
               Integer(&options->compress_warmup, 0));
   parser->Add("groups", "N",
               "buckets take turns on so many groups, each with connections of its own",
@@ -260,7 +261,8 @@ void FillIn(Parsed<WorkerOptions>* parsed) {
   const SyncTraits sync = TraitsOfSync(options->sync);
   if (options->metrics == "off") options->metrics.clear();
   if (options->backend.empty()) options->backend = sync.default_backend;
-  const bool aggregates = options->connections > 1 || options->compress != kNoCompression;
+  const absl::StatusOr<Compression> compression = ParseCompression(options->compress);
+  const bool aggregates = options->connections > 1 || (compression.ok() && compression->is_coded());
   options->backend = BackendFor(options->backend, aggregates);
   if (options->bucket_cap_mb < 0) options->bucket_cap_mb = sync.bucket_cap_mb;
   if (options->threads > 0 || sync.averages) return;

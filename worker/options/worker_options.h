@@ -28,7 +28,7 @@ struct WorkerOptions : ModelFlags {
   bool barrier = false;  // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
   std::string compress = "none";  // or a row of codecs.inc
-  int64_t compress_warmup = 0;    // steps until its density is reached
+  int64_t compress_warmup = 0;    // steps until its density is reached, or it begins
   int connections = 1;            // to each aggregator (back ends coordinator and sharded)
   int groups = 1;                 // that buckets take turns on
   bool broadcast_buffers = true;

@@ -14,7 +14,9 @@
 #include "worker/data/datasets/dataset.h"
 #include "worker/ddp/hash.h"
 #include "worker/ddp/model_layout.h"
+#include "worker/options/compression_of.h"
 #include "worker/run/compute.h"
+#include "worker/run/connect_low_rank.h"
 #include "worker/run/from_options.h"
 #include "worker/run/hello.h"
 #include "worker/run/inference.h"
@@ -234,6 +236,16 @@ absl::Status Worker::MakeTestBatches() {
 
 absl::Status Worker::Attach() {
   if (participation_ == nullptr) return absl::OkStatus();
+  const absl::StatusOr<Compression> compression = CompressionOf(options_);
+  if (!compression.ok()) return compression.status();
+  if (compression->has_factors()) {
+    auto low_rank = ConnectLowRank(participation_.get(), view_, LayoutOf(*model_),
+                                   trainer_->reducer(), *compression);
+    if (!low_rank.ok()) return low_rank.status();
+    low_rank_ = *std::move(low_rank);
+    sync_->Attach(low_rank_.get(), LayoutId(0), ranks_);
+    return absl::OkStatus();
+  }
   absl::StatusOr<LayoutId> layout =
       participation_->Connect(view_, LayoutOf(*model_), sync_->BucketSpecs());
   if (!layout.ok()) return layout.status();

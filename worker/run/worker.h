@@ -14,6 +14,7 @@
 #include "common/telemetry/metrics_server.h"
 #include "common/telemetry/trace_log.h"
 #include "common/wire/view.h"
+#include "worker/backends/low_rank_exchange.h"
 #include "worker/data/loader.h"
 #include "worker/data/training_batches.h"
 #include "worker/data_parallel/data_parallel.h"
@@ -126,7 +127,8 @@ class Worker {
   // From here on, what has threads that use the above.
   std::unique_ptr<MetricsServer> metrics_server_;
   std::unique_ptr<Participation> participation_;  // null for a sync that averages nothing
-  std::unique_ptr<Trainer> trainer_;              // uses the participation's exchange
+  std::unique_ptr<LowRankExchange> low_rank_;     // on its exchange; null if none is asked for
+  std::unique_ptr<Trainer> trainer_;              // uses the exchange
   std::unique_ptr<Evaluator> evaluator_;          // likewise; null without --evaluate
   absl::optional<LayoutId> evaluations_;          // if they are divided
   std::unique_ptr<Synchronizer> sync_;            // null likewise

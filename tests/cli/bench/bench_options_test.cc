@@ -143,8 +143,10 @@ TEST(ParsePlanOptions, UnknownOption_NamesTheNearest) {
 }
 
 TEST(ParsePlanOptions, UnknownCodec_IsRefused) {
-  EXPECT_EQ(ParsePlanOptions({"--compress", "zip"}, {}).status().message(),
-            "--compress: got 'zip', expected none, int8, top-k:D with 0 < D <= 1");
+  EXPECT_EQ(
+      ParsePlanOptions({"--compress", "zip"}, {}).status().message(),
+      "--compress: got 'zip', expected none, int8, top-k:D with 0 < D <= 1, powersgd:R with R "
+      "from 1 to 1024");
 }
 
 TEST(AdoptRun, OtherCodecThanTheRuns_IsRefused) {

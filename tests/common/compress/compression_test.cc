@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "common/compress/codec.h"
+
 namespace gradwire {
 namespace {
 
@@ -22,9 +24,18 @@ TEST(ParseCompression, TopK_HasItsDensity) {
   EXPECT_EQ(compression->density, 0.25);
 }
 
+TEST(ParseCompression, PowerSgd_HasItsRankAndTravelsInFloat32) {
+  const absl::StatusOr<Compression> compression = ParseCompression("powersgd:4");
+  EXPECT_EQ(compression->rank, 4);
+  EXPECT_EQ(compression->dtype, v1::DTYPE_FLOAT32);
+  EXPECT_TRUE(compression->is_on() && !compression->is_coded());
+  EXPECT_EQ(CodingOf(compression->dtype), nullptr);
+}
+
 TEST(ParseCompression, Nonsense_SaysWhatWasExpected) {
   for (const char* text : {"", "zip", "int8:2", "top-k", "top-k:", "top-k:0", "top-k:1.5",
-                           "top-k:nan", "top-k:x", "int8 "}) {
+                           "top-k:nan", "top-k:x", "int8 ", "powersgd", "powersgd:", "powersgd:0",
+                           "powersgd:-1", "powersgd:2.5", "powersgd:1025"}) {
     const absl::Status status = ParseCompression(text).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr("expected none, int8, top-k:D")) << text;

@@ -44,8 +44,10 @@ TEST(CheckWorkerOptions, AloneWithAWireType_IsRefused) {
 }
 
 TEST(CheckWorkerOptions, UnknownCompression_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--compress", "zip"}),
-            "--compress: got 'zip', expected none, int8, top-k:D with 0 < D <= 1");
+  EXPECT_EQ(
+      ErrorOf({"--compress", "zip"}),
+      "--compress: got 'zip', expected none, int8, top-k:D with 0 < D <= 1, powersgd:R with R "
+      "from 1 to 1024");
 }
 
 TEST(CheckWorkerOptions, CompressionWithWhatItCannot_IsRefused) {
@@ -61,9 +63,27 @@ TEST(CheckWorkerOptions, CompressionWithWhatItCannot_IsRefused) {
             "--sync none sends nothing, so it compresses nothing; got 'int8' (--compress)");
 }
 
-TEST(CheckWorkerOptions, WarmUpWithoutTopK_IsRefused) {
+TEST(CheckWorkerOptions, WarmUpOfACodecWithout_IsRefused) {
   EXPECT_EQ(ErrorOf({"--compress", "int8", "--compress-warmup", "5"}),
-            "--compress-warmup: got it without --compress top-k, expected both or neither");
+            "--compress-warmup: got it without --compress top-k or powersgd, expected both or "
+            "neither");
+  EXPECT_EQ(ErrorOf({"--compress", "powersgd:2", "--compress-warmup", "5"}), "");
+}
+
+TEST(CheckWorkerOptions, PowerSgd_TakesAnyBackEndAndNesterov) {
+  EXPECT_EQ(Parse({"--compress", "powersgd:2"})->options.backend, "auto");
+  for (const std::string& backend : NamesOf(BackendChoices())) {
+    EXPECT_EQ(ErrorOf({"--compress", "powersgd:2", "--backend", backend, "--nesterov"}), "")
+        << backend;
+  }
+}
+
+TEST(CheckWorkerOptions, PowerSgdWithWhatItCannot_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--compress", "powersgd:2", "--wire", "bf16"}),
+            "--compress: got 'powersgd:2' with wire bf16 (--wire), expected one of them");
+  EXPECT_EQ(ErrorOf({"--compress", "powersgd:2", "--sync", "local-sgd:4"}),
+            "--compress: got powersgd:2 with --sync local-sgd:4 (--sync), which exchanges models, "
+            "expected a sync that exchanges gradients, or --wire bf16");
 }
 
 TEST(CheckWorkerOptions, AutoWithCompression_IsSharded) {

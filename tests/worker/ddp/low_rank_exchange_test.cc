@@ -1,0 +1,130 @@
+#include "worker/backends/low_rank_exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "tests/worker/ddp/fake_exchange.h"
+
+namespace gradwire::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+using Floats = std::vector<float>;
+
+// Bucket 0 travels as a product, bucket 1 as it is, bucket 2 is of bytes.
+LowRankPlan Plan() { return LowRankPlan({{{30, 40}}, {{7}}}, {{16, v1::DTYPE_BYTES}}, 1); }
+
+constexpr LayoutId kFactors(0), kWhole(1);
+
+absl::Span<uint8_t> BytesOf(Floats* values) {
+  return {reinterpret_cast<uint8_t*>(values->data()), values->size() * sizeof(float)};
+}
+
+class LowRankExchangeTest : public ::testing::Test {
+ protected:
+  // One rank; its step is over when all its exchanges are, which the test ends.
+  struct Handed {
+    Floats terms, result;
+    std::promise<absl::Status> done;
+  };
+
+  LowRankExchangeTest() { MakeExchange(0); }
+
+  void MakeExchange(uint64_t whole_steps) {
+    exchange_ = std::make_unique<LowRankExchange>(
+        &below_, Plan(), LowRankLayouts{kFactors, kWhole, whole_steps}, std::vector{Rank(0)});
+  }
+
+  std::unique_ptr<Handed> HandIn(uint64_t step, int bucket, Floats terms) {
+    auto handed = std::make_unique<Handed>();
+    handed->result.resize(terms.size());
+    handed->terms = std::move(terms);
+    const BucketKey key{LayoutId(5), Step(step), Bucket(bucket)};
+    exchange_->Expect(
+        key, BytesOf(&handed->result), SteadyNow() + absl::Seconds(60),
+        [&done = handed->done](const absl::Status& status) { done.set_value(status); });
+    exchange_->Contribute(key, Rank(0), BytesOf(&handed->terms));
+    return handed;
+  }
+
+  // Every contribution ends its transfer.
+  void EndAtOnce() {
+    below_.on_contribute = [this](const BucketKey& key) { below_.End(key.bucket.value()); };
+  }
+
+  FakeExchange below_;
+  std::unique_ptr<LowRankExchange> exchange_;
+};
+
+TEST_F(LowRankExchangeTest, Product_ArrivesOverTwoExchanges) {
+  EndAtOnce();
+  Floats gradient;
+  for (int row = 0; row < 30; ++row) {
+    for (int column = 0; column < 40; ++column) {
+      gradient.push_back(static_cast<float>((row - 7) * (column + 3)));
+    }
+  }
+  const auto handed = HandIn(0, 0, gradient);
+  EXPECT_TRUE(handed->done.get_future().get().ok());
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    ASSERT_NEAR(handed->result[i], gradient[i], 1e-2) << i;
+  }
+  EXPECT_THAT(below_.buckets(), ElementsAre(0, 1));
+}
+
+TEST_F(LowRankExchangeTest, Others_TravelAsTheyAre) {
+  EndAtOnce();
+  const auto plain = HandIn(0, 1, Floats(7, 0.5f));
+  EXPECT_TRUE(plain->done.get_future().get().ok());
+  EXPECT_EQ(plain->result, Floats(7, 0.5f));
+  const auto bytes = HandIn(0, 2, Floats(4, 0.25f));
+  EXPECT_TRUE(bytes->done.get_future().get().ok());
+  EXPECT_EQ(bytes->result, Floats(4, 0.25f));
+  EXPECT_THAT(below_.buckets(), ElementsAre(2, 3));
+}
+
+TEST_F(LowRankExchangeTest, WholeSteps_GoToTheirLayoutAndProductsCountFromZero) {
+  MakeExchange(2);
+  EndAtOnce();
+  const auto whole = HandIn(1, 0, Floats(1200, 0.1f));
+  EXPECT_TRUE(whole->done.get_future().get().ok());
+  EXPECT_EQ(whole->result, Floats(1200, 0.1f));
+  const auto product = HandIn(2, 0, Floats(1200, 0.1f));
+  EXPECT_TRUE(product->done.get_future().get().ok());
+  std::vector<BucketKey> keys;
+  for (const FakeExchange::Expected& expected : below_.expected()) keys.push_back(expected.key);
+  EXPECT_THAT(keys, ElementsAre(BucketKey{kWhole, Step(1), Bucket(0)},
+                                BucketKey{kFactors, Step(0), Bucket(0)},
+                                BucketKey{kFactors, Step(0), Bucket(1)}));
+}
+
+// Also the error of an exchange that has not begun: nothing stays under way.
+TEST_F(LowRankExchangeTest, Cancelled_EndsAllWithTheReason) {
+  std::promise<void> contributed;
+  below_.on_contribute = [&](const BucketKey&) { contributed.set_value(); };
+  const auto handed = HandIn(0, 0, Floats(1200, 1.0f));
+  contributed.get_future().get();
+  exchange_->Cancel(absl::AbortedError("over"));
+  EXPECT_EQ(handed->done.get_future().get(), absl::AbortedError("over"));
+  EXPECT_EQ(below_.under_way(), 0);
+}
+
+TEST_F(LowRankExchangeTest, FirstExchangeFails_SecondGetsNothing) {
+  std::promise<void> contributed;
+  below_.on_contribute = [&](const BucketKey&) { contributed.set_value(); };
+  const auto handed = HandIn(0, 0, Floats(1200, 1.0f));
+  contributed.get_future().get();
+  below_.End(0, absl::UnavailableError("gone"));
+  below_.End(1, absl::CancelledError("later"));
+  EXPECT_EQ(handed->done.get_future().get(), absl::UnavailableError("gone"));
+  EXPECT_EQ(below_.contributions().size(), 1);
+}
+
+}  // namespace
+}  // namespace gradwire::testing

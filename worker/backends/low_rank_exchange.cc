@@ -1,0 +1,147 @@
+#include "worker/backends/low_rank_exchange.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gradwire {
+namespace {
+
+absl::Span<const uint8_t> BytesOf(absl::Span<const float> values) {
+  return {reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(float)};
+}
+
+absl::Span<uint8_t> BytesOf(absl::Span<float> values) {
+  return {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(float)};
+}
+
+}  // namespace
+
+LowRankExchange::LowRankExchange(Exchange* exchange, LowRankPlan plan,
+                                 const LowRankLayouts& layouts, std::vector<Rank> ranks)
+    : exchange_(exchange), plan_(std::move(plan)), layouts_(layouts), ranks_(std::move(ranks)) {
+  for (size_t i = 0; i < plan_.buckets().size(); ++i) {
+    buckets_.emplace_back(&plan_.buckets()[i], Bucket(static_cast<int>(i)), ranks_.size());
+  }
+  transfers_.resize(buckets_.size());
+  thread_ = std::thread([this] { Run(); });
+}
+
+LowRankExchange::~LowRankExchange() {
+  {
+    MutexLock lock(&mutex_);
+    closing_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void LowRankExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+  exchange_->AddLayout(layout, std::move(buckets));
+}
+
+// The key of a bucket as it is, or of a gradient bucket's left exchange.
+BucketKey LowRankExchange::Below(const BucketKey& key) const {
+  if (IsWhole(key)) return {layouts_.whole, key.step, key.bucket};
+  return {layouts_.factors, Step(key.step.value() - layouts_.whole_steps),
+          plan_.place(static_cast<size_t>(key.bucket.value()))};
+}
+
+bool LowRankExchange::IsGradient(const BucketKey& key) const {
+  return static_cast<size_t>(key.bucket.value()) < buckets_.size();
+}
+
+void LowRankExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+                             Done done) {
+  if (IsWhole(key)) return exchange_->Expect(Below(key), result, deadline, std::move(done));
+  Post([this, key, deadline, transfer = Transfer{key.step, result, std::move(done), 0, {}}] {
+    Begin(key, deadline, transfer);
+  });
+}
+
+void LowRankExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
+  if (IsWhole(key)) return exchange_->Contribute(Below(key), rank, terms);
+  Post([this, key, rank, terms] { Project(key, rank, terms); });
+}
+
+void LowRankExchange::Post(std::function<void()> task) {
+  MutexLock lock(&mutex_);
+  tasks_.push_back(std::move(task));
+  changed_.NotifyAll();
+}
+
+// Null at the end.
+std::function<void()> LowRankExchange::NextTask() {
+  MutexLock lock(&mutex_);
+  while (tasks_.empty() && !closing_) changed_.Wait(&mutex_);
+  if (tasks_.empty()) return nullptr;
+  std::function<void()> task = std::move(tasks_.front());
+  tasks_.pop_front();
+  return task;
+}
+
+void LowRankExchange::Run() {
+  while (const std::function<void()> task = NextTask()) task();
+}
+
+// Both exchanges are expected at once, so their order is that of the buckets on all workers.
+void LowRankExchange::Begin(const BucketKey& key, absl::Time deadline, Transfer transfer) {
+  BucketKey below = Below(key);
+  if (!IsGradient(key)) {
+    return exchange_->Expect(below, transfer.result, deadline, std::move(transfer.done));
+  }
+  const bool has_right = LayoutOf(key).right_size > 0;
+  transfer.under_way = has_right ? 2 : 1;
+  TransferOf(key) = std::move(transfer);
+  exchange_->Expect(below, BytesOf(BucketOf(key).left_mean()), deadline,
+                    [this, key](const absl::Status& status) {
+                      Post([this, key, status] { OnLeft(key, status); });
+                    });
+  if (!has_right) return;
+  ++below.bucket;
+  exchange_->Expect(below, BytesOf(BucketOf(key).right_mean()), deadline,
+                    [this, key](const absl::Status& status) {
+                      Post([this, key, status] { OnEnd(key, status); });
+                    });
+}
+
+// A bucket that has failed is through with its terms.
+void LowRankExchange::Project(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
+  if (!IsGradient(key)) return exchange_->Contribute(Below(key), rank, terms);
+  if (!TransferOf(key).done) return;
+  const auto index =
+      static_cast<size_t>(std::find(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
+  BucketOf(key).Project(
+      index, {reinterpret_cast<const float*>(terms.data()), terms.size() / sizeof(float)});
+  exchange_->Contribute(Below(key), rank, BytesOf(BucketOf(key).left(index)));
+}
+
+void LowRankExchange::OnLeft(const BucketKey& key, const absl::Status& status) {
+  if (status.ok() && TransferOf(key).status.ok() && LayoutOf(key).right_size > 0) {
+    BucketOf(key).ProjectBack();
+    BucketKey right = Below(key);
+    ++right.bucket;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      exchange_->Contribute(right, ranks_[i], BytesOf(BucketOf(key).right(i)));
+    }
+  }
+  OnEnd(key, status);
+}
+
+void LowRankExchange::OnEnd(const BucketKey& key, const absl::Status& status) {
+  Transfer& transfer = TransferOf(key);
+  if (transfer.status.ok()) transfer.status = status;
+  if (--transfer.under_way == 0) End(key);
+}
+
+// The next step's basis is made while others go on.
+void LowRankExchange::End(const BucketKey& key) {
+  Transfer transfer = std::exchange(TransferOf(key), Transfer());
+  if (transfer.status.ok()) {
+    BucketOf(key).Reconstruct(
+        {reinterpret_cast<float*>(transfer.result.data()), transfer.result.size() / sizeof(float)});
+  }
+  transfer.done(transfer.status);
+  BucketOf(key).Renew(transfer.step);
+}
+
+}  // namespace gradwire
