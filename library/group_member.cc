@@ -143,6 +143,7 @@ absl::Status GroupMember::JoinSession(const std::string& address) {
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
   absl::StatusOr<View> view = session_->Join(MakeHello(address));
+  if (view.ok()) server_.AllowCalls(CallsOf(view->world_size));
   if (!view.ok()) return view.status();
   view_ = *std::move(view);
   rank_ = view_.OwnRanks().front();

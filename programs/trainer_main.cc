@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/descriptor.h"
 #include "common/base/logging.h"
 #include "common/base/signal_thread.h"
 #include "common/base/status_util.h"
@@ -51,6 +52,7 @@ int Main(int argc, char** argv) {
   BlockStopSignals();
   LogToStderr();
   KeepFreedMemory();
+  RaiseDescriptorLimit();
   const absl::StatusOr<Parsed<WorkerOptions>> parsed =
       ParseWorkerOptions(Arguments(argc, argv), CurrentEnvironment());
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;

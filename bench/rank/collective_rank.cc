@@ -116,7 +116,9 @@ absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address) {
   settings["warmup"] = absl::StrCat(options_.warmup);
   settings["iterations"] = absl::StrCat(options_.iterations);
   settings["seconds"] = absl::StrCat(options_.seconds);
-  return session_->Join(std::move(hello));
+  absl::StatusOr<View> view = session_->Join(std::move(hello));
+  if (view.ok()) server_.AllowCalls(CallsOf(view->world_size));
+  return view;
 }
 
 absl::StatusOr<std::string> CollectiveRank::Measure() {

@@ -15,6 +15,7 @@ REACHED_AT = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 RECOVER = "recover"
 # Of the coordinator's log.
 BEGUN = b"the run begins with generation"
+OVER = b"all ranks finished"
 # A program may join as late as it likes, or never: that it ends is seen here.
 WITHOUT_END = {"rendezvous-timeout-seconds": "1e9"}
 
@@ -127,7 +128,7 @@ class Members:
         environment = {name: value for name, value in self._environment.items() if name != CONFIG}
         argv = [self._request["programs"]["coordinator"], *flags(options)]
         return Member("coordinator", Command(argv, environment, link=site.link), serves=True,
-                      linger=self._request["linger_seconds"], begun_by=BEGUN)
+                      linger=self._request["linger_seconds"], begun_by=BEGUN, over_by=OVER)
 
     def worker(self, number, coordinator, bar_columns):
         """`coordinator`: where it is reached; "" without one. `bar_columns`: worker 0 draws a bar

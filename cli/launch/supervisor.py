@@ -31,6 +31,7 @@ class Member:
     linger: float = 0  # seconds by which it is told later than others to end, unless by signal
     dispensable: bool = False  # once the run has begun, others may go on without it
     begun_by: bytes = b""  # a line of its output with this in it says that the run has begun
+    over_by: bytes = b""  # and with this, that it ended well
 
 
 class Running:
@@ -39,8 +40,8 @@ class Running:
     def __init__(self, member, terminal):
         self.name, self.serves, self._linger = member.name, member.serves, member.linger
         self.dispensable = member.dispensable
-        self.says_begun = False
-        self._begun_by = member.begun_by
+        self.says_begun = self.says_over = False
+        self._begun_by, self._over_by = member.begun_by, member.over_by
         self._terminal = terminal
         self._prefix = f"[{member.name}] ".encode()
         self._out = LineSplitter(lambda line: self._print(OUT, line))
@@ -59,6 +60,7 @@ class Running:
 
     def _print(self, stream, line):
         self.says_begun = self.says_begun or bool(self._begun_by) and self._begun_by in line
+        self.says_over = self.says_over or bool(self._over_by) and self._over_by in line
         self._terminal.print_line(stream, self._prefix + line)
 
     @property
@@ -217,7 +219,7 @@ class Supervisor(ProcessSet):
 
     def _may_go_on_without(self, member):
         """Also before the coordinator has said so. One with a wrong option is missed."""
-        begun = any(other.says_begun for other in self._members)
+        begun = any(other.says_begun and not other.says_over for other in self._members)
         was_lost = member.status < 0 or exit_code_of(member.status) in (
             EXIT_FAILED, EXIT_TRY_AGAIN, *BY_SIGNAL)
         return begun and member.dispensable and was_lost and not self.cause

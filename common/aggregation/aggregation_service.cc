@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
+#include "common/rpc/caller.h"
 #include "common/rpc/channel.h"
 #include "common/wire/chunk_codec.h"
 #include "common/wire/slice_lender.h"
@@ -21,13 +22,33 @@ namespace {
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 // A peer may have its view a moment earlier than this side.
 constexpr absl::Duration kViewTimeout = absl::Seconds(10);
+// Of one who is no member, for its first chunk.
+constexpr absl::Duration kPatience = absl::Seconds(1);
 
 }  // namespace
+
+class AggregationService::CountedCall {
+ public:
+  explicit CountedCall(AggregationService* service) : service_(service) {}
+  ~CountedCall() {
+    if (counts_) service_->CountCall(-1);
+  }
+  CountedCall(const CountedCall&) = delete;
+  CountedCall& operator=(const CountedCall&) = delete;
+
+  void Begin() {
+    if (!std::exchange(counts_, true)) service_->CountCall(1);
+  }
+
+ private:
+  AggregationService* const service_;
+  bool counts_ = false;
+};
 
 // The methods are registered by hand, as generated code does it, because
 // generated sync code knows messages only, not byte buffers.
 AggregationService::AggregationService(AggregationObserver observer)
-    : observer_(std::move(observer)) {
+    : observer_(std::move(observer)), guard_(kPatience) {
   using grpc::internal::RpcMethod;
   using grpc::internal::RpcServiceMethod;
   using GatherHandler =
@@ -129,17 +150,25 @@ absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::AggregatorFor(
   return aggregator;
 }
 
-grpc::Status AggregationService::Gather(grpc::ServerContext*,
+grpc::Status AggregationService::Gather(grpc::ServerContext* context,
                                         grpc::ServerReader<grpc::ByteBuffer>* reader,
                                         v1::GatherReply* reply) {
-  CountCall(1);
-  const absl::Status status = TakeAll(reader, reply);
-  CountCall(-1);
-  return Report(status);
+  return Report(TakeAll(context, reader, reply));
 }
 
-absl::Status AggregationService::TakeAll(grpc::ServerReader<grpc::ByteBuffer>* reader,
+absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
+                                         grpc::ServerReader<grpc::ByteBuffer>* reader,
                                          v1::GatherReply* reply) {
+  // Whoever is a member of a view to come is one of this view.
+  const auto current = WaitForAggregator(RunId{}, Generation(0));
+  if (!current.ok()) return current.status();
+  CountedCall call(this);
+  CallGuard::Watch watch(&guard_, context);
+  const auto trust = [&call, &watch] {
+    call.Begin();
+    watch.Trust();
+  };
+  if (IsMember(*context, (*current)->view())) trust();
   std::shared_ptr<Aggregator> aggregator;  // of the first chunk's view
   grpc::ByteBuffer buffer;
   while (reader->Read(&buffer)) {
@@ -155,6 +184,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerReader<grpc::ByteBuffer>* r
     absl::StatusOr<Verdict> verdict = aggregator->Add(*std::move(chunk));
     if (!verdict.ok()) return verdict.status();
     if (*verdict == Verdict::kAccept) {
+      trust();
       reply->set_chunks_accepted(reply->chunks_accepted() + 1);
     } else {
       reply->set_chunks_ignored(reply->chunks_ignored() + 1);
@@ -165,9 +195,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerReader<grpc::ByteBuffer>* r
 
 grpc::Status AggregationService::Scatter(grpc::ServerContext* context,
                                          const v1::ScatterRequest* request, MeanWriter* writer) {
-  CountCall(1);
   const absl::Status status = SendAll(context, *request, writer);
-  CountCall(-1);
   // A reader goes away when it has had enough.
   return absl::IsCancelled(status) ? ToGrpc(status) : Report(status);
 }
@@ -181,6 +209,8 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   }
   absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = AggregatorFor(request);
   if (!aggregator.ok()) return aggregator.status();
+  CountedCall call(this);
+  if (IsMember(*context, (*aggregator)->view())) call.Begin();
   MeanCursor cursor;
   while (true) {
     absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, SteadyNow() + kLookSlice);

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "common/aggregation/aggregator.h"
 #include "common/base/mutex.h"
+#include "common/rpc/call_guard.h"
 #include "gradwire/v1/aggregation.grpc.pb.h"
 
 namespace gradwire {
@@ -26,7 +27,8 @@ struct AggregationObserver {
 
 // gRPC's side of the Aggregator: service gradwire.v1.Aggregation, with messages
 // taken and given as byte buffers, so that payloads are never copied. Only
-// translates; judging and summing is the aggregator's. Thread-safe.
+// translates; judging and summing is the aggregator's. Thread-safe. A Gather of one who is no
+// member (see IsMember) is ended if no chunk of it is accepted within a second.
 class AggregationService : public grpc::Service {
  public:
   explicit AggregationService(AggregationObserver observer);
@@ -38,11 +40,13 @@ class AggregationService : public grpc::Service {
   // Aborts the aggregator that is served, and ends calls that wait for one.
   void Abort(const absl::Status& reason);
 
-  // Waits until no Gather or Scatter is open; false if `deadline` passed first.
+  // Waits until no Gather or Scatter of a member is open; false if `deadline` passed first. Who
+  // does not say which member it is counts from its first chunk that is accepted.
   bool WaitUntilIdle(absl::Time deadline);
 
  private:
   using MeanWriter = grpc::ServerWriter<grpc::ByteBuffer>;
+  class CountedCall;  // counts in `open_calls_` from Begin on
 
   grpc::Status Gather(grpc::ServerContext* context, grpc::ServerReader<grpc::ByteBuffer>* reader,
                       v1::GatherReply* reply);
@@ -57,13 +61,15 @@ class AggregationService : public grpc::Service {
   // The same, for who reads in the view that a request names.
   template <typename Request>
   absl::StatusOr<std::shared_ptr<Aggregator>> AggregatorFor(const Request& request);
-  absl::Status TakeAll(grpc::ServerReader<grpc::ByteBuffer>* reader, v1::GatherReply* reply);
+  absl::Status TakeAll(grpc::ServerContext* context, grpc::ServerReader<grpc::ByteBuffer>* reader,
+                       v1::GatherReply* reply);
   absl::Status SendAll(grpc::ServerContext* context, const v1::ScatterRequest& request,
                        MeanWriter* writer);
   grpc::Status Report(const absl::Status& status);
   void CountCall(int change);
 
   const AggregationObserver observer_;
+  CallGuard guard_;
   Mutex mutex_;
   CondVar changed_;
   std::shared_ptr<Aggregator> aggregator_ ABSL_GUARDED_BY(mutex_);

@@ -72,6 +72,7 @@ class Aggregator {
   // error of Abort.
   absl::Status CheckReader(const RunId& run_id, CoordinatorEpoch epoch,
                            Generation generation) const;
+  const View& view() const { return view_; }
 
   // The next result behind `cursor`, which moves on, waiting for it. The reader's worker sends
   // terms only of steps that it has all results of: so a step that is gone was over for a

@@ -27,7 +27,6 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
   for (size_t b = 0; b < buckets_.size(); ++b) {
     grids_.emplace_back(Bucket(static_cast<int>(b)), buckets_[b].bytes, view_.chunk_bytes,
                         share.owners, Grid::AlignmentOf(buckets_[b].dtype));
-    residuals_.emplace_back(grids_[b].pieces());
     for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
       if (!share.Has(grids_[b].Owner(piece))) continue;
       bytes += grids_[b].Bytes(piece);
@@ -35,6 +34,7 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
       has_terms_of_all |= !IsBroadcast(buckets_[b]);
     }
   }
+  residuals_.resize(buckets_.size());
   kept_steps_ = has_terms_of_all ? 1 : 2;
   limit_bytes_ = (view_.world_size + 2) * bytes + kSlackBytes;
   open_ = NewStep(view_.first_step);
@@ -56,18 +56,23 @@ LayoutSums::StepState LayoutSums::NewStep(Step step) const {
   StepState state;
   state.step = step;
   state.arrivals.assign(view_.world_size, absl::InfinitePast());
-  for (size_t b = 0; b < buckets_.size(); ++b) {
-    state.slots.emplace_back(grids_[b].pieces());
-    for (size_t piece = 0; piece < grids_[b].pieces(); ++piece) {
-      if (!share_.Has(grids_[b].Owner(piece))) continue;
-      Slot& slot = state.slots[b][piece];
-      slot.missing = TermsOf(buckets_[b]);
-      slot.terms.resize(slot.missing);
-      slot.checksums.resize(slot.missing);
-      slot.has_term.resize(slot.missing);
-    }
-  }
+  state.slots.resize(buckets_.size());
   return state;
+}
+
+// Not before they are wanted: with other back ends nothing is summed here.
+std::vector<LayoutSums::Slot> LayoutSums::NewSlots(int bucket) const {
+  const Grid& grid = grids_[bucket];
+  std::vector<Slot> slots(grid.pieces());
+  for (size_t piece = 0; piece < slots.size(); ++piece) {
+    if (!share_.Has(grid.Owner(piece))) continue;
+    Slot& slot = slots[piece];
+    slot.missing = TermsOf(buckets_[bucket]);
+    slot.terms.resize(slot.missing);
+    slot.checksums.resize(slot.missing);
+    slot.has_term.resize(slot.missing);
+  }
+  return slots;
 }
 
 absl::StatusOr<size_t> LayoutSums::FindPiece(const Chunk& chunk) const {
@@ -101,10 +106,10 @@ absl::StatusOr<Verdict> LayoutSums::Judge(const Chunk& chunk, size_t* piece) con
   if (!found.ok()) return found.status();
   *piece = *found;
   const int b = chunk.header.bucket.value();
-  const Slot& slot = open_.slots[b][*found];
+  const std::vector<Slot>& slots = open_.slots[b];
   const size_t place = PlaceOf(buckets_[b], chunk.header.rank);
-  if (slot.has_term[place]) {
-    return JudgeHeader(chunk.header, covered, receiver, slot.checksums[place]);
+  if (!slots.empty() && slots[*found].has_term[place]) {
+    return JudgeHeader(chunk.header, covered, receiver, slots[*found].checksums[place]);
   }
   if (absl::Status coded = CheckCoded(chunk); !coded.ok()) return coded;
   const uint64_t bytes = TotalBytes(chunk.payload);
@@ -123,6 +128,10 @@ absl::Status LayoutSums::CheckCoded(const Chunk& chunk) const {
 
 bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chunk>* terms) {
   const int b = chunk.header.bucket.value();
+  if (open_.slots[b].empty()) {
+    open_.slots[b] = NewSlots(b);
+    residuals_[b].resize(grids_[b].pieces());
+  }
   Slot& slot = open_.slots[b][piece];
   const size_t place = PlaceOf(buckets_[b], chunk.header.rank);
   held_bytes_ += TotalBytes(chunk.payload);
@@ -213,7 +222,9 @@ std::set<int> LayoutSums::Missing() const {
   std::set<int> of_begun;  // pieces that have some term
   std::set<int> of_all;
   for (size_t b = 0; b < buckets_.size(); ++b) {
-    for (const Slot& slot : open_.slots[b]) {
+    const bool is_new = open_.slots[b].empty();
+    const std::vector<Slot> unused = is_new ? NewSlots(static_cast<int>(b)) : std::vector<Slot>();
+    for (const Slot& slot : is_new ? unused : open_.slots[b]) {
       const bool begun = slot.missing < static_cast<int>(slot.has_term.size());
       for (size_t place = 0; place < slot.has_term.size(); ++place) {
         if (slot.has_term[place]) continue;

@@ -106,12 +106,14 @@ class LayoutSums {
   };
   struct StepState {
     Step step;
-    std::vector<std::vector<Slot>> slots;  // by bucket, by piece; others' stay empty
+    // By bucket, by piece; of a bucket empty until it has a term, and others' pieces' always.
+    std::vector<std::vector<Slot>> slots;
     std::vector<std::shared_ptr<const MeanChunk>> results;
     Arrivals arrivals;
   };
 
   StepState NewStep(Step step) const;
+  std::vector<Slot> NewSlots(int bucket) const;
   absl::Status CheckCoded(const Chunk& chunk) const;
   // Payload of a mean of coded terms.
   std::vector<uint8_t> FoldCoded(const Coding& coding, const std::vector<Chunk>& terms,
@@ -129,7 +131,8 @@ class LayoutSums {
   const Share share_;
   const FoldBlocks blocks_;
   std::vector<Grid> grids_;  // by bucket
-  // What the means of this share left out so far, by bucket and piece; of codecs that do.
+  // What the means of this share left out so far, by bucket and piece; of codecs that do, from
+  // their first sum on.
   std::vector<std::vector<std::vector<float>>> residuals_;
   size_t pieces_per_step_ = 0;  // of this share
   size_t kept_steps_ = 1;

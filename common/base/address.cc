@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -12,13 +13,24 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/plain_text.h"
 
 namespace gradwire {
 namespace {
 
+constexpr size_t kMostHostBytes = 253;  // as DNS has it
+
 absl::Status BadForm(absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "address: got '", text, "', expected HOST:PORT, such as 10.10.1.1:29400 or [::1]:29400"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("address: got '", Shortened(WithoutControls(text), 100),
+                   "', expected HOST:PORT, such as 10.10.1.1:29400 or [::1]:29400"));
+}
+
+// A name or numeric address, perhaps with a zone; nothing that could do harm in a log.
+bool IsHost(absl::string_view host) {
+  const auto fits = [](char c) { return absl::ascii_isalnum(c) || absl::StrContains(".-_:%", c); };
+  return !host.empty() && host.size() <= kMostHostBytes &&
+         std::all_of(host.begin(), host.end(), fits);
 }
 
 }  // namespace
@@ -33,7 +45,7 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view text) {
     return BadForm(text);
   }
   uint32_t port;
-  if (host.empty() || !absl::SimpleAtoi(text.substr(colon + 1), &port) || port > 65535) {
+  if (!IsHost(host) || !absl::SimpleAtoi(text.substr(colon + 1), &port) || port > 65535) {
     return BadForm(text);
   }
   return HostPort{std::string(host), static_cast<uint16_t>(port)};

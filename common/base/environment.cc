@@ -56,6 +56,7 @@ const std::vector<std::string>& KnownVariables() {
                                "host-coordinator",
                                "hostfile",
                                "hosts",
+                               "http-names",
                                "image-size",
                                "inference",
                                "iterations",

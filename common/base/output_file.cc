@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <random>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,9 @@
 
 namespace gradwire {
 namespace {
+
+// Of a file that was not there: nobody's link is followed.
+constexpr int kNew = O_CREAT | O_EXCL | O_NOFOLLOW;
 
 // What a path leads to.
 struct Target {
@@ -35,9 +39,12 @@ Target Resolve(const std::string& path) {
   return target;
 }
 
-// In the target's folder, so that a rename is one move.
+// In the target's folder, so that a rename is one move; a name that nobody can foresee and put a
+// link there.
 std::string Temporary(const Target& target) {
-  return absl::StrCat(target.path, ".", getpid(), ".tmp");
+  std::random_device random;
+  return absl::StrCat(target.path, ".", absl::Hex(random(), absl::kZeroPad8),
+                      absl::Hex(random(), absl::kZeroPad8), ".tmp");
 }
 
 // 0, or the errno.
@@ -72,7 +79,7 @@ int WriteSynced(int fd, absl::string_view text) {
 
 int Replace(const Target& target, absl::string_view text) {
   const std::string temporary = Temporary(target);
-  const int fd = Open(temporary, O_CREAT | O_TRUNC);
+  const int fd = Open(temporary, kNew);
   if (fd < 0) return errno;
   int error = WriteSynced(fd, text);
   if (error == 0 && std::rename(temporary.c_str(), target.path.c_str()) != 0) error = errno;
@@ -90,7 +97,7 @@ int MayWriteInPlace(const std::string& path) {
 
 int MayReplace(const Target& target) {
   const std::string temporary = Temporary(target);
-  const int fd = Open(temporary, O_CREAT | O_TRUNC);
+  const int fd = Open(temporary, kNew);
   if (fd < 0) return errno;
   close(fd);
   unlink(temporary.c_str());

@@ -18,6 +18,12 @@ namespace {
 // Both sides ask after the other when nothing came for this long, and give it
 // as long again to answer.
 constexpr int kKeepaliveMs = 5000;
+// Of a new connection, until it speaks HTTP/2.
+constexpr int kHandshakeMs = 5000;
+// Of a connection without calls: those of a run have one as long as they are open.
+constexpr int kIdleMs = 30000;
+// More than a run has of them on one connection.
+constexpr int kMostStreams = 128;
 // Despite its name, this argument is how long one connection attempt may take.
 constexpr int kConnectMs = 3000;
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);  // with all attempts
@@ -66,7 +72,9 @@ absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,
 
 void ConfigureServer(grpc::ServerBuilder* builder) {
   KeepGrpc();
-  builder->AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder->AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, kIdleMs);
+  builder->AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMostStreams);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);

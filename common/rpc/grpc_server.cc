@@ -10,16 +10,22 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
+#include "common/base/listening.h"
+#include "common/base/status_util.h"
 #include "common/rpc/channel.h"
 
 namespace gradwire {
 namespace {
 
 constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
+constexpr int kUsualWorkers = 8;  // until it is known how many there are
 
 }  // namespace
 
-void GrpcServer::Shutdown() const {
+void GrpcServer::AllowCalls(int calls) const { quota->SetMaxThreads(calls); }
+
+void GrpcServer::Shutdown() {
+  listener.reset();
   if (server != nullptr) server->Shutdown(ToGrpcDeadline(SteadyNow() + kCallGrace));
 }
 
@@ -29,18 +35,27 @@ absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
   if (!address.ok()) return address.status();
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  absl::StatusOr<Listening> listening = ListenAt(*address);
+  if (!listening.ok()) {
+    return Annotate(listening.status(), absl::StrCat("cannot listen on ", ToString(*address)));
+  }
   grpc::ServerBuilder builder;
   ConfigureServer(&builder);
-  int port = 0;
-  builder.AddListeningPort(ToString(*address), grpc::InsecureServerCredentials(), &port);
+  auto quota = std::make_shared<grpc::ResourceQuota>();
+  quota->SetMaxThreads(CallsOf(kUsualWorkers));
+  builder.SetResourceQuota(*quota);
+  auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+      grpc::InsecureServerCredentials());
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
+  if (server == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", ToString(*address), ": ", WhyNotBound(*address)));
+        absl::StrCat("cannot listen on ", ToString(*address), ": gRPC does not start"));
   }
-  address->port = static_cast<uint16_t>(port);
-  return GrpcServer{std::move(server), ToString(*address)};
+  const std::string bound = ToString(listening->address);
+  auto listener = std::make_unique<ConnectionListener>(*std::move(listening), std::move(acceptor));
+  return GrpcServer{std::move(server), bound, std::move(quota), std::move(listener)};
 }
 
 }  // namespace gradwire

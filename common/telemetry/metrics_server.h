@@ -6,47 +6,27 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "common/base/address.h"
-
-namespace httplib {
-class Server;
-}
+#include "common/telemetry/http_server.h"
 
 namespace gradwire {
 
-// What an HTTP server is asked for.
-struct PageRequest {
-  absl::string_view path;   // "/sd"
-  absl::string_view query;  // what follows "?"; may be empty
-  absl::string_view host;   // "host:port" by which the client reached this server; may be empty
-};
-
-// What it answers.
-struct Page {
-  int code = 200;
-  std::string content_type;
-  std::string body;
-};
-
-// Answers plain HTTP, GET and HEAD, on threads of its own:
+// Answers plain HTTP, GET and HEAD, on a thread of its own:
 //
 //   /metrics   200, the registry in Prometheus' text format
 //   /healthz   200 as long as the process can answer
 //   /readyz    200 or 503, as `ready` says
-//   else       404; other methods 405
+//   else       404; other methods 405; names that are not ours (IsOurs) 421
 //
-// Where `pages` has an answer, that one is given instead.
-//
-// Thread-safe. The destructor joins the threads, and waits a second at most for a
-// client that says nothing.
+// Where `pages` has an answer, that one is given instead. See HttpServer. Thread-safe.
 class MetricsServer {
  public:
-  // Called on the server's threads, several at a time; must not block.
+  // Called on the server's thread; must not block.
   using Ready = std::function<bool()>;
   // Likewise. None: there is no such page.
   using Pages = std::function<absl::optional<Page>(const PageRequest&)>;
@@ -54,11 +34,11 @@ class MetricsServer {
   // Listens on `address`, "host:port"; port 0 picks a free one. Errors:
   //   InvalidArgument     `address` is not of that form
   //   FailedPrecondition  the address cannot be bound; says why
+  // `names`: of this server, beside those that IsOurs knows.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
-      Pages pages = nullptr);
+      Pages pages = nullptr, std::vector<std::string> names = {});
 
-  ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
@@ -66,16 +46,17 @@ class MetricsServer {
   const std::string& address() const { return address_; }
 
  private:
-  MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready, Pages pages);
-  absl::Status Listen(HostPort address);
+  MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready, Pages pages,
+                std::vector<std::string> names);
+  absl::Status Listen(const HostPort& address);
   Page Answer(absl::string_view method, const PageRequest& request) const;
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const Ready ready_;
   const Pages pages_;  // may be empty
-  const std::unique_ptr<httplib::Server> server_;
+  const std::vector<std::string> names_;
   std::string address_;
-  std::thread thread_;  // accepts connections
+  std::unique_ptr<HttpServer> server_;
 };
 
 }  // namespace gradwire

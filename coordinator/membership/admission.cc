@@ -7,14 +7,43 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/address.h"
+#include "common/base/plain_text.h"
 #include "common/wire/protocol.h"
 
 namespace gradwire {
 namespace {
 
+// Bytes of what a worker says of itself; of a message, all is told to all others.
+constexpr size_t kMostWord = 64;
+constexpr size_t kMostName = 256;
+constexpr size_t kMostValue = 1024;
+constexpr int kMostSettings = 256;
+
+absl::Status CheckLength(absl::string_view what, absl::string_view text, size_t most) {
+  if (text.size() <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(what, ": got ", text.size(), " bytes, expected at most ", most));
+}
+
+absl::Status CheckTexts(const v1::Hello& hello) {
+  absl::Status status = CheckLength("version", hello.version(), kMostWord);
+  status.Update(CheckLength("host", hello.host(), kMostName));
+  if (!hello.metrics().empty()) status.Update(ParseHostPort(hello.metrics()).status());
+  if (hello.settings_size() > kMostSettings) {
+    status.Update(absl::InvalidArgumentError(absl::StrCat(
+        "got ", hello.settings_size(), " settings, expected at most ", kMostSettings)));
+  }
+  for (const auto& [name, value] : hello.settings()) {
+    status.Update(CheckLength("name of a setting", name, kMostWord));
+    status.Update(CheckLength("value of a setting", value, kMostValue));
+  }
+  return status;
+}
+
 absl::Status CheckProtocol(uint32_t protocol, absl::string_view version) {
   if (protocol == kProtocolVersion) return absl::OkStatus();
-  const std::string program = version.empty() ? "" : absl::StrCat(" (gradwire ", version, ")");
+  const std::string program =
+      version.empty() ? "" : absl::StrCat(" (gradwire ", Shortened(version, kMostWord), ")");
   return absl::InvalidArgumentError(absl::StrCat("got protocol ", protocol, program, ", expected ",
                                                  kProtocolVersion, " (", GRADWIRE_VERSION, ")"));
 }
@@ -140,6 +169,8 @@ Settings SettingsOf(const v1::Hello& hello) {
 
 absl::Status CheckHello(const v1::Hello& hello, const Roster& roster, const Settings& settings) {
   absl::Status status = CheckProtocol(hello.protocol(), hello.version());
+  if (!status.ok()) return status;
+  status = CheckTexts(hello);
   if (!status.ok()) return status;
   status = FirstError({CheckIncarnation(Incarnation(hello.incarnation()), roster),
                        CheckWorldSize(hello.world_size(), roster.size()),

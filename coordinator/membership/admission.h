@@ -22,7 +22,7 @@ Settings SettingsOf(const v1::Hello& hello);
 //                       beyond it, or twice; ranks that would be carried by nobody, or leave
 //                       none for a worker; an address that is not HOST:PORT, or that is a
 //                       loopback address where the others' are not, or the reverse; a setting
-//                       or number of threads other than the others'
+//                       or number of threads other than the others'; texts that are too long
 //   FailedPrecondition  the run has all its workers; or the incarnation was a member once
 //   AlreadyExists       a rank or the incarnation is a member's
 absl::Status CheckHello(const v1::Hello& hello, const Roster& roster, const Settings& settings);

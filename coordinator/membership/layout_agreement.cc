@@ -1,6 +1,7 @@
 #include "coordinator/membership/layout_agreement.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/base/plain_text.h"
 #include "common/base/status_util.h"
 
 namespace gradwire {
@@ -8,6 +9,10 @@ namespace {
 
 // More than any gradient; less than what sums and tables of it could overflow at.
 constexpr uint64_t kMaxBytes = uint64_t{1} << 38;
+// More than any model has.
+constexpr int kMaxBuckets = 1 << 16;
+constexpr int kMaxTensors = 1 << 18;
+constexpr size_t kMaxNameBytes = 256;
 
 absl::Status CheckBucket(const BucketSpec& bucket, int world_size) {
   const uint64_t element_bytes = ElementBytes(bucket.dtype);
@@ -43,8 +48,17 @@ absl::Status CheckBuckets(const std::vector<BucketSpec>& buckets, int world_size
 }
 
 std::string NameOf(const v1::Layout& layout) {
-  return absl::StrCat("layout ", layout.id(),
-                      layout.name().empty() ? "" : absl::StrCat(" (", layout.name(), ")"));
+  const std::string name = Shortened(layout.name(), kMaxNameBytes);
+  return absl::StrCat("layout ", layout.id(), name.empty() ? "" : absl::StrCat(" (", name, ")"));
+}
+
+absl::Status CheckSize(const v1::Layout& layout) {
+  if (layout.buckets_size() <= kMaxBuckets && layout.tensors_size() <= kMaxTensors) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("got ", layout.buckets_size(), " buckets and ", layout.tensors_size(),
+                   " tensors, expected at most ", kMaxBuckets, " and ", kMaxTensors));
 }
 
 }  // namespace
@@ -56,6 +70,7 @@ absl::StatusOr<bool> LayoutAgreement::Declare(Incarnation worker, absl::string_v
     return absl::InvalidArgumentError(
         absl::StrCat("layout: got id ", layout.id(), ", expected ", next));
   }
+  if (absl::Status size = CheckSize(layout); !size.ok()) return Annotate(size, NameOf(layout));
   Declared got = {NameOf(layout), std::string(name), TensorsFromProto(layout),
                   BucketsFromProto(layout.buckets())};
   absl::Status status = CheckBuckets(got.buckets, world_size_);

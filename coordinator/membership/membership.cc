@@ -4,10 +4,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/plain_text.h"
 #include "coordinator/membership/rank_status.h"
 
 namespace gradwire {
 namespace {
+
+// Bytes of what others say, where people read it.
+constexpr size_t kMostAddress = 100;
+constexpr size_t kMostCause = 1000;
 
 RunSize SizeOf(const MembershipConfig& config) {
   const int workers = config.workers == 0 ? config.world_size : config.workers;
@@ -47,7 +52,10 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
   if (roster_.Find(session) != nullptr) return OnNonsense(session, "a second Hello", now);
   absl::Status status = CheckOpen();
   if (status.ok()) status = CheckHello(hello, roster_, settings_);
-  if (!status.ok()) return Refuse(session, absl::StrCat("a worker at ", hello.address()), status);
+  if (!status.ok()) {
+    return Refuse(session, absl::StrCat("a worker at ", Shortened(hello.address(), kMostAddress)),
+                  status);
+  }
   settings_ = SettingsOf(hello);
   roster_.Add(WorkerOf(session, hello, now));
   return Welcome(Incarnation(hello.incarnation()));
@@ -58,7 +66,9 @@ Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Tim
   absl::Status status = CheckOpen();
   if (status.ok()) status = CheckOffer(offer, roster_);
   if (!status.ok()) {
-    return Refuse(session, absl::StrCat("an aggregator at ", offer.address()), status);
+    return Refuse(session,
+                  absl::StrCat("an aggregator at ", Shortened(offer.address(), kMostAddress)),
+                  status);
   }
   roster_.Add(AggregatorOf(session, offer, now));
   return Welcome(Incarnation(offer.incarnation()));
@@ -251,7 +261,7 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
         session, absl::StrCat("Suspect of ", suspect.incarnation(), ", which is no worker"), now);
   }
   outcome.why = absl::StrCat(Describe(*by), " suspects ", Describe(*worker), " in step ",
-                             suspect.step(), ": ", suspect.cause());
+                             suspect.step(), ": ", Shortened(suspect.cause(), kMostCause));
   if (suspicion_) return outcome;
   suspicion_ = Suspicion{worker->incarnation,
                          absl::StrCat(NameOf(*by), " got no answer from it: ", suspect.cause()),
@@ -311,7 +321,8 @@ Outcome Membership::OnShutdown(absl::string_view reason) {
   return outcome;
 }
 
-void Membership::OnLoss(Participant* member, absl::string_view cause, Outcome* outcome) {
+void Membership::OnLoss(Participant* member, absl::string_view long_cause, Outcome* outcome) {
+  const std::string cause = Shortened(long_cause, kMostCause);
   if (state_ == State::kWaiting) return FreePlace(*member, cause, outcome);
   member->standing = Standing::kLost;
   if (suspicion_ && suspicion_->suspect == member->incarnation) suspicion_.reset();

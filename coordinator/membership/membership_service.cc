@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -30,7 +31,9 @@ spdlog::level::level_enum LevelOf(const Outcome& outcome) {
 
 MembershipService::MembershipService(const MembershipConfig& config, Callbacks callbacks,
                                      std::string log_prefix)
-    : callbacks_(std::move(callbacks)),
+    : lease_(config.lease),
+      most_silent_(static_cast<size_t>(16 + 2 * (config.world_size + config.aggregators))),
+      callbacks_(std::move(callbacks)),
       log_prefix_(std::move(log_prefix)),
       membership_(config, SteadyNow()) {
   ticker_ = std::thread([this] { RunTicker(); });
@@ -49,8 +52,7 @@ grpc::Status MembershipService::Session(grpc::ServerContext* context, Stream* st
   const SessionId id = Open(context, stream);
   v1::WorkerMessage message;
   while (!Ended(id) && stream->Read(&message)) OnMessage(id, message);
-  return ToGrpc(Close(id, context->IsCancelled() ? "its session stream broke"
-                                                 : "it closed its session without leaving"));
+  return ToGrpc(Close(id, context->IsCancelled()));
 }
 
 v1::StatusReply MembershipService::Status() const {
@@ -69,9 +71,37 @@ void MembershipService::Stop(absl::string_view reason, absl::Duration grace) {
 
 SessionId MembershipService::Open(grpc::ServerContext* context, Stream* stream) {
   MutexLock lock(&mutex_);
+  MakeRoom();
   ++last_id_;
-  sessions_.emplace(last_id_, OpenSession{context, stream, 0, std::nullopt, {}});
+  OpenSession& session = sessions_[last_id_];
+  session.context = context;
+  session.stream = stream;
+  session.opened_at = SteadyNow();
   return last_id_;
+}
+
+void MembershipService::MakeRoom() {
+  size_t silent = 0;
+  OpenSession* oldest = nullptr;
+  for (auto& [id, session] : sessions_) {
+    if (session.heard || session.end) continue;
+    ++silent;
+    if (oldest == nullptr) oldest = &session;
+  }
+  if (silent < most_silent_) return;
+  Dismiss(oldest, absl::ResourceExhaustedError(
+                      absl::StrCat("too many sessions: ", silent, " have said nothing yet")));
+}
+
+void MembershipService::Cancel(OpenSession* session, std::string fault) {
+  session->fault = std::move(fault);
+  session->context->TryCancel();
+}
+
+void MembershipService::Dismiss(OpenSession* session, const absl::Status& status) {
+  session->end = status;
+  session->ended_at = SteadyNow();
+  session->context->TryCancel();
 }
 
 bool MembershipService::Ended(SessionId id) const {
@@ -81,7 +111,9 @@ bool MembershipService::Ended(SessionId id) const {
 
 void MembershipService::OnMessage(SessionId id, const v1::WorkerMessage& message) {
   MutexLock lock(&mutex_);
-  if (sessions_.at(id).end) return;
+  OpenSession& session = sessions_.at(id);
+  if (session.end) return;
+  session.heard = true;
   Enqueue(Judge(id, message));
   Drain();
 }
@@ -111,15 +143,19 @@ Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message)
   return membership_.OnNonsense(id, "a message of unknown kind", now);
 }
 
-absl::Status MembershipService::Close(SessionId id, absl::string_view cause) {
+absl::Status MembershipService::Close(SessionId id, bool broke) {
   MutexLock lock(&mutex_);
   OpenSession& session = sessions_.at(id);
   if (!session.end) {
     session.end = absl::OkStatus();
+    const std::string cause = !session.fault.empty() ? session.fault
+                              : broke                ? "its session stream broke"
+                                                     : "it closed its session without leaving";
     Enqueue(membership_.OnStreamClosed(id, cause, SteadyNow()));
     Drain();
   }
   while (session.pending > 0) changed_.Wait(&mutex_);
+  EndWriter(&session);
   const absl::Status end = *session.end;
   sessions_.erase(id);
   changed_.NotifyAll();
@@ -141,13 +177,57 @@ void MembershipService::Enqueue(const Outcome& outcome) {
 void MembershipService::EnqueueWrite(SessionId id, v1::CoordinatorMessage message) {
   OpenSession& session = sessions_.at(id);
   ++session.pending;
-  // A failed write needs no care here: the stream is broken, and its Read says so.
-  queue_.push_back([this, &session, message = std::move(message)] {
-    session.stream->Write(message);
+  queue_.push_back([this, &session, message = std::move(message)]() mutable {
     MutexLock lock(&mutex_);
-    --session.pending;
-    changed_.NotifyAll();
+    Post(&session, std::move(message));
   });
+}
+
+void MembershipService::Post(OpenSession* session, v1::CoordinatorMessage message) {
+  if (session->waiting.size() >= kMostWaiting) {
+    --session->pending;
+    changed_.NotifyAll();
+    return Cancel(session, absl::StrCat("it let ", kMostWaiting, " messages wait"));
+  }
+  if (session->waiting.empty()) session->writing_since = SteadyNow();
+  session->waiting.push_back(std::move(message));
+  if (!session->writer.joinable()) session->writer = std::thread([=] { WriteAll(session); });
+  session->posted.NotifyAll();
+}
+
+void MembershipService::WriteAll(OpenSession* session) {
+  MutexLock lock(&mutex_);
+  while (true) {
+    while (session->waiting.empty() && !session->closing) session->posted.Wait(&mutex_);
+    if (session->waiting.empty()) return;
+    const v1::CoordinatorMessage& message = session->waiting.front();
+    mutex_.Unlock();
+    // A failed write needs no care here: the stream is broken, and its Read says so.
+    session->stream->Write(message);
+    mutex_.Lock();
+    session->waiting.pop_front();
+    session->writing_since = SteadyNow();
+    --session->pending;
+    changed_.NotifyAll();
+  }
+}
+
+void MembershipService::EndWriter(OpenSession* session) {
+  session->closing = true;
+  session->posted.NotifyAll();
+  if (!session->writer.joinable()) return;
+  mutex_.Unlock();
+  session->writer.join();
+  mutex_.Lock();
+}
+
+void MembershipService::AwaitWriters() {
+  const absl::Time deadline = SteadyNow() + kCloseGrace;
+  MutexLock lock(&mutex_);
+  const auto is_busy = [](const auto& session) { return !session.second.waiting.empty(); };
+  while (std::any_of(sessions_.begin(), sessions_.end(), is_busy)) {
+    if (changed_.WaitWithDeadline(&mutex_, deadline)) return;
+  }
 }
 
 void MembershipService::Enact(const FormRun& form) {
@@ -215,7 +295,10 @@ void MembershipService::Enact(const EnterStep& enter) {
 }
 
 void MembershipService::Enact(const EndRun& end) {
-  queue_.push_back([this, end] { callbacks_.on_run_over(end.status); });
+  queue_.push_back([this, end] {
+    AwaitWriters();
+    callbacks_.on_run_over(end.status);
+  });
 }
 
 void MembershipService::Drain() {
@@ -244,8 +327,13 @@ void MembershipService::RunTicker() {
 
 void MembershipService::CancelOverdue(absl::Time now) {
   for (auto& [id, session] : sessions_) {
-    // Only wakes the session's thread; it calls nothing of ours.
-    if (session.end && now - session.ended_at > kCloseGrace) session.context->TryCancel();
+    if (session.end) {
+      if (now - session.ended_at > kCloseGrace) session.context->TryCancel();
+    } else if (!session.heard && now - session.opened_at > kFirstMessage) {
+      Dismiss(&session, absl::DeadlineExceededError("session: got nothing, expected Hello"));
+    } else if (!session.waiting.empty() && now - session.writing_since > lease_) {
+      Cancel(&session, absl::StrCat("it took no message for ", absl::FormatDuration(lease_)));
+    }
   }
 }
 

@@ -24,15 +24,16 @@ namespace gradwire {
 // Membership behind gRPC: turns messages into events of the pure Membership and
 // its actions into messages, and nothing else.
 //
-// Threads: gRPC lends one to every open Session, where it reads; a ticker calls
-// OnTick. Whichever thread brings an event also carries out the actions, in the
-// order in which Membership gave them, with no lock held; a thread that finds
-// another one at it leaves its actions to that one. So at most one write is
-// under way at a time.
+// Threads: gRPC lends one to every open Session, where it reads; each that is written to has a
+// writer of its own, so that who takes nothing holds up nobody; a ticker calls OnTick. Whichever
+// thread brings an event also carries out the actions, in the order in which Membership gave
+// them, with no lock held; a thread that finds another one at it leaves its actions to that one.
 //
 // Ends of a session: when the coordinator ends it while its thread reads, the
 // worker (told by Abort) half-closes and gets the status; one that does not
-// within kCloseGrace is cancelled.
+// within kCloseGrace is cancelled. So is who says nothing within kFirstMessage, who takes no
+// message for a lease or lets kMostWaiting wait, and, when more say nothing than could be a
+// run's, the one that does so for longest.
 class MembershipService final : public v1::Membership::Service {
  public:
   // Called with no lock held, one at a time, on a thread of gRPC's or the
@@ -50,7 +51,8 @@ class MembershipService final : public v1::Membership::Service {
     std::function<void(const std::vector<Rank>&, Step, const std::string& cause)> on_loss;
     // All ranks have done the steps before this one; not called for step 0.
     std::function<void(Step)> on_step;
-    // Once. OK: all ranks finished. Called after Abort was written to all.
+    // Once. OK: all ranks finished. Called after Abort was written to all that take it within
+    // kCloseGrace.
     std::function<void(const absl::Status&)> on_run_over;
   };
 
@@ -73,15 +75,28 @@ class MembershipService final : public v1::Membership::Service {
  private:
   // How long an ended session's worker has for its half-close.
   static constexpr absl::Duration kCloseGrace = absl::Milliseconds(300);
+  // How long it may take to say Hello or Offer.
+  static constexpr absl::Duration kFirstMessage = absl::Seconds(5);
+  // Messages to one session.
+  static constexpr size_t kMostWaiting = 1024;
 
-  // A Session call under way. Its thread waits for `pending` to be 0 before it
-  // returns, so that `stream` lives as long as somebody may write.
+  // A Session call under way. Its thread waits for `pending` to be 0, and for the writer's end,
+  // before it returns, so that `stream` lives as long as somebody may write.
   struct OpenSession {
-    grpc::ServerContext* context;
-    Stream* stream;
-    int pending = 0;                  // messages queued or being written
+    grpc::ServerContext* context = nullptr;
+    Stream* stream = nullptr;
+    absl::Time opened_at;
+    bool heard = false;               // it has said something
+    int pending = 0;                  // messages queued, waiting or being written
     std::optional<absl::Status> end;  // what CloseSession said
     absl::Time ended_at;
+    std::string fault;  // why the coordinator cancelled it; empty: it did not
+
+    std::thread writer;                          // from the first message on
+    std::deque<v1::CoordinatorMessage> waiting;  // for it; the first may be under way
+    absl::Time writing_since;                    // the first of them
+    bool closing = false;                        // the writer may end
+    CondVar posted;                              // for the writer
   };
 
   SessionId Open(grpc::ServerContext* context, Stream* stream);
@@ -90,7 +105,21 @@ class MembershipService final : public v1::Membership::Service {
   Outcome Judge(SessionId id, const v1::WorkerMessage& message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reports a stream that broke, waits for its writes, forgets it. Returns the status to end with.
-  absl::Status Close(SessionId id, absl::string_view cause);
+  absl::Status Close(SessionId id, bool broke);
+  // Lets the writer end, letting go of the lock meanwhile.
+  void EndWriter(OpenSession* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The writer's thread.
+  void WriteAll(OpenSession* session);
+  // Gives a message to the writer.
+  void Post(OpenSession* session, v1::CoordinatorMessage message)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Waits until nothing waits to be written, or for kCloseGrace.
+  void AwaitWriters();
+  // Wakes the session's thread, which finds the stream broken; calls nothing of ours.
+  static void Cancel(OpenSession* session, std::string fault);
+  // The same for one that is no member.
+  static void Dismiss(OpenSession* session, const absl::Status& status);
+  void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // Notes what must be done, in order; Drain does it, letting go of the lock meanwhile.
   void Enqueue(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -114,6 +143,8 @@ class MembershipService final : public v1::Membership::Service {
   void RunTicker();
   void CancelOverdue(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  const absl::Duration lease_;
+  const size_t most_silent_;  // sessions
   const Callbacks callbacks_;
   const std::string log_prefix_;
 

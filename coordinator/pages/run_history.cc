@@ -5,12 +5,16 @@
 #include <numeric>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace gradwire {
 namespace {
 
 constexpr size_t kPoints = 4096;
 constexpr size_t kEvents = 100;
 constexpr size_t kRecentSteps = 20;
+// Ranks are not that far apart; one that tells of more makes them up.
+constexpr size_t kMostUnderWay = 4096;
 
 HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
   HistoryPoint point;
@@ -19,7 +23,6 @@ HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
   point.end = now;
   const double world_size = static_cast<double>(ranks.size());
   double samples = 0, loss = 0;
-  int finite = 0;
   for (const StepRecord& record : ranks) {
     point.iteration += record.iteration / world_size;
     for (const PhaseInfo& info : kPhases) {
@@ -28,11 +31,10 @@ HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
     point.longest = std::max(point.longest, record.iteration);
     samples += static_cast<double>(record.samples);
     point.bytes_sent += static_cast<double>(record.bytes_sent);
-    if (!std::isfinite(record.loss)) continue;
-    loss += record.loss;
-    ++finite;
+    loss += record.loss / world_size;
   }
-  if (finite > 0) point.loss = loss / finite;
+  // One rank's that is not a number is everybody's trouble.
+  if (std::isfinite(loss)) point.loss = loss;
   const double iteration = absl::ToDoubleSeconds(point.iteration);
   if (iteration > 0) point.samples_per_second = samples / iteration;
   return point;
@@ -86,6 +88,10 @@ std::optional<RunHistory::StepOfRanks> RunHistory::Add(const StepRecord& record,
   of_rank.last = record;
   of_rank.work.push_back(OwnWork(record));
   if (of_rank.work.size() > kRecentSteps) of_rank.work.pop_front();
+  CheckLoss(record, now);
+  if (under_way_.size() >= kMostUnderWay && under_way_.count(record.step) == 0) {
+    return std::nullopt;
+  }
   std::map<Rank, StepRecord>& told = under_way_[record.step];
   told[record.rank] = record;
   if (told.size() < world_size_) return std::nullopt;
@@ -95,6 +101,14 @@ std::optional<RunHistory::StepOfRanks> RunHistory::Add(const StepRecord& record,
   under_way_.erase(under_way_.begin(), under_way_.upper_bound(record.step));
   AddPoint(PointOf(ranks, now));
   return ranks;
+}
+
+void RunHistory::CheckLoss(const StepRecord& record, absl::Time now) {
+  OfRank& of_rank = ranks_[record.rank];
+  if (!of_rank.is_finite || std::isfinite(record.loss)) return;
+  of_rank.is_finite = false;
+  Push({now, record.step, "not-finite",
+        absl::StrCat("the loss of rank ", record.rank.value(), " is ", record.loss)});
 }
 
 void RunHistory::AddPoint(HistoryPoint point) {
@@ -111,6 +125,10 @@ void RunHistory::AddPoint(HistoryPoint point) {
 
 void RunHistory::AddEvent(RunEvent event) {
   MutexLock lock(&mutex_);
+  Push(std::move(event));
+}
+
+void RunHistory::Push(RunEvent event) {
   events_.push_back(std::move(event));
   if (events_.size() > kEvents) events_.pop_front();
 }

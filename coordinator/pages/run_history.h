@@ -19,7 +19,7 @@ namespace gradwire {
 struct RunEvent {
   absl::Time time;
   Step step;
-  std::string kind;  // "started", "lost", "aborted", "finished"
+  std::string kind;  // "started", "not-finite", "lost", "aborted", "finished"
   std::string text;  // one sentence
 };
 
@@ -27,11 +27,12 @@ struct RunEvent {
 struct HistoryPoint {
   Step first;
   uint64_t steps = 0;
-  absl::Time end;                 // when the last rank had done the last of them
-  absl::Duration iteration;       // mean over steps and ranks
-  PhaseTimes phases;              // likewise
-  absl::Duration longest;         // iteration of any rank
-  std::optional<double> loss;     // mean over ranks and steps whose loss is finite; none: no such
+  absl::Time end;            // when the last rank had done the last of them
+  absl::Duration iteration;  // mean over steps and ranks
+  PhaseTimes phases;         // likewise
+  absl::Duration longest;    // iteration of any rank
+  // Mean over all ranks, of the steps in which each one's is finite; none: no such.
+  std::optional<double> loss;
   double samples_per_second = 0;  // all ranks, from their mean iteration time
   double bytes_sent = 0;          // of a step, all ranks; mean over steps
 };
@@ -44,7 +45,8 @@ struct RankProgress {
 
 // What the ranks of one run told of their steps, in bounded memory: however long
 // the run, at most 4096 points are kept, each of as many steps as that takes (a
-// power of two). Thread-safe.
+// power of two), and at most 4096 steps that not all ranks have done. The first loss of a rank
+// that is not finite is an event. Thread-safe.
 class RunHistory {
  public:
   // Of a step that all ranks have done: what each told, by rank.
@@ -74,8 +76,11 @@ class RunHistory {
   struct OfRank {
     StepRecord last;
     std::deque<absl::Duration> work;
+    bool is_finite = true;  // all its losses were
   };
 
+  void CheckLoss(const StepRecord& record, absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Push(RunEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPoint(HistoryPoint point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable Mutex mutex_;

@@ -6,6 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/clock.h"
 #include "coordinator/pages/run_pages.h"
@@ -105,23 +106,25 @@ Coordinator::~Coordinator() {
 
 absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   // Metrics first: once gRPC is served, workers may come.
-  if (absl::Status status = ServeMetrics(options.metrics); !status.ok()) return status;
+  if (absl::Status status = ServeMetrics(options); !status.ok()) return status;
   absl::StatusOr<GrpcServer> grpc =
       StartGrpcServer(options.listen, {&membership_, &aggregation_, &rendezvous_, &status_});
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
+  grpc_.AllowCalls(CallsOf(options.world_size));
   spdlog::info("{}coordinator listens on {} (run {}, world size {})", log_prefix_, grpc_.address,
                ToHex(run_id_), options.world_size);
   if (options.port_file.empty()) return absl::OkStatus();
   return WritePortFile(options.port_file, grpc_.address, metrics_address());
 }
 
-absl::Status Coordinator::ServeMetrics(absl::string_view address) {
-  if (address == "off") return absl::OkStatus();
+absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options) {
+  if (options.metrics == "off") return absl::OkStatus();
   auto ready = [this] { return membership_.Status().state() == "running"; };
-  auto server =
-      MetricsServer::Start(address, metrics_.registry(), ready,
-                           [this](const PageRequest& request) { return Answer(request); });
+  auto server = MetricsServer::Start(
+      options.metrics, metrics_.registry(), ready,
+      [this](const PageRequest& request) { return Answer(request); },
+      absl::StrSplit(options.http_names, ',', absl::SkipEmpty()));
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
   spdlog::info("{}metrics are on http://{}/metrics", log_prefix_, metrics_server_->address());

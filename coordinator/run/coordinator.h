@@ -76,7 +76,7 @@ class Coordinator {
  private:
   Coordinator(const CoordinatorOptions& options, OnSpan on_fold);
   absl::Status Listen(const CoordinatorOptions& options);
-  absl::Status ServeMetrics(absl::string_view address);
+  absl::Status ServeMetrics(const CoordinatorOptions& options);
   void OnView(const View& view);
   void OnRunOver(const absl::Status& status);
   void OnArrivals(const Arrivals& arrivals);

@@ -21,6 +21,7 @@ struct CoordinatorOptions {
   std::string advertise;  // host that workers use; empty: of the connection to the coordinator
   double connect_timeout_seconds = 30;
   std::string metrics = "127.0.0.1:9400";   // "off": not served
+  std::string http_names;                   // of this host, for pages; separated by commas
   std::string port_file;                    // bound addresses are written here
   std::string trace;                        // time line of the sums is written here
   double lease_seconds = 10;                // silence after which a worker is lost

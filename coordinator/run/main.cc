@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/descriptor.h"
 #include "common/base/logging.h"
 #include "common/base/signal_thread.h"
 #include "common/base/status_util.h"
@@ -73,6 +74,7 @@ int Main(int argc, char** argv) {
   BlockStopSignals();
   LogToStderr();
   KeepFreedMemory();
+  RaiseDescriptorLimit();
   const absl::StatusOr<Parsed<CoordinatorOptions>> parsed =
       ParseCoordinatorOptions(Arguments(argc, argv), CurrentEnvironment());
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;

@@ -95,6 +95,7 @@ absl::Status SeparateAggregator::Serve(const View& view) {
     early_layouts_.clear();
     aggregator_ = aggregator;
   }
+  grpc_.AllowCalls(CallsOf(view.world_size));
   aggregation_.Serve(std::move(aggregator));
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
   spdlog::info("aggregator {} of {}, run {}", *view.aggregator, share.owners, ToHex(view.run_id));

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
+#include "common/rpc/channel.h"
 #include "common/session/local_address.h"
 #include "worker/backends/traced_backend.h"
 #include "worker/options/compression_of.h"
@@ -16,6 +17,8 @@ namespace {
 
 // The coordinator knows the cause of a broken transfer within about a second.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
+constexpr absl::Duration kEndTimeout = absl::Seconds(10);
+constexpr absl::Duration kEndSlice = absl::Milliseconds(50);
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const WorkerOptions& options, v1::DType wire,
                                                        OnSpan on_span) {
@@ -109,6 +112,7 @@ absl::StatusOr<View> Participation::Join(v1::Hello hello) {
     MutexLock lock(&mutex_);
     joined_ = true;
   }
+  server_.AllowCalls(CallsOf(view->world_size));
   if (absl::Status ranks = CheckRanks(*view, options_.backend); !ranks.ok()) return ranks;
   seals_ = view->seals;
   return view;
@@ -215,6 +219,18 @@ void Participation::OnAbort(const absl::Status& status) {
 void Participation::CancelExchange(const absl::Status& reason) {
   MutexLock lock(&mutex_);
   if (shown_exchange_ != nullptr) shown_exchange_->Cancel(reason);
+}
+
+void Participation::AwaitEndOfRun() const {
+  const auto coordinator = v1::Status::NewStub(MakeChannel(options_.coordinator));
+  const absl::Time deadline = SteadyNow() + kEndTimeout;
+  v1::StatusReply reply;
+  do {
+    grpc::ClientContext context;
+    context.set_deadline(ToGrpcDeadline(SteadyNow() + absl::Seconds(1)));
+    if (!coordinator->Get(&context, {}, &reply).ok()) return;
+  } while (reply.state() == "running" && SteadyNow() < deadline &&
+           !stopper_->WaitForRequest(SteadyNow() + kEndSlice));
 }
 
 void Participation::Stop(const absl::Status& reason) {

@@ -95,6 +95,8 @@ class Participation {
   absl::Status Finish(absl::Time deadline);
   // All steps are done.
   absl::Status Leave() { return session_->Leave(true, "all steps are done"); }
+  // After Leave: waits until the others are done too, or the coordinator is gone; at most 10 s.
+  void AwaitEndOfRun() const;
 
   // This worker goes early: the others hear `reason`, and transfers end with it.
   void Stop(const absl::Status& reason);

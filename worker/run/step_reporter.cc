@@ -1,5 +1,6 @@
 #include "worker/run/step_reporter.h"
 
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -87,13 +88,13 @@ absl::Status StepReporter::SetRanks(const std::vector<Rank>& ranks) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<v1::StepDone>> StepReporter::OnStep(std::vector<StepRecord> records,
-                                                               const TransferTotals& totals) {
+std::vector<v1::StepDone> StepReporter::OnStep(std::vector<StepRecord> records,
+                                               const TransferTotals& totals) {
   Count(totals, &records);
   std::vector<v1::StepDone> done;
   for (size_t i = 0; i < records.size(); ++i) {
     StepRecord& record = records[i];
-    if (absl::Status added = AddStep(i, record); !added.ok()) return added;
+    AddStep(i, record);
     done.push_back(Done(record));
     ShowStatus(i, done.back());
   }
@@ -101,20 +102,29 @@ absl::StatusOr<std::vector<v1::StepDone>> StepReporter::OnStep(std::vector<StepR
   return done;
 }
 
-absl::Status StepReporter::AddStep(size_t index, const StepRecord& record) {
+void StepReporter::AddStep(size_t index, const StepRecord& record) {
   OfRank& rank = ranks_[index];
   rank.collector.Add(record);
-  const absl::Status reported = OnEpoch(index, rank.epochs.Add(record));
-  if (!reported.ok() || rank.log == nullptr) return reported;
-  return rank.log->Write(ToJsonLine(record));
+  OnEpoch(index, rank.epochs.Add(record));
+  WriteLog(index, ToJsonLine(record));
 }
 
 // Says what an epoch came to, if there is one. People see that of the first rank.
-absl::Status StepReporter::OnEpoch(size_t index, const absl::optional<EpochRow>& row) {
-  if (!row.has_value()) return absl::OkStatus();
+void StepReporter::OnEpoch(size_t index, const absl::optional<EpochRow>& row) {
+  if (!row.has_value()) return;
   if (index == 0) progress_.OnEpoch(*row);
-  if (ranks_[index].log == nullptr) return absl::OkStatus();
-  return ranks_[index].log->Write(ToJsonLine(run_.ranks[index], *row));
+  WriteLog(index, ToJsonLine(run_.ranks[index], *row));
+}
+
+void StepReporter::WriteLog(size_t index, const std::string& line) {
+  OfRank& rank = ranks_[index];
+  if (rank.log == nullptr) return;
+  const absl::Status written = rank.log->Write(line);
+  if (written.ok()) return;
+  rank.log.reset();
+  log_failure_.Update(written);
+  progress_.Pause();
+  spdlog::warn("{}; the run goes on without this log", std::string(written.message()));
 }
 
 void StepReporter::OnEvaluation(absl::Span<const Evaluation> evaluations) {
@@ -124,10 +134,9 @@ void StepReporter::OnEvaluation(absl::Span<const Evaluation> evaluations) {
 }
 
 absl::Status StepReporter::Finish() {
-  absl::Status status;
-  for (size_t i = 0; i < ranks_.size(); ++i) status.Update(OnEpoch(i, ranks_[i].epochs.Finish()));
+  for (size_t i = 0; i < ranks_.size(); ++i) OnEpoch(i, ranks_[i].epochs.Finish());
   progress_.Finish();
-  return status;
+  return log_failure_;
 }
 
 void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* records) {

@@ -45,14 +45,14 @@ class StepReporter {
   absl::Status SetRanks(const std::vector<Rank>& ranks);
 
   // A step is done; `records` has one for each rank, `totals` is up to now. Returns what the
-  // coordinator is to be told, for each rank. Internal if a log cannot be written.
-  absl::StatusOr<std::vector<v1::StepDone>> OnStep(std::vector<StepRecord> records,
-                                                   const TransferTotals& totals);
+  // coordinator is to be told, for each rank. A log that cannot be written is warned of and
+  // given up: the others' run does not end for it.
+  std::vector<v1::StepDone> OnStep(std::vector<StepRecord> records, const TransferTotals& totals);
   // Log lines of others come now.
   void Pause() { progress_.Pause(); }
   // An evaluation after the last step, of each rank.
   void OnEvaluation(absl::Span<const Evaluation> evaluations);
-  // Training is over, however it ended. Internal if a log cannot be written.
+  // Training is over, however it ended. Internal if a log was given up.
   absl::Status Finish();
 
   // What is known of carried rank number `index`: all but hashes.
@@ -64,7 +64,7 @@ class StepReporter {
   struct OfRank {
     SummaryCollector collector;
     EpochCollector epochs;
-    std::unique_ptr<StepLog> log;  // null without --log-jsonl
+    std::unique_ptr<StepLog> log;  // null without --log-jsonl, and once it was given up
   };
   StepReporter(const WorkerOptions& options, const Run& run, const ProgressOptions& progress,
                WorkerMetrics* metrics);
@@ -72,8 +72,9 @@ class StepReporter {
   // Sets what was sent and received since the last step.
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
-  absl::Status AddStep(size_t index, const StepRecord& record);
-  absl::Status OnEpoch(size_t index, const absl::optional<EpochRow>& row);
+  void AddStep(size_t index, const StepRecord& record);
+  void OnEpoch(size_t index, const absl::optional<EpochRow>& row);
+  void WriteLog(size_t index, const std::string& line);
   v1::StepDone Done(const StepRecord& record) const;
   void ShowStatus(size_t index, const v1::StepDone& done);
 
@@ -82,6 +83,7 @@ class StepReporter {
   WorkerMetrics* const metrics_;
   ProgressReporter progress_;
   std::vector<OfRank> ranks_;
+  absl::Status log_failure_;
   TransferTotals counted_;  // up to the last step
 
   mutable Mutex mutex_;

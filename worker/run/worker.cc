@@ -56,9 +56,22 @@ Worker::~Worker() = default;
 int Worker::Run() {
   absl::Status status = Prepare();
   if (status.ok()) status = Train();
-  if (status.ok()) status = WriteResults();
+  if (status.ok()) NoteOutputs(WriteResults());
   if (status.ok() && participation_ != nullptr) status = participation_->Leave();
-  return EndCode(ExplainFailure(std::move(status)));
+  status = ExplainFailure(std::move(status));
+  return EndCode(status.ok() ? EndWithoutOutputs() : status);
+}
+
+// What cannot be written is told, and at the end by the exit code; the others' run goes on.
+void Worker::NoteOutputs(const absl::Status& written) {
+  if (!written.ok()) spdlog::warn("{}", std::string(written.message()));
+  outputs_.Update(written);
+}
+
+// An exit code that tells of a failure has a launcher end the others, so they go first.
+absl::Status Worker::EndWithoutOutputs() {
+  if (!outputs_.ok() && participation_ != nullptr) participation_->AwaitEndOfRun();
+  return outputs_;
 }
 
 int Worker::EndCode(const absl::Status& status) {
@@ -358,10 +371,10 @@ void Worker::OnStep(absl::Span<const StepRecord> reports) {
 void Worker::TellOfStep() {
   if (unsealed_.records.empty()) return;
   const bool is_first = unsealed_.records.front().step == Step(0);
-  const auto done = reporter_->OnStep(std::exchange(unsealed_.records, {}), unsealed_.totals);
-  if (!done.ok()) Stop(std::string(done.status().message()), ExitCode(done.status()));
-  if (!done.ok() || participation_ == nullptr) return;
-  for (const v1::StepDone& of_rank : *done) participation_->ReportStep(of_rank);
+  const std::vector<v1::StepDone> done =
+      reporter_->OnStep(std::exchange(unsealed_.records, {}), unsealed_.totals);
+  if (participation_ == nullptr) return;
+  for (const v1::StepDone& of_rank : done) participation_->ReportStep(of_rank);
   if (is_first && trace_log_ != nullptr) {
     trace_log_->SetClockOffset(participation_->clock_offset());
   }

@@ -88,6 +88,8 @@ class Worker {
   absl::Status WriteResults();
   absl::Status SaveWeights();
   absl::Status WriteSummaries();
+  void NoteOutputs(const absl::Status& written);
+  absl::Status EndWithoutOutputs();
   absl::Status ExplainFailure(absl::Status status);
   v1::StatusReply GetStatus();
   Step CurrentStep() const;
@@ -117,6 +119,7 @@ class Worker {
   std::unique_ptr<const TrainingBatches> batches_;
   std::unique_ptr<const EvaluationBatches> test_batches_;  // null without --inference
   std::string outputs_sha256_;                             // likewise empty
+  absl::Status outputs_;                                   // what could not be written
 
   // What other threads ask for; it stays once it is set.
   Mutex mutex_;

@@ -11,13 +11,13 @@ namespace gradwire {
 
 absl::Status Worker::Train() {
   absl::Status status = options_.inference.empty() ? TrainAndEvaluate() : Infer();
-  status.Update(reporter_->Finish());
+  NoteOutputs(reporter_->Finish());
   if (status.ok() && participation_ != nullptr) {
     status = participation_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
   }
   if (trace_log_ == nullptr) return status;
   const auto offset = participation_ ? participation_->clock_offset() : absl::ZeroDuration();
-  status.Update(trace_log_->Close(offset));
+  NoteOutputs(trace_log_->Close(offset));
   return status;
 }
 

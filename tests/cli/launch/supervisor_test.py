@@ -132,6 +132,13 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual(self.supervisor.run(), 2)
         self.assertEqual(self.supervisor.cause, "rank 0 ended with exit code 2")
 
+    def test_failure_after_the_run_is_one(self):
+        self.start(shell("server", "echo has begun; echo is over; exec sleep 1000", serves=True,
+                         begun_by=b"has begun", over_by=b"is over"))
+        self.await_lines(2)
+        self.start(shell("rank 0", "exit 1", dispensable=True))
+        self.assertEqual(self.supervisor.run(), 1)
+
     def test_lost_before_the_run_has_begun_ends_all(self):
         self.start(shell("rank 0", "kill -9 $$", dispensable=True),
                    shell("rank 1", "exec sleep 1000", dispensable=True))

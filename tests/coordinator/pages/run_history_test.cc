@@ -67,11 +67,28 @@ TEST_F(RunHistoryTest, Points_OneStep_MeansAndSumsOfTheRanks) {
   EXPECT_EQ(points[0].bytes_sent, 200);
 }
 
-TEST_F(RunHistoryTest, Points_LossNotFinite_MeanOfTheOthers) {
+TEST_F(RunHistoryTest, Points_LossOfOneRankNotFinite_None) {
   Both(Done(0, 1, 0, kNan), Done(0, 1, 0, 4));
-  Both(Done(1, 1, 0, kNan), Done(1, 1, 0, kNan));
-  EXPECT_EQ(history_.Points(10)[0].loss, 4);
-  EXPECT_EQ(history_.Points(10)[1].loss, std::nullopt);
+  Both(Done(1, 1, 0, 2), Done(1, 1, 0, 4));
+  EXPECT_EQ(history_.Points(10)[0].loss, std::nullopt);
+  EXPECT_EQ(history_.Points(10)[1].loss, 3);
+}
+
+TEST_F(RunHistoryTest, Events_LossNotFinite_OnceForEachRank) {
+  for (uint64_t step = 0; step < 3; ++step) Both(Done(step, 1, 0, kNan), Done(step, 1, 0, 4));
+  const std::vector<RunEvent> events = history_.Events();
+  ASSERT_THAT(events, SizeIs(1));
+  EXPECT_EQ(events[0].kind, "not-finite");
+  EXPECT_EQ(events[0].text, "the loss of rank 0 is nan");
+}
+
+TEST_F(RunHistoryTest, Add_StepsThatOneRankInvents_AreForgottenBeyondABound) {
+  for (uint64_t step = 0; step < 5000; ++step) Add(0, Done(step, 1, 0));
+  uint64_t complete = 0;
+  for (uint64_t step = 0; step < 5000; ++step) complete += Add(1, Done(step, 1, 0)) ? 1 : 0;
+  EXPECT_EQ(complete, 4096u);
+  EXPECT_FALSE(Add(0, Done(5000, 1, 0)).has_value());
+  EXPECT_TRUE(Add(1, Done(5000, 1, 0)).has_value());
 }
 
 TEST_F(RunHistoryTest, Points_FewWanted_EveryStepInOneOfThem) {

@@ -28,7 +28,7 @@ class StepReporterTest : public ::testing::Test {
     reports[0].loss = 2;
     reports[1].loss = 4;
     for (StepRecord& report : reports) report.samples = 8;
-    done_ = reporter_->OnStep(reports, {101, 200, 0}).value();
+    done_ = reporter_->OnStep(reports, {101, 200, 0});
   }
   nlohmann::json LogOf(int rank) { return LinesOf(rank).at(0); }
   std::vector<nlohmann::json> LinesOf(int rank) {
@@ -94,10 +94,20 @@ TEST_F(StepReporterTest, Finish_Evaluated_EachRanksEpochInLogAndSummary) {
   EXPECT_EQ(summary.epochs.size(), 1u);
 }
 
+TEST(StepReporter, Log_OnAFullDisk_IsGivenUpAndToldAtTheEnd) {
+  WorkerOptions options;
+  options.log_jsonl = "/dev/full";
+  WorkerMetrics metrics("all-reduce", "ring");
+  auto reporter = *StepReporter::Create(options, {{Rank(0)}, 1, 2, 2}, &metrics);
+  EXPECT_EQ(reporter->OnStep({StepRecord()}, {}).size(), 1u);
+  EXPECT_EQ(reporter->OnStep({StepRecord()}, {}).size(), 1u);
+  EXPECT_EQ(reporter->Finish().code(), absl::StatusCode::kInternal);
+}
+
 TEST_F(StepReporterTest, OnStep_NextEpoch_RowOfTheOneBeforeStandsInFrontOfIt) {
   std::vector<StepRecord> reports(2);
   for (StepRecord& report : reports) report.epoch = 1;
-  ASSERT_TRUE(reporter_->OnStep(reports, {}).ok());
+  reporter_->OnStep(reports, {});
   const std::vector<nlohmann::json> lines = LinesOf(1);
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_EQ(lines[1]["kind"], "epoch");

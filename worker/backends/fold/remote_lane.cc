@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
+#include "common/rpc/caller.h"
 #include "common/rpc/channel.h"
 #include "common/wire/chunk_codec.h"
 #include "common/wire/judge.h"
@@ -28,6 +29,8 @@ class RemoteLane : public Lane {
         endpoint_(std::move(endpoint)),
         place_(place),
         channel_(MakeChannel(endpoint_.address)) {
+    SayWho(context.view.self, &gather_context_);
+    SayWho(context.view.self, &scatter_context_);
     channel_->GetState(true);  // begins to connect
   }
 

@@ -73,6 +73,14 @@ void HopBackend::Return() {
   changed_.NotifyAll();
 }
 
+bool HopBackend::Knows(const NeighborStream& stream) {
+  absl::StatusOr<HopExchange*> exchange = Borrow(stream);
+  if (!exchange.ok()) return false;
+  const bool knows = stream.is_member((*exchange)->view());
+  Return();
+  return knows;
+}
+
 absl::Status HopBackend::OnChunk(const NeighborStream& stream, Chunk chunk) {
   absl::StatusOr<HopExchange*> exchange = Borrow(stream, chunk.header);
   if (!exchange.ok()) return exchange.status();

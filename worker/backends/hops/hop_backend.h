@@ -24,6 +24,7 @@ class HopBackend : public Backend, private ChunkHandler {
  private:
   class Connected;  // the exchange, which takes itself out of here when it goes
 
+  bool Knows(const NeighborStream& stream) override;
   absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) override;
   void OnEnd(const NeighborStream& stream, const absl::Status& status) override;
   // The exchange of the chunk's view, waiting for it if it is still to come, or that of a later

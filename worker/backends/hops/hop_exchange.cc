@@ -55,7 +55,8 @@ absl::Status HopExchange::Start(const Backend::Ended& ended) {
 absl::Status HopExchange::Connect(Edge edge, const Backend::Ended& ended) {
   const Rank to(edge.to);
   for (Group& group : groups_) {
-    auto neighbour = NeighborSender::Connect(view_.Carrier(to).address, NameOfNeighbour(to), ended);
+    auto neighbour =
+        NeighborSender::Connect(view_.Carrier(to).address, NameOfNeighbour(to), view_.self, ended);
     if (!neighbour.ok()) {
       table_.Fail(neighbour.status(), view_.Carrier(to).incarnation);
       return neighbour.status();

@@ -67,6 +67,7 @@ class HopExchange : public Exchange {
   TransferTotals totals() const override;
   absl::optional<Incarnation> suspect() const override { return table_.suspect(); }
 
+  const View& view() const { return view_; }
   // What comes in a neighbour's stream, and the end of that stream; see ChunkHandler.
   absl::Status OnChunk(StreamId stream, Chunk chunk);
   void OnEnd(StreamId stream, const absl::Status& status);

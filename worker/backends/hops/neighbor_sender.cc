@@ -6,20 +6,23 @@
 
 #include "absl/memory/memory.h"
 #include "common/base/status_util.h"
+#include "common/rpc/caller.h"
 #include "common/rpc/channel.h"
 
 namespace gradwire {
 
 absl::StatusOr<std::unique_ptr<NeighborSender>> NeighborSender::Connect(
-    const std::string& address, const std::string& name, const Backend::Ended& ended) {
+    const std::string& address, const std::string& name, Incarnation self,
+    const Backend::Ended& ended) {
   std::shared_ptr<grpc::Channel> channel = MakeChannel(address);
   absl::Status connected = WaitConnected(channel.get(), name, ended);
   if (!connected.ok()) return connected;
-  return absl::WrapUnique(new NeighborSender(std::move(channel)));
+  return absl::WrapUnique(new NeighborSender(std::move(channel), self));
 }
 
-NeighborSender::NeighborSender(std::shared_ptr<grpc::Channel> channel)
+NeighborSender::NeighborSender(std::shared_ptr<grpc::Channel> channel, Incarnation self)
     : channel_(std::move(channel)) {
+  SayWho(self, &context_);
   const grpc::internal::RpcMethod method("/gradwire.v1.Neighbor/Stream",
                                          grpc::internal::RpcMethod::BIDI_STREAMING, channel_);
   stream_.reset(

@@ -20,9 +20,10 @@ namespace gradwire {
 class NeighborSender {
  public:
   // Connects, which takes until the neighbour answers; errors as WaitConnected. `name` is
-  // for messages.
+  // for messages; `self` is this worker.
   static absl::StatusOr<std::unique_ptr<NeighborSender>> Connect(const std::string& address,
                                                                  const std::string& name,
+                                                                 Incarnation self,
                                                                  const Backend::Ended& ended);
 
   // Not OK: how the neighbour ended the stream; Unavailable if it is out of reach.
@@ -32,7 +33,7 @@ class NeighborSender {
   void Cancel() { context_.TryCancel(); }
 
  private:
-  explicit NeighborSender(std::shared_ptr<grpc::Channel> channel);
+  NeighborSender(std::shared_ptr<grpc::Channel> channel, Incarnation self);
 
   const std::shared_ptr<grpc::Channel> channel_;
   grpc::ClientContext context_;

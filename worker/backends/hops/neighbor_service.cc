@@ -8,12 +8,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
+#include "common/rpc/caller.h"
 #include "common/wire/chunk_codec.h"
 
 namespace gradwire {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(1);
+
+}  // namespace
 
 // Registered by hand, as in aggregation_service.cc, for byte buffers.
-NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler) {
+NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler), guard_(kPatience) {
   using Handler =
       grpc::internal::BidiStreamingHandler<NeighborService, grpc::ByteBuffer, v1::NeighborReply>;
   AddMethod(new grpc::internal::RpcServiceMethod(
@@ -24,9 +30,12 @@ NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler) {
 }
 
 grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream) {
-  const NeighborStream from{StreamId(++last_id_), [context] { return context->IsCancelled(); }};
+  const NeighborStream from{StreamId(++last_id_), [context] { return context->IsCancelled(); },
+                            [context](const View& view) { return IsMember(*context, view); }};
   bool taken = false;
-  absl::Status status = TakeAll(from, stream, &taken);
+  std::optional<CallGuard::Watch> watch;
+  if (!SaysWho(*context) || !handler_->Knows(from)) watch.emplace(&guard_, context);
+  absl::Status status = TakeAll(from, stream, &watch, &taken);
   const bool broke = context->IsCancelled();
   if (status.ok() && broke) {
     status = absl::UnavailableError(absl::StrCat("its stream from ", context->peer(), " broke"));
@@ -39,7 +48,8 @@ grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream
   return ToGrpc(status);
 }
 
-absl::Status NeighborService::TakeAll(const NeighborStream& from, Stream* stream, bool* taken) {
+absl::Status NeighborService::TakeAll(const NeighborStream& from, Stream* stream,
+                                      std::optional<CallGuard::Watch>* watch, bool* taken) {
   grpc::ByteBuffer buffer;
   while (stream->Read(&buffer)) {
     absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
@@ -48,6 +58,7 @@ absl::Status NeighborService::TakeAll(const NeighborStream& from, Stream* stream
     absl::Status status = handler_->OnChunk(from, *std::move(chunk));
     if (!status.ok()) return status;
     *taken = true;
+    watch->reset();
   }
   return absl::OkStatus();
 }

@@ -7,10 +7,13 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "common/base/ids.h"
+#include "common/rpc/call_guard.h"
 #include "common/wire/chunk.h"
+#include "common/wire/view.h"
 #include "gradwire/v1/neighbor.grpc.pb.h"
 
 namespace gradwire {
@@ -19,13 +22,16 @@ namespace gradwire {
 using StreamId = StrongInt<struct StreamIdTag, uint64_t>;
 struct NeighborStream {
   StreamId id;
-  std::function<bool()> is_gone;  // whether the call was cancelled
+  std::function<bool()> is_gone;               // whether the call was cancelled
+  std::function<bool(const View&)> is_member;  // whether its caller is in a view
 };
 
 // Who takes what NeighborService gets; called on the stream's own thread.
 class ChunkHandler {
  public:
   virtual ~ChunkHandler() = default;
+  // Whether the caller is a member of the run. Blocks as long as there is no view.
+  virtual bool Knows(const NeighborStream& stream) = 0;
   // May block, as long as there is no view: the sender is then held back by flow
   // control. An error ends the stream with it.
   virtual absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) = 0;
@@ -34,7 +40,8 @@ class ChunkHandler {
   virtual void OnEnd(const NeighborStream& stream, const absl::Status& status) = 0;
 };
 
-// Serves v1.Neighbor (see neighbor.proto): hands every chunk to a handler, which outlives it.
+// Serves v1.Neighbor (see neighbor.proto): hands every chunk to a handler, which outlives it. A
+// stream of one who is no member is ended if no chunk of it is taken within a second.
 class NeighborService : public grpc::Service {
  public:
   explicit NeighborService(ChunkHandler* handler);
@@ -42,9 +49,11 @@ class NeighborService : public grpc::Service {
  private:
   using Stream = grpc::ServerReaderWriter<v1::NeighborReply, grpc::ByteBuffer>;
   grpc::Status Serve(grpc::ServerContext* context, Stream* stream);
-  absl::Status TakeAll(const NeighborStream& from, Stream* stream, bool* taken);
+  absl::Status TakeAll(const NeighborStream& from, Stream* stream,
+                       std::optional<CallGuard::Watch>* watch, bool* taken);
 
   ChunkHandler* const handler_;
+  CallGuard guard_;
   std::atomic<uint64_t> last_id_{0};
 };
 

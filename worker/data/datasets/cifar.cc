@@ -10,6 +10,8 @@ namespace gradwire {
 namespace {
 
 constexpr int64_t kPixelBytes = int64_t{3} * 32 * 32;
+// More than ten times the largest file of either; a sparse one of any size costs no disk.
+constexpr int64_t kMostBytes = int64_t{2} << 30;
 
 // One of the two data sets. A record is its labels, of which the last one counts, then the pixels.
 struct Spec {
@@ -63,23 +65,14 @@ Dataset EmptyDataset(const Spec& spec) {
   return dataset;
 }
 
-absl::StatusOr<std::string> ReadWhole(const Spec& spec, const std::string& path) {
-  std::error_code error;
-  const uintmax_t size_bytes = std::filesystem::file_size(path, error);
-  std::ifstream file(path, std::ios::binary);
-  if (error || !file) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", path, "; ", spec.how_to_get));
-  }
-  std::string bytes(size_bytes, '\0');
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  bytes.resize(static_cast<size_t>(file.gcount()));  // the size check says if it fell short
-  return bytes;
-}
-
 absl::Status CheckSize(const Spec& spec, const std::string& path, int64_t size_bytes) {
   if (size_bytes == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": empty, expected records of ", spec.record_bytes(), " bytes"));
+  }
+  if (size_bytes > kMostBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": got ", size_bytes, " bytes, expected at most ", kMostBytes));
   }
   if (size_bytes % spec.record_bytes() == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(path, ": truncated: got ", size_bytes,
@@ -87,12 +80,29 @@ absl::Status CheckSize(const Spec& spec, const std::string& path, int64_t size_b
                                                  spec.record_bytes()));
 }
 
+absl::StatusOr<std::string> ReadWhole(const Spec& spec, const std::string& path) {
+  std::error_code error;
+  const uintmax_t size_bytes = std::filesystem::file_size(path, error);
+  std::ifstream file(path, std::ios::binary);
+  if (error || !file) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, "; ", spec.how_to_get));
+  }
+  if (absl::Status status = CheckSize(spec, path, static_cast<int64_t>(size_bytes)); !status.ok()) {
+    return status;
+  }
+  std::string bytes(size_bytes, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<size_t>(file.gcount()));
+  return bytes;
+}
+
 absl::Status Append(const Spec& spec, const std::string& path, Dataset& dataset) {
   const absl::StatusOr<std::string> bytes = ReadWhole(spec, path);
   if (!bytes.ok()) return bytes.status();
   const int64_t size_bytes = static_cast<int64_t>(bytes->size());
-  dataset.pixels.reserve(dataset.pixels.size() + bytes->size());
+  // Once more: it may have become shorter.
   if (absl::Status status = CheckSize(spec, path, size_bytes); !status.ok()) return status;
+  dataset.pixels.reserve(dataset.pixels.size() + bytes->size());
   for (int64_t at = 0; at < size_bytes; at += spec.record_bytes()) {
     const auto record = bytes->begin() + at;
     const auto pixels = record + spec.label_bytes;

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kClasses = 10;
 constexpr int64_t kPieceBytes = 1 << 20;
-// More than any image file has; below it, no product of dimensions overflows.
-constexpr int64_t kMostBytes = int64_t{1} << 40;
+// More than any image file of the kind has; a sparse one of any size costs no disk.
+constexpr int64_t kMostBytes = int64_t{1} << 31;
 
 struct CloseGz {
   void operator()(gzFile_s* file) const { gzclose(file); }
@@ -67,7 +67,7 @@ absl::StatusOr<int64_t> ReadDimensions(const std::string& path, gzFile file, int
     dimensions.push_back(*dimension);
     if (*dimension == 0) return Wrong(path, "an empty array", "some values");
     if (*dimension > kMostBytes / values) {
-      return Wrong(path, "dimensions beyond all sense", "at most 2^40 values");
+      return Wrong(path, "dimensions beyond all sense", "at most 2^31 values");
     }
     values *= *dimension;
   }

@@ -1,0 +1,30 @@
+#ifndef GRADWIRE_COMMON_BASE_SELDOM_H_
+#define GRADWIRE_COMMON_BASE_SELDOM_H_
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+
+namespace gradwire {
+
+// For lines of the log that strangers cause: at most one in ten seconds. Not thread-safe.
+class Seldom {
+ public:
+  // Whether the line may be written now; if so, `left_out` gets how many were not.
+  bool MayLog(int* left_out) {
+    const absl::Time now = SteadyNow();
+    ++waiting_;
+    if (now < next_) return false;
+    next_ = now + absl::Seconds(10);
+    *left_out = waiting_ - 1;
+    waiting_ = 0;
+    return true;
+  }
+
+ private:
+  absl::Time next_ = absl::InfinitePast();
+  int waiting_ = 0;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_BASE_SELDOM_H_

@@ -1,0 +1,222 @@
+#include "common/telemetry/http_server.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "common/base/clock.h"
+
+namespace gradwire {
+namespace {
+
+constexpr size_t kMostConnections = 256;
+constexpr size_t kMostHeadBytes = 16 << 10;
+constexpr absl::Duration kReadTime = absl::Seconds(2);    // for a whole head
+constexpr absl::Duration kWriteTime = absl::Seconds(10);  // for a whole answer
+constexpr absl::Duration kDrainTime = absl::Seconds(1);   // for the client to close
+constexpr absl::Duration kRest = absl::Milliseconds(100);
+constexpr char kPlainText[] = "text/plain; charset=utf-8";
+constexpr absl::string_view kEndOfHead = "\r\n\r\n";
+
+absl::string_view ReasonOf(int code) {
+  switch (code) {
+    case 200:
+      return "OK";
+    case 400:
+      return "Bad Request";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 421:
+      return "Misdirected Request";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 503:
+      return "Service Unavailable";
+  }
+  return "Other";
+}
+
+std::string TextOf(const Page& page, bool with_body) {
+  return absl::StrCat("HTTP/1.1 ", page.code, " ", ReasonOf(page.code),
+                      "\r\nContent-Type: ", page.content_type,
+                      "\r\nContent-Length: ", page.body.size(),
+                      "\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
+                      with_body ? page.body : "");
+}
+
+Page Refusal(int code, absl::string_view why) {
+  return {code, kPlainText, absl::StrCat(why, "\n")};
+}
+
+// The value of a header, from lines "Name: value"; empty if it is not there.
+absl::string_view HeaderOf(absl::string_view lines, absl::string_view name) {
+  for (absl::string_view line : absl::StrSplit(lines, "\r\n")) {
+    const std::pair<absl::string_view, absl::string_view> header =
+        absl::StrSplit(line, absl::MaxSplits(':', 1));
+    if (absl::EqualsIgnoreCase(header.first, name))
+      return absl::StripAsciiWhitespace(header.second);
+  }
+  return "";
+}
+
+bool IsPassing() { return errno == EAGAIN || errno == EINTR; }
+
+}  // namespace
+
+HttpServer::HttpServer(Listening listening, Handler handler)
+    : listening_(std::move(listening)),
+      handler_(std::move(handler)),
+      limit_(std::max<size_t>(4, std::min(kMostConnections, DescriptorLimit() / 8))),
+      ended_(eventfd(0, EFD_CLOEXEC)),
+      thread_([this] { Run(); }) {}
+
+HttpServer::~HttpServer() {
+  const uint64_t one = 1;
+  static_cast<void>(write(ended_.get(), &one, sizeof(one)));
+  thread_.join();
+}
+
+void HttpServer::Run() {
+  std::vector<pollfd> waited;
+  while (Wait(&waited)) {
+    // Those of `waited`, behind the end, are the connections in their order, then who listens.
+    size_t next = 1;
+    const absl::Time now = SteadyNow();
+    for (auto it = connections_.begin(); it != connections_.end(); ++next) {
+      const bool goes_on = waited[next].revents == 0 ? now < it->deadline : GoOn(&*it);
+      it = goes_on ? std::next(it) : connections_.erase(it);
+    }
+    for (const Descriptor& socket : listening_.sockets) TakeAll(socket);
+  }
+}
+
+bool HttpServer::Wait(std::vector<pollfd>* waited) {
+  absl::Time next = rests_until_ > SteadyNow() ? rests_until_ : absl::InfiniteFuture();
+  waited->assign({{ended_.get(), POLLIN, 0}});
+  for (const Connection& connection : connections_) {
+    const short events = connection.state == State::kWriting ? POLLOUT : POLLIN;
+    waited->push_back({connection.socket.get(), events, 0});
+    next = std::min(next, connection.deadline);
+  }
+  if (rests_until_ <= SteadyNow()) {
+    for (const Descriptor& socket : listening_.sockets) {
+      waited->push_back({socket.get(), POLLIN, 0});
+    }
+  }
+  const absl::Duration left = std::max(next - SteadyNow(), absl::ZeroDuration());
+  const bool forever = next == absl::InfiniteFuture();
+  poll(waited->data(), waited->size(),
+       forever ? -1 : static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+  return waited->front().revents == 0;
+}
+
+void HttpServer::TakeAll(const Descriptor& listening) {
+  Descriptor socket;
+  while (rests_until_ <= SteadyNow()) {
+    const Accepted accepted = Accept(listening, &socket);
+    if (accepted == Accepted::kNobody) return;
+    if (accepted == Accepted::kNoResources) {
+      rests_until_ = SteadyNow() + kRest;
+      return;
+    }
+    MakeRoom();
+    Connection& connection = connections_.emplace_back();
+    connection.socket = std::move(socket);
+    connection.deadline = SteadyNow() + kReadTime;
+    // Most requests are there by now.
+    if (!GoOn(&connection)) connections_.pop_back();
+  }
+}
+
+void HttpServer::MakeRoom() {
+  if (connections_.size() < limit_) return;
+  const auto reads = [](const Connection& c) { return c.state == State::kReading; };
+  const auto oldest = std::find_if(connections_.begin(), connections_.end(), reads);
+  connections_.erase(oldest == connections_.end() ? connections_.begin() : oldest);
+}
+
+bool HttpServer::GoOn(Connection* connection) {
+  switch (connection->state) {
+    case State::kReading:
+      return Read(connection);
+    case State::kWriting:
+      return Write(connection);
+    case State::kDraining:
+      return Drain(connection);
+  }
+  return false;
+}
+
+bool HttpServer::Read(Connection* connection) {
+  char bytes[4096];
+  while (true) {
+    const ssize_t got = recv(connection->socket.get(), bytes, sizeof(bytes), 0);
+    if (got == 0) return false;
+    if (got < 0) return IsPassing() && SteadyNow() < connection->deadline;
+    connection->text.append(bytes, static_cast<size_t>(got));
+    if (absl::StrContains(connection->text, kEndOfHead) ||
+        connection->text.size() > kMostHeadBytes) {
+      return Answer(connection);
+    }
+  }
+}
+
+bool HttpServer::Answer(Connection* connection) {
+  const size_t end = connection->text.find(kEndOfHead.data());
+  connection->text =
+      end > kMostHeadBytes
+          ? TextOf(Refusal(431, absl::StrCat("expected at most ", kMostHeadBytes, " bytes")), true)
+          : AnswerTo(absl::string_view(connection->text).substr(0, end));
+  connection->state = State::kWriting;
+  connection->deadline = SteadyNow() + kWriteTime;
+  return Write(connection);
+}
+
+std::string HttpServer::AnswerTo(absl::string_view head) const {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(head, absl::MaxSplits("\r\n", 1));
+  const std::vector<absl::string_view> words = absl::StrSplit(parts.first, ' ');
+  if (words.size() != 3 || !absl::StartsWith(words[1], "/") ||
+      !absl::StartsWith(words[2], "HTTP/1.")) {
+    return TextOf(Refusal(400, "expected a request such as GET /metrics HTTP/1.1"), true);
+  }
+  const std::pair<absl::string_view, absl::string_view> target =
+      absl::StrSplit(words[1], absl::MaxSplits('?', 1));
+  const PageRequest request{target.first, target.second, HeaderOf(parts.second, "Host")};
+  return TextOf(handler_(words[0], request), words[0] != "HEAD");
+}
+
+bool HttpServer::Write(Connection* connection) {
+  std::string& text = connection->text;
+  while (!text.empty()) {
+    const ssize_t sent = send(connection->socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent < 0) return IsPassing() && SteadyNow() < connection->deadline;
+    text.erase(0, static_cast<size_t>(sent));
+  }
+  // Closed right away, what the client still sends would take the answer from it.
+  shutdown(connection->socket.get(), SHUT_WR);
+  connection->state = State::kDraining;
+  connection->deadline = SteadyNow() + kDrainTime;
+  return Drain(connection);
+}
+
+bool HttpServer::Drain(Connection* connection) {
+  char bytes[4096];
+  ssize_t got;
+  do {
+    got = recv(connection->socket.get(), bytes, sizeof(bytes), 0);
+  } while (got > 0 && SteadyNow() < connection->deadline);
+  return got < 0 && IsPassing() && SteadyNow() < connection->deadline;
+}
+
+}  // namespace gradwire

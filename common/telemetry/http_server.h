@@ -1,0 +1,89 @@
+#ifndef GRADWIRE_COMMON_TELEMETRY_HTTP_SERVER_H_
+#define GRADWIRE_COMMON_TELEMETRY_HTTP_SERVER_H_
+
+#include <poll.h>
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/descriptor.h"
+#include "common/base/listening.h"
+
+namespace gradwire {
+
+// What an HTTP server is asked for.
+struct PageRequest {
+  absl::string_view path;   // "/sd"
+  absl::string_view query;  // what follows "?"; may be empty
+  absl::string_view host;   // "host:port" by which the client reached this server; may be empty
+};
+
+// What it answers.
+struct Page {
+  int code = 200;
+  std::string content_type;
+  std::string body;
+};
+
+// Serves pages over HTTP/1.1, one request a connection, all on one thread that waits for nobody:
+// whoever sends half a request, or takes half an answer, costs a descriptor and some memory for
+// some seconds and holds up no one. (A library with a thread for each connection does neither.)
+//
+//   accept ─► READING ── head is there ─► WRITING ── all is sent ─► DRAINING ─► closed
+//                │ kReadTime               │ kWriteTime              │ kDrainTime
+//                └─────────────────────────┴─────────────────────────┴────────► closed
+//
+// When there are too many connections the one that has been reading for longest goes.
+class HttpServer {
+ public:
+  // Called on the server's thread; must not block.
+  using Handler = std::function<Page(absl::string_view method, const PageRequest& request)>;
+
+  HttpServer(Listening listening, Handler handler);
+  // Ends at once; connections are closed.
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+ private:
+  enum class State { kReading, kWriting, kDraining };
+  struct Connection {
+    Descriptor socket;
+    absl::Time deadline;
+    State state = State::kReading;
+    std::string text;  // what was read, or what is left to write
+  };
+
+  void Run();
+  // Waits until something can be done; false: the end.
+  bool Wait(std::vector<pollfd>* waited);
+  void TakeAll(const Descriptor& listening);
+  void MakeRoom();
+  // Goes on with a connection; false: it is over.
+  bool GoOn(Connection* connection);
+  bool Read(Connection* connection);
+  bool Write(Connection* connection);
+  bool Drain(Connection* connection);
+  bool Answer(Connection* connection);
+  // The whole answer to a request whose head, without the empty line, is `head`.
+  std::string AnswerTo(absl::string_view head) const;
+
+  const Listening listening_;
+  const Handler handler_;
+  const size_t limit_;                             // connections
+  const Descriptor ended_;                         // an eventfd
+  absl::Time rests_until_ = absl::InfinitePast();  // nobody is taken in
+  std::list<Connection> connections_;              // oldest first
+  std::thread thread_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_TELEMETRY_HTTP_SERVER_H_

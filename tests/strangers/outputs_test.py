@@ -1,0 +1,45 @@
+"""Disks that are full, and files that others have put where this run writes."""
+import json
+import os
+import unittest
+
+import strangers
+
+
+class OutputsTest(strangers.StrangersTest):
+    def test_log_and_summary_on_a_full_disk_cost_the_others_nothing(self):
+        coordinator = self.coordinator(2)
+        full = ["--log-jsonl", "/dev/full", "--summary", "/dev/full"]
+        unlucky = self.worker(coordinator, 0, "--iterations", "20", *full)
+        summary = self.folder / "summary"
+        other = self.worker(coordinator, 1, "--iterations", "20", "--summary", summary)
+        self.assert_done([other, coordinator])
+        self.assertEqual(json.loads(summary.read_text())["iterations"], 20)
+        self.assertEqual(unlucky.wait(20), 1)
+        self.assertIn("cannot write /dev/full: no space left on device", unlucky.text())
+
+    def test_links_where_temporary_files_were_are_not_followed(self):
+        victim = self.folder / "victim"
+        victim.write_text("precious")
+        (self.folder / "ports.tmp").symlink_to(victim)
+        coordinator = self.coordinator(1)
+        self.assertTrue(coordinator.address)
+        self.assertEqual(victim.read_text(), "precious")
+        self.assertEqual(os.listdir(self.folder).count("ports"), 1)
+
+    def test_sparse_data_file_is_refused(self):
+        data = self.folder / "data"
+        data.mkdir()
+        for name in [f"data_batch_{batch}.bin" for batch in range(1, 6)] + ["test_batch.bin"]:
+            with open(data / name, "wb") as file:
+                file.truncate(3073 << 30)  # three terabytes that take no room
+        worker = strangers.Process(
+            [strangers.BIN / "gradwire-worker", "--sync", "none", "--iterations", "1", "--threads",
+             "1", "--model", "lenet", "--dataset", "cifar10", "--data-dir", data],
+            self.folder / "worker")
+        self.assertEqual(worker.wait(60), 2, worker.text())
+        self.assertIn("expected at most", worker.text())
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,100 @@
+"""Runs that strangers disturb, on 127.0.0.1."""
+import contextlib
+import json
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "observe"))
+from support import BIN, Process, get, wait_for  # noqa: E402
+
+from http2 import field, fixed64  # noqa: E402
+
+PROTOCOL = 2
+# A run of a second or so; the data is made up.
+TINY = ["--dataset", "synthetic", "--model", "mlp", "--batch-size", "4", "--threads", "1",
+        "--lr", "0.01", "--print-every", "0"]
+
+
+def hello(incarnation, address="127.0.0.1:1", **more):
+    """A WorkerMessage with a Hello."""
+    message = fixed64(1, incarnation) + field(4, address) + field(9, PROTOCOL)
+    for number, value in more.get("fields", ()):
+        message += field(number, value)
+    return field(1, message)
+
+
+def status_of(pid, name):
+    """A number of /proc/PID/status: "Threads", or "VmRSS" in KiB."""
+    text = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(rf"^{name}:\s+(\d+)", text, re.MULTILINE)[1])
+
+
+class Coordinator(Process):
+    """Serves on free ports; `descriptors`: how many files and sockets it may have open."""
+
+    def __init__(self, folder, world_size, *options, descriptors=None):
+        ports = pathlib.Path(folder) / "ports"
+
+        def limit():
+            if descriptors:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
+        super().__init__([BIN / "gradwire-coordinator", "--world-size", world_size, "--listen",
+                          "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--port-file", ports,
+                          *options], pathlib.Path(folder) / "coordinator", preexec_fn=limit)
+        text = wait_for("the port file", lambda: ports.exists() and ports.read_text(), 30)
+        self.address = re.search("^grpc=(.*)", text, re.MULTILINE)[1]
+        self.metrics = re.search("^metrics=(.*)", text, re.MULTILINE)[1]
+
+    def status(self):
+        return json.loads(get(f"http://{self.metrics}/status.json"))
+
+    def wait_for_step(self, step):
+        return wait_for(f"step {step}", lambda: self.status()["step"] >= step, 60)
+
+
+class StrangersTest(unittest.TestCase):
+    """Has a folder, and ends the processes that a test starts."""
+
+    def setUp(self):
+        self._left = contextlib.ExitStack()
+        self.addCleanup(self._left.close)
+        self.folder = pathlib.Path(self._left.enter_context(tempfile.TemporaryDirectory()))
+
+    def keep(self, context):
+        """Enters a context until the end of the test."""
+        return self._left.enter_context(context)
+
+    def coordinator(self, world_size, *options, **more):
+        coordinator = Coordinator(self.folder, world_size, *options, **more)
+        self._left.callback(coordinator.end)
+        return coordinator
+
+    def worker(self, coordinator, rank, *options):
+        worker = Process([BIN / "gradwire-worker", "--coordinator", coordinator.address, "--rank",
+                          rank, *TINY, *options], self.folder / f"rank-{rank}")
+        self._left.callback(worker.end)
+        return worker
+
+    def assert_done(self, processes, seconds=60):
+        """All end, with exit code 0. Gives how long that took."""
+        begin = time.monotonic()
+        for process in processes:
+            try:
+                code = process.wait(max(0.1, begin + seconds - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                code = f"none within {seconds} s"
+            self.assertEqual(code, 0, process.text()[-3000:])
+        return time.monotonic() - begin
+
+    def assert_run_goes_well(self, coordinator, world_size):
+        """A whole run, beside whatever is going on."""
+        workers = [self.worker(coordinator, rank, "--iterations", "3")
+                   for rank in range(world_size)]
+        return self.assert_done([*workers, coordinator])
