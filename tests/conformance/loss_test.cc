@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <future>
 #include <string>
 #include <thread>
 #include <vector>
@@ -122,6 +124,24 @@ TEST_P(LossTest, Finish_AfterCancel_IsTheReasonAtOnce) {
   cluster_.exchange(0).Cancel(kLost);
   ASSERT_TRUE(WaitForEnds(kBuckets));
   EXPECT_EQ(cluster_.exchange(0).Finish(SteadyNow() + absl::Minutes(1)), kLost);
+}
+
+// Whether a back end waits for the others there is its own matter.
+TEST_P(LossTest, Cancel_WhileFinishMayWaitForTheOthers_EndsIt) {
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([this, rank] { HandIn(rank, kBuckets); });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  ASSERT_TRUE(WaitForEnds(kRanks * kBuckets));
+  auto finished = std::async(std::launch::async, [this] {
+    return cluster_.exchange(0).Finish(SteadyNow() + absl::Minutes(5));
+  });
+  (void)finished.wait_for(std::chrono::milliseconds(50));
+  cluster_.exchange(0).Cancel(kLost);
+  ASSERT_EQ(finished.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  const absl::Status status = finished.get();
+  EXPECT_TRUE(status.ok() || status == kLost) << status;
 }
 
 std::vector<const char*> AllBackends() {
