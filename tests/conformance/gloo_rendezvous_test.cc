@@ -125,6 +125,7 @@ TEST_F(GlooRendezvousTest, AllCalls_RunIsOver_AbortedWithItsReason) {
 TEST_F(GlooRendezvousTest, Cancel_WhileWaiting_EndsWithReason) {
   auto values = std::async(std::launch::async,
                            [this] { return rendezvous_->Wait({"a"}, In(absl::Seconds(20))); });
+  EXPECT_EQ(values.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   rendezvous_->Cancel(absl::AbortedError("the run is over"));
   EXPECT_EQ(values.get().status(), absl::AbortedError("the run is over"));
 }

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
+#include <map>
 #include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
 
 namespace gradwire {
 namespace {
@@ -44,6 +49,7 @@ TEST_F(PieceQueueTest, Pop_WindowFull_WaitsForAMean) {
   const Piece first = *queue_.Pop();
   queue_.Pop();
   auto third = std::async(std::launch::async, [this] { return queue_.Pop()->index; });
+  EXPECT_EQ(third.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   queue_.OnMean(*first.transfer, first.index);
   EXPECT_EQ(third.get(), 2u);
 }
@@ -83,6 +89,64 @@ TEST_F(PieceQueueTest, Cancel_PiecesWait_NoneLeaves) {
   PushAll(0, 1);
   queue_.Cancel();
   EXPECT_FALSE(queue_.Pop().has_value());
+}
+
+// As a lane uses it: a thread for each rank that hands in, one that sends, one that receives means.
+class PieceQueueThreadsTest : public PieceQueueTest {
+ protected:
+  static constexpr int kRanks = 3;
+  static constexpr int kBuckets = 5;
+  static constexpr size_t kPieces = 8;
+
+  PieceQueueThreadsTest() {
+    for (int bucket = 0; bucket < kBuckets; ++bucket) {
+      transfers_.push_back(MakeTransfer(0, bucket));
+    }
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads_.emplace_back([this, rank] { HandIn(rank); });
+    }
+  }
+  ~PieceQueueThreadsTest() override {
+    for (std::thread& thread : threads_) thread.join();
+  }
+  void HandIn(int rank) {
+    for (const auto& transfer : transfers_) {
+      for (size_t piece = 0; piece < kPieces; ++piece) {
+        queue_.Push({transfer, piece, Rank(rank), {}});
+      }
+    }
+  }
+
+  std::vector<std::shared_ptr<FoldTransfer>> transfers_;
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(PieceQueueThreadsTest, PushPopAndMeans_AllAtOnce_EachPieceLeavesOnceForEachRank) {
+  std::map<std::pair<int, size_t>, int> left;  // by bucket and piece: for how many ranks
+  std::vector<std::future<void>> means;
+  for (int i = 0; i < kRanks * kBuckets * static_cast<int>(kPieces); ++i) {
+    const Piece piece = *queue_.Pop();
+    const int ranks = ++left[{piece.transfer->key.bucket.value(), piece.index}];
+    ASSERT_LE(ranks, kRanks);
+    if (ranks < kRanks) continue;  // there is no mean without the others
+    means.push_back(std::async(std::launch::async,
+                               [this, piece] { queue_.OnMean(*piece.transfer, piece.index); }));
+  }
+  EXPECT_EQ(left.size(), kBuckets * kPieces);
+  EXPECT_EQ(means.size(), left.size());
+  queue_.Close();
+  EXPECT_FALSE(queue_.Pop().has_value());
+}
+
+TEST_F(PieceQueueThreadsTest, Cancel_WhileRanksHandIn_PopEnds) {
+  auto sending = std::async(std::launch::async, [this] {
+    int popped = 0;
+    while (queue_.Pop().has_value()) ++popped;
+    return popped;
+  });
+  queue_.Cancel();
+  // No mean came, so no more than a window of each rank's buckets can have left.
+  EXPECT_LE(sending.get(), kRanks * kBuckets * static_cast<int>(kWindow / kPieceBytes));
 }
 
 }  // namespace

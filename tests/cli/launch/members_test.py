@@ -101,6 +101,11 @@ class Worker(unittest.TestCase):
         self.assertEqual(argv_of(0, "--seed", "2", workers=2, **options),
                          ["/bin/gradwire-worker", "--seed", "2"])
 
+    def test_options_of_several_ranks_are_in_their_order(self):
+        options = [[1, ["--seed", "1"]], [0, ["--seed", "0"]]]
+        self.assertEqual(argv_of(0, workers=1, world_size=2, rank_options=options),
+                         ["/bin/gradwire-worker", "--seed", "0", "--seed", "1"])
+
     def test_trace_has_a_file_of_its_own(self):
         self.assertEqual(
             members_of(trace="t").worker(0, "a:1", 0).command.environment["GRADWIRE_TRACE"],

@@ -52,6 +52,11 @@ class RunnerTest(unittest.TestCase):
         for outputs in self.outputs_of(run, run):
             self.assertEqual(outputs.ranks, ["127.0.0.1:7 0\n", "127.0.0.1:7 1\n"])
 
+    def test_each_run_has_the_address_of_its_own_coordinator(self):
+        self.script("coordinator", SERVES.replace("127.0.0.1:7", "127.0.0.1:'$$'"))
+        first, second = self.outputs_of(*2 * [Run([echo(COORDINATOR)])])
+        self.assertNotEqual(first.ranks, second.ranks)
+
     def test_coordinators_cpu_time_is_taken(self):
         self.script("coordinator", SERVES.replace("exec sleep 1000", "while :; do :; done"))
         (outputs,) = self.outputs_of(Run([["/bin/sh", "-c", "sleep 0.5"]]))

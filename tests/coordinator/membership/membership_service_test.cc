@@ -191,6 +191,7 @@ TEST_F(MembershipServiceTest, DeclareLayout_Different_TellsBothSidesWhatDiffers)
 TEST_F(MembershipServiceTest, Cancel_WhileDeclaring_EndsTheWait) {
   FormRun();
   auto declared = Declare(*workers_[0], TestLayout());
+  EXPECT_EQ(declared.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
   workers_[0]->session->Cancel();
   EXPECT_EQ(declared.get().status(), absl::CancelledError("the session was cancelled"));
 }

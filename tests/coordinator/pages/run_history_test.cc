@@ -103,6 +103,57 @@ TEST_F(RunHistoryTest, Points_FewWanted_EveryStepInOneOfThem) {
   EXPECT_EQ(points[3].steps, 1u);
 }
 
+// Each step counts alike, whatever is put together first.
+TEST_F(RunHistoryTest, Points_ThreeStepsInOne_MeansAndTheLongest) {
+  StepRecord first = Done(0, 5, 0.9, 1);
+  first.bytes_sent = 700;
+  Both(first, Done(0, 7, 0.9, 3));
+  Both(Done(1, 1, 0.3, 5), Done(1, 1, 0.3, 5));
+  Both(Done(2, 2, 0, 8), Done(2, 2, 0, 8));
+  const std::vector<HistoryPoint> points = history_.Points(1);
+  ASSERT_THAT(points, SizeIs(1));
+  EXPECT_EQ(points[0].first, Step(0));
+  EXPECT_EQ(points[0].steps, 3u);
+  EXPECT_DOUBLE_EQ(absl::ToDoubleSeconds(points[0].iteration), 3);
+  EXPECT_EQ(points[0].longest, absl::Seconds(7));
+  EXPECT_NEAR(absl::ToDoubleSeconds(points[0].phases[Phase::kExposedCommunication]), 0.4, 1e-9);
+  EXPECT_DOUBLE_EQ(points[0].loss.value(), 5);
+  EXPECT_DOUBLE_EQ(points[0].bytes_sent, (800 + 200 + 200) / 3.0);
+  // 20 samples in 6, 1 and 2 seconds.
+  EXPECT_NEAR(points[0].samples_per_second, (20 / 6.0 + 20 / 1.0 + 20 / 2.0) / 3, 1e-9);
+}
+
+TEST_F(RunHistoryTest, Points_LongestIsInTheLaterStep_ItIsKept) {
+  Both(Done(0, 1, 0), Done(0, 2, 0));
+  Both(Done(1, 9, 0), Done(1, 1, 0));
+  EXPECT_EQ(history_.Points(1)[0].longest, absl::Seconds(9));
+}
+
+TEST_F(RunHistoryTest, Points_OneOfTheStepsHasNoLoss_ThatOfTheOthers) {
+  Both(Done(0, 1, 0, kNan), Done(0, 1, 0, kNan));
+  Both(Done(1, 1, 0, 6), Done(1, 1, 0, 6));
+  Both(Done(2, 1, 0, kNan), Done(2, 1, 0, kNan));
+  EXPECT_EQ(history_.Points(1)[0].loss, 6);
+}
+
+TEST_F(RunHistoryTest, Points_LongRun_PointsKeepTheLongestAndTheLossOfTheirSteps) {
+  for (uint64_t step = 0; step < 4098; ++step) {
+    const double of_step = step == 1 ? 5 : 1;
+    Both(Done(step, of_step, 0, 2 * of_step), Done(step, 1, 0, 2));
+  }
+  const std::vector<HistoryPoint> points = history_.Points(1 << 20);
+  EXPECT_EQ(points[0].steps, 2u);
+  EXPECT_EQ(points[0].longest, absl::Seconds(5));
+  EXPECT_EQ(points[0].loss, (2 + 6) / 2.0);
+  EXPECT_EQ(points[1].longest, absl::Seconds(1));
+}
+
+TEST_F(RunHistoryTest, Begin_AStepWasHalfTold_ItIsForgotten) {
+  Add(0, Done(0, 1, 0));
+  history_.Begin(2, now_);
+  EXPECT_FALSE(Add(1, Done(0, 1, 0)).has_value());
+}
+
 TEST_F(RunHistoryTest, Points_LongRun_BoundedAndNoStepLost) {
   for (uint64_t step = 0; step < 10001; ++step) Both(Done(step, 1, 0), Done(step, 1, 0));
   const std::vector<HistoryPoint> points = history_.Points(1 << 20);
@@ -139,6 +190,7 @@ TEST_F(RunHistoryTest, Events_Many_LastHundred) {
   const std::vector<RunEvent> events = history_.Events();
   ASSERT_THAT(events, SizeIs(100));
   EXPECT_EQ(events.front().step, Step(20));
+  EXPECT_EQ(events.back().step, Step(119));
 }
 
 }  // namespace

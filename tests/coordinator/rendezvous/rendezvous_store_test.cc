@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::Pair;
+
+constexpr auto kInstant = std::chrono::milliseconds(50);
 
 const absl::Status kOver = absl::AbortedError("rank 1 was lost in step 7");
 
@@ -50,6 +53,7 @@ TEST(RendezvousStoreTest, Wait_LastKeyComesLater_ReturnsAllInOrder) {
   RendezvousStore store;
   ASSERT_TRUE(store.Set("b", "2").ok());
   auto waiting = WaitAside(&store, {"a", "b"});
+  EXPECT_EQ(waiting.wait_for(kInstant), std::future_status::timeout);
   ASSERT_TRUE(store.Set("a", "1").ok());
   EXPECT_THAT(*waiting.get(), ElementsAre(Pair("a", "1"), Pair("b", "2")));
 }
@@ -136,6 +140,7 @@ TEST_F(FullRendezvousStoreTest, Set_SameKeyAgain_CountsItOnce) {
 TEST(RendezvousStoreTest, Abort_WhileWaiting_EndsWithReason) {
   RendezvousStore store;
   auto waiting = WaitAside(&store, {"a"});
+  EXPECT_EQ(waiting.wait_for(kInstant), std::future_status::timeout);
   store.Abort(kOver);
   EXPECT_EQ(waiting.get().status(), kOver);
 }

@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "tests/worker/ddp/fake_exchange.h"
 
@@ -154,6 +155,62 @@ TEST_F(StepExchangeTest, Times_TransfersOverlap_WallTimeCountedOnce) {
   const absl::Duration wall = SteadyNow() - start;
   EXPECT_GT(step_.times()[Phase::kCommunication], absl::ZeroDuration());
   EXPECT_LE(step_.times()[Phase::kCommunication], wall);
+}
+
+// Long against what a busy machine adds to it.
+constexpr absl::Duration kWhile = absl::Milliseconds(50);
+
+TEST_F(StepExchangeTest, Times_BucketHandedInWhileOneIsUnderWay_CountedFromTheFirst) {
+  Begin();
+  HandIn(0);
+  absl::SleepFor(kWhile);
+  HandIn(1);
+  exchange_.End(0);
+  exchange_.End(1);
+  EXPECT_GE(step_.times()[Phase::kCommunication], kWhile);
+}
+
+TEST_F(StepExchangeTest, Times_NoneUnderWayForAWhile_NotCounted) {
+  const absl::Time start = SteadyNow();
+  Begin();
+  HandIn(0);
+  exchange_.End(0);
+  absl::SleepFor(kWhile);
+  HandIn(1);
+  exchange_.End(1);
+  EXPECT_LE(step_.times()[Phase::kCommunication], SteadyNow() - start - kWhile);
+}
+
+TEST_F(StepExchangeTest, Times_OneIsUnderWay_CountedUntilNow) {
+  Begin();
+  HandIn(0);
+  absl::SleepFor(kWhile);
+  EXPECT_GE(step_.times()[Phase::kCommunication], kWhile);
+  step_.Abandon(absl::CancelledError("over"));
+}
+
+TEST_F(StepExchangeTest, Times_NextWaits_ExposedAsLong) {
+  Begin();
+  HandIn(0);
+  std::thread peer([&] {
+    absl::SleepFor(kWhile);
+    exchange_.End(0);
+  });
+  const absl::Time start = SteadyNow();
+  ASSERT_TRUE(step_.Next().ok());
+  const absl::Duration waited = SteadyNow() - start;
+  peer.join();
+  EXPECT_LE(step_.times()[Phase::kExposedCommunication], waited);
+  EXPECT_GE(step_.times()[Phase::kExposedCommunication], waited / 2);
+}
+
+TEST_F(StepExchangeTest, Times_NextStep_BeginsAtNothing) {
+  Begin();
+  HandIn(0);
+  absl::SleepFor(kWhile);
+  exchange_.End(0);
+  Begin();
+  EXPECT_EQ(step_.times()[Phase::kCommunication], absl::ZeroDuration());
 }
 
 TEST_F(StepExchangeTest, Times_ResultsThereBeforeTheyAreWanted_NothingExposed) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
 #include "tests/worker/ddp/fake_exchange.h"
 #include "tests/worker/run/training.h"
 #include "worker/ddp/hash.h"
@@ -18,6 +21,7 @@ using testing::HashOf;
 using testing::PlainModel;
 using testing::RunTrainer;
 using testing::StagedModel;
+using testing::TrainAllRanks;
 using testing::Training;
 using testing::TrainRanks;
 
@@ -54,12 +58,24 @@ TEST(LateUpdate, Run_ModelWithoutStages_BitsOfTheBarrier) {
   EXPECT_EQ(HashOf(*TrainRanks(training)), overlapped);
 }
 
-TEST(LateUpdate, Run_BuffersNotBroadcast_EveryRankKeepsItsOwn) {
+TEST(LateUpdate, Run_OneRank_BuffersAreItsOwnEitherWay) {
   Training training;
   training.ranks = 1;
   const std::string broadcast = HashOf(*TrainRanks(training));
   training.options.reducer.broadcast_buffers = false;
   EXPECT_EQ(HashOf(*TrainRanks(training)), broadcast);
+}
+
+TEST(LateUpdate, Run_BuffersNotBroadcast_EveryRankKeepsItsOwn) {
+  Training training;
+  training.options.reducer.broadcast_buffers = false;
+  std::set<std::string> parameters, buffers;
+  for (const auto& model : TrainAllRanks(training)) {
+    parameters.insert(Sha256(model->parameters()));
+    buffers.insert(Sha256(model->buffers()));
+  }
+  EXPECT_EQ(parameters.size(), 1u);
+  EXPECT_EQ(buffers.size(), 3u);
 }
 
 TEST(LateUpdate, Run_ShardedOrRing_BitsOfTheCoordinator) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <prometheus/text_serializer.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -65,6 +66,15 @@ TEST_F(StepReporterTest, OnStep_Log_ARowInTheFileOfEachRank) {
   EXPECT_EQ(LogOf(3)["rank"], 3);
   EXPECT_EQ(LogOf(3)["loss"], 4);
   EXPECT_EQ(LogOf(3)["bytes_received"], 100);
+}
+
+// Of the process as a whole.
+TEST_F(StepReporterTest, OnStep_MetricsOfTwoRanks_MeanLossAndSums) {
+  const std::string text = prometheus::TextSerializer().Serialize(metrics_.registry()->Collect());
+  EXPECT_THAT(text, ::testing::HasSubstr("\ngradwire_loss 3\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("\ngradwire_iterations_total 1\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("\ngradwire_samples_total 16\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("\ngradwire_bytes_total{direction=\"sent\"} 101\n"));
 }
 
 TEST_F(StepReporterTest, Status_TwoRanks_EachItsLoss) {

@@ -47,7 +47,7 @@ void Train(const Training& training, TrainedWorker& worker, Exchange* exchange) 
 
 }  // namespace
 
-std::shared_ptr<Model> TrainRanks(const Training& training) {
+std::vector<std::shared_ptr<Model>> TrainAllRanks(const Training& training) {
   const Deal deal = training.deal.empty() ? OneEach(training.ranks) : training.deal;
   std::vector<TrainedWorker> workers = MakeWorkers(training, deal);
   BackendCluster cluster(training.backend, deal, workers[0].sync->BucketSpecs(), {});
@@ -57,10 +57,15 @@ std::shared_ptr<Model> TrainRanks(const Training& training) {
         [&, i] { Train(training, workers[i], &cluster.exchange(static_cast<int>(i))); });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const TrainedWorker& worker : workers) {
-    EXPECT_EQ(HashOf(*worker.model), HashOf(*workers[0].model));
-  }
-  return workers[0].model;
+  std::vector<std::shared_ptr<Model>> models;
+  for (const TrainedWorker& worker : workers) models.push_back(worker.model);
+  return models;
+}
+
+std::shared_ptr<Model> TrainRanks(const Training& training) {
+  const std::vector<std::shared_ptr<Model>> models = TrainAllRanks(training);
+  for (const auto& model : models) EXPECT_EQ(HashOf(*model), HashOf(*models[0]));
+  return models[0];
 }
 
 }  // namespace gradwire::testing

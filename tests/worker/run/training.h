@@ -105,6 +105,8 @@ struct Training {
 
 // Trains; returns the model of rank 0's worker. Fails the test if workers differ at the end.
 std::shared_ptr<Model> TrainRanks(const Training& training);
+// The same, without a look at whether they differ; returns every worker's model.
+std::vector<std::shared_ptr<Model>> TrainAllRanks(const Training& training);
 
 // Of parameters and buffers.
 std::string HashOf(const Model& model);

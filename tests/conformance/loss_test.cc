@@ -1,0 +1,159 @@
+// A run that ends while many buckets are under way, on every back end: each bucket is told of once,
+// with its mean or with the reason.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/mutex.h"
+#include "tests/cluster/backend_cluster.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr int kBuckets = 24;
+constexpr uint64_t kBytes = 4 * 20'000;
+const absl::Status kLost = absl::AbortedError("rank 1 was lost in step 0");
+
+class LossTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  LossTest() : cluster_(GetParam(), kRanks, Specs()) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      terms_.emplace_back(kBytes / 4, static_cast<float>(rank));
+      results_.emplace_back(kBuckets, std::vector<float>(kBytes / 4, -1));
+      ends_.emplace_back(kBuckets);
+    }
+  }
+
+  static std::vector<BucketSpec> Specs() {
+    return std::vector<BucketSpec>(kBuckets, {kBytes, v1::DTYPE_FLOAT32});
+  }
+  static absl::Span<uint8_t> BytesOf(std::vector<float>& values) {
+    return {reinterpret_cast<uint8_t*>(values.data()), kBytes};
+  }
+
+  // `rank` expects every bucket, and hands in those below `handed_in`.
+  void HandIn(int rank, int handed_in) {
+    for (int bucket = 0; bucket < kBuckets; ++bucket) {
+      const BucketKey key{LayoutId(0), Step(0), Bucket(bucket)};
+      Exchange& exchange = cluster_.exchange(rank);
+      exchange.Expect(
+          key, BytesOf(results_[rank][bucket]), SteadyNow() + absl::Seconds(120),
+          [this, rank, bucket](const absl::Status& status) { End(rank, bucket, status); });
+      if (bucket < handed_in) exchange.Contribute(key, Rank(rank), BytesOf(terms_[rank]));
+    }
+  }
+  void End(int rank, int bucket, const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    ends_[rank][bucket].push_back(status);
+    ++ended_;
+    changed_.NotifyAll();
+  }
+  // False if not so many came within a minute.
+  bool WaitForEnds(int count) {
+    MutexLock lock(&mutex_);
+    const absl::Time deadline = SteadyNow() + absl::Minutes(1);
+    while (ended_ < count && !changed_.WaitWithDeadline(&mutex_, deadline)) {
+    }
+    return ended_ >= count;
+  }
+  void CancelAll() {
+    for (int rank = 0; rank < kRanks; ++rank) cluster_.exchange(rank).Cancel(kLost);
+  }
+  // Each bucket ended once, well with its mean, or with the reason; of those from `first` on, none
+  // ended well.
+  void ExpectEnds(int first) {
+    MutexLock lock(&mutex_);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      for (int bucket = 0; bucket < kBuckets; ++bucket) {
+        const std::vector<absl::Status>& ends = ends_[rank][bucket];
+        ASSERT_EQ(ends.size(), 1u) << "rank " << rank << ", bucket " << bucket;
+        if (!ends[0].ok()) {
+          // The others may see first that rank 0's streams are gone.
+          EXPECT_TRUE(rank != 0 || ends[0] == kLost) << ends[0];
+          continue;
+        }
+        EXPECT_LT(bucket, first);
+        EXPECT_EQ(results_[rank][bucket], std::vector<float>(kBytes / 4, 1)) << "bucket " << bucket;
+      }
+    }
+  }
+
+  // Longer than the cluster, which may write to them.
+  std::vector<std::vector<float>> terms_;                 // by rank
+  std::vector<std::vector<std::vector<float>>> results_;  // by rank and bucket
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<std::vector<std::vector<absl::Status>>> ends_ ABSL_GUARDED_BY(mutex_);
+  int ended_ ABSL_GUARDED_BY(mutex_) = 0;
+  BackendCluster cluster_;
+};
+
+TEST_P(LossTest, Cancel_OneRankHandedInHalf_EachBucketEndsOnce) {
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([this, rank] { HandIn(rank, rank == 1 ? kBuckets / 2 : kBuckets); });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  ASSERT_TRUE(WaitForEnds(1)) << "not a bucket came through";
+  CancelAll();
+  ASSERT_TRUE(WaitForEnds(kRanks * kBuckets));
+  ExpectEnds(kBuckets / 2);
+}
+
+TEST_P(LossTest, Cancel_WhileAllAreHandingIn_EachBucketEndsOnce) {
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([this, rank] { HandIn(rank, kBuckets); });
+  }
+  CancelAll();
+  for (std::thread& rank : ranks) rank.join();
+  ASSERT_TRUE(WaitForEnds(kRanks * kBuckets));
+  ExpectEnds(kBuckets);
+}
+
+TEST_P(LossTest, Finish_AfterCancel_IsTheReasonAtOnce) {
+  HandIn(0, kBuckets);
+  cluster_.exchange(0).Cancel(kLost);
+  ASSERT_TRUE(WaitForEnds(kBuckets));
+  EXPECT_EQ(cluster_.exchange(0).Finish(SteadyNow() + absl::Minutes(1)), kLost);
+}
+
+// Whether a back end waits for the others there is its own matter.
+TEST_P(LossTest, Cancel_WhileFinishMayWaitForTheOthers_EndsIt) {
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ranks.emplace_back([this, rank] { HandIn(rank, kBuckets); });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  ASSERT_TRUE(WaitForEnds(kRanks * kBuckets));
+  auto finished = std::async(std::launch::async, [this] {
+    return cluster_.exchange(0).Finish(SteadyNow() + absl::Minutes(5));
+  });
+  (void)finished.wait_for(std::chrono::milliseconds(50));
+  cluster_.exchange(0).Cancel(kLost);
+  ASSERT_EQ(finished.wait_for(std::chrono::minutes(1)), std::future_status::ready);
+  const absl::Status status = finished.get();
+  EXPECT_TRUE(status.ok() || status == kLost) << status;
+}
+
+std::vector<const char*> AllBackends() {
+  return {
+#define GRADWIRE_BACKEND(name, ...) name,
+#include "worker/backends/backends.inc"
+#undef GRADWIRE_BACKEND
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, LossTest, ::testing::ValuesIn(AllBackends()),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,259 @@
+// What a worker takes of a caller of Neighbor.Stream, and what it refuses: a plain client made from
+// the proto files, in the place of rank 0 of a ring of three.
+
+#include <gmock/gmock.h>
+#include <grpcpp/client_context.h>
+#include <gtest/gtest.h>
+
+#include <future>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/rpc/channel.h"
+#include "gradwire/v1/neighbor.grpc.pb.h"
+#include "tests/cluster/backend_cluster.h"
+#include "worker/backends/hops/hop_plans.h"
+#include "worker/backends/ring/ring_topology.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr int kRanks = 3;
+constexpr int kReceiver = 1;  // that rank 0 sends to
+// A third of it, a segment, is several parcels.
+constexpr uint64_t kBytes = 4 * 1'500'000;
+
+// One call, as a neighbour makes it.
+class Caller {
+ public:
+  explicit Caller(const std::string& address) : stub_(v1::Neighbor::NewStub(MakeChannel(address))) {
+    context_.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(30));
+    stream_ = stub_->Stream(&context_);
+  }
+  ~Caller() { context_.TryCancel(); }
+
+  bool Write(const v1::Chunk& chunk) { return stream_->Write(chunk); }
+  // All is sent.
+  void Done() { stream_->WritesDone(); }
+  // How the worker ends the call.
+  grpc::Status End() {
+    v1::NeighborReply reply;
+    while (stream_->Read(&reply)) {
+    }
+    return stream_->Finish();
+  }
+
+ private:
+  const std::unique_ptr<v1::Neighbor::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::Chunk, v1::NeighborReply>> stream_;
+};
+
+class NeighborStreamTest : public ::testing::Test {
+ protected:
+  NeighborStreamTest() : cluster_("ring", kRanks, Buckets()), parcels_(ParcelsFromRank0()) {}
+
+  static std::vector<BucketSpec> Buckets() { return {{kBytes, v1::DTYPE_FLOAT32}}; }
+
+  // What rank 0 sends first: of its own terms, in order.
+  std::vector<v1::Chunk> ParcelsFromRank0() {
+    HopPlans plans(&RingTopology(), ReceiverView());
+    plans.Add(LayoutId(0), Buckets());
+    const BucketPlan& plan = plans.Of({LayoutId(0), Step(0), Bucket(0)});
+    std::vector<v1::Chunk> chunks;
+    for (const auto& [way, incoming] : plan.hops.incoming) {
+      const auto& [segment, hop] = way;
+      if (hop != 0 || incoming.from != Rank(0)) continue;
+      for (const Parcel& parcel : plan.segments.Of(segment)) chunks.push_back(ChunkOf(parcel));
+    }
+    return chunks;
+  }
+  View ReceiverView() const { return cluster_.ViewOf(kReceiver); }
+
+  // Of step 0 and ones.
+  v1::Chunk ChunkOf(const Parcel& parcel) const {
+    v1::Chunk chunk;
+    chunk.set_run_id(ToBytes(ReceiverView().run_id));
+    chunk.set_epoch(1);
+    chunk.set_generation(1);
+    chunk.set_total(kBytes);
+    chunk.set_dtype(v1::DTYPE_FLOAT32);
+    chunk.set_offset(parcel.ranges.front().offset);
+    SetPayload(std::vector<float>(parcel.bytes / sizeof(float), 1), &chunk);
+    return chunk;
+  }
+  static void SetPayload(const std::vector<float>& values, v1::Chunk* chunk) {
+    const size_t bytes = values.size() * sizeof(float);
+    chunk->set_payload(values.data(), bytes);
+    chunk->set_checksum(Checksum({reinterpret_cast<const uint8_t*>(values.data()), bytes}));
+  }
+
+  Caller Call() const { return Caller(ReceiverView().members[kReceiver].address); }
+
+  void ExpectRefused(const v1::Chunk& first, grpc::StatusCode code, const std::string& text) {
+    Caller caller = Call();
+    caller.Write(first);
+    const grpc::Status status = caller.End();
+    EXPECT_EQ(status.error_code(), code) << status.error_message();
+    EXPECT_THAT(status.error_message(), HasSubstr(text));
+  }
+  // Every rank hands in its rank, of which the mean is 1.
+  void ExpectStepWorks(uint64_t step) {
+    std::vector<std::vector<std::string>> data;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const std::vector<float> values(kBytes / sizeof(float), static_cast<float>(rank));
+      data.push_back({std::string(reinterpret_cast<const char*>(values.data()), kBytes)});
+    }
+    const std::string mean = data[1][0];
+    for (const absl::Status& status : cluster_.RunStep(step, &data))
+      EXPECT_TRUE(status.ok()) << status;
+    for (const auto& of_rank : data) EXPECT_TRUE(of_rank[0] == mean);
+  }
+  // The receiver alone begins step 0.
+  std::future<absl::Status> HandIn() {
+    const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+    Exchange& exchange = cluster_.exchange(kReceiver);
+    exchange.Expect(key, absl::MakeSpan(mean_), SteadyNow() + absl::Seconds(30),
+                    [this](absl::Status status) { done_.set_value(std::move(status)); });
+    exchange.Contribute(key, Rank(kReceiver), terms_);
+    return done_.get_future();
+  }
+
+  // Longer than the cluster, which may write to them.
+  const std::vector<uint8_t> terms_ = std::vector<uint8_t>(kBytes);
+  std::vector<uint8_t> mean_ = std::vector<uint8_t>(kBytes);
+  std::promise<absl::Status> done_;
+  BackendCluster cluster_;
+  const std::vector<v1::Chunk> parcels_;
+};
+
+TEST_F(NeighborStreamTest, FirstChunk_OtherRun_RefusedAndTheRunGoesOn) {
+  v1::Chunk chunk = parcels_[0];
+  chunk.set_run_id(std::string(16, 'x'));
+  ExpectRefused(chunk, grpc::StatusCode::PERMISSION_DENIED, "expected run");
+  ExpectStepWorks(0);
+}
+
+TEST_F(NeighborStreamTest, FirstChunk_OlderGeneration_RefusedAndTheRunGoesOn) {
+  v1::Chunk chunk = parcels_[0];
+  chunk.set_generation(0);
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got generation 0, expected 1");
+  ExpectStepWorks(0);
+}
+
+TEST_F(NeighborStreamTest, FirstChunk_StepAfterTheNext_RefusedAndTheRunGoesOn) {
+  v1::Chunk chunk = parcels_[0];
+  chunk.set_step(2);
+  ExpectRefused(chunk, grpc::StatusCode::OUT_OF_RANGE,
+                "got step 2, expected the open step 0 or the next");
+  ExpectStepWorks(0);
+}
+
+TEST_F(NeighborStreamTest, FirstChunk_StepThatIsOver_RefusedAndTheRunGoesOn) {
+  for (uint64_t step : {0, 1}) ExpectStepWorks(step);
+  ExpectRefused(parcels_[0], grpc::StatusCode::OUT_OF_RANGE,
+                "got step 0, expected the open step 1");
+  ExpectStepWorks(2);
+}
+
+TEST_F(NeighborStreamTest, FirstChunk_NoParcelBeginsThere_RefusedAndTheRunGoesOn) {
+  v1::Chunk chunk = parcels_[0];
+  chunk.set_offset(chunk.offset() + sizeof(float));
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "expected a parcel of the bucket");
+  ExpectStepWorks(0);
+}
+
+TEST_F(NeighborStreamTest, FirstChunk_ShorterThanItsParcel_RefusedAndTheRunGoesOn) {
+  v1::Chunk chunk = parcels_[0];
+  SetPayload({1, 1}, &chunk);
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got 8 bytes, expected a parcel");
+  ExpectStepWorks(0);
+}
+
+TEST_F(NeighborStreamTest, FirstChunk_NameOfARankThatDoesNotSendIt_RefusedAndTheRunGoesOn) {
+  for (uint32_t rank : {1, 2}) {
+    v1::Chunk chunk = parcels_[0];
+    chunk.set_rank(rank);
+    ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT,
+                  "expected one from that rank to rank 1");
+  }
+  ExpectStepWorks(0);
+}
+
+TEST_F(NeighborStreamTest, FirstChunk_HopThatThereIsNot_RefusedAndTheRunGoesOn) {
+  v1::Chunk chunk = parcels_[0];
+  chunk.set_hop(9);
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got hop 9 of segment");
+  ExpectStepWorks(0);
+}
+
+TEST_F(NeighborStreamTest, FirstChunk_WrongChecksum_RefusedAndTheRunGoesOn) {
+  v1::Chunk chunk = parcels_[0];
+  chunk.set_checksum(chunk.checksum() ^ 1);
+  ExpectRefused(chunk, grpc::StatusCode::DATA_LOSS, "expected");
+  ExpectStepWorks(0);
+}
+
+TEST_F(NeighborStreamTest, SecondStream_InTheNameOfTheNeighbour_RefusedAndTheRunGoesOn) {
+  ExpectStepWorks(0);  // after which rank 0 is known by its own stream
+  v1::Chunk chunk = parcels_[0];
+  chunk.set_step(1);
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT,
+                "got it in a second stream, expected all of a view in one");
+  ExpectStepWorks(1);
+}
+
+// From here on the caller is taken for the neighbour, so what it does wrong ends the step.
+
+TEST_F(NeighborStreamTest, Gap_EndsTheStepAndSuspectsTheNeighbour) {
+  ASSERT_GE(parcels_.size(), 3u);
+  std::future<absl::Status> done = HandIn();
+  Caller caller = Call();
+  ASSERT_TRUE(caller.Write(parcels_[0]));
+  caller.Write(parcels_[2]);
+  EXPECT_THAT(caller.End().error_message(), HasSubstr("got parcel 2 of its segment, expected 1"));
+  const absl::Status status = done.get();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), StartsWith("neighbour rank 0 ("));
+  EXPECT_EQ(cluster_.exchange(kReceiver).suspect(), ReceiverView().members[0].incarnation);
+}
+
+TEST_F(NeighborStreamTest, Resend_EndsTheStepAndSuspectsTheNeighbour) {
+  std::future<absl::Status> done = HandIn();
+  Caller caller = Call();
+  ASSERT_TRUE(caller.Write(parcels_[0]));
+  caller.Write(parcels_[0]);
+  EXPECT_THAT(caller.End().error_message(), HasSubstr("got parcel 0 of its segment, expected 1"));
+  EXPECT_EQ(done.get().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(cluster_.exchange(kReceiver).suspect(), ReceiverView().members[0].incarnation);
+}
+
+// What comes before the receiver's terms is kept, but no more than there can be.
+TEST_F(NeighborStreamTest, MoreThanTheSegmentBeforeItIsWanted_Refused) {
+  Caller caller = Call();
+  for (const v1::Chunk& parcel : parcels_) ASSERT_TRUE(caller.Write(parcel));
+  caller.Write(parcels_[0]);
+  const grpc::Status status = caller.End();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr(" bytes of this hop, expected at most "));
+}
+
+TEST_F(NeighborStreamTest, HalfClosedInTheMiddleOfAStep_NeighbourHasLeftButIsNoSuspect) {
+  std::future<absl::Status> done = HandIn();
+  {
+    Caller caller = Call();
+    ASSERT_TRUE(caller.Write(parcels_[0]));
+    caller.Done();
+    EXPECT_TRUE(caller.End().ok());
+  }
+  const absl::Status status = done.get();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(") has left, and others have not done all"));
+  EXPECT_EQ(cluster_.exchange(kReceiver).suspect(), absl::nullopt);
+}
+
+}  // namespace
+}  // namespace gradwire
