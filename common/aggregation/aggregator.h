@@ -52,8 +52,6 @@ class Aggregator {
  public:
   Aggregator(const View& view, const Share& share, AggregatorHooks hooks);
 
-  const View& view() const { return view_; }
-
   // Begins with the view's first step of a layout. `buckets` are in the type of the wire, and every
   // worker contributes to some of them. Chunks that come earlier wait for it.
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets);

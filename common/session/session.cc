@@ -121,11 +121,13 @@ void Session::ReportReady(Step step, Generation generation, bool last) {
   Write(message);
 }
 
-void Session::ReportSuspect(Incarnation suspect, Step step, absl::string_view cause) {
+void Session::ReportSuspect(Incarnation suspect, Step step, absl::string_view cause,
+                            Generation generation) {
   v1::WorkerMessage message;
   message.mutable_suspect()->set_incarnation(suspect.value());
   message.mutable_suspect()->set_step(step.value());
   message.mutable_suspect()->set_cause(std::string(cause));
+  message.mutable_suspect()->set_generation(generation.value());
   Write(message);
 }
 

@@ -95,9 +95,10 @@ class Session {
   void ReportStep(const v1::StepDone& done);
   // The means of a step are here and not applied. `last`: of no step, for all are done.
   void ReportReady(Step step, Generation generation, bool last);
-  // The worker `suspect` does not answer in `step`. If the run is over for that, or
-  // for the true cause, on_abort comes within about a second.
-  void ReportSuspect(Incarnation suspect, Step step, absl::string_view cause);
+  // The worker `suspect` does not answer in `step`, in the view of this generation. If the run is
+  // over for that, or for the true cause, on_abort comes within about a second.
+  void ReportSuspect(Incarnation suspect, Step step, absl::string_view cause,
+                     Generation generation = Generation(1));
 
   // The coordinator's clock minus this host's, from the Heartbeat whose answer came
   // quickest; off by at most half of the time that took. 0 before the first answer.

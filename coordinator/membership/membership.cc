@@ -254,7 +254,9 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   const Participant* by = HearWorker(session, "Suspect", now, &outcome);
   if (by == nullptr) return outcome;
   const Incarnation incarnation(suspect.incarnation());
-  if (roster_.WasRemoved(incarnation)) return outcome;
+  // Who went on to another view broke off with those that have yet to hear of it.
+  const bool is_past = seals_ && suspect.generation() != generation_.value();
+  if (is_past || roster_.WasRemoved(incarnation)) return outcome;
   const Participant* worker = roster_.Find(incarnation);
   if (worker == nullptr || worker->share) {
     return OnNonsense(
@@ -373,6 +375,7 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, Outcome
     return FinishIfAllHave(outcome);
   }
   roster_.Evict(lost->incarnation);
+  suspicion_.reset();  // it was of the view before
   for (Participant* worker : roster_.Workers()) worker->ready = false;
   SendViewToAll(outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {

@@ -139,8 +139,8 @@ class Membership {
   // All means of a step are at a worker. Of an earlier view it is passed over; of another step than
   // the first that is not sealed it is treated as OnNonsense.
   Outcome OnReady(SessionId session, const v1::Ready& ready, absl::Time now);
-  // A worker does not answer. The suspect has `suspect_grace` to be lost by
-  // a cause of its own, which then is the cause given; after that it is lost.
+  // A worker does not answer; of an earlier view it is passed over. The suspect has `suspect_grace`
+  // to be lost by a cause of its own, which then is the cause given; after that it is lost.
   Outcome OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now);
   Outcome OnLeave(SessionId session, const v1::Leave& leave, absl::Time now);
   // A message that fits nowhere; `what` goes into the error.

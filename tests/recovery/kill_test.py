@@ -72,8 +72,8 @@ class Run:
         return [(rank["parameters_sha256"], rank["buffers_sha256"]) for rank in ranks]
 
 
-def undisturbed(*words):
-    run = Run(*words)
+def undisturbed(*words, **size):
+    run = Run(*words, **size)
     assert run.end() == 0, run.text
     return run.hashes()
 

@@ -254,7 +254,7 @@ absl::optional<View> Participation::AwaitView(const absl::Status& status, Step s
   if (stopper_->requested() || !joined()) return absl::nullopt;
   const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : suspect_;
   if (suspect.has_value() && changes_.Unchanged().ok()) {
-    session_->ReportSuspect(*suspect, step, std::string(status.message()));
+    session_->ReportSuspect(*suspect, step, std::string(status.message()), generation_);
   }
   const bool peer_failed =
       suspect.has_value() || absl::IsUnavailable(status) || absl::IsAborted(status);

@@ -36,9 +36,10 @@ class MembershipRecoveryTest : public testing::MembershipFixture {
   Outcome Broke(int session) {
     return recovering_->OnStreamClosed(SessionId(session), "its session stream broke", now_);
   }
-  Outcome Suspect(int session, int suspect_session) {
+  Outcome Suspect(int session, int suspect_session, uint64_t generation = 1) {
     v1::Suspect suspect;
     suspect.set_incarnation(suspect_session);
+    suspect.set_generation(generation);
     suspect.set_cause("connection reset");
     return recovering_->OnSuspect(SessionId(session), suspect, now_);
   }
@@ -191,6 +192,18 @@ TEST_F(MembershipRecoveryTest, Suspect_NotLostByItself_IsEvictedAndTold) {
   EXPECT_EQ(All<SendAbort>(outcome)[0].session, SessionId(2));
   EXPECT_THAT(All<SendAbort>(outcome)[0].reason, HasSubstr("the run goes on without this worker"));
   EXPECT_THAT(All<SendView>(outcome), SizeIs(2));
+}
+
+TEST_F(MembershipRecoveryTest, Suspect_OfAnEarlierView_HarmsNobody) {
+  Begin();
+  Suspect(1, 3);
+  Broke(2);
+  Suspect(1, 3);
+  for (int i = 0; i < 20; ++i) {
+    now_ += absl::Milliseconds(100);
+    for (const int session : {1, 3}) recovering_->OnHeartbeat(SessionId(session), {}, now_);
+    EXPECT_THAT(recovering_->OnTick(now_).actions, IsEmpty());
+  }
 }
 
 TEST_F(MembershipRecoveryTest, Evicted_IsNotLetInAgain) {
