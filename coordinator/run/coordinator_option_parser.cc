@@ -36,8 +36,8 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
               ListenAddress(&options->listen));
   parser->Add("metrics", "HOST:PORT", "serve Prometheus metrics and /healthz; or off",
               ListenAddressOrOff(&options->metrics));
-  parser->Add("http-names", "NAME,…",
-              "names by which pages may be asked for, beside addresses and local names",
+  parser->Add("http-names", "NAMES",
+              "names of this host for the pages, with commas, beside addresses and local names",
               Text(&options->http_names));
   parser->Add("port-file", "FILE", "write the bound addresses to FILE", Text(&options->port_file));
   parser->Add("lease-seconds", "SECONDS", "silence after which a worker is lost",
