@@ -51,6 +51,7 @@ absl::Status MetricsServer::Listen(const HostPort& address) {
                     absl::StrCat("cannot serve metrics on ", ToString(address)));
   }
   address_ = ToString(listening->address);
+  names_.push_back(address.host);
   server_ = std::make_unique<HttpServer>(
       *std::move(listening), [this](absl::string_view method, const PageRequest& request) {
         return Answer(method, request);

@@ -34,7 +34,7 @@ class MetricsServer {
   // Listens on `address`, "host:port"; port 0 picks a free one. Errors:
   //   InvalidArgument     `address` is not of that form
   //   FailedPrecondition  the address cannot be bound; says why
-  // `names`: of this server, beside those that IsOurs knows.
+  // `names`: of this server, beside the one in `address` and those that IsOurs knows.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
       Pages pages = nullptr, std::vector<std::string> names = {});
@@ -54,7 +54,7 @@ class MetricsServer {
   const std::shared_ptr<prometheus::Registry> registry_;
   const Ready ready_;
   const Pages pages_;  // may be empty
-  const std::vector<std::string> names_;
+  std::vector<std::string> names_;  // with that of `address_`
   std::string address_;
   std::unique_ptr<HttpServer> server_;
 };
