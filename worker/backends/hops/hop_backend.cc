@@ -74,7 +74,8 @@ void HopBackend::Return() {
 }
 
 bool HopBackend::Knows(const NeighborStream& stream) {
-  absl::StatusOr<HopExchange*> exchange = Borrow(stream);
+  // Whoever is a member of a view to come is one of this view.
+  absl::StatusOr<HopExchange*> exchange = Borrow(stream, ChunkHeader());
   if (!exchange.ok()) return false;
   const bool knows = stream.is_member((*exchange)->view());
   Return();
