@@ -53,8 +53,6 @@ class HopExchange : public Exchange {
   HopExchange(const Topology* topology, const View& view, v1::DType wire, int groups);
   ~HopExchange() override;
 
-  const View& view() const { return view_; }
-
   // Connects with the neighbours and starts the senders. Call once, first.
   absl::Status Start(const Backend::Ended& ended);
 
