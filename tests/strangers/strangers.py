@@ -15,7 +15,9 @@ from support import BIN, Process, get, wait_for  # noqa: E402
 
 from http2 import field, fixed64  # noqa: E402
 
-PROTOCOL = 2
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+PROTOCOL = int(re.search(r"kProtocolVersion = (\d+)",
+                         (SOURCE / "common" / "wire" / "protocol.h").read_text())[1])
 # A run of a second or so; the data is made up.
 TINY = ["--dataset", "synthetic", "--model", "mlp", "--batch-size", "4", "--threads", "1",
         "--lr", "0.01", "--print-every", "0"]
