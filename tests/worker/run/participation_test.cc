@@ -49,6 +49,7 @@ class ParticipationTest : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     options.metrics = "off";
     options.world_size = kWorkers;
+    options.on_loss = kStop;
     coordinator_ = Coordinator::Start(options).value();
     std::vector<std::future<absl::Status>> connected;
     for (int rank = 0; rank < kWorkers; ++rank) {
