@@ -28,6 +28,8 @@ class Stopper {
   // Of the request; OK and 0 if there is none.
   absl::Status reason() const;
   int exit_code() const;
+  // Waits for a request until `deadline`; whether there is one.
+  bool WaitForRequest(absl::Time deadline);
 
  private:
   void Guard();

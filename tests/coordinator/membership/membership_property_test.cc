@@ -146,6 +146,7 @@ class Simulator {
     RC_ASSERT(open_.count(send.session) == 1);
     RC_ASSERT(send.layout == LayoutId(agreed_ - 1));
   }
+  void Enact(const SendSealed&) { RC_FAIL("a run that does not recover seals nothing"); }
   void Enact(const SendEcho& send) { RC_ASSERT(open_.count(send.session) == 1); }
   void Enact(const TakeStep& take) {
     RC_ASSERT(formed_ == 1);
