@@ -54,7 +54,7 @@ class StepFiguresTest : public ::testing::Test {
     for (int step = 0; step < kSteps; ++step) {
       totals.bytes_sent += 1000 + step;
       totals.bytes_received += 2000 + step;
-      told_.push_back(reporter_->OnStep({RecordOf(step)}, totals).value().at(0));
+      told_.push_back(reporter_->OnStep({RecordOf(step)}, totals).at(0));
     }
     std::ifstream file(dir_.File("log"));
     for (std::string line; std::getline(file, line);) {
