@@ -46,7 +46,7 @@ std::string ServingCoordinator() { return absl::StrCat(kCoordinator, "exec sleep
 constexpr char kGoodWorker[] = R"(#!/bin/sh
 echo "$GRADWIRE_RANK of $GRADWIRE_WORLD_SIZE at $GRADWIRE_COORDINATOR: $*"
 echo "a warning" >&2
-printf '{"rank": %s}' "$GRADWIRE_RANK" > "$GRADWIRE_SUMMARY"
+printf '{"rank": %s}' "$GRADWIRE_RANK" > "${GRADWIRE_SUMMARY%%"{rank}"*}$GRADWIRE_RANK.json"
 )";
 
 // Rank 1 does `body`; the others wait.

@@ -66,7 +66,7 @@ class Worker(unittest.TestCase):
         self.assertEqual(member.command.argv, ["/bin/gradwire-worker", "--lr", "1"])
         self.assertEqual(member.command.environment, {
             "GRADWIRE_COORDINATOR": "127.0.0.1:5", "GRADWIRE_LOCAL_WORLD_SIZE": "2",
-            "GRADWIRE_RANK": "1", "GRADWIRE_SUMMARY": "/scratch/summary-1.json",
+            "GRADWIRE_RANK": "1", "GRADWIRE_SUMMARY": "/scratch/summary-{rank}.json",
             "GRADWIRE_WORLD_SIZE": "2", "HOME": "/h"})
 
     def test_without_a_coordinator_it_has_no_address(self):
@@ -85,7 +85,7 @@ class Worker(unittest.TestCase):
     def test_log_and_addresses_differ_by_rank(self):
         differing = {"log_jsonl": "d/run.jsonl", "metrics": "127.0.0.1:9500"}
         self.assertEqual(argv_of(1, "--lr", "1", workers=2, **differing),
-                         ["/bin/gradwire-worker", "--lr", "1", "--log-jsonl", "d/run.rank1.jsonl",
+                         ["/bin/gradwire-worker", "--lr", "1", "--log-jsonl", "d/run.rank{rank}.jsonl",
                           "--metrics", "127.0.0.1:9501"])
 
     def test_several_ranks_have_a_log_each_and_their_first_ones_address(self):
@@ -152,11 +152,11 @@ class OnHosts(unittest.TestCase):
         made = self.made(log_jsonl="run.jsonl", trace="t", environment={"GRADWIRE_CONFIG": "c"})
         command = made.worker(2, "10.10.1.1:5", 0).command
         self.assertEqual(command.link, "link b")
-        self.assertEqual(command.argv[1:], ["--log-jsonl", "/tmp/b/log-3.jsonl"])
+        self.assertEqual(command.argv[1:], ["--log-jsonl", "/tmp/b/log-{rank}.jsonl"])
         self.assertEqual(command.environment, {
             "GRADWIRE_CONFIG": "/tmp/b/config", "GRADWIRE_COORDINATOR": "10.10.1.1:5",
             "GRADWIRE_LOCAL_WORLD_SIZE": "1", "GRADWIRE_RANK": "3",
-            "GRADWIRE_SUMMARY": "/tmp/b/summary-3.json", "GRADWIRE_TRACE": "/tmp/b/trace-2.json",
+            "GRADWIRE_SUMMARY": "/tmp/b/summary-{rank}.json", "GRADWIRE_TRACE": "/tmp/b/trace-2.json",
             "GRADWIRE_WORLD_SIZE": "4"})
         first = made.worker(0, "10.10.1.1:5", 0).command.environment
         self.assertEqual(first["GRADWIRE_LOCAL_WORLD_SIZE"], "3")  # ranks 0 and 1, and 2

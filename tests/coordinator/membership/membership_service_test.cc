@@ -165,7 +165,7 @@ TEST_F(MembershipServiceTest, Join_OtherProtocol_IsRefusedWithBothNumbers) {
   v1::WorkerMessage message;
   message.mutable_hello()->set_protocol(1);
   stream->Write(message);
-  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("got protocol 1, expected 2 ("));
+  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("got protocol 1, expected 3 ("));
 }
 
 TEST_F(MembershipServiceTest, DeclareLayout_AllTheSame_AreNumberedInOrder) {

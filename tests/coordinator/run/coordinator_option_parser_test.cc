@@ -69,9 +69,19 @@ TEST(ParseCoordinatorOptions, NumbersOutOfBounds_AreRefused) {
   }
 }
 
-TEST(ParseCoordinatorOptions, OptionsOfRecovery_AreNotThereYet) {
+TEST(ParseCoordinatorOptions, Loss_RecoversWithOneWorkerUnlessToldOtherwise) {
+  const auto usual = ParseCoordinatorOptions({}, {});
+  EXPECT_EQ(usual->options.on_loss, kRecover);
+  EXPECT_EQ(usual->options.min_workers, 1);
+  const auto told = ParseCoordinatorOptions({"--on-loss", "stop", "--min-workers", "3"}, {});
+  EXPECT_EQ(told->options.on_loss, kStop);
+  EXPECT_EQ(told->options.min_workers, 3);
+  EXPECT_THAT(ErrorOf({"--on-loss", "retry"}), HasSubstr("recover"));
+  EXPECT_THAT(ErrorOf({"--min-workers", "0"}), HasSubstr("--min-workers"));
+}
+
+TEST(ParseCoordinatorOptions, StateDirectory_IsNotThereYet) {
   EXPECT_THAT(ErrorOf({"--state-dir", "d"}), HasSubstr("unknown option --state-dir"));
-  EXPECT_THAT(ErrorOf({"--min-workers", "1"}), HasSubstr("unknown option --min-workers"));
 }
 
 TEST(ParseCoordinatorOptions, Help_NamesTheProgram) {
