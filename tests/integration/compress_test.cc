@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "tests/support/launch.h"
 
 namespace gradwire::testing {
@@ -50,8 +51,11 @@ TEST_P(CompressTest, BackEndsProcessesBucketsAndConnections_OneHash) {
 }
 
 TEST_P(CompressTest, Losses_FallAsWithout) {
-  const auto last_of = [](const std::string& compress) {
-    const LaunchResult run = RunWorkers(2, RunOf("sharded", compress) + Options{"--lr", "0.05"});
+  // top-k is slow to begin with; at its learning rate PowerSGD's estimates overshoot.
+  const bool is_low_rank = absl::StartsWith(GetParam(), "powersgd");
+  const Options pace = is_low_rank ? Options{"--iterations", "80"} : Options{"--lr", "0.05"};
+  const auto last_of = [&pace](const std::string& compress) {
+    const LaunchResult run = RunWorkers(2, RunOf("sharded", compress) + pace);
     return run.ranks[0]["loss"]["last"].get<double>() / run.ranks[0]["loss"]["first"].get<double>();
   };
   EXPECT_LT(last_of("none"), 0.8);
