@@ -53,7 +53,7 @@ class MetricsServer {
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const Ready ready_;
-  const Pages pages_;  // may be empty
+  const Pages pages_;               // may be empty
   std::vector<std::string> names_;  // with that of `address_`
   std::string address_;
   std::unique_ptr<HttpServer> server_;

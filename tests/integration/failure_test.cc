@@ -30,8 +30,7 @@ constexpr int kForever = 100000;  // iterations
 class FailureTest : public ::testing::TestWithParam<const char*> {
  protected:
   void Begin(int world_size, const std::string& sync) {
-    coordinator_ =
-        std::make_unique<RunningCoordinator>(world_size, Options{"--on-loss", "stop"});
+    coordinator_ = std::make_unique<RunningCoordinator>(world_size, Options{"--on-loss", "stop"});
     for (int rank = 0; rank < world_size; ++rank) {
       workers_.push_back(
           StartWorker(coordinator_->address(), rank, TinyRun(kForever) + Options{"--sync", sync}));

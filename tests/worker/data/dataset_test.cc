@@ -262,7 +262,7 @@ TEST_F(IdxTest, LoadDataset_HugeClaim_NoMemoryIsTakenForIt) {
 TEST_F(IdxTest, LoadDataset_AbsurdDimensions_SaysSo) {
   WriteFile(images_, Idx(0x803, {0xffffffff, 0xffffffff, 0xffffffff}, ""));
   ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
-              {images_, "dimensions beyond all sense, expected at most 2^40 values"});
+              {images_, "dimensions beyond all sense, expected at most 2^31 values"});
 }
 
 TEST_F(IdxTest, LoadDataset_GzippedTruncated_SaysSo) {
