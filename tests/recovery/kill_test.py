@@ -105,7 +105,7 @@ class KillTest(unittest.TestCase):
         self.assert_same(run, expected)
 
     def test_two_killed_at_once(self):
-        words = ["--sync", "ddp", "--backend", "sharded"]
+        words = ["--sync", "ddp", "--backend", "sharded", "--optimizer", "adam"]
         expected = undisturbed(*words)
         run = Run(*words)
         run.until_step(1, 10)

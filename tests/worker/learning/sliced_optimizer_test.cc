@@ -97,6 +97,30 @@ TEST_P(SlicedOptimizerTest, SetState_OfAnother_GoesOnWithItsBits) {
   EXPECT_EQ(Sha256({second}), Sha256({first}));
 }
 
+TEST_P(SlicedOptimizerTest, Undo_OfTheFirstStepOrALaterOne_GoesOnAsIfThereHadBeenNone) {
+  for (const int steps_before : {0, 2}) {
+    torch::manual_seed(1);
+    const torch::Tensor expected = torch::randn({kLarge});
+    const torch::Tensor got = expected.clone();
+    SlicedOptimizer straight = Make({expected}, GetParam().options);
+    SlicedOptimizer undone = Make({got}, GetParam().options);
+    for (int step = 0; step <= steps_before; ++step) {
+      const torch::Tensor gradient = torch::randn({kLarge});
+      straight.Step(gradient, RateOf(step));
+      undone.Save();
+      if (step == steps_before) {
+        undone.Step(torch::randn({kLarge}), 1);
+        ASSERT_NE(Sha256({got}), Sha256({expected}));
+        undone.Undo();
+      }
+      undone.Step(gradient, RateOf(step));
+    }
+    EXPECT_EQ(Sha256({got}), Sha256({expected})) << steps_before << " steps before";
+    const auto states = {straight.State(), undone.State()};
+    EXPECT_EQ(Sha256(*states.begin()), Sha256(*(states.end() - 1)));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(AllKinds, SlicedOptimizerTest, ::testing::ValuesIn(Cases()),
                          [](const auto& info) { return std::string(info.param.name); });
 
