@@ -12,7 +12,6 @@ namespace {
 
 // Bytes of what others say, where people read it.
 constexpr size_t kMostAddress = 100;
-constexpr size_t kMostCause = 1000;
 
 RunSize SizeOf(const MembershipConfig& config) {
   const int workers = config.workers == 0 ? config.world_size : config.workers;
@@ -23,16 +22,11 @@ std::string InSeconds(absl::Duration duration) {
   return absl::StrCat(absl::ToDoubleSeconds(duration), " s");
 }
 
-// "rank 2 (10.10.1.3:4711) was", "ranks 0, 1 (10.10.1.2:4711) were".
-std::string Was(const Participant& member) {
-  return absl::StrCat(Describe(member), member.ranks.size() > 1 ? " were" : " was");
-}
-
-void AppendSentence(absl::string_view sentence, std::string* why) {
-  absl::StrAppend(why, why->empty() ? "" : "; ", sentence);
-}
-
 }  // namespace
+
+void Outcome::Say(absl::string_view sentence) {
+  absl::StrAppend(&why, why.empty() ? "" : "; ", sentence);
+}
 
 Membership::Membership(const MembershipConfig& config, absl::Time start)
     : config_(config),
@@ -96,8 +90,7 @@ void Membership::FormIfComplete(Outcome* outcome) {
            std::all_of(workers.begin(), workers.end(),
                        [](const Participant* worker) { return worker->cannot_recover.empty(); });
   SendViewToAll(outcome);
-  AppendSentence(absl::StrCat("the run begins with generation ", generation_.value()),
-                 &outcome->why);
+  outcome->Say(absl::StrCat("the run begins with generation ", generation_.value()));
 }
 
 void Membership::SendViewToAll(Outcome* outcome) {
@@ -230,45 +223,21 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
         absl::StrCat("Ready for step ", ready.step(), ", expected ", open_.value(), " once"), now);
   }
   worker->ready = true;
-  through_ = ready.last();
   SealIfAllAreReady(&outcome);
+  // All say the same of it; and what is open is the step behind, once it is sealed.
+  through_ = ready.last() && ready.step() < open_.value();
   return outcome;
 }
 
 void Membership::SealIfAllAreReady(Outcome* outcome) {
   const std::vector<Participant*> workers = roster_.Workers();
   const auto is_ready = [](const Participant* worker) { return worker->ready; };
-  if (!std::all_of(workers.begin(), workers.end(), is_ready)) {
-    through_ = false;
-    return;
-  }
+  if (!std::all_of(workers.begin(), workers.end(), is_ready)) return;
   for (Participant* worker : workers) {
     worker->ready = false;
     outcome->actions.emplace_back(SendSealed{*worker->session, open_});
   }
   ++open_;
-}
-
-Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now) {
-  Outcome outcome;
-  const Participant* by = HearWorker(session, "Suspect", now, &outcome);
-  if (by == nullptr) return outcome;
-  const Incarnation incarnation(suspect.incarnation());
-  // Who went on to another view broke off with those that have yet to hear of it.
-  const bool is_past = seals_ && suspect.generation() != generation_.value();
-  if (is_past || roster_.WasRemoved(incarnation)) return outcome;
-  const Participant* worker = roster_.Find(incarnation);
-  if (worker == nullptr || worker->share) {
-    return OnNonsense(
-        session, absl::StrCat("Suspect of ", suspect.incarnation(), ", which is no worker"), now);
-  }
-  outcome.why = absl::StrCat(Describe(*by), " suspects ", Describe(*worker), " in step ",
-                             suspect.step(), ": ", Shortened(suspect.cause(), kMostCause));
-  if (suspicion_) return outcome;
-  suspicion_ = Suspicion{worker->incarnation,
-                         absl::StrCat(NameOf(*by), " got no answer from it: ", suspect.cause()),
-                         now + config_.suspect_grace};
-  return outcome;
 }
 
 Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Time now) {
@@ -323,82 +292,6 @@ Outcome Membership::OnShutdown(absl::string_view reason) {
   return outcome;
 }
 
-void Membership::OnLoss(Participant* member, absl::string_view long_cause, Outcome* outcome) {
-  const std::string cause = Shortened(long_cause, kMostCause);
-  if (state_ == State::kWaiting) return FreePlace(*member, cause, outcome);
-  member->standing = Standing::kLost;
-  if (suspicion_ && suspicion_->suspect == member->incarnation) suspicion_.reset();
-  TellOfLoss(*member, cause, outcome);
-  const std::string why_not = WhyNotWithout(*member);
-  if (why_not.empty()) return GoOnWithout(member, cause, outcome);
-  Fail(absl::AbortedError(absl::StrCat(
-           Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ", cause,
-           config_.recover && !member->share ? absl::StrCat("; ", why_not) : "")),
-       outcome);
-}
-
-void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
-                            Outcome* outcome) const {
-  if (member.share) return;
-  outcome->actions.emplace_back(
-      TellLoss{member.ranks, steps_.FirstOpen(member.ranks), std::string(cause)});
-}
-
-std::string Membership::WhyNotWithout(const Participant& lost) const {
-  const auto workers = roster_.Workers();
-  for (const Participant* worker : workers) {
-    if (!worker->cannot_recover.empty()) {
-      return absl::StrCat("the run cannot go on without it: ", worker->cannot_recover);
-    }
-  }
-  if (!seals_ || lost.share) return "the run cannot go on without it";
-  if (!layouts_.AllAgreed()) return "it had not said yet what it exchanges";
-  const size_t left = workers.size() - 1;
-  const auto least = static_cast<size_t>(std::max(1, config_.min_workers));
-  if (left >= least) return "";
-  return absl::StrCat(left, left == 1 ? " worker is" : " workers are", " left, expected ", least,
-                      " or more to go on");
-}
-
-// Who is through needs nobody; else the others adopt its ranks.
-void Membership::GoOnWithout(Participant* lost, absl::string_view cause, Outcome* outcome) {
-  const std::string who = Was(*lost);
-  const std::string ranks = NameOf(*lost);
-  if (lost->session) {
-    const std::string reason =
-        absl::StrCat("lost: ", cause, "; the run goes on without this worker");
-    outcome->actions.emplace_back(SendAbort{*lost->session, reason});
-    EndSession(lost, absl::AbortedError(reason), outcome);
-  }
-  if (through_) {
-    AppendSentence(absl::StrCat(who, " lost after the last step: ", cause), &outcome->why);
-    return FinishIfAllHave(outcome);
-  }
-  roster_.Evict(lost->incarnation);
-  suspicion_.reset();  // it was of the view before
-  for (Participant* worker : roster_.Workers()) worker->ready = false;
-  SendViewToAll(outcome);
-  for (size_t id = 0; id < layouts_.agreed(); ++id) {
-    const LayoutId layout(static_cast<int>(id));
-    outcome->actions.emplace_back(AgreeLayout{layout, layouts_.BucketsOf(layout)});
-  }
-  AppendSentence(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", ranks,
-                              " is carried on by others, generation ", generation_.value(),
-                              " begins with step ", open_.value()),
-                 &outcome->why);
-}
-
-void Membership::FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome) {
-  const std::string who = Describe(member);
-  const absl::string_view is = member.ranks.size() > 1 ? " are" : " is";
-  roster_.Remove(member.incarnation);
-  if (roster_.Workers().empty()) settings_.clear();
-  reason_ = roster_.Count();
-  AppendSentence(absl::StrCat(who, is, " gone before the run began, its place is free: ", cause,
-                              "; ", reason_),
-                 &outcome->why);
-}
-
 void Membership::Finish(Participant* worker, Outcome* outcome) {
   worker->standing = Standing::kFinished;
   outcome->why = absl::StrCat(Describe(*worker), " finished after ",
@@ -417,7 +310,7 @@ void Membership::FinishIfAllHave(Outcome* outcome) {
   state_ = State::kFinished;
   suspicion_.reset();
   reason_ = "all ranks finished";
-  AppendSentence(reason_, &outcome->why);
+  outcome->Say(reason_);
   for (Participant* member : roster_.All()) {
     if (!member->session) continue;
     outcome->actions.emplace_back(SendFinish{*member->session});
@@ -455,13 +348,6 @@ void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
     OnLoss(member, cause, outcome);
     if (state_ == State::kAborted) return;
   }
-}
-
-void Membership::CheckSuspicion(absl::Time now, Outcome* outcome) {
-  if (!suspicion_ || now < suspicion_->deadline) return;
-  const Suspicion suspicion = *suspicion_;
-  suspicion_.reset();
-  OnLoss(roster_.Find(suspicion.suspect), suspicion.cause, outcome);
 }
 
 std::string Membership::MissingMessage() const {

@@ -93,6 +93,9 @@ using Action =
 struct Outcome {
   std::vector<Action> actions;
   std::string why;  // one sentence for the log; empty if nothing worth saying happened
+
+  // Adds to it.
+  void Say(absl::string_view sentence);
 };
 
 // Decides who takes part in the run, what they exchange, and when it is over. Pure: no
@@ -181,8 +184,8 @@ class Membership {
   void FormIfComplete(Outcome* outcome);
   void SendViewToAll(Outcome* outcome);
   void SealIfAllAreReady(Outcome* outcome);
-  // Why the run cannot go on without `lost`; empty if it can.
-  std::string WhyNotWithout(const Participant& lost) const;
+  // Why the run cannot go on without one of its members; empty if it can.
+  std::string WhyNotGoOn() const;
   void GoOnWithout(Participant* lost, absl::string_view cause, Outcome* outcome);
   void FinishIfAllHave(Outcome* outcome);
   View MakeView() const;

@@ -61,10 +61,10 @@ struct Summary {
     int64_t seen = 0;    // with the padded ones
     int64_t padded = 0;  // repeats
   } samples;
-  struct {
-    int64_t views = 1;  // that this rank trained in
-    int64_t retries = 0;
-    int64_t recomputed_ranks = 0;
+  struct Failures {                // of the worker that writes it
+    int64_t views = 1;             // that it trained in
+    int64_t retries = 0;           // steps that it computed anew because another was lost
+    int64_t recomputed_ranks = 0;  // ranks that it took over
   } failures;
 };
 

@@ -67,7 +67,7 @@ absl::Status StepReporter::OpenLog(Rank rank, bool goes_on, OfRank* of_rank) con
   return absl::OkStatus();
 }
 
-absl::Status StepReporter::SetRanks(const std::vector<Rank>& ranks) {
+void StepReporter::SetRanks(const std::vector<Rank>& ranks) {
   std::vector<OfRank> carried;
   std::vector<v1::RankStatus> statuses;
   MutexLock lock(&mutex_);
@@ -78,14 +78,16 @@ absl::Status StepReporter::SetRanks(const std::vector<Rank>& ranks) {
       statuses.push_back(std::move(statuses_[had - run_.ranks.begin()]));
       continue;
     }
+    ++failures_.recomputed_ranks;
     carried.push_back({SummaryCollector(options_.print_every), EpochCollector(), nullptr});
     statuses.emplace_back().set_rank(static_cast<uint32_t>(rank.value()));
-    if (absl::Status opened = OpenLog(rank, true, &carried.back()); !opened.ok()) return opened;
+    GiveUpLog(OpenLog(rank, true, &carried.back()), &carried.back());
   }
+  ++failures_.views;
+  ++failures_.retries;
   run_.ranks = ranks;
   ranks_ = std::move(carried);
   statuses_ = std::move(statuses);
-  return absl::OkStatus();
 }
 
 std::vector<v1::StepDone> StepReporter::OnStep(std::vector<StepRecord> records,
@@ -119,12 +121,15 @@ void StepReporter::OnEpoch(size_t index, const absl::optional<EpochRow>& row) {
 void StepReporter::WriteLog(size_t index, const std::string& line) {
   OfRank& rank = ranks_[index];
   if (rank.log == nullptr) return;
-  const absl::Status written = rank.log->Write(line);
-  if (written.ok()) return;
-  rank.log.reset();
-  log_failure_.Update(written);
+  GiveUpLog(rank.log->Write(line), &rank);
+}
+
+void StepReporter::GiveUpLog(const absl::Status& failure, OfRank* of_rank) {
+  if (failure.ok()) return;
+  of_rank->log.reset();
+  log_failure_.Update(failure);
   progress_.Pause();
-  spdlog::warn("{}; the run goes on without this log", std::string(written.message()));
+  spdlog::warn("{}; the run goes on without this log", std::string(failure.message()));
 }
 
 void StepReporter::OnEvaluation(absl::Span<const Evaluation> evaluations) {
@@ -196,6 +201,7 @@ Summary StepReporter::SummaryOf(size_t index) const {
   summary.model = options_.model;
   summary.dataset = options_.dataset;
   summary.batch_size = options_.batch_size;
+  summary.failures = failures_;
   ranks_[index].collector.Fill(summary);
   summary.epochs = ranks_[index].epochs.rows();
   if (!summary.epochs.empty()) {

@@ -41,8 +41,8 @@ class StepReporter {
                                                               WorkerMetrics* metrics);
 
   // The worker carries these ranks from now on, some of which others carried before: of those it
-  // knows, and its logs tell, what comes from here on. Errors as Create.
-  absl::Status SetRanks(const std::vector<Rank>& ranks);
+  // knows, and its logs tell, what comes from here on.
+  void SetRanks(const std::vector<Rank>& ranks);
 
   // A step is done; `records` has one for each rank, `totals` is up to now. Returns what the
   // coordinator is to be told, for each rank. A log that cannot be written is warned of and
@@ -74,12 +74,15 @@ class StepReporter {
   void Measure(absl::Span<const StepRecord> records);
   void AddStep(size_t index, const StepRecord& record);
   void OnEpoch(size_t index, const absl::optional<EpochRow>& row);
+  // Unless it is OK.
+  void GiveUpLog(const absl::Status& failure, OfRank* of_rank);
   void WriteLog(size_t index, const std::string& line);
   v1::StepDone Done(const StepRecord& record) const;
   void ShowStatus(size_t index, const v1::StepDone& done);
 
   const WorkerOptions options_;
   Run run_;
+  Summary::Failures failures_;  // of this worker
   WorkerMetrics* const metrics_;
   ProgressReporter progress_;
   std::vector<OfRank> ranks_;

@@ -165,7 +165,7 @@ absl::Status Worker::MakeTheModel() {
 absl::Status Worker::Join() {
   view_.world_size = 1;
   view_.threads = options_.threads;
-  ranks_ = {Rank(0)};
+  first_ranks_ = ranks_ = {Rank(0)};
   if (!sync_traits_.averages) return absl::OkStatus();
   auto participation = Participation::Create(options_, stopper_.get(), SpanListener(),
                                              [this] { return GetStatus(); });
@@ -185,7 +185,7 @@ absl::Status Worker::Join() {
   absl::StatusOr<View> view = participation_->Join(std::move(hello));
   if (!view.ok()) return view.status();
   view_ = *std::move(view);
-  ranks_ = view_.OwnRanks();
+  first_ranks_ = ranks_ = view_.OwnRanks();
   spdlog::info("{} of {}, run {}", NameOf(ranks_), view_.world_size, ToHex(view_.run_id));
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
   return CheckOutputs(options_, ranks_);
@@ -417,6 +417,13 @@ absl::Status Worker::SaveWeights() {
   return WriteWeights(options_.save_weights, WeightsOf(*model_));
 }
 
+// Of a rank that it took over it does not replace its own, though {rank} is not in the name.
+std::string Worker::SummaryPath(Rank rank) const {
+  const std::string path = PathOfRank(options_.summary, rank);
+  const bool own = std::find(first_ranks_.begin(), first_ranks_.end(), rank) != first_ranks_.end();
+  return own || path != options_.summary ? path : absl::StrCat(path, ".rank", rank.value());
+}
+
 absl::Status Worker::WriteSummaries() {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Summary summary = reporter_->SummaryOf(i);
@@ -427,7 +434,7 @@ absl::Status Worker::WriteSummaries() {
     summary.parameters_sha256 = Sha256(model_->parameters());
     summary.buffers_sha256 = Sha256(model_->buffers());
     if (!options_.broadcast_buffers) summary.buffers = FloatsInBase64(model_->buffers());
-    const absl::Status written = WriteSummary(PathOfRank(options_.summary, ranks_[i]), summary);
+    const absl::Status written = WriteSummary(SummaryPath(ranks_[i]), summary);
     if (!written.ok()) return written;
   }
   return absl::OkStatus();

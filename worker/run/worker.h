@@ -88,6 +88,7 @@ class Worker {
   absl::Status WriteResults();
   absl::Status SaveWeights();
   absl::Status WriteSummaries();
+  std::string SummaryPath(Rank rank) const;
   void NoteOutputs(const absl::Status& written);
   absl::Status EndWithoutOutputs();
   absl::Status ExplainFailure(absl::Status status);
@@ -110,6 +111,7 @@ class Worker {
   std::unique_ptr<TraceLog> trace_log_;    // null without --trace
   View view_;                              // changed with the lock held, by the trainer's thread
   std::vector<Rank> ranks_;                // of this worker, as the view says
+  std::vector<Rank> first_ranks_;          // as the first view said
   LayoutId layout_;                        // of the gradients
   bool awaited_view_ = false;              // and none came
   struct {

@@ -85,14 +85,12 @@ absl::Status Worker::GoOn() {
   spdlog::warn("a worker was lost; {} of {} from step {} on, generation {}", NameOf(ranks_),
                view_.world_size, view_.first_step.value(), view_.generation.value());
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
-  absl::Status status = participation_->Reconnect(view_);
-  if (!status.ok()) return status;
+  if (absl::Status status = participation_->Reconnect(view_); !status.ok()) return status;
   const bool is_sealed =
       !unsealed_.records.empty() && unsealed_.records.front().step < view_.first_step;
   if (is_sealed) TellOfStep();
   unsealed_.records.clear();
-  status = reporter_->SetRanks(ranks_);
-  if (!status.ok()) return status;
+  reporter_->SetRanks(ranks_);
   trainer_->Rewind(view_.first_step);
   sync_->Attach(&participation_->exchange(), layout_, ranks_);
   ShareEvaluations();

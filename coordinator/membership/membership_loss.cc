@@ -1,0 +1,125 @@
+// The part of Membership that says what the loss of a member means.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/plain_text.h"
+#include "coordinator/membership/membership.h"
+
+namespace gradwire {
+namespace {
+
+// Bytes of what others say, where people read it.
+constexpr size_t kMostCause = 1000;
+
+// "rank 2 (10.10.1.3:4711) was", "ranks 0, 1 (10.10.1.2:4711) were".
+std::string Was(const Participant& member) {
+  return absl::StrCat(Describe(member), member.ranks.size() > 1 ? " were" : " was");
+}
+
+}  // namespace
+
+Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now) {
+  Outcome outcome;
+  const Participant* by = HearWorker(session, "Suspect", now, &outcome);
+  if (by == nullptr) return outcome;
+  const Incarnation incarnation(suspect.incarnation());
+  // Who went on to another view broke off with those that have yet to hear of it.
+  const bool is_past = seals_ && suspect.generation() != generation_.value();
+  if (is_past || roster_.WasRemoved(incarnation)) return outcome;
+  const Participant* worker = roster_.Find(incarnation);
+  if (worker == nullptr || worker->share) {
+    return OnNonsense(
+        session, absl::StrCat("Suspect of ", suspect.incarnation(), ", which is no worker"), now);
+  }
+  outcome.why = absl::StrCat(Describe(*by), " suspects ", Describe(*worker), " in step ",
+                             suspect.step(), ": ", Shortened(suspect.cause(), kMostCause));
+  if (suspicion_) return outcome;
+  suspicion_ = Suspicion{worker->incarnation,
+                         absl::StrCat(NameOf(*by), " got no answer from it: ", suspect.cause()),
+                         now + config_.suspect_grace};
+  return outcome;
+}
+
+void Membership::OnLoss(Participant* member, absl::string_view long_cause, Outcome* outcome) {
+  const std::string cause = Shortened(long_cause, kMostCause);
+  if (state_ == State::kWaiting) return FreePlace(*member, cause, outcome);
+  member->standing = Standing::kLost;
+  if (suspicion_ && suspicion_->suspect == member->incarnation) suspicion_.reset();
+  TellOfLoss(*member, cause, outcome);
+  const std::string why_not = WhyNotGoOn();
+  if (why_not.empty()) return GoOnWithout(member, cause, outcome);
+  Fail(absl::AbortedError(absl::StrCat(
+           Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ", cause,
+           config_.recover && !member->share ? absl::StrCat("; ", why_not) : "")),
+       outcome);
+}
+
+void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
+                            Outcome* outcome) const {
+  if (member.share) return;
+  outcome->actions.emplace_back(
+      TellLoss{member.ranks, steps_.FirstOpen(member.ranks), std::string(cause)});
+}
+
+std::string Membership::WhyNotGoOn() const {
+  const auto workers = roster_.Workers();
+  for (const Participant* worker : workers) {
+    if (!worker->cannot_recover.empty()) {
+      return absl::StrCat("the run cannot go on without it: ", worker->cannot_recover);
+    }
+  }
+  if (config_.aggregators > 0) return "a run with separate aggregators cannot go on without it";
+  if (!seals_) return "no other worker is there";
+  if (!layouts_.AllAgreed()) return "it had not said yet what it exchanges";
+  const size_t left = workers.size() - 1;
+  const auto least = static_cast<size_t>(std::max(1, config_.min_workers));
+  if (left >= least) return "";
+  return absl::StrCat(left, left == 1 ? " worker is" : " workers are", " left, expected ", least,
+                      " or more to go on");
+}
+
+// Who is through needs nobody; else the others adopt its ranks.
+void Membership::GoOnWithout(Participant* lost, absl::string_view cause, Outcome* outcome) {
+  const std::string who = Was(*lost);
+  const std::string ranks = NameOf(*lost);
+  if (lost->session) {
+    const std::string reason =
+        absl::StrCat("lost: ", cause, "; the run goes on without this worker");
+    outcome->actions.emplace_back(SendAbort{*lost->session, reason});
+    EndSession(lost, absl::AbortedError(reason), outcome);
+  }
+  if (through_) {
+    outcome->Say(absl::StrCat(who, " lost after the last step: ", cause));
+    return FinishIfAllHave(outcome);
+  }
+  roster_.Evict(lost->incarnation);
+  suspicion_.reset();  // it was of the view before
+  for (Participant* worker : roster_.Workers()) worker->ready = false;
+  SendViewToAll(outcome);
+  for (size_t id = 0; id < layouts_.agreed(); ++id) {
+    const LayoutId layout(static_cast<int>(id));
+    outcome->actions.emplace_back(AgreeLayout{layout, layouts_.BucketsOf(layout)});
+  }
+  outcome->Say(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", ranks,
+                            " is carried on by others, generation ", generation_.value(),
+                            " begins with step ", open_.value()));
+}
+
+void Membership::FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome) {
+  const std::string who = Describe(member);
+  const absl::string_view is = member.ranks.size() > 1 ? " are" : " is";
+  roster_.Remove(member.incarnation);
+  if (roster_.Workers().empty()) settings_.clear();
+  reason_ = roster_.Count();
+  outcome->Say(absl::StrCat(who, is, " gone before the run began, its place is free: ", cause, "; ",
+                            reason_));
+}
+
+void Membership::CheckSuspicion(absl::Time now, Outcome* outcome) {
+  if (!suspicion_ || now < suspicion_->deadline) return;
+  const Suspicion suspicion = *suspicion_;
+  suspicion_.reset();
+  OnLoss(roster_.Find(suspicion.suspect), suspicion.cause, outcome);
+}
+
+}  // namespace gradwire
