@@ -10,7 +10,6 @@ from cli.runs.tables import Column
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
 PRINTED = range(0, 200, 20)  # iterations whose loss is reported, counted from 0
-SCALING_NODES = (2, 3, 4)
 FEW_STEPS = 5
 TOLERANCE = 1e-5  # of a loss, relative
 SIMILAR = 0.03  # of accuracy, between set-ups
@@ -20,13 +19,15 @@ NEEDS_FULL = "needs --scale full"
 SCALES = {
     "quick": {"about": "Batches of 32 images in all in place of 256, 40 iterations in place of an "
                        "epoch, no test; 36 in all and 12 iterations for 2, 3 and 4 nodes.",
-              "batch": 32, "iterations": 40, "nodes_batch": 36, "nodes_iterations": 12},
+              "batch": 32, "iterations": 40,
+              "nodes": (2, 3, 4), "nodes_batch": 36, "nodes_iterations": 12},
     "full": {"about": "As the assignment says: an epoch of 196 iterations of 256 images, and 40 "
                       "iterations of 300 images on 2, 3 and 4 nodes.",
-             "batch": 256, "iterations": 196, "nodes_batch": 300, "nodes_iterations": 40,
-             "epoch": True},
+             "batch": 256, "iterations": 196,
+             "nodes": (2, 3, 4), "nodes_batch": 300, "nodes_iterations": 40, "epoch": True},
     "tiny": {"about": "For tests.", "hidden": True,
-             "batch": 8, "iterations": 5, "nodes_batch": 12, "nodes_iterations": 2}}
+             "batch": 8, "iterations": 5,
+             "nodes": (2, 3), "nodes_batch": 6, "nodes_iterations": 2}}
 
 
 def nodes_name(setup, nodes):
@@ -62,7 +63,7 @@ def runs(setting):
     if setting.peers:
         planned += [peer_run(setup, scale) for setup in SHARED]
     return planned + [nodes_run(setup, nodes, scale)
-                      for setup in SHARED for nodes in SCALING_NODES]
+                      for setup in SHARED for nodes in scale["nodes"]]
 
 
 def times_table(results):
@@ -132,7 +133,7 @@ def nodes_time(results, setup, nodes):
 def nodes_table(setting, results):
     rows = [{"nodes": nodes,
              **{setup.name: nodes_time(results, setup, nodes) for setup in SHARED}}
-            for nodes in SCALING_NODES]
+            for nodes in setting.scale["nodes"]]
     total = setting.scale["nodes_batch"]
     return Table("nodes", f"Mean time of an iteration by nodes, total batch {total}",
                  "scaling task, total batch 300",
@@ -186,8 +187,9 @@ def nodes_picture(setting, results):
         "figure of time against nodes",
         {"kind": "lines", "x_label": "nodes", "y_label": "mean time of an iteration (s)",
          "y_from_zero": True,
-         "series": [{"name": setup.title, "colour": setup.colour, "x": list(SCALING_NODES),
-                     "y": [nodes_time(results, setup, nodes) for nodes in SCALING_NODES]}
+         "series": [{"name": setup.title, "colour": setup.colour,
+                     "x": list(setting.scale["nodes"]),
+                     "y": [nodes_time(results, setup, nodes) for nodes in setting.scale["nodes"]]}
                     for setup in SHARED]})
 
 
@@ -240,11 +242,11 @@ def faster_claim(setting, results, slower, faster):
 
 
 def nodes_claim(setting, results, setup):
-    times = [nodes_time(results, setup, nodes) for nodes in SCALING_NODES]
+    times = [nodes_time(results, setup, nodes) for nodes in setting.scale["nodes"]]
     return judge(f"Time falls with nodes, {setup.title}.", "figure of time against nodes",
                  sorted(times, reverse=True) == times,
                  ", ".join(f"{nodes} nodes {seconds:.4f} s"
-                           for nodes, seconds in zip(SCALING_NODES, times)),
+                           for nodes, seconds in zip(setting.scale["nodes"], times)),
                  "" if setting.has_hosts else NEEDS_HOSTS)
 
 

@@ -17,7 +17,7 @@ from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, judge
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
 
-RUNS = 15  # of the course
+RUNS = 12  # of the course
 
 
 class Conducting(unittest.TestCase):
@@ -52,11 +52,11 @@ class Conducting(unittest.TestCase):
         with self.assertRaises(Failure):
             self.conduct(FakeRunner(fail_at=0))
         self.assertIn(f"{RUNS} runs\n", self.said.getvalue())
-        self.assertRegex(self.said.getvalue(), "ddp-4-nodes .*: about [0-9]+ s\n")
+        self.assertRegex(self.said.getvalue(), "ddp-3-nodes .*: about [0-9]+ s\n")
         self.assertRegex(self.said.getvalue(), "about [0-9]+ s in all")
 
     def test_break_is_gone_on_from(self):
-        with self.assertRaisesRegex(Failure, "^all-reduce-2-nodes: rank 0 was ended by signal 9"):
+        with self.assertRaisesRegex(Failure, "^all-reduce-3-nodes: rank 0 was ended by signal 9"):
             self.conduct(FakeRunner(fail_at=9))
         self.assertFalse((self.out / "report.html").exists())
         self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 9)
