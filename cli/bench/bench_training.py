@@ -67,7 +67,7 @@ def notes_of(request):
             "this iteration and another in the next.",
             "Exposed communication: median of what the trainer itself waited; empty where it is "
             "hidden in backward and not measured. Efficiency: median of computation over the "
-            "median."]
+            "median. Of local-sgd and diloco the mean counts: most iterations exchange nothing."]
 
 
 def fill_report(request, times, report):

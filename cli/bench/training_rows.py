@@ -1,5 +1,6 @@
 """The tables of `gradwire bench training`."""
 import dataclasses
+from statistics import fmean as mean
 
 from cli.runs.quantiles import median, quantile
 from cli.runs.tables import Column
@@ -13,6 +14,7 @@ TRAINING_COLUMNS = [Column("setup", "set-up"),
                     Column("iterations", "iterations"),
                     Column("p50_seconds", "p50 (s)", 3),
                     Column("p90_seconds", "p90 (s)", 3),
+                    Column("mean_seconds", "mean (s)", 3),
                     Column("exposed_seconds", "exposed communication (s)", 3),
                     Column("over_computation_seconds", "over computation (s)", 3),
                     Column("efficiency_percent", "efficiency (%)", 1)]
@@ -20,7 +22,8 @@ COMPARISON_COLUMNS = [Column("setup", "set-up"),
                       Column("p50_seconds", "p50 (s)", 3),
                       Column("peer", "peer"),
                       Column("peer_p50_seconds", "its p50 (s)", 3),
-                      Column("ratio", "ratio", 2)]
+                      Column("ratio", "ratio", 2),
+                      Column("mean_ratio", "ratio of means", 2)]
 
 
 @dataclasses.dataclass
@@ -68,6 +71,7 @@ def training_rows(setups, times):
             "iterations": len(one.iteration_seconds),
             "p50_seconds": p50,
             "p90_seconds": quantile(one.iteration_seconds, 0.9),
+            "mean_seconds": mean(one.iteration_seconds),
             "exposed_seconds": median(one.exposed_seconds),
             "over_computation_seconds": None if alone is None else p50 - alone,
             "efficiency_percent": None if alone is None else 100 * alone / p50})
@@ -76,12 +80,15 @@ def training_rows(setups, times):
 
 def comparison_rows(setups, times):
     """Fields of COMPARISON_COLUMNS for each pair of a set-up and a peer of it that were both
-    measured: the ratio of their medians."""
+    measured: the ratio of their medians, and of their means, which alone tells something where
+    ranks exchange in some iterations only."""
     medians = {name: median(one.iteration_seconds) for name, one in times.items()}
+    averages = {name: mean(one.iteration_seconds) for name, one in times.items()}
     return [{"setup": setup["name"],
              "p50_seconds": medians[setup["name"]],
              "peer": peer,
              "peer_p50_seconds": medians[peer],
-             "ratio": medians[setup["name"]] / medians[peer]}
+             "ratio": medians[setup["name"]] / medians[peer],
+             "mean_ratio": averages[setup["name"]] / averages[peer]}
             for setup in setups for peer in setup["peers"]
             if setup["name"] in medians and peer in medians]

@@ -113,6 +113,10 @@ class Rows(unittest.TestCase):
                           row["efficiency_percent"], row["exposed_seconds"]),
                          ("all-reduce", None, None, None))
 
+    def test_mean_tells_what_few_iterations_cost(self):
+        (row,) = training_rows([ALL_REDUCE], {"all-reduce": seconds(1, 1, 1, 9)})
+        self.assertEqual((row["p50_seconds"], row["mean_seconds"]), (1, 3))
+
     def test_peers_are_pytorch(self):
         rows = training_rows([ALL_REDUCE, GLOO], {"all-reduce": seconds(2),
                                                   "gloo-all-reduce": seconds(2)})
@@ -120,10 +124,11 @@ class Rows(unittest.TestCase):
 
     def test_set_up_with_its_peer_gives_the_ratio(self):
         rows = comparison_rows([COMPUTATION, ALL_REDUCE, GLOO],
-                               {"all-reduce": seconds(1), "gloo-all-reduce": seconds(2),
+                               {"all-reduce": seconds(1, 1, 4), "gloo-all-reduce": seconds(2),
                                 "computation": seconds(3)})
         self.assertEqual(rows, [{"setup": "all-reduce", "p50_seconds": 1,
-                                 "peer": "gloo-all-reduce", "peer_p50_seconds": 2, "ratio": 0.5}])
+                                 "peer": "gloo-all-reduce", "peer_p50_seconds": 2, "ratio": 0.5,
+                                 "mean_ratio": 1}])
 
 
 class Runs(unittest.TestCase):
