@@ -212,6 +212,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   CountedCall call(this);
   if (IsMember(*context, (*aggregator)->view())) call.Begin();
   MeanCursor cursor;
+  cursor.reader = Incarnation(request.incarnation());
   while (true) {
     absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, SteadyNow() + kLookSlice);
     if (absl::IsDeadlineExceeded(mean.status())) {

@@ -16,38 +16,64 @@ constexpr absl::Duration kLayoutTimeout = absl::Seconds(10);
 Aggregator::Aggregator(const View& view, const Share& share, AggregatorHooks hooks)
     : view_(view), share_(share), hooks_(std::move(hooks)) {}
 
-void Aggregator::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+void Aggregator::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets,
+                           const v1::Serving& serving) {
   MutexLock lock(&mutex_);
-  layouts_.try_emplace(layout, layout, view_, std::move(buckets), share_);
+  if (serving.optimizer().empty()) {
+    layouts_.try_emplace(layout, layout, view_, std::move(buckets), share_);
+  } else {
+    models_.emplace(
+        layout, std::make_unique<ServedModel>(layout, view_, std::move(buckets), share_, serving));
+  }
   changed_.NotifyAll();
 }
 
-absl::StatusOr<LayoutSums*> Aggregator::WaitForLayout(const ChunkHeader& header) {
+absl::Status Aggregator::WaitForLayout(const ChunkHeader& header) {
   const absl::Time deadline = SteadyNow() + kLayoutTimeout;
   while (state_.ok()) {
-    const auto found = layouts_.find(header.layout);
-    if (found != layouts_.end()) return &found->second;
+    const LayoutId layout = header.layout;
+    if (layouts_.count(layout) > 0 || models_.count(layout) > 0) return absl::OkStatus();
     if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("chunk of ", ToString(header), ": got layout ", header.layout.value(),
-                     ", which was not agreed on; expected one below ", layouts_.size()));
+    return absl::FailedPreconditionError(absl::StrCat(
+        "chunk of ", ToString(header), ": got layout ", header.layout.value(),
+        ", which was not agreed on; expected one below ", layouts_.size() + models_.size()));
   }
   return state_;
 }
 
-absl::StatusOr<Verdict> Aggregator::Hold(Chunk chunk, std::vector<Chunk>* terms) {
-  MutexLock lock(&mutex_);
+absl::StatusOr<Verdict> Aggregator::JudgeEarly(const ChunkHeader& header) {
   if (!state_.ok()) return state_;
   const absl::StatusOr<Verdict> of_view =
-      JudgeView(chunk.header, {view_.run_id, view_.epoch, view_.generation, {}, 0, {}});
+      JudgeView(header, {view_.run_id, view_.epoch, view_.generation, {}, 0, {}});
   if (!of_view.ok() || *of_view != Verdict::kAccept) return of_view;
-  absl::StatusOr<LayoutSums*> sums = WaitForLayout(chunk.header);
-  if (!sums.ok()) return sums.status();
-  size_t piece;
-  absl::StatusOr<Verdict> verdict = (*sums)->Judge(chunk, &piece);
-  if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
-  (*sums)->Hold(std::move(chunk), piece, SteadyNow(), terms);
+  if (absl::Status there = WaitForLayout(header); !there.ok()) return there;
   return Verdict::kAccept;
+}
+
+absl::StatusOr<Verdict> Aggregator::Hold(Chunk* chunk, std::vector<Chunk>* terms,
+                                         ServedModel** model) {
+  MutexLock lock(&mutex_);
+  absl::StatusOr<Verdict> verdict = JudgeEarly(chunk->header);
+  if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
+  const auto served = models_.find(chunk->header.layout);
+  if (served != models_.end()) {
+    *model = served->second.get();
+    return verdict;
+  }
+  LayoutSums& sums = layouts_.at(chunk->header.layout);
+  size_t piece;
+  verdict = sums.Judge(*chunk, &piece);
+  if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
+  sums.Hold(std::move(*chunk), piece, SteadyNow(), terms);
+  return verdict;
+}
+
+absl::StatusOr<Verdict> Aggregator::Serve(ServedModel* model, Chunk chunk) {
+  bool answered = false;
+  absl::StatusOr<Verdict> verdict = model->Add(std::move(chunk), &answered);
+  MutexLock lock(&mutex_);
+  if (answered) changed_.NotifyAll();
+  return verdict;
 }
 
 absl::StatusOr<Verdict> Aggregator::Add(Chunk chunk) {
@@ -59,7 +85,9 @@ absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
   const LayoutId layout = chunk.header.layout;
   const Step step = chunk.header.step;
   std::vector<Chunk> terms;
-  absl::StatusOr<Verdict> verdict = Hold(std::move(chunk), &terms);
+  ServedModel* model = nullptr;
+  absl::StatusOr<Verdict> verdict = Hold(&chunk, &terms, &model);
+  if (model != nullptr) return Serve(model, std::move(chunk));
   if (!terms.empty()) FoldAndPublish(layout, step, std::move(terms));
   return verdict;
 }
@@ -87,11 +115,17 @@ void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> t
 
 std::vector<Rank> Aggregator::MissingRanks(LayoutId layout, Step step) const {
   MutexLock lock(&mutex_);
-  std::vector<Rank> missing;
-  const auto found = layouts_.find(layout);
-  if (found == layouts_.end() || step != found->second.open_step()) return missing;
-  for (int rank : found->second.Missing()) missing.emplace_back(rank);
-  return missing;
+  std::set<int> missing;
+  const auto sums = layouts_.find(layout);
+  const auto model = models_.find(layout);
+  if (model != models_.end()) {
+    missing = model->second->Missing(step);
+  } else if (sums != layouts_.end() && step == sums->second.open_step()) {
+    missing = sums->second.Missing();
+  }
+  std::vector<Rank> ranks;
+  for (const int rank : missing) ranks.emplace_back(rank);
+  return ranks;
 }
 
 absl::Status Aggregator::CheckReader(const RunId& run_id, CoordinatorEpoch epoch,
@@ -132,6 +166,10 @@ absl::StatusOr<Mean> Aggregator::TryNext(MeanCursor* cursor) {
     if (!chunk.ok()) return chunk.status();
     if (*chunk != nullptr) return Mean{sums.HeaderOf(place.step, **chunk), *chunk};
   }
+  for (const auto& [layout, model] : models_) {
+    absl::optional<ServedModel::Answer> answer = model->Next(cursor->reader);
+    if (answer.has_value()) return Mean{answer->header, std::move(answer->chunk)};
+  }
   return Mean();
 }
 
@@ -159,6 +197,7 @@ uint64_t Aggregator::held_bytes() const {
   MutexLock lock(&mutex_);
   uint64_t bytes = 0;
   for (const auto& [layout, sums] : layouts_) bytes += sums.held_bytes();
+  for (const auto& [layout, model] : models_) bytes += model->held_bytes();
   return bytes;
 }
 

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "common/aggregation/layout_sums.h"
 #include "common/base/mutex.h"
+#include "common/serving/served_model.h"
 #include "common/telemetry/trace_span.h"
 
 namespace gradwire {
@@ -35,6 +36,7 @@ struct MeanCursor {
     size_t index = 0;
   };
   std::map<LayoutId, Place> places;
+  Incarnation reader;  // whose answers it gets of layouts that are served
 };
 
 // Sums the terms of all ranks in one view, piece by piece, as the fold says. The
@@ -52,14 +54,18 @@ class Aggregator {
  public:
   Aggregator(const View& view, const Share& share, AggregatorHooks hooks);
 
-  // Begins with the view's first step of a layout. `buckets` are in the type of the wire, and every
-  // worker contributes to some of them. Chunks that come earlier wait for it.
-  void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets);
+  const View& view() const { return view_; }
+
+  // Begins with the view's first step of a layout, a served one with 0. `buckets` are in the type
+  // of the wire, and every worker contributes to some of them. Chunks that come earlier wait for
+  // it. If `serving` names an optimiser, its model is served (see ServedModel): what Next gives are
+  // answers in place of means.
+  void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets, const v1::Serving& serving = {});
 
   // Takes one term. kAccept: held or summed; other verdicts: dropped, fine. Waits some
   // seconds for a layout that this side does not have yet.
-  // Errors: those of LayoutSums::Judge and CheckPayload; FailedPrecondition if the layout did
-  // not come; Aborted after Abort.
+  // Errors: those of LayoutSums::Judge or ServedModel::Add, and CheckPayload; FailedPrecondition if
+  // the layout did not come; Aborted after Abort.
   absl::StatusOr<Verdict> Add(Chunk chunk);
 
   // The same for a chunk of this process: its checksum is not looked at.
@@ -70,7 +76,6 @@ class Aggregator {
   // error of Abort.
   absl::Status CheckReader(const RunId& run_id, CoordinatorEpoch epoch,
                            Generation generation) const;
-  const View& view() const { return view_; }
 
   // The next result behind `cursor`, which moves on, waiting for it. The reader's worker sends
   // terms only of steps that it has all results of: so a step that is gone was over for a
@@ -90,11 +95,15 @@ class Aggregator {
   uint64_t held_bytes() const;
 
  private:
-  // The sums of a layout, waiting for them.
-  absl::StatusOr<LayoutSums*> WaitForLayout(const ChunkHeader& header)
+  // OK once the layout is there, waiting for it.
+  absl::Status WaitForLayout(const ChunkHeader& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // kAccept if the chunk is of this view and its layout is there.
+  absl::StatusOr<Verdict> JudgeEarly(const ChunkHeader& header)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What AddOwn does with the lock held; `terms` gets what has to be summed now.
-  absl::StatusOr<Verdict> Hold(Chunk chunk, std::vector<Chunk>* terms);
+  absl::StatusOr<Verdict> Serve(ServedModel* model, Chunk chunk);
+  // What AddOwn does with the lock held; `terms` gets what has to be summed now. If the chunk is
+  // for a model, `model` gets that, and the chunk stays.
+  absl::StatusOr<Verdict> Hold(Chunk* chunk, std::vector<Chunk>* terms, ServedModel** model);
   void FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> terms);
   // The next result of one layout if it is there; null if not.
   absl::StatusOr<std::shared_ptr<const MeanChunk>> NextOf(const LayoutSums& sums,
@@ -110,6 +119,8 @@ class Aggregator {
   CondVar changed_;
   absl::Status state_ ABSL_GUARDED_BY(mutex_);
   std::map<LayoutId, LayoutSums> layouts_ ABSL_GUARDED_BY(mutex_);
+  // Those that are served. What stands in it is there to be called without the lock, and stays.
+  std::map<LayoutId, std::unique_ptr<ServedModel>> models_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire

@@ -75,21 +75,28 @@ std::vector<LayoutSums::Slot> LayoutSums::NewSlots(int bucket) const {
   return slots;
 }
 
-absl::StatusOr<size_t> LayoutSums::FindPiece(const Chunk& chunk) const {
+absl::StatusOr<size_t> FindPieceOfShare(const std::vector<Grid>& grids, const Share& share,
+                                        const Chunk& chunk) {
   const ChunkHeader& header = chunk.header;
-  const int b = header.bucket.value();
+  const Grid& grid = grids[header.bucket.value()];
   const uint64_t bytes = CoveredBytes(chunk);
-  const absl::optional<size_t> piece = grids_[b].Find(header.offset, bytes);
+  const absl::optional<size_t> piece = grid.Find(header.offset, bytes);
   if (!piece.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunk of ", ToString(header), ": got ", bytes, " bytes, expected pieces of ",
-                     grids_[b].Bytes(0), " bytes from the bucket's start, the last one shorter"));
+                     grid.Bytes(0), " bytes from the bucket's start, the last one shorter"));
   }
-  if (!share_.Has(grids_[b].Owner(*piece))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "chunk of ", ToString(header), ": got aggregator ", absl::StrJoin(share_.indices, " and "),
-        ", expected aggregator ", grids_[b].Owner(*piece), " of ", share_.owners));
-  }
+  if (share.Has(grid.Owner(*piece))) return *piece;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "chunk of ", ToString(header), ": got aggregator ", absl::StrJoin(share.indices, " and "),
+      ", expected aggregator ", grid.Owner(*piece), " of ", share.owners));
+}
+
+absl::StatusOr<size_t> LayoutSums::FindPiece(const Chunk& chunk) const {
+  const ChunkHeader& header = chunk.header;
+  const int b = header.bucket.value();
+  const absl::StatusOr<size_t> piece = FindPieceOfShare(grids_, share_, chunk);
+  if (!piece.ok()) return piece;
   if (!IsBroadcast(buckets_[b]) || header.rank == buckets_[b].root) return *piece;
   return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),
                                                  ": expected only rank ", buckets_[b].root.value(),
@@ -242,13 +249,13 @@ void LayoutSums::DropTerms() {
   }
 }
 
-ChunkHeader LayoutSums::HeaderOf(Step step, const MeanChunk& mean) const {
-  const BucketSpec& bucket = buckets_[mean.bucket.value()];
+ChunkHeader HeaderOfMean(const View& view, LayoutId layout, const BucketSpec& bucket, Step step,
+                         const MeanChunk& mean) {
   ChunkHeader header;
-  header.run_id = view_.run_id;
-  header.epoch = view_.epoch;
-  header.generation = view_.generation;
-  header.layout = layout_;
+  header.run_id = view.run_id;
+  header.epoch = view.epoch;
+  header.generation = view.generation;
+  header.layout = layout;
   header.step = step;
   header.bucket = mean.bucket;
   header.offset = mean.offset;

@@ -43,6 +43,15 @@ struct Share {
   }
 };
 
+// Which piece of its bucket `chunk` is, of a bucket and rank that exist. InvalidArgument if it is
+// none of the grid, or another share's. `grids` are by bucket.
+absl::StatusOr<size_t> FindPieceOfShare(const std::vector<Grid>& grids, const Share& share,
+                                        const Chunk& chunk);
+
+// The header of a result of `step` of a bucket as `spec`.
+ChunkHeader HeaderOfMean(const View& view, LayoutId layout, const BucketSpec& spec, Step step,
+                         const MeanChunk& mean);
+
 // When each rank's last term of a step came in; of ranks without a term, InfinitePast.
 using Arrivals = std::vector<absl::Time>;
 
@@ -91,7 +100,9 @@ class LayoutSums {
   void DropTerms();
 
   // The header of a result.
-  ChunkHeader HeaderOf(Step step, const MeanChunk& mean) const;
+  ChunkHeader HeaderOf(Step step, const MeanChunk& mean) const {
+    return HeaderOfMean(view_, layout_, buckets_[mean.bucket.value()], step, mean);
+  }
 
   // Payload bytes held, terms and results.
   uint64_t held_bytes() const { return held_bytes_; }

@@ -217,7 +217,7 @@ void Session::OnLayoutAgreed(const v1::LayoutAgreed& agreed) {
     return EndWith(absl::InternalError(absl::StrCat("coordinator: got layout ", id.value(),
                                                     " agreed, expected ", expected.value())));
   }
-  if (on_layout_) on_layout_(id, BucketsFromProto(agreed.buckets()));
+  if (on_layout_) on_layout_(id, BucketsFromProto(agreed.buckets()), agreed.serving());
 }
 
 void Session::OnAbortMessage(const v1::Abort& abort) {

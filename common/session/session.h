@@ -52,14 +52,16 @@ class Session {
   //   Internal     the coordinator sent what makes no sense
   using OnAbort = std::function<void(const absl::Status&)>;
   // Called on the reading thread, with no lock held, possibly before Offer has returned the
-  // View: all workers have declared this layout. `buckets` are in the type of the wire.
+  // View: all workers have declared this layout. `buckets` are in the type of the wire; `serving`
+  // names no optimiser if the model is not served.
+  using OnLayout = std::function<void(LayoutId, const std::vector<BucketSpec>& buckets,
+                                      const v1::Serving& serving)>;
   // What a worker hears once it has its View; called on the reading thread, with no lock held,
   // possibly before Join has returned.
   struct Listener {
     std::function<void(Step)> on_sealed;    // see membership.proto
     std::function<void(View)> on_new_view;  // any but the first
   };
-  using OnLayout = std::function<void(LayoutId, const std::vector<BucketSpec>& buckets)>;
 
   // Connects, see ConnectToCoordinator for waiting and errors. What `listener` leaves empty is of
   // no interest.

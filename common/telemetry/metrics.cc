@@ -121,6 +121,20 @@ Family<Histogram>& RankWait(Registry* registry) {
       .Register(*registry);
 }
 
+Family<Gauge>& Lag(Registry* registry) {
+  return BuildGauge()
+      .Name("gradwire_lag_steps")
+      .Help("Steps that the fastest rank was ahead of this one; of a model that is served.")
+      .Register(*registry);
+}
+
+Family<Gauge>& Spread(Registry* registry) {
+  return BuildGauge()
+      .Name("gradwire_clock_spread_steps")
+      .Help("Steps that the fastest rank was ahead of the slowest; of a model that is served.")
+      .Register(*registry);
+}
+
 void AddBuildInfo(Registry* registry) {
   BuildGauge()
       .Name("gradwire_build_info")
@@ -174,7 +188,9 @@ WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
       samples_(Samples(registry().get())),
       correct_(Correct(registry().get())),
       loss_(Loss(registry().get())),
-      wire_overflows_(WireOverflows(registry().get())) {}
+      wire_overflows_(WireOverflows(registry().get())),
+      lag_(Lag(registry().get())),
+      spread_(Spread(registry().get())) {}
 
 void WorkerMetrics::Observe(const StepRecord& record) {
   ObserveSeconds(&iteration_, record.iteration);
@@ -188,6 +204,9 @@ void WorkerMetrics::Observe(const StepRecord& record) {
   SetStep(record.step);
   CountSent(record.bytes_sent);
   CountReceived(record.bytes_received);
+  if (!record.staleness.has_value()) return;
+  lag_.Add({}).Set(static_cast<double>(record.staleness->lag));
+  spread_.Add({}).Set(static_cast<double>(record.staleness->spread));
 }
 
 void WorkerMetrics::CountWireOverflows(uint64_t steps) {
@@ -199,7 +218,9 @@ CoordinatorMetrics::CoordinatorMetrics()
       total_steps_(TotalSteps(registry().get())),
       loss_(MeanLoss(registry().get())),
       lost_workers_(LostWorkers(registry().get())),
-      rank_wait_(RankWait(registry().get())) {}
+      rank_wait_(RankWait(registry().get())),
+      lag_(Lag(registry().get())),
+      spread_(Spread(registry().get())) {}
 
 void CoordinatorMetrics::SetMinWorkers(int workers) { min_workers_.Set(workers); }
 
@@ -208,6 +229,11 @@ void CoordinatorMetrics::SetTotalSteps(uint64_t steps) {
 }
 
 void CoordinatorMetrics::SetLoss(double loss) { loss_.Set(loss); }
+
+void CoordinatorMetrics::SetStaleness(Rank rank, const StepRecord::Staleness& staleness) {
+  lag_.Add({{"rank", absl::StrCat(rank.value())}}).Set(static_cast<double>(staleness.lag));
+  spread_.Add({}).Set(static_cast<double>(staleness.spread));
+}
 
 void CoordinatorMetrics::CountLostWorker() { lost_workers_.Increment(); }
 

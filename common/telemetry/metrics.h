@@ -75,6 +75,8 @@ class WorkerMetrics : public ProcessMetrics {
   prometheus::Counter& correct_;
   prometheus::Gauge& loss_;
   prometheus::Counter& wire_overflows_;
+  prometheus::Family<prometheus::Gauge>& lag_;
+  prometheus::Family<prometheus::Gauge>& spread_;
 };
 
 class CoordinatorMetrics : public ProcessMetrics {
@@ -90,6 +92,8 @@ class CoordinatorMetrics : public ProcessMetrics {
   void SetTotalSteps(uint64_t steps);
   // Mean over the ranks' losses in a step.
   void SetLoss(double loss);
+  // A rank has got a model that is served. Takes a lock and may allocate.
+  void SetStaleness(Rank rank, const StepRecord::Staleness& staleness);
   // The run lost a worker that had its view.
   void CountLostWorker();
 
@@ -99,6 +103,8 @@ class CoordinatorMetrics : public ProcessMetrics {
   prometheus::Gauge& loss_;
   prometheus::Counter& lost_workers_;
   prometheus::Family<prometheus::Histogram>& rank_wait_;
+  prometheus::Family<prometheus::Gauge>& lag_;
+  prometheus::Family<prometheus::Gauge>& spread_;
 };
 
 }  // namespace gradwire

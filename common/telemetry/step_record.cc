@@ -27,6 +27,10 @@ v1::StepDone ToStepDone(const StepRecord& record) {
   done.set_bytes_sent(record.bytes_sent);
   done.set_bytes_received(record.bytes_received);
   done.set_time(UnixSeconds(record.time));
+  if (record.staleness.has_value()) {
+    done.set_lag(record.staleness->lag);
+    done.set_spread(record.staleness->spread);
+  }
   return done;
 }
 
@@ -47,6 +51,7 @@ StepRecord FromStepDone(const v1::StepDone& done) {
   }
   record.bytes_sent = done.bytes_sent();
   record.bytes_received = done.bytes_received();
+  if (done.has_lag()) record.staleness = {done.lag(), done.spread()};
   // A double has microseconds, and noise below them.
   record.time = absl::FromUnixMicros(std::llround(done.time() * 1e6));
   return record;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/telemetry/phases.h"
 #include "gradwire/v1/membership.pb.h"
@@ -30,6 +31,13 @@ struct StepRecord {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
   absl::Time time;  // of its end
+  // Of a model that is served, when the rank got it: steps that the fastest rank was ahead of this
+  // one, and of the slowest.
+  struct Staleness {
+    uint64_t lag = 0;
+    uint64_t spread = 0;
+  };
+  absl::optional<Staleness> staleness;
 };
 
 // The part of the iteration that the rank did not spend waiting for others.

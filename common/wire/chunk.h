@@ -19,6 +19,13 @@ inline constexpr uint64_t kMaxPayloadBytes = uint64_t{4} << 20;
 // kMaxPayloadBytes instead of gRPC's.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
+// v1.Clocks.
+struct ChunkClocks {
+  double rate = 0;
+  uint64_t slowest = 0;
+  uint64_t fastest = 0;
+};
+
 // The fields of v1.Chunk but for the payload; see chunk.proto for units.
 struct ChunkHeader {
   RunId run_id{};
@@ -34,6 +41,7 @@ struct ChunkHeader {
   uint64_t checksum = 0;
   uint32_t hop = 0;
   uint64_t covers = 0;
+  ChunkClocks clocks = {};
 };
 
 // "step 7, rank 2, bucket 0, offset 1048576", with the layout in front unless it is 0:

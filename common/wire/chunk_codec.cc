@@ -32,16 +32,32 @@ enum Field {
   kHop = 11,
   kLayout = 12,
   kCovers = 13,
+  kClocks = 14,
   kPayload = 15,
 };
 
-// 16 + 2 bytes run_id, eleven varints of at most 10 + 1, fixed64 + 1, payload's length.
-constexpr size_t kMaxHeaderBytes = 187;
+// A double and two varints, each with its tag.
+constexpr size_t kMaxClocksBytes = 31;
+// 16 + 2 bytes run_id, eleven varints of at most 10 + 1, fixed64 + 1, clocks + 2, payload's length.
+constexpr size_t kMaxHeaderBytes = 187 + kMaxClocksBytes + 2;
 
 uint8_t* WriteVarint(Field field, uint64_t value, uint8_t* out) {
   if (value == 0) return out;  // proto3 leaves out default values
   out = WireFormatLite::WriteTagToArray(field, WireFormatLite::WIRETYPE_VARINT, out);
   return CodedOutputStream::WriteVarint64ToArray(value, out);
+}
+
+// Clocks are left out where nothing is served.
+uint8_t* WriteClocks(const ChunkClocks& clocks, uint8_t* out) {
+  v1::Clocks message;
+  message.set_rate(clocks.rate);
+  message.set_slowest(clocks.slowest);
+  message.set_fastest(clocks.fastest);
+  const size_t bytes = message.ByteSizeLong();
+  if (bytes == 0) return out;
+  out = WireFormatLite::WriteTagToArray(kClocks, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, out);
+  out = CodedOutputStream::WriteVarint32ToArray(static_cast<uint32_t>(bytes), out);
+  return message.SerializeWithCachedSizesToArray(out);
 }
 
 absl::Status Malformed(absl::string_view what) {
@@ -75,6 +91,18 @@ bool ReadRunId(CodedInputStream* in, RunId* run_id) {
   return in->ReadVarint32(&size) && size == run_id->size() && in->ReadRaw(run_id->data(), size);
 }
 
+bool ReadClocks(CodedInputStream* in, ChunkClocks* clocks) {
+  uint32_t size = 0;
+  std::string bytes;
+  v1::Clocks message;
+  if (!in->ReadVarint32(&size) || size > kMaxClocksBytes || !in->ReadString(&bytes, size) ||
+      !message.ParseFromString(bytes)) {
+    return false;
+  }
+  *clocks = {message.rate(), message.slowest(), message.fastest()};
+  return true;
+}
+
 // Reads the field behind `tag`, which is not the payload's.
 bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
   constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
@@ -83,6 +111,9 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
   const auto type = WireFormatLite::GetTagWireType(tag);
   if (field == kRunId && type == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
     return ReadRunId(in, &header->run_id);
+  }
+  if (field == kClocks && type == WireFormatLite::WIRETYPE_LENGTH_DELIMITED) {
+    return ReadClocks(in, &header->clocks);
   }
   if (field == kChecksum && type == WireFormatLite::WIRETYPE_FIXED64) {
     return in->ReadLittleEndian64(&header->checksum);
@@ -207,6 +238,7 @@ std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes)
   out = WriteVarint(kHop, header.hop, out);
   out = WriteVarint(kLayout, header.layout.value(), out);
   out = WriteVarint(kCovers, header.covers, out);
+  out = WriteClocks(header.clocks, out);
   if (payload_bytes > 0) {
     out = WireFormatLite::WriteTagToArray(kPayload, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, out);
     out = CodedOutputStream::WriteVarint64ToArray(payload_bytes, out);

@@ -10,7 +10,8 @@ namespace gradwire {
 //   1  a worker is a rank; its model stands in Hello; nothing said the version
 //   2  a worker carries ranks; layouts come after the View
 //   3  a run may go on without a lost worker: Ready, Sealed, and further Views
-constexpr uint32_t kProtocolVersion = 3;
+//   4  a layout may be served: what comes back is then the model
+constexpr uint32_t kProtocolVersion = 4;
 
 }  // namespace gradwire
 

@@ -61,6 +61,25 @@ absl::Status CheckSize(const v1::Layout& layout) {
                    " tensors, expected at most ", kMaxBuckets, " and ", kMaxTensors));
 }
 
+// What aggregators serve they keep in float32.
+absl::Status CheckServing(const std::vector<BucketSpec>& buckets, const v1::Serving& serving) {
+  for (size_t i = 0; i < buckets.size() && !serving.optimizer().empty(); ++i) {
+    if (buckets[i].dtype == v1::DTYPE_FLOAT32 || IsBroadcast(buckets[i])) continue;
+    return absl::InvalidArgumentError(absl::StrCat("bucket ", i, ": got ",
+                                                   v1::DType_Name(buckets[i].dtype),
+                                                   ", expected DTYPE_FLOAT32, as it is served"));
+  }
+  return absl::OkStatus();
+}
+
+// Empty if equal.
+std::string ServingDifference(const v1::Serving& got, const v1::Serving& expected,
+                              absl::string_view owner) {
+  if (got.SerializeAsString() == expected.SerializeAsString()) return "";
+  return absl::StrCat("serving: got '", got.ShortDebugString(), "', expected '",
+                      expected.ShortDebugString(), "' (", owner, ")");
+}
+
 }  // namespace
 
 absl::StatusOr<bool> LayoutAgreement::Declare(Incarnation worker, absl::string_view name,
@@ -72,14 +91,18 @@ absl::StatusOr<bool> LayoutAgreement::Declare(Incarnation worker, absl::string_v
   }
   if (absl::Status size = CheckSize(layout); !size.ok()) return Annotate(size, NameOf(layout));
   Declared got = {NameOf(layout), std::string(name), TensorsFromProto(layout),
-                  BucketsFromProto(layout.buckets())};
+                  BucketsFromProto(layout.buckets()), layout.serving()};
   absl::Status status = CheckBuckets(got.buckets, world_size_);
+  if (status.ok()) status = CheckServing(got.buckets, got.serving);
   if (!status.ok()) return Annotate(status, got.name);
   if (next == layouts_.size()) layouts_.push_back(got);
   Declared& expected = layouts_[next];
   std::string difference = FirstDifference(got.tensors, expected.tensors, expected.owner);
   if (difference.empty()) {
     difference = FirstDifference(got.buckets, expected.buckets, expected.owner);
+  }
+  if (difference.empty()) {
+    difference = ServingDifference(got.serving, expected.serving, expected.owner);
   }
   if (!difference.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(got.name, ": ", difference));

@@ -24,7 +24,8 @@ class LayoutAgreement {
   //   if its id is not the next one of this worker's;
   //   if a bucket is empty, of unknown type, not whole elements or of a root beyond the
   //   world size, or all together are too large or have no gradients;
-  //   if it differs from the first worker's: names the first tensor or bucket that does.
+  //   if it differs from the first worker's: names the first tensor or bucket that does, or says
+  //   how the model is to be served.
   absl::StatusOr<bool> Declare(Incarnation worker, absl::string_view name,
                                const v1::Layout& layout);
 
@@ -35,6 +36,8 @@ class LayoutAgreement {
   // How many are agreed, and whether all that were declared are.
   size_t agreed() const { return agreed_; }
   bool AllAgreed() const { return agreed_ == layouts_.size(); }
+  // Names no optimiser if the layout is not served.
+  const v1::Serving& ServingOf(LayoutId id) const { return layouts_[id.value()].serving; }
   // The first layout that others have declared and `worker` has not, with its name for
   // messages: "layout 1 (vgg11)".
   std::optional<std::string> MissingOf(Incarnation worker) const;
@@ -45,6 +48,7 @@ class LayoutAgreement {
     std::string owner;  // who was first
     Layout tensors;
     std::vector<BucketSpec> buckets;
+    v1::Serving serving;
     int workers = 0;  // that have declared it
   };
 

@@ -174,13 +174,17 @@ Outcome Membership::OnLayout(SessionId session, const v1::Layout& layout, absl::
 
 void Membership::Agree(LayoutId layout, Outcome* outcome) {
   const std::vector<BucketSpec>& buckets = layouts_.BucketsOf(layout);
-  outcome->actions.emplace_back(AgreeLayout{layout, buckets});
+  const v1::Serving& serving = layouts_.ServingOf(layout);
+  outcome->actions.emplace_back(AgreeLayout{layout, buckets, serving});
   std::vector<const Participant*> members = std::as_const(roster_).All();
   std::reverse(members.begin(), members.end());  // aggregators first: workers send to them
   for (const Participant* member : members) {
     if (!member->session) continue;
-    SendLayoutAgreed send{*member->session, layout, {}};
-    if (member->share) send.buckets = buckets;
+    SendLayoutAgreed send{*member->session, layout, {}, {}};
+    if (member->share) {
+      send.buckets = buckets;
+      send.serving = serving;
+    }
     outcome->actions.emplace_back(std::move(send));
   }
 }

@@ -47,6 +47,7 @@ struct SendView {
 struct AgreeLayout {  // all workers have declared it; `buckets` in the type of the wire
   LayoutId layout;
   std::vector<BucketSpec> buckets;
+  v1::Serving serving;
 };
 struct SendSealed {  // every worker of the view is ready for it
   SessionId session;
@@ -56,6 +57,7 @@ struct SendLayoutAgreed {
   SessionId session;
   LayoutId layout;
   std::vector<BucketSpec> buckets;  // to an aggregator only
+  v1::Serving serving;              // likewise
 };
 struct SendAbort {
   SessionId session;

@@ -98,7 +98,8 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, Outcome
   SendViewToAll(outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {
     const LayoutId layout(static_cast<int>(id));
-    outcome->actions.emplace_back(AgreeLayout{layout, layouts_.BucketsOf(layout)});
+    outcome->actions.emplace_back(
+        AgreeLayout{layout, layouts_.BucketsOf(layout), layouts_.ServingOf(layout)});
   }
   outcome->Say(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", ranks,
                             " is carried on by others, generation ", generation_.value(),

@@ -241,7 +241,8 @@ void MembershipService::Enact(const SendView& send) {
 }
 
 void MembershipService::Enact(const AgreeLayout& agree) {
-  queue_.push_back([this, agree] { callbacks_.on_layout(agree.layout, agree.buckets); });
+  queue_.push_back(
+      [this, agree] { callbacks_.on_layout(agree.layout, agree.buckets, agree.serving); });
 }
 
 void MembershipService::Enact(const SendSealed& send) {
@@ -254,6 +255,9 @@ void MembershipService::Enact(const SendLayoutAgreed& send) {
   v1::CoordinatorMessage message;
   message.mutable_layout_agreed()->set_id(send.layout.value());
   *message.mutable_layout_agreed()->mutable_buckets() = ToProto({}, send.buckets).buckets();
+  if (!send.serving.optimizer().empty()) {
+    *message.mutable_layout_agreed()->mutable_serving() = send.serving;
+  }
   EnqueueWrite(send.session, std::move(message));
 }
 

@@ -43,8 +43,8 @@ class MembershipService final : public v1::Membership::Service {
     // and followed by on_layout for each layout that is agreed.
     std::function<void(const View&)> on_view;
     // All workers have declared a layout, with these buckets in the type of the wire; called
-    // before any worker hears of it.
-    std::function<void(LayoutId, const std::vector<BucketSpec>&)> on_layout;
+    // before any worker hears of it. The serving names no optimiser if the model is not served.
+    std::function<void(LayoutId, const std::vector<BucketSpec>&, const v1::Serving&)> on_layout;
     // A rank has done a step.
     std::function<void(const v1::StepDone&)> on_step_done;
     // A worker with these ranks was lost in a step while the run was under way, by a cause.

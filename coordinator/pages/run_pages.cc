@@ -42,6 +42,10 @@ Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& pro
                {"bytes_received", last.last.bytes_received},
                {"heard_seconds", rank.has_silent_seconds() ? Json(rank.silent_seconds()) : Json()}};
   if (progress && !last.last.loss_told) json.erase("loss");
+  if (last.last.staleness.has_value()) {
+    json["lag"] = last.last.staleness->lag;
+    json["spread"] = last.last.staleness->spread;
+  }
   return json;
 }
 

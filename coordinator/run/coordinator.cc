@@ -84,18 +84,18 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
-      membership_(ConfigOf(options, run_id_),
-                  {[this](const View& view) { OnView(view); },
-                   [this](LayoutId layout, const std::vector<BucketSpec>& buckets) {
-                     aggregator_->AddLayout(layout, buckets);
-                   },
-                   [this](const v1::StepDone& done) { OnStepDone(done); },
-                   [this](const std::vector<Rank>& ranks, Step step, const std::string& cause) {
-                     OnLoss(ranks, step, cause);
-                   },
-                   [this](Step step) { metrics_.SetStep(step); },
-                   [this](const absl::Status& status) { OnRunOver(status); }},
-                  options.log_prefix),
+      membership_(
+          ConfigOf(options, run_id_),
+          {[this](const View& view) { OnView(view); },
+           [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
+                  const v1::Serving& serving) { aggregator_->AddLayout(layout, buckets, serving); },
+           [this](const v1::StepDone& done) { OnStepDone(done); },
+           [this](const std::vector<Rank>& ranks, Step step, const std::string& cause) {
+             OnLoss(ranks, step, cause);
+           },
+           [this](Step step) { metrics_.SetStep(step); },
+           [this](const absl::Status& status) { OnRunOver(status); }},
+          options.log_prefix),
       status_([this] { return Status(); }) {
   metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);
 }
@@ -174,7 +174,9 @@ void Coordinator::OnArrivals(const Arrivals& arrivals) {
 }
 
 void Coordinator::OnStepDone(const v1::StepDone& done) {
-  const auto step = history_.Add(FromStepDone(done), done.total_steps(), absl::Now());
+  const StepRecord record = FromStepDone(done);
+  if (record.staleness.has_value()) metrics_.SetStaleness(record.rank, *record.staleness);
+  const auto step = history_.Add(record, done.total_steps(), absl::Now());
   metrics_.SetTotalSteps(done.total_steps());
   if (!step) return;
   double loss = 0;

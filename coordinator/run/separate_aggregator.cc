@@ -69,8 +69,9 @@ absl::Status SeparateAggregator::Connect() {
 }
 
 absl::Status SeparateAggregator::Run() {
-  const auto on_layout = [this](LayoutId layout, const std::vector<BucketSpec>& buckets) {
-    OnLayout(layout, buckets);
+  const auto on_layout = [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
+                                const v1::Serving& serving) {
+    OnLayout({layout, buckets, serving});
   };
   const absl::StatusOr<View> view = session_->Offer(address_, on_layout);
   if (!view.ok()) return view.status();
@@ -91,7 +92,9 @@ absl::Status SeparateAggregator::Serve(const View& view) {
   auto aggregator = std::make_shared<Aggregator>(view, share, AggregatorHooks{on_step, nullptr});
   {
     MutexLock lock(&mutex_);
-    for (auto& [layout, buckets] : early_layouts_) aggregator->AddLayout(layout, buckets);
+    for (const AgreedLayout& agreed : early_layouts_) {
+      aggregator->AddLayout(agreed.layout, agreed.buckets, agreed.serving);
+    }
     early_layouts_.clear();
     aggregator_ = aggregator;
   }
@@ -102,12 +105,12 @@ absl::Status SeparateAggregator::Serve(const View& view) {
   return absl::OkStatus();
 }
 
-void SeparateAggregator::OnLayout(LayoutId layout, const std::vector<BucketSpec>& buckets) {
+void SeparateAggregator::OnLayout(const AgreedLayout& agreed) {
   MutexLock lock(&mutex_);
   if (aggregator_ == nullptr) {
-    early_layouts_.emplace_back(layout, buckets);
+    early_layouts_.push_back(agreed);
   } else {
-    aggregator_->AddLayout(layout, buckets);
+    aggregator_->AddLayout(agreed.layout, agreed.buckets, agreed.serving);
   }
 }
 

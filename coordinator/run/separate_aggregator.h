@@ -46,12 +46,17 @@ class SeparateAggregator {
   const std::string& address() const { return address_; }  // that workers use
 
  private:
+  struct AgreedLayout {
+    LayoutId layout;
+    std::vector<BucketSpec> buckets;
+    v1::Serving serving;
+  };
   explicit SeparateAggregator(const CoordinatorOptions& options);
   absl::Status Listen();
   absl::Status Connect();
   // Makes the aggregator of `view`, and gives it the layouts that came before.
   absl::Status Serve(const View& view);
-  void OnLayout(LayoutId layout, const std::vector<BucketSpec>& buckets);
+  void OnLayout(const AgreedLayout& agreed);
   void OnRunOver(const absl::Status& status);
 
   const CoordinatorOptions options_;
@@ -65,7 +70,7 @@ class SeparateAggregator {
   CondVar changed_;
   std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Aggregator> aggregator_ ABSL_GUARDED_BY(mutex_);  // null before the View
-  std::vector<std::pair<LayoutId, std::vector<BucketSpec>>> early_layouts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<AgreedLayout> early_layouts_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<Session> session_;  // last: its threads use the above

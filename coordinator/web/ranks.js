@@ -62,6 +62,19 @@ function showBar(bar, rank, longest) {
 const lossText = (rank) =>
   (rank.loss === null && rank.steps_done > 0 ? 'not finite' : loss(rank.loss));
 
+// With a parameter server ranks may be apart.
+const stepsText = (rank) =>
+  (rank.lag > 0 ? `${count(rank.steps_done)} (${count(rank.lag)} behind)` : count(rank.steps_done));
+
+// As the rank that told last says: the one that is furthest.
+export function spreadSentence(status) {
+  const told = (status.ranks || []).filter((rank) => Number.isFinite(rank.spread));
+  if (told.length === 0) return '';
+  const {spread} = told.reduce((a, b) => (b.steps_done > a.steps_done ? b : a));
+  const bound = (status.settings || {}).staleness || '0';
+  return `The clocks of the ranks are ${count(spread)} steps apart; staleness ${bound}.`;
+}
+
 const heardText = (seconds) =>
   (Number.isFinite(seconds) ? `${seconds.toFixed(1)} s ago` : NONE);
 
@@ -70,7 +83,7 @@ function showRow(row, rank, longest, slow) {
   const straggles = slow !== null && slow.rank === rank.rank && slow.share >= STRAGGLER_SHARE;
   const exposed = phasesOf(rank)[EXPOSED] / rank.iteration_seconds;
   const texts = [
-    String(rank.rank), rank.address || NONE, rank.state || NONE, count(rank.steps_done),
+    String(rank.rank), rank.address || NONE, rank.state || NONE, stepsText(rank),
     lossText(rank), stepped ? seconds(rank.iteration_seconds) : NONE,
     stepped ? seconds(rank.work_seconds) : NONE, stepped ? percent(exposed) : NONE, null,
     heardText(rank.heard_seconds),
@@ -95,6 +108,7 @@ export function showRanks(status) {
   const longest = Math.max(0, ...ranks.map((rank) => rank.iteration_seconds || 0));
   keepChildren(body, ranks.length, makeRow);
   ranks.forEach((rank, index) => showRow(body.children[index], rank, longest, slow));
-  setText(byId('slowest'), slowestSentence(status));
+  const sentences = [slowestSentence(status), spreadSentence(status)];
+  setText(byId('slowest'), sentences.filter(Boolean).join(' '));
   setTone(byId('slowest'), slow !== null && slow.share >= STRAGGLER_SHARE ? 'warn' : 'quiet');
 }

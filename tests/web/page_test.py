@@ -176,6 +176,17 @@ class PageTest(unittest.TestCase):
                          "The ranks are even: the slowest, rank 3, needs 2 % more than the "
                          "median of the others for its own work.")
 
+    def test_served_model_says_how_far_its_ranks_are_apart(self):
+        status = fake.status(step=17)
+        status["settings"] = {**fake.SETTINGS, "sync": "parameter-server", "staleness": "4"}
+        for rank, lag in zip(status["ranks"], (0, 3, 1, 1)):
+            rank.update(steps_done=20 - lag, lag=lag, spread=3)
+        self.open(status)
+        self.assertIn("The clocks of the ranks are 3 steps apart; staleness 4.",
+                      self.text("#slowest"))
+        cells = self.texts("#ranks td[data-label='Steps']")
+        self.assertEqual(cells, ["20", "17 (3 behind)", "19 (1 behind)", "19 (1 behind)"])
+
     def test_lost_worker_is_in_notice_table_events_and_charts(self):
         cause = "rank 1 (10.10.1.2:45275) was lost in step 30: its session stream broke"
         status = fake.status(step=30, state="aborted", reason=cause)

@@ -22,6 +22,7 @@ StepRecord SomeRecord() {
   record.bytes_sent = 1000;
   record.bytes_received = 2000;
   record.time = absl::FromUnixMillis(1'700'000'000'250);
+  record.staleness = {4, 5};
   return record;
 }
 
@@ -46,6 +47,13 @@ TEST(StepDone, ToAndFrom_IsTheSameStep) {
   EXPECT_EQ(record.bytes_sent, 1000u);
   EXPECT_EQ(record.bytes_received, 2000u);
   EXPECT_EQ(record.time, SomeRecord().time);
+  ASSERT_TRUE(record.staleness.has_value());
+  EXPECT_EQ(record.staleness->lag, 4u);
+  EXPECT_EQ(record.staleness->spread, 5u);
+}
+
+TEST(StepDone, ToAndFrom_NothingServed_NoStaleness) {
+  EXPECT_FALSE(FromStepDone(ToStepDone(StepRecord())).staleness.has_value());
 }
 
 TEST(StepDone, ToAndFrom_KeepsEachPhase) {

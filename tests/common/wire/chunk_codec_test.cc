@@ -24,6 +24,7 @@ ChunkHeader SomeHeader() {
   header.dtype = v1::DTYPE_FLOAT32;
   header.checksum = 0x0123456789abcdef;
   header.hop = 29;
+  header.clocks = {0.1, 300, std::numeric_limits<uint64_t>::max()};
   return header;
 }
 
@@ -40,6 +41,12 @@ v1::Chunk ToMessage(const ChunkHeader& header, const std::string& payload) {
   chunk.set_dtype(header.dtype);
   chunk.set_checksum(header.checksum);
   chunk.set_hop(header.hop);
+  const ChunkClocks& clocks = header.clocks;
+  if (clocks.rate != 0 || clocks.slowest != 0 || clocks.fastest != 0) {
+    chunk.mutable_clocks()->set_rate(clocks.rate);
+    chunk.mutable_clocks()->set_slowest(clocks.slowest);
+    chunk.mutable_clocks()->set_fastest(clocks.fastest);
+  }
   chunk.set_payload(payload);
   return chunk;
 }

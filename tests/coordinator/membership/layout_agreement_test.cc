@@ -72,6 +72,26 @@ TEST_F(LayoutAgreementTest, Declare_OtherBucket_NamesIt) {
             "DTYPE_FLOAT32 (ranks 2, 3)");
 }
 
+TEST_F(LayoutAgreementTest, Declare_ServedOtherwise_SaysHow) {
+  v1::Layout layout = TestLayout();
+  layout.mutable_serving()->set_optimizer("sgd");
+  layout.mutable_serving()->set_staleness(0);
+  ASSERT_TRUE(Declare(1, layout).ok());
+  EXPECT_EQ(layouts_.ServingOf(LayoutId(0)).optimizer(), "sgd");
+  layout.mutable_serving()->set_staleness(2);
+  EXPECT_EQ(Refusal(layout),
+            "layout 0: serving: got 'optimizer: \"sgd\" staleness: 2', expected 'optimizer: "
+            "\"sgd\" staleness: 0' (ranks 2, 3)");
+}
+
+TEST_F(LayoutAgreementTest, Declare_ServedInAnotherType_IsRefused) {
+  v1::Layout layout = TestLayout();
+  layout.mutable_serving()->set_optimizer("sgd");
+  layout.mutable_buckets(0)->set_dtype(v1::DTYPE_BFLOAT16);
+  EXPECT_EQ(Refusal(layout),
+            "layout 0: bucket 0: got DTYPE_BFLOAT16, expected DTYPE_FLOAT32, as it is served");
+}
+
 TEST_F(LayoutAgreementTest, Declare_PartOfAFloat_IsRefused) {
   v1::Layout layout = TestLayout();
   layout.mutable_buckets(0)->set_bytes(22);

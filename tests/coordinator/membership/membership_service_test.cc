@@ -70,7 +70,9 @@ class MembershipServiceTest : public ::testing::Test {
  protected:
   explicit MembershipServiceTest(MembershipConfig config = Config())
       : service_(config, {[this](const View& view) { formed_.Set(view); },
-                          [this](LayoutId id, const std::vector<BucketSpec>&) { layout_.Set(id); },
+                          [this](LayoutId id, const std::vector<BucketSpec>&, const v1::Serving&) {
+                            layout_.Set(id);
+                          },
                           [this](const v1::StepDone& done) {
                             if (done.rank() == 2) done_.Set(done);
                           },

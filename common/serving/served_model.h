@@ -1,0 +1,94 @@
+#ifndef GRADWIRE_COMMON_SERVING_SERVED_MODEL_H_
+#define GRADWIRE_COMMON_SERVING_SERVED_MODEL_H_
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "common/aggregation/layout_sums.h"
+#include "common/base/mutex.h"
+#include "common/serving/optimizer_module.h"
+#include "common/serving/served_piece.h"
+#include "common/wire/judge.h"
+#include "common/wire/view.h"
+
+namespace gradwire {
+
+// One aggregator's share of a model that is served (see v1.Serving): in place of means workers get
+// the model, each at its own time.
+//
+//   Add ──► piece (its own lock): optimiser, clocks ──► answers, a queue for each worker ──► Next
+//
+// It holds the share, what the optimiser keeps, with S = 0 the terms of the open step, and the
+// answers that were not fetched: at most the share once for each worker. Thread-safe.
+class ServedModel {
+ public:
+  using LoadOptimizers = std::function<absl::StatusOr<MakePieceOptimizer>(const v1::Serving&)>;
+
+  // `buckets` are of float32 or bytes. `load` is called with the first chunk.
+  ServedModel(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
+              const Share& share, const v1::Serving& serving,
+              LoadOptimizers load = &LoadPieceOptimizers);
+
+  // Takes a chunk of this layout whose run and generation were judged. Errors: those of
+  // JudgeHeader, where the rank's next step is the open one; of `load`; InvalidArgument if the
+  // chunk is no piece of the grid, another aggregator's, of float32 but not whole, or begins
+  // training and is not from rank 0; OutOfRange if its rank has not waited for the model.
+  // `answered`, false before: whether there are answers now that were not there.
+  absl::StatusOr<Verdict> Add(Chunk chunk, bool* answered);
+
+  // The next answer of a worker, which goes away; none if there is none. Others than the view's
+  // members get none.
+  struct Answer {
+    ChunkHeader header;
+    std::shared_ptr<const MeanChunk> chunk;
+  };
+  absl::optional<Answer> Next(Incarnation reader);
+
+  // The ranks that a worker waits for which has sent its terms of `step`.
+  std::set<int> Missing(Step step) const;
+
+  // Of the share, without the optimiser's state.
+  uint64_t held_bytes() const { return held_bytes_; }
+
+ private:
+  struct Slot {
+    explicit Slot(ServedPiece piece) : piece(std::move(piece)) {}
+    mutable Mutex mutex;
+    ServedPiece piece ABSL_GUARDED_BY(mutex);
+  };
+
+  void MakePieces(const StalenessBound& bound);
+  absl::StatusOr<Verdict> Judge(const Chunk& chunk, const ServedPiece& piece) const;
+  const absl::StatusOr<MakePieceOptimizer>& Optimizers();
+  void Queue(std::vector<ServedPiece::Answer> answers);
+
+  const LayoutId layout_;
+  const View view_;
+  const std::vector<BucketSpec> buckets_;
+  const Share share_;
+  const v1::Serving serving_;
+  const LoadOptimizers load_;
+  const FoldBlocks blocks_;
+  ServedRanks ranks_;                                      // constant after construction, as
+  std::vector<Grid> grids_;                                // by bucket
+  std::vector<std::vector<std::unique_ptr<Slot>>> slots_;  // by bucket, piece; others' are null
+  uint64_t held_bytes_ = 0;
+
+  std::once_flag loaded_;
+  absl::StatusOr<MakePieceOptimizer> optimizers_;  // once loaded
+
+  Mutex mutex_;
+  std::vector<std::deque<Answer>> answers_ ABSL_GUARDED_BY(mutex_);  // by reader
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_SERVING_SERVED_MODEL_H_
