@@ -97,8 +97,9 @@ absl::StatusOr<std::vector<BucketSpec>> BucketsOf(const WorkerOptions& options,
   const absl::StatusOr<Compression> compression = CompressionOf(options);
   if (!compression.ok()) return compression.status();
   if (compression->has_factors()) return LowRankPlanOf(**reducer, compression->rank).specs();
-  const auto sync = MakeSynchronizer(options.sync, reducer->get(),
-                                     SyncOptionsOf(options, /*total_steps=*/1, model));
+  auto sync_options = SyncOptionsOf(options, TrainingSize(), model);
+  if (!sync_options.ok()) return sync_options.status();
+  const auto sync = MakeSynchronizer(options.sync, reducer->get(), *std::move(sync_options));
   if (!sync.ok()) return sync.status();
   return *sync == nullptr ? (*reducer)->BucketSpecs() : (*sync)->BucketSpecs();
 }

@@ -54,15 +54,17 @@ def link_shares(summaries):
     return [share for share in shares if share is not None]
 
 
-def communication_advice(run, link_share, overlapping, halving, periodic):
+def communication_advice(run, link_share, overlapping, halving, periodic, served):
     sync = (text_at(run, "sync") or "").split(":")[0]
+    if sync in served:
+        yield "a larger --staleness (fewer waits for slow ranks), or aggregators on further hosts"
     if sync in periodic:
         yield f"a larger H (--sync {sync}:H) or --delay (transfers run beside further steps)"
     elif not sync:
         yield "--sync ddp and --wire bf16 if they were not used"
     elif sync not in overlapping:
         yield "--sync ddp (transfers run beside backward)"
-    if text_at(run, "wire") == "fp32" and text_at(run, "backend") in halving:
+    if sync not in served and text_at(run, "wire") == "fp32" and text_at(run, "backend") in halving:
         if sync in periodic:
             yield "--wire bf16 (half the bytes)"
         elif (text_at(run, "compress") or "none") == "none":
@@ -129,10 +131,11 @@ def judge(ranks, summaries, *kinds):
     return data(seconds, iteration) if longest == "data" else optimizer(seconds, iteration)
 
 
-def bottleneck(summaries, overlapping=(), halving=(), periodic=()):
+def bottleneck(summaries, overlapping=(), halving=(), periodic=(), served=()):
     """One sentence. `summaries`: the ranks', any field of which may be missing, with link_share
     where it is known; `overlapping`: syncs whose transfers run beside backward; `halving`: back
-    ends that take half types; `periodic`: syncs that exchange models every H steps. Judged in this order:
+    ends that take half types; `periodic`: syncs that exchange models every H steps; `served`: those
+    whose model aggregators keep. Judged in this order:
 
     straggler    one rank's own work (iteration − exposed communication) is longer than the median
                  of the others' by at least a tenth of an iteration
@@ -141,5 +144,6 @@ def bottleneck(summaries, overlapping=(), halving=(), periodic=()):
     computation  otherwise
     """
     ranks = [rank for rank in map(Rank, summaries) if rank.iteration > 0]
-    found = judge(ranks, summaries, overlapping, halving, periodic) if ranks else UNKNOWN
+    found = (judge(ranks, summaries, overlapping, halving, periodic, served) if ranks
+             else UNKNOWN)
     return f"Bottleneck: {found}"

@@ -116,7 +116,7 @@ class Launch:
                 for summary in collected["ranks"]]
         for line in [*summaries.table(rows, request["phases"], per_byte is not None),
                      bottleneck(rows, request["overlapping"], request["halving"],
-                                request["periodic"])]:
+                                request["periodic"], request["served"])]:
             self._terminal.print_line(OUT, line.encode(errors="replace"))
         if request["summary"]:
             replace_file(request["summary"],

@@ -43,6 +43,8 @@ Json Traits() {
            NamesWith(SyncChoices(), [](const auto& name) { return TraitsOfSync(name).overlaps; })},
           {"periodic",
            NamesWith(SyncChoices(), [](const auto& name) { return TraitsOfSync(name).periodic; })},
+          {"served",
+           NamesWith(SyncChoices(), [](const auto& name) { return TraitsOfSync(name).served; })},
           {"halving", NamesWith(BackendChoices(),
                                 [](const auto& name) { return TraitsOfBackend(name).halves; })},
           {"through_coordinator", NamesWith(BackendChoices(), [](const auto& name) {

@@ -131,10 +131,13 @@ def slowest_line(status):
 
 
 def columns_of(status):
-    """With the phases that the coordinator names."""
+    """With the phases that the coordinator names, and, with a parameter server, how far ranks are
+    apart."""
     listed = status.get("phases")
+    served = any(number_at(rank, "lag") is not None for rank in status["ranks"])
+    clocks = [TextColumn(("lag",), "lag"), TextColumn(("spread",), "spread")] if served else []
     return [TextColumn(("rank",), "rank"), TextColumn(("state",), "state"),
-            TextColumn(("steps_done",), "steps"),
+            TextColumn(("steps_done",), "steps"), *clocks,
             TextColumn(("iteration_seconds",), "iteration ms", 1, 1000),
             *phase_columns(listed if isinstance(listed, list) else []),
             TextColumn(("work_seconds",), "own work", 1, 1000), TextColumn(("loss",), "loss", 4),

@@ -114,6 +114,7 @@ const std::vector<std::string>& KnownVariables() {
                                "set-epoch",
                                "setups",
                                "sizes",
+                               "staleness",
                                "step-timeout-seconds",
                                "summary",
                                "sync",

@@ -39,8 +39,9 @@ TEST_P(GlooTest, Sync_ThreeSteps_RanksEndEqualAndNearTheFold) {
 
 std::vector<const char*> SyncsThatExchange() {
   std::vector<const char*> syncs;
-#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, gathers, periodic, ...) \
-  if (std::string(backend) != "none") syncs.push_back(periodic ? name ":2" : name);
+#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, gathers, periodic, outer, \
+                      served, ...)                                                                \
+  if (std::string(backend) != "none" && !served) syncs.push_back(periodic ? name ":2" : name);
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   return syncs;

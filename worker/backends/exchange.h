@@ -14,6 +14,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/wire/chunk.h"
 #include "common/wire/layout.h"
 
 namespace gradwire {
@@ -44,6 +45,9 @@ struct TransferTotals {
   uint64_t overflow_steps = 0;
   // Of the bytes sent, those from one rank to another, where bytes go from rank to rank.
   std::map<std::pair<Rank, Rank>, uint64_t> sent_on = {};
+  // Of a model that is served: the clocks of the slowest and the fastest rank, as the last answer
+  // told them.
+  ChunkClocks clocks = {};
 };
 
 // The exchange of buckets between the workers of one view; see Backend::Connect. A bucket is
@@ -81,8 +85,11 @@ class Exchange {
 
   // What `rank`, which this worker carries, puts into a bucket that is expected. `terms` has
   // the bucket's size, is never written, and stays valid and unchanged until `done`. Of a
-  // bucket of bytes only the root contributes.
+  // bucket of bytes only the root contributes; of a model that is served all ranks do.
   virtual void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) = 0;
+
+  // The learning rate that goes with what is contributed from now on, to a model that is served.
+  virtual void SetRate(double /*rate*/) {}
 
   // Ends all transfers under way and to come with `reason` (not OK). From any thread.
   virtual void Cancel(absl::Status reason) = 0;

@@ -26,6 +26,7 @@ class TracedExchange : public Exchange {
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override {
     exchange_->Contribute(key, rank, terms);
   }
+  void SetRate(double rate) override { exchange_->SetRate(rate); }
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
   TransferTotals totals() const override { return exchange_->totals(); }

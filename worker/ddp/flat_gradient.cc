@@ -62,6 +62,13 @@ void FlatGradient::Take(size_t rank, size_t i) {
   View(terms_[rank], i).copy_(parameters_[i].tensor.grad());
 }
 
+void FlatGradient::TakeParameters(size_t bucket) {
+  const torch::NoGradGuard values_only;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].bucket == bucket) View(terms_[0], i).copy_(parameters_[i].tensor);
+  }
+}
+
 void FlatGradient::Zero(size_t rank, size_t i) {
   const torch::NoGradGuard values_only;
   View(terms_[rank], i).zero_();

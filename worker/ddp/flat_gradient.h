@@ -58,6 +58,8 @@ class FlatGradient {
   // The terms of parameter i become its .grad, which is there, or zero.
   void Take(size_t rank, size_t i);
   void Zero(size_t rank, size_t i);
+  // The terms of the first carried rank in a bucket become the parameters themselves.
+  void TakeParameters(size_t bucket);
 
  private:
   struct Range {

@@ -66,6 +66,7 @@ absl::StatusOr<std::unique_ptr<Reducer>> Reducer::Create(std::vector<torch::Tens
 Reducer::Reducer(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,
                  const ReducerOptions& options)
     : own_models_(options.own_models),
+      served_(options.served),
       gradient_(parameters, options.bucket_cap_bytes),
       buffers_(OwnTensors(std::move(buffers), parameters, own_models_),
                options.broadcast_buffers && !own_models_),
@@ -101,8 +102,44 @@ void Reducer::HandIn(size_t bucket, Rank rank) {
     return;
   }
   const absl::Span<uint8_t> bytes = buffers_.travelling();
-  const bool root = rank == Rank(0);
-  exchange_.HandIn(bucket, index, rank, root ? bytes : absl::Span<uint8_t>(), bytes);
+  const bool contributes = rank == Rank(0) || served_;
+  exchange_.HandIn(bucket, index, rank, contributes ? bytes : absl::Span<uint8_t>(), bytes);
+}
+
+absl::Status Reducer::StartServed(absl::Duration timeout) {
+  exchange_.Begin(Step(0), timeout);
+  absl::Status status = HandInAndTakeModel();
+  if (!status.ok()) Abandon(status);
+  return status;
+}
+
+// What is handed in are rank 0's terms, which hold its parameters for so long.
+absl::Status Reducer::HandInAndTakeModel() {
+  const torch::NoGradGuard values_only;
+  const Rank first = ranks_.front();
+  for (size_t bucket = 0; bucket < bucket_count(); ++bucket) {
+    const bool buffers = bucket == gradient_buckets();
+    absl::Span<uint8_t> terms =
+        buffers ? buffers_.travelling() : BytesOf(gradient_.terms(0, bucket));
+    const absl::Span<uint8_t> result = buffers ? terms : BytesOf(gradient_.mean(bucket));
+    if (!buffers) gradient_.TakeParameters(bucket);
+    if (first != Rank(0)) terms = {};
+    exchange_.HandIn(bucket, 0, first, terms, result);
+  }
+  for (size_t i = 0; i < bucket_count(); ++i) {
+    const absl::StatusOr<size_t> bucket = NextBucket();
+    if (!bucket.ok()) return bucket.status();
+    if (*bucket < gradient_buckets()) TakeParameters(*bucket);
+  }
+  return absl::OkStatus();
+}
+
+void Reducer::TakeParameters(size_t bucket) {
+  const torch::NoGradGuard values_only;
+  const std::vector<torch::Tensor> parameters = ParametersOf(bucket);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i].copy_(mean(bucket, i));
+  }
 }
 
 void Reducer::HandInRest(absl::Span<const Rank> ranks) {

@@ -37,6 +37,9 @@ struct ReducerOptions {
   // not broadcast then, a rank's terms last until the next rank's pass, there is no mean, and
   // nothing is handed in here.
   bool own_models = false;
+  // Whether aggregators keep the model and train it (v1.Serving): what NextBucket gives are not
+  // means but the parameters themselves. All ranks hand in their buffers.
+  bool served = false;
 };
 
 // The part of data-parallel training that knows of gradients, buffers and an Exchange, and
@@ -106,7 +109,15 @@ class Reducer {
   // All buckets of `step` are to be handed in; those of the step before are through.
   // Steps follow each other from 0 in each layout of a run. The step's exchange may take
   // `timeout` from its first HandIn on.
-  void BeginStep(Step step, absl::Duration timeout) { exchange_.Begin(step, timeout); }
+  // Of a model that is served, step 0 of the layout is what StartServed exchanges.
+  void BeginStep(Step step, absl::Duration timeout) {
+    exchange_.Begin(Step(step.value() + (served_ ? 1 : 0)), timeout);
+  }
+
+  // Of a model that is served, once, after Attach: rank 0's parameters and buffers go where they
+  // will be kept, and all ranks get them from there. Errors as NextBucket; nothing is under way
+  // then.
+  absl::Status StartServed(absl::Duration timeout);
 
   // The module's buffers, or all of it, become what `rank` starts from: of buffers what rank 0 had
   // after the step before, if they are broadcast; else what `rank` itself had. Costs nothing if
@@ -158,6 +169,9 @@ class Reducer {
   torch::Tensor mean(size_t bucket) const { return gradient_.mean(bucket); }
   // The part of it that belongs to ParametersOf(bucket)[index], in its shape.
   torch::Tensor mean(size_t bucket, size_t index) const { return gradient_.mean(bucket, index); }
+  // Of a model that is served: the parameters of a gradient bucket that NextBucket gave become what
+  // came.
+  void TakeParameters(size_t bucket);
   // A rank's own terms, after EndPass; one dimension, never to be written.
   torch::Tensor terms(size_t bucket, Rank rank) const {
     return gradient_.terms(TermsOf(rank), bucket);
@@ -183,7 +197,10 @@ class Reducer {
   // Which terms a rank's pass makes.
   size_t TermsOf(Rank rank) const { return own_models_ ? 0 : IndexOf(rank); }
 
+  absl::Status HandInAndTakeModel();
+
   const bool own_models_;
+  const bool served_;
   FlatGradient gradient_;
   RankBuffers buffers_;
   GradientHooks hooks_;

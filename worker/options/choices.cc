@@ -23,7 +23,7 @@ std::vector<NamedChoice> DatasetChoices() {
 std::vector<NamedChoice> SyncChoices() {
   return {
 #define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, gathers, periodic, outer, \
-                      cap, help)                                                                  \
+                      served, cap, help)                                                          \
   {name, help},
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC

@@ -46,6 +46,25 @@ std::string SyncsWith(bool (*has)(absl::string_view name)) {
   return absl::StrCat("--sync ", absl::StrJoin(forms, " or "));
 }
 
+std::string StalenessText(int64_t staleness) {
+  return staleness == kNoBound ? "inf" : absl::StrCat(staleness);
+}
+
+OptionValue StalenessValue(int64_t* field) {
+  OptionValue value;
+  value.initial = StalenessText(*field);
+  value.set = [field](const std::string& text) {
+    int64_t steps = kNoBound;
+    if (text != "inf" && (!absl::SimpleAtoi(text, &steps) || steps < 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("got '", text, "', expected a number of steps, 0 or more, or inf"));
+    }
+    *field = steps;
+    return absl::OkStatus();
+  };
+  return value;
+}
+
 OptionValue SyncChoice(std::string* field) {
   OptionValue value = Choice(field, NamesOf(SyncChoices()));
   value.set = [field, choose = value.set](const std::string& text) {

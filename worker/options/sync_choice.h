@@ -23,6 +23,12 @@ absl::StatusOr<int64_t> IntervalOfSync(absl::string_view sync);
 // "--sync local-sgd:H or diloco:H": all rows whose traits `has` says yes of, for messages.
 std::string SyncsWith(bool (*has)(absl::string_view name));
 
+// An option that takes --staleness: a number of steps, or inf, which is kNoBound.
+inline constexpr int64_t kNoBound = -1;
+OptionValue StalenessValue(int64_t* field);
+// As it is told.
+std::string StalenessText(int64_t staleness);
+
 // An option that takes a sync.
 OptionValue SyncChoice(std::string* field);
 

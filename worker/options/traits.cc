@@ -9,8 +9,9 @@ namespace gradwire {
 SyncTraits TraitsOfSync(absl::string_view name) {
   name = NameOfSync(name);
 #define GRADWIRE_SYNC(row_name, factory, backend, averages, overlaps, late, gathers, periodic, \
-                      outer, cap, help)                                                        \
-  if (name == row_name) return {backend, averages, overlaps, late, gathers, periodic, outer, cap};
+                      outer, served, cap, help)                                                \
+  if (name == row_name)                                                                        \
+    return {backend, averages, overlaps, late, gathers, periodic, outer, served, cap};
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   return {};

@@ -17,6 +17,7 @@ struct SyncTraits {
   bool gathers = false;
   bool periodic = false;
   bool outer = false;
+  bool served = false;
   double bucket_cap_mb = 25;
 };
 

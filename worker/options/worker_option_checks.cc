@@ -196,6 +196,33 @@ absl::Status CheckPeriodic(const Parsed<WorkerOptions>& parsed) {
                    "), expected fewer steps than lie between two exchanges, 0 to ", *interval - 1));
 }
 
+// What is for a model that aggregators serve, and what such a one cannot do.
+absl::Status CheckServed(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  const auto served = [](absl::string_view name) { return TraitsOfSync(name).served; };
+  const bool is_served = served(options.sync);
+  absl::Status status = CheckNeeds(parsed, "staleness", SyncsWith(served), is_served);
+  if (!status.ok() || !is_served) return status;
+  const auto refuse = [&](const char* name, absl::string_view expected) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(name).name, ": got it with --sync ", options.sync, " (",
+                     parsed.sources.at("sync").name, "), expected ", expected));
+  };
+  if (!TraitsOfBackend(options.backend).codecs) {
+    return refuse("backend",
+                  "coordinator, or sharded with separate aggregators, which keep the model");
+  }
+  if (options.wire != WorkerOptions().wire) {
+    return refuse("wire", "fp32, as parameters are pulled as they are");
+  }
+  if (options.compress != kNoCompression) {
+    return refuse("compress", "none, as parameters are pulled as they are");
+  }
+  if (options.connections > 1) return refuse("connections", "1 to each aggregator");
+  if (options.groups > 1) return refuse("groups", "1");
+  return status;
+}
+
 absl::Status CheckMomentum(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   const bool has_momentum = TraitsOfOptimizer(options.optimizer).has_momentum;
@@ -252,6 +279,7 @@ absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backen
   if (status.ok()) status = CheckSavedWeights(parsed);
   if (status.ok()) status = CheckLearning(parsed);
   if (status.ok()) status = CheckPeriodic(parsed);
+  if (status.ok()) status = CheckServed(parsed);
   if (status.ok()) status = CheckEvaluation(parsed);
   return status;
 }

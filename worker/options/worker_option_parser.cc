@@ -75,6 +75,10 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("outer-momentum", "X", "Nesterov's momentum of diloco's outer step",
               RealFromBelow(&options->outer_momentum, 0, 1));
   parser->Add(
+      "staleness", "S",
+      "with parameter-server: steps that a rank may be ahead of the slowest; inf: any number",
+      StalenessValue(&options->staleness));
+  parser->Add(
       "backend", "NAME", DescribeChoices("how they are averaged:", BackendChoicesWithAuto()),
       WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "the sync's"));
   parser->Add("bucket-cap-mb", "MiB",

@@ -23,6 +23,7 @@ struct WorkerOptions : ModelFlags {
   int64_t delay = 0;                // of a periodic sync: steps
   double outer_lr = 0.7;            // of one with an outer step
   double outer_momentum = 0.9;      // likewise
+  int64_t staleness = 0;            // steps, of one that is served; below 0: no bound
   std::string backend;              // "none" with a sync that averages nothing
   double bucket_cap_mb = -1;        // MiB; 0: a bucket per parameter; below: as suits the sync
   bool barrier = false;  // all parameters are updated before the next forward pass begins

@@ -9,7 +9,7 @@
 namespace gradwire {
 
 std::string ToJsonLine(const StepRecord& record) {
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"step", record.step.value()},
       {"epoch", record.epoch},
       {"rank", record.rank.value()},
@@ -21,6 +21,10 @@ std::string ToJsonLine(const StepRecord& record) {
       {"bytes_sent", record.bytes_sent},
       {"bytes_received", record.bytes_received},
       {"time", static_cast<double>(absl::ToUnixMicros(record.time)) / 1e6}};
+  if (record.staleness.has_value()) {
+    json["lag"] = record.staleness->lag;
+    json["spread"] = record.staleness->spread;
+  }
   return json.dump() + "\n";
 }
 

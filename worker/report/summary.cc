@@ -38,11 +38,17 @@ Json IterationJson(const IterationSeconds& seconds) {
   return {{"mean", seconds.mean}, {"p50", seconds.p50}, {"p90", seconds.p90}, {"p99", seconds.p99}};
 }
 
+Json StalenessJson(const Summary::Staleness& staleness) {
+  return {{"lag", {{"mean", staleness.mean_lag}, {"max", staleness.max_lag}}},
+          {"spread", {{"mean", staleness.mean_spread}, {"max", staleness.max_spread}}}};
+}
+
 void AddMeasurements(const Summary& summary, Json& json) {
   json["iteration_seconds"] = IterationJson(summary.iteration_seconds);
   json["phase_seconds"] = PhaseJson(summary.phase_seconds);
   json["bytes_sent"] = summary.bytes_sent;
   json["bytes_received"] = summary.bytes_received;
+  if (summary.staleness.has_value()) json["staleness"] = StalenessJson(*summary.staleness);
 }
 
 Json EpochsJson(const std::vector<EpochRow>& epochs) {
@@ -86,6 +92,15 @@ void SummaryCollector::Add(const StepRecord& record) {
   if (IsPrinted(record.step.value(), print_every_)) losses_.push_back(record.loss);
   seen_ += record.samples;
   padded_ += record.padded;
+  if (record.staleness.has_value()) AddStaleness(*record.staleness);
+}
+
+void SummaryCollector::AddStaleness(const StepRecord::Staleness& staleness) {
+  ++told_;
+  staleness_.mean_lag += static_cast<double>(staleness.lag);
+  staleness_.max_lag = std::max(staleness_.max_lag, staleness.lag);
+  staleness_.mean_spread += static_cast<double>(staleness.spread);
+  staleness_.max_spread = std::max(staleness_.max_spread, staleness.spread);
 }
 
 void SummaryCollector::AddTimes(const StepRecord& record) {
@@ -112,6 +127,10 @@ void SummaryCollector::Fill(Summary& summary) const {
   summary.losses = losses_;
   summary.samples.seen = seen_;
   summary.samples.padded = padded_;
+  if (told_ == 0) return;
+  summary.staleness = staleness_;
+  summary.staleness->mean_lag /= static_cast<double>(told_);
+  summary.staleness->mean_spread /= static_cast<double>(told_);
 }
 
 IterationSeconds Describe(std::vector<double> seconds) {

@@ -47,6 +47,15 @@ struct Summary {
   Quality train;                 // of the last epoch
   absl::optional<Quality> test;  // at the end; absent without --evaluate
   std::vector<EpochRow> epochs;
+  // Of a model that is served, in steps: how far this rank was behind the fastest one, and the
+  // slowest, over all steps. Absent of others.
+  struct Staleness {
+    double mean_lag = 0;
+    uint64_t max_lag = 0;
+    double mean_spread = 0;
+    uint64_t max_spread = 0;
+  };
+  absl::optional<Staleness> staleness;
   int64_t trained_parameters = 0;
   // Of what training leaves as it is, before and after it; empty if there is no such thing.
   struct {
@@ -78,11 +87,12 @@ class SummaryCollector {
   void Add(const StepRecord& record);
 
   // Sets iterations, iteration_seconds, phase_seconds, loss, print_every,
-  // losses and samples; leaves the rest.
+  // losses, samples and staleness; leaves the rest.
   void Fill(Summary& summary) const;
 
  private:
   void AddTimes(const StepRecord& record);
+  void AddStaleness(const StepRecord::Staleness& staleness);
   PhaseSeconds MeanPhases() const;
 
   const int64_t print_every_;
@@ -94,6 +104,8 @@ class SummaryCollector {
   int64_t padded_ = 0;
   std::vector<double> iteration_seconds_;  // without the first iteration
   PhaseTimes sums_;                        // likewise
+  int64_t told_ = 0;                       // steps with a staleness
+  Summary::Staleness staleness_;           // with sums in place of means
 };
 
 // Mean and percentiles of `seconds`, interpolated between the two nearest

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "worker/options/compression_of.h"
+#include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -41,6 +42,7 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
   trainer.reducer.broadcast_buffers = options.broadcast_buffers;
   trainer.reducer.own_models = TraitsOfSync(options.sync).periodic;
+  trainer.reducer.served = TraitsOfSync(options.sync).served;
   trainer.step_timeout = absl::Seconds(options.step_timeout_seconds);
   trainer.micro_batch = options.batch_size;
   trainer.seed = options.seed;
@@ -49,18 +51,37 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   return trainer;
 }
 
-SyncOptions SyncOptionsOf(const WorkerOptions& options, int64_t total_steps, const Model& model) {
+absl::StatusOr<SyncOptions> SyncOptionsOf(const WorkerOptions& options, const TrainingSize& run,
+                                          const Model& model) {
+  absl::StatusOr<LearningRate> learning_rate = MakeLearningRate(options, run);
+  if (!learning_rate.ok()) return learning_rate.status();
   SyncOptions sync;
+  sync.learning_rate = *std::move(learning_rate);
   sync.delay = options.delay;
   sync.outer_lr = options.outer_lr;
   sync.outer_momentum = options.outer_momentum;
-  sync.total_steps = total_steps;
+  sync.total_steps = run.total_steps;
   sync.step_timeout = absl::Seconds(options.step_timeout_seconds);
   for (const torch::Tensor& buffer : model.trained_buffers()) {
     const bool averaged = options.broadcast_buffers && buffer.scalar_type() == torch::kFloat;
     if (averaged) sync.averaged_buffers.push_back(buffer);
   }
   return sync;
+}
+
+v1::Serving ServingOf(const WorkerOptions& options, const TrainingSize& run) {
+  v1::Serving serving;
+  if (!TraitsOfSync(options.sync).served) return serving;
+  serving.set_optimizer(options.optimizer);
+  serving.set_momentum(options.momentum);
+  serving.set_weight_decay(options.weight_decay);
+  serving.set_nesterov(options.nesterov);
+  if (options.staleness != kNoBound) {
+    serving.set_staleness(static_cast<uint64_t>(options.staleness));
+  }
+  serving.set_steps(static_cast<uint64_t>(run.total_steps));
+  serving.set_meet_every(static_cast<uint64_t>(options.evaluate_every * run.steps_per_epoch));
+  return serving;
 }
 
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size) {

@@ -25,8 +25,11 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
 absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,
                                                         int64_t classes,
                                                         std::shared_ptr<Model> model);
-// For MakeSynchronizer, in a run of `total_steps`.
-SyncOptions SyncOptionsOf(const WorkerOptions& options, int64_t total_steps, const Model& model);
+// For MakeSynchronizer. Errors: those of MakeLearningRate.
+absl::StatusOr<SyncOptions> SyncOptionsOf(const WorkerOptions& options, const TrainingSize& run,
+                                          const Model& model);
+// How aggregators are to serve the model; names no optimiser with a sync whose model they do not.
+v1::Serving ServingOf(const WorkerOptions& options, const TrainingSize& run);
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size);
 
 }  // namespace gradwire

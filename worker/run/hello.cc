@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/host.h"
+#include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -17,6 +18,7 @@ std::map<std::string, std::string> Optional(const WorkerOptions& options) {
   return {{"delay", absl::StrCat(options.delay)},
           {"outer-lr", absl::StrCat(options.outer_lr)},
           {"outer-momentum", absl::StrCat(options.outer_momentum)},
+          {"staleness", StalenessText(options.staleness)},
           {"image-size", absl::StrCat(options.image_size)},
           {"hidden", absl::StrCat(options.hidden)},
           {"freeze-features", ToText(options.freeze_features)},
@@ -41,6 +43,9 @@ std::string WhyNotRecover(const WorkerOptions& options) {
   if (!options.inference.empty()) return "with --inference nobody takes over a part";
   if (TraitsOfSync(options.sync).periodic) {
     return absl::StrCat("with sync ", options.sync, " each rank has a model of its own");
+  }
+  if (TraitsOfSync(options.sync).served) {
+    return absl::StrCat("with sync ", options.sync, " what was pushed cannot be taken back");
   }
   if (options.compress != WorkerOptions().compress) {
     return absl::StrCat("what a rank has put aside is lost with it (--compress ", options.compress,

@@ -45,6 +45,15 @@ absl::Status CheckRanks(const View& view, const std::string& backend) {
                    " a worker carries one rank, so the run needs ", view.world_size, " workers"));
 }
 
+absl::Status CheckServers(const View& view, const std::string& backend) {
+  const bool at_workers = TraitsOfBackend(backend).links != LinkPattern::kCoordinator;
+  if (!at_workers || !view.aggregators.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "got back end ", backend, " without separate aggregators, expected some ",
+      "(gradwire-coordinator --aggregators N and --aggregate-only) to keep the model, ",
+      "or --backend coordinator"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Participation>> Participation::Create(const WorkerOptions& options,
@@ -124,9 +133,14 @@ bool Participation::joined() const {
 }
 
 absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& tensors,
-                                                const std::vector<BucketSpec>& buckets) {
+                                                const std::vector<BucketSpec>& buckets,
+                                                const v1::Serving& serving) {
   v1::Layout declared = ToProto(tensors, WireSpecs(buckets, wire_));
   declared.set_name(options_.model);
+  if (!serving.optimizer().empty()) {
+    if (absl::Status can = CheckServers(view, options_.backend); !can.ok()) return can;
+    *declared.mutable_serving() = serving;
+  }
   absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
   if (!layout.ok()) return layout;
   if (absl::Status connected = Connect(view); !connected.ok()) return connected;
@@ -181,6 +195,7 @@ TransferTotals Participation::totals() const {
   sum.bytes_received += now.bytes_received;
   sum.overflow_steps += now.overflow_steps;
   for (const auto& [link, bytes] : now.sent_on) sum.sent_on[link] += bytes;
+  sum.clocks = now.clocks;
   return sum;
 }
 

@@ -64,9 +64,12 @@ class Participation {
   bool joined() const;
 
   // Declares what the workers exchange (`buckets` in float32) and connects with them.
-  // Errors: those of Session::DeclareLayout and Backend::Connect.
+  // If `serving` names an optimiser, aggregators serve the model. Errors: those of
+  // Session::DeclareLayout and Backend::Connect; FailedPrecondition if the model is to be served,
+  // and workers are the aggregators.
   absl::StatusOr<LayoutId> Connect(const View& view, const Layout& tensors,
-                                   const std::vector<BucketSpec>& buckets);
+                                   const std::vector<BucketSpec>& buckets,
+                                   const v1::Serving& serving = {});
   // After Connect: declares what else the workers exchange, in float32. `name` is for messages.
   // Errors: those of Session::DeclareLayout.
   absl::StatusOr<LayoutId> Declare(const std::string& name, const std::vector<BucketSpec>& buckets);

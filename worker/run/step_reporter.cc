@@ -34,6 +34,13 @@ absl::StatusOr<ProgressOptions> ProgressOf(const WorkerOptions& options,
 // equal one, as nobody can tell them apart. The parts add up to all, and none ever shrinks.
 uint64_t PartOf(uint64_t bytes, size_t index, size_t ranks) { return (bytes + index) / ranks; }
 
+// None if nobody told of clocks, which are above 0 from the first step on.
+absl::optional<StepRecord::Staleness> StalenessAfter(Step step, const ChunkClocks& clocks) {
+  const uint64_t own = step.value() + 1;
+  if (clocks.fastest < own || clocks.fastest < clocks.slowest) return absl::nullopt;
+  return StepRecord::Staleness{clocks.fastest - own, clocks.fastest - clocks.slowest};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<StepReporter>> StepReporter::Create(const WorkerOptions& options,
@@ -151,6 +158,7 @@ void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* 
     record.bytes_sent = PartOf(totals.bytes_sent, i, ranks) - PartOf(counted_.bytes_sent, i, ranks);
     record.bytes_received =
         PartOf(totals.bytes_received, i, ranks) - PartOf(counted_.bytes_received, i, ranks);
+    record.staleness = StalenessAfter(record.step, totals.clocks);
   }
   metrics_->CountWireOverflows(totals.overflow_steps - counted_.overflow_steps);
   counted_ = totals;

@@ -69,7 +69,7 @@ class StepReporter {
   StepReporter(const WorkerOptions& options, const Run& run, const ProgressOptions& progress,
                WorkerMetrics* metrics);
   absl::Status OpenLog(Rank rank, bool goes_on, OfRank* of_rank) const;
-  // Sets what was sent and received since the last step.
+  // Sets what was sent and received since the last step, and how far apart the ranks are.
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
   void AddStep(size_t index, const StepRecord& record);

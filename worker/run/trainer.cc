@@ -120,7 +120,9 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
 // The reducer gave the buffers to the module when it gave their bucket.
 void Trainer::Update(size_t bucket, bool averaged) {
   Stopwatch watch;
-  if (bucket < reducer_->gradient_buckets()) {
+  if (bucket < reducer_->gradient_buckets() && options_.reducer.served) {
+    reducer_->TakeParameters(bucket);
+  } else if (bucket < reducer_->gradient_buckets()) {
     SlicedOptimizer& optimizer = OptimizersOf(0)[bucket];
     if (unsealed_.has_value()) {
       saved_.push_back(bucket);

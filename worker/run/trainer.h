@@ -74,6 +74,8 @@ struct TrainerOptions {
 //
 //   for each rank   batch ─► forward ─► backward ─► optimiser      then   sync
 //
+// If the model is served, the optimiser is where it is served, and what comes are parameters.
+//
 // Not thread-safe: everything runs on the caller's thread.
 class Trainer {
  public:

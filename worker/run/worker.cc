@@ -222,8 +222,7 @@ absl::Status Worker::DivideModel() {
 }
 
 absl::Status Worker::MakeTrainer() {
-  const TrainingSize run = {view_.world_size, batches_->steps_per_epoch(), TotalSteps()};
-  auto options = TrainerOptionsOf(options_, run, SpanListener());
+  auto options = TrainerOptionsOf(options_, Size(), SpanListener());
   if (!options.ok()) return options.status();
   if (view_.seals) {
     options->seal = {[this](Step step) { participation_->ReportReady(step, /*last=*/false); },
@@ -232,8 +231,9 @@ absl::Status Worker::MakeTrainer() {
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);
-  auto sync = MakeSynchronizer(options_.sync, &trainer_->reducer(),
-                               SyncOptionsOf(options_, TotalSteps(), *model_));
+  auto sync_options = SyncOptionsOf(options_, Size(), *model_);
+  if (!sync_options.ok()) return sync_options.status();
+  auto sync = MakeSynchronizer(options_.sync, &trainer_->reducer(), *std::move(sync_options));
   if (!sync.ok()) return sync.status();
   sync_ = *std::move(sync);
   return absl::OkStatus();
@@ -259,13 +259,15 @@ absl::Status Worker::Attach() {
     sync_->Attach(low_rank_.get(), LayoutId(0), ranks_);
     return absl::OkStatus();
   }
-  absl::StatusOr<LayoutId> layout =
-      participation_->Connect(view_, LayoutOf(*model_), sync_->BucketSpecs());
+  absl::StatusOr<LayoutId> layout = participation_->Connect(
+      view_, LayoutOf(*model_), sync_->BucketSpecs(), ServingOf(options_, Size()));
   if (!layout.ok()) return layout.status();
   layout_ = *layout;
   sync_->Attach(&participation_->exchange(), layout_, ranks_);
-  return absl::OkStatus();
+  return sync_->Start();
 }
+
+TrainingSize Worker::Size() const { return {view_.world_size, StepsPerEpoch(), TotalSteps()}; }
 
 int64_t Worker::StepsPerEpoch() const {
   return test_batches_ != nullptr ? test_batches_->count() : batches_->steps_per_epoch();

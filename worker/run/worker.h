@@ -18,6 +18,7 @@
 #include "worker/data/loader.h"
 #include "worker/data/training_batches.h"
 #include "worker/data_parallel/data_parallel.h"
+#include "worker/learning/learning_rate.h"
 #include "worker/models/model.h"
 #include "worker/options/traits.h"
 #include "worker/options/worker_options.h"
@@ -95,6 +96,7 @@ class Worker {
   v1::StatusReply GetStatus();
   Step CurrentStep() const;
   int64_t StepsPerEpoch() const;
+  TrainingSize Size() const;
   int64_t TotalSteps() const;
   int EndCode(const absl::Status& status);
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -27,6 +28,8 @@ struct SyncOptions {
   double outer_momentum = 0.9;
   int64_t total_steps = INT64_MAX;  // of the run
   absl::Duration step_timeout = absl::Seconds(300);
+  // Of a step of training, for a sync whose model is served.
+  std::function<double(Step)> learning_rate = [](Step) { return 0.1; };
   // Buffers that are averaged where parameters are: float32, on the CPU, contiguous.
   std::vector<torch::Tensor> averaged_buffers = {};
 };
@@ -59,6 +62,9 @@ class Synchronizer {
   virtual void Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) {
     reducer_->Attach(exchange, layout, std::move(ranks));
   }
+
+  // Once, after Attach: what ranks need of each other before the first step. Errors as NextBucket.
+  virtual absl::Status Start() { return absl::OkStatus(); }
 
   // The last forward pass of `rank` is through, so its buffers are what they are going to be.
   virtual void OnForwardDone(Rank /*rank*/) {}

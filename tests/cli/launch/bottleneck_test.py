@@ -20,7 +20,8 @@ def rank(number, data=0, exposed=0, optimizer=0, iteration=0.1, **more):
 
 
 def judged(*ranks):
-    return bottleneck(ranks, ["ddp"], ["coordinator", "ring"], ["local-sgd"])
+    return bottleneck(ranks, ["ddp"], ["coordinator", "ring"], ["local-sgd"],
+                      ["parameter-server"])
 
 
 def exposed(**more):

@@ -78,6 +78,7 @@ TEST(LaunchRequest, Traits_AreThoseOfTheTables) {
   const Json request = RequestOf({});
   EXPECT_EQ(request["overlapping"], Json::array({"ddp"}));
   EXPECT_EQ(request["periodic"], Json::array({"local-sgd", "diloco"}));
+  EXPECT_EQ(request["served"], Json::array({"parameter-server"}));
   EXPECT_EQ(request["through_coordinator"], Json::array({"coordinator"}));
   const auto halving = request["halving"].get<std::vector<std::string>>();
   EXPECT_THAT(halving, Contains("ring"));

@@ -57,6 +57,13 @@ class Summaries(unittest.TestCase):
             "       0   683.1     1.2    200.0     400.0          300.0     50.0       10.0  "
             "       10             -      2.6700          -           -"])
 
+    def test_served_model_has_columns_of_how_far_ranks_were_apart(self):
+        row = row_of({"rank": 0, "staleness": {"lag": {"mean": 1.25, "max": 3},
+                                               "spread": {"mean": 2.5, "max": 4}}})
+        head, values = summaries.table([row], PHASES, with_links=False)
+        self.assertIn("  lag  max lag  max spread  ", head)
+        self.assertEqual(values[:head.index("first loss")].split()[-3:], ["1.2", "3", "4"])
+
     def test_accuracy_is_in_percent(self):
         lines = summaries.table([{"test": {"accuracy": 0.1834}}], PHASES, with_links=False)
         self.assertTrue(lines[1].endswith(" 18.34"), lines[1])

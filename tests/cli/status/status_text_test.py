@@ -57,6 +57,13 @@ class Lines(unittest.TestCase):
             "  150.0       50.0     250.0  1.5000          0.1  10.10.1.1:29401\n",
             text_of(running()))
 
+    def test_ranks_of_a_served_model_say_how_far_they_are_apart(self):
+        status = running()
+        status["ranks"][0].update(lag=2, spread=3)
+        head, first = text_of(status).splitlines()[6:8]
+        self.assertEqual(head.split()[2:5], ["steps", "lag", "spread"])
+        self.assertEqual(first.split()[2:5], ["18", "2", "3"])
+
     def test_phase_that_only_the_coordinator_knows_has_its_column(self):
         status = running(phases=[{"name": "a~/b", "title": "tomorrow's"}])
         status["ranks"][0]["phase_seconds"]["a~/b"] = 0.125

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "tests/worker/options/parse.h"
 #include "worker/options/traits.h"
 
@@ -74,6 +77,42 @@ TEST(SyncChoice, CompressionOfModels_BadUsage) {
 
 TEST(SyncChoice, Barrier_BadUsage) {
   EXPECT_THAT(ErrorOf({"--sync", "diloco:4", "--barrier"}), HasSubstr("got sync diloco:4"));
+}
+
+TEST(SyncChoice, Staleness_OfAServedModel_IsTaken) {
+  for (const auto& [text, steps] :
+       std::map<std::string, int64_t>{{"0", 0}, {"3", 3}, {"inf", -1}}) {
+    const auto parsed = Parse({"--sync", "parameter-server", "--staleness", text});
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(parsed->options.staleness, steps);
+    EXPECT_EQ(parsed->options.backend, "coordinator");
+    EXPECT_EQ(StalenessText(parsed->options.staleness), text);
+  }
+}
+
+TEST(SyncChoice, WrongStaleness_SaysWhatIsExpected) {
+  for (const char* text : {"-1", "x", "1.5", "", "infinite", "99999999999999999999"}) {
+    EXPECT_EQ(ErrorOf({"--sync", "parameter-server", "--staleness", text}),
+              std::string("--staleness: got '") + text +
+                  "', expected a number of steps, 0 or more, or inf");
+  }
+}
+
+TEST(SyncChoice, StalenessOfAnotherSync_BadUsage) {
+  EXPECT_EQ(ErrorOf({"--staleness", "1"}),
+            "--staleness: got it without --sync parameter-server, expected both or neither");
+}
+
+TEST(SyncChoice, WhatAServedModelCannotDo_BadUsage) {
+  for (const auto& [option, value] : {std::pair<const char*, const char*>{"backend", "ring"},
+                                      {"wire", "bf16"},
+                                      {"compress", "int8"},
+                                      {"connections", "2"},
+                                      {"groups", "2"}}) {
+    EXPECT_THAT(ErrorOf({"--sync", "parameter-server", std::string("--") + option, value}),
+                HasSubstr(std::string("--") + option +
+                          ": got it with --sync parameter-server (--sync), expected "));
+  }
 }
 
 }  // namespace

@@ -40,6 +40,14 @@ TEST(ToJsonLine, Record_HasEveryField) {
             "\"time\":1700000000.25}\n");
 }
 
+TEST(ToJsonLine, ModelThatIsServed_HasLagAndSpread) {
+  StepRecord record = Record();
+  record.staleness = {2, 3};
+  const auto json = nlohmann::json::parse(ToJsonLine(record));
+  EXPECT_EQ(json["lag"], 2);
+  EXPECT_EQ(json["spread"], 3);
+}
+
 TEST(ToJsonLine, DivergedLoss_IsNull) {
   StepRecord record = Record();
   record.loss = std::numeric_limits<double>::quiet_NaN();

@@ -46,6 +46,24 @@ std::vector<std::string> Keys(const nlohmann::ordered_json& json) {
   return keys;
 }
 
+TEST(SummaryCollector, ModelThatIsServed_MeanAndMostOfLagAndSpread) {
+  SummaryCollector collector(1);
+  for (const uint64_t lag : {1, 4}) {
+    StepRecord record;
+    record.staleness = {lag, lag + 1};
+    collector.Add(record);
+  }
+  Summary summary;
+  collector.Fill(summary);
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["staleness"],
+            nlohmann::json::parse(
+                R"({"lag": {"mean": 2.5, "max": 4}, "spread": {"mean": 3.5, "max": 5}})"));
+}
+
+TEST(SummaryCollector, NothingServed_NoStaleness) {
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(Collect(3))).contains("staleness"));
+}
+
 TEST(SummaryCollector, Fill_FiveSteps_LeavesTheFirstOutOfTheTimes) {
   const Summary summary = Collect(5);
   EXPECT_EQ(summary.iterations, 5);

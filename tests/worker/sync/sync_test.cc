@@ -97,7 +97,8 @@ TEST_F(SyncTest, MakeSynchronizer_EveryRow_NullExactlyIfItAveragesNothing) {
 TEST_F(SyncTest, MakeSynchronizer_UnknownName_NotFoundListsThem) {
   EXPECT_EQ(MakeSynchronizer("ddp2", reducer_.get()).status(),
             absl::NotFoundError("sync 'ddp2' does not exist; expected one of: none data-parallel "
-                                "gather-scatter all-reduce per-layer ddp local-sgd diloco"));
+                                "gather-scatter all-reduce per-layer ddp local-sgd diloco "
+                                "parameter-server"));
 }
 
 TEST_F(SyncTest, MakeSynchronizer_NoInterval_InvalidArgument) {

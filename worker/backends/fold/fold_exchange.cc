@@ -108,7 +108,7 @@ void FoldExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const 
   for (size_t piece = 0; piece < grid.pieces(); ++piece) {
     const auto& connections = lanes_[endpoint_of_share_[grid.Owner(piece)]];
     const size_t turn = options_.groups > 1 ? key.bucket.value() : grid.NumberInShare(piece);
-    connections[turn % connections.size()]->Push({transfer, piece, rank, terms});
+    connections[turn % connections.size()]->Push({transfer, piece, rank, terms, rate_});
   }
 }
 
@@ -153,8 +153,17 @@ absl::Status FoldExchange::Finish(absl::Time deadline) {
   return absl::DeadlineExceededError("other workers are still busy with the last step");
 }
 
+void FoldExchange::OnClocks(const ChunkClocks& clocks) {
+  MutexLock lock(&mutex_);
+  clocks_ = clocks;
+}
+
 TransferTotals FoldExchange::totals() const {
-  return {traffic_->sent - sent_before_, traffic_->received - received_before_, overflow_.steps()};
+  TransferTotals totals{traffic_->sent - sent_before_, traffic_->received - received_before_,
+                        overflow_.steps()};
+  MutexLock lock(&mutex_);
+  totals.clocks = clocks_;
+  return totals;
 }
 
 }  // namespace gradwire

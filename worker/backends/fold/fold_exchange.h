@@ -41,6 +41,7 @@ class FoldExchange : public Exchange, private LaneHost {
   void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
+  void SetRate(double rate) override { rate_ = rate; }
   void Cancel(absl::Status reason) override { OnFailure(reason, absl::nullopt); }
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
@@ -60,6 +61,7 @@ class FoldExchange : public Exchange, private LaneHost {
   void OnMean(const std::shared_ptr<FoldTransfer>& transfer) override;
   void OnSent(uint64_t bytes) override { traffic_->sent += bytes; }
   void OnReceived(uint64_t bytes) override { traffic_->received += bytes; }
+  void OnClocks(const ChunkClocks& clocks) override;
   void OnOverflow(Step step, Rank rank) override { overflow_.Note(step, rank); }
   void OnFailure(const absl::Status& status, absl::optional<Incarnation> suspect) override {
     table_.Fail(status, suspect);
@@ -79,7 +81,9 @@ class FoldExchange : public Exchange, private LaneHost {
   std::vector<std::vector<std::unique_ptr<Lane>>> lanes_;
   std::vector<size_t> endpoint_of_share_;
   std::shared_ptr<Aggregator> aggregator_;  // of this worker's shares; null if it has none
-  Mutex mutex_;
+  double rate_ = 0;                         // of the thread that contributes
+  mutable Mutex mutex_;
+  ChunkClocks clocks_ ABSL_GUARDED_BY(mutex_);
   // What came of buckets that are not expected yet: bytes of a root that is ahead.
   std::map<BucketKey, std::vector<std::function<void()>>> early_ ABSL_GUARDED_BY(mutex_);
   TransferTable table_;

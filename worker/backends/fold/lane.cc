@@ -44,6 +44,7 @@ ChunkHeader Lane::HeaderOf(const Piece& piece) const {
   header.offset = piece.transfer->grid.Offset(piece.index);
   header.total = piece.transfer->spec.bytes;
   header.dtype = piece.transfer->spec.dtype;
+  header.clocks.rate = piece.rate;
   return header;
 }
 
@@ -139,6 +140,7 @@ absl::Status Lane::Take(const Chunk& mean) {
   if (!unpacked.ok()) return unpacked;
   transfer.received[place->piece] = 1;
   queue_.OnMean(transfer, place->piece);
+  if (mean.header.clocks.fastest > 0) context_.host->OnClocks(mean.header.clocks);
   context_.host->OnMean(place->transfer);
   return absl::OkStatus();
 }

@@ -44,6 +44,8 @@ class LaneHost {
   virtual const std::vector<BucketSpec>* WaitForLayout(LayoutId layout) = 0;
   // A piece's mean is written.
   virtual void OnMean(const std::shared_ptr<FoldTransfer>& transfer) = 0;
+  // What an answer of a served model said of the ranks.
+  virtual void OnClocks(const ChunkClocks& clocks) = 0;
   virtual void OnSent(uint64_t bytes) = 0;
   // A finite gradient became infinite in the type of the wire.
   virtual void OnOverflow(Step step, Rank rank) = 0;

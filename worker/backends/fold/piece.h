@@ -32,6 +32,7 @@ struct Piece {
   size_t index = 0;
   Rank rank;
   absl::Span<const uint8_t> terms;  // the rank's, of the whole bucket
+  double rate = 0;                  // of the step, for a model that is served
 
   uint64_t bytes() const { return transfer->grid.Bytes(index); }
 };

@@ -116,6 +116,7 @@ void RemoteLane::ReceiveAll() {
   request.set_lane(place_.lane);
   request.set_lanes(place_.lanes);
   request.set_by_bucket(place_.by_bucket);
+  request.set_incarnation(context_.view.self.value());
   std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader(
       grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
                                                                     &scatter_context_, request));

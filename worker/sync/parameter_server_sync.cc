@@ -1,0 +1,46 @@
+#include <utility>
+
+#include "worker/sync/synchronizer.h"
+
+namespace gradwire {
+namespace {
+
+// Gradients are pushed as backward makes them, in the order of DdpSync, and the next forward pass
+// begins with what is pulled: the parameters, from whoever serves them. How far ranks may be apart
+// meanwhile is the aggregators' matter (see StaleClocks).
+class ParameterServerSync : public Synchronizer {
+ public:
+  ParameterServerSync(Reducer* reducer, const SyncOptions& options)
+      : Synchronizer(reducer), options_(options) {}
+
+  void Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) override {
+    exchange_ = exchange;
+    Synchronizer::Attach(exchange, layout, std::move(ranks));
+  }
+  absl::Status Start() override { return reducer().StartServed(options_.step_timeout); }
+
+  void OnForwardDone(Rank rank) override {
+    if (rank == reducer().ranks().front()) {
+      exchange_->SetRate(options_.learning_rate(step_));
+      ++step_;
+    }
+    const size_t buffers = reducer().gradient_buckets();
+    if (reducer().bucket_count() > buffers) reducer().HandIn(buffers, rank);
+  }
+  void OnBucketReady(size_t bucket, Rank rank) override { reducer().HandIn(bucket, rank); }
+  void OnBackwardDone(Rank rank) override { reducer().HandInRest({rank}); }
+
+ private:
+  const SyncOptions options_;
+  Exchange* exchange_ = nullptr;  // from Attach on
+  Step step_;                     // the next one
+};
+
+}  // namespace
+
+std::unique_ptr<Synchronizer> MakeParameterServerSync(Reducer* reducer,
+                                                      const SyncOptions& options) {
+  return std::make_unique<ParameterServerSync>(reducer, options);
+}
+
+}  // namespace gradwire
