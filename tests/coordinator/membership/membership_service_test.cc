@@ -167,7 +167,7 @@ TEST_F(MembershipServiceTest, Join_OtherProtocol_IsRefusedWithBothNumbers) {
   v1::WorkerMessage message;
   message.mutable_hello()->set_protocol(1);
   stream->Write(message);
-  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("got protocol 1, expected 3 ("));
+  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("got protocol 1, expected 4 ("));
 }
 
 TEST_F(MembershipServiceTest, DeclareLayout_AllTheSame_AreNumberedInOrder) {

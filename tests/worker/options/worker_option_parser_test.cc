@@ -262,7 +262,7 @@ TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
   EXPECT_EQ(
       ErrorOf({"--sync", "allreduce"}),
       "--sync: got 'allreduce', expected one of none, data-parallel, gather-scatter, all-reduce, "
-      "per-layer, ddp, local-sgd, diloco; "
+      "per-layer, ddp, local-sgd, diloco, parameter-server; "
       "did you mean all-reduce?");
 }
 
