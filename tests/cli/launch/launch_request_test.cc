@@ -76,7 +76,7 @@ TEST(LaunchRequest, LinkSpeed_IsTimeOfAByte) {
 
 TEST(LaunchRequest, Traits_AreThoseOfTheTables) {
   const Json request = RequestOf({});
-  EXPECT_EQ(request["overlapping"], Json::array({"ddp"}));
+  EXPECT_EQ(request["overlapping"], Json::array({"ddp", "parameter-server"}));
   EXPECT_EQ(request["periodic"], Json::array({"local-sgd", "diloco"}));
   EXPECT_EQ(request["served"], Json::array({"parameter-server"}));
   EXPECT_EQ(request["through_coordinator"], Json::array({"coordinator"}));
