@@ -71,6 +71,8 @@ absl::StatusOr<Verdict> Aggregator::Hold(Chunk* chunk, std::vector<Chunk>* terms
 absl::StatusOr<Verdict> Aggregator::Serve(ServedModel* model, Chunk chunk) {
   bool answered = false;
   absl::StatusOr<Verdict> verdict = model->Add(std::move(chunk), &answered);
+  // Without an optimiser nobody is ever answered, so those who wait are told why.
+  if (absl::IsFailedPrecondition(verdict.status())) Abort(verdict.status());
   MutexLock lock(&mutex_);
   if (answered) changed_.NotifyAll();
   return verdict;

@@ -65,7 +65,7 @@ class Aggregator {
   // Takes one term. kAccept: held or summed; other verdicts: dropped, fine. Waits some
   // seconds for a layout that this side does not have yet.
   // Errors: those of LayoutSums::Judge or ServedModel::Add, and CheckPayload; FailedPrecondition if
-  // the layout did not come; Aborted after Abort.
+  // the layout did not come, or if there is no optimiser, which ends all; Aborted after Abort.
   absl::StatusOr<Verdict> Add(Chunk chunk);
 
   // The same for a chunk of this process: its checksum is not looked at.

@@ -38,7 +38,7 @@ absl::StatusOr<MakePieceOptimizer> LoadPieceOptimizers(const v1::Serving& servin
   float parameter = 0;
   std::string error;
   if (make_one({&parameter, 1}, &error) == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("the optimizer of a served model: ", error));
+    return absl::FailedPreconditionError(absl::StrCat("the optimizer of a served model: ", error));
   }
   return [make_one](absl::Span<float> parameters) {
     std::string unused;

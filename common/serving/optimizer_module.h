@@ -17,8 +17,8 @@ using MakePieceOptimizer =
 
 // That which `serving` names, one of torch's, with the bits that it has in a worker. It is in a
 // module, libgradwire_optimizer.so (see PrivateFile), which the first call loads and which stays:
-// who serves no model needs no torch. FailedPrecondition: it cannot be loaded; says why.
-// InvalidArgument: torch does not take it.
+// who serves no model needs no torch. FailedPrecondition, with the reason: it cannot be loaded, or
+// torch does not take it.
 absl::StatusOr<MakePieceOptimizer> LoadPieceOptimizers(const v1::Serving& serving);
 
 }  // namespace gradwire

@@ -137,6 +137,17 @@ TEST_F(AggregatorTest, MissingRanks_AnotherStepOrLayout_None) {
   EXPECT_THAT(aggregator_.MissingRanks(LayoutId(1), Step(0)), IsEmpty());
 }
 
+// Whether there is a torch that does not know it, or none.
+TEST_F(AggregatorTest, Next_ServedModelWithoutItsOptimizer_SaysWhy) {
+  v1::Serving serving;
+  serving.set_optimizer("none such");
+  aggregator_.AddLayout(LayoutId(1), terms_.buckets, serving);
+  const absl::Status added = aggregator_.Add(InLayout(1, terms_.MakeChunk(0, 0, 0, 0))).status();
+  EXPECT_EQ(added.code(), absl::StatusCode::kFailedPrecondition) << added;
+  EXPECT_THAT(std::string(added.message()), HasSubstr("the optimizer of a served model: "));
+  EXPECT_EQ(Next(&cursor_).status(), added);
+}
+
 TEST_F(AggregatorTest, Abort_WhileNextWaits_EndsWithReason) {
   const absl::Status reason = absl::AbortedError("rank 1 was lost in step 0");
   auto mean = std::async(std::launch::async,

@@ -49,13 +49,13 @@ TEST(PieceOptimizer, EveryOptimizer_BitsOfTheWorkers) {
 
 TEST(PieceOptimizer, UnknownName_SaysSo) {
   const auto made = LoadPieceOptimizers(ServingOf({"sgd2", 0.9, 0, false}));
-  EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(made.status().message().find("optimizer 'sgd2' does not exist"), std::string::npos);
 }
 
 TEST(PieceOptimizer, WhatTorchRefuses_SaysWhy) {
   const auto made = LoadPieceOptimizers(ServingOf({"sgd", -1, 0, false}));
-  EXPECT_EQ(made.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(made.status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_NE(made.status().message().find("momentum"), std::string::npos) << made.status();
 }
 
