@@ -113,11 +113,9 @@ void Session::ReportStep(const v1::StepDone& done) {
   Write(message);
 }
 
-void Session::ReportReady(Step step, Generation generation, bool last) {
+void Session::ReportReady(const v1::Ready& ready) {
   v1::WorkerMessage message;
-  message.mutable_ready()->set_step(step.value());
-  message.mutable_ready()->set_generation(generation.value());
-  message.mutable_ready()->set_last(last);
+  *message.mutable_ready() = ready;
   Write(message);
 }
 
@@ -131,7 +129,7 @@ void Session::ReportSuspect(Incarnation suspect, Step step, absl::string_view ca
   Write(message);
 }
 
-absl::Status Session::Leave(bool finished, absl::string_view reason) {
+absl::Status Session::Leave(bool finished, absl::string_view reason, bool ends_run) {
   {
     MutexLock lock(&mutex_);
     if (left_) return absl::CancelledError("the session was left before");
@@ -141,6 +139,7 @@ absl::Status Session::Leave(bool finished, absl::string_view reason) {
   v1::WorkerMessage message;
   message.mutable_leave()->set_finished(finished);
   message.mutable_leave()->set_reason(std::string(reason));
+  message.mutable_leave()->set_ends_run(ends_run);
   Write(message);
   HalfClose();
   const absl::Time deadline = SteadyNow() + kLeaveTimeout;

@@ -95,8 +95,8 @@ class Session {
 
   // For the coordinator's Status, and for the step it names should `done.rank` be lost.
   void ReportStep(const v1::StepDone& done);
-  // The means of a step are here and not applied. `last`: of no step, for all are done.
-  void ReportReady(Step step, Generation generation, bool last);
+  // The means of a step are here, or all steps are done.
+  void ReportReady(const v1::Ready& ready);
   // The worker `suspect` does not answer in `step`, in the view of this generation. If the run is
   // over for that, or for the true cause, on_abort comes within about a second.
   void ReportSuspect(Incarnation suspect, Step step, absl::string_view cause,
@@ -110,7 +110,8 @@ class Session {
   // confirmation. `finished`: all steps are done; else it is a loss, with
   // `reason`. Errors: how the session ended before, DeadlineExceeded, or
   // Cancelled if Leave was called before.
-  absl::Status Leave(bool finished, absl::string_view reason);
+  // `ends_run`: nobody is to go on without this worker.
+  absl::Status Leave(bool finished, absl::string_view reason, bool ends_run = false);
 
   // Ends the session at once: Join returns Cancelled, on_abort is not called.
   void Cancel();

@@ -79,6 +79,11 @@ Counter& WireOverflows(Registry* registry) {
                      "Steps in which a gradient of this worker was too large for the wire type.");
 }
 
+Counter& SkippedSteps(Registry* registry) {
+  return MakeCounter(registry, "gradwire_skipped_steps_total",
+                     "Steps whose update was left out, as the mean gradient was not finite.");
+}
+
 Counter& Bytes(Registry* registry, const char* direction) {
   return BuildCounter()
       .Name("gradwire_bytes_total")
@@ -189,6 +194,7 @@ WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
       correct_(Correct(registry().get())),
       loss_(Loss(registry().get())),
       wire_overflows_(WireOverflows(registry().get())),
+      skipped_steps_(SkippedSteps(registry().get())),
       lag_(Lag(registry().get())),
       spread_(Spread(registry().get())) {}
 
@@ -200,6 +206,7 @@ void WorkerMetrics::Observe(const StepRecord& record) {
   iterations_.Increment();
   samples_.Increment(static_cast<double>(record.samples));
   correct_.Increment(static_cast<double>(record.correct));
+  skipped_steps_.Increment(record.skipped ? 1 : 0);
   loss_.Set(record.loss);
   SetStep(record.step);
   CountSent(record.bytes_sent);

@@ -75,6 +75,7 @@ class WorkerMetrics : public ProcessMetrics {
   prometheus::Counter& correct_;
   prometheus::Gauge& loss_;
   prometheus::Counter& wire_overflows_;
+  prometheus::Counter& skipped_steps_;
   prometheus::Family<prometheus::Gauge>& lag_;
   prometheus::Family<prometheus::Gauge>& spread_;
 };

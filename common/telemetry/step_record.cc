@@ -31,6 +31,7 @@ v1::StepDone ToStepDone(const StepRecord& record) {
     done.set_lag(record.staleness->lag);
     done.set_spread(record.staleness->spread);
   }
+  done.set_skipped(record.skipped);
   return done;
 }
 
@@ -51,6 +52,7 @@ StepRecord FromStepDone(const v1::StepDone& done) {
   }
   record.bytes_sent = done.bytes_sent();
   record.bytes_received = done.bytes_received();
+  record.skipped = done.skipped();
   if (done.has_lag()) record.staleness = {done.lag(), done.spread()};
   // A double has microseconds, and noise below them.
   record.time = absl::FromUnixMicros(std::llround(done.time() * 1e6));

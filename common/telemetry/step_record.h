@@ -38,6 +38,7 @@ struct StepRecord {
     uint64_t spread = 0;
   };
   absl::optional<Staleness> staleness;
+  bool skipped = false;  // the update was left out, as the mean gradient was not finite
 };
 
 // The part of the iteration that the rank did not spend waiting for others.

@@ -113,6 +113,12 @@ absl::StatusOr<bool> LayoutAgreement::Declare(Incarnation worker, absl::string_v
   return agreed;
 }
 
+std::string LayoutAgreement::NameOfTensor(LayoutId id, size_t tensor) const {
+  const bool is_declared = static_cast<size_t>(id.value()) < layouts_.size();
+  const bool is_there = is_declared && tensor < layouts_[id.value()].tensors.size();
+  return is_there ? layouts_[id.value()].tensors[tensor].name : absl::StrCat("tensor ", tensor);
+}
+
 std::optional<std::string> LayoutAgreement::MissingOf(Incarnation worker) const {
   const auto next = next_.find(worker);
   const size_t declared = next == next_.end() ? 0 : next->second;

@@ -36,6 +36,8 @@ class LayoutAgreement {
   // How many are agreed, and whether all that were declared are.
   size_t agreed() const { return agreed_; }
   bool AllAgreed() const { return agreed_ == layouts_.size(); }
+  // For messages; "tensor 7" if there is none with such a name.
+  std::string NameOfTensor(LayoutId id, size_t tensor) const;
   // Names no optimiser if the layout is not served.
   const v1::Serving& ServingOf(LayoutId id) const { return layouts_[id.value()].serving; }
   // The first layout that others have declared and `worker` has not, with its name for

@@ -12,6 +12,7 @@ namespace {
 
 // Bytes of what others say, where people read it.
 constexpr size_t kMostAddress = 100;
+constexpr size_t kMostCause = 1000;
 
 RunSize SizeOf(const MembershipConfig& config) {
   const int workers = config.workers == 0 ? config.world_size : config.workers;
@@ -227,6 +228,10 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
         absl::StrCat("Ready for step ", ready.step(), ", expected ", open_.value(), " once"), now);
   }
   worker->ready = true;
+  worker->digests.clear();
+  for (const v1::TensorDigest& digest : ready.digests()) {
+    worker->digests.push_back({digest.tensor(), digest.digest()});
+  }
   SealIfAllAreReady(&outcome);
   // All say the same of it; and what is open is the step behind, once it is sealed.
   through_ = ready.last() && ready.step() < open_.value();
@@ -237,6 +242,7 @@ void Membership::SealIfAllAreReady(Outcome* outcome) {
   const std::vector<Participant*> workers = roster_.Workers();
   const auto is_ready = [](const Participant* worker) { return worker->ready; };
   if (!std::all_of(workers.begin(), workers.end(), is_ready)) return;
+  if (const auto difference = CompareReplicas(workers)) return OnDifference(*difference, outcome);
   for (Participant* worker : workers) {
     worker->ready = false;
     outcome->actions.emplace_back(SendSealed{*worker->session, open_});
@@ -254,6 +260,12 @@ Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Tim
     return outcome;
   }
   const std::string reason = leave.reason().empty() ? "no reason given" : leave.reason();
+  if (leave.ends_run() && state_ == State::kRunning) {
+    Fail(absl::AbortedError(
+             absl::StrCat(NameOf(*member), " ends the run: ", Shortened(reason, kMostCause))),
+         &outcome);
+    return outcome;
+  }
   OnLoss(member, absl::StrCat("it left: ", reason), &outcome);
   return outcome;
 }

@@ -15,6 +15,7 @@
 #include "common/wire/view.h"
 #include "coordinator/membership/admission.h"
 #include "coordinator/membership/layout_agreement.h"
+#include "coordinator/membership/replicas.h"
 #include "coordinator/membership/roster.h"
 #include "coordinator/membership/step_tally.h"
 #include "gradwire/v1/membership.pb.h"
@@ -114,6 +115,7 @@ struct Outcome {
 //   Membership ─┬─ admission        what a Hello or an Offer must say
 //               ├─ Roster           who is there, leases; ranks by Assign
 //               ├─ LayoutAgreement  what all have declared
+//               ├─ CompareReplicas  whether all have the same parameters
 //               └─ StepTally        how far each rank is
 //
 // While WAITING a member that goes frees its place. While RUNNING the one place
@@ -186,6 +188,7 @@ class Membership {
   void FormIfComplete(Outcome* outcome);
   void SendViewToAll(Outcome* outcome);
   void SealIfAllAreReady(Outcome* outcome);
+  void OnDifference(const ReplicaDifference& difference, Outcome* outcome);
   // Why the run cannot go on without one of its members; empty if it can.
   std::string WhyNotGoOn() const;
   void GoOnWithout(Participant* lost, absl::string_view cause, Outcome* outcome);

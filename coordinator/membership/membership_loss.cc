@@ -54,6 +54,22 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, Outco
        outcome);
 }
 
+// The step will be computed anew by those that have the same.
+void Membership::OnDifference(const ReplicaDifference& difference, Outcome* outcome) {
+  const std::string where = absl::StrCat("after step ", open_.value(), ", first in ",
+                                         layouts_.NameOfTensor(LayoutId(0), difference.tensor));
+  if (difference.minority.empty()) {
+    return Fail(absl::AbortedError(absl::StrCat("the workers' parameters differ ", where,
+                                                ", and no majority says which are right")),
+                outcome);
+  }
+  for (const Incarnation incarnation : difference.minority) {
+    if (IsOver()) return;
+    OnLoss(roster_.Find(incarnation),
+           absl::StrCat("its parameters differ from the others' ", where), outcome);
+  }
+}
+
 void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
                             Outcome* outcome) const {
   if (member.share) return;

@@ -7,6 +7,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/wire/tensor_digest.h"
 #include "coordinator/membership/assignment.h"
 #include "gradwire/v1/membership.pb.h"
 
@@ -36,7 +37,8 @@ struct Participant {
   std::string host;     // equal for workers that share those cores
   // Why it cannot go on without a lost worker; empty: it can.
   std::string cannot_recover;
-  bool ready = false;  // for the first step that is not sealed
+  bool ready = false;                 // for the first step that is not sealed
+  std::vector<TensorDigest> digests;  // of its parameters then, ascending; if they are compared
 };
 
 Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now);

@@ -53,11 +53,13 @@ class Run:
     def until_step(self, rank, step):
         self.until(rf"^\[rank {rank}\] epoch .* iteration {step}/")
 
-    def signal(self, rank, number):
+    def pid_of(self, rank):
         children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        pid = next(int(pid) for pid in children.read_text().split()
-                   if rank in map(int, (place_of(pid) or "-1").split(",")))
-        os.kill(pid, number)
+        return next(int(pid) for pid in children.read_text().split()
+                    if rank in map(int, (place_of(pid) or "-1").split(",")))
+
+    def signal(self, rank, number):
+        os.kill(self.pid_of(rank), number)
 
     def end(self):
         """Gives its exit code."""

@@ -57,6 +57,14 @@ std::vector<torch::Tensor> FlatGradient::ParametersOf(size_t bucket) const {
   return parameters;
 }
 
+std::vector<size_t> FlatGradient::IndicesOf(size_t bucket) const {
+  std::vector<size_t> indices;
+  for (const Parameter& parameter : parameters_) {
+    if (parameter.bucket == bucket) indices.push_back(parameter.index);
+  }
+  return indices;
+}
+
 void FlatGradient::Take(size_t rank, size_t i) {
   const torch::NoGradGuard values_only;
   View(terms_[rank], i).copy_(parameters_[i].tensor.grad());

@@ -45,6 +45,8 @@ class FlatGradient {
   absl::optional<size_t> BucketOf(const torch::Tensor& parameter) const;
   // The parameters of one bucket, in its order.
   std::vector<torch::Tensor> ParametersOf(size_t bucket) const;
+  // Their indices in the constructor's `parameters`.
+  std::vector<size_t> IndicesOf(size_t bucket) const;
 
   // One bucket of the terms of carried rank number `rank`, or of the mean: one
   // dimension, the memory is shared.

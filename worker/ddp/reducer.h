@@ -93,6 +93,8 @@ class Reducer {
   std::vector<torch::Tensor> ParametersOf(size_t bucket) const {
     return gradient_.ParametersOf(bucket);
   }
+  // Where they stand among Create's `parameters`.
+  std::vector<size_t> IndicesOf(size_t bucket) const { return gradient_.IndicesOf(bucket); }
   // The bucket that `parameter` is in; none if it was left out.
   absl::optional<size_t> BucketOf(const torch::Tensor& parameter) const {
     return gradient_.BucketOf(parameter);

@@ -252,6 +252,25 @@ absl::Status CheckLearning(const Parsed<WorkerOptions>& parsed) {
   return status;
 }
 
+// All workers see the same mean, and so decide alike.
+absl::Status CheckNonfinite(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  const std::string& source = parsed.sources.at("on-nonfinite").name;
+  if (options.on_nonfinite == WorkerOptions().on_nonfinite) return absl::OkStatus();
+  const SyncTraits sync = TraitsOfSync(options.sync);
+  if (sync.periodic || sync.served) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(source, ": got ", options.on_nonfinite, " with --sync ", options.sync, " (",
+                     parsed.sources.at("sync").name,
+                     "), expected a sync whose workers apply the mean of gradients"));
+  }
+  if (options.on_nonfinite != "skip" || options.compress == kNoCompression) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(source, ": got skip with --compress ", options.compress, " (",
+                   parsed.sources.at("compress").name,
+                   "), expected none: what a rank puts aside would be infinite, too"));
+}
+
 absl::Status CheckEvaluation(const Parsed<WorkerOptions>& parsed) {
   if (parsed.options.evaluate || parsed.options.evaluate_every == 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
@@ -280,6 +299,7 @@ absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backen
   if (status.ok()) status = CheckLearning(parsed);
   if (status.ok()) status = CheckPeriodic(parsed);
   if (status.ok()) status = CheckServed(parsed);
+  if (status.ok()) status = CheckNonfinite(parsed);
   if (status.ok()) status = CheckEvaluation(parsed);
   return status;
 }

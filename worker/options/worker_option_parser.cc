@@ -140,6 +140,10 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
 
 void AddLearning(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Loss and optimizer");
+  parser->Add("on-nonfinite", "WHAT",
+              "if a mean gradient has an infinity or NaN: train on with it, end the run, or leave "
+              "the step's update out",
+              Choice(&options->on_nonfinite, {"ignore", "stop", "skip"}));
   parser->Add("loss", "NAME", DescribeChoices("what training makes small:", LossChoices()),
               Choice(&options->loss, NamesOf(LossChoices())));
   parser->Add("optimizer", "NAME",
@@ -215,6 +219,10 @@ void AddNetwork(WorkerOptions* options, OptionParser* parser) {
               RealAbove(&options->connect_timeout_seconds, 0));
   parser->Add("step-timeout-seconds", "SECONDS", "wait for all gradients of a step",
               RealAbove(&options->step_timeout_seconds, 0));
+  parser->Add("check-replicas", "K",
+              "compare all workers' parameters every K steps where the run goes on without a lost "
+              "worker; who differs is lost; 0: never",
+              Integer(&options->check_replicas, 0, INT64_MAX));
 }
 
 void AddAll(WorkerOptions* options, CourseOptions* course, OptionParser* parser) {

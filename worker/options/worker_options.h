@@ -74,6 +74,8 @@ struct WorkerOptions : ModelFlags {
   int64_t print_every = 20;
   double connect_timeout_seconds = 30;  // until the coordinator answers
   double step_timeout_seconds = 300;    // until all gradients of a step are in
+  std::string on_nonfinite = "ignore";  // a mean gradient; or "stop", "skip"
+  int64_t check_replicas = 100;         // steps from one comparison to the next; 0: none
 };
 
 }  // namespace gradwire

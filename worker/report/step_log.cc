@@ -25,6 +25,7 @@ std::string ToJsonLine(const StepRecord& record) {
     json["lag"] = record.staleness->lag;
     json["spread"] = record.staleness->spread;
   }
+  if (record.skipped) json["skipped"] = true;
   return json.dump() + "\n";
 }
 

@@ -76,7 +76,8 @@ void AddResults(const Summary& summary, Json& json) {
   json["samples"] = {{"seen", summary.samples.seen}, {"padded", summary.samples.padded}};
   json["failures"] = {{"views", summary.failures.views},
                       {"retries", summary.failures.retries},
-                      {"recomputed_ranks", summary.failures.recomputed_ranks}};
+                      {"recomputed_ranks", summary.failures.recomputed_ranks},
+                      {"skipped_steps", summary.failures.skipped_steps}};
 }
 
 }  // namespace
@@ -92,6 +93,7 @@ void SummaryCollector::Add(const StepRecord& record) {
   if (IsPrinted(record.step.value(), print_every_)) losses_.push_back(record.loss);
   seen_ += record.samples;
   padded_ += record.padded;
+  skipped_ += record.skipped ? 1 : 0;
   if (record.staleness.has_value()) AddStaleness(*record.staleness);
 }
 
@@ -127,6 +129,7 @@ void SummaryCollector::Fill(Summary& summary) const {
   summary.losses = losses_;
   summary.samples.seen = seen_;
   summary.samples.padded = padded_;
+  summary.failures.skipped_steps = skipped_;
   if (told_ == 0) return;
   summary.staleness = staleness_;
   summary.staleness->mean_lag /= static_cast<double>(told_);

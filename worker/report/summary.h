@@ -74,6 +74,7 @@ struct Summary {
     int64_t views = 1;             // that it trained in
     int64_t retries = 0;           // steps that it computed anew because another was lost
     int64_t recomputed_ranks = 0;  // ranks that it took over
+    int64_t skipped_steps = 0;     // whose update was left out, as the mean was not finite
   } failures;
 };
 
@@ -87,7 +88,7 @@ class SummaryCollector {
   void Add(const StepRecord& record);
 
   // Sets iterations, iteration_seconds, phase_seconds, loss, print_every,
-  // losses, samples and staleness; leaves the rest.
+  // losses, samples, staleness and skipped steps; leaves the rest.
   void Fill(Summary& summary) const;
 
  private:
@@ -104,8 +105,9 @@ class SummaryCollector {
   int64_t padded_ = 0;
   std::vector<double> iteration_seconds_;  // without the first iteration
   PhaseTimes sums_;                        // likewise
-  int64_t told_ = 0;                       // steps with a staleness
-  Summary::Staleness staleness_;           // with sums in place of means
+  int64_t skipped_ = 0;
+  int64_t told_ = 0;              // steps with a staleness
+  Summary::Staleness staleness_;  // with sums in place of means
 };
 
 // Mean and percentiles of `seconds`, interpolated between the two nearest

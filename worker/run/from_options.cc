@@ -7,6 +7,14 @@
 #include "worker/options/traits.h"
 
 namespace gradwire {
+namespace {
+
+Nonfinite NonfiniteOf(const std::string& name) {
+  if (name == "stop") return Nonfinite::kStop;
+  return name == "skip" ? Nonfinite::kSkip : Nonfinite::kIgnore;
+}
+
+}  // namespace
 
 ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes) {
   return {options.model,           classes,        options.image_size, options.hidden,
@@ -46,7 +54,10 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   trainer.step_timeout = absl::Seconds(options.step_timeout_seconds);
   trainer.micro_batch = options.batch_size;
   trainer.seed = options.seed;
-  trainer.updates_late = TraitsOfSync(options.sync).updates_late && !options.barrier;
+  trainer.on_nonfinite = NonfiniteOf(options.on_nonfinite);
+  // A forward pass with an update that is taken back would have to be taken back, too.
+  const bool waits = options.barrier || trainer.on_nonfinite == Nonfinite::kSkip;
+  trainer.updates_late = TraitsOfSync(options.sync).updates_late && !waits;
   trainer.on_span = std::move(on_span);
   return trainer;
 }

@@ -34,6 +34,8 @@ std::map<std::string, std::string> Optional(const WorkerOptions& options) {
           {"scale-lr", ToText(options.scale_lr)},
           {"base-batch", absl::StrCat(options.base_batch)},
           {"set-epoch", ToText(options.set_epoch)},
+          {"on-nonfinite", options.on_nonfinite},
+          {"check-replicas", absl::StrCat(options.check_replicas)},
           {"evaluate", ToText(options.evaluate)},
           {"evaluate-every", absl::StrCat(options.evaluate_every)}};
 }

@@ -265,6 +265,19 @@ void Participation::Stop(const absl::Status& reason) {
   }
 }
 
+void Participation::ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests) {
+  v1::Ready ready;
+  ready.set_step(step.value());
+  ready.set_generation(generation_.value());
+  ready.set_last(last);
+  for (const TensorDigest& digest : digests) {
+    v1::TensorDigest* const added = ready.add_digests();
+    added->set_tensor(static_cast<uint32_t>(digest.tensor));
+    added->set_digest(digest.digest);
+  }
+  session_->ReportReady(ready);
+}
+
 absl::optional<View> Participation::AwaitView(const absl::Status& status, Step step) {
   if (stopper_->requested() || !joined()) return absl::nullopt;
   const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : suspect_;
@@ -277,9 +290,9 @@ absl::optional<View> Participation::AwaitView(const absl::Status& status, Step s
   return changes_.AwaitView(SteadyNow() + kVerdictTimeout);
 }
 
-void Participation::Explain(const absl::Status& status) {
+void Participation::Explain(const absl::Status& status, bool of_all) {
   if (stopper_->requested() || !joined()) return;
-  session_->Leave(false, std::string(status.message())).IgnoreError();
+  session_->Leave(false, status.message(), of_all).IgnoreError();
 }
 
 }  // namespace gradwire

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/rpc/grpc_server.h"
@@ -18,6 +19,7 @@
 #include "common/session/session.h"
 #include "common/telemetry/trace_span.h"
 #include "common/wire/layout.h"
+#include "common/wire/tensor_digest.h"
 #include "common/wire/view.h"
 #include "worker/backends/backend.h"
 #include "worker/options/worker_options.h"
@@ -78,8 +80,9 @@ class Participation {
   // What all exchanges together have moved.
   TransferTotals totals() const;
 
-  // All means of `step` are here. `last`: there is no such step, as all are done.
-  void ReportReady(Step step, bool last) { session_->ReportReady(step, generation_, last); }
+  // All means of `step` are here; `digests` of the parameters, if they are to be compared. `last`:
+  // there is no such step, as all are done.
+  void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {});
   // Waits until all workers of the view have said so. Aborted if a further view came before that;
   // or how the run ended.
   absl::Status AwaitSealed(Step step) { return changes_.AwaitSealed(step); }
@@ -106,7 +109,8 @@ class Participation {
 
   // After `status` (not OK) ended all, and AwaitView gave none: tells the coordinator, unless the
   // stopper has the cause from there.
-  void Explain(const absl::Status& status);
+  // `of_all`: every worker ends with it, so nobody is to go on without this one.
+  void Explain(const absl::Status& status, bool of_all = false);
 
  private:
   Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire);

@@ -1,15 +1,22 @@
 #include "worker/run/trainer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "common/wire/chunk.h"
+#include "common/wire/view.h"
+#include "worker/learning/finite.h"
 #include "worker/run/forward_seed.h"
 
 namespace gradwire {
 namespace {
+
+bool Before(const TensorDigest& a, const TensorDigest& b) { return a.tensor < b.tensor; }
 
 absl::Status Stopped() { return absl::CancelledError("the worker was told to stop"); }
 
@@ -124,17 +131,62 @@ void Trainer::Update(size_t bucket, bool averaged) {
     reducer_->TakeParameters(bucket);
   } else if (bucket < reducer_->gradient_buckets()) {
     SlicedOptimizer& optimizer = OptimizersOf(0)[bucket];
-    if (unsealed_.has_value()) {
+    const torch::Tensor gradient = GradientOf(bucket, averaged);
+    const bool looks = options_.on_nonfinite != Nonfinite::kIgnore && nonfinite_.empty();
+    if (looks && !AllFinite(gradient)) nonfinite_ = DescribeNonfinite(bucket, averaged);
+    if (unsealed_.has_value() || options_.on_nonfinite == Nonfinite::kSkip) {
       saved_.push_back(bucket);
       optimizer.Save();
     }
-    optimizer.Step(
-        averaged ? reducer_->mean(bucket) : reducer_->terms(bucket, reducer_->ranks().front()),
-        pending_.front().lr);
+    optimizer.Step(gradient, pending_.front().lr);
+    if (unsealed_.has_value() && IsCompared(pending_.front().step)) Digest(bucket);
   }
   updated_[bucket] = true;
   --to_update_;
   Lap(&watch, "optimizer", pending_.front().step, &pending_times_[Phase::kOptimizer]);
+}
+
+torch::Tensor Trainer::GradientOf(size_t bucket, bool averaged) const {
+  return averaged ? reducer_->mean(bucket) : reducer_->terms(bucket, reducer_->ranks().front());
+}
+
+// The bucket's first parameter with such a gradient, and the carried ranks that have put one in.
+std::string Trainer::DescribeNonfinite(size_t bucket, bool averaged) const {
+  const torch::Tensor gradient = GradientOf(bucket, averaged);
+  const std::vector<torch::Tensor> parameters = reducer_->ParametersOf(bucket);
+  int64_t first = 0;
+  size_t i = 0;
+  while (AllFinite(gradient.narrow(0, first, parameters[i].numel()))) {
+    first += parameters[i++].numel();
+  }
+  std::vector<Rank> from;
+  for (const Rank rank : reducer_->ranks()) {
+    if (!AllFinite(reducer_->terms(bucket, rank))) from.push_back(rank);
+  }
+  const std::string name = model_->named_parameters().keys()[reducer_->IndicesOf(bucket)[i]];
+  return absl::StrCat("the mean gradient of ", name, " is not finite",
+                      from.empty() ? "" : absl::StrCat(", as that of ", NameOf(from), " is not"));
+}
+
+void Trainer::Skip() {
+  for (const size_t bucket : saved_) OptimizersOf(0)[bucket].Undo();
+  saved_.clear();
+  digests_.clear();
+  for (StepRecord& report : pending_) report.skipped = true;
+}
+
+bool Trainer::IsCompared(Step step) const {
+  const auto every = static_cast<uint64_t>(options_.seal.compare_every);
+  return every > 0 && (step == first_ || step.value() % every == 0);
+}
+
+void Trainer::Digest(size_t bucket) {
+  const std::vector<torch::Tensor> parameters = reducer_->ParametersOf(bucket);
+  const std::vector<size_t> indices = reducer_->IndicesOf(bucket);
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const auto* const elements = static_cast<const uint8_t*>(parameters[i].data_ptr());
+    digests_.push_back({indices[i], Checksum({elements, parameters[i].nbytes()})});
+  }
 }
 
 // Reports of the step's ranks before this one are there.
@@ -193,6 +245,8 @@ void Trainer::Rewind(Step first) {
   saved_.clear();
   unsealed_.reset();
   reducer_->Rewind();
+  first_ = first;
+  digests_.clear();
 }
 
 // Until the parameters in `buckets` are up to date, updates whatever can be:
@@ -210,9 +264,22 @@ absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls)
       Update(*bucket, calls.sync != nullptr);
     }
   }
-  if (to_update_ > 0) return absl::OkStatus();
+  return to_update_ > 0 ? absl::OkStatus() : EndStep(calls);
+}
+
+// All of the pending step's updates are made.
+absl::Status Trainer::EndStep(Calls& calls) {
+  if (!nonfinite_.empty()) {
+    const std::string what = absl::StrCat("step ", pending_.front().step.value(), ": ", nonfinite_);
+    if (options_.on_nonfinite == Nonfinite::kStop) return absl::OutOfRangeError(what);
+    spdlog::warn("{}; its update is left out", what);
+    Skip();
+  }
   Report(calls);
-  if (unsealed_.has_value()) options_.seal.ready(*unsealed_);
+  if (!unsealed_.has_value()) saved_.clear();
+  if (!unsealed_.has_value()) return absl::OkStatus();
+  std::sort(digests_.begin(), digests_.end(), Before);
+  options_.seal.ready(*unsealed_, std::exchange(digests_, {}));
   return absl::OkStatus();
 }
 
@@ -257,6 +324,7 @@ absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls
     if (absl::Status status = RunRank(*batch, rank, calls); !status.ok()) return status;
   }
   pending_.swap(reports_);
+  nonfinite_.clear();
   pending_times_ = times_;
   if (options_.reducer.own_models) return EndOwnStep(calls);
   updated_.assign(all_buckets_.size(), false);

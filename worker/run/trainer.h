@@ -15,6 +15,7 @@
 #include "common/base/stopwatch.h"
 #include "common/telemetry/step_record.h"
 #include "common/telemetry/trace_span.h"
+#include "common/wire/tensor_digest.h"
 #include "worker/data/batch.h"
 #include "worker/ddp/reducer.h"
 #include "worker/learning/learning_rate.h"
@@ -29,9 +30,18 @@ namespace gradwire {
 // What a trainer says and asks of steps in a run that goes on when a worker is lost. Both empty: a
 // step that is applied stays so.
 struct StepSeal {
-  std::function<void(Step)> ready;          // all of its means are here; must not block
+  // All of its means are here, and applied; `digests` of the trained parameters in steps in which
+  // they are compared, else empty. Must not block.
+  std::function<void(Step, absl::Span<const TensorDigest> digests)> ready;
   std::function<absl::Status(Step)> await;  // until it will never be computed anew
+  // Parameters are compared after each step whose number this divides, and after the first of each
+  // view; 0: never.
+  int64_t compare_every = 0;
 };
+
+// What becomes of a step whose mean gradient has an infinity or NaN. All workers have the same
+// mean, so they do the same.
+enum class Nonfinite { kIgnore, kStop, kSkip };
 
 struct TrainerOptions {
   Loss loss = &CrossEntropy;
@@ -43,8 +53,13 @@ struct TrainerOptions {
   uint64_t seed = 744;        // of what forward passes draw, such as dropout
   bool updates_late = false;  // parameters are updated within the next forward pass
   StepSeal seal = {};
+  Nonfinite on_nonfinite = Nonfinite::kIgnore;  // kSkip: not with updates that are late
   OnSpan on_span = nullptr;  // hears of data, forward, backward, wait, optimizer and exchange
 };
+
+// Whether an error of Trainer::Run is one that all workers end with, in the same step: that of
+// Nonfinite::kStop.
+inline bool IsOfAll(const absl::Status& status) { return absl::IsOutOfRange(status); }
 
 // One worker's part in training: for each rank that it carries, one after the other,
 //
@@ -74,6 +89,9 @@ struct TrainerOptions {
 //
 //   for each rank   batch ─► forward ─► backward ─► optimiser      then   sync
 //
+// A step that is skipped leaves parameters and optimisers as they were; buffers are what its
+// forward passes made of them, and a schedule of the learning rate goes on.
+//
 // If the model is served, the optimiser is where it is served, and what comes are parameters.
 //
 // Not thread-safe: everything runs on the caller's thread.
@@ -94,6 +112,7 @@ class Trainer {
   // `stopped` is true between two phases (Cancelled), or an error:
   //   that of `next`, or of the sync (see Synchronizer::NextBucket)
   //   Internal  torch threw
+  //   OutOfRange, of Nonfinite::kStop: names the step, the parameter and perhaps a rank
   // `next` gives each step's batches, of each carried rank in their order. `sync` is null if
   // nothing is averaged; not so with models of their own. `on_step` hears of each step after its
   // last update, in order. On return no transfer is under way but what the sync delays; unless OK,
@@ -133,6 +152,12 @@ class Trainer {
   absl::StatusOr<size_t> AwaitBucket(Calls& calls);
   absl::Status AwaitSeal();
   void Update(size_t bucket, bool averaged);
+  bool IsCompared(Step step) const;
+  void Digest(size_t bucket);
+  torch::Tensor GradientOf(size_t bucket, bool averaged) const;
+  std::string DescribeNonfinite(size_t bucket, bool averaged) const;
+  void Skip();
+  absl::Status EndStep(Calls& calls);
   void UpdateOwn(Rank rank, double lr);
   absl::Status EndOwnStep(Calls& calls);
   std::vector<SlicedOptimizer>& OptimizersOf(size_t rank);
@@ -163,6 +188,10 @@ class Trainer {
   // If steps are sealed: the one of which buckets were taken, and which can be undone.
   absl::optional<Step> unsealed_;
   std::vector<size_t> saved_;  // its buckets whose optimisers have to be undone
+  // Why the mean of the pending step is not finite; empty if it is, or nobody looks.
+  std::string nonfinite_;
+  Step first_;                         // of the view
+  std::vector<TensorDigest> digests_;  // of the pending step's updated buckets, if it is compared
 };
 
 }  // namespace gradwire

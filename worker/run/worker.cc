@@ -99,8 +99,8 @@ absl::Status Worker::ExplainFailure(absl::Status status) {
   if (status.ok()) return status;
   if (participation_ != nullptr && participation_->joined() && !stopper_->requested()) {
     metrics_.CountRpcError(status.code());
-    if (!awaited_view_) participation_->AwaitView(status, CurrentStep());
-    participation_->Explain(status);
+    if (!awaited_view_ && !IsOfAll(status)) participation_->AwaitView(status, CurrentStep());
+    participation_->Explain(status, IsOfAll(status));
   }
   return stopper_->requested() ? stopper_->reason() : status;
 }
@@ -225,8 +225,10 @@ absl::Status Worker::MakeTrainer() {
   auto options = TrainerOptionsOf(options_, Size(), SpanListener());
   if (!options.ok()) return options.status();
   if (view_.seals) {
-    options->seal = {[this](Step step) { participation_->ReportReady(step, /*last=*/false); },
-                     [this](Step step) { return AwaitSealed(step); }};
+    options->seal = {[this](Step step, absl::Span<const TensorDigest> digests) {
+                       participation_->ReportReady(step, /*last=*/false, digests);
+                     },
+                     [this](Step step) { return AwaitSealed(step); }, options_.check_replicas};
   }
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
   if (!trainer.ok()) return trainer.status();

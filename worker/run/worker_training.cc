@@ -70,7 +70,7 @@ int64_t Worker::NextEvaluation(int64_t steps) const {
 // After `status` ended training: whether a worker was lost and this one has a new view, in which
 // the step is computed anew.
 bool Worker::GoesOn(const absl::Status& status) {
-  if (!view_.seals) return false;
+  if (!view_.seals || IsOfAll(status)) return false;
   absl::optional<View> view = participation_->AwaitView(status, CurrentStep());
   awaited_view_ = !view.has_value();
   if (!view.has_value()) return false;

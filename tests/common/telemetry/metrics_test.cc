@@ -97,6 +97,16 @@ TEST(WorkerMetrics, CountWireOverflows_SomeSteps_AddsThem) {
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_wire_overflows_total 2\n"));
 }
 
+TEST(WorkerMetrics, Observe_SkippedStep_CountsIt) {
+  WorkerMetrics metrics("none", "none");
+  StepRecord record;
+  metrics.Observe(record);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_skipped_steps_total 0\n"));
+  record.skipped = true;
+  metrics.Observe(record);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_skipped_steps_total 1\n"));
+}
+
 TEST(WorkerMetrics, CountSentAndReceived_SomeBytes_AddsByDirection) {
   WorkerMetrics metrics("none", "none");
   metrics.CountSent(1000);

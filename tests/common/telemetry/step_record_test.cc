@@ -56,6 +56,13 @@ TEST(StepDone, ToAndFrom_NothingServed_NoStaleness) {
   EXPECT_FALSE(FromStepDone(ToStepDone(StepRecord())).staleness.has_value());
 }
 
+TEST(StepDone, ToAndFrom_SkippedStep_IsOne) {
+  StepRecord record;
+  EXPECT_FALSE(FromStepDone(ToStepDone(record)).skipped);
+  record.skipped = true;
+  EXPECT_TRUE(FromStepDone(ToStepDone(record)).skipped);
+}
+
 TEST(StepDone, ToAndFrom_KeepsEachPhase) {
   const StepRecord record = FromStepDone(ToStepDone(SomeRecord()));
   for (const PhaseInfo& info : kPhases) {

@@ -33,6 +33,13 @@ class MembershipRecoveryTest : public testing::MembershipFixture {
     ready.set_last(last);
     return recovering_->OnReady(SessionId(session), ready, now_);
   }
+  // For step 0, with the digest of a parameter.
+  Outcome ReadyWith(int session, uint64_t digest) {
+    v1::Ready ready;
+    ready.set_generation(1);
+    ready.add_digests()->set_digest(digest);
+    return recovering_->OnReady(SessionId(session), ready, now_);
+  }
   Outcome Broke(int session) {
     return recovering_->OnStreamClosed(SessionId(session), "its session stream broke", now_);
   }
@@ -101,6 +108,38 @@ TEST_F(MembershipRecoveryTest, Ready_OfAnotherStepOrTwice_IsNonsense) {
     EXPECT_THAT(All<CloseSession>(outcome)[0].status.message(),
                 HasSubstr("Ready for step " + std::to_string(wrong) + ", expected 0 once"));
   }
+}
+
+TEST_F(MembershipRecoveryTest, Ready_EqualParameters_Seals) {
+  Begin();
+  ReadyWith(1, 7);
+  ReadyWith(2, 7);
+  EXPECT_THAT(All<SendSealed>(ReadyWith(3, 7)), SizeIs(3));
+}
+
+TEST_F(MembershipRecoveryTest, Ready_OneHasOtherParameters_ItIsLostAndTheStepOpen) {
+  Begin();
+  ReadyWith(1, 7);
+  ReadyWith(2, 8);
+  const Outcome outcome = ReadyWith(3, 7);
+  EXPECT_THAT(All<SendSealed>(outcome), IsEmpty());
+  ASSERT_THAT(All<SendAbort>(outcome), SizeIs(1));
+  EXPECT_EQ(All<SendAbort>(outcome)[0].session, SessionId(2));
+  EXPECT_THAT(All<SendAbort>(outcome)[0].reason,
+              HasSubstr("its parameters differ from the others' after step 0, first in tensor 0"));
+  EXPECT_EQ(ViewOf(outcome, 1).first_step, Step(0));
+  EXPECT_EQ(ViewOf(outcome, 3).OwnRanks().size() + ViewOf(outcome, 1).OwnRanks().size(), 3u);
+}
+
+TEST_F(MembershipRecoveryTest, Ready_AllHaveOtherParameters_EndsTheRun) {
+  Begin();
+  ReadyWith(1, 7);
+  ReadyWith(2, 8);
+  const Outcome outcome = ReadyWith(3, 9);
+  ASSERT_THAT(All<EndRun>(outcome), SizeIs(1));
+  EXPECT_EQ(All<EndRun>(outcome)[0].status.message(),
+            "the workers' parameters differ after step 0, first in tensor 0, and no majority says "
+            "which are right");
 }
 
 TEST_F(MembershipRecoveryTest, Loss_OthersAdoptItsRanksFromTheFirstOpenStep) {

@@ -258,6 +258,18 @@ TEST(ParseWorkerOptions, EvaluateEvery_Evaluates) {
             "--evaluate: got false with --evaluate-every, expected true, or only one of them");
 }
 
+TEST(ParseWorkerOptions, OnNonfinite_NeedsACommonMean) {
+  EXPECT_EQ(Parse({})->options.on_nonfinite, "ignore");
+  EXPECT_EQ(Parse({"--on-nonfinite", "skip"})->options.on_nonfinite, "skip");
+  EXPECT_EQ(ErrorOf({"--on-nonfinite", "stop", "--sync", "diloco:5"}),
+            "--on-nonfinite: got stop with --sync diloco:5 (--sync), expected a sync whose workers "
+            "apply the mean of gradients");
+  EXPECT_EQ(ErrorOf({"--on-nonfinite", "skip", "--compress", "int8"}),
+            "--on-nonfinite: got skip with --compress int8 (--compress), expected none: what a rank "
+            "puts aside would be infinite, too");
+  EXPECT_TRUE(Parse({"--on-nonfinite", "stop", "--compress", "int8"}).ok());
+}
+
 TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
   EXPECT_EQ(
       ErrorOf({"--sync", "allreduce"}),

@@ -48,6 +48,13 @@ TEST(ToJsonLine, ModelThatIsServed_HasLagAndSpread) {
   EXPECT_EQ(json["spread"], 3);
 }
 
+TEST(ToJsonLine, SkippedStep_SaysSo) {
+  StepRecord record = Record();
+  EXPECT_FALSE(nlohmann::json::parse(ToJsonLine(record)).contains("skipped"));
+  record.skipped = true;
+  EXPECT_EQ(nlohmann::json::parse(ToJsonLine(record))["skipped"], true);
+}
+
 TEST(ToJsonLine, DivergedLoss_IsNull) {
   StepRecord record = Record();
   record.loss = std::numeric_limits<double>::quiet_NaN();

@@ -148,7 +148,7 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   EXPECT_THAT(Keys(json["train"]), ElementsAre("loss", "accuracy"));
   EXPECT_THAT(Keys(json["test"]), ElementsAre("loss", "accuracy"));
   EXPECT_THAT(Keys(json["samples"]), ElementsAre("seen", "padded"));
-  EXPECT_THAT(Keys(json["failures"]), ElementsAre("views", "retries", "recomputed_ranks"));
+  EXPECT_THAT(Keys(json["failures"]), ElementsAre("views", "retries", "recomputed_ranks", "skipped_steps"));
 }
 
 TEST(ToJson, WithoutEvaluation_HasNoTest) {

@@ -1,0 +1,135 @@
+// What a trainer says of steps that others may have to compute anew, and how it takes them back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "common/wire/chunk.h"
+#include "tests/worker/run/training.h"
+
+namespace gradwire {
+namespace {
+
+using testing::Batches;
+using ::testing::ElementsAre;
+using testing::HashOf;
+using ::testing::IsEmpty;
+using testing::PlainModel;
+using testing::RunTrainer;
+
+constexpr int kSamples = 4;
+
+class SealTest : public ::testing::Test {
+ protected:
+  void Make(int64_t compare_every, const std::string& optimizer = "sgd") {
+    TrainerOptions options;
+    options.reducer.bucket_cap_bytes = 0;
+    options.optimizer.name = optimizer;
+    options.learning_rate = [](Step) { return 0.01; };
+    options.seal.ready = [this](Step step, absl::Span<const TensorDigest> digests) {
+      ready_.push_back(step.value());
+      if (!digests.empty()) digests_[step.value()] = {digests.begin(), digests.end()};
+      if (!digests.empty()) expected_[step.value()] = DigestsOfModel();
+    };
+    options.seal.await = [this](Step step) {
+      return step == lost_ ? absl::AbortedError("a worker was lost") : absl::OkStatus();
+    };
+    options.seal.compare_every = compare_every;
+    model_ = std::make_shared<PlainModel>();
+    trainer_ = Trainer::Create(model_, options).value();
+  }
+
+  std::vector<TensorDigest> DigestsOfModel() const {
+    std::vector<TensorDigest> digests;
+    for (const torch::Tensor& parameter : model_->parameters()) {
+      const auto* const bytes = static_cast<const uint8_t*>(parameter.data_ptr());
+      digests.push_back({digests.size(), Checksum({bytes, parameter.nbytes()})});
+    }
+    return digests;
+  }
+
+  // From step `first` to step `end`.
+  absl::Status Run(int64_t first, int64_t end) {
+    Batches batches(end, kSamples, 0, kSamples);
+    for (int64_t step = 0; step < first; ++step) batches.Next().value();
+    return RunTrainer(*trainer_, std::move(batches), nullptr);
+  }
+
+  std::vector<uint64_t> ComparedSteps() const {
+    std::vector<uint64_t> steps;
+    for (const auto& [step, digests] : digests_) steps.push_back(step);
+    return steps;
+  }
+
+  Step lost_{1000};  // will never be sealed
+  std::shared_ptr<PlainModel> model_;
+  std::unique_ptr<Trainer> trainer_;
+  std::vector<uint64_t> ready_;
+  std::map<uint64_t, std::vector<TensorDigest>> digests_;
+  std::map<uint64_t, std::vector<TensorDigest>> expected_;
+};
+
+TEST_F(SealTest, Run_EachStep_IsReadyOnce) {
+  Make(0);
+  EXPECT_TRUE(Run(0, 3).ok());
+  EXPECT_THAT(ready_, ElementsAre(0, 1, 2));
+  EXPECT_THAT(digests_, IsEmpty());
+}
+
+TEST_F(SealTest, Run_EverySecondStepIsCompared_DigestsOfWhatTheStepLeft) {
+  Make(2);
+  EXPECT_TRUE(Run(0, 5).ok());
+  EXPECT_THAT(ComparedSteps(), ElementsAre(0, 2, 4));
+  EXPECT_EQ(digests_, expected_);
+  EXPECT_EQ(digests_[0].size(), model_->parameters().size());
+  EXPECT_NE(digests_[0], digests_[2]);
+}
+
+TEST_F(SealTest, Rewind_FirstStepOfTheViewIsCompared) {
+  Make(100);
+  lost_ = Step(1);
+  EXPECT_TRUE(absl::IsAborted(Run(0, 4)));
+  lost_ = Step(1000);
+  trainer_->Rewind(Step(1));
+  EXPECT_TRUE(Run(1, 4).ok());
+  EXPECT_THAT(ComparedSteps(), ElementsAre(0, 1));
+  EXPECT_THAT(ready_, ElementsAre(0, 1, 1, 2, 3));
+  EXPECT_EQ(digests_, expected_);
+}
+
+class SealOptimizerTest : public SealTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(SealOptimizerTest, Rewind_StepThatWasApplied_BitsOfTheUndisturbedRun) {
+  Make(0, GetParam());
+  EXPECT_TRUE(Run(0, 5).ok());
+  const std::string undisturbed = HashOf(*model_);
+  for (const uint64_t lost : {0, 1, 3}) {
+    Make(0, GetParam());
+    lost_ = Step(lost);
+    EXPECT_TRUE(absl::IsAborted(Run(0, 5))) << lost;
+    EXPECT_EQ(trainer_->current_step(), Step(lost + 1));
+    lost_ = Step(1000);
+    trainer_->Rewind(Step(lost));
+    EXPECT_TRUE(Run(static_cast<int64_t>(lost), 5).ok());
+    EXPECT_EQ(HashOf(*model_), undisturbed) << lost;
+  }
+}
+
+TEST_P(SealOptimizerTest, Rewind_ToTheStepBehind_KeepsWhatWasApplied) {
+  Make(0, GetParam());
+  EXPECT_TRUE(Run(0, 4).ok());
+  const std::string undisturbed = HashOf(*model_);
+  Make(0, GetParam());
+  lost_ = Step(1);
+  EXPECT_TRUE(absl::IsAborted(Run(0, 4)));
+  lost_ = Step(1000);
+  trainer_->Rewind(Step(2));  // it was sealed, which this worker hears with the view
+  EXPECT_TRUE(Run(2, 4).ok());
+  EXPECT_EQ(HashOf(*model_), undisturbed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Optimizers, SealOptimizerTest, ::testing::Values("sgd", "adam", "adamw"),
+                         [](const auto& info) { return info.param; });
+
+}  // namespace
+}  // namespace gradwire
