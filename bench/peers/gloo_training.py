@@ -87,15 +87,21 @@ POWERSGD_START = 2  # the least that DistributedDataParallel allows
 SYNCS = {"gather-scatter": gather_scatter, "all-reduce": all_reduce}
 
 
+def is_powersgd(a):
+    return a.hook is not None and a.hook != "fp16"
+
+
 def wrap(model, a):
     if a.mode != "ddp":
         return model
+    if is_powersgd(a):  # two buckets under way at once are too many for it; see bench/setups.inc
+        torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = int(a.bucket_mb * 2**20)
     model = DistributedDataParallel(model, bucket_cap_mb=a.bucket_mb,
                                     gradient_as_bucket_view=a.bucket_view,
                                     broadcast_buffers=a.broadcast_buffers)
     if a.hook == "fp16":
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif a.hook:
+    elif is_powersgd(a):
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=a.hook,
                                             start_powerSGD_iter=POWERSGD_START)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
