@@ -154,19 +154,18 @@ class Probe(unittest.TestCase):
                 found = self.measured(silent.getsockname()[1])
         self.assertEqual((found["seconds"], found["problem"]), (None, "timed out"))
 
-    def test_peer_that_closes_is_a_problem(self):
+    def test_peer_that_ends_without_an_answer_is_a_problem(self):
+        def take_all_and_close(listener):
+            with listener.accept()[0] as connection:
+                pair_probe.receive_all(connection)
         with socket.create_server((HERE, 0)) as listener:
-            def close_all():
-                for _ in range(2):
-                    listener.accept()[0].close()
-            thread = threading.Thread(target=close_all)
+            thread = threading.Thread(target=take_all_and_close, args=(listener,))
             thread.start()
             with mock.patch.object(pair_probe, "seconds_one_way", return_value=0.1), \
                     mock.patch.object(pair_probe, "SECONDS_TO_SEND", 0.02):
                 found = self.measured(listener.getsockname()[1])
-            socket.create_connection(listener.getsockname()).close()
             thread.join()
-        self.assertIsNone(found["out"])
+        self.assertEqual((found["seconds"], found["out"]), (0.1, None))
         self.assertTrue(found["problem"])
 
 

@@ -69,7 +69,6 @@ class LaunchTest(unittest.TestCase):
 
     def test_port_file_of_an_earlier_run_is_not_believed(self):
         self.file("ports", "grpc=127.0.0.1:1\n")
-        self.supervisor.in_time = False
         self.run_all()
         self.assertIn("the coordinator wrote no address to", self.supervisor.cause)
         self.assertIn("within 30 s", self.supervisor.cause)

@@ -1,0 +1,44 @@
+#include "common/session/local_address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(LocalAddressTowards, ThisHost_IsItsLoopbackAddress) {
+  EXPECT_EQ(LocalAddressTowards("127.0.0.1:1").value(), "127.0.0.1");
+}
+
+TEST(LocalAddressTowards, NoHostAndPort_InvalidArgument) {
+  for (const char* text : {"", "127.0.0.1", "127.0.0.1:", "a:b", "a:65536"}) {
+    EXPECT_EQ(LocalAddressTowards(text).status().code(), absl::StatusCode::kInvalidArgument)
+        << text;
+  }
+}
+
+TEST(LocalAddressTowards, NameThatNobodyHas_UnavailableNamesTheCoordinator) {
+  const absl::Status status = LocalAddressTowards("no such host:1").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("no route to coordinator no such host:1: "));
+}
+
+TEST(AdvertisedAddress, Host_IsTheOneGivenOrTheOneTowardsTheCoordinator) {
+  EXPECT_EQ(AdvertisedAddress("node3", "x", "0.0.0.0:4711").value(), "node3:4711");
+  EXPECT_EQ(AdvertisedAddress("fd00::3", "x", "[::]:4711").value(), "[fd00::3]:4711");
+  EXPECT_EQ(AdvertisedAddress("", "127.0.0.1:1", "0.0.0.0:4711").value(), "127.0.0.1:4711");
+}
+
+TEST(AdvertisedAddress, WrongAddresses_AreErrors) {
+  EXPECT_EQ(AdvertisedAddress("node3", "x", "nowhere").status().code(),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(AdvertisedAddress("", "nowhere", "0.0.0.0:4711").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gradwire
