@@ -1,4 +1,4 @@
-"""cli/doctor/ways.py and pair_probe.py: how the ways between hosts are found out, on this machine."""
+"""cli/doctor/ways.py and pair_probe.py: how ways between hosts are found out, on this machine."""
 import json
 import pathlib
 import socket

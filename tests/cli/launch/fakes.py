@@ -8,7 +8,8 @@ REQUEST = {"programs": {"coordinator": "/bin/gradwire-coordinator",
            "lease_seconds": 10, "rank_options": [], "log_jsonl": "", "metrics": "off",
            "listen": "0.0.0.0:0", "summary": "", "trace": "", "phases": [], "config": "",
            "dataset": "synthetic", "data_dir": "", "weights": "", "seconds_per_byte": None,
-           "through_coordinator": [], "overlapping": [], "halving": [], "periodic": []}
+           "through_coordinator": [], "overlapping": [], "halving": [], "periodic": [],
+           "served": []}
 
 
 class Lost(NamedTuple):

@@ -1,5 +1,5 @@
-"""cli/runs/process.py, process_set.py, guard.py, failure.py and scratch.py: a child, what it prints,
-and how it ends."""
+"""cli/runs/process.py, process_set.py, guard.py, failure.py and scratch.py: a child, what it
+prints, and how it ends."""
 import os
 import pathlib
 import select

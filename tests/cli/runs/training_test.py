@@ -1,4 +1,4 @@
-"""cli/runs/training.py and coordinator.py: how ranks that train are started, and what they print."""
+"""cli/runs/training.py and coordinator.py: how ranks that train start, and what they print."""
 import json
 import pathlib
 import sys
