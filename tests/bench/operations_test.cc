@@ -5,6 +5,7 @@
 
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/rank/rank_options.h"
@@ -72,30 +73,11 @@ TEST(RankOptions, Nothing_KeepsTheDefaults) {
 }
 
 TEST(RankOptions, AllOptions_AreTaken) {
-  const absl::StatusOr<Parsed<RankOptions>> parsed = ParseRankOptions({"--coordinator",
-                                                                       "a:1",
-                                                                       "--rank",
-                                                                       "2",
-                                                                       "--world-size",
-                                                                       "3",
-                                                                       "--backend",
-                                                                       "tree",
-                                                                       "--wire",
-                                                                       "bf16",
-                                                                       "--op",
-                                                                       "gather",
-                                                                       "--bytes",
-                                                                       "24",
-                                                                       "--warmup",
-                                                                       "1",
-                                                                       "--iterations",
-                                                                       "7",
-                                                                       "--seconds",
-                                                                       "0.5",
-                                                                       "--show",
-                                                                       "true",
-                                                                       "--timeout-seconds",
-                                                                       "9"});
+  const std::vector<std::string> args = {"--coordinator=a:1", "--rank=2",    "--world-size=3",
+                                         "--backend=tree",    "--wire=bf16", "--op=gather",
+                                         "--bytes=24",        "--warmup=1",  "--iterations=7",
+                                         "--seconds=.5",      "--show=true", "--timeout-seconds=9"};
+  const absl::StatusOr<Parsed<RankOptions>> parsed = ParseRankOptions(args);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   const RankOptions& options = parsed->options;
   EXPECT_EQ(options.coordinator, "a:1");

@@ -10,6 +10,7 @@
 
 #include <string>
 
+#include "absl/strings/ascii.h"
 #include "common/session/resolve.h"
 #include "tests/support/sockets.h"
 
@@ -118,7 +119,7 @@ TEST(NumericAddress, OtherFamily_IsNone) {
 TEST(Resolve, NameThatNobodyHas_UnavailableInPlainWords) {
   const absl::Status status = Resolve({"no such host", 1}, SOCK_STREAM).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("not known"));
+  EXPECT_EQ(status.message(), absl::AsciiStrToLower(status.message()));
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "coordinator/membership/rank_status.h"
 
