@@ -30,7 +30,7 @@ const std::vector<std::function<std::vector<NamedChoice>()>>& Tables() {
 }
 
 TEST(Choices, EveryTable_NamesAreWordsAndNoneIsTwice) {
-  const std::regex word("[a-z0-9]+(-[a-z0-9]+)*");
+  const std::regex word("[a-z0-9]+([-_][a-z0-9]+)*");
   for (const auto& table : Tables()) {
     const std::vector<std::string> names = NamesOf(table());
     EXPECT_FALSE(names.empty());
