@@ -121,7 +121,7 @@ TEST(ParseSafetensors, ParseSafetensors_EntriesOfAnotherForm_SayWhatIsExpected) 
 }
 
 TEST(ParseSafetensors, ParseSafetensors_HeaderThatIsNoObject_SaysSo) {
-  for (const std::string& header : {"", "[]", "{", "3", "\xff"}) {
+  for (const char* header : {"", "[]", "{", "3", "\xff"}) {
     EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, "")).status()),
                 HasSubstr("header: got something else, expected a JSON object of tensors"));
   }
