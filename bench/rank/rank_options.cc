@@ -33,7 +33,7 @@ absl::Status Check(const RankOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--op: back end ", options.backend, " has no ", options.op));
   }
-  const uint64_t unit = operation.in_parts ? 4 * options.world_size : 4;
+  const uint64_t unit = operation.in_parts ? uint64_t{4} * options.world_size : 4;
   if (options.bytes % unit != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("--bytes: got '", options.bytes, "', expected a multiple of ", unit));

@@ -2,6 +2,7 @@
 from cli.runs.failure import Failure
 from cli.runs.quantiles import median, quantile
 from cli.runs.tables import Column
+from cli.runs.training import is_number
 
 COLUMNS = [Column("op", "op"),
            Column("bytes", "size (B)"),
@@ -23,8 +24,10 @@ FLOAT_BYTES = 4
 
 
 def is_report(rank):
-    return (isinstance(rank, dict) and isinstance(rank.get("seconds"), list) and
-            all(isinstance(rank.get(field), (int, float)) for field in NUMBERS))
+    if not isinstance(rank, dict) or not isinstance(rank.get("seconds"), list):
+        return False
+    return (all(is_number(rank.get(field)) for field in NUMBERS) and
+            all(is_number(seconds) and seconds > 0 for seconds in rank["seconds"]))
 
 
 def check_ranks(ranks):

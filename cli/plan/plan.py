@@ -154,10 +154,17 @@ class Plan:
             NOTES)
 
 
+def layout_of(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
 def run(request, check):
     command = Command(request["layout_command"], own_environment())
     layout = run_job("gradwire-layout", command, SECONDS_TO_LAY_OUT, check)
-    write_report(Plan(request, json.loads(layout)).report(), request["files"])
+    write_report(Plan(request, layout_of(layout)).report(), request["files"])
 
 
 if __name__ == "__main__":

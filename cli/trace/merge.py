@@ -16,7 +16,11 @@ CLOCK_OFFSET = "clock_offset"
 
 
 def is_number(value):
-    return type(value) in (int, float)
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def no_number(text):
+    raise ValueError(f"{text} is not JSON")
 
 
 def is_event(event):
@@ -33,7 +37,7 @@ def is_event(event):
 def parse_event(line):
     """An event without the comma behind it; None if it is none."""
     try:
-        event = json.loads(line.removesuffix(b",").decode())
+        event = json.loads(line.removesuffix(b",").decode(), parse_constant=no_number)
     except (ValueError, RecursionError):
         return None
     return event if is_event(event) else None

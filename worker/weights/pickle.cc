@@ -1,5 +1,6 @@
 #include "worker/weights/pickle.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <utility>
@@ -13,6 +14,9 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr char kOrderedDict[] = "collections OrderedDict";
+// Values are copied and destroyed recursively, and a few bytes can ask for copies of copies.
+constexpr int kMostDepth = 64;
+constexpr uint64_t kMostCopied = 1 << 22;
 
 // One run of pickle's stack machine. After the first error, `status` has it, and all that is
 // read is empty.
@@ -22,8 +26,9 @@ class Machine {
 
   absl::StatusOr<PickleValue> Run() {
     while (status_.ok() && !stopped_) Step();
+    PickleValue value = Pop();
     if (!status_.ok()) return status_;
-    return Pop();
+    return value;
   }
 
  private:
@@ -65,7 +70,26 @@ class Machine {
 
   void Push(Kind kind, int64_t number = 0, std::string text = "",
             std::vector<PickleValue> items = {}) {
-    stack_.push_back({kind, number, std::move(text), std::move(items)});
+    stack_.push_back({kind, number, std::move(text), {}});
+    Fill(std::move(items));
+  }
+
+  // Puts `items` into the last value.
+  void Fill(std::vector<PickleValue> items) {
+    PickleValue& value = stack_.back();
+    for (PickleValue& item : items) {
+      if (item.depth >= kMostDepth) return Fail("values within each other", "fewer of them");
+      value.depth = std::max(value.depth, item.depth + 1);
+      value.count += item.count;
+      value.items.push_back(std::move(item));
+    }
+  }
+
+  // Whether there may be a copy of `value`.
+  bool MayCopy(const PickleValue& value) {
+    copied_ += value.count;
+    if (copied_ > kMostCopied) Fail("copies of copies", "fewer of them");
+    return copied_ <= kMostCopied;
   }
 
   PickleValue Pop() {
@@ -100,8 +124,7 @@ class Machine {
         (kind == Kind::kDict && items.size() % 2 != 0)) {
       return Fail("items of something else", "a list or dict and what fits in");
     }
-    auto& all = stack_.back().items;
-    for (PickleValue& item : items) all.push_back(std::move(item));
+    Fill(std::move(items));
   }
 
   void Call() {
@@ -115,14 +138,14 @@ class Machine {
 
   void Remember(int64_t key) {
     PickleValue value = Pop();
-    memo_[key] = value;
+    if (MayCopy(value)) memo_[key] = value;
     stack_.push_back(std::move(value));
   }
 
   void Recall(int64_t key) {
     const auto found = memo_.find(key);
     if (found == memo_.end()) return Fail(absl::StrCat("memo ", key), "one that was written");
-    stack_.push_back(found->second);
+    if (MayCopy(found->second)) stack_.push_back(found->second);
   }
 
   void Step() {
@@ -218,6 +241,7 @@ class Machine {
   std::vector<PickleValue> stack_;
   std::vector<size_t> marks_;  // sizes of the stack
   std::map<int64_t, PickleValue> memo_;
+  uint64_t copied_ = 0;  // values, to the memo and from there
   bool stopped_ = false;
   absl::Status status_;
 };

@@ -26,6 +26,8 @@ struct PickleValue {
   int64_t number = 0;
   std::string text;
   std::vector<PickleValue> items;
+  int depth = 1;       // of values within each other
+  uint64_t count = 1;  // of all these
 
   // Whether it is a call of `global` ("module name"); collections.OrderedDict is a dict instead.
   bool IsCall(absl::string_view global) const;
@@ -34,7 +36,7 @@ struct PickleValue {
 // Reads a pickle of the protocols 2 and 3, as torch.save writes it. An object's state (BUILD), such
 // as a state dict's _metadata, is passed over; what a dict gets after it was put into the memo is
 // not seen by who takes it from there. InvalidArgument names the opcode or the end that was got,
-// and where.
+// and where; so it does for what would take far more memory or stack than any state dict needs.
 absl::StatusOr<PickleValue> ParsePickle(absl::string_view bytes);
 
 }  // namespace gradwire

@@ -111,8 +111,10 @@ absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes) {
   const absl::StatusOr<uint64_t> length = HeaderBytes(bytes);
   if (!length.ok()) return length.status();
   const absl::string_view header = bytes.substr(kLengthBytes, *length);
+  // What is deeper than a list in a tensor's entry is left out: messages show values recursively.
+  const auto is_shallow = [](int depth, Json::parse_event_t, const Json&) { return depth < 4; };
   const Json entries =
-      Json::parse(header.begin(), header.end(), nullptr, /*allow_exceptions=*/false);
+      Json::parse(header.begin(), header.end(), is_shallow, /*allow_exceptions=*/false);
   if (!entries.is_object()) return Wrong("header", "something else", "a JSON object of tensors");
   Weights weights;
   for (const auto& [key, entry] : entries.items()) {

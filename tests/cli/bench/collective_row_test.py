@@ -79,7 +79,8 @@ class CollectiveRow(unittest.TestCase):
     def test_no_report_names_the_rank(self):
         incomplete = rank([1, 2, 3])
         del incomplete["wrong"]
-        for other in (None, [], {}, incomplete):
+        odd = [rank([1, 2, seconds]) for seconds in (0, -1, "3", None, True)]
+        for other in (None, [], {}, incomplete, rank([1, 2, 3], wrong=False), *odd):
             with self.assertRaisesRegex(Failure, "^rank 1 printed no report$"):
                 row_of(ranks=[TWO[0], other])
 

@@ -8,7 +8,8 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.hosts.link import Link, raise_unready
+from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, START
+from cli.hosts.link import Link, agent_words, raise_unready
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.process import Command
 from cli.runs.process_set import ProcessSet
@@ -154,6 +155,139 @@ class LinkTest(unittest.TestCase):
         link.beat()
         self.until(lambda: not link.awaits_time)
         self.assertLess(abs(link.clock_ahead), 1)
+
+
+class FakeSsh:
+    """A connection that takes `room` bytes at a time."""
+    end = "ended with exit code 255"
+
+    def __init__(self):
+        self.room = 1 << 20
+        self.written = b""
+        self.signals = []
+
+    def write(self, text):
+        taken = bytes(text[:self.room])
+        self.written += taken
+        return len(taken)
+
+    def signal(self, number):
+        self.signals.append(number)
+
+
+class FakeSet:
+    def __init__(self):
+        self.ssh = FakeSsh()
+
+    def connect(self, _link, _command):
+        return self.ssh
+
+
+def frame(kind, number, payload=b""):
+    return HEADER.pack(kind, number, len(payload)) + payload
+
+
+HELLO_FRAME = frame(HELLO, 0, b'{"folder": "/tmp/f", "problem": ""}')
+
+
+class Frames(unittest.TestCase):
+    """What a link makes of what comes, without any other side."""
+
+    def setUp(self):
+        self.set = FakeSet()
+        self.link = Link("h", "ssh", self.set, 10)
+        self.ended = []
+
+    def start(self):
+        program = self.link.start(Command(["/bin/x"], {}), None, None,
+                                  lambda: self.ended.append(program))
+        return program
+
+    def test_greeting_of_a_shell_and_frames_may_be_cut_anywhere(self):
+        program = self.start()
+        everything = (b"Welcome\n" + MAGIC + HELLO_FRAME + frame(OUT, 1, b"out") +
+                      frame(ERR, 1, b"err") + frame(END, 1, b"3"))
+        for byte in everything:
+            self.link.feed(bytes([byte]))
+        self.assertTrue(self.link.ready)
+        self.assertEqual((program.out, program.err, program.status), (b"out", b"err", 3))
+        self.assertEqual(self.ended, [program])
+
+    def test_nothing_is_ready_before_the_greeting(self):
+        self.link.feed(HELLO_FRAME)
+        self.assertFalse(self.link.ready)
+
+    def test_connection_that_is_full_gets_the_rest_later(self):
+        self.set.ssh.room = 5
+        self.start()
+        self.assertEqual(len(self.set.ssh.written), 5)
+        self.set.ssh.room = 1 << 20
+        self.link.tick()
+        kind, number, length = HEADER.unpack_from(self.set.ssh.written)
+        self.assertEqual((kind, number), (START, 1))
+        self.assertEqual(len(self.set.ssh.written), HEADER.size + length)
+
+    def test_end_of_ssh_ends_programs_with_what_it_said(self):
+        program = self.start()
+        self.link.take_error(b"\n".join(b"line %d" % i for i in range(9)) + b"\n\n")
+        self.link.on_end()
+        self.assertEqual(self.link.lost, "host h: ssh ended with exit code 255: line 5; line 6; "
+                         "line 7; line 8")
+        self.assertEqual((program.status, program.end), (75, f"was lost: {self.link.lost}"))
+
+    def test_no_answer_at_all_is_lost(self):
+        self.link._started -= 31
+        self.link.tick()
+        self.assertEqual(self.link.lost, "host h: did not answer within 30 s")
+        self.assertEqual(self.set.ssh.signals, [signal.SIGKILL])
+
+    def test_program_that_does_not_end_when_killed_loses_the_host(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        program = self.start()
+        program.signal(signal.SIGKILL)
+        program.kill_by -= 2
+        self.link.tick()
+        self.assertIn("when its programs were to end", self.link.lost)
+        self.assertTrue(program.failed)
+
+    def test_signal_after_the_end_is_not_sent(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        program = self.start()
+        self.link.feed(frame(END, 1, b"0"))
+        before = self.set.ssh.written
+        program.signal(signal.SIGTERM)
+        self.assertEqual(self.set.ssh.written, before)
+        self.assertFalse(program.failed)
+
+    def test_closed_link_sends_no_more_and_is_lost_for_that(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        self.link.close()
+        before = self.set.ssh.written
+        self.link.beat()
+        self.assertEqual(self.set.ssh.written, before)
+        self.link.on_end()
+        self.assertEqual(self.link.lost, "host h: the connection was closed")
+
+    def test_quickest_beat_tells_the_time(self):
+        self.link.feed(MAGIC + HELLO_FRAME)
+        for round_trip, ahead in ((0.5, 100), (0.1, 7), (0.3, 100)):
+            self.link.beat()
+            number, (sent, here) = self.link._beats.popitem()
+            self.link._beats[number] = sent - round_trip, here
+            self.link.feed(frame(BEAT, number, repr(here + round_trip / 2 + ahead).encode()))
+        self.assertAlmostEqual(self.link.clock_ahead, 7, delta=0.2)
+        self.assertLess(self.link.round_trip, 0.3)
+        self.assertFalse(self.link.awaits_time)
+
+    def test_lease_leaves_the_other_side_time_to_notice_first(self):
+        for lease, expected in ((1, 5), (5, 5), (60, 60)):
+            self.assertEqual(Link("h", "ssh", FakeSet(), lease)._lease, expected)
+
+    def test_agent_is_words_that_any_shell_takes(self):
+        words = agent_words({"silence": 3, "name": "x", "start_in": "/it's"})
+        self.assertEqual(words[:5], ["exec", "python3", "-I", "-S", "-c"])
+        for character in "!$`\\\n":
+            self.assertNotIn(character, "".join(words))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,15 @@
 """cli/plan/plan.py: what it says of a run that is to be."""
+import contextlib
+import io
+import json
 import pathlib
 import sys
+import tempfile
 import unittest
 
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCES))
-from cli.plan.plan import Plan, steps_per_epoch
+from cli.plan.plan import Plan, run, steps_per_epoch, whole
 from cli.runs.failure import Failure
 
 GRADIENT = 36924456
@@ -19,13 +23,15 @@ MEASURED = {"sync": "all-reduce", "backend": "ring", "iteration_seconds": 1.5,
             "exposed_seconds": 0.5, "bytes_sent_per_step": 100.4}
 
 
+# VGG-11 on four workers.
+REQUEST = {"command": "gradwire plan", "model": "vgg11", "workers": 4, "link_gbit": 1.0,
+           "seconds_per_byte": 1e-8, "wire": "fp32", "element_bytes": 4, "batch_size": 64,
+           "samples": None, "compute_seconds": None, "interval": 0, "measured": None,
+           "backends": [COORDINATOR, RING]}
+
+
 def plan_of(layout=None, **changes):
-    """VGG-11 on four workers."""
-    request = {"command": "gradwire plan", "model": "vgg11", "workers": 4, "link_gbit": 1.0,
-               "seconds_per_byte": 1e-8, "wire": "fp32", "element_bytes": 4, "batch_size": 64,
-               "samples": None, "compute_seconds": None, "interval": 0, "measured": None,
-               "backends": [COORDINATOR, RING]}
-    return Plan({**request, **changes}, LAYOUT | (layout or {})).report()
+    return Plan({**REQUEST, **changes}, LAYOUT | (layout or {})).report()
 
 
 def rows(report):
@@ -103,7 +109,47 @@ class PlanTest(unittest.TestCase):
                 Plan({}, layout)
 
 
+class Run(unittest.TestCase):
+    """With a program in place of gradwire-layout."""
+
+    def run_with(self, script, **files):
+        files = {"json": "", "csv": "", "markdown": "", **files}
+        request = {**REQUEST, "files": files, "layout_command": ["/bin/sh", "-c", script]}
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            run(request, lambda: None)
+        return printed.getvalue()
+
+    def test_layout_of_the_program_is_planned(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "plan.json")
+            printed = self.run_with(f"echo '{json.dumps(LAYOUT)}'", json=str(file))
+            self.assertEqual([row["backend"] for row in json.loads(file.read_text())["backends"]],
+                             ["coordinator", "ring"])
+        self.assertTrue(printed.startswith("## Plan: vgg11 on 4 workers\n\n    gradwire plan\n"))
+
+    def test_program_that_fails_says_why(self):
+        with self.assertRaisesRegex(
+                Failure, "^gradwire-layout ended with exit code 2:\n  no data$"):
+            self.run_with("echo no data >&2; exit 2")
+
+    def test_program_that_prints_something_else_is_told(self):
+        for printed in ("hello", "", "[1]", "3"):
+            with self.assertRaisesRegex(Failure, "^no layout: "):
+                self.run_with(f"echo '{printed}'")
+
+
+class Whole(unittest.TestCase):
+    def test_part_of_a_byte_is_rounded(self):
+        for size, expected in ((0, 0), (0.4, 0), (0.5, 1), (1.5, 2), (2.5, 3)):
+            self.assertEqual(whole(size), expected)
+
+
 class StepsPerEpoch(unittest.TestCase):
+    def test_one_sample_is_one_step(self):
+        for workers, batch_size in ((1, 1), (1, 64), (8, 1), (8, 64)):
+            self.assertEqual(steps_per_epoch(1, workers, batch_size), 1)
+
     def test_shares_that_do_not_divide_are_filled_up(self):
         self.assertEqual(steps_per_epoch(50000, 4, 64), 196)
         self.assertEqual(steps_per_epoch(5, 2, 3), 1)

@@ -3,10 +3,11 @@ import os
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.runs.cpu_sampler import CpuSampler, cpu_ticks
-from cli.runs.machine import cpu_model, describe_machine
+from cli.runs.machine import cpu_model, describe_environment, describe_machine, free_memory
 from cli.runs.quantiles import median, quantile
 
 
@@ -24,6 +25,23 @@ class Machine(unittest.TestCase):
         self.assertGreater(machine["cores"], 0)
 
 
+    def test_memory_that_is_free_is_in_bytes(self):
+        for text, expected in (("MemTotal: 9 kB\nMemAvailable:   2048 kB\n", 2048 * 1024),
+                               ("MemTotal: 9 kB\n", 0)):
+            with mock.patch.object(pathlib.Path, "read_text", return_value=text):
+                self.assertEqual(free_memory(), expected)
+
+    def test_environment_tells_hosts_link_and_peers(self):
+        here = {"versions": {"grpc": "1"}, "hosts": "", "hostfile": "", "link_gbit": None}
+        for changes, torch, expected in (
+                ({}, None, (None, "all processes on this machine", "unshaped")),
+                ({"hosts": "bed"}, "1.13", ("1.13", "a host for each rank", "unshaped")),
+                ({"hostfile": "f", "link_gbit": 2.5}, None,
+                 (None, "a host for each rank", "2.5 Gbit/s"))):
+            told = describe_environment({**here, **changes}, torch)
+            self.assertEqual((told.get("pytorch"), told["hosts"], told["link"]), expected)
+
+
 class CpuTicks(unittest.TestCase):
     def test_line_of_the_program_adds_user_and_system(self):
         stat = "12 (gradwire-coordi) S 1 2 3 4 5 6 7 8 9 10 700 30 0 0 20 0"
@@ -33,6 +51,13 @@ class CpuTicks(unittest.TestCase):
         self.assertIsNone(cpu_ticks("12 (ip) S 1 2 3 4 5 6 7 8 9 10 700 30 0", "gradwire-x"))
         self.assertIsNone(cpu_ticks("", "gradwire-x"))
 
+    def test_name_with_brackets_and_spaces_is_whole(self):
+        stat = "12 (a) S (b) R 1 2 3 4 5 6 7 8 9 10 5 6"
+        self.assertEqual(cpu_ticks(stat, "a) S (b"), 11)
+
+    def test_line_that_is_cut_off_is_none(self):
+        self.assertIsNone(cpu_ticks("12 (a) S 1 2 3 4 5 6 7 8 9 10 700", "a"))
+
 
 class Sampler(unittest.TestCase):
     def test_this_process_has_a_time(self):
@@ -40,6 +65,15 @@ class Sampler(unittest.TestCase):
         self.assertIsNone(cpu.seconds)
         cpu.sample(os.getpid())
         self.assertEqual(cpu.seconds, 0)
+
+    def test_time_is_what_came_between_first_and_last_sample(self):
+        stats = [f"12 ({name}) S 1 2 3 4 5 6 7 8 9 10 {ticks} 0"
+                 for name, ticks in (("sh", 900), ("prog", 1000), ("prog", 1100), ("prog", 1250))]
+        cpu = CpuSampler("prog")
+        with mock.patch.object(pathlib.Path, "read_text", side_effect=stats):
+            for _ in stats:
+                cpu.sample(12)
+        self.assertEqual(cpu.seconds, 250 / os.sysconf("SC_CLK_TCK"))
 
     def test_process_that_is_no_more_gives_nothing(self):
         cpu = CpuSampler("x")
@@ -54,6 +88,14 @@ class Quantiles(unittest.TestCase):
 
     def test_ends_are_the_extremes(self):
         self.assertEqual((quantile([2, 1, 3], 0), quantile([2, 1, 3], 1)), (1, 3))
+
+    def test_one_value_is_every_quantile(self):
+        self.assertEqual([quantile([7], fraction) for fraction in (0, 0.5, 0.99, 1)], [7] * 4)
+
+    def test_values_are_left_in_their_order(self):
+        values = [3, 1, 2]
+        quantile(values, 0.5)
+        self.assertEqual(values, [3, 1, 2])
 
     def test_no_values_have_none(self):
         self.assertIsNone(median([]))

@@ -77,6 +77,10 @@ class Merge(Traces):
     def test_bad_line_before_the_last_names_file_and_line(self):
         for line in ("hello", "", "[" * 100000, "3", '{"name":"x"}', '{"ph":"X"}',
                      '{"name":"x","ph":"X","ts":"1"},', '{"name":"x","ph":"X","ts":true},',
+                     '{"name":"x","ph":"X","ts":NaN},', '{"name":"x","ph":"X","ts":1e999},',
+                     '{"name":"x","ph":"X","ts":1,"dur":Infinity},',
+                     '{"name":"x","ph":"X","ts":1' + "0" * 400 + "},",
+                     '{"name":"clock_offset","ph":"M","args":{"microseconds":-Infinity}},',
                      '{"name":"clock_offset","ph":"M"},',
                      '{"name":"clock_offset","ph":"M","args":{"microseconds":"1"}},'):
             self.assertEqual(self.error_of(f"[\n{line}\n{event(0, 1)}{offset(0)}\n]\n"),

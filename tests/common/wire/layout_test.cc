@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace gradwire {
 namespace {
 
@@ -30,6 +34,115 @@ TEST(LayoutTest, ParseWire_AllNames_AndBack) {
 TEST(LayoutTest, ParseWire_OtherName_InvalidArgumentNamesAll) {
   EXPECT_EQ(ParseWire("int8").status(),
             absl::InvalidArgumentError("wire type: got 'int8', expected fp32, bf16, fp16"));
+}
+
+Layout TwoTensors() {
+  return {{"conv.weight", {64, 3, 3, 3}, "float32"}, {"bn.count", {}, "int64", true}};
+}
+
+TEST(LayoutTest, WireName_OtherTypes_AreBytes) {
+  EXPECT_EQ(WireName(v1::DTYPE_BYTES), "bytes");
+  EXPECT_EQ(WireName(static_cast<v1::DType>(77)), "bytes");
+}
+
+TEST(LayoutTest, WireSpecs_NoFloats_AreLeft) {
+  EXPECT_TRUE(WireSpecs({}, v1::DTYPE_BFLOAT16).empty());
+  const std::vector<BucketSpec> bytes = {{7, v1::DTYPE_BYTES, Rank(2)}};
+  EXPECT_EQ(WireSpecs(bytes, v1::DTYPE_FLOAT16), bytes);
+}
+
+TEST(LayoutTest, IsCoded_Codecs_CountInFloats) {
+  for (const v1::DType dtype : {v1::DTYPE_FLOAT32, v1::DTYPE_BFLOAT16, v1::DTYPE_BYTES}) {
+    EXPECT_FALSE(IsCoded(dtype));
+  }
+  int codecs = 0;
+  for (int number = v1::DType_MIN; number <= v1::DType_MAX; ++number) {
+    const auto dtype = static_cast<v1::DType>(number);
+    if (!IsCoded(dtype)) continue;
+    ++codecs;
+    EXPECT_EQ(ElementBytes(dtype), 4) << v1::DType_Name(dtype);
+  }
+  EXPECT_GT(codecs, 0);
+}
+
+TEST(LayoutTest, CollectiveOf_Unspecified_FollowsTheType) {
+  EXPECT_EQ(CollectiveOf({4, v1::DTYPE_BYTES}), v1::COLLECTIVE_BROADCAST);
+  EXPECT_EQ(CollectiveOf({4, v1::DTYPE_BFLOAT16}), v1::COLLECTIVE_ALL_REDUCE);
+  EXPECT_EQ(CollectiveOf({4, v1::DTYPE_FLOAT32, Rank(0), v1::COLLECTIVE_GATHER}),
+            v1::COLLECTIVE_GATHER);
+}
+
+TEST(LayoutTest, Contributes_ByCollective_AllOrTheRootAlone) {
+  for (const v1::Collective of_root :
+       {v1::COLLECTIVE_BROADCAST, v1::COLLECTIVE_SCATTER, v1::COLLECTIVE_SEND_RECV}) {
+    const BucketSpec spec{4, v1::DTYPE_FLOAT32, Rank(1), of_root};
+    EXPECT_TRUE(Contributes(spec, Rank(1))) << v1::Collective_Name(of_root);
+    EXPECT_FALSE(Contributes(spec, Rank(0))) << v1::Collective_Name(of_root);
+  }
+  for (const v1::Collective of_all : {v1::COLLECTIVE_ALL_REDUCE, v1::COLLECTIVE_GATHER}) {
+    EXPECT_TRUE(Contributes({4, v1::DTYPE_FLOAT32, Rank(1), of_all}, Rank(0)));
+  }
+  EXPECT_FALSE(Contributes({4, v1::DTYPE_BYTES, Rank(1)}, Rank(0)));
+}
+
+TEST(LayoutTest, ToString_Tensor_HasNameTypeAndShape) {
+  EXPECT_EQ(ToString(TwoTensors()[0]), "'conv.weight' float32 [64, 3, 3, 3]");
+  EXPECT_EQ(ToString(TwoTensors()[1]), "'bn.count' int64 []");
+}
+
+TEST(LayoutTest, Fingerprint_AnyChange_Differs) {
+  const std::string before = Fingerprint(TwoTensors());
+  EXPECT_EQ(before.size(), 64);
+  EXPECT_EQ(Fingerprint(TwoTensors()), before);
+  std::vector<Layout> others(6, TwoTensors());
+  others[0][0].name = "conv.weights";
+  others[1][0].shape = {64, 3, 9};
+  others[2][0].dtype = "float16";
+  others[3][0].buffer = true;
+  std::swap(others[4][0], others[4][1]);
+  others[5].pop_back();
+  for (const Layout& other : others) EXPECT_NE(Fingerprint(other), before);
+}
+
+// The text under the sum is a contract: saved runs and other versions compare it.
+TEST(LayoutTest, Fingerprint_OfNothing_IsThatOfNoText) {
+  EXPECT_EQ(Fingerprint({}), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST(LayoutTest, FirstDifference_Equal_IsEmpty) {
+  EXPECT_EQ(FirstDifference(TwoTensors(), TwoTensors(), "rank 0"), "");
+  EXPECT_EQ(FirstDifference(Layout{}, Layout{}, "rank 0"), "");
+}
+
+TEST(LayoutTest, FirstDifference_OfTensors_NamesTheFirst) {
+  Layout other = TwoTensors();
+  other[1].shape = {1};
+  other[0].shape = {64, 3};
+  EXPECT_EQ(FirstDifference(other, TwoTensors(), "rank 0"),
+            "tensor 0: got 'conv.weight' float32 [64, 3], expected 'conv.weight' float32 "
+            "[64, 3, 3, 3] (rank 0)");
+}
+
+TEST(LayoutTest, FirstDifference_OneMissing_CountsThem) {
+  Layout other = TwoTensors();
+  other.pop_back();
+  EXPECT_EQ(FirstDifference(other, TwoTensors(), "rank 0"), "got 1 tensors, expected 2 (rank 0)");
+}
+
+TEST(LayoutTest, FirstDifference_OfBuckets_NamesBytesAndType) {
+  const std::vector<BucketSpec> got = {{4, v1::DTYPE_FLOAT32}, {8, v1::DTYPE_BYTES}};
+  const std::vector<BucketSpec> expected = {{4, v1::DTYPE_FLOAT32}, {8, v1::DTYPE_FLOAT32}};
+  EXPECT_EQ(FirstDifference(got, expected, "the coordinator"),
+            "bucket 1: got 8 bytes of DTYPE_BYTES, expected 8 bytes of DTYPE_FLOAT32 "
+            "(the coordinator)");
+}
+
+TEST(LayoutTest, Proto_ToAndFrom_IsTheSame) {
+  const std::vector<BucketSpec> buckets = {
+      {uint64_t{1} << 40, v1::DTYPE_FLOAT16, Rank(3), v1::COLLECTIVE_GATHER}, {0, v1::DTYPE_BYTES}};
+  const v1::Layout proto = ToProto(TwoTensors(), buckets);
+  EXPECT_EQ(TensorsFromProto(proto), TwoTensors());
+  EXPECT_EQ(BucketsFromProto(proto.buckets()), buckets);
 }
 
 }  // namespace

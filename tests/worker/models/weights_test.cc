@@ -7,7 +7,6 @@
 #include "tests/support/temp_dir.h"
 #include "tests/worker/models/oracle.h"
 #include "worker/models/model.h"
-#include "worker/weights/pickle.h"
 #include "worker/weights/safetensors.h"
 #include "worker/weights/torch_file.h"
 
@@ -103,14 +102,38 @@ TEST(ParseSafetensors, ParseSafetensors_UnknownType_NamesIt) {
   EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, "xx")).status()), HasSubstr("got \"F8\""));
 }
 
-TEST(ParsePickle, ParsePickle_UnknownOpcode_NamesItAndPlace) {
-  EXPECT_THAT(ErrorOf(ParsePickle("\x80\x02\x95.").status()),
-              HasSubstr("at byte 3: got opcode 0x95"));
+TEST(ParseSafetensors, ParseSafetensors_EntriesOfAnotherForm_SayWhatIsExpected) {
+  const std::vector<std::pair<std::string, std::string>> entries = {
+      {"3", "'w': got 3, expected an object"},
+      {R"({"shape":[],"data_offsets":[0,0]})", "'w': got no dtype, expected a dtype"},
+      {R"({"dtype":7,"shape":[],"data_offsets":[0,0]})", "'w': got 7, expected a dtype"},
+      {R"({"dtype":"F32","data_offsets":[0,0]})", "'w': got null, expected shape as a list"},
+      {R"({"dtype":"F32","shape":[-1],"data_offsets":[0,0]})", "'w': got [-1], expected shape"},
+      {R"({"dtype":"F32","shape":[1.5],"data_offsets":[0,0]})", "'w': got [1.5], expected shape"},
+      {R"({"dtype":"F32","shape":[],"data_offsets":[0]})", "'w': got [0], expected data_offsets"},
+      {R"({"dtype":"F32","shape":[],"data_offsets":[4,0]})", "'w': got offsets 4 to 0"},
+      {R"({"dtype":"F32","shape":[],"data_offsets":[0,18446744073709551615]})",
+       "'w': got offsets 0 to -1"}};
+  for (const auto& [entry, expected] : entries) {
+    EXPECT_THAT(ErrorOf(ParseSafetensors(File(R"({"w":)" + entry + "}", "valu")).status()),
+                HasSubstr(expected));
+  }
 }
 
-TEST(ParsePickle, ParsePickle_EndWithinText_SaysSo) {
-  EXPECT_THAT(ErrorOf(ParsePickle(absl::string_view("X\x09\0\0\0weight", 11)).status()),
-              HasSubstr("got the end"));
+TEST(ParseSafetensors, ParseSafetensors_HeaderThatIsNoObject_SaysSo) {
+  for (const char* header : {"", "[]", "{", "3", "\xff"}) {
+    EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, "")).status()),
+                HasSubstr("header: got something else, expected a JSON object of tensors"));
+  }
+}
+
+// To show it would be a recursion for each bracket.
+TEST(ParseSafetensors, ParseSafetensors_DeepBrackets_AreRefusedAsOthers) {
+  const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
+  EXPECT_THAT(ErrorOf(ParseSafetensors(File(R"({"w":)" + deep + "}", "")).status()),
+              HasSubstr("expected an object"));
+  const std::string shape = R"({"w":{"dtype":"F32","shape":)" + deep + "}}";
+  EXPECT_THAT(ErrorOf(ParseSafetensors(File(shape, "")).status()), HasSubstr("expected shape"));
 }
 
 // What Python's torch.save makes of a module's state dict, which is an OrderedDict with

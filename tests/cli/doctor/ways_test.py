@@ -1,0 +1,173 @@
+"""cli/doctor/ways.py and pair_probe.py: how ways between hosts are found out, on this machine."""
+import json
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+import unittest
+from unittest import mock
+
+SOURCES = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(SOURCES))
+from cli.doctor import pair_probe, ways
+from cli.doctor.ways import Way, Ways
+from cases import hosts_of
+
+HERE = "127.0.0.1"
+
+
+def no_ways():
+    return Ways({}, {}, {}, {}, {}, {})
+
+
+class Peers(unittest.TestCase):
+    def test_each_tries_all_others_with_packets_that_both_take(self):
+        hosts = hosts_of(3)
+        hosts[1].facts["interfaces"][0][3] = 9000
+        hosts[2].facts["interfaces"][0][3] = 1400
+        listening = [{"ports": [1], "udp": 2}, {"ports": [3], "udp": 4}, {"ports": [], "udp": 0}]
+        self.assertEqual(ways.peers_of(1, hosts, listening), {
+            0: {"address": "10.0.0.1", "ports": [1], "udp": 2, "bytes": 1500},
+            2: {"address": "10.0.0.3", "ports": [], "udp": 0, "bytes": 1400}})
+
+    def test_port_is_the_first_that_can_be_reached(self):
+        found = no_ways()
+        way = Way(0, 1)
+        listening = [None, {"ports": [5, 6]}]
+        for closed, expected in (({5: "", 6: ""}, 5), ({5: "refused", 6: ""}, 6),
+                                 ({5: "refused", 6: "refused"}, None)):
+            found.ports[way] = closed
+            self.assertEqual(ways.open_port(found, way, listening), expected)
+
+
+class FakeAsked:
+    """In place of ask.py's: gives answers in turn."""
+    answers = []
+    orders = []
+
+    def __init__(self, _processes, link, argv):
+        self.orders.append((link, json.loads(argv[-1])))
+
+
+class Measure(unittest.TestCase):
+    """Between two hosts, named by their links 0 and 1."""
+
+    def setUp(self):
+        self.hosts = hosts_of(2)
+        self.listening = [{"ports": [5]}, {"ports": [6]}]
+        self.found = no_ways()
+        self.found.ports = {Way(0, 1): {6: ""}, Way(1, 0): {5: ""}}
+        FakeAsked.orders = []
+        self.enterContext(mock.patch.object(ways, "Asked", FakeAsked))
+
+    def measure(self, *answers):
+        with mock.patch.object(ways, "await_all", return_value=answers):
+            ways.measure(None, [0, 1], self.hosts, self.listening, [(0, 1)], self.found, None)
+
+    def test_one_connection_tells_both_directions(self):
+        self.measure({"seconds": 0.1, "out": 10, "in": 20, "problem": ""})
+        self.assertEqual(FakeAsked.orders, [(0, {"address": "10.0.0.2", "port": 6})])
+        self.assertEqual(self.found.speed, {Way(0, 1): 10, Way(1, 0): 20})
+        self.assertEqual(self.found.seconds, {Way(0, 1): 0.1, Way(1, 0): 0.1})
+
+    def test_where_one_way_is_closed_the_other_is_taken(self):
+        self.found.ports[Way(0, 1)] = {6: "refused"}
+        self.measure({"seconds": 0.1, "out": 10, "in": 20, "problem": ""})
+        self.assertEqual(FakeAsked.orders, [(1, {"address": "10.0.0.1", "port": 5})])
+        self.assertEqual(self.found.speed, {Way(1, 0): 10, Way(0, 1): 20})
+
+    def test_pair_that_is_closed_both_ways_is_left_out(self):
+        self.found.ports = {Way(0, 1): {6: "refused"}, Way(1, 0): {5: "refused"}}
+        self.measure()
+        self.assertEqual((FakeAsked.orders, self.found.speed), ([], {}))
+
+    def test_second_measurement_only_betters(self):
+        for out, back in ((10, 20), (15, 5), (None, None)):
+            self.measure({"seconds": 0.1, "out": out, "in": back, "problem": ""})
+        self.assertEqual(self.found.speed, {Way(0, 1): 15, Way(1, 0): 20})
+
+    def test_what_stalls_is_kept(self):
+        self.measure({"seconds": None, "out": None, "in": None, "problem": "timed out"})
+        self.assertEqual(self.found.problems, {Way(0, 1): "timed out"})
+        self.assertEqual(self.found.speed, {Way(0, 1): 0, Way(1, 0): 0})
+
+
+class Probe(unittest.TestCase):
+    """One that serves here, and what another finds out of it."""
+
+    @classmethod
+    def setUpClass(cls):
+        with socket.create_server((HERE, 0)) as taken:
+            cls.taken = taken.getsockname()[1]
+            cls.server = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c",
+                 (SOURCES / "cli/doctor/pair_probe.py").read_text(),
+                 "serve", json.dumps({"ports": [cls.taken]})],
+                cwd="/", stdout=subprocess.PIPE)
+            cls.addClassCleanup(cls.server.wait)
+            cls.addClassCleanup(cls.server.kill)
+            cls.addClassCleanup(cls.server.stdout.close)
+            cls.listening = json.loads(cls.server.stdout.readline())
+
+    def peer(self, **changes):
+        return {"address": HERE, "ports": self.listening["ports"], "udp": self.listening["udp"],
+                "bytes": 1500, **changes}
+
+    def test_port_that_is_taken_is_passed_over(self):
+        self.assertEqual(len(self.listening["ports"]), 1)
+        self.assertNotIn(self.taken, self.listening["ports"])
+
+    def test_open_ports_and_datagrams_are_found(self):
+        found = pair_probe.try_one(self.peer(ports=[*self.listening["ports"], self.taken]))
+        self.assertEqual(found, {"ports": {self.listening["ports"][0]: "",
+                                           self.taken: "connection refused"},
+                                 "small": True, "large": True})
+
+    def test_datagram_larger_than_the_link_takes_is_lost(self):
+        with mock.patch.object(pair_probe, "SECONDS_PER_TRY", 0.02):
+            self.assertFalse(pair_probe.datagram_comes_back(HERE, self.listening["udp"], 70000))
+
+    def test_all_peers_are_tried_at_once_and_told_in_order(self):
+        closed = self.peer(ports=[self.taken])
+        with mock.patch("builtins.print") as printed:
+            pair_probe.try_all([closed, self.peer()])
+        told = json.loads(printed.call_args[0][0])
+        self.assertEqual([list(one["ports"].values()) for one in told],
+                         [["connection refused"], [""]])
+
+    def measured(self, port, address=HERE):
+        with mock.patch("builtins.print") as printed:
+            pair_probe.measure({"address": address, "port": port})
+        return json.loads(printed.call_args[0][0])
+
+    def test_latency_and_both_speeds_are_measured(self):
+        with mock.patch.object(pair_probe, "SECONDS_TO_SEND", 0.02):
+            found = self.measured(self.listening["ports"][0])
+        self.assertEqual(found["problem"], "")
+        for name in ("seconds", "out", "in"):
+            self.assertGreater(found[name], 0)
+
+    def test_peer_that_takes_and_says_nothing_is_a_problem(self):
+        with socket.create_server((HERE, 0)) as silent:
+            with mock.patch.object(pair_probe, "SECONDS_TO_STALL", 0.05):
+                found = self.measured(silent.getsockname()[1])
+        self.assertEqual((found["seconds"], found["problem"]), (None, "timed out"))
+
+    def test_peer_that_ends_without_an_answer_is_a_problem(self):
+        def take_all_and_close(listener):
+            with listener.accept()[0] as connection:
+                pair_probe.receive_all(connection)
+        with socket.create_server((HERE, 0)) as listener:
+            thread = threading.Thread(target=take_all_and_close, args=(listener,))
+            thread.start()
+            with mock.patch.object(pair_probe, "seconds_one_way", return_value=0.1), \
+                    mock.patch.object(pair_probe, "SECONDS_TO_SEND", 0.02):
+                found = self.measured(listener.getsockname()[1])
+            thread.join()
+        self.assertEqual((found["seconds"], found["out"]), (0.1, None))
+        self.assertTrue(found["problem"])
+
+
+if __name__ == "__main__":
+    unittest.main()

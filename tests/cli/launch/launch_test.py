@@ -1,0 +1,190 @@
+"""cli/launch/launch.py: what is started in which order, what is said of it, and the exit code."""
+import json
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.launch import launch
+from cli.launch.launch import Launch, check_outputs
+from cli.launch.members import Members
+from cli.launch.terminal import ERR, OUT
+from cli.runs.failure import EXIT_USAGE, Failure
+from cli.terminal.command import WrongUsage
+from fakes import REQUEST, FakeSupervisor, Lost
+
+SUMMARY = {"rank": 0, "iteration_seconds": {"mean": 0.5, "p50": 0.5}, "iterations": 2}
+EVENT = '[\n{"name":"a","ph":"X","ts":5},\n]\n'
+
+
+class FakeTerminal:
+    bar_columns = 0
+
+    def __init__(self):
+        self.lines = {OUT: [], ERR: []}
+
+    def print_line(self, fd, line):
+        self.lines[fd].append(line.decode())
+
+
+class LaunchTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.supervisor = FakeSupervisor()
+        self.terminal = FakeTerminal()
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_text(content)
+        return str(path)
+
+    def launch(self, hosts=None, **changes):
+        request = {**REQUEST, "scratch": "", **changes}
+        members = Members(request, [], self.folder, {})
+        return Launch(request, members, self.terminal, self.supervisor, hosts)
+
+    def run_all(self, summaries=2, **changes):
+        for rank in range(summaries):
+            self.file(f"summary-{rank}.json", json.dumps({**SUMMARY, "rank": rank}))
+        return self.launch(**changes).run()
+
+    def said(self):
+        return "\n".join(self.terminal.lines[ERR])
+
+    def test_coordinator_is_first_and_workers_get_its_address(self):
+        self.supervisor.on_start = lambda: self.file("ports", "grpc=0.0.0.0:7\nmetrics=[::]:8\n")
+        self.assertEqual(self.run_all(), 0)
+        names = [member.name for member in self.supervisor.started]
+        self.assertEqual(names, ["coordinator", "rank 0", "rank 1"])
+        for worker in self.supervisor.started[1:]:
+            self.assertEqual(worker.command.environment["GRADWIRE_COORDINATOR"], "127.0.0.1:7")
+        self.assertIn("watch the run on http://[::]:8/; metrics are on http://[::]:8/metrics",
+                      self.said())
+
+    def test_coordinator_without_metrics_is_watched_nowhere(self):
+        self.supervisor.on_start = lambda: self.file("ports", "grpc=127.0.0.1:7\n")
+        self.assertEqual((self.run_all(), self.said()), (0, ""))
+
+    def test_port_file_of_an_earlier_run_is_not_believed(self):
+        self.file("ports", "grpc=127.0.0.1:1\n")
+        self.run_all()
+        self.assertIn("the coordinator wrote no address to", self.supervisor.cause)
+        self.assertIn("within 30 s", self.supervisor.cause)
+        self.assertEqual(len(self.supervisor.started), 1)
+
+    def test_no_coordinator_starts_workers_alone(self):
+        self.assertEqual(self.run_all(coordinator=None), 0)
+        self.assertEqual([member.name for member in self.supervisor.started], ["rank 0", "rank 1"])
+
+    def test_program_gets_no_table(self):
+        self.run_all(coordinator=None, program="/bin/train", summaries=0)
+        self.assertEqual(self.terminal.lines[OUT], [])
+        self.assertEqual(self.supervisor.started[0].command.argv, ["/bin/train"])
+
+    def test_table_and_bottleneck_are_printed_and_summary_is_written(self):
+        summary = self.folder / "all.json"
+        self.assertEqual(self.run_all(coordinator=None, summary=str(summary)), 0)
+        self.assertEqual(len(self.terminal.lines[OUT]), 4)
+        self.assertEqual([rank["rank"] for rank in json.loads(summary.read_text())["ranks"]],
+                         [0, 1])
+
+    def test_member_that_failed_gives_its_code_and_no_table(self):
+        self.supervisor.exit_code, self.supervisor.cause = 3, "rank 1 ended with exit code 3"
+        self.assertEqual(self.run_all(coordinator=None), 3)
+        self.assertEqual(self.said(),
+                         "gradwire launch: rank 1 ended with exit code 3; all have ended")
+        self.assertEqual(self.terminal.lines[OUT], [])
+
+    def test_member_that_cannot_be_started_ends_all_with_its_code(self):
+        self.supervisor.start_failure = Failure("cannot start 'x'", EXIT_USAGE)
+        self.assertEqual(self.run_all(coordinator=None), EXIT_USAGE)
+        self.assertEqual(self.said(), "gradwire launch: cannot start 'x'; all have ended")
+
+    def test_lost_members_are_told_of_in_a_run_that_went_on(self):
+        self.supervisor.lost = [Lost("rank 1", "was ended by signal 9 (Killed)")]
+        self.assertEqual(self.run_all(coordinator=None), 0)
+        self.assertEqual(self.said(), "gradwire launch: rank 1 was ended by signal 9 (Killed); the "
+                         "others went on with its ranks, and the result is the same")
+
+    def test_missing_summary_is_a_failure(self):
+        self.assertEqual(self.run_all(coordinator=None, summaries=1), 1)
+        self.assertIn("no summary in '", self.said())
+
+    def test_trace_is_one_of_all_members(self):
+        trace = self.folder / "trace.json"
+        for process in range(2):
+            self.file(f"trace-{process}.json", EVENT)
+        self.assertEqual(self.run_all(coordinator=None, trace=str(trace)), 0)
+        self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), 2)
+
+    def test_trace_that_is_missing_fails_a_run_that_went_well(self):
+        trace = self.folder / "trace.json"
+        self.file("trace-0.json", EVENT)
+        self.assertEqual(self.run_all(coordinator=None, trace=str(trace)), 1)
+        self.assertIn("gradwire launch: --trace: no trace in '", self.said())
+        self.assertTrue(self.terminal.lines[OUT])
+
+    def test_trace_of_a_run_that_failed_is_of_those_that_wrote_one(self):
+        trace = self.folder / "trace.json"
+        self.file("trace-1.json", EVENT)
+        self.supervisor.exit_code, self.supervisor.cause = 3, "x"
+        self.assertEqual(self.run_all(coordinator=None, trace=str(trace)), 3)
+        self.assertEqual(len(json.loads(trace.read_text())["traceEvents"]), 1)
+
+    def test_what_is_on_hosts_is_collected_also_after_a_failure(self):
+        for cause in ("", "rank 0 failed"):
+            hosts = mock.Mock()
+            self.supervisor = FakeSupervisor(cause=cause, exit_code=1 if cause else 0)
+            self.run_all(coordinator=None, hosts=hosts)
+            self.assertEqual(hosts.collect.call_args[0][1], cause)
+
+    def test_coordinator_on_a_host_is_reached_under_its_address(self):
+        hosts = mock.Mock(coordinator_address="10.0.0.1")
+        hosts.bound_addresses.return_value = {"grpc": "0.0.0.0:7", "metrics": "10.0.0.1:8"}
+        self.assertEqual(self.run_all(hosts=hosts), 0)
+        self.assertEqual(self.supervisor.started[1].command.environment["GRADWIRE_COORDINATOR"],
+                         "10.0.0.1:7")
+        self.assertIn("http://10.0.0.1:8/metrics", self.said())
+
+    def test_log_that_could_not_be_fetched_does_not_hide_the_result(self):
+        hosts = mock.Mock()
+        hosts.collect.side_effect = Failure("a log is still on host a: /tmp/x")
+        self.assertEqual(self.run_all(coordinator=None, hosts=hosts), 0)
+        self.assertEqual(self.said(), "gradwire launch: a log is still on host a: /tmp/x")
+        self.assertTrue(self.terminal.lines[OUT])
+
+
+class Outputs(unittest.TestCase):
+    def assert_refused(self, message, **changes):
+        with self.assertRaises(WrongUsage) as told:
+            check_outputs({**REQUEST, **changes})
+        self.assertEqual(str(told.exception), message)
+
+    def test_files_that_cannot_be_written_are_refused_before_anything_starts(self):
+        why = "cannot write /no/x: no such file or directory"
+        for option in ("summary", "trace"):
+            self.assert_refused(f"--{option}: {why}", **{option: "/no/x"})
+
+    def test_log_is_written_here_only_of_hosts(self):
+        check_outputs({**REQUEST, "log_jsonl": "/no/x"})
+        self.assert_refused("--log-jsonl: cannot write /no/x: no such file or directory",
+                            log_jsonl="/no/x", hostfile="hosts")
+
+    def test_nothing_to_write_is_right(self):
+        check_outputs({**REQUEST, "hostfile": "hosts"})
+
+
+class Main(unittest.TestCase):
+    def test_this_machine_or_hosts(self):
+        for hostfile, expected in (("", "run"), ("hosts", "launch_on_hosts")):
+            with mock.patch.object(launch, "launch_on_hosts", return_value=7) as there, \
+                    mock.patch.object(Launch, "run", return_value=7) as here:
+                self.assertEqual(launch.main({**REQUEST, "hostfile": hostfile}, []), 7)
+                self.assertEqual((here.called, there.called),
+                                 (expected == "run", expected != "run"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,295 @@
+"""cli/launch/remote.py: what is looked at on hosts before a run, and what comes back from them."""
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.launch import remote
+from cli.launch.members import Members, Site
+from cli.launch.remote import Fetched, LaunchHosts, environment_there, folder_of
+from cli.runs.failure import EXIT_USAGE, Failure
+from fakes import REQUEST, FakeSupervisor, Lost
+
+GOOD = {"version": "gradwire 1", "version_problem": "", "missing": [], "from": {}, "sizes": {},
+        "free": 1 << 30, "temporary": "/tmp"}
+
+
+class FakeLink:
+    """A host that has answered."""
+
+    def __init__(self, name, *_):
+        self.name, self.folder = name, f"/tmp/{name}"
+        self.lost = self.problem = ""
+        self.ready, self.forgotten = True, False
+
+    def forget_logs(self):
+        self.forgotten = True
+
+
+class FakeProcess:
+    def __init__(self, status=0, out=b""):
+        self.status, self.out = status, bytearray(out)
+        self.signals = []
+
+    @property
+    def ended(self):
+        return self.status is not None
+
+    def signal(self, number):
+        self.signals.append(number)
+
+
+class Supervisor(FakeSupervisor):
+    """Has the files of the hosts, and answers for the programs there."""
+
+    def __init__(self):
+        super().__init__()
+        self.files = {}  # "host:path"
+        self.missing = FakeProcess(1)  # what one becomes that reads another file
+        self.commands = []
+
+    def add(self, command, on_out=None):
+        self.commands.append(command)
+        content = self.files.get(f"{command.link.name}:{command.argv[-1]}")
+        if content is None:
+            return self.missing
+        if on_out:
+            on_out(content)
+        return FakeProcess(0, content)
+
+
+class OnHosts(unittest.TestCase):
+    """Two hosts, a and b, with a worker each."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.hostfile = self.folder / "hosts"
+        self.hostfile.write_text("a\nb\n")
+        self.supervisor = Supervisor()
+        self.facts = [self.facts_of(f"10.0.0.{place}") for place in (1, 2)]
+        self.asked = []
+        for name, value in (("find_ssh", lambda: "/bin/ssh"), ("Link", FakeLink),
+                            ("addresses_of", lambda lines: ["10.0.0.1", "10.0.0.2"]),
+                            ("ask_all", self.answer),
+                            ("version_of", lambda program: ("gradwire 1", ""))):
+            self.enterContext(mock.patch.object(remote, name, value))
+
+    @staticmethod
+    def facts_of(address):
+        return {**GOOD, "held": [address], "interfaces": [["eth0", address, 24, 1500]]}
+
+    def answer(self, _processes, _links, questions, wait, _seconds):
+        wait(lambda: True, 0)
+        self.asked.append(questions)
+        return self.facts
+
+    def hosts(self, **changes):
+        return LaunchHosts({**REQUEST, "hostfile": str(self.hostfile), "coordinator": {},
+                            **changes}, self.supervisor)
+
+
+class Prepare(OnHosts):
+    def assert_refused(self, message, **changes):
+        with self.assertRaises(Failure) as told:
+            self.hosts(**changes).prepare([])
+        self.assertIn(message, str(told.exception))
+        return told.exception.exit_code
+
+    def test_sites_are_the_hosts_with_their_workers_and_folders(self):
+        sites = self.hosts(workers=2).prepare([])
+        self.assertEqual([(site.scratch, site.workers, site.address) for site in sites],
+                         [("/tmp/a", range(0, 1), "10.0.0.1"), ("/tmp/b", range(1, 2), "10.0.0.2")])
+
+    def test_hosts_are_asked_for_what_the_run_needs(self):
+        for facts in self.facts:
+            facts["sizes"] = {"/w": 9}
+        self.hosts(dataset="cifar10", data_dir="/d", weights="/w").prepare([])
+        (asked,) = self.asked
+        self.assertEqual((asked["folder"], asked["files"], asked["holds"], asked["programs"]),
+                         ("/d", ["/w"], ["10.0.0.1", "10.0.0.2"],
+                          ["/bin/gradwire-worker", "/bin/gradwire-coordinator"]))
+
+    def test_all_that_is_wrong_is_told_at_once(self):
+        self.facts[0]["version"] = "gradwire 0"
+        self.facts[1]["missing"] = ["/bin/gradwire-worker"]
+        with self.assertRaises(Failure) as told:
+            self.hosts().prepare([])
+        lines = str(told.exception).splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertIn("host a: got version 'gradwire 0'", lines[0])
+        self.assertIn("host b: no '/bin/gradwire-worker'", lines[1])
+        self.assertIn("nothing was started", lines[2])
+        self.assertEqual(told.exception.exit_code, EXIT_USAGE)
+        self.assertEqual(self.supervisor.started, [])
+
+    def test_host_that_is_lost_is_told_before_any_question(self):
+        hosts = self.hosts()
+        hosts._links[1].lost = "host b: was silent"
+        with self.assertRaisesRegex(Failure, "^host b: was silent$"):
+            hosts.prepare([])
+        self.assertEqual(self.asked, [])
+
+    def test_signal_while_it_waits_stops_it(self):
+        self.supervisor.signalled = 15
+        self.assertEqual(self.assert_refused("stopped"), 128 + 15)
+
+    def test_network_says_which_addresses_are_used(self):
+        sites = self.hosts(network="10.0.0.0/24").prepare([])
+        self.assertEqual([site.address for site in sites], ["10.0.0.1", "10.0.0.2"])
+        self.facts[1]["interfaces"] = [["eth0", "10.0.1.2", 24, 1500]]
+        self.assert_refused("host b: no address in 10.0.0.0/24, expected one (--network)",
+                            network="10.0.0.0/24")
+
+    def test_address_of_this_machine_alone_is_no_place_to_listen(self):
+        for listen in ("127.0.0.1:0", "localhost:7", "[::1]:7"):
+            self.assert_refused(f"--listen: got {listen}, where other hosts cannot reach it",
+                                coordinator={"listen": listen})
+        self.hosts(coordinator={"listen": "0.0.0.0:7"}).prepare([])
+        self.hosts(coordinator=None).prepare([])
+
+    def test_one_host_may_listen_to_itself(self):
+        self.hostfile.write_text("a slots=2\n")
+        self.facts = self.facts[:1]
+        with mock.patch.object(remote, "addresses_of", lambda lines: ["10.0.0.1"]):
+            self.hosts(coordinator={"listen": "127.0.0.1:0"}).prepare([])
+
+    def test_config_is_sent_to_every_host(self):
+        config = self.folder / "run.ini"
+        config.write_text("lr = 1\n")
+        self.supervisor.missing = FakeProcess(0)
+        self.hosts(config=str(config)).prepare([])
+        sent = [(command.link.name, command.argv[-1], command.stdin)
+                for command in self.supervisor.commands]
+        self.assertEqual(sent, [("a", "/tmp/a/config", "lr = 1\n"),
+                                ("b", "/tmp/b/config", "lr = 1\n")])
+
+    def test_failure_of_names_is_of_the_hostfile(self):
+        with mock.patch.object(remote, "addresses_of", side_effect=Failure("line 1: no address")):
+            with self.assertRaisesRegex(Failure, f"^--hostfile: {self.hostfile}: line 1: no"):
+                self.hosts()
+
+
+class Coordinator(OnHosts):
+    """What it says on its host of where it listens."""
+
+    def setUp(self):
+        super().setUp()
+        self.started = self.hosts()
+
+    def test_addresses_come_from_its_port_file(self):
+        self.supervisor.files["a:/p"] = b"grpc=10.0.0.1:7\nmetrics=10.0.0.1:8\n"
+        self.assertEqual(self.started.bound_addresses("/p", 1),
+                         {"grpc": "10.0.0.1:7", "metrics": "10.0.0.1:8"})
+
+    def test_port_file_that_was_asked_for_is_here_too(self):
+        wanted = self.folder / "ports"
+        self.supervisor.files["a:/p"] = b"grpc=10.0.0.1:7\n"
+        self.hosts(coordinator={"listen": "x", "port-file": str(wanted)}).bound_addresses("/p", 1)
+        self.assertEqual(wanted.read_text(), "grpc=10.0.0.1:7\n")
+
+    def test_none_in_time_names_file_and_host(self):
+        self.supervisor.missing = FakeProcess(None)
+        with self.assertRaisesRegex(Failure, "wrote no address to '/p' on host a within 9 s$"):
+            self.started.bound_addresses("/p", 9)
+        self.assertEqual(self.supervisor.missing.signals, [9])
+
+
+class Collect(OnHosts):
+    def collect(self, cause="", **changes):
+        self.started = self.hosts(log_jsonl=str(self.folder / "run.jsonl"), **changes)
+        sites = self.started.prepare([])
+        members = Members(self.started.request, [], self.folder, {}, sites)
+        self.started.collect(members, cause)
+
+    def put(self, host, name, text=b"{}"):
+        self.supervisor.files[f"{host}:/tmp/{host}/{name}"] = text
+
+    def names(self):
+        return sorted(path.name for path in self.folder.iterdir() if path != self.hostfile)
+
+    def all_well(self):
+        for rank, host in enumerate("ab"):
+            self.put(host, f"summary-{rank}.json")
+            self.put(host, f"log-{rank}.jsonl", b"line %d\n" % rank)
+
+    def test_summaries_and_logs_come_from_where_their_ranks_were(self):
+        self.all_well()
+        self.collect()
+        self.assertEqual(self.names(), ["run.rank0.jsonl", "run.rank1.jsonl", "summary-0.json",
+                                        "summary-1.json"])
+        self.assertEqual((self.folder / "run.rank1.jsonl").read_bytes(), b"line 1\n")
+        self.assertTrue(all(link.forgotten for link in self.started._links))
+
+    def test_log_that_is_missing_is_named_and_stays(self):
+        self.all_well()
+        del self.supervisor.files["b:/tmp/b/log-1.jsonl"]
+        with self.assertRaisesRegex(
+                Failure, "^a log is still on host b: /tmp/b/log-1.jsonl$"):
+            self.collect()
+        self.assertEqual([link.forgotten for link in self.started._links], [True, False])
+        self.assertNotIn("run.rank1.jsonl", self.names())
+
+    def test_after_a_failure_a_log_that_never_was_is_no_news(self):
+        self.collect(cause="rank 0 failed")
+        self.assertEqual(self.names(), [])
+
+    def test_after_a_failure_a_log_that_may_be_there_is(self):
+        self.supervisor.missing = FakeProcess(None)
+        with self.assertRaisesRegex(Failure, "host a: /tmp/a/log-0.jsonl; a log .* host b: "):
+            self.collect(cause="rank 0 failed")
+        self.assertIn(9, self.supervisor.missing.signals)
+
+    def test_trace_of_the_coordinator_is_on_the_first_host(self):
+        self.all_well()
+        for host, name in (("a", "trace-0.json"), ("b", "trace-1.json"), ("a", "trace-2.json")):
+            self.put(host, name, name.encode())
+        self.collect(trace="t", coordinator={"listen": "0.0.0.0:0"})
+        self.assertEqual((self.folder / "trace-2.json").read_text(), "trace-2.json")
+
+    def test_what_others_went_on_with_stands_behind_what_was_said_before(self):
+        self.all_well()
+        self.supervisor.lost = [Lost("rank 1", "was lost")]
+        self.put("a", "log-1.jsonl", b"line 1 again\n")
+        self.put("a", "summary-1.json", b'{"of": "a"}')
+        self.collect()
+        self.assertEqual((self.folder / "run.rank1.jsonl").read_bytes(), b"line 1\nline 1 again\n")
+        self.assertEqual((self.folder / "summary-1.json").read_bytes(), b'{"of": "a"}')
+        self.assertEqual(len(self.names()), 4)
+
+    def test_without_a_loss_nobody_is_asked_for_others_ranks(self):
+        self.all_well()
+        self.put("a", "summary-1.json", b"wrong")
+        self.collect()
+        self.assertEqual((self.folder / "summary-1.json").read_bytes(), b"{}")
+
+
+class Parts(unittest.TestCase):
+    def test_hosts_get_variables_of_ours_and_of_what_computes(self):
+        given = {"GRADWIRE_SEED": "1", "OMP_NUM_THREADS": "2", "NO_COLOR": "1", "HOME": "/root",
+                 "MY_GRADWIRE_X": "3"}
+        with mock.patch.dict(os.environ, given, clear=True):
+            self.assertEqual(environment_there(),
+                             {"GRADWIRE_SEED": "1", "OMP_NUM_THREADS": "2", "NO_COLOR": "1"})
+
+    def test_folder_is_given_usual_or_none(self):
+        for dataset, given, expected in (
+                ("synthetic", "/d", ""), ("synthetic-tokens", "", ""), ("cifar10", "/d", "/d"),
+                ("cifar10", "", ""), ("fashion-mnist", "", "/usr/share/datasets/fashion-mnist"),
+                ("fashion-mnist", "/d", "/d")):
+            self.assertEqual(folder_of({"dataset": dataset, "data_dir": given}), expected)
+
+    def test_log_is_what_its_name_says(self):
+        for there, is_log in (("/tmp/log-0.jsonl", True), ("/tmp/summary-0.json", False)):
+            self.assertEqual(Fetched(None, None, None, there).is_log, is_log)
+
+    def test_site_here_has_its_files_side_by_side(self):
+        site = Site("/s", range(1))
+        self.assertEqual((site.summary_file(2), site.trace_file(1), site.log_file("{rank}")),
+                         ("/s/summary-2.json", "/s/trace-1.json", "/s/log-{rank}.jsonl"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,311 @@
+"""deploy/provision, release and quickstart, with stand-ins for ssh, cmake and whatever else they
+start."""
+import hashlib
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "deploy"
+# As sshd, it hands one text to a shell, in a folder of the host's own; 127.0.0.9 is switched off.
+SSH = '''while [ "${1#-}" != "$1" ]; do [ "$1" = -o ] && shift; shift; done
+[ "$1" = 127.0.0.9 ] && { echo "ssh: no route" >&2; exit 255; }
+host=$1; shift
+echo "$host: $*" | head -n 1 >> "$SSH_LOG"
+exec sh -c "$*"'''
+CMAKE = '''echo "cmake $*" >> "$LOG"
+case $* in
+--preset*) [ -z "$NO_CONFIGURE" ] || { echo "no compiler found"; exit 1; } ;;
+--build*) [ -z "$NO_BUILD" ] || { echo "error: it does not compile"; exit 1; }
+  mkdir -p build/bin; cp fake-gradwire build/bin/gradwire ;;
+esac'''
+CPACK = '''while [ "$1" != -B ]; do shift; done
+mkdir -p "$2"; echo deb > "$2/gradwire_0.9.0_amd64.deb"'''
+GRADWIRE = '''env | grep ^GRADWIRE_ >> "$LOG"
+while [ "$1" != -- ]; do
+  case $1 in
+  --summary) echo "{\\"loss\\": {\\"first\\": 2.25, \\"last\\": $LAST}, \\"accuracy\\": 0.5}" > "$2" ;;
+  --port-file) printf 'grpc=127.0.0.1:1\\nmetrics=127.0.0.1:2\\n' > "$2" ;;
+  esac
+  shift
+done'''
+
+
+class Scripts(unittest.TestCase):
+    """`folder` has bin/, which is first in PATH, and `log`, where stand-ins say what they did."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.log = self.folder / "log"
+        self.log.touch()
+        self.environment = {"PATH": f"{self.folder}/bin:/usr/bin:/bin", "HOME": str(self.folder),
+                            "LOG": str(self.log), "LC_ALL": "C.UTF-8"}
+
+    def script(self, path, text):
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{text}\n")
+        file.chmod(0o700)
+        return file
+
+    def run_script(self, script, *words, **environment):
+        done = subprocess.run([script, *map(str, words)], cwd=self.folder, timeout=60,
+                              env={**self.environment, **environment}, check=False, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout
+
+
+class Provision(Scripts):
+    """All hosts are this machine, so all folders are shared."""
+
+    def setUp(self):
+        super().setUp()
+        self.ssh_log = self.folder / "ssh-log"
+        self.environment["SSH_LOG"] = str(self.ssh_log)
+        self.script("bin/ssh", SSH)
+        self.script("bin/apt-get", 'echo "apt-get $*" >> "$LOG"')
+        self.script("bin/sudo", 'shift; exec "$@"')
+        self.script("bin/gradwire", "echo gradwire 9; echo more")
+        self.debs = self.folder / "some debs"
+        self.debs.mkdir()
+        (self.debs / "gradwire_9.deb").touch()
+
+    def hosts(self, *lines):
+        file = self.folder / "hosts"
+        file.write_text("".join(f"{line}\n" for line in lines))
+        return file
+
+    def provision(self, *words):
+        return self.run_script(DEPLOY / "provision", *words)
+
+    def test_packages_are_installed_on_every_host_and_its_version_is_told(self):
+        code, said = self.provision("--debs", self.debs,
+                                    self.hosts("# all", "127.0.0.1 slots=4", "", "127.0.0.2 # x"))
+        self.assertEqual(code, 0, said)
+        for host in ("127.0.0.1", "127.0.0.2"):
+            self.assertIn(f"[{host}] installed gradwire_9.deb\n", said)
+            self.assertIn(f"[{host}] done: gradwire 9\n", said)
+        self.assertTrue(said.endswith("provision: 2 hosts have Gradwire\n"), said)
+        self.assertEqual(self.log.read_text().count("/gradwire_9.deb"), 2)
+
+    def test_shared_folder_is_left_alone_and_no_mark_stays(self):
+        data = self.folder / "data"
+        data.mkdir()
+        (data / "file").write_text("x")
+        code, said = self.provision("--debs", self.debs, "--data", data, self.hosts("127.0.0.1"))
+        self.assertEqual(code, 0, said)
+        self.assertIn(f"[127.0.0.1] {data} is the same folder there: nothing copied", said)
+        self.assertEqual([path.name for path in data.iterdir()], ["file"])
+
+    def test_folder_that_is_not_shared_is_copied(self):
+        data = self.folder / "data"
+        data.mkdir()
+        (data / "file").write_text("x")
+        # What is there has another root.
+        self.script("bin/ssh", SSH.replace('exec sh -c "$*"', f'mkdir -p {self.folder}/there\n'
+                    f'exec sh -c "$(echo "$*" | sed s,{data},{self.folder}/there/data,g)"'))
+        code, said = self.provision("--debs", self.debs, "--data", data, self.hosts("127.0.0.1"))
+        self.assertEqual(code, 0, said)
+        self.assertIn(f"[127.0.0.1] {data} copied", said)
+        self.assertEqual((self.folder / "there/data/file").read_text(), "x")
+
+    def test_host_that_is_dead_fails_alone(self):
+        code, said = self.provision("--debs", self.debs, self.hosts("127.0.0.9", "127.0.0.1"))
+        self.assertEqual(code, 1, said)
+        self.assertIn("[127.0.0.9] FAILED: ssh 127.0.0.9 true", said)
+        self.assertIn("[127.0.0.1] done: gradwire 9", said)
+        self.assertIn("provision: 1 of 2 hosts failed: 127.0.0.9\n", said)
+
+    def test_package_that_cannot_be_installed_fails(self):
+        self.script("bin/apt-get", "exit 100")
+        code, said = self.provision("--debs", self.debs, self.hosts("127.0.0.1"))
+        self.assertEqual(code, 1, said)
+        self.assertIn("FAILED: could not install the .deb files", said)
+        self.assertNotIn("done:", said)
+
+    def test_gradwire_that_does_not_run_there_fails(self):
+        self.script("bin/gradwire", "exit 127")
+        code, said = self.provision("--debs", self.debs, self.hosts("127.0.0.1"))
+        self.assertEqual(code, 1, said)
+        self.assertIn("FAILED: 'gradwire --version' does not run there", said)
+
+    def test_wrong_words_are_refused_before_any_host_is_asked(self):
+        empty = self.folder / "empty"
+        empty.mkdir()
+        hosts, nobody = self.hosts("127.0.0.1"), self.folder / "nobody"
+        nobody.write_text("# none\n")
+        for words, expected in (
+                (["--debs"], "--debs: expected a folder behind it"),
+                (["--debs", "/no/such", hosts], "--debs: got '/no/such', expected a folder"),
+                (["--what", empty, hosts], "got --what, expected --debs, --programs or --data"),
+                (["--debs", empty, hosts], f"--debs: no .deb file in '{empty}'"),
+                (["--programs", empty, hosts], f"no '{empty}/bin/gradwire'; build first"),
+                (["--debs", self.debs], "got 0 files, expected one with the hosts"),
+                (["--debs", self.debs, hosts, hosts], "got 2 files, expected one"),
+                (["--debs", self.debs, "/no/such"], "cannot read '/no/such'"),
+                (["--debs", self.debs, nobody], f"no host in '{nobody}'")):
+            code, said = self.provision(*words)
+            self.assertEqual(code, 2, said)
+            self.assertIn(f"provision: {expected}", said)
+            self.assertIn("usage: deploy/provision", said)
+        self.assertFalse(self.ssh_log.exists())
+
+
+class Release(Scripts):
+    """In a checkout of three files."""
+
+    def setUp(self):
+        super().setUp()
+        self.script("bin/cmake", CMAKE)
+        self.script("bin/cpack", CPACK)
+        self.checkout = self.folder / "checkout"
+        self.script("checkout/deploy/install-packages", 'echo "install $*" >> "$LOG"')
+        shutil.copy(DEPLOY / "release", self.checkout / "deploy/release")
+        (self.checkout / "CMakeLists.txt").write_text("project(gradwire VERSION 0.9.0 LANGUAGES)\n")
+        (self.checkout / "fake-gradwire").touch()
+        (self.checkout / ".gitignore").write_text("/build/\n")
+        self.git("init", "-q")
+        self.git("add", ".")
+        self.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "first")
+
+    def git(self, *words):
+        subprocess.run(["git", *words], cwd=self.checkout, check=True, env=self.environment)
+
+    def release(self, *words, **environment):
+        return self.run_script(self.checkout / "deploy/release", *words, **environment)
+
+    def out(self, name="out"):
+        return self.folder / name
+
+    def test_sources_packages_and_their_sums_are_made(self):
+        code, said = self.release(self.out())
+        self.assertEqual(code, 0, said)
+        names = sorted(path.name for path in self.out().iterdir())
+        self.assertEqual(names, ["SHA256SUMS", "gradwire-0.9.0.tar.gz", "gradwire_0.9.0_amd64.deb"])
+        sums = dict(reversed(line.split("  ")) for line in
+                    (self.out() / "SHA256SUMS").read_text().splitlines())
+        for name in names[1:]:
+            self.assertEqual(sums[name],
+                             hashlib.sha256((self.out() / name).read_bytes()).hexdigest())
+        self.assertIn("install build package\n", self.log.read_text())
+
+    def test_archive_has_what_is_committed_below_the_version_and_the_same_bytes_again(self):
+        for name in ("out", "again"):
+            code, said = self.release(self.out(name))
+            self.assertEqual(code, 0, said)
+        archives = [self.out(name) / "gradwire-0.9.0.tar.gz" for name in ("out", "again")]
+        self.assertEqual(archives[0].read_bytes(), archives[1].read_bytes())
+        listed = subprocess.run(["tar", "-tzf", archives[0]], check=True, text=True,
+                                stdout=subprocess.PIPE).stdout.split()
+        self.assertEqual(listed, [f"gradwire-0.9.0/{name}" for name in (
+            ".gitignore", "CMakeLists.txt", "deploy/install-packages", "deploy/release",
+            "fake-gradwire")])
+
+    def test_what_is_not_committed_is_refused_unless_told(self):
+        (self.checkout / "new").touch()
+        code, said = self.release(self.out())
+        self.assertEqual((code, said), (2, "release: not committed: new; commit it, or give "
+                                        "--uncommitted\n"))
+        self.assertFalse(self.out().exists())
+        self.assertEqual(self.release(self.out(), "--uncommitted")[0], 0)
+
+    def test_build_that_fails_shows_its_end_and_keeps_its_log(self):
+        code, said = self.release(self.out(), NO_BUILD="1")
+        self.assertEqual(code, 1)
+        self.assertIn("error: it does not compile", said)
+        self.assertIn(f"release: could not build the packages (log: {self.out()}/log)", said)
+        self.assertTrue((self.out() / "log").exists())
+
+    def test_folder_with_something_in_it_is_refused(self):
+        self.out().mkdir()
+        (self.out() / "mine").touch()
+        self.assertEqual(self.release(self.out()), (
+            1, f"release: {self.out()} is not empty; give another folder\n"))
+        self.assertEqual([path.name for path in self.out().iterdir()], ["mine"])
+
+    def test_wrong_words_are_refused(self):
+        for words, expected in (([], "usage: deploy/release OUT [--uncommitted]"),
+                                (["--what", "out"], "unknown option --what"),
+                                (["a", "b"], "got two folders, 'a' and 'b', expected one"),
+                                (["--uncommitted"], "usage: deploy/release OUT")):
+            code, said = self.release(*words)
+            self.assertEqual(code, 2)
+            self.assertIn(f"release: {expected}", said)
+        self.assertEqual(self.log.read_text(), "")
+
+    def test_help_is_no_error(self):
+        code, said = self.release("--help")
+        self.assertEqual(code, 0)
+        self.assertIn("deploy/release OUT [--uncommitted]", said)
+
+    def test_sources_without_git_are_refused(self):
+        shutil.rmtree(self.checkout / ".git")
+        code, said = self.release(self.out(), GIT_CEILING_DIRECTORIES=str(self.folder))
+        self.assertEqual(code, 2)
+        self.assertIn("this is no git checkout", said)
+
+
+class Quickstart(Scripts):
+    def setUp(self):
+        super().setUp()
+        self.script("bin/cmake", CMAKE)
+        self.script("fake-gradwire", GRADWIRE)
+        self.script("deploy/install-packages", 'echo "install $*" >> "$LOG"')
+        shutil.copy(DEPLOY / "quickstart", self.folder / "deploy/quickstart")
+
+    def quickstart(self, last="1.5", **environment):
+        return self.run_script(self.folder / "deploy/quickstart", LAST=last, **environment)
+
+    def test_loss_that_fell_is_told_with_the_accuracy(self):
+        code, said = self.quickstart()
+        self.assertEqual(code, 0, said)
+        self.assertIn("== Trained: loss from 2.25 to 1.50, test accuracy 50.0 %\n", said)
+        self.assertIn("http://127.0.0.1:2/metrics", said)
+        self.assertTrue(self.log.read_text().startswith(
+            "install build data\ncmake --preset release -DGRADWIRE_BUILD_TESTS=OFF\n"))
+
+    def test_loss_that_did_not_fall_fails(self):
+        for last in ("2.25", "9.5"):
+            code, said = self.quickstart(last)
+            self.assertEqual(code, 1)
+            self.assertIn(f"quickstart: the loss did not fall (first 2.25, last {last})", said)
+
+    def test_who_has_built_before_keeps_the_tests(self):
+        (self.folder / "build").mkdir()
+        (self.folder / "build/CMakeCache.txt").touch()
+        self.quickstart()
+        self.assertIn("cmake --preset release\n", self.log.read_text())
+
+    def test_variables_of_this_shell_do_not_reach_the_run(self):
+        code, said = self.quickstart(GRADWIRE_LR="9", GRADWIRE_MODEL="lenet")
+        self.assertEqual(code, 0, said)
+        self.assertNotIn("GRADWIRE_LR=", self.log.read_text())
+        self.assertNotIn("GRADWIRE_MODEL=", self.log.read_text())
+
+    def test_configuration_that_fails_is_shown(self):
+        code, said = self.quickstart(NO_CONFIGURE="1")
+        self.assertEqual(code, 1)
+        self.assertIn("no compiler found", said)
+        self.assertIn("quickstart: cmake could not configure the build", said)
+        self.assertNotIn("== Training", said)
+
+    def test_build_that_fails_trains_nothing(self):
+        code, said = self.quickstart(NO_BUILD="1")
+        self.assertNotEqual(code, 0)
+        self.assertNotIn("== Training", said)
+
+    def test_results_of_an_earlier_run_are_not_taken_for_this_ones(self):
+        results = self.folder / "build/quickstart"
+        results.mkdir(parents=True)
+        (results / "summary.json").write_text('{"first": 2, "last": 1, "accuracy": 1}')
+        self.script("fake-gradwire", "exit 1")
+        code, said = self.quickstart()
+        self.assertEqual(code, 1)
+        self.assertNotIn("Trained", said)
+        self.assertFalse((results / "summary.json").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
