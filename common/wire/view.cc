@@ -47,9 +47,10 @@ absl::Status Check(const View& view) {
     if (!view.OwnRanks().empty()) return absl::OkStatus();
     return absl::InvalidArgumentError("view: got no rank for its receiver, expected one or more");
   }
-  if (*view.aggregator < static_cast<int>(view.aggregators.size())) return absl::OkStatus();
+  const auto places = static_cast<int>(view.aggregators.size());
+  if (*view.aggregator >= 0 && *view.aggregator < places) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("view: got aggregator ", *view.aggregator, " of ", view.aggregators.size()));
+      absl::StrCat("view: got aggregator ", *view.aggregator, " of ", places));
 }
 
 }  // namespace
