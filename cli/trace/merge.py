@@ -13,6 +13,8 @@ from cli.runs.failure import Failure
 from cli.runs.output_file import replace_file
 
 CLOCK_OFFSET = "clock_offset"
+# Of any number in a trace; those of times are about 1e15. Sums of a few are finite.
+MOST = 1e300
 
 
 def is_number(value):
@@ -34,10 +36,23 @@ def is_event(event):
     return is_number(event.get("ts", 0))
 
 
+def no_number(text):
+    raise ValueError(f"{text} is no number")
+
+
+def bounded(kind):
+    """Reads a number, `kind` of its text; what JSON has no words for would come out of others."""
+    def read(text):
+        value = kind(text)
+        return value if abs(value) <= MOST else no_number(text)
+    return read
+
+
 def parse_event(line):
     """An event without the comma behind it; None if it is none."""
     try:
-        event = json.loads(line.removesuffix(b",").decode(), parse_constant=no_number)
+        event = json.loads(line.removesuffix(b",").decode(), parse_constant=no_number,
+                           parse_float=bounded(float), parse_int=bounded(int))
     except (ValueError, RecursionError):
         return None
     return event if is_event(event) else None
@@ -74,6 +89,15 @@ def read_trace(file):
     return events, offset
 
 
+def as_text(trace):
+    """Halves of surrogate pairs, which no file in UTF-8 can hold, become question marks."""
+    try:
+        text = json.dumps(trace, separators=(",", ":"), ensure_ascii=False) + "\n"
+    except RecursionError:
+        raise Failure("an event is nested too deeply to be written") from None
+    return text.encode(errors="replace").decode()
+
+
 def merge(files):
     """An object in Chrome's Trace Event Format, as text; times are microseconds of the
     coordinator's clock since the first event. Of a file that ends within an event, what is before
@@ -91,8 +115,7 @@ def merge(files):
     for event in merged:
         if "ts" in event:
             event["ts"] -= first
-    line = {"displayTimeUnit": "ms", "traceEvents": merged}
-    return json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return as_text({"displayTimeUnit": "ms", "traceEvents": merged})
 
 
 def main(out, *files):

@@ -176,13 +176,13 @@ bool HttpServer::Answer(Connection* connection) {
   connection->text =
       end > kMostHeadBytes
           ? TextOf(Refusal(431, absl::StrCat("expected at most ", kMostHeadBytes, " bytes")), true)
-          : AnswerTo(absl::string_view(connection->text).substr(0, end));
+          : AnswerTo(absl::string_view(connection->text).substr(0, end), handler_);
   connection->state = State::kWriting;
   connection->deadline = SteadyNow() + kWriteTime;
   return Write(connection);
 }
 
-std::string HttpServer::AnswerTo(absl::string_view head) const {
+std::string HttpServer::AnswerTo(absl::string_view head, const Handler& handler) {
   const std::pair<absl::string_view, absl::string_view> parts =
       absl::StrSplit(head, absl::MaxSplits("\r\n", 1));
   const std::vector<absl::string_view> words = absl::StrSplit(parts.first, ' ');
@@ -193,7 +193,7 @@ std::string HttpServer::AnswerTo(absl::string_view head) const {
   const std::pair<absl::string_view, absl::string_view> target =
       absl::StrSplit(words[1], absl::MaxSplits('?', 1));
   const PageRequest request{target.first, target.second, HeaderOf(parts.second, "Host")};
-  return TextOf(handler_(words[0], request), words[0] != "HEAD");
+  return TextOf(handler(words[0], request), words[0] != "HEAD");
 }
 
 bool HttpServer::Write(Connection* connection) {

@@ -52,6 +52,9 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
+  // The whole answer to a request whose head, without the empty line, is `head`.
+  static std::string AnswerTo(absl::string_view head, const Handler& handler);
+
  private:
   enum class State { kReading, kWriting, kDraining };
   struct Connection {
@@ -72,8 +75,6 @@ class HttpServer {
   bool Write(Connection* connection);
   bool Drain(Connection* connection);
   bool Answer(Connection* connection);
-  // The whole answer to a request whose head, without the empty line, is `head`.
-  std::string AnswerTo(absl::string_view head) const;
 
   const Listening listening_;
   const Handler handler_;

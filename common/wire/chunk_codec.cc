@@ -94,9 +94,13 @@ bool ReadRunId(CodedInputStream* in, RunId* run_id) {
 bool ReadClocks(CodedInputStream* in, ChunkClocks* clocks) {
   uint32_t size = 0;
   std::string bytes;
+  // One that comes in parts is all of them together.
   v1::Clocks message;
+  message.set_rate(clocks->rate);
+  message.set_slowest(clocks->slowest);
+  message.set_fastest(clocks->fastest);
   if (!in->ReadVarint32(&size) || size > kMaxClocksBytes || !in->ReadString(&bytes, size) ||
-      !message.ParseFromString(bytes)) {
+      !message.MergeFromString(bytes)) {
     return false;
   }
   *clocks = {message.rate(), message.slowest(), message.fastest()};

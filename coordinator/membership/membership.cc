@@ -39,8 +39,10 @@ Membership::Membership(const MembershipConfig& config, absl::Time start)
 }
 
 absl::Status Membership::CheckOpen() const {
-  if (!IsOver()) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat("the run is over: ", reason_));
+  if (IsOver()) return absl::FailedPreconditionError(absl::StrCat("the run is over: ", reason_));
+  if (state_ == State::kWaiting || roster_.HasAllWorkers()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the run goes on without the workers that it has lost; nobody can take their place");
 }
 
 Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Time now) {
@@ -255,11 +257,15 @@ Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Tim
   Participant* member = Hear(session, "Leave", now, &outcome);
   if (member == nullptr) return outcome;
   EndSession(member, absl::OkStatus(), &outcome);
-  if (leave.finished() && state_ == State::kRunning && !member->share) {
+  const bool has_finished = leave.finished() && state_ == State::kRunning && !member->share;
+  // Others still need who has not waited for the last step to be sealed.
+  if (has_finished && (through_ || !seals_)) {
     Finish(member, &outcome);
     return outcome;
   }
-  const std::string reason = leave.reason().empty() ? "no reason given" : leave.reason();
+  const std::string reason = has_finished             ? "the last step is not sealed yet"
+                             : leave.reason().empty() ? "no reason given"
+                                                      : leave.reason();
   if (leave.ends_run() && state_ == State::kRunning) {
     Fail(absl::AbortedError(
              absl::StrCat(NameOf(*member), " ends the run: ", Shortened(reason, kMostCause))),

@@ -131,8 +131,8 @@ class Membership {
   Membership(const MembershipConfig& config, absl::Time start);
 
   // A worker, or a separate aggregator, wants in. Its session is closed with the error of
-  // CheckHello or CheckOffer; FailedPrecondition if the run is over; or InvalidArgument if
-  // the session has said Hello or Offer before.
+  // CheckHello or CheckOffer; FailedPrecondition if the run is over or has lost workers; or
+  // InvalidArgument if the session has said Hello or Offer before.
   Outcome OnHello(SessionId session, const v1::Hello& hello, absl::Time now);
   Outcome OnOffer(SessionId session, const v1::Offer& offer, absl::Time now);
   // Events of a session that was not let in, or of an aggregator where only a worker's make
@@ -173,7 +173,7 @@ class Membership {
   };
 
   bool IsOver() const { return state_ == State::kFinished || state_ == State::kAborted; }
-  // OK, or that the run is over.
+  // OK, or that the run is over, or has lost workers.
   absl::Status CheckOpen() const;
   Outcome Refuse(SessionId session, absl::string_view who, const absl::Status& status) const;
   // The last step of letting somebody in, who has this incarnation.

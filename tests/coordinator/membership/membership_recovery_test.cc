@@ -165,6 +165,31 @@ TEST_F(MembershipRecoveryTest, Loss_IsToldWithItsRanks) {
   EXPECT_THAT(losses[0].ranks, ElementsAre(Rank(1)));
 }
 
+TEST_F(MembershipRecoveryTest, Finished_BeforeTheLastStepIsSealed_IsALossThatOthersSurvive) {
+  Begin();
+  Ready(1, 0);
+  const Outcome outcome = Finished(1);
+  EXPECT_THAT(outcome.why, HasSubstr("it left: the last step is not sealed yet"));
+  EXPECT_THAT(All<SendView>(outcome), SizeIs(2));
+  EXPECT_THAT(Ready(2, 0, 2).actions, IsEmpty());
+  EXPECT_THAT(All<SendSealed>(Ready(3, 0, 2)), SizeIs(2));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_AnotherWorkerComes_IsRefusedAndTheRunGoesOn) {
+  Begin();
+  Broke(2);
+  for (const int rank : {1, 2}) {
+    const Outcome outcome = Hello(TestHello(3 + rank, {rank}));
+    EXPECT_THAT(outcome.actions, SizeIs(1));
+    ASSERT_THAT(All<CloseSession>(outcome), SizeIs(1));
+    EXPECT_EQ(All<CloseSession>(outcome)[0].status,
+              absl::FailedPreconditionError("the run goes on without the workers that it has lost; "
+                                            "nobody can take their place"));
+  }
+  EXPECT_THAT(Ready(1, 0, 2).actions, IsEmpty());
+  EXPECT_THAT(All<SendSealed>(Ready(3, 0, 2)), SizeIs(2));
+}
+
 TEST_F(MembershipRecoveryTest, Loss_ReadyOfTheViewBefore_IsPassedOver) {
   Begin();
   Ready(1, 0);

@@ -1,6 +1,13 @@
-#include "tests/fuzz/chunk_properties.h"
+// All that happens to a received chunk: decoding, judgement of the header, checksum, fold, sum of a
+// ring hop, widening, an aggregator.
+//
+//   input[0]   what to set right behind the decoder, so that later stages are
+//              reached: bit 0 run_id, 1 epoch and generation, 2 step, 3 checksum
+//   input[1]   bytes in each slice that the message comes in, less one
+//   the rest   the message
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -11,6 +18,7 @@
 #include "common/fold/half.h"
 #include "common/wire/chunk_codec.h"
 #include "common/wire/judge.h"
+#include "tests/fuzz/fuzz_target.h"
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_position.h"
 #include "worker/backends/ring/ring_topology.h"
@@ -61,6 +69,12 @@ std::string Flatten(const Pieces& pieces) {
   return bytes;
 }
 
+bool SameClocks(const ChunkClocks& clocks, const v1::Clocks& message) {
+  const double rate = message.rate();
+  return std::memcmp(&clocks.rate, &rate, sizeof(rate)) == 0 &&
+         clocks.slowest == message.slowest() && clocks.fastest == message.fastest();
+}
+
 bool SameHeader(const ChunkHeader& header, const v1::Chunk& message) {
   return std::string(header.run_id.begin(), header.run_id.end()) == message.run_id() &&
          header.epoch.value() == message.epoch() &&
@@ -71,7 +85,8 @@ bool SameHeader(const ChunkHeader& header, const v1::Chunk& message) {
          header.offset == message.offset() && header.total == message.total() &&
          header.dtype == message.dtype() && header.checksum == message.checksum() &&
          header.hop == message.hop() && header.covers == message.covers() &&
-         static_cast<uint32_t>(header.layout.value()) == message.layout();
+         static_cast<uint32_t>(header.layout.value()) == message.layout() &&
+         SameClocks(header.clocks, message.clocks());
 }
 
 // Whether a decoder that follows the protocol has to take this message.
@@ -80,7 +95,8 @@ bool IsOrdinary(const v1::Chunk& message) {
   return message.run_id().size() == 16 && message.rank() <= kInt && message.bucket() <= kInt &&
          message.dtype() >= 0 && message.hop() <= kInt && message.layout() <= kInt &&
          message.payload().size() <= kMaxPayloadBytes &&
-         message.GetReflection()->GetUnknownFields(message).empty();
+         message.GetReflection()->GetUnknownFields(message).empty() &&
+         message.clocks().GetReflection()->GetUnknownFields(message.clocks()).empty();
 }
 
 // An accepted chunk is also a v1.Chunk of the same meaning, and encodes again.
@@ -95,6 +111,7 @@ std::string CheckAccepted(const Chunk& chunk, absl::string_view bytes) {
   if (payload != message.payload()) return "DecodeChunk and protobuf read other payloads";
   std::string again = EncodeChunkHeader(chunk.header, payload.size()) + payload;
   message.DiscardUnknownFields();
+  if (message.clocks().ByteSizeLong() == 0) message.clear_clocks();  // the same as none
   if (again != message.SerializeAsString()) return "EncodeChunk and protobuf write other bytes";
   return "";
 }
@@ -203,7 +220,7 @@ std::string PayloadOf(const BucketSpec& bucket, uint64_t bytes) {
 
 }  // namespace
 
-std::string ViolatedProperty(absl::string_view input) {
+std::string ViolatedByChunk(absl::string_view input) {
   if (input.size() < kControlBytes) return "";
   const auto what = static_cast<uint8_t>(input[0]);
   const size_t slice_bytes = static_cast<uint8_t>(input[1]) + 1;
@@ -231,7 +248,8 @@ std::string ViolatedProperty(absl::string_view input) {
   return violated;
 }
 
-std::vector<std::string> SeedInputs() {
+// Each dtype, whole and part of a bucket, one slice and many; and bad ones that are nearly good.
+std::vector<std::string> ChunkSeeds() {
   std::vector<std::string> seeds = {"", std::string(1, '\0'), std::string(2, '\xff'),
                                     std::string("\x0f\x00garbage", 9)};
   const View view = TestView();
@@ -249,6 +267,7 @@ std::vector<std::string> SeedInputs() {
       header.dtype = bucket.dtype;
       header.hop = static_cast<uint32_t>(offset / kChunkBytes);
       if (IsCoded(bucket.dtype)) header.covers = bucket.bytes - offset;
+      if (offset == 0) header.clocks = {0.1, b, b + 1};
       const std::string message = EncodeChunkHeader(header, payload.size()) + payload;
       for (const char slice_bytes : {'\0', '\x02', '\x1c', '\xff'}) {
         seeds.push_back(std::string({'\x0f', slice_bytes}) + message);
