@@ -21,10 +21,6 @@ def is_number(value):
     return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
-def no_number(text):
-    raise ValueError(f"{text} is not JSON")
-
-
 def is_event(event):
     """Whether a line is what a trace log has, as far as it is looked at here."""
     if not isinstance(event, dict) or "ph" not in event or "name" not in event:

@@ -1,5 +1,6 @@
-"""deploy/kubernetes: rendered by kustomize, judged by published schemas, and each pod's command and
-environment run per index, in namespaces of this machine (no kubelet)."""
+"""deploy/kubernetes: rendered by kustomize, judged by published schemas where npm has any (which: the
+table of docs/deploy/kubernetes.md), and each pod's command and environment run per index, in
+namespaces of this machine (no kubelet)."""
 import json
 import os
 import pathlib
@@ -17,8 +18,15 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
 KUBERNETES = SOURCE / "deploy/kubernetes"
 VARIANTS = ("base", "coordinator", "jobset", "monitoring", "trainjob")
-MODULES = ("kubernetes-models@5.1.0", "@kubernetes-models/prometheus-operator@6.0.0")
-# For which nobody publishes one there; the pods inside are judged as a Job's.
+SCHEMAS = ("kubernetes-models@5.1.0", "@kubernetes-models/prometheus-operator@6.0.0")
+TYPESCRIPT = "typescript@5.8.3"
+# Of the schemas' modules, that of an apiVersion.
+MODULES = {"v1": "kubernetes-models/v1", "apps/v1": "kubernetes-models/apps/v1",
+           "batch/v1": "kubernetes-models/batch/v1",
+           "monitoring.coreos.com/v1":
+               "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1"}
+PAGE = SOURCE / "docs/deploy/kubernetes.md"
+# For which npm has none; the Job inside is judged.
 WITHOUT_SCHEMA = {"JobSet gradwire", "TrainingRuntime gradwire", "TrainJob gradwire"}
 RANKS = 4
 
@@ -83,32 +91,68 @@ def indexed(objects, host, subdomain, more=None):
 
 
 def pet(index):
-    """What Kubeflow Trainer's torch policy adds."""
+    """What Kubeflow Trainer 2 adds for mlPolicy.torch, as the source of its plug-in says."""
     return {"PET_NNODES": str(RANKS), "PET_NPROC_PER_NODE": "1", "PET_NODE_RANK": str(index),
-            "PET_MASTER_ADDR": "gradwire-node-0-0.gradwire", "PET_MASTER_PORT": "29400"}
+            "PET_MASTER_ADDR": "gradwire-node-0-0.gradwire", "PET_MASTER_PORT": "29500"}
+
+
+def name_of(item):
+    return f"{item['kind']} {item['metadata']['name']}"
+
+
+class SchemasTest(unittest.TestCase):
+    maxDiff = None
+    """The published schemas, as npm has them compiled (values) and as types (names of fields)."""
+
+    @classmethod
+    def setUpClass(cls):
+        if shutil.which("npm") is None or shutil.which("node") is None:
+            raise unittest.SkipTest("did not run: no npm, from which the schemas come")
+        cls.folder = pathlib.Path(cls.enterClassContext(
+            tempfile.TemporaryDirectory(prefix="gradwire-schemas-")))
+        got = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", cls.folder,
+                              *SCHEMAS, TYPESCRIPT], text=True, check=False, timeout=120,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if got.returncode != 0:
+            raise unittest.SkipTest(f"did not run: npm has no schemas: {got.stdout[-300:]}")
+        cls.objects = [item for variant in VARIANTS for item in rendered(variant)]
+        cls.judged = [item for item in cls.objects if item["apiVersion"] in MODULES]
+        cls.judged += [as_job(job_spec(rendered(variant))) for variant in ("jobset", "trainjob")]
+
+    def test_every_value_is_valid(self):
+        shutil.copy(SOURCE / "tests/deploy/schemas.mjs", self.folder)
+        asked = [{"module": MODULES[item["apiVersion"]], "object": item} for item in self.judged]
+        done = subprocess.run(["node", self.folder / "schemas.mjs"], check=True, text=True,
+                              input=json.dumps(asked), stdout=subprocess.PIPE)
+        self.assertEqual([(name_of(item), verdict) for item, verdict in
+                          zip(self.judged, json.loads(done.stdout)) if verdict != "valid"], [])
+
+    def test_every_field_is_known(self):
+        lines = [f'import {{I{item["kind"]} as T{place}}} from "{MODULES[item["apiVersion"]]}";\n'
+                 f"export const o{place}: T{place} = {json.dumps(item)};\n"
+                 for place, item in enumerate(self.judged)]
+        (self.folder / "objects.ts").write_text("".join(lines))
+        done = subprocess.run([self.folder / "node_modules/.bin/tsc", "--noEmit", "--skipLibCheck",
+                               "--module", "nodenext", "objects.ts"], cwd=self.folder, text=True,
+                              check=False, stdout=subprocess.PIPE)
+        self.assertEqual(done.stdout.splitlines(), [])
+        self.assertEqual(done.returncode, 0)
+
+    def test_page_says_what_judged_which_kind(self):
+        table = PAGE.read_text().split("## What was tried")[1]
+        rows = re.findall(r"^\| (`.*?) \| (.*) \|$", table, re.MULTILINE)
+        said = {kind: not judge.startswith("nothing")
+                for kinds, judge in rows for kind in re.findall(r"`(\w+)`", kinds)}
+        self.assertEqual(said, {item["kind"]: item["apiVersion"] in MODULES
+                                for item in self.objects})
+        self.assertEqual({name_of(item) for item in self.objects
+                          if item["apiVersion"] not in MODULES}, WITHOUT_SCHEMA)
+        for module in SCHEMAS:
+            name, version = module.rsplit("@", 1)
+            self.assertIn(f"`{name}` {version}", table)
 
 
 class ManifestsTest(unittest.TestCase):
-    def test_schemas_every_object_is_valid(self):
-        if shutil.which("npm") is None or shutil.which("node") is None:
-            self.skipTest("did not run: no npm, from which the schemas come")
-        objects = [item for variant in VARIANTS for item in rendered(variant)]
-        objects += [as_job(job_spec(rendered(variant))) for variant in ("jobset", "trainjob")]
-        with tempfile.TemporaryDirectory(prefix="gradwire-schemas-") as folder:
-            got = subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--prefix", folder,
-                                  *MODULES], text=True, check=False, stdout=subprocess.PIPE,
-                                 stderr=subprocess.STDOUT, timeout=120)
-            if got.returncode != 0:
-                self.skipTest(f"did not run: npm has no schemas: {got.stdout[-300:]}")
-            shutil.copy(SOURCE / "tests/deploy/schemas.mjs", folder)
-            judged = subprocess.run(["node", pathlib.Path(folder, "schemas.mjs")], check=True,
-                                    text=True, input=json.dumps(objects), stdout=subprocess.PIPE)
-        verdicts = json.loads(judged.stdout)
-        self.assertEqual({one["name"] for one in verdicts if one["verdict"] == "no schema"},
-                         WITHOUT_SCHEMA)
-        self.assertEqual([one for one in verdicts
-                          if one["verdict"] not in ("valid", "no schema")], [])
-
     def test_pods_no_root_no_writable_system_no_privileges(self):
         specs = [template(rendered(variant)) for variant in ("base", "coordinator", "jobset",
                                                              "trainjob")]
@@ -144,6 +188,7 @@ class ManifestsTest(unittest.TestCase):
             container, = template(rendered(variant), kind)["containers"]
             ports = {port["name"]: port["containerPort"] for port in container["ports"]}
             self.assertIn(container["readinessProbe"]["httpGet"]["port"], ports)
+        self.assertEqual(str(ports["grpc"]), pet(0)["PET_MASTER_PORT"])
         worker, = template(rendered("base"))["containers"]
         ports = {port["name"]: port["containerPort"] for port in worker["ports"]}
         monitor = of_kind(rendered("monitoring"), "PodMonitor")

@@ -1,27 +1,16 @@
-// node schemas.mjs < OBJECTS: judges each Kubernetes object of a JSON list by its published schema,
-// as npm packages have it compiled, which this file has to lie beside. Prints a JSON list of
-// {"name": "Job gradwire", "verdict": "valid" | "no schema" | what is wrong}.
+// node schemas.mjs < ASKED: judges Kubernetes objects by their published schemas, as npm packages have
+// them compiled, which this file has to lie beside. ASKED is a JSON list of {"module": of the
+// object's schema, "object"}; prints a JSON list of "valid" or what is wrong, in the same order.
 import {readFileSync} from "node:fs";
 
-const groups = {
-  "v1": "kubernetes-models/v1",
-  "apps/v1": "kubernetes-models/apps/v1",
-  "batch/v1": "kubernetes-models/batch/v1",
-  "monitoring.coreos.com/v1": "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1",
-};
-
-async function judge(object) {
-  const group = groups[object.apiVersion];
-  if (!group) return "no schema";
+async function judge({module, object}) {
   try {
-    new ((await import(group))[object.kind])(object).validate();
+    new ((await import(module))[object.kind])(object).validate();
     return "valid";
   } catch (error) {
     return String(error.message);
   }
 }
 
-const objects = JSON.parse(readFileSync(0, "utf8"));
-const verdicts = objects.map(async object => (
-  {name: `${object.kind} ${object.metadata.name}`, verdict: await judge(object)}));
-console.log(JSON.stringify(await Promise.all(verdicts)));
+const asked = JSON.parse(readFileSync(0, "utf8"));
+console.log(JSON.stringify(await Promise.all(asked.map(judge))));
