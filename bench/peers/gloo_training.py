@@ -2,12 +2,13 @@
 """The peer of `gradwire bench training`: one rank of the same training in PyTorch + Gloo.
 
 The same model, batch size, optimiser and order of samples as gradwire-worker, without
-augmentation. Prints a line of JSON for each iteration, as gradwire-worker --log-jsonl does.
+augmentation. Prints a line of JSON for each iteration, as gradwire-worker --log-jsonl does, and a
+summary with the epochs. Bytes are worked out, as a ring sends gradients: Gloo counts none.
 Needs Debian's python3-torch.
 """
 import argparse
 import json
-import pathlib
+import math
 import time
 
 import numpy
@@ -20,46 +21,19 @@ from torch.utils.data import DistributedSampler
 
 import compute
 import rendezvous
+from images import DATASETS, Images
 from models import MODELS
-
-MEAN = numpy.array([125.3, 123.0, 113.9], numpy.float32).reshape(1, 3, 1, 1) / 255
-STD = numpy.array([63.0, 62.1, 66.7], numpy.float32).reshape(1, 3, 1, 1) / 255
-RECORD = 1 + 3 * 32 * 32  # bytes of a CIFAR-10 image with its label
-SYNTHETIC_SAMPLES = 50000
-
-
-class Images:
-    """Images as bytes, and their labels."""
-
-    def __init__(self, a):
-        if a.dataset == "cifar10":
-            files = [pathlib.Path(a.data_dir, f"data_batch_{i}.bin") for i in range(1, 6)]
-            records = numpy.concatenate([numpy.fromfile(f, numpy.uint8) for f in files])
-        else:
-            random = numpy.random.RandomState(0)
-            records = random.randint(0, 256, SYNTHETIC_SAMPLES * RECORD).astype(numpy.uint8)
-            records[::RECORD] %= 10
-        records = records.reshape(-1, RECORD)
-        self.labels = records[:, 0].astype(numpy.int64)
-        self.pixels = records[:, 1:].reshape(-1, 3, 32, 32)
-
-    def __len__(self):
-        return len(self.labels)
-
-    def batch(self, indices):
-        pixels = (self.pixels[indices].astype(numpy.float32) / 255 - MEAN) / STD
-        return torch.from_numpy(pixels), torch.from_numpy(self.labels[indices])
 
 
 def batches(a, images):
-    """Endless batches of this rank's share, epoch after epoch."""
-    sampler = DistributedSampler(images, a.world_size, a.rank)
+    """Endless batches of this rank's share, epoch after epoch, each with its epoch."""
+    sampler = DistributedSampler(images, a.world_size, a.rank, seed=a.sampler_seed)
     epoch = 0
     while True:
         sampler.set_epoch(epoch)
         order = numpy.array(list(sampler))
         for first in range(0, len(order), a.batch_size):
-            yield images.batch(order[first:first + a.batch_size])
+            yield epoch, images.batch(order[first:first + a.batch_size])
         epoch += 1
 
 
@@ -91,7 +65,27 @@ def is_powersgd(a):
     return a.hook is not None and a.hook != "fp16"
 
 
-def wrap(model, a):
+class Sent:
+    """Bytes that a rank sends for an iteration's gradients, if they go round a ring."""
+
+    def __init__(self, model, a):
+        self._whole = sum(parameter.numel() for parameter in model.parameters())
+        self._element_bytes = 2 if a.hook == "fp16" else 4
+        self._ring = 2 * (a.world_size - 1) / a.world_size
+        self.low_rank = None  # the state of the PowerSGD hook, which counts from its start on
+        self._before = (0, 0)
+
+    def of_iteration(self):
+        elements = self._whole
+        if self.low_rank:
+            now = self.low_rank.compression_stats()[1:]
+            raw, sent = (after - before for after, before in zip(now, self._before))
+            self._before = now
+            elements += sent - raw
+        return round(self._ring * self._element_bytes * elements)
+
+
+def wrap(model, a, sent):
     if a.mode != "ddp":
         return model
     if is_powersgd(a):  # two buckets under way at once are too many for it; see bench/setups.inc
@@ -105,23 +99,49 @@ def wrap(model, a):
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=a.hook,
                                             start_powerSGD_iter=POWERSGD_START)
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        sent.low_rank = state
     return model
 
 
-def train(a, images):
-    torch.manual_seed(744)
-    model = MODELS[a.model]()
-    wrapped = wrap(model, a)
+class Tests:
+    """Tests a model: each rank some batches, all ranks get what came out."""
+
+    def __init__(self, a):
+        self._images, self._a = Images(a, train=False), a
+
+    def run(self, model):
+        a, sums = self._a, torch.zeros(2, dtype=torch.float64)
+        for buffer in model.buffers():  # as DistributedDataParallel does before the next pass
+            torch.distributed.broadcast(buffer, 0)
+        model.eval()
+        with torch.no_grad():
+            order = numpy.arange(len(self._images))
+            for first in range(a.rank * a.batch_size, len(order), a.world_size * a.batch_size):
+                pixels, labels = self._images.batch(order[first:first + a.batch_size])
+                scores = model(pixels)
+                sums[0] += nn.functional.cross_entropy(scores, labels, reduction="sum")
+                sums[1] += (scores.argmax(1) == labels).sum()
+        model.train()
+        torch.distributed.all_reduce(sums)
+        loss, accuracy = (sums / len(self._images)).tolist()
+        return {"loss": loss, "accuracy": accuracy}
+
+
+def train(a, images, model):
+    """Yields the line of each iteration. What its caller does meanwhile is in none's time."""
+    sent = Sent(model, a)
+    wrapped = wrap(model, a, sent)
     parameters = list(model.parameters())
-    optimizer = torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(parameters, lr=a.lr, momentum=0.9, weight_decay=1e-4)
     source = batches(a, images)
     for step in range(a.iterations):
         start = time.perf_counter()
-        pixels, labels = next(source)
+        epoch, (pixels, labels) = next(source)
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(wrapped(pixels), labels)
         loss.backward()
-        line = {"step": step, "rank": a.rank, "loss": loss.item()}
+        line = {"step": step, "epoch": epoch, "rank": a.rank, "loss": loss.item(),
+                "bytes_sent": sent.of_iteration()}
         if a.mode in SYNCS:
             sync_start = time.perf_counter()
             SYNCS[a.mode](parameters, a)
@@ -129,6 +149,23 @@ def train(a, images):
         optimizer.step()
         line["iteration_seconds"] = time.perf_counter() - start
         yield line
+
+
+def train_epochs(a, images):
+    """Lines of all iterations, and rows of the epochs, each tested where that was asked for."""
+    torch.manual_seed(a.seed)
+    model, lines, rows = MODELS[a.model](), [], []
+    tests = Tests(a) if a.evaluate_every else None
+    of_epoch = math.ceil(math.ceil(len(images) / a.world_size) / a.batch_size)
+    a.iterations = a.epochs * of_epoch or a.iterations
+    for line in train(a, images, model):
+        lines.append(line)
+        if line["step"] % of_epoch == 0:
+            rows.append({"epoch": line["epoch"], "seconds": 0.0})
+        rows[-1]["seconds"] += line["iteration_seconds"]
+        if tests and (len(lines) % of_epoch == 0 or len(lines) == a.iterations):
+            rows[-1]["test"] = tests.run(model)
+    return lines, rows
 
 
 def hook(text):
@@ -146,10 +183,15 @@ def parse():
     rendezvous.add_options(p)
     p.add_argument("--mode", choices=[*SYNCS, "ddp"], default="ddp")
     p.add_argument("--model", choices=MODELS, default="vgg11")
-    p.add_argument("--dataset", choices=["cifar10", "synthetic"], default="synthetic")
+    p.add_argument("--dataset", choices=DATASETS, default="synthetic")
     p.add_argument("--data-dir", default="")
     p.add_argument("--batch-size", type=int, default=64)
     p.add_argument("--iterations", type=int, default=15)
+    p.add_argument("--epochs", type=int, default=0, help="in place of iterations")
+    p.add_argument("--evaluate-every", type=int, choices=[1], help="test after each epoch")
+    p.add_argument("--lr", type=float, default=0.1)
+    p.add_argument("--seed", type=int, default=744, help="of the weights")
+    p.add_argument("--sampler-seed", type=int, default=0)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--blas", default="", metavar="FILE", help="the BLAS that must compute")
     p.add_argument("--bucket-mb", type=float, default=25)
@@ -166,10 +208,11 @@ def main():
     compute.use_threads(a.threads)
     images = Images(a)
     rendezvous.join(a)
-    lines = list(train(a, images))
+    lines, epochs = train_epochs(a, images)
     torch.distributed.barrier()
     for line in lines:
         print(json.dumps(line))
+    print(json.dumps({"epochs": epochs}, indent=1))
 
 
 main()

@@ -15,4 +15,9 @@ def vgg11():
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(channels, 10))
 
 
-MODELS = {"vgg11": vgg11}
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(3 * 32 * 32, 128), nn.ReLU(True),
+                         nn.Linear(128, 10))
+
+
+MODELS = {"vgg11": vgg11, "mlp": mlp}

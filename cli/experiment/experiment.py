@@ -27,7 +27,7 @@ LIST = "list"
 
 
 def listing():
-    return "".join(f"{one.name:<14} {one.title}; after {one.source}\n" for one in EXPERIMENTS)
+    return "".join(f"{one.name:<17} {one.title}; after {one.source}\n" for one in EXPERIMENTS)
 
 
 def load_writing():
@@ -39,8 +39,13 @@ def load_writing():
     return writing
 
 
-def check(request):
+def check(experiment, request):
     """Failure for what could not work."""
+    for name in ("link", "target"):
+        if request[name] and name not in experiment.options:
+            takers = ", ".join(one.name for one in EXPERIMENTS if name in one.options)
+            raise Failure(f"--{name}: got experiment {experiment.name}, expected {takers}",
+                          EXIT_USAGE)
     if request["peers"] and (request["hosts"] or request["hostfile"]) and not request["threads"]:
         raise Failure("--peers on hosts needs --threads, so that all compute alike", EXIT_USAGE)
 
@@ -68,7 +73,7 @@ def run_steps(steps, setting, folder, check_signals):
 
 def run_experiment(experiment, request, check_signals):
     scale = experiment.scale(request["scale"])
-    check(request)
+    check(experiment, request)
     writing = load_writing()
     request = {**request, "workers": experiment.most_ranks}
     setting = Setting(request, scale, len(os.sched_getaffinity(0)), free_memory())
@@ -76,6 +81,8 @@ def run_experiment(experiment, request, check_signals):
     folder = Folder(out, experiment.name, request["scale"])
     steps = plan_of(experiment.runs(setting), setting, folder)
     say(f"{experiment.title}, scale {request['scale']}: {scale['about']}")
+    for sentence in experiment.announce(setting):
+        say(sentence)
     announce(steps, folder)
     if not all(step.record for step in steps):
         run_steps(steps, setting, folder, check_signals)

@@ -1,7 +1,11 @@
 #include "cli/experiment/experiment_command.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "cli/bench/bench_options.h"
 #include "cli/bench/bench_request.h"
 
@@ -29,7 +33,36 @@ struct ExperimentOptions {
   std::string out;
   bool again = false;
   int threads = 0;
+  std::vector<std::string> links;  // rates, each once
+  double target = 0;               // accuracy; 0: the experiment's own
 };
+
+// Rates with commas between them.
+OptionValue RateList(std::vector<std::string>* field) {
+  OptionValue value;
+  value.set = [field](const std::string& text) {
+    std::vector<std::string> rates;
+    for (const auto part : absl::StrSplit(text, ',')) {
+      const std::string rate(part);
+      const auto gbit = GbitOfRate(rate);
+      if (!gbit.ok()) return gbit.status();
+      if (std::count(rates.begin(), rates.end(), rate) == 0) rates.push_back(rate);
+    }
+    *field = std::move(rates);
+    return absl::OkStatus();
+  };
+  return value;
+}
+
+nlohmann::ordered_json LinksJson(const std::vector<std::string>& rates) {
+  nlohmann::ordered_json links = nlohmann::ordered_json::array();
+  for (const std::string& rate : rates) {
+    const absl::optional<double> gbit = GbitOfRate(rate).value();
+    links.push_back(
+        {{"rate", rate}, {"gbit", gbit.has_value() ? nlohmann::ordered_json(*gbit) : nullptr}});
+  }
+  return links;
+}
 
 void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Group("What");
@@ -43,6 +76,11 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Add("again", "true|false", "repeat runs that --out has already", Switch(&options->again));
   parser->Add("threads", "N", "compute threads of each rank",
               WithDefault(Integer(&options->threads, 1, kMaxThreads), "as many as it has"));
+  parser->Add("link", "RATE,RATE,...",
+              "time-to-accuracy: with links of these rates, one after the other (--hosts)",
+              WithDefault(RateList(&options->links), "as they are"));
+  parser->Add("target", "X", "time-to-accuracy: the test accuracy to be reached, 0 to 1",
+              WithDefault(RealFromBelow(&options->target, 0, 1), "of float32, as --scale says"));
   parser->Group("Where");
   AddHosts(&options->bench, parser);
   parser->Footer(kFooter);
@@ -62,6 +100,9 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
   if (!parsed.print.empty()) return parsed;
   status = CheckHosts(parser, &options.bench);
   if (!status.ok()) return status;
+  if (!options.links.empty() && options.bench.rate != "none") {
+    return absl::InvalidArgumentError("--link and --rate exclude each other");
+  }
   parsed.options.name = "cli/experiment/experiment.py";
   parsed.options.data =
       BenchRequest(options.bench, absl::StrCat(kProgram, " ", absl::StrJoin(args, " ")));
@@ -70,7 +111,9 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
                               {"data_dir", options.data_dir},
                               {"out", options.out},
                               {"again", options.again},
-                              {"threads", options.threads}});
+                              {"threads", options.threads},
+                              {"link", LinksJson(options.links)},
+                              {"target", options.target}});
   return parsed;
 }
 

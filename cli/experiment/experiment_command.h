@@ -16,6 +16,8 @@ namespace gradwire {
 //   words     NAME, or what stands in its place
 //   scale, data_dir, out ("": named after the experiment), again
 //   threads   compute threads of each rank; 0: as many as there are
+//   link      {"rate", "gbit" (null: none)} of each rate that links shall have in turn
+//   target    test accuracy, 0 to 1; 0: the experiment's own
 //
 // Errors as OptionParser::Parse and CheckHosts.
 absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std::string>& args,

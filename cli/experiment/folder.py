@@ -36,8 +36,8 @@ def fingerprint(run, request):
     """Of all that decides what a run measures. Failure as of read_hostfile."""
     file = request["hostfile"]
     hosts = [host.name for host in read_hostfile(file)] if file else request["hosts"]
-    what = [run.ranks, run.coordinator, run.environment, hosts, request["rate"],
-            request["versions"]]
+    what = [run.ranks, run.coordinator, run.environment, hosts,
+            run.rate or request["rate"], request["versions"]]
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 

@@ -107,6 +107,8 @@ class Experiment:
     runs: Callable  # runs(setting): what is to be run, in order; see work.py
     find: Callable  # find(setting, results): Findings; results: see results.py, by run's name
     most_ranks: int
+    options: tuple = ()  # that it takes, and not every one does
+    announce: Callable = lambda setting: []  # sentences to be said before it starts
 
     def scale(self, name):
         if name not in self.scales:

@@ -36,6 +36,7 @@ class Cost:
 
 
 COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1 << 18),
+         "mlp": Cost(0.0001, 1578536, 1 << 17),
          "resnet50": Cost(0.03, 94114088, 8 << 20), "bert_tiny": Cost(0.01, 17547304, 4 << 20),
          "bert_base": Cost(2, 437935104, 128 << 20)}
 
@@ -65,11 +66,16 @@ class Training:
     model: str = "vgg11"
     images: tuple = ()  # options that name them; empty: the setting's
     sweep: str = ""
+    rate: str = ""  # of links that are shaped for it; "": as the setting has them
+    gbit: float | None = None  # of that rate
 
     def layout(self, setting):
         return options_text(self._model_and_data(setting) + (["--evaluate"] if self.tests else []))
 
     def run(self, setting):
+        return dataclasses.replace(self._run(setting), rate=self.rate)
+
+    def _run(self, setting):
         argv = self._common(setting)
         if self.peer_mode:
             argv += ["--mode", self.peer_mode, *options_text(self.options)]
@@ -108,7 +114,7 @@ class Training:
     def _exchange_seconds(self, setting):
         if self.ranks == 1:
             return 0
-        size, gbit = COSTS[self.model].bytes, setting.request["link_gbit"]
+        size, gbit = COSTS[self.model].bytes, self.gbit or setting.request["link_gbit"]
         if setting.has_hosts and gbit:
             return 2 * size * 8 / (gbit * 1e9)
         return 2 * self.ranks * size / LOCAL_BYTES_PER_SECOND

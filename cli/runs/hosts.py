@@ -57,6 +57,15 @@ class Hosts:
         """Of all hosts, by which they are told apart."""
         return [THIS_MACHINE if self.local else str(host) for host in range(self.count)]
 
+    def shape(self, rate):
+        """Makes the program's hosts anew, with links of `rate`, unless they have it. Failure as
+        from `with`."""
+        if self.local or rate == self._rate:
+            return
+        self._down()
+        self._rate = rate
+        self._up()
+
     def address(self, host):
         return self._addresses[host]
 

@@ -31,6 +31,7 @@ class Run:
     ranks: list  # program and arguments of each
     coordinator: bool = True
     environment: dict = dataclasses.field(default_factory=dict)  # more than own_environment()
+    rate: str = ""  # of the links of --hosts; "": as they are
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,6 +86,8 @@ class Runner:
         """Runs it to its end and gives its Outputs. Failure as of Jobs; the time limit is that
         of the request. `watch` gets, about 20 times a second, the bytes that rank 0 has printed
         so far."""
+        if run.rate:
+            self._hosts.shape(run.rate)
         with Jobs(self._check) as jobs:
             if run.coordinator:
                 return self._run_with_coordinator(run, watch, jobs)

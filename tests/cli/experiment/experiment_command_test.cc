@@ -82,6 +82,29 @@ TEST(ParseExperimentOptions, RateOfAHostfile_IsRefused) {
               HasSubstr("only links of --hosts can be given a rate"));
 }
 
+TEST(ParseExperimentOptions, Links_AreRatesWithTheirSpeeds) {
+  EXPECT_EQ(Request({"course"})["link"], Json::array());
+  const Json links = Request({"course", "--link", "1gbit,100mbit,1gbit,none"})["link"];
+  EXPECT_EQ(links, Json::array({{{"rate", "1gbit"}, {"gbit", 1.0}},
+                                {{"rate", "100mbit"}, {"gbit", 0.1}},
+                                {{"rate", "none"}, {"gbit", nullptr}}}));
+}
+
+TEST(ParseExperimentOptions, LinkThatIsNoRate_IsRefused) {
+  EXPECT_THAT(ErrorOf({"course", "--link", "1gbit,fast"}), HasSubstr("--link: got 'fast'"));
+}
+
+TEST(ParseExperimentOptions, LinkAndRate_AreRefused) {
+  EXPECT_EQ(ErrorOf({"course", "--hosts", "p", "--rate", "1gbit", "--link", "10gbit"}),
+            "--link and --rate exclude each other");
+}
+
+TEST(ParseExperimentOptions, Target_IsAShare) {
+  EXPECT_EQ(Request({"course"})["target"], 0);
+  EXPECT_EQ(Request({"course", "--target", "0.85"})["target"], 0.85);
+  EXPECT_THAT(ErrorOf({"course", "--target", "85"}), HasSubstr("--target: got '85'"));
+}
+
 TEST(ParseExperimentOptions, Help_SaysHowToListThem) {
   EXPECT_THAT(ParseExperimentOptions({"--help"}, {})->print,
               HasSubstr("'gradwire experiment list' shows their names"));

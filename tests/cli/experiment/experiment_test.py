@@ -163,6 +163,24 @@ class Conducting(unittest.TestCase):
     def test_peers_on_hosts_need_threads(self):
         self.assert_refused("needs --threads", peers=True, hosts="hosts")
 
+    def test_links_are_refused_by_experiments_that_do_not_take_them(self):
+        self.assert_refused("^--link: got experiment course, expected time-to-accuracy$",
+                            link=[{"rate": "1gbit", "gbit": 1}])
+
+    def test_links_that_cannot_be_shaped_are_said(self):
+        self.conduct(FakeRunner(), words=["time-to-accuracy"], link=[{"rate": "1gbit", "gbit": 1}])
+        self.assertIn("--link 1gbit: links were not shaped, which needs --hosts",
+                      self.said.getvalue())
+        self.assertIn("at 1gbit no less than (s)", (self.out / "report.md").read_text())
+
+    def test_another_rate_of_the_links_is_run_anew(self):
+        rates = [{"rate": "1gbit", "gbit": 1}, {"rate": "100mbit", "gbit": 0.1}]
+        asked = {"words": ["time-to-accuracy"], "hosts": "hosts"}
+        first = self.conduct(FakeRunner(), link=rates[:1], **asked)
+        self.assertEqual({run.rate for run in first}, {"1gbit"})
+        second = self.conduct(FakeRunner(), link=rates, **asked)
+        self.assertEqual({run.rate for run in second}, {"100mbit"})
+
     def test_peers_stand_in_the_table(self):
         self.conduct(FakeRunner(), peers=True)
         self.assertIn("gloo", (self.out / "times.csv").read_text().split("\n")[0])

@@ -23,7 +23,8 @@ def request_of(folder, name="course", **more):
                          "peers": str(ROOT / "bench/peers")},
             "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
             "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
-            "data_dir": "", "out": str(folder), "again": False, "threads": 0, **more}
+            "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
+            "target": 0, **more}
 
 
 def option(argv, name):
@@ -34,14 +35,16 @@ def training_text(argv, rank):
     """What a worker prints whose loss is 2 + rank at first, and whose iterations get shorter with
     every rank that takes part."""
     count = int(option(argv, "--iterations") or 196)
+    epochs = int(option(argv, "--epochs") or 1)
     records = [{"step": step, "loss": 2 + rank - step / 1000, "iteration_seconds": 1.0,
                 "phase_seconds": {"data": 0.01, "forward": 0.3, "backward": 0.5,
                                   "communication": 0.1, "exposed_communication": 0.05,
                                   "optimizer": 0.01},
-                "bytes_sent": 100, "samples": 1, "epoch": 0, "lr": 0.1} for step in range(count)]
-    epochs = int(option(argv, "--epochs") or 1)
+                "bytes_sent": 100, "samples": 1, "epoch": step * epochs // count, "lr": 0.1}
+               for step in range(count)]
     summary = {"parameters_sha256": "a", "buffers_sha256": "b", "bytes_sent": 100 * count,
-               "epochs": [{"seconds": 1.0, "loss": 2.0, "accuracy": 0.1}] * epochs,
+               "epochs": [{"epoch": epoch, "seconds": 1.0, "loss": 2.0, "accuracy": 0.1,
+                           "test": {"accuracy": 0.1 * (epoch + 1)}} for epoch in range(epochs)],
                "trained_parameters": 1, "outputs_sha256": "c",
                "frozen_sha256": {"first": "d", "last": "d"}}
     if "--evaluate" in argv:

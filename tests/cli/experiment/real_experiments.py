@@ -31,7 +31,8 @@ HOLD_ANYWHERE = {
                       "Training leaves frozen weights and statistics as they are",
                       "2 devices compute what one does", "Between devices go the others' images"],
     "inference": ["Native and vanilla give the same scores, to the bit",
-                  "They are those of one device"]}
+                  "They are those of one device"],
+    "time-to-accuracy": ["Each method that is to send fewer bytes", "All ranks of a run end with"]}
 COMPARES_TIMES = {"data-parallel", "inference"}  # even here, where all devices are threads of one process
 
 

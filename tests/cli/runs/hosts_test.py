@@ -40,6 +40,18 @@ exit 0''')
                              [self.program, "run", "1", "prog", "arg"])
         self.assertEqual(self.log.read_text(), "up 2 1gbit\naddr 0\naddr 1\ndown\n")
 
+    def test_other_rate_makes_them_anew(self):
+        with Hosts(self.program, 1, "1gbit", never) as hosts:
+            hosts.shape("1gbit")
+            hosts.shape("100mbit")
+        self.assertEqual(self.log.read_text(),
+                         "up 1 1gbit\naddr 0\ndown\nup 1 100mbit\naddr 0\ndown\n")
+
+    def test_this_machine_has_no_rate(self):
+        with Hosts("", 1, "none", never) as hosts:
+            hosts.shape("1gbit")
+            self.assertTrue(hosts.local)
+
     def test_commands_get_no_variables_of_gradwire(self):
         with mock.patch.dict(os.environ, {"GRADWIRE_RANK": "3", "MINE": "4"}):
             command = Hosts("", 1, "none", never).command(0, ["prog"], {"MORE": "5"})

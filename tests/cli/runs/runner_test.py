@@ -97,6 +97,15 @@ class RunnerTest(unittest.TestCase):
                                          for host in (0, 1)])
         self.assertTrue(pathlib.Path(self.request["hosts"] + ".down").exists())
 
+    def test_hosts_get_the_rate_that_a_run_asks_for(self):
+        hosts = HOSTS.replace("case $1 in", 'case $1 in\nup) echo "$3" >> "$0.rates" ;;')
+        self.request["hosts"] = self.script("hosts", hosts)
+        runs = [Run([echo("x")], coordinator=False, rate=rate)
+                for rate in ("", "1gbit", "1gbit", "10mbit")]
+        self.outputs_of(*runs)
+        self.assertEqual(pathlib.Path(self.request["hosts"] + ".rates").read_text(),
+                         "none\n1gbit\n10mbit\n")
+
     def test_try_out_on_this_machine_is_once(self):
         with Runner(self.request, never) as runner:
             runner.try_out(["/bin/sh", "-c", f"echo once >> {self.folder}/tried"])

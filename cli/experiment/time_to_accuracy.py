@@ -1,0 +1,364 @@
+"""Time to accuracy: what fewer bytes and fewer exchanges gain, and what they cost in accuracy."""
+import dataclasses
+import math
+import statistics
+
+from cli.experiment.results import mean
+from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
+from cli.experiment.work import Training
+from cli.runs.tables import Column
+
+SOURCE = "the measure of Coleman et al., DAWNBench, 2017"
+BITS = 8
+NEEDS_EPOCHS = "needs whole epochs"
+NOT_SHAPED = "links were not shaped"
+SIMILAR = 0.01  # of accuracy, between DistributedDataParallel and ours
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """`options`: of the worker or, for a peer, of PyTorch's script."""
+    name: str
+    title: str
+    colour: str
+    options: tuple
+    is_peer: bool = False
+    through_one: bool = False  # host, which sends and receives what all ranks do
+    is_leaner: bool = True  # than float32: it sends fewer bytes
+
+
+FLOAT32 = Method("fp32", "float32", "#0072b2", ("--sync", "ddp"), is_leaner=False)
+OWN = (
+    FLOAT32,
+    Method("bf16", "bf16", "#56b4e9", ("--sync", "ddp", "--wire", "bf16")),
+    Method("int8", "int8", "#009e73", ("--sync", "ddp", "--compress", "int8")),
+    Method("top-k", "top-k 0.01", "#e69f00",
+           ("--sync", "ddp", "--compress", "top-k:0.01", "--compress-warmup", 100)),
+    Method("powersgd", "PowerSGD 2", "#cc79a7",
+           ("--sync", "ddp", "--compress", "powersgd:2", "--compress-warmup", 2)),
+    Method("local-sgd", "local SGD, every 10", "#d55e00", ("--sync", "local-sgd:10")),
+    Method("diloco", "DiLoCo, every 10", "#882255", ("--sync", "diloco:10")),
+    Method("parameter-server", "parameter server, staleness 2", "#7f7f7f",
+           ("--sync", "parameter-server", "--staleness", 2), through_one=True, is_leaner=False))
+PEER = Method("gloo-ddp", "PyTorch DDP", "#000000", ("--mode", "ddp"), is_peer=True,
+              is_leaner=False)
+PEERS = (PEER, Method("gloo-powersgd", "PyTorch DDP, PowerSGD 2", "#8c6d31",
+                      ("--mode", "ddp", "--hook", "powersgd:2"), is_peer=True))
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """A net and data, with batches of `batch` on each rank. The accuracy to be reached is what
+    float32 has after `target_epochs`, unless --target says another."""
+    key: str
+    title: str
+    model: str
+    batch: int
+    lr: float
+    samples: int = 0
+    epochs: int = 0  # 0: some iterations
+    target_epochs: int = 1
+    needs_cifar10: bool = False
+
+
+SMALL = Task("fashion-mnist", "an MLP on Fashion-MNIST", "mlp", 64, 0.05, 60000, 3, 2)
+SCALES = {
+    "quick": {"about": "An MLP on Fashion-MNIST, 4 ranks of 64 images, 3 epochs, one seed. The "
+                       "accuracy to be reached is that of float32 after 2.",
+              "ranks": 4, "seeds": (744,), "tasks": (SMALL,)},
+    "full": {"about": "VGG-11 on CIFAR-10 (with --data-dir), 5 epochs, and an MLP on "
+                      "Fashion-MNIST, 10; 4 ranks of 64 images, three seeds. The accuracy to be "
+                      "reached is that of float32 after 3 epochs, and after 5.",
+             "ranks": 4, "seeds": (744, 745, 746),
+             "tasks": (Task("cifar10", "VGG-11 on CIFAR-10", "vgg11", 64, 0.1, 50000, 5, 3,
+                            needs_cifar10=True),
+                       dataclasses.replace(SMALL, epochs=10, target_epochs=5))},
+    "tiny": {"about": "For tests.", "hidden": True, "ranks": 2, "seeds": (744,), "iterations": 3,
+             "tasks": (dataclasses.replace(SMALL, batch=8, epochs=0),)}}
+
+
+def methods(setting):
+    return OWN + PEERS if setting.peers else OWN
+
+
+def tasks(setting):
+    return [task for task in setting.scale["tasks"]
+            if setting.has_cifar10 or not task.needs_cifar10]
+
+
+def links(setting):
+    """{"rate", "gbit"} of each under which is trained; a rate of "": as they are."""
+    shaped = setting.request["link"] if setting.request["hosts"] else []
+    return shaped or [{"rate": "", "gbit": None}]
+
+
+def name_of(task, method, link, seed):
+    return "-".join(filter(None, (task.key, method.name, link["rate"], str(seed))))
+
+
+def iterations(setting, task):
+    of_rank = math.ceil(task.samples / setting.scale["ranks"])
+    return task.epochs * math.ceil(of_rank / task.batch) or setting.scale["iterations"]
+
+
+def training(setting, task, method, link, seed):
+    options = ("--lr", task.lr, "--seed", seed, "--sampler-seed", seed, "--evaluate-every", 1)
+    if not method.is_peer:
+        options += ("--augment", "false", *method.options)
+    images = setting.images("cifar10") if task.needs_cifar10 else ("--dataset", "fashion-mnist")
+    peer_mode = method.options[1] if method.is_peer else ""
+    more = method.options[2:] if method.is_peer else ()
+    at = f" at {link['rate']}" if link["rate"] else ""
+    return Training(name_of(task, method, link, seed), f"{task.title}, {method.title}{at}",
+                    setting.scale["ranks"], task.batch, iterations(setting, task),
+                    options + more, epochs=task.epochs, peer_mode=peer_mode, model=task.model,
+                    images=images, rate=link["rate"], gbit=link["gbit"])
+
+
+def runs(setting):
+    return [training(setting, task, method, link, seed) for link in links(setting)
+            for task in tasks(setting) for seed in setting.scale["seeds"]
+            for method in methods(setting)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """What a run had come to when it was tested."""
+    seconds: float  # of training, of the rank that took longest
+    sent: float  # bytes, of a rank, the mean
+    accuracy: float  # 0 to 1
+
+
+def sent_in(result, epoch):
+    return sum(record["bytes_sent"] for rank in result.ranks for record in rank.records
+               if record["epoch"] == epoch) / len(result.ranks)
+
+
+def curve(result):
+    """Points of a run, one for each epoch."""
+    points, sent = [], 0
+    seconds = [0.0] * len(result.ranks)
+    for rows in zip(*(rank.summary["epochs"] for rank in result.ranks)):
+        seconds = [before + row["seconds"] for before, row in zip(seconds, rows)]
+        sent += sent_in(result, rows[0]["epoch"])
+        points.append(Point(max(seconds), sent, rows[0]["test"]["accuracy"]))
+    return points
+
+
+def between(before, after, target):
+    part = (target - before.accuracy) / (after.accuracy - before.accuracy)
+    return Point(before.seconds + part * (after.seconds - before.seconds),
+                 before.sent + part * (after.sent - before.sent), target)
+
+
+def reached(points, target):
+    """Where a curve, straight between tests, first has the accuracy; None if nowhere."""
+    before = None
+    for point in points:
+        if point.accuracy >= target:
+            return between(before, point, target) if before else point
+        before = point
+    return None
+
+
+def mean_curve(curves):
+    return [Point(*(mean([getattr(point, field.name) for point in points])
+                    for field in dataclasses.fields(Point))) for points in zip(*curves)]
+
+
+def middle(values):
+    """The median, of which None counts as never."""
+    found = statistics.median_high([math.inf if value is None else value for value in values])
+    return None if found == math.inf else found
+
+
+class Outcome:
+    """Of a method on a task and a link, over the seeds."""
+
+    def __init__(self, method, curves, target):
+        self.method, self.curves = method, curves
+        self._reached = [reached(points, target) for points in curves]
+        self.count = sum(point is not None for point in self._reached)
+        self.seconds = middle([point and point.seconds for point in self._reached])
+        self.sent = middle([point and point.sent for point in self._reached])
+        self.ends = [points[-1].accuracy for points in curves]
+
+    def least_seconds(self, gbit, ranks):
+        """To the accuracy, on links of that speed: no less than the busiest one needs."""
+        if self.seconds is None or gbit is None:
+            return self.seconds
+        busiest = self.sent * (ranks if self.method.through_one else 1)
+        return max(self.seconds, BITS * busiest / (gbit * 1e9))
+
+
+class Study:
+    """What was measured of a task on a link."""
+
+    def __init__(self, setting, results, task, link):
+        self.setting, self.task, self.link = setting, task, link
+        self.target = target_of(setting, results, task)
+        self.outcomes = [Outcome(method, curves_of(setting, results, task, method, link),
+                                 self.target) for method in methods(setting)]
+        self.float32 = self.outcomes[0]
+        self.key = "-".join(filter(None, (task.key, link["rate"])))
+        self.where = f"{task.title}{' at ' + link['rate'] if link['rate'] else ''}"
+
+
+def curves_of(setting, results, task, method, link):
+    return [curve(results[name_of(task, method, link, seed)]) for seed in setting.scale["seeds"]]
+
+
+def target_of(setting, results, task):
+    if setting.request["target"]:
+        return setting.request["target"]
+    curves = curves_of(setting, results, task, FLOAT32, links(setting)[0])
+    return mean([points[min(task.target_epochs, len(points)) - 1].accuracy for points in curves])
+
+
+def rates_worked_out(setting):
+    """Links that were asked for, and could not be had."""
+    return [] if setting.request["hosts"] else setting.request["link"]
+
+
+def row_of(study, outcome):
+    seconds, base = outcome.seconds, study.float32.seconds
+    seeds = len(outcome.curves)
+    row = {"method": outcome.method.title, "reached": f"{outcome.count} of {seeds}",
+           "seconds": seconds, "ratio": seconds / base if seconds and base else None,
+           "megabytes": outcome.sent and outcome.sent / 1e6,
+           "accuracy": 100 * mean(outcome.ends), "lowest": 100 * min(outcome.ends),
+           "highest": 100 * max(outcome.ends),
+           "run_seconds": statistics.median(points[-1].seconds for points in outcome.curves),
+           "run_megabytes": mean([points[-1].sent for points in outcome.curves]) / 1e6}
+    for link in rates_worked_out(study.setting):
+        row[link["rate"]] = outcome.least_seconds(link["gbit"], study.setting.scale["ranks"])
+    return row
+
+
+def table_of(study):
+    worked_out = rates_worked_out(study.setting)
+    columns = [Column("method", "method"), Column("reached", "seeds that reach it"),
+               Column("seconds", "seconds to it", 2), Column("ratio", "of float32's", 3),
+               *(Column(link["rate"], f"at {link['rate']} no less than (s)", 2)
+                 for link in worked_out),
+               Column("megabytes", "MB sent by a rank to it", 2),
+               Column("accuracy", "accuracy at the end (%)", 2), Column("lowest", "lowest (%)", 2),
+               Column("highest", "highest (%)", 2), Column("run_seconds", "whole run (s)", 2),
+               Column("run_megabytes", "whole run (MB)", 2)]
+    note = ("Medians over the seeds; empty: more than half do not reach it. Between two tests the "
+            "accuracy is taken to go straight. Seconds are of training, without tests. A rank "
+            "receives about as much as it sends.")
+    if worked_out:
+        note += (" No less than: worked out, not measured; the larger of the time here and what "
+                 "the bytes need on the busiest link.")
+    return Table(study.key, f"To {100 * study.target:.2f} % test accuracy: {study.where}",
+                 "time to accuracy", columns, [row_of(study, one) for one in study.outcomes], note)
+
+
+def picture_of(study, key, axis, value):
+    series = []
+    for outcome in study.outcomes:
+        points = mean_curve(outcome.curves)
+        series.append({"name": outcome.method.title, "colour": outcome.method.colour,
+                       "x": [value(point) for point in points],
+                       "y": [100 * point.accuracy for point in points]})
+    return Picture(f"{study.key}-{key}", f"Test accuracy by {axis}: {study.where}",
+                   "time to accuracy", {"kind": "lines", "x_label": axis, "x_log": 10,
+                                        "y_label": "test accuracy (%)", "series": series},
+                   "Means over the seeds, a point for each epoch.")
+
+
+def pictures_of(study):
+    return [picture_of(study, "seconds", "seconds of training", lambda point: point.seconds),
+            picture_of(study, "bytes", "MB sent by a rank", lambda point: point.sent / 1e6)]
+
+
+def bytes_claim(studies):
+    """Of whole runs, so that it needs no accuracy."""
+    wrong = [f"{one.method.title} ({study.where})" for study in studies for one in study.outcomes
+             if one.method.is_leaner and any(points[-1].sent >= base[-1].sent for points, base in
+                                             zip(one.curves, study.float32.curves))]
+    shares = [f"{one.method.title} {points[-1].sent / base[-1].sent:.3f}"
+              for one in studies[0].outcomes if one.method.is_leaner
+              for points, base in [(one.curves[0], studies[0].float32.curves[0])]]
+    return judge("Each method that is to send fewer bytes than float32 does so.",
+                 "docs/algorithms.md", not wrong,
+                 f"not so: {', '.join(wrong)}" if wrong else ", ".join(shares))
+
+
+def models_claim(setting, results):
+    apart = [name for name in
+             (name_of(task, method, link, seed) for task in tasks(setting) for method in OWN
+              for link in links(setting) for seed in setting.scale["seeds"])
+             if len(results[name].hashes()) != 1]
+    return judge("All ranks of a run end with one model, whatever the method.",
+                 "docs/algorithms.md", not apart, f"not so: {', '.join(apart)}" if apart else
+                 f"one hash in each run of {len(OWN)} methods")
+
+
+def reach_claim(study):
+    missing = [f"{one.method.title} {one.count} of {len(one.curves)}, ends at "
+               f"{100 * mean(one.ends):.2f} %" for one in study.outcomes
+               if one.count < len(one.curves)]
+    return judge(f"Every method reaches {100 * study.target:.2f} %: {study.where}.",
+                 "time to accuracy", not missing, "; ".join(missing) or "all seeds of all",
+                 "" if study.task.epochs else NEEDS_EPOCHS)
+
+
+def best_claim(study):
+    those = [one for one in study.outcomes if one.seconds is not None and not one.method.is_peer]
+    best = min(those, key=lambda one: one.seconds, default=None)
+    unless = [] if study.task.epochs else [NEEDS_EPOCHS]
+    unless += [] if study.setting.has_hosts else [NEEDS_HOSTS]
+    numbers = ", ".join(f"{one.method.title} {one.seconds:.2f} s"
+                        for one in sorted(those, key=lambda one: one.seconds))
+    return judge(f"The quickest sends fewer bytes than float32: {study.where}.",
+                 "time to accuracy", bool(best and best.method.is_leaner),
+                 numbers or "none reaches it", "; ".join(unless))
+
+
+def peer_claim(study):
+    ours, theirs = (mean(next(one for one in study.outcomes if one.method is method).ends)
+                    for method in (FLOAT32, PEER))
+    return judge(f"float32 ends within {100 * SIMILAR:g} point of DistributedDataParallel: "
+                 f"{study.where}.", "time to accuracy", abs(ours - theirs) <= SIMILAR,
+                 f"{100 * ours:.2f} % and {100 * theirs:.2f} %",
+                 "" if study.task.epochs else NEEDS_EPOCHS)
+
+
+def notes(setting):
+    said = ["All methods have the same learning rate, momentum, batches and epochs, and no "
+            "augmentation; none was tuned for itself. One that ends lower is shown lower.",
+            "DiLoCo's outer step has its usual learning rate, 0.7, and momentum, 0.9. The "
+            "parameter server is the coordinator, through which all ranks' bytes go."]
+    if not setting.request["hosts"]:
+        said.append(f"{NOT_SHAPED[0].upper()}{NOT_SHAPED[1:]}: that needs --hosts. Times are those "
+                    "of the links that are there.")
+    if len(tasks(setting)) < len(setting.scale["tasks"]):
+        said.append("VGG-11 was left out: it needs CIFAR-10 (--data-dir).")
+    if setting.peers:
+        said.append("Bytes of PyTorch's are worked out, as a ring sends them: Gloo counts none.")
+    return said
+
+
+def find(setting, results):
+    studies = [Study(setting, results, task, link) for task in tasks(setting)
+               for link in links(setting)]
+    claims = [bytes_claim(studies), models_claim(setting, results)]
+    for study in studies:
+        claims += [reach_claim(study), best_claim(study)]
+        claims += [peer_claim(study)] if setting.peers else []
+    return Findings(claims, [table_of(study) for study in studies],
+                    [picture for study in studies for picture in pictures_of(study)],
+                    notes(setting))
+
+
+def announce(setting):
+    """What is to be said before it starts."""
+    asked = [link["rate"] for link in rates_worked_out(setting)]
+    return [f"--link {','.join(asked)}: {NOT_SHAPED}, which needs --hosts; the report says what "
+            "they would at least take"] if asked else []
+
+
+EXPERIMENT = Experiment("time-to-accuracy", "Time and bytes to an accuracy", SOURCE, SCALES, runs,
+                        find, 4, options=("link", "target"), announce=announce)

@@ -1,0 +1,207 @@
+"""cli/experiment/time_to_accuracy.py: when an accuracy is reached, and what is said of it."""
+import dataclasses
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fakes import option, request_of
+from cli.experiment import time_to_accuracy as tta
+from cli.experiment.results import Trained
+from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+from cli.experiment.time_to_accuracy import Outcome, Point
+
+RATES = [{"rate": "1gbit", "gbit": 1.0}, {"rate": "100mbit", "gbit": 0.1}]
+TASK = dataclasses.replace(tta.SMALL, target_epochs=1)
+SCALE = {"ranks": 4, "seeds": (1, 2), "tasks": (TASK,)}
+
+
+def setting_of(scale=SCALE, **more):
+    return Setting(request_of("out", "time-to-accuracy", **more), scale, 2, 1 << 40)
+
+
+def trained(accuracies, seconds=(1.0, 2.0), sent=1000, hashes="aa"):
+    """Two ranks that take `seconds` an epoch, in which each sends `sent` bytes in two steps."""
+    epochs = range(len(accuracies))
+    records = [{"iteration_seconds": 1, "epoch": epoch, "bytes_sent": sent / 2}
+               for epoch in epochs for _ in range(2)]
+    return Trained([{"records": records,
+                     "summary": {"parameters_sha256": hashes[rank], "epochs": [
+                         {"epoch": epoch, "seconds": seconds[rank],
+                          "test": {"accuracy": accuracies[epoch]}} for epoch in epochs]}}
+                    for rank in range(2)])
+
+
+def results_of(setting, **by_method):
+    """What `by_method` says, with _ for -, else one that goes from 0.5 to 0.8; of all seeds."""
+    return {tta.name_of(task, method, link, seed):
+            by_method.get(method.name.replace("-", "_"), trained((0.5, 0.8)))
+            for task in tta.tasks(setting) for method in tta.methods(setting)
+            for link in tta.links(setting) for seed in setting.scale["seeds"]}
+
+
+def study_of(setting, **by_method):
+    link = tta.links(setting)[0]
+    return tta.Study(setting, results_of(setting, **by_method), tta.tasks(setting)[0], link)
+
+
+def outcome(study, name):
+    return next(one for one in study.outcomes if one.method.name == name)
+
+
+class Curves(unittest.TestCase):
+    def test_time_is_of_the_rank_that_takes_longest_and_bytes_are_the_mean(self):
+        self.assertEqual(tta.curve(trained((0.5, 0.8))),
+                         [Point(2.0, 1000.0, 0.5), Point(4.0, 2000.0, 0.8)])
+
+    def test_accuracy_is_reached_on_the_line_between_two_tests(self):
+        points = [Point(2.0, 1000, 0.5), Point(4.0, 3000, 0.9), Point(6.0, 4000, 0.95)]
+        crossed = tta.reached(points, 0.7)
+        self.assertAlmostEqual(crossed.seconds, 3.0)
+        self.assertAlmostEqual(crossed.sent, 2000)
+
+    def test_accuracy_of_a_test_is_reached_there(self):
+        points = [Point(2.0, 1000, 0.5), Point(4.0, 3000, 0.9)]
+        self.assertEqual(tta.reached(points, 0.4), points[0])
+        self.assertEqual(tta.reached(points, 0.9), points[1])
+
+    def test_accuracy_that_is_lost_again_was_reached(self):
+        points = [Point(1.0, 1, 0.5), Point(2.0, 2, 0.9), Point(3.0, 3, 0.2)]
+        self.assertEqual(tta.reached(points, 0.9), points[1])
+
+    def test_accuracy_above_all_is_never_reached(self):
+        self.assertIsNone(tta.reached([Point(2.0, 1000, 0.5)], 0.6))
+
+    def test_median_counts_what_is_not_reached_as_never(self):
+        self.assertEqual(tta.middle([3.0, 1.0, None]), 3.0)
+        self.assertIsNone(tta.middle([1.0, None, None]))
+
+
+class Outcomes(unittest.TestCase):
+    def outcome(self, method=tta.FLOAT32, target=0.8):
+        return Outcome(method, [[Point(1.0, 25e6, 0.8)], [Point(3.0, 25e6, 0.7)]], target)
+
+    def test_seeds_that_do_not_reach_it_are_counted(self):
+        self.assertEqual(self.outcome().count, 1)
+        self.assertIsNone(self.outcome().seconds)
+        self.assertEqual(self.outcome(target=0.7).seconds, 3.0)
+
+    def test_slow_link_takes_as_long_as_the_bytes(self):
+        self.assertEqual(self.outcome(target=0.7).least_seconds(0.01, 4), 20.0)
+        self.assertEqual(self.outcome(target=0.7).least_seconds(10, 4), 3.0)
+        self.assertIsNone(self.outcome().least_seconds(0.01, 4))
+
+    def test_link_of_the_parameter_server_carries_all_ranks_bytes(self):
+        server = next(method for method in tta.OWN if method.through_one)
+        self.assertEqual(self.outcome(server, 0.7).least_seconds(0.01, 4), 80.0)
+
+
+class Plan(unittest.TestCase):
+    def test_each_method_has_each_seed(self):
+        runs = tta.runs(setting_of())
+        self.assertEqual(len(runs), 2 * len(tta.OWN))
+        self.assertEqual(len({run.name for run in runs}), len(runs))
+        argv = runs[0].run(setting_of()).ranks[0]
+        self.assertEqual([option(argv, name) for name in ("--seed", "--sampler-seed", "--epochs",
+                                                          "--evaluate-every", "--sync")],
+                         ["1", "1", "3", "1", "ddp"])
+
+    def test_hosts_are_shaped_and_this_machine_is_not(self):
+        rates = {run.run(setting_of(hosts="p", link=RATES)).rate
+                 for run in tta.runs(setting_of(hosts="p", link=RATES))}
+        self.assertEqual(rates, {"1gbit", "100mbit"})
+        self.assertEqual({run.rate for run in tta.runs(setting_of(link=RATES))}, {""})
+
+    def test_slower_links_are_expected_to_take_longer(self):
+        setting = setting_of(hosts="p", link=RATES, threads=1)
+        fast, slow = (next(run for run in tta.runs(setting) if run.rate == link["rate"])
+                      for link in RATES)
+        self.assertGreater(slow.seconds(setting), 2 * fast.seconds(setting))
+
+    def test_peers_get_what_their_script_takes(self):
+        setting = setting_of(peers=True)
+        peer = next(run for run in tta.runs(setting) if "gloo-powersgd" in run.name)
+        argv = peer.run(setting).ranks[0]
+        self.assertEqual([option(argv, name) for name in ("--mode", "--hook", "--lr")],
+                         ["ddp", "powersgd:2", "0.05"])
+        self.assertNotIn("--augment", argv)
+
+    def test_vgg_needs_cifar10(self):
+        full = tta.SCALES["full"]
+        self.assertEqual([task.model for task in tta.tasks(setting_of(full))], ["mlp"])
+        self.assertIn("VGG-11 was left out", " ".join(tta.notes(setting_of(full))))
+        self.assertEqual([task.model for task in tta.tasks(setting_of(full, data_dir="/d"))],
+                         ["vgg11", "mlp"])
+
+    def test_epoch_is_each_ranks_share(self):
+        self.assertEqual(tta.iterations(setting_of(), TASK), 3 * 235)
+        self.assertEqual(tta.iterations(setting_of(tta.SCALES["tiny"]),
+                                        tta.SCALES["tiny"]["tasks"][0]), 3)
+
+
+class Said(unittest.TestCase):
+    def test_target_is_what_float32_had_after_some_epochs(self):
+        self.assertEqual(study_of(setting_of()).target, 0.5)
+        self.assertEqual(study_of(setting_of(target=0.6)).target, 0.6)
+
+    def test_method_that_ends_lower_is_shown_lower(self):
+        study = study_of(setting_of(target=0.75), int8=trained((0.5, 0.7), sent=250))
+        row = tta.row_of(study, outcome(study, "int8"))
+        self.assertEqual((row["reached"], row["seconds"], row["megabytes"]), ("0 of 2", None, None))
+        self.assertAlmostEqual(row["accuracy"], 70.0)
+        self.assertAlmostEqual(row["run_megabytes"], 500 / 1e6)
+
+    def test_ratio_is_to_float32(self):
+        study = study_of(setting_of(target=0.8), diloco=trained((0.5, 0.8), (0.5, 0.25)))
+        self.assertAlmostEqual(tta.row_of(study, outcome(study, "diloco"))["ratio"], 0.25)
+
+    def test_links_that_were_not_shaped_are_worked_out(self):
+        study = study_of(setting_of(target=0.8, link=RATES), fp32=trained((0.5, 0.8), sent=1e9))
+        row = tta.row_of(study, study.float32)
+        self.assertEqual((row["1gbit"], row["100mbit"]), (16.0, 160.0))
+
+    def test_method_that_sends_more_is_named(self):
+        setting = setting_of()
+        lean = {method.name.replace("-", "_"): trained((0.5, 0.8), sent=10)
+                for method in tta.OWN if method.is_leaner}
+        self.assertEqual(tta.bytes_claim([study_of(setting, **lean)]).verdict, CONFIRMED)
+        claim = tta.bytes_claim([study_of(setting, **{**lean, "int8": trained((0.5, 0.8))})])
+        self.assertEqual((claim.verdict, claim.numbers),
+                         (NOT_CONFIRMED, "not so: int8 (an MLP on Fashion-MNIST)"))
+
+    def test_ranks_that_part_are_named(self):
+        setting = setting_of()
+        self.assertEqual(tta.models_claim(setting, results_of(setting)).verdict, CONFIRMED)
+        claim = tta.models_claim(setting, results_of(setting, diloco=trained((0.5,), hashes="ab")))
+        self.assertEqual(claim.verdict, NOT_CONFIRMED)
+        self.assertIn("fashion-mnist-diloco-1", claim.numbers)
+
+    def test_method_that_does_not_reach_it_is_named(self):
+        setting = setting_of(target=0.75)
+        self.assertEqual(tta.reach_claim(study_of(setting)).verdict, CONFIRMED)
+        claim = tta.reach_claim(study_of(setting, top_k=trained((0.1, 0.2))))
+        self.assertEqual((claim.verdict, claim.numbers),
+                         (NOT_CONFIRMED, "top-k 0.01 0 of 2, ends at 20.00 %"))
+
+    def test_quickest_is_judged_on_hosts_alone(self):
+        quick = {"diloco": trained((0.5, 0.8), (0.1, 0.1))}
+        self.assertEqual(tta.best_claim(study_of(setting_of(hosts="p"), **quick)).verdict, CONFIRMED)
+        quick = {"fp32": trained((0.5, 0.8), (0.1, 0.1))}
+        self.assertEqual(tta.best_claim(study_of(setting_of(hosts="p"), **quick)).verdict,
+                         NOT_CONFIRMED)
+        self.assertEqual(tta.best_claim(study_of(setting_of(), **quick)).verdict, NOT_MEASURABLE)
+
+    def test_peers_end_must_be_near(self):
+        setting = setting_of(peers=True)
+        self.assertEqual(tta.peer_claim(study_of(setting)).verdict, CONFIRMED)
+        claim = tta.peer_claim(study_of(setting, gloo_ddp=trained((0.5, 0.82))))
+        self.assertEqual(claim.verdict, NOT_CONFIRMED)
+
+    def test_run_without_an_epoch_judges_no_accuracy(self):
+        study = study_of(setting_of({**SCALE, "tasks": (dataclasses.replace(TASK, epochs=0),)}))
+        for claim in (tta.reach_claim, tta.best_claim):
+            self.assertEqual(claim(study).verdict, NOT_MEASURABLE)
+
+
+if __name__ == "__main__":
+    unittest.main()
