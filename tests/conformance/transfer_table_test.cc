@@ -273,5 +273,13 @@ TEST_F(TransferTableTest, Close_AfterAFailure_TheFailureStays) {
   EXPECT_THAT(table_.suspect(), Optional(Incarnation(7)));
 }
 
+// Else they would suspect this worker, which only told them of another one.
+TEST(EndForPeers, SomebodyDoesNotAnswer_PeersHearOfAnEnd) {
+  EXPECT_EQ(EndForPeers(absl::UnavailableError("rank 2 does not answer")),
+            absl::AbortedError("rank 2 does not answer"));
+  EXPECT_EQ(EndForPeers(absl::DeadlineExceededError("rank 2 is missing")),
+            absl::DeadlineExceededError("rank 2 is missing"));
+}
+
 }  // namespace
 }  // namespace gradwire

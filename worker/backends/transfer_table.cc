@@ -8,6 +8,10 @@
 
 namespace gradwire {
 
+absl::Status EndForPeers(const absl::Status& failure) {
+  return absl::IsUnavailable(failure) ? absl::AbortedError(failure.message()) : failure;
+}
+
 TransferTable::TransferTable(Hooks hooks, Step first) : hooks_(std::move(hooks)), first_(first) {}
 
 TransferTable::~TransferTable() = default;

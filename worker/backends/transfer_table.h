@@ -15,6 +15,10 @@
 
 namespace gradwire {
 
+// What an exchange that failed tells peers that wait for something from it. Not that somebody does
+// not answer: they would take this worker for that one.
+absl::Status EndForPeers(const absl::Status& failure);
+
 // The transfers that an exchange has under way: who waits for which bucket until when, the
 // first failure, and the end of everything after it.
 //

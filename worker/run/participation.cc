@@ -143,8 +143,9 @@ absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& 
   }
   absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
   if (!layout.ok()) return layout;
+  layouts_.emplace_back(*layout, buckets);  // also for Reconnect, if a worker is lost meanwhile
   if (absl::Status connected = Connect(view); !connected.ok()) return connected;
-  AddLayout(*layout, buckets);
+  exchange_->AddLayout(*layout, buckets);
   return layout;
 }
 
@@ -284,9 +285,7 @@ absl::optional<View> Participation::AwaitView(const absl::Status& status, Step s
   if (suspect.has_value() && changes_.Unchanged().ok()) {
     session_->ReportSuspect(*suspect, step, std::string(status.message()), generation_);
   }
-  const bool peer_failed =
-      suspect.has_value() || absl::IsUnavailable(status) || absl::IsAborted(status);
-  if (!peer_failed) return absl::nullopt;
+  if (!suspect.has_value() && !MayBeALoss(status)) return absl::nullopt;
   return changes_.AwaitView(SteadyNow() + kVerdictTimeout);
 }
 

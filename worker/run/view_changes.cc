@@ -11,6 +11,10 @@ absl::Status Changed() {
 
 }  // namespace
 
+bool MayBeALoss(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsCancelled(status);
+}
+
 void ViewChanges::OnSealed(Step step) {
   MutexLock lock(&mutex_);
   first_open_ = Step(step.value() + 1);
@@ -29,11 +33,23 @@ void ViewChanges::End(const absl::Status& reason) {
   changed_.NotifyAll();
 }
 
+absl::optional<absl::Status> ViewChanges::Verdict(Step step) const {
+  if (step < first_open_) return absl::OkStatus();
+  if (!ended_.ok()) return ended_;
+  if (view_.has_value()) return Changed();
+  return absl::nullopt;
+}
+
 absl::Status ViewChanges::AwaitSealed(Step step) {
   MutexLock lock(&mutex_);
-  while (first_open_ <= step && !view_.has_value() && ended_.ok()) changed_.Wait(&mutex_);
-  if (step < first_open_) return absl::OkStatus();
-  return ended_.ok() ? Changed() : ended_;
+  absl::optional<absl::Status> verdict;
+  while (!(verdict = Verdict(step)).has_value()) changed_.Wait(&mutex_);
+  return *verdict;
+}
+
+absl::optional<absl::Status> ViewChanges::WhetherSealed(Step step) const {
+  MutexLock lock(&mutex_);
+  return Verdict(step);
 }
 
 absl::Status ViewChanges::Unchanged() const {

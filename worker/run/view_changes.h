@@ -10,6 +10,11 @@
 
 namespace gradwire {
 
+// Whether `status`, with which training ended in a run that this worker was not told to leave, may
+// come of the loss of another one: a transfer with it broke, or was ended by it, or by one that
+// heard of the loss first.
+bool MayBeALoss(const absl::Status& status);
+
 // What the coordinator said of a run that recovers, for a trainer that asks: which steps are
 // sealed, and whether there is a further view (see membership.proto). It says both in one stream,
 // so a step that was sealed before the further view is known to be.
@@ -25,6 +30,8 @@ class ViewChanges {
 
   // Waits until `step` is sealed. Aborted if a further view came before, or the reason of End.
   absl::Status AwaitSealed(Step step);
+  // What AwaitSealed would return at once; none if it would wait.
+  absl::optional<absl::Status> WhetherSealed(Step step) const;
   // OK, or Aborted if a further view has come that was not taken.
   absl::Status Unchanged() const;
   // Waits for a further view, and takes the latest; none if none has come by `deadline`, or
@@ -32,6 +39,8 @@ class ViewChanges {
   absl::optional<View> AwaitView(absl::Time deadline);
 
  private:
+  absl::optional<absl::Status> Verdict(Step step) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable Mutex mutex_;
   CondVar changed_;
   Step first_open_ ABSL_GUARDED_BY(mutex_);  // all before it are sealed

@@ -119,6 +119,8 @@ absl::Status Worker::Prepare() {
   if (status.ok()) status = options_.inference.empty() ? PrepareTraining() : MakeTestBatches();
   if (status.ok()) status = MakeReporter();
   if (status.ok()) status = Attach();
+  // A worker may be lost while the others connect with it.
+  while (!status.ok() && GoesOn(status)) status = GoOn();
   if (status.ok()) status = DivideEvaluations();
   return status;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/session/session.h"
 #include "coordinator/run/coordinator.h"
 
 namespace gradwire {
@@ -19,6 +20,8 @@ using ::testing::HasSubstr;
 constexpr int kWorkers = 2;
 constexpr uint64_t kBytes = 4000;
 constexpr auto kSoon = std::chrono::seconds(20);
+
+const Layout kTensors = {{"weight", {kBytes / 4}, "float32", false}};
 
 WorkerOptions Options(const std::string& coordinator) {
   WorkerOptions options;
@@ -67,10 +70,7 @@ class ParticipationTest : public ::testing::Test {
     worker.participation = *std::move(created);
     const absl::StatusOr<View> view = worker.participation->Join(HelloOf(rank));
     if (!view.ok()) return view.status();
-    return worker.participation
-        ->Connect(*view, {{"weight", {kBytes / 4}, "float32", false}},
-                  {{kBytes, v1::DTYPE_FLOAT32}})
-        .status();
+    return worker.participation->Connect(*view, kTensors, {{kBytes, v1::DTYPE_FLOAT32}}).status();
   }
 
   // Rank 0 waits for rank 1's gradients, which do not come within an hour.
@@ -127,6 +127,59 @@ TEST_F(ParticipationTest, Stop_TransferUnderWay_EndsWithItsReasonAndOthersHearIt
   ASSERT_TRUE(workers_[1]->stopper.WaitForRequest(SteadyNow() + absl::Seconds(20)));
   EXPECT_THAT(std::string(workers_[1]->stopper.reason().message()),
               HasSubstr("was lost in step 0: it left: signal 15"));
+}
+
+// A worker that declares what it exchanges and is gone before anybody has reached it.
+absl::Status ComeAndGo(const std::string& coordinator) {
+  SessionOptions options;
+  options.coordinator = coordinator;
+  auto session = Session::Open(options, [](const absl::Status&) {});
+  if (!session.ok()) return session.status();
+  v1::Hello hello = HelloOf(1);
+  hello.set_address("127.0.0.1:1");
+  const absl::StatusOr<View> view = (*session)->Join(hello);
+  if (!view.ok()) return view.status();
+  v1::Layout layout = ToProto(kTensors, {{kBytes, v1::DTYPE_FLOAT32}});
+  layout.set_name("lenet");
+  return (*session)->DeclareLayout(layout).status();
+}
+
+TEST(ParticipationLossTest, PeerLostWhileConnecting_ReconnectsWithWhatWasDeclared) {
+  CoordinatorOptions options;
+  options.listen = "127.0.0.1:0";
+  options.metrics = "off";
+  options.world_size = 2;
+  const auto coordinator = Coordinator::Start(options).value();
+  auto peer = std::async(std::launch::async, ComeAndGo, coordinator->address());
+  TestWorker worker;
+  worker.participation =
+      Participation::Create(Options(coordinator->address()), &worker.stopper, nullptr, [] {
+        return v1::StatusReply();
+      }).value();
+  Participation& participation = *worker.participation;
+  const View view = participation.Join(HelloOf(0)).value();
+  const absl::Status lost =
+      participation.Connect(view, kTensors, {{kBytes, v1::DTYPE_FLOAT32}}).status();
+  EXPECT_EQ(peer.get(), absl::OkStatus());
+  const absl::optional<View> next = participation.AwaitView(lost, Step(0));
+  ASSERT_TRUE(next.has_value()) << lost;
+  ASSERT_EQ(participation.Reconnect(*next), absl::OkStatus());
+
+  // Both ranks are carried here now, and the bucket is known.
+  const std::vector<float> terms(kBytes / 4, 3);
+  std::vector<float> mean(kBytes / 4);
+  const auto bytes = [](auto& floats) {
+    return absl::MakeSpan(reinterpret_cast<uint8_t*>(const_cast<float*>(floats.data())), kBytes);
+  };
+  std::promise<absl::Status> done;
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  participation.exchange().Expect(key, bytes(mean), SteadyNow() + absl::Seconds(20),
+                                  [&](const absl::Status& status) { done.set_value(status); });
+  for (const Rank rank : {Rank(0), Rank(1)}) {
+    participation.exchange().Contribute(key, rank, bytes(terms));
+  }
+  EXPECT_EQ(done.get_future().get(), absl::OkStatus());
+  EXPECT_EQ(mean, terms);
 }
 
 }  // namespace

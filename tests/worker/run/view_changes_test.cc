@@ -48,6 +48,19 @@ TEST(ViewChanges, AwaitSealed_Waiting_EndsWithTheReason) {
   EXPECT_EQ(status, absl::CancelledError("signal 15"));
 }
 
+TEST(ViewChanges, WhetherSealed_SaysWhatAwaitSealedWould) {
+  ViewChanges changes;
+  EXPECT_EQ(changes.WhetherSealed(Step(0)), absl::nullopt);
+  changes.OnSealed(Step(0));
+  EXPECT_EQ(changes.WhetherSealed(Step(0)), absl::OkStatus());
+  EXPECT_EQ(changes.WhetherSealed(Step(1)), absl::nullopt);
+  changes.OnNewView(ViewOf(2));
+  EXPECT_TRUE(absl::IsAborted(*changes.WhetherSealed(Step(1))));
+  changes.End(absl::CancelledError("signal 15"));
+  EXPECT_EQ(changes.WhetherSealed(Step(1)), absl::CancelledError("signal 15"));
+  EXPECT_EQ(changes.WhetherSealed(Step(0)), absl::OkStatus());
+}
+
 TEST(ViewChanges, AwaitView_GivesTheLatestOnce) {
   ViewChanges changes;
   EXPECT_EQ(changes.Unchanged(), absl::OkStatus());
@@ -66,6 +79,16 @@ TEST(ViewChanges, AwaitView_AfterTheEnd_GivesNone) {
   changes.OnNewView(ViewOf(2));
   changes.End(absl::AbortedError("the run is over"));
   EXPECT_FALSE(changes.AwaitView(absl::InfiniteFuture()).has_value());
+}
+
+// A peer that is told to stop, or whose connecting is overtaken by a further view, ends its
+// transfers with Cancelled, which may be heard of before the view is.
+TEST(MayBeALoss, TransfersThatBrokeOrWereEnded_MayBe) {
+  EXPECT_TRUE(MayBeALoss(absl::UnavailableError("reset")));
+  EXPECT_TRUE(MayBeALoss(absl::AbortedError("another view has begun")));
+  EXPECT_TRUE(MayBeALoss(absl::CancelledError("signal 15")));
+  EXPECT_FALSE(MayBeALoss(absl::DataLossError("two truths")));
+  EXPECT_FALSE(MayBeALoss(absl::InternalError("torch")));
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ FoldExchange::FoldExchange(const BackendOptions& options, const View& view,
       table_({[this](const Transfer& late) { return Explain(late); },
               [this](const absl::Status& failure) {
                 ForEachLane([](Lane* lane) { lane->Cancel(); });
-                if (aggregator_ != nullptr) aggregator_->Abort(failure);
+                if (aggregator_ != nullptr) aggregator_->Abort(EndForPeers(failure));
               },
               [this] { ForEachLane([](Lane* lane) { lane->Join(); }); }},
              view.first_step) {

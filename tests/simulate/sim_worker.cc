@@ -1,0 +1,453 @@
+#include "tests/simulate/sim_worker.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/wire/protocol.h"
+#include "worker/ddp/model_layout.h"
+#include "worker/options/traits.h"
+
+namespace gradwire::simulate {
+namespace {
+
+// As in Participation, Session and WaitConnected.
+constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
+constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
+constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+constexpr absl::Duration kHeartbeat = absl::Seconds(1);
+
+const LayoutId kLayout(0);
+
+absl::Status Killed() { return absl::CancelledError("killed"); }
+
+}  // namespace
+
+SimWorker::SimWorker(Scene* scene, int index, Ports ports)
+    : scene_(scene),
+      index_(index),
+      incarnation_(static_cast<uint64_t>(index)),
+      ports_(std::move(ports)),
+      process_([this] { LookUp(); }),
+      site_(scene),
+      fiber_([this] { Live(); }),
+      continued_(scene->events.now()) {}
+
+SimWorker::~SimWorker() { Kill(); }
+
+void SimWorker::Start() {
+  has_begun_ = true;
+  fiber_.Resume();
+  Beat();
+}
+
+void SimWorker::Kill() {
+  if (is_killed_) return;
+  is_killed_ = true;
+  process_.Kill();
+  site_.Close();
+  if (has_begun_ && !fiber_.done()) fiber_.Resume();
+}
+
+// As Worker::Stop: the coordinator hears of it first.
+void SimWorker::Stop() {
+  if (fiber_.done() || left_) return;
+  stopped_ = absl::CancelledError("stopped by signal 15");
+  changes_.End(stopped_);
+  TellLeave(/*finished=*/false);
+  scene_->events.After(kLeaveTimeout, [this] {
+    process_.Take([this] {
+      if (exchange_ != nullptr) exchange_->Cancel(stopped_);
+    });
+  });
+}
+
+void SimWorker::Continue() {
+  continued_ = scene_->events.now();
+  process_.Continue();
+}
+
+bool SimWorker::Await(const std::string& what, std::function<bool()> ready, absl::Time deadline) {
+  if (is_killed_) return false;
+  if (ready()) return true;
+  ready_ = std::move(ready);
+  awaited_ = what;
+  waiting_since_ = scene_->events.now();
+  deadline_ = deadline;
+  if (deadline < absl::InfiniteFuture()) {
+    scene_->events.At(deadline, [this] { process_.Take([] {}); });
+  }
+  fiber_.Yield();
+  const bool is_ready = !is_killed_ && ready_();
+  ready_ = nullptr;
+  return is_ready;
+}
+
+void SimWorker::LookUp() {
+  if (ready_ == nullptr || is_killed_) return;
+  if (ready_() || scene_->events.now() >= deadline_) fiber_.Resume();
+}
+
+void SimWorker::Spend(absl::Duration duration) {
+  Await(
+      "its own work", [] { return false; }, scene_->events.now() + duration);
+}
+
+void SimWorker::Beat() {
+  if (is_done()) return;
+  if (!process_.is_paused()) {
+    process_.Take([this] {
+      v1::WorkerMessage message;
+      message.mutable_heartbeat();
+      if (first_view_.has_value()) Tell(message);
+      CheckWait();
+    });
+  }
+  scene_->events.After(kHeartbeat, [this] { Beat(); });
+}
+
+void SimWorker::CheckWait() {
+  if (ready_ == nullptr || fiber_.running()) return;
+  const absl::Time since = std::max(waiting_since_, continued_);
+  if (scene_->events.now() - since <= WaitBound(scene_->setup)) return;
+  scene_->journal.Fail("worker ", index_, " has waited for ", awaited_, " for ",
+                       absl::FormatDuration(scene_->events.now() - since));
+}
+
+void SimWorker::Live() {
+  absl::Status status = Enter();
+  if (status.ok()) status = TrainAndGoOn();
+  if (is_killed_) return;
+  if (status.ok()) {
+    scene_->checks.OnFinished(incarnation_, Step(static_cast<uint64_t>(scene_->setup.steps)),
+                              ParametersDigest(), BuffersDigest());
+  } else {
+    scene_->checks.OnGaveUp(incarnation_, stopped_.ok() ? status : stopped_);
+  }
+  if (!left_) TellLeave(status.ok());
+  Await(
+      "the coordinator's word", [this] { return session_ended_; },
+      scene_->events.now() + kLeaveTimeout);
+  if (is_killed_ || exchange_ == nullptr) return;
+  exchange_->Cancel(absl::CancelledError("the worker ends"));
+}
+
+absl::Status SimWorker::Enter() {
+  absl::Status status = Join();
+  if (status.ok()) status = Declare();
+  if (!status.ok()) return status;
+  status = Connect();
+  if (status.ok()) sync_->Attach(exchange_.get(), kLayout, first_ranks_);
+  while (!status.ok() && GoesOn(status)) status = GoOn();
+  return status;
+}
+
+absl::Status SimWorker::Join() {
+  Spend(scene_->random.Between(absl::ZeroDuration(), absl::Milliseconds(50)));
+  v1::WorkerMessage message;
+  v1::Hello* hello = message.mutable_hello();
+  hello->set_incarnation(incarnation_.value());
+  hello->set_address(absl::StrCat("10.10.1.2:", 1000 + index_));
+  hello->set_protocol(kProtocolVersion);
+  Tell(message);
+  if (!Await("the view", [this] { return first_view_.has_value() || session_ended_; })) {
+    return Killed();
+  }
+  if (!first_view_.has_value()) return stopped_;
+  view_ = *first_view_;
+  first_ranks_ = view_.OwnRanks();
+  model_ = std::make_shared<TinyModel>(scene_->setup.wide);
+  MakeTrainer();
+  applying_ = view_.first_step;
+  // What all begin with.
+  scene_->checks.OnRewound(incarnation_, applying_, ParametersDigest(), BuffersDigest());
+  return absl::OkStatus();
+}
+
+absl::Status SimWorker::Declare() {
+  v1::WorkerMessage message;
+  *message.mutable_layout() = ToProto(LayoutOf(*model_), sync_->BucketSpecs());
+  message.mutable_layout()->set_name("tiny");
+  Tell(message);
+  if (!Await("the layout", [this] { return agreed_ || session_ended_; })) return Killed();
+  return stopped_;
+}
+
+absl::Status SimWorker::Ended() const { return stopped_.ok() ? changes_.Unchanged() : stopped_; }
+
+// As Participation and FoldBackend: what it sums is served before it reaches the others.
+absl::Status SimWorker::Connect() {
+  suspect_.reset();
+  exchange_.reset();
+  std::vector<SimEndpoint> endpoints = ports_.endpoints_of(view_);
+  auto exchange = std::make_shared<SimExchange>(
+      scene_, view_, &process_, scene_->setup.sharded ? &site_ : nullptr, endpoints,
+      [this](const std::weak_ptr<SimExchange>& of, const Chunk& mean) { OnMean(of, mean); });
+  Spend(scene_->random.Between(absl::ZeroDuration(), absl::Milliseconds(2)));
+  const absl::Time deadline = scene_->events.now() + kConnectTimeout;
+  for (const SimEndpoint& endpoint : endpoints) {
+    const auto ready = [&] { return ports_.is_reachable(endpoint) || !Ended().ok(); };
+    const bool is_ready = Await("a connection", ready, deadline);
+    if (is_killed_) return Killed();
+    if (absl::Status ended = Ended(); !ended.ok()) return ended;
+    if (is_ready) continue;
+    suspect_ = endpoint.worker;
+    return absl::UnavailableError(absl::StrCat("worker ", endpoint.peer, " does not answer"));
+  }
+  exchange_ = std::move(exchange);
+  exchange_->Start();
+  exchange_->AddLayout(kLayout, sync_->BucketSpecs());
+  return Ended();
+}
+
+TrainerOptions SimWorker::OptionsOfTrainer() {
+  const std::string& sync = scene_->setup.sync;
+  TrainerOptions options;
+  options.optimizer.name = scene_->setup.optimizer;
+  options.learning_rate = [](Step step) { return 0.1 / static_cast<double>(1 + step.value()); };
+  options.reducer.bucket_cap_bytes =
+      TraitsOfSync(sync).bucket_cap_mb == 0 ? 0 : scene_->setup.bucket_cap_bytes;
+  options.updates_late = TraitsOfSync(sync).updates_late;
+  options.seal = {[this](Step step, auto digests) { OnReady(step, digests); },
+                  [this](Step step) { return AwaitSealed(step); }, scene_->setup.compare_every};
+  return options;
+}
+
+WaitingSync::Hooks SimWorker::HooksOfSync() {
+  return {[this] { return AwaitBucket(); }, [this](size_t bucket) { OnBucket(bucket); },
+          [this] { scene_->reached(Moment::kHandIn, index_); }};
+}
+
+void SimWorker::MakeTrainer() {
+  auto trainer = Trainer::Create(model_, OptionsOfTrainer());
+  Reducer* reducer = &(*trainer)->reducer();
+  auto inner = MakeSynchronizer(scene_->setup.sync, reducer);
+  sync_ = std::make_unique<WaitingSync>(reducer, *std::move(inner), HooksOfSync());
+  trainer_ = *std::move(trainer);
+}
+
+absl::Status SimWorker::TrainAndGoOn() {
+  absl::Status status = TrainFrom(static_cast<int64_t>(view_.first_step.value()));
+  while (!status.ok() && GoesOn(status)) {
+    status = GoOn();
+    if (status.ok()) status = TrainFrom(static_cast<int64_t>(view_.first_step.value()));
+  }
+  return status;
+}
+
+absl::Status SimWorker::TrainFrom(int64_t first) {
+  next_batch_ = static_cast<uint64_t>(first) * view_.OwnRanks().size();
+  absl::Status status;
+  if (first < scene_->setup.steps) {
+    status = trainer_->Run([this] { return NextBatch(); }, sync_.get(),
+                           [this](absl::Span<const StepRecord> records) {
+                             unsealed_ = records.front().step;
+                             if (scene_->IsPlanted(Plant::kStepToldEarly)) TellOfStep();
+                           },
+                           [this] { return is_killed_ || !stopped_.ok(); });
+  }
+  if (!status.ok()) return status;
+  const Step behind_all(static_cast<uint64_t>(scene_->setup.steps));
+  TellReady(behind_all, /*last=*/true);
+  return AwaitSealed(behind_all);
+}
+
+absl::StatusOr<Batch> SimWorker::NextBatch() {
+  const std::vector<Rank> ranks = view_.OwnRanks();
+  const Step step(next_batch_ / ranks.size());
+  Rank rank = ranks[next_batch_ % ranks.size()];
+  const bool begins_step = next_batch_ % ranks.size() == 0;
+  if (begins_step && static_cast<int64_t>(step.value()) == scene_->setup.steps) {
+    return absl::OutOfRangeError("the end");
+  }
+  ++next_batch_;
+  Spend(scene_->random.Between(absl::Microseconds(100), absl::Milliseconds(10)));
+  if (is_killed_) return Killed();
+  const bool is_adopted =
+      std::find(first_ranks_.begin(), first_ranks_.end(), rank) == first_ranks_.end();
+  if (is_adopted && scene_->IsPlanted(Plant::kNotRecomputed)) rank = first_ranks_.front();
+  return BatchOf(step, rank);
+}
+
+bool SimWorker::GoesOn(const absl::Status& status) {
+  if (is_killed_ || !view_.seals) return false;
+  absl::optional<View> view = AwaitView(status);
+  if (!view.has_value()) return false;
+  view_ = *std::move(view);
+  return true;
+}
+
+// As Participation::AwaitView.
+absl::optional<View> SimWorker::AwaitView(const absl::Status& status) {
+  if (!stopped_.ok()) return absl::nullopt;
+  const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : suspect_;
+  if (suspect.has_value() && changes_.Unchanged().ok()) {
+    v1::WorkerMessage message;
+    message.mutable_suspect()->set_incarnation(suspect->value());
+    message.mutable_suspect()->set_step(applying_.value());
+    message.mutable_suspect()->set_cause(std::string(status.message()));
+    message.mutable_suspect()->set_generation(view_.generation.value());
+    Tell(message);
+  }
+  if (!suspect.has_value() && !MayBeALoss(status)) return absl::nullopt;
+  Await(
+      "the coordinator's verdict", [this] { return !stopped_.ok() || !changes_.Unchanged().ok(); },
+      scene_->events.now() + kVerdictTimeout);
+  // Does not wait: that time has passed.
+  return changes_.AwaitView(absl::UnixEpoch());
+}
+
+absl::Status SimWorker::GoOn() {
+  scene_->journal.Say("worker ", index_, " goes on in generation ", view_.generation.value());
+  absl::Status status = Connect();
+  if (!status.ok()) return status;
+  if (unsealed_.has_value() && *unsealed_ < view_.first_step) TellOfStep();
+  unsealed_.reset();
+  Rewind();
+  sync_->Attach(exchange_.get(), kLayout, view_.OwnRanks());
+  applying_ = view_.first_step;
+  scene_->reached(Moment::kRewound, index_);
+  return absl::OkStatus();
+}
+
+void SimWorker::Rewind() {
+  std::vector<torch::Tensor> buffers;
+  for (const torch::Tensor& buffer : model_->buffers()) buffers.push_back(buffer.clone());
+  if (!scene_->IsPlanted(Plant::kUndoNotDone)) trainer_->Rewind(view_.first_step);
+  if (scene_->IsPlanted(Plant::kOptimizerNotRestored)) MakeTrainer();
+  if (scene_->IsPlanted(Plant::kBuffersNotRestored)) {
+    for (size_t i = 0; i < buffers.size(); ++i) model_->buffers()[i].copy_(buffers[i]);
+  }
+  scene_->checks.OnRewound(incarnation_, view_.first_step, ParametersDigest(), BuffersDigest());
+}
+
+absl::Status SimWorker::AwaitSealed(Step step) {
+  if (scene_->IsPlanted(Plant::kSealNotAwaited)) return absl::OkStatus();
+  const bool is_known = Await(absl::StrCat("the seal of step ", step.value()),
+                              [this, step] { return changes_.WhetherSealed(step).has_value(); });
+  if (!is_known) return Killed();
+  absl::Status sealed = *changes_.WhetherSealed(step);
+  if (sealed.ok()) TellOfStep();
+  return sealed;
+}
+
+absl::Status SimWorker::AwaitBucket() {
+  if (scene_->random.OneIn(3)) {
+    Spend(scene_->random.Between(absl::ZeroDuration(), absl::Milliseconds(2)));
+  }
+  const bool there = Await(absl::StrCat("a mean of step ", applying_.value()),
+                           [this] { return exchange_->CanTell(); });
+  return there ? absl::OkStatus() : Killed();
+}
+
+void SimWorker::OnBucket(size_t bucket) {
+  exchange_->OnTaken();
+  scene_->checks.OnApply(incarnation_, applying_);
+  if (bucket == trainer_->reducer().gradient_buckets()) {
+    scene_->checks.OnBuffers(incarnation_, applying_, BuffersDigest());
+  }
+  scene_->reached(Moment::kBucketTaken, index_);
+}
+
+void SimWorker::OnReady(Step step, absl::Span<const TensorDigest> digests) {
+  scene_->checks.OnApplied(incarnation_, view_.generation, step, ParametersDigest());
+  applying_ = Step(step.value() + 1);
+  TellReady(step, /*last=*/false, digests);
+  scene_->reached(Moment::kReady, index_);
+}
+
+void SimWorker::TellOfStep() {
+  if (!unsealed_.has_value()) return;
+  const Step step = *std::exchange(unsealed_, absl::nullopt);
+  scene_->checks.OnStepTold(incarnation_, step);
+  for (const Rank rank : view_.OwnRanks()) {
+    v1::WorkerMessage message;
+    message.mutable_step_done()->set_step(step.value());
+    message.mutable_step_done()->set_rank(static_cast<uint32_t>(rank.value()));
+    Tell(message);
+  }
+}
+
+void SimWorker::TellReady(Step step, bool last, absl::Span<const TensorDigest> digests) {
+  v1::WorkerMessage message;
+  message.mutable_ready()->set_step(step.value());
+  message.mutable_ready()->set_generation(view_.generation.value());
+  message.mutable_ready()->set_last(last);
+  for (const TensorDigest& digest : digests) {
+    v1::TensorDigest* const added = message.mutable_ready()->add_digests();
+    added->set_tensor(static_cast<uint32_t>(digest.tensor));
+    added->set_digest(digest.digest);
+  }
+  Tell(message);
+}
+
+void SimWorker::TellLeave(bool finished) {
+  v1::WorkerMessage message;
+  message.mutable_leave()->set_finished(finished);
+  message.mutable_leave()->set_reason(finished ? "" : "it was stopped, or gave up");
+  Tell(message);
+  left_ = true;
+}
+
+void SimWorker::Tell(const v1::WorkerMessage& message) {
+  if (is_killed_ || session_ended_ || left_) return;
+  ports_.tell(message);
+}
+
+void SimWorker::OnMessage(const v1::CoordinatorMessage& message) {
+  switch (message.message_case()) {
+    case v1::CoordinatorMessage::kView:
+      return OnView(message.view());
+    case v1::CoordinatorMessage::kLayoutAgreed:
+      agreed_ = true;
+      return;
+    case v1::CoordinatorMessage::kSealed:
+      changes_.OnSealed(Step(message.sealed().step()));
+      return scene_->reached(Moment::kSealedHeard, index_);
+    case v1::CoordinatorMessage::kAbort:
+      return OnAbort(absl::AbortedError(message.abort().reason()));
+    default:
+      return;
+  }
+}
+
+void SimWorker::OnView(const v1::View& proto) {
+  absl::StatusOr<View> view = ViewFromProto(proto, incarnation_);
+  if (!view.ok()) return OnAbort(absl::InternalError(view.status().message()));
+  scene_->checks.OnViewHeard(*view);
+  if (!first_view_.has_value()) {
+    first_view_ = *std::move(view);
+    return;
+  }
+  changes_.OnNewView(*std::move(view));
+  if (exchange_ != nullptr && !scene_->IsPlanted(Plant::kTransfersNotEnded)) {
+    exchange_->Cancel(absl::AbortedError("a further view has begun"));
+  }
+  scene_->reached(Moment::kViewHeard, index_);
+}
+
+void SimWorker::OnAbort(const absl::Status& status) {
+  if (stopped_.ok()) stopped_ = status;
+  changes_.End(status);
+  if (exchange_ != nullptr) exchange_->Cancel(status);
+}
+
+void SimWorker::OnSessionEnd(const absl::Status& status) {
+  session_ended_ = true;
+  if (!left_) return OnAbort(status.ok() ? absl::UnavailableError("the session ended") : status);
+  // It was told to stop, and the coordinator knows.
+  if (!stopped_.ok() && exchange_ != nullptr) exchange_->Cancel(stopped_);
+}
+
+void SimWorker::OnMean(const std::weak_ptr<SimExchange>& of, const Chunk& mean) {
+  const std::shared_ptr<SimExchange> exchange = of.lock();
+  if (exchange != nullptr && exchange == exchange_) {
+    return exchange->Take(mean, mean.header.generation);
+  }
+  if (!scene_->IsPlanted(Plant::kStaleMeans) || exchange_ == nullptr) return;
+  Chunk stale = mean;
+  stale.header.generation = view_.generation;
+  exchange_->Take(stale, mean.header.generation);
+}
+
+}  // namespace gradwire::simulate
