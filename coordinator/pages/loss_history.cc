@@ -22,7 +22,7 @@ std::string Describe(const Adoption& adoption) {
 
 }  // namespace
 
-void LossHistory::Add(Loss loss) {
+void LossHistory::Add(LostWorker loss) {
   MutexLock lock(&mutex_);
   ++totals_.losses;
   losses_.push_back(std::move(loss));
@@ -38,7 +38,7 @@ void LossHistory::GoOn(Continuation continuation) {
   losses_.back().continued = std::move(continuation);
 }
 
-std::vector<Loss> LossHistory::Losses() const {
+std::vector<LostWorker> LossHistory::Losses() const {
   MutexLock lock(&mutex_);
   return {losses_.begin(), losses_.end()};
 }

@@ -23,7 +23,7 @@ struct Continuation {
 };
 
 // A worker that a run lost while it was under way.
-struct Loss {
+struct LostWorker {
   absl::Time time;
   Step step;  // the first that not all of its ranks had done
   std::vector<Rank> ranks;
@@ -41,17 +41,17 @@ class LossHistory {
     absl::Duration lost;           // of losses after which the run went on
   };
 
-  void Add(Loss loss);
+  void Add(LostWorker loss);
   // The run goes on after the last loss.
   void GoOn(Continuation continuation);
 
   // Oldest first.
-  std::vector<Loss> Losses() const;
+  std::vector<LostWorker> Losses() const;
   Totals totals() const;
 
  private:
   mutable Mutex mutex_;
-  std::deque<Loss> losses_ ABSL_GUARDED_BY(mutex_);
+  std::deque<LostWorker> losses_ ABSL_GUARDED_BY(mutex_);
   Totals totals_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -66,7 +66,7 @@ Json Numbers(const std::vector<Rank>& ranks) {
   return numbers;
 }
 
-Json LossJson(const Loss& loss) {
+Json LossJson(const LostWorker& loss) {
   Json json = {{"time", UnixSeconds(loss.time)}, {"step", loss.step.value()},
                {"ranks", Numbers(loss.ranks)},   {"cause", loss.cause},
                {"seconds_lost", nullptr},        {"generation", nullptr},
@@ -87,7 +87,7 @@ Json LossJson(const Loss& loss) {
 Json FailuresJson(const LossHistory& history, uint64_t views) {
   const LossHistory::Totals totals = history.totals();
   Json losses = Json::array();
-  for (const Loss& loss : history.Losses()) losses.push_back(LossJson(loss));
+  for (const LostWorker& loss : history.Losses()) losses.push_back(LossJson(loss));
   return {{"views", views},
           {"losses", totals.losses},
           {"recomputed_ranks", totals.recovered_ranks},

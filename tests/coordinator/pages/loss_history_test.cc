@@ -8,8 +8,8 @@ namespace {
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-Loss LossOf(int rank, absl::Duration lost) {
-  Loss loss;
+LostWorker LossOf(int rank, absl::Duration lost) {
+  LostWorker loss;
   loss.ranks = {Rank(rank)};
   loss.lost = lost;
   return loss;
