@@ -8,7 +8,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.launch import summaries
+from cli.launch import losses, summaries
 from cli.launch.bottleneck import bottleneck
 from cli.launch.members import Members, reachable
 from cli.launch.signals import Signals
@@ -115,6 +115,7 @@ class Launch:
         rows = [summaries.with_shares(summary, request["through_coordinator"], per_byte)
                 for summary in collected["ranks"]]
         for line in [*summaries.table(rows, request["phases"], per_byte is not None),
+                     *losses.table(rows),
                      bottleneck(rows, request["overlapping"], request["halving"],
                                 request["periodic"], request["served"])]:
             self._terminal.print_line(OUT, line.encode(errors="replace"))

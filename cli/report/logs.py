@@ -8,6 +8,7 @@ from cli.runs.failure import EXIT_USAGE, Failure
 
 MOST_RANK = 65534  # the coordinator takes no higher one
 MOST_WHOLE = 2**63 - 1
+OTHER_LINES = ("epoch", "recovery")  # by their kind; iterations have none
 QUOTED = 40  # bytes of what was found, in messages
 
 
@@ -81,14 +82,14 @@ def no_number(text):
 
 
 def parse_record(line, phases):
-    """An iteration, or None for a row about an epoch."""
+    """An iteration, or None for a line about something else."""
     try:
         record = json.loads(line.decode(), parse_constant=no_number)
     except (ValueError, RecursionError):
         record = None
     if not isinstance(record, dict):
         raise Wrong(f"got {quoted(line)}, expected a JSON object as of --log-jsonl")
-    if record.get("kind") == "epoch":
+    if record.get("kind") in OTHER_LINES:
         return None
     check_fields(record, phases)
     return record

@@ -3,8 +3,8 @@ import json
 import sys
 import time
 
-from cli.terminal.text_table import (TextColumn, field_at, number_at, phase_columns, text_at,
-                                     text_table)
+from cli.terminal.text_table import (TextColumn, list_at, number_at, phase_columns, ranks_at,
+                                     text_at, text_table)
 
 PROGRAM = "gradwire-coordinator"
 SETTINGS = ("model", "dataset", "sync", "backend", "wire", "batch-size", "bucket-cap-mb")
@@ -130,6 +130,32 @@ def slowest_line(status):
     return line
 
 
+def carriers_text(loss):
+    return "; ".join(f"{ranks_at(carrier, 'adopted')} on the worker of "
+                     f"{ranks_at(carrier, 'ranks')} ({text_at(carrier, 'address')})"
+                     for carrier in list_at(loss, "carriers"))
+
+
+def loss_line(loss):
+    line = (f"  {ranks_at(loss, 'ranks')} in step {number_at(loss, 'step') or 0:.0f}: "
+            f"{text_at(loss, 'cause')}")
+    carriers, seconds = carriers_text(loss), number_at(loss, "seconds_lost")
+    if carriers and seconds is not None:
+        line += f"; then {carriers}; {seconds:.3f} s lost"
+    return line
+
+
+def loss_lines(status):
+    """Who was lost, and who carries on."""
+    losses = list_at(status, "failures", "last")
+    if not losses:
+        return []
+    seconds = number_at(status, "failures", "seconds_lost") or 0
+    count = number_at(status, "failures", "losses") or len(losses)
+    head = f"lost: {count:.0f} {'worker' if count == 1 else 'workers'}, {seconds:.3f} s in all"
+    return ["", head, *map(loss_line, losses[-SHOWN_EVENTS:])]
+
+
 def columns_of(status):
     """With the phases that the coordinator names, and, with a parameter server, how far ranks are
     apart."""
@@ -165,11 +191,11 @@ def event_lines(status):
 
 def lines_of(status):
     """The run and its settings, progress, exposed communication, the slowest rank, a line for each
-    rank with the phases of its last step in milliseconds, and the last events. What is missing is
-    "-"."""
+    rank with the phases of its last step in milliseconds, the workers that were lost, and the last
+    events. What is missing is "-"."""
     head = [head_line(status), settings_line(status), progress_line(status), exposed_line(status),
             slowest_line(status)]
-    return [*filter(None, head), *rank_lines(status), *event_lines(status)]
+    return [*filter(None, head), *rank_lines(status), *loss_lines(status), *event_lines(status)]
 
 
 def fitted(lines, columns, rows):

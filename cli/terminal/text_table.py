@@ -31,6 +31,18 @@ def number_at(value, *keys):
     return float(number) if known else None
 
 
+def list_at(value, *keys):
+    """An empty list if there is none."""
+    found = field_at(value, *keys)
+    return found if isinstance(found, list) else []
+
+
+def ranks_at(value, *keys):
+    """ "rank 2", "ranks 0, 1", of a list of numbers."""
+    ranks = [str(rank) for rank in list_at(value, *keys) if type(rank) is int]
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(ranks) or '-'}"
+
+
 class TextColumn(NamedTuple):
     """Which field of a row, its title, and how a number is shown."""
     keys: tuple  # ("phase_seconds", "data"): one within the other

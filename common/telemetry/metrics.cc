@@ -61,6 +61,32 @@ Counter& LostWorkers(Registry* registry) {
                      "Workers that the run lost while it was under way.");
 }
 
+Counter& Recoveries(Registry* registry) {
+  return MakeCounter(registry, "gradwire_recoveries_total",
+                     "Times that the others went on without a worker that was lost.");
+}
+
+Counter& RecoveredRanks(Registry* registry) {
+  return MakeCounter(registry, "gradwire_recovered_ranks_total",
+                     "Ranks that others carry on, as their worker was lost.");
+}
+
+Counter& LostSeconds(Registry* registry) {
+  return MakeCounter(registry, "gradwire_lost_seconds_total",
+                     "Time before a loss in which no step was completed; it is spent again.");
+}
+
+Family<Counter>& LostTimeOfWorker(Registry* registry) {
+  Family<Counter>& family = BuildCounter()
+                                .Name("gradwire_recovery_seconds_total")
+                                .Help(
+                                    "What losses of others cost this worker: computing in vain, "
+                                    "waiting for the next view, connecting anew.")
+                                .Register(*registry);
+  for (const char* phase : {"computing", "waiting", "connecting"}) family.Add({{"phase", phase}});
+  return family;
+}
+
 Counter& Iterations(Registry* registry) {
   return MakeCounter(registry, "gradwire_iterations_total", "Iterations that ended.");
 }
@@ -196,7 +222,8 @@ WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
       wire_overflows_(WireOverflows(registry().get())),
       skipped_steps_(SkippedSteps(registry().get())),
       lag_(Lag(registry().get())),
-      spread_(Spread(registry().get())) {}
+      spread_(Spread(registry().get())),
+      lost_time_(LostTimeOfWorker(registry().get())) {}
 
 void WorkerMetrics::Observe(const StepRecord& record) {
   ObserveSeconds(&iteration_, record.iteration);
@@ -220,11 +247,18 @@ void WorkerMetrics::CountWireOverflows(uint64_t steps) {
   wire_overflows_.Increment(static_cast<double>(steps));
 }
 
+void WorkerMetrics::CountLostTime(absl::string_view phase, absl::Duration lost) {
+  lost_time_.Add({{"phase", std::string(phase)}}).Increment(absl::ToDoubleSeconds(lost));
+}
+
 CoordinatorMetrics::CoordinatorMetrics()
     : min_workers_(MinWorkers(registry().get())),
       total_steps_(TotalSteps(registry().get())),
       loss_(MeanLoss(registry().get())),
       lost_workers_(LostWorkers(registry().get())),
+      recoveries_(Recoveries(registry().get())),
+      recovered_ranks_(RecoveredRanks(registry().get())),
+      lost_seconds_(LostSeconds(registry().get())),
       rank_wait_(RankWait(registry().get())),
       lag_(Lag(registry().get())),
       spread_(Spread(registry().get())) {}
@@ -243,6 +277,12 @@ void CoordinatorMetrics::SetStaleness(Rank rank, const StepRecord::Staleness& st
 }
 
 void CoordinatorMetrics::CountLostWorker() { lost_workers_.Increment(); }
+
+void CoordinatorMetrics::CountRecovery(size_t ranks, absl::Duration lost) {
+  recoveries_.Increment();
+  recovered_ranks_.Increment(static_cast<double>(ranks));
+  lost_seconds_.Increment(absl::ToDoubleSeconds(lost));
+}
 
 void CoordinatorMetrics::ObserveRankWait(Rank rank, absl::Duration wait) {
   ObserveSeconds(&rank_wait_.Add({{"rank", absl::StrCat(rank.value())}}, SecondsBuckets()), wait);

@@ -66,6 +66,8 @@ class WorkerMetrics : public ProcessMetrics {
   void Observe(const StepRecord& record);
   // In `steps` more steps a gradient of this worker's was too large for the wire type.
   void CountWireOverflows(uint64_t steps);
+  // A loss of others cost this time, in one of the phases of LostTime.
+  void CountLostTime(absl::string_view phase, absl::Duration lost);
 
  private:
   prometheus::Histogram& iteration_;
@@ -78,6 +80,7 @@ class WorkerMetrics : public ProcessMetrics {
   prometheus::Counter& skipped_steps_;
   prometheus::Family<prometheus::Gauge>& lag_;
   prometheus::Family<prometheus::Gauge>& spread_;
+  prometheus::Family<prometheus::Counter>& lost_time_;
 };
 
 class CoordinatorMetrics : public ProcessMetrics {
@@ -97,12 +100,18 @@ class CoordinatorMetrics : public ProcessMetrics {
   void SetStaleness(Rank rank, const StepRecord::Staleness& staleness);
   // The run lost a worker that had its view.
   void CountLostWorker();
+  // The others have gone on and carry its `ranks` (a number), with the first step that was not
+  // sealed; what was done in `lost` since the last one that was is done again.
+  void CountRecovery(size_t ranks, absl::Duration lost);
 
  private:
   prometheus::Gauge& min_workers_;
   prometheus::Gauge& total_steps_;
   prometheus::Gauge& loss_;
   prometheus::Counter& lost_workers_;
+  prometheus::Counter& recoveries_;
+  prometheus::Counter& recovered_ranks_;
+  prometheus::Counter& lost_seconds_;
   prometheus::Family<prometheus::Histogram>& rank_wait_;
   prometheus::Family<prometheus::Gauge>& lag_;
   prometheus::Family<prometheus::Gauge>& spread_;

@@ -55,7 +55,7 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
   }
   settings_ = SettingsOf(hello);
   roster_.Add(WorkerOf(session, hello, now));
-  return Welcome(Incarnation(hello.incarnation()));
+  return Welcome(Incarnation(hello.incarnation()), now);
 }
 
 Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Time now) {
@@ -68,7 +68,7 @@ Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Tim
                   status);
   }
   roster_.Add(AggregatorOf(session, offer, now));
-  return Welcome(Incarnation(offer.incarnation()));
+  return Welcome(Incarnation(offer.incarnation()), now);
 }
 
 Outcome Membership::Refuse(SessionId session, absl::string_view who,
@@ -76,15 +76,15 @@ Outcome Membership::Refuse(SessionId session, absl::string_view who,
   return {{CloseSession{session, status}}, absl::StrCat("refused ", who, ": ", status.message())};
 }
 
-Outcome Membership::Welcome(Incarnation incarnation) {
+Outcome Membership::Welcome(Incarnation incarnation, absl::Time now) {
   reason_ = roster_.Count();
   Outcome outcome;
   outcome.why = absl::StrCat(Describe(*roster_.Find(incarnation)), " joined; ", reason_);
-  FormIfComplete(&outcome);
+  FormIfComplete(now, &outcome);
   return outcome;
 }
 
-void Membership::FormIfComplete(Outcome* outcome) {
+void Membership::FormIfComplete(absl::Time now, Outcome* outcome) {
   if (!roster_.HasAllWorkers() || !roster_.HasAllAggregators()) return;
   state_ = State::kRunning;
   const auto workers = roster_.Workers();
@@ -92,11 +92,12 @@ void Membership::FormIfComplete(Outcome* outcome) {
   seals_ = config_.recover && workers.size() > 1 && config_.aggregators == 0 &&
            std::all_of(workers.begin(), workers.end(),
                        [](const Participant* worker) { return worker->cannot_recover.empty(); });
-  SendViewToAll(outcome);
+  SendViewToAll(now, outcome);
   outcome->Say(absl::StrCat("the run begins with generation ", generation_.value()));
 }
 
-void Membership::SendViewToAll(Outcome* outcome) {
+void Membership::SendViewToAll(absl::Time now, Outcome* outcome) {
+  moved_ = now;
   ++generation_;
   View view = MakeView();
   outcome->actions.emplace_back(FormRun{view});
@@ -164,7 +165,7 @@ Outcome Membership::OnLayout(SessionId session, const v1::Layout& layout, absl::
       layouts_.Declare(worker->incarnation, NameOf(*worker), layout);
   if (!agreed.ok()) {
     EndSession(worker, agreed.status(), &outcome);
-    OnLoss(worker, agreed.status().message(), &outcome);
+    OnLoss(worker, agreed.status().message(), now, &outcome);
     return outcome;
   }
   if (*agreed) {
@@ -234,22 +235,25 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
   for (const v1::TensorDigest& digest : ready.digests()) {
     worker->digests.push_back({digest.tensor(), digest.digest()});
   }
-  SealIfAllAreReady(&outcome);
+  SealIfAllAreReady(now, &outcome);
   // All say the same of it; and what is open is the step behind, once it is sealed.
   through_ = ready.last() && ready.step() < open_.value();
   return outcome;
 }
 
-void Membership::SealIfAllAreReady(Outcome* outcome) {
+void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
   const std::vector<Participant*> workers = roster_.Workers();
   const auto is_ready = [](const Participant* worker) { return worker->ready; };
   if (!std::all_of(workers.begin(), workers.end(), is_ready)) return;
-  if (const auto difference = CompareReplicas(workers)) return OnDifference(*difference, outcome);
+  if (const auto difference = CompareReplicas(workers)) {
+    return OnDifference(*difference, now, outcome);
+  }
   for (Participant* worker : workers) {
     worker->ready = false;
     outcome->actions.emplace_back(SendSealed{*worker->session, open_});
   }
   ++open_;
+  moved_ = now;
 }
 
 Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Time now) {
@@ -272,11 +276,11 @@ Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Tim
          &outcome);
     return outcome;
   }
-  OnLoss(member, absl::StrCat("it left: ", reason), &outcome);
+  OnLoss(member, absl::StrCat("it left: ", reason), now, &outcome);
   return outcome;
 }
 
-Outcome Membership::OnNonsense(SessionId session, absl::string_view what, absl::Time) {
+Outcome Membership::OnNonsense(SessionId session, absl::string_view what, absl::Time now) {
   const absl::Status status = absl::InvalidArgumentError(absl::StrCat("session: got ", what));
   Participant* member = roster_.Find(session);
   if (member == nullptr) {
@@ -284,16 +288,16 @@ Outcome Membership::OnNonsense(SessionId session, absl::string_view what, absl::
   }
   Outcome outcome;
   EndSession(member, status, &outcome);
-  OnLoss(member, absl::StrCat("it broke the protocol: ", what), &outcome);
+  OnLoss(member, absl::StrCat("it broke the protocol: ", what), now, &outcome);
   return outcome;
 }
 
-Outcome Membership::OnStreamClosed(SessionId session, absl::string_view cause, absl::Time) {
+Outcome Membership::OnStreamClosed(SessionId session, absl::string_view cause, absl::Time now) {
   Outcome outcome;
   Participant* member = roster_.Find(session);
   if (member == nullptr) return outcome;
   member->session.reset();
-  OnLoss(member, cause, &outcome);
+  OnLoss(member, cause, now, &outcome);
   return outcome;
 }
 
@@ -367,7 +371,7 @@ void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
     if (state_ == State::kWaiting) {
       EndSession(member, absl::DeadlineExceededError(cause), outcome);
     }
-    OnLoss(member, cause, outcome);
+    OnLoss(member, cause, now, outcome);
     if (state_ == State::kAborted) return;
   }
 }

@@ -82,6 +82,9 @@ struct TellLoss {  // of a worker with all its ranks, while the run was under wa
   std::vector<Rank> ranks;
   Step step;  // the first that not all of them have done
   std::string cause;
+  // Since a step was sealed last, or the view began: what was done since then is done again, if the
+  // run goes on. It does so with the next FormRun.
+  absl::Duration lost;
 };
 struct EnterStep {  // all ranks have done the steps before it
   Step step;
@@ -177,7 +180,7 @@ class Membership {
   absl::Status CheckOpen() const;
   Outcome Refuse(SessionId session, absl::string_view who, const absl::Status& status) const;
   // The last step of letting somebody in, who has this incarnation.
-  Outcome Welcome(Incarnation incarnation);
+  Outcome Welcome(Incarnation incarnation, absl::Time now);
   // The member of a session, which was heard now. Null, with `outcome` of nonsense, if there
   // is none.
   Participant* Hear(SessionId session, absl::string_view what, absl::Time now, Outcome* outcome);
@@ -185,21 +188,22 @@ class Membership {
   Participant* HearWorker(SessionId session, absl::string_view what, absl::Time now,
                           Outcome* outcome);
 
-  void FormIfComplete(Outcome* outcome);
-  void SendViewToAll(Outcome* outcome);
-  void SealIfAllAreReady(Outcome* outcome);
-  void OnDifference(const ReplicaDifference& difference, Outcome* outcome);
+  void FormIfComplete(absl::Time now, Outcome* outcome);
+  void SendViewToAll(absl::Time now, Outcome* outcome);
+  void SealIfAllAreReady(absl::Time now, Outcome* outcome);
+  void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
   // Why the run cannot go on without one of its members; empty if it can.
   std::string WhyNotGoOn() const;
-  void GoOnWithout(Participant* lost, absl::string_view cause, Outcome* outcome);
+  void GoOnWithout(Participant* lost, absl::string_view cause, absl::Time now, Outcome* outcome);
   void FinishIfAllHave(Outcome* outcome);
   View MakeView() const;
   void Agree(LayoutId layout, Outcome* outcome);
   // Who has finished declares nothing any more: a layout that it lacks can never be agreed.
   void CheckFinished(Outcome* outcome);
   // A member is gone, its session ended or to be ended: what does it mean?
-  void OnLoss(Participant* member, absl::string_view cause, Outcome* outcome);
-  void TellOfLoss(const Participant& member, absl::string_view cause, Outcome* outcome) const;
+  void OnLoss(Participant* member, absl::string_view cause, absl::Time now, Outcome* outcome);
+  void TellOfLoss(const Participant& member, absl::string_view cause, absl::Time now,
+                  Outcome* outcome) const;
   void FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome);
   void Finish(Participant* worker, Outcome* outcome);
   // Ends the run: Abort to all sessions that are open.
@@ -223,6 +227,7 @@ class Membership {
   int threads_ = 0;                     // of every worker, as the first view says
   bool seals_ = false;                  // as the first view says
   Step open_{0};                        // the first that is not sealed
+  absl::Time moved_;                    // when the one before was sealed, or the view began
   bool through_ = false;                // workers need each other no more: all steps are sealed
   std::optional<Suspicion> suspicion_;  // the first that is not explained yet
 };

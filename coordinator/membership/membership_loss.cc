@@ -40,14 +40,15 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   return outcome;
 }
 
-void Membership::OnLoss(Participant* member, absl::string_view long_cause, Outcome* outcome) {
+void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl::Time now,
+                        Outcome* outcome) {
   const std::string cause = Shortened(long_cause, kMostCause);
   if (state_ == State::kWaiting) return FreePlace(*member, cause, outcome);
   member->standing = Standing::kLost;
   if (suspicion_ && suspicion_->suspect == member->incarnation) suspicion_.reset();
-  TellOfLoss(*member, cause, outcome);
+  TellOfLoss(*member, cause, now, outcome);
   const std::string why_not = WhyNotGoOn();
-  if (why_not.empty()) return GoOnWithout(member, cause, outcome);
+  if (why_not.empty()) return GoOnWithout(member, cause, now, outcome);
   Fail(absl::AbortedError(absl::StrCat(
            Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ", cause,
            config_.recover && !member->share ? absl::StrCat("; ", why_not) : "")),
@@ -55,7 +56,8 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, Outco
 }
 
 // The step will be computed anew by those that have the same.
-void Membership::OnDifference(const ReplicaDifference& difference, Outcome* outcome) {
+void Membership::OnDifference(const ReplicaDifference& difference, absl::Time now,
+                              Outcome* outcome) {
   const std::string where = absl::StrCat("after step ", open_.value(), ", first in ",
                                          layouts_.NameOfTensor(LayoutId(0), difference.tensor));
   if (difference.minority.empty()) {
@@ -66,15 +68,15 @@ void Membership::OnDifference(const ReplicaDifference& difference, Outcome* outc
   for (const Incarnation incarnation : difference.minority) {
     if (IsOver()) return;
     OnLoss(roster_.Find(incarnation),
-           absl::StrCat("its parameters differ from the others' ", where), outcome);
+           absl::StrCat("its parameters differ from the others' ", where), now, outcome);
   }
 }
 
-void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
+void Membership::TellOfLoss(const Participant& member, absl::string_view cause, absl::Time now,
                             Outcome* outcome) const {
   if (member.share) return;
   outcome->actions.emplace_back(
-      TellLoss{member.ranks, steps_.FirstOpen(member.ranks), std::string(cause)});
+      TellLoss{member.ranks, steps_.FirstOpen(member.ranks), std::string(cause), now - moved_});
 }
 
 std::string Membership::WhyNotGoOn() const {
@@ -95,7 +97,8 @@ std::string Membership::WhyNotGoOn() const {
 }
 
 // Who is through needs nobody; else the others adopt its ranks.
-void Membership::GoOnWithout(Participant* lost, absl::string_view cause, Outcome* outcome) {
+void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::Time now,
+                             Outcome* outcome) {
   const std::string who = Was(*lost);
   const std::string ranks = NameOf(*lost);
   if (lost->session) {
@@ -111,7 +114,7 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, Outcome
   roster_.Evict(lost->incarnation);
   suspicion_.reset();  // it was of the view before
   for (Participant* worker : roster_.Workers()) worker->ready = false;
-  SendViewToAll(outcome);
+  SendViewToAll(now, outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {
     const LayoutId layout(static_cast<int>(id));
     outcome->actions.emplace_back(
@@ -136,7 +139,7 @@ void Membership::CheckSuspicion(absl::Time now, Outcome* outcome) {
   if (!suspicion_ || now < suspicion_->deadline) return;
   const Suspicion suspicion = *suspicion_;
   suspicion_.reset();
-  OnLoss(roster_.Find(suspicion.suspect), suspicion.cause, outcome);
+  OnLoss(roster_.Find(suspicion.suspect), suspicion.cause, now, outcome);
 }
 
 }  // namespace gradwire

@@ -291,7 +291,7 @@ void MembershipService::Enact(const TakeStep& take) {
 }
 
 void MembershipService::Enact(const TellLoss& tell) {
-  queue_.push_back([this, tell] { callbacks_.on_loss(tell.ranks, tell.step, tell.cause); });
+  queue_.push_back([this, tell] { callbacks_.on_loss(tell); });
 }
 
 void MembershipService::Enact(const EnterStep& enter) {

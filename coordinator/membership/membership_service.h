@@ -47,8 +47,8 @@ class MembershipService final : public v1::Membership::Service {
     std::function<void(LayoutId, const std::vector<BucketSpec>&, const v1::Serving&)> on_layout;
     // A rank has done a step.
     std::function<void(const v1::StepDone&)> on_step_done;
-    // A worker with these ranks was lost in a step while the run was under way, by a cause.
-    std::function<void(const std::vector<Rank>&, Step, const std::string& cause)> on_loss;
+    // A worker was lost while the run was under way. If this goes on, on_view is next.
+    std::function<void(const TellLoss&)> on_loss;
     // All ranks have done the steps before this one; not called for step 0.
     std::function<void(Step)> on_step;
     // Once. OK: all ranks finished. Called after Abort was written to all that take it within

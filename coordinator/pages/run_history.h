@@ -12,6 +12,7 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/telemetry/step_record.h"
+#include "coordinator/pages/loss_history.h"
 
 namespace gradwire {
 
@@ -58,6 +59,8 @@ class RunHistory {
   // returns what all told. A rank tells of each step once, in order.
   std::optional<StepOfRanks> Add(const StepRecord& record, uint64_t total_steps, absl::Time now);
   void AddEvent(RunEvent event);
+  LossHistory& losses() { return losses_; }
+  const LossHistory& losses() const { return losses_; }
 
   // Since when the ranks have been there.
   std::optional<absl::Time> started() const;
@@ -83,6 +86,7 @@ class RunHistory {
   void Push(RunEvent event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddPoint(HistoryPoint point) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  LossHistory losses_;
   mutable Mutex mutex_;
   size_t world_size_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Time> started_ ABSL_GUARDED_BY(mutex_);

@@ -60,6 +60,41 @@ Json EventsJson(const RunHistory& history) {
   return events;
 }
 
+Json Numbers(const std::vector<Rank>& ranks) {
+  Json numbers = Json::array();
+  for (const Rank rank : ranks) numbers.push_back(rank.value());
+  return numbers;
+}
+
+Json LossJson(const LostWorker& loss) {
+  Json json = {{"time", UnixSeconds(loss.time)}, {"step", loss.step.value()},
+               {"ranks", Numbers(loss.ranks)},   {"cause", loss.cause},
+               {"seconds_lost", nullptr},        {"generation", nullptr},
+               {"first_step", nullptr},          {"carriers", Json::array()}};
+  if (!loss.continued) return json;
+  json["seconds_lost"] = absl::ToDoubleSeconds(loss.lost);
+  json["generation"] = loss.continued->generation.value();
+  json["first_step"] = loss.continued->first_step.value();
+  for (const Adoption& adoption : loss.continued->adoptions) {
+    json["carriers"].push_back({{"address", adoption.by.address},
+                                {"ranks", Numbers(adoption.by.ranks)},
+                                {"adopted", Numbers(adoption.ranks)}});
+  }
+  return json;
+}
+
+// Names as in a worker's summary.
+Json FailuresJson(const LossHistory& history, uint64_t views) {
+  const LossHistory::Totals totals = history.totals();
+  Json losses = Json::array();
+  for (const LostWorker& loss : history.Losses()) losses.push_back(LossJson(loss));
+  return {{"views", views},
+          {"losses", totals.losses},
+          {"recomputed_ranks", totals.recovered_ranks},
+          {"seconds_lost", absl::ToDoubleSeconds(totals.lost)},
+          {"last", std::move(losses)}};
+}
+
 std::string RunOf(const v1::StatusReply& status) { return absl::BytesToHexString(status.run_id()); }
 
 }  // namespace
@@ -90,6 +125,7 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
                {"started", nullptr},
                {"slowest_rank", nullptr},
                {"ranks", Json::array()},
+               {"failures", FailuresJson(history.losses(), status.generation())},
                {"events", EventsJson(history)}};
   const std::map<std::string, std::string> settings(status.settings().begin(),
                                                     status.settings().end());

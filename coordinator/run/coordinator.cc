@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/clock.h"
+#include "common/wire/view_change.h"
 #include "coordinator/pages/run_pages.h"
 #include "coordinator/pages/web_assets.h"
 #include "coordinator/run/port_file.h"
@@ -78,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
 Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
     : run_id_(MakeRunId()),
       linger_(absl::Seconds(options.linger_seconds)),
+      min_workers_(std::max(1, options.min_workers)),
       on_fold_(std::move(on_fold)),
       log_prefix_(options.log_prefix),
       aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
@@ -90,9 +92,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
            [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
                   const v1::Serving& serving) { aggregator_->AddLayout(layout, buckets, serving); },
            [this](const v1::StepDone& done) { OnStepDone(done); },
-           [this](const std::vector<Rank>& ranks, Step step, const std::string& cause) {
-             OnLoss(ranks, step, cause);
-           },
+           [this](const TellLoss& loss) { OnLoss(loss); },
            [this](Step step) { metrics_.SetStep(step); },
            [this](const absl::Status& status) { OnRunOver(status); }},
           options.log_prefix),
@@ -139,16 +139,24 @@ void Coordinator::OnView(const View& view) {
   aggregator_ = std::make_shared<Aggregator>(view, Share(), AggregatorHooks{on_step, on_fold_});
   aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
+  if (view.seals) metrics_.SetMinWorkers(min_workers_);
   const absl::Time begun = absl::Now();
-  if (!is_first) {
-    history_.AddEvent({begun, view.first_step, "recovered",
-                       absl::StrCat(view.members.size(), " workers carry all ranks, generation ",
-                                    view.generation.value())});
-    return;
-  }
+  if (!is_first) OnNextView(view, begun);
+  view_ = view;
+  if (!is_first) return;
   history_.Begin(view.world_size, begun);
   history_.AddEvent({begun, Step(0), "started",
                      absl::StrCat("the run began with ", view.members.size(), " workers")});
+}
+
+void Coordinator::OnNextView(const View& view, absl::Time now) {
+  const ViewChange change = ChangeOf(view_, view);
+  history_.losses().GoOn({view.generation, view.first_step, change.adoptions});
+  metrics_.CountRecovery(change.LostRanks().size(), history_.losses().Losses().back().lost);
+  history_.AddEvent(
+      {now, view.first_step, "recovered",
+       absl::StrCat(Describe(change.adoptions), "; generation ", view.generation.value(),
+                    " begins with step ", view.first_step.value())});
 }
 
 void Coordinator::OnRunOver(const absl::Status& status) {
@@ -192,11 +200,13 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
   }
 }
 
-void Coordinator::OnLoss(const std::vector<Rank>& ranks, Step step, const std::string& cause) {
+void Coordinator::OnLoss(const TellLoss& loss) {
+  const absl::Time now = absl::Now();
   metrics_.CountLostWorker();
-  const absl::string_view was = ranks.size() > 1 ? " were" : " was";
+  history_.losses().Add({now, loss.step, loss.ranks, loss.cause, loss.lost, std::nullopt});
+  const absl::string_view was = loss.ranks.size() > 1 ? " were" : " was";
   history_.AddEvent(
-      {absl::Now(), step, "lost", absl::StrCat(NameOf(ranks), was, " lost: ", cause)});
+      {now, loss.step, "lost", absl::StrCat(NameOf(loss.ranks), was, " lost: ", loss.cause)});
 }
 
 Page Coordinator::StatusPage() {

@@ -81,12 +81,14 @@ class Coordinator {
   void OnRunOver(const absl::Status& status);
   void OnArrivals(const Arrivals& arrivals);
   void OnStepDone(const v1::StepDone& done);
-  void OnLoss(const std::vector<Rank>& ranks, Step step, const std::string& cause);
+  void OnLoss(const TellLoss& loss);
+  void OnNextView(const View& view, absl::Time now);
   absl::optional<Page> Answer(const PageRequest& request);
   Page StatusPage();
 
   const RunId run_id_;
   const absl::Duration linger_;
+  const int min_workers_;  // that a run which can go on without others needs
   const OnSpan on_fold_;
   const std::string log_prefix_;
   CoordinatorMetrics metrics_;
@@ -103,7 +105,9 @@ class Coordinator {
 
   // From here on, what has threads that use the above.
   AggregationService aggregation_;
-  std::shared_ptr<Aggregator> aggregator_;  // of the view; used by membership's callbacks alone
+  // Used by membership's callbacks alone; null and meaningless before the first view.
+  std::shared_ptr<Aggregator> aggregator_;  // of the view
+  View view_;
   RendezvousStore rendezvous_store_;
   RendezvousService rendezvous_;
   MembershipService membership_;

@@ -2,6 +2,7 @@
 // coordinator does not answer any more. {tone, state, text}; state is for the pill.
 
 import {clock} from './format.js';
+import {lossNotice} from './losses.js';
 import {isSilent, SILENT_SECONDS} from './ranks.js';
 
 const sentence = (text) => (text ? text.replace(/([^.!?])$/, '$1.') : '');
@@ -20,7 +21,8 @@ function whileRunning(status) {
     const text = `${list(silent)} silent for more than ${SILENT_SECONDS} s.`;
     return {tone: 'warn', state: 'running', text};
   }
-  return {tone: 'run', state: 'running', text: ''};
+  const text = lossNotice(status);
+  return {tone: text ? 'warn' : 'run', state: 'running', text};
 }
 
 export function noticeOf(status) {

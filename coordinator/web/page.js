@@ -4,6 +4,7 @@ import {lineColor, phaseColor, scaleOf, stackColors, stackColumns, StepChart,
         Timeline} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
 import {clock, count, duration, loss, NONE, percent, rate, seconds} from './format.js';
+import {showLosses} from './losses.js';
 import {BESIDE, EXPOSED, meanOfLast, rowsOf, secondsLeft, setPhases, slowest, STACK,
         STRAGGLER_SHARE, toneOf} from './model.js';
 import {goneNotice, noticeOf} from './notice.js';
@@ -252,6 +253,7 @@ function show() {
   showProgress();
   showTiles();
   showRanks(status);
+  showLosses(status);
   showEvents();
   timeline.update(rows, status.events || []);
   showValues();

@@ -3,6 +3,7 @@
 import {phaseColor} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
 import {count, loss, NONE, percent, seconds} from './format.js';
+import {besides, namesOf} from './losses.js';
 import {EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
 
 // After this long without a message a rank that runs is marked as silent; workers
@@ -24,8 +25,10 @@ export function slowestSentence(status) {
   if (slow.share < STRAGGLER_SHARE) {
     return `The ranks are even: the slowest, rank ${slow.rank}, needs ${more} for its own work.`;
   }
+  const others = besides(status, ranks.find((rank) => rank.rank === slow.rank));
+  const why = others.length > 0 ? ` Its worker carries ${namesOf(others)} too.` : '';
   return `Rank ${slow.rank} holds the others up: ${seconds(slow.work)} of own work in an ` +
-    `iteration, ${seconds(slow.excess)} or ${more}.`;
+    `iteration, ${seconds(slow.excess)} or ${more}.${why}`;
 }
 
 function makeRow() {
@@ -38,6 +41,7 @@ function makeRow() {
     cell.append(make('span'));
   }
   row.children[0].append(make('span', 'tag'));
+  row.children[1].append(make('span', 'sharers muted'));
   row.children[2].firstChild.className = 'pill';
   row.children[8].firstChild.className = 'bar';
   row.children[8].firstChild.setAttribute('role', 'img');
@@ -78,7 +82,7 @@ export function spreadSentence(status) {
 const heardText = (seconds) =>
   (Number.isFinite(seconds) ? `${seconds.toFixed(1)} s ago` : NONE);
 
-function showRow(row, rank, longest, slow) {
+function showRow(row, rank, others, longest, slow) {
   const stepped = rank.steps_done > 0;
   const straggles = slow !== null && slow.rank === rank.rank && slow.share >= STRAGGLER_SHARE;
   const exposed = phasesOf(rank)[EXPOSED] / rank.iteration_seconds;
@@ -92,6 +96,7 @@ function showRow(row, rank, longest, slow) {
     if (text !== null) setText(row.children[index].firstChild, text);
   });
   setText(row.children[0].lastChild, straggles ? 'slowest' : '');
+  setText(row.children[1].lastChild, others.length > 0 ? `with ${namesOf(others)}` : '');
   setTone(row.children[2].firstChild, toneOf(rank.state));
   setTone(row.children[4], lossText(rank) === 'not finite' ? 'bad' : 'quiet');
   setTone(row.children[6], straggles ? 'warn' : 'quiet');
@@ -107,7 +112,8 @@ export function showRanks(status) {
   const slow = slowest(status);
   const longest = Math.max(0, ...ranks.map((rank) => rank.iteration_seconds || 0));
   keepChildren(body, ranks.length, makeRow);
-  ranks.forEach((rank, index) => showRow(body.children[index], rank, longest, slow));
+  ranks.forEach((rank, index) => showRow(body.children[index], rank,
+                                        besides(status, rank), longest, slow));
   const sentences = [slowestSentence(status), spreadSentence(status)];
   setText(byId('slowest'), sentences.filter(Boolean).join(' '));
   setTone(byId('slowest'), slow !== null && slow.share >= STRAGGLER_SHARE ? 'warn' : 'quiet');

@@ -12,14 +12,17 @@ KINDS = {"stat", "timeseries", "heatmap", "table", "barchart", "bargauge"}
 METRIC = re.compile(r"\b(?:gradwire_\w+|up|ALERTS)\b(?=[{\[])")
 
 # Shown as they are: how many so far.
-GAUGES = {"gradwire_lost_workers_total"}
+GAUGES = {"gradwire_lost_workers_total", "gradwire_recoveries_total",
+          "gradwire_recovered_ranks_total", "gradwire_lost_seconds_total",
+          "gradwire_recovery_seconds_total"}
 
 # What an expression of a unit is made of: the metrics of the numerator, and whether a
 # rate or a division by something of the same kind stands behind it.
 SECONDS = r"gradwire_(iteration|phase|rank_wait)_seconds"
 FORM = {
     "s": rf"{SECONDS}_sum.* / .*(gradwire_\w+_count|{SECONDS}_count)|"
-         rf"histogram_quantile\(.*{SECONDS}_bucket|increase\({SECONDS}_bucket",
+         rf"histogram_quantile\(.*{SECONDS}_bucket|increase\({SECONDS}_bucket"
+         r"|gradwire_(lost|recovery)_seconds_total",
     "percentunit": rf"{SECONDS}_sum.* / .*{SECONDS}_sum|rate\({SECONDS}_sum"
                    r"|gradwire_correct_samples_total.* / .*gradwire_samples_total"
                    r"|gradwire_step.* / .*gradwire_total_steps",
@@ -28,6 +31,7 @@ FORM = {
     "cps": r"rate\(gradwire_samples_total|increase\(gradwire_samples_total.* / ",
     "ops": r"rate\(gradwire_rpc_errors_total",
     "none": r"gradwire_(step|workers|min_workers|lost_workers_total|generation|loss"
+            r"|recoveries_total|recovered_ranks_total"
             r"|rpc_errors_total|wire_overflows_total)\b|\bup\{|\bALERTS\{",
 }
 

@@ -134,6 +134,32 @@ class KillTest(unittest.TestCase):
         run.signal(3, signal.SIGKILL)
         self.assert_same(run, expected)
 
+    def test_loss_is_told_by_summary_table_log_and_trace(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        log, trace = (pathlib.Path(folder.name, name) for name in ("rank{rank}.jsonl", "trace.json"))
+        run = Run("--sync", "ddp", "--log-jsonl", log, options=["--trace", trace])
+        run.until_step(0, 7)
+        run.signal(2, signal.SIGKILL)
+        self.assertEqual(run.end(), 0, run.text)
+        ranks = json.loads(run.summary.read_text())["ranks"]
+        for failures in (rank["failures"] for rank in ranks):
+            self.assertEqual((failures["views"], failures["losses"]), (2, 1))
+            self.assertAlmostEqual(sum(failures["seconds_lost_by_phase"].values()),
+                                   failures["seconds_lost"])
+        recovery = ranks[0]["failures"]["recoveries"][0]
+        self.assertEqual(recovery["lost_ranks"], [2])
+        carrier, = recovery["carriers"]
+        self.assertEqual(carrier["adopted"], [2])
+        names = ", ".join(map(str, carrier["ranks"]))
+        self.assertRegex(run.text, rf"(?m)^ +rank 2 +{recovery['step']} +ranks {names} +\d+\.\d{{3}} ")
+        lines = pathlib.Path(folder.name, "rank0.jsonl").read_text().splitlines()
+        told = [line for line in map(json.loads, lines) if line.get("kind") == "recovery"]
+        self.assertEqual([line["generation"] for line in told], [2])
+        self.assertLessEqual(told[0]["heard"], told[0]["gone_on"])
+        spans = [event for event in json.loads(trace.read_text()) if event["name"] == "recover"]
+        self.assertEqual(len(spans), 3)
+
     def test_told_to_stop_on_a_loss(self):
         run = Run("--sync", "ddp", options=["--on-loss", "stop"])
         run.until_step(0, 5)

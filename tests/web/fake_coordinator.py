@@ -51,8 +51,22 @@ def status(step=17, total_steps=196, ranks=4, **changes):
             "started": now - 0.43 * step, "slowest_rank": ranks - 1 if step else None,
             "phases": PHASES,
             "ranks": [rank(number, step) for number in range(ranks)],
+            "failures": {"views": 1, "losses": 0, "recomputed_ranks": 0, "seconds_lost": 0,
+                         "last": []},
             "events": [{"time": now - 0.43 * step, "step": 0, "kind": "started",
                         "text": f"view 1 of {ranks} ranks was formed"}], **changes}
+
+
+def with_loss(status, lost=2, by=1, step=7):
+    """That status, after the worker of rank `lost` was lost and the one of `by` carries it too."""
+    carrier = status["ranks"][by]
+    status["ranks"][lost].update(address=carrier["address"])
+    loss = {"time": status["now"] - 1, "step": step, "ranks": [lost],
+            "cause": "its session stream broke", "seconds_lost": 0.412, "generation": 2,
+            "first_step": step, "carriers": [
+                {"address": carrier["address"], "ranks": sorted([by, lost]), "adopted": [lost]}]}
+    failures = {"views": 2, "losses": 1, "recomputed_ranks": 1, "seconds_lost": 0.412}
+    return {**status, "generation": 2, "failures": {**failures, "last": [loss]}}
 
 
 def point(step, steps=1, **changes):

@@ -23,12 +23,12 @@ def _rank_of(pid):
 class LaunchedRun:
     """Workers on made-up data. Used as `with LaunchedRun(...) as run`; ends with the block."""
 
-    def __init__(self, workers, iterations, batch_size=2):
+    def __init__(self, workers, iterations, batch_size=2, on_loss="stop"):
         self._folder = tempfile.TemporaryDirectory()
         self._ports = pathlib.Path(self._folder.name) / "ports"
         self._log = open(pathlib.Path(self._folder.name) / "log", "w+")
         command = [BIN_DIR / "gradwire", "launch", "--workers", str(workers),
-                   "--port-file", self._ports, "--metrics", "127.0.0.1:0", "--on-loss", "stop", "--",
+                   "--port-file", self._ports, "--metrics", "127.0.0.1:0", "--on-loss", on_loss, "--",
                    "--dataset", "synthetic", "--batch-size", str(batch_size),
                    "--iterations", str(iterations), "--threads", "1", "--print-every", "0"]
         self._process = subprocess.Popen(command, stdout=self._log, stderr=self._log)

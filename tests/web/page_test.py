@@ -200,6 +200,35 @@ class PageTest(unittest.TestCase):
         for chart in ("time-chart", "loss-chart", "exposed-chart", "link-chart"):
             self.assertGreater(self.canvas_colors(chart).get(self.color("tone-bad"), 0), 20, chart)
 
+    def test_run_that_goes_on_says_who_was_lost_and_who_carries_on(self):
+        self.open(fake.with_loss(fake.status(step=30)))
+        self.assertEqual(
+            self.text("#notice"), "The run goes on, though a worker was lost: the others carry rank 2 "
+            "too, so a step takes as long as the worker with most ranks.")
+        self.assertEqual(self.text("#losses-sum"), "1 worker, 412 ms in all")
+        self.assertEqual(
+            self.text("#losses .what"), "Rank 2 was lost: its session stream broke. From step 7 on: "
+            "rank 2 on the worker of ranks 1, 2 (10.10.1.2:29401). 412 ms lost.")
+        self.assertEqual(self.texts("#ranks .sharers"), ["", "with rank 2", "with rank 1", ""])
+
+    def test_slowest_rank_that_shares_its_worker_has_its_reason(self):
+        status = fake.with_loss(fake.status(step=30), lost=2, by=3)
+        status["ranks"][3]["work_seconds"] = 0.7
+        self.open(status)
+        self.assertTrue(self.text("#slowest").endswith(" Its worker carries rank 2 too."),
+                        self.text("#slowest"))
+
+    def test_loss_that_nobody_carries_on_has_no_cost(self):
+        status = fake.with_loss(fake.status(step=30))
+        status["failures"]["last"][0].update(carriers=[], seconds_lost=None, first_step=None)
+        self.open(status)
+        self.assertEqual(self.text("#losses .what"), "Rank 2 was lost: its session stream broke.")
+
+    def test_without_a_loss_there_is_nothing_about_losses(self):
+        self.open(fake.status(step=30))
+        self.assertFalse(browser.find(self.driver, "#losses-card").is_displayed())
+        self.assertEqual(set(self.texts("#ranks .sharers")), {""})
+
     def test_silent_rank_is_told(self):
         status = fake.status(step=30)
         status["ranks"][1]["heard_seconds"] = 5.4
@@ -268,6 +297,7 @@ class PageTest(unittest.TestCase):
         status["ranks"][2] = fake.rank(2, 40, work=0.49,
                                         address="worker-2.training.example.org:29401")
         status["slowest_rank"] = 2
+        status = fake.with_loss(status, lost=3, by=2)
         self.open(status, width=390)
         self.wait(lambda: self.canvas_colors("time-chart"), "the chart")
         width = self.driver.execute_script("return document.documentElement.scrollWidth")

@@ -50,6 +50,23 @@ class RunTest(unittest.TestCase):
             events = browser.texts(self.driver, "#events li")
             self.assertTrue(any("lost" in event for event in events), events)
 
+    def test_run_that_goes_on_shows_who_carries_the_lost_rank(self):
+        with LaunchedRun(workers=3, iterations=2000, on_loss="recover") as run:
+            self.driver.get(run.url)
+            self.wait(lambda: self.step() >= 2, "the first steps")
+            run.kill(rank=1)
+            self.wait(lambda: self.text("#losses .what").startswith("Rank 1 was lost: "), "the loss")
+            self.assertRegex(self.text("#losses .what"),
+                             r" From step \d+ on: rank 1 on the worker of ranks (0, 1|1, 2) \(")
+            self.assertIn("the others carry rank 1 too", self.text("#notice"))
+            self.assertEqual(self.text("#state"), "running")
+            self.assertEqual(len(browser.texts(self.driver, "#ranks tbody tr")), 3)
+            sharers = browser.texts(self.driver, "#ranks .sharers")
+            self.assertEqual(sharers.count(""), 1, sharers)
+            seen = self.step()
+            self.wait(lambda: self.step() > seen, "further steps")
+            self.assertEqual(browser.errors(self.driver), [])
+
     def test_finished_run_stays_to_be_read(self):
         with LaunchedRun(workers=1, iterations=8) as run:
             self.driver.get(run.url)

@@ -35,6 +35,12 @@ std::string ToJsonLine(Rank rank, const EpochRow& row) {
   return json.dump() + "\n";
 }
 
+std::string ToJsonLine(Rank rank, const Recovery& recovery) {
+  nlohmann::ordered_json json = {{"kind", "recovery"}, {"rank", rank.value()}};
+  json.update(RecoveryJson(recovery));
+  return json.dump() + "\n";
+}
+
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path, bool goes_on) {
   std::FILE* const file = std::fopen(std::string(path).c_str(), goes_on ? "ae" : "we");
   if (file == nullptr) return absl::InvalidArgumentError(CannotWrite(path, errno));

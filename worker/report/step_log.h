@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "common/telemetry/step_record.h"
 #include "worker/report/epochs.h"
+#include "worker/report/recovery.h"
 
 namespace gradwire {
 
@@ -21,7 +22,11 @@ std::string ToJsonLine(const StepRecord& record);
 // what EpochJson says.
 std::string ToJsonLine(Rank rank, const EpochRow& row);
 
-// The file of --log-jsonl: a line an iteration and an epoch, each written at once, so that
+// Likewise, of having gone on without a worker: kind, which is "recovery", rank, and what
+// RecoveryJson says.
+std::string ToJsonLine(Rank rank, const Recovery& recovery);
+
+// The file of --log-jsonl: a line an iteration, an epoch and a loss, each written at once, so that
 // it can be followed and survives a crash of this process. Not thread-safe.
 class StepLog {
  public:

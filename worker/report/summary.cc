@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "common/base/output_file.h"
 #include "worker/report/printed.h"
@@ -57,6 +58,19 @@ Json EpochsJson(const std::vector<EpochRow>& epochs) {
   return rows;
 }
 
+Json FailuresJson(const Summary::Failures& failures) {
+  Json recoveries = Json::array();
+  for (const Recovery& recovery : failures.recoveries) recoveries.push_back(RecoveryJson(recovery));
+  return {{"views", failures.views},
+          {"losses", failures.losses},
+          {"retries", failures.retries},
+          {"recomputed_ranks", failures.recomputed_ranks},
+          {"skipped_steps", failures.skipped_steps},
+          {"seconds_lost", absl::ToDoubleSeconds(failures.lost.total())},
+          {"seconds_lost_by_phase", PhasesOf(failures.lost)},
+          {"recoveries", std::move(recoveries)}};
+}
+
 void AddResults(const Summary& summary, Json& json) {
   json["loss"] = {{"first", summary.loss.first}, {"last", summary.loss.last}};
   json["print_every"] = summary.print_every;
@@ -74,10 +88,7 @@ void AddResults(const Summary& summary, Json& json) {
   json["buffers_sha256"] = summary.buffers_sha256;
   if (!summary.buffers.empty()) json["buffers"] = summary.buffers;
   json["samples"] = {{"seen", summary.samples.seen}, {"padded", summary.samples.padded}};
-  json["failures"] = {{"views", summary.failures.views},
-                      {"retries", summary.failures.retries},
-                      {"recomputed_ranks", summary.failures.recomputed_ranks},
-                      {"skipped_steps", summary.failures.skipped_steps}};
+  json["failures"] = FailuresJson(summary.failures);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/types/optional.h"
 #include "common/telemetry/step_record.h"
 #include "worker/report/epochs.h"
+#include "worker/report/recovery.h"
 
 namespace gradwire {
 
@@ -72,9 +73,12 @@ struct Summary {
   } samples;
   struct Failures {                // of the worker that writes it
     int64_t views = 1;             // that it trained in
+    int64_t losses = 0;            // other workers that were lost before the last of them
     int64_t retries = 0;           // steps that it computed anew because another was lost
     int64_t recomputed_ranks = 0;  // ranks that it took over
     int64_t skipped_steps = 0;     // whose update was left out, as the mean was not finite
+    LostTime lost;                 // in all of them
+    std::vector<Recovery> recoveries;
   } failures;
 };
 

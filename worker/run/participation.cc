@@ -208,8 +208,17 @@ absl::Status Participation::Finish(absl::Time deadline) {
 void Participation::OnNewView(View view) {
   const absl::Status reason =
       absl::AbortedError(absl::StrCat("generation ", view.generation.value(), " has begun"));
+  {
+    MutexLock lock(&mutex_);
+    view_heard_ = SteadyNow();
+  }
   changes_.OnNewView(std::move(view));
   CancelExchange(reason);
+}
+
+absl::Time Participation::view_heard() const {
+  MutexLock lock(&mutex_);
+  return view_heard_;
 }
 
 absl::StatusOr<LayoutId> Participation::Declare(const std::string& name,

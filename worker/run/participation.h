@@ -89,6 +89,8 @@ class Participation {
   // After `status` (not OK) ended training in `step`: tells the coordinator if a peer did not
   // answer, and waits a little for a further view. None: the run is over, or will not go on.
   absl::optional<View> AwaitView(const absl::Status& status, Step step);
+  // When the latest of them came, of SteadyNow.
+  absl::Time view_heard() const;
   // Connects with the workers of a further view, with all layouts that were declared. Errors: those
   // of Backend::Connect; Aborted if there is one further still.
   absl::Status Reconnect(const View& view);
@@ -145,6 +147,7 @@ class Participation {
   Exchange* shown_exchange_ ABSL_GUARDED_BY(mutex_) = nullptr;  // cancelled with the lock held
   Session* shown_session_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool joined_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Time view_heard_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire

@@ -74,7 +74,22 @@ absl::Status StepReporter::OpenLog(Rank rank, bool goes_on, OfRank* of_rank) con
   return absl::OkStatus();
 }
 
-void StepReporter::SetRanks(const std::vector<Rank>& ranks) {
+void StepReporter::GoOn(Recovery recovery) {
+  recovery.adopted = SetRanks(recovery.ranks);
+  ++failures_.views;
+  ++failures_.retries;
+  failures_.losses += static_cast<int64_t>(recovery.change.lost.size());
+  failures_.recomputed_ranks += static_cast<int64_t>(recovery.adopted.size());
+  failures_.lost += recovery.lost;
+  metrics_->CountLostTime("computing", recovery.lost.computing);
+  metrics_->CountLostTime("waiting", recovery.lost.waiting);
+  metrics_->CountLostTime("connecting", recovery.lost.connecting);
+  WriteLog(0, ToJsonLine(run_.ranks.front(), recovery));
+  failures_.recoveries.push_back(std::move(recovery));
+}
+
+std::vector<Rank> StepReporter::SetRanks(const std::vector<Rank>& ranks) {
+  std::vector<Rank> adopted;
   std::vector<OfRank> carried;
   std::vector<v1::RankStatus> statuses;
   MutexLock lock(&mutex_);
@@ -85,16 +100,15 @@ void StepReporter::SetRanks(const std::vector<Rank>& ranks) {
       statuses.push_back(std::move(statuses_[had - run_.ranks.begin()]));
       continue;
     }
-    ++failures_.recomputed_ranks;
+    adopted.push_back(rank);
     carried.push_back({SummaryCollector(options_.print_every), EpochCollector(), nullptr});
     statuses.emplace_back().set_rank(static_cast<uint32_t>(rank.value()));
     GiveUpLog(OpenLog(rank, true, &carried.back()), &carried.back());
   }
-  ++failures_.views;
-  ++failures_.retries;
   run_.ranks = ranks;
   ranks_ = std::move(carried);
   statuses_ = std::move(statuses);
+  return adopted;
 }
 
 std::vector<v1::StepDone> StepReporter::OnStep(std::vector<StepRecord> records,

@@ -40,9 +40,9 @@ class StepReporter {
                                                               const Run& run,
                                                               WorkerMetrics* metrics);
 
-  // The worker carries these ranks from now on, some of which others carried before: of those it
-  // knows, and its logs tell, what comes from here on.
-  void SetRanks(const std::vector<Rank>& ranks);
+  // Others were lost, and the worker carries these ranks from now on, some of which others carried
+  // before: of those it knows, and its logs tell, what comes from here on. `adopted` is set here.
+  void GoOn(Recovery recovery);
 
   // A step is done; `records` has one for each rank, `totals` is up to now. Returns what the
   // coordinator is to be told, for each rank. A log that cannot be written is warned of and
@@ -73,6 +73,8 @@ class StepReporter {
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
   void AddStep(size_t index, const StepRecord& record);
+  // Those that it did not carry before.
+  std::vector<Rank> SetRanks(const std::vector<Rank>& ranks);
   void OnEpoch(size_t index, const absl::optional<EpochRow>& row);
   // Unless it is OK.
   void GiveUpLog(const absl::Status& failure, OfRank* of_rank);

@@ -244,9 +244,16 @@ void Trainer::Rewind(Step first) {
   for (const size_t bucket : saved_) OptimizersOf(0)[bucket].Undo();
   saved_.clear();
   unsealed_.reset();
+  begun_ = {};
   reducer_->Rewind();
   first_ = first;
   digests_.clear();
+}
+
+absl::optional<absl::Time> Trainer::BegunAt(Step step) const {
+  const auto& begun = begun_[step.value() % 2];
+  if (!begun.has_value() || begun->first != step) return absl::nullopt;
+  return begun->second;
 }
 
 // Until the parameters in `buckets` are up to date, updates whatever can be:
@@ -310,6 +317,7 @@ absl::Status Trainer::EndOwnStep(Calls& calls) {
 // `wait` began when the first rank's batch was asked for.
 absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls) {
   computing_ = batch->step;
+  begun_[computing_.value() % 2] = {computing_, wait.last()};
   reports_.clear();
   times_ = {};
   if (pending_.empty()) current_step_ = computing_;

@@ -1,9 +1,11 @@
 #ifndef GRADWIRE_WORKER_RUN_TRAINER_H_
 #define GRADWIRE_WORKER_RUN_TRAINER_H_
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -126,6 +128,9 @@ class Trainer {
 
   // The first step that is not complete, or the last one.
   Step current_step() const { return current_step_; }
+  // When the computation of `step`, one that is not sealed, began, of SteadyNow; none if it has
+  // not.
+  absl::optional<absl::Time> BegunAt(Step step) const;
 
  private:
   // What Run was called with.
@@ -185,6 +190,8 @@ class Trainer {
   PhaseTimes pending_times_;
   std::vector<bool> updated_;  // by bucket, in the pending step
   size_t to_update_ = 0;       // how many buckets are not
+  // When the last two steps began: by their numbers' last bit.
+  std::array<absl::optional<std::pair<Step, absl::Time>>, 2> begun_;
   // If steps are sealed: the one of which buckets were taken, and which can be undone.
   absl::optional<Step> unsealed_;
   std::vector<size_t> saved_;  // its buckets whose optimisers have to be undone

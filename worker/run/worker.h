@@ -79,6 +79,7 @@ class Worker {
   absl::Status AwaitTheOthers();
   bool GoesOn(const absl::Status& status);
   absl::Status GoOn();
+  void TellOfRecovery(absl::Time view_taken);
   bool IsEvaluated(int64_t steps) const;
   int64_t NextEvaluation(int64_t steps) const;
   absl::Status Infer();
@@ -116,6 +117,11 @@ class Worker {
   std::vector<Rank> first_ranks_;          // as the first view said
   LayoutId layout_;                        // of the gradients
   bool awaited_view_ = false;              // and none came
+  View trained_view_;                      // the last that it trained in
+  // Of SteadyNow: when training was broken off for another view, and since when nothing was done
+  // that lasts (none: all does so far).
+  absl::Time broken_off_;
+  absl::optional<absl::Time> in_vain_since_;
   struct {
     std::vector<StepRecord> records;  // empty: none
     TransferTotals totals;

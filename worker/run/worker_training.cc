@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "worker/run/worker.h"
 
@@ -71,6 +72,8 @@ int64_t Worker::NextEvaluation(int64_t steps) const {
 // the step is computed anew.
 bool Worker::GoesOn(const absl::Status& status) {
   if (!view_.seals || IsOfAll(status)) return false;
+  broken_off_ = SteadyNow();
+  if (!in_vain_since_.has_value()) in_vain_since_ = broken_off_;
   absl::optional<View> view = participation_->AwaitView(status, CurrentStep());
   awaited_view_ = !view.has_value();
   if (!view.has_value()) return false;
@@ -82,6 +85,7 @@ bool Worker::GoesOn(const absl::Status& status) {
 
 // From what all have at the beginning of the view's first step.
 absl::Status Worker::GoOn() {
+  const absl::Time view_taken = SteadyNow();
   spdlog::warn("a worker was lost; {} of {} from step {} on, generation {}", NameOf(ranks_),
                view_.world_size, view_.first_step.value(), view_.generation.value());
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
@@ -90,11 +94,33 @@ absl::Status Worker::GoOn() {
       !unsealed_.records.empty() && unsealed_.records.front().step < view_.first_step;
   if (is_sealed) TellOfStep();
   unsealed_.records.clear();
-  reporter_->SetRanks(ranks_);
+  const absl::optional<absl::Time> begun = trainer_->BegunAt(view_.first_step);
+  if (begun.has_value()) in_vain_since_ = std::min(*in_vain_since_, *begun);
   trainer_->Rewind(view_.first_step);
   sync_->Attach(&participation_->exchange(), layout_, ranks_);
   ShareEvaluations();
-  return StartLoader(static_cast<int64_t>(view_.first_step.value()));
+  absl::Status status = StartLoader(static_cast<int64_t>(view_.first_step.value()));
+  if (status.ok()) TellOfRecovery(view_taken);
+  return status;
+}
+
+void Worker::TellOfRecovery(absl::Time view_taken) {
+  const absl::Time now = SteadyNow();
+  Recovery recovery;
+  recovery.generation = view_.generation;
+  recovery.step = view_.first_step;
+  recovery.change = ChangeOf(trained_view_, view_);
+  recovery.ranks = ranks_;
+  recovery.gone_on = absl::Now();
+  recovery.heard = recovery.gone_on - (now - participation_->view_heard());
+  recovery.lost = {broken_off_ - *in_vain_since_, view_taken - broken_off_, now - view_taken};
+  spdlog::info("goes on; the loss cost {}", Describe(recovery.lost));
+  if (const OnSpan on_span = SpanListener()) {
+    on_span({TraceSpan::Lane::kCompute, "recover", view_.first_step, Bucket(0), broken_off_, now});
+  }
+  reporter_->GoOn(std::move(recovery));
+  trained_view_ = view_;
+  in_vain_since_.reset();
 }
 
 Step Worker::CurrentStep() const { return trainer_ ? trainer_->current_step() : Step(0); }
@@ -115,11 +141,13 @@ absl::Status Worker::TrainUntil(int64_t steps) {
 
 absl::Status Worker::Evaluate() {
   reporter_->Pause();
+  in_vain_since_ = SteadyNow();
   const absl::Status begun = sync_ != nullptr ? sync_->BeginEvaluation() : absl::OkStatus();
   if (!begun.ok()) return begun;
   const auto evaluations = evaluator_->Run([this] { return stopper_->requested(); });
   if (sync_ != nullptr) sync_->EndEvaluation();
   if (!evaluations.ok()) return evaluations.status();
+  in_vain_since_.reset();
   reporter_->OnEvaluation(*evaluations);
   return absl::OkStatus();
 }

@@ -44,6 +44,10 @@ class ParseLog(unittest.TestCase):
         epoch = '{"kind":"epoch","rank":0,"epoch":0}\n'
         self.assertEqual(len(parse(log_line(0, 0) + epoch + log_line(0, 1) + epoch).records), 2)
 
+    def test_lines_about_recoveries_are_passed_over(self):
+        recovery = '{"kind":"recovery","rank":0,"generation":2}\n'
+        self.assertEqual(len(parse(log_line(0, 0) + recovery + log_line(0, 1)).records), 2)
+
     def test_rows_about_epochs_alone_are_no_log(self):
         self.assertEqual(self.error_of('{"kind":"epoch","rank":0,"epoch":0}\n'),
                          "a.jsonl: got no iteration, expected a line for each")

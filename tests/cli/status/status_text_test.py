@@ -80,6 +80,25 @@ class Lines(unittest.TestCase):
         self.assertIn("running, 2 of 0 ranks\n", text_of(status))
         self.assertIn("running, 2 of 0 ranks\n", text_of({**status, "phases": 7}))
 
+    def test_losses_say_who_carries_on_and_what_they_cost(self):
+        loss = {"time": 1795000000.1, "step": 7, "ranks": [1], "cause": "its session stream broke",
+                "seconds_lost": 0.4125, "generation": 2, "first_step": 7, "carriers": [
+                    {"address": "10.10.1.1:29401", "ranks": [0, 1], "adopted": [1]}]}
+        failures = {"views": 2, "losses": 1, "recomputed_ranks": 1, "seconds_lost": 0.4125}
+        self.assertIn("\n\nlost: 1 worker, 0.412 s in all\n"
+                      "  rank 1 in step 7: its session stream broke; then rank 1 on the worker of "
+                      "ranks 0, 1 (10.10.1.1:29401); 0.412 s lost\n",
+                      text_of(running(failures={**failures, "last": [loss]})))
+
+    def test_loss_that_nobody_carries_on_has_no_cost(self):
+        loss = {"step": 7, "ranks": [0, 1], "cause": "it left", "seconds_lost": None, "carriers": []}
+        self.assertIn("\nlost: 2 workers, 0.000 s in all\n  ranks 0, 1 in step 7: it left\n",
+                      text_of(running(failures={"losses": 2, "last": [loss]})))
+
+    def test_no_loss_is_not_mentioned(self):
+        for failures in ({"losses": 0, "last": []}, {}, None, 3):
+            self.assertNotIn("\nlost:", text_of(running(failures=failures)))
+
     def test_fault_is_among_the_events(self):
         self.assertRegex(text_of(running()),
                          r"\n\nevents\n  \d\d:\d\d:\d\d  step 12     lost      rank 3 was lost in "

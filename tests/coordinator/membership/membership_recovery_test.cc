@@ -142,6 +142,24 @@ TEST_F(MembershipRecoveryTest, Ready_AllHaveOtherParameters_EndsTheRun) {
             "which are right");
 }
 
+TEST_F(MembershipRecoveryTest, Loss_TellsForHowLongNoStepWasSealed) {
+  Begin();
+  now_ += absl::Seconds(3);
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  now_ += absl::Milliseconds(700);
+  Ready(1, 1);  // seals nothing
+  now_ += absl::Milliseconds(300);
+  EXPECT_EQ(All<TellLoss>(Broke(2))[0].lost, absl::Seconds(1));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_BeforeTheFirstStepOrSoonAfterAnother_TimeOfItsViewAlone) {
+  Begin();
+  now_ += absl::Seconds(2);
+  EXPECT_EQ(All<TellLoss>(Broke(2))[0].lost, absl::Seconds(2));
+  now_ += absl::Milliseconds(50);
+  EXPECT_EQ(All<TellLoss>(Broke(3))[0].lost, absl::Milliseconds(50));
+}
+
 TEST_F(MembershipRecoveryTest, Loss_OthersAdoptItsRanksFromTheFirstOpenStep) {
   Begin();
   for (int session = 1; session <= 3; ++session) Ready(session, 0);

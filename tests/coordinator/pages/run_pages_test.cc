@@ -60,6 +60,36 @@ TEST_F(RunPagesTest, StatusJson_Run_ItsState) {
   EXPECT_EQ(status["started"], 1000);
 }
 
+TEST_F(RunPagesTest, StatusJson_NoLoss_NoFailures) {
+  status_.set_generation(1);
+  EXPECT_EQ(Status()["failures"], json::parse(R"({"views": 1, "losses": 0, "recomputed_ranks": 0,
+                                                  "seconds_lost": 0.0, "last": []})"));
+}
+
+TEST_F(RunPagesTest, StatusJson_LossThatTheRunSurvives_WhoCarriesOnAndItsCost) {
+  status_.set_generation(2);
+  history_.losses().Add(
+      {now_, Step(7), {Rank(1)}, "it left", absl::Milliseconds(250), std::nullopt});
+  history_.losses().GoOn(
+      {Generation(2), Step(6), {{{Incarnation(1), "10.10.1.1:1", {Rank(0), Rank(1)}}, {Rank(1)}}}});
+  const json failures = Status()["failures"];
+  EXPECT_EQ(failures["views"], 2);
+  EXPECT_EQ(failures["losses"], 1);
+  EXPECT_EQ(failures["recomputed_ranks"], 1);
+  EXPECT_EQ(failures["seconds_lost"], 0.25);
+  EXPECT_EQ(failures["last"], json::parse(R"([{"time": 1000.0, "step": 7, "ranks": [1],
+      "cause": "it left", "seconds_lost": 0.25, "generation": 2, "first_step": 6, "carriers":
+      [{"address": "10.10.1.1:1", "ranks": [0, 1], "adopted": [1]}]}])"));
+}
+
+TEST_F(RunPagesTest, StatusJson_LossThatEndsTheRun_NobodyCarriesOn) {
+  history_.losses().Add({now_, Step(7), {Rank(1)}, "it left", absl::Seconds(9), std::nullopt});
+  const json loss = Status()["failures"]["last"][0];
+  EXPECT_TRUE(loss["seconds_lost"].is_null());
+  EXPECT_TRUE(loss["carriers"].empty());
+  EXPECT_EQ(Status()["failures"]["seconds_lost"], 0);
+}
+
 TEST_F(RunPagesTest, StatusJson_RankWithSteps_WhatItToldLast) {
   Add(1);
   const json rank = Status()["ranks"][1];

@@ -148,7 +148,33 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   EXPECT_THAT(Keys(json["train"]), ElementsAre("loss", "accuracy"));
   EXPECT_THAT(Keys(json["test"]), ElementsAre("loss", "accuracy"));
   EXPECT_THAT(Keys(json["samples"]), ElementsAre("seen", "padded"));
-  EXPECT_THAT(Keys(json["failures"]), ElementsAre("views", "retries", "recomputed_ranks", "skipped_steps"));
+  EXPECT_THAT(Keys(json["failures"]),
+              ElementsAre("views", "losses", "retries", "recomputed_ranks", "skipped_steps",
+                          "seconds_lost", "seconds_lost_by_phase", "recoveries"));
+}
+
+TEST(ToJson, Recoveries_EachWithItsCost) {
+  Summary summary;
+  Recovery recovery;
+  recovery.generation = Generation(2);
+  recovery.step = Step(7);
+  recovery.adopted = {Rank(1)};
+  recovery.lost.computing = absl::Milliseconds(250);
+  summary.failures.recoveries = {recovery};
+  summary.failures.lost = recovery.lost;
+  const auto failures = nlohmann::json::parse(ToJson(summary))["failures"];
+  EXPECT_EQ(failures["seconds_lost"], 0.25);
+  EXPECT_EQ(failures["seconds_lost_by_phase"]["computing"], 0.25);
+  const auto row = failures["recoveries"][0];
+  EXPECT_EQ(row["generation"], 2);
+  EXPECT_EQ(row["step"], 7);
+  EXPECT_EQ(row["adopted"], nlohmann::json({1}));
+  EXPECT_EQ(row["seconds_lost"], 0.25);
+}
+
+TEST(Describe, LostTime_TotalAndPhases) {
+  EXPECT_EQ(Describe({absl::Milliseconds(321), absl::Milliseconds(41), absl::Milliseconds(50)}),
+            "0.412 s: computing 0.321, waiting 0.041, connecting 0.050");
 }
 
 TEST(ToJson, WithoutEvaluation_HasNoTest) {

@@ -92,6 +92,59 @@ TEST_F(StepReporterTest, SummaryOf_SecondRank_ItsOwn) {
   EXPECT_EQ(summary.samples.seen, 8);
 }
 
+TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {
+  Recovery recovery;
+  recovery.generation = Generation(2);
+  recovery.step = Step(1);
+  recovery.change.lost = {{Incarnation(7), "10.10.1.2:7", {Rank(0)}}};
+  recovery.change.adoptions = {{{Incarnation(8), "", {Rank(0), Rank(1), Rank(3)}}, {Rank(0)}}};
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  recovery.heard = absl::FromUnixMillis(1'700'000'000'250);
+  recovery.gone_on = absl::FromUnixMillis(1'700'000'000'500);
+  recovery.lost = {absl::Milliseconds(500), absl::Milliseconds(125), absl::Milliseconds(250)};
+  reporter_->GoOn(recovery);
+  std::vector<StepRecord> reports(3);
+  for (size_t i = 0; i < 3; ++i) reports[i].rank = recovery.ranks[i];
+  reporter_->OnStep(reports, {});
+  const nlohmann::json line = LinesOf(0).at(0);
+  EXPECT_EQ(line["kind"], "recovery");
+  EXPECT_EQ(line["rank"], 0);
+  EXPECT_EQ(line["adopted"], nlohmann::json({0}));
+  EXPECT_EQ(line["losses"], 1);
+  EXPECT_EQ(line["lost_ranks"], nlohmann::json({0}));
+  EXPECT_EQ(line["carriers"].dump(), R"([{"adopted":[0],"ranks":[0,1,3]}])");
+  EXPECT_EQ(line["heard"], 1'700'000'000.25);
+  EXPECT_EQ(line["seconds_lost"], 0.875);
+  EXPECT_EQ(line["seconds_lost_by_phase"]["waiting"], 0.125);
+  EXPECT_EQ(LinesOf(1).size(), 2u);
+  const Summary::Failures failures = reporter_->SummaryOf(1).failures;
+  EXPECT_EQ(failures.views, 2);
+  EXPECT_EQ(failures.losses, 1);
+  EXPECT_EQ(failures.recomputed_ranks, 1);
+  EXPECT_EQ(failures.lost.total(), absl::Milliseconds(875));
+  EXPECT_EQ(failures.recoveries.size(), 1u);
+  const std::string text = prometheus::TextSerializer().Serialize(metrics_.registry()->Collect());
+  EXPECT_THAT(text,
+              ::testing::HasSubstr("\ngradwire_recovery_seconds_total{phase=\"computing\"} 0.5\n"));
+}
+
+TEST_F(StepReporterTest, GoOn_Twice_FailuresAddUp) {
+  Recovery recovery;
+  recovery.change.lost.resize(2);
+  recovery.lost.waiting = absl::Seconds(1);
+  recovery.ranks = {Rank(1), Rank(2), Rank(3)};
+  reporter_->GoOn(recovery);
+  recovery.change.lost.resize(1);
+  recovery.ranks = {Rank(0), Rank(1), Rank(2), Rank(3)};
+  reporter_->GoOn(recovery);
+  const Summary::Failures failures = reporter_->SummaryOf(0).failures;
+  EXPECT_EQ(failures.views, 3);
+  EXPECT_EQ(failures.losses, 3);
+  EXPECT_EQ(failures.recomputed_ranks, 2);
+  EXPECT_EQ(failures.lost.total(), absl::Seconds(2));
+  EXPECT_THAT(failures.recoveries.back().adopted, ::testing::ElementsAre(Rank(0)));
+}
+
 TEST_F(StepReporterTest, Finish_Evaluated_EachRanksEpochInLogAndSummary) {
   reporter_->OnEvaluation({{1.5, 0.25, 100}, {2.5, 0.75, 100}});
   ASSERT_TRUE(reporter_->Finish().ok());

@@ -1,0 +1,243 @@
+#!/usr/bin/python3
+"""How soon the others have gone on when a worker dies, and what of their work that cost.
+
+    bench/recovery.py [--kills N] [--workers N] [--by kill|stop] [--lease-seconds S] [--seed N]
+                      [--hosts PROGRAM --rate RATE] [-- WORKER OPTIONS]
+
+Runs of a coordinator and workers on this machine, or with --hosts on network namespaces of it
+(docs/measuring.md), a worker on each. Of each run workers are ended one after the other at random
+moments, by SIGKILL or SIGSTOP, until two are left; then there is another run, until there were N
+kills. Times are from the signal on, for the slowest survivor, as the survivors' --log-jsonl tells:
+
+  new view     all survivors have heard of the view in which they carry the lost ranks
+  computing    all of them compute again
+  done again   the longest time of any survivor whose computation came to nothing; iterations: over
+               the median of those before
+
+Prints each kill, and the median, the 99th percentile and the greatest of all. Exit code 1 if a run
+does not go on. BIN_DIR names another folder of programs.
+"""
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+from cli.runs.hosts import Hosts  # noqa: E402 (it is found only now)
+from cli.runs.quantiles import median, quantile  # noqa: E402
+
+BIN_DIR = pathlib.Path(os.environ.get("BIN_DIR") or ROOT / "build" / "bin")
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
+SURVIVORS = 2  # of a run
+STEPS_BETWEEN = 4  # of all survivors, between two kills
+PATIENCE = 30  # seconds for what should take less, beyond a lease
+LOOK_AGAIN = 0.01
+TRAINING = ["--model", "lenet", "--dataset", "synthetic", "--batch-size", "4", "--threads", "1",
+            "--lr", "0.01", "--print-every", "0", "--iterations", "1000000"]
+COLUMNS = {"new view": ("s", 3), "computing": ("s", 3), "done again": ("s", 3),
+           "iterations": ("", 2)}
+
+
+class Stuck(Exception):
+    """A run did not do what it should: what."""
+
+
+class Worker:
+    """A process with a rank of its own at first, and what it logs."""
+
+    def __init__(self, rank, host, hosts, folder, words):
+        self.rank, self._host, self._hosts = rank, host, hosts
+        self._log = folder / f"rank{rank}.jsonl"
+        self._pid = folder / f"rank{rank}.pid"
+        self._output = folder / f"rank{rank}.log"
+        self._read = 0
+        self.steps, self.recoveries = [], []
+        script = f'echo $$ > {self._pid}; exec "$@"'
+        argv = ["sh", "-c", script, "worker", BIN_DIR / "gradwire-worker", "--rank", str(rank),
+                "--log-jsonl", self._log, *words]
+        self._process = start(hosts, host, argv, self._output)
+
+    def look(self):
+        """Reads what is new in the log: whole lines."""
+        if not self._log.exists():
+            return
+        with open(self._log, "rb") as log:
+            log.seek(self._read)
+            text, whole, _ = log.read().rpartition(b"\n")
+        self._read += len(text + whole)
+        for line in map(json.loads, text.split(b"\n") if text else []):
+            kind = line.get("kind", "step")
+            if kind in ("step", "recovery"):
+                (self.steps if kind == "step" else self.recoveries).append(line)
+
+    def send(self, number):
+        """Gives the time of day just before."""
+        argv = ["sh", "-c", f"date +%s.%N; kill -{int(number)} $(cat {self._pid})"]
+        command = self._hosts.command(self._host, argv)
+        return float(subprocess.run(command.argv, env=command.environment, check=True,
+                                    stdout=subprocess.PIPE, text=True).stdout)
+
+    @property
+    def ended(self):
+        return self._process.poll() is not None
+
+    def end(self):
+        if not self.ended:
+            with contextlib.suppress(subprocess.CalledProcessError):
+                self.send(signal.SIGKILL)
+            self._process.kill()
+        self._process.wait()
+
+    def last_words(self):
+        return "".join(self._output.read_text(errors="replace").splitlines(True)[-5:])
+
+
+def start(hosts, host, argv, output):
+    command = hosts.command(host, [str(word) for word in argv])
+    with open(output, "wb") as file:
+        return subprocess.Popen(command.argv, env=command.environment, stdin=subprocess.DEVNULL,
+                                stdout=file, stderr=file)
+
+
+class Run:
+    """A coordinator and its workers; ends with its block."""
+
+    def __init__(self, options, hosts, folder):
+        self._options = options
+        self._folder = folder
+        self._port_file = folder / "ports"
+        self._patience = PATIENCE + options.lease_seconds
+        self._coordinator = start(hosts, 0, [
+            BIN_DIR / "gradwire-coordinator", "--listen", f"{hosts.address(0)}:0", "--metrics",
+            "off", "--world-size", str(options.workers), "--port-file", self._port_file,
+            "--lease-seconds", str(options.lease_seconds)], folder / "coordinator.log")
+        self._all, self.workers = [], []  # the latter: not lost
+        try:
+            self._start_workers(hosts)
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _start_workers(self, hosts):
+        self.wait(lambda: self._port_file.exists(), "the coordinator to listen")
+        address = self._port_file.read_text().partition("grpc=")[2].split()[0]
+        words = ["--coordinator", address, *TRAINING, *self._options.words]
+        for rank in range(self._options.workers):
+            host = 0 if hosts.local else rank
+            self._all.append(Worker(rank, host, hosts, self._folder, words))
+        self.workers = list(self._all)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self._all:
+            worker.end()
+        if self._coordinator.poll() is None:
+            self._coordinator.terminate()
+        self._coordinator.wait()
+
+    def wait(self, condition, what):
+        deadline = time.monotonic() + self._patience
+        while not condition():
+            for worker in self.workers:
+                worker.look()
+                if worker.ended:
+                    raise Stuck(f"rank {worker.rank} ended:\n{worker.last_words()}")
+            if time.monotonic() > deadline:
+                raise Stuck(f"waited {self._patience:g} s for {what}")
+            time.sleep(LOOK_AGAIN)
+
+    def wait_for_steps(self):
+        seen = [len(worker.steps) for worker in self.workers]
+        self.wait(lambda: all(len(worker.steps) >= before + STEPS_BETWEEN
+                              for worker, before in zip(self.workers, seen)), "steps")
+
+    def lose(self, rng):
+        """Ends a worker somewhere in a step. Gives what that came to."""
+        self.wait_for_steps()
+        iteration = median([step["iteration_seconds"] for worker in self.workers
+                            for step in worker.steps[-STEPS_BETWEEN:]])
+        time.sleep(rng.random() * iteration)
+        victim = self.workers.pop(rng.randrange(len(self.workers)))
+        known = [len(worker.recoveries) for worker in self.workers]
+        lost_at = victim.send(SIGNALS[self._options.by])
+        self.wait(lambda: all(len(worker.recoveries) > before
+                              for worker, before in zip(self.workers, known)), "a further view")
+        victim.end()
+        last = [worker.recoveries[-1] for worker in self.workers]
+        again = max(recovery["seconds_lost_by_phase"]["computing"] for recovery in last)
+        return {"rank": victim.rank, "step": last[0]["step"],
+                "new view": max(recovery["heard"] for recovery in last) - lost_at,
+                "computing": max(recovery["gone_on"] for recovery in last) - lost_at,
+                "done again": again, "iterations": again / iteration}
+
+
+def shown(name, value):
+    unit, digits = COLUMNS[name]
+    return f"{value:.{digits}f} {unit}".rstrip()
+
+
+def tell(number, loss):
+    times = ", ".join(f"{name} {shown(name, loss[name])}" for name in COLUMNS)
+    print(f"{number}: rank {loss['rank']}, step {loss['step']}: {times}", flush=True)
+
+
+def table(losses):
+    rows = [f"{'':12}{'p50':>10}{'p99':>10}{'max':>10}"]
+    for name in COLUMNS:
+        values = [loss[name] for loss in losses]
+        cells = (median(values), quantile(values, 0.99), max(values))
+        rows.append(f"{name:12}" + "".join(f"{shown(name, value):>10}" for value in cells))
+    return rows
+
+
+def measure(options, hosts):
+    rng = random.Random(options.seed)
+    losses = []
+    while len(losses) < options.kills:
+        with (tempfile.TemporaryDirectory() as folder,
+              Run(options, hosts, pathlib.Path(folder)) as run):
+            while len(run.workers) > SURVIVORS and len(losses) < options.kills:
+                losses.append(run.lose(rng))
+                tell(len(losses), losses[-1])
+    return losses
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--by", choices=SIGNALS, default="kill")
+    parser.add_argument("--lease-seconds", type=float, default=10)
+    parser.add_argument("--seed", type=int, default=744)
+    parser.add_argument("--hosts", default="", metavar="PROGRAM")
+    parser.add_argument("--rate", default="1gbit")
+    parser.add_argument("words", nargs="*", metavar="WORKER OPTIONS")
+    options = parser.parse_args()
+    if options.kills < 1 or options.workers <= SURVIVORS:
+        parser.error(f"got {options.kills} kills of {options.workers} workers, expected 1 or more "
+                     f"of {SURVIVORS + 1} or more")
+    return options
+
+
+def main():
+    options = parse()
+    try:
+        with Hosts(options.hosts, options.workers, options.rate, lambda: None) as hosts:
+            losses = measure(options, hosts)
+    except Stuck as why:
+        sys.exit(f"bench/recovery.py: {why}")
+    print("\n".join(table(losses)))
+
+
+if __name__ == "__main__":
+    main()

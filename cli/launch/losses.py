@@ -1,0 +1,34 @@
+"""What all ranks' summaries say of workers that were lost, for people."""
+from cli.terminal.text_table import TextColumn, list_at, number_at, ranks_at, text_table
+
+PHASES = ("computing", "waiting", "connecting")
+COLUMNS = [TextColumn(("lost",), "lost"), TextColumn(("step",), "at step"),
+           TextColumn(("carriers",), "carried on by the worker of"),
+           TextColumn(("seconds_lost",), "s lost", 3),
+           *(TextColumn(("seconds_lost_by_phase", phase), phase, 3) for phase in PHASES)]
+
+
+def of_generation(recoveries):
+    """What survivors say of one view: the slowest one's times. One that has missed the view before
+    counts what was lost with that, too."""
+    row = min(recoveries, key=lambda recovery: len(list_at(recovery, "lost_ranks")))
+    slowest = max(recoveries, key=lambda recovery: number_at(recovery, "seconds_lost") or 0)
+    return {**slowest, "lost": ranks_at(row, "lost_ranks"),
+            "carriers": "; ".join(ranks_at(carrier, "ranks")
+                                  for carrier in list_at(row, "carriers"))}
+
+
+def rows_of(summaries):
+    """For each view after the first, in their order."""
+    by_generation = {}
+    for summary in summaries:
+        for recovery in list_at(summary, "failures", "recoveries"):
+            by_generation.setdefault(number_at(recovery, "generation") or 0, []).append(recovery)
+    return [of_generation(by_generation[generation]) for generation in sorted(by_generation)]
+
+
+def table(summaries):
+    """Who was lost, from which step on others carry its ranks and what that cost: a line for each
+    time that they went on, none if nobody was lost."""
+    rows = rows_of(summaries)
+    return ["", *text_table(COLUMNS, rows)] if rows else []

@@ -1,0 +1,62 @@
+#include "worker/report/recovery.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "common/base/unix_seconds.h"
+
+namespace gradwire {
+namespace {
+
+std::vector<int> Numbers(const std::vector<Rank>& ranks) {
+  std::vector<int> numbers;
+  for (const Rank rank : ranks) numbers.push_back(rank.value());
+  return numbers;
+}
+
+nlohmann::ordered_json CarriersJson(const ViewChange& change) {
+  nlohmann::ordered_json carriers = nlohmann::ordered_json::array();
+  for (const Adoption& adoption : change.adoptions) {
+    carriers.push_back(
+        {{"ranks", Numbers(adoption.by.ranks)}, {"adopted", Numbers(adoption.ranks)}});
+  }
+  return carriers;
+}
+
+}  // namespace
+
+LostTime& operator+=(LostTime& sum, const LostTime& more) {
+  sum.computing += more.computing;
+  sum.waiting += more.waiting;
+  sum.connecting += more.connecting;
+  return sum;
+}
+
+std::string Describe(const LostTime& lost) {
+  return absl::StrFormat("%.3f s: computing %.3f, waiting %.3f, connecting %.3f",
+                         absl::ToDoubleSeconds(lost.total()), absl::ToDoubleSeconds(lost.computing),
+                         absl::ToDoubleSeconds(lost.waiting),
+                         absl::ToDoubleSeconds(lost.connecting));
+}
+
+nlohmann::ordered_json PhasesOf(const LostTime& lost) {
+  return {{"computing", absl::ToDoubleSeconds(lost.computing)},
+          {"waiting", absl::ToDoubleSeconds(lost.waiting)},
+          {"connecting", absl::ToDoubleSeconds(lost.connecting)}};
+}
+
+nlohmann::ordered_json RecoveryJson(const Recovery& recovery) {
+  return {{"generation", recovery.generation.value()},
+          {"step", recovery.step.value()},
+          {"losses", recovery.change.lost.size()},
+          {"lost_ranks", Numbers(recovery.change.LostRanks())},
+          {"carriers", CarriersJson(recovery.change)},
+          {"ranks", Numbers(recovery.ranks)},
+          {"adopted", Numbers(recovery.adopted)},
+          {"heard", UnixSeconds(recovery.heard)},
+          {"gone_on", UnixSeconds(recovery.gone_on)},
+          {"seconds_lost", absl::ToDoubleSeconds(recovery.lost.total())},
+          {"seconds_lost_by_phase", PhasesOf(recovery.lost)}};
+}
+
+}  // namespace gradwire
