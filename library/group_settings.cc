@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/token.h"
 #include "common/options/launch_environment.h"
 #include "common/options/option_parser.h"
 #include "common/wire/layout.h"
@@ -39,6 +40,7 @@ void AddOptions(GroupSettings* settings, Seconds* seconds, OptionParser* parser)
   parser->Add("advertise", "HOST", "", Text(&settings->advertise));
   parser->Add("connect-timeout-seconds", "SECONDS", "", RealAbove(&seconds->connect_timeout, 0));
   parser->Add("step-timeout-seconds", "SECONDS", "", RealAbove(&seconds->step_timeout, 0));
+  AddSecurityOptions(&settings->security, parser);
 }
 
 // The fields that were set, as flags: the strongest layer.
@@ -66,6 +68,7 @@ std::vector<std::string> FlagsOf(const GroupOptions& options) {
   add(options.connect_timeout_seconds != 0, "connect-timeout-seconds",
       options.connect_timeout_seconds);
   add(options.step_timeout_seconds != 0, "step-timeout-seconds", options.step_timeout_seconds);
+  add_text("token-file", options.token_file);
   return flags;
 }
 
@@ -74,13 +77,14 @@ std::string ProgramName() {
   return std::filesystem::read_symlink("/proc/self/exe", error).filename().string();
 }
 
-// A run of one rank needs no place that others know.
+// A run of one rank needs no place that others know, nor a secret.
 void SettleAlone(bool coordinator_given, GroupSettings* settings) {
   if (coordinator_given || !settings->host_coordinator) return;
   if (settings->world_size == 0 && settings->rank <= 0) settings->world_size = 1;
   if (settings->world_size != 1) return;
   settings->rank = 0;
   settings->coordinator = "127.0.0.1:0";
+  if (settings->security.token_file.empty()) settings->security.token = MakeToken();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ import os
 import pathlib
 
 from cli.launch.supervisor import Member
+from cli.launch.run_token import VARIABLE as TOKEN_FILE
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.process import Command
 
@@ -75,6 +76,10 @@ class Site:
     def file(self, name):
         return str(pathlib.Path(self.scratch, name))
 
+    @property
+    def token_file(self):
+        return self.file("token")
+
     def summary_file(self, rank):
         return self.file(f"summary-{rank}.json")
 
@@ -106,6 +111,11 @@ class Members:
             return self._sites[0].file("ports")
         return self._request["coordinator"].get("port-file") or self._here.file("ports")
 
+    @property
+    def token_file(self):
+        """Of who runs on this machine."""
+        return self._here.token_file
+
     def summary_file(self, rank):
         return self._here.summary_file(rank)
 
@@ -126,6 +136,7 @@ class Members:
             options["trace"] = site.trace_file(self._request["workers"])
         # Its options are all here.
         environment = {name: value for name, value in self._environment.items() if name != CONFIG}
+        environment[TOKEN_FILE] = site.token_file
         argv = [self._request["programs"]["coordinator"], *flags(options)]
         return Member("coordinator", Command(argv, environment, link=site.link), serves=True,
                       linger=self._request["linger_seconds"], begun_by=BEGUN, over_by=OVER)
@@ -173,6 +184,8 @@ class Members:
         own = {"GRADWIRE_RANK": ",".join(map(str, ranks)),
                "GRADWIRE_WORLD_SIZE": str(self._request["world_size"]),
                "GRADWIRE_LOCAL_WORLD_SIZE": str(ranks_there)}
+        if self._request["coordinator"] is not None:
+            own[TOKEN_FILE] = site.token_file
         return own | {CONFIG: site.file("config")} if site.link and CONFIG in self._environment \
             else own
 

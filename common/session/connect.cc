@@ -29,12 +29,13 @@ constexpr absl::Duration kSlice = absl::Milliseconds(100);  // between looks at 
 class Connector {
  public:
   Connector(std::string name, HostPort address, absl::Duration timeout,
-            const std::function<bool()>& cancelled)
+            const std::function<bool()>& cancelled, const Security& security)
       : name_(std::move(name)),
         address_(std::move(address)),
         timeout_(timeout),
         deadline_(SteadyNow() + timeout),
-        cancelled_(cancelled) {}
+        cancelled_(cancelled),
+        security_(security) {}
 
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Run();
 
@@ -54,6 +55,7 @@ class Connector {
   const absl::Duration timeout_;
   const absl::Time deadline_;
   const std::function<bool()>& cancelled_;
+  const Security& security_;
 };
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::Run() {
@@ -113,7 +115,7 @@ absl::Status Connector::AwaitConnection(int fd) const {
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::OpenChannel(
     const HostPort& numeric) const {
-  std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric));
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric), security_);
   const absl::Time deadline = AttemptDeadline();
   while (!channel->WaitForConnected(ToGrpcDeadline(SteadyNow() + kSlice))) {
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");
@@ -140,10 +142,11 @@ void Connector::Sleep(absl::Duration wait) const {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
-    const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled) {
+    const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled,
+    const Security& security) {
   absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) return parsed.status();
-  return Connector(address, *std::move(parsed), timeout, cancelled).Run();
+  return Connector(address, *std::move(parsed), timeout, cancelled, security).Run();
 }
 
 }  // namespace gradwire

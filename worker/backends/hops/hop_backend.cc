@@ -15,8 +15,7 @@ constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 class HopBackend::Connected : public HopExchange {
  public:
   Connected(HopBackend* backend, const View& view)
-      : HopExchange(&backend->topology_, view, backend->options_.wire, backend->options_.groups),
-        backend_(backend) {}
+      : HopExchange(&backend->topology_, view, backend->options_), backend_(backend) {}
   ~Connected() override {
     Cancel(absl::CancelledError("the exchange is over"));
     backend_->Forget();
