@@ -17,6 +17,8 @@ RECOVER = "recover"
 # Of the coordinator's log.
 BEGUN = b"the run begins with generation"
 OVER = b"all ranks finished"
+# How calls are encrypted: told to the launcher, meant for all.
+TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http")
 # A program may join as late as it likes, or never: that it ends is seen here.
 WITHOUT_END = {"rendezvous-timeout-seconds": "1e9"}
 
@@ -59,6 +61,10 @@ def reachable(address, host_address=""):
     if host in REACHED_AT:
         host = host_address or REACHED_AT[host]
     return f"{host}:{port}"
+
+
+def variable_of(option):
+    return f"GRADWIRE_{option.replace('-', '_').upper()}"
 
 
 def flags(options):
@@ -129,7 +135,9 @@ class Members:
         site = self._sites[0]
         options = {**self._request["coordinator"], "port-file": self.port_file}
         if site.link:
-            options = {"listen": f"{site.address}:0", "metrics": f"{site.address}:0", **options}
+            shows = "tls-cert" not in options or "plain-http" in options  # see --plain-http
+            options = {"listen": f"{site.address}:0",
+                       "metrics": f"{site.address}:0" if shows else "off", **options}
         if self._request["program"]:
             options = {**WITHOUT_END, **options}
         if self._request["trace"]:
@@ -186,6 +194,8 @@ class Members:
                "GRADWIRE_LOCAL_WORLD_SIZE": str(ranks_there)}
         if self._request["coordinator"] is not None:
             own[TOKEN_FILE] = site.token_file
+            own |= {variable_of(name): text for name, text in self._request["coordinator"].items()
+                    if name in TLS}
         return own | {CONFIG: site.file("config")} if site.link and CONFIG in self._environment \
             else own
 

@@ -41,7 +41,8 @@ void KeepGrpc() {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Security& security) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Security& security,
+                                           const std::string& name) {
   KeepGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -55,6 +56,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Sec
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
+  if (security.encrypts() && !name.empty()) arguments.SetSslTargetNameOverride(name);
   return grpc::CreateCustomChannel(address, security.ForChannel(), arguments);
 }
 

@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/rpc/channel.h"
 #include "common/session/resolve.h"
+#include "gradwire/v1/status.grpc.pb.h"
 
 namespace gradwire {
 namespace {
@@ -46,6 +47,7 @@ class Connector {
   absl::Status Knock(const addrinfo& target) const;
   absl::Status AwaitConnection(int fd) const;
   absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const HostPort& numeric) const;
+  absl::Status WhyNot(const std::shared_ptr<grpc::Channel>& channel) const;
   absl::Time AttemptDeadline() const { return std::min(deadline_, SteadyNow() + kAttempt); }
   void LogWait(const absl::Status& failure, int attempt, absl::Duration wait) const;
   void Sleep(absl::Duration wait) const;
@@ -113,13 +115,24 @@ absl::Status Connector::AwaitConnection(int fd) const {
   return error == 0 ? absl::OkStatus() : absl::UnavailableError(ErrorWords(error));
 }
 
+absl::Status Connector::WhyNot(const std::shared_ptr<grpc::Channel>& channel) const {
+  if (!security_.encrypts())
+    return absl::UnavailableError("it does not speak gRPC, or with TLS alone");
+  // Only a call hears what the last attempt ended with.
+  grpc::ClientContext context;
+  context.set_deadline(ToGrpcDeadline(SteadyNow() + kAttempt));
+  v1::StatusReply reply;
+  const grpc::Status status = v1::Status::NewStub(channel)->Get(&context, {}, &reply);
+  return absl::UnavailableError(absl::StrCat("no TLS connection: ", status.error_message()));
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::OpenChannel(
     const HostPort& numeric) const {
-  std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric), security_);
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric), security_, address_.host);
   const absl::Time deadline = AttemptDeadline();
   while (!channel->WaitForConnected(ToGrpcDeadline(SteadyNow() + kSlice))) {
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");
-    if (SteadyNow() >= deadline) return absl::UnavailableError("it does not speak gRPC");
+    if (SteadyNow() >= deadline) return WhyNot(channel);
   }
   return channel;
 }

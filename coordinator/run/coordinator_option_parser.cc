@@ -63,7 +63,9 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
   parser->Group(kGroup);
 }
 
-absl::Status CheckHttpToken(const CoordinatorOptions& options) {
+absl::Status CheckHttp(const CoordinatorOptions& options) {
+  const absl::Status pages = CheckPages(options.metrics, options.security);
+  if (!pages.ok()) return pages;
   if (!options.http_token || !options.security.token_file.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--http-token: there is no token to ask for; expected a --token-file with it");
@@ -91,7 +93,7 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
                                                    ", expected at most --world-size, ",
                                                    parsed.options.world_size));
   }
-  if (absl::Status token = CheckHttpToken(parsed.options); !token.ok()) return token;
+  if (absl::Status pages = CheckHttp(parsed.options); !pages.ok()) return pages;
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
     return absl::InvalidArgumentError("--trace: not with --aggregate-only");
   }

@@ -16,8 +16,8 @@ namespace gradwire {
 // number of workers to `gradwire launch`, which takes the other ones as they are.
 void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser);
 
-// InvalidArgument if pages are to ask for a token and none is given.
-absl::Status CheckHttpToken(const CoordinatorOptions& options);
+// InvalidArgument if pages are to ask for a token and none is given; and as CheckPages.
+absl::Status CheckHttp(const CoordinatorOptions& options);
 
 // Reads a coordinator's options from all layers (see OptionParser; a launcher's
 // environment says nothing to it). Errors as OptionParser::Parse. `metrics` is

@@ -50,6 +50,7 @@ absl::StatusOr<CoordinatorOptions> OptionsOf(const HostedCoordinator::Options& o
   parsed->options.security = options.security;
   parsed->options.log_prefix = "[coordinator] ";
   parsed->options.metrics = options.metrics.empty() ? kUsualMetrics : options.metrics;
+  if (absl::Status pages = CheckHttp(parsed->options); !pages.ok()) return pages;
   return parsed->options;
 }
 

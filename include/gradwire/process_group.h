@@ -62,6 +62,13 @@ struct GroupOptions {
   // this process hosts lets in only calls that carry it. Default: none, for the other ranks could
   // not know it; but `gradwire launch` makes one, and so does a run of one rank that hosts itself.
   std::string token_file;
+  // PEM files, all three or none: this host's certificate, its key, and the CA of the run. With
+  // them all calls are encrypted, and only who has a certificate of that CA is let in; in a run of
+  // one rank that hosts itself nothing leaves this host, and they are not used. Pages and metrics
+  // are not encrypted: unless GRADWIRE_PLAIN_HTTP is true they stay on this host. Default: none.
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_ca;
   // Lets malloc keep freed memory, for the whole process (mallopt): what gradients are
   // received in is not faulted in again at each step.
   bool keep_freed_memory = true;
