@@ -111,6 +111,14 @@ class TlsTest(strangers.StrangersTest):
         self.assert_no_connection(worker, "(?i)hostname|verif|name")
         self.assertEqual(coordinator.status()["ranks"], [])
 
+    def test_nobody_joins_at_the_address_of_another_host(self):
+        coordinator = self.guarded(1)
+        stranger = self.worker(coordinator, 0, *options_of(self.ours, "elsewhere"), "--iterations", "3")
+        self.assertEqual(stranger.wait(60), 1, stranger.text())
+        self.assertIn("from one whose certificate is for elsewhere; expected its own address",
+                      stranger.text())
+        self.assert_done([self.member(coordinator, 0, "--iterations", "3"), coordinator])
+
     def test_new_certificates_are_taken_without_a_restart(self):
         folder = self.folder / "short"
         make(folder, HERE)

@@ -84,7 +84,9 @@ bool HopBackend::Knows(const NeighborStream& stream) {
 absl::Status HopBackend::OnChunk(const NeighborStream& stream, Chunk chunk) {
   absl::StatusOr<HopExchange*> exchange = Borrow(stream, chunk.header);
   if (!exchange.ok()) return exchange.status();
-  absl::Status status = (*exchange)->OnChunk(stream.id, std::move(chunk));
+  absl::Status status =
+      stream.authority->Check((*exchange)->view(), chunk.header.generation, chunk.header.rank);
+  if (status.ok()) status = (*exchange)->OnChunk(stream.id, std::move(chunk));
   Return();
   return status;
 }
