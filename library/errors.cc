@@ -10,6 +10,7 @@ ErrorCode CodeOf(absl::StatusCode code) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnauthenticated:
       return ErrorCode::kInvalidArgument;
     case absl::StatusCode::kAlreadyExists:
     case absl::StatusCode::kFailedPrecondition:

@@ -41,6 +41,9 @@ GroupMember::~GroupMember() {
 }
 
 absl::Status GroupMember::Start() {
+  absl::StatusOr<Security> security = Security::Read(settings_.security);
+  if (!security.ok()) return security.status();
+  security_ = *std::move(security);
   if (absl::Status status = Host(); !status.ok()) return status;
   if (absl::Status status = ServeMetrics(); !status.ok()) return status;
   if (absl::Status status = MakeBackendOfRun(); !status.ok()) return status;
@@ -62,8 +65,10 @@ absl::Status GroupMember::Host() {
   if (!settings_.host_coordinator || settings_.rank != 0 || settings_.world_size == 0) {
     return absl::OkStatus();
   }
-  auto hosted = HostedCoordinator::StartUnlessServed(
-      {settings_.coordinator, settings_.world_size, settings_.coordinator_metrics}, environment_);
+  auto hosted =
+      HostedCoordinator::StartUnlessServed({settings_.coordinator, settings_.world_size,
+                                            settings_.coordinator_metrics, settings_.security},
+                                           environment_);
   if (!hosted.ok()) return hosted.status();
   hosted_ = *std::move(hosted);
   if (hosted_ != nullptr) settings_.coordinator = hosted_->address();
@@ -98,6 +103,7 @@ absl::Status GroupMember::MakeBackendOfRun() {
   options.wire = settings_.wire_dtype;
   options.connections = settings_.connections;
   options.on_span = span_listener();
+  options.security = security_;
   absl::StatusOr<std::unique_ptr<Backend>> backend = MakeBackend(settings_.backend, options);
   if (!backend.ok()) return backend.status();
   backend_ = *std::move(backend);
@@ -109,7 +115,7 @@ absl::StatusOr<std::string> GroupMember::ServePeers() {
   status_service_ = std::make_unique<StatusService>([this] { return GetStatus(); });
   std::vector<grpc::Service*> services = {status_service_.get()};
   for (grpc::Service* service : backend_->services()) services.push_back(service);
-  absl::StatusOr<GrpcServer> server = StartGrpcServer(settings_.listen, services);
+  absl::StatusOr<GrpcServer> server = StartGrpcServer(settings_.listen, services, security_);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
   return AdvertisedAddress(settings_.advertise, settings_.coordinator, server_.address);
@@ -138,6 +144,7 @@ absl::Status GroupMember::JoinSession(const std::string& address) {
   SessionOptions options;
   options.coordinator = settings_.coordinator;
   options.connect_timeout = settings_.connect_timeout;
+  options.security = security_;
   absl::StatusOr<std::unique_ptr<Session>> session =
       Session::Open(options, [this](const absl::Status& status) { OnAbort(status); });
   if (!session.ok()) return session.status();

@@ -98,6 +98,7 @@ class GroupMember {
 
   GroupSettings settings_;
   const Environment environment_;
+  Security security_;
   std::unique_ptr<HostedCoordinator> hosted_;  // null where another one serves
   WorkerMetrics metrics_;
   std::unique_ptr<TraceLog> trace_log_;  // null without a trace

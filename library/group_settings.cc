@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/token.h"
 #include "common/options/launch_environment.h"
 #include "common/options/option_parser.h"
 #include "common/wire/layout.h"
@@ -39,6 +40,7 @@ void AddOptions(GroupSettings* settings, Seconds* seconds, OptionParser* parser)
   parser->Add("advertise", "HOST", "", Text(&settings->advertise));
   parser->Add("connect-timeout-seconds", "SECONDS", "", RealAbove(&seconds->connect_timeout, 0));
   parser->Add("step-timeout-seconds", "SECONDS", "", RealAbove(&seconds->step_timeout, 0));
+  AddSecurityOptions(&settings->security, parser);
 }
 
 // The fields that were set, as flags: the strongest layer.
@@ -66,6 +68,10 @@ std::vector<std::string> FlagsOf(const GroupOptions& options) {
   add(options.connect_timeout_seconds != 0, "connect-timeout-seconds",
       options.connect_timeout_seconds);
   add(options.step_timeout_seconds != 0, "step-timeout-seconds", options.step_timeout_seconds);
+  add_text("token-file", options.token_file);
+  add_text("tls-cert", options.tls_cert);
+  add_text("tls-key", options.tls_key);
+  add_text("tls-ca", options.tls_ca);
   return flags;
 }
 
@@ -74,13 +80,16 @@ std::string ProgramName() {
   return std::filesystem::read_symlink("/proc/self/exe", error).filename().string();
 }
 
-// A run of one rank needs no place that others know.
+// A run of one rank needs no place that others know, nor a secret, nor a certificate.
 void SettleAlone(bool coordinator_given, GroupSettings* settings) {
   if (coordinator_given || !settings->host_coordinator) return;
   if (settings->world_size == 0 && settings->rank <= 0) settings->world_size = 1;
   if (settings->world_size != 1) return;
   settings->rank = 0;
   settings->coordinator = "127.0.0.1:0";
+  SecurityOptions& security = settings->security;
+  security.tls_cert = security.tls_key = security.tls_ca = "";  // nothing leaves this host
+  if (security.token_file.empty()) security.token = MakeToken();
 }
 
 }  // namespace
@@ -104,6 +113,9 @@ absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
   absl::Status connections =
       CheckConnections(settings.backend, settings.connections, parser.source("connections").name);
   if (!connections.ok()) return connections;
+  absl::Status tls = CheckTls(settings.backend, WantsTls(settings.security));
+  if (tls.ok()) tls = CheckPages(settings.metrics, settings.security);
+  if (!tls.ok()) return tls;
   const absl::StatusOr<v1::DType> wire = ParseWire(settings.wire);
   if (!wire.ok()) return wire.status();
   settings.wire_dtype = *wire;

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/environment.h"
+#include "common/options/security_options.h"
 #include "gradwire/v1/chunk.pb.h"
 
 namespace gradwire {
@@ -31,6 +32,7 @@ struct GroupSettings {
   std::string advertise;
   absl::Duration connect_timeout;
   absl::Duration step_timeout;
+  SecurityOptions security;
 };
 
 // `options`, and where they say nothing the environment; see GroupOptions. InvalidArgument

@@ -28,7 +28,8 @@ absl::StatusOr<std::unique_ptr<HostedCoordinator>> Host(const WorkerOptions& opt
     return nullptr;
   }
   return HostedCoordinator::StartUnlessServed(
-      {options.coordinator, options.world_size, options.coordinator_metrics}, CurrentEnvironment());
+      {options.coordinator, options.world_size, options.coordinator_metrics, options.security},
+      CurrentEnvironment());
 }
 
 std::string ReasonOf(int signal) {

@@ -14,6 +14,7 @@ from cli.launch.members import Members, reachable
 from cli.launch.signals import Signals
 from cli.launch.supervisor import Supervisor
 from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
+from cli.launch.run_token import token_of, write_token
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.driver import EXIT_DONE
 from cli.runs.failure import EXIT_FAILED, Failure
@@ -162,6 +163,7 @@ def main(request, arguments):
         if request["hostfile"]:
             return launch_on_hosts(request, arguments, scratch, terminal, supervisor)
         members = Members(request, arguments, scratch, dict(os.environ))
+        write_token(members.token_file, token_of(request["token_file"]))
         return Launch(request, members, terminal, supervisor).run()
 
 

@@ -47,6 +47,7 @@ constexpr char kFooter[] =
     "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.\n"
     "With a --hostfile its hosts are filled in their order; the coordinator runs on the first.\n"
     "Summaries, --trace and --log-jsonl come back to this machine.\n"
+    "All calls between them carry the token of --token-file, or without it a random one.\n"
     "If a worker is lost, the others go on with its ranks where they can (--on-loss). Else, and "
     "if\n"
     "one has a wrong option, all are ended; the exit code is that one's, 128+n by signal n.\n"
@@ -56,8 +57,8 @@ constexpr char kFooter[] =
     "         gradwire launch --hostfile hosts -- --dataset cifar10 --data-dir /proj/cifar";
 
 // Worker options that only make sense from the launcher itself.
-const char* const kOwnOptions[] = {"rank",      "world-size", "coordinator",
-                                   "master-ip", "num-nodes",  "local-world-size"};
+const char* const kOwnOptions[] = {"rank",      "world-size",       "coordinator", "master-ip",
+                                   "num-nodes", "local-world-size", "token-file"};
 
 // They say where the hosts of a --hostfile are, and what runs there.
 const char* const kOfHosts[] = {"per-host", "network"};
@@ -228,6 +229,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   absl::Status status = TakeHosts(parsed);
   if (status.ok()) status = TakeWorldSize(&options);
   if (status.ok()) status = CheckRanks(options);
+  if (status.ok()) status = CheckHttp(options.coordinator);
   if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
   if (status.ok()) status = CheckNotOurs(options.worker_args);
   if (!status.ok()) return status;

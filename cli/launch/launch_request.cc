@@ -23,6 +23,7 @@ Json Coordinator(const LaunchOptions& options) {
     texts["listen"] = options.coordinator.listen;
     texts["metrics"] = options.coordinator.metrics;
   }
+  texts.erase("token-file");  // it is handed to all in another way
   texts["world-size"] = absl::StrCat(options.world_size);
   texts["workers"] = absl::StrCat(options.workers);
   return texts;
@@ -70,6 +71,7 @@ Json LaunchRequest(const LaunchOptions& options) {
       {"coordinator", Coordinator(options)},
       {"lease_seconds", options.coordinator.lease_seconds},
       {"linger_seconds", options.coordinator.linger_seconds},
+      {"token_file", options.coordinator.security.token_file},
       {"rank_options", options.rank_options},
       {"log_jsonl", options.worker.log_jsonl},
       {"metrics", options.worker.metrics},

@@ -19,6 +19,7 @@ namespace gradwire {
 //                        hostfile without listen and metrics, unless they were given
 //   lease_seconds        silence after which one of them is lost
 //   linger_seconds       of the coordinator
+//   token_file           of all; "": a random token
 //   rank_options         [[rank, [argument, ...]], ...]
 //   log_jsonl, metrics, listen   of a worker; these differ by rank
 //   config               the workers' file; "": none

@@ -4,6 +4,7 @@ import os
 import pathlib
 
 from cli.launch.supervisor import Member
+from cli.launch.run_token import VARIABLE as TOKEN_FILE
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.process import Command
 
@@ -16,6 +17,8 @@ RECOVER = "recover"
 # Of the coordinator's log.
 BEGUN = b"the run begins with generation"
 OVER = b"all ranks finished"
+# How calls are encrypted: told to the launcher, meant for all.
+TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http")
 # A program may join as late as it likes, or never: that it ends is seen here.
 WITHOUT_END = {"rendezvous-timeout-seconds": "1e9"}
 
@@ -60,6 +63,10 @@ def reachable(address, host_address=""):
     return f"{host}:{port}"
 
 
+def variable_of(option):
+    return f"GRADWIRE_{option.replace('-', '_').upper()}"
+
+
 def flags(options):
     return [word for name, text in options.items() for word in (f"--{name}", text)]
 
@@ -74,6 +81,10 @@ class Site:
 
     def file(self, name):
         return str(pathlib.Path(self.scratch, name))
+
+    @property
+    def token_file(self):
+        return self.file("token")
 
     def summary_file(self, rank):
         return self.file(f"summary-{rank}.json")
@@ -106,6 +117,11 @@ class Members:
             return self._sites[0].file("ports")
         return self._request["coordinator"].get("port-file") or self._here.file("ports")
 
+    @property
+    def token_file(self):
+        """Of who runs on this machine."""
+        return self._here.token_file
+
     def summary_file(self, rank):
         return self._here.summary_file(rank)
 
@@ -119,13 +135,16 @@ class Members:
         site = self._sites[0]
         options = {**self._request["coordinator"], "port-file": self.port_file}
         if site.link:
-            options = {"listen": f"{site.address}:0", "metrics": f"{site.address}:0", **options}
+            shows = "tls-cert" not in options or "plain-http" in options  # see --plain-http
+            options = {"listen": f"{site.address}:0",
+                       "metrics": f"{site.address}:0" if shows else "off", **options}
         if self._request["program"]:
             options = {**WITHOUT_END, **options}
         if self._request["trace"]:
             options["trace"] = site.trace_file(self._request["workers"])
         # Its options are all here.
         environment = {name: value for name, value in self._environment.items() if name != CONFIG}
+        environment[TOKEN_FILE] = site.token_file
         argv = [self._request["programs"]["coordinator"], *flags(options)]
         return Member("coordinator", Command(argv, environment, link=site.link), serves=True,
                       linger=self._request["linger_seconds"], begun_by=BEGUN, over_by=OVER)
@@ -173,6 +192,10 @@ class Members:
         own = {"GRADWIRE_RANK": ",".join(map(str, ranks)),
                "GRADWIRE_WORLD_SIZE": str(self._request["world_size"]),
                "GRADWIRE_LOCAL_WORLD_SIZE": str(ranks_there)}
+        if self._request["coordinator"] is not None:
+            own[TOKEN_FILE] = site.token_file
+            own |= {variable_of(name): text for name, text in self._request["coordinator"].items()
+                    if name in TLS}
         return own | {CONFIG: site.file("config")} if site.link and CONFIG in self._environment \
             else own
 

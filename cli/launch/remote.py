@@ -11,6 +11,7 @@ from cli.hosts.link import Link, raise_unready
 from cli.hosts.places import network_of, read_places
 from cli.hosts.probe import version_of
 from cli.launch.members import CONFIG, Site
+from cli.launch.run_token import token_of
 from cli.runs.coordinator import parse_addresses
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.process import Command, text_of
@@ -26,6 +27,7 @@ PASSED_ON = ("GRADWIRE_", "OMP_", "OPENBLAS_", "GRPC_", "NO_COLOR")
 USUAL_FOLDERS = {"fashion-mnist": "/usr/share/datasets/fashion-mnist"}
 MADE_UP = ("synthetic", "synthetic-tokens")
 AWAIT_PORTS = 'until grep -q ^grpc= "$1" 2>/dev/null; do sleep 0.02; done; cat "$1"'
+WRITE = 'umask 077; cat > "$1"'
 LOOPBACK = ("127.", "localhost:", "[::1]:")
 
 
@@ -48,6 +50,7 @@ class LaunchHosts:
         self._places = read_places(request["hostfile"], request["per_host"], request["workers"])
         self._network = network_of(request["network"])
         self._lines = [line for line, _ in self._places]
+        self._token = token_of(request["token_file"])
         self._addresses = self._addresses_here(request["hostfile"])
         program = request["program"] and os.path.abspath(request["program"])
         self.request = {**request, "program": program}
@@ -69,7 +72,8 @@ class LaunchHosts:
         self._check_listen()
         sites = [Site(link.folder, workers, link, address) for link, address, (_, workers)
                  in zip(self._links, self._addresses, self._places)]
-        self._send_config(sites)
+        self._sites = sites
+        self._send_files()
         return sites
 
     def bound_addresses(self, port_file, seconds):
@@ -197,16 +201,18 @@ class LaunchHosts:
             raise Failure(f"--listen: got {options['listen']}, where other hosts cannot reach it; "
                           f"leave it out, or give {self._addresses[0]}:PORT", EXIT_USAGE)
 
-    def _send_config(self, sites):
-        """The workers' --config, which is on this machine, and is named by a variable."""
-        self._sites = sites
-        if not self.request["config"]:
-            return
-        text = pathlib.Path(self.request["config"]).read_text(errors="surrogateescape")
-        sent = [self._supervisor.add(Command(["/bin/sh", "-c", 'cat > "$1"', "sh",
-                                              site.file("config")], {}, link=site.link, stdin=text))
-                for site in sites]
+    def _send_files(self):
+        """The token, and the workers' --config, which is on this machine and named by a variable.
+        On their way they are in no list of processes."""
+        sent = [self._send(site.link, site.token_file, self._token) for site in self._sites]
+        if self.request["config"]:
+            text = pathlib.Path(self.request["config"]).read_text(errors="surrogateescape")
+            sent += [self._send(site.link, site.file("config"), text) for site in self._sites]
         self._wait(lambda: all(one.ended for one in sent), SECONDS_TO_ANSWER)
+
+    def _send(self, link, path, text):
+        return self._supervisor.add(Command(["/bin/sh", "-c", WRITE, "sh", path], {}, link=link,
+                                            stdin=text))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,6 +16,10 @@ class TooSlow(Exception):
     """The whole answer took longer."""
 
 
+class Refused(Exception):
+    """It asks for another token, or for one."""
+
+
 class BadAnswer(Exception):
     """It is not HTTP, ends too early, is too long, or has another code than 200."""
 
@@ -55,19 +59,25 @@ def read_body(answer):
     return body
 
 
-def ask(connection, path):
-    connection.request("GET", path, headers={"Accept": "*/*", "Connection": "close"})
+def ask(connection, path, token):
+    headers = {"Accept": "*/*", "Connection": "close"}
+    if token:
+        headers["Authorization"] = f"Bearer {token}"
+    connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     body = read_body(answer)
+    if answer.status == 401:
+        raise Refused("its token is another one" if token else "it asks for a token")
     if answer.status != 200:
         raise BadAnswer(f"got {answer.status} for {path}, expected 200")
     return body
 
 
-def get(address, path, seconds):
-    """The body, as bytes. Unreachable, TooSlow, BadAnswer."""
+def get(address, path, seconds, token=""):
+    """The body, as bytes; `token` goes with the request. Unreachable, TooSlow, Refused,
+    BadAnswer."""
     try:
         with within(seconds), contextlib.closing(connect(address)) as connection:
-            return ask(connection, path)
+            return ask(connection, path, token)
     except (http.client.HTTPException, OSError):
         raise BadAnswer("the answer is not HTTP") from None

@@ -4,7 +4,7 @@
     status.py DATA
 
 DATA: {"coordinator": "HOST:PORT", "watch": whether to ask each second, until the run ends,
-       "json": whether to print what came}
+       "json": whether to print what came, "token_file": that of the run, or ""}
 """
 import json
 import os
@@ -15,7 +15,8 @@ import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.runs.failure import Failure
+from cli.launch.run_token import read_token
+from cli.runs.failure import EXIT_USAGE, Failure
 from cli.status import http_client, status_text
 from cli.terminal.command import EXIT_TRY_AGAIN, run, say
 
@@ -31,17 +32,20 @@ class Unreachable(Failure):
     """Nobody is there."""
 
 
-def ask(coordinator):
+def ask(coordinator, token=""):
     """The text of /status.json and what it says. Unreachable; Failure if it is silent, or another
     program is there."""
     nobody = f"cannot reach a coordinator's --metrics at {coordinator}: "
     try:
-        body = http_client.get(coordinator, "/status.json", ANSWER_WITHIN)
+        body = http_client.get(coordinator, "/status.json", ANSWER_WITHIN, token)
         return body.decode(errors="replace"), status_text.parse(body)
     except http_client.Unreachable as why:
         raise Unreachable(f"{nobody}{why}", EXIT_TRY_AGAIN) from None
     except http_client.TooSlow as why:
         raise Failure(f"{nobody}{why}", EXIT_TRY_AGAIN) from None
+    except http_client.Refused as why:
+        raise Failure(f"the coordinator at {coordinator} does not answer: {why} (--token-file)",
+                      EXIT_USAGE) from None
     except (http_client.BadAnswer, status_text.NotACoordinator) as why:
         raise Failure(f"{coordinator} is no coordinator's --metrics address: {why}") from None
 
@@ -87,12 +91,13 @@ def show(text):
 def follow(data):
     """Shows one answer after the other, until the run ends."""
     coordinator = data["coordinator"]
-    text, status = ask(coordinator)
+    token = read_token(data["token_file"]) if data["token_file"] else ""
+    text, status = ask(coordinator, token)
     show(block(data, text, status, is_first=True))
     while data["watch"] and not status_text.has_ended(status):
         time.sleep(EVERY)
         try:
-            text, status = ask(coordinator)
+            text, status = ask(coordinator, token)
         except Unreachable:  # it ends soon after its run
             say(PROGRAM, f"{coordinator} answers no more: its run is over (last seen: "
                 f"{status_text.progress_text(status)}); how it ended is in the coordinator's log")

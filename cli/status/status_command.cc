@@ -13,6 +13,7 @@ constexpr char kDescription[] =
     "launch says at its start; without it, 127.0.0.1:9400.";
 
 constexpr char kFooter[] =
+    "A coordinator with --http-token answers only with its --token-file.\n"
     "With --json nothing is left out; with --watch that is a line for each second. GRADWIRE_JSON\n"
     "is another program's, and not read here.\n"
     "\n"
@@ -35,11 +36,14 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
   std::string coordinator = "127.0.0.1:9400";  // its --metrics
   bool watch = false;
   bool json = false;
+  std::string token_file;
   OptionParser parser(kProgram, kDescription, {"status"});
   parser.Group("Status");
   parser.Add("watch", "true|false", "again each second, until the run ends or Ctrl-C",
              Switch(&watch));
   parser.Add("json", "true|false", "print what came, as JSON", Switch(&json));
+  parser.Add("token-file", "FILE", "the run's, for a coordinator with --http-token",
+             Text(&token_file));
   parser.TakeOperands("HOST:PORT", "the coordinator's --metrics [127.0.0.1:9400]");
   parser.Footer(kFooter);
   Environment own = environment;
@@ -49,7 +53,8 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
   if (status.ok() && parsed.print.empty()) status = SetAddress(parser.operands(), &coordinator);
   if (!status.ok()) return status;
   parsed.options.name = "cli/status/status.py";
-  parsed.options.data = {{"coordinator", coordinator}, {"watch", watch}, {"json", json}};
+  parsed.options.data = {
+      {"coordinator", coordinator}, {"watch", watch}, {"json", json}, {"token_file", token_file}};
   return parsed;
 }
 

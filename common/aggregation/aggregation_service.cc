@@ -169,6 +169,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
     watch.Trust();
   };
   if (IsMember(*context, (*current)->view())) trust();
+  Authority authority(context);
   std::shared_ptr<Aggregator> aggregator;  // of the first chunk's view
   grpc::ByteBuffer buffer;
   while (reader->Read(&buffer)) {
@@ -180,6 +181,9 @@ absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
       if (!found.ok()) return found.status();
       aggregator = *std::move(found);
     }
+    const ChunkHeader& header = chunk->header;
+    absl::Status may = authority.Check(aggregator->view(), header.generation, header.rank);
+    if (!may.ok()) return may;
     if (observer_.on_received) observer_.on_received(TotalBytes(chunk->payload));
     absl::StatusOr<Verdict> verdict = aggregator->Add(*std::move(chunk));
     if (!verdict.ok()) return verdict.status();

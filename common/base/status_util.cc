@@ -29,6 +29,7 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kAlreadyExists:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kUnauthenticated:
       return kExitUsage;
     case absl::StatusCode::kUnavailable:
       return kExitTryAgain;

@@ -1,14 +1,36 @@
 #include "common/rpc/caller.h"
 
+#include <grpc/grpc_security_constants.h>
+
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/types/optional.h"
+#include "common/base/address.h"
+#include "common/base/plain_text.h"
+#include "common/base/status_util.h"
 
 namespace gradwire {
 namespace {
 
 constexpr char kKey[] = "gradwire-incarnation";
+constexpr size_t kMost = 200;  // bytes of what others have sent, in a message
+
+// None if the caller does not say who it is, or nothing that makes sense.
+absl::optional<Incarnation> Said(const grpc::ServerContext& context) {
+  const auto said = context.client_metadata().find(kKey);
+  if (said == context.client_metadata().end()) return absl::nullopt;
+  uint64_t incarnation;
+  if (!absl::SimpleAtoi(absl::string_view(said->second.data(), said->second.size()),
+                        &incarnation)) {
+    return absl::nullopt;
+  }
+  return Incarnation(incarnation);
+}
 
 }  // namespace
 
@@ -21,16 +43,45 @@ bool SaysWho(const grpc::ServerContext& context) {
 }
 
 bool IsMember(const grpc::ServerContext& context, const View& view) {
-  const auto said = context.client_metadata().find(kKey);
-  if (said == context.client_metadata().end()) return false;
-  uint64_t incarnation;
-  if (!absl::SimpleAtoi(absl::string_view(said->second.data(), said->second.size()),
-                        &incarnation)) {
-    return false;
-  }
-  return std::any_of(view.members.begin(), view.members.end(), [&](const Member& member) {
-    return member.incarnation == Incarnation(incarnation);
+  const absl::optional<Incarnation> said = Said(context);
+  return std::any_of(view.members.begin(), view.members.end(), [&said](const Member& member) {
+    return said.has_value() && member.incarnation == *said;
   });
+}
+
+absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view address) {
+  const auto certificate = context.auth_context();
+  if (!certificate->IsPeerAuthenticated()) return absl::OkStatus();
+  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
+  if (!parsed.ok()) return absl::OkStatus();  // it is refused for that
+  std::vector<std::string> names;
+  for (const grpc::string_ref& name :
+       certificate->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
+    names.emplace_back(name.data(), name.size());
+    if (names.back() == parsed->host) return absl::OkStatus();
+  }
+  return absl::PermissionDeniedError(absl::StrCat(
+      "got ", WithoutControls(Shortened(address, kMost)), " from one whose certificate is for ",
+      WithoutControls(Shortened(absl::StrJoin(names, ", "), kMost)), "; expected its own address"));
+}
+
+absl::Status Authority::Check(const View& view, Generation generation, Rank rank) {
+  if (generation != view.generation || rank < Rank(0) || rank >= Rank(view.world_size)) {
+    return absl::OkStatus();
+  }
+  if (generation_ != generation) ranks_.clear();
+  generation_ = generation;
+  if (ranks_.count(rank) > 0) return absl::OkStatus();
+  const Member& carrier = view.Carrier(rank);
+  const absl::optional<Incarnation> said = Said(context_);
+  if (said.has_value() && *said != carrier.incarnation) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("got a chunk of rank ", rank.value(), ", which the caller does not carry"));
+  }
+  absl::Status host = CheckHost(context_, carrier.address);
+  if (!host.ok()) return Annotate(host, absl::StrCat("chunk of rank ", rank.value()));
+  ranks_.insert(rank);
+  return absl::OkStatus();
 }
 
 }  // namespace gradwire

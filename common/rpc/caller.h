@@ -4,6 +4,10 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/server_context.h>
 
+#include <set>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "common/base/ids.h"
 #include "common/wire/view.h"
 
@@ -17,6 +21,27 @@ void SayWho(Incarnation self, grpc::ClientContext* context);
 bool SaysWho(const grpc::ServerContext& context);
 // Whether the caller says that it is a member of the view.
 bool IsMember(const grpc::ServerContext& context, const View& view);
+
+// Whether a caller that shows a certificate (TLS) is the host of `address`, "host:port": the
+// certificate is for that host. Without one it cannot be told, and counts. PermissionDenied says
+// whom the certificate is for.
+absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view address);
+
+// What the caller of one call may say: only what comes from the member that it says it is, and with
+// TLS from that member's host. Of the call's thread.
+class Authority {
+ public:
+  explicit Authority(const grpc::ServerContext* context) : context_(*context) {}
+
+  // Whether that may be a term of `rank` in `view`; of another generation, or of a rank beyond the
+  // view's, it is for others to judge. PermissionDenied names the rank.
+  absl::Status Check(const View& view, Generation generation, Rank rank);
+
+ private:
+  const grpc::ServerContext& context_;
+  Generation generation_;  // of what follows
+  std::set<Rank> ranks_;   // that were found right
+};
 
 }  // namespace gradwire
 

@@ -41,7 +41,8 @@ void KeepGrpc() {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Security& security,
+                                           const std::string& name) {
   KeepGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -55,7 +56,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (security.encrypts() && !name.empty()) arguments.SetSslTargetNameOverride(name);
+  return grpc::CreateCustomChannel(address, security.ForChannel(), arguments);
 }
 
 absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,

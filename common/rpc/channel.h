@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/rpc/security.h"
 
 namespace gradwire {
 
@@ -18,12 +19,15 @@ namespace gradwire {
 // and the server answers by D: so that a late answer can say who is missing.
 inline constexpr absl::Duration kAnswerMargin = absl::Seconds(1);
 
-// A plaintext channel with a connection of its own (not shared with other
+// A channel with what `security` asks for, and with a connection of its own (not shared with other
 // channels to the same address), no proxy, no retries (they would cache what
 // is sent), messages up to kMaxMessageBytes, and reconnects within 0.1 to 1 s.
-// A link that is cut during a call ends the call within 10 s. From the first channel
+// With TLS the peer's certificate has to be for `name`, if it is not empty, or else for the host of
+// `address`. A link that is cut during a call ends the call within 10 s. From the first channel
 // or server on, gRPC stays up until the process ends.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const Security& security = {},
+                                           const std::string& name = "");
 
 // Waits until `channel` is connected, so that a first attempt that fails for a
 // passing reason does not fail a call. Unavailable after 10 s: "`peer` does not

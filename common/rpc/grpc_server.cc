@@ -30,7 +30,8 @@ void GrpcServer::Shutdown() {
 }
 
 absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
-                                           const std::vector<grpc::Service*>& services) {
+                                           const std::vector<grpc::Service*>& services,
+                                           const Security& security) {
   absl::StatusOr<HostPort> address = ParseHostPort(listen);
   if (!address.ok()) return address.status();
   grpc::EnableDefaultHealthCheckService(true);
@@ -46,7 +47,7 @@ absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
   builder.SetResourceQuota(*quota);
   auto acceptor = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-      grpc::InsecureServerCredentials());
+      security.ForServer());
   for (grpc::Service* service : services) builder.RegisterService(service);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/rpc/connection_listener.h"
+#include "common/rpc/security.h"
 
 namespace gradwire {
 
@@ -32,12 +33,13 @@ struct GrpcServer {
 };
 
 // Serves `services`, health and reflection on `listen` ("host:port"; port 0
-// picks a free one), without TLS, with the limits of ConfigureServer and ConnectionListener, and
-// CallsOf(8) calls. The services must outlive the server.
+// picks a free one), to calls that `security` lets in, with the limits of ConfigureServer and
+// ConnectionListener, and CallsOf(8) calls. The services must outlive the server.
 //   InvalidArgument     `listen` is not of that form
 //   FailedPrecondition  it cannot be bound; says why
 absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
-                                           const std::vector<grpc::Service*>& services);
+                                           const std::vector<grpc::Service*>& services,
+                                           const Security& security = {});
 
 }  // namespace gradwire
 

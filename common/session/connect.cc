@@ -16,6 +16,7 @@
 #include "common/base/clock.h"
 #include "common/rpc/channel.h"
 #include "common/session/resolve.h"
+#include "gradwire/v1/status.grpc.pb.h"
 
 namespace gradwire {
 namespace {
@@ -29,12 +30,13 @@ constexpr absl::Duration kSlice = absl::Milliseconds(100);  // between looks at 
 class Connector {
  public:
   Connector(std::string name, HostPort address, absl::Duration timeout,
-            const std::function<bool()>& cancelled)
+            const std::function<bool()>& cancelled, const Security& security)
       : name_(std::move(name)),
         address_(std::move(address)),
         timeout_(timeout),
         deadline_(SteadyNow() + timeout),
-        cancelled_(cancelled) {}
+        cancelled_(cancelled),
+        security_(security) {}
 
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Run();
 
@@ -45,6 +47,7 @@ class Connector {
   absl::Status Knock(const addrinfo& target) const;
   absl::Status AwaitConnection(int fd) const;
   absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const HostPort& numeric) const;
+  absl::Status WhyNot(const std::shared_ptr<grpc::Channel>& channel) const;
   absl::Time AttemptDeadline() const { return std::min(deadline_, SteadyNow() + kAttempt); }
   void LogWait(const absl::Status& failure, int attempt, absl::Duration wait) const;
   void Sleep(absl::Duration wait) const;
@@ -54,6 +57,7 @@ class Connector {
   const absl::Duration timeout_;
   const absl::Time deadline_;
   const std::function<bool()>& cancelled_;
+  const Security& security_;
 };
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::Run() {
@@ -111,13 +115,24 @@ absl::Status Connector::AwaitConnection(int fd) const {
   return error == 0 ? absl::OkStatus() : absl::UnavailableError(ErrorWords(error));
 }
 
+absl::Status Connector::WhyNot(const std::shared_ptr<grpc::Channel>& channel) const {
+  if (!security_.encrypts())
+    return absl::UnavailableError("it does not speak gRPC, or with TLS alone");
+  // Only a call hears what the last attempt ended with.
+  grpc::ClientContext context;
+  context.set_deadline(ToGrpcDeadline(SteadyNow() + kAttempt));
+  v1::StatusReply reply;
+  const grpc::Status status = v1::Status::NewStub(channel)->Get(&context, {}, &reply);
+  return absl::UnavailableError(absl::StrCat("no TLS connection: ", status.error_message()));
+}
+
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::OpenChannel(
     const HostPort& numeric) const {
-  std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric));
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric), security_, address_.host);
   const absl::Time deadline = AttemptDeadline();
   while (!channel->WaitForConnected(ToGrpcDeadline(SteadyNow() + kSlice))) {
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");
-    if (SteadyNow() >= deadline) return absl::UnavailableError("it does not speak gRPC");
+    if (SteadyNow() >= deadline) return WhyNot(channel);
   }
   return channel;
 }
@@ -140,10 +155,11 @@ void Connector::Sleep(absl::Duration wait) const {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
-    const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled) {
+    const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled,
+    const Security& security) {
   absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) return parsed.status();
-  return Connector(address, *std::move(parsed), timeout, cancelled).Run();
+  return Connector(address, *std::move(parsed), timeout, cancelled, security).Run();
 }
 
 }  // namespace gradwire

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/rpc/security.h"
 
 namespace gradwire {
 
@@ -19,7 +20,8 @@ namespace gradwire {
 //   Unavailable      no answer within `timeout`; names address, cause, attempts
 //   Cancelled        `cancelled` returned true; it is asked every 0.1 s
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
-    const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled);
+    const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled,
+    const Security& security = {});
 
 }  // namespace gradwire
 

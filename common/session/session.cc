@@ -26,8 +26,8 @@ bool IsBrokenStream(grpc::StatusCode code) {
 
 absl::StatusOr<std::unique_ptr<Session>> Session::Open(SessionOptions options, OnAbort on_abort,
                                                        Listener listener) {
-  auto channel =
-      ConnectToCoordinator(options.coordinator, options.connect_timeout, options.cancelled);
+  auto channel = ConnectToCoordinator(options.coordinator, options.connect_timeout,
+                                      options.cancelled, options.security);
   if (!channel.ok()) return channel.status();
   return absl::WrapUnique(new Session(std::move(options), std::move(on_abort), std::move(listener),
                                       *std::move(channel)));
@@ -264,6 +264,9 @@ absl::Status Session::EndStatus(const grpc::Status& status) const {
     return absl::FailedPreconditionError(absl::StrCat(
         "coordinator ", options_.coordinator, ": got a gRPC server that offers no sessions ",
         "(a worker?), expected a coordinator"));
+  }
+  if (status.error_code() == grpc::StatusCode::UNAUTHENTICATED) {
+    return Annotate(FromGrpc(status), absl::StrCat("coordinator ", options_.coordinator));
   }
   if (!status.ok() && !IsBrokenStream(status.error_code())) return FromGrpc(status);
   return absl::UnavailableError(

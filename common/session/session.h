@@ -18,6 +18,7 @@
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/rpc/security.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
 #include "gradwire/v1/membership.grpc.pb.h"
@@ -31,6 +32,7 @@ struct SessionOptions {
   absl::Duration heartbeat_interval = absl::Seconds(1);
   // Asked every 0.1 s while Open waits; true ends it with Cancelled.
   std::function<bool()> cancelled = [] { return false; };
+  Security security = {};
 };
 
 // Membership in a run: a worker's or an aggregator's end of Membership.Session.
@@ -80,6 +82,7 @@ class Session {
   //   Aborted       the run ended before it began (workers missing)
   //   Unavailable   the stream broke
   //   Cancelled     Cancel was called
+  //   Unauthenticated  the coordinator asks for another token
   absl::StatusOr<View> Join(v1::Hello hello);
 
   // The same for a separate aggregator that serves at `address` ("host:port"). For

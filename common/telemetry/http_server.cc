@@ -32,6 +32,8 @@ absl::string_view ReasonOf(int code) {
       return "OK";
     case 400:
       return "Bad Request";
+    case 401:
+      return "Unauthorized";
     case 404:
       return "Not Found";
     case 405:
@@ -50,6 +52,8 @@ std::string TextOf(const Page& page, bool with_body) {
   return absl::StrCat("HTTP/1.1 ", page.code, " ", ReasonOf(page.code),
                       "\r\nContent-Type: ", page.content_type,
                       "\r\nContent-Length: ", page.body.size(),
+                      // A browser then asks its user.
+                      page.code == 401 ? "\r\nWWW-Authenticate: Basic realm=\"gradwire\"" : "",
                       "\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
                       with_body ? page.body : "");
 }
@@ -192,7 +196,8 @@ std::string HttpServer::AnswerTo(absl::string_view head, const Handler& handler)
   }
   const std::pair<absl::string_view, absl::string_view> target =
       absl::StrSplit(words[1], absl::MaxSplits('?', 1));
-  const PageRequest request{target.first, target.second, HeaderOf(parts.second, "Host")};
+  const PageRequest request{target.first, target.second, HeaderOf(parts.second, "Host"),
+                            HeaderOf(parts.second, "Authorization")};
   return TextOf(handler(words[0], request), words[0] != "HEAD");
 }
 

@@ -23,6 +23,7 @@ struct PageRequest {
   absl::string_view path;   // "/sd"
   absl::string_view query;  // what follows "?"; may be empty
   absl::string_view host;   // "host:port" by which the client reached this server; may be empty
+  absl::string_view authorization;  // the header of this name; may be empty
 };
 
 // What it answers.

@@ -9,6 +9,7 @@
 #include "common/base/listening.h"
 #include "common/base/status_util.h"
 #include "common/telemetry/host_names.h"
+#include "common/telemetry/http_token.h"
 
 namespace gradwire {
 namespace {
@@ -27,22 +28,23 @@ absl::StatusOr<HostPort> ParseAddress(absl::string_view address) {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
-    Pages pages, std::vector<std::string> names) {
+    Pages pages, std::vector<std::string> names, std::string token) {
   const absl::StatusOr<HostPort> parsed = ParseAddress(address);
   if (!parsed.ok()) return parsed.status();
-  auto server = absl::WrapUnique(
-      new MetricsServer(std::move(registry), std::move(ready), std::move(pages), std::move(names)));
+  auto server = absl::WrapUnique(new MetricsServer(
+      std::move(registry), std::move(ready), std::move(pages), std::move(names), std::move(token)));
   const absl::Status listening = server->Listen(*parsed);
   if (!listening.ok()) return listening;
   return server;
 }
 
 MetricsServer::MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready,
-                             Pages pages, std::vector<std::string> names)
+                             Pages pages, std::vector<std::string> names, std::string token)
     : registry_(std::move(registry)),
       ready_(std::move(ready)),
       pages_(std::move(pages)),
-      names_(std::move(names)) {}
+      names_(std::move(names)),
+      token_(std::move(token)) {}
 
 absl::Status MetricsServer::Listen(const HostPort& address) {
   absl::StatusOr<Listening> listening = ListenAt(address);
@@ -60,7 +62,6 @@ absl::Status MetricsServer::Listen(const HostPort& address) {
 }
 
 Page MetricsServer::Answer(absl::string_view method, const PageRequest& request) const {
-  const absl::string_view path = request.path;
   if (!IsOurs(request.host, names_)) {
     return {421, kPlainText,
             absl::StrCat(request.host, " is no name of this server; use its IP address\n")};
@@ -68,6 +69,15 @@ Page MetricsServer::Answer(absl::string_view method, const PageRequest& request)
   if (method != "GET" && method != "HEAD") {
     return {405, kPlainText, absl::StrCat(method, " is not served here; use GET\n")};
   }
+  const bool tells_all = request.path == "/healthz" || request.path == "/readyz";
+  if (!token_.empty() && !tells_all && !ShowsToken(request.authorization, token_)) {
+    return {401, kPlainText, "expected the run's token, as a password or a bearer token\n"};
+  }
+  return PageAt(request);
+}
+
+Page MetricsServer::PageAt(const PageRequest& request) const {
+  const absl::string_view path = request.path;
   if (pages_) {
     if (absl::optional<Page> page = pages_(request)) return *std::move(page);
   }

@@ -23,6 +23,8 @@ namespace gradwire {
 //   /readyz    200 or 503, as `ready` says
 //   else       404; other methods 405; names that are not ours (IsOurs) 421
 //
+// With a token, what does not show it (ShowsToken) gets 401, but for /healthz and /readyz.
+//
 // Where `pages` has an answer, that one is given instead. See HttpServer. Thread-safe.
 class MetricsServer {
  public:
@@ -34,10 +36,11 @@ class MetricsServer {
   // Listens on `address`, "host:port"; port 0 picks a free one. Errors:
   //   InvalidArgument     `address` is not of that form
   //   FailedPrecondition  the address cannot be bound; says why
-  // `names`: of this server, beside the one in `address` and those that IsOurs knows.
+  // `names`: of this server, beside the one in `address` and those that IsOurs knows. `token`:
+  // empty if none is asked for.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
-      Pages pages = nullptr, std::vector<std::string> names = {});
+      Pages pages = nullptr, std::vector<std::string> names = {}, std::string token = "");
 
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
@@ -47,14 +50,17 @@ class MetricsServer {
 
  private:
   MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready, Pages pages,
-                std::vector<std::string> names);
+                std::vector<std::string> names, std::string token);
   absl::Status Listen(const HostPort& address);
   Page Answer(absl::string_view method, const PageRequest& request) const;
+  // Of a request that is to be served.
+  Page PageAt(const PageRequest& request) const;
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const Ready ready_;
   const Pages pages_;               // may be empty
   std::vector<std::string> names_;  // with that of `address_`
+  const std::string token_;         // may be empty
   std::string address_;
   std::unique_ptr<HttpServer> server_;
 };

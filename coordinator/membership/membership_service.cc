@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/base/unix_seconds.h"
+#include "common/rpc/caller.h"
 
 namespace gradwire {
 namespace {
@@ -118,8 +119,18 @@ void MembershipService::OnMessage(SessionId id, const v1::WorkerMessage& message
   Drain();
 }
 
+absl::Status MembershipService::CheckSender(SessionId id, const v1::WorkerMessage& message) const {
+  const grpc::ServerContext& context = *sessions_.at(id).context;
+  if (message.has_hello()) return CheckHost(context, message.hello().address());
+  if (message.has_offer()) return CheckHost(context, message.offer().address());
+  return absl::OkStatus();
+}
+
 Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message) {
   const absl::Time now = SteadyNow();
+  if (absl::Status host = CheckSender(id, message); !host.ok()) {
+    return {{CloseSession{id, host}}, absl::StrCat("refused a member: ", host.message())};
+  }
   switch (message.message_case()) {
     case v1::WorkerMessage::kHello:
       return membership_.OnHello(id, message.hello(), now);

@@ -102,6 +102,9 @@ class MembershipService final : public v1::Membership::Service {
   SessionId Open(grpc::ServerContext* context, Stream* stream);
   bool Ended(SessionId id) const;
   void OnMessage(SessionId id, const v1::WorkerMessage& message);
+  // Whether a first message comes from the host that it names.
+  absl::Status CheckSender(SessionId id, const v1::WorkerMessage& message) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Outcome Judge(SessionId id, const v1::WorkerMessage& message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Reports a stream that broke, waits for its writes, forgets it. Returns the status to end with.

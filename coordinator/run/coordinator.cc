@@ -71,8 +71,10 @@ const WebAsset* AssetAt(absl::string_view path) {
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const CoordinatorOptions& options,
                                                                 OnSpan on_fold) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  const absl::StatusOr<Security> security = Security::Read(options.security);
+  if (!security.ok()) return security.status();
   auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(on_fold)));
-  if (absl::Status status = coordinator->Listen(options); !status.ok()) return status;
+  if (absl::Status status = coordinator->Listen(options, *security); !status.ok()) return status;
   return coordinator;
 }
 
@@ -104,11 +106,11 @@ Coordinator::~Coordinator() {
   if (grpc_.server != nullptr) Stop("the coordinator was stopped");
 }
 
-absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
+absl::Status Coordinator::Listen(const CoordinatorOptions& options, const Security& security) {
   // Metrics first: once gRPC is served, workers may come.
-  if (absl::Status status = ServeMetrics(options); !status.ok()) return status;
-  absl::StatusOr<GrpcServer> grpc =
-      StartGrpcServer(options.listen, {&membership_, &aggregation_, &rendezvous_, &status_});
+  if (absl::Status status = ServeMetrics(options, security); !status.ok()) return status;
+  absl::StatusOr<GrpcServer> grpc = StartGrpcServer(
+      options.listen, {&membership_, &aggregation_, &rendezvous_, &status_}, security);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   grpc_.AllowCalls(CallsOf(options.world_size));
@@ -118,13 +120,15 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options) {
   return WritePortFile(options.port_file, grpc_.address, metrics_address());
 }
 
-absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options) {
+absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
+                                       const Security& security) {
   if (options.metrics == "off") return absl::OkStatus();
   auto ready = [this] { return membership_.Status().state() == "running"; };
   auto server = MetricsServer::Start(
       options.metrics, metrics_.registry(), ready,
       [this](const PageRequest& request) { return Answer(request); },
-      absl::StrSplit(options.http_names, ',', absl::SkipEmpty()));
+      absl::StrSplit(options.http_names, ',', absl::SkipEmpty()),
+      options.http_token ? security.token() : "");
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
   spdlog::info("{}metrics are on http://{}/metrics", log_prefix_, metrics_server_->address());

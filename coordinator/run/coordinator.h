@@ -41,7 +41,8 @@ namespace gradwire {
 class Coordinator {
  public:
   // Listens and waits for workers. Errors:
-  //   InvalidArgument     an option that makes no sense, such as an address
+  //   InvalidArgument     an option that makes no sense, such as an address; no token in its file
+  //   NotFound            the token's file cannot be read
   //   FailedPrecondition  an address cannot be bound, or the port file not be
   //                       written; says why
   // `on_fold` hears of each sum of one bucket's terms, if it is not empty.
@@ -75,8 +76,8 @@ class Coordinator {
 
  private:
   Coordinator(const CoordinatorOptions& options, OnSpan on_fold);
-  absl::Status Listen(const CoordinatorOptions& options);
-  absl::Status ServeMetrics(const CoordinatorOptions& options);
+  absl::Status Listen(const CoordinatorOptions& options, const Security& security);
+  absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);
   void OnView(const View& view);
   void OnRunOver(const absl::Status& status);
   void OnArrivals(const Arrivals& arrivals);

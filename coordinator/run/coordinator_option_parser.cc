@@ -5,6 +5,7 @@
 namespace gradwire {
 namespace {
 
+constexpr char kGroup[] = "Coordinator";
 constexpr char kDescription[] =
     "Brings the workers of one run together, averages their gradients for the back end\n"
     "'coordinator', and watches over all of them.";
@@ -31,7 +32,7 @@ void AddAggregatorOptions(CoordinatorOptions* options, OptionParser* parser) {
 }  // namespace
 
 void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
-  parser->Group("Coordinator");
+  parser->Group(kGroup);
   parser->Add("listen", "HOST:PORT", "where workers connect; port 0 picks one and prints it",
               ListenAddress(&options->listen));
   parser->Add("metrics", "HOST:PORT", "serve Prometheus metrics and /healthz; or off",
@@ -39,6 +40,9 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
   parser->Add("http-names", "NAMES",
               "names of this host for the pages, with commas, beside addresses and local names",
               Text(&options->http_names));
+  parser->Add("http-token", "true|false",
+              "ask for the token of --token-file there, too: as a password, or a bearer token",
+              Switch(&options->http_token));
   parser->Add("port-file", "FILE", "write the bound addresses to FILE", Text(&options->port_file));
   parser->Add("lease-seconds", "SECONDS", "silence after which a worker is lost",
               RealAbove(&options->lease_seconds, 0));
@@ -55,6 +59,16 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
               RealFrom(&options->linger_seconds, 0));
   parser->Add("chunk-kib", "KiB", "longest piece of Gather and Scatter",
               Integer(&options->chunk_kib, 1, 4096));
+  AddSecurityOptions(&options->security, parser);
+  parser->Group(kGroup);
+}
+
+absl::Status CheckHttp(const CoordinatorOptions& options) {
+  const absl::Status pages = CheckPages(options.metrics, options.security);
+  if (!pages.ok()) return pages;
+  if (!options.http_token || !options.security.token_file.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--http-token: there is no token to ask for; expected a --token-file with it");
 }
 
 absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
@@ -79,6 +93,7 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
                                                    ", expected at most --world-size, ",
                                                    parsed.options.world_size));
   }
+  if (absl::Status pages = CheckHttp(parsed.options); !pages.ok()) return pages;
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
     return absl::InvalidArgumentError("--trace: not with --aggregate-only");
   }

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
@@ -14,6 +15,9 @@ namespace gradwire {
 // Adds a coordinator's options to `parser`, all but --world-size: it is the
 // number of workers to `gradwire launch`, which takes the other ones as they are.
 void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser);
+
+// InvalidArgument if pages are to ask for a token and none is given; and as CheckPages.
+absl::Status CheckHttp(const CoordinatorOptions& options);
 
 // Reads a coordinator's options from all layers (see OptionParser; a launcher's
 // environment says nothing to it). Errors as OptionParser::Parse. `metrics` is

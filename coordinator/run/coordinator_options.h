@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "common/options/security_options.h"
+
 namespace gradwire {
 
 inline constexpr char kRecover[] = "recover";
@@ -22,6 +24,7 @@ struct CoordinatorOptions {
   double connect_timeout_seconds = 30;
   std::string metrics = "127.0.0.1:9400";   // "off": not served
   std::string http_names;                   // of this host, for pages; separated by commas
+  bool http_token = false;                  // pages ask for the token, too
   std::string port_file;                    // bound addresses are written here
   std::string trace;                        // time line of the sums is written here
   double lease_seconds = 10;                // silence after which a worker is lost
@@ -30,6 +33,7 @@ struct CoordinatorOptions {
   double rendezvous_timeout_seconds = 600;  // until all workers are there
   double linger_seconds = 0;                // still serves metrics after the run's end
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
+  SecurityOptions security;
   // In front of each line of its log, for a process that logs other things too. Not an option.
   std::string log_prefix;
 };

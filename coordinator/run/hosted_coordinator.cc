@@ -18,9 +18,8 @@ constexpr char kAnyMetrics[] = "127.0.0.1:0";
 
 // What the environment says to a hosted coordinator; its other variables are the worker's.
 constexpr const char* kOwnOptions[] = {
-    "aggregators",    "chunk-kib",   "lease-seconds",
-    "linger-seconds", "min-workers", "on-loss",
-    "port-file",      "workers",     "rendezvous-timeout-seconds"};
+    "aggregators", "chunk-kib", "http-token", "lease-seconds", "linger-seconds",
+    "min-workers", "on-loss",   "port-file",  "workers",       "rendezvous-timeout-seconds"};
 
 bool IsNumeric(const std::string& host) {
   unsigned char bytes[sizeof(in6_addr)];
@@ -44,11 +43,14 @@ absl::StatusOr<CoordinatorOptions> OptionsOf(const HostedCoordinator::Options& o
   // Who starts equal processes ends them all when one is lost, and rank 0 cannot be lost at all.
   if (own[VariableOf("on-loss")].empty()) own[VariableOf("on-loss")] = kStop;
   own[VariableOf("world-size")] = absl::StrCat(options.world_size);
+  own[VariableOf("token-file")] = options.security.token_file;
   absl::StatusOr<Parsed<CoordinatorOptions>> parsed = ParseCoordinatorOptions({}, own);
   if (!parsed.ok()) return parsed.status();
   parsed->options.listen = ListenAddressFor(address);
+  parsed->options.security = options.security;
   parsed->options.log_prefix = "[coordinator] ";
   parsed->options.metrics = options.metrics.empty() ? kUsualMetrics : options.metrics;
+  if (absl::Status pages = CheckHttp(parsed->options); !pages.ok()) return pages;
   return parsed->options;
 }
 

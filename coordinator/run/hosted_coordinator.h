@@ -22,6 +22,7 @@ class HostedCoordinator {
     // "host:port" or "off": live page and metrics. Empty: 127.0.0.1:9400, and if that is
     // taken another port.
     std::string metrics;
+    SecurityOptions security = {};
   };
 
   // Serves at `options.address`: there alone if the host is numeric or localhost; on all

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/session/local_address.h"
@@ -11,14 +13,17 @@ namespace gradwire {
 
 absl::StatusOr<std::unique_ptr<SeparateAggregator>> SeparateAggregator::Start(
     const CoordinatorOptions& options) {
-  auto aggregator = absl::WrapUnique(new SeparateAggregator(options));
+  absl::StatusOr<Security> security = Security::Read(options.security);
+  if (!security.ok()) return security.status();
+  auto aggregator = absl::WrapUnique(new SeparateAggregator(options, *std::move(security)));
   if (absl::Status status = aggregator->Listen(); !status.ok()) return status;
   if (absl::Status status = aggregator->Connect(); !status.ok()) return status;
   return aggregator;
 }
 
-SeparateAggregator::SeparateAggregator(const CoordinatorOptions& options)
+SeparateAggregator::SeparateAggregator(const CoordinatorOptions& options, Security security)
     : options_(options),
+      security_(std::move(security)),
       aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}) {}
@@ -35,12 +40,13 @@ absl::Status SeparateAggregator::Listen() {
       MutexLock lock(&mutex_);
       return aggregator_ != nullptr;
     };
-    auto server = MetricsServer::Start(options_.metrics, metrics_.registry(), ready);
+    auto server = MetricsServer::Start(options_.metrics, metrics_.registry(), ready, nullptr, {},
+                                       options_.http_token ? security_.token() : "");
     if (!server.ok()) return server.status();
     metrics_server_ = *std::move(server);
     spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
   }
-  absl::StatusOr<GrpcServer> grpc = StartGrpcServer(options_.listen, {&aggregation_});
+  absl::StatusOr<GrpcServer> grpc = StartGrpcServer(options_.listen, {&aggregation_}, security_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   spdlog::info("aggregator listens on {}", grpc_.address);
@@ -57,6 +63,7 @@ absl::Status SeparateAggregator::Connect() {
   SessionOptions session_options;
   session_options.coordinator = options_.coordinator;
   session_options.connect_timeout = absl::Seconds(options_.connect_timeout_seconds);
+  session_options.security = security_;
   session_options.cancelled = [this] {
     MutexLock lock(&mutex_);
     return stopped_;

@@ -51,7 +51,7 @@ class SeparateAggregator {
     std::vector<BucketSpec> buckets;
     v1::Serving serving;
   };
-  explicit SeparateAggregator(const CoordinatorOptions& options);
+  SeparateAggregator(const CoordinatorOptions& options, Security security);
   absl::Status Listen();
   absl::Status Connect();
   // Makes the aggregator of `view`, and gives it the layouts that came before.
@@ -60,6 +60,7 @@ class SeparateAggregator {
   void OnRunOver(const absl::Status& status);
 
   const CoordinatorOptions options_;
+  const Security security_;
   CoordinatorMetrics metrics_;
   AggregationService aggregation_;
   std::unique_ptr<MetricsServer> metrics_server_;

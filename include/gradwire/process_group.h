@@ -58,6 +58,17 @@ struct GroupOptions {
   // Until all ranks have done their part of a step or a collective, from this rank's own
   // on; default 300. Until all ranks are there when the group is made: the coordinator's, 600.
   double step_timeout_seconds = 0;
+  // A secret that all calls of the run carry, in a file: the same for all ranks. A coordinator that
+  // this process hosts lets in only calls that carry it. Default: none, for the other ranks could
+  // not know it; but `gradwire launch` makes one, and so does a run of one rank that hosts itself.
+  std::string token_file;
+  // PEM files, all three or none: this host's certificate, its key, and the CA of the run. With
+  // them all calls are encrypted, and only who has a certificate of that CA is let in; in a run of
+  // one rank that hosts itself nothing leaves this host, and they are not used. Pages and metrics
+  // are not encrypted: unless GRADWIRE_PLAIN_HTTP is true they stay on this host. Default: none.
+  std::string tls_cert;
+  std::string tls_key;
+  std::string tls_ca;
   // Lets malloc keep freed memory, for the whole process (mallopt): what gradients are
   // received in is not faulted in again at each step.
   bool keep_freed_memory = true;
@@ -128,7 +139,7 @@ class GRADWIRE_EXPORT ProcessGroup {
 // groups, of different runs. What happens is told in the log, on stderr (spdlog's default
 // logger if the program has set one). Installs no signal handler. Throws Error:
 //   kInvalidArgument     an option or a variable of the environment makes no sense; or one that
-//                        has to be equal on all ranks is not
+//                        has to be equal on all ranks is not, as the token
 //   kFailedPrecondition  an address cannot be bound; the rank is taken; the run has all ranks
 //   kUnavailable         the coordinator does not answer within connect_timeout_seconds
 //   kDeadlineExceeded    not all ranks came; names those that are missing

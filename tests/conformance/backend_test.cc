@@ -95,7 +95,7 @@ struct Row {
 const std::vector<Row>& Rows() {
   static const auto* const rows = new std::vector<Row>{
 #define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, connections, codecs, links, \
-                         collectives, help)                                                       \
+                         collectives, tls, help)                                                  \
   {name, Exact::exact, halves, several_ranks},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND

@@ -50,6 +50,7 @@ class Connection:
         self._authority = address
         self._last = -1
         self.over = set()  # streams that the server has ended
+        self.trailers = {}  # by stream: the last headers as they came, with names and values plain
         self.closed = False  # so is the connection
         self.received = 0  # bytes of messages
         settings = b"" if window is None else struct.pack(">HI", INITIAL_WINDOW_SIZE, window)
@@ -66,12 +67,12 @@ class Connection:
         self._thread.join()
         self._socket.close()
 
-    def open(self, path):
-        """Begins a call; gives its stream."""
+    def open(self, path, more=()):
+        """Begins a call, with `more` headers; gives its stream."""
         headers = b"".join(literal(name, value) for name, value in (
             (":method", "POST"), (":scheme", "http"), (":path", path),
             (":authority", self._authority), ("te", "trailers"),
-            ("content-type", "application/grpc")))
+            ("content-type", "application/grpc"), *more))
         self._last += 2
         self._send(frame(HEADERS, END_HEADERS, self._last, headers))
         return self._last
@@ -92,6 +93,11 @@ class Connection:
         """Whether the server ends the call within so many seconds."""
         return self.wait(seconds, lambda: stream in self.over or self.closed)
 
+    def status(self, stream):
+        """The code that a call ended with, the first of its connection; "" if there was none."""
+        _, _, value = self.trailers.get(stream, b"").partition(b"grpc-status")
+        return value[1:1 + value[0]].decode() if value else ""
+
     def _send(self, data):
         with self._changed:
             self._socket.sendall(data)
@@ -110,6 +116,8 @@ class Connection:
 
     def _on_frame(self, kind, flags, stream, payload):
         self.received += len(payload) if kind == DATA else 0
+        if kind == HEADERS:
+            self.trailers[stream] = payload
         if kind == RST_STREAM or kind in (HEADERS, DATA) and flags & END_STREAM:
             self.over.add(stream)
         elif kind in (SETTINGS, PING) and not flags & ACK:

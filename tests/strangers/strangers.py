@@ -84,6 +84,11 @@ class StrangersTest(unittest.TestCase):
         self._left.callback(worker.end)
         return worker
 
+    def keep_process(self, command, name):
+        process = Process(command, self.folder / name)
+        self._left.callback(process.end)
+        return process
+
     def assert_done(self, processes, seconds=60):
         """All end, with exit code 0. Gives how long that took."""
         begin = time.monotonic()

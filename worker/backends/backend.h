@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "common/compress/compression.h"
+#include "common/rpc/security.h"
 #include "common/telemetry/trace_span.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
@@ -59,6 +60,7 @@ struct BackendOptions {
   // Where it has both: rank 0 gathers, averages and scatters, in place of an all-reduce.
   bool gathers = false;
   OnSpan on_span = nullptr;  // hears of the sums that this process makes
+  Security security = {};    // of its calls
 };
 
 // Makes the back end called `name`, which is a row of backends.inc, or kAutoBackend: one that

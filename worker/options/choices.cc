@@ -33,7 +33,7 @@ std::vector<NamedChoice> SyncChoices() {
 std::vector<NamedChoice> BackendChoices() {
   return {
 #define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, connections, codecs, links, \
-                         collectives, help)                                                       \
+                         collectives, tls, help)                                                  \
   {name, help},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND

@@ -19,7 +19,7 @@ SyncTraits TraitsOfSync(absl::string_view name) {
 
 BackendTraits TraitsOfBackend(absl::string_view name) {
 #define GRADWIRE_BACKEND(row_name, factory, exact, halves, several_ranks, connections, codecs, \
-                         links, collectives, help)                                             \
+                         links, collectives, tls, help)                                        \
   if (name == row_name)                                                                        \
     return {Exact::exact,                                                                      \
             halves,                                                                            \
@@ -27,7 +27,8 @@ BackendTraits TraitsOfBackend(absl::string_view name) {
             connections,                                                                       \
             codecs,                                                                            \
             LinkPattern::links,                                                                \
-            Collectives::collectives};
+            Collectives::collectives,                                                          \
+            tls};
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   if (name == kAutoBackend) return TraitsOfBackend(kAutoOfWorkers);
@@ -47,6 +48,13 @@ absl::Status CheckConnections(absl::string_view backend, int connections,
   if (connections == 1 || TraitsOfBackend(backend).connections) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(source, ": got ", connections, " with back end ",
                                                  backend, ", expected 1: it has one to each peer"));
+}
+
+absl::Status CheckTls(absl::string_view backend, bool tls) {
+  if (!tls || TraitsOfBackend(backend).tls) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tls-cert: got back end ", backend,
+                   ", whose connections cannot be encrypted; expected another one, or no TLS"));
 }
 
 ScheduleTraits TraitsOfSchedule(absl::string_view name) {

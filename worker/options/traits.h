@@ -50,6 +50,7 @@ struct BackendTraits {
   bool codecs = false;
   LinkPattern links = LinkPattern::kWorkers;
   Collectives collectives = Collectives::kTwo;
+  bool tls = true;
 };
 
 // The columns of a row of optimizers.inc, likewise.
@@ -74,6 +75,9 @@ ScheduleTraits TraitsOfSchedule(absl::string_view name);
 // InvalidArgument if back end `backend` takes no more than one connection to each peer, and
 // `source` asks for several.
 absl::Status CheckConnections(absl::string_view backend, int connections, absl::string_view source);
+
+// InvalidArgument if `tls` is asked for and back end `backend` has connections without it.
+absl::Status CheckTls(absl::string_view backend, bool tls);
 
 }  // namespace gradwire
 

@@ -123,6 +123,11 @@ absl::Status CheckGroups(const Parsed<WorkerOptions>& parsed) {
                    "), expected one of the two to be 1: a group has a connection of its own"));
 }
 
+absl::Status CheckSecurity(const WorkerOptions& options) {
+  absl::Status status = CheckTls(options.backend, WantsTls(options.security));
+  return status.ok() ? CheckPages(options.metrics, options.security) : status;
+}
+
 absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (options.accumulate <= INT64_MAX / options.batch_size) return absl::OkStatus();
@@ -292,6 +297,7 @@ absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backen
   if (status.ok()) status = CheckConnectionsTaken(parsed);
   if (status.ok()) status = CheckCompression(parsed);
   if (status.ok()) status = CheckGroups(parsed);
+  if (status.ok()) status = CheckSecurity(parsed.options);
   if (status.ok()) status = CheckIteration(parsed);
   if (status.ok()) status = CheckDevices(parsed);
   if (status.ok()) status = CheckInference(parsed);

@@ -233,6 +233,7 @@ void AddAll(WorkerOptions* options, CourseOptions* course, OptionParser* parser)
   AddData(options, parser);
   AddOutput(options, parser);
   AddNetwork(options, parser);
+  AddSecurityOptions(&options->security, parser);
   parser->Footer(kFooter);
 }
 

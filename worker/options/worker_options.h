@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
+#include "common/options/security_options.h"
 #include "worker/options/model_flags.h"
 
 namespace gradwire {
@@ -76,6 +77,7 @@ struct WorkerOptions : ModelFlags {
   double step_timeout_seconds = 300;    // until all gradients of a step are in
   std::string on_nonfinite = "ignore";  // a mean gradient; or "stop", "skip"
   int64_t check_replicas = 100;         // steps from one comparison to the next; 0: none
+  SecurityOptions security;
 };
 
 }  // namespace gradwire

@@ -21,7 +21,7 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndSlice = absl::Milliseconds(50);
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const WorkerOptions& options, v1::DType wire,
-                                                       OnSpan on_span) {
+                                                       const Security& security, OnSpan on_span) {
   const absl::StatusOr<Compression> compression = CompressionOf(options);
   if (!compression.ok()) return compression.status();
   BackendOptions backend_options;
@@ -32,6 +32,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackendOf(const WorkerOptions& opti
   backend_options.groups = options.groups;
   backend_options.gathers = TraitsOfSync(options.sync).gathers;
   backend_options.on_span = on_span;
+  backend_options.security = security;
   auto backend = MakeBackend(options.backend, backend_options);
   if (!backend.ok() || !on_span) return backend;
   return TraceBackend(*std::move(backend), std::move(on_span));
@@ -62,16 +63,19 @@ absl::StatusOr<std::unique_ptr<Participation>> Participation::Create(const Worke
                                                                      GetStatus status) {
   const absl::StatusOr<v1::DType> wire = WireTypeOf(options);
   if (!wire.ok()) return wire.status();
-  auto participation = absl::WrapUnique(new Participation(options, stopper, *wire));
-  auto backend = MakeBackendOf(options, *wire, std::move(on_span));
+  absl::StatusOr<Security> security = Security::Read(options.security);
+  if (!security.ok()) return security.status();
+  auto participation = absl::WrapUnique(new Participation(options, stopper, *wire, *security));
+  auto backend = MakeBackendOf(options, *wire, *security, std::move(on_span));
   if (!backend.ok()) return backend.status();
   participation->backend_ = *std::move(backend);
   if (absl::Status served = participation->Serve(std::move(status)); !served.ok()) return served;
   return participation;
 }
 
-Participation::Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire)
-    : options_(options), stopper_(stopper), wire_(wire) {}
+Participation::Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire,
+                             Security security)
+    : options_(options), stopper_(stopper), wire_(wire), security_(std::move(security)) {}
 
 // Nobody may call in any more when the exchange and what it serves end.
 Participation::~Participation() {
@@ -85,7 +89,7 @@ absl::Status Participation::Serve(GetStatus status) {
   status_service_ = std::make_unique<StatusService>(std::move(status));
   std::vector<grpc::Service*> services = {status_service_.get()};
   for (grpc::Service* service : backend_->services()) services.push_back(service);
-  absl::StatusOr<GrpcServer> server = StartGrpcServer(options_.listen, services);
+  absl::StatusOr<GrpcServer> server = StartGrpcServer(options_.listen, services, security_);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
   absl::StatusOr<std::string> address =
@@ -99,6 +103,7 @@ absl::Status Participation::OpenSession() {
   SessionOptions session_options;
   session_options.coordinator = options_.coordinator;
   session_options.connect_timeout = absl::Seconds(options_.connect_timeout_seconds);
+  session_options.security = security_;
   session_options.cancelled = [this] { return stopper_->requested(); };
   auto session =
       Session::Open(session_options, [this](const absl::Status& status) { OnAbort(status); },
@@ -247,7 +252,7 @@ void Participation::CancelExchange(const absl::Status& reason) {
 }
 
 void Participation::AwaitEndOfRun() const {
-  const auto coordinator = v1::Status::NewStub(MakeChannel(options_.coordinator));
+  const auto coordinator = v1::Status::NewStub(MakeChannel(options_.coordinator, security_));
   const absl::Time deadline = SteadyNow() + kEndTimeout;
   v1::StatusReply reply;
   do {

@@ -46,8 +46,8 @@ class Participation {
 
   // Makes the back end and serves the peers. `stopper` outlives this object and hears
   // when the run ends before its time. `on_span` hears of transfers and sums; may be empty.
-  // `status` is what Status.Get answers. Errors: those of MakeBackend, StartGrpcServer and
-  // AdvertisedAddress.
+  // `status` is what Status.Get answers. Errors: those of MakeBackend, StartGrpcServer,
+  // AdvertisedAddress and Security::Read.
   static absl::StatusOr<std::unique_ptr<Participation>> Create(const WorkerOptions& options,
                                                                Stopper* stopper, OnSpan on_span,
                                                                GetStatus status);
@@ -115,7 +115,7 @@ class Participation {
   void Explain(const absl::Status& status, bool of_all = false);
 
  private:
-  Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire);
+  Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire, Security security);
   absl::Status Serve(GetStatus status);
   absl::Status OpenSession();
   absl::Status Ended() const;
@@ -128,6 +128,7 @@ class Participation {
   const WorkerOptions options_;
   Stopper* const stopper_;
   const v1::DType wire_;  // of gradients
+  const Security security_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<StatusService> status_service_;
   GrpcServer server_;

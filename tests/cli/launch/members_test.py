@@ -41,7 +41,27 @@ class Coordinator(unittest.TestCase):
     def test_config_file_is_not_its_own(self):
         environment = {"GRADWIRE_CONFIG": "c", "HOME": "/h"}
         self.assertEqual(members_of(environment=environment).coordinator().command.environment,
-                         {"HOME": "/h"})
+                         {"HOME": "/h", "GRADWIRE_TOKEN_FILE": "/scratch/token"})
+
+    def test_all_are_told_where_the_token_is_and_no_argument_holds_it(self):
+        made = members_of(environment={"GRADWIRE_TOKEN_FILE": "of-this-shell"})
+        for member in (made.coordinator(), made.worker(0, "a:1", 0), made.program(0, "a:1")):
+            environment = member.command.environment
+            self.assertEqual(environment["GRADWIRE_TOKEN_FILE"], "/scratch/token")
+            self.assertFalse([word for word in member.command.argv if "token" in word])
+
+    def test_worker_alone_has_no_token(self):
+        environment = members_of(coordinator=None).worker(0, "", 0).command.environment
+        self.assertNotIn("GRADWIRE_TOKEN_FILE", environment)
+
+    def test_what_encrypts_is_for_all(self):
+        given = {"tls-cert": "c", "tls-key": "k", "tls-ca": "ca"}
+        made = members_of(coordinator=given)
+        self.assertIn("--tls-cert", made.coordinator().command.argv)
+        for member in (made.worker(0, "a:1", 0), made.program(0, "a:1")):
+            environment = member.command.environment
+            self.assertEqual([environment[f"GRADWIRE_TLS_{name}"] for name in ("CERT", "KEY", "CA")],
+                             ["c", "k", "ca"])
 
     def test_lingers_as_long_as_it_was_told(self):
         self.assertEqual(members_of(linger_seconds=15).coordinator().linger, 15)
@@ -67,7 +87,7 @@ class Worker(unittest.TestCase):
         self.assertEqual(member.command.environment, {
             "GRADWIRE_COORDINATOR": "127.0.0.1:5", "GRADWIRE_LOCAL_WORLD_SIZE": "2",
             "GRADWIRE_RANK": "1", "GRADWIRE_SUMMARY": "/scratch/summary-{rank}.json",
-            "GRADWIRE_WORLD_SIZE": "2", "HOME": "/h"})
+            "GRADWIRE_TOKEN_FILE": "/scratch/token", "GRADWIRE_WORLD_SIZE": "2", "HOME": "/h"})
 
     def test_without_a_coordinator_it_has_no_address(self):
         self.assertNotIn("GRADWIRE_COORDINATOR",
@@ -144,6 +164,12 @@ class OnHosts(unittest.TestCase):
         self.assertEqual(command.argv[1:], ["--listen", "10.10.1.1:0", "--metrics", "10.10.1.1:0",
                                             "--port-file", "/tmp/a/ports"])
 
+    def test_with_tls_pages_do_not_leave_the_host_unless_told_so(self):
+        argv = self.made(coordinator={"tls-cert": "c"}).coordinator().command.argv
+        self.assertEqual(argv[3:5], ["--metrics", "off"])
+        argv = self.made(coordinator={"tls-cert": "c", "plain-http": "true"}).coordinator().command.argv
+        self.assertEqual(argv[3:5], ["--metrics", "10.10.1.1:0"])
+
     def test_given_addresses_of_the_coordinator_win(self):
         argv = self.made(coordinator={"listen": "0.0.0.0:5"}).coordinator().command.argv
         self.assertEqual(argv[1:3], ["--listen", "0.0.0.0:5"])
@@ -156,8 +182,8 @@ class OnHosts(unittest.TestCase):
         self.assertEqual(command.environment, {
             "GRADWIRE_CONFIG": "/tmp/b/config", "GRADWIRE_COORDINATOR": "10.10.1.1:5",
             "GRADWIRE_LOCAL_WORLD_SIZE": "1", "GRADWIRE_RANK": "3",
-            "GRADWIRE_SUMMARY": "/tmp/b/summary-{rank}.json", "GRADWIRE_TRACE": "/tmp/b/trace-2.json",
-            "GRADWIRE_WORLD_SIZE": "4"})
+            "GRADWIRE_SUMMARY": "/tmp/b/summary-{rank}.json", "GRADWIRE_TOKEN_FILE": "/tmp/b/token",
+            "GRADWIRE_TRACE": "/tmp/b/trace-2.json", "GRADWIRE_WORLD_SIZE": "4"})
         first = made.worker(0, "10.10.1.1:5", 0).command.environment
         self.assertEqual(first["GRADWIRE_LOCAL_WORLD_SIZE"], "3")  # ranks 0 and 1, and 2
         self.assertEqual(made.log_file("3"), "run.rank3.jsonl")
@@ -181,7 +207,8 @@ class Program(unittest.TestCase):
         self.assertEqual(member.command.argv, ["/bin/sh", "a", "b", "c"])
         self.assertEqual(member.command.environment, {
             "GRADWIRE_COORDINATOR": "[::1]:5", "GRADWIRE_LOCAL_RANK": "1",
-            "GRADWIRE_LOCAL_WORLD_SIZE": "2", "GRADWIRE_RANK": "1", "GRADWIRE_WORLD_SIZE": "2",
+            "GRADWIRE_LOCAL_WORLD_SIZE": "2", "GRADWIRE_RANK": "1",
+            "GRADWIRE_TOKEN_FILE": "/scratch/token", "GRADWIRE_WORLD_SIZE": "2",
             "HOME": "/h", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "::1",
             "MASTER_PORT": "5", "RANK": "1", "WORLD_SIZE": "2"})
 

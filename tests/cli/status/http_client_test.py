@@ -34,6 +34,20 @@ class Get(unittest.TestCase):
         self.assertRegex(server.requests[0], f"^GET {PATH} HTTP/1.1\r\n")
         self.assertIn(f"Host: {server.address}\r\n", server.requests[0])
 
+    def test_token_is_named_and_none_is_sent_without(self):
+        with ScriptedServer(http_answer(b""), http_answer(b"")) as server:
+            http_client.get(server.address, PATH, LONG, "secret")
+            http_client.get(server.address, PATH, LONG)
+        self.assertIn("Authorization: Bearer secret\r\n", server.requests[0])
+        self.assertNotIn("Authorization", server.requests[1])
+
+    def test_who_asks_for_another_token_refuses(self):
+        with ScriptedServer(http_answer(b"", 401), http_answer(b"", 401)) as server:
+            with self.assertRaisesRegex(http_client.Refused, "^its token is another one$"):
+                http_client.get(server.address, PATH, LONG, "secret")
+            with self.assertRaisesRegex(http_client.Refused, "^it asks for a token$"):
+                http_client.get(server.address, PATH, LONG)
+
     @unittest.skipUnless(socket.has_ipv6, "this Python knows no IPv6")
     def test_ipv6_address_in_brackets_is_asked(self):
         try:

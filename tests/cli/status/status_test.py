@@ -7,6 +7,7 @@ import pty
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import unittest
 
@@ -22,8 +23,8 @@ def answer(**changes):
     return http_answer(body_of(running(**changes)))
 
 
-def command(address, watch=False, as_json=False):
-    data = {"coordinator": address, "watch": watch, "json": as_json}
+def command(address, watch=False, as_json=False, token_file=""):
+    data = {"coordinator": address, "watch": watch, "json": as_json, "token_file": token_file}
     return ["/usr/bin/python3", "-B", str(SCRIPT), json.dumps(data)]
 
 
@@ -38,6 +39,23 @@ class Status(unittest.TestCase):
         shown = self.status(answer())
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         self.assertTrue(shown.stdout.startswith("run 0123456789ab: running"), shown.stdout)
+
+    def test_token_goes_with_each_request(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "token")
+            file.write_text("a-secret-of-some-length\n")
+            with ScriptedServer(answer(), answer(state="finished")) as server:
+                subprocess.run(command(server.address, watch=True, token_file=str(file)),
+                               capture_output=True, timeout=60, check=True)
+        for request in server.requests:
+            self.assertIn("Authorization: Bearer a-secret-of-some-length\r\n", request)
+        self.assertEqual(len(server.requests), 2)
+
+    def test_coordinator_that_asks_for_a_token_is_wrong_usage(self):
+        shown = self.status(http_answer(b"", 401))
+        self.assertEqual(shown.returncode, 2)
+        self.assertEqual(shown.stderr, f"gradwire status: the coordinator at {self.address} does not "
+                         "answer: it asks for a token (--token-file)\n")
 
     def test_json_is_what_came(self):
         self.assertEqual(self.status(http_answer(b" " + body_of(running())), as_json=True).stdout,

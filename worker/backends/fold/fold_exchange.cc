@@ -12,7 +12,7 @@ FoldExchange::FoldExchange(const BackendOptions& options, const View& view,
                            std::vector<Endpoint> endpoints, AggregationService* service,
                            Compressors* compressors, Traffic* traffic)
     : options_(options),
-      context_{this, view, compressors},
+      context_{this, view, compressors, options.security},
       service_(service),
       traffic_(traffic),
       sent_before_(traffic->sent),

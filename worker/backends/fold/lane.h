@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/rpc/security.h"
 #include "common/wire/chunk.h"
 #include "common/wire/judge.h"
 #include "common/wire/layout.h"
@@ -59,6 +60,7 @@ struct LaneContext {
   LaneHost* host = nullptr;
   View view;
   Compressors* compressors = nullptr;
+  Security security = {};
 };
 
 // One way to one aggregator: a thread that sends the terms of this worker's ranks, and

@@ -28,7 +28,7 @@ class RemoteLane : public Lane {
       : Lane(context),
         endpoint_(std::move(endpoint)),
         place_(place),
-        channel_(MakeChannel(endpoint_.address)) {
+        channel_(MakeChannel(endpoint_.address, context.security)) {
     SayWho(context.view.self, &gather_context_);
     SayWho(context.view.self, &scatter_context_);
     channel_->GetState(true);  // begins to connect

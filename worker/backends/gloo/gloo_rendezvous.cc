@@ -17,9 +17,9 @@ constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
 }  // namespace
 
-GlooRendezvous::GlooRendezvous(const std::string& coordinator)
+GlooRendezvous::GlooRendezvous(const std::string& coordinator, const Security& security)
     : name_(absl::StrCat("rendezvous at coordinator ", coordinator)),
-      channel_(MakeChannel(coordinator)),
+      channel_(MakeChannel(coordinator, security)),
       stub_(v1::Rendezvous::NewStub(channel_)) {}
 
 absl::Status GlooRendezvous::Connect(const View& view) {

@@ -11,6 +11,7 @@
 
 #include "absl/types/optional.h"
 #include "common/base/mutex.h"
+#include "common/rpc/security.h"
 #include "common/wire/view.h"
 #include "gradwire/v1/rendezvous.grpc.pb.h"
 #include "worker/backends/gloo/engine.h"
@@ -23,7 +24,7 @@ namespace gradwire {
 class GlooRendezvous : public KeyValueStore {
  public:
   // `coordinator` is "host:port".
-  explicit GlooRendezvous(const std::string& coordinator);
+  explicit GlooRendezvous(const std::string& coordinator, const Security& security = {});
 
   // Waits until the coordinator answers; then keys are those of the view's run
   // and generation. Call once, before all else but Cancel.

@@ -15,8 +15,7 @@ constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 class HopBackend::Connected : public HopExchange {
  public:
   Connected(HopBackend* backend, const View& view)
-      : HopExchange(&backend->topology_, view, backend->options_.wire, backend->options_.groups),
-        backend_(backend) {}
+      : HopExchange(&backend->topology_, view, backend->options_), backend_(backend) {}
   ~Connected() override {
     Cancel(absl::CancelledError("the exchange is over"));
     backend_->Forget();
@@ -85,7 +84,9 @@ bool HopBackend::Knows(const NeighborStream& stream) {
 absl::Status HopBackend::OnChunk(const NeighborStream& stream, Chunk chunk) {
   absl::StatusOr<HopExchange*> exchange = Borrow(stream, chunk.header);
   if (!exchange.ok()) return exchange.status();
-  absl::Status status = (*exchange)->OnChunk(stream.id, std::move(chunk));
+  absl::Status status =
+      stream.authority->Check((*exchange)->view(), chunk.header.generation, chunk.header.rank);
+  if (status.ok()) status = (*exchange)->OnChunk(stream.id, std::move(chunk));
   Return();
   return status;
 }

@@ -21,15 +21,16 @@ std::set<Edge> LinksOf(const Topology& topology, int world_size) {
 
 }  // namespace
 
-HopExchange::HopExchange(const Topology* topology, const View& view, v1::DType wire, int groups)
+HopExchange::HopExchange(const Topology* topology, const View& view, const BackendOptions& options)
     : topology_(*topology),
       view_(view),
       ranks_(view.OwnRanks()),
-      wire_(wire),
+      wire_(options.wire),
+      security_(options.security),
       plans_(topology, view),
-      overflow_(wire),
-      groups_(groups),
-      queues_(groups),
+      overflow_(options.wire),
+      groups_(options.groups),
+      queues_(options.groups),
       table_({[this](const Transfer& late) { return Explain(late); },
               [this](const absl::Status&) { Stop(); }, [this] { Drain(); }},
              view.first_step) {}
@@ -55,8 +56,8 @@ absl::Status HopExchange::Start(const Backend::Ended& ended) {
 absl::Status HopExchange::Connect(Edge edge, const Backend::Ended& ended) {
   const Rank to(edge.to);
   for (Group& group : groups_) {
-    auto neighbour =
-        NeighborSender::Connect(view_.Carrier(to).address, NameOfNeighbour(to), view_.self, ended);
+    auto neighbour = NeighborSender::Connect(view_.Carrier(to).address, NameOfNeighbour(to),
+                                             view_.self, ended, security_);
     if (!neighbour.ok()) {
       table_.Fail(neighbour.status(), view_.Carrier(to).incarnation);
       return neighbour.status();

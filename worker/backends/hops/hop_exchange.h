@@ -49,8 +49,8 @@ namespace gradwire {
 // does not share memory. Float32 sums are made in the result's memory.
 class HopExchange : public Exchange {
  public:
-  // `topology` outlives the exchange; `groups` is at least 1.
-  HopExchange(const Topology* topology, const View& view, v1::DType wire, int groups);
+  // `topology` outlives the exchange.
+  HopExchange(const Topology* topology, const View& view, const BackendOptions& options);
   ~HopExchange() override;
 
   // Connects with the neighbours and starts the senders. Call once, first.
@@ -165,6 +165,7 @@ class HopExchange : public Exchange {
   const View view_;
   const std::vector<Rank> ranks_;  // of this worker
   const v1::DType wire_;
+  const Security security_;
   HopPlans plans_;
   OverflowMonitor overflow_;
   std::atomic<uint64_t> received_bytes_{0};

@@ -11,10 +11,12 @@
 
 namespace gradwire {
 
-absl::StatusOr<std::unique_ptr<NeighborSender>> NeighborSender::Connect(
-    const std::string& address, const std::string& name, Incarnation self,
-    const Backend::Ended& ended) {
-  std::shared_ptr<grpc::Channel> channel = MakeChannel(address);
+absl::StatusOr<std::unique_ptr<NeighborSender>> NeighborSender::Connect(const std::string& address,
+                                                                        const std::string& name,
+                                                                        Incarnation self,
+                                                                        const Backend::Ended& ended,
+                                                                        const Security& security) {
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(address, security);
   absl::Status connected = WaitConnected(channel.get(), name, ended);
   if (!connected.ok()) return connected;
   return absl::WrapUnique(new NeighborSender(std::move(channel), self));

@@ -24,7 +24,8 @@ class NeighborSender {
   static absl::StatusOr<std::unique_ptr<NeighborSender>> Connect(const std::string& address,
                                                                  const std::string& name,
                                                                  Incarnation self,
-                                                                 const Backend::Ended& ended);
+                                                                 const Backend::Ended& ended,
+                                                                 const Security& security);
 
   // Not OK: how the neighbour ended the stream; Unavailable if it is out of reach.
   absl::Status Write(const grpc::ByteBuffer& message);

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
-#include "common/rpc/caller.h"
 #include "common/wire/chunk_codec.h"
 
 namespace gradwire {
@@ -30,8 +29,10 @@ NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler), gua
 }
 
 grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream) {
+  Authority authority(context);
   const NeighborStream from{StreamId(++last_id_), [context] { return context->IsCancelled(); },
-                            [context](const View& view) { return IsMember(*context, view); }};
+                            [context](const View& view) { return IsMember(*context, view); },
+                            &authority};
   bool taken = false;
   std::optional<CallGuard::Watch> watch;
   if (!SaysWho(*context) || !handler_->Knows(from)) watch.emplace(&guard_, context);

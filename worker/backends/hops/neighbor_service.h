@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "common/base/ids.h"
 #include "common/rpc/call_guard.h"
+#include "common/rpc/caller.h"
 #include "common/wire/chunk.h"
 #include "common/wire/view.h"
 #include "gradwire/v1/neighbor.grpc.pb.h"
@@ -24,6 +25,7 @@ struct NeighborStream {
   StreamId id;
   std::function<bool()> is_gone;               // whether the call was cancelled
   std::function<bool(const View&)> is_member;  // whether its caller is in a view
+  Authority* authority;                        // what its caller may say; of its own thread
 };
 
 // Who takes what NeighborService gets; called on the stream's own thread.

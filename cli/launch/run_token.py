@@ -1,0 +1,42 @@
+"""The secret that all programs of a run share; common/base/token.h has its form."""
+import os
+import re
+import secrets
+
+from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure
+
+VARIABLE = "GRADWIRE_TOKEN_FILE"
+FORM = re.compile(rb"[!-~]{16,1024}")
+ENOUGH_BYTES = 2048
+
+
+def make_token():
+    return secrets.token_hex(32)
+
+
+def read_token(path):
+    """What a --token-file says. Failure if it cannot be read, or that is none."""
+    try:
+        with open(path, "rb") as file:
+            token = file.read(ENOUGH_BYTES).rstrip()
+    except OSError as error:
+        raise Failure(f"--token-file: cannot read '{path}': {error.strerror.lower()}",
+                      EXIT_USAGE) from None
+    if not FORM.fullmatch(token):
+        raise Failure(f"--token-file: no token is in '{path}'; expected 16 to 1024 characters of "
+                      "ASCII without white space", EXIT_USAGE)
+    return token.decode()
+
+
+def token_of(path):
+    """That of a file; without one it is random."""
+    return read_token(path) if path else make_token()
+
+
+def write_token(path, token):
+    """To a file that nobody else can read. Failure if it cannot be."""
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(token.encode())
+    except OSError as error:
+        raise Failure(f"cannot write '{path}': {error.strerror.lower()}", EXIT_FAILED) from None

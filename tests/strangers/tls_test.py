@@ -1,0 +1,170 @@
+"""Runs with TLS, and who is not let in: no certificate, another CA's, one that has ended, one for
+another name."""
+import os
+import pathlib
+import socket
+import ssl
+import subprocess
+import tempfile
+import unittest
+
+import strangers
+from http2 import PREFACE, SETTINGS, frame
+
+MAKE = strangers.SOURCE / "deploy" / "make-certificates"
+HERE = "127.0.0.1,localhost"
+
+
+def make(folder, *hosts, **options):
+    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    subprocess.run([MAKE, "--out", folder, *words, *hosts], check=True, capture_output=True)
+
+
+def options_of(folder, host="127.0.0.1"):
+    return ["--tls-cert", folder / f"{host}.pem", "--tls-key", folder / f"{host}.key",
+            "--tls-ca", folder / "ca.pem"]
+
+
+class TlsTest(strangers.StrangersTest):
+    @classmethod
+    def setUpClass(cls):
+        made = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(made.cleanup)
+        cls.ours, cls.others = pathlib.Path(made.name, "ours"), pathlib.Path(made.name, "others")
+        make(cls.ours, HERE, "elsewhere")
+        make(cls.others, HERE)
+        request = cls.ours / "ended.request"
+        cls.openssl("req", "-new", "-key", cls.ours / "127.0.0.1.key", "-subj", "/CN=ended", "-out",
+                    request)
+        cls.openssl("x509", "-req", "-in", request, "-CA", cls.ours / "ca.pem", "-CAkey",
+                    cls.ours / "ca.key", "-days", "-1", "-out", cls.ours / "ended.pem")
+
+    @staticmethod
+    def openssl(*words):
+        subprocess.run(["openssl", *words], check=True, capture_output=True)
+
+    def guarded(self, world_size, *options, **more):
+        return self.coordinator(world_size, *options_of(self.ours), *options, **more)
+
+    def member(self, coordinator, rank, *options):
+        return self.worker(coordinator, rank, *options_of(self.ours), *options)
+
+    def context(self, certificate=None, key=None):
+        """Of a client that believes the server."""
+        context = ssl.create_default_context(cafile=self.ours / "ca.pem")
+        context.set_alpn_protocols(["h2"])
+        if certificate:
+            context.load_cert_chain(certificate, key)
+        return context
+
+    def answers(self, address, context):
+        """Whether somebody who begins as gRPC does gets a word of HTTP/2."""
+        host, port = address.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), 10) as connection:
+            try:
+                if context:
+                    connection = context.wrap_socket(connection, server_hostname=host)
+                connection.sendall(PREFACE + frame(SETTINGS, 0, 0))
+                head = connection.recv(9)
+            except OSError:
+                return False
+            finally:
+                connection.close()
+        return len(head) > 3 and head[3] == SETTINGS
+
+    def assert_only_ours(self, address):
+        ours, others = self.ours, self.others
+        key = ours / "127.0.0.1.key"
+        self.assertTrue(self.answers(address, self.context(ours / "127.0.0.1.pem", key)))
+        for name, context in {
+                "plain": None, "no certificate": self.context(),
+                "another CA": self.context(others / "127.0.0.1.pem", others / "127.0.0.1.key"),
+                "ended": self.context(ours / "ended.pem", key)}.items():
+            self.assertFalse(self.answers(address, context), name)
+
+    def test_run_with_each_back_end_and_strangers_beside_it(self):
+        for backend in ("coordinator", "sharded", "ring"):
+            with self.subTest(backend):
+                coordinator = self.guarded(2)
+                workers = [self.member(coordinator, rank, "--sync", "all-reduce", "--backend", backend,
+                                       "--iterations", "300") for rank in range(2)]
+                coordinator.wait_for_step(1)
+                self.assert_only_ours(coordinator.address)
+                self.assert_only_ours(coordinator.status()["ranks"][0]["address"])
+                self.assert_done([*workers, coordinator])
+
+    def assert_no_connection(self, worker, why):
+        self.assertEqual(worker.wait(60), 75, worker.text())
+        self.assertIn("no TLS connection", worker.text())
+        self.assertRegex(worker.text(), why)
+
+    def test_worker_of_another_ca_gets_no_connection_and_says_why(self):
+        coordinator = self.guarded(1)
+        stranger = self.worker(coordinator, 0, *options_of(self.others), "--connect-timeout-seconds",
+                               "1", "--iterations", "3")
+        self.assert_no_connection(stranger, "(?i)certificate|handshake")
+        self.assert_done([self.member(coordinator, 0, "--iterations", "3"), coordinator])
+
+    def test_worker_does_not_believe_a_coordinator_with_another_name(self):
+        coordinator = self.coordinator(1, *options_of(self.ours, "elsewhere"))
+        worker = self.member(coordinator, 0, "--connect-timeout-seconds", "1", "--iterations", "3")
+        self.assert_no_connection(worker, "(?i)hostname|verif|name")
+        self.assertEqual(coordinator.status()["ranks"], [])
+
+    def test_nobody_joins_at_the_address_of_another_host(self):
+        coordinator = self.guarded(1)
+        stranger = self.worker(coordinator, 0, *options_of(self.ours, "elsewhere"), "--iterations", "3")
+        self.assertEqual(stranger.wait(60), 1, stranger.text())
+        self.assertIn("from one whose certificate is for elsewhere; expected its own address",
+                      stranger.text())
+        self.assert_done([self.member(coordinator, 0, "--iterations", "3"), coordinator])
+
+    def test_new_certificates_are_taken_without_a_restart(self):
+        folder = self.folder / "short"
+        make(folder, HERE)
+        coordinator = self.coordinator(1, *options_of(folder))
+        before = self.serial(coordinator.address, folder)
+        make(folder, HERE)
+        strangers.wait_for("the new certificate",
+                           lambda: self.serial(coordinator.address, folder) != before, 15)
+        worker = self.worker(coordinator, 0, *options_of(folder), "--iterations", "3")
+        self.assert_done([worker, coordinator])
+
+    @staticmethod
+    def serial(address, folder):
+        host, port = address.rsplit(":", 1)
+        context = ssl.create_default_context(cafile=folder / "ca.pem")
+        context.load_cert_chain(folder / "127.0.0.1.pem", folder / "127.0.0.1.key")
+        context.set_alpn_protocols(["h2"])
+        with socket.create_connection((host, int(port)), 10) as connection:
+            with context.wrap_socket(connection, server_hostname=host) as encrypted:
+                return encrypted.getpeercert()["serialNumber"]
+
+    def test_launch_hands_them_to_all(self):
+        launch = self.keep_process(
+            [strangers.BIN / "gradwire", "launch", "--workers", "2", *options_of(self.ours), "--",
+             *strangers.TINY, "--iterations", "3"], "launch")
+        self.assert_done([launch])
+
+    def refused(self, *options):
+        done = subprocess.run([strangers.BIN / "gradwire-worker", *options], capture_output=True,
+                              text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        return done.stderr
+
+    def test_what_cannot_be_is_bad_usage(self):
+        all_three = options_of(self.ours)
+        ended = ["--tls-cert", self.ours / "ended.pem", *all_three[2:]]
+        of_another = [*all_three[:2], "--tls-key", self.others / "127.0.0.1.key", *all_three[4:]]
+        for options, why in (
+                ([*all_three, "--backend", "gloo"], "got back end gloo, whose connections cannot"),
+                (all_three[:2], "--tls-key: got none, expected --tls-cert, --tls-key and --tls-ca"),
+                ([*all_three[:5], os.devnull], "--tls-ca: cannot use"),
+                ([*all_three[:5], self.folder / "no"], "--tls-ca: cannot read"),
+                (of_another, "--tls-key: cannot use"), (ended, "has ended, by this host's clock"),
+                ([*all_three, "--metrics", "0.0.0.0:0"], "pages are not encrypted")):
+            self.assertIn(why, self.refused(*options))
+
+
+if __name__ == "__main__":
+    unittest.main()
