@@ -4,8 +4,8 @@
 //
 //   scale, float32 | an int8 for each element; the last unit of a bucket may be shorter
 //
-// A unit with NaN or infinity, or with what is nearly that and would come out so, has scale NaN, and so
-// all of it is NaN; its residual is 0.
+// A unit with NaN or infinity, or with what is nearly that and would come out so, has scale NaN,
+// and so all of it is NaN; its residual is 0.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -315,8 +315,13 @@ void HopExchange::Stop() {
   changed_.NotifyAll();
 }
 
+// A neighbour that is gone may leave a write, and what it was lent, behind; the end of its
+// connection gives that back.
 void HopExchange::Drain() {
-  for (Group& group : groups_) group.sender.join();
+  for (Group& group : groups_) {
+    group.sender.join();
+    for (auto& [edge, link] : group.links) link.neighbour.reset();
+  }
   MutexLock lock(&mutex_);
   while (taking_ > 0) changed_.Wait(&mutex_);
 }
