@@ -17,6 +17,7 @@
 #include "common/base/clock.h"
 #include "common/telemetry/step_record.h"
 #include "library/process_group_impl.h"
+#include "worker/backends/low_rank_exchange.h"
 #include "worker/ddp/reducer.h"
 
 namespace gradwire {
@@ -53,6 +54,8 @@ class DistributedDataParallel::Impl {
   };
 
   absl::Status Attach();
+  // Makes the buckets known to all ranks, and `exchange` what they travel through.
+  absl::StatusOr<LayoutId> Declare(Exchange** exchange);
   // The next backward pass averages.
   void Arm();
   void OnBegin();
@@ -83,6 +86,7 @@ class DistributedDataParallel::Impl {
   const std::string name_;
   std::vector<std::string> names_;  // of parameters
   std::vector<torch::Tensor> buffers_;
+  std::unique_ptr<LowRankExchange> low_rank_;  // null unless gradients travel as factors
   std::unique_ptr<Reducer> reducer_;
   std::vector<std::vector<Slot>> slots_;  // by gradient bucket
   Step step_;

@@ -12,6 +12,7 @@
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
 #include "common/session/local_address.h"
+#include "library/shared_exchange.h"
 #include "worker/backends/traced_backend.h"
 
 namespace gradwire {
@@ -56,6 +57,9 @@ absl::Status GroupMember::Start() {
       view_, [this] { return state(); }, &suspect);
   if (!exchange.ok()) return FailAt(exchange.status(), suspect);
   exchange_ = *std::move(exchange);
+  if (settings_.compression.has_factors()) {
+    exchange_ = std::make_unique<SharedExchange>(std::move(exchange_));
+  }
   MutexLock lock(&mutex_);
   cancellable_ = exchange_.get();
   return failure_;
@@ -101,6 +105,7 @@ absl::Status GroupMember::MakeBackendOfRun() {
   BackendOptions options;
   options.coordinator = settings_.coordinator;
   options.wire = settings_.wire_dtype;
+  options.compression = settings_.compression;
   options.connections = settings_.connections;
   options.on_span = span_listener();
   options.security = security_;
@@ -136,6 +141,8 @@ v1::Hello GroupMember::MakeHello(const std::string& address) const {
   words["sync"] = kSync;
   words["backend"] = settings_.backend;
   words["wire"] = settings_.wire;
+  words["compress"] = settings_.compress;
+  words["compress-warmup"] = absl::StrCat(settings_.compression.warmup_steps);
   words["model"] = settings_.name;
   return hello;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/status_util.h"
 #include "common/base/token.h"
 #include "common/options/launch_environment.h"
 #include "common/options/option_parser.h"
@@ -18,12 +19,13 @@ namespace {
 constexpr int kMaxRanks = 65535;
 
 // Those of OptionParser's types that are not those of GroupSettings.
-struct Seconds {
-  double connect_timeout = 30;
+struct Numbers {
+  double connect_timeout = 30;  // seconds
   double step_timeout = 300;
+  int64_t compress_warmup = 0;
 };
 
-void AddOptions(GroupSettings* settings, Seconds* seconds, OptionParser* parser) {
+void AddOptions(GroupSettings* settings, Numbers* numbers, OptionParser* parser) {
   parser->Add("coordinator", "HOST:PORT", "", ConnectAddress(&settings->coordinator));
   parser->Add("rank", "R", "", Integer(&settings->rank, 0, kMaxRanks - 1));
   parser->Add("world-size", "N", "", Integer(&settings->world_size, 1, kMaxRanks));
@@ -33,13 +35,15 @@ void AddOptions(GroupSettings* settings, Seconds* seconds, OptionParser* parser)
               ListenAddressOrOff(&settings->coordinator_metrics));
   parser->Add("backend", "NAME", "", Choice(&settings->backend, NamesOf(BackendChoicesWithAuto())));
   parser->Add("wire", "TYPE", "", Choice(&settings->wire, WireNames()));
+  parser->Add("compress", "CODEC", "", Text(&settings->compress));
+  parser->Add("compress-warmup", "N", "", Integer(&numbers->compress_warmup, 0));
   parser->Add("connections", "N", "", Integer(&settings->connections, 1, 64));
   parser->Add("metrics", "HOST:PORT", "", ListenAddressOrOff(&settings->metrics));
   parser->Add("trace", "FILE", "", Text(&settings->trace));
   parser->Add("listen", "HOST:PORT", "", ListenAddress(&settings->listen));
   parser->Add("advertise", "HOST", "", Text(&settings->advertise));
-  parser->Add("connect-timeout-seconds", "SECONDS", "", RealAbove(&seconds->connect_timeout, 0));
-  parser->Add("step-timeout-seconds", "SECONDS", "", RealAbove(&seconds->step_timeout, 0));
+  parser->Add("connect-timeout-seconds", "SECONDS", "", RealAbove(&numbers->connect_timeout, 0));
+  parser->Add("step-timeout-seconds", "SECONDS", "", RealAbove(&numbers->step_timeout, 0));
   AddSecurityOptions(&settings->security, parser);
 }
 
@@ -60,6 +64,8 @@ std::vector<std::string> FlagsOf(const GroupOptions& options) {
   add_text("coordinator-metrics", options.coordinator_metrics);
   add_text("backend", options.backend);
   add_text("wire", options.wire);
+  add_text("compress", options.compress);
+  add(options.compress_warmup != 0, "compress-warmup", options.compress_warmup);
   add(options.connections != 0, "connections", options.connections);
   add_text("metrics", options.metrics);
   add_text("trace", options.trace);
@@ -92,14 +98,50 @@ void SettleAlone(bool coordinator_given, GroupSettings* settings) {
   if (security.token_file.empty()) security.token = MakeToken();
 }
 
+absl::Status CheckCompression(const OptionParser& parser, const GroupSettings& settings) {
+  const Compression& compression = settings.compression;
+  const Source& warmup = parser.source("compress-warmup");
+  if (warmup.layer != Layer::kDefault && !compression.has_warmup()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        warmup.name, ": got it without compress top-k or powersgd, expected both or neither"));
+  }
+  if (!compression.is_on()) return absl::OkStatus();
+  const std::string got =
+      absl::StrCat(parser.source("compress").name, ": got '", settings.compress, "' with ");
+  if (parser.source("wire").layer != Layer::kDefault) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        got, "wire ", settings.wire, " (", parser.source("wire").name, "), expected one of them"));
+  }
+  if (compression.is_coded() && !TraitsOfBackend(settings.backend).codecs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(got, "back end ", settings.backend, " (", parser.source("backend").name,
+                     "), expected coordinator or sharded, whose aggregators decode"));
+  }
+  return absl::OkStatus();
+}
+
+// How gradients travel, and through which back end.
+absl::Status SettleWire(const OptionParser& parser, int64_t warmup, GroupSettings* settings) {
+  const absl::StatusOr<Compression> compression = ParseCompression(settings->compress);
+  if (!compression.ok()) return Annotate(compression.status(), parser.source("compress").name);
+  settings->compression = *compression;
+  settings->compression.warmup_steps = warmup;
+  const bool aggregates = settings->connections > 1 || compression->is_coded();
+  settings->backend = BackendFor(settings->backend, aggregates);
+  const absl::StatusOr<v1::DType> wire = ParseWire(settings->wire);
+  if (!wire.ok()) return wire.status();
+  settings->wire_dtype = compression->is_on() ? compression->dtype : *wire;
+  return CheckCompression(parser, *settings);
+}
+
 }  // namespace
 
 absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
                                                 const Environment& environment) {
   GroupSettings settings;
-  Seconds seconds;
+  Numbers numbers;
   OptionParser parser("init_process_group", "", {"worker"});
-  AddOptions(&settings, &seconds, &parser);
+  AddOptions(&settings, &numbers, &parser);
   const LaunchEnvironment launcher = DetectLaunchEnvironment(environment);
   const absl::Status status = parser.Parse(FlagsOf(options), environment, launcher.values);
   if (!status.ok()) return status;
@@ -109,20 +151,18 @@ absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
         settings.world_size - 1, ", for the world size is ", settings.world_size, " (",
         parser.source("world-size").name, ")"));
   }
-  settings.backend = BackendFor(settings.backend, settings.connections > 1);
+  absl::Status wire = SettleWire(parser, numbers.compress_warmup, &settings);
+  if (!wire.ok()) return wire;
   absl::Status connections =
       CheckConnections(settings.backend, settings.connections, parser.source("connections").name);
   if (!connections.ok()) return connections;
   absl::Status tls = CheckTls(settings.backend, WantsTls(settings.security));
   if (tls.ok()) tls = CheckPages(settings.metrics, settings.security);
   if (!tls.ok()) return tls;
-  const absl::StatusOr<v1::DType> wire = ParseWire(settings.wire);
-  if (!wire.ok()) return wire.status();
-  settings.wire_dtype = *wire;
   settings.name = options.name.empty() ? ProgramName() : options.name;
   if (settings.metrics == "off") settings.metrics.clear();
-  settings.connect_timeout = absl::Seconds(seconds.connect_timeout);
-  settings.step_timeout = absl::Seconds(seconds.step_timeout);
+  settings.connect_timeout = absl::Seconds(numbers.connect_timeout);
+  settings.step_timeout = absl::Seconds(numbers.step_timeout);
   SettleAlone(parser.source("coordinator").layer != Layer::kDefault, &settings);
   return settings;
 }

@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/base/environment.h"
+#include "common/compress/compression.h"
 #include "common/options/security_options.h"
 #include "gradwire/v1/chunk.pb.h"
 
@@ -23,7 +24,9 @@ struct GroupSettings {
   std::string coordinator_metrics;  // "": the usual place
   std::string backend = "auto";
   std::string wire = "fp32";
-  v1::DType wire_dtype = v1::DTYPE_FLOAT32;  // the same
+  v1::DType wire_dtype = v1::DTYPE_FLOAT32;  // the same, or the codec's
+  std::string compress = kNoCompression;
+  Compression compression;  // the same
   int connections = 1;
   std::string name;
   std::string metrics;  // "": not served

@@ -61,7 +61,10 @@ struct JoinOptions {
 //   - several averaging passes before one step of the optimiser add up to the right sum, but
 //     each has its own exchange; all but the last belong under no_sync;
 //   - torch::autograd::grad, which leaves .grad alone, averages nothing.
-// A backward pass may go through several modules with an object each; all are averaged.
+// With GroupOptions::compress the mean is near that one, and what it lacks comes in later passes,
+// so gradients are to be zeroed before each pass that averages. What is left out is the object's,
+// and lost with it. A backward pass may go through several modules with an object each; all are
+// averaged.
 //
 // backward() throws Error if it cannot be done; the run is over then, for all ranks:
 //   kInvalidArgument     a parameter got no gradient (see find_unused_parameters), or one that is

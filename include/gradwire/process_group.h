@@ -41,6 +41,14 @@ struct GroupOptions {
   // Gradients on the wire: "fp32" (default), "bf16" or "fp16"; sums are made in float32 and
   // rounded once. Of DistributedDataParallel only. Equal on all ranks.
   std::string wire;
+  // Fewer bytes for gradients, in place of `wire`: "none" (default), "int8", "top-k:D", the share D
+  // of elements that are largest, or "powersgd:R", matrices as products of rank R. What a rank
+  // leaves out it adds in the next step. int8 and top-k need "sharded" or "coordinator", and "auto"
+  // is "sharded" then. Of DistributedDataParallel only. Equal on all ranks.
+  std::string compress;
+  // top-k: averaging passes of a model in which the share falls from a quarter to D; powersgd:
+  // first ones that go without. Default 0.
+  int64_t compress_warmup = 0;
   int connections = 0;  // to each peer, default 1
 
   // What is averaged, for pages and messages. Default: the program's file name.

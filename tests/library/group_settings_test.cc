@@ -67,5 +67,43 @@ TEST(ReadGroupSettings, SeveralConnections_AreForABackEndThatTakesThem) {
               HasSubstr("got 2 with back end ring, expected 1"));
 }
 
+TEST(ReadGroupSettings, Compress_IsTheTypeOnTheWireAndOfABackEndThatDecodes) {
+  GroupOptions options;
+  EXPECT_FALSE(ReadGroupSettings(options, {})->compression.is_on());
+  options.compress = "top-k:0.05";
+  options.compress_warmup = 7;
+  const GroupSettings settings = ReadGroupSettings(options, {}).value();
+  EXPECT_EQ(settings.backend, "sharded");
+  EXPECT_EQ(settings.wire_dtype, v1::DTYPE_SPARSE);
+  EXPECT_EQ(settings.compression.density, 0.05);
+  EXPECT_EQ(settings.compression.warmup_steps, 7);
+}
+
+TEST(ReadGroupSettings, Factors_GoWithAnyBackEnd) {
+  const Environment environment = {{"GRADWIRE_COMPRESS", "powersgd:2"},
+                                   {"GRADWIRE_BACKEND", "ring"}};
+  const GroupSettings settings = ReadGroupSettings({}, environment).value();
+  EXPECT_EQ(settings.compression.rank, 2u);
+  EXPECT_EQ(settings.wire_dtype, v1::DTYPE_FLOAT32);
+}
+
+TEST(ReadGroupSettings, CompressThatFitsNothing_SaysWhy) {
+  const auto error_of = [](const GroupOptions& options) {
+    return std::string(ReadGroupSettings(options, {}).status().message());
+  };
+  GroupOptions options;
+  options.compress = "zip";
+  EXPECT_THAT(error_of(options), HasSubstr("got 'zip', expected none, int8, top-k:D"));
+  options.compress = "int8";
+  options.backend = "ring";
+  EXPECT_THAT(error_of(options), HasSubstr("got 'int8' with back end ring"));
+  options.backend = "";
+  options.wire = "bf16";
+  EXPECT_THAT(error_of(options), HasSubstr("got 'int8' with wire bf16"));
+  options.wire = "";
+  options.compress_warmup = 3;
+  EXPECT_THAT(error_of(options), HasSubstr("expected both or neither"));
+}
+
 }  // namespace
 }  // namespace gradwire
