@@ -43,7 +43,7 @@ TEST(MetricsServerWithToken, PagesAskForIt_ProbesDoNot) {
   const auto code_of = [&server](const std::string& path, const std::string& header) {
     const std::string request =
         absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: 127.0.0.1\r\n", header, "\r\n");
-    return testing::Exchange(server->address(), request, /*half_close=*/false).substr(9, 3);
+    return testing::Exchange(server->address(), request, /*half_close=*/false)->substr(9, 3);
   };
   const std::string right = absl::StrCat("Authorization: Bearer ", kToken, "\r\n");
   EXPECT_EQ(code_of("/metrics", ""), "401");

@@ -76,9 +76,7 @@ class MembershipServiceTest : public ::testing::Test {
                           [this](const v1::StepDone& done) {
                             if (done.rank() == 2) done_.Set(done);
                           },
-                          [this](const std::vector<Rank>& ranks, Step, const std::string&) {
-                            lost_.Set(ranks);
-                          },
+                          [this](const TellLoss& loss) { lost_.Set(loss.ranks); },
                           [this](Step step) { step_.Set(step); },
                           [this](const absl::Status& status) { over_.Set(status); }}) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});

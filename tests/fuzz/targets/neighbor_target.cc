@@ -42,6 +42,12 @@ struct Incoming {
   const Parcel* parcel;
 };
 
+BackendOptions OptionsWith(v1::DType wire) {
+  BackendOptions options;
+  options.wire = wire;
+  return options;
+}
+
 class Stream {
  public:
   explicit Stream(InputReader* input)
@@ -50,7 +56,7 @@ class Stream {
         wire_(WireOf(input->Byte())),
         specs_(WireSpecs(Buckets(), wire_)),
         plans_(&RingTopology(), view_),
-        exchange_(&RingTopology(), view_, wire_, 1) {
+        exchange_(&RingTopology(), view_, OptionsWith(wire_)) {
     exchange_.AddLayout(LayoutId(0), Buckets());
     plans_.Add(LayoutId(0), specs_);
     for (size_t bucket = 0; bucket < specs_.size(); ++bucket) ListParcels(static_cast<int>(bucket));
