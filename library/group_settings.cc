@@ -112,6 +112,11 @@ absl::Status CheckCompression(const OptionParser& parser, const GroupSettings& s
     return absl::InvalidArgumentError(absl::StrCat(
         got, "wire ", settings.wire, " (", parser.source("wire").name, "), expected one of them"));
   }
+  if (compression.has_factors() && !TraitsOfBackend(settings.backend).several_ranks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        got, "back end ", settings.backend, " (", parser.source("backend").name,
+        "), expected another one: that needs all exchanges in one order on all ranks"));
+  }
   if (compression.is_coded() && !TraitsOfBackend(settings.backend).codecs) {
     return absl::InvalidArgumentError(
         absl::StrCat(got, "back end ", settings.backend, " (", parser.source("backend").name,

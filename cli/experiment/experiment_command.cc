@@ -100,7 +100,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
   if (!parsed.print.empty()) return parsed;
   status = CheckHosts(parser, &options.bench);
   if (!status.ok()) return status;
-  if (!options.links.empty() && options.bench.rate != "none") {
+  if (!options.links.empty() && GbitOfRate(options.bench.rate)->has_value()) {
     return absl::InvalidArgumentError("--link and --rate exclude each other");
   }
   parsed.options.name = "cli/experiment/experiment.py";

@@ -24,6 +24,7 @@ Json Coordinator(const LaunchOptions& options) {
     texts["metrics"] = options.coordinator.metrics;
   }
   texts.erase("token-file");  // it is handed to all in another way
+  if (!options.coordinator.security.plain_http) texts.erase("plain-http");
   texts["world-size"] = absl::StrCat(options.world_size);
   texts["workers"] = absl::StrCat(options.workers);
   return texts;

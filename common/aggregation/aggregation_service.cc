@@ -217,6 +217,9 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   if (IsMember(*context, (*aggregator)->view())) call.Begin();
   MeanCursor cursor;
   cursor.reader = Incarnation(request.incarnation());
+  if (absl::Status own = CheckReader(*context, (*aggregator)->view(), cursor.reader); !own.ok()) {
+    return own;
+  }
   while (true) {
     absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, SteadyNow() + kLookSlice);
     if (absl::IsDeadlineExceeded(mean.status())) {

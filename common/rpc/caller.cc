@@ -51,7 +51,12 @@ bool IsMember(const grpc::ServerContext& context, const View& view) {
 
 absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view address) {
   const auto certificate = context.auth_context();
-  if (!certificate->IsPeerAuthenticated()) return absl::OkStatus();
+  // One without names has no identity for gRPC, but is one.
+  const auto types = certificate->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
+  const bool is_tls = std::any_of(types.begin(), types.end(), [](const grpc::string_ref& type) {
+    return type == GRPC_TLS_TRANSPORT_SECURITY_TYPE || type == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
+  });
+  if (!is_tls) return absl::OkStatus();
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) return absl::OkStatus();  // it is refused for that
   std::vector<std::string> names;
@@ -63,6 +68,19 @@ absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view add
   return absl::PermissionDeniedError(absl::StrCat(
       "got ", WithoutControls(Shortened(address, kMost)), " from one whose certificate is for ",
       WithoutControls(Shortened(absl::StrJoin(names, ", "), kMost)), "; expected its own address"));
+}
+
+absl::Status CheckReader(const grpc::ServerContext& context, const View& view, Incarnation reader) {
+  for (const Member& member : view.members) {
+    if (member.incarnation != reader) continue;
+    const absl::optional<Incarnation> said = Said(context);
+    if (said != reader) {
+      return absl::PermissionDeniedError(
+          "Scatter: got the incarnation of another worker, expected the caller's own");
+    }
+    return CheckHost(context, member.address);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Authority::Check(const View& view, Generation generation, Rank rank) {

@@ -27,6 +27,10 @@ bool IsMember(const grpc::ServerContext& context, const View& view);
 // whom the certificate is for.
 absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view address);
 
+// Whether the caller may have what is meant for the member `reader`: it says that it is that one,
+// and with TLS is on its host. OK if there is no such member, for nothing is meant for it then.
+absl::Status CheckReader(const grpc::ServerContext& context, const View& view, Incarnation reader);
+
 // What the caller of one call may say: only what comes from the member that it says it is, and with
 // TLS from that member's host. Of the call's thread.
 class Authority {

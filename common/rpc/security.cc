@@ -16,6 +16,7 @@
 #include "common/base/seldom.h"
 #include "common/base/token.h"
 #include "common/rpc/certificates.h"
+#include "common/rpc/keep_grpc.h"
 
 namespace gradwire {
 namespace {
@@ -98,6 +99,7 @@ tls::TlsServerCredentialsOptions ServerOptions(const Certificates& certificates)
 }  // namespace
 
 absl::StatusOr<Security> Security::Read(const SecurityOptions& options) {
+  KeepGrpc();
   Security security;
   if (WantsTls(options)) {
     if (absl::Status status = CheckCertificates(options); !status.ok()) return status;

@@ -243,17 +243,26 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
 
 void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
   const std::vector<Participant*> workers = roster_.Workers();
-  const auto is_ready = [](const Participant* worker) { return worker->ready; };
+  const auto is_ready = [](const Participant* worker) {
+    return worker->ready || worker->standing == Standing::kFinished;
+  };
   if (!std::all_of(workers.begin(), workers.end(), is_ready)) return;
   if (const auto difference = CompareReplicas(workers)) {
     return OnDifference(*difference, now, outcome);
   }
   for (Participant* worker : workers) {
     worker->ready = false;
-    outcome->actions.emplace_back(SendSealed{*worker->session, open_});
+    if (worker->session) outcome->actions.emplace_back(SendSealed{*worker->session, open_});
   }
   ++open_;
   moved_ = now;
+}
+
+// A program that seals nothing though it may is through when it says so.
+bool Membership::IsSealing() const {
+  const auto workers = roster_.Workers();
+  return open_ > Step(0) || std::any_of(workers.begin(), workers.end(),
+                                        [](const Participant* worker) { return worker->ready; });
 }
 
 Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Time now) {
@@ -263,7 +272,7 @@ Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Tim
   EndSession(member, absl::OkStatus(), &outcome);
   const bool has_finished = leave.finished() && state_ == State::kRunning && !member->share;
   // Others still need who has not waited for the last step to be sealed.
-  if (has_finished && (through_ || !seals_)) {
+  if (has_finished && (through_ || !seals_ || !IsSealing())) {
     Finish(member, &outcome);
     return outcome;
   }

@@ -191,6 +191,8 @@ class Membership {
   void FormIfComplete(absl::Time now, Outcome* outcome);
   void SendViewToAll(absl::Time now, Outcome* outcome);
   void SealIfAllAreReady(absl::Time now, Outcome* outcome);
+  // Whether a worker has said Ready in this run.
+  bool IsSealing() const;
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
   // Why the run cannot go on without one of its members; empty if it can.
   std::string WhyNotGoOn() const;

@@ -88,6 +88,11 @@ std::string Membership::WhyNotGoOn() const {
   }
   if (config_.aggregators > 0) return "a run with separate aggregators cannot go on without it";
   if (!seals_) return "no other worker is there";
+  for (const Participant* worker : workers) {
+    if (worker->standing == Standing::kFinished && !through_) {
+      return absl::StrCat(NameOf(*worker), " finished already, and takes over nothing");
+    }
+  }
   if (!layouts_.AllAgreed()) return "it had not said yet what it exchanges";
   const size_t left = workers.size() - 1;
   const auto least = static_cast<size_t>(std::max(1, config_.min_workers));

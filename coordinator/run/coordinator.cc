@@ -205,12 +205,11 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
 }
 
 void Coordinator::OnLoss(const TellLoss& loss) {
-  const absl::Time now = absl::Now();
   metrics_.CountLostWorker();
-  history_.losses().Add({now, loss.step, loss.ranks, loss.cause, loss.lost, std::nullopt});
+  history_.losses().Add({absl::Now(), loss.step, loss.ranks, loss.cause, loss.lost, std::nullopt});
   const absl::string_view was = loss.ranks.size() > 1 ? " were" : " was";
-  history_.AddEvent(
-      {now, loss.step, "lost", absl::StrCat(NameOf(loss.ranks), was, " lost: ", loss.cause)});
+  history_.AddEvent({absl::Now(), loss.step, "lost",
+                     absl::StrCat(NameOf(loss.ranks), was, " lost: ", loss.cause)});
 }
 
 Page Coordinator::StatusPage() {

@@ -16,7 +16,6 @@ constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
 constexpr absl::Duration kHeartbeat = absl::Seconds(1);
-
 const LayoutId kLayout(0);
 
 absl::Status Killed() { return absl::CancelledError("killed"); }
@@ -441,9 +440,7 @@ void SimWorker::OnSessionEnd(const absl::Status& status) {
 
 void SimWorker::OnMean(const std::weak_ptr<SimExchange>& of, const Chunk& mean) {
   const std::shared_ptr<SimExchange> exchange = of.lock();
-  if (exchange != nullptr && exchange == exchange_) {
-    return exchange->Take(mean, mean.header.generation);
-  }
+  if (exchange && exchange == exchange_) return exchange->Take(mean, mean.header.generation);
   if (!scene_->IsPlanted(Plant::kStaleMeans) || exchange_ == nullptr) return;
   Chunk stale = mean;
   stale.header.generation = view_.generation;

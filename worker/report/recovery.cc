@@ -3,10 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "common/base/unix_seconds.h"
 
 namespace gradwire {
 namespace {
+
+// As the other rows have it: of whole microseconds.
+double Seconds(absl::Time time) { return static_cast<double>(absl::ToUnixMicros(time)) / 1e6; }
 
 std::vector<int> Numbers(const std::vector<Rank>& ranks) {
   std::vector<int> numbers;
@@ -53,8 +55,8 @@ nlohmann::ordered_json RecoveryJson(const Recovery& recovery) {
           {"carriers", CarriersJson(recovery.change)},
           {"ranks", Numbers(recovery.ranks)},
           {"adopted", Numbers(recovery.adopted)},
-          {"heard", UnixSeconds(recovery.heard)},
-          {"gone_on", UnixSeconds(recovery.gone_on)},
+          {"heard", Seconds(recovery.heard)},
+          {"gone_on", Seconds(recovery.gone_on)},
           {"seconds_lost", absl::ToDoubleSeconds(recovery.lost.total())},
           {"seconds_lost_by_phase", PhasesOf(recovery.lost)}};
 }

@@ -278,7 +278,11 @@ absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls)
 absl::Status Trainer::EndStep(Calls& calls) {
   if (!nonfinite_.empty()) {
     const std::string what = absl::StrCat("step ", pending_.front().step.value(), ": ", nonfinite_);
-    if (options_.on_nonfinite == Nonfinite::kStop) return absl::OutOfRangeError(what);
+    if (options_.on_nonfinite == Nonfinite::kStop) {
+      absl::Status stop = absl::OutOfRangeError(what);
+      stop.SetPayload(kOfAll, absl::Cord());
+      return stop;
+    }
     spdlog::warn("{}; its update is left out", what);
     Skip();
   }

@@ -60,8 +60,9 @@ struct TrainerOptions {
 };
 
 // Whether an error of Trainer::Run is one that all workers end with, in the same step: that of
-// Nonfinite::kStop.
-inline bool IsOfAll(const absl::Status& status) { return absl::IsOutOfRange(status); }
+// Nonfinite::kStop, which has this payload.
+inline constexpr char kOfAll[] = "gradwire/of-all";
+inline bool IsOfAll(const absl::Status& status) { return status.GetPayload(kOfAll).has_value(); }
 
 // One worker's part in training: for each rank that it carries, one after the other,
 //
@@ -114,7 +115,8 @@ class Trainer {
   // `stopped` is true between two phases (Cancelled), or an error:
   //   that of `next`, or of the sync (see Synchronizer::NextBucket)
   //   Internal  torch threw
-  //   OutOfRange, of Nonfinite::kStop: names the step, the parameter and perhaps a rank
+  //   OutOfRange, of Nonfinite::kStop, with kOfAll: names the step, the parameter and perhaps a
+  //   rank
   // `next` gives each step's batches, of each carried rank in their order. `sync` is null if
   // nothing is averaged; not so with models of their own. `on_step` hears of each step after its
   // last update, in order. On return no transfer is under way but what the sync delays; unless OK,

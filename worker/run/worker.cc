@@ -120,7 +120,7 @@ absl::Status Worker::Prepare() {
   if (status.ok()) status = MakeReporter();
   if (status.ok()) status = Attach();
   // A worker may be lost while the others connect with it.
-  while (!status.ok() && GoesOn(status)) status = GoOn();
+  while (!status.ok() && reporter_ != nullptr && GoesOn(status)) status = GoOn();
   if (status.ok()) status = DivideEvaluations();
   return status;
 }

@@ -1,7 +1,7 @@
 """What stands in for the running programs of a launch."""
 from typing import NamedTuple
 
-REQUEST = {"programs": {"coordinator": "/bin/gradwire-coordinator",
+REQUEST = {"token_file": "", "programs": {"coordinator": "/bin/gradwire-coordinator",
                         "worker": "/bin/gradwire-worker", "gradwire": "/bin/gradwire"},
            "program": "", "workers": 2, "world_size": 2, "hostfile": "", "per_host": 0,
            "network": "", "coordinator": {"listen": "127.0.0.1:0"}, "linger_seconds": 0,

@@ -19,9 +19,10 @@ namespace fs = std::filesystem;
 // What is told as a time of day: `time` of a record, an event or a page, two machines' clocks
 // side by side, the date of a measurement.
 bool IsTimeOfDay(absl::string_view line) {
-  for (const char* allowed : {"UnixSeconds(absl::Now())", "record.time = absl::Now();", "history_",
-                              "AddEvent({absl::Now()", "{absl::Now(), step",
-                              "const absl::Time begun = absl::Now();", "FormatTime("}) {
+  for (const char* allowed :
+       {"UnixSeconds(absl::Now())", "record.time = absl::Now();", "history_",
+        "recovery.gone_on = absl::Now();", "AddEvent({absl::Now()", "{absl::Now(), step",
+        "{absl::Now(), loss.step", "const absl::Time begun = absl::Now();", "FormatTime("}) {
     if (absl::StrContains(line, allowed)) return true;
   }
   return false;

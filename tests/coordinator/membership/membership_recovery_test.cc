@@ -193,6 +193,31 @@ TEST_F(MembershipRecoveryTest, Finished_BeforeTheLastStepIsSealed_IsALossThatOth
   EXPECT_THAT(All<SendSealed>(Ready(3, 0, 2)), SizeIs(2));
 }
 
+TEST_F(MembershipRecoveryTest, Finished_NobodySeals_EndsTheRunWell) {
+  Begin();
+  EXPECT_THAT(All<EndRun>(Finished(1)), IsEmpty());
+  EXPECT_THAT(All<EndRun>(Finished(2)), IsEmpty());
+  const std::vector<EndRun> end = All<EndRun>(Finished(3));
+  ASSERT_THAT(end, SizeIs(1));
+  EXPECT_TRUE(end[0].status.ok());
+}
+
+TEST_F(MembershipRecoveryTest, Finished_OthersSealAfterIt_StepsAreSealedForThem) {
+  Begin();
+  Finished(1);
+  EXPECT_THAT(Ready(2, 0).actions, IsEmpty());
+  EXPECT_THAT(All<SendSealed>(Ready(3, 0)), SizeIs(2));
+}
+
+TEST_F(MembershipRecoveryTest, Finished_ThenALoss_EndsTheRun) {
+  Begin();
+  Finished(1);
+  const std::vector<EndRun> end = All<EndRun>(Broke(2));
+  ASSERT_THAT(end, SizeIs(1));
+  EXPECT_THAT(end[0].status.message(),
+              HasSubstr("rank 0 finished already, and takes over nothing"));
+}
+
 TEST_F(MembershipRecoveryTest, Loss_AnotherWorkerComes_IsRefusedAndTheRunGoesOn) {
   Begin();
   Broke(2);

@@ -22,6 +22,7 @@ CoordinatorOptions TwoRanks() {
   options.listen = "127.0.0.1:0";
   options.metrics = "127.0.0.1:0";
   options.world_size = 2;
+  options.on_loss = "stop";  // no step is sealed
   return options;
 }
 
