@@ -2,7 +2,7 @@
 from cli.terminal.text_table import TextColumn, list_at, number_at, ranks_at, text_table
 
 PHASES = ("computing", "waiting", "connecting")
-COLUMNS = [TextColumn(("lost",), "lost"), TextColumn(("step",), "at step"),
+COLUMNS = [TextColumn(("lost",), "lost"), TextColumn(("first_step",), "at step"),
            TextColumn(("carriers",), "carried on by the worker of"),
            TextColumn(("seconds_lost",), "s lost", 3),
            *(TextColumn(("seconds_lost_by_phase", phase), phase, 3) for phase in PHASES)]

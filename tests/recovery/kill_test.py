@@ -152,12 +152,13 @@ class KillTest(unittest.TestCase):
         carrier, = recovery["carriers"]
         self.assertEqual(carrier["adopted"], [2])
         names = ", ".join(map(str, carrier["ranks"]))
-        self.assertRegex(run.text, rf"(?m)^ +rank 2 +{recovery['step']} +ranks {names} +\d+\.\d{{3}} ")
+        self.assertRegex(run.text, rf"(?m)^ +rank 2 +{recovery['first_step']} +ranks {names} +\d+\.\d{{3}} ")
         lines = pathlib.Path(folder.name, "rank0.jsonl").read_text().splitlines()
         told = [line for line in map(json.loads, lines) if line.get("kind") == "recovery"]
         self.assertEqual([line["generation"] for line in told], [2])
         self.assertLessEqual(told[0]["heard"], told[0]["gone_on"])
-        spans = [event for event in json.loads(trace.read_text()) if event["name"] == "recover"]
+        events = json.loads(trace.read_text())["traceEvents"]
+        spans = [event for event in events if event["name"] == "recover"]
         self.assertEqual(len(spans), 3)
 
     def test_told_to_stop_on_a_loss(self):

@@ -42,6 +42,7 @@ class Coordinator(Process):
 
     def __init__(self, folder, world_size, *options, descriptors=None):
         ports = pathlib.Path(folder) / "ports"
+        ports.unlink(missing_ok=True)  # of an earlier one
 
         def limit():
             if descriptors:

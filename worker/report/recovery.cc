@@ -49,7 +49,7 @@ nlohmann::ordered_json PhasesOf(const LostTime& lost) {
 
 nlohmann::ordered_json RecoveryJson(const Recovery& recovery) {
   return {{"generation", recovery.generation.value()},
-          {"step", recovery.step.value()},
+          {"first_step", recovery.step.value()},
           {"losses", recovery.change.lost.size()},
           {"lost_ranks", Numbers(recovery.change.LostRanks())},
           {"carriers", CarriersJson(recovery.change)},

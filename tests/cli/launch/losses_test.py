@@ -8,7 +8,7 @@ from cli.launch import losses
 
 
 def recovery(generation, lost, seconds, **changes):
-    return {"generation": generation, "step": 7, "lost_ranks": lost,
+    return {"generation": generation, "first_step": 7, "lost_ranks": lost,
             "carriers": [{"ranks": [0, 2], "adopted": [2]}], "seconds_lost": seconds,
             "seconds_lost_by_phase": {"computing": seconds / 2, "waiting": seconds / 4,
                                       "connecting": seconds / 4}, **changes}

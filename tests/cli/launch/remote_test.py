@@ -162,7 +162,7 @@ class Prepare(OnHosts):
         self.supervisor.missing = FakeProcess(0)
         self.hosts(config=str(config)).prepare([])
         sent = [(command.link.name, command.argv[-1], command.stdin)
-                for command in self.supervisor.commands]
+                for command in self.supervisor.commands if not command.argv[-1].endswith("/token")]
         self.assertEqual(sent, [("a", "/tmp/a/config", "lr = 1\n"),
                                 ("b", "/tmp/b/config", "lr = 1\n")])
 

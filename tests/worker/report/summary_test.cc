@@ -167,7 +167,7 @@ TEST(ToJson, Recoveries_EachWithItsCost) {
   EXPECT_EQ(failures["seconds_lost_by_phase"]["computing"], 0.25);
   const auto row = failures["recoveries"][0];
   EXPECT_EQ(row["generation"], 2);
-  EXPECT_EQ(row["step"], 7);
+  EXPECT_EQ(row["first_step"], 7);
   EXPECT_EQ(row["adopted"], nlohmann::json({1}));
   EXPECT_EQ(row["seconds_lost"], 0.25);
 }
