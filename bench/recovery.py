@@ -175,7 +175,7 @@ class Run:
         victim.end()
         last = [worker.recoveries[-1] for worker in self.workers]
         again = max(recovery["seconds_lost_by_phase"]["computing"] for recovery in last)
-        return {"rank": victim.rank, "step": last[0]["step"],
+        return {"rank": victim.rank, "step": last[0]["first_step"],
                 "new view": max(recovery["heard"] for recovery in last) - lost_at,
                 "computing": max(recovery["gone_on"] for recovery in last) - lost_at,
                 "done again": again, "iterations": again / iteration}
