@@ -42,7 +42,12 @@ std::string ToJsonLine(Rank rank, const Recovery& recovery) {
 }
 
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path, bool goes_on) {
-  std::FILE* const file = std::fopen(std::string(path).c_str(), goes_on ? "ae" : "we");
+  // Several ranks of a worker may have one file, so each line goes to its end.
+  if (!goes_on) {
+    if (std::FILE* const emptied = std::fopen(std::string(path).c_str(), "we"))
+      std::fclose(emptied);
+  }
+  std::FILE* const file = std::fopen(std::string(path).c_str(), "ae");
   if (file == nullptr) return absl::InvalidArgumentError(CannotWrite(path, errno));
   return absl::WrapUnique(new StepLog(path, file));
 }

@@ -128,6 +128,25 @@ TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {
               ::testing::HasSubstr("\ngradwire_recovery_seconds_total{phase=\"computing\"} 0.5\n"));
 }
 
+TEST_F(StepReporterTest, GoOn_LogWithoutTheRankInItsName_HasWholeRowsOfAll) {
+  WorkerOptions options;
+  options.log_jsonl = dir_.path() + "/own.jsonl";
+  reporter_ = StepReporter::Create(options, {{Rank(2)}, 3, 9, 5}, &metrics_).value();
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(2)};
+  reporter_->GoOn(recovery);
+  std::vector<StepRecord> reports(2);
+  reports[1].rank = Rank(2);
+  reporter_->OnStep(reports, {});
+  reporter_->OnStep(reports, {});
+  std::ifstream file(options.log_jsonl);
+  std::vector<int> ranks;
+  for (std::string line; std::getline(file, line);) {
+    ranks.push_back(nlohmann::json::parse(line)["rank"]);
+  }
+  EXPECT_THAT(ranks, ::testing::ElementsAre(0, 0, 2, 0, 2));
+}
+
 TEST_F(StepReporterTest, GoOn_Twice_FailuresAddUp) {
   Recovery recovery;
   recovery.change.lost.resize(2);
