@@ -11,9 +11,9 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 TEST(FiniteTest, AllFinite_FiniteValues_True) {
-  EXPECT_TRUE(AllFinite(torch::tensor(
-      {0.0f, -0.0f, 1.0f, std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest(),
-       std::numeric_limits<float>::denorm_min()})));
+  EXPECT_TRUE(AllFinite(torch::tensor({0.0f, -0.0f, 1.0f, std::numeric_limits<float>::max(),
+                                       std::numeric_limits<float>::lowest(),
+                                       std::numeric_limits<float>::denorm_min()})));
 }
 
 TEST(FiniteTest, AllFinite_Nothing_True) { EXPECT_TRUE(AllFinite(torch::empty({0}))); }

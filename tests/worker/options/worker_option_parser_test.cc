@@ -264,9 +264,10 @@ TEST(ParseWorkerOptions, OnNonfinite_NeedsACommonMean) {
   EXPECT_EQ(ErrorOf({"--on-nonfinite", "stop", "--sync", "diloco:5"}),
             "--on-nonfinite: got stop with --sync diloco:5 (--sync), expected a sync whose workers "
             "apply the mean of gradients");
-  EXPECT_EQ(ErrorOf({"--on-nonfinite", "skip", "--compress", "int8"}),
-            "--on-nonfinite: got skip with --compress int8 (--compress), expected none: what a rank "
-            "puts aside would be infinite, too");
+  EXPECT_EQ(
+      ErrorOf({"--on-nonfinite", "skip", "--compress", "int8"}),
+      "--on-nonfinite: got skip with --compress int8 (--compress), expected none: what a rank "
+      "puts aside would be infinite, too");
   EXPECT_TRUE(Parse({"--on-nonfinite", "stop", "--compress", "int8"}).ok());
 }
 
