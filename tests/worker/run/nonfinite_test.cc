@@ -11,11 +11,11 @@ namespace gradwire {
 namespace {
 
 using testing::Batches;
+using ::testing::ElementsAre;
 using testing::HashOf;
 using testing::PlainModel;
 using testing::Training;
 using testing::TrainRanks;
-using ::testing::ElementsAre;
 
 constexpr int kSamples = 4;
 constexpr int64_t kSteps = 5;
