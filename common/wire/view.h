@@ -36,7 +36,7 @@ struct View {
   int threads = 1;  // compute threads of every worker
   // That this view begins with, in every layout: the run is through with all before.
   Step first_step = Step(0);
-  bool seals = false;  // whether means are applied only once their step is sealed
+  bool seals = false;  // whether steps are sealed; see membership.proto
 
   // The member that carries `rank`; the view must be valid (see ViewFromProto).
   const Member& Carrier(Rank rank) const;
