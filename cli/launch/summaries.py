@@ -66,15 +66,17 @@ def with_shares(summary, through_coordinator, seconds_per_byte):
     return row
 
 
-def columns_of(phases, with_links, with_clocks):
+def columns_of(phases, with_links, with_clocks, with_codec):
     links = [TextColumn(("link_share",), "of plan %", 0, 100)] if with_links else []
     clocks = [TextColumn(("staleness", "lag", "mean"), "lag", 1),
               TextColumn(("staleness", "lag", "max"), "max lag"),
               TextColumn(("staleness", "spread", "max"), "max spread")] if with_clocks else []
+    codec = [TextColumn(("compression_ratio",), "ratio", 1),
+             TextColumn(("residual_norm",), "residual", 2)] if with_codec else []
     return [TextColumn(("rank",), "rank"),
             TextColumn(("iteration_seconds", "p50"), "p50 ms", 1, 1000), *phase_columns(phases),
             TextColumn(("exposed_share",), "exposed %", 0, 100),
-            TextColumn(("busbw_gbit",), "busbw Gbit/s", 2), *links, *clocks,
+            TextColumn(("busbw_gbit",), "busbw Gbit/s", 2), *links, *clocks, *codec,
             TextColumn(("loss", "first"), "first loss", 4),
             TextColumn(("loss", "last"), "last loss", 4),
             TextColumn(("test", "accuracy"), "accuracy %", 2, 100)]
@@ -82,6 +84,8 @@ def columns_of(phases, with_links, with_clocks):
 
 def table(rows, phases, with_links):
     """A line for each rank: median and phases of an iteration, the shares, with a parameter server how
-    far ranks were apart, in steps, losses and accuracy."""
+    far ranks were apart, in steps, with compression its ratio and what it left out, relative to the
+    gradients, losses and accuracy."""
     with_clocks = any("staleness" in row for row in rows)
-    return text_table(columns_of(phases, with_links, with_clocks), rows)
+    with_codec = any("compression_ratio" in row for row in rows)
+    return text_table(columns_of(phases, with_links, with_clocks, with_codec), rows)

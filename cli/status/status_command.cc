@@ -9,7 +9,7 @@ constexpr char kProgram[] = "gradwire status";
 
 constexpr char kDescription[] =
     "Shows what a running coordinator says of its run: ranks, step, phases of the last step,\n"
-    "slowest rank, losses of workers. HOST:PORT is the coordinator's --metrics, which gradwire\n"
+    "slowest rank, losses of workers. ADDRESS is the coordinator's --metrics, which gradwire\n"
     "launch says at its start; without it, 127.0.0.1:9400.";
 
 constexpr char kFooter[] =
@@ -44,7 +44,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
   parser.Add("json", "true|false", "print what came, as JSON", Switch(&json));
   parser.Add("token-file", "FILE", "the run's, for a coordinator with --http-token",
              Text(&token_file));
-  parser.TakeOperands("HOST:PORT", "the coordinator's --metrics [127.0.0.1:9400]");
+  parser.TakeOperands("ADDRESS", "HOST:PORT of the coordinator's --metrics [127.0.0.1:9400]");
   parser.Footer(kFooter);
   Environment own = environment;
   own.erase(VariableOf("json"));

@@ -157,13 +157,16 @@ def loss_lines(status):
 
 
 def columns_of(status):
-    """With the phases that the coordinator names, and, with a parameter server, how far ranks are
-    apart."""
+    """With the phases that the coordinator names, with a parameter server how far ranks are apart,
+    and with compression what it does."""
     listed = status.get("phases")
     served = any(number_at(rank, "lag") is not None for rank in status["ranks"])
     clocks = [TextColumn(("lag",), "lag"), TextColumn(("spread",), "spread")] if served else []
+    compressed = any(number_at(rank, "compression_ratio") is not None for rank in status["ranks"])
+    codec = [TextColumn(("compression_ratio",), "ratio", 1),
+             TextColumn(("residual_norm",), "residual", 2)] if compressed else []
     return [TextColumn(("rank",), "rank"), TextColumn(("state",), "state"),
-            TextColumn(("steps_done",), "steps"), *clocks,
+            TextColumn(("steps_done",), "steps"), *clocks, *codec,
             TextColumn(("iteration_seconds",), "iteration ms", 1, 1000),
             *phase_columns(listed if isinstance(listed, list) else []),
             TextColumn(("work_seconds",), "own work", 1, 1000), TextColumn(("loss",), "loss", 4),

@@ -56,7 +56,7 @@ class Compressor {
                                       absl::Span<const float> values) = 0;
 
   // All that later payloads depend on, as many floats as the bucket has elements each: to be
-  // captured and restored between steps.
+  // captured and restored between steps. What has been left out comes first.
   virtual std::vector<absl::Span<float>> state() = 0;
 };
 

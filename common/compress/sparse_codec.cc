@@ -16,7 +16,7 @@
 namespace gradwire {
 namespace {
 
-constexpr uint64_t kUnit = 4096;
+constexpr uint64_t kPlaces = 4096;
 constexpr uint64_t kCountBytes = sizeof(uint16_t);
 constexpr uint64_t kEntryBytes = sizeof(uint16_t) + sizeof(float);
 enum Form : uint8_t { kSparse = 0, kDense = 1 };
@@ -70,7 +70,7 @@ std::vector<uint8_t> DensePayload(absl::Span<const float> values) {
 
 class Sparse : public Coding {
  public:
-  uint64_t unit() const override { return kUnit; }
+  uint64_t unit() const override { return kPlaces; }
   // No two ranks choose the same elements, if it comes to the worst.
   double BytesPerElement(const Compression& compression, int world_size) const override {
     const double term = compression.density * kEntryBytes;
@@ -99,7 +99,7 @@ class Sparse : public Coding {
       return;
     }
     std::fill(out.begin(), out.end(), 0.0f);
-    for (uint64_t start = 0; start < out.size(); start += kUnit) {
+    for (uint64_t start = 0; start < out.size(); start += kPlaces) {
       const UnitView unit(in);
       for (uint64_t i = 0; i < unit.count(); ++i) out[start + unit.place(i)] = unit.value(i);
       in += unit.bytes();
@@ -109,8 +109,8 @@ class Sparse : public Coding {
   std::vector<uint8_t> EncodeMean(absl::Span<const float> mean, absl::Span<float>) const override {
     std::vector<uint8_t> payload = {kSparse};
     std::vector<uint16_t> places;
-    for (uint64_t start = 0; start < mean.size(); start += kUnit) {
-      const absl::Span<const float> unit = mean.subspan(start, kUnit);
+    for (uint64_t start = 0; start < mean.size(); start += kPlaces) {
+      const absl::Span<const float> unit = mean.subspan(start, kPlaces);
       places.clear();
       for (uint64_t i = 0; i < unit.size(); ++i) {
         if (unit[i] != 0) places.push_back(static_cast<uint16_t>(i));
@@ -122,19 +122,19 @@ class Sparse : public Coding {
 
  private:
   static absl::Status CheckUnits(const uint8_t* in, const uint8_t* end, uint64_t elements) {
-    for (uint64_t start = 0; start < elements; start += kUnit) {
+    for (uint64_t start = 0; start < elements; start += kPlaces) {
       const uint64_t left = static_cast<uint64_t>(end - in);
       if (left < kCountBytes || left < UnitView(in).bytes()) {
-        return Malformed(absl::StrCat("it ends within unit ", start / kUnit));
+        return Malformed(absl::StrCat("it ends within unit ", start / kPlaces));
       }
       const UnitView unit(in);
       int64_t least = 0;
       for (uint64_t i = 0; i < unit.count(); ++i) {
         const int64_t place = unit.place(i);
-        if (place < least || static_cast<uint64_t>(place) >= std::min(kUnit, elements - start)) {
-          return Malformed(absl::StrCat("unit ", start / kUnit, ": got place ", place,
+        if (place < least || static_cast<uint64_t>(place) >= std::min(kPlaces, elements - start)) {
+          return Malformed(absl::StrCat("unit ", start / kPlaces, ": got place ", place,
                                         ", expected ascending ones below ",
-                                        std::min(kUnit, elements - start)));
+                                        std::min(kPlaces, elements - start)));
         }
         least = place + 1;
       }
@@ -155,8 +155,8 @@ class TopKTerms : public Compressor {
   std::vector<uint8_t> Encode(Step step, uint64_t first, absl::Span<const float> values) override {
     std::vector<uint8_t> payload = {kSparse};
     const double density = DensityAt(compression_, step.value());
-    for (uint64_t start = 0; start < values.size(); start += kUnit) {
-      const absl::Span<const float> unit = values.subspan(start, kUnit);
+    for (uint64_t start = 0; start < values.size(); start += kPlaces) {
+      const absl::Span<const float> unit = values.subspan(start, kPlaces);
       Accumulate(first + start, unit);
       const auto sent = absl::MakeSpan(unsent_).subspan(first + start, unit.size());
       const std::vector<uint16_t> places = Largest(sent, density);

@@ -12,8 +12,6 @@ namespace {
 template <typename T>
 using PerTerm = absl::InlinedVector<T, 16>;
 
-const KernelSet& Best() { return SupportedKernels().front(); }
-
 // Elements that lie whole in the current piece of every term, at most `limit`.
 size_t RunLength(const PerTerm<PieceCursor>& cursors, size_t limit) {
   for (const PieceCursor& cursor : cursors) limit = std::min(limit, cursor.run());
@@ -45,7 +43,7 @@ bool FoldNext(const WireKernels& kernels, size_t first, size_t count, PerTerm<Pi
 
 bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
           absl::Span<uint8_t> mean) {
-  const WireKernels& kernels = Best().For(dtype);
+  const WireKernels& kernels = BestKernels().For(dtype);
   PerTerm<PieceCursor> cursors;
   for (const Pieces& term : terms) cursors.emplace_back(term, kernels.element_bytes);
   bool overflow = false;
@@ -60,7 +58,7 @@ bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const Fold
 
 bool AddScaled(const Pieces& a, v1::DType dtype, const float* b, float scale,
                absl::Span<uint8_t> out) {
-  const WireKernels& kernels = Best().For(dtype);
+  const WireKernels& kernels = BestKernels().For(dtype);
   PieceCursor cursor(a, kernels.element_bytes);
   bool overflow = false;
   const size_t count = out.size() / kernels.element_bytes;
@@ -75,6 +73,6 @@ bool AddScaled(const Pieces& a, v1::DType dtype, const float* b, float scale,
   return overflow;
 }
 
-absl::string_view FoldInstructionSet() { return Best().name; }
+absl::string_view FoldInstructionSet() { return BestKernels().name; }
 
 }  // namespace gradwire

@@ -49,6 +49,7 @@ struct KernelSet {
 
 // Those that this processor has, best first.
 absl::Span<const KernelSet> SupportedKernels();
+inline const KernelSet& BestKernels() { return SupportedKernels().front(); }
 
 }  // namespace gradwire
 

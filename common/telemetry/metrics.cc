@@ -76,6 +76,13 @@ Counter& LostSeconds(Registry* registry) {
                      "Time before a loss in which no step was completed; it is spent again.");
 }
 
+Family<Counter>& Stragglers(Registry* registry) {
+  return BuildCounter()
+      .Name("gradwire_stragglers_total")
+      .Help("Steps in which others waited for a rank for long, and the log says so.")
+      .Register(*registry);
+}
+
 Family<Counter>& LostTimeOfWorker(Registry* registry) {
   Family<Counter>& family = BuildCounter()
                                 .Name("gradwire_recovery_seconds_total")
@@ -166,6 +173,26 @@ Family<Gauge>& Spread(Registry* registry) {
       .Register(*registry);
 }
 
+Family<Gauge>& Ratio(Registry* registry) {
+  return BuildGauge()
+      .Name("gradwire_compression_ratio")
+      .Help("Bytes of gradients in float32 over those that travelled, in the last step.")
+      .Register(*registry);
+}
+
+Family<Gauge>& Residual(Registry* registry) {
+  return BuildGauge()
+      .Name("gradwire_residual_norm")
+      .Help("L2 norm of what compression has left out so far over that of the gradients.")
+      .Register(*registry);
+}
+
+void SetCompression(const StepRecord::Compressed& compressed, const prometheus::Labels& labels,
+                    Family<Gauge>* ratio, Family<Gauge>* residual) {
+  ratio->Add(labels).Set(compressed.ratio);
+  if (compressed.residual.has_value()) residual->Add(labels).Set(*compressed.residual);
+}
+
 void AddBuildInfo(Registry* registry) {
   BuildGauge()
       .Name("gradwire_build_info")
@@ -223,7 +250,9 @@ WorkerMetrics::WorkerMetrics(absl::string_view sync, absl::string_view backend)
       skipped_steps_(SkippedSteps(registry().get())),
       lag_(Lag(registry().get())),
       spread_(Spread(registry().get())),
-      lost_time_(LostTimeOfWorker(registry().get())) {}
+      lost_time_(LostTimeOfWorker(registry().get())),
+      ratio_(Ratio(registry().get())),
+      residual_(Residual(registry().get())) {}
 
 void WorkerMetrics::Observe(const StepRecord& record) {
   ObserveSeconds(&iteration_, record.iteration);
@@ -238,6 +267,7 @@ void WorkerMetrics::Observe(const StepRecord& record) {
   SetStep(record.step);
   CountSent(record.bytes_sent);
   CountReceived(record.bytes_received);
+  if (record.compressed.has_value()) SetCompression(*record.compressed, {}, &ratio_, &residual_);
   if (!record.staleness.has_value()) return;
   lag_.Add({}).Set(static_cast<double>(record.staleness->lag));
   spread_.Add({}).Set(static_cast<double>(record.staleness->spread));
@@ -259,9 +289,12 @@ CoordinatorMetrics::CoordinatorMetrics()
       recoveries_(Recoveries(registry().get())),
       recovered_ranks_(RecoveredRanks(registry().get())),
       lost_seconds_(LostSeconds(registry().get())),
+      stragglers_(Stragglers(registry().get())),
       rank_wait_(RankWait(registry().get())),
       lag_(Lag(registry().get())),
-      spread_(Spread(registry().get())) {}
+      spread_(Spread(registry().get())),
+      ratio_(Ratio(registry().get())),
+      residual_(Residual(registry().get())) {}
 
 void CoordinatorMetrics::SetMinWorkers(int workers) { min_workers_.Set(workers); }
 
@@ -276,12 +309,20 @@ void CoordinatorMetrics::SetStaleness(Rank rank, const StepRecord::Staleness& st
   spread_.Add({}).Set(static_cast<double>(staleness.spread));
 }
 
+void CoordinatorMetrics::SetCompressed(Rank rank, const StepRecord::Compressed& compressed) {
+  SetCompression(compressed, {{"rank", absl::StrCat(rank.value())}}, &ratio_, &residual_);
+}
+
 void CoordinatorMetrics::CountLostWorker() { lost_workers_.Increment(); }
 
 void CoordinatorMetrics::CountRecovery(size_t ranks, absl::Duration lost) {
   recoveries_.Increment();
   recovered_ranks_.Increment(static_cast<double>(ranks));
   lost_seconds_.Increment(absl::ToDoubleSeconds(lost));
+}
+
+void CoordinatorMetrics::CountStraggler(Rank rank) {
+  stragglers_.Add({{"rank", absl::StrCat(rank.value())}}).Increment();
 }
 
 void CoordinatorMetrics::ObserveRankWait(Rank rank, absl::Duration wait) {

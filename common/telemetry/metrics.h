@@ -81,6 +81,8 @@ class WorkerMetrics : public ProcessMetrics {
   prometheus::Family<prometheus::Gauge>& lag_;
   prometheus::Family<prometheus::Gauge>& spread_;
   prometheus::Family<prometheus::Counter>& lost_time_;
+  prometheus::Family<prometheus::Gauge>& ratio_;
+  prometheus::Family<prometheus::Gauge>& residual_;
 };
 
 class CoordinatorMetrics : public ProcessMetrics {
@@ -98,11 +100,15 @@ class CoordinatorMetrics : public ProcessMetrics {
   void SetLoss(double loss);
   // A rank has got a model that is served. Takes a lock and may allocate.
   void SetStaleness(Rank rank, const StepRecord::Staleness& staleness);
+  // A rank's gradients were compressed. Takes a lock and may allocate.
+  void SetCompressed(Rank rank, const StepRecord::Compressed& compressed);
   // The run lost a worker that had its view.
   void CountLostWorker();
   // The others have gone on and carry its `ranks` (a number), with the first step that was not
   // sealed; what was done in `lost` since the last one that was is done again.
   void CountRecovery(size_t ranks, absl::Duration lost);
+  // Others have waited for the rank for long. Takes a lock and may allocate.
+  void CountStraggler(Rank rank);
 
  private:
   prometheus::Gauge& min_workers_;
@@ -112,9 +118,12 @@ class CoordinatorMetrics : public ProcessMetrics {
   prometheus::Counter& recoveries_;
   prometheus::Counter& recovered_ranks_;
   prometheus::Counter& lost_seconds_;
+  prometheus::Family<prometheus::Counter>& stragglers_;
   prometheus::Family<prometheus::Histogram>& rank_wait_;
   prometheus::Family<prometheus::Gauge>& lag_;
   prometheus::Family<prometheus::Gauge>& spread_;
+  prometheus::Family<prometheus::Gauge>& ratio_;
+  prometheus::Family<prometheus::Gauge>& residual_;
 };
 
 }  // namespace gradwire

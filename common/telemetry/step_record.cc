@@ -32,6 +32,12 @@ v1::StepDone ToStepDone(const StepRecord& record) {
     done.set_spread(record.staleness->spread);
   }
   done.set_skipped(record.skipped);
+  if (record.compressed.has_value()) {
+    done.set_compression_ratio(record.compressed->ratio);
+    if (record.compressed->residual.has_value()) {
+      done.set_residual_norm(*record.compressed->residual);
+    }
+  }
   return done;
 }
 
@@ -54,6 +60,11 @@ StepRecord FromStepDone(const v1::StepDone& done) {
   record.bytes_received = done.bytes_received();
   record.skipped = done.skipped();
   if (done.has_lag()) record.staleness = {done.lag(), done.spread()};
+  if (done.has_compression_ratio()) {
+    record.compressed.emplace();
+    record.compressed->ratio = done.compression_ratio();
+    if (done.has_residual_norm()) record.compressed->residual = done.residual_norm();
+  }
   // A double has microseconds, and noise below them.
   record.time = absl::FromUnixMicros(std::llround(done.time() * 1e6));
   return record;

@@ -39,6 +39,14 @@ struct StepRecord {
   };
   absl::optional<Staleness> staleness;
   bool skipped = false;  // the update was left out, as the mean gradient was not finite
+  // Of gradients that are compressed, those of all the worker's ranks together.
+  struct Compressed {
+    double ratio = 1;  // bytes in float32 over those that travelled, there and back
+    // L2 norm of what has been left out so far over that of the gradients; of the last step in
+    // which it was measured, see IsResidualMeasured. None if there is none yet.
+    absl::optional<double> residual;
+  };
+  absl::optional<Compressed> compressed;
 };
 
 // The part of the iteration that the rank did not spend waiting for others.

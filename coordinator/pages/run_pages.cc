@@ -46,6 +46,12 @@ Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& pro
     json["lag"] = last.last.staleness->lag;
     json["spread"] = last.last.staleness->spread;
   }
+  if (last.last.compressed.has_value()) {
+    json["compression_ratio"] = Finite(last.last.compressed->ratio);
+    if (last.last.compressed->residual.has_value()) {
+      json["residual_norm"] = Finite(*last.last.compressed->residual);
+    }
+  }
   return json;
 }
 

@@ -79,6 +79,17 @@ export function spreadSentence(status) {
   return `The clocks of the ranks are ${count(spread)} steps apart; staleness ${bound}.`;
 }
 
+// Bytes are about the same on all ranks; of what is left out the most.
+export function compressionSentence(status) {
+  const told = (status.ranks || []).filter((rank) => Number.isFinite(rank.compression_ratio));
+  if (told.length === 0) return '';
+  const share = told.reduce((sum, rank) => sum + 1 / rank.compression_ratio, 0) / told.length;
+  const residuals = told.map((rank) => rank.residual_norm).filter(Number.isFinite);
+  const left = residuals.length === 0 ? '' :
+    `; what is left out so far is up to ${percent(Math.max(...residuals))} as long as they are`;
+  return `Gradients travel in ${percent(share)} of their bytes${left}.`;
+}
+
 const heardText = (seconds) =>
   (Number.isFinite(seconds) ? `${seconds.toFixed(1)} s ago` : NONE);
 
@@ -114,7 +125,8 @@ export function showRanks(status) {
   keepChildren(body, ranks.length, makeRow);
   ranks.forEach((rank, index) => showRow(body.children[index], rank,
                                         besides(status, rank), longest, slow));
-  const sentences = [slowestSentence(status), spreadSentence(status)];
+  const sentences =
+    [slowestSentence(status), spreadSentence(status), compressionSentence(status)];
   setText(byId('slowest'), sentences.filter(Boolean).join(' '));
   setTone(byId('slowest'), slow !== null && slow.share >= STRAGGLER_SHARE ? 'warn' : 'quiet');
 }

@@ -38,7 +38,8 @@ LowRankPlan Plan() { return LowRankPlan(Shapes(), {{332, v1::DTYPE_BYTES}}, 2); 
 
 std::vector<BucketSpec> WholeSpecs() {
   std::vector<BucketSpec> specs;
-  for (const LowRankLayout& bucket : Plan().buckets()) {
+  const LowRankPlan plan = Plan();
+  for (const LowRankLayout& bucket : plan.buckets()) {
     specs.push_back({bucket.size * sizeof(float), v1::DTYPE_FLOAT32});
   }
   specs.push_back({332, v1::DTYPE_BYTES});

@@ -15,6 +15,7 @@ namespace {
 using ::testing::SizeIs;
 
 constexpr int kWorldSize = 4;
+const Options kRanks = {"--world-size", std::to_string(kWorldSize)};
 constexpr int kIterations = 40;
 
 Options RunOf(const std::string& backend, const std::string& compress) {
@@ -27,27 +28,22 @@ Options RunOf(const std::string& backend, const std::string& compress) {
 }
 
 LaunchResult RunWorkers(int workers, const Options& options) {
-  LaunchResult run = RunLaunch(workers, options, {"--world-size", std::to_string(kWorldSize)});
+  LaunchResult run = RunLaunch(workers, options, kRanks);
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.ranks, SizeIs(kWorldSize));
   return run;
 }
 
-std::string HashOf(int workers, const Options& options) {
-  const std::set<std::string> hashes = RunWorkers(workers, options).Distinct("parameters_sha256");
-  EXPECT_THAT(hashes, SizeIs(1));
-  return hashes.empty() ? "" : *hashes.begin();
-}
-
 class CompressTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(CompressTest, BackEndsProcessesBucketsAndConnections_OneHash) {
-  const std::string expected = HashOf(4, RunOf("coordinator", GetParam()));
-  EXPECT_EQ(HashOf(4, RunOf("sharded", GetParam())), expected);
-  EXPECT_EQ(HashOf(2, RunOf("auto", GetParam())), expected);
-  EXPECT_EQ(HashOf(1, RunOf("sharded", GetParam())), expected);
-  EXPECT_EQ(HashOf(3, RunOf("sharded", GetParam()) + Options{"--connections", "2"}), expected);
-  EXPECT_NE(HashOf(4, RunOf("coordinator", "none")), expected);
+  const std::string expected = HashOf(4, RunOf("coordinator", GetParam()), kRanks);
+  EXPECT_EQ(HashOf(4, RunOf("sharded", GetParam()), kRanks), expected);
+  EXPECT_EQ(HashOf(2, RunOf("auto", GetParam()), kRanks), expected);
+  EXPECT_EQ(HashOf(1, RunOf("sharded", GetParam()), kRanks), expected);
+  EXPECT_EQ(HashOf(3, RunOf("sharded", GetParam()) + Options{"--connections", "2"}, kRanks),
+            expected);
+  EXPECT_NE(HashOf(4, RunOf("coordinator", "none"), kRanks), expected);
 }
 
 TEST_P(CompressTest, Losses_FallAsWithout) {
@@ -73,16 +69,31 @@ TEST(Compress, Int8_Summary_NamesTheCodecAndCountsAQuarterOfTheBytes) {
   const double ratio =
       run.ranks[1]["bytes_sent"].get<double>() / full.ranks[1]["bytes_sent"].get<double>();
   EXPECT_NEAR(ratio, 0.251, 0.001);
+  EXPECT_NEAR(run.ranks[0]["compression_ratio"].get<double>(), 1 / 0.251, 0.02);
+  EXPECT_FALSE(full.ranks[0].contains("compression_ratio"));
+}
+
+// Of int8 little is left out, of the others much.
+TEST(Compress, Summary_TellsWhatIsLeftOut) {
+  const auto residual_of = [](const std::string& compress) {
+    const LaunchResult run = RunWorkers(2, RunOf("sharded", compress));
+    return run.ranks[3].value("residual_norm", 0.0);
+  };
+  const double rounded = residual_of("int8");
+  EXPECT_GT(rounded, 0);
+  EXPECT_LT(rounded, 0.1);
+  EXPECT_GT(residual_of("top-k:0.01"), 1);
+  EXPECT_GT(residual_of("powersgd:1"), 0.1);
 }
 
 TEST(Compress, PowerSgd_OtherBackEndsAndSyncs_OneHashOverRanks) {
   for (const char* backend : {"tree", "gloo"}) {
-    EXPECT_NE(HashOf(4, RunOf(backend, "powersgd:2")), "") << backend;
+    EXPECT_NE(HashOf(4, RunOf(backend, "powersgd:2"), kRanks), "") << backend;
   }
   const Options buckets = {"--bucket-cap-mb", "0.05"};
-  const std::string expected = HashOf(2, RunOf("ring", "powersgd:2") + buckets);
+  const std::string expected = HashOf(2, RunOf("ring", "powersgd:2") + buckets, kRanks);
   const Options other = buckets + Options{"--sync", "gather-scatter"};
-  EXPECT_EQ(HashOf(4, RunOf("coordinator", "powersgd:2") + other), expected);
+  EXPECT_EQ(HashOf(4, RunOf("coordinator", "powersgd:2") + other, kRanks), expected);
 }
 
 TEST(Compress, PowerSgd_WarmUp_SendsWholeGradientsAtFirst) {

@@ -187,6 +187,15 @@ class PageTest(unittest.TestCase):
         cells = self.texts("#ranks td[data-label='Steps']")
         self.assertEqual(cells, ["20", "17 (3 behind)", "19 (1 behind)", "19 (1 behind)"])
 
+    def test_compressed_gradients_say_what_it_does(self):
+        status = fake.status(step=17)
+        for rank in status["ranks"]:
+            rank.update(compression_ratio=4)
+        status["ranks"][2].update(residual_norm=0.5)
+        self.open(status)
+        self.assertIn("Gradients travel in 25 % of their bytes; what is left out so far is up to "
+                      "50 % as long as they are.", self.text("#slowest"))
+
     def test_lost_worker_is_in_notice_table_events_and_charts(self):
         cause = "rank 1 (10.10.1.2:45275) was lost in step 30: its session stream broke"
         status = fake.status(step=30, state="aborted", reason=cause)

@@ -14,6 +14,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/compress/compression_totals.h"
 #include "common/wire/chunk.h"
 #include "common/wire/layout.h"
 
@@ -48,6 +49,7 @@ struct TransferTotals {
   // Of a model that is served: the clocks of the slowest and the fastest rank, as the last answer
   // told them.
   ChunkClocks clocks = {};
+  CompressionTotals compressed = {};
 };
 
 // The exchange of buckets between the workers of one view; see Backend::Connect. A bucket is

@@ -52,7 +52,10 @@ bool LowRankExchange::IsGradient(const BucketKey& key) const {
 
 void LowRankExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
                              Done done) {
-  if (IsWhole(key)) return exchange_->Expect(Below(key), result, deadline, std::move(done));
+  if (IsWhole(key)) {
+    if (IsGradient(key)) Count({result.size(), result.size()});
+    return exchange_->Expect(Below(key), result, deadline, std::move(done));
+  }
   Post([this, key, deadline, transfer = Transfer{key.step, result, std::move(done), 0, {}}] {
     Begin(key, deadline, transfer);
   });
@@ -110,8 +113,10 @@ void LowRankExchange::Project(const BucketKey& key, Rank rank, absl::Span<const 
   if (!TransferOf(key).done) return;
   const auto index =
       static_cast<size_t>(std::find(ranks_.begin(), ranks_.end(), rank) - ranks_.begin());
-  BucketOf(key).Project(
-      index, {reinterpret_cast<const float*>(terms.data()), terms.size() / sizeof(float)});
+  const absl::Span<const float> gradient(reinterpret_cast<const float*>(terms.data()),
+                                         terms.size() / sizeof(float));
+  if (IsResidualMeasured(key.step)) Count({0, 0, SquareOf(gradient)});
+  BucketOf(key).Project(index, gradient);
   exchange_->Contribute(Below(key), rank, BytesOf(BucketOf(key).left(index)));
 }
 
@@ -133,10 +138,31 @@ void LowRankExchange::OnEnd(const BucketKey& key, const absl::Status& status) {
   if (--transfer.under_way == 0) End(key);
 }
 
+TransferTotals LowRankExchange::totals() const {
+  TransferTotals totals = exchange_->totals();
+  MutexLock lock(&mutex_);
+  totals.compressed += compressed_;
+  return totals;
+}
+
+void LowRankExchange::Count(const CompressionTotals& more) {
+  MutexLock lock(&mutex_);
+  compressed_ += more;
+}
+
+void LowRankExchange::CountLeftOut(const BucketKey& key) {
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    Count({0, 0, 0, SquareOf(BucketOf(key).residual(rank))});
+  }
+}
+
 // The next step's basis is made while others go on.
 void LowRankExchange::End(const BucketKey& key) {
   Transfer transfer = std::exchange(TransferOf(key), Transfer());
   if (transfer.status.ok()) {
+    const LowRankLayout& layout = LayoutOf(key);
+    Count({transfer.result.size(), (layout.left_size + layout.right_size) * sizeof(float)});
+    if (IsResidualMeasured(key.step)) CountLeftOut(key);
     BucketOf(key).Reconstruct(
         {reinterpret_cast<float*>(transfer.result.data()), transfer.result.size() / sizeof(float)});
   }

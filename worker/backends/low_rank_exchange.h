@@ -48,7 +48,7 @@ class LowRankExchange : public Exchange {
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
-  TransferTotals totals() const override { return exchange_->totals(); }
+  TransferTotals totals() const override;
   absl::optional<Incarnation> suspect() const override { return exchange_->suspect(); }
 
  private:
@@ -61,6 +61,7 @@ class LowRankExchange : public Exchange {
     absl::Status status;  // the first error
   };
 
+  void Count(const CompressionTotals& more);
   bool IsWhole(const BucketKey& key) const { return key.step.value() < layouts_.whole_steps; }
   BucketKey Below(const BucketKey& key) const;
   bool IsGradient(const BucketKey& key) const;
@@ -74,6 +75,7 @@ class LowRankExchange : public Exchange {
   void OnLeft(const BucketKey& key, const absl::Status& status);
   void OnEnd(const BucketKey& key, const absl::Status& status);
   void End(const BucketKey& key);
+  void CountLeftOut(const BucketKey& key);
   Transfer& TransferOf(const BucketKey& key) { return transfers_[key.bucket.value()]; }
   LowRankBucket& BucketOf(const BucketKey& key) { return buckets_[key.bucket.value()]; }
   const LowRankLayout& LayoutOf(const BucketKey& key) const {
@@ -87,10 +89,11 @@ class LowRankExchange : public Exchange {
   std::vector<LowRankBucket> buckets_;
   std::vector<Transfer> transfers_;  // by gradient bucket
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
+  CompressionTotals compressed_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;  // last, as it uses all others
 };
 

@@ -26,6 +26,12 @@ std::string ToJsonLine(const StepRecord& record) {
     json["spread"] = record.staleness->spread;
   }
   if (record.skipped) json["skipped"] = true;
+  if (record.compressed.has_value()) {
+    json["compression_ratio"] = record.compressed->ratio;
+    if (record.compressed->residual.has_value()) {
+      json["residual_norm"] = *record.compressed->residual;
+    }
+  }
   return json.dump() + "\n";
 }
 

@@ -50,6 +50,8 @@ void AddMeasurements(const Summary& summary, Json& json) {
   json["bytes_sent"] = summary.bytes_sent;
   json["bytes_received"] = summary.bytes_received;
   if (summary.staleness.has_value()) json["staleness"] = StalenessJson(*summary.staleness);
+  if (summary.compression_ratio.has_value()) json["compression_ratio"] = *summary.compression_ratio;
+  if (summary.residual_norm.has_value()) json["residual_norm"] = *summary.residual_norm;
 }
 
 Json EpochsJson(const std::vector<EpochRow>& epochs) {
@@ -106,6 +108,7 @@ void SummaryCollector::Add(const StepRecord& record) {
   padded_ += record.padded;
   skipped_ += record.skipped ? 1 : 0;
   if (record.staleness.has_value()) AddStaleness(*record.staleness);
+  if (record.compressed.has_value()) residual_ = record.compressed->residual;
 }
 
 void SummaryCollector::AddStaleness(const StepRecord::Staleness& staleness) {
@@ -141,6 +144,7 @@ void SummaryCollector::Fill(Summary& summary) const {
   summary.samples.seen = seen_;
   summary.samples.padded = padded_;
   summary.failures.skipped_steps = skipped_;
+  summary.residual_norm = residual_;
   if (told_ == 0) return;
   summary.staleness = staleness_;
   summary.staleness->mean_lag /= static_cast<double>(told_);

@@ -57,6 +57,10 @@ struct Summary {
     uint64_t max_spread = 0;
   };
   absl::optional<Staleness> staleness;
+  // Of gradients that are compressed: over the whole run, and the last that was measured (see
+  // StepRecord::Compressed). Absent of others.
+  absl::optional<double> compression_ratio;
+  absl::optional<double> residual_norm;
   int64_t trained_parameters = 0;
   // Of what training leaves as it is, before and after it; empty if there is no such thing.
   struct {
@@ -92,7 +96,7 @@ class SummaryCollector {
   void Add(const StepRecord& record);
 
   // Sets iterations, iteration_seconds, phase_seconds, loss, print_every,
-  // losses, samples, staleness and skipped steps; leaves the rest.
+  // losses, samples, staleness, skipped steps and residual_norm; leaves the rest.
   void Fill(Summary& summary) const;
 
  private:
@@ -110,8 +114,9 @@ class SummaryCollector {
   std::vector<double> iteration_seconds_;  // without the first iteration
   PhaseTimes sums_;                        // likewise
   int64_t skipped_ = 0;
-  int64_t told_ = 0;              // steps with a staleness
-  Summary::Staleness staleness_;  // with sums in place of means
+  int64_t told_ = 0;                 // steps with a staleness
+  Summary::Staleness staleness_;     // with sums in place of means
+  absl::optional<double> residual_;  // of the last step that has one
 };
 
 // Mean and percentiles of `seconds`, interpolated between the two nearest

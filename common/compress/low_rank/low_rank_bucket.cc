@@ -14,8 +14,6 @@ namespace {
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr uint64_t kFirstDraw = 0;  // later ones: behind step s, s + 1
 
-const KernelSet& Kernels() { return SupportedKernels().front(); }
-
 // Vector number `index` of those that begin at `first`.
 template <typename T>
 absl::Span<T> VectorOf(absl::Span<T> all, uint64_t first, uint64_t index, uint64_t length) {
@@ -23,7 +21,7 @@ absl::Span<T> VectorOf(absl::Span<T> all, uint64_t first, uint64_t index, uint64
 }
 
 void AddMultiple(absl::Span<const float> in, float factor, absl::Span<float> out) {
-  Kernels().add_multiple(in.data(), in.size(), factor, out.data());
+  BestKernels().add_multiple(in.data(), in.size(), factor, out.data());
 }
 
 bool IsFinite(absl::Span<const float> values) {
@@ -78,8 +76,8 @@ void LowRankBucket::Project(size_t rank, absl::Span<const float> gradient) {
       const absl::Span<float> values = Residual(matrix, rank, row);
       AddMultiple(VectorOf(gradient, matrix.first, row, matrix.columns), 1, values);
       for (uint64_t k = 0; k < matrix.rank; ++k) {
-        left[matrix.left + k * matrix.rows + row] =
-            Kernels().dot(values.data(), &basis_[matrix.right + k * matrix.columns], values.size());
+        left[matrix.left + k * matrix.rows + row] = BestKernels().dot(
+            values.data(), &basis_[matrix.right + k * matrix.columns], values.size());
       }
     }
   }

@@ -44,6 +44,8 @@ class LowRankBucket {
 
   absl::Span<const float> left(size_t rank) const { return left_[rank]; }
   absl::Span<const float> right(size_t rank) const { return right_[rank]; }
+  // What its matrices leave out; from ProjectBack on.
+  absl::Span<const float> residual(size_t rank) const { return residual_[rank]; }
   absl::Span<float> left_mean() { return absl::MakeSpan(left_mean_); }
   absl::Span<float> right_mean() { return absl::MakeSpan(right_mean_); }
 

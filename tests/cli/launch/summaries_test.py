@@ -64,6 +64,13 @@ class Summaries(unittest.TestCase):
         self.assertIn("  lag  max lag  max spread  ", head)
         self.assertEqual(values[:head.index("first loss")].split()[-3:], ["1.2", "3", "4"])
 
+    def test_compressed_gradients_have_columns_of_what_it_does(self):
+        row = row_of({"rank": 0, "compression_ratio": 3.98, "residual_norm": 0.456})
+        head, values = summaries.table([row], PHASES, with_links=False)
+        self.assertIn("  ratio  residual  ", head)
+        self.assertEqual(values[:head.index("first loss")].split()[-2:], ["4.0", "0.46"])
+        self.assertNotIn("ratio", summaries.table([row_of({"rank": 0})], PHASES, False)[0])
+
     def test_accuracy_is_in_percent(self):
         lines = summaries.table([{"test": {"accuracy": 0.1834}}], PHASES, with_links=False)
         self.assertTrue(lines[1].endswith(" 18.34"), lines[1])

@@ -64,6 +64,13 @@ class Lines(unittest.TestCase):
         self.assertEqual(head.split()[2:5], ["steps", "lag", "spread"])
         self.assertEqual(first.split()[2:5], ["18", "2", "3"])
 
+    def test_compressed_gradients_say_what_it_does(self):
+        status = running()
+        status["ranks"][0].update(compression_ratio=3.98, residual_norm=0.456)
+        head, first = text_of(status).splitlines()[6:8]
+        self.assertEqual(head.split()[3:5], ["ratio", "residual"])
+        self.assertEqual(first.split()[3:5], ["4.0", "0.46"])
+
     def test_phase_that_only_the_coordinator_knows_has_its_column(self):
         status = running(phases=[{"name": "a~/b", "title": "tomorrow's"}])
         status["ranks"][0]["phase_seconds"]["a~/b"] = 0.125

@@ -45,6 +45,24 @@ TEST(WorkerMetrics, Observe_Twice_CountsIterationsSamplesAndBytes) {
   EXPECT_THAT(text, HasSubstr("gradwire_bytes_total{direction=\"received\"} 14\n"));
 }
 
+TEST(WorkerMetrics, Observe_CompressedGradients_RatioAndResidual) {
+  WorkerMetrics metrics("ddp", "sharded");
+  metrics.Observe(SomeStep());
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("gradwire_compression_ratio ")));
+  StepRecord record = SomeStep();
+  record.compressed = {3.5, 0.25};
+  metrics.Observe(record);
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_compression_ratio 3.5\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_residual_norm 0.25\n"));
+}
+
+TEST(CoordinatorMetrics, SetCompressed_ARank_HasItsLabel) {
+  CoordinatorMetrics metrics;
+  metrics.SetCompressed(Rank(3), {3.5, absl::nullopt});
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_compression_ratio{rank=\"3\"} 3.5\n"));
+  EXPECT_THAT(Text(metrics), Not(HasSubstr("gradwire_residual_norm{")));
+}
+
 TEST(WorkerMetrics, Observe_Twice_KeepsTheLastLossAndStep) {
   WorkerMetrics metrics("none", "none");
   StepRecord record = SomeStep();

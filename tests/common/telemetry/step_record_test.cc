@@ -23,6 +23,7 @@ StepRecord SomeRecord() {
   record.bytes_received = 2000;
   record.time = absl::FromUnixMillis(1'700'000'000'250);
   record.staleness = {4, 5};
+  record.compressed = {3.5, 0.25};
   return record;
 }
 
@@ -61,6 +62,17 @@ TEST(StepDone, ToAndFrom_SkippedStep_IsOne) {
   EXPECT_FALSE(FromStepDone(ToStepDone(record)).skipped);
   record.skipped = true;
   EXPECT_TRUE(FromStepDone(ToStepDone(record)).skipped);
+}
+
+TEST(StepDone, ToAndFrom_KeepsWhatCompressionDid) {
+  StepRecord record = FromStepDone(ToStepDone(SomeRecord()));
+  ASSERT_TRUE(record.compressed.has_value());
+  EXPECT_EQ(record.compressed->ratio, 3.5);
+  EXPECT_EQ(record.compressed->residual, 0.25);
+  record.compressed->residual.reset();
+  record = FromStepDone(ToStepDone(record));
+  EXPECT_FALSE(record.compressed->residual.has_value());
+  EXPECT_FALSE(FromStepDone(ToStepDone(StepRecord())).compressed.has_value());
 }
 
 TEST(StepDone, ToAndFrom_KeepsEachPhase) {

@@ -49,6 +49,16 @@ class RunPagesTest : public ::testing::Test {
   StepRecord done_;
 };
 
+TEST_F(RunPagesTest, StatusJson_CompressedGradients_RatioAndResidualOfARank) {
+  done_.compressed = {3.5, 0.25};
+  Add(0);
+  done_.compressed.reset();
+  Add(1);
+  EXPECT_EQ(Status()["ranks"][0]["compression_ratio"], 3.5);
+  EXPECT_EQ(Status()["ranks"][0]["residual_norm"], 0.25);
+  EXPECT_FALSE(Status()["ranks"][1].contains("compression_ratio"));
+}
+
 TEST_F(RunPagesTest, StatusJson_Run_ItsState) {
   const json status = Status();
   EXPECT_EQ(status["run"], "12ab");

@@ -62,6 +62,34 @@ class LowRankExchangeTest : public ::testing::Test {
   std::unique_ptr<LowRankExchange> exchange_;
 };
 
+TEST_F(LowRankExchangeTest, Totals_TellWhatTravelsAndWhatIsLeftOut) {
+  EndAtOnce();
+  Floats gradient(30 * 40);
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] = static_cast<float>(i % 7) + static_cast<float>(i / 40 % 5);
+  }
+  EXPECT_TRUE(HandIn(0, 0, gradient)->done.get_future().get().ok());
+  const CompressionTotals first = exchange_->totals().compressed;
+  EXPECT_EQ(first.whole_bytes, 4 * 30u * 40u);
+  EXPECT_EQ(first.coded_bytes, 4 * (30u + 40u));
+  EXPECT_EQ(first.gradient_square, SquareOf(gradient));
+  EXPECT_GT(first.residual_square, 0);
+  EXPECT_LT(first.residual_square, first.gradient_square);
+  EXPECT_TRUE(HandIn(1, 0, gradient)->done.get_future().get().ok());
+  const CompressionTotals second = exchange_->totals().compressed;
+  EXPECT_EQ(second.coded_bytes, 2 * first.coded_bytes);
+  EXPECT_EQ(second.residual_square, first.residual_square);  // it was not measured
+}
+
+TEST_F(LowRankExchangeTest, Totals_WholeSteps_AreNoShorter) {
+  MakeExchange(1);
+  EndAtOnce();
+  EXPECT_TRUE(HandIn(0, 0, Floats(30 * 40))->done.get_future().get().ok());
+  const CompressionTotals totals = exchange_->totals().compressed;
+  EXPECT_EQ(totals.whole_bytes, totals.coded_bytes);
+  EXPECT_GT(totals.coded_bytes, 0u);
+}
+
 TEST_F(LowRankExchangeTest, Product_ArrivesOverTwoExchanges) {
   EndAtOnce();
   Floats gradient;

@@ -55,6 +55,16 @@ TEST(ToJsonLine, SkippedStep_SaysSo) {
   EXPECT_EQ(nlohmann::json::parse(ToJsonLine(record))["skipped"], true);
 }
 
+TEST(ToJsonLine, CompressedGradients_HasRatioAndResidual) {
+  StepRecord record = Record();
+  record.compressed.emplace();
+  record.compressed->ratio = 3.5;
+  EXPECT_EQ(nlohmann::json::parse(ToJsonLine(record))["compression_ratio"], 3.5);
+  EXPECT_FALSE(nlohmann::json::parse(ToJsonLine(record)).contains("residual_norm"));
+  record.compressed->residual = 0.25;
+  EXPECT_EQ(nlohmann::json::parse(ToJsonLine(record))["residual_norm"], 0.25);
+}
+
 TEST(ToJsonLine, DivergedLoss_IsNull) {
   StepRecord record = Record();
   record.loss = std::numeric_limits<double>::quiet_NaN();

@@ -60,6 +60,28 @@ TEST(SummaryCollector, ModelThatIsServed_MeanAndMostOfLagAndSpread) {
                 R"({"lag": {"mean": 2.5, "max": 4}, "spread": {"mean": 3.5, "max": 5}})"));
 }
 
+TEST(SummaryCollector, CompressedGradients_RatioAndTheLastResidual) {
+  SummaryCollector collector(1);
+  for (const double residual : {0.5, 0.25}) {
+    StepRecord record;
+    record.compressed = {4, residual};
+    collector.Add(record);
+  }
+  collector.Add(StepRecord());  // without an exchange
+  Summary summary;
+  collector.Fill(summary);
+  summary.compression_ratio = 3.5;
+  const auto json = nlohmann::json::parse(ToJson(summary));
+  EXPECT_EQ(json["compression_ratio"], 3.5);
+  EXPECT_EQ(json["residual_norm"], 0.25);
+}
+
+TEST(SummaryCollector, NothingCompressed_NoRatio) {
+  const auto json = nlohmann::json::parse(ToJson(Collect(3)));
+  EXPECT_FALSE(json.contains("compression_ratio"));
+  EXPECT_FALSE(json.contains("residual_norm"));
+}
+
 TEST(SummaryCollector, NothingServed_NoStaleness) {
   EXPECT_FALSE(nlohmann::json::parse(ToJson(Collect(3))).contains("staleness"));
 }

@@ -158,11 +158,17 @@ void FoldExchange::OnClocks(const ChunkClocks& clocks) {
   clocks_ = clocks;
 }
 
+void FoldExchange::OnCompressed(const CompressionTotals& more) {
+  MutexLock lock(&mutex_);
+  compressed_ += more;
+}
+
 TransferTotals FoldExchange::totals() const {
   TransferTotals totals{traffic_->sent - sent_before_, traffic_->received - received_before_,
                         overflow_.steps()};
   MutexLock lock(&mutex_);
   totals.clocks = clocks_;
+  totals.compressed = compressed_;
   return totals;
 }
 

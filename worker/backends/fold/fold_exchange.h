@@ -62,6 +62,7 @@ class FoldExchange : public Exchange, private LaneHost {
   void OnSent(uint64_t bytes) override { traffic_->sent += bytes; }
   void OnReceived(uint64_t bytes) override { traffic_->received += bytes; }
   void OnClocks(const ChunkClocks& clocks) override;
+  void OnCompressed(const CompressionTotals& more) override;
   void OnOverflow(Step step, Rank rank) override { overflow_.Note(step, rank); }
   void OnFailure(const absl::Status& status, absl::optional<Incarnation> suspect) override {
     table_.Fail(status, suspect);
@@ -84,6 +85,7 @@ class FoldExchange : public Exchange, private LaneHost {
   double rate_ = 0;                         // of the thread that contributes
   mutable Mutex mutex_;
   ChunkClocks clocks_ ABSL_GUARDED_BY(mutex_);
+  CompressionTotals compressed_ ABSL_GUARDED_BY(mutex_);
   // What came of buckets that are not expected yet: bytes of a root that is ahead.
   std::map<BucketKey, std::vector<std::function<void()>>> early_ ABSL_GUARDED_BY(mutex_);
   TransferTable table_;

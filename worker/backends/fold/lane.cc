@@ -64,8 +64,15 @@ Chunk Lane::CodedTerm(ChunkHeader header, const Piece& piece) const {
   header.covers = piece.bytes();
   Compressor* compressor = context_.compressors->Of(header.layout, header.rank, header.bucket,
                                                     header.total / sizeof(float));
-  auto payload = std::make_shared<const std::vector<uint8_t>>(
-      compressor->Encode(header.step, first, {floats + first, header.covers / sizeof(float)}));
+  const absl::Span<const float> values(floats + first, header.covers / sizeof(float));
+  auto payload =
+      std::make_shared<const std::vector<uint8_t>>(compressor->Encode(header.step, first, values));
+  CompressionTotals totals{header.covers, payload->size()};
+  if (IsResidualMeasured(header.step)) {
+    totals.gradient_square = SquareOf(values);
+    totals.residual_square = SquareOf(compressor->state().front().subspan(first, values.size()));
+  }
+  context_.host->OnCompressed(totals);
   return {header, {{payload->data(), payload->size()}}, payload};
 }
 
@@ -138,6 +145,9 @@ absl::Status Lane::Take(const Chunk& mean) {
   FoldTransfer& transfer = *place->transfer;
   absl::Status unpacked = Unpack(mean, transfer.result.data());
   if (!unpacked.ok()) return unpacked;
+  if (IsCoded(mean.header.dtype)) {
+    context_.host->OnCompressed({mean.header.covers, TotalBytes(mean.payload)});
+  }
   transfer.received[place->piece] = 1;
   queue_.OnMean(transfer, place->piece);
   if (mean.header.clocks.fastest > 0) context_.host->OnClocks(mean.header.clocks);

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/compress/compression_totals.h"
 #include "common/rpc/security.h"
 #include "common/wire/chunk.h"
 #include "common/wire/judge.h"
@@ -47,6 +48,8 @@ class LaneHost {
   virtual void OnMean(const std::shared_ptr<FoldTransfer>& transfer) = 0;
   // What an answer of a served model said of the ranks.
   virtual void OnClocks(const ChunkClocks& clocks) = 0;
+  // A term was encoded, or a mean decoded.
+  virtual void OnCompressed(const CompressionTotals& more) = 0;
   virtual void OnSent(uint64_t bytes) = 0;
   // A finite gradient became infinite in the type of the wire.
   virtual void OnOverflow(Step step, Rank rank) = 0;
