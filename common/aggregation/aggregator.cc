@@ -106,13 +106,13 @@ void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> t
     hooks_.on_fold({TraceSpan::Lane::kAggregation, "fold", step, mean->bucket, begin, SteadyNow()});
   }
   terms.clear();  // back to their owner before anyone hears of the mean
-  Arrivals arrivals;
+  Waits waits;
   {
     MutexLock lock(&mutex_);
-    arrivals = layouts_.at(layout).Publish(std::move(mean));
+    waits = layouts_.at(layout).Publish(std::move(mean));
     changed_.NotifyAll();
   }
-  if (!arrivals.empty() && hooks_.on_step) hooks_.on_step(layout, step, arrivals);
+  if (!waits.empty() && hooks_.on_step) hooks_.on_step(layout, step, waits);
 }
 
 std::vector<Rank> Aggregator::MissingRanks(LayoutId layout, Step step) const {

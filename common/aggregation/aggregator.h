@@ -19,8 +19,8 @@ namespace gradwire {
 
 // Who hears of an aggregator's work; called on the thread that did it, with no lock held.
 struct AggregatorHooks {
-  std::function<void(LayoutId, Step, const Arrivals&)> on_step;  // a step is over
-  OnSpan on_fold;                                                // a sum was made
+  std::function<void(LayoutId, Step, const Waits&)> on_step;  // a step is over
+  OnSpan on_fold;                                             // a sum was made
 };
 
 // A finished piece, as a reader gets it.

@@ -1,5 +1,6 @@
 #include "common/aggregation/layout_sums.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -55,7 +56,7 @@ Rank LayoutSums::RankAt(const BucketSpec& bucket, size_t place) {
 LayoutSums::StepState LayoutSums::NewStep(Step step) const {
   StepState state;
   state.step = step;
-  state.arrivals.assign(view_.world_size, absl::InfinitePast());
+  state.waits.resize(view_.world_size);
   state.slots.resize(buckets_.size());
   return state;
 }
@@ -142,7 +143,9 @@ bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chu
   Slot& slot = open_.slots[b][piece];
   const size_t place = PlaceOf(buckets_[b], chunk.header.rank);
   held_bytes_ += TotalBytes(chunk.payload);
-  open_.arrivals[chunk.header.rank.value()] = now;
+  if (slot.missing == static_cast<int>(slot.terms.size())) slot.begun = now;
+  absl::Duration& wait = open_.waits[chunk.header.rank.value()];
+  wait = std::max(wait, now - slot.begun);
   slot.checksums[place] = chunk.header.checksum;
   slot.has_term[place] = true;
   slot.terms[place] = std::move(chunk);
@@ -202,7 +205,7 @@ std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) {
   return mean;
 }
 
-Arrivals LayoutSums::Publish(std::shared_ptr<MeanChunk> mean) {
+Waits LayoutSums::Publish(std::shared_ptr<MeanChunk> mean) {
   const int b = mean->bucket.value();
   mean->number_in_share = grids_[b].NumberInShare(*grids_[b].Find(mean->offset, mean->covers));
   held_bytes_ = held_bytes_ - mean->term_bytes + mean->bytes;
@@ -214,7 +217,7 @@ Arrivals LayoutSums::Publish(std::shared_ptr<MeanChunk> mean) {
     for (const auto& result : finished_.front().results) held_bytes_ -= result->bytes;
     finished_.pop_front();
   }
-  return finished_.back().arrivals;
+  return finished_.back().waits;
 }
 
 const std::vector<std::shared_ptr<const MeanChunk>>* LayoutSums::Results(Step step) const {

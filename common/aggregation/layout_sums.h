@@ -52,8 +52,9 @@ absl::StatusOr<size_t> FindPieceOfShare(const std::vector<Grid>& grids, const Sh
 ChunkHeader HeaderOfMean(const View& view, LayoutId layout, const BucketSpec& spec, Step step,
                          const MeanChunk& mean);
 
-// When each rank's last term of a step came in; of ranks without a term, InfinitePast.
-using Arrivals = std::vector<absl::Time>;
+// How long pieces of a step had to wait for each rank's term after the first rank's, at most. (Not
+// when a rank's last term came: a rank that is ahead may send only as much as its window takes.)
+using Waits = std::vector<absl::Duration>;
 
 // The sums of one layout at one aggregator: what is held of the open step, and the
 // results of steps that are over. Not thread-safe but for Fold; see Aggregator.
@@ -84,8 +85,8 @@ class LayoutSums {
   // The mean of the terms that Hold gave. From any thread, for each piece once in a step.
   std::shared_ptr<MeanChunk> Fold(const std::vector<Chunk>& terms);
 
-  // Adds a result. The arrivals of its step if it was the last one, else empty.
-  Arrivals Publish(std::shared_ptr<MeanChunk> mean);
+  // Adds a result. Its step's waits if it was the last one, else empty.
+  Waits Publish(std::shared_ptr<MeanChunk> mean);
 
   Step open_step() const { return open_.step; }
   // The results of a step so far, in the order in which they were completed; null if they are
@@ -114,13 +115,14 @@ class LayoutSums {
     std::vector<uint64_t> checksums;  // likewise
     std::vector<bool> has_term;       // likewise
     int missing = 0;                  // terms that are still to come
+    absl::Time begun;                 // when the first came
   };
   struct StepState {
     Step step;
     // By bucket, by piece; of a bucket empty until it has a term, and others' pieces' always.
     std::vector<std::vector<Slot>> slots;
     std::vector<std::shared_ptr<const MeanChunk>> results;
-    Arrivals arrivals;
+    Waits waits;
   };
 
   StepState NewStep(Step step) const;

@@ -295,9 +295,17 @@ void Session::SendHeartbeats() {
       if (end_) return;
     }
     heartbeat.mutable_heartbeat()->set_sent(UnixSeconds(absl::Now()));
+    AddWork(heartbeat.mutable_heartbeat());
     Write(heartbeat);
     next = SteadyNow() + options_.heartbeat_interval;
   }
+}
+
+void Session::AddWork(v1::Heartbeat* heartbeat) const {
+  heartbeat->clear_work();
+  if (!options_.work) return;
+  if (absl::optional<v1::Work> work = options_.work())
+    *heartbeat->mutable_work() = *std::move(work);
 }
 
 void Session::Write(const v1::WorkerMessage& message) {

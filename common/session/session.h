@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/rpc/security.h"
@@ -33,6 +34,8 @@ struct SessionOptions {
   // Asked every 0.1 s while Open waits; true ends it with Cancelled.
   std::function<bool()> cancelled = [] { return false; };
   Security security = {};
+  // What heartbeats tell of the worker; asked on their thread. Empty: nothing.
+  std::function<absl::optional<v1::Work>()> work = nullptr;
 };
 
 // Membership in a run: a worker's or an aggregator's end of Membership.Session.
@@ -138,6 +141,7 @@ class Session {
   absl::Status EndStatus(const grpc::Status& status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Notify(const absl::Status& status);
   void SendHeartbeats();
+  void AddWork(v1::Heartbeat* heartbeat) const;
   void Write(const v1::WorkerMessage& message);
   void HalfClose();
   // Cancels the stream; the session then ends with `status`.

@@ -12,7 +12,6 @@ namespace {
 
 // Bytes of what others say, where people read it.
 constexpr size_t kMostAddress = 100;
-constexpr size_t kMostCause = 1000;
 
 RunSize SizeOf(const MembershipConfig& config) {
   const int workers = config.workers == 0 ? config.world_size : config.workers;
@@ -89,7 +88,7 @@ void Membership::FormIfComplete(absl::Time now, Outcome* outcome) {
   state_ = State::kRunning;
   const auto workers = roster_.Workers();
   threads_ = ThreadsFor(std::as_const(roster_).Workers());
-  seals_ = config_.recover && workers.size() > 1 && config_.aggregators == 0 &&
+  seals_ = config_.recover && workers.size() > 1 &&
            std::all_of(workers.begin(), workers.end(),
                        [](const Participant* worker) { return worker->cannot_recover.empty(); });
   SendViewToAll(now, outcome);
@@ -98,6 +97,7 @@ void Membership::FormIfComplete(absl::Time now, Outcome* outcome) {
 
 void Membership::SendViewToAll(absl::Time now, Outcome* outcome) {
   moved_ = now;
+  stragglers_.Forget();
   ++generation_;
   View view = MakeView();
   outcome->actions.emplace_back(FormRun{view});
@@ -152,7 +152,9 @@ Participant* Membership::HearWorker(SessionId session, absl::string_view what, a
 
 Outcome Membership::OnHeartbeat(SessionId session, const v1::Heartbeat& heartbeat, absl::Time now) {
   Outcome outcome;
-  if (Hear(session, "Heartbeat", now, &outcome) == nullptr) return outcome;
+  const Participant* member = Hear(session, "Heartbeat", now, &outcome);
+  if (member == nullptr) return outcome;
+  if (heartbeat.has_work()) stragglers_.OnWork(member->incarnation, WorkOf(heartbeat.work(), now));
   if (heartbeat.sent() > 0) outcome.actions.emplace_back(SendEcho{session, heartbeat.sent()});
   return outcome;
 }
@@ -213,6 +215,7 @@ Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl
     return OnNonsense(session, absl::StrCat("StepDone of rank ", done.rank()), now);
   }
   steps_.Take(done);
+  stragglers_.OnStep(absl::Seconds(done.iteration_seconds()));
   outcome.actions.emplace_back(TakeStep{done});
   if (const Step first_open = steps_.FirstOpen(); step_ < first_open) {
     step_ = first_open;
@@ -312,7 +315,8 @@ Outcome Membership::OnStreamClosed(SessionId session, absl::string_view cause, a
 
 Outcome Membership::OnTick(absl::Time now) {
   Outcome outcome;
-  roster_.OnTick(now);
+  if (roster_.OnTick(now)) stragglers_.Forget();
+  if (state_ == State::kRunning) NameStragglers(now, &outcome);
   CheckLeases(now, &outcome);
   CheckSuspicion(now, &outcome);
   if (state_ == State::kWaiting && now >= rendezvous_deadline_) {

@@ -18,6 +18,7 @@
 #include "coordinator/membership/replicas.h"
 #include "coordinator/membership/roster.h"
 #include "coordinator/membership/step_tally.h"
+#include "coordinator/membership/straggler_watch.h"
 #include "gradwire/v1/membership.pb.h"
 #include "gradwire/v1/status.pb.h"
 
@@ -86,15 +87,20 @@ struct TellLoss {  // of a worker with all its ranks, while the run was under wa
   // run goes on. It does so with the next FormRun.
   absl::Duration lost;
 };
+struct TellStraggler {  // others have waited for this worker for long
+  std::vector<Rank> ranks;
+  Step step;
+  std::string what;  // the sentence of the log
+};
 struct EnterStep {  // all ranks have done the steps before it
   Step step;
 };
 struct EndRun {  // OK: all ranks finished. Aborted or DeadlineExceeded: see the message
   absl::Status status;
 };
-using Action =
-    std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed, SendAbort,
-                 SendFinish, SendEcho, CloseSession, TakeStep, TellLoss, EnterStep, EndRun>;
+using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed, SendAbort,
+                            SendFinish, SendEcho, CloseSession, TakeStep, TellLoss, TellStraggler,
+                            EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -119,7 +125,8 @@ struct Outcome {
 //               ├─ Roster           who is there, leases; ranks by Assign
 //               ├─ LayoutAgreement  what all have declared
 //               ├─ CompareReplicas  whether all have the same parameters
-//               └─ StepTally        how far each rank is
+//               ├─ StepTally        how far each rank is
+//               └─ StragglerWatch   who holds the others up
 //
 // While WAITING a member that goes frees its place. While RUNNING the one place
 // that says what the loss of a member means is OnLoss. If the run recovers, the others adopt a lost
@@ -212,6 +219,7 @@ class Membership {
   void Fail(const absl::Status& status, Outcome* outcome);
   void EndSession(Participant* member, const absl::Status& status, Outcome* outcome);
 
+  void NameStragglers(absl::Time now, Outcome* outcome);
   void CheckLeases(absl::Time now, Outcome* outcome);
   void CheckSuspicion(absl::Time now, Outcome* outcome);
   std::string MissingMessage() const;
@@ -225,12 +233,13 @@ class Membership {
   Settings settings_;  // of all workers; of the first one that was let in
   LayoutAgreement layouts_;
   StepTally steps_;
-  Step step_{0};                        // that was entered last
-  int threads_ = 0;                     // of every worker, as the first view says
-  bool seals_ = false;                  // as the first view says
-  Step open_{0};                        // the first that is not sealed
-  absl::Time moved_;                    // when the one before was sealed, or the view began
-  bool through_ = false;                // workers need each other no more: all steps are sealed
+  Step step_{0};          // that was entered last
+  int threads_ = 0;       // of every worker, as the first view says
+  bool seals_ = false;    // as the first view says
+  Step open_{0};          // the first that is not sealed
+  absl::Time moved_;      // when the one before was sealed, or the view began
+  bool through_ = false;  // workers need each other no more: all steps are sealed
+  StragglerWatch stragglers_;
   std::optional<Suspicion> suspicion_;  // the first that is not explained yet
 };
 

@@ -8,9 +8,6 @@
 namespace gradwire {
 namespace {
 
-// Bytes of what others say, where people read it.
-constexpr size_t kMostCause = 1000;
-
 // "rank 2 (10.10.1.3:4711) was", "ranks 0, 1 (10.10.1.2:4711) were".
 std::string Was(const Participant& member) {
   return absl::StrCat(Describe(member), member.ranks.size() > 1 ? " were" : " was");
@@ -47,8 +44,9 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
   member->standing = Standing::kLost;
   if (suspicion_ && suspicion_->suspect == member->incarnation) suspicion_.reset();
   TellOfLoss(*member, cause, now, outcome);
-  const std::string why_not = WhyNotGoOn();
-  if (why_not.empty()) return GoOnWithout(member, cause, now, outcome);
+  // Nobody else has an aggregator's share; after the last step nobody needs it.
+  const std::string why_not = member->share ? "" : WhyNotGoOn();
+  if (member->share ? through_ : why_not.empty()) return GoOnWithout(member, cause, now, outcome);
   Fail(absl::AbortedError(absl::StrCat(
            Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ", cause,
            config_.recover && !member->share ? absl::StrCat("; ", why_not) : "")),
@@ -86,7 +84,6 @@ std::string Membership::WhyNotGoOn() const {
       return absl::StrCat("the run cannot go on without it: ", worker->cannot_recover);
     }
   }
-  if (config_.aggregators > 0) return "a run with separate aggregators cannot go on without it";
   if (!seals_) return "no other worker is there";
   for (const Participant* worker : workers) {
     if (worker->standing == Standing::kFinished && !through_) {

@@ -24,6 +24,7 @@ spdlog::level::level_enum LevelOf(const Outcome& outcome) {
     const auto* end = std::get_if<EndRun>(&action);
     if (end != nullptr && !end->status.ok()) return spdlog::level::err;
     if (close != nullptr && !close->status.ok()) level = spdlog::level::warn;
+    if (std::holds_alternative<TellStraggler>(action)) level = spdlog::level::warn;
   }
   return level;
 }
@@ -303,6 +304,10 @@ void MembershipService::Enact(const TakeStep& take) {
 
 void MembershipService::Enact(const TellLoss& tell) {
   queue_.push_back([this, tell] { callbacks_.on_loss(tell); });
+}
+
+void MembershipService::Enact(const TellStraggler& tell) {
+  queue_.push_back([this, tell] { callbacks_.on_straggler(tell); });
 }
 
 void MembershipService::Enact(const EnterStep& enter) {

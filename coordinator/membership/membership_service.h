@@ -54,6 +54,8 @@ class MembershipService final : public v1::Membership::Service {
     // Once. OK: all ranks finished. Called after Abort was written to all that take it within
     // kCloseGrace.
     std::function<void(const absl::Status&)> on_run_over;
+    // Others have waited for a worker for long.
+    std::function<void(const TellStraggler&)> on_straggler;
   };
 
   // `log_prefix` stands in front of each line of its log.
@@ -139,6 +141,7 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const CloseSession& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TakeStep& take) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TellLoss& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const TellStraggler& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EnterStep& enter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EndRun& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Drain() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

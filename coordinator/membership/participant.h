@@ -13,6 +13,9 @@
 
 namespace gradwire {
 
+// Bytes of what members say, where people read it.
+constexpr size_t kMostCause = 1000;
+
 // One stream of Membership.Session; numbers are never used twice.
 using SessionId = StrongInt<struct SessionIdTag, uint64_t>;
 

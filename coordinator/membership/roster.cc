@@ -155,13 +155,14 @@ std::vector<const Participant*> Roster::All() const {
 
 std::vector<Participant*> Roster::All() { return InOrder<Participant*>(&participants_); }
 
-void Roster::OnTick(absl::Time now) {
+bool Roster::OnTick(absl::Time now) {
   const absl::Duration gap = now - last_tick_;
   last_tick_ = now;
-  if (gap <= kPause) return;
+  if (gap <= kPause) return false;
   for (Participant& participant : participants_) {
     participant.last_heard = std::min(now, participant.last_heard + gap);
   }
+  return true;
 }
 
 std::vector<Incarnation> Roster::Silent(absl::Time now) const {

@@ -61,8 +61,8 @@ class Roster {
   std::vector<Participant*> All();
 
   // To be called about ten times a second. A long gap means that this process itself was
-  // paused, not that all fell silent: leases are extended by it.
-  void OnTick(absl::Time now);
+  // paused, not that all fell silent: leases are extended by it, and it returns true.
+  bool OnTick(absl::Time now);
   // Those with a session that were not heard for longer than the lease.
   std::vector<Incarnation> Silent(absl::Time now) const;
 

@@ -96,7 +96,8 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
            [this](const v1::StepDone& done) { OnStepDone(done); },
            [this](const TellLoss& loss) { OnLoss(loss); },
            [this](Step step) { metrics_.SetStep(step); },
-           [this](const absl::Status& status) { OnRunOver(status); }},
+           [this](const absl::Status& status) { OnRunOver(status); },
+           [this](const TellStraggler& straggler) { OnStraggler(straggler); }},
           options.log_prefix),
       status_([this] { return Status(); }) {
   metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);
@@ -139,7 +140,7 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
 void Coordinator::OnView(const View& view) {
   const bool is_first = aggregator_ == nullptr;
   if (!is_first) aggregator_->Abort(absl::AbortedError("another view has begun"));
-  auto on_step = [this](LayoutId, Step, const Arrivals& arrivals) { OnArrivals(arrivals); };
+  auto on_step = [this](LayoutId, Step, const Waits& waits) { OnWaits(waits); };
   aggregator_ = std::make_shared<Aggregator>(view, Share(), AggregatorHooks{on_step, on_fold_});
   aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
@@ -177,17 +178,17 @@ void Coordinator::OnRunOver(const absl::Status& status) {
   over_changed_.NotifyAll();
 }
 
-void Coordinator::OnArrivals(const Arrivals& arrivals) {
-  sees_arrivals_ = true;
-  const absl::Time first = *std::min_element(arrivals.begin(), arrivals.end());
-  for (size_t rank = 0; rank < arrivals.size(); ++rank) {
-    metrics_.ObserveRankWait(Rank(static_cast<int>(rank)), arrivals[rank] - first);
+void Coordinator::OnWaits(const Waits& waits) {
+  sees_waits_ = true;
+  for (size_t rank = 0; rank < waits.size(); ++rank) {
+    metrics_.ObserveRankWait(Rank(static_cast<int>(rank)), waits[rank]);
   }
 }
 
 void Coordinator::OnStepDone(const v1::StepDone& done) {
   const StepRecord record = FromStepDone(done);
   if (record.staleness.has_value()) metrics_.SetStaleness(record.rank, *record.staleness);
+  if (record.compressed.has_value()) metrics_.SetCompressed(record.rank, *record.compressed);
   const auto step = history_.Add(record, done.total_steps(), absl::Now());
   metrics_.SetTotalSteps(done.total_steps());
   if (!step) return;
@@ -198,7 +199,7 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
     least = std::min(least, OwnWork(of_rank));
   }
   metrics_.SetLoss(loss);
-  if (sees_arrivals_) return;
+  if (sees_waits_) return;
   for (const StepRecord& of_rank : *step) {
     metrics_.ObserveRankWait(of_rank.rank, OwnWork(of_rank) - least);
   }
@@ -210,6 +211,11 @@ void Coordinator::OnLoss(const TellLoss& loss) {
   const absl::string_view was = loss.ranks.size() > 1 ? " were" : " was";
   history_.AddEvent({absl::Now(), loss.step, "lost",
                      absl::StrCat(NameOf(loss.ranks), was, " lost: ", loss.cause)});
+}
+
+void Coordinator::OnStraggler(const TellStraggler& straggler) {
+  for (const Rank rank : straggler.ranks) metrics_.CountStraggler(rank);
+  history_.AddEvent({absl::Now(), straggler.step, "straggler", straggler.what});
 }
 
 Page Coordinator::StatusPage() {

@@ -80,9 +80,10 @@ class Coordinator {
   absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);
   void OnView(const View& view);
   void OnRunOver(const absl::Status& status);
-  void OnArrivals(const Arrivals& arrivals);
+  void OnWaits(const Waits& waits);
   void OnStepDone(const v1::StepDone& done);
   void OnLoss(const TellLoss& loss);
+  void OnStraggler(const TellStraggler& straggler);
   void OnNextView(const View& view, absl::Time now);
   absl::optional<Page> Answer(const PageRequest& request);
   Page StatusPage();
@@ -100,8 +101,8 @@ class Coordinator {
   absl::Time viewed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // /status.json was
   bool end_viewed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Terms come here, whose arrivals tell how long ranks wait; else their own work tells it.
-  std::atomic<bool> sees_arrivals_{false};
+  // Terms come here, and tell how long ranks wait for each other; else their own work does.
+  std::atomic<bool> sees_waits_{false};
   RunHistory history_;
 
   // From here on, what has threads that use the above.

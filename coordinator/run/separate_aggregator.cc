@@ -69,7 +69,8 @@ absl::Status SeparateAggregator::Connect() {
     return stopped_;
   };
   absl::StatusOr<std::unique_ptr<Session>> session =
-      Session::Open(session_options, [this](const absl::Status& status) { OnRunOver(status); });
+      Session::Open(session_options, [this](const absl::Status& status) { OnRunOver(status); },
+                    {nullptr, [this](const View& view) { OnNewView(view); }});
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
   return absl::OkStatus();
@@ -93,30 +94,36 @@ absl::Status SeparateAggregator::Serve(const View& view) {
     return absl::InternalError("the coordinator sent a view that gives this aggregator no share");
   }
   const Share share{static_cast<int>(view.aggregators.size()), {*view.aggregator}};
-  auto on_step = [this](LayoutId, Step step, const Arrivals&) {
+  auto on_step = [this](LayoutId, Step step, const Waits&) {
     metrics_.SetStep(Step(step.value() + 1));
   };
   auto aggregator = std::make_shared<Aggregator>(view, share, AggregatorHooks{on_step, nullptr});
-  {
-    MutexLock lock(&mutex_);
-    for (const AgreedLayout& agreed : early_layouts_) {
-      aggregator->AddLayout(agreed.layout, agreed.buckets, agreed.serving);
-    }
-    early_layouts_.clear();
-    aggregator_ = aggregator;
-  }
   grpc_.AllowCalls(CallsOf(view.world_size));
-  aggregation_.Serve(std::move(aggregator));
+  MutexLock lock(&mutex_);
+  // Another thread brings the first view, which a further one may overtake.
+  if (aggregator_ != nullptr && view.generation < aggregator_->view().generation) {
+    return absl::OkStatus();
+  }
+  for (const AgreedLayout& agreed : layouts_) {
+    aggregator->AddLayout(agreed.layout, agreed.buckets, agreed.serving);
+  }
+  if (aggregator_ != nullptr) aggregator_->Abort(absl::AbortedError("another view has begun"));
+  aggregator_ = std::move(aggregator);
+  aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
-  spdlog::info("aggregator {} of {}, run {}", *view.aggregator, share.owners, ToHex(view.run_id));
+  spdlog::info("aggregator {} of {}, run {}, generation {}", *view.aggregator, share.owners,
+               ToHex(view.run_id), view.generation.value());
   return absl::OkStatus();
+}
+
+void SeparateAggregator::OnNewView(const View& view) {
+  if (absl::Status served = Serve(view); !served.ok()) OnRunOver(served);
 }
 
 void SeparateAggregator::OnLayout(const AgreedLayout& agreed) {
   MutexLock lock(&mutex_);
-  if (aggregator_ == nullptr) {
-    early_layouts_.push_back(agreed);
-  } else {
+  layouts_.push_back(agreed);
+  if (aggregator_ != nullptr) {
     aggregator_->AddLayout(agreed.layout, agreed.buckets, agreed.serving);
   }
 }

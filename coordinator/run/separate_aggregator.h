@@ -54,8 +54,11 @@ class SeparateAggregator {
   SeparateAggregator(const CoordinatorOptions& options, Security security);
   absl::Status Listen();
   absl::Status Connect();
-  // Makes the aggregator of `view`, and gives it the layouts that came before.
+  // Makes the aggregator of `view`, gives it the layouts that came before, and ends that of the
+  // view before. Does nothing if it is of a later view already. Internal if the view has no share
+  // for it.
   absl::Status Serve(const View& view);
+  void OnNewView(const View& view);
   void OnLayout(const AgreedLayout& agreed);
   void OnRunOver(const absl::Status& status);
 
@@ -71,7 +74,7 @@ class SeparateAggregator {
   CondVar changed_;
   std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<Aggregator> aggregator_ ABSL_GUARDED_BY(mutex_);  // null before the View
-  std::vector<AgreedLayout> early_layouts_ ABSL_GUARDED_BY(mutex_);
+  std::vector<AgreedLayout> layouts_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<Session> session_;  // last: its threads use the above

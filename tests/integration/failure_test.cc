@@ -29,11 +29,13 @@ constexpr int kForever = 100000;  // iterations
 // A coordinator and workers in the middle of training.
 class FailureTest : public ::testing::TestWithParam<const char*> {
  protected:
-  void Begin(int world_size, const std::string& sync) {
-    coordinator_ = std::make_unique<RunningCoordinator>(world_size, Options{"--on-loss", "stop"});
+  void Begin(int world_size, const std::string& sync, const Options& of_coordinator = {},
+             const Options& of_workers = {}) {
+    coordinator_ = std::make_unique<RunningCoordinator>(
+        world_size, Options{"--on-loss", "stop"} + of_coordinator);
     for (int rank = 0; rank < world_size; ++rank) {
-      workers_.push_back(
-          StartWorker(coordinator_->address(), rank, TinyRun(kForever) + Options{"--sync", sync}));
+      workers_.push_back(StartWorker(coordinator_->address(), rank,
+                                     TinyRun(kForever) + Options{"--sync", sync} + of_workers));
     }
     const absl::Status begun = coordinator_->WaitForStep(2);
     ASSERT_TRUE(begun.ok()) << begun;
@@ -89,6 +91,24 @@ TEST_P(FailureTest, CoordinatorTerminated_MidStep_EndsWithSignalsCodeAndTheRunEn
 
 INSTANTIATE_TEST_SUITE_P(Failure, FailureTest,
                          ::testing::Values("gather-scatter", "all-reduce", "ddp"),
+                         [](const auto& info) { return ParamName(info.param); });
+
+using HangTest = FailureTest;
+
+// The coordinator is patient, so that the worker's own timeout is what ends the run.
+TEST_P(HangTest, PeerHangs_MidStep_StepTimeoutEndsTheRunAndNamesIt) {
+  Begin(2, GetParam(), {"--lease-seconds", "600"}, {"--step-timeout-seconds", "4"});
+  workers_[1]->Signal(SIGSTOP);
+  const auto code = workers_[0]->Wait(kSoon);
+  ASSERT_TRUE(code.ok()) << code.status();
+  EXPECT_EQ(*code, 1);
+  EXPECT_THAT(workers_[0]->err(), ::testing::ContainsRegex("step [0-9]+.*rank 1"));
+  EXPECT_EQ(*coordinator_->process().Wait(kStopWithin), 1);
+  EXPECT_THAT(coordinator_->process().err(),
+              ::testing::ContainsRegex("rank 0 .*was lost in step [0-9]+: it left: .*rank 1"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Failure, HangTest, ::testing::Values("gather-scatter", "all-reduce"),
                          [](const auto& info) { return ParamName(info.param); });
 
 class LaunchSignalTest : public ::testing::TestWithParam<int> {};

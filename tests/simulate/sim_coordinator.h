@@ -56,6 +56,7 @@ class SimCoordinator {
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
   void Enact(const TellLoss&) {}
+  void Enact(const TellStraggler&) {}
   void Enact(const EnterStep&) {}
 
   Scene* const scene_;

@@ -60,12 +60,14 @@ absl::Status CheckServers(const View& view, const std::string& backend) {
 absl::StatusOr<std::unique_ptr<Participation>> Participation::Create(const WorkerOptions& options,
                                                                      Stopper* stopper,
                                                                      OnSpan on_span,
-                                                                     GetStatus status) {
+                                                                     GetStatus status,
+                                                                     GetWork work) {
   const absl::StatusOr<v1::DType> wire = WireTypeOf(options);
   if (!wire.ok()) return wire.status();
   absl::StatusOr<Security> security = Security::Read(options.security);
   if (!security.ok()) return security.status();
-  auto participation = absl::WrapUnique(new Participation(options, stopper, *wire, *security));
+  auto participation =
+      absl::WrapUnique(new Participation(options, stopper, *wire, *security, std::move(work)));
   auto backend = MakeBackendOf(options, *wire, *security, std::move(on_span));
   if (!backend.ok()) return backend.status();
   participation->backend_ = *std::move(backend);
@@ -74,8 +76,12 @@ absl::StatusOr<std::unique_ptr<Participation>> Participation::Create(const Worke
 }
 
 Participation::Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire,
-                             Security security)
-    : options_(options), stopper_(stopper), wire_(wire), security_(std::move(security)) {}
+                             Security security, GetWork work)
+    : options_(options),
+      stopper_(stopper),
+      wire_(wire),
+      security_(std::move(security)),
+      work_(std::move(work)) {}
 
 // Nobody may call in any more when the exchange and what it serves end.
 Participation::~Participation() {
@@ -105,6 +111,7 @@ absl::Status Participation::OpenSession() {
   session_options.connect_timeout = absl::Seconds(options_.connect_timeout_seconds);
   session_options.security = security_;
   session_options.cancelled = [this] { return stopper_->requested(); };
+  session_options.work = work_;
   auto session =
       Session::Open(session_options, [this](const absl::Status& status) { OnAbort(status); },
                     {[this](Step step) { changes_.OnSealed(step); },
@@ -202,6 +209,7 @@ TransferTotals Participation::totals() const {
   sum.overflow_steps += now.overflow_steps;
   for (const auto& [link, bytes] : now.sent_on) sum.sent_on[link] += bytes;
   sum.clocks = now.clocks;
+  sum.compressed += now.compressed;
   return sum;
 }
 

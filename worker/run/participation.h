@@ -43,14 +43,16 @@ namespace gradwire {
 class Participation {
  public:
   using GetStatus = std::function<v1::StatusReply()>;
+  using GetWork = std::function<absl::optional<v1::Work>()>;
 
   // Makes the back end and serves the peers. `stopper` outlives this object and hears
   // when the run ends before its time. `on_span` hears of transfers and sums; may be empty.
-  // `status` is what Status.Get answers. Errors: those of MakeBackend, StartGrpcServer,
-  // AdvertisedAddress and Security::Read.
+  // `status` is what Status.Get answers, `work` what heartbeats tell. Errors: those of MakeBackend,
+  // StartGrpcServer, AdvertisedAddress and Security::Read.
   static absl::StatusOr<std::unique_ptr<Participation>> Create(const WorkerOptions& options,
                                                                Stopper* stopper, OnSpan on_span,
-                                                               GetStatus status);
+                                                               GetStatus status,
+                                                               GetWork work = nullptr);
   // No transfer is under way, or they end with Cancelled.
   ~Participation();
   Participation(const Participation&) = delete;
@@ -115,7 +117,8 @@ class Participation {
   void Explain(const absl::Status& status, bool of_all = false);
 
  private:
-  Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire, Security security);
+  Participation(const WorkerOptions& options, Stopper* stopper, v1::DType wire, Security security,
+                GetWork work);
   absl::Status Serve(GetStatus status);
   absl::Status OpenSession();
   absl::Status Ended() const;
@@ -129,6 +132,7 @@ class Participation {
   Stopper* const stopper_;
   const v1::DType wire_;  // of gradients
   const Security security_;
+  const GetWork work_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<StatusService> status_service_;
   GrpcServer server_;

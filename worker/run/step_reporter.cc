@@ -167,12 +167,14 @@ absl::Status StepReporter::Finish() {
 
 void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* records) {
   const size_t ranks = records->size();
+  const auto compressed = compression_.OnStep(totals.compressed);
   for (size_t i = 0; i < ranks; ++i) {
     StepRecord& record = (*records)[i];
     record.bytes_sent = PartOf(totals.bytes_sent, i, ranks) - PartOf(counted_.bytes_sent, i, ranks);
     record.bytes_received =
         PartOf(totals.bytes_received, i, ranks) - PartOf(counted_.bytes_received, i, ranks);
     record.staleness = StalenessAfter(record.step, totals.clocks);
+    record.compressed = compressed;
   }
   metrics_->CountWireOverflows(totals.overflow_steps - counted_.overflow_steps);
   counted_ = totals;
@@ -229,6 +231,10 @@ Summary StepReporter::SummaryOf(size_t index) const {
   if (!summary.epochs.empty()) {
     summary.train = summary.epochs.back().train;
     summary.test = summary.epochs.back().test;
+  }
+  if (counted_.compressed.coded_bytes > 0) {
+    summary.compression_ratio = static_cast<double>(counted_.compressed.whole_bytes) /
+                                static_cast<double>(counted_.compressed.coded_bytes);
   }
   summary.bytes_sent = PartOf(counted_.bytes_sent, index, ranks_.size());
   summary.bytes_received = PartOf(counted_.bytes_received, index, ranks_.size());

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
+#include "common/telemetry/compression_meter.h"
 #include "common/telemetry/metrics.h"
 #include "gradwire/v1/status.pb.h"
 #include "worker/backends/exchange.h"
@@ -69,7 +70,8 @@ class StepReporter {
   StepReporter(const WorkerOptions& options, const Run& run, const ProgressOptions& progress,
                WorkerMetrics* metrics);
   absl::Status OpenLog(Rank rank, bool goes_on, OfRank* of_rank) const;
-  // Sets what was sent and received since the last step, and how far apart the ranks are.
+  // Sets what was sent and received since the last step, how it was compressed, and how far apart
+  // the ranks are.
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
   void AddStep(size_t index, const StepRecord& record);
@@ -90,6 +92,7 @@ class StepReporter {
   std::vector<OfRank> ranks_;
   absl::Status log_failure_;
   TransferTotals counted_;  // up to the last step
+  CompressionMeter compression_;
 
   mutable Mutex mutex_;
   std::vector<v1::RankStatus> statuses_ ABSL_GUARDED_BY(mutex_);

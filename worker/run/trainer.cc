@@ -106,11 +106,13 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
   int64_t passes = 0;
   for (int64_t first = 0; first < size; first += piece) {
     const int64_t count = std::min(piece, size - first);
+    Begin("forward", computing_);
     SeedForward(ForwardSeed(options_.seed, computing_, rank, passes++));
     absl::StatusOr<torch::Tensor> loss = LossOf(batch, first, count, calls, report);
     if (!loss.ok()) return loss.status();
     if (calls.stopped()) return Stopped();
     Stopwatch watch;
+    Begin("backward", computing_);
     absl::Status status;
     if (first + count == size) {
       status = LastBackward(*loss, rank, calls);
@@ -205,6 +207,14 @@ void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration*
   options_.on_span({TraceSpan::Lane::kCompute, name, step, Bucket(0), begin, watch->last()});
 }
 
+void Trainer::Begin(const char* phase, Step step) const {
+  if (options_.on_phase) options_.on_phase(phase, step, /*waits=*/false, absl::nullopt);
+}
+
+void Trainer::BeginWait(Step step, absl::optional<Bucket> bucket) const {
+  if (options_.on_phase) options_.on_phase("wait", step, /*waits=*/true, bucket);
+}
+
 void Trainer::Report(Calls& calls) {
   if (calls.sync != nullptr) pending_times_ += calls.sync->TakeTimes();
   const absl::Duration iteration = calls.iteration.Lap();
@@ -218,10 +228,12 @@ void Trainer::Report(Calls& calls) {
   current_step_ = computing_;
 }
 
-absl::StatusOr<size_t> Trainer::AwaitBucket(Calls& calls) {
+absl::StatusOr<size_t> Trainer::AwaitBucket(size_t wanted, Calls& calls) {
   Stopwatch watch;
   absl::Duration waited;  // the reducer counts it
+  BeginWait(pending_.front().step, Bucket(static_cast<int>(wanted)));
   absl::StatusOr<size_t> bucket = calls.sync->NextBucket();
+  Begin("forward", computing_);
   Lap(&watch, "wait", pending_.front().step, &waited);
   return bucket;
 }
@@ -229,7 +241,9 @@ absl::StatusOr<size_t> Trainer::AwaitBucket(Calls& calls) {
 // Of the step before the pending one, or of the pending one once all of it is applied.
 absl::Status Trainer::AwaitSeal() {
   if (!unsealed_.has_value()) return absl::OkStatus();
+  BeginWait(*unsealed_);
   if (absl::Status sealed = options_.seal.await(*unsealed_); !sealed.ok()) return sealed;
+  Begin("forward", computing_);
   reducer_->Keep();
   unsealed_.reset();
   saved_.clear();
@@ -245,6 +259,7 @@ void Trainer::Rewind(Step first) {
   saved_.clear();
   unsealed_.reset();
   begun_ = {};
+  next_step_ = first;
   reducer_->Rewind();
   first_ = first;
   digests_.clear();
@@ -266,7 +281,8 @@ absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls)
   if (options_.seal.ready) unsealed_ = pending_.front().step;
   for (const size_t wanted : buckets) {
     while (!updated_[wanted]) {
-      const absl::StatusOr<size_t> bucket = calls.sync != nullptr ? AwaitBucket(calls) : wanted;
+      const absl::StatusOr<size_t> bucket =
+          calls.sync != nullptr ? AwaitBucket(wanted, calls) : wanted;
       if (!bucket.ok()) return bucket.status();
       Update(*bucket, calls.sync != nullptr);
     }
@@ -312,6 +328,7 @@ absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
 absl::Status Trainer::EndOwnStep(Calls& calls) {
   Stopwatch watch;
   absl::Duration taken;  // the sync counts it
+  BeginWait(computing_);
   absl::Status status = calls.sync->OnStepDone(computing_);
   Lap(&watch, "exchange", computing_, &taken);
   if (status.ok()) Report(calls);
@@ -321,6 +338,7 @@ absl::Status Trainer::EndOwnStep(Calls& calls) {
 // `wait` began when the first rank's batch was asked for.
 absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls) {
   computing_ = batch->step;
+  next_step_ = Step(computing_.value() + 1);
   begun_[computing_.value() % 2] = {computing_, wait.last()};
   reports_.clear();
   times_ = {};
@@ -328,6 +346,7 @@ absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls
   for (const Rank rank : reducer_->ranks()) {
     if (rank != reducer_->ranks().front()) {
       wait = Stopwatch();
+      Begin("data", computing_);
       batch = calls.next();
       if (calls.stopped()) return Stopped();
       if (!batch.ok()) return batch.status();
@@ -347,6 +366,7 @@ absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls
 absl::Status Trainer::RunSteps(Calls& calls) {
   while (true) {
     const Stopwatch wait;
+    Begin("data", next_step_);
     absl::StatusOr<Batch> batch = calls.next();
     if (calls.stopped()) return Stopped();
     if (!batch.ok()) {

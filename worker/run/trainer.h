@@ -56,6 +56,10 @@ struct TrainerOptions {
   bool updates_late = false;  // parameters are updated within the next forward pass
   StepSeal seal = {};
   Nonfinite on_nonfinite = Nonfinite::kIgnore;  // kSkip: not with updates that are late
+  // Hears what the trainer begins with: a phase of a step, and whether it waits in it for others,
+  // in which bucket if that is known. Must not block.
+  std::function<void(const char* phase, Step, bool waits, absl::optional<Bucket>)> on_phase =
+      nullptr;
   OnSpan on_span = nullptr;  // hears of data, forward, backward, wait, optimizer and exchange
 };
 
@@ -156,7 +160,7 @@ class Trainer {
                                        Calls& calls, StepRecord* report);
   absl::Status LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls);
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
-  absl::StatusOr<size_t> AwaitBucket(Calls& calls);
+  absl::StatusOr<size_t> AwaitBucket(size_t wanted, Calls& calls);
   absl::Status AwaitSeal();
   void Update(size_t bucket, bool averaged);
   bool IsCompared(Step step) const;
@@ -170,6 +174,8 @@ class Trainer {
   std::vector<SlicedOptimizer>& OptimizersOf(size_t rank);
   // The time since `watch` was looked at last counts for a phase of `step`.
   void Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const;
+  void Begin(const char* phase, Step step) const;
+  void BeginWait(Step step, absl::optional<Bucket> bucket = absl::nullopt) const;
   void Report(Calls& calls);
   void Reset();
 
@@ -185,6 +191,7 @@ class Trainer {
   Step current_step_;
   // The step that is computed: what was told of its ranks until now, and their times together.
   Step computing_;
+  Step next_step_;  // the one behind
   std::vector<StepRecord> reports_;
   PhaseTimes times_;
   // A step whose gradients are there, but not all of its updates; empty if there is none.

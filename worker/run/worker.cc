@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
@@ -21,27 +20,11 @@
 #include "worker/run/hello.h"
 #include "worker/run/inference.h"
 #include "worker/run/outputs.h"
-#include "worker/weights/weights.h"
 
 namespace gradwire {
 namespace {
 
 constexpr int64_t kEvaluationBatch = 250;
-
-int64_t CountTrained(const Model& model) {
-  int64_t count = 0;
-  for (const torch::Tensor& parameter : model.parameters()) {
-    if (parameter.requires_grad()) count += parameter.numel();
-  }
-  return count;
-}
-
-// Of the parameters that are not trained and the buffers that training leaves as they are; empty
-// if there are none.
-std::string HashOfFrozen(const Model& model) {
-  const std::vector<torch::Tensor> frozen = FrozenTensors(model);
-  return frozen.empty() ? "" : Sha256(frozen);
-}
 
 }  // namespace
 
@@ -160,7 +143,7 @@ absl::Status Worker::MakeTheModel() {
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
   model_->train();
-  frozen_sha256_ = HashOfFrozen(*model_);
+  frozen_sha256_ = HashOfFrozen();
   return absl::OkStatus();
 }
 
@@ -169,8 +152,9 @@ absl::Status Worker::Join() {
   view_.threads = options_.threads;
   first_ranks_ = ranks_ = {Rank(0)};
   if (!sync_traits_.averages) return absl::OkStatus();
-  auto participation = Participation::Create(options_, stopper_.get(), SpanListener(),
-                                             [this] { return GetStatus(); });
+  auto participation = Participation::Create(
+      options_, stopper_.get(), SpanListener(), [this] { return GetStatus(); },
+      [this] { return work_.At(SteadyNow()); });
   if (!participation.ok()) return participation.status();
   participation_ = *std::move(participation);
   {
@@ -233,6 +217,7 @@ absl::Status Worker::MakeTrainer() {
                      },
                      [this](Step step) { return AwaitSealed(step); }, options_.check_replicas};
   }
+  options->on_phase = [this](auto... phase) { BeginPhase(phase...); };
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);
@@ -367,6 +352,7 @@ void Worker::OnStep(absl::Span<const StepRecord> reports) {
   std::vector<StepRecord> records(reports.begin(), reports.end());
   for (StepRecord& record : records) record.time = absl::Now();
   TransferTotals totals = participation_ ? participation_->totals() : TransferTotals();
+  if (low_rank_ != nullptr) totals.compressed = low_rank_->totals().compressed;
   if (devices_ != nullptr) {
     records.front().phases += devices_->TakeTimes();
     totals.bytes_sent = totals.bytes_received = devices_->bytes_moved();
@@ -410,41 +396,6 @@ v1::StatusReply Worker::GetStatus() {
     *reply.add_ranks() = std::move(status);
   }
   return reply;
-}
-
-absl::Status Worker::WriteResults() {
-  absl::Status saved = SaveWeights();
-  return saved.ok() && !options_.summary.empty() ? WriteSummaries() : saved;
-}
-
-// With rank 0's buffers.
-absl::Status Worker::SaveWeights() {
-  if (options_.save_weights.empty() || ranks_.front() != Rank(0)) return absl::OkStatus();
-  trainer_->reducer().BeginForward(Rank(0));
-  return WriteWeights(options_.save_weights, WeightsOf(*model_));
-}
-
-// Of a rank that it took over it does not replace its own, though {rank} is not in the name.
-std::string Worker::SummaryPath(Rank rank) const {
-  const std::string path = PathOfRank(options_.summary, rank);
-  const bool own = std::find(first_ranks_.begin(), first_ranks_.end(), rank) != first_ranks_.end();
-  return own || path != options_.summary ? path : absl::StrCat(path, ".rank", rank.value());
-}
-
-absl::Status Worker::WriteSummaries() {
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    Summary summary = reporter_->SummaryOf(i);
-    if (trainer_ != nullptr) trainer_->reducer().BeginForward(ranks_[i]);
-    summary.trained_parameters = CountTrained(*model_);
-    summary.frozen_sha256 = {frozen_sha256_, HashOfFrozen(*model_)};
-    summary.outputs_sha256 = outputs_sha256_;
-    summary.parameters_sha256 = Sha256(model_->parameters());
-    summary.buffers_sha256 = Sha256(model_->buffers());
-    if (!options_.broadcast_buffers) summary.buffers = FloatsInBase64(model_->buffers());
-    const absl::Status written = WriteSummary(SummaryPath(ranks_[i]), summary);
-    if (!written.ok()) return written;
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace gradwire

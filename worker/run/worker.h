@@ -22,6 +22,7 @@
 #include "worker/models/model.h"
 #include "worker/options/traits.h"
 #include "worker/options/worker_options.h"
+#include "worker/run/current_work.h"
 #include "worker/run/evaluator.h"
 #include "worker/run/participation.h"
 #include "worker/run/step_reporter.h"
@@ -80,6 +81,7 @@ class Worker {
   bool GoesOn(const absl::Status& status);
   absl::Status GoOn();
   void TellOfRecovery(absl::Time view_taken);
+  void BeginPhase(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket);
   bool IsEvaluated(int64_t steps) const;
   int64_t NextEvaluation(int64_t steps) const;
   absl::Status Infer();
@@ -87,6 +89,9 @@ class Worker {
   void OnStep(absl::Span<const StepRecord> reports);
   void TellOfStep();
   absl::Status AwaitSealed(Step step);
+  // Of the parameters that are not trained and the buffers that training leaves as they are; empty
+  // if there are none.
+  std::string HashOfFrozen() const;
   absl::Status WriteResults();
   absl::Status SaveWeights();
   absl::Status WriteSummaries();
@@ -105,6 +110,7 @@ class Worker {
   const SyncTraits sync_traits_;
   WorkerMetrics metrics_;
   std::unique_ptr<Stopper> stopper_;
+  CurrentWork work_;
 
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const Dataset> test_;  // null without --evaluate or --inference

@@ -123,6 +123,11 @@ void Worker::TellOfRecovery(absl::Time view_taken) {
   in_vain_since_.reset();
 }
 
+// For the coordinator, should others wait for this worker.
+void Worker::BeginPhase(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket) {
+  work_.Begin(phase, step, waits, bucket, SteadyNow());
+}
+
 Step Worker::CurrentStep() const { return trainer_ ? trainer_->current_step() : Step(0); }
 
 absl::Status Worker::TrainUntil(int64_t steps) {
@@ -142,6 +147,7 @@ absl::Status Worker::TrainUntil(int64_t steps) {
 absl::Status Worker::Evaluate() {
   reporter_->Pause();
   in_vain_since_ = SteadyNow();
+  BeginPhase("evaluation", CurrentStep(), /*waits=*/false, absl::nullopt);
   const absl::Status begun = sync_ != nullptr ? sync_->BeginEvaluation() : absl::OkStatus();
   if (!begun.ok()) return begun;
   const auto evaluations = evaluator_->Run([this] { return stopper_->requested(); });

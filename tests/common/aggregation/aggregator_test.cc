@@ -322,12 +322,13 @@ TEST_F(AggregatorTest, Add_PieceOfAnotherShare_InvalidArgument) {
               HasSubstr("got aggregator 0 and 1, expected aggregator 2 of 4"));
 }
 
-TEST_F(AggregatorTest, Hooks_StepDone_HearsItsLayoutAndEachRanksArrival) {
+TEST_F(AggregatorTest, Hooks_StepDone_HearsItsLayoutAndTheWaitForEachRank) {
   std::vector<std::pair<LayoutId, Step>> steps;
-  const auto on_step = [&](LayoutId layout, Step step, const Arrivals& arrivals) {
+  const auto on_step = [&](LayoutId layout, Step step, const Waits& waits) {
     steps.emplace_back(layout, step);
-    EXPECT_EQ(arrivals.size(), 3);
-    EXPECT_LE(arrivals[2], arrivals[0]);
+    EXPECT_EQ(waits.size(), 3);
+    EXPECT_EQ(waits[2], absl::ZeroDuration());
+    EXPECT_GT(waits[0], absl::ZeroDuration());
   };
   Aggregator aggregator(terms_.view, Share(), {on_step, nullptr});
   aggregator.AddLayout(LayoutId(1), terms_.buckets);

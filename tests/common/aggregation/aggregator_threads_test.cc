@@ -54,7 +54,7 @@ class AggregatorThreadsTest : public ::testing::Test {
   AggregatorThreadsTest()
       : terms_({{4 * 150, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}}, kChunkBytes),
         aggregator_(terms_.view, Share(),
-                    {[this](LayoutId, Step, const Arrivals&) { ++steps_over_; }, nullptr}) {
+                    {[this](LayoutId, Step, const Waits&) { ++steps_over_; }, nullptr}) {
     aggregator_.AddLayout(LayoutId(0), terms_.buckets);
   }
   ~AggregatorThreadsTest() override { Join(); }

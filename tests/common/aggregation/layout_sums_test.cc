@@ -28,7 +28,7 @@ class LayoutSumsTest : public testing::Test {
         sums_(LayoutId(3), terms_.view, terms_.buckets, Share()) {}
 
   // Holds one chunk; its piece's result is made if that was the last one.
-  Arrivals Hold(LayoutSums* sums, Chunk chunk, absl::Time now = absl::UnixEpoch()) {
+  Waits Hold(LayoutSums* sums, Chunk chunk, absl::Time now = absl::UnixEpoch()) {
     size_t piece = 0;
     const absl::StatusOr<Verdict> verdict = sums->Judge(chunk, &piece);
     EXPECT_TRUE(verdict.ok()) << verdict.status();
@@ -93,19 +93,20 @@ TEST_F(LayoutSumsTest, Missing_OnlyBytesLack_TheirRoot) {
   EXPECT_THAT(sums_.Missing(), ElementsAre(2));
 }
 
-TEST_F(LayoutSumsTest, Publish_LastResultOfAStep_WhenEachRanksLastTermCame) {
+TEST_F(LayoutSumsTest, Publish_LastResultOfAStep_HowLongAPieceWaitedForEachRank) {
   const auto at = [](int second) { return absl::FromUnixSeconds(second); };
   Hold(&sums_, terms_.MakeChunk(0, 2, 1, 0), at(1));
   Hold(&sums_, terms_.MakeChunk(0, 1, 0, 0), at(2));
   Hold(&sums_, terms_.MakeChunk(0, 2, 0, 0), at(3));
-  EXPECT_THAT(Hold(&sums_, terms_.MakeChunk(0, 0, 0, 0), at(4)), ElementsAre(at(4), at(2), at(3)));
+  EXPECT_THAT(Hold(&sums_, terms_.MakeChunk(0, 0, 0, 0), at(4)),
+              ElementsAre(absl::Seconds(2), absl::ZeroDuration(), absl::Seconds(1)));
   EXPECT_EQ(sums_.open_step(), Step(1));
 }
 
-TEST_F(LayoutSumsTest, Publish_ShareOfBytesAlone_RanksThatSentNothingNeverArrived) {
+TEST_F(LayoutSumsTest, Publish_ShareOfBytesAlone_NothingWaitedForTheOthers) {
   LayoutSums bytes_alone(LayoutId(3), terms_.view, terms_.buckets, {2, {1}});
   EXPECT_THAT(Hold(&bytes_alone, terms_.MakeChunk(0, 2, 1, 0)),
-              ElementsAre(absl::InfinitePast(), absl::InfinitePast(), absl::UnixEpoch()));
+              ElementsAre(absl::ZeroDuration(), absl::ZeroDuration(), absl::ZeroDuration()));
 }
 
 TEST_F(LayoutSumsTest, Results_ManySteps_ThoseOfTheOpenAndOneFinishedStep) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/membership/membership.h"
 #include "tests/coordinator/membership/outcome.h"
 #include "tests/coordinator/membership/test_hello.h"
@@ -15,6 +16,7 @@ using ::gradwire::testing::TestLayout;
 using ::gradwire::testing::TestOffer;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr int kWorker = 1;  // sessions
 constexpr int kAggregator = 11;
@@ -181,6 +183,68 @@ TEST_F(MembershipAggregatorTest, OnTick_AggregatorsStayAway_SaysHowManyCame) {
   EXPECT_EQ(
       All<EndRun>(outcome).at(0).status,
       absl::DeadlineExceededError("1 of 1 workers came within 600 s; 0 of 2 aggregators came"));
+}
+
+// Of two workers and two aggregators, a run that goes on without a worker.
+class MembershipAggregatorRecoveryTest : public ::testing::Test {
+ protected:
+  MembershipAggregatorRecoveryTest() {
+    for (const int rank : {0, 1}) {
+      const int session = kWorker + rank;
+      membership_.OnHello(SessionId(session), TestHello(session, {rank}), now_);
+    }
+    for (const int share : {0, 1}) {
+      const int session = kAggregator + share;
+      membership_.OnOffer(SessionId(session),
+                          TestOffer(session, absl::StrCat("10.10.1.", session, ":1")), now_);
+    }
+  }
+  static MembershipConfig Config() {
+    MembershipConfig config;
+    config.world_size = 2;
+    config.aggregators = 2;
+    config.recover = true;
+    return config;
+  }
+
+  Outcome Broke(int session) {
+    return membership_.OnStreamClosed(SessionId(session), "it broke", now_);
+  }
+  Outcome LastReady(int session) {
+    v1::Ready ready;
+    ready.set_generation(1);
+    ready.set_last(true);
+    return membership_.OnReady(SessionId(session), ready, now_);
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  Membership membership_{Config(), now_};
+};
+
+TEST_F(MembershipAggregatorRecoveryTest, Loss_OfAWorker_AggregatorsGetTheNewViewWithTheirShares) {
+  const auto views = All<SendView>(Broke(kWorker));
+  ASSERT_EQ(views.size(), 3u);
+  EXPECT_THAT(views[0].view.OwnRanks(), ElementsAre(Rank(0), Rank(1)));
+  for (const int share : {0, 1}) {
+    const SendView& sent = views[1 + share];
+    EXPECT_EQ(sent.session, SessionId(kAggregator + share));
+    EXPECT_EQ(sent.view.aggregator, share);
+    EXPECT_EQ(sent.view.generation, Generation(2));
+    EXPECT_THAT(sent.view.aggregators, ElementsAre("10.10.1.11:1", "10.10.1.12:1"));
+  }
+}
+
+TEST_F(MembershipAggregatorRecoveryTest, Loss_OfAnAggregator_EndsTheRun) {
+  EXPECT_EQ(All<EndRun>(Broke(kAggregator)).at(0).status,
+            absl::AbortedError("aggregator 0 (10.10.1.11:1) was lost in step 0: it broke"));
+}
+
+TEST_F(MembershipAggregatorRecoveryTest, Loss_OfAnAggregatorAfterTheLastStep_NobodyNeedsIt) {
+  for (const int rank : {0, 1}) LastReady(kWorker + rank);
+  const Outcome outcome = Broke(kAggregator);
+  EXPECT_THAT(All<EndRun>(outcome), IsEmpty());
+  EXPECT_THAT(All<SendView>(outcome), IsEmpty());
+  EXPECT_EQ(outcome.why, "aggregator 0 (10.10.1.11:1) was lost after the last step: it broke");
 }
 
 }  // namespace

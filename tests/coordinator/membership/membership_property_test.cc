@@ -152,6 +152,7 @@ class Simulator {
     RC_ASSERT(formed_ == 1);
     RC_ASSERT(static_cast<int>(take.done.rank()) < size_.world_size);
   }
+  void Enact(const TellStraggler&) {}
   void Enact(const TellLoss& tell) {
     RC_ASSERT(formed_ == 1);
     RC_ASSERT(!tell.ranks.empty());

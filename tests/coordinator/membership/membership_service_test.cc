@@ -78,7 +78,8 @@ class MembershipServiceTest : public ::testing::Test {
                           },
                           [this](const TellLoss& loss) { lost_.Set(loss.ranks); },
                           [this](Step step) { step_.Set(step); },
-                          [this](const absl::Status& status) { over_.Set(status); }}) {
+                          [this](const absl::Status& status) { over_.Set(status); },
+                          [](const TellStraggler&) {}}) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <ostream>
 #include <thread>
 
@@ -161,6 +162,30 @@ TEST(Evaluator, Run_Stopped_CancelledAndInTrainingAgain) {
   EXPECT_EQ(worker.evaluator->Run([] { return true; }).status(),
             absl::CancelledError("the evaluation was stopped"));
   EXPECT_TRUE(worker.model->is_training());
+}
+
+// The other worker shares nothing.
+TEST(Evaluator, Run_RunIsLostWhileItIsShared_EndsWithTheReasonAndInTrainingAgain) {
+  const absl::Status lost = absl::AbortedError("rank 1 was lost in step 0");
+  for (const char* backend : {"coordinator", "sharded", "ring", "tree"}) {
+    EvaluatingWorker worker(std::make_shared<PlainModel>(), {Rank(0)}, true);
+    BackendCluster cluster(backend, 2, worker.evaluator->BucketSpecs(2));
+    View view;
+    view.world_size = 2;
+    worker.evaluator->Divide(&cluster.exchange(0), LayoutId(0), view, absl::Seconds(60));
+    int to_compute = 5;
+    std::promise<void> last_batch;
+    auto evaluated = std::async(std::launch::async, [&] {
+      return worker.evaluator->Run([&] {
+        if (--to_compute == 0) last_batch.set_value();
+        return false;
+      });
+    });
+    last_batch.get_future().wait();
+    cluster.exchange(0).Cancel(lost);
+    EXPECT_EQ(evaluated.get().status(), lost) << backend;
+    EXPECT_TRUE(worker.model->is_training());
+  }
 }
 
 TEST(Evaluator, Run_TorchThrows_InternalSaysSo) {

@@ -1,0 +1,139 @@
+"""Workers die at named points of a step, in every way that bytes are averaged, and the result is that
+of the undisturbed run, to the bit. MatrixTest, which takes long, prints a line for each cell;
+GRADWIRE_MATRIX="fold ring" takes those with all these words in their lines."""
+import collections
+import dataclasses
+import functools
+import itertools
+import os
+import pathlib
+import signal
+import tempfile
+import time
+import unittest
+
+from local_run import AGGREGATORS, WORLD_SIZE, Death, LocalRun
+
+STEP = 4  # in which somebody dies
+ITERATIONS = {signal.SIGKILL: 8, signal.SIGSTOP: 8}
+TRAINING = ["--dataset", "synthetic", "--seed", "744", "--batch-size", "2", "--threads", "1",
+            "--print-every", "0"]
+MODELS = {  # what becomes of buffers
+    "none": ["--model", "lenet", "--bucket-cap-mb", "0"],
+    "sent": ["--model", "vgg11", "--broadcast-buffers", "true"],
+    "kept": ["--model", "vgg11", "--broadcast-buffers", "false"],
+}
+IN_A_STEP = ("hand-in", "window", "fold", "applied", "next-forward", "ready", "before-sealed",
+             "sealed")
+IN_A_RECOVERY = ("new-view", "rewound")
+BACK_ENDS = ("coordinator", "sharded", "ring", "aggregators")
+# Somebody else folds: the worker sees the first mean, while others are still made.
+FOLDS_ELSEWHERE = ("coordinator", "aggregators")
+SYNCS = ("gather-scatter", "ddp")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    point: str
+    by: signal.Signals
+    backend: str
+    sync: str
+    buffers: str = "none"
+    victim: int = 2
+
+    def __str__(self):
+        return (f"{self.point:13} {self.by.name:7} {self.backend:11} {self.sync:14} "
+                f"buffers {self.buffers:4} rank {self.victim}")
+
+    def deaths(self):
+        """In a recovery: of another one."""
+        if self.point in IN_A_RECOVERY:
+            first = Death((self.victim + 1) % WORLD_SIZE, "hand-in", STEP, self.by)
+            return [first, Death(self.victim, self.point, 2, self.by)]
+        folds_elsewhere = self.point == "fold" and self.backend in FOLDS_ELSEWHERE
+        return [Death(self.victim, "mean" if folds_elsewhere else self.point, STEP, self.by)]
+
+    def words(self):
+        return (*TRAINING, *MODELS[self.buffers], "--iterations", str(ITERATIONS[self.by]))
+
+
+def whole_matrix():
+    """The victims take turns: rank 0, whose buffers all get, is one as the others are."""
+    deaths = itertools.product(IN_A_STEP + IN_A_RECOVERY, (signal.SIGKILL, signal.SIGSTOP))
+    ways = list(itertools.product(BACK_ENDS, SYNCS, MODELS))
+    for (number, death), (other, way) in itertools.product(enumerate(deaths), enumerate(ways)):
+        yield Cell(*death, *way, victim=(number + other) % WORLD_SIZE)
+
+
+def summaries_of(words, **how):
+    with (tempfile.TemporaryDirectory() as folder,
+          LocalRun(words, pathlib.Path(folder), **how) as run):
+        return run.summaries()
+
+
+def hashes_of(summaries, buffers):
+    """Buffers that each rank keeps for itself are lost with it."""
+    names = ["parameters_sha256"] + (["buffers_sha256"] if buffers != "kept" else [])
+    return [[summary[name] for name in names] for summary in summaries]
+
+
+@functools.lru_cache(maxsize=None)
+def undisturbed(words, buffers):
+    """Whatever sync and back end: all have the same bits."""
+    return hashes_of(summaries_of(words), buffers)
+
+
+class CellTest(unittest.TestCase):
+    def check(self, cell):
+        expected = undisturbed(cell.words(), cell.buffers)
+        separate = cell.backend == "aggregators"
+        words = [*cell.words(), "--sync", cell.sync, "--backend",
+                 "sharded" if separate else cell.backend]
+        summaries = summaries_of(words, deaths=cell.deaths(),
+                                 aggregators=AGGREGATORS if separate else 0)
+        self.assertEqual(hashes_of(summaries, cell.buffers), expected)
+        self.assertEqual({summary["failures"]["losses"] for summary in summaries},
+                         {len(cell.deaths())})
+
+
+class SelectionTest(CellTest):
+    """What the ordinary tests have time for."""
+
+    def test_killed_when_it_hands_in_to_the_coordinator(self):
+        self.check(Cell("hand-in", signal.SIGKILL, "coordinator", "gather-scatter", victim=0))
+
+    def test_killed_while_it_folds_for_the_others(self):
+        self.check(Cell("fold", signal.SIGKILL, "sharded", "ddp"))
+
+    def test_killed_between_two_buckets_means_of_separate_aggregators(self):
+        self.check(Cell("applied", signal.SIGKILL, "aggregators", "ddp", victim=3))
+
+    def test_stopped_before_it_hears_that_the_step_is_sealed(self):
+        self.check(Cell("before-sealed", signal.SIGSTOP, "ring", "ddp"))
+
+    def test_another_killed_when_it_hears_of_the_loss(self):
+        self.check(Cell("new-view", signal.SIGKILL, "ring", "ddp"))
+
+
+class MatrixTest(CellTest):
+    def test_all(self):
+        wanted = os.environ.get("GRADWIRE_MATRIX", "").split()
+        outcomes = collections.Counter()
+        for cell in whole_matrix():
+            if not all(word in str(cell).split() for word in wanted):
+                continue
+            with self.subTest(cell=str(cell)):
+                begun = time.monotonic()
+                outcome = "differs"
+                try:
+                    self.check(cell)
+                    outcome = "the same"
+                finally:
+                    outcomes[outcome] += 1
+                    print(f"{cell}  {outcome:8} {time.monotonic() - begun:5.1f} s", flush=True)
+        print(", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()), flush=True)
+        self.assertTrue(outcomes, f"no cell has all of {wanted}")
+
+
+if __name__ == "__main__":
+    unittest.main()

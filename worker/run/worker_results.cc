@@ -1,0 +1,65 @@
+// The part of Worker that writes what a run ends with: weights and summaries.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/output_file.h"
+#include "worker/ddp/hash.h"
+#include "worker/models/prepare.h"
+#include "worker/run/worker.h"
+#include "worker/weights/weights.h"
+
+namespace gradwire {
+namespace {
+
+int64_t CountTrained(const Model& model) {
+  int64_t count = 0;
+  for (const torch::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) count += parameter.numel();
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string Worker::HashOfFrozen() const {
+  const std::vector<torch::Tensor> frozen = FrozenTensors(*model_);
+  return frozen.empty() ? "" : Sha256(frozen);
+}
+
+absl::Status Worker::WriteResults() {
+  absl::Status saved = SaveWeights();
+  return saved.ok() && !options_.summary.empty() ? WriteSummaries() : saved;
+}
+
+// With rank 0's buffers.
+absl::Status Worker::SaveWeights() {
+  if (options_.save_weights.empty() || ranks_.front() != Rank(0)) return absl::OkStatus();
+  trainer_->reducer().BeginForward(Rank(0));
+  return WriteWeights(options_.save_weights, WeightsOf(*model_));
+}
+
+// Of a rank that it took over it does not replace its own, though {rank} is not in the name.
+std::string Worker::SummaryPath(Rank rank) const {
+  const std::string path = PathOfRank(options_.summary, rank);
+  const bool own = std::find(first_ranks_.begin(), first_ranks_.end(), rank) != first_ranks_.end();
+  return own || path != options_.summary ? path : absl::StrCat(path, ".rank", rank.value());
+}
+
+absl::Status Worker::WriteSummaries() {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    Summary summary = reporter_->SummaryOf(i);
+    if (trainer_ != nullptr) trainer_->reducer().BeginForward(ranks_[i]);
+    summary.trained_parameters = CountTrained(*model_);
+    summary.frozen_sha256 = {frozen_sha256_, HashOfFrozen()};
+    summary.outputs_sha256 = outputs_sha256_;
+    summary.parameters_sha256 = Sha256(model_->parameters());
+    summary.buffers_sha256 = Sha256(model_->buffers());
+    if (!options_.broadcast_buffers) summary.buffers = FloatsInBase64(model_->buffers());
+    const absl::Status written = WriteSummary(SummaryPath(ranks_[i]), summary);
+    if (!written.ok()) return written;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace gradwire
