@@ -5,6 +5,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tests/fuzz/mutator.h"
+#include "tests/support/hex.h"
 
 namespace gradwire {
 
@@ -12,7 +13,7 @@ std::vector<std::string> InputsOf(const FuzzTarget& target) {
   std::vector<std::string> inputs = target.seeds();
   std::ifstream corpus(absl::StrCat(GRADWIRE_SOURCE_DIR, "/tests/fuzz/corpus/", target.name));
   for (std::string line; std::getline(corpus, line);) {
-    inputs.push_back(absl::HexStringToBytes(line));
+    inputs.push_back(testing::BytesOfHex(line));
   }
   return inputs;
 }

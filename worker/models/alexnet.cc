@@ -3,13 +3,13 @@
 namespace gradwire {
 namespace {
 
-constexpr int64_t kSide = 6;  // of the maps that the classifier gets
-constexpr int64_t kFeatures = 256 * kSide * kSide;
-constexpr int64_t kHidden = 4096;
-
 // Krizhevsky's "One weird trick for parallelizing convolutional neural networks" (2014), in one
 // column. Keys and weights of a seed are those of torchvision's alexnet. Images of 63x63 at least.
 class AlexNet : public LayeredModel {
+  static constexpr int64_t kSide = 6;  // of the maps that the classifier gets
+  static constexpr int64_t kFeatures = 256 * kSide * kSide;
+  static constexpr int64_t kHidden = 4096;
+
  public:
   explicit AlexNet(int64_t classes) : LayeredModel(kScaledImages) {
     AppendExtractor();

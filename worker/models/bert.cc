@@ -13,7 +13,7 @@ constexpr double kDropout = 0.1;
 constexpr double kWeightDeviation = 0.02;
 
 // The size of a BERT.
-struct Plan {
+struct BertPlan {
   int64_t layers;
   int64_t width;
   int64_t heads;
@@ -49,7 +49,7 @@ torch::Tensor FirstToken(const torch::Tensor& vectors) { return vectors[0]; }
 // it has. All weights are drawn from a normal distribution, in the order of the keys.
 class Bert : public LayeredModel {
  public:
-  Bert(int64_t classes, const Plan& plan) : LayeredModel({1, 1, kTokens, false, kVocabulary}) {
+  Bert(int64_t classes, const BertPlan& plan) : LayeredModel({1, 1, kTokens, false, kVocabulary}) {
     Append("embeddings", std::make_shared<Embeddings>(plan.width));
     const auto layer = torch::nn::TransformerEncoderLayerOptions(plan.width, plan.heads);
     for (int64_t i = 0; i < plan.layers; ++i) {
@@ -84,11 +84,11 @@ class Bert : public LayeredModel {
 }  // namespace
 
 std::shared_ptr<Model> MakeBertBase(int64_t classes) {
-  return std::make_shared<Bert>(classes, Plan{12, 768, 12});
+  return std::make_shared<Bert>(classes, BertPlan{12, 768, 12});
 }
 
 std::shared_ptr<Model> MakeBertTiny(int64_t classes) {
-  return std::make_shared<Bert>(classes, Plan{2, 128, 2});
+  return std::make_shared<Bert>(classes, BertPlan{2, 128, 2});
 }
 
 }  // namespace gradwire

@@ -6,7 +6,7 @@ namespace {
 
 constexpr int64_t kGrowth = 32;  // maps that a layer adds
 constexpr int64_t kBottleneck = 4 * kGrowth;
-constexpr int64_t kFirstWidth = 64;
+constexpr int64_t kFirstMaps = 64;
 constexpr int kLayers[] = {6, 12, 24, 16};  // in each block
 
 // Gives its input with kGrowth maps more.
@@ -41,7 +41,7 @@ class DenseNet : public LayeredModel {
  public:
   explicit DenseNet(int64_t classes) : LayeredModel(kScaledImages) {
     AppendFirst();
-    int64_t channels = kFirstWidth;
+    int64_t channels = kFirstMaps;
     for (int block = 1; block <= 4; ++block) {
       if (block > 1) channels = AppendTransition(block - 1, channels);
       for (int layer = 1; layer <= kLayers[block - 1]; ++layer, channels += kGrowth) {
@@ -60,10 +60,10 @@ class DenseNet : public LayeredModel {
 
  private:
   void AppendFirst() {
-    const auto first = torch::nn::Conv2dOptions(kScaledImages.channels, kFirstWidth, 7);
+    const auto first = torch::nn::Conv2dOptions(kScaledImages.channels, kFirstMaps, 7);
     Append("features.conv0",
            torch::nn::Conv2d(torch::nn::Conv2dOptions(first).stride(2).padding(3).bias(false)));
-    Append("features.norm0", torch::nn::BatchNorm2d(kFirstWidth));
+    Append("features.norm0", torch::nn::BatchNorm2d(kFirstMaps));
     Append("features.relu0", torch::nn::ReLU(true));
     Append("features.pool0",
            torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(3).stride(2).padding(1)));

@@ -7,7 +7,7 @@ namespace gradwire {
 namespace {
 
 // What a ResNet is made of.
-struct Plan {
+struct ResNetPlan {
   std::array<int, 4> blocks;  // in each of its four groups
   bool bottleneck;  // a block is 1x1, 3x3, 1x1, the last with 4 times the maps; else 3x3, 3x3
 };
@@ -60,7 +60,7 @@ class ResidualBlock : public torch::nn::Module {
 // of a seed are those of torchvision's models. Images of any size.
 class ResNet : public LayeredModel {
  public:
-  ResNet(int64_t classes, const Plan& plan) : LayeredModel(kScaledImages) {
+  ResNet(int64_t classes, const ResNetPlan& plan) : LayeredModel(kScaledImages) {
     const auto first = torch::nn::Conv2dOptions(kScaledImages.channels, kFirstWidth, 7);
     Append("conv1",
            torch::nn::Conv2d(torch::nn::Conv2dOptions(first).stride(2).padding(3).bias(false)));
@@ -77,7 +77,7 @@ class ResNet : public LayeredModel {
 
  private:
   // Returns the number of maps.
-  int64_t AppendBlocks(const Plan& plan) {
+  int64_t AppendBlocks(const ResNetPlan& plan) {
     int64_t channels = kFirstWidth;
     int64_t width = kFirstWidth;
     for (size_t group = 0; group < plan.blocks.size(); ++group, width *= 2) {
@@ -103,11 +103,11 @@ class ResNet : public LayeredModel {
 }  // namespace
 
 std::shared_ptr<Model> MakeResNet18(int64_t classes) {
-  return std::make_shared<ResNet>(classes, Plan{{2, 2, 2, 2}, false});
+  return std::make_shared<ResNet>(classes, ResNetPlan{{2, 2, 2, 2}, false});
 }
 
 std::shared_ptr<Model> MakeResNet50(int64_t classes) {
-  return std::make_shared<ResNet>(classes, Plan{{3, 4, 6, 3}, true});
+  return std::make_shared<ResNet>(classes, ResNetPlan{{3, 4, 6, 3}, true});
 }
 
 }  // namespace gradwire

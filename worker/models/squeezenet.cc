@@ -3,8 +3,6 @@
 namespace gradwire {
 namespace {
 
-constexpr int64_t kFeatures = 512;
-
 // A layer of 1x1 convolutions that gives `squeezed` maps, and behind it one of 1x1 and one of
 // 3x3 convolutions, whose `expanded` maps each are put together.
 class Fire : public torch::nn::Module {
@@ -28,6 +26,8 @@ class Fire : public torch::nn::Module {
 // Iandola and others' SqueezeNet 1.0. Keys and weights of a seed are those of torchvision's
 // squeezenet1_0. Images of 21x21 at least.
 class SqueezeNet : public LayeredModel {
+  static constexpr int64_t kFeatures = 512;
+
  public:
   explicit SqueezeNet(int64_t classes) : LayeredModel(kScaledImages) {
     AppendExtractor();

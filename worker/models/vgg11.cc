@@ -4,15 +4,15 @@
 namespace gradwire {
 namespace {
 
-constexpr int64_t kPool = 0;
-constexpr int64_t kWidths[] = {64,  kPool, 128,   kPool, 256, 256,  kPool,
-                               512, 512,   kPool, 512,   512, kPool};
-constexpr int64_t kFeatures = 512;
-
 // Simonyan and Zisserman's configuration A for small images: BatchNorm after
 // each convolution and one linear layer. Modules are made in the order of a
 // Python program that says the same, so a seed gives the same weights there.
 class Vgg11 : public LayeredModel {
+  static constexpr int64_t kPool = 0;
+  static constexpr int64_t kWidths[] = {64,  kPool, 128,   kPool, 256, 256,  kPool,
+                                        512, 512,   kPool, 512,   512, kPool};
+  static constexpr int64_t kFeatures = 512;
+
  public:
   explicit Vgg11(int64_t classes) : LayeredModel(ImageShape()) {
     int64_t channels = ImageShape().channels;

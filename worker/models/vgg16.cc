@@ -3,16 +3,16 @@
 namespace gradwire {
 namespace {
 
-constexpr int64_t kPool = 0;
-constexpr int64_t kWidths[] = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
-                               kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
-constexpr int64_t kSide = 7;  // of the maps that the classifier gets
-constexpr int64_t kFeatures = 512 * kSide * kSide;
-constexpr int64_t kHidden = 4096;
-
 // Simonyan and Zisserman's configuration D. Keys and weights of a seed are those of
 // torchvision's vgg16. Images of 32x32 at least.
 class Vgg16 : public LayeredModel {
+  static constexpr int64_t kPool = 0;
+  static constexpr int64_t kWidths[] = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
+                                        kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
+  static constexpr int64_t kSide = 7;  // of the maps that the classifier gets
+  static constexpr int64_t kFeatures = 512 * kSide * kSide;
+  static constexpr int64_t kHidden = 4096;
+
  public:
   explicit Vgg16(int64_t classes) : LayeredModel(kScaledImages) {
     AppendExtractor();

@@ -1,5 +1,6 @@
 #include "worker/weights/safetensors.h"
 
+#include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/output_file.h"
+#include "common/base/status_util.h"
 
 namespace gradwire {
 namespace {
@@ -22,17 +24,13 @@ constexpr std::pair<absl::string_view, torch::ScalarType> kTypes[] = {
     {"I16", torch::kShort},     {"I8", torch::kChar},   {"U8", torch::kByte},
     {"BOOL", torch::kBool}};
 
-absl::Status Wrong(absl::string_view what, absl::string_view got, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(what, ": got ", got, ", expected ", expected));
-}
-
 absl::StatusOr<torch::ScalarType> TypeOf(const std::string& key, const Json& entry) {
   const auto dtype = entry.find("dtype");
   for (const auto& [name, type] : kTypes) {
     if (dtype != entry.end() && *dtype == std::string(name)) return type;
   }
-  return Wrong(absl::StrCat("'", key, "'"), dtype == entry.end() ? "no dtype" : dtype->dump(),
-               "a dtype such as \"F32\"");
+  return Unexpected(absl::StrCat("'", key, "'"), dtype == entry.end() ? "no dtype" : dtype->dump(),
+                    "a dtype such as \"F32\"");
 }
 
 // A list of numbers from 0 on; `count` of them unless that is below 0.
@@ -46,22 +44,26 @@ absl::StatusOr<std::vector<int64_t>> NumbersOf(const std::string& key, const Jso
     numbers.push_back((*list)[i].get<int64_t>());
   }
   if (is_list && numbers.size() == list->size()) return numbers;
-  return Wrong(absl::StrCat("'", key, "'"), entry.value(field, Json()).dump(),
-               absl::StrCat(field, " as a list of numbers from 0"));
+  return Unexpected(absl::StrCat("'", key, "'"), entry.value(field, Json()).dump(),
+                    absl::StrCat(field, " as a list of numbers from 0"));
 }
 
-// Bytes that the shape takes; none if there is no such memory.
+// Bytes that the shape takes; none if there is no such memory, or its strides are no numbers.
 absl::optional<int64_t> BytesOf(const std::vector<int64_t>& shape, torch::ScalarType type) {
   auto bytes = static_cast<int64_t>(c10::elementSize(type));
+  bool is_empty = false;
   for (const int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) return absl::nullopt;
+    is_empty |= size == 0;
+    if (size < 0 || __builtin_mul_overflow(bytes, std::max<int64_t>(size, 1), &bytes)) {
+      return absl::nullopt;
+    }
   }
-  return bytes;
+  return is_empty ? 0 : bytes;
 }
 
 absl::StatusOr<torch::Tensor> ParseTensor(const std::string& key, const Json& entry,
                                           absl::string_view data) {
-  if (!entry.is_object()) return Wrong(absl::StrCat("'", key, "'"), entry.dump(), "an object");
+  if (!entry.is_object()) return Unexpected(absl::StrCat("'", key, "'"), entry.dump(), "an object");
   const absl::StatusOr<torch::ScalarType> type = TypeOf(key, entry);
   if (!type.ok()) return type.status();
   const absl::StatusOr<std::vector<int64_t>> shape = NumbersOf(key, entry, "shape", -1);
@@ -71,14 +73,14 @@ absl::StatusOr<torch::Tensor> ParseTensor(const std::string& key, const Json& en
   const int64_t begin = offsets->front();
   const int64_t end = offsets->back();
   if (begin < 0 || begin > end || end > static_cast<int64_t>(data.size())) {
-    return Wrong(absl::StrCat("'", key, "'"), absl::StrCat("offsets ", begin, " to ", end),
-                 absl::StrCat("ones within the ", data.size(), " bytes of values"));
+    return Unexpected(absl::StrCat("'", key, "'"), absl::StrCat("offsets ", begin, " to ", end),
+                      absl::StrCat("ones within the ", data.size(), " bytes of values"));
   }
   const absl::optional<int64_t> bytes = BytesOf(*shape, *type);
   if (bytes != end - begin) {
-    return Wrong(absl::StrCat("'", key, "'"), absl::StrCat(end - begin, " bytes"),
-                 absl::StrCat(bytes.value_or(-1), " for ", entry["shape"].dump(), " of ",
-                              entry["dtype"].dump()));
+    return Unexpected(absl::StrCat("'", key, "'"), absl::StrCat(end - begin, " bytes"),
+                      absl::StrCat(bytes.value_or(-1), " for ", entry["shape"].dump(), " of ",
+                                   entry["dtype"].dump()));
   }
   torch::Tensor tensor = torch::empty(*shape, *type);
   std::memcpy(tensor.data_ptr(), data.data() + begin, static_cast<size_t>(end - begin));
@@ -87,15 +89,15 @@ absl::StatusOr<torch::Tensor> ParseTensor(const std::string& key, const Json& en
 
 absl::StatusOr<uint64_t> HeaderBytes(absl::string_view bytes) {
   if (bytes.size() < kLengthBytes) {
-    return Wrong("header", absl::StrCat(bytes.size(), " bytes"),
-                 "weights as safetensors or of torch.save");
+    return Unexpected("header", absl::StrCat(bytes.size(), " bytes"),
+                      "weights as safetensors or of torch.save");
   }
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length <= bytes.size() - kLengthBytes) return length;
-  return Wrong("header",
-               absl::StrCat("a length of ", length, " in a file of ", bytes.size(), " bytes"),
-               "weights as safetensors or of torch.save; is the file cut short?");
+  return Unexpected("header",
+                    absl::StrCat("a length of ", length, " in a file of ", bytes.size(), " bytes"),
+                    "weights as safetensors or of torch.save; is the file cut short?");
 }
 
 std::string NameOf(torch::ScalarType type) {
@@ -115,13 +117,20 @@ absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes) {
   const auto is_shallow = [](int depth, Json::parse_event_t, const Json&) { return depth < 4; };
   const Json entries =
       Json::parse(header.begin(), header.end(), is_shallow, /*allow_exceptions=*/false);
-  if (!entries.is_object()) return Wrong("header", "something else", "a JSON object of tensors");
+  if (!entries.is_object())
+    return Unexpected("header", "something else", "a JSON object of tensors");
+  const absl::string_view values = bytes.substr(kLengthBytes + *length);
   Weights weights;
+  size_t used = 0;
   for (const auto& [key, entry] : entries.items()) {
     if (key == "__metadata__") continue;
-    absl::StatusOr<torch::Tensor> tensor =
-        ParseTensor(key, entry, bytes.substr(kLengthBytes + *length));
+    absl::StatusOr<torch::Tensor> tensor = ParseTensor(key, entry, values);
     if (!tensor.ok()) return tensor.status();
+    used += tensor->nbytes();
+    if (used > values.size()) {
+      return Unexpected(absl::StrCat("'", key, "'"), "values that other tensors have too",
+                        "each to have its own");
+    }
     weights.emplace(key, *std::move(tensor));
   }
   return weights;

@@ -19,7 +19,7 @@ namespace gradwire {
 
 // The tensors of a file's `bytes`, which are copied. InvalidArgument, with what was got and
 // expected: it is cut short, its header is no such JSON, a type is unknown, or offsets lie
-// outside of the file or do not hold the shape.
+// outside of the file, do not hold the shape, or give tensors together more than the file has.
 absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes);
 
 // Internal "cannot write …".

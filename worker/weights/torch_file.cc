@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "common/base/output_file.h"
+#include "common/base/status_util.h"
 #include "worker/weights/pickle.h"
 
 namespace gradwire {
@@ -30,10 +31,6 @@ constexpr std::pair<absl::string_view, torch::ScalarType> kStorages[] = {
     {"torch LongStorage", torch::kLong},     {"torch IntStorage", torch::kInt},
     {"torch ShortStorage", torch::kShort},   {"torch CharStorage", torch::kChar},
     {"torch ByteStorage", torch::kByte},     {"torch BoolStorage", torch::kBool}};
-
-absl::Status Wrong(absl::string_view what, absl::string_view got, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(what, ": got ", got, ", expected ", expected));
-}
 
 class MemoryReader : public caffe2::serialize::ReadAdapterInterface {
  public:
@@ -67,7 +64,7 @@ std::vector<int64_t> NumbersOf(const PickleValue& list) {
 absl::StatusOr<torch::Tensor> ReadStorage(const PickleValue& id, PyTorchStreamReader& reader) {
   if (id.kind != Kind::kPersistent || id.items[0].items.size() < 3 ||
       id.items[0].items[2].kind != Kind::kText) {
-    return Wrong("storage", "something else", "an id of torch's");
+    return Unexpected("storage", "something else", "an id of torch's");
   }
   const std::vector<PickleValue>& parts = id.items[0].items;
   for (const auto& [name, type] : kStorages) {
@@ -76,8 +73,8 @@ absl::StatusOr<torch::Tensor> ReadStorage(const PickleValue& id, PyTorchStreamRe
     const auto count = static_cast<int64_t>(bytes / c10::elementSize(type));
     return torch::from_blob(data.get(), {count}, type).clone();
   }
-  return Wrong("storage", absl::StrCat("'", parts[1].text, "'"),
-               "a type such as torch FloatStorage");
+  return Unexpected("storage", absl::StrCat("'", parts[1].text, "'"),
+                    "a type such as torch FloatStorage");
 }
 
 // Whether a tensor of these sizes and strides lies within `elements`.
@@ -105,21 +102,21 @@ absl::StatusOr<torch::Tensor> ParseTensor(const PickleValue& value, PyTorchStrea
   if (!value.IsCall(kRebuildTensor) || items.size() < 5 || items[2].kind != Kind::kInteger ||
       items[2].number < 0 || !AreNumbers(items[3], items[3].items.size()) ||
       !AreNumbers(items[4], items[3].items.size())) {
-    return Wrong("value", "something else", "a dense tensor, as in a plain state dict");
+    return Unexpected("value", "something else", "a dense tensor, as in a plain state dict");
   }
   const absl::StatusOr<torch::Tensor> storage = ReadStorage(items[1], reader);
   if (!storage.ok()) return storage.status();
   const std::vector<int64_t> sizes = NumbersOf(items[3]);
   const std::vector<int64_t> strides = NumbersOf(items[4]);
   if (!Fits(items[2].number, sizes, strides, storage->numel())) {
-    return Wrong("value", "a tensor beyond its storage",
-                 absl::StrCat("one within ", storage->numel(), " elements"));
+    return Unexpected("value", "a tensor beyond its storage",
+                      absl::StrCat("one within ", storage->numel(), " elements"));
   }
   return storage->as_strided(sizes, strides, items[2].number).contiguous();
 }
 
 absl::StatusOr<Weights> ParseDict(const PickleValue& dict, PyTorchStreamReader& reader) {
-  if (dict.kind != Kind::kDict) return Wrong("file", "something else", "a state dict");
+  if (dict.kind != Kind::kDict) return Unexpected("file", "something else", "a state dict");
   Weights weights;
   for (size_t i = 0; i < dict.items.size(); i += 2) {
     const std::string& key = dict.items[i].text;
@@ -208,7 +205,7 @@ absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes) {
   try {
     return Parse(bytes);
   } catch (const c10::Error& error) {
-    return Wrong("archive", error.what_without_backtrace(), "a whole one of torch.save");
+    return Unexpected("archive", error.what_without_backtrace(), "a whole one of torch.save");
   }
 }
 

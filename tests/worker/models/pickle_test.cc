@@ -27,7 +27,7 @@ std::string Repeated(absl::string_view text, int times) {
   return all;
 }
 
-PickleValue Parsed(const std::string& bytes) {
+PickleValue Unpickled(const std::string& bytes) {
   absl::StatusOr<PickleValue> value = ParsePickle(bytes);
   EXPECT_TRUE(value.ok()) << value.status();
   return value.ok() ? *std::move(value) : PickleValue{};
@@ -67,76 +67,77 @@ std::string Shown(const PickleValue& value) {
 }
 
 TEST(Pickle, Integers_OfEverySize_HaveTheirSign) {
-  EXPECT_EQ(Parsed(Bytes("K\xff.")).number, 255);
-  EXPECT_EQ(Parsed(Bytes("M\x01\xff.")).number, 0xff01);
-  EXPECT_EQ(Parsed(Bytes("J\xfe\xff\xff\xff.")).number, -2);
-  EXPECT_EQ(Parsed(Bytes("J\xff\xff\xff\x7f.")).number, INT32_MAX);
-  EXPECT_EQ(Parsed(Bytes("\x8a\x00.")).number, 0);
-  EXPECT_EQ(Parsed(Bytes("\x8a\x01\x80.")).number, -128);
-  EXPECT_EQ(Parsed(Bytes("\x8a\x02\x80\x00.")).number, 128);
-  EXPECT_EQ(Parsed(Bytes("\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80.")).number, INT64_MIN);
-  EXPECT_EQ(Parsed(Bytes("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\xff.")).number, -1);
+  EXPECT_EQ(Unpickled(Bytes("K\xff.")).number, 255);
+  EXPECT_EQ(Unpickled(Bytes("M\x01\xff.")).number, 0xff01);
+  EXPECT_EQ(Unpickled(Bytes("J\xfe\xff\xff\xff.")).number, -2);
+  EXPECT_EQ(Unpickled(Bytes("J\xff\xff\xff\x7f.")).number, INT32_MAX);
+  EXPECT_EQ(Unpickled(Bytes("\x8a\x00.")).number, 0);
+  EXPECT_EQ(Unpickled(Bytes("\x8a\x01\x80.")).number, -128);
+  EXPECT_EQ(Unpickled(Bytes("\x8a\x02\x80\x00.")).number, 128);
+  EXPECT_EQ(Unpickled(Bytes("\x8a\x08\x00\x00\x00\x00\x00\x00\x00\x80.")).number, INT64_MIN);
+  EXPECT_EQ(Unpickled(Bytes("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\xff.")).number, -1);
 }
 
 TEST(Pickle, Constants_AreNumbersAndNone) {
-  EXPECT_EQ(Shown(Parsed("\x88.")), "1");
-  EXPECT_EQ(Shown(Parsed("\x89.")), "0");
-  EXPECT_EQ(Shown(Parsed("N.")), "None");
+  EXPECT_EQ(Shown(Unpickled("\x88.")), "1");
+  EXPECT_EQ(Shown(Unpickled("\x89.")), "0");
+  EXPECT_EQ(Shown(Unpickled("N.")), "None");
 }
 
 TEST(Pickle, Text_AnyBytes_AreKept) {
-  EXPECT_EQ(Parsed(Bytes("X\x03\x00\x00\x00"
-                         "a\0\n"
-                         "."))
+  EXPECT_EQ(Unpickled(Bytes("X\x03\x00\x00\x00"
+                            "a\0\n"
+                            "."))
                 .text,
             Bytes("a\0\n"));
-  EXPECT_EQ(Parsed(Bytes("X\x00\x00\x00\x00.")).text, "");
+  EXPECT_EQ(Unpickled(Bytes("X\x00\x00\x00\x00.")).text, "");
 }
 
 TEST(Pickle, TuplesAndLists_OfEveryForm_AreLists) {
-  EXPECT_EQ(Shown(Parsed(").")), "[]");
-  EXPECT_EQ(Shown(Parsed("K\x01\x85.")), "[1]");
-  EXPECT_EQ(Shown(Parsed("K\x01K\x02\x86.")), "[1, 2]");
-  EXPECT_EQ(Shown(Parsed("K\x01K\x02K\x03\x87.")), "[1, 2, 3]");
-  EXPECT_EQ(Shown(Parsed("(t.")), "[]");
-  EXPECT_EQ(Shown(Parsed("(K\x01(K\x02tt.")), "[1, [2]]");
-  EXPECT_EQ(Shown(Parsed("]K\x01"
-                         "a(K\x02K\x03"
-                         "e.")),
+  EXPECT_EQ(Shown(Unpickled(").")), "[]");
+  EXPECT_EQ(Shown(Unpickled("K\x01\x85.")), "[1]");
+  EXPECT_EQ(Shown(Unpickled("K\x01K\x02\x86.")), "[1, 2]");
+  EXPECT_EQ(Shown(Unpickled("K\x01K\x02K\x03\x87.")), "[1, 2, 3]");
+  EXPECT_EQ(Shown(Unpickled("(t.")), "[]");
+  EXPECT_EQ(Shown(Unpickled("(K\x01(K\x02tt.")), "[1, [2]]");
+  EXPECT_EQ(Shown(Unpickled("]K\x01"
+                            "a(K\x02K\x03"
+                            "e.")),
             "[1, 2, 3]");
 }
 
 TEST(Pickle, Dicts_ItemByItemOrMany_HaveKeysAndValues) {
-  EXPECT_EQ(Shown(Parsed("}.")), "{}");
-  EXPECT_EQ(Shown(Parsed("}K\x01K\x02s(K\x03K\x04u.")), "{1, 2, 3, 4}");
-  EXPECT_EQ(Shown(Parsed("ccollections\nOrderedDict\n)R(K\x01Nu.")), "{1, None}");
+  EXPECT_EQ(Shown(Unpickled("}.")), "{}");
+  EXPECT_EQ(Shown(Unpickled("}K\x01K\x02s(K\x03K\x04u.")), "{1, 2, 3, 4}");
+  EXPECT_EQ(Shown(Unpickled("ccollections\nOrderedDict\n)R(K\x01Nu.")), "{1, None}");
 }
 
 TEST(Pickle, Calls_AreDataAndNothingIsDone) {
-  const PickleValue call = Parsed("cos\nsystem\n(K\x01K\x02tR.");
+  const PickleValue call = Unpickled("cos\nsystem\n(K\x01K\x02tR.");
   EXPECT_EQ(Shown(call), "call(os system, 1, 2)");
   EXPECT_TRUE(call.IsCall("os system"));
   EXPECT_FALSE(call.IsCall("os"));
-  EXPECT_FALSE(Parsed("K\x01.").IsCall("os system"));
-  EXPECT_FALSE(Parsed("N)R.").IsCall(""));  // of what is no name
+  EXPECT_FALSE(Unpickled("K\x01.").IsCall("os system"));
+  EXPECT_FALSE(Unpickled("N)R.").IsCall(""));  // of what is no name
 }
 
-TEST(Pickle, PersistentId_HoldsIt) { EXPECT_EQ(Shown(Parsed("K\x01Q.")), "<1>"); }
+TEST(Pickle, PersistentId_HoldsIt) { EXPECT_EQ(Shown(Unpickled("K\x01Q.")), "<1>"); }
 
 TEST(Pickle, State_IsPassedOver) {
-  EXPECT_EQ(Shown(Parsed("}K\x05"
-                         "b.")),
+  EXPECT_EQ(Shown(Unpickled("}K\x05"
+                            "b.")),
             "{}");
 }
 
 TEST(Pickle, Memo_OfBothForms_GivesWhatWasPut) {
-  EXPECT_EQ(Shown(Parsed("K\x07q\x05h\x05\x86.")), "[7, 7]");
-  EXPECT_EQ(Shown(Parsed(Bytes("K\x07r\x01\x00\x01\x00K\x08j\x01\x00\x01\x00\x87."))), "[7, 8, 7]");
-  EXPECT_EQ(Shown(Parsed("K\x07q\x01K\x08q\x01h\x01\x87.")), "[7, 8, 8]");
+  EXPECT_EQ(Shown(Unpickled("K\x07q\x05h\x05\x86.")), "[7, 7]");
+  EXPECT_EQ(Shown(Unpickled(Bytes("K\x07r\x01\x00\x01\x00K\x08j\x01\x00\x01\x00\x87."))),
+            "[7, 8, 7]");
+  EXPECT_EQ(Shown(Unpickled("K\x07q\x01K\x08q\x01h\x01\x87.")), "[7, 8, 8]");
 }
 
 TEST(Pickle, DepthAndCount_AreOfAllWithin) {
-  const PickleValue value = Parsed("(K\x01(K\x02ttK\x03\x86.");
+  const PickleValue value = Unpickled("(K\x01(K\x02ttK\x03\x86.");
   EXPECT_EQ(value.depth, 4);
   EXPECT_EQ(value.count, 6);
 }
@@ -151,7 +152,7 @@ TEST(Pickle, CutAnywhere_SaysThatTheEndCame) {
   const std::string whole = Bytes(
       "\x80\x02}(X\x01\x00\x00\x00wq\x01"
       "ctorch\nFloat\nK\x01M\x02\x00J\x03\x00\x00\x00\x87Ru.");
-  EXPECT_EQ(Shown(Parsed(whole)), "{'w', call(torch Float, 1, 2, 3)}");
+  EXPECT_EQ(Shown(Unpickled(whole)), "{'w', call(torch Float, 1, 2, 3)}");
   for (size_t size = 0; size < whole.size(); ++size) {
     EXPECT_THAT(ErrorOf(whole.substr(0, size)), HasSubstr("got the end")) << size;
   }
@@ -198,7 +199,7 @@ TEST(Pickle, TextLongerThanTheFile_TakesNoMemoryForIt) {
 
 // Each level is a recursion of whoever copies or destroys it.
 TEST(Pickle, ValuesDeepWithinEachOther_AreRefused) {
-  EXPECT_EQ(Parsed("N" + Repeated("\x85", 60) + ".").depth, 61);
+  EXPECT_EQ(Unpickled("N" + Repeated("\x85", 60) + ".").depth, 61);
   for (const std::string& level : {std::string("\x85"), std::string("Q")}) {
     EXPECT_THAT(ErrorOf("N" + Repeated(level, 300000) + "."),
                 HasSubstr("got values within each other"));

@@ -11,23 +11,20 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/status_util.h"
 
 namespace gradwire {
 namespace {
 
-constexpr int kClasses = 10;
+constexpr int kDigits = 10;
 constexpr int64_t kPieceBytes = 1 << 20;
 // More than any image file of the kind has; a sparse one of any size costs no disk.
-constexpr int64_t kMostBytes = int64_t{1} << 31;
+constexpr int64_t kMostValues = int64_t{1} << 31;
 
 struct CloseGz {
   void operator()(gzFile_s* file) const { gzclose(file); }
 };
 using GzHandle = std::unique_ptr<gzFile_s, CloseGz>;
-
-absl::Status Wrong(const std::string& path, absl::string_view got, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": got ", got, ", expected ", expected));
-}
 
 // Reads up to `size_bytes`, fewer only at the end of the file.
 absl::StatusOr<int64_t> ReadUpTo(const std::string& path, gzFile file, uint8_t* out,
@@ -44,7 +41,7 @@ absl::StatusOr<uint32_t> ReadBigEndian(const std::string& path, gzFile file) {
   std::array<uint8_t, 4> bytes;
   const absl::StatusOr<int64_t> got = ReadUpTo(path, file, bytes.data(), bytes.size());
   if (!got.ok()) return got.status();
-  if (*got < 4) return Wrong(path, "the end of the file", "an IDX header");
+  if (*got < 4) return Unexpected(path, "the end of the file", "an IDX header");
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
 }
 
@@ -53,8 +50,8 @@ absl::Status CheckMagic(const std::string& path, gzFile file, int rank) {
   if (!magic.ok()) return magic.status();
   const uint32_t expected = 0x800u + static_cast<uint32_t>(rank);
   if (*magic == expected) return absl::OkStatus();
-  return Wrong(path, absl::StrFormat("magic number 0x%08x", *magic),
-               absl::StrFormat("0x%08x", expected));
+  return Unexpected(path, absl::StrFormat("magic number 0x%08x", *magic),
+                    absl::StrFormat("0x%08x", expected));
 }
 
 // Product of the dimensions, read from the file; 0 and absurd sizes are errors.
@@ -65,9 +62,9 @@ absl::StatusOr<int64_t> ReadDimensions(const std::string& path, gzFile file, int
     const absl::StatusOr<uint32_t> dimension = ReadBigEndian(path, file);
     if (!dimension.ok()) return dimension.status();
     dimensions.push_back(*dimension);
-    if (*dimension == 0) return Wrong(path, "an empty array", "some values");
-    if (*dimension > kMostBytes / values) {
-      return Wrong(path, "dimensions beyond all sense", "at most 2^31 values");
+    if (*dimension == 0) return Unexpected(path, "an empty array", "some values");
+    if (*dimension > kMostValues / values) {
+      return Unexpected(path, "dimensions beyond all sense", "at most 2^31 values");
     }
     values *= *dimension;
   }
@@ -90,7 +87,7 @@ absl::Status ReadValues(const std::string& path, gzFile file, int64_t expected,
   const int64_t got = static_cast<int64_t>(values.size());
   if (got == expected) return absl::OkStatus();
   const absl::string_view relation = got > expected ? " or more" : "";
-  return Wrong(path, absl::StrCat(got, relation, " values"), absl::StrCat(expected));
+  return Unexpected(path, absl::StrCat(got, relation, " values"), absl::StrCat(expected));
 }
 
 absl::StatusOr<std::string> FindFile(const IdxDatasetSpec& spec, const std::string& data_dir,
@@ -114,13 +111,13 @@ absl::StatusOr<IdxArray> FindAndRead(const IdxDatasetSpec& spec, const std::stri
 absl::Status CheckLabels(const std::string& where, const std::vector<uint8_t>& labels,
                          int64_t images) {
   if (static_cast<int64_t>(labels.size()) != images) {
-    return Wrong(where, absl::StrCat(labels.size(), " labels"),
-                 absl::StrCat(images, ", one for each image"));
+    return Unexpected(where, absl::StrCat(labels.size(), " labels"),
+                      absl::StrCat(images, ", one for each image"));
   }
   for (size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] < kClasses) continue;
-    return Wrong(where, absl::StrCat("label ", labels[i], " at ", i),
-                 absl::StrCat("0 to ", kClasses - 1));
+    if (labels[i] < kDigits) continue;
+    return Unexpected(where, absl::StrCat("label ", labels[i], " at ", i),
+                      absl::StrCat("0 to ", kDigits - 1));
   }
   return absl::OkStatus();
 }
@@ -132,7 +129,7 @@ std::shared_ptr<const Dataset> Assemble(const IdxDatasetSpec& spec, IdxArray ima
   dataset.channels = 1;
   dataset.height = images.dimensions[1];
   dataset.width = images.dimensions[2];
-  dataset.classes = kClasses;
+  dataset.classes = kDigits;
   dataset.mean = {spec.mean};
   dataset.std_dev = {spec.std_dev};
   dataset.pixels = std::move(images.values);

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "common/base/status_util.h"
 #include "worker/data/datasets/dataset.h"
 
 // Folders as torchvision's ImageFolder takes them: DIR/train/CLASS/IMAGE and DIR/test/CLASS/IMAGE,
@@ -21,10 +22,6 @@ constexpr int kChannels = 3;
 constexpr size_t kMostClasses = 256;
 
 using Names = std::vector<std::string>;
-
-absl::Status Wrong(const std::string& path, absl::string_view got, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": got ", got, ", expected ", expected));
-}
 
 // What is in a folder, by name; hidden files are not.
 absl::StatusOr<Names> NamesIn(const std::string& folder) {
@@ -39,23 +36,23 @@ absl::StatusOr<Names> NamesIn(const std::string& folder) {
                                             "; expected DIR/train/CLASS/IMAGE and "
                                             "DIR/test/CLASS/IMAGE"));
   }
-  if (names.empty()) return Wrong(folder, "an empty folder", "some images or classes");
+  if (names.empty()) return Unexpected(folder, "an empty folder", "some images or classes");
   std::sort(names.begin(), names.end());
   return names;
 }
 
 absl::Status CheckSize(const std::string& path, int width, int height, const Dataset& dataset) {
   if (width == dataset.width && height == dataset.height) return absl::OkStatus();
-  return Wrong(path, absl::StrCat(width, "x", height, " pixels"),
-               absl::StrCat(dataset.width, "x", dataset.height,
-                            " as the first image has; scale them beforehand"));
+  return Unexpected(path, absl::StrCat(width, "x", height, " pixels"),
+                    absl::StrCat(dataset.width, "x", dataset.height,
+                                 " as the first image has; scale them beforehand"));
 }
 
 absl::Status Append(const std::string& path, size_t label, Dataset* dataset) {
   int width = 0, height = 0, channels = 0;
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
       stbi_load(path.c_str(), &width, &height, &channels, kChannels), &stbi_image_free);
-  if (pixels == nullptr) return Wrong(path, stbi_failure_reason(), "an image");
+  if (pixels == nullptr) return Unexpected(path, stbi_failure_reason(), "an image");
   if (dataset->labels.empty()) {
     dataset->width = width;
     dataset->height = height;
@@ -88,12 +85,12 @@ absl::StatusOr<Names> ClassesOf(const std::string& data_dir, const std::string& 
   const absl::StatusOr<Names> there = NamesIn(folder);
   if (!there.ok()) return there;
   if (*there != *classes) {
-    return Wrong(folder, absl::StrCat("classes ", absl::StrJoin(*there, ", ")),
-                 absl::StrCat("those of train, ", absl::StrJoin(*classes, ", ")));
+    return Unexpected(folder, absl::StrCat("classes ", absl::StrJoin(*there, ", ")),
+                      absl::StrCat("those of train, ", absl::StrJoin(*classes, ", ")));
   }
   if (classes->size() <= kMostClasses) return classes;
-  return Wrong(folder, absl::StrCat(classes->size(), " classes"),
-               absl::StrCat("at most ", kMostClasses));
+  return Unexpected(folder, absl::StrCat(classes->size(), " classes"),
+                    absl::StrCat("at most ", kMostClasses));
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kSide = 32;
 constexpr int64_t kBlock = 8;  // pixels along a side of a patch of one colour
 constexpr int64_t kImageBytes = 3 * kSide * kSide;
-constexpr uint64_t kClasses = 10;
+constexpr uint64_t kImageClasses = 10;
 constexpr uint64_t kLowSevenBits = 0x7f7f7f7f7f7f7f7f;
 
 // A patchwork for each class: every patch of each channel has a value of 0 to
@@ -18,7 +18,7 @@ constexpr uint64_t kLowSevenBits = 0x7f7f7f7f7f7f7f7f;
 // leaves it learnable.)
 std::vector<uint8_t> MakePatterns() {
   std::vector<uint8_t> patterns;
-  for (uint64_t plane = 0; plane < kClasses * 3; ++plane) {
+  for (uint64_t plane = 0; plane < kImageClasses * 3; ++plane) {
     for (int64_t y = 0; y < kSide; ++y) {
       for (int64_t x = 0; x < kSide; ++x) {
         const uint64_t patch = (plane * kSide + y / kBlock) * kSide + x / kBlock;
@@ -49,7 +49,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadSynthetic(const std::string& 
   dataset.channels = 3;
   dataset.height = kSide;
   dataset.width = kSide;
-  dataset.classes = kClasses;
+  dataset.classes = kImageClasses;
   // Of the sum of two uniform values of 0 to 127, over 255.
   dataset.mean.assign(3, 0.498f);
   dataset.std_dev.assign(3, 0.205f);
@@ -58,7 +58,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadSynthetic(const std::string& 
   const std::vector<uint8_t> patterns = MakePatterns();
   for (size_t i = 0; i < dataset.labels.size(); ++i) {
     const uint64_t state = SplitMix64(2 * i + (train ? 1 : 0));
-    dataset.labels[i] = static_cast<uint8_t>(state % kClasses);
+    dataset.labels[i] = static_cast<uint8_t>(state % kImageClasses);
     WriteImage(&patterns[dataset.labels[i] * kImageBytes], state, &dataset.pixels[i * kImageBytes]);
   }
   return std::make_shared<const Dataset>(std::move(dataset));

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kTokens = 128;
 constexpr uint64_t kVocabulary = 30522;
-constexpr uint64_t kClasses = 10;
+constexpr uint64_t kTokenClasses = 10;
 constexpr uint64_t kWordsOfClass = 64;  // which make up half of its sequences
 
 // A token of a sequence of class `label`: any, or one of the class's own.
@@ -29,12 +29,12 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadSyntheticTokens(const std::st
   dataset.height = 1;
   dataset.width = kTokens;
   dataset.vocabulary = kVocabulary;
-  dataset.classes = kClasses;
+  dataset.classes = kTokenClasses;
   dataset.labels.resize(train ? 50000 : 10000);
   dataset.tokens.reserve(dataset.labels.size() * kTokens);
   for (size_t i = 0; i < dataset.labels.size(); ++i) {
     const uint64_t state = SplitMix64(2 * i + (train ? 1 : 0));
-    dataset.labels[i] = static_cast<uint8_t>(state % kClasses);
+    dataset.labels[i] = static_cast<uint8_t>(state % kTokenClasses);
     for (uint64_t place = 0; place < kTokens; ++place) {
       dataset.tokens.push_back(Draw(state + place, dataset.labels[i]));
     }
