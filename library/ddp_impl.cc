@@ -239,6 +239,9 @@ void DistributedDataParallel::Impl::Report() {
   record.samples = samples_;
   record.iteration = now - last_end_;
   record.phases = reducer_->times();
+  if (low_rank_ != nullptr) {
+    record.compressed = compression_.OnStep(low_rank_->totals().compressed);
+  }
   record.phases[Phase::kForward] = begin_ - last_end_;
   record.phases[Phase::kBackward] = backward_end_ - begin_;
   if (const OnSpan on_span = member_.span_listener()) {

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
+#include "common/telemetry/compression_meter.h"
 #include "common/telemetry/step_record.h"
 #include "library/process_group_impl.h"
 #include "worker/backends/low_rank_exchange.h"
@@ -87,6 +88,7 @@ class DistributedDataParallel::Impl {
   std::vector<std::string> names_;  // of parameters
   std::vector<torch::Tensor> buffers_;
   std::unique_ptr<LowRankExchange> low_rank_;  // null unless gradients travel as factors
+  CompressionMeter compression_;               // of that
   std::unique_ptr<Reducer> reducer_;
   std::vector<std::vector<Slot>> slots_;  // by gradient bucket
   Step step_;

@@ -244,6 +244,9 @@ void GroupMember::CountTransfers(StepRecord* record) {
   const TransferTotals totals = exchange_->totals();
   record->bytes_sent = totals.bytes_sent - counted_.bytes_sent;
   record->bytes_received = totals.bytes_received - counted_.bytes_received;
+  if (const auto told = compression_.OnStep(totals.compressed); told.has_value()) {
+    record->compressed = told;
+  }
   metrics_.CountWireOverflows(totals.overflow_steps - counted_.overflow_steps);
   counted_ = totals;
 }

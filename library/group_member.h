@@ -14,6 +14,7 @@
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/status_service.h"
 #include "common/session/session.h"
+#include "common/telemetry/compression_meter.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
 #include "common/telemetry/step_record.h"
@@ -91,7 +92,7 @@ class GroupMember {
   absl::Status FailAt(const absl::Status& cause, const absl::optional<Incarnation>& suspect);
   absl::optional<absl::Status> AwaitVerdict();
   void Keep(const absl::Status& failure);
-  // Sets what was sent and received since the last step.
+  // Sets what was sent and received since the last step, and how the exchange compressed it.
   void CountTransfers(StepRecord* record);
   absl::Status CloseTrace();
   v1::StatusReply GetStatus();
@@ -106,6 +107,7 @@ class GroupMember {
   Rank rank_{0};
   Step step_;
   TransferTotals counted_;  // up to the last step
+  CompressionMeter compression_;
 
   Mutex mutex_;
   CondVar changed_;

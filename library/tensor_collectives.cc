@@ -80,7 +80,7 @@ absl::Status TensorCollectives::AllReduce(torch::Tensor tensor, ReduceOp op) {
     status =
         collectives_.Mean(signature, {flat.data_ptr<float>(), static_cast<size_t>(flat.numel())});
   } else {
-    const auto most = static_cast<int64_t>(Collectives::kMaxPiece / flat.element_size());
+    const auto most = static_cast<int64_t>(ByteCollectives::kMaxPiece / flat.element_size());
     int64_t first = 0;
     do {
       const int64_t count = std::min(most, flat.numel() - first);

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
-#include "library/collectives.h"
+#include "library/byte_collectives.h"
 #include "library/group_member.h"
 
 namespace gradwire {
@@ -36,7 +36,7 @@ class TensorCollectives {
   absl::Status FoldSlice(uint64_t signature, torch::Tensor slice, ReduceOp op);
 
   GroupMember* const member_;
-  Collectives collectives_;
+  ByteCollectives collectives_;
 };
 
 }  // namespace gradwire

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/support/cifar_files.h"
 #include "tests/support/launch.h"
+#include "tests/support/sockets.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire::testing {
@@ -22,17 +24,6 @@ using ::testing::SizeIs;
 const Options kGatherScatter = {"--sync", "gather-scatter"};
 const Options kRing = {"--sync", "all-reduce"};
 const Options kDdp = {"--sync", "ddp"};
-
-// The one hash that all ranks end with; empty, with the test failed, if the run
-// failed or they differ.
-std::string HashOf(int workers, const Options& options) {
-  const LaunchResult run = RunLaunch(workers, options);
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.ranks, SizeIs(workers));
-  const std::set<std::string> hashes = run.Distinct("parameters_sha256");
-  EXPECT_THAT(hashes, SizeIs(1));
-  return hashes.size() == 1 ? *hashes.begin() : "";
-}
 
 class WorkersTest : public ::testing::TestWithParam<int> {};
 
@@ -81,13 +72,21 @@ TEST(Averaging, GatherScatter_OneWorker_EqualsTrainingWithoutSync) {
             HashOf(1, TinyRun(3) + Options{"--sync", "none"}));
 }
 
-// Holds each rank back in turn, so that another one's gradients come last.
+// How much later than the other rank's a rank's gradients came, in all steps together.
+double WaitForRank(const RunningCoordinator& coordinator, int rank) {
+  const std::string text = HttpGet(coordinator.metrics_address(), "/metrics").value().body;
+  const std::string name = absl::StrCat("gradwire_rank_wait_seconds_sum{rank=\"", rank, "\"} ");
+  const size_t at = text.find(name);
+  return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size()));
+}
+
+// Holds each rank back in turn, three quarters of its time, so that its gradients come last.
 TEST(Averaging, GatherScatter_OtherOrderOfArrival_SameHash) {
-  const Options run = TinyRun(4) + kGatherScatter;
+  const Options run = TinyRun(6) + kGatherScatter;
   const std::string expected = HashOf(2, run);
   for (int late = 0; late < 2; ++late) {
     const TempDir dir;
-    const RunningCoordinator coordinator(2);
+    RunningCoordinator coordinator(2, {"--linger-seconds", "60"});
     const auto summary = [&dir](int rank) { return dir.File(std::to_string(rank)); };
     std::vector<std::unique_ptr<Process>> workers;
     for (int rank = 0; rank < 2; ++rank) {
@@ -95,14 +94,17 @@ TEST(Averaging, GatherScatter_OtherOrderOfArrival_SameHash) {
           StartWorker(coordinator.address(), rank, run + Options{"--summary", summary(rank)}));
     }
     ASSERT_TRUE(coordinator.WaitForStep(1).ok());
-    workers[late]->Signal(SIGSTOP);
-    absl::SleepFor(absl::Seconds(1));
-    workers[late]->Signal(SIGCONT);
+    for (int pulse = 0; pulse < 100 && !workers[late]->Wait(absl::Milliseconds(50)).ok(); ++pulse) {
+      workers[late]->Signal(SIGSTOP);
+      absl::SleepFor(absl::Milliseconds(150));
+      workers[late]->Signal(SIGCONT);
+    }
     for (int rank = 0; rank < 2; ++rank) {
       EXPECT_EQ(*workers[rank]->Wait(absl::Seconds(60)), 0) << workers[rank]->err();
       const auto json = nlohmann::json::parse(ReadFile(summary(rank)));
       EXPECT_EQ(json["parameters_sha256"].dump(), expected) << "late " << late;
     }
+    EXPECT_GT(WaitForRank(coordinator, late), WaitForRank(coordinator, 1 - late));
   }
 }
 

@@ -22,14 +22,6 @@ using ::testing::SizeIs;
 const Options kLenet = {"--model", "lenet"};
 
 // The one hash that all ranks end with.
-std::string HashOf(int workers, const Options& options, const Options& run = {}) {
-  const LaunchResult result = RunLaunch(workers, options, run);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  const std::set<std::string> hashes = result.Distinct("parameters_sha256");
-  EXPECT_THAT(hashes, SizeIs(1));
-  return hashes.empty() ? "" : *hashes.begin();
-}
-
 class LocalTrainingHash : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(LocalTrainingHash, AnyExactBackendAndDealOfRanks_OneHash) {

@@ -29,14 +29,6 @@ const Options kServed = {"--sync", "parameter-server"};
 const Options kGathered = {"--sync", "gather-scatter"};
 
 // The one hash that all ranks end with.
-std::string HashOf(int workers, const Options& options, const Options& run = {}) {
-  const LaunchResult result = RunLaunch(workers, options, run);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  const std::set<std::string> hashes = result.Distinct("parameters_sha256");
-  EXPECT_THAT(hashes, SizeIs(1));
-  return hashes.empty() ? "" : *hashes.begin();
-}
-
 TEST(ParameterServer, NoStaleness_AnyOptimizerAndDealOfRanks_HashOfGatherScatter) {
   const Options adam = TinyRun(4) + kLenet + Options{"--optimizer", "adam"};
   EXPECT_EQ(HashOf(3, adam + kServed), HashOf(3, adam + kGathered));

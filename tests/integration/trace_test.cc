@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/launch.h"
@@ -44,6 +46,55 @@ double Overlap(const json& events, int rank, const std::string& name, const std:
     }
   }
   return overlap;
+}
+
+// How long at least one of `spans`, each from begin to end, goes on.
+double LengthOfUnion(std::vector<std::pair<double, double>> spans) {
+  std::sort(spans.begin(), spans.end());
+  double length = 0, until = 0;
+  for (const auto& [begin, end] : spans) {
+    length += std::max(0.0, end - std::max(begin, until));
+    until = std::max(until, end);
+  }
+  return length;
+}
+
+// Seconds by rank and step, of the steps' transfers as the trace has them.
+std::map<std::pair<int, int>, double> TransferSeconds(const json& events) {
+  std::map<std::pair<int, int>, std::vector<std::pair<double, double>>> spans;
+  for (const json& event : events) {
+    if (event.value("cat", "") != "transfer") continue;
+    const double begin = event["ts"];
+    spans[{event["pid"].get<int>(), event["args"]["step"].get<int>()}].emplace_back(
+        begin, begin + event["dur"].get<double>());
+  }
+  std::map<std::pair<int, int>, double> seconds;
+  for (auto& [step, of_step] : spans) seconds[step] = LengthOfUnion(std::move(of_step)) / 1e6;
+  return seconds;
+}
+
+// The two are measured apart. A thread may be held up between the two clocks, so one step may
+// differ; the median may not.
+TEST(Trace, TransfersTogether_AreThePhaseOfTheLogWithinAPercent) {
+  const TempDir dir;
+  const LaunchResult run = RunLaunch(
+      kWorkers, TinyRun(8) + Options{"--sync", "ddp", "--log-jsonl", dir.File("rank{rank}")},
+      {"--trace", dir.File("t")});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  const auto traced = TransferSeconds(json::parse(ReadFile(dir.File("t")))["traceEvents"]);
+  std::vector<double> ratios;
+  for (int rank = 0; rank < kWorkers; ++rank) {
+    std::istringstream log(ReadFile(dir.File("rank" + std::to_string(rank))));
+    for (std::string line; std::getline(log, line);) {
+      const json step = json::parse(line);
+      if (!step.contains("step")) continue;  // of an epoch
+      const double logged = step["phase_seconds"]["communication"];
+      ratios.push_back(traced.at({rank, step["step"].get<int>()}) / logged);
+    }
+  }
+  ASSERT_EQ(ratios.size(), 8u * kWorkers);
+  std::sort(ratios.begin(), ratios.end());
+  EXPECT_NEAR(ratios[ratios.size() / 2], 1, 0.01) << json(ratios);
 }
 
 TEST(Trace, Ddp_TransfersRunWithinBackward) {

@@ -17,17 +17,6 @@ Options TinyWireRun(const std::string& backend, const std::string& wire) {
   return TinyRun(3) + Options{"--sync", "all-reduce", "--backend", backend, "--wire", wire};
 }
 
-// The one hash that all ranks end with; empty, with the test failed, if the run
-// failed or they differ.
-std::string HashOf(int workers, const Options& options) {
-  const LaunchResult run = RunLaunch(workers, options);
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.ranks, SizeIs(workers));
-  const std::set<std::string> hashes = run.Distinct("parameters_sha256");
-  EXPECT_THAT(hashes, SizeIs(1));
-  return hashes.size() == 1 ? *hashes.begin() : "";
-}
-
 TEST(Wire, Bf16_ExactBackendsAndBucketSizes_OneHash) {
   const std::string expected = HashOf(3, TinyWireRun("coordinator", "bf16"));
   EXPECT_EQ(HashOf(3, TinyWireRun("sharded", "bf16")), expected);

@@ -259,14 +259,21 @@ TEST(ProcessGroup, Closed_Collective_FailedPrecondition) {
   EXPECT_EQ(ends[0]->code(), ErrorCode::kFailedPrecondition);
 }
 
+// Some libtorch has one of its own.
+std::vector<sighandler_t> SignalHandlers() {
+  std::vector<sighandler_t> handlers;
+  for (const int number : {SIGINT, SIGTERM, SIGSEGV, SIGABRT}) {
+    struct sigaction action = {};
+    sigaction(number, nullptr, &action);
+    handlers.push_back(action.sa_handler);
+  }
+  return handlers;
+}
+
 TEST(ProcessGroup, Init_SignalHandlers_StayAsTheyWere) {
-  RunRanksWell(1, [](const auto&) {
-    for (const int number : {SIGINT, SIGTERM, SIGSEGV, SIGABRT}) {
-      struct sigaction action = {};
-      sigaction(number, nullptr, &action);
-      EXPECT_EQ(action.sa_handler, SIG_DFL) << number;
-    }
-  });
+  const std::vector<sighandler_t> before = SignalHandlers();
+  EXPECT_EQ(before.front(), SIG_DFL);
+  RunRanksWell(1, [&before](const auto&) { EXPECT_EQ(SignalHandlers(), before); });
 }
 
 class BackendTest : public ::testing::TestWithParam<const char*> {};

@@ -116,6 +116,15 @@ LaunchResult RunLaunch(int workers, const Options& worker_options,
   return result;
 }
 
+std::string HashOf(int workers, const Options& worker_options, const Options& coordinator_options) {
+  const LaunchResult run = RunLaunch(workers, worker_options, coordinator_options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_FALSE(run.ranks.empty());
+  const std::set<std::string> hashes = run.Distinct("parameters_sha256");
+  EXPECT_EQ(hashes.size(), 1u);
+  return hashes.size() == 1 ? *hashes.begin() : "";
+}
+
 std::unique_ptr<Process> StartLaunch(int workers, const Options& worker_options,
                                      const Options& coordinator_options) {
   return Process::Start("gradwire", LaunchArguments(workers, worker_options, coordinator_options));

@@ -74,7 +74,11 @@ struct LaunchResult {
 LaunchResult RunLaunch(int workers, const Options& worker_options,
                        const Options& coordinator_options = {},
                        absl::Duration timeout = absl::Seconds(120));
-// The same, without waiting; no summary.
+// The `parameters_sha256` that all ranks of such a run end with; empty, with the test failed, if
+// the run failed or they differ.
+std::string HashOf(int workers, const Options& worker_options,
+                   const Options& coordinator_options = {});
+// As RunLaunch, without waiting; no summary.
 std::unique_ptr<Process> StartLaunch(int workers, const Options& worker_options,
                                      const Options& coordinator_options = {});
 

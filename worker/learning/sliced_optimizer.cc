@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -34,12 +35,14 @@ std::vector<torch::Tensor> SlicesOf(absl::Span<const torch::Tensor> parameters) 
   return slices;
 }
 
-// A key of an optimiser's state: older versions of torch name a tensor by a string, newer by its
-// address.
+// A key of an optimiser's state: newer versions of torch name a tensor by its address, older by
+// that address as text.
 template <typename Map>
 typename Map::key_type KeyOf(const torch::Tensor& slice) {
   if constexpr (std::is_same_v<typename Map::key_type, std::string>) {
-    return c10::guts::to_string(slice.unsafeGetTensorImpl());
+    std::ostringstream text;
+    text << slice.unsafeGetTensorImpl();
+    return text.str();
   } else {
     return slice.unsafeGetTensorImpl();
   }

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_LIBRARY_COLLECTIVES_H_
-#define GRADWIRE_LIBRARY_COLLECTIVES_H_
+#ifndef GRADWIRE_LIBRARY_BYTE_COLLECTIVES_H_
+#define GRADWIRE_LIBRARY_BYTE_COLLECTIVES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -29,13 +29,13 @@ namespace gradwire {
 // same, in the same order; one thread at a time. An error ends the run (see GroupMember::Fail).
 //   InvalidArgument, Aborted  ranks do not call the same
 //   or that of the exchange
-class Collectives {
+class ByteCollectives {
  public:
   // Most bytes that go in one piece; a multiple of every element's size.
   static constexpr size_t kMaxPiece = (1 << 20) - 16;
 
   // `member` outlives this object.
-  explicit Collectives(GroupMember* member) : member_(member) {}
+  explicit ByteCollectives(GroupMember* member) : member_(member) {}
 
   // `all` gets every rank's `mine`, by rank; it is W times as long.
   absl::Status Gather(uint64_t signature, absl::Span<const uint8_t> mine, absl::Span<uint8_t> all);
@@ -95,4 +95,4 @@ class Collectives {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_LIBRARY_COLLECTIVES_H_
+#endif  // GRADWIRE_LIBRARY_BYTE_COLLECTIVES_H_

@@ -1,4 +1,4 @@
-#include "library/collectives.h"
+#include "library/byte_collectives.h"
 
 #include <algorithm>
 #include <cstring>
@@ -23,7 +23,7 @@ template <typename Body>
 absl::Status ForEachPiece(size_t bytes, const Body& body) {
   size_t first = 0;
   do {
-    const size_t count = std::min(bytes - first, Collectives::kMaxPiece);
+    const size_t count = std::min(bytes - first, ByteCollectives::kMaxPiece);
     if (absl::Status status = body(first, count); !status.ok()) return status;
     first += count;
   } while (first < bytes);
@@ -46,13 +46,13 @@ uint64_t SignatureAt(const uint8_t* data) {
 }  // namespace
 
 // For messages: what ranks that call something else are told.
-std::string Collectives::NameOf(Kind kind, Rank root) {
+std::string ByteCollectives::NameOf(Kind kind, Rank root) {
   if (kind == Kind::kGather) return "all_gather";
   if (kind == Kind::kGatherInHalves) return "all_gather in halves";
   return kind == Kind::kMean ? "mean" : absl::StrCat("broadcast from rank ", root.value());
 }
 
-absl::StatusOr<Collectives::Channel> Collectives::Open(Kind kind, Rank root, size_t piece) {
+absl::StatusOr<ByteCollectives::Channel> ByteCollectives::Open(Kind kind, Rank root, size_t piece) {
   std::vector<BucketSpec> buckets;
   if (kind == Kind::kGather || kind == Kind::kGatherInHalves) {
     for (int rank = 0; rank < member_->world_size(); ++rank) {
@@ -71,7 +71,8 @@ absl::StatusOr<Collectives::Channel> Collectives::Open(Kind kind, Rank root, siz
   return Channel{*id, Step(0), piece, std::vector<uint8_t>(bytes), gated};
 }
 
-absl::StatusOr<Collectives::Channel*> Collectives::ChannelFor(Kind kind, Rank root, size_t bytes) {
+absl::StatusOr<ByteCollectives::Channel*> ByteCollectives::ChannelFor(Kind kind, Rank root,
+                                                                      size_t bytes) {
   if (absl::Status state = member_->state(); !state.ok()) return state;
   const size_t piece = PieceFor(bytes);
   const auto key = std::make_tuple(kind, root, piece);
@@ -84,8 +85,8 @@ absl::StatusOr<Collectives::Channel*> Collectives::ChannelFor(Kind kind, Rank ro
   return &found->second;
 }
 
-std::unique_ptr<Collectives::Call> Collectives::Start(Channel* channel, size_t own,
-                                                      const uint8_t* terms) {
+std::unique_ptr<ByteCollectives::Call> ByteCollectives::Start(Channel* channel, size_t own,
+                                                              const uint8_t* terms) {
   const size_t piece = channel->piece;
   const Rank self = member_->rank();
   auto call = std::make_unique<Call>();
@@ -106,16 +107,16 @@ std::unique_ptr<Collectives::Call> Collectives::Start(Channel* channel, size_t o
   return call;
 }
 
-absl::Status Collectives::Await(Call* call) {
+absl::Status ByteCollectives::Await(Call* call) {
   const absl::Status status = call->step->Wait();
   return status.ok() ? status : member_->Fail(status);
 }
 
-absl::Status Collectives::Run(Channel* channel, size_t own, const uint8_t* terms) {
+absl::Status ByteCollectives::Run(Channel* channel, size_t own, const uint8_t* terms) {
   return Await(Start(channel, own, terms).get());
 }
 
-absl::StatusOr<std::unique_ptr<Collectives::Call>> Collectives::StartGather(
+absl::StatusOr<std::unique_ptr<ByteCollectives::Call>> ByteCollectives::StartGather(
     Kind kind, uint64_t signature, absl::Span<const uint8_t> mine) {
   const absl::StatusOr<Channel*> channel = ChannelFor(kind, Rank(0), kSignature + mine.size());
   if (!channel.ok()) return channel.status();
@@ -126,27 +127,28 @@ absl::StatusOr<std::unique_ptr<Collectives::Call>> Collectives::StartGather(
   return Start(*channel, own, terms);
 }
 
-// `size` bytes of each rank.
-absl::Status Collectives::TakeGathered(Call* call, uint64_t signature, size_t size, uint8_t* all,
-                                       size_t stride) {
+// `size` bytes of each rank; `all` may be null for none.
+absl::Status ByteCollectives::TakeGathered(Call* call, uint64_t signature, size_t size,
+                                           uint8_t* all, size_t stride) {
   if (absl::Status status = Await(call); !status.ok()) return status;
   const Channel& channel = *call->channel;
   for (int rank = 0; rank < member_->world_size(); ++rank) {
     const uint8_t* from = channel.data.data() + static_cast<size_t>(rank) * channel.piece;
     if (SignatureAt(from) != signature) return member_->Fail(OtherCall(Rank(rank)));
+    if (size == 0) continue;
     std::copy_n(from + kSignature, size, all + static_cast<size_t>(rank) * stride);
   }
   return absl::OkStatus();
 }
 
-absl::Status Collectives::GatherPiece(uint64_t signature, absl::Span<const uint8_t> mine,
-                                      uint8_t* all, size_t stride) {
+absl::Status ByteCollectives::GatherPiece(uint64_t signature, absl::Span<const uint8_t> mine,
+                                          uint8_t* all, size_t stride) {
   auto call = StartGather(Kind::kGather, signature, mine);
   if (!call.ok()) return call.status();
   return TakeGathered(call->get(), signature, mine.size(), all, stride);
 }
 
-absl::Status Collectives::BeginGather(uint64_t signature, absl::Span<const uint8_t> mine) {
+absl::Status ByteCollectives::BeginGather(uint64_t signature, absl::Span<const uint8_t> mine) {
   auto call = StartGather(Kind::kGatherInHalves, signature, mine);
   if (!call.ok()) return call.status();
   begun_ = *std::move(call);
@@ -155,19 +157,20 @@ absl::Status Collectives::BeginGather(uint64_t signature, absl::Span<const uint8
   return absl::OkStatus();
 }
 
-absl::Status Collectives::EndGather(absl::Span<uint8_t> all) {
+absl::Status ByteCollectives::EndGather(absl::Span<uint8_t> all) {
   const std::unique_ptr<Call> call = std::move(begun_);
   return TakeGathered(call.get(), begun_signature_, begun_size_, all.data(), begun_size_);
 }
 
-absl::Status Collectives::Gather(uint64_t signature, absl::Span<const uint8_t> mine,
-                                 absl::Span<uint8_t> all) {
+absl::Status ByteCollectives::Gather(uint64_t signature, absl::Span<const uint8_t> mine,
+                                     absl::Span<uint8_t> all) {
   return ForEachPiece(mine.size(), [&](size_t first, size_t count) {
     return GatherPiece(signature, mine.subspan(first, count), all.data() + first, mine.size());
   });
 }
 
-absl::Status Collectives::BroadcastPiece(uint64_t signature, Rank root, absl::Span<uint8_t> bytes) {
+absl::Status ByteCollectives::BroadcastPiece(uint64_t signature, Rank root,
+                                             absl::Span<uint8_t> bytes) {
   const absl::StatusOr<Channel*> channel =
       ChannelFor(Kind::kBroadcast, root, kSignature + bytes.size());
   if (!channel.ok()) return channel.status();
@@ -183,13 +186,13 @@ absl::Status Collectives::BroadcastPiece(uint64_t signature, Rank root, absl::Sp
   return absl::OkStatus();
 }
 
-absl::Status Collectives::Broadcast(uint64_t signature, Rank root, absl::Span<uint8_t> bytes) {
+absl::Status ByteCollectives::Broadcast(uint64_t signature, Rank root, absl::Span<uint8_t> bytes) {
   return ForEachPiece(bytes.size(), [&](size_t first, size_t count) {
     return BroadcastPiece(signature, root, bytes.subspan(first, count));
   });
 }
 
-absl::Status Collectives::MeanPiece(absl::Span<float> values) {
+absl::Status ByteCollectives::MeanPiece(absl::Span<float> values) {
   const size_t bytes = values.size() * sizeof(float);
   const absl::StatusOr<Channel*> channel = ChannelFor(Kind::kMean, Rank(0), bytes);
   if (!channel.ok()) return channel.status();
@@ -200,7 +203,7 @@ absl::Status Collectives::MeanPiece(absl::Span<float> values) {
   return absl::OkStatus();
 }
 
-absl::Status Collectives::Mean(uint64_t signature, absl::Span<float> values) {
+absl::Status ByteCollectives::Mean(uint64_t signature, absl::Span<float> values) {
   std::vector<uint8_t> nothing;
   if (absl::Status same = GatherPiece(signature, nothing, nothing.data(), 0); !same.ok()) {
     return same;
