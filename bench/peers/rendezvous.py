@@ -7,6 +7,9 @@ import struct
 
 import torch.distributed
 
+# Debian's 2.6 wants libuv unless told otherwise, and is built without.
+os.environ.setdefault("USE_LIBUV", "0")
+
 SIOCGIFADDR = 0x8915  # ioctl: IPv4 address of an interface
 
 

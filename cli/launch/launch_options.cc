@@ -243,6 +243,13 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   return CheckRankOptions(options, environment);
 }
 
+// Newer versions of CLI11 leave them where they split.
+std::string WithoutQuotes(const std::string& arg) {
+  const bool quoted =
+      arg.size() > 1 && arg.front() == arg.back() && (arg.front() == '\'' || arg.front() == '"');
+  return quoted ? arg.substr(1, arg.size() - 2) : arg;
+}
+
 }  // namespace
 
 int CountPlaces(const std::string& text, int per_host) {
@@ -273,8 +280,8 @@ absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const s
       return absl::InvalidArgumentError(
           absl::StrCat("got '", part, "', expected RANK:OPTIONS, such as 1:--seed 3"));
     }
-    for (std::string& arg : CLI::detail::split_up(std::string(halves.second))) {
-      if (!arg.empty()) options[rank].push_back(std::move(arg));
+    for (const std::string& arg : CLI::detail::split_up(std::string(halves.second))) {
+      if (!arg.empty()) options[rank].push_back(WithoutQuotes(arg));
     }
   }
   return options;

@@ -52,6 +52,7 @@ from matplotlib.ticker import MaxNLocator
 
 # Okabe and Ito's, which also most who are colour-blind tell apart; in print the
 # markers help.
+MATPLOTLIB = matplotlib.__version_info__[:2]
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"]
 MARKERS = "osD^vPX"
 MOST_MARKED = 40      # points of a line that each get a marker
@@ -137,9 +138,11 @@ def draw_stacked(axes, figure):
 
 
 def draw_box(axes, figure):
+    # As it is called from matplotlib 3.10 on, which warns of the old way.
+    flat = {"orientation": "horizontal"} if MATPLOTLIB >= (3, 10) else {"vert": False}
     for index, series in enumerate(figure["series"]):
         boxes = axes.boxplot([[v for v in values if v is not None] for values in series["values"]],
-                             positions=range(len(series["values"])), vert=False, widths=0.6,
+                             positions=range(len(series["values"])), widths=0.6, **flat,
                              whis=(10, 90), showfliers=False, patch_artist=True,
                              medianprops={"color": "black", "linewidth": 1.5})
         for box in boxes["boxes"]:

@@ -1,6 +1,7 @@
 """What a measurement came to, as Markdown, JSON and CSV."""
 import dataclasses
 import json
+import os
 import sys
 
 from cli.runs.failure import Failure
@@ -48,6 +49,8 @@ def print_all(text):
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError:
+        with open(os.devnull, "wb") as nowhere:  # for what is still in the buffer at the end
+            os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise Failure("cannot write to stdout") from None
 
 

@@ -21,6 +21,10 @@ absl::Status Annotate(const absl::Status& status, absl::string_view context) {
   return absl::Status(status.code(), absl::StrCat(context, ": ", status.message()));
 }
 
+absl::Status Unexpected(absl::string_view what, absl::string_view got, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(what, ": got ", got, ", expected ", expected));
+}
+
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kOk:

@@ -15,6 +15,9 @@ absl::Status FromGrpc(const grpc::Status& status);
 // `status` with "context: " in front of its message; OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
+// InvalidArgument: "`what`: got `got`, expected `expected`".
+absl::Status Unexpected(absl::string_view what, absl::string_view got, absl::string_view expected);
+
 // Exit codes of every program (docs/output.md).
 inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;

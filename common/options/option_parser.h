@@ -88,6 +88,7 @@ class OptionParser {
            OptionValue value);
   // Arguments that are no options and no option's values, such as "FILE", any number
   // of them, also what is behind "--". Without this they are errors.
+  // `value_name` has no ':', which some versions of CLI11 refuse.
   void TakeOperands(const std::string& value_name, const std::string& help);
   // A last paragraph of --help.
   void Footer(const std::string& text);

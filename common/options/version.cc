@@ -23,8 +23,8 @@ std::string BlasHere() {
 }  // namespace
 
 std::string VersionText(absl::string_view program) {
-  const std::string sets = absl::StrCat(SupportedKernels().front().name, " (sums), ",
-                                        Xxh3Kernels().front()->name, " (checksums)");
+  const std::string sets =
+      absl::StrCat(BestKernels().name, " (sums), ", Xxh3Kernels().front()->name, " (checksums)");
   return absl::StrCat(
       program, " ", GRADWIRE_VERSION, "\n", Line("protocol", absl::StrCat(kProtocolVersion)),
       Line("compiler", GRADWIRE_COMPILER), Line("libtorch", GRADWIRE_LIBTORCH),

@@ -17,12 +17,12 @@
 namespace gradwire {
 namespace {
 
-constexpr char kKey[] = "gradwire-incarnation";
+constexpr char kIncarnationKey[] = "gradwire-incarnation";
 constexpr size_t kMost = 200;  // bytes of what others have sent, in a message
 
 // None if the caller does not say who it is, or nothing that makes sense.
 absl::optional<Incarnation> Said(const grpc::ServerContext& context) {
-  const auto said = context.client_metadata().find(kKey);
+  const auto said = context.client_metadata().find(kIncarnationKey);
   if (said == context.client_metadata().end()) return absl::nullopt;
   uint64_t incarnation;
   if (!absl::SimpleAtoi(absl::string_view(said->second.data(), said->second.size()),
@@ -35,11 +35,11 @@ absl::optional<Incarnation> Said(const grpc::ServerContext& context) {
 }  // namespace
 
 void SayWho(Incarnation self, grpc::ClientContext* context) {
-  context->AddMetadata(kKey, absl::StrCat(self.value()));
+  context->AddMetadata(kIncarnationKey, absl::StrCat(self.value()));
 }
 
 bool SaysWho(const grpc::ServerContext& context) {
-  return context.client_metadata().count(kKey) > 0;
+  return context.client_metadata().count(kIncarnationKey) > 0;
 }
 
 bool IsMember(const grpc::ServerContext& context, const View& view) {

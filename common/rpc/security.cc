@@ -25,7 +25,7 @@ namespace tls = grpc::experimental;
 using Certificates = std::shared_ptr<tls::CertificateProviderInterface>;
 
 constexpr unsigned kLookSeconds = 1;
-constexpr char kKey[] = "gradwire-token";
+constexpr char kTokenKey[] = "gradwire-token";
 constexpr char kNoToken[] =
     "this run asks for a token, and the call has none; expected the coordinator's --token-file";
 constexpr char kWrongToken[] =
@@ -36,13 +36,13 @@ class TokenBearer : public grpc::MetadataCredentialsPlugin {
  public:
   explicit TokenBearer(std::string token) : token_(std::move(token)) {}
   bool IsBlocking() const override { return false; }
-  const char* GetType() const override { return kKey; }
+  const char* GetType() const override { return kTokenKey; }
   grpc::Status GetMetadata(grpc::string_ref, grpc::string_ref, const grpc::AuthContext&,
                            std::multimap<std::string, std::string>* metadata) override {
-    metadata->emplace(kKey, token_);
+    metadata->emplace(kTokenKey, token_);
     return grpc::Status::OK;
   }
-  std::string DebugString() override { return kKey; }
+  std::string DebugString() override { return kTokenKey; }
 
  private:
   const std::string token_;
@@ -54,12 +54,12 @@ class TokenJudge : public grpc::AuthMetadataProcessor {
   bool IsBlocking() const override { return false; }
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext*, OutputMetadata* consumed,
                        OutputMetadata*) override {
-    const auto said = metadata.find(kKey);
+    const auto said = metadata.find(kTokenKey);
     if (said == metadata.end()) return Refuse(kNoToken);
     if (!IsSameToken(absl::string_view(said->second.data(), said->second.size()), token_)) {
       return Refuse(kWrongToken);
     }
-    consumed->emplace(kKey, token_);
+    consumed->emplace(kTokenKey, token_);
     return grpc::Status::OK;
   }
 

@@ -23,7 +23,6 @@ constexpr absl::Duration kReadTime = absl::Seconds(2);    // for a whole head
 constexpr absl::Duration kWriteTime = absl::Seconds(10);  // for a whole answer
 constexpr absl::Duration kDrainTime = absl::Seconds(1);   // for the client to close
 constexpr absl::Duration kRest = absl::Milliseconds(100);
-constexpr char kPlainText[] = "text/plain; charset=utf-8";
 constexpr absl::string_view kEndOfHead = "\r\n\r\n";
 
 absl::string_view ReasonOf(int code) {

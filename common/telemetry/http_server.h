@@ -26,6 +26,8 @@ struct PageRequest {
   absl::string_view authorization;  // the header of this name; may be empty
 };
 
+constexpr char kPlainText[] = "text/plain; charset=utf-8";
+
 // What it answers.
 struct Page {
   int code = 200;

@@ -14,8 +14,6 @@
 namespace gradwire {
 namespace {
 
-constexpr char kPlainText[] = "text/plain; charset=utf-8";
-
 absl::StatusOr<HostPort> ParseAddress(absl::string_view address) {
   absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (parsed.ok()) return parsed;

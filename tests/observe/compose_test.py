@@ -60,7 +60,8 @@ class Compose(unittest.TestCase):
     def test_what_is_mounted_is_there(self):
         for name, service in compose().items():
             for volume in service.get("volumes", []):
-                source = volume.split(":")[0]
+                # Newer versions of docker-compose show them in the long form.
+                source = volume["source"] if isinstance(volume, dict) else volume.split(":")[0]
                 if source.startswith("/"):
                     self.assertTrue(pathlib.Path(source).is_dir(), f"{name}: {source}")
 

@@ -36,8 +36,16 @@ class TlsTest(strangers.StrangersTest):
         request = cls.ours / "ended.request"
         cls.openssl("req", "-new", "-key", cls.ours / "127.0.0.1.key", "-subj", "/CN=ended", "-out",
                     request)
-        cls.openssl("x509", "-req", "-in", request, "-CA", cls.ours / "ca.pem", "-CAkey",
-                    cls.ours / "ca.key", "-days", "-1", "-out", cls.ours / "ended.pem")
+        # `openssl x509` takes no days that have gone by, or not in each version.
+        database = pathlib.Path(made.name, "database")
+        database.touch()
+        settings = pathlib.Path(made.name, "ca.cnf")
+        settings.write_text(f"[ca]\ndefault_ca=d\n[d]\ndatabase={database}\nrand_serial=yes\n"
+                            "default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
+        cls.openssl("ca", "-batch", "-config", settings, "-in", request, "-notext", "-cert",
+                    cls.ours / "ca.pem", "-keyfile", cls.ours / "ca.key", "-outdir", made.name,
+                    "-startdate", "20200101000000Z", "-enddate", "20200102000000Z", "-out",
+                    cls.ours / "ended.pem")
 
     @staticmethod
     def openssl(*words):
