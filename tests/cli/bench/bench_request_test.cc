@@ -57,7 +57,8 @@ TEST(TrainingRequest, Hostfile_ReachesTheScript) {
 }
 
 TEST(TrainingRequest, Programs_AreThere) {
-  for (const auto& [name, path] : TrainingRequest(Training({}), "")["programs"].items()) {
+  const auto request = TrainingRequest(Training({}), "");
+  for (const auto& [name, path] : request["programs"].items()) {
     EXPECT_TRUE(std::filesystem::exists(path.get<std::string>())) << name << " " << path;
   }
 }

@@ -8,9 +8,12 @@
 #include "absl/strings/str_cat.h"
 #include "common/fold/half.h"
 #include "common/wire/chunk_codec.h"
+#include "tests/support/hex.h"
 
 namespace gradwire {
 namespace {
+
+using testing::BytesOfHex;
 
 struct Golden {
   const char* name;
@@ -39,8 +42,6 @@ constexpr Golden kGolden[] = {
      "100118ac0220f0a20428033002380840104804513e109ef03fcf3a1158057a04",
      "003c00c1"},
 };
-
-std::string Bytes(const char* hex) { return absl::HexStringToBytes(hex); }
 
 std::string Hex(const std::string& bytes) { return absl::BytesToHexString(bytes); }
 
@@ -93,7 +94,7 @@ TEST(ChunkGoldenTest, EncodeChunk_EachDtype_ExactlyTheseBytes) {
 TEST(ChunkGoldenTest, ParseFromString_EachDtype_GeneratedClassReadsThem) {
   for (const Golden& golden : kGolden) {
     v1::Chunk chunk;
-    ASSERT_TRUE(chunk.ParseFromString(Bytes(golden.header) + Bytes(golden.payload)));
+    ASSERT_TRUE(chunk.ParseFromString(BytesOfHex(golden.header) + BytesOfHex(golden.payload)));
     EXPECT_EQ(Hex(chunk.run_id()), "000102030405060708090a0b0c0d0e0f");
     EXPECT_EQ(chunk.epoch(), 1);
     EXPECT_EQ(chunk.generation(), 300);
@@ -103,7 +104,7 @@ TEST(ChunkGoldenTest, ParseFromString_EachDtype_GeneratedClassReadsThem) {
     EXPECT_EQ(chunk.offset(), 8);
     EXPECT_EQ(chunk.total(), golden.dtype == v1::DTYPE_BYTES ? 19 : 16);
     EXPECT_EQ(chunk.dtype(), golden.dtype);
-    EXPECT_EQ(chunk.checksum(), ChecksumOf(Bytes(golden.payload)));
+    EXPECT_EQ(chunk.checksum(), ChecksumOf(BytesOfHex(golden.payload)));
     EXPECT_EQ(chunk.hop(), 5);
     EXPECT_EQ(Hex(chunk.payload()), golden.payload);
   }
@@ -112,7 +113,7 @@ TEST(ChunkGoldenTest, ParseFromString_EachDtype_GeneratedClassReadsThem) {
 TEST(ChunkGoldenTest, DecodeChunk_SlicesThatSplitAnElement_SameValues) {
   for (const Golden& golden : kGolden) {
     if (golden.dtype == v1::DTYPE_BYTES) continue;
-    const std::string bytes = Bytes(golden.header) + Bytes(golden.payload);
+    const std::string bytes = BytesOfHex(golden.header) + BytesOfHex(golden.payload);
     for (size_t cut = 1; cut < bytes.size(); ++cut) {
       const grpc::Slice slices[] = {grpc::Slice(bytes.substr(0, cut)),
                                     grpc::Slice(bytes.substr(cut))};
