@@ -11,6 +11,7 @@
 #include "common/base/logging.h"
 #include "common/base/signal_thread.h"
 #include "common/base/status_util.h"
+#include "common/options/instructions_option.h"
 #include "common/rpc/channel.h"
 #include "coordinator/run/hosted_coordinator.h"
 #include "worker/options/worker_option_parser.h"
@@ -20,6 +21,11 @@ namespace gradwire {
 namespace {
 
 constexpr char kProgram[] = "gradwire-worker";
+
+int Failed(const absl::Status& status) {
+  spdlog::error("{}", std::string(status.message()));
+  return ExitCode(status);
+}
 
 // What --host-coordinator asks for; null if it is not for this process to do.
 absl::StatusOr<std::unique_ptr<HostedCoordinator>> Host(const WorkerOptions& options) {
@@ -58,11 +64,10 @@ int Main(int argc, char** argv) {
       ParseWorkerOptions(Arguments(argc, argv), CurrentEnvironment());
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
   WorkerOptions options = parsed->options;
+  const absl::Status instructions = UseInstructions(options.instructions);
+  if (!instructions.ok()) return Failed(instructions);
   const auto hosted = Host(options);
-  if (!hosted.ok()) {
-    spdlog::error("{}", std::string(hosted.status().message()));
-    return ExitCode(hosted.status());
-  }
+  if (!hosted.ok()) return Failed(hosted.status());
   if (*hosted != nullptr) options.coordinator = (*hosted)->address();
   const int exit_code = Train(options);
   return *hosted == nullptr ? exit_code : AwaitOthers(hosted->get(), exit_code);

@@ -7,7 +7,7 @@
 namespace gradwire {
 
 double SquareOf(absl::Span<const float> values) {
-  const float square = BestKernels().dot(values.data(), values.data(), values.size());
+  const float square = KernelsInUse().dot(values.data(), values.data(), values.size());
   return std::isfinite(square) ? square : 0;
 }
 

@@ -30,7 +30,7 @@ std::vector<uint8_t> EncodeUnits(absl::Span<const float> values, absl::Span<floa
   for (uint64_t i = 0; i < values.size(); i += kUnit) {
     const uint64_t count = std::min<uint64_t>(kUnit, values.size() - i);
     auto* elements = reinterpret_cast<int8_t*>(out + kScaleBytes);
-    const float scale = BestKernels().encode_int8(&values[i], count, &residual[i], elements);
+    const float scale = KernelsInUse().encode_int8(&values[i], count, &residual[i], elements);
     std::memcpy(out, &scale, kScaleBytes);
     out += kScaleBytes + count;
   }
@@ -71,8 +71,8 @@ class Int8 : public Coding {
       const uint64_t count = std::min<uint64_t>(kUnit, out.size() - i);
       float scale;
       std::memcpy(&scale, in, kScaleBytes);
-      BestKernels().decode_int8(reinterpret_cast<const int8_t*>(in + kScaleBytes), count, scale,
-                                &out[i]);
+      KernelsInUse().decode_int8(reinterpret_cast<const int8_t*>(in + kScaleBytes), count, scale,
+                                 &out[i]);
       in += kScaleBytes + count;
     }
   }

@@ -43,7 +43,7 @@ bool FoldNext(const WireKernels& kernels, size_t first, size_t count, PerTerm<Pi
 
 bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
           absl::Span<uint8_t> mean) {
-  const WireKernels& kernels = BestKernels().For(dtype);
+  const WireKernels& kernels = KernelsInUse().For(dtype);
   PerTerm<PieceCursor> cursors;
   for (const Pieces& term : terms) cursors.emplace_back(term, kernels.element_bytes);
   bool overflow = false;
@@ -58,7 +58,7 @@ bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const Fold
 
 bool AddScaled(const Pieces& a, v1::DType dtype, const float* b, float scale,
                absl::Span<uint8_t> out) {
-  const WireKernels& kernels = BestKernels().For(dtype);
+  const WireKernels& kernels = KernelsInUse().For(dtype);
   PieceCursor cursor(a, kernels.element_bytes);
   bool overflow = false;
   const size_t count = out.size() / kernels.element_bytes;
@@ -72,7 +72,5 @@ bool AddScaled(const Pieces& a, v1::DType dtype, const float* b, float scale,
   }
   return overflow;
 }
-
-absl::string_view FoldInstructionSet() { return BestKernels().name; }
 
 }  // namespace gradwire

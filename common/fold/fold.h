@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/fold/blocks.h"
 #include "common/wire/chunk.h"
@@ -30,9 +29,6 @@ bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const Fold
 // what the left neighbour sent. scale 1 is exact. Returns as Fold.
 bool AddScaled(const Pieces& a, v1::DType dtype, const float* b, float scale,
                absl::Span<uint8_t> out);
-
-// The instruction set in use: "avx512", "avx2" or "baseline".
-absl::string_view FoldInstructionSet();
 
 }  // namespace gradwire
 

@@ -8,11 +8,11 @@
 namespace gradwire {
 
 bool Narrow(absl::Span<const float> values, v1::DType dtype, uint8_t* out) {
-  return BestKernels().For(dtype).narrow(values.data(), values.size(), out);
+  return KernelsInUse().For(dtype).narrow(values.data(), values.size(), out);
 }
 
 void Widen(const Pieces& pieces, v1::DType dtype, absl::Span<float> out) {
-  const WireKernels& kernels = BestKernels().For(dtype);
+  const WireKernels& kernels = KernelsInUse().For(dtype);
   PieceCursor cursor(pieces, kernels.element_bytes);
   for (size_t done = 0; done < out.size();) {
     const size_t run = std::min(cursor.run(), out.size() - done);

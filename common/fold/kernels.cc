@@ -1,6 +1,7 @@
 // Compiled with -ffp-contract=off: a fused multiply-add would round differently.
 #include "common/fold/kernels.h"
 
+#include <atomic>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -85,6 +86,11 @@ std::vector<KernelSet> FindSupported() {
   return sets;
 }
 
+std::atomic<const KernelSet*>& InUse() {
+  static std::atomic<const KernelSet*> in_use{&SupportedKernels().front()};
+  return in_use;
+}
+
 }  // namespace
 
 const WireKernels& KernelSet::For(v1::DType dtype) const {
@@ -97,5 +103,9 @@ absl::Span<const KernelSet> SupportedKernels() {
   static const std::vector<KernelSet>* const sets = new std::vector<KernelSet>(FindSupported());
   return *sets;
 }
+
+const KernelSet& KernelsInUse() { return *InUse(); }
+
+void UseKernels(const KernelSet& set) { InUse() = &set; }
 
 }  // namespace gradwire

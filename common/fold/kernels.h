@@ -49,7 +49,10 @@ struct KernelSet {
 
 // Those that this processor has, best first.
 absl::Span<const KernelSet> SupportedKernels();
-inline const KernelSet& BestKernels() { return SupportedKernels().front(); }
+// The set that this process computes with: the first of these, unless another one was chosen.
+const KernelSet& KernelsInUse();
+// Before anything is computed.
+void UseKernels(const KernelSet& set);
 
 }  // namespace gradwire
 

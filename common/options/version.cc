@@ -24,7 +24,7 @@ std::string BlasHere() {
 
 std::string VersionText(absl::string_view program) {
   const std::string sets =
-      absl::StrCat(BestKernels().name, " (sums), ", Xxh3Kernels().front()->name, " (checksums)");
+      absl::StrCat(KernelsInUse().name, " (sums), ", Xxh3InUse().name, " (checksums)");
   return absl::StrCat(
       program, " ", GRADWIRE_VERSION, "\n", Line("protocol", absl::StrCat(kProtocolVersion)),
       Line("compiler", GRADWIRE_COMPILER), Line("libtorch", GRADWIRE_LIBTORCH),

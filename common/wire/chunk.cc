@@ -6,14 +6,6 @@
 #include "common/wire/xxh3.h"
 
 namespace gradwire {
-namespace {
-
-const Xxh3Kernel& Kernel() {
-  static const Xxh3Kernel& kernel = *Xxh3Kernels().front();
-  return kernel;
-}
-
-}  // namespace
 
 std::string ToString(const ChunkHeader& header) {
   const std::string layout =
@@ -50,15 +42,15 @@ uint64_t CoveredBytes(const Chunk& chunk) {
 uint64_t Checksum(const Pieces& pieces) {
   if (pieces.size() == 1) return Checksum(pieces[0]);
   Xxh3State state;
-  Kernel().begin(&state);
+  Xxh3InUse().begin(&state);
   for (const auto& piece : pieces) {
-    if (!piece.empty()) Kernel().update(&state, piece.data(), piece.size());
+    if (!piece.empty()) Xxh3InUse().update(&state, piece.data(), piece.size());
   }
-  return Kernel().end(&state);
+  return Xxh3InUse().end(&state);
 }
 
 uint64_t Checksum(absl::Span<const uint8_t> bytes) {
-  return Kernel().whole(bytes.data(), bytes.size());
+  return Xxh3InUse().whole(bytes.data(), bytes.size());
 }
 
 void CopyTo(const Pieces& pieces, uint8_t* out) {

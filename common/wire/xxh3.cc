@@ -1,6 +1,16 @@
 #include "common/wire/xxh3.h"
 
+#include <atomic>
+
 namespace gradwire {
+namespace {
+
+std::atomic<const Xxh3Kernel*>& Xxh3Chosen() {
+  static std::atomic<const Xxh3Kernel*> chosen{Xxh3Kernels().front()};
+  return chosen;
+}
+
+}  // namespace
 
 std::vector<const Xxh3Kernel*> Xxh3Kernels() {
   std::vector<const Xxh3Kernel*> kernels;
@@ -11,5 +21,9 @@ std::vector<const Xxh3Kernel*> Xxh3Kernels() {
   kernels.push_back(&kXxh3Baseline);
   return kernels;
 }
+
+const Xxh3Kernel& Xxh3InUse() { return *Xxh3Chosen(); }
+
+void UseXxh3(const Xxh3Kernel& kernel) { Xxh3Chosen() = &kernel; }
 
 }  // namespace gradwire

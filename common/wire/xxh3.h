@@ -32,6 +32,11 @@ extern const Xxh3Kernel kXxh3Avx512;
 // Those that this processor can run, the fastest first; never empty.
 std::vector<const Xxh3Kernel*> Xxh3Kernels();
 
+// The one that this process uses: the first of these, until another one was chosen.
+const Xxh3Kernel& Xxh3InUse();
+// Before any checksum is made.
+void UseXxh3(const Xxh3Kernel& kernel);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMMON_WIRE_XXH3_H_

@@ -1,6 +1,7 @@
 #include "coordinator/run/coordinator_option_parser.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/options/instructions_option.h"
 
 namespace gradwire {
 namespace {
@@ -59,6 +60,7 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
               RealFrom(&options->linger_seconds, 0));
   parser->Add("chunk-kib", "KiB", "longest piece of Gather and Scatter",
               Integer(&options->chunk_kib, 1, 4096));
+  AddInstructionsOption(&options->instructions, parser);
   AddSecurityOptions(&options->security, parser);
   parser->Group(kGroup);
 }

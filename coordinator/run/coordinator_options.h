@@ -33,6 +33,7 @@ struct CoordinatorOptions {
   double rendezvous_timeout_seconds = 600;  // until all workers are there
   double linger_seconds = 0;                // still serves metrics after the run's end
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
+  std::string instructions;                 // empty: the best that the processor has
   SecurityOptions security;
   // In front of each line of its log, for a process that logs other things too. Not an option.
   std::string log_prefix;

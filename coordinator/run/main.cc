@@ -10,6 +10,7 @@
 #include "common/base/logging.h"
 #include "common/base/signal_thread.h"
 #include "common/base/status_util.h"
+#include "common/options/instructions_option.h"
 #include "common/rpc/channel.h"
 #include "common/telemetry/trace_log.h"
 #include "common/telemetry/trace_span.h"
@@ -78,6 +79,8 @@ int Main(int argc, char** argv) {
   const absl::StatusOr<Parsed<CoordinatorOptions>> parsed =
       ParseCoordinatorOptions(Arguments(argc, argv), CurrentEnvironment());
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  const absl::Status instructions = UseInstructions(parsed->options.instructions);
+  if (!instructions.ok()) return Failed(instructions);
   if (parsed->options.aggregate_only) return RunAggregator(parsed->options);
   return parsed->options.trace.empty() ? RunCoordinator(parsed->options, nullptr)
                                        : RunTraced(parsed->options);

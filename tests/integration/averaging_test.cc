@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/fold/kernels.h"
 #include "tests/support/cifar_files.h"
 #include "tests/support/launch.h"
 #include "tests/support/sockets.h"
@@ -19,6 +20,8 @@
 namespace gradwire::testing {
 namespace {
 
+using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
 const Options kGatherScatter = {"--sync", "gather-scatter"};
@@ -105,6 +108,23 @@ TEST(Averaging, GatherScatter_OtherOrderOfArrival_SameHash) {
       EXPECT_EQ(json["parameters_sha256"].dump(), expected) << "late " << late;
     }
     EXPECT_GT(WaitForRank(coordinator, late), WaitForRank(coordinator, 1 - late));
+  }
+}
+
+// Torch's own instructions stay what they are.
+TEST(Averaging, Instructions_EachSetOfThisProcessor_SameHash) {
+  for (const Options& wire : {Options{"--wire", "bf16"}, Options{"--compress", "int8"}}) {
+    const Options run = TinyRun(3) + kGatherScatter + wire;
+    const std::string expected = HashOf(2, run);
+    for (const KernelSet& set : SupportedKernels()) {
+      const Options chosen = {"--instructions", set.name};
+      const LaunchResult result = RunLaunch(2, run + chosen, chosen);
+      EXPECT_THAT(result.Distinct("parameters_sha256"), ElementsAre(expected)) << result.err;
+      for (const char* who : {"coordinator", "rank 0", "rank 1"}) {
+        EXPECT_THAT(result.err,
+                    ContainsRegex(absl::StrCat("\\[", who, "\\].* instructions of ", set.name)));
+      }
+    }
   }
 }
 

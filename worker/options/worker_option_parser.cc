@@ -7,6 +7,7 @@
 #include "common/base/address.h"
 #include "common/base/host.h"
 #include "common/compress/compression.h"
+#include "common/options/instructions_option.h"
 #include "common/options/launch_environment.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
@@ -132,6 +133,7 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
       WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"));
   parser->Add("threads", "N", "compute threads of a device, the same number on all workers",
               WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"));
+  AddInstructionsOption(&options->instructions, parser);
   parser->Add("evaluate", "true|false", "at the end, print loss and accuracy on the test data",
               Switch(&options->evaluate));
   parser->Add("evaluate-every", "N", "the same after every N epochs and at the end",

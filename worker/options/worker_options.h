@@ -63,6 +63,7 @@ struct WorkerOptions : ModelFlags {
   bool set_epoch = true;       // each epoch has an order of its own
   int loaders = 1;             // threads that make batches
   int threads = 0;             // compute threads of a device; 0: what all hosts can give
+  std::string instructions;    // of sums and checksums; empty: the best that the processor has
   int local_world_size = 1;    // workers on this host
   bool evaluate = false;       // at the end
   int64_t evaluate_every = 0;  // epochs; 0: only at the end

@@ -21,7 +21,7 @@ absl::Span<T> VectorOf(absl::Span<T> all, uint64_t first, uint64_t index, uint64
 }
 
 void AddMultiple(absl::Span<const float> in, float factor, absl::Span<float> out) {
-  BestKernels().add_multiple(in.data(), in.size(), factor, out.data());
+  KernelsInUse().add_multiple(in.data(), in.size(), factor, out.data());
 }
 
 bool IsFinite(absl::Span<const float> values) {
@@ -76,7 +76,7 @@ void LowRankBucket::Project(size_t rank, absl::Span<const float> gradient) {
       const absl::Span<float> values = Residual(matrix, rank, row);
       AddMultiple(VectorOf(gradient, matrix.first, row, matrix.columns), 1, values);
       for (uint64_t k = 0; k < matrix.rank; ++k) {
-        left[matrix.left + k * matrix.rows + row] = BestKernels().dot(
+        left[matrix.left + k * matrix.rows + row] = KernelsInUse().dot(
             values.data(), &basis_[matrix.right + k * matrix.columns], values.size());
       }
     }
