@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "worker/models/layered_model.h"
 
 namespace gradwire {
@@ -43,8 +45,8 @@ class Grouped : public LayeredModel {
 };
 
 TEST(CountMultiplyAdds, ConvolutionAndLinear_AreCountedAsByHand) {
-  Small model;
-  const auto layers = CountMultiplyAdds(&model, torch::zeros({2, 3, 32, 32}));
+  const auto model = std::make_shared<Small>();
+  const auto layers = CountMultiplyAdds(model.get(), torch::zeros({2, 3, 32, 32}));
   EXPECT_THAT(NamesOf(layers), ElementsAre("conv", "norm", "fc"));
   // 2 samples of 8 maps of 10 x 10, each value from 3 maps' 5 x 5; 2 samples of 7 from 800.
   EXPECT_THAT(CostsOf(layers), ElementsAre(2 * 8 * 100 * 3 * 25, 0, 2 * 7 * 800));
@@ -52,22 +54,21 @@ TEST(CountMultiplyAdds, ConvolutionAndLinear_AreCountedAsByHand) {
 }
 
 TEST(CountMultiplyAdds, Model_IsLeftAsItWas) {
-  Small model;
-  model.train();
-  const torch::Tensor before = model.buffers().front().clone();
-  CountMultiplyAdds(&model, torch::ones({1, 3, 32, 32}));
-  EXPECT_TRUE(model.is_training());
-  EXPECT_TRUE(model.buffers().front().equal(before));
-  EXPECT_TRUE(model.forward(torch::ones({2, 3, 32, 32})).requires_grad());
+  const auto model = std::make_shared<Small>();
+  model->train();
+  const torch::Tensor before = model->buffers().front().clone();
+  CountMultiplyAdds(model.get(), torch::ones({1, 3, 32, 32}));
+  EXPECT_TRUE(model->is_training());
+  EXPECT_TRUE(model->buffers().front().equal(before));
+  EXPECT_TRUE(model->forward(torch::ones({2, 3, 32, 32})).requires_grad());
 }
 
 TEST(CountMultiplyAdds, GroupedConvolution_CountsItsGroupAlone) {
-  Grouped model;
-  const auto layers = CountMultiplyAdds(&model, torch::zeros({1, 4, 3, 3}));
+  const auto model = std::make_shared<Grouped>();
+  const auto layers = CountMultiplyAdds(model.get(), torch::zeros({1, 4, 3, 3}));
   EXPECT_THAT(CostsOf(layers), ElementsAre(8 * 9 * 2));
 }
 
-// Published: 153 million of VGG-11 on 32 x 32, of which the first layer has 1.8.
 TEST(CountMultiplyAdds, Vgg11_HasItsEightConvolutionsAndTheClassifier) {
   auto model = MakeModel("vgg11", 10).value();
   const auto layers = CountMultiplyAdds(model.get(), torch::zeros({1, 3, 32, 32}));

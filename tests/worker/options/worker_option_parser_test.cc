@@ -269,7 +269,7 @@ TEST(ParseWorkerOptions, ComputeSeconds_AreForwardAndBackward) {
 }
 
 TEST(ParseWorkerOptions, ComputeSecondsThatAreNone_AreRefused) {
-  for (const char* text : {"", "0.3", "1,2,3", "1,x", "-1,2", "1,nan", "inf,1", "3601,1", "1, "}) {
+  for (const char* text : {",", "0.3", "1,2,3", "1,x", "-1,2", "1,nan", "inf,1", "3601,1", "1, "}) {
     EXPECT_EQ(ErrorOf({"--compute-seconds", text}),
               std::string("--compute-seconds: got '") + text +
                   "', expected seconds of forward and backward, each from 0 to 3600, such as "
