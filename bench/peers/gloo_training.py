@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 import compute
+import emulation
 import rendezvous
 from images import DATASETS, Images
 from models import MODELS
@@ -155,6 +156,9 @@ def train_epochs(a, images):
     """Lines of all iterations, and rows of the epochs, each tested where that was asked for."""
     torch.manual_seed(a.seed)
     model, lines, rows = MODELS[a.model](), [], []
+    if a.compute_seconds:
+        sample = images.batch(numpy.array([0]))[0]
+        model = emulation.Emulated(model, sample, a.compute_seconds, a.batch_size)
     tests = Tests(a) if a.evaluate_every else None
     of_epoch = math.ceil(math.ceil(len(images) / a.world_size) / a.batch_size)
     a.iterations = a.epochs * of_epoch or a.iterations
@@ -194,6 +198,8 @@ def parse():
     p.add_argument("--sampler-seed", type=int, default=0)
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--blas", default="", metavar="FILE", help="the BLAS that must compute")
+    p.add_argument("--compute-seconds", type=emulation.seconds_of, metavar="F,B",
+                   help="sleep in place of computing, in forward and backward")
     p.add_argument("--bucket-mb", type=float, default=25)
     p.add_argument("--bucket-view", action="store_true")
     p.add_argument("--no-broadcast-buffers", dest="broadcast_buffers", action="store_false")

@@ -274,6 +274,7 @@ absl::StatusOr<Parsed<TrainingOptions>> ParseTrainingOptions(const std::vector<s
   parser.Add("iterations", "N", "of each turn; the first is not counted",
              Integer(&options.iterations, 2));
   parser.Add("batch-size", "B", "samples per rank and iteration", Integer(&options.batch_size, 1));
+  AddComputeSeconds(&options.compute_seconds, &parser);
   AddModelFlags(&options, &parser);
   parser.Add("dataset", "NAME", DescribeChoices("the images:", DatasetChoices()),
              Choice(&options.dataset, NamesOf(DatasetChoices())));

@@ -10,6 +10,7 @@
 #include "cli/terminal/report_files.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
+#include "worker/options/compute_seconds.h"
 #include "worker/options/model_flags.h"
 
 namespace gradwire {
@@ -53,6 +54,7 @@ struct TrainingOptions : ModelFlags {
   int rounds = 3;
   int iterations = 15;  // of each round; the first is not counted
   int64_t batch_size = 8;
+  absl::optional<ComputeSeconds> compute_seconds;  // sleeps in place of computation, if any
   std::string dataset = "synthetic";
   std::string data_dir;
 };

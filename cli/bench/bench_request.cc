@@ -108,6 +108,19 @@ Json Backends(const CollectivesOptions& options) {
   return backends;
 }
 
+Json ToJson(const absl::optional<ComputeSeconds>& seconds) {
+  if (!seconds.has_value()) return nullptr;
+  return {{"forward", seconds->forward},
+          {"backward", seconds->backward},
+          {"option", ToString(seconds)}};
+}
+
+Json RingSecondsPerByte(const BenchOptions& options) {
+  const absl::optional<double> gbit = options.LinkGbit();
+  if (!gbit.has_value()) return nullptr;
+  return LeastSeconds(LoadOfAverage("ring", options.workers, 1), *gbit);
+}
+
 }  // namespace
 
 Json BenchRequest(const BenchOptions& options, const std::string& command) {
@@ -135,6 +148,8 @@ Json TrainingRequest(const TrainingOptions& options, const std::string& command)
   request.update({{"rounds", options.rounds},
                   {"iterations", options.iterations},
                   {"batch_size", options.batch_size},
+                  {"compute_seconds", ToJson(options.compute_seconds)},
+                  {"ring_seconds_per_byte", RingSecondsPerByte(options.bench)},
                   {"model", options.model},
                   {"model_options", ToArguments(options)},
                   {"dataset", options.dataset},

@@ -24,8 +24,10 @@ namespace gradwire {
 // and the options of the measurement itself, by their names.
 nlohmann::ordered_json BenchRequest(const BenchOptions& options, const std::string& command);
 
-// More: model_options, of the worker; setups, each with name, kind ("alone", "own", "peer"),
-// options, peers.
+// More: model_options, of the worker; compute_seconds, null unless computation is emulated, with
+// forward, backward, and option, both in the worker's notation; ring_seconds_per_byte of gradient,
+// the least time on the links, null if their speed is not known; setups, each with name, kind
+// ("alone", "own", "peer"), options, peers.
 nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);
 
 // More: ops, each with name, sums (whether it has a type on the wire), sizes, and busbw_factor,

@@ -6,13 +6,14 @@
 Trains with each set-up in turn, in rounds, and puts tables beside each other. Says on stderr how
 it goes.
 """
+import json
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.bench.measurement import measure_and_report
 from cli.bench.training_rows import (COMPARISON_COLUMNS, TRAINING_COLUMNS, TrainingTimes,
-                                     add_round, comparison_rows, training_rows)
+                                     add_round, bound_row, comparison_rows, training_rows)
 from cli.runs.driver import drive
 from cli.runs.failure import Failure
 from cli.runs.quantiles import median
@@ -27,8 +28,10 @@ def model_and_data(request):
 
 def common_args(request):
     """What Gradwire's worker and the peer's script are told alike."""
+    emulated = request["compute_seconds"]
     return [*model_and_data(request), "--batch-size", str(request["batch_size"]),
-            "--iterations", str(request["iterations"]), "--threads", "1"]
+            "--iterations", str(request["iterations"]), "--threads", "1",
+            *(["--compute-seconds", emulated["option"]] if emulated else [])]
 
 
 def run_of(request, setup):
@@ -59,8 +62,19 @@ def run_rounds(request, runner, times):
             say_round(request, number, setup, of_setup)
 
 
+def emulation_notes(seconds):
+    return ["COMPUTATION IS EMULATED: in place of it each rank sleeps "
+            f"{seconds['forward']:g} s in forward and {seconds['backward']:g} s in backward of an "
+            "iteration, layer by layer, each the share that its multiply-adds are of all; a layer's "
+            "gradients are there when its sleep in backward ends. So processors are left to the "
+            "exchange and the optimizer, which are real. Bound: the longer of the sleeps and of "
+            "a ring's least time for the gradients on the links, if the two overlapped wholly."]
+
+
 def notes_of(request):
-    return [f"Set-ups ran in turn, in {request['rounds']} rounds of {request['iterations']} "
+    emulated = request["compute_seconds"]
+    return [*(emulation_notes(emulated) if emulated else []),
+            f"Set-ups ran in turn, in {request['rounds']} rounds of {request['iterations']} "
             "iterations, the first of each not counted; one compute thread a rank, SGD, no "
             "augmentation. The time of an iteration is the mean over the ranks: the sum of those "
             "is what the run took, while the longest would count twice what one rank waits in "
@@ -70,11 +84,33 @@ def notes_of(request):
             "median. Of local-sgd and diloco the mean counts: most iterations exchange nothing."]
 
 
-def fill_report(request, times, report):
+def gradient_bytes(layout):
+    """Of what gradwire-layout printed. Failure if that is something else."""
+    try:
+        return sum(bucket["bytes"] for bucket in json.loads(layout)["buckets"]
+                   if bucket["averaged"])
+    except (ValueError, KeyError, TypeError):
+        raise Failure(f"gradwire-layout printed no layout: {layout[:80]}") from None
+
+
+def bound_rows(request, layout):
+    """What no set-up can be quicker than, where computation is emulated and the links' speed is
+    known."""
+    emulated, per_byte = request["compute_seconds"], request["ring_seconds_per_byte"]
+    if not emulated or per_byte is None:
+        return []
+    transfer = per_byte * gradient_bytes(layout)
+    return [bound_row(emulated["forward"] + emulated["backward"], transfer)]
+
+
+def fill_report(request, times, bounds, report):
     setups = request["setups"]
     report.title = (f"Training {request['model']}, {request['workers']} ranks, "
                     f"batch {request['batch_size']} per rank")
-    report.parts = [Part("setups", "", TRAINING_COLUMNS, training_rows(setups, times))]
+    if request["compute_seconds"]:
+        report.title += ", computation emulated"
+    rows = training_rows(setups, times)
+    report.parts = [Part("setups", "", TRAINING_COLUMNS, [*rows, *bounds] if rows else [])]
     comparisons = comparison_rows(setups, times)
     if comparisons:
         report.parts.append(
@@ -90,12 +126,12 @@ def check_agreement(times):
 
 def measure(request, runner, report):
     """Fills the report, which after a Failure holds what was measured before."""
-    runner.try_out([request["programs"]["layout"], *model_and_data(request)])
-    times = {}
+    layout = runner.try_out([request["programs"]["layout"], *model_and_data(request)])
+    bounds, times = bound_rows(request, layout), {}
     try:
         run_rounds(request, runner, times)
     finally:
-        fill_report(request, times, report)
+        fill_report(request, times, bounds, report)
     check_agreement(times)
 
 

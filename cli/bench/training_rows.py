@@ -78,6 +78,16 @@ def training_rows(setups, times):
     return rows
 
 
+def bound_row(computation, transfer):
+    """The longer of the two, in seconds, as a row of TRAINING_COLUMNS."""
+    least = max(computation, transfer)
+    return {"setup": f"bound ({'computation' if least == computation else 'transfer'})",
+            "system": "",
+            "p50_seconds": least,
+            "over_computation_seconds": least - computation,
+            "efficiency_percent": 100 * computation / least}
+
+
 def comparison_rows(setups, times):
     """Fields of COMPARISON_COLUMNS for each pair of a set-up and a peer of it that were both
     measured: the ratio of their medians, and of their means, which alone tells something where

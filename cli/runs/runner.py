@@ -100,8 +100,8 @@ class Runner:
         return run_job(name, Command(argv, own_environment()), SECONDS_TO_SAY_VERSION, self._check)
 
     def try_out(self, argv):
-        """Runs a program on every host at once, before anything counts. Failure names the hosts
-        that are dead, or where it fails, and says why."""
+        """Runs a program on every host at once, before anything counts, and gives what it printed
+        on the first. Failure names the hosts that are dead, or where it fails, and says why."""
         program = os.path.basename(argv[0])
         places = {name: host for host, name in enumerate(self._hosts.names)}
         with Jobs(self._check) as jobs:
@@ -109,7 +109,7 @@ class Runner:
                 where = "" if self._hosts.local else f" on host {name}"
                 jobs.start(f"{program}{where}", self._hosts.command(host, argv))
             try:
-                jobs.finish(time.monotonic() + SECONDS_TO_TRY_OUT)
+                return jobs.finish(time.monotonic() + SECONDS_TO_TRY_OUT)[0]
             except Failure as failure:
                 failure.exit_code = EXIT_USAGE
                 raise

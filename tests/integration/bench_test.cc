@@ -63,6 +63,21 @@ TEST(BenchTraining, OwnSetups_HaveTheirTimes) {
   EXPECT_THAT(result.out, HasSubstr("| all-reduce "));
 }
 
+TEST(BenchTraining, ComputeSeconds_AreSleptByAllSetupsAndSaid) {
+  const testing::TempDir dir;
+  const ProgramResult result = RunGradwire(
+      {"bench", "training", "--workers", "2", "--peers", "--setups",
+       "computation,ddp,gloo-ddp-tuned", "--rounds", "1", "--iterations", "3", "--batch-size", "2",
+       "--compute-seconds", "0.1,0.3", "--link-gbit", "1", "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
+  ASSERT_EQ(json["setups"].size(), 4u);
+  // A sleep that follows one that was too long is shorter.
+  for (const auto& row : json["setups"]) EXPECT_GE(row["p50_seconds"], 0.3) << row;
+  EXPECT_EQ(json["setups"][3]["p50_seconds"], 0.4);
+  EXPECT_THAT(result.out, HasSubstr("computation emulated"));
+}
+
 TEST(BenchTraining, Peer_StandsBesideItsCounterpart) {
   const testing::TempDir dir;
   const ProgramResult result =

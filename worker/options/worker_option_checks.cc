@@ -160,6 +160,22 @@ absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
                                                  parsed.sources.at(name).name));
 }
 
+// Nothing is computed, so there is nothing to divide, to score or to keep.
+absl::Status CheckEmulation(const Parsed<WorkerOptions>& parsed) {
+  const WorkerOptions& options = parsed.options;
+  if (!options.compute_seconds.has_value()) return absl::OkStatus();
+  for (const auto& [name, given] : {std::pair<const char*, bool>{"devices", options.devices > 1},
+                                    {"inference", !options.inference.empty()},
+                                    {"save-weights", !options.save_weights.empty()}}) {
+    if (!given) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at("compute-seconds").name,
+                     ": sleeps in place of computing, so it takes no --", name, "; got it in ",
+                     parsed.sources.at(name).name));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckSavedWeights(const Parsed<WorkerOptions>& parsed) {
   const std::string& path = parsed.options.save_weights;
   for (const char* end : {".safetensors", ".pt", ".pth"}) {
@@ -301,6 +317,7 @@ absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backen
   if (status.ok()) status = CheckIteration(parsed);
   if (status.ok()) status = CheckDevices(parsed);
   if (status.ok()) status = CheckInference(parsed);
+  if (status.ok()) status = CheckEmulation(parsed);
   if (status.ok()) status = CheckSavedWeights(parsed);
   if (status.ok()) status = CheckLearning(parsed);
   if (status.ok()) status = CheckPeriodic(parsed);

@@ -125,6 +125,7 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Add("iterations", "N", "iterations to train",
               WithDefault(Integer(&options->iterations, 1), "as --epochs"));
   parser->Add("epochs", "N", "passes over the data to train", Integer(&options->epochs, 1));
+  AddComputeSeconds(&options->compute_seconds, parser);
   parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0));
   parser->Add(
       "inference", "native|vanilla",

@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/options/security_options.h"
+#include "worker/options/compute_seconds.h"
 #include "worker/options/model_flags.h"
 
 namespace gradwire {
@@ -37,12 +39,13 @@ struct WorkerOptions : ModelFlags {
   std::string weights;       // file to start from; empty: drawn
   std::string save_weights;  // file
   std::string dataset = "fashion-mnist";
-  std::string data_dir;     // empty: the data set's usual place
-  int64_t batch_size = 64;  // per rank, of one forward pass
-  int64_t accumulate = 1;   // forward and backward passes per iteration
-  int devices = 1;          // of this process, with sync data-parallel
-  std::string inference;    // native or vanilla, in place of training; empty: trains
-  int64_t iterations = 0;   // 0: as --epochs says
+  std::string data_dir;                            // empty: the data set's usual place
+  int64_t batch_size = 64;                         // per rank, of one forward pass
+  int64_t accumulate = 1;                          // forward and backward passes per iteration
+  int devices = 1;                                 // of this process, with sync data-parallel
+  absl::optional<ComputeSeconds> compute_seconds;  // sleeps in place of computation, if any
+  std::string inference;   // native or vanilla, in place of training; empty: trains
+  int64_t iterations = 0;  // 0: as --epochs says
   int64_t epochs = 1;
   std::string loss = "cross-entropy";
   std::string optimizer = "sgd";

@@ -23,16 +23,21 @@ double Percentile(const std::vector<double>& sorted, double fraction) {
 }
 
 Json Configuration(const Summary& summary) {
-  return {{"rank", summary.rank},
-          {"world_size", summary.world_size},
-          {"sync", summary.sync},
-          {"backend", summary.backend},
-          {"wire", summary.wire},
-          {"compress", summary.compress},
-          {"model", summary.model},
-          {"dataset", summary.dataset},
-          {"batch_size", summary.batch_size},
-          {"iterations", summary.iterations}};
+  Json json = {{"rank", summary.rank},
+               {"world_size", summary.world_size},
+               {"sync", summary.sync},
+               {"backend", summary.backend},
+               {"wire", summary.wire},
+               {"compress", summary.compress},
+               {"model", summary.model},
+               {"dataset", summary.dataset},
+               {"batch_size", summary.batch_size},
+               {"iterations", summary.iterations}};
+  if (summary.emulated.has_value()) {
+    json["emulated"] = {{"forward_seconds", summary.emulated->forward_seconds},
+                        {"backward_seconds", summary.emulated->backward_seconds}};
+  }
+  return json;
 }
 
 Json IterationJson(const IterationSeconds& seconds) {

@@ -34,6 +34,11 @@ struct Summary {
   std::string model;
   std::string dataset;
   int64_t batch_size = 0;  // per rank
+  struct Emulated {        // seconds of sleep a step in place of computation
+    double forward_seconds = 0;
+    double backward_seconds = 0;
+  };
+  absl::optional<Emulated> emulated;  // absent where the model computes
   int64_t iterations = 0;
   IterationSeconds iteration_seconds;
   PhaseSeconds phase_seconds;  // means

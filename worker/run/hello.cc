@@ -22,6 +22,7 @@ std::map<std::string, std::string> Optional(const WorkerOptions& options) {
           {"image-size", absl::StrCat(options.image_size)},
           {"hidden", absl::StrCat(options.hidden)},
           {"freeze-features", ToText(options.freeze_features)},
+          {"compute-seconds", ToString(options.compute_seconds)},
           {"compress", options.compress},
           {"compress-warmup", absl::StrCat(options.compress_warmup)},
           {"loss", options.loss},

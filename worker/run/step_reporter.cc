@@ -225,6 +225,9 @@ Summary StepReporter::SummaryOf(size_t index) const {
   summary.model = options_.model;
   summary.dataset = options_.dataset;
   summary.batch_size = options_.batch_size;
+  if (options_.compute_seconds.has_value()) {
+    summary.emulated = {options_.compute_seconds->forward, options_.compute_seconds->backward};
+  }
   summary.failures = failures_;
   ranks_[index].collector.Fill(summary);
   summary.epochs = ranks_[index].epochs.rows();

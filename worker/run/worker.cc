@@ -13,6 +13,7 @@
 #include "worker/data/datasets/dataset.h"
 #include "worker/ddp/hash.h"
 #include "worker/ddp/model_layout.h"
+#include "worker/models/emulated_model.h"
 #include "worker/options/compression_of.h"
 #include "worker/run/compute.h"
 #include "worker/run/connect_low_rank.h"
@@ -142,9 +143,19 @@ absl::Status Worker::MakeTheModel() {
       PrepareModel(ModelOptionsOf(options_, train_->classes));
   if (!model.ok()) return model.status();
   model_ = *std::move(model);
+  if (options_.compute_seconds.has_value()) EmulateComputation();
   model_->train();
   frozen_sha256_ = HashOfFrozen();
   return absl::OkStatus();
+}
+
+void Worker::EmulateComputation() {
+  spdlog::warn(
+      "computation is emulated: sleeps of {} s (forward, backward) a step; nothing is learnt",
+      ToString(options_.compute_seconds));
+  model_ = std::make_shared<EmulatedModel>(model_, ShapeFor(*model_, options_.image_size),
+                                           train_->classes, *options_.compute_seconds,
+                                           options_.batch_size * options_.accumulate);
 }
 
 absl::Status Worker::Join() {

@@ -59,6 +59,7 @@ class Worker {
   absl::Status ServeMetrics();
   absl::Status LoadData();
   absl::Status MakeTheModel();
+  void EmulateComputation();
   absl::Status Join();
   absl::Status OpenTrace();
   OnSpan SpanListener();

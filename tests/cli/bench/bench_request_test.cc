@@ -37,6 +37,17 @@ TEST(TrainingRequest, Options_ReachTheScript) {
   EXPECT_EQ(request["setups"][1]["peers"], Json({"gloo-ddp", "gloo-ddp-fp16"}));
 }
 
+TEST(TrainingRequest, EmulatedComputation_ReachesTheScriptWithTheRingsBound) {
+  const Json request = TrainingRequest(
+      Training({"--compute-seconds", "0.3,0.6", "--workers", "4", "--link-gbit", "1"}), "");
+  EXPECT_EQ(request["compute_seconds"],
+            Json({{"forward", 0.3}, {"backward", 0.6}, {"option", "0.3,0.6"}}));
+  EXPECT_DOUBLE_EQ(request["ring_seconds_per_byte"].get<double>(), 1.5 * 8e-9 * 1514 / 1448);
+  const Json real = TrainingRequest(Training({}), "");
+  EXPECT_TRUE(real["compute_seconds"].is_null());
+  EXPECT_TRUE(real["ring_seconds_per_byte"].is_null());
+}
+
 TEST(TrainingRequest, Setups_HaveTheirKinds) {
   const Json request =
       TrainingRequest(Training({"--peers", "--setups", "computation,ddp,gloo-ddp"}), "");

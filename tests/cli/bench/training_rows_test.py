@@ -22,6 +22,7 @@ GLOO = {"name": "gloo-all-reduce", "kind": "peer", "options": ["--mode", "all-re
 REQUEST = {"workers": 2, "peers": False, "setups": [COMPUTATION, ALL_REDUCE], "rounds": 2,
            "iterations": 3, "batch_size": 8, "model": "vgg11",
            "model_options": ["--model", "vgg11"], "dataset": "synthetic", "data_dir": "",
+           "compute_seconds": None, "ring_seconds_per_byte": None,
            "blas_path": "/x/libblas.so.3",
            "programs": {"worker": "/x/gradwire-worker", "layout": "/x/gradwire-layout",
                         "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
@@ -141,6 +142,12 @@ class Runs(unittest.TestCase):
             "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout",
             "--coordinator", COORDINATOR, "--rank", "1"])
 
+    def test_emulation_is_told_to_workers_and_peers(self):
+        for setup in (COMPUTATION, ALL_REDUCE, GLOO):
+            ranks = run_of({**REQUEST, "compute_seconds": EMULATED}, setup).ranks
+            at = ranks[1].index("--compute-seconds")
+            self.assertEqual(ranks[1][at + 1], "0.25,0.5")
+
     def test_alone_every_rank_is_for_itself(self):
         run = run_of(REQUEST, COMPUTATION)
         self.assertFalse(run.coordinator)
@@ -156,6 +163,11 @@ class Runs(unittest.TestCase):
         self.assertNotIn("--blas", run_of({**REQUEST, "blas_path": ""}, GLOO).ranks[1])
 
 
+EMULATED = {"forward": 0.25, "backward": 0.5, "option": "0.25,0.5"}
+LAYOUT = json.dumps({"buckets": [{"bytes": 3000, "averaged": True}, {"bytes": 7, "averaged": False},
+                                 {"bytes": 1000, "averaged": True}]})
+
+
 class FakeRunner:
     """Gives these outputs of ranks, one after the other, and then a Failure."""
 
@@ -165,6 +177,7 @@ class FakeRunner:
 
     def try_out(self, argv):
         self.tried.append(argv)
+        return LAYOUT
 
     def run(self, _):
         if not self.outputs:
@@ -216,6 +229,29 @@ class Measure(unittest.TestCase):
         rank = line(9) + line(1)
         self.measure(FakeRunner([rank], [rank]), setups=[ALL_REDUCE, GLOO], rounds=1)
         self.assertEqual([part.key for part in self.report.parts], ["setups", "comparisons"])
+
+    def test_emulated_computation_is_said_and_has_its_bound(self):
+        rank = line(9) + line(1)
+        for per_byte, bound, why in ((1e-5, 0.75, "computation"), (1e-3, 4, "transfer")):
+            self.measure(FakeRunner([rank] * 2, [rank] * 2), rounds=1, compute_seconds=EMULATED,
+                         ring_seconds_per_byte=per_byte)
+            self.assertEqual(self.report.title,
+                             "Training vgg11, 2 ranks, batch 8 per rank, computation emulated")
+            self.assertIn("EMULATED", self.report.notes[0])
+            row = self.report.parts[0].rows[-1]
+            self.assertEqual((row["setup"], row["p50_seconds"]), (f"bound ({why})", bound))
+            self.assertAlmostEqual(row["over_computation_seconds"], bound - 0.75)
+        self.assertEqual(self.report.parts[0].rows[-1]["efficiency_percent"], 75 / 4)
+
+    def test_bound_needs_emulation_and_the_links_speed(self):
+        rank = line(9) + line(1)
+        for changes in ({"compute_seconds": EMULATED}, {"ring_seconds_per_byte": 1e-3}):
+            self.measure(FakeRunner([rank] * 2, [rank] * 2), rounds=1, **changes)
+            self.assertEqual(self.rows(), [("computation", 1), ("all-reduce", 1)])
+
+    def test_layout_that_is_none_is_a_failure(self):
+        with self.assertRaisesRegex(Failure, "^gradwire-layout printed no layout: hello$"):
+            bench_training.gradient_bytes("hello")
 
 
 if __name__ == "__main__":

@@ -108,7 +108,8 @@ class RunnerTest(unittest.TestCase):
 
     def test_try_out_on_this_machine_is_once(self):
         with Runner(self.request, never) as runner:
-            runner.try_out(["/bin/sh", "-c", f"echo once >> {self.folder}/tried"])
+            said = runner.try_out(["/bin/sh", "-c", f"echo once | tee -a {self.folder}/tried"])
+        self.assertEqual(said, "once\n")
         self.assertEqual((self.folder / "tried").read_text(), "once\n")
 
     def test_try_out_names_the_host_of_a_program_and_what_it_said(self):

@@ -102,6 +102,19 @@ TEST(CheckWorkerOptions, DataParallelWithOthers_IsRefused) {
             "--sync data-parallel is for one process alone; got world size 2 (--world-size)");
 }
 
+TEST(CheckWorkerOptions, EmulationWithWhatNeedsComputation_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--compute-seconds", "1,2", "--save-weights", "a.pt"}),
+            "--compute-seconds: sleeps in place of computing, so it takes no --save-weights; got "
+            "it in --save-weights");
+  EXPECT_EQ(
+      ErrorOf({"--compute-seconds", "1,2", "--sync", "data-parallel", "--inference", "native"}),
+      "--compute-seconds: sleeps in place of computing, so it takes no --inference; got it in "
+      "--inference");
+  EXPECT_EQ(ErrorOf({"--compute-seconds", "1,2", "--sync", "data-parallel", "--devices", "2"}),
+            "--compute-seconds: sleeps in place of computing, so it takes no --devices; got it in "
+            "--devices");
+}
+
 TEST(CheckWorkerOptions, InferenceWithWhatNeedsTraining_IsRefused) {
   const std::vector<std::string> inference = {"--sync", "data-parallel", "--inference", "native"};
   for (const std::vector<std::string>& more :

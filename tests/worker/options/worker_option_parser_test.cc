@@ -258,6 +258,25 @@ TEST(ParseWorkerOptions, EvaluateEvery_Evaluates) {
             "--evaluate: got false with --evaluate-every, expected true, or only one of them");
 }
 
+TEST(ParseWorkerOptions, ComputeSeconds_AreForwardAndBackward) {
+  const auto parsed = Parse({"--compute-seconds", "0.3,1e-1"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_TRUE(parsed->options.compute_seconds.has_value());
+  EXPECT_EQ(parsed->options.compute_seconds->forward, 0.3);
+  EXPECT_EQ(parsed->options.compute_seconds->backward, 0.1);
+  EXPECT_EQ(ToString(parsed->options.compute_seconds), "0.3,0.1");
+  EXPECT_FALSE(Parse({})->options.compute_seconds.has_value());
+}
+
+TEST(ParseWorkerOptions, ComputeSecondsThatAreNone_AreRefused) {
+  for (const char* text : {",", "0.3", "1,2,3", "1,x", "-1,2", "1,nan", "inf,1", "3601,1", "1, "}) {
+    EXPECT_EQ(ErrorOf({"--compute-seconds", text}),
+              std::string("--compute-seconds: got '") + text +
+                  "', expected seconds of forward and backward, each from 0 to 3600, such as "
+                  "0.3,0.6");
+  }
+}
+
 TEST(ParseWorkerOptions, OnNonfinite_NeedsACommonMean) {
   EXPECT_EQ(Parse({})->options.on_nonfinite, "ignore");
   EXPECT_EQ(Parse({"--on-nonfinite", "skip"})->options.on_nonfinite, "skip");

@@ -82,6 +82,14 @@ TEST(SummaryCollector, NothingCompressed_NoRatio) {
   EXPECT_FALSE(json.contains("residual_norm"));
 }
 
+TEST(Summary, EmulatedComputation_IsSaid) {
+  Summary summary;
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(summary)).contains("emulated"));
+  summary.emulated = {0.3, 0.6};
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["emulated"],
+            nlohmann::json::parse(R"({"forward_seconds": 0.3, "backward_seconds": 0.6})"));
+}
+
 TEST(SummaryCollector, NothingServed_NoStaleness) {
   EXPECT_FALSE(nlohmann::json::parse(ToJson(Collect(3))).contains("staleness"));
 }
