@@ -61,6 +61,7 @@ const std::vector<std::string>& KnownVariables() {
                                "http-token",
                                "image-size",
                                "inference",
+                               "insecure",
                                "iterations",
                                "json",
                                "lease-seconds",
