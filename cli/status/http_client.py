@@ -71,7 +71,7 @@ def words_of(error):
     """What TLS says, as a part of a sentence."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate cannot be believed: {error.verify_message}"
-    if isinstance(error, ssl.SSLEOFError):
+    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return "it closed the connection, so perhaps it does not speak TLS"
     if error.reason == "WRONG_VERSION_NUMBER":
         return "it does not speak TLS"
