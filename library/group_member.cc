@@ -89,10 +89,11 @@ absl::Status GroupMember::ServeMetrics() {
     MutexLock lock(&mutex_);
     return joined_;
   };
-  auto server = MetricsServer::Start(settings_.metrics, metrics_.registry(), ready);
+  auto server = MetricsServer::Start(settings_.metrics, metrics_.registry(), ready, nullptr, {},
+                                     {"", settings_.security});
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
-  spdlog::info("metrics at http://{}/metrics", metrics_server_->address());
+  spdlog::info("metrics at {}/metrics", metrics_server_->url());
   return absl::OkStatus();
 }
 
@@ -120,7 +121,10 @@ absl::StatusOr<std::string> GroupMember::ServePeers() {
   status_service_ = std::make_unique<StatusService>([this] { return GetStatus(); });
   std::vector<grpc::Service*> services = {status_service_.get()};
   for (grpc::Service* service : backend_->services()) services.push_back(service);
-  absl::StatusOr<GrpcServer> server = StartGrpcServer(settings_.listen, services, security_);
+  const absl::StatusOr<std::string> listen =
+      ListenAddressOf(settings_.listen, settings_.advertise, settings_.coordinator);
+  if (!listen.ok()) return listen.status();
+  absl::StatusOr<GrpcServer> server = StartGrpcServer(*listen, services, security_);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
   return AdvertisedAddress(settings_.advertise, settings_.coordinator, server_.address);

@@ -9,6 +9,7 @@
 #include "common/base/token.h"
 #include "common/options/launch_environment.h"
 #include "common/options/option_parser.h"
+#include "common/rpc/reach.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
@@ -78,6 +79,7 @@ std::vector<std::string> FlagsOf(const GroupOptions& options) {
   add_text("tls-cert", options.tls_cert);
   add_text("tls-key", options.tls_key);
   add_text("tls-ca", options.tls_ca);
+  add(options.insecure, "insecure", "true");
   return flags;
 }
 
@@ -162,7 +164,8 @@ absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
       CheckConnections(settings.backend, settings.connections, parser.source("connections").name);
   if (!connections.ok()) return connections;
   absl::Status tls = CheckTls(settings.backend, WantsTls(settings.security));
-  if (tls.ok()) tls = CheckPages(settings.metrics, settings.security);
+  if (tls.ok()) tls = CheckReach("listen", settings.listen, settings.security);
+  if (tls.ok()) tls = CheckReach("metrics", settings.metrics, settings.security);
   if (!tls.ok()) return tls;
   settings.name = options.name.empty() ? ProgramName() : options.name;
   if (settings.metrics == "off") settings.metrics.clear();

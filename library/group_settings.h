@@ -31,7 +31,7 @@ struct GroupSettings {
   std::string name;
   std::string metrics;  // "": not served
   std::string trace;    // "": none
-  std::string listen = "0.0.0.0:0";
+  std::string listen;   // empty: towards the coordinator
   std::string advertise;
   absl::Duration connect_timeout;
   absl::Duration step_timeout;

@@ -6,7 +6,6 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/address.h"
 #include "common/base/clock.h"
 #include "common/session/local_address.h"
 
@@ -41,7 +40,11 @@ CollectiveRank::~CollectiveRank() {
 absl::Status CollectiveRank::Prepare() {
   const absl::StatusOr<v1::DType> wire = ParseWire(options_.wire);
   if (!wire.ok()) return wire.status();
+  absl::StatusOr<Security> security = Security::Read(options_.security);
+  if (!security.ok()) return security.status();
+  security_ = *std::move(security);
   BackendOptions backend_options;
+  backend_options.security = security_;
   backend_options.coordinator = options_.coordinator;
   backend_options.wire = *wire;
   auto backend = MakeBackend(options_.backend, backend_options);
@@ -87,20 +90,19 @@ void CollectiveRank::OnAbort(const absl::Status& status) {
 absl::StatusOr<std::string> CollectiveRank::ServeNeighbours() {
   std::vector<grpc::Service*> services;
   for (grpc::Service* service : backend_->services()) services.push_back(service);
-  auto server = StartGrpcServer("0.0.0.0:0", services);
+  const absl::StatusOr<std::string> listen = ListenAddressOf("", "", options_.coordinator);
+  if (!listen.ok()) return listen.status();
+  auto server = StartGrpcServer(*listen, services, security_);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
-  const absl::StatusOr<HostPort> bound = ParseHostPort(server_.address);
-  if (!bound.ok()) return bound.status();
-  const absl::StatusOr<std::string> host = LocalAddressTowards(options_.coordinator);
-  if (!host.ok()) return host.status();
-  return ToString(HostPort{*host, bound->port});
+  return server_.address;
 }
 
 absl::StatusOr<View> CollectiveRank::JoinSession(const std::string& address) {
   SessionOptions session_options;
   session_options.coordinator = options_.coordinator;
   session_options.connect_timeout = absl::Seconds(options_.timeout_seconds);
+  session_options.security = security_;
   auto session =
       Session::Open(session_options, [this](const absl::Status& status) { OnAbort(status); });
   if (!session.ok()) return session.status();

@@ -22,8 +22,8 @@ namespace gradwire {
 //      └────── abort ─────────────────────────────┘
 class CollectiveRank {
  public:
-  // Errors of MakeBackend, StartGrpcServer, Session::Open, Join and DeclareLayout, and of
-  // Backend::Connect.
+  // Errors of Security::Read, MakeBackend, StartGrpcServer, Session::Open, Join and DeclareLayout,
+  // and of Backend::Connect.
   static absl::StatusOr<std::unique_ptr<CollectiveRank>> Join(const RankOptions& options);
   ~CollectiveRank();
   CollectiveRank(const CollectiveRank&) = delete;
@@ -46,6 +46,7 @@ class CollectiveRank {
   void OnAbort(const absl::Status& status);
 
   const RankOptions options_;
+  Security security_;
   std::unique_ptr<Backend> backend_;
   Mutex mutex_;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);                  // how the run ended early

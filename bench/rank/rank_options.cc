@@ -25,6 +25,7 @@ void AddAll(RankOptions* options, OptionParser* parser) {
               RealFrom(&options->seconds, 0));
   parser->Add("timeout-seconds", "S", "wait for one iteration, and for the coordinator",
               RealAbove(&options->timeout_seconds, 0));
+  AddSecurityOptions(&options->security, parser);
 }
 
 absl::Status Check(const RankOptions& options) {

@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/options/option_parser.h"
+#include "common/options/security_options.h"
 
 namespace gradwire {
 
@@ -23,6 +24,7 @@ struct RankOptions {
   int iterations = 50;
   double seconds = 0;  // 0: no limit
   double timeout_seconds = 120;
+  SecurityOptions security;
 };
 
 // Reads flags; errors as OptionParser::Parse, and InvalidArgument for a size that

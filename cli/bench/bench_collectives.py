@@ -6,18 +6,21 @@
 Measures each size with each back end and wire, and with PyTorch + Gloo if peers are to run. Says
 on stderr how it goes.
 """
+import contextlib
 import json
 import pathlib
 import sys
 from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.bench.collective_row import COLUMNS, FLOAT_BYTES, collective_row
+from cli.bench.collective_row import FLOAT_BYTES, collective_row, columns_of
 from cli.bench.measurement import measure_and_report
 from cli.runs.driver import drive
 from cli.runs.failure import Failure
 from cli.runs.report import Part
+from cli.runs.hosts import THIS_MACHINE
 from cli.runs.runner import COORDINATOR, Run
+from cli.runs.scratch import scratch_folder
 from cli.runs.training import peers_of
 
 PEER_SCRIPT = "gloo_collectives.py"
@@ -29,6 +32,7 @@ class Case(NamedTuple):
     op: dict
     backend: dict
     wire: str
+    tls: bool = False
 
     def least_seconds(self):
         """That the busiest link needs; None if its speed is not known."""
@@ -44,13 +48,31 @@ def wires_of(op, backend):
 
 
 def cases_of(request):
-    return [Case(size, op, backend, wire) for op in request["ops"] for size in op["sizes"]
+    return [Case(size, op, backend, wire, tls) for op in request["ops"] for size in op["sizes"]
             for backend in request["backends"]
             if op["name"] in backend["least_seconds_per_byte"]
-            for wire in wires_of(op, backend)]
+            for wire in wires_of(op, backend)
+            for tls in ([False, True] if backend["tls"] else [False])]
 
 
-def run_of(request, case):
+@contextlib.contextmanager
+def certificates(request, runner):
+    """The options of all programs for TLS, with certificates for this machine; none if it is not
+    wanted. Failure if they cannot be made."""
+    if not request["tls"]:
+        yield ()
+        return
+    with scratch_folder() as folder:
+        runner.run_here("make-certificates", [request["programs"]["make_certificates"], "--out",
+                                              folder, "--days", "1", THIS_MACHINE])
+        files = {"cert": f"{THIS_MACHINE}.pem", "key": f"{THIS_MACHINE}.key", "ca": "ca.pem"}
+        yield tuple(word for name, file in files.items()
+                    for word in (f"--tls-{name}", str(pathlib.Path(folder, file))))
+
+
+def run_of(request, case, tls=()):
+    """`tls`: what certificates() gives, for a case with it."""
+    tls = tls if case.tls else ()
     loop = ["--op", case.op["name"], "--bytes", str(case.bytes), "--warmup", str(request["warmup"]),
             "--iterations", str(request["iterations"]),
             "--seconds", f"{request['seconds_per_size']:g}"]
@@ -58,8 +80,8 @@ def run_of(request, case):
         return peers_of(request, PEER_SCRIPT, loop, request["workers"])
     return Run([[request["programs"]["collectives"], "--coordinator", COORDINATOR,
                  "--rank", str(rank), "--world-size", str(request["workers"]),
-                 "--backend", case.backend["name"], "--wire", case.wire, *loop]
-                for rank in range(request["workers"])])
+                 "--backend", case.backend["name"], "--wire", case.wire, *tls, *loop]
+                for rank in range(request["workers"])], coordinator_options=tls)
 
 
 def json_or_none(text):
@@ -69,8 +91,8 @@ def json_or_none(text):
         return None
 
 
-def measure_case(request, case, runner):
-    outputs = runner.run(run_of(request, case))
+def measure_case(request, case, runner, tls):
+    outputs = runner.run(run_of(request, case, tls))
     ranks = [json_or_none(text) for text in outputs.ranks]
     return collective_row(case, ranks, outputs.coordinator_cpu_seconds)
 
@@ -78,7 +100,8 @@ def measure_case(request, case, runner):
 def say_row(row, asked):
     few = f"  ({row['iterations']} iterations only)" if row["iterations"] < asked else ""
     wrong = "  WRONG VALUES" if row["wrong"] else ""
-    print(f"{row['op']:<14} {row['bytes']:12} B  {row['backend']:<14} {row['wire']}  p50 {row['p50_us']:.1f} us  "
+    print(f"{row['op']:<14} {row['bytes']:12} B  {row['backend']:<14} {row['wire']}"
+          f"{'  TLS' if row['tls'] == 'yes' else ''}  p50 {row['p50_us']:.1f} us  "
           f"busbw {row['busbw_gb_per_s']:.4f} GB/s{few}{wrong}", file=sys.stderr, flush=True)
 
 
@@ -93,6 +116,8 @@ def notes_of(request):
     if request["seconds_per_size"] > 0:
         notes.append("A size ends early when its measured iterations would take more than "
                      f"{request['seconds_per_size']:g} s; the column says how many there were.")
+    if request["tls"]:
+        notes.append("Rows with tls \"yes\" have encrypted connections between all processes.")
     if request["link_gbit"] is not None:
         notes.append("% of bound: least time for the payload on the busiest link, with headers at "
                      "an MTU of 1500, over the median.")
@@ -106,15 +131,16 @@ def measure(request, runner, report):
     report.title = f"Collectives, {request['workers']} ranks"
     report.notes = notes_of(request)
     rows = []
-    report.parts = [Part("rows", "", COLUMNS, rows)]
-    for case in cases_of(request):
-        try:
-            row = measure_case(request, case, runner)
-        except Failure as failure:
-            raise failure.within(f"{case.op['name']}, {case.bytes} bytes, "
-                                 f"{case.backend['name']}") from None
-        say_row(row, request["iterations"])
-        rows.append(row)
+    report.parts = [Part("rows", "", columns_of(request["tls"]), rows)]
+    with certificates(request, runner) as tls:
+        for case in cases_of(request):
+            try:
+                row = measure_case(request, case, runner, tls)
+            except Failure as failure:
+                raise failure.within(f"{case.op['name']}, {case.bytes} bytes, "
+                                     f"{case.backend['name']}") from None
+            say_row(row, request["iterations"])
+            rows.append(row)
     wrong = sum(row["wrong"] for row in rows)
     if wrong:
         raise Failure(f"{wrong} values were wrong; see column \"wrong\"")

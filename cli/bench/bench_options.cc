@@ -242,10 +242,17 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
   parser.Add("seconds-per-size", "S",
              "fewer iterations if they take longer, and a quarter of it for the warm-up; 0: never",
              RealFrom(&options.seconds_per_size, 0));
+  parser.Add("tls", "true|false",
+             "with encrypted connections as well, by certificates that it makes; on this machine",
+             Switch(&options.tls));
   AddWhere(&options.bench, &parser);
   AddOutput(&options.bench, &parser);
   const absl::Status status = Finish(args, environment, &parser, &parsed);
   if (!status.ok()) return status;
+  if (options.tls && !(options.bench.hosts.empty() && options.bench.hostfile.empty())) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        parser.source("tls").name, ": got it with hosts, expected this machine alone"));
+  }
   if (parsed.print.empty() && options.Sizes().empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--min-bytes: got '", options.min_bytes,
                                                    "', expected at most --max-bytes, ",

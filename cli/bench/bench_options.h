@@ -43,6 +43,7 @@ struct CollectivesOptions {
   int warmup = 20;
   int iterations = 50;
   double seconds_per_size = 60;  // for the measured iterations; 0: no limit
+  bool tls = false;              // with encrypted connections as well
 
   // Bytes of each bucket, rising.
   std::vector<uint64_t> Sizes() const;

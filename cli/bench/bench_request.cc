@@ -25,6 +25,7 @@ Json Programs() {
           {"worker", absl::StrCat(ProgramDir(), "/gradwire-worker")},
           {"collectives", PrivateFile("gradwire-collectives")},
           {"layout", PrivateFile("gradwire-layout")},
+          {"make_certificates", PrivateFile("make-certificates")},
           {"peers", PrivateFile("peers")}};
 }
 
@@ -77,6 +78,7 @@ Json Backend(const CollectivesOptions& options, const std::string& name, const J
   return {{"name", name},
           {"is_peer", name == kPeer},
           {"wires", wires},
+          {"tls", options.tls && name != kPeer && TraitsOfBackend(name).tls},
           {"loads_coordinator", TraitsOfBackend(name).links == LinkPattern::kCoordinator},
           {"least_seconds_per_byte", LeastSecondsPerByte(options, name)}};
 }
@@ -168,6 +170,7 @@ Json CollectivesRequest(const CollectivesOptions& options, const std::string& co
   Json request = BenchRequest(options.bench, command);
   request.update({{"ops", Ops(options)},
                   {"backends", Backends(options)},
+                  {"tls", options.tls},
                   {"warmup", options.warmup},
                   {"iterations", options.iterations},
                   {"seconds_per_size", options.seconds_per_size}});

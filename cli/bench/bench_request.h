@@ -12,8 +12,8 @@ namespace gradwire {
 //
 //   command            as typed, for the report
 //   programs           paths of coordinator, worker, collectives (the program of a rank), layout
-//                      (which finds out whether model and data can be had), and of the peers'
-//                      folder
+//                      (which finds out whether model and data can be had), make_certificates,
+//                      and of the peers' folder
 //   versions           blas, gradwire and grpc, in words
 //   blas_path          of the workers' BLAS; "" if there is none
 //   workers, hosts (program; ""), hostfile (""; neither: this machine), rate, port, peers
@@ -30,9 +30,10 @@ nlohmann::ordered_json BenchRequest(const BenchOptions& options, const std::stri
 // ("alone", "own", "peer"), options, peers.
 nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);
 
-// More: ops, each with name, sums (whether it has a type on the wire), sizes, and busbw_factor,
-// from algbw to busbw; backends, the peers' last, each with
+// More: tls (whether to measure with it, too); ops, each with name, sums (whether it has a type on
+// the wire), sizes, and busbw_factor, from algbw to busbw; backends, the peers' last, each with
 //   name, is_peer
+//   tls                     whether it is to be measured with TLS, too
 //   wires                   those to be measured: bytes of an element by name
 //   loads_coordinator       whether gradients go through it
 //   least_seconds_per_byte  of each operation that it has, by name: on the busiest link; null

@@ -19,8 +19,15 @@ COLUMNS = [Column("op", "op"),
            Column("bound_percent", "% of bound", 1),
            Column("cpu_seconds_per_gb", "CPU-s/GB", 2),
            Column("wrong", "wrong")]
+TLS_COLUMN = Column("tls", "tls")
 NUMBERS = ("cpu_seconds", "bytes_sent", "bytes_received", "iterations_in_all", "wrong")
 FLOAT_BYTES = 4
+
+
+def columns_of(tls):
+    """`tls`: whether some rows have it."""
+    return [column for own in COLUMNS for column in
+            ([own, TLS_COLUMN] if tls and own.field == "wire" else [own])]
 
 
 def is_report(rank):
@@ -57,7 +64,7 @@ def cpu_seconds_per_gb(backend, ranks, coordinator_cpu_seconds):
 
 
 def collective_row(case, ranks, coordinator_cpu_seconds):
-    """A dict with the fields of COLUMNS.
+    """A dict with the fields of columns_of().
 
     time    of an iteration is the longest of all ranks' times of that iteration
     algbw   bytes / median time in 10^9 bytes a second, busbw the operation's part of that
@@ -79,6 +86,7 @@ def collective_row(case, ranks, coordinator_cpu_seconds):
             "type": "float32",
             "backend": case.backend["name"],
             "wire": case.wire,
+            "tls": "yes" if case.tls else "no",
             "iterations": len(seconds),
             "min_us": min(seconds) * 1e6,
             "p50_us": p50 * 1e6,

@@ -90,8 +90,10 @@ class Launch:
 
     def _say_where(self, metrics):
         if metrics:
-            self._say(f"watch the run on http://{metrics}/; metrics are on "
-                      f"http://{metrics}/metrics")
+            options = self._request["coordinator"]
+            scheme = "https" if "tls-cert" in options and "plain-http" not in options else "http"
+            self._say(f"watch the run on {scheme}://{metrics}/; metrics are on "
+                      f"{scheme}://{metrics}/metrics")
 
     def _write_trace(self):
         """Also of a run that failed: then it tells what came before."""

@@ -229,7 +229,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   absl::Status status = TakeHosts(parsed);
   if (status.ok()) status = TakeWorldSize(&options);
   if (status.ok()) status = CheckRanks(options);
-  if (status.ok()) status = CheckHttp(options.coordinator);
+  if (status.ok()) status = CheckServing(options.coordinator);
   if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
   if (status.ok()) status = CheckNotOurs(options.worker_args);
   if (!status.ok()) return status;

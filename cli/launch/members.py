@@ -17,8 +17,8 @@ RECOVER = "recover"
 # Of the coordinator's log.
 BEGUN = b"the run begins with generation"
 OVER = b"all ranks finished"
-# How calls are encrypted: told to the launcher, meant for all.
-TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http")
+# How calls are guarded: told to the launcher, meant for all.
+TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http", "insecure")
 # A program may join as late as it likes, or never: that it ends is seen here.
 WITHOUT_END = {"rendezvous-timeout-seconds": "1e9"}
 
@@ -135,9 +135,7 @@ class Members:
         site = self._sites[0]
         options = {**self._request["coordinator"], "port-file": self.port_file}
         if site.link:
-            shows = "tls-cert" not in options or "plain-http" in options  # see --plain-http
-            options = {"listen": f"{site.address}:0",
-                       "metrics": f"{site.address}:0" if shows else "off", **options}
+            options = {"listen": f"{site.address}:0", "metrics": f"{site.address}:0", **options}
         if self._request["program"]:
             options = {**WITHOUT_END, **options}
         if self._request["trace"]:

@@ -31,6 +31,7 @@ class Run:
     ranks: list  # program and arguments of each
     coordinator: bool = True
     environment: dict = dataclasses.field(default_factory=dict)  # more than own_environment()
+    coordinator_options: tuple = ()  # more of it
     rate: str = ""  # of the links of --hosts; "": as they are
 
 
@@ -116,7 +117,7 @@ class Runner:
 
     def _run_with_coordinator(self, run, watch, jobs):
         program = self._request["programs"]["coordinator"]
-        coordinator, address = self._start_coordinator(program, len(run.ranks), jobs)
+        coordinator, address = self._start_coordinator(program, run, jobs)
         cpu = CpuSampler(os.path.basename(program))
         cpu.sample(coordinator.pid)
         first = self._start_ranks(run, {COORDINATOR: address, MASTER: self._master()}, jobs)
@@ -126,11 +127,12 @@ class Runner:
             watch(first.out)
         return Outputs(jobs.finish(self._deadline(), tick), cpu.seconds)
 
-    def _start_coordinator(self, program, world_size, jobs):
+    def _start_coordinator(self, program, run, jobs):
         """Gives it, and its address."""
         host = self._hosts.count - 1
         listen = f"{self._hosts.address(host)}:{0 if self._hosts.local else self._request['port']}"
-        argv = [program, "--listen", listen, "--world-size", str(world_size), "--metrics", "off"]
+        argv = [program, "--listen", listen, "--world-size", str(len(run.ranks)), "--metrics", "off",
+                *run.coordinator_options]
         port_file = self._scratch / "ports"
         if self._hosts.local:
             port_file.unlink(missing_ok=True)  # of the run before

@@ -4,6 +4,7 @@ import http.client
 import os
 import signal
 import socket
+import ssl
 
 MOST_BYTES = 64 << 20
 
@@ -18,6 +19,10 @@ class TooSlow(Exception):
 
 class Refused(Exception):
     """It asks for another token, or for one."""
+
+
+class NoTls(Exception):
+    """It and this client do not agree on TLS: why."""
 
 
 class BadAnswer(Exception):
@@ -37,17 +42,40 @@ def within(seconds):
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def connect(address):
-    """To "HOST:PORT"; the host of IPv6 has brackets."""
+def tls_context(cert, key, ca):
+    """Of a client that shows a certificate, and believes those of a CA: PEM files. OSError if one
+    cannot be used (ssl.SSLError is one)."""
+    context = ssl.create_default_context(cafile=ca)
+    context.load_cert_chain(cert, key)
+    return context
+
+
+def connect(address, context=None):
+    """To "HOST:PORT"; the host of IPv6 has brackets. By HTTPS with a context."""
     host, _, port = address.rpartition(":")
-    connection = http.client.HTTPConnection(host.strip("[]"), int(port))
+    host, port = host.strip("[]"), int(port)
+    connection = (http.client.HTTPSConnection(host, port, context=context) if context else
+                  http.client.HTTPConnection(host, port))
     try:
         connection.connect()
+    except ssl.SSLError as error:
+        raise NoTls(words_of(error)) from None
     except (socket.gaierror, UnicodeError):
         raise Unreachable("couldn't resolve host name") from None
     except OSError as error:
         raise Unreachable(os.strerror(error.errno).lower()) from None
     return connection
+
+
+def words_of(error):
+    """What TLS says, as a part of a sentence."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate cannot be believed: {error.verify_message}"
+    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        return "it closed the connection, so perhaps it does not speak TLS"
+    if error.reason == "WRONG_VERSION_NUMBER":
+        return "it does not speak TLS"
+    return f"no TLS connection: {(error.reason or str(error)).replace('_', ' ').lower()}"
 
 
 def read_body(answer):
@@ -73,11 +101,14 @@ def ask(connection, path, token):
     return body
 
 
-def get(address, path, seconds, token=""):
-    """The body, as bytes; `token` goes with the request. Unreachable, TooSlow, Refused,
+def get(address, path, seconds, token="", context=None):
+    """The body, as bytes; `token` goes with the request, by HTTPS with a context (tls_context).
+    Unreachable, TooSlow, Refused, NoTls,
     BadAnswer."""
     try:
-        with within(seconds), contextlib.closing(connect(address)) as connection:
+        with within(seconds), contextlib.closing(connect(address, context)) as connection:
             return ask(connection, path, token)
+    except ssl.SSLError as error:  # who asks for a certificate may say so late
+        raise NoTls(words_of(error)) from None
     except (http.client.HTTPException, OSError):
         raise BadAnswer("the answer is not HTTP") from None

@@ -4,7 +4,8 @@
     status.py DATA
 
 DATA: {"coordinator": "HOST:PORT", "watch": whether to ask each second, until the run ends,
-       "json": whether to print what came, "token_file": that of the run, or ""}
+       "json": whether to print what came, "token_file": that of the run, or "",
+       "tls": {"cert", "key", "ca"}, files, of a coordinator with HTTPS; or null}
 """
 import json
 import os
@@ -32,12 +33,12 @@ class Unreachable(Failure):
     """Nobody is there."""
 
 
-def ask(coordinator, token=""):
+def ask(coordinator, token="", context=None):
     """The text of /status.json and what it says. Unreachable; Failure if it is silent, or another
     program is there."""
     nobody = f"cannot reach a coordinator's --metrics at {coordinator}: "
     try:
-        body = http_client.get(coordinator, "/status.json", ANSWER_WITHIN, token)
+        body = http_client.get(coordinator, "/status.json", ANSWER_WITHIN, token, context)
         return body.decode(errors="replace"), status_text.parse(body)
     except http_client.Unreachable as why:
         raise Unreachable(f"{nobody}{why}", EXIT_TRY_AGAIN) from None
@@ -46,8 +47,22 @@ def ask(coordinator, token=""):
     except http_client.Refused as why:
         raise Failure(f"the coordinator at {coordinator} does not answer: {why} (--token-file)",
                       EXIT_USAGE) from None
+    except http_client.NoTls as why:
+        raise Failure(f"the coordinator at {coordinator} does not answer: {why} "
+                      "(--tls-cert, --tls-key, --tls-ca; --plain-http)", EXIT_USAGE) from None
     except (http_client.BadAnswer, status_text.NotACoordinator) as why:
         raise Failure(f"{coordinator} is no coordinator's --metrics address: {why}") from None
+
+
+def context_of(files):
+    """Of HTTPS; None without. Failure if the files cannot be used."""
+    if not files:
+        return None
+    try:
+        return http_client.tls_context(**files)
+    except OSError as error:
+        raise Failure(f"--tls-cert, --tls-key, --tls-ca: cannot use {', '.join(files.values())}: "
+                      f"{error.strerror or error}", EXIT_USAGE) from None
 
 
 def json_text(text, status, one_line):
@@ -92,12 +107,13 @@ def follow(data):
     """Shows one answer after the other, until the run ends."""
     coordinator = data["coordinator"]
     token = read_token(data["token_file"]) if data["token_file"] else ""
-    text, status = ask(coordinator, token)
+    context = context_of(data["tls"])
+    text, status = ask(coordinator, token, context)
     show(block(data, text, status, is_first=True))
     while data["watch"] and not status_text.has_ended(status):
         time.sleep(EVERY)
         try:
-            text, status = ask(coordinator, token)
+            text, status = ask(coordinator, token, context)
         except Unreachable:  # it ends soon after its run
             say(PROGRAM, f"{coordinator} answers no more: its run is over (last seen: "
                 f"{status_text.progress_text(status)}); how it ended is in the coordinator's log")

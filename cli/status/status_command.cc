@@ -1,6 +1,8 @@
 #include "cli/status/status_command.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/options/security_options.h"
+#include "common/rpc/certificates.h"
 
 namespace gradwire {
 namespace {
@@ -13,7 +15,8 @@ constexpr char kDescription[] =
     "launch says at its start; without it, 127.0.0.1:9400.";
 
 constexpr char kFooter[] =
-    "A coordinator with --http-token answers only with its --token-file.\n"
+    "A coordinator with --http-token answers only with its --token-file, and one with TLS only\n"
+    "with a certificate of its CA, unless it has --plain-http.\n"
     "With --json nothing is left out; with --watch that is a line for each second. GRADWIRE_JSON\n"
     "is another program's, and not read here.\n"
     "\n"
@@ -29,6 +32,11 @@ absl::Status SetAddress(const std::vector<std::string>& addresses, std::string* 
   return ConnectAddress(coordinator).set(addresses.front());
 }
 
+nlohmann::ordered_json TlsFiles(const SecurityOptions& security) {
+  if (!EncryptsPages(security)) return nullptr;
+  return {{"cert", security.tls_cert}, {"key", security.tls_key}, {"ca", security.tls_ca}};
+}
+
 }  // namespace
 
 absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::string>& args,
@@ -36,14 +44,20 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
   std::string coordinator = "127.0.0.1:9400";  // its --metrics
   bool watch = false;
   bool json = false;
-  std::string token_file;
+  SecurityOptions security;
   OptionParser parser(kProgram, kDescription, {"status"});
   parser.Group("Status");
   parser.Add("watch", "true|false", "again each second, until the run ends or Ctrl-C",
              Switch(&watch));
   parser.Add("json", "true|false", "print what came, as JSON", Switch(&json));
   parser.Add("token-file", "FILE", "the run's, for a coordinator with --http-token",
-             Text(&token_file));
+             Text(&security.token_file));
+  parser.Add("tls-cert", "FILE", "for a coordinator with TLS: a certificate of its CA",
+             Text(&security.tls_cert));
+  parser.Add("tls-key", "FILE", "the certificate's key", Text(&security.tls_key));
+  parser.Add("tls-ca", "FILE", "the CA of the coordinator's certificate", Text(&security.tls_ca));
+  parser.Add("plain-http", "true|false", "the coordinator has it, too: pages are not encrypted",
+             Switch(&security.plain_http));
   parser.TakeOperands("ADDRESS", "HOST:PORT of the coordinator's --metrics [127.0.0.1:9400]");
   parser.Footer(kFooter);
   Environment own = environment;
@@ -51,10 +65,16 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
   Parsed<ScriptCall> parsed;
   absl::Status status = parser.Parse(args, own, {}, &parsed);
   if (status.ok() && parsed.print.empty()) status = SetAddress(parser.operands(), &coordinator);
+  if (status.ok() && parsed.print.empty() && EncryptsPages(security)) {
+    status = CheckCertificates(security);
+  }
   if (!status.ok()) return status;
   parsed.options.name = "cli/status/status.py";
-  parsed.options.data = {
-      {"coordinator", coordinator}, {"watch", watch}, {"json", json}, {"token_file", token_file}};
+  parsed.options.data = {{"coordinator", coordinator},
+                         {"watch", watch},
+                         {"json", json},
+                         {"token_file", security.token_file},
+                         {"tls", TlsFiles(security)}};
   return parsed;
 }
 

@@ -62,6 +62,7 @@ const std::vector<std::string>& KnownVariables() {
                                "image-size",
                                "inference",
                                "instructions",
+                               "insecure",
                                "iterations",
                                "json",
                                "lease-seconds",

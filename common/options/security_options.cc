@@ -1,7 +1,5 @@
 #include "common/options/security_options.h"
 
-#include "absl/strings/str_cat.h"
-#include "common/base/address.h"
 #include "common/options/option_parser.h"
 
 namespace gradwire {
@@ -10,16 +8,11 @@ bool WantsTls(const SecurityOptions& options) {
   return !options.tls_cert.empty() || !options.tls_key.empty() || !options.tls_ca.empty();
 }
 
-absl::Status CheckPages(absl::string_view address, const SecurityOptions& options) {
-  if (!WantsTls(options) || options.plain_http) return absl::OkStatus();
-  if (address.empty() || address == "off") return absl::OkStatus();
-  const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
-  if (!parsed.ok() || IsLoopback(parsed->host)) return parsed.status();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--metrics: got '", address,
-                   "' with --tls-cert, expected an address such as 127.0.0.1:9400, ",
-                   "or off: pages are not encrypted (--plain-http true serves them all the same)"));
+bool EncryptsPages(const SecurityOptions& options) {
+  return WantsTls(options) && !options.plain_http;
 }
+
+bool MayBePublic(const SecurityOptions& options) { return WantsTls(options) || options.insecure; }
 
 void AddSecurityOptions(SecurityOptions* options, OptionParser* parser) {
   parser->Group("Security");
@@ -33,8 +26,12 @@ void AddSecurityOptions(SecurityOptions* options, OptionParser* parser) {
   parser->Add("tls-ca", "FILE", "the CA that has signed the certificates of all in the run",
               Text(&options->tls_ca));
   parser->Add("plain-http", "true|false",
-              "with --tls-cert: serve pages beyond this host, though they are not encrypted",
+              "with --tls-cert: pages and metrics are not encrypted, and ask for no certificate",
               Switch(&options->plain_http));
+  parser->Add("insecure", "true|false",
+              "without --tls-cert: listen also where anybody could connect, beyond this host and "
+              "private networks",
+              Switch(&options->insecure));
 }
 
 }  // namespace gradwire

@@ -3,9 +3,6 @@
 
 #include <string>
 
-#include "absl/status/status.h"
-#include "absl/strings/string_view.h"
-
 namespace gradwire {
 
 class OptionParser;
@@ -18,7 +15,8 @@ struct SecurityOptions {
   std::string tls_cert;
   std::string tls_key;
   std::string tls_ca;
-  bool plain_http = false;  // with TLS, pages may be served beyond this host, though not encrypted
+  bool plain_http = false;  // with TLS, pages are not encrypted all the same
+  bool insecure = false;    // without TLS, anybody may be able to reach what is served
   // In place of that file, for who makes the token. Not an option.
   std::string token;
 };
@@ -26,10 +24,12 @@ struct SecurityOptions {
 // Whether any of the files for TLS is given.
 bool WantsTls(const SecurityOptions& options);
 
-// InvalidArgument if calls are to be encrypted and pages at `address` ("host:port"; "" and "off":
-// none), which are not, would leave this host, unless `options` allow it.
-absl::Status CheckPages(absl::string_view address, const SecurityOptions& options);
+// Whether pages and metrics are to be.
+bool EncryptsPages(const SecurityOptions& options);
+// Whether servers may be where anybody reaches them (common/rpc/reach.h).
+bool MayBePublic(const SecurityOptions& options);
 
+// Those of programs that take part in a run.
 void AddSecurityOptions(SecurityOptions* options, OptionParser* parser);
 
 }  // namespace gradwire

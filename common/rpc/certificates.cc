@@ -6,15 +6,12 @@
 
 #include <fstream>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 
 namespace gradwire {
 namespace {
-
-using Context = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
 
 // A file for TLS, and how OpenSSL takes it.
 struct File {
@@ -58,8 +55,8 @@ absl::Status CheckDates(const std::string& path, const X509* certificate) {
 
 }  // namespace
 
-absl::Status CheckCertificates(const SecurityOptions& options) {
-  const Context context(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
+absl::StatusOr<TlsContext> ReadCertificates(const SecurityOptions& options) {
+  TlsContext context(SSL_CTX_new(TLS_method()), &SSL_CTX_free);
   if (context == nullptr) return absl::InternalError(FirstError());
   SSL_CTX_set_default_passwd_cb(context.get(), NoPassphrase);
   const File files[] = {{"--tls-cert", options.tls_cert,
@@ -76,7 +73,13 @@ absl::Status CheckCertificates(const SecurityOptions& options) {
   for (const File& file : files) {
     if (absl::Status status = Take(file, context.get()); !status.ok()) return status;
   }
-  return CheckDates(options.tls_cert, SSL_CTX_get0_certificate(context.get()));
+  const absl::Status dates = CheckDates(options.tls_cert, SSL_CTX_get0_certificate(context.get()));
+  if (!dates.ok()) return dates;
+  return context;
+}
+
+absl::Status CheckCertificates(const SecurityOptions& options) {
+  return ReadCertificates(options).status();
 }
 
 }  // namespace gradwire

@@ -1,10 +1,20 @@
 #ifndef GRADWIRE_COMMON_RPC_CERTIFICATES_H_
 #define GRADWIRE_COMMON_RPC_CERTIFICATES_H_
 
-#include "absl/status/status.h"
+#include <memory>
+
+#include "absl/status/statusor.h"
 #include "common/options/security_options.h"
 
+struct ssl_ctx_st;
+
 namespace gradwire {
+
+// OpenSSL's, with a certificate, its key and a CA.
+using TlsContext = std::shared_ptr<ssl_ctx_st>;
+
+// One with the files of `options`, all of which are wanted. Errors: those of CheckCertificates.
+absl::StatusOr<TlsContext> ReadCertificates(const SecurityOptions& options);
 
 // Whether TLS can be spoken with the files of `options`, all of which are wanted. gRPC itself would
 // say nothing, and refuse every connection.

@@ -13,6 +13,7 @@
 #include "common/base/listening.h"
 #include "common/base/status_util.h"
 #include "common/rpc/channel.h"
+#include "common/rpc/reach.h"
 
 namespace gradwire {
 namespace {
@@ -34,6 +35,9 @@ absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
                                            const Security& security) {
   absl::StatusOr<HostPort> address = ParseHostPort(listen);
   if (!address.ok()) return address.status();
+  if (!security.may_be_public()) {
+    if (absl::Status reach = CheckReach("--listen", listen); !reach.ok()) return reach;
+  }
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   absl::StatusOr<Listening> listening = ListenAt(*address);

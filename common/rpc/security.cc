@@ -106,6 +106,7 @@ absl::StatusOr<Security> Security::Read(const SecurityOptions& options) {
     security.certificates_ = std::make_shared<tls::FileWatcherCertificateProvider>(
         options.tls_key, options.tls_cert, options.tls_ca, kLookSeconds);
   }
+  security.may_be_public_ = MayBePublic(options);
   security.token_ = options.token;
   if (security.token_.empty() && !options.token_file.empty()) {
     absl::StatusOr<std::string> token = ReadToken(options.token_file);

@@ -33,6 +33,8 @@ class Security {
   const std::string& token() const { return token_; }
 
   bool encrypts() const { return certificates_ != nullptr; }
+  // Whether a server may be where anybody reaches it (common/rpc/reach.h).
+  bool may_be_public() const { return may_be_public_; }
 
   // Of a channel whose calls carry the token. With TLS the server has to show a certificate for the
   // name or address that the channel is to.
@@ -45,6 +47,7 @@ class Security {
   std::shared_ptr<grpc::experimental::CertificateProviderInterface> certificates_;  // null: no TLS
   std::string token_;                                                               // empty: none
   std::shared_ptr<grpc::CallCredentials> call_;                                     // null: none
+  bool may_be_public_ = false;
 };
 
 }  // namespace gradwire

@@ -46,6 +46,15 @@ absl::StatusOr<std::string> LocalAddressTowards(absl::string_view coordinator) {
   return Annotate(failure, context);
 }
 
+absl::StatusOr<std::string> ListenAddressOf(const std::string& listen, const std::string& advertise,
+                                            const std::string& coordinator) {
+  if (!listen.empty()) return listen;
+  if (!advertise.empty()) return ToString(HostPort{"0.0.0.0", 0});
+  absl::StatusOr<std::string> local = LocalAddressTowards(coordinator);
+  if (!local.ok()) return local.status();
+  return ToString(HostPort{*std::move(local), 0});
+}
+
 absl::StatusOr<std::string> AdvertisedAddress(const std::string& advertise,
                                               const std::string& coordinator,
                                               const std::string& bound) {

@@ -15,6 +15,12 @@ namespace gradwire {
 //   Unavailable      the name is unknown, or there is no route
 absl::StatusOr<std::string> LocalAddressTowards(absl::string_view coordinator);
 
+// Where a process listens that was told `listen` ("host:port"); if that is empty, on a free port of
+// the address of above alone, or with a host `advertise`, which may be any of this host's, on all.
+// Errors as above.
+absl::StatusOr<std::string> ListenAddressOf(const std::string& listen, const std::string& advertise,
+                                            const std::string& coordinator);
+
 // "host:port" at which others reach what this process serves at `bound`
 // ("0.0.0.0:4711"): with host `advertise`, or, if that is empty, with the address
 // of above. Says in the log which one and why. Errors as above.

@@ -1,11 +1,12 @@
 #include "common/telemetry/http_server.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -19,7 +20,9 @@ namespace {
 
 constexpr size_t kMostConnections = 256;
 constexpr size_t kMostHeadBytes = 16 << 10;
-constexpr absl::Duration kReadTime = absl::Seconds(2);    // for a whole head
+constexpr absl::Duration kReadTime = absl::Seconds(2);  // for a whole head
+// With TLS, whose greeting comes before: a browser may ask its user for a certificate.
+constexpr absl::Duration kGreetTime = absl::Seconds(10);
 constexpr absl::Duration kWriteTime = absl::Seconds(10);  // for a whole answer
 constexpr absl::Duration kDrainTime = absl::Seconds(1);   // for the client to close
 constexpr absl::Duration kRest = absl::Milliseconds(100);
@@ -72,13 +75,20 @@ absl::string_view HeaderOf(absl::string_view lines, absl::string_view name) {
   return "";
 }
 
-bool IsPassing() { return errno == EAGAIN || errno == EINTR; }
+// OpenSSL writes to connections that have gone as any file. Else it would end the process.
+void BlockBrokenPipes() {
+  sigset_t broken;
+  sigemptyset(&broken);
+  sigaddset(&broken, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken, nullptr);
+}
 
 }  // namespace
 
-HttpServer::HttpServer(Listening listening, Handler handler)
+HttpServer::HttpServer(Listening listening, Handler handler, std::unique_ptr<PageTls> tls)
     : listening_(std::move(listening)),
       handler_(std::move(handler)),
+      tls_(std::move(tls)),
       limit_(std::max<size_t>(4, std::min(kMostConnections, DescriptorLimit() / 8))),
       ended_(eventfd(0, EFD_CLOEXEC)),
       thread_([this] { Run(); }) {}
@@ -90,6 +100,7 @@ HttpServer::~HttpServer() {
 }
 
 void HttpServer::Run() {
+  BlockBrokenPipes();
   std::vector<pollfd> waited;
   while (Wait(&waited)) {
     // Those of `waited`, behind the end, are the connections in their order, then who listens.
@@ -107,8 +118,7 @@ bool HttpServer::Wait(std::vector<pollfd>* waited) {
   absl::Time next = rests_until_ > SteadyNow() ? rests_until_ : absl::InfiniteFuture();
   waited->assign({{ended_.get(), POLLIN, 0}});
   for (const Connection& connection : connections_) {
-    const short events = connection.state == State::kWriting ? POLLOUT : POLLIN;
-    waited->push_back({connection.socket.get(), events, 0});
+    waited->push_back({connection.socket.get(), connection.socket.events(), 0});
     next = std::min(next, connection.deadline);
   }
   if (rests_until_ <= SteadyNow()) {
@@ -133,9 +143,10 @@ void HttpServer::TakeAll(const Descriptor& listening) {
       return;
     }
     MakeRoom();
-    Connection& connection = connections_.emplace_back();
-    connection.socket = std::move(socket);
-    connection.deadline = SteadyNow() + kReadTime;
+    PageSocket page(std::move(socket), tls_ == nullptr ? nullptr : tls_->Context());
+    const absl::Time deadline = SteadyNow() + (tls_ == nullptr ? kReadTime : kGreetTime);
+    Connection& connection =
+        connections_.emplace_back(Connection{std::move(page), deadline, State::kReading, ""});
     // Most requests are there by now.
     if (!GoOn(&connection)) connections_.pop_back();
   }
@@ -163,9 +174,9 @@ bool HttpServer::GoOn(Connection* connection) {
 bool HttpServer::Read(Connection* connection) {
   char bytes[4096];
   while (true) {
-    const ssize_t got = recv(connection->socket.get(), bytes, sizeof(bytes), 0);
-    if (got == 0) return false;
-    if (got < 0) return IsPassing() && SteadyNow() < connection->deadline;
+    const ssize_t got = connection->socket.Receive(bytes, sizeof(bytes));
+    if (got == PageSocket::kOver) return End(connection);
+    if (got == PageSocket::kLater) return SteadyNow() < connection->deadline;
     connection->text.append(bytes, static_cast<size_t>(got));
     if (absl::StrContains(connection->text, kEndOfHead) ||
         connection->text.size() > kMostHeadBytes) {
@@ -203,12 +214,17 @@ std::string HttpServer::AnswerTo(absl::string_view head, const Handler& handler)
 bool HttpServer::Write(Connection* connection) {
   std::string& text = connection->text;
   while (!text.empty()) {
-    const ssize_t sent = send(connection->socket.get(), text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent < 0) return IsPassing() && SteadyNow() < connection->deadline;
+    const ssize_t sent = connection->socket.Send(text.data(), text.size());
+    if (sent == PageSocket::kOver) return false;
+    if (sent == PageSocket::kLater) return SteadyNow() < connection->deadline;
     text.erase(0, static_cast<size_t>(sent));
   }
-  // Closed right away, what the client still sends would take the answer from it.
-  shutdown(connection->socket.get(), SHUT_WR);
+  return End(connection);
+}
+
+// Closed right away, what the client still sends would take from it the answer, or what TLS said.
+bool HttpServer::End(Connection* connection) {
+  connection->socket.EndSending();
   connection->state = State::kDraining;
   connection->deadline = SteadyNow() + kDrainTime;
   return Drain(connection);
@@ -218,9 +234,9 @@ bool HttpServer::Drain(Connection* connection) {
   char bytes[4096];
   ssize_t got;
   do {
-    got = recv(connection->socket.get(), bytes, sizeof(bytes), 0);
+    got = connection->socket.Receive(bytes, sizeof(bytes));
   } while (got > 0 && SteadyNow() < connection->deadline);
-  return got < 0 && IsPassing() && SteadyNow() < connection->deadline;
+  return got == PageSocket::kLater && SteadyNow() < connection->deadline;
 }
 
 }  // namespace gradwire

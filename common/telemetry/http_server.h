@@ -15,6 +15,8 @@
 #include "absl/time/time.h"
 #include "common/base/descriptor.h"
 #include "common/base/listening.h"
+#include "common/telemetry/page_socket.h"
+#include "common/telemetry/page_tls.h"
 
 namespace gradwire {
 
@@ -35,12 +37,14 @@ struct Page {
   std::string body;
 };
 
-// Serves pages over HTTP/1.1, one request a connection, all on one thread that waits for nobody:
-// whoever sends half a request, or takes half an answer, costs a descriptor and some memory for
-// some seconds and holds up no one. (A library with a thread for each connection does neither.)
+// Serves pages over HTTP/1.1, with TLS if wanted, one request a connection, all on one thread that
+// waits for nobody: whoever sends half a request, or takes half an answer, costs a descriptor and
+// some memory for some seconds and holds up no one. (A library with a thread for each connection
+// does neither.)
 //
 //   accept ─► READING ── head is there ─► WRITING ── all is sent ─► DRAINING ─► closed
 //                │ kReadTime               │ kWriteTime              │ kDrainTime
+//                │ TLS: kGreetTime         │                         │
 //                └─────────────────────────┴─────────────────────────┴────────► closed
 //
 // When there are too many connections the one that has been reading for longest goes.
@@ -49,7 +53,8 @@ class HttpServer {
   // Called on the server's thread; must not block.
   using Handler = std::function<Page(absl::string_view method, const PageRequest& request)>;
 
-  HttpServer(Listening listening, Handler handler);
+  // `tls`: null for plain HTTP.
+  HttpServer(Listening listening, Handler handler, std::unique_ptr<PageTls> tls = nullptr);
   // Ends at once; connections are closed.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
@@ -61,7 +66,7 @@ class HttpServer {
  private:
   enum class State { kReading, kWriting, kDraining };
   struct Connection {
-    Descriptor socket;
+    PageSocket socket;
     absl::Time deadline;
     State state = State::kReading;
     std::string text;  // what was read, or what is left to write
@@ -76,11 +81,13 @@ class HttpServer {
   bool GoOn(Connection* connection);
   bool Read(Connection* connection);
   bool Write(Connection* connection);
+  bool End(Connection* connection);
   bool Drain(Connection* connection);
   bool Answer(Connection* connection);
 
   const Listening listening_;
   const Handler handler_;
+  const std::unique_ptr<PageTls> tls_;             // null: plain HTTP
   const size_t limit_;                             // connections
   const Descriptor ended_;                         // an eventfd
   absl::Time rests_until_ = absl::InfinitePast();  // nobody is taken in

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/listening.h"
 #include "common/base/status_util.h"
+#include "common/rpc/reach.h"
 #include "common/telemetry/host_names.h"
 #include "common/telemetry/http_token.h"
 
@@ -26,25 +27,33 @@ absl::StatusOr<HostPort> ParseAddress(absl::string_view address) {
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(
     absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
-    Pages pages, std::vector<std::string> names, std::string token) {
+    Pages pages, std::vector<std::string> names, const PageGuard& guard) {
   const absl::StatusOr<HostPort> parsed = ParseAddress(address);
   if (!parsed.ok()) return parsed.status();
-  auto server = absl::WrapUnique(new MetricsServer(
-      std::move(registry), std::move(ready), std::move(pages), std::move(names), std::move(token)));
+  const absl::Status reach = CheckReach("--metrics", address, guard.security);
+  if (!reach.ok()) return reach;
+  auto server = absl::WrapUnique(new MetricsServer(std::move(registry), std::move(ready),
+                                                   std::move(pages), std::move(names), guard));
   const absl::Status listening = server->Listen(*parsed);
   if (!listening.ok()) return listening;
   return server;
 }
 
 MetricsServer::MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready,
-                             Pages pages, std::vector<std::string> names, std::string token)
+                             Pages pages, std::vector<std::string> names, const PageGuard& guard)
     : registry_(std::move(registry)),
       ready_(std::move(ready)),
       pages_(std::move(pages)),
       names_(std::move(names)),
-      token_(std::move(token)) {}
+      guard_(guard) {}
 
 absl::Status MetricsServer::Listen(const HostPort& address) {
+  std::unique_ptr<PageTls> tls;
+  if (EncryptsPages(guard_.security)) {
+    absl::StatusOr<std::unique_ptr<PageTls>> read = PageTls::Read(guard_.security);
+    if (!read.ok()) return read.status();
+    tls = *std::move(read);
+  }
   absl::StatusOr<Listening> listening = ListenAt(address);
   if (!listening.ok()) {
     return Annotate(listening.status(),
@@ -53,10 +62,16 @@ absl::Status MetricsServer::Listen(const HostPort& address) {
   address_ = ToString(listening->address);
   names_.push_back(address.host);
   server_ = std::make_unique<HttpServer>(
-      *std::move(listening), [this](absl::string_view method, const PageRequest& request) {
+      *std::move(listening),
+      [this](absl::string_view method, const PageRequest& request) {
         return Answer(method, request);
-      });
+      },
+      std::move(tls));
   return absl::OkStatus();
+}
+
+std::string MetricsServer::url() const {
+  return absl::StrCat(EncryptsPages(guard_.security) ? "https://" : "http://", address_);
 }
 
 Page MetricsServer::Answer(absl::string_view method, const PageRequest& request) const {
@@ -68,7 +83,8 @@ Page MetricsServer::Answer(absl::string_view method, const PageRequest& request)
     return {405, kPlainText, absl::StrCat(method, " is not served here; use GET\n")};
   }
   const bool tells_all = request.path == "/healthz" || request.path == "/readyz";
-  if (!token_.empty() && !tells_all && !ShowsToken(request.authorization, token_)) {
+  const std::string& token = guard_.token;
+  if (!token.empty() && !tells_all && !ShowsToken(request.authorization, token)) {
     return {401, kPlainText, "expected the run's token, as a password or a bearer token\n"};
   }
   return PageAt(request);

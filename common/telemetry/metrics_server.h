@@ -12,18 +12,27 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 #include "common/base/address.h"
+#include "common/options/security_options.h"
 #include "common/telemetry/http_server.h"
 
 namespace gradwire {
 
-// Answers plain HTTP, GET and HEAD, on a thread of its own:
+// Who may ask for pages, and how.
+struct PageGuard {
+  std::string token;  // empty if none is asked for
+  // Whether they are encrypted (EncryptsPages), and may be public (MayBePublic).
+  SecurityOptions security;
+};
+
+// Answers HTTP, or HTTPS, GET and HEAD, on a thread of its own:
 //
 //   /metrics   200, the registry in Prometheus' text format
 //   /healthz   200 as long as the process can answer
 //   /readyz    200 or 503, as `ready` says
 //   else       404; other methods 405; names that are not ours (IsOurs) 421
 //
-// With a token, what does not show it (ShowsToken) gets 401, but for /healthz and /readyz.
+// With a token, what does not show it (ShowsToken) gets 401, but for /healthz and /readyz. With
+// HTTPS all have to show a certificate (PageTls).
 //
 // Where `pages` has an answer, that one is given instead. See HttpServer. Thread-safe.
 class MetricsServer {
@@ -36,21 +45,23 @@ class MetricsServer {
   // Listens on `address`, "host:port"; port 0 picks a free one. Errors:
   //   InvalidArgument     `address` is not of that form
   //   FailedPrecondition  the address cannot be bound; says why
-  // `names`: of this server, beside the one in `address` and those that IsOurs knows. `token`:
-  // empty if none is asked for.
+  // and those of CheckReach and CheckCertificates.
+  // `names`: of this server, beside the one in `address` and those that IsOurs knows.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
-      Pages pages = nullptr, std::vector<std::string> names = {}, std::string token = "");
+      Pages pages = nullptr, std::vector<std::string> names = {}, const PageGuard& guard = {});
 
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
   // "host:port" with the port that was bound.
   const std::string& address() const { return address_; }
+  // "https://host:port".
+  std::string url() const;
 
  private:
   MetricsServer(std::shared_ptr<prometheus::Registry> registry, Ready ready, Pages pages,
-                std::vector<std::string> names, std::string token);
+                std::vector<std::string> names, const PageGuard& guard);
   absl::Status Listen(const HostPort& address);
   Page Answer(absl::string_view method, const PageRequest& request) const;
   // Of a request that is to be served.
@@ -60,7 +71,7 @@ class MetricsServer {
   const Ready ready_;
   const Pages pages_;               // may be empty
   std::vector<std::string> names_;  // with that of `address_`
-  const std::string token_;         // may be empty
+  const PageGuard guard_;
   std::string address_;
   std::unique_ptr<HttpServer> server_;
 };

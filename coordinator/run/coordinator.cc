@@ -125,15 +125,15 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
                                        const Security& security) {
   if (options.metrics == "off") return absl::OkStatus();
   auto ready = [this] { return membership_.Status().state() == "running"; };
-  auto server = MetricsServer::Start(
-      options.metrics, metrics_.registry(), ready,
-      [this](const PageRequest& request) { return Answer(request); },
-      absl::StrSplit(options.http_names, ',', absl::SkipEmpty()),
-      options.http_token ? security.token() : "");
+  auto server =
+      MetricsServer::Start(options.metrics, metrics_.registry(), ready,
+                           [this](const PageRequest& request) { return Answer(request); },
+                           absl::StrSplit(options.http_names, ',', absl::SkipEmpty()),
+                           {options.http_token ? security.token() : "", options.security});
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
-  spdlog::info("{}metrics are on http://{}/metrics", log_prefix_, metrics_server_->address());
-  spdlog::info("{}watch the run on http://{}/", log_prefix_, metrics_server_->address());
+  spdlog::info("{}metrics are on {}/metrics", log_prefix_, metrics_server_->url());
+  spdlog::info("{}watch the run on {}/", log_prefix_, metrics_server_->url());
   return absl::OkStatus();
 }
 

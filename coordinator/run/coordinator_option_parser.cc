@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/options/instructions_option.h"
+#include "common/rpc/reach.h"
 
 namespace gradwire {
 namespace {
@@ -65,9 +66,10 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
   parser->Group(kGroup);
 }
 
-absl::Status CheckHttp(const CoordinatorOptions& options) {
-  const absl::Status pages = CheckPages(options.metrics, options.security);
-  if (!pages.ok()) return pages;
+absl::Status CheckServing(const CoordinatorOptions& options) {
+  absl::Status reach = CheckReach("--listen", options.listen, options.security);
+  if (reach.ok()) reach = CheckReach("--metrics", options.metrics, options.security);
+  if (!reach.ok()) return reach;
   if (!options.http_token || !options.security.token_file.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "--http-token: there is no token to ask for; expected a --token-file with it");
@@ -95,7 +97,7 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
                                                    ", expected at most --world-size, ",
                                                    parsed.options.world_size));
   }
-  if (absl::Status pages = CheckHttp(parsed.options); !pages.ok()) return pages;
+  if (absl::Status serving = CheckServing(parsed.options); !serving.ok()) return serving;
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
     return absl::InvalidArgumentError("--trace: not with --aggregate-only");
   }

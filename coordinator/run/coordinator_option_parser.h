@@ -16,8 +16,9 @@ namespace gradwire {
 // number of workers to `gradwire launch`, which takes the other ones as they are.
 void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser);
 
-// InvalidArgument if pages are to ask for a token and none is given; and as CheckPages.
-absl::Status CheckHttp(const CoordinatorOptions& options);
+// That the coordinator may serve where, and to whom, it is told. InvalidArgument if pages are to
+// ask for a token and none is given; and as CheckReach.
+absl::Status CheckServing(const CoordinatorOptions& options);
 
 // Reads a coordinator's options from all layers (see OptionParser; a launcher's
 // environment says nothing to it). Errors as OptionParser::Parse. `metrics` is

@@ -44,13 +44,14 @@ absl::StatusOr<CoordinatorOptions> OptionsOf(const HostedCoordinator::Options& o
   if (own[VariableOf("on-loss")].empty()) own[VariableOf("on-loss")] = kStop;
   own[VariableOf("world-size")] = absl::StrCat(options.world_size);
   own[VariableOf("token-file")] = options.security.token_file;
+  own[VariableOf("listen")] = ListenAddressFor(address);
+  own[VariableOf("insecure")] = MayBePublic(options.security) ? "true" : "false";
   absl::StatusOr<Parsed<CoordinatorOptions>> parsed = ParseCoordinatorOptions({}, own);
   if (!parsed.ok()) return parsed.status();
-  parsed->options.listen = ListenAddressFor(address);
   parsed->options.security = options.security;
   parsed->options.log_prefix = "[coordinator] ";
   parsed->options.metrics = options.metrics.empty() ? kUsualMetrics : options.metrics;
-  if (absl::Status pages = CheckHttp(parsed->options); !pages.ok()) return pages;
+  if (absl::Status serving = CheckServing(parsed->options); !serving.ok()) return serving;
   return parsed->options;
 }
 

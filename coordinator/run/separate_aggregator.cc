@@ -40,11 +40,12 @@ absl::Status SeparateAggregator::Listen() {
       MutexLock lock(&mutex_);
       return aggregator_ != nullptr;
     };
-    auto server = MetricsServer::Start(options_.metrics, metrics_.registry(), ready, nullptr, {},
-                                       options_.http_token ? security_.token() : "");
+    auto server =
+        MetricsServer::Start(options_.metrics, metrics_.registry(), ready, nullptr, {},
+                             {options_.http_token ? security_.token() : "", options_.security});
     if (!server.ok()) return server.status();
     metrics_server_ = *std::move(server);
-    spdlog::info("metrics are on http://{}/metrics", metrics_server_->address());
+    spdlog::info("metrics are on {}/metrics", metrics_server_->url());
   }
   absl::StatusOr<GrpcServer> grpc = StartGrpcServer(options_.listen, {&aggregation_}, security_);
   if (!grpc.ok()) return grpc.status();

@@ -59,7 +59,9 @@ struct GroupOptions {
   // File for a time line in Chrome's trace format; "{rank}" in it becomes the rank. Default: none.
   std::string trace;
 
-  std::string listen;     // "host:port" where peers connect; default 0.0.0.0:0
+  // "host:port" where peers connect; default: a free port of the address that this host has towards
+  // the coordinator, or of all with `advertise`.
+  std::string listen;
   std::string advertise;  // host that peers use; default: of the connection to the coordinator
 
   double connect_timeout_seconds = 0;  // until the coordinator answers; default 30
@@ -73,10 +75,13 @@ struct GroupOptions {
   // PEM files, all three or none: this host's certificate, its key, and the CA of the run. With
   // them all calls are encrypted, and only who has a certificate of that CA is let in; in a run of
   // one rank that hosts itself nothing leaves this host, and they are not used. Pages and metrics
-  // are not encrypted: unless GRADWIRE_PLAIN_HTTP is true they stay on this host. Default: none.
+  // are served by HTTPS then, to the same, unless GRADWIRE_PLAIN_HTTP is true. Default: none.
   std::string tls_cert;
   std::string tls_key;
   std::string tls_ca;
+  // Without them: lets what is listened at be in the reach of anybody, beyond this host and private
+  // networks.
+  bool insecure = false;
   // Lets malloc keep freed memory, for the whole process (mallopt): what gradients are
   // received in is not faulted in again at each step.
   bool keep_freed_memory = true;

@@ -27,9 +27,9 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def get(url, timeout=5):
-    """The body of GET `url` as text. OSError if it cannot be had."""
-    with urllib.request.urlopen(url, timeout=timeout) as answer:
+def get(url, timeout=5, context=None):
+    """The body of GET `url` as text; `context` of HTTPS. OSError if it cannot be had."""
+    with urllib.request.urlopen(url, timeout=timeout, context=context) as answer:
         return answer.read().decode()
 
 

@@ -38,9 +38,10 @@ def status_of(pid, name):
 
 
 class Coordinator(Process):
-    """Serves on free ports; `descriptors`: how many files and sockets it may have open."""
+    """Serves on free ports; `descriptors`: how many files and sockets it may have open; `context`:
+    of who asks it, if it has TLS."""
 
-    def __init__(self, folder, world_size, *options, descriptors=None):
+    def __init__(self, folder, world_size, *options, descriptors=None, context=None):
         ports = pathlib.Path(folder) / "ports"
         ports.unlink(missing_ok=True)  # of an earlier one
 
@@ -54,9 +55,14 @@ class Coordinator(Process):
         text = wait_for("the port file", lambda: ports.exists() and ports.read_text(), 30)
         self.address = re.search("^grpc=(.*)", text, re.MULTILINE)[1]
         self.metrics = re.search("^metrics=(.*)", text, re.MULTILINE)[1]
+        self._context = context
+
+    def get(self, path, timeout=5):
+        scheme = "https" if self._context else "http"
+        return get(f"{scheme}://{self.metrics}{path}", timeout, self._context)
 
     def status(self):
-        return json.loads(get(f"http://{self.metrics}/status.json"))
+        return json.loads(self.get("/status.json"))
 
     def wait_for_step(self, step):
         return wait_for(f"step {step}", lambda: self.status()["step"] >= step, 60)

@@ -25,7 +25,10 @@ def options_of(folder, host="127.0.0.1"):
             "--tls-ca", folder / "ca.pem"]
 
 
-class TlsTest(strangers.StrangersTest):
+class Certificates(strangers.StrangersTest):
+    """Makes `ours`, with certificates of this machine and "elsewhere", and one that has ended, and
+    `others`, of another CA."""
+
     @classmethod
     def setUpClass(cls):
         made = tempfile.TemporaryDirectory()
@@ -52,10 +55,14 @@ class TlsTest(strangers.StrangersTest):
         subprocess.run(["openssl", *words], check=True, capture_output=True)
 
     def guarded(self, world_size, *options, **more):
-        return self.coordinator(world_size, *options_of(self.ours), *options, **more)
+        return self.coordinator(world_size, *options_of(self.ours), *options,
+                                **{"context": self.own_context(), **more})
 
     def member(self, coordinator, rank, *options):
         return self.worker(coordinator, rank, *options_of(self.ours), *options)
+
+    def own_context(self):
+        return self.context(self.ours / "127.0.0.1.pem", self.ours / "127.0.0.1.key")
 
     def context(self, certificate=None, key=None):
         """Of a client that believes the server."""
@@ -65,6 +72,15 @@ class TlsTest(strangers.StrangersTest):
             context.load_cert_chain(certificate, key)
         return context
 
+    def strange_contexts(self):
+        """Of those who are not to be let in."""
+        ours, others = self.ours, self.others
+        return {"plain": None, "no certificate": self.context(),
+                "another CA": self.context(others / "127.0.0.1.pem", others / "127.0.0.1.key"),
+                "ended": self.context(ours / "ended.pem", ours / "127.0.0.1.key")}
+
+
+class TlsTest(Certificates):
     def answers(self, address, context):
         """Whether somebody who begins as gRPC does gets a word of HTTP/2."""
         host, port = address.rsplit(":", 1)
@@ -81,13 +97,8 @@ class TlsTest(strangers.StrangersTest):
         return len(head) > 3 and head[3] == SETTINGS
 
     def assert_only_ours(self, address):
-        ours, others = self.ours, self.others
-        key = ours / "127.0.0.1.key"
-        self.assertTrue(self.answers(address, self.context(ours / "127.0.0.1.pem", key)))
-        for name, context in {
-                "plain": None, "no certificate": self.context(),
-                "another CA": self.context(others / "127.0.0.1.pem", others / "127.0.0.1.key"),
-                "ended": self.context(ours / "ended.pem", key)}.items():
+        self.assertTrue(self.answers(address, self.own_context()))
+        for name, context in self.strange_contexts().items():
             self.assertFalse(self.answers(address, context), name)
 
     def test_run_with_each_back_end_and_strangers_beside_it(self):
@@ -114,7 +125,7 @@ class TlsTest(strangers.StrangersTest):
         self.assert_done([self.member(coordinator, 0, "--iterations", "3"), coordinator])
 
     def test_worker_does_not_believe_a_coordinator_with_another_name(self):
-        coordinator = self.coordinator(1, *options_of(self.ours, "elsewhere"))
+        coordinator = self.coordinator(1, *options_of(self.ours, "elsewhere"), "--plain-http", "true")
         worker = self.member(coordinator, 0, "--connect-timeout-seconds", "1", "--iterations", "3")
         self.assert_no_connection(worker, "(?i)hostname|verif|name")
         self.assertEqual(coordinator.status()["ranks"], [])
@@ -131,10 +142,11 @@ class TlsTest(strangers.StrangersTest):
         folder = self.folder / "short"
         make(folder, HERE)
         coordinator = self.coordinator(1, *options_of(folder))
-        before = self.serial(coordinator.address, folder)
-        make(folder, HERE)
-        strangers.wait_for("the new certificate",
-                           lambda: self.serial(coordinator.address, folder) != before, 15)
+        for address in (coordinator.address, coordinator.metrics):
+            before = self.serial(address, folder)
+            make(folder, HERE)
+            strangers.wait_for("the new certificate",
+                               lambda: self.serial(address, folder) != before, 15)
         worker = self.worker(coordinator, 0, *options_of(folder), "--iterations", "3")
         self.assert_done([worker, coordinator])
 
@@ -170,7 +182,7 @@ class TlsTest(strangers.StrangersTest):
                 ([*all_three[:5], os.devnull], "--tls-ca: cannot use"),
                 ([*all_three[:5], self.folder / "no"], "--tls-ca: cannot read"),
                 (of_another, "--tls-key: cannot use"), (ended, "has ended, by this host's clock"),
-                ([*all_three, "--metrics", "0.0.0.0:0"], "pages are not encrypted")):
+                (["--metrics", "8.8.8.8:9400"], "--metrics: got 8.8.8.8:9400: anybody could reach")):
             self.assertIn(why, self.refused(*options))
 
 

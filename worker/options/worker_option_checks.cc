@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
+#include "common/rpc/reach.h"
 #include "worker/options/compression_of.h"
 #include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
@@ -125,7 +126,8 @@ absl::Status CheckGroups(const Parsed<WorkerOptions>& parsed) {
 
 absl::Status CheckSecurity(const WorkerOptions& options) {
   absl::Status status = CheckTls(options.backend, WantsTls(options.security));
-  return status.ok() ? CheckPages(options.metrics, options.security) : status;
+  if (status.ok()) status = CheckReach("--listen", options.listen, options.security);
+  return status.ok() ? CheckReach("--metrics", options.metrics, options.security) : status;
 }
 
 absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {

@@ -212,7 +212,7 @@ void AddOutput(WorkerOptions* options, OptionParser* parser) {
 void AddNetwork(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Network");
   parser->Add("listen", "HOST:PORT", "where neighbours connect; port 0 picks one",
-              ListenAddress(&options->listen));
+              WithDefault(ListenAddress(&options->listen), "towards the coordinator"));
   parser->Add("advertise", "HOST", "host name or address that neighbours use",
               WithDefault(Text(&options->advertise), "of the connection to the coordinator"));
   parser->Add("connections", "N",

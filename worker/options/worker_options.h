@@ -73,8 +73,8 @@ struct WorkerOptions : ModelFlags {
   std::string log_jsonl;
   std::string trace;
   std::string summary;
-  std::string metrics;               // empty: not served
-  std::string listen = "0.0.0.0:0";  // Neighbor service
+  std::string metrics;    // empty: not served
+  std::string listen;     // Neighbor service; empty: towards the coordinator
   std::string advertise;  // host that neighbours use; empty: of the connection to the coordinator
   int64_t print_every = 20;
   double connect_timeout_seconds = 30;  // until the coordinator answers

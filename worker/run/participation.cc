@@ -95,7 +95,10 @@ absl::Status Participation::Serve(GetStatus status) {
   status_service_ = std::make_unique<StatusService>(std::move(status));
   std::vector<grpc::Service*> services = {status_service_.get()};
   for (grpc::Service* service : backend_->services()) services.push_back(service);
-  absl::StatusOr<GrpcServer> server = StartGrpcServer(options_.listen, services, security_);
+  const absl::StatusOr<std::string> listen =
+      ListenAddressOf(options_.listen, options_.advertise, options_.coordinator);
+  if (!listen.ok()) return listen.status();
+  absl::StatusOr<GrpcServer> server = StartGrpcServer(*listen, services, security_);
   if (!server.ok()) return server.status();
   server_ = *std::move(server);
   absl::StatusOr<std::string> address =

@@ -115,11 +115,11 @@ absl::Status Worker::ServeMetrics() {
     MutexLock lock(&mutex_);
     return shown_reporter_ != nullptr || !sync_traits_.averages;
   };
-  absl::StatusOr<std::unique_ptr<MetricsServer>> server =
-      MetricsServer::Start(options_.metrics, metrics_.registry(), ready);
+  absl::StatusOr<std::unique_ptr<MetricsServer>> server = MetricsServer::Start(
+      options_.metrics, metrics_.registry(), ready, nullptr, {}, {"", options_.security});
   if (!server.ok()) return server.status();
   metrics_server_ = *std::move(server);
-  spdlog::info("metrics at http://{}/metrics", metrics_server_->address());
+  spdlog::info("metrics at {}/metrics", metrics_server_->url());
   return absl::OkStatus();
 }
 

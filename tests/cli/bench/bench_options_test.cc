@@ -63,6 +63,13 @@ TEST(LinkGbit, RateOrOption_OptionWins) {
   EXPECT_FALSE(Collectives({}).bench.LinkGbit().has_value());
 }
 
+TEST(ParseCollectivesOptions, TlsOnHosts_IsRefused) {
+  EXPECT_TRUE(Collectives({"--tls"}).tls);
+  EXPECT_THAT(CollectivesError({"--tls", "--hosts", "h"}),
+              HasSubstr("expected this machine alone"));
+  EXPECT_THAT(CollectivesError({"--tls", "--hostfile", "h"}), HasSubstr("this machine alone"));
+}
+
 TEST(ParseCollectivesOptions, UnknownOption_NamesTheNearest) {
   EXPECT_EQ(CollectivesError({"--backend", "ring"}),
             "unknown option --backend; did you mean --backends?");

@@ -15,7 +15,7 @@ from cli.runs.report import Report
 from cli.runs.runner import COORDINATOR, MASTER, Outputs
 
 WIRES = {"fp32": 4.0, "bf16": 2.0}
-RING = {"name": "ring", "is_peer": False, "wires": WIRES, "loads_coordinator": False,
+RING = {"name": "ring", "is_peer": False, "tls": False, "wires": WIRES, "loads_coordinator": False,
         "least_seconds_per_byte": {"all-reduce": None, "gather": None, "reduce-scatter": None}}
 THROUGH = {**RING, "name": "coordinator", "loads_coordinator": True}
 PEER = {**RING, "name": "gloo (PyTorch)", "is_peer": True, "wires": {"fp32": 4.0},
@@ -23,8 +23,9 @@ PEER = {**RING, "name": "gloo (PyTorch)", "is_peer": True, "wires": {"fp32": 4.0
 ALL_REDUCE = {"name": "all-reduce", "sums": True, "sizes": [4, 20000], "busbw_factor": 1.0}
 REQUEST = {"workers": 2, "peers": True, "ops": [ALL_REDUCE], "backends": [RING, PEER],
            "warmup": 20, "iterations": 3, "seconds_per_size": 0.5,
-           "link_gbit": None,
+           "link_gbit": None, "tls": False,
            "programs": {"collectives": "/x/gradwire-collectives",
+                        "make_certificates": "/x/make-certificates",
                         "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
 
 
@@ -120,6 +121,22 @@ class Runs(unittest.TestCase):
         self.assertEqual(run.ranks[1][2:8],
                          ["--rank", "1", "--world-size", "2", "--master", MASTER])
 
+    def test_tls_is_measured_beside_plain_where_there_is_it(self):
+        ring, through = {**RING, "tls": True, "wires": {"fp32": 4.0}}, {**THROUGH, "wires": {"fp32": 4.0}}
+        request = {**REQUEST, "backends": [ring, through], "ops": [{**ALL_REDUCE, "sizes": [4]}]}
+        self.assertEqual([(case.backend["name"], case.tls) for case in cases_of(request)],
+                         [("ring", False), ("ring", True), ("coordinator", False)])
+
+    def test_who_has_tls_gets_the_files_and_so_does_the_coordinator(self):
+        files = ("--tls-cert", "c", "--tls-key", "k", "--tls-ca", "ca")
+        run = run_of(REQUEST, Case(4, ALL_REDUCE, RING, "fp32", True), files)
+        self.assertEqual(run.coordinator_options, files)
+        for argv in run.ranks:
+            self.assertIn(" ".join(files), " ".join(argv))
+        plain = run_of(REQUEST, Case(4, ALL_REDUCE, RING, "fp32"), files)
+        self.assertEqual(plain.coordinator_options, ())
+        self.assertNotIn("--tls-cert", plain.ranks[0])
+
     def test_no_peers_script_is_told(self):
         request = {**REQUEST, "programs": {"peers": "/no/folder"}}
         with self.assertRaisesRegex(Failure, "^no '/no/folder/gloo_collectives.py'; it is built"):
@@ -135,6 +152,9 @@ class FakeRunner:
 
     def try_out(self, _):
         pass
+
+    def run_here(self, _, argv):
+        self.made = argv
 
     def run(self, _):
         self.most -= 1
@@ -161,6 +181,17 @@ class Measure(unittest.TestCase):
         self.assertEqual(self.said.splitlines()[0],
                          "all-reduce                4 B  ring           fp32  p50 1500.0 us  busbw 0.0000 GB/s"
                          "  (2 iterations only)")
+
+    def test_rows_with_tls_are_named_and_certificates_are_of_this_machine(self):
+        right = json.dumps(rank([0.001], wrong=0))
+        runner = FakeRunner([right, right])
+        self.measure(runner, ops=[{**ALL_REDUCE, "sizes": [4]}], tls=True,
+                     backends=[{**RING, "tls": True, "wires": {"fp32": 4.0}}])
+        part = self.report.parts[0]
+        self.assertEqual([row["tls"] for row in part.rows], ["no", "yes"])
+        self.assertIn("tls", [column.field for column in part.columns])
+        self.assertEqual((runner.made[0], runner.made[-1]), ("/x/make-certificates", "127.0.0.1"))
+        self.assertIn("fp32  TLS  p50", self.said.splitlines()[1])
 
     def test_wrong_values_fail_at_the_end(self):
         wrong = json.dumps(rank([1, 1, 1]))

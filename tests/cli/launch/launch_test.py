@@ -63,6 +63,14 @@ class LaunchTest(unittest.TestCase):
         self.assertIn("watch the run on http://[::]:8/; metrics are on http://[::]:8/metrics",
                       self.said())
 
+    def test_encrypted_pages_have_another_address(self):
+        self.supervisor.on_start = lambda: self.file("ports", "grpc=[::1]:7\nmetrics=[::1]:8\n")
+        for coordinator, scheme in (({"tls-cert": "c"}, "https"),
+                                    ({"tls-cert": "c", "plain-http": "true"}, "http")):
+            self.terminal.lines[ERR].clear()
+            self.run_all(coordinator=coordinator)
+            self.assertIn(f"watch the run on {scheme}://[::1]:8/", self.said())
+
     def test_coordinator_without_metrics_is_watched_nowhere(self):
         self.supervisor.on_start = lambda: self.file("ports", "grpc=127.0.0.1:7\n")
         self.assertEqual((self.run_all(), self.said()), (0, ""))

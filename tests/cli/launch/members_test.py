@@ -55,13 +55,14 @@ class Coordinator(unittest.TestCase):
         self.assertNotIn("GRADWIRE_TOKEN_FILE", environment)
 
     def test_what_encrypts_is_for_all(self):
-        given = {"tls-cert": "c", "tls-key": "k", "tls-ca": "ca"}
+        given = {"tls-cert": "c", "tls-key": "k", "tls-ca": "ca", "insecure": "true"}
         made = members_of(coordinator=given)
         self.assertIn("--tls-cert", made.coordinator().command.argv)
         for member in (made.worker(0, "a:1", 0), made.program(0, "a:1")):
             environment = member.command.environment
             self.assertEqual([environment[f"GRADWIRE_TLS_{name}"] for name in ("CERT", "KEY", "CA")],
                              ["c", "k", "ca"])
+            self.assertEqual(environment["GRADWIRE_INSECURE"], "true")
 
     def test_lingers_as_long_as_it_was_told(self):
         self.assertEqual(members_of(linger_seconds=15).coordinator().linger, 15)
@@ -163,12 +164,6 @@ class OnHosts(unittest.TestCase):
         self.assertEqual(command.link, "link a")
         self.assertEqual(command.argv[1:], ["--listen", "10.10.1.1:0", "--metrics", "10.10.1.1:0",
                                             "--port-file", "/tmp/a/ports"])
-
-    def test_with_tls_pages_do_not_leave_the_host_unless_told_so(self):
-        argv = self.made(coordinator={"tls-cert": "c"}).coordinator().command.argv
-        self.assertEqual(argv[3:5], ["--metrics", "off"])
-        argv = self.made(coordinator={"tls-cert": "c", "plain-http": "true"}).coordinator().command.argv
-        self.assertEqual(argv[3:5], ["--metrics", "10.10.1.1:0"])
 
     def test_given_addresses_of_the_coordinator_win(self):
         argv = self.made(coordinator={"listen": "0.0.0.0:5"}).coordinator().command.argv

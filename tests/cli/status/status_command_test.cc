@@ -33,6 +33,12 @@ TEST(ParseStatusOptions, AddressAroundSwitches_IsTaken) {
   }
 }
 
+TEST(ParseStatusOptions, PlainHttp_NeedsNoCertificates) {
+  EXPECT_EQ(ParseStatusOptions({}, {})->options.data["tls"], nullptr);
+  EXPECT_THAT(ErrorOf({"--tls-cert", "/no/such"}), HasSubstr("--tls-cert: cannot read '/no/such'"));
+  EXPECT_EQ(ErrorOf({"--tls-cert", "/no/such", "--plain-http"}), "");
+}
+
 TEST(ParseStatusOptions, AddressWithoutPort_IsRefused) {
   EXPECT_THAT(ErrorOf({"localhost"}), HasSubstr("got 'localhost', expected"));
 }

@@ -24,7 +24,8 @@ def answer(**changes):
 
 
 def command(address, watch=False, as_json=False, token_file=""):
-    data = {"coordinator": address, "watch": watch, "json": as_json, "token_file": token_file}
+    data = {"coordinator": address, "watch": watch, "json": as_json, "token_file": token_file,
+            "tls": None}
     return ["/usr/bin/python3", "-B", str(SCRIPT), json.dumps(data)]
 
 

@@ -20,6 +20,18 @@ TEST(AdvertisedAddress, Host_IsTheOneGivenOrTheOneTowardsTheCoordinator) {
   EXPECT_EQ(AdvertisedAddress("", "127.0.0.1:1", "0.0.0.0:4711").value(), "127.0.0.1:4711");
 }
 
+TEST(ListenAddressOf, NothingGiven_IsTheAddressTowardsTheCoordinatorAlone) {
+  EXPECT_EQ(ListenAddressOf("", "", "127.0.0.1:1").value(), "127.0.0.1:0");
+  EXPECT_EQ(ListenAddressOf("", "", "[::1]:1").value(), "[::1]:0");
+  EXPECT_EQ(ListenAddressOf("", "", "nowhere").status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ListenAddressOf, GivenOrWithANameForOthers_IsNot) {
+  EXPECT_EQ(ListenAddressOf("10.10.1.1:7", "", "127.0.0.1:1").value(), "10.10.1.1:7");
+  EXPECT_EQ(ListenAddressOf("", "node3", "127.0.0.1:1").value(), "0.0.0.0:0");
+}
+
 TEST(AdvertisedAddress, WrongAddresses_AreErrors) {
   EXPECT_EQ(AdvertisedAddress("node3", "x", "nowhere").status().code(),
             absl::StatusCode::kInvalidArgument);

@@ -38,8 +38,8 @@ TEST(ShowsToken, AnythingElse_IsNot) {
 
 TEST(MetricsServerWithToken, PagesAskForIt_ProbesDoNot) {
   WorkerMetrics metrics("all-reduce", "ring");
-  const auto server = *MetricsServer::Start(
-      "127.0.0.1:0", metrics.registry(), [] { return true; }, nullptr, {}, kToken);
+  const auto server = *MetricsServer::Start("127.0.0.1:0", metrics.registry(), [] { return true; },
+                                            nullptr, {}, {kToken, {}});
   const auto code_of = [&server](const std::string& path, const std::string& header) {
     const std::string request =
         absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: 127.0.0.1\r\n", header, "\r\n");

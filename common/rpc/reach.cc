@@ -1,0 +1,140 @@
+#include "common/rpc/reach.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/address.h"
+
+namespace gradwire {
+namespace {
+
+// Of IPv6; an address of IPv4 is ::ffff:a.b.c.d.
+using AddressBytes = std::array<uint8_t, sizeof(in6_addr)>;
+
+constexpr int kBitsBeforeIpv4 = 96;
+
+struct Network {
+  const char* address;
+  int bits;  // that all of its addresses share
+};
+
+constexpr Network kPrivateNetworks[] = {
+    {"127.0.0.0", 8},    {"10.0.0.0", 8},    {"172.16.0.0", 12}, {"192.168.0.0", 16},
+    {"169.254.0.0", 16}, {"100.64.0.0", 10}, {"192.0.2.0", 24},  {"198.51.100.0", 24},
+    {"203.0.113.0", 24}, {"::1", 128},       {"fc00::", 7},      {"fe80::", 10},
+    {"2001:db8::", 32},
+};
+
+bool IsIpv4(const AddressBytes& bytes) {
+  const auto is_zero = [](uint8_t byte) { return byte == 0; };
+  return std::all_of(bytes.begin(), bytes.begin() + 10, is_zero) && bytes[10] == 0xff &&
+         bytes[11] == 0xff;
+}
+
+// None if it is no numeric address.
+absl::optional<AddressBytes> BytesOf(absl::string_view numeric) {
+  const std::string text(numeric.substr(0, numeric.find('%')));  // without its zone
+  AddressBytes bytes = {};
+  if (inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1) return bytes;
+  if (inet_pton(AF_INET, text.c_str(), bytes.data() + kBitsBeforeIpv4 / 8) != 1) {
+    return absl::nullopt;
+  }
+  bytes[10] = bytes[11] = 0xff;
+  return bytes;
+}
+
+bool IsIn(const Network& network, const AddressBytes& bytes) {
+  const AddressBytes first = *BytesOf(network.address);
+  const int bits = network.bits + (IsIpv4(first) ? kBitsBeforeIpv4 : 0);
+  for (int bit = 0; bit < bits; ++bit) {
+    const int mask = 0x80 >> bit % 8;
+    if ((bytes[bit / 8] & mask) != (first[bit / 8] & mask)) return false;
+  }
+  return true;
+}
+
+// Empty if it is of another kind.
+std::string NumericText(const sockaddr* address) {
+  if (address == nullptr) return "";
+  if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "";
+  const socklen_t length =
+      address->sa_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  char host[NI_MAXHOST] = {};
+  if (getnameinfo(address, length, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) return "";
+  return host;
+}
+
+// None if the name is not known: then nothing will listen there.
+std::vector<std::string> AddressesOfName(const std::string& host) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) return {};
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(found, &freeaddrinfo);
+  std::vector<std::string> addresses;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    addresses.push_back(NumericText(each->ai_addr));
+  }
+  return addresses;
+}
+
+bool IsWildcard(const std::string& host) { return host == "0.0.0.0" || host == "::"; }
+
+}  // namespace
+
+bool IsPrivateAddress(absl::string_view numeric) {
+  const absl::optional<AddressBytes> bytes = BytesOf(numeric);
+  return bytes.has_value() &&
+         std::any_of(std::begin(kPrivateNetworks), std::end(kPrivateNetworks),
+                     [&bytes](const Network& network) { return IsIn(network, *bytes); });
+}
+
+std::vector<std::string> OwnAddresses() {
+  ifaddrs* found = nullptr;
+  if (getifaddrs(&found) != 0) return {};
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(found, &freeifaddrs);
+  std::vector<std::string> addresses;
+  for (const ifaddrs* each = found; each != nullptr; each = each->ifa_next) {
+    std::string text = NumericText(each->ifa_addr);
+    if (!text.empty()) addresses.push_back(std::move(text));
+  }
+  return addresses;
+}
+
+absl::optional<std::string> PublicAddressOf(const std::string& host,
+                                            const std::vector<std::string>& own) {
+  for (const std::string& address : IsWildcard(host) ? own : AddressesOfName(host)) {
+    if (BytesOf(address).has_value() && !IsPrivateAddress(address)) return address;
+  }
+  return absl::nullopt;
+}
+
+absl::Status CheckReach(absl::string_view option, absl::string_view listen,
+                        const std::vector<std::string>& own) {
+  if (listen.empty() || listen == "off") return absl::OkStatus();
+  const absl::StatusOr<HostPort> address = ParseHostPort(listen);
+  if (!address.ok()) return address.status();
+  const absl::optional<std::string> reached = PublicAddressOf(address->host, own);
+  if (!reached.has_value()) return absl::OkStatus();
+  const std::string where =
+      *reached == address->host ? "" : absl::StrCat(", which is ", *reached, " too");
+  return absl::InvalidArgumentError(
+      absl::StrCat(option, ": got ", listen, where, ": anybody could reach that, and nothing is ",
+                   "encrypted; expected TLS (--tls-cert, --tls-key, --tls-ca), an address of a ",
+                   "private network, or --insecure"));
+}
+
+absl::Status CheckReach(absl::string_view option, absl::string_view listen,
+                        const SecurityOptions& security) {
+  return MayBePublic(security) ? absl::OkStatus() : CheckReach(option, listen);
+}
+
+}  // namespace gradwire
