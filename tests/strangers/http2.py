@@ -40,11 +40,17 @@ def fixed64(number, value):
 class Connection:
     """A client that calls what it likes; a thread answers the server's pings, so that it stays.
     With `window`, the server may send so many bytes in a stream before it waits for a word that
-    never comes."""
+    never comes. With `context` it is encrypted."""
 
-    def __init__(self, address, window=None):
+    def __init__(self, address, window=None, context=None):
         host, port = address.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), 10)
+        if context:
+            try:
+                self._socket = context.wrap_socket(self._socket, server_hostname=host)
+            except OSError:
+                self._socket.close()
+                raise
         self._socket.settimeout(None)
         self._changed = threading.Condition()
         self._authority = address

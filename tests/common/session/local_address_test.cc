@@ -23,8 +23,7 @@ TEST(AdvertisedAddress, Host_IsTheOneGivenOrTheOneTowardsTheCoordinator) {
 TEST(ListenAddressOf, NothingGiven_IsTheAddressTowardsTheCoordinatorAlone) {
   EXPECT_EQ(ListenAddressOf("", "", "127.0.0.1:1").value(), "127.0.0.1:0");
   EXPECT_EQ(ListenAddressOf("", "", "[::1]:1").value(), "[::1]:0");
-  EXPECT_EQ(ListenAddressOf("", "", "nowhere").status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ListenAddressOf("", "", "nowhere").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(ListenAddressOf, GivenOrWithANameForOthers_IsNot) {
