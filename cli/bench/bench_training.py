@@ -29,8 +29,9 @@ def model_and_data(request):
 def common_args(request):
     """What Gradwire's worker and the peer's script are told alike."""
     emulated = request["compute_seconds"]
+    iterations = request["iterations"] + 1  # the last one is not counted
     return [*model_and_data(request), "--batch-size", str(request["batch_size"]),
-            "--iterations", str(request["iterations"]), "--threads", "1",
+            "--iterations", str(iterations), "--threads", "1",
             *(["--compute-seconds", emulated["option"]] if emulated else [])]
 
 
@@ -75,7 +76,8 @@ def notes_of(request):
     emulated = request["compute_seconds"]
     return [*(emulation_notes(emulated) if emulated else []),
             f"Set-ups ran in turn, in {request['rounds']} rounds of {request['iterations']} "
-            "iterations, the first of each not counted; one compute thread a rank, SGD, no "
+            "iterations, the first of each not counted, nor a further one at the end, behind which "
+            "no forward pass hides what is late; one compute thread a rank, SGD, no "
             "augmentation. The time of an iteration is the mean over the ranks: the sum of those "
             "is what the run took, while the longest would count twice what one rank waits in "
             "this iteration and another in the next.",

@@ -28,15 +28,17 @@ COMPARISON_COLUMNS = [Column("setup", "set-up"),
 
 @dataclasses.dataclass
 class TrainingTimes:
-    """What all rounds of one set-up measured, without each round's first iteration."""
+    """What all rounds of one set-up measured, without each round's first and last iteration."""
     iteration_seconds: list = dataclasses.field(default_factory=list)  # each the mean over ranks
     exposed_seconds: list = dataclasses.field(default_factory=list)  # likewise; [] if not measured
     ranks_agree: bool = True  # all ranks had one parameters_sha256 in every round
 
 
 def means(values_of_ranks):
-    """At each iteration but the first, over the ranks."""
-    return [sum(values) / len(values) for values in zip(*values_of_ranks)][1:]
+    """At each iteration but the first and the last, over the ranks. The first warms up; where
+    updates come late an iteration ends in the next one's forward pass, and behind the last there
+    is none."""
+    return [sum(values) / len(values) for values in zip(*values_of_ranks)][1:-1]
 
 
 def add_round(texts, compare, times):

@@ -79,7 +79,7 @@ def kinds_table(results):
     return Table("q6", f"Bytes of an iteration by kind, {EXCHANGE_RANKS} ranks over the ring",
                  "Q6", [Column("kind", "kind"), Column("bytes", "bytes")], rows,
                  "Beside these a message to the coordinator from each rank and iteration, with its "
-                 "loss and times, and a heartbeat a second. Parameters never travel: all ranks "
+                 "loss and times, and four heartbeats a second. Parameters never travel: all ranks "
                  "begin with the same, and apply the same means.")
 
 

@@ -85,6 +85,7 @@ const std::vector<std::string>& KnownVariables() {
                                "memory-gib",
                                "metrics",
                                "min-bytes",
+                               "min-lease-seconds",
                                "min-workers",
                                "model",
                                "momentum",

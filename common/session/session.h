@@ -30,7 +30,7 @@ struct SessionOptions {
   std::string coordinator;  // "host:port"
   absl::Duration connect_timeout = absl::Seconds(30);
   Incarnation incarnation = MakeIncarnation();
-  absl::Duration heartbeat_interval = absl::Seconds(1);
+  absl::Duration heartbeat_interval = absl::Milliseconds(250);
   // Asked every 0.1 s while Open waits; true ends it with Cancelled.
   std::function<bool()> cancelled = [] { return false; };
   Security security = {};

@@ -31,7 +31,7 @@ void Outcome::Say(absl::string_view sentence) {
 Membership::Membership(const MembershipConfig& config, absl::Time start)
     : config_(config),
       rendezvous_deadline_(start + config.rendezvous_timeout),
-      roster_(SizeOf(config), config.lease, start),
+      roster_(SizeOf(config), LeaseLimits{config.min_lease, config.lease}, start),
       layouts_(config.world_size, roster_.size().workers),
       steps_(config.world_size) {
   reason_ = roster_.Count();
@@ -152,8 +152,9 @@ Participant* Membership::HearWorker(SessionId session, absl::string_view what, a
 
 Outcome Membership::OnHeartbeat(SessionId session, const v1::Heartbeat& heartbeat, absl::Time now) {
   Outcome outcome;
-  const Participant* member = Hear(session, "Heartbeat", now, &outcome);
+  Participant* member = Hear(session, "Heartbeat", now, &outcome);
   if (member == nullptr) return outcome;
+  member->gaps.OnHeartbeat(now);
   if (heartbeat.has_work()) stragglers_.OnWork(member->incarnation, WorkOf(heartbeat.work(), now));
   if (heartbeat.sent() > 0) outcome.actions.emplace_back(SendEcho{session, heartbeat.sent()});
   return outcome;
@@ -377,10 +378,11 @@ void Membership::EndSession(Participant* member, const absl::Status& status, Out
 }
 
 void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
-  const std::string cause = absl::StrCat("it was silent for ", InSeconds(config_.lease));
   for (Incarnation incarnation : roster_.Silent(now)) {
     Participant* member = roster_.Find(incarnation);
     if (member == nullptr) continue;  // evicted with one before it
+    const absl::Duration lease = absl::Ceil(roster_.LeaseOf(*member), kTick);
+    const std::string cause = absl::StrCat("it was silent for ", InSeconds(lease));
     if (state_ == State::kWaiting) {
       EndSession(member, absl::DeadlineExceededError(cause), outcome);
     }

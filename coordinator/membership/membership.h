@@ -27,10 +27,12 @@ namespace gradwire {
 struct MembershipConfig {
   RunId run_id{};
   CoordinatorEpoch epoch{1};
-  int world_size = 1;                        // ranks
-  int workers = 0;                           // that carry them; 0: as many as ranks
-  int aggregators = 0;                       // separate ones that the run needs
-  absl::Duration lease = absl::Seconds(10);  // silence after which a member is lost
+  int world_size = 1;   // ranks
+  int workers = 0;      // that carry them; 0: as many as ranks
+  int aggregators = 0;  // separate ones that the run needs
+  // Silence after which a member is lost: see LeaseFor, between these two.
+  absl::Duration min_lease = absl::Seconds(1);
+  absl::Duration lease = absl::Seconds(10);
   absl::Duration rendezvous_timeout = absl::Seconds(600);
   absl::Duration suspect_grace = absl::Seconds(1);  // for a suspect's own loss to show
   uint64_t chunk_bytes = 256 << 10;
@@ -164,7 +166,7 @@ class Membership {
   Outcome OnNonsense(SessionId session, absl::string_view what, absl::Time now);
   // The stream is gone without Leave; `cause` completes "rank 2 was lost: …".
   Outcome OnStreamClosed(SessionId session, absl::string_view cause, absl::Time now);
-  // Leases, suspicions and the rendezvous; to be called about ten times a second.
+  // Leases, suspicions and the rendezvous; to be called each kTick.
   Outcome OnTick(absl::Time now);
   // The coordinator stops; `reason` goes to all members.
   Outcome OnShutdown(absl::string_view reason);

@@ -15,8 +15,6 @@
 namespace gradwire {
 namespace {
 
-constexpr absl::Duration kTick = absl::Milliseconds(100);
-
 spdlog::level::level_enum LevelOf(const Outcome& outcome) {
   spdlog::level::level_enum level = spdlog::level::info;
   for (const Action& action : outcome.actions) {

@@ -9,6 +9,7 @@
 #include "common/base/ids.h"
 #include "common/wire/tensor_digest.h"
 #include "coordinator/membership/assignment.h"
+#include "coordinator/membership/lease.h"
 #include "gradwire/v1/membership.pb.h"
 
 namespace gradwire {
@@ -26,8 +27,9 @@ enum class Standing { kRunning, kFinished, kLost };
 struct Participant {
   std::optional<SessionId> session;  // none once it has ended
   Incarnation incarnation;
-  std::string address;  // "host:port"
-  absl::Time last_heard;
+  std::string address;    // "host:port"
+  absl::Time last_heard;  // by any message
+  HeartbeatGaps gaps;
   Standing standing = Standing::kRunning;
 
   std::optional<int> share;  // of an aggregator: its place among them

@@ -29,7 +29,7 @@ std::vector<Pointer> InOrder(List* list) {
 
 }  // namespace
 
-Roster::Roster(const RunSize& size, absl::Duration lease, absl::Time start)
+Roster::Roster(const RunSize& size, const LeaseLimits& lease, absl::Time start)
     : size_(size), lease_(lease), last_tick_(start) {}
 
 std::string Roster::Count() const {
@@ -158,17 +158,23 @@ std::vector<Participant*> Roster::All() { return InOrder<Participant*>(&particip
 bool Roster::OnTick(absl::Time now) {
   const absl::Duration gap = now - last_tick_;
   last_tick_ = now;
+  lag_.OnTick(gap);
   if (gap <= kPause) return false;
   for (Participant& participant : participants_) {
     participant.last_heard = std::min(now, participant.last_heard + gap);
+    participant.gaps.OnPause(gap, now);
   }
   return true;
+}
+
+absl::Duration Roster::LeaseOf(const Participant& participant) const {
+  return LeaseFor(participant.gaps, lag_, lease_);
 }
 
 std::vector<Incarnation> Roster::Silent(absl::Time now) const {
   std::vector<Incarnation> silent;
   for (const Participant* participant : All()) {
-    if (participant->session && now - participant->last_heard > lease_) {
+    if (participant->session && now - participant->last_heard > LeaseOf(*participant)) {
       silent.push_back(participant->incarnation);
     }
   }

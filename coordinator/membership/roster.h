@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "coordinator/membership/lease.h"
 #include "coordinator/membership/participant.h"
 
 namespace gradwire {
@@ -27,7 +28,7 @@ struct RunSize {
 // Pure, like Membership. Pointers are good until that participant is removed.
 class Roster {
  public:
-  Roster(const RunSize& size, absl::Duration lease, absl::Time start);
+  Roster(const RunSize& size, const LeaseLimits& lease, absl::Time start);
 
   const RunSize& size() const { return size_; }
   // "1 of 3 workers and 0 of 2 aggregators are there".
@@ -60,10 +61,12 @@ class Roster {
   std::vector<const Participant*> All() const;
   std::vector<Participant*> All();
 
-  // To be called about ten times a second. A long gap means that this process itself was
+  // To be called each kTick. A long gap means that this process itself was
   // paused, not that all fell silent: leases are extended by it, and it returns true.
   bool OnTick(absl::Time now);
-  // Those with a session that were not heard for longer than the lease.
+  // How long this participant may be silent now.
+  absl::Duration LeaseOf(const Participant& participant) const;
+  // Those with a session that were not heard for longer than their leases.
   std::vector<Incarnation> Silent(absl::Time now) const;
 
  private:
@@ -75,10 +78,11 @@ class Roster {
   void Deal();
 
   const RunSize size_;
-  const absl::Duration lease_;
+  const LeaseLimits lease_;
   std::list<Participant> participants_;  // in order of joining
   std::set<Incarnation> removed_;
   absl::Time last_tick_;
+  TickLag lag_;
 };
 
 }  // namespace gradwire

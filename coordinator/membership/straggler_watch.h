@@ -43,7 +43,7 @@ struct Straggler {
 // Pure: times are of a clock that never falls.
 class StragglerWatch {
  public:
-  // `silence`: of a worker that is well, at most; heartbeats come each second.
+  // `silence`: of a worker that is well, at most; heartbeats come four times a second.
   explicit StragglerWatch(absl::Duration silence = absl::Seconds(3)) : silence_(silence) {}
 
   void OnStep(absl::Duration iteration);

@@ -34,6 +34,7 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   config.world_size = options.world_size;
   config.workers = options.workers;
   config.aggregators = options.aggregators;
+  config.min_lease = absl::Seconds(options.min_lease_seconds);
   config.lease = absl::Seconds(options.lease_seconds);
   config.rendezvous_timeout = absl::Seconds(options.rendezvous_timeout_seconds);
   config.chunk_bytes = options.chunk_kib * 1024;

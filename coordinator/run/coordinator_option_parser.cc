@@ -46,8 +46,13 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
               "ask for the token of --token-file there, too: as a password, or a bearer token",
               Switch(&options->http_token));
   parser->Add("port-file", "FILE", "write the bound addresses to FILE", Text(&options->port_file));
-  parser->Add("lease-seconds", "SECONDS", "silence after which a worker is lost",
-              RealAbove(&options->lease_seconds, 0));
+  parser->Add(
+      "lease-seconds", "SECONDS",
+      "silence after which a worker is lost, at most; sooner where its heartbeats are regular",
+      RealAbove(&options->lease_seconds, 0));
+  parser->Add("min-lease-seconds", "SECONDS",
+              "the same at least; no more than --lease-seconds counts",
+              RealAbove(&options->min_lease_seconds, 0));
   parser->Add(
       "on-loss", "NAME",
       "when a worker is lost: recover (others carry its ranks, with the same result), or stop",

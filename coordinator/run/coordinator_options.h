@@ -27,7 +27,8 @@ struct CoordinatorOptions {
   bool http_token = false;                  // pages ask for the token, too
   std::string port_file;                    // bound addresses are written here
   std::string trace;                        // time line of the sums is written here
-  double lease_seconds = 10;                // silence after which a worker is lost
+  double min_lease_seconds = 1;             // silence after which a worker is lost: at least
+  double lease_seconds = 10;                // and at most
   std::string on_loss = kRecover;           // what becomes of the run: recover or stop
   int min_workers = 1;                      // that a run goes on with after a loss
   double rendezvous_timeout_seconds = 600;  // until all workers are there

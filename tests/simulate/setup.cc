@@ -137,6 +137,9 @@ Setup DrawSetup(uint64_t seed) {
   setup.duplicates = random.OneIn(3);
   setup.compare_every = random.Between(0, 2);
   setup.lease = random.Between(absl::Seconds(1), absl::Seconds(10));
+  // Most runs are over before 20 of the usual heartbeats have come.
+  setup.heartbeat = absl::Milliseconds(random.OneIn(2) ? 250 : 5);
+  setup.min_lease = random.Between(absl::Milliseconds(100), absl::Seconds(1));
   DrawFaults(&random, &setup);
   return setup;
 }
@@ -156,7 +159,8 @@ std::string Describe(const Setup& setup) {
       setup.sharded ? "sharded" : "coordinator", ", ", setup.sync, ", ", setup.optimizer,
       setup.wide ? ", wide" : "", ", buckets of ", setup.bucket_cap_bytes, ", ", setup.steps,
       " steps, ", setup.connections, " connections", setup.duplicates ? ", duplicates" : "",
-      ", lease ", absl::FormatDuration(setup.lease));
+      ", lease ", absl::FormatDuration(setup.min_lease), " to ", absl::FormatDuration(setup.lease),
+      ", heartbeat ", absl::FormatDuration(setup.heartbeat));
   for (const Fault& fault : setup.faults) absl::StrAppend(&text, "\n  fault: ", Describe(fault));
   return text;
 }

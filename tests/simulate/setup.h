@@ -60,7 +60,9 @@ struct Setup {
   int connections = 1;
   bool duplicates = false;    // chunks come twice now and then
   int64_t compare_every = 0;  // steps after which replicas are compared
+  absl::Duration min_lease = absl::Seconds(1);
   absl::Duration lease = absl::Seconds(10);
+  absl::Duration heartbeat = absl::Milliseconds(250);
   std::vector<Fault> faults;
 };
 

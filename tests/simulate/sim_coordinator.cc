@@ -7,13 +7,12 @@
 namespace gradwire::simulate {
 namespace {
 
-constexpr absl::Duration kTick = absl::Milliseconds(100);
-
 MembershipConfig ConfigOf(const Setup& setup) {
   MembershipConfig config;
   config.run_id = RunId{7};
   config.world_size = setup.world_size;
   config.workers = setup.workers;
+  config.min_lease = setup.min_lease;
   config.lease = setup.lease;
   config.chunk_bytes = setup.chunk_bytes;
   config.recover = true;

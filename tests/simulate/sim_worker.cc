@@ -15,7 +15,6 @@ namespace {
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
-constexpr absl::Duration kHeartbeat = absl::Seconds(1);
 const LayoutId kLayout(0);
 
 absl::Status Killed() { return absl::CancelledError("killed"); }
@@ -102,7 +101,7 @@ void SimWorker::Beat() {
       CheckWait();
     });
   }
-  scene_->events.After(kHeartbeat, [this] { Beat(); });
+  scene_->events.After(scene_->setup.heartbeat, [this] { Beat(); });
 }
 
 void SimWorker::CheckWait() {

@@ -33,6 +33,9 @@ def line(iteration, exposed=0.0):
                        "phase_seconds": {"exposed_communication": exposed}}) + "\n"
 
 
+LAST = line(0.01)
+
+
 def summary(sha256):
     return f'{{\n  "parameters_sha256": "{sha256}"\n}}\n'
 
@@ -49,9 +52,9 @@ class AddRound(unittest.TestCase):
             times_of(*ranks)
         self.assertEqual(str(raised.exception), message)
 
-    def test_mean_of_ranks_without_the_first(self):
-        times = times_of(line(9) + line(1, 0.2) + line(4, 0.4),
-                         line(9) + line(2, 0.4) + line(3, 0.8))
+    def test_mean_of_ranks_without_the_first_and_the_last(self):
+        times = times_of(line(9) + line(1, 0.2) + line(4, 0.4) + LAST,
+                         line(9) + line(2, 0.4) + line(3, 0.8) + LAST)
         self.assertEqual(times.iteration_seconds, [1.5, 3.5])
         self.assertEqual(len(times.exposed_seconds), 2)
         self.assertAlmostEqual(times.exposed_seconds[0], 0.3)
@@ -59,21 +62,21 @@ class AddRound(unittest.TestCase):
 
     def test_rows_about_epochs_are_passed_over(self):
         epoch = '{"kind": "epoch", "rank": 0, "epoch": 0}\n'
-        times = times_of(line(9) + line(1) + epoch + summary("a"))
+        times = times_of(line(9) + line(1) + LAST + epoch + summary("a"))
         self.assertEqual(times.iteration_seconds, [1])
 
     def test_several_rounds_are_kept_together(self):
         times = TrainingTimes()
         for _ in range(2):
-            add_round([line(9) + line(1)], False, times)
+            add_round([line(9) + line(1) + LAST], False, times)
         self.assertEqual(times.iteration_seconds, [1, 1])
 
     def test_no_phases_leave_exposed_unmeasured(self):
-        times = times_of('{"iteration_seconds": 1}\n' * 2)
+        times = times_of('{"iteration_seconds": 1}\n' * 3)
         self.assertEqual((times.iteration_seconds, times.exposed_seconds), ([1], []))
 
     def test_phases_of_some_iterations_leave_exposed_unmeasured(self):
-        times = times_of('{"iteration_seconds": 1}\n' + line(1, 0.1) + line(1, 0.1))
+        times = times_of('{"iteration_seconds": 1}\n' + line(1, 0.1) + line(1, 0.1) + LAST)
         self.assertEqual(times.exposed_seconds, [])
 
     def test_equal_hashes_agree(self):
@@ -138,7 +141,7 @@ class Runs(unittest.TestCase):
         self.assertTrue(run.coordinator)
         self.assertEqual(run.ranks[1], [
             "/x/gradwire-worker", "--model", "vgg11", "--dataset", "synthetic", "--data-dir", "d",
-            "--batch-size", "8", "--iterations", "3", "--threads", "1", "--augment", "false", "--sync", "all-reduce", "--print-every", "0",
+            "--batch-size", "8", "--iterations", "4", "--threads", "1", "--augment", "false", "--sync", "all-reduce", "--print-every", "0",
             "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout",
             "--coordinator", COORDINATOR, "--rank", "1"])
 
@@ -198,7 +201,7 @@ class Measure(unittest.TestCase):
         return [(row["setup"], row["iterations"]) for row in self.report.parts[0].rows]
 
     def test_set_ups_have_their_turns(self):
-        rank = line(9) + line(1)
+        rank = line(9) + line(1) + LAST
         self.measure(FakeRunner(*[[rank, rank]] * 4))
         self.assertEqual(self.report.title, "Training vgg11, 2 ranks, batch 8 per rank")
         self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 2)])
@@ -213,25 +216,25 @@ class Measure(unittest.TestCase):
                                          "--dataset", "synthetic"]])
 
     def test_failure_names_round_and_set_up_and_keeps_what_was_measured(self):
-        rank = line(9) + line(1)
+        rank = line(9) + line(1) + LAST
         with self.assertRaisesRegex(Failure, "^round 2, all-reduce: rank 0 broke$"):
             self.measure(FakeRunner(*[[rank, rank]] * 3))
         self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 1)])
 
     def test_ranks_that_differ_fail_at_the_end(self):
-        ranks = [line(9) + line(1) + summary(sha256) for sha256 in "ab"]
+        ranks = [line(9) + line(1) + LAST + summary(sha256) for sha256 in "ab"]
         with self.assertRaisesRegex(
                 Failure, "^all-reduce: the ranks of one run ended with different parameters$"):
             self.measure(FakeRunner(*[ranks] * 4))
         self.assertEqual(self.rows(), [("computation", 2), ("all-reduce", 2)])
 
     def test_peers_have_a_table_of_ratios(self):
-        rank = line(9) + line(1)
+        rank = line(9) + line(1) + LAST
         self.measure(FakeRunner([rank], [rank]), setups=[ALL_REDUCE, GLOO], rounds=1)
         self.assertEqual([part.key for part in self.report.parts], ["setups", "comparisons"])
 
     def test_emulated_computation_is_said_and_has_its_bound(self):
-        rank = line(9) + line(1)
+        rank = line(9) + line(1) + LAST
         for per_byte, bound, why in ((1e-5, 0.75, "computation"), (1e-3, 4, "transfer")):
             self.measure(FakeRunner([rank] * 2, [rank] * 2), rounds=1, compute_seconds=EMULATED,
                          ring_seconds_per_byte=per_byte)
@@ -244,7 +247,7 @@ class Measure(unittest.TestCase):
         self.assertEqual(self.report.parts[0].rows[-1]["efficiency_percent"], 75 / 4)
 
     def test_bound_needs_emulation_and_the_links_speed(self):
-        rank = line(9) + line(1)
+        rank = line(9) + line(1) + LAST
         for changes in ({"compute_seconds": EMULATED}, {"ring_seconds_per_byte": 1e-3}):
             self.measure(FakeRunner([rank] * 2, [rank] * 2), rounds=1, **changes)
             self.assertEqual(self.rows(), [("computation", 1), ("all-reduce", 1)])

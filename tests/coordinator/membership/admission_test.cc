@@ -22,7 +22,7 @@ class CheckHelloTest : public ::testing::Test {
     return CheckHello(hello, roster_, SettingsOf(TestHello(1)));
   }
 
-  Roster roster_{{4, 2, 0}, absl::Seconds(10), kNow};
+  Roster roster_{{4, 2, 0}, LeaseLimits(), kNow};
 };
 
 TEST_F(CheckHelloTest, GoodHello_IsOk) {

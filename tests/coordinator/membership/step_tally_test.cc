@@ -74,7 +74,7 @@ Participant Worker(uint64_t incarnation, std::vector<Rank> ranks, absl::Time hea
 
 TEST(RankStatuses, WorkersWithSeveralRanks_AreALineForEachInOrder) {
   const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
-  Roster roster({3, 2, 0}, absl::Seconds(10), now);
+  Roster roster({3, 2, 0}, LeaseLimits(), now);
   roster.Add(Worker(1, {Rank(0), Rank(2)}, now - absl::Seconds(4)));
   roster.Add(Worker(2, {Rank(1)}, now));
   StepTally steps(3);
@@ -92,7 +92,7 @@ TEST(RankStatuses, WorkersWithSeveralRanks_AreALineForEachInOrder) {
 
 TEST(RankStatuses, WithoutTimeOrSession_SilenceIsNotTold) {
   const absl::Time now = absl::UnixEpoch() + absl::Seconds(100);
-  Roster roster({1, 1, 0}, absl::Seconds(10), now);
+  Roster roster({1, 1, 0}, LeaseLimits(), now);
   roster.Add(Worker(1, {Rank(0)}, now - absl::Seconds(4)));
   const StepTally steps(1);
   EXPECT_FALSE(RankStatuses(roster, steps, std::nullopt)[0].has_silent_seconds());
@@ -101,7 +101,7 @@ TEST(RankStatuses, WithoutTimeOrSession_SilenceIsNotTold) {
 }
 
 TEST(RankStatuses, NobodyThere_IsNone) {
-  const Roster roster({2, 2, 0}, absl::Seconds(10), absl::UnixEpoch());
+  const Roster roster({2, 2, 0}, LeaseLimits(), absl::UnixEpoch());
   EXPECT_TRUE(RankStatuses(roster, StepTally(2), std::nullopt).empty());
 }
 

@@ -21,17 +21,34 @@ TEST(ParseCoordinatorOptions, Nothing_KeepsTheStructsDefaults) {
 }
 
 TEST(ParseCoordinatorOptions, AllOptions_AreTaken) {
-  const auto parsed = ParseCoordinatorOptions(
-      {"--listen", "[::1]:0", "--world-size", "4", "--metrics", "off", "--port-file", "p",
-       "--lease-seconds", "2.5", "--rendezvous-timeout-seconds", "3", "--chunk-kib", "512",
-       "--linger-seconds", "15", "--workers", "3"},
-      {});
+  const auto parsed = ParseCoordinatorOptions({"--listen",
+                                               "[::1]:0",
+                                               "--world-size",
+                                               "4",
+                                               "--metrics",
+                                               "off",
+                                               "--port-file",
+                                               "p",
+                                               "--lease-seconds",
+                                               "2.5",
+                                               "--min-lease-seconds",
+                                               "0.5",
+                                               "--rendezvous-timeout-seconds",
+                                               "3",
+                                               "--chunk-kib",
+                                               "512",
+                                               "--linger-seconds",
+                                               "15",
+                                               "--workers",
+                                               "3"},
+                                              {});
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->options.listen, "[::1]:0");
   EXPECT_EQ(parsed->options.world_size, 4);
   EXPECT_EQ(parsed->options.metrics, "off");
   EXPECT_EQ(parsed->options.port_file, "p");
   EXPECT_EQ(parsed->options.lease_seconds, 2.5);
+  EXPECT_EQ(parsed->options.min_lease_seconds, 0.5);
   EXPECT_EQ(parsed->options.rendezvous_timeout_seconds, 3);
   EXPECT_EQ(parsed->options.chunk_kib, 512u);
   EXPECT_EQ(parsed->options.linger_seconds, 15);
@@ -61,9 +78,11 @@ TEST(ParseCoordinatorOptions, EachOption_IsAlsoAVariable) {
 
 TEST(ParseCoordinatorOptions, NumbersOutOfBounds_AreRefused) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"--world-size", "0"}, {"--lease-seconds", "0"},   {"--rendezvous-timeout-seconds", "-1"},
-      {"--chunk-kib", "0"},  {"--chunk-kib", "65537"},   {"--listen", "host"},
-      {"--metrics", "9400"}, {"--linger-seconds", "-1"}, {"--workers", "0"}};
+      {"--world-size", "0"},        {"--lease-seconds", "0"},
+      {"--min-lease-seconds", "0"}, {"--rendezvous-timeout-seconds", "-1"},
+      {"--chunk-kib", "0"},         {"--chunk-kib", "65537"},
+      {"--listen", "host"},         {"--metrics", "9400"},
+      {"--linger-seconds", "-1"},   {"--workers", "0"}};
   for (const auto& [option, value] : wrong) {
     EXPECT_THAT(ErrorOf({option, value}), HasSubstr(option + ": got '" + value + "', expected"));
   }
