@@ -377,11 +377,15 @@ void Membership::EndSession(Participant* member, const absl::Status& status, Out
   member->session.reset();
 }
 
+// A loss that would end the run is believed only after the longest lease.
 void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
   for (Incarnation incarnation : roster_.Silent(now)) {
     Participant* member = roster_.Find(incarnation);
     if (member == nullptr) continue;  // evicted with one before it
-    const absl::Duration lease = absl::Ceil(roster_.LeaseOf(*member), kTick);
+    const bool harmless = state_ == State::kRunning && CanGoOnWithout(*member);
+    if (!harmless && now - member->last_heard <= config_.lease) continue;
+    const absl::Duration lease =
+        harmless ? absl::Ceil(roster_.LeaseOf(*member), kTick) : config_.lease;
     const std::string cause = absl::StrCat("it was silent for ", InSeconds(lease));
     if (state_ == State::kWaiting) {
       EndSession(member, absl::DeadlineExceededError(cause), outcome);

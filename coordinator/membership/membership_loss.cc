@@ -44,13 +44,16 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
   member->standing = Standing::kLost;
   if (suspicion_ && suspicion_->suspect == member->incarnation) suspicion_.reset();
   TellOfLoss(*member, cause, now, outcome);
-  // Nobody else has an aggregator's share; after the last step nobody needs it.
-  const std::string why_not = member->share ? "" : WhyNotGoOn();
-  if (member->share ? through_ : why_not.empty()) return GoOnWithout(member, cause, now, outcome);
+  if (CanGoOnWithout(*member)) return GoOnWithout(member, cause, now, outcome);
   Fail(absl::AbortedError(absl::StrCat(
            Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ", cause,
-           config_.recover && !member->share ? absl::StrCat("; ", why_not) : "")),
+           config_.recover && !member->share ? absl::StrCat("; ", WhyNotGoOn()) : "")),
        outcome);
+}
+
+// Nobody else has an aggregator's share; after the last step nobody needs it.
+bool Membership::CanGoOnWithout(const Participant& member) const {
+  return member.share ? through_ : WhyNotGoOn().empty();
 }
 
 // The step will be computed anew by those that have the same.

@@ -27,6 +27,8 @@ class MembershipFixture : public ::testing::Test {
     config.world_size = 3;
     return config;
   }
+  explicit MembershipFixture(const MembershipConfig& config = Config())
+      : membership_(config, now_) {}
 
   Outcome Hello(int session, const std::vector<int>& ranks = {}) {
     return membership_.OnHello(SessionId(session), TestHello(session, ranks), now_);
@@ -69,7 +71,7 @@ class MembershipFixture : public ::testing::Test {
   }
 
   absl::Time now_ = absl::FromUnixSeconds(1000);
-  Membership membership_{Config(), now_};
+  Membership membership_;
 };
 
 }  // namespace gradwire::testing

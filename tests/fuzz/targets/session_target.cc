@@ -38,7 +38,7 @@ enum Kind : uint8_t {
   kLeave,
   kAnyBytes,
   kStreamBreaks,
-  kTick,
+  kTicks,
   kShutdown,
   kKinds,
 };
@@ -84,7 +84,7 @@ class Sessions {
   void Apply(Kind kind) {
     now_ += absl::Milliseconds(10 * input_.Below(8));
     switch (kind) {
-      case kTick:
+      case kTicks:
         if (input_.Below(4) == 0) now_ += absl::Seconds(input_.Below(16));
         return Enact(membership_.OnTick(now_));
       case kShutdown:
@@ -309,7 +309,7 @@ std::string Steps(int workers, int steps) {
   for (int step = 0; step < steps; ++step) {
     for (int worker = 0; worker < workers; ++worker) events += Say(kReady, worker, {0, 0, 1});
     for (int worker = 0; worker < workers; ++worker) events += Say(kStepDone, worker, {0, step});
-    events += Say(kHeartbeat, 0, {1}) + Event(kTick, {1});
+    events += Say(kHeartbeat, 0, {1}) + Event(kTicks, {1});
   }
   return events;
 }
@@ -335,7 +335,7 @@ std::vector<std::string> SessionSeeds() {
           recovering + joined + Steps(3, 2) + last + Say(kReady, 2, {0, 0, 0}) + finish,
           recovering + joined + Steps(3, 2) + Event(kStreamBreaks, {1}) + Steps(2, 1) + last +
               Say(kLeave, 0, {1}) + Say(kLeave, 0, {1}),
-          recovering + joined + Steps(3, 1) + Say(kSuspect, 0, {2}) + Event(kTick, {0, 15}) +
+          recovering + joined + Steps(3, 1) + Say(kSuspect, 0, {2}) + Event(kTicks, {0, 15}) +
               Steps(2, 1),
           recovering + joined + Steps(3, 1) + Event(kAnyBytes, {1, 1, 2, 0x1a, 0}),
           with_aggregator + Event(kOffer, {1, 1}) + Join() + Join() + Event(kShutdown, {0xff})};
