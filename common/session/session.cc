@@ -9,6 +9,7 @@
 #include "common/base/status_util.h"
 #include "common/base/unix_seconds.h"
 #include "common/session/connect.h"
+#include "common/wire/message_checksum.h"
 #include "common/wire/protocol.h"
 
 namespace gradwire {
@@ -164,12 +165,17 @@ void Session::EndWith(const absl::Status& status) {
 
 void Session::Read() {
   v1::CoordinatorMessage message;
-  while (stream_->Read(&message)) OnMessage(message);
+  while (stream_->Read(&message)) OnMessage(&message);
   HalfClose();
   OnEnd(stream_->Finish());
 }
 
-void Session::OnMessage(const v1::CoordinatorMessage& message) {
+void Session::OnMessage(v1::CoordinatorMessage* received) {
+  if (absl::Status intact = TakeChecksum(received); !intact.ok()) {
+    return EndWith(absl::UnavailableError(
+        absl::StrCat("lost the coordinator ", options_.coordinator, ": ", intact.message())));
+  }
+  const v1::CoordinatorMessage& message = *received;
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kView:
       return OnView(message.view());
@@ -308,7 +314,8 @@ void Session::AddWork(v1::Heartbeat* heartbeat) const {
     *heartbeat->mutable_work() = *std::move(work);
 }
 
-void Session::Write(const v1::WorkerMessage& message) {
+void Session::Write(v1::WorkerMessage message) {
+  SetChecksum(&message);
   MutexLock lock(&write_mutex_);
   // A write that fails needs no care: the stream is broken, and the reader sees it.
   if (!half_closed_) stream_->Write(message);

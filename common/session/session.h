@@ -53,7 +53,8 @@ class Session {
   // session that got its View ends before Leave or Cancel; possibly before Join
   // has returned that View. It must not destroy the session. The status is
   //   Aborted      the run is over; the coordinator's reason
-  //   Unavailable  the stream broke: "lost the coordinator …"
+  //   Unavailable  the stream broke: "lost the coordinator …", or a message on it
+  //   DataLoss     the coordinator got a message of this side that was broken
   //   Internal     the coordinator sent what makes no sense
   using OnAbort = std::function<void(const absl::Status&)>;
   // Called on the reading thread, with no lock held, possibly before Offer has returned the
@@ -131,7 +132,7 @@ class Session {
   // Sends a first message and waits for the View.
   absl::StatusOr<View> Enter(const v1::WorkerMessage& message);
   void Read();
-  void OnMessage(const v1::CoordinatorMessage& message);
+  void OnMessage(v1::CoordinatorMessage* received);
   void OnView(const v1::View& proto);
   void OnLayoutAgreed(const v1::LayoutAgreed& agreed);
   void OnAbortMessage(const v1::Abort& abort);
@@ -142,7 +143,7 @@ class Session {
   void Notify(const absl::Status& status);
   void SendHeartbeats();
   void AddWork(v1::Heartbeat* heartbeat) const;
-  void Write(const v1::WorkerMessage& message);
+  void Write(v1::WorkerMessage message);
   void HalfClose();
   // Cancels the stream; the session then ends with `status`.
   void EndWith(const absl::Status& status);

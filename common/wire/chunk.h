@@ -38,7 +38,7 @@ struct ChunkHeader {
   uint64_t offset = 0;
   uint64_t total = 0;
   v1::DType dtype = v1::DTYPE_FLOAT32;
-  uint64_t checksum = 0;
+  uint64_t checksum = 0;  // of the payload alone; on the wire: WireChecksum
   uint32_t hop = 0;
   uint64_t covers = 0;
   ChunkClocks clocks = {};

@@ -4,6 +4,7 @@
 #include <google/protobuf/wire_format_lite.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -58,6 +59,34 @@ uint8_t* WriteClocks(const ChunkClocks& clocks, uint8_t* out) {
   out = WireFormatLite::WriteTagToArray(kClocks, WireFormatLite::WIRETYPE_LENGTH_DELIMITED, out);
   out = CodedOutputStream::WriteVarint32ToArray(static_cast<uint32_t>(bytes), out);
   return message.SerializeWithCachedSizesToArray(out);
+}
+
+// XXH3_64bits of the header's other fields, see chunk.proto.
+uint64_t HeaderChecksum(const ChunkHeader& header) {
+  uint64_t rate;
+  static_assert(sizeof(rate) == sizeof(header.clocks.rate), "a binary64");
+  std::memcpy(&rate, &header.clocks.rate, sizeof(rate));
+  const uint64_t values[] = {header.epoch.value(),
+                             header.generation.value(),
+                             static_cast<uint64_t>(header.layout.value()),
+                             header.step.value(),
+                             static_cast<uint64_t>(header.rank.value()),
+                             static_cast<uint64_t>(header.bucket.value()),
+                             header.offset,
+                             header.total,
+                             static_cast<uint64_t>(header.dtype),
+                             header.hop,
+                             header.covers,
+                             rate,
+                             header.clocks.slowest,
+                             header.clocks.fastest};
+  uint8_t bytes[sizeof(RunId) + sizeof(values)];
+  uint8_t* out =
+      CodedOutputStream::WriteRawToArray(header.run_id.data(), header.run_id.size(), bytes);
+  for (const uint64_t value : values) {
+    out = CodedOutputStream::WriteLittleEndian64ToArray(value, out);
+  }
+  return Checksum(absl::Span<const uint8_t>(bytes, sizeof(bytes)));
 }
 
 absl::Status Malformed(absl::string_view what) {
@@ -221,6 +250,10 @@ Pieces PiecesBehind(const std::vector<grpc::Slice>& slices, size_t skip) {
 
 }  // namespace
 
+uint64_t WireChecksum(const ChunkHeader& header) {
+  return header.checksum ^ HeaderChecksum(header);
+}
+
 std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes) {
   uint8_t bytes[kMaxHeaderBytes];
   uint8_t* out = bytes;
@@ -235,9 +268,9 @@ std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes)
   out = WriteVarint(kOffset, header.offset, out);
   out = WriteVarint(kTotal, header.total, out);
   out = WriteVarint(kDtype, header.dtype, out);
-  if (header.checksum != 0) {
+  if (const uint64_t checksum = WireChecksum(header); checksum != 0) {
     out = WireFormatLite::WriteTagToArray(kChecksum, WireFormatLite::WIRETYPE_FIXED64, out);
-    out = CodedOutputStream::WriteLittleEndian64ToArray(header.checksum, out);
+    out = CodedOutputStream::WriteLittleEndian64ToArray(checksum, out);
   }
   out = WriteVarint(kHop, header.hop, out);
   out = WriteVarint(kLayout, header.layout.value(), out);
@@ -272,6 +305,8 @@ absl::StatusOr<Chunk> DecodeChunk(grpc::ByteBuffer* buffer) {
     if (!start.ok()) return start.status();
     payload_start = *start;
   }
+  // Of a header that is not as it was sent this is no payload's.
+  chunk.header.checksum = WireChecksum(chunk.header);
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
   if (!buffer->Dump(slices.get()).ok()) return Malformed("its slices cannot be read");
   chunk.payload = PiecesBehind(*slices, payload_start);

@@ -11,7 +11,8 @@ namespace gradwire {
 //   2  a worker carries ranks; layouts come after the View
 //   3  a run may go on without a lost worker: Ready, Sealed, and further Views
 //   4  a layout may be served: what comes back is then the model
-constexpr uint32_t kProtocolVersion = 4;
+//   5  messages of a session carry a checksum, and that of a chunk covers its header
+constexpr uint32_t kProtocolVersion = 5;
 
 }  // namespace gradwire
 

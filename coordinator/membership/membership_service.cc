@@ -11,6 +11,8 @@
 #include "common/base/status_util.h"
 #include "common/base/unix_seconds.h"
 #include "common/rpc/caller.h"
+#include "common/wire/message_checksum.h"
+#include "common/wire/protocol.h"
 
 namespace gradwire {
 namespace {
@@ -25,6 +27,12 @@ spdlog::level::level_enum LevelOf(const Outcome& outcome) {
     if (std::holds_alternative<TellStraggler>(action)) level = spdlog::level::warn;
   }
   return level;
+}
+
+// Which is refused for that, and may have no checksum.
+bool IsOfAnotherProtocol(const v1::WorkerMessage& message) {
+  if (message.has_hello()) return message.hello().protocol() != kProtocolVersion;
+  return message.has_offer() && message.offer().protocol() != kProtocolVersion;
 }
 
 }  // namespace
@@ -51,7 +59,7 @@ MembershipService::~MembershipService() {
 grpc::Status MembershipService::Session(grpc::ServerContext* context, Stream* stream) {
   const SessionId id = Open(context, stream);
   v1::WorkerMessage message;
-  while (!Ended(id) && stream->Read(&message)) OnMessage(id, message);
+  while (!Ended(id) && stream->Read(&message)) OnMessage(id, &message);
   return ToGrpc(Close(id, context->IsCancelled()));
 }
 
@@ -109,12 +117,24 @@ bool MembershipService::Ended(SessionId id) const {
   return sessions_.at(id).end.has_value();
 }
 
-void MembershipService::OnMessage(SessionId id, const v1::WorkerMessage& message) {
+void MembershipService::OnMessage(SessionId id, v1::WorkerMessage* message) {
+  const absl::Status intact = TakeChecksum(message);
   MutexLock lock(&mutex_);
   OpenSession& session = sessions_.at(id);
   if (session.end) return;
   session.heard = true;
-  Enqueue(Judge(id, message));
+  if (!intact.ok() && !IsOfAnotherProtocol(*message)) return OnBroken(id, intact);
+  Enqueue(Judge(id, *message));
+  Drain();
+}
+
+void MembershipService::OnBroken(SessionId id, const absl::Status& why) {
+  OpenSession& session = sessions_.at(id);
+  session.end = why;
+  session.ended_at = SteadyNow();
+  Outcome outcome = membership_.OnStreamClosed(id, why.message(), session.ended_at);
+  if (outcome.why.empty()) outcome.why = absl::StrCat("closed a session: ", why.message());
+  Enqueue(outcome);
   Drain();
 }
 
@@ -185,6 +205,7 @@ void MembershipService::Enqueue(const Outcome& outcome) {
 }
 
 void MembershipService::EnqueueWrite(SessionId id, v1::CoordinatorMessage message) {
+  SetChecksum(&message);
   OpenSession& session = sessions_.at(id);
   ++session.pending;
   queue_.push_back([this, &session, message = std::move(message)]() mutable {

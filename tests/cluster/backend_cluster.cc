@@ -15,6 +15,8 @@
 namespace gradwire {
 namespace {
 
+constexpr absl::Duration kConnectTime = absl::Seconds(2);  // where it may fail
+
 std::unique_ptr<grpc::Server> Serve(const std::vector<grpc::Service*>& services,
                                     std::string* address) {
   grpc::ServerBuilder builder;
@@ -64,13 +66,14 @@ BackendCluster::BackendCluster(const std::string& backend, const Deal& deal,
                                std::vector<BucketSpec> buckets, const Settings& settings)
     : buckets_(std::move(buckets)),
       wire_(settings.wire),
+      through_(settings.through),
       view_(EmptyView(deal, settings.chunk_bytes)),
       aggregation_service_({}),
       rendezvous_service_(view_.run_id, &rendezvous_) {
   coordinator_ = Serve({&aggregation_service_, &rendezvous_service_}, &coordinator_address_);
   StartAggregators(settings.aggregators);
   BackendOptions options;
-  options.coordinator = coordinator_address_;
+  options.coordinator = Published(coordinator_address_);
   options.connections = settings.connections;
   options.groups = settings.groups;
   options.gathers = settings.gathers;
@@ -78,7 +81,12 @@ BackendCluster::BackendCluster(const std::string& backend, const Deal& deal,
   options.compression = settings.compression;
   StartWorkers(backend, deal, options);
   ServeAggregators();
-  ConnectWorkers();
+  connected_ = ConnectWorkers();
+  EXPECT_TRUE(through_ || connected_.ok()) << connected_;
+}
+
+std::string BackendCluster::Published(const std::string& address) const {
+  return through_ ? through_(address) : address;
 }
 
 void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
@@ -90,6 +98,7 @@ void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
     for (const int rank : ranks) member.ranks.emplace_back(rank);
     const std::vector<grpc::Service*> services = state.backend->services();
     if (!services.empty()) state.server = Serve(services, &member.address);
+    if (!services.empty()) member.address = Published(member.address);
     view_.members.push_back(member);
     workers_.push_back(std::move(state));
   }
@@ -102,6 +111,7 @@ void BackendCluster::StartAggregators(int count) {
     state.service = std::make_unique<AggregationService>(AggregationObserver());
     view_.aggregators.emplace_back();
     state.server = Serve({state.service.get()}, &view_.aggregators.back());
+    view_.aggregators.back() = Published(view_.aggregators.back());
   }
 }
 
@@ -119,16 +129,20 @@ void BackendCluster::ServeAggregators() {
   }
 }
 
-void BackendCluster::ConnectWorkers() {
+absl::Status BackendCluster::ConnectWorkers() {
+  const absl::Time deadline = SteadyNow() + kConnectTime;
+  const auto ended = [this, deadline]() -> absl::Status {
+    if (!through_ || SteadyNow() < deadline) return absl::OkStatus();
+    return absl::DeadlineExceededError("the workers do not connect");
+  };
   for (size_t worker = 0; worker < workers_.size(); ++worker) {
     absl::optional<Incarnation> suspect;
-    workers_[worker].exchange = workers_[worker]
-                                    .backend
-                                    ->Connect(
-                                        ViewOf(worker), [] { return absl::OkStatus(); }, &suspect)
-                                    .value();
+    auto exchange = workers_[worker].backend->Connect(ViewOf(worker), ended, &suspect);
+    if (!exchange.ok()) return exchange.status();
+    workers_[worker].exchange = *std::move(exchange);
     workers_[worker].exchange->AddLayout(LayoutId(0), buckets_);
   }
+  return absl::OkStatus();
 }
 
 void BackendCluster::AddLayout(LayoutId layout, const std::vector<BucketSpec>& buckets) {
@@ -148,7 +162,9 @@ BackendCluster::~BackendCluster() {
   aggregation_service_.Abort(over);
   rendezvous_.Abort(over);
   for (const auto& state : aggregators_) state->service->Abort(over);
-  for (WorkerState& worker : workers_) worker.exchange->Cancel(over);
+  for (WorkerState& worker : workers_) {
+    if (worker.exchange != nullptr) worker.exchange->Cancel(over);
+  }
   for (WorkerState& worker : workers_) worker.exchange.reset();
   const auto now = std::chrono::system_clock::now();
   for (WorkerState& worker : workers_) {
@@ -156,6 +172,11 @@ BackendCluster::~BackendCluster() {
   }
   for (const auto& state : aggregators_) state->server->Shutdown(now);
   coordinator_->Shutdown(now);
+}
+
+// As a coordinator that hears of it does.
+void BackendCluster::Cancel(const absl::Status& status) {
+  for (WorkerState& worker : workers_) worker.exchange->Cancel(status);
 }
 
 absl::Status BackendCluster::RunStepOfWorker(
@@ -199,7 +220,9 @@ std::vector<absl::Status> BackendCluster::RunStep(
     const std::function<void(int rank, int bucket)>& between) {
   return OnAll(workers_.size(), [&](int worker) {
     if (before) before(view_.members[worker].ranks[0].value());
-    return RunStepOfWorker(worker, step, data, timeout, between);
+    const absl::Status status = RunStepOfWorker(worker, step, data, timeout, between);
+    if (through_ && !status.ok()) Cancel(status);
+    return status;
   });
 }
 

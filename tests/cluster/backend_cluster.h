@@ -36,6 +36,9 @@ class BackendCluster {
     int groups = 1;
     bool gathers = false;
     Compression compression = {};  // if it is on, `wire` is its dtype
+    // Where others reach a server of the cluster; empty: where it is. With it connecting may fail,
+    // and an error of one ends the step for all.
+    std::function<std::string(const std::string& address)> through = nullptr;
   };
   BackendCluster(const std::string& backend, const Deal& deal, std::vector<BucketSpec> buckets,
                  const Settings& settings);
@@ -51,6 +54,9 @@ class BackendCluster {
   // The view as a worker has it.
   View ViewOf(int worker) const;
   const std::string& coordinator_address() const { return coordinator_address_; }
+
+  // Whether all have connected; if not, nothing else may be asked.
+  const absl::Status& connected() const { return connected_; }
 
   // One more layout in the view, of float32 on the wire.
   void AddLayout(LayoutId layout, const std::vector<BucketSpec>& buckets);
@@ -83,13 +89,17 @@ class BackendCluster {
   void StartWorkers(const std::string& backend, const Deal& deal, const BackendOptions& options);
   void StartAggregators(int count);
   void ServeAggregators();
-  void ConnectWorkers();
+  absl::Status ConnectWorkers();
   absl::Status RunStepOfWorker(int worker, uint64_t step,
                                std::vector<std::vector<std::string>>* data, absl::Duration timeout,
                                const std::function<void(int rank, int bucket)>& between);
 
+  void Cancel(const absl::Status& status);
+  std::string Published(const std::string& address) const;
+
   const std::vector<BucketSpec> buckets_;
   const v1::DType wire_;
+  const std::function<std::string(const std::string&)> through_;  // may be empty
   View view_;
   std::shared_ptr<Aggregator> aggregator_;  // the coordinator's
   AggregationService aggregation_service_;
@@ -99,6 +109,7 @@ class BackendCluster {
   std::string coordinator_address_;
   std::vector<std::unique_ptr<AggregatorState>> aggregators_;
   std::vector<WorkerState> workers_;
+  absl::Status connected_;
 };
 
 }  // namespace gradwire

@@ -10,6 +10,7 @@
 #include "common/rpc/channel.h"
 #include "gradwire/v1/aggregation.grpc.pb.h"
 #include "tests/cluster/backend_cluster.h"
+#include "tests/support/sealed_chunk.h"
 
 namespace gradwire {
 namespace {
@@ -28,13 +29,19 @@ class GeneratedClientTest : public testing::Test {
     chunk_.set_total(8);
     chunk_.set_dtype(v1::DTYPE_FLOAT32);
     chunk_.set_payload(terms, sizeof(terms));
-    chunk_.set_checksum(Checksum({reinterpret_cast<const uint8_t*>(terms), sizeof(terms)}));
+  }
+
+  // With its checksum, unless it has one.
+  v1::Chunk Sealed() const {
+    v1::Chunk chunk = chunk_;
+    if (chunk.checksum() == 0) SealChunk(&chunk);
+    return chunk;
   }
 
   grpc::Status Gather(v1::GatherReply* reply) {
     grpc::ClientContext context;
     auto writer = stub_->Gather(&context, reply);
-    writer->Write(chunk_);
+    writer->Write(Sealed());
     writer->WritesDone();
     return writer->Finish();
   }
@@ -87,7 +94,7 @@ TEST_F(GeneratedClientTest, GatherAndScatter_GoodChunk_ComesBackAsTheMean) {
   auto reader = stub_->Scatter(&context, ReaderOf(chunk_));
   v1::Chunk mean;
   ASSERT_TRUE(reader->Read(&mean));
-  EXPECT_EQ(mean.SerializeAsString(), chunk_.SerializeAsString());
+  EXPECT_EQ(mean.SerializeAsString(), Sealed().SerializeAsString());
   context.TryCancel();
   EXPECT_FALSE(reader->Read(&mean));
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::CANCELLED);
@@ -174,7 +181,6 @@ TEST_F(GeneratedClientTest, Gather_MessageAboveTheChannelsLimit_ResourceExhauste
 
 TEST_F(GeneratedClientTest, Gather_PayloadOfOneByte_InvalidArgument) {
   chunk_.set_payload("x");
-  chunk_.set_checksum(Checksum({reinterpret_cast<const uint8_t*>("x"), 1}));
   ExpectRefused(grpc::StatusCode::INVALID_ARGUMENT, "got 1 bytes, expected whole 4-byte elements");
 }
 

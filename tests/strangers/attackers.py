@@ -14,7 +14,7 @@ SESSION = "/gradwire.v1.Membership/Session"
 STATUS = "/gradwire.v1.Status/Get"
 STREAMS = ("/gradwire.v1.Aggregation/Gather", "/gradwire.v1.Aggregation/Scatter",
            "/gradwire.v1.Neighbor/Stream")
-HEARTBEAT = field(2, b"\x09" + struct.pack("<d", 1))
+HEARTBEAT = strangers.checked(field(2, b"\x09" + struct.pack("<d", 1)))
 CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 MOST_HELD = 60  # connections of one kind
 MOST_RECORDED = 1 << 20  # bytes of a connection

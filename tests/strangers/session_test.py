@@ -8,7 +8,8 @@ import strangers
 from http2 import Connection, field
 
 SESSION = "/gradwire.v1.Membership/Session"
-HEARTBEAT = field(2, b"\x09" + struct.pack("<d", 1))  # wants an Echo
+# It wants an Echo.
+HEARTBEAT = strangers.checked(field(2, b"\x09" + struct.pack("<d", 1)))
 
 
 class SessionTest(strangers.StrangersTest):

@@ -1,5 +1,7 @@
 """Runs that strangers disturb, on 127.0.0.1."""
 import contextlib
+import ctypes
+import ctypes.util
 import json
 import pathlib
 import re
@@ -23,12 +25,22 @@ TINY = ["--dataset", "synthetic", "--model", "mlp", "--batch-size", "4", "--thre
         "--lr", "0.01", "--print-every", "0"]
 
 
-def hello(incarnation, address="127.0.0.1:1", **more):
-    """A WorkerMessage with a Hello."""
-    message = fixed64(1, incarnation) + field(4, address) + field(9, PROTOCOL)
-    for number, value in more.get("fields", ()):
-        message += field(number, value)
-    return field(1, message)
+_XXHASH = ctypes.CDLL(ctypes.util.find_library("xxhash"))
+_XXHASH.XXH3_64bits.restype = ctypes.c_uint64
+_XXHASH.XXH3_64bits.argtypes = ctypes.c_char_p, ctypes.c_size_t
+
+
+def checked(message):
+    """A message of a session with its checksum; its fields, and theirs, are in the order of their
+    numbers."""
+    return message + fixed64(15, _XXHASH.XXH3_64bits(message, len(message)))
+
+
+def hello(incarnation, address="127.0.0.1:1", fields=()):
+    """A WorkerMessage with a Hello, and more `fields` of it: their numbers and values."""
+    own = [(4, address), (9, PROTOCOL), *fields]
+    rest = b"".join(field(number, value) for number, value in sorted(own, key=lambda each: each[0]))
+    return checked(field(1, fixed64(1, incarnation) + rest))
 
 
 def status_of(pid, name):

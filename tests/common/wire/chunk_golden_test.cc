@@ -104,7 +104,7 @@ TEST(ChunkGoldenTest, ParseFromString_EachDtype_GeneratedClassReadsThem) {
     EXPECT_EQ(chunk.offset(), 8);
     EXPECT_EQ(chunk.total(), golden.dtype == v1::DTYPE_BYTES ? 19 : 16);
     EXPECT_EQ(chunk.dtype(), golden.dtype);
-    EXPECT_EQ(chunk.checksum(), ChecksumOf(BytesOfHex(golden.payload)));
+    EXPECT_EQ(chunk.checksum(), WireChecksum(HeaderOf(golden.dtype)));
     EXPECT_EQ(chunk.hop(), 5);
     EXPECT_EQ(Hex(chunk.payload()), golden.payload);
   }

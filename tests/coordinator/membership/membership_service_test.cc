@@ -10,6 +10,7 @@
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "common/wire/layout.h"
+#include "common/wire/message_checksum.h"
 #include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/sockets.h"
 
@@ -166,7 +167,7 @@ TEST_F(MembershipServiceTest, Join_OtherProtocol_IsRefusedWithBothNumbers) {
   v1::WorkerMessage message;
   message.mutable_hello()->set_protocol(1);
   stream->Write(message);
-  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("got protocol 1, expected 4 ("));
+  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("got protocol 1, expected 5 ("));
 }
 
 TEST_F(MembershipServiceTest, DeclareLayout_AllTheSame_AreNumberedInOrder) {
@@ -325,10 +326,51 @@ TEST_F(MembershipServiceTest, Session_MessageOfUnknownKind_IsRefused) {
       grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
   grpc::ClientContext context;
   auto stream = stub->Session(&context);
-  stream->Write(v1::WorkerMessage());
+  v1::WorkerMessage message;
+  SetChecksum(&message);
+  stream->Write(message);
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "session: got a message of unknown kind");
+}
+
+TEST_F(MembershipServiceTest, Session_BrokenHello_IsRefusedAndHarmsNobody) {
+  auto stub = v1::Membership::NewStub(
+      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  auto stream = stub->Session(&context);
+  v1::WorkerMessage message;
+  *message.mutable_hello() = TestHello(2, {2});
+  SetChecksum(&message);
+  message.mutable_hello()->set_ranks(0, 1);
+  stream->Write(message);
+  const grpc::Status status = stream->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_THAT(status.error_message(), HasSubstr("came broken: got checksum "));
+  FormRun();
+}
+
+TEST_F(MembershipServiceTest, Session_BrokenMessageOfAMember_IsALossThatSaysSo) {
+  auto stub = v1::Membership::NewStub(
+      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  auto stream = stub->Session(&context);
+  AddWorker().Join(TestHello(0, {0}));
+  AddWorker().Join(TestHello(1, {1}));
+  v1::WorkerMessage message;
+  *message.mutable_hello() = TestHello(2, {2});
+  SetChecksum(&message);
+  stream->Write(message);
+  formed_.Get();
+  message.mutable_heartbeat()->set_sent(1);  // with the checksum of the Hello
+  stream->Write(message);
+  EXPECT_THAT(std::string(over_.Get().message()),
+              HasSubstr("rank 2 (10.10.1.2:2) was lost in step 0: a message of the session came "
+                        "broken: got checksum "));
+  v1::CoordinatorMessage unread;
+  while (stream->Read(&unread)) {
+  }
+  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DATA_LOSS);
 }
 
 TEST_F(MembershipServiceTest, Session_HalfClosedWithoutLeave_IsALoss) {
@@ -340,6 +382,7 @@ TEST_F(MembershipServiceTest, Session_HalfClosedWithoutLeave_IsALoss) {
   AddWorker().Join(TestHello(1, {1}));
   v1::WorkerMessage message;
   *message.mutable_hello() = TestHello(2, {2});
+  SetChecksum(&message);
   stream->Write(message);
   formed_.Get();
   stream->WritesDone();

@@ -7,6 +7,7 @@
 #include "common/base/clock.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
+#include "common/wire/message_checksum.h"
 #include "gradwire/v1/membership.grpc.pb.h"
 #include "tests/coordinator/membership/test_hello.h"
 
@@ -27,6 +28,7 @@ class AheadService final : public v1::Membership::Service {
       v1::CoordinatorMessage answer;
       answer.mutable_echo()->set_sent(message.heartbeat().sent());
       answer.mutable_echo()->set_received(message.heartbeat().sent() + 3600);
+      SetChecksum(&answer);
       stream->Write(answer);
     }
     return grpc::Status::OK;
@@ -52,6 +54,39 @@ TEST(SessionClockOffset, CoordinatorIsAnHourAhead_TellsSo) {
   EXPECT_GT((*session)->clock_offset(), absl::Hours(1) - absl::Seconds(20));
   (*session)->Cancel();
   EXPECT_FALSE(view.get().ok());
+}
+
+// A coordinator that sends a View which comes broken.
+class BrokenService final : public v1::Membership::Service {
+ public:
+  grpc::Status Session(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::WorkerMessage>* stream) override {
+    v1::CoordinatorMessage message;
+    message.mutable_view()->set_world_size(1);
+    SetChecksum(&message);
+    message.mutable_view()->set_world_size(3);
+    stream->Write(message);
+    v1::WorkerMessage unread;
+    while (stream->Read(&unread)) {
+    }
+    return grpc::Status::OK;
+  }
+};
+
+TEST(SessionJoin, BrokenView_IsALostCoordinator) {
+  BrokenService service;
+  const absl::StatusOr<GrpcServer> server = StartGrpcServer("127.0.0.1:0", {&service});
+  ASSERT_TRUE(server.ok()) << server.status();
+  SessionOptions options;
+  options.coordinator = server->address;
+  const auto session = Session::Open(options, [](const absl::Status&) {});
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Status status = (*session)->Join(TestHello(1)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_NE(status.message().find("a message of the session came broken: got checksum "),
+            absl::string_view::npos)
+      << status;
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ bool SameHeader(const ChunkHeader& header, const v1::Chunk& message) {
          static_cast<uint32_t>(header.rank.value()) == message.rank() &&
          static_cast<uint32_t>(header.bucket.value()) == message.bucket() &&
          header.offset == message.offset() && header.total == message.total() &&
-         header.dtype == message.dtype() && header.checksum == message.checksum() &&
+         header.dtype == message.dtype() && WireChecksum(header) == message.checksum() &&
          header.hop == message.hop() && header.covers == message.covers() &&
          static_cast<uint32_t>(header.layout.value()) == message.layout() &&
          SameClocks(header.clocks, message.clocks());

@@ -7,13 +7,10 @@
 #include "absl/strings/string_view.h"
 #include "common/wire/chunk_codec.h"
 #include "tests/fuzz/alter_field.h"
+#include "tests/support/sealed_chunk.h"
 
 namespace gradwire {
 namespace {
-
-uint64_t ChecksumOf(const std::string& payload) {
-  return Checksum({reinterpret_cast<const uint8_t*>(payload.data()), payload.size()});
-}
 
 grpc::ByteBuffer InSlices(absl::string_view bytes, size_t slice_bytes) {
   std::vector<grpc::Slice> slices;
@@ -45,7 +42,7 @@ v1::Chunk StreamChunk(const View& view, const std::string& payload) {
   chunk.set_epoch(view.epoch.value());
   chunk.set_generation(view.generation.value());
   chunk.set_payload(payload);
-  chunk.set_checksum(ChecksumOf(payload));
+  SealChunk(&chunk);
   return chunk;
 }
 
@@ -63,7 +60,7 @@ absl::StatusOr<Chunk> Receive(v1::Chunk chunk, InputReader* input) {
   const uint8_t how = input->Byte();
   if (how >= 0xc0) {
     AlterField(input, &chunk);
-    if (how >= 0xe0) chunk.set_checksum(ChecksumOf(chunk.payload()));
+    if (how >= 0xe0) SealChunk(&chunk);
   }
   const std::string bytes = chunk.SerializeAsString();
   const size_t slices = 1 + how % 64;
