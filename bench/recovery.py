@@ -2,12 +2,12 @@
 """How soon the others have gone on when a worker dies, and what of their work that cost.
 
     bench/recovery.py [--kills N] [--workers N] [--by kill|stop] [--lease-seconds S] [--seed N]
-                      [--hosts PROGRAM --rate RATE] [-- WORKER OPTIONS]
+                      [--train-seconds S] [--hosts PROGRAM --rate RATE] [-- WORKER OPTIONS]
 
 Runs of a coordinator and workers on this machine, or with --hosts on network namespaces of it
 (docs/measuring.md), a worker on each. Of each run workers are ended one after the other at random
-moments, by SIGKILL or SIGSTOP, until two are left; then there is another run, until there were N
-kills. Times are from the signal on, for the slowest survivor, as the survivors' --log-jsonl tells:
+moments, by SIGKILL or SIGSTOP, each after --train-seconds or more, until two are left; then there is
+another run, until there were N kills. Times are from the signal on, for the slowest survivor, as the survivors' --log-jsonl tells:
 
   new view     all survivors have heard of the view in which they carry the lost ranks
   computing    all of them compute again
@@ -114,7 +114,7 @@ class Run:
         self._options = options
         self._folder = folder
         self._port_file = folder / "ports"
-        self._patience = PATIENCE + options.lease_seconds
+        self._patience = PATIENCE + options.lease_seconds + options.train_seconds
         self._coordinator = start(hosts, 0, [
             BIN_DIR / "gradwire-coordinator", "--listen", f"{hosts.address(0)}:0", "--metrics",
             "off", "--world-size", str(options.workers), "--port-file", self._port_file,
@@ -163,7 +163,9 @@ class Run:
 
     def lose(self, rng):
         """Ends a worker somewhere in a step. Gives what that came to."""
+        trained = time.monotonic() + self._options.train_seconds
         self.wait_for_steps()
+        self.wait(lambda: time.monotonic() >= trained, "the next one's turn")
         iteration = median([step["iteration_seconds"] for worker in self.workers
                             for step in worker.steps[-STEPS_BETWEEN:]])
         time.sleep(rng.random() * iteration)
@@ -218,6 +220,7 @@ def parse():
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--by", choices=SIGNALS, default="kill")
     parser.add_argument("--lease-seconds", type=float, default=10)
+    parser.add_argument("--train-seconds", type=float, default=0)
     parser.add_argument("--seed", type=int, default=744)
     parser.add_argument("--hosts", default="", metavar="PROGRAM")
     parser.add_argument("--rate", default="1gbit")
