@@ -30,7 +30,7 @@ namespace {
 using ::gradwire::testing::BitFlip;
 using ::gradwire::testing::FlippedNetwork;
 
-constexpr int kUsualFlips = 60;
+constexpr int kUsualFlips = 30;
 constexpr int kWorldSize = 3;
 constexpr int kSteps = 2;
 // How long a trial may take in which a bit flips; it may be one of a length, for whose rest

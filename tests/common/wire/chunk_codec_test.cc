@@ -200,7 +200,8 @@ TEST(ChunkCodecTest, DecodeChunk_PayloadAboveLimit_InvalidArgument) {
 }
 
 TEST(ChunkCodecTest, DecodeChunk_EveryTruncationAndFlip_NeverAccepted) {
-  // No crash, and no flip, wherever it is, that the checksum does not tell of.
+  // No crash, and no flip that changes a meaning, wherever it is, but the checksum tells of it.
+  // (The tenth byte of a varint has bits that mean nothing.)
   ChunkHeader header = SomeHeader();
   const std::string payload = "0123456789abcdef";
   header.checksum = Checksum({reinterpret_cast<const uint8_t*>(payload.data()), payload.size()});
@@ -213,7 +214,9 @@ TEST(ChunkCodecTest, DecodeChunk_EveryTruncationAndFlip_NeverAccepted) {
       flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
       grpc::ByteBuffer buffer = Cut(flipped, 7);
       const absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
-      EXPECT_FALSE(chunk.ok() && CheckPayload(*chunk).ok()) << "byte " << i << ", bit " << bit;
+      if (!chunk.ok() || !CheckPayload(*chunk).ok()) continue;
+      EXPECT_EQ(EncodeChunkHeader(chunk->header, 16), EncodeChunkHeader(header, 16)) << i;
+      EXPECT_EQ(PayloadOf(*chunk), payload) << i;
     }
   }
 }
