@@ -163,8 +163,8 @@ class Run:
 
     def lose(self, rng):
         """Ends a worker somewhere in a step. Gives what that came to."""
-        trained = time.monotonic() + self._options.train_seconds
         self.wait_for_steps()
+        trained = time.monotonic() + self._options.train_seconds
         self.wait(lambda: time.monotonic() >= trained, "the next one's turn")
         iteration = median([step["iteration_seconds"] for worker in self.workers
                             for step in worker.steps[-STEPS_BETWEEN:]])
