@@ -171,7 +171,7 @@ void Session::Read() {
 }
 
 void Session::OnMessage(v1::CoordinatorMessage* received) {
-  if (absl::Status intact = TakeChecksum(received); !intact.ok()) {
+  if (absl::Status intact = TakeChecksum(received_++, received); !intact.ok()) {
     return EndWith(absl::UnavailableError(
         absl::StrCat("lost the coordinator ", options_.coordinator, ": ", intact.message())));
   }
@@ -315,8 +315,8 @@ void Session::AddWork(v1::Heartbeat* heartbeat) const {
 }
 
 void Session::Write(v1::WorkerMessage message) {
-  SetChecksum(&message);
   MutexLock lock(&write_mutex_);
+  SetChecksum(written_++, &message);
   // A write that fails needs no care: the stream is broken, and the reader sees it.
   if (!half_closed_) stream_->Write(message);
 }

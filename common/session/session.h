@@ -156,10 +156,12 @@ class Session {
   std::unique_ptr<Stream> stream_;  // set by Join, before the threads start
   OnLayout on_layout_;              // likewise; empty for a worker
   LayoutId next_layout_;            // of the thread that declares
+  uint64_t received_ = 0;           // messages; of the thread that reads
 
   // Held while gRPC writes, so that messages go out one at a time.
   Mutex write_mutex_;
   bool half_closed_ ABSL_GUARDED_BY(write_mutex_) = true;  // or not open yet
+  uint64_t written_ ABSL_GUARDED_BY(write_mutex_) = 0;     // messages
 
   Mutex mutex_;
   CondVar changed_;

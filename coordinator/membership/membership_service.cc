@@ -59,7 +59,9 @@ MembershipService::~MembershipService() {
 grpc::Status MembershipService::Session(grpc::ServerContext* context, Stream* stream) {
   const SessionId id = Open(context, stream);
   v1::WorkerMessage message;
-  while (!Ended(id) && stream->Read(&message)) OnMessage(id, &message);
+  for (uint64_t number = 0; !Ended(id) && stream->Read(&message); ++number) {
+    OnMessage(id, TakeChecksum(number, &message), message);
+  }
   return ToGrpc(Close(id, context->IsCancelled()));
 }
 
@@ -117,14 +119,14 @@ bool MembershipService::Ended(SessionId id) const {
   return sessions_.at(id).end.has_value();
 }
 
-void MembershipService::OnMessage(SessionId id, v1::WorkerMessage* message) {
-  const absl::Status intact = TakeChecksum(message);
+void MembershipService::OnMessage(SessionId id, const absl::Status& intact,
+                                  const v1::WorkerMessage& message) {
   MutexLock lock(&mutex_);
   OpenSession& session = sessions_.at(id);
   if (session.end) return;
   session.heard = true;
-  if (!intact.ok() && !IsOfAnotherProtocol(*message)) return OnBroken(id, intact);
-  Enqueue(Judge(id, *message));
+  if (!intact.ok() && !IsOfAnotherProtocol(message)) return OnBroken(id, intact);
+  Enqueue(Judge(id, message));
   Drain();
 }
 
@@ -205,7 +207,6 @@ void MembershipService::Enqueue(const Outcome& outcome) {
 }
 
 void MembershipService::EnqueueWrite(SessionId id, v1::CoordinatorMessage message) {
-  SetChecksum(&message);
   OpenSession& session = sessions_.at(id);
   ++session.pending;
   queue_.push_back([this, &session, message = std::move(message)]() mutable {
@@ -227,12 +228,14 @@ void MembershipService::Post(OpenSession* session, v1::CoordinatorMessage messag
 }
 
 void MembershipService::WriteAll(OpenSession* session) {
+  uint64_t number = 0;
   MutexLock lock(&mutex_);
   while (true) {
     while (session->waiting.empty() && !session->closing) session->posted.Wait(&mutex_);
     if (session->waiting.empty()) return;
-    const v1::CoordinatorMessage& message = session->waiting.front();
+    v1::CoordinatorMessage& message = session->waiting.front();
     mutex_.Unlock();
+    SetChecksum(number++, &message);
     // A failed write needs no care here: the stream is broken, and its Read says so.
     session->stream->Write(message);
     mutex_.Lock();

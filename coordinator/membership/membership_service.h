@@ -103,7 +103,8 @@ class MembershipService final : public v1::Membership::Service {
 
   SessionId Open(grpc::ServerContext* context, Stream* stream);
   bool Ended(SessionId id) const;
-  void OnMessage(SessionId id, v1::WorkerMessage* message);
+  // `intact`: what its checksum says.
+  void OnMessage(SessionId id, const absl::Status& intact, const v1::WorkerMessage& message);
   // Ends a session in which a message came broken.
   void OnBroken(SessionId id, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Whether a first message comes from the host that it names.

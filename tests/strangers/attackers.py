@@ -8,13 +8,12 @@ import struct
 import threading
 
 import strangers
-from http2 import PREFACE, Connection, field
+from http2 import PREFACE, Connection
 
 SESSION = "/gradwire.v1.Membership/Session"
 STATUS = "/gradwire.v1.Status/Get"
 STREAMS = ("/gradwire.v1.Aggregation/Gather", "/gradwire.v1.Aggregation/Scatter",
            "/gradwire.v1.Neighbor/Stream")
-HEARTBEAT = strangers.checked(field(2, b"\x09" + struct.pack("<d", 1)))
 CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
 MOST_HELD = 60  # connections of one kind
 MOST_RECORDED = 1 << 20  # bytes of a connection
@@ -157,8 +156,8 @@ class Attackers:
         self._hold(held, connection)
         stream = connection.open(SESSION)
         connection.send(stream, strangers.hello(self._random.getrandbits(63)))
-        for _ in range(20):
-            connection.send(stream, HEARTBEAT)
+        for number in range(20):
+            connection.send(stream, strangers.heartbeat(1 + number))
         for path in (STATUS, *STREAMS):
             connection.send(connection.open(path), b"", last=True)
 

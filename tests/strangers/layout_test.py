@@ -15,7 +15,7 @@ class LayoutTest(strangers.StrangersTest):
         strangers.wait_for("the run", lambda: coordinator.status()["state"] == "running", 10)
         tensor = field(1, "weight")
         bucket = field(1, 1 << 36) + field(2, 1)
-        stranger.send(stream, strangers.checked(field(7, field(2, tensor) + field(3, bucket))))
+        stranger.send(stream, strangers.checked(field(7, field(2, tensor) + field(3, bucket)), 1))
         stranger.wait(2)
         after = strangers.status_of(coordinator.pid, "VmRSS")
         print(f"\na bucket of 64 GiB: {after - before} KiB")

@@ -41,7 +41,7 @@ class ReachTest(strangers.StrangersTest):
 
     def test_worker_listens_only_towards_its_coordinator(self):
         coordinator = self.coordinator(1)
-        worker = self.worker(coordinator, 0, "--sync", "all-reduce", "--iterations", "300")
+        worker = self.worker(coordinator, 0, "--sync", "all-reduce", "--iterations", "3000")
         coordinator.wait_for_step(1)
         host, port = coordinator.status()["ranks"][0]["address"].split(":")
         self.assertEqual((host, listening_at(int(port))), ("127.0.0.1", ["0100007F"]))
@@ -49,7 +49,7 @@ class ReachTest(strangers.StrangersTest):
 
     def test_worker_with_a_name_for_others_listens_everywhere(self):
         coordinator = self.coordinator(1)
-        worker = self.worker(coordinator, 0, "--sync", "all-reduce", "--iterations", "300",
+        worker = self.worker(coordinator, 0, "--sync", "all-reduce", "--iterations", "3000",
                              "--advertise", "localhost")
         coordinator.wait_for_step(1)
         host, port = coordinator.status()["ranks"][0]["address"].split(":")

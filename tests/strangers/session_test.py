@@ -1,27 +1,29 @@
 """Sessions of a coordinator that strangers open."""
 import contextlib
-import struct
+import itertools
 import time
 import unittest
 
 import strangers
-from http2 import Connection, field
+from http2 import Connection
 
 SESSION = "/gradwire.v1.Membership/Session"
-# It wants an Echo.
-HEARTBEAT = strangers.checked(field(2, b"\x09" + struct.pack("<d", 1)))
 
 
 class SessionTest(strangers.StrangersTest):
     def deaf(self, coordinator):
         """A worker that takes nothing, and asks for much."""
+        self.numbers = itertools.count(1)
         connection = self.keep(Connection(coordinator.address, window=0))
         stream = connection.open(SESSION)
         connection.send(stream, strangers.hello(77))
         for _ in range(20):
-            connection.send(stream, HEARTBEAT)
+            self.ask(connection, stream)
         connection.wait(0.5)
         return connection, stream
+
+    def ask(self, connection, stream):
+        connection.send(stream, strangers.heartbeat(next(self.numbers)))
 
     def test_worker_that_reads_nothing_does_not_keep_the_coordinator(self):
         coordinator = self.coordinator(2, "--rendezvous-timeout-seconds", "3")
@@ -29,7 +31,7 @@ class SessionTest(strangers.StrangersTest):
         deaf, stream = self.deaf(coordinator)
         with contextlib.suppress(OSError):
             while coordinator.running() and time.monotonic() < begin + 20:
-                deaf.send(stream, HEARTBEAT)
+                self.ask(deaf, stream)
                 deaf.wait(0.3)
         print(f"\nbeside a deaf worker a rendezvous of 3 s took {time.monotonic() - begin:.1f} s")
         self.assertEqual(coordinator.wait(1), 1, coordinator.text())
@@ -48,7 +50,7 @@ class SessionTest(strangers.StrangersTest):
         deaf, stream = self.deaf(coordinator)
         while not deaf.ended(stream, 0.3):
             with contextlib.suppress(OSError):
-                deaf.send(stream, HEARTBEAT)
+                self.ask(deaf, stream)
         strangers.wait_for("its loss", lambda: "took no message for 2s" in coordinator.text(), 5)
 
     def test_silent_sessions_are_bounded_and_end(self):

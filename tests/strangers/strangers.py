@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import resource
+import struct
 import subprocess
 import sys
 import tempfile
@@ -30,17 +31,24 @@ _XXHASH.XXH3_64bits.restype = ctypes.c_uint64
 _XXHASH.XXH3_64bits.argtypes = ctypes.c_char_p, ctypes.c_size_t
 
 
-def checked(message):
-    """A message of a session with its checksum; its fields, and theirs, are in the order of their
-    numbers."""
-    return message + fixed64(15, _XXHASH.XXH3_64bits(message, len(message)))
+def checked(message, number):
+    """A message of a session with its checksum, as the one that is sent as this number of its stream,
+    from 0; its fields, and theirs, are in the order of their numbers."""
+    data = message + struct.pack("<Q", number)
+    return message + fixed64(15, _XXHASH.XXH3_64bits(data, len(data)))
+
+
+def heartbeat(number):
+    """One that wants an Echo."""
+    return checked(field(2, b"\x09" + struct.pack("<d", 1)), number)
 
 
 def hello(incarnation, address="127.0.0.1:1", fields=()):
-    """A WorkerMessage with a Hello, and more `fields` of it: their numbers and values."""
+    """A WorkerMessage with a Hello, the first of its stream, and more `fields` of it: their numbers
+    and values."""
     own = [(4, address), (9, PROTOCOL), *fields]
     rest = b"".join(field(number, value) for number, value in sorted(own, key=lambda each: each[0]))
-    return checked(field(1, fixed64(1, incarnation) + rest))
+    return checked(field(1, fixed64(1, incarnation) + rest), 0)
 
 
 def status_of(pid, name):

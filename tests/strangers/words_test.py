@@ -38,7 +38,7 @@ class WordsTest(strangers.StrangersTest):
     def test_reason_of_a_leave(self):
         self.say(strangers.hello(78) + b"")
         connection, stream = self.say(strangers.hello(79))
-        connection.send(stream, strangers.checked(field(5, field(2, CLEAR + FORGED + "y" * 40000))))
+        connection.send(stream, strangers.checked(field(5, field(2, CLEAR + FORGED + "y" * 40000)), 1))
         self.assertTrue(connection.ended(stream, 5))
         self.assert_harmless(self.log("it left"))
         status = subprocess.run(

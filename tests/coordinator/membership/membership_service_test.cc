@@ -327,7 +327,7 @@ TEST_F(MembershipServiceTest, Session_MessageOfUnknownKind_IsRefused) {
   grpc::ClientContext context;
   auto stream = stub->Session(&context);
   v1::WorkerMessage message;
-  SetChecksum(&message);
+  SetChecksum(0, &message);
   stream->Write(message);
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
@@ -341,12 +341,13 @@ TEST_F(MembershipServiceTest, Session_BrokenHello_IsRefusedAndHarmsNobody) {
   auto stream = stub->Session(&context);
   v1::WorkerMessage message;
   *message.mutable_hello() = TestHello(2, {2});
-  SetChecksum(&message);
+  SetChecksum(0, &message);
   message.mutable_hello()->set_ranks(0, 1);
   stream->Write(message);
   const grpc::Status status = stream->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
-  EXPECT_THAT(status.error_message(), HasSubstr("came broken: got checksum "));
+  EXPECT_THAT(status.error_message(),
+              HasSubstr("came broken, or one before it was lost: got checksum "));
   FormRun();
 }
 
@@ -359,14 +360,14 @@ TEST_F(MembershipServiceTest, Session_BrokenMessageOfAMember_IsALossThatSaysSo) 
   AddWorker().Join(TestHello(1, {1}));
   v1::WorkerMessage message;
   *message.mutable_hello() = TestHello(2, {2});
-  SetChecksum(&message);
+  SetChecksum(0, &message);
   stream->Write(message);
   formed_.Get();
   message.mutable_heartbeat()->set_sent(1);  // with the checksum of the Hello
   stream->Write(message);
   EXPECT_THAT(std::string(over_.Get().message()),
-              HasSubstr("rank 2 (10.10.1.2:2) was lost in step 0: a message of the session came "
-                        "broken: got checksum "));
+              HasSubstr("rank 2 (10.10.1.2:2) was lost in step 0: message 1 of the session came "
+                        "broken, or one before it was lost: got checksum "));
   v1::CoordinatorMessage unread;
   while (stream->Read(&unread)) {
   }
@@ -382,7 +383,7 @@ TEST_F(MembershipServiceTest, Session_HalfClosedWithoutLeave_IsALoss) {
   AddWorker().Join(TestHello(1, {1}));
   v1::WorkerMessage message;
   *message.mutable_hello() = TestHello(2, {2});
-  SetChecksum(&message);
+  SetChecksum(0, &message);
   stream->Write(message);
   formed_.Get();
   stream->WritesDone();
