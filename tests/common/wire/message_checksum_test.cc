@@ -50,8 +50,10 @@ TEST(TakeChecksum, AnyFlippedBit_IsNoticed) {
 TEST(TakeChecksum, None_SaysWhatWasExpected) {
   v1::CoordinatorMessage message;
   message.mutable_sealed()->set_step(7);
-  EXPECT_THAT(std::string(TakeChecksum(0, &message).message()),
-              HasSubstr("came broken, or one before it was lost: got checksum 0000000000000000, expected "));
+  EXPECT_THAT(
+      std::string(TakeChecksum(0, &message).message()),
+      HasSubstr(
+          "came broken, or one before it was lost: got checksum 0000000000000000, expected "));
 }
 
 TEST(SetChecksum, Twice_IsThatOfTheMessageAsItIsNow) {
