@@ -1,4 +1,3 @@
-#include <grpcpp/client_context.h>
 #include <grpcpp/impl/codegen/rpc_method.h>
 #include <grpcpp/support/sync_stream.h>
 
@@ -7,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
-#include "common/rpc/caller.h"
+#include "common/rpc/call_context.h"
 #include "common/rpc/channel.h"
 #include "common/wire/chunk_codec.h"
 #include "common/wire/judge.h"
@@ -28,9 +27,9 @@ class RemoteLane : public Lane {
       : Lane(context),
         endpoint_(std::move(endpoint)),
         place_(place),
-        channel_(MakeChannel(endpoint_.address, context.security)) {
-    SayWho(context.view.self, &gather_context_);
-    SayWho(context.view.self, &scatter_context_);
+        channel_(MakeChannel(endpoint_.address, context.security)),
+        gather_(context.view.self),
+        scatter_(context.view.self) {
     channel_->GetState(true);  // begins to connect
   }
 
@@ -41,14 +40,14 @@ class RemoteLane : public Lane {
   }
   void Cancel() override {
     Lane::Cancel();
-    gather_context_.TryCancel();
-    scatter_context_.TryCancel();
+    gather_.Cancel();
+    scatter_.Cancel();
   }
   void Finish() override {
     queue_.Close();
     if (sender_.joinable()) sender_.join();
     finished_ = true;
-    scatter_context_.TryCancel();
+    scatter_.Cancel();
   }
   absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) override;
 
@@ -67,8 +66,8 @@ class RemoteLane : public Lane {
   const Endpoint endpoint_;
   const LanePlace place_;
   const std::shared_ptr<grpc::Channel> channel_;
-  grpc::ClientContext gather_context_;
-  grpc::ClientContext scatter_context_;
+  CallContext gather_;
+  CallContext scatter_;
   std::atomic<bool> finished_{false};
 };
 
@@ -91,12 +90,14 @@ void RemoteLane::SendAll() {
   v1::GatherReply reply;
   std::unique_ptr<grpc::ClientWriter<grpc::ByteBuffer>> writer(
       grpc::internal::ClientWriterFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
-                                                                    &gather_context_, &reply));
+                                                                    gather_.get(), &reply));
   while (absl::optional<Piece> piece = queue_.Pop()) {
     if (!Send(*piece, writer.get())) break;
   }
   writer->WritesDone();
   const absl::Status status = FromGrpc(writer->Finish());
+  writer.reset();
+  gather_.Release();
   if (!status.ok()) Fail(status, "Gather at");
 }
 
@@ -119,7 +120,7 @@ void RemoteLane::ReceiveAll() {
   request.set_incarnation(context_.view.self.value());
   std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader(
       grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
-                                                                    &scatter_context_, request));
+                                                                    scatter_.get(), request));
   grpc::ByteBuffer buffer;
   while (reader->Read(&buffer)) {
     if (absl::Status taken = TakeMessage(&buffer); !taken.ok()) Fail(taken, "Scatter from");

@@ -2,7 +2,6 @@
 #define GRADWIRE_WORKER_BACKENDS_HOPS_NEIGHBOR_SENDER_H_
 
 #include <grpcpp/channel.h>
-#include <grpcpp/client_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/sync_stream.h>
 
@@ -10,6 +9,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/rpc/call_context.h"
 #include "gradwire/v1/neighbor.grpc.pb.h"
 #include "worker/backends/backend.h"
 
@@ -31,13 +31,15 @@ class NeighborSender {
   absl::Status Write(const grpc::ByteBuffer& message);
   // Half-closes, and waits for the neighbour's end.
   absl::Status Close();
-  void Cancel() { context_.TryCancel(); }
+  void Cancel() { context_.Cancel(); }
 
  private:
   NeighborSender(std::shared_ptr<grpc::Channel> channel, Incarnation self);
+  // How the neighbour ended the stream, which is over then.
+  absl::Status Finish();
 
   const std::shared_ptr<grpc::Channel> channel_;
-  grpc::ClientContext context_;
+  CallContext context_;
   // Null once it is over.
   std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, v1::NeighborReply>> stream_;
 };
