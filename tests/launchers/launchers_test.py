@@ -1,4 +1,5 @@
 """gradwire-worker under launchers that start equal processes: real ones, one command each."""
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -58,11 +59,18 @@ class LaunchersTest(unittest.TestCase):
         self.assertEqual(self.run_workers("mpirun", launcher, **variables), self.expected)
 
     def test_torchrun_one_command_same_hashes(self):
-        # Debian's torchrun 1.13 cannot say "no redirection" under its Python 3.11; that of a rank
-        # that is not there leaves all others without. That of 2.6 has no libuv, but wants it.
-        launcher = ["/usr/bin/torchrun", "--redirects", "9:1", "--tee", "9:1", "--no_python",
-                    "--nproc_per_node", RANKS, "--master_port", unused_port()]
-        self.assertEqual(self.run_workers("torchrun", launcher, USE_LIBUV="0"), self.expected)
+        launcher = ["/usr/bin/torchrun", "--no_python", "--nproc_per_node", RANKS]
+        variables = {}
+        if importlib.metadata.version("torch").startswith("1."):
+            # Under its Python 3.11 Debian's 1.13 cannot say "no redirection"; that of a rank that
+            # is not there leaves all others without.
+            launcher += ["--redirects", "9:1", "--tee", "9:1", "--master_port", unused_port()]
+        else:
+            # Debian's 2.6 has no libuv, but wants it for its store, unless that is a file.
+            launcher += ["--rdzv_backend", "c10d", "--rdzv_conf", "store_type=file",
+                         "--rdzv_endpoint", self.folder / "store", "--local_addr", "127.0.0.1"]
+            variables = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+        self.assertEqual(self.run_workers("torchrun", launcher, **variables), self.expected)
 
     def test_launch_program_one_command_same_hashes(self):
         launcher = [BIN / "gradwire", "launch", "--workers", RANKS, "--listen", "127.0.0.1:0",
