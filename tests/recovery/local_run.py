@@ -56,7 +56,10 @@ class Member:
             return
         now = time.monotonic()
         if self._stopped_at is None:
-            if os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG) is not None:
+            # With WEXITED one that has just ended is no error; WNOWAIT leaves it to poll().
+            seen = os.waitid(os.P_PID, self._process.pid,
+                             os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if seen is not None and seen.si_code == os.CLD_STOPPED:
                 self._stopped_at = now
         elif now - self._stopped_at >= STOPPED_SECONDS:
             self._process.send_signal(signal.SIGCONT)
