@@ -7,7 +7,8 @@
 Runs of a coordinator and workers on this machine, or with --hosts on network namespaces of it
 (docs/measuring.md), a worker on each. Of each run workers are ended one after the other at random
 moments, by SIGKILL or SIGSTOP, each after --train-seconds or more, until two are left; then there is
-another run, until there were N kills. Times are from the signal on, for the slowest survivor, as the survivors' --log-jsonl tells:
+another run, until there were N kills. Times are from the signal on, for the slowest survivor, as the
+survivors' --log-jsonl tells:
 
   new view     all survivors have heard of the view in which they carry the lost ranks
   computing    all of them compute again

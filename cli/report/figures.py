@@ -50,9 +50,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
 
+MATPLOTLIB = matplotlib.__version_info__[:2]
 # Okabe and Ito's, which also most who are colour-blind tell apart; in print the
 # markers help.
-MATPLOTLIB = matplotlib.__version_info__[:2]
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"]
 MARKERS = "osD^vPX"
 MOST_MARKED = 40      # points of a line that each get a marker

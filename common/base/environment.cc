@@ -20,6 +20,7 @@ const std::vector<std::string>& KnownVariables() {
     auto* names = new std::vector<std::string>;
     for (const char* option : {"accumulate",
                                "advertise",
+                               "again",
                                "aggregate-only",
                                "aggregators",
                                "augment",
@@ -116,6 +117,7 @@ const std::vector<std::string>& KnownVariables() {
                                "sampler-seed",
                                "samples",
                                "save-weights",
+                               "scale",
                                "scale-lr",
                                "seconds-per-size",
                                "seed",
@@ -129,6 +131,7 @@ const std::vector<std::string>& KnownVariables() {
                                "target",
                                "threads",
                                "timeout-seconds",
+                               "tls",
                                "tls-ca",
                                "tls-cert",
                                "tls-key",

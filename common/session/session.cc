@@ -310,15 +310,16 @@ void Session::SendHeartbeats() {
 void Session::AddWork(v1::Heartbeat* heartbeat) const {
   heartbeat->clear_work();
   if (!options_.work) return;
-  if (absl::optional<v1::Work> work = options_.work())
-    *heartbeat->mutable_work() = *std::move(work);
+  absl::optional<v1::Work> work = options_.work();
+  if (work.has_value()) *heartbeat->mutable_work() = *std::move(work);
 }
 
 void Session::Write(v1::WorkerMessage message) {
   MutexLock lock(&write_mutex_);
+  if (half_closed_) return;
   SetChecksum(written_++, &message);
   // A write that fails needs no care: the stream is broken, and the reader sees it.
-  if (!half_closed_) stream_->Write(message);
+  stream_->Write(message);
 }
 
 void Session::HalfClose() {

@@ -56,16 +56,17 @@ class TickLag {
   RecentDurations lags_{100};
 };
 
+struct LeaseLimits {
+  absl::Duration least = absl::Seconds(1);
+  absl::Duration most = absl::Seconds(10);
+};
+
 // How long a member may be silent before it is lost:
 //
 //   max(least, 8 x its usual gap, 4 x the coordinator's lag), but no more than `most`
 //
 // and `most` as long as its usual gap is not known. A member that is heard regularly is missed
 // soon; one that is often late, or heard by a coordinator that is late itself, has more time.
-struct LeaseLimits {
-  absl::Duration least = absl::Seconds(1);
-  absl::Duration most = absl::Seconds(10);
-};
 absl::Duration LeaseFor(const HeartbeatGaps& gaps, const TickLag& lag, const LeaseLimits& limits);
 
 }  // namespace gradwire

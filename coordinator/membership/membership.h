@@ -205,6 +205,7 @@ class Membership {
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
   // Why the run cannot go on without one of its members; empty if it can.
   std::string WhyNotGoOn() const;
+  // The same of this member; an aggregator's share is nobody else's.
   bool CanGoOnWithout(const Participant& member) const;
   void GoOnWithout(Participant* lost, absl::string_view cause, absl::Time now, Outcome* outcome);
   void FinishIfAllHave(Outcome* outcome);

@@ -3,10 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <regex>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/clock.h"
+#include "common/base/environment.h"
 #include "tests/support/launch.h"
 #include "tests/support/param_name.h"
 #include "tests/support/process.h"
@@ -16,6 +20,7 @@ namespace gradwire::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr absl::Duration kAtOnce = absl::Milliseconds(100);
@@ -46,6 +51,49 @@ TEST_P(HelpTest, Help_Always_ComesAtOnceOnStandardOutput) {
 INSTANTIATE_TEST_SUITE_P(StartUp, HelpTest,
                          ::testing::Values("gradwire", "gradwire-coordinator", "gradwire-worker"),
                          [](const auto& info) { return ParamName(info.param); });
+
+// Program and words before its options.
+const std::vector<std::vector<std::string>>& AllHelped() {
+  static const auto* const all = new std::vector<std::vector<std::string>>{
+      {"gradwire-coordinator"},
+      {"gradwire-worker"},
+      {"gradwire", "launch"},
+      {"gradwire", "bench", "collectives"},
+      {"gradwire", "bench", "training"},
+      {"gradwire", "models"},
+      {"gradwire", "experiment"},
+      {"gradwire", "plan"},
+      {"gradwire", "trace"},
+      {"gradwire", "status"},
+      {"gradwire", "report"},
+      {"gradwire", "doctor"},
+      {"gradwire", "env"},
+  };
+  return *all;
+}
+
+class OptionsTest : public ::testing::TestWithParam<std::vector<std::string>> {};
+
+TEST_P(OptionsTest, Help_EveryOption_IsAKnownVariable) {
+  std::vector<std::string> words(GetParam().begin() + 1, GetParam().end());
+  words.push_back("--help");
+  const auto program = Process::Start(GetParam().front(), words);
+  ASSERT_EQ(*program->Wait(absl::Seconds(10)), 0);
+  const std::string help = program->out();
+  const std::regex option("\n +(?:-[a-z],)?--([a-z][a-z-]*)");
+  int found = 0;
+  for (std::sregex_iterator at(help.begin(), help.end(), option), end; at != end; ++at, ++found) {
+    const std::string name = (*at)[1];
+    if (name == "help" || name == "version") continue;
+    EXPECT_THAT(UnknownVariables({{VariableOf(name), "1"}}), IsEmpty());
+  }
+  EXPECT_GT(found, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(StartUp, OptionsTest, ::testing::ValuesIn(AllHelped()),
+                         [](const auto& info) {
+                           return ParamName(absl::StrJoin(info.param, "_"));
+                         });
 
 TEST(StartUp, Coordinator_Always_ListensAtOnce) {
   EXPECT_LT(Fastest([] { const RunningCoordinator coordinator(2); }), kAtOnce);

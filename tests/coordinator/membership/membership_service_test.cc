@@ -67,6 +67,37 @@ struct Worker {
   std::future<absl::StatusOr<View>> view;
 };
 
+// A session whose messages the test writes itself.
+class SpokenSession {
+ public:
+  explicit SpokenSession(const std::string& coordinator)
+      : stub_(v1::Membership::NewStub(
+            grpc::CreateChannel(coordinator, grpc::InsecureChannelCredentials()))),
+        stream_(stub_->Session(&context_)) {}
+
+  void Write(const v1::WorkerMessage& message) { stream_->Write(message); }
+  // With rank 2, as the first message.
+  void WriteHello() {
+    v1::WorkerMessage message;
+    *message.mutable_hello() = TestHello(2, {2});
+    SetChecksum(0, &message);
+    Write(message);
+  }
+  void WritesDone() { stream_->WritesDone(); }
+  // Reads to the end.
+  grpc::Status Finish() {
+    v1::CoordinatorMessage unread;
+    while (stream_->Read(&unread)) {
+    }
+    return stream_->Finish();
+  }
+
+ private:
+  std::unique_ptr<v1::Membership::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::WorkerMessage, v1::CoordinatorMessage>> stream_;
+};
+
 class MembershipServiceTest : public ::testing::Test {
  protected:
   explicit MembershipServiceTest(MembershipConfig config = Config())
@@ -104,6 +135,13 @@ class MembershipServiceTest : public ::testing::Test {
   void FormRun() {
     for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, {rank}));
     for (auto& worker : workers_) ASSERT_TRUE(worker->view.get().ok());
+  }
+
+  // Ranks 0 and 1 are workers, rank 2 is `spoken`.
+  void FormRunWith(SpokenSession* spoken) {
+    for (int rank = 0; rank < 2; ++rank) AddWorker().Join(TestHello(rank, {rank}));
+    spoken->WriteHello();
+    formed_.Get();
   }
 
   absl::Duration heartbeat_interval_ = absl::Seconds(1);
@@ -160,14 +198,11 @@ TEST_F(MembershipServiceTest, Join_OtherWorldSize_IsRefused) {
 }
 
 TEST_F(MembershipServiceTest, Join_OtherProtocol_IsRefusedWithBothNumbers) {
-  auto stub = v1::Membership::NewStub(
-      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  auto stream = stub->Session(&context);
+  SpokenSession spoken(server_.address);
   v1::WorkerMessage message;
   message.mutable_hello()->set_protocol(1);
-  stream->Write(message);
-  EXPECT_THAT(stream->Finish().error_message(), HasSubstr("got protocol 1, expected 5 ("));
+  spoken.Write(message);
+  EXPECT_THAT(spoken.Finish().error_message(), HasSubstr("got protocol 1, expected 5 ("));
 }
 
 TEST_F(MembershipServiceTest, DeclareLayout_AllTheSame_AreNumberedInOrder) {
@@ -322,29 +357,23 @@ TEST_F(MembershipServiceTest, GarbageOnThePort_MidRun_HarmsNobody) {
 }
 
 TEST_F(MembershipServiceTest, Session_MessageOfUnknownKind_IsRefused) {
-  auto stub = v1::Membership::NewStub(
-      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  auto stream = stub->Session(&context);
+  SpokenSession spoken(server_.address);
   v1::WorkerMessage message;
   SetChecksum(0, &message);
-  stream->Write(message);
-  const grpc::Status status = stream->Finish();
+  spoken.Write(message);
+  const grpc::Status status = spoken.Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_EQ(status.error_message(), "session: got a message of unknown kind");
 }
 
 TEST_F(MembershipServiceTest, Session_BrokenHello_IsRefusedAndHarmsNobody) {
-  auto stub = v1::Membership::NewStub(
-      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  auto stream = stub->Session(&context);
+  SpokenSession spoken(server_.address);
   v1::WorkerMessage message;
   *message.mutable_hello() = TestHello(2, {2});
   SetChecksum(0, &message);
   message.mutable_hello()->set_ranks(0, 1);
-  stream->Write(message);
-  const grpc::Status status = stream->Finish();
+  spoken.Write(message);
+  const grpc::Status status = spoken.Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
   EXPECT_THAT(status.error_message(),
               HasSubstr("came broken, or one before it was lost: got checksum "));
@@ -352,47 +381,25 @@ TEST_F(MembershipServiceTest, Session_BrokenHello_IsRefusedAndHarmsNobody) {
 }
 
 TEST_F(MembershipServiceTest, Session_BrokenMessageOfAMember_IsALossThatSaysSo) {
-  auto stub = v1::Membership::NewStub(
-      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  auto stream = stub->Session(&context);
-  AddWorker().Join(TestHello(0, {0}));
-  AddWorker().Join(TestHello(1, {1}));
+  SpokenSession spoken(server_.address);
+  FormRunWith(&spoken);
   v1::WorkerMessage message;
-  *message.mutable_hello() = TestHello(2, {2});
-  SetChecksum(0, &message);
-  stream->Write(message);
-  formed_.Get();
-  message.mutable_heartbeat()->set_sent(1);  // with the checksum of the Hello
-  stream->Write(message);
+  message.mutable_heartbeat()->set_sent(1);
+  SetChecksum(0, &message);  // that of another place
+  spoken.Write(message);
   EXPECT_THAT(std::string(over_.Get().message()),
               HasSubstr("rank 2 (10.10.1.2:2) was lost in step 0: message 1 of the session came "
                         "broken, or one before it was lost: got checksum "));
-  v1::CoordinatorMessage unread;
-  while (stream->Read(&unread)) {
-  }
-  EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::DATA_LOSS);
+  EXPECT_EQ(spoken.Finish().error_code(), grpc::StatusCode::DATA_LOSS);
 }
 
 TEST_F(MembershipServiceTest, Session_HalfClosedWithoutLeave_IsALoss) {
-  auto stub = v1::Membership::NewStub(
-      grpc::CreateChannel(server_.address, grpc::InsecureChannelCredentials()));
-  grpc::ClientContext context;
-  auto stream = stub->Session(&context);
-  AddWorker().Join(TestHello(0, {0}));
-  AddWorker().Join(TestHello(1, {1}));
-  v1::WorkerMessage message;
-  *message.mutable_hello() = TestHello(2, {2});
-  SetChecksum(0, &message);
-  stream->Write(message);
-  formed_.Get();
-  stream->WritesDone();
+  SpokenSession spoken(server_.address);
+  FormRunWith(&spoken);
+  spoken.WritesDone();
   EXPECT_EQ(over_.Get(), absl::AbortedError("rank 2 (10.10.1.2:2) was lost in step 0: it closed "
                                             "its session without leaving"));
-  v1::CoordinatorMessage unread;
-  while (stream->Read(&unread)) {
-  }
-  stream->Finish();
+  spoken.Finish();
 }
 
 // Workers whose heartbeats are slower than the lease.
