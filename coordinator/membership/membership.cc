@@ -319,7 +319,7 @@ Outcome Membership::OnTick(absl::Time now) {
   if (roster_.OnTick(now)) stragglers_.Forget();
   if (state_ == State::kRunning) NameStragglers(now, &outcome);
   CheckLeases(now, &outcome);
-  CheckSuspicion(now, &outcome);
+  CheckSuspicions(now, &outcome);
   if (state_ == State::kWaiting && now >= rendezvous_deadline_) {
     Fail(absl::DeadlineExceededError(MissingMessage()), &outcome);
   }
@@ -348,7 +348,7 @@ void Membership::FinishIfAllHave(Outcome* outcome) {
   });
   if (IsOver() || !all) return;
   state_ = State::kFinished;
-  suspicion_.reset();
+  suspicions_.Forget();
   reason_ = "all ranks finished";
   outcome->Say(reason_);
   for (Participant* member : roster_.All()) {
@@ -361,7 +361,7 @@ void Membership::FinishIfAllHave(Outcome* outcome) {
 
 void Membership::Fail(const absl::Status& status, Outcome* outcome) {
   state_ = State::kAborted;
-  suspicion_.reset();
+  suspicions_.Forget();
   reason_ = std::string(status.message());
   outcome->why = absl::StrCat("the run failed: ", reason_);
   for (Participant* member : roster_.All()) {

@@ -19,6 +19,7 @@
 #include "coordinator/membership/roster.h"
 #include "coordinator/membership/step_tally.h"
 #include "coordinator/membership/straggler_watch.h"
+#include "coordinator/membership/suspicions.h"
 #include "gradwire/v1/membership.pb.h"
 #include "gradwire/v1/status.pb.h"
 
@@ -128,6 +129,7 @@ struct Outcome {
 //               ├─ LayoutAgreement  what all have declared
 //               ├─ CompareReplicas  whether all have the same parameters
 //               ├─ StepTally        how far each rank is
+//               ├─ Suspicions       who is lost if workers do not reach each other
 //               └─ StragglerWatch   who holds the others up
 //
 // While WAITING a member that goes frees its place. While RUNNING the one place
@@ -158,8 +160,9 @@ class Membership {
   // All means of a step are at a worker. Of an earlier view it is passed over; of another step than
   // the first that is not sealed it is treated as OnNonsense.
   Outcome OnReady(SessionId session, const v1::Ready& ready, absl::Time now);
-  // A worker does not answer; of an earlier view it is passed over. The suspect has `suspect_grace`
-  // to be lost by a cause of its own, which then is the cause given; after that it is lost.
+  // A worker does not answer; of an earlier view it is passed over. From the first suspicion on the
+  // two have `suspect_grace` to be lost by a cause of their own, which then is the cause given;
+  // after that those are lost whom Suspicions says.
   Outcome OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now);
   Outcome OnLeave(SessionId session, const v1::Leave& leave, absl::Time now);
   // A message that fits nowhere; `what` goes into the error.
@@ -177,12 +180,6 @@ class Membership {
 
  private:
   enum class State { kWaiting, kRunning, kFinished, kAborted };
-
-  struct Suspicion {
-    Incarnation suspect;
-    std::string cause;
-    absl::Time deadline;
-  };
 
   bool IsOver() const { return state_ == State::kFinished || state_ == State::kAborted; }
   // OK, or that the run is over, or has lost workers.
@@ -225,7 +222,7 @@ class Membership {
 
   void NameStragglers(absl::Time now, Outcome* outcome);
   void CheckLeases(absl::Time now, Outcome* outcome);
-  void CheckSuspicion(absl::Time now, Outcome* outcome);
+  void CheckSuspicions(absl::Time now, Outcome* outcome);
   std::string MissingMessage() const;
 
   const MembershipConfig config_;
@@ -244,7 +241,7 @@ class Membership {
   absl::Time moved_;      // when the one before was sealed, or the view began
   bool through_ = false;  // workers need each other no more: all steps are sealed
   StragglerWatch stragglers_;
-  std::optional<Suspicion> suspicion_;  // the first that is not explained yet
+  Suspicions suspicions_;  // of this view, not explained yet
 };
 
 }  // namespace gradwire

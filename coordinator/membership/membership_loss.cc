@@ -30,10 +30,8 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   }
   outcome.why = absl::StrCat(Describe(*by), " suspects ", Describe(*worker), " in step ",
                              suspect.step(), ": ", Shortened(suspect.cause(), kMostCause));
-  if (suspicion_) return outcome;
-  suspicion_ = Suspicion{worker->incarnation,
-                         absl::StrCat(NameOf(*by), " got no answer from it: ", suspect.cause()),
-                         now + config_.suspect_grace};
+  suspicions_.Add(
+      {by->incarnation, worker->incarnation, NameOf(*by), NameOf(*worker), suspect.cause()}, now);
   return outcome;
 }
 
@@ -42,7 +40,7 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
   const std::string cause = Shortened(long_cause, kMostCause);
   if (state_ == State::kWaiting) return FreePlace(*member, cause, outcome);
   member->standing = Standing::kLost;
-  if (suspicion_ && suspicion_->suspect == member->incarnation) suspicion_.reset();
+  suspicions_.Explain(member->incarnation);
   TellOfLoss(*member, cause, now, outcome);
   if (CanGoOnWithout(*member)) return GoOnWithout(member, cause, now, outcome);
   Fail(absl::AbortedError(absl::StrCat(
@@ -117,7 +115,7 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::T
     return FinishIfAllHave(outcome);
   }
   roster_.Evict(lost->incarnation);
-  suspicion_.reset();  // it was of the view before
+  suspicions_.Forget();  // they were of the view before
   for (Participant* worker : roster_.Workers()) worker->ready = false;
   SendViewToAll(now, outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {
@@ -140,11 +138,13 @@ void Membership::FreePlace(const Participant& member, absl::string_view cause, O
                             reason_));
 }
 
-void Membership::CheckSuspicion(absl::Time now, Outcome* outcome) {
-  if (!suspicion_ || now < suspicion_->deadline) return;
-  const Suspicion suspicion = *suspicion_;
-  suspicion_.reset();
-  OnLoss(roster_.Find(suspicion.suspect), suspicion.cause, now, outcome);
+void Membership::CheckSuspicions(absl::Time now, Outcome* outcome) {
+  const std::optional<absl::Time> since = suspicions_.since();
+  if (!since || now < *since + config_.suspect_grace) return;
+  for (const Culprit& culprit : suspicions_.Judge(roster_.WorkersAsTheyJoined())) {
+    if (IsOver()) return;
+    OnLoss(roster_.Find(culprit.incarnation), culprit.cause, now, outcome);
+  }
 }
 
 }  // namespace gradwire

@@ -149,6 +149,14 @@ std::vector<Participant*> Roster::Workers() {
   return workers;
 }
 
+std::vector<Incarnation> Roster::WorkersAsTheyJoined() const {
+  std::vector<Incarnation> workers;
+  for (const Participant& participant : participants_) {
+    if (!participant.share) workers.push_back(participant.incarnation);
+  }
+  return workers;
+}
+
 std::vector<const Participant*> Roster::All() const {
   return InOrder<const Participant*>(&participants_);
 }

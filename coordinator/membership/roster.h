@@ -57,6 +57,8 @@ class Roster {
   // Workers by their lowest rank.
   std::vector<const Participant*> Workers() const;
   std::vector<Participant*> Workers();
+  // Workers, who joined first first.
+  std::vector<Incarnation> WorkersAsTheyJoined() const;
   // Workers by their lowest rank, then aggregators by their share.
   std::vector<const Participant*> All() const;
   std::vector<Participant*> All();

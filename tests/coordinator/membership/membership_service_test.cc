@@ -20,6 +20,7 @@ namespace {
 using ::gradwire::testing::Exchange;
 using ::gradwire::testing::TestHello;
 using ::gradwire::testing::TestLayout;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -316,9 +317,14 @@ TEST_F(MembershipServiceTest, StreamBroken_MidRun_AbortsTheOthersWithRankStepAnd
 TEST_F(MembershipServiceTest, ReportSuspect_Unexplained_AbortsAll) {
   FormRun();
   const Incarnation suspect = formed_.Get().Carrier(Rank(1)).incarnation;
-  workers_[0]->session->ReportSuspect(suspect, Step(3), "connection refused");
-  const absl::Status lost = absl::AbortedError(
-      "rank 1 (10.10.1.2:1) was lost in step 0: rank 0 got no answer from it: connection refused");
+  for (const int by : {0, 2}) {
+    workers_[by]->session->ReportSuspect(suspect, Step(3), "connection refused");
+  }
+  const absl::Status lost = workers_[0]->end.Get();
+  EXPECT_EQ(lost.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(lost.message()),
+              ContainsRegex("^rank 1 \\(10.10.1.2:1\\) was lost in step 0: rank [02] got no answer "
+                            "from it: connection refused$"));
   for (auto& worker : workers_) EXPECT_EQ(worker->end.Get(), lost);
 }
 

@@ -45,11 +45,20 @@ TEST_F(MembershipTimeTest, OnSuspect_ThenTheSuspectsLoss_GivesTheLossAsCause) {
       absl::AbortedError("rank 2 (10.10.1.2:3) was lost in step 0: its session stream broke"));
 }
 
-TEST_F(MembershipTimeTest, OnSuspect_Twice_TheFirstCounts) {
+TEST_F(MembershipTimeTest, OnSuspect_OfEachOther_LosesWhoJoinedLast) {
   Form();
   Suspect(1, 2);
   Suspect(3, 0);
   EXPECT_THAT(Pass(absl::Seconds(2)).why, HasSubstr("rank 2 (10.10.1.2:3) was lost"));
+}
+
+TEST_F(MembershipTimeTest, OnSuspect_BySomebodyWhomAnotherOneSuspects_LosesThatOne) {
+  Form();
+  Suspect(1, 2);
+  Suspect(2, 0);
+  EXPECT_EQ(All<EndRun>(Pass(absl::Seconds(2))).at(0).status,
+            absl::AbortedError("rank 0 (10.10.1.2:1) was lost in step 0: it got no answer from "
+                               "rank 2: connection reset"));
 }
 
 TEST_F(MembershipTimeTest, OnSuspect_IsLogged) {

@@ -1,0 +1,84 @@
+#include "coordinator/membership/suspicions.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+
+void Suspicions::Add(Suspicion suspicion, absl::Time now) {
+  const auto is_of_the_pair = [&](const Told& told) {
+    const Suspicion& other = told.suspicion;
+    return (other.by == suspicion.by && other.suspect == suspicion.suspect) ||
+           (other.by == suspicion.suspect && other.suspect == suspicion.by);
+  };
+  if (told_.size() == kMost || std::any_of(told_.begin(), told_.end(), is_of_the_pair)) return;
+  told_.push_back({std::move(suspicion), now});
+}
+
+std::optional<absl::Time> Suspicions::since() const {
+  if (told_.empty()) return std::nullopt;
+  return told_.front().at;
+}
+
+void Suspicions::Explain(Incarnation lost) {
+  const auto is_explained = [lost](const Told& told) {
+    return told.suspicion.by == lost || told.suspicion.suspect == lost;
+  };
+  told_.erase(std::remove_if(told_.begin(), told_.end(), is_explained), told_.end());
+}
+
+// A minimum vertex cover: of each pair one has to go, and all ways to choose are few.
+std::set<Incarnation> Suspicions::FewestOf(const std::vector<Incarnation>& joined) const {
+  // Less is better: how many go, how many of these did not stand in earlier suspicions, and how
+  // early they joined, the latest first.
+  using Cost = std::tuple<size_t, size_t, std::vector<std::ptrdiff_t>>;
+  const auto cost_of = [&](const std::set<Incarnation>& who) {
+    size_t unsuspected = 0;
+    std::vector<std::ptrdiff_t> from_last;
+    for (const Incarnation one : who) {
+      unsuspected += stood_.count(one) == 0;
+      from_last.push_back(joined.end() - std::find(joined.begin(), joined.end(), one));
+    }
+    std::sort(from_last.begin(), from_last.end());
+    return Cost(who.size(), unsuspected, from_last);
+  };
+  std::optional<std::pair<Cost, std::set<Incarnation>>> best;
+  for (size_t choice = 0; choice < size_t{1} << told_.size(); ++choice) {
+    std::set<Incarnation> who;
+    for (size_t i = 0; i < told_.size(); ++i) {
+      const Suspicion& suspicion = told_[i].suspicion;
+      who.insert((choice >> i & 1) != 0 ? suspicion.by : suspicion.suspect);
+    }
+    std::pair<Cost, std::set<Incarnation>> found(cost_of(who), std::move(who));
+    if (!best || found.first < best->first) best = std::move(found);
+  }
+  return best->second;
+}
+
+std::vector<Culprit> Suspicions::Judge(const std::vector<Incarnation>& joined) {
+  const std::set<Incarnation> lost = FewestOf(joined);
+  std::vector<Culprit> culprits;
+  for (const Incarnation one : lost) {
+    const auto told = std::find_if(told_.begin(), told_.end(), [one](const Told& of) {
+      return of.suspicion.by == one || of.suspicion.suspect == one;
+    });
+    const Suspicion& suspicion = told->suspicion;
+    culprits.push_back(
+        {one, suspicion.suspect == one
+                  ? absl::StrCat(suspicion.by_name, " got no answer from it: ", suspicion.cause)
+                  : absl::StrCat("it got no answer from ", suspicion.suspect_name, ": ",
+                                 suspicion.cause)});
+  }
+  for (const Told& told : told_) {
+    for (const Incarnation one : {told.suspicion.by, told.suspicion.suspect}) {
+      if (lost.count(one) == 0) stood_.insert(one);
+    }
+  }
+  Forget();
+  return culprits;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,67 @@
+#ifndef GRADWIRE_COORDINATOR_MEMBERSHIP_SUSPICIONS_H_
+#define GRADWIRE_COORDINATOR_MEMBERSHIP_SUSPICIONS_H_
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/ids.h"
+
+namespace gradwire {
+
+// One worker says that another one does not answer it, while both are heard here.
+struct Suspicion {
+  Incarnation by;
+  Incarnation suspect;
+  std::string by_name;       // "rank 0"
+  std::string suspect_name;  // "rank 1"
+  std::string cause;
+};
+
+// A worker that is to be lost for suspicions, and why, as a message has it: "rank 0 got no answer
+// from it: …" or "it got no answer from rank 1: …".
+struct Culprit {
+  Incarnation incarnation;
+  std::string cause;
+};
+
+// What workers of a view have said of each other, and who is to be lost for it: the fewest workers
+// without whom nobody would have a suspicion left, as it may be the one who suspects that nobody
+// reaches. Of as few, those who already stood in suspicions for which another one was lost; then
+// those that joined last. Pure, like Membership.
+class Suspicions {
+ public:
+  // Of a pair the first counts, and of all the first kMost; those who cannot reach each other say
+  // it again in the next view.
+  static constexpr size_t kMost = 12;
+  void Add(Suspicion suspicion, absl::Time now);
+
+  // When the first of them came; none if there is none.
+  std::optional<absl::Time> since() const;
+
+  // This worker is lost by a cause of its own, which explains what it said and what was said of it.
+  void Explain(Incarnation lost);
+  // They were of an earlier view.
+  void Forget() { told_.clear(); }
+
+  // Those who are to be lost, and forgets the suspicions. `joined`: the workers in order of
+  // joining.
+  std::vector<Culprit> Judge(const std::vector<Incarnation>& joined);
+
+ private:
+  struct Told {
+    Suspicion suspicion;
+    absl::Time at;
+  };
+
+  std::set<Incarnation> FewestOf(const std::vector<Incarnation>& joined) const;
+
+  std::vector<Told> told_;
+  std::set<Incarnation> stood_;  // in suspicions of which somebody else was lost
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COORDINATOR_MEMBERSHIP_SUSPICIONS_H_

@@ -1,0 +1,121 @@
+#include "coordinator/membership/suspicions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
+
+const absl::Time kStart = absl::FromUnixSeconds(1000);
+
+// Worker 1 joined first, worker 20 last.
+class SuspicionsTest : public ::testing::Test {
+ protected:
+  void Say(int by, int suspect) {
+    suspicions_.Add({Incarnation(by), Incarnation(suspect), absl::StrCat("rank ", by),
+                     absl::StrCat("rank ", suspect), "timed out"},
+                    now_);
+    now_ += absl::Milliseconds(10);
+  }
+  std::vector<uint64_t> Lost() {
+    std::vector<uint64_t> lost;
+    for (const Culprit& culprit : Judge()) lost.push_back(culprit.incarnation.value());
+    return lost;
+  }
+  std::vector<Culprit> Judge() {
+    std::vector<Incarnation> joined;
+    for (int worker = 1; worker <= 20; ++worker) joined.emplace_back(worker);
+    return suspicions_.Judge(joined);
+  }
+
+  absl::Time now_ = kStart;
+  Suspicions suspicions_;
+};
+
+TEST_F(SuspicionsTest, Judge_Two_LosesWhoJoinedLast) {
+  Say(2, 5);
+  EXPECT_THAT(Lost(), ElementsAre(5));
+  Say(7, 6);
+  EXPECT_THAT(Lost(), ElementsAre(7));
+}
+
+TEST_F(SuspicionsTest, Judge_SeveralOfOne_LosesThatOne) {
+  Say(8, 1);
+  Say(9, 1);
+  EXPECT_THAT(Lost(), ElementsAre(1));
+}
+
+TEST_F(SuspicionsTest, Judge_OneThatNobodyReachesAndThatReachesNobody_LosesThatOne) {
+  Say(1, 2);  // its own next
+  Say(9, 1);  // that before it
+  EXPECT_THAT(Lost(), ElementsAre(1));
+}
+
+TEST_F(SuspicionsTest, Judge_ARowOfFive_LosesTheSecondAndTheFourth) {
+  Say(11, 5);
+  Say(5, 12);
+  Say(12, 6);
+  Say(6, 13);
+  EXPECT_THAT(Lost(), UnorderedElementsAre(5, 6));
+}
+
+TEST_F(SuspicionsTest, Judge_SeparatePairs_LosesOneOfEach) {
+  Say(1, 2);
+  Say(4, 3);
+  EXPECT_THAT(Lost(), UnorderedElementsAre(2, 4));
+}
+
+// Worker 1 answers nobody: the first to say so is lost for it, a second one is not.
+TEST_F(SuspicionsTest, Judge_AgainTheSameOne_LosesItThen) {
+  Say(9, 1);
+  EXPECT_THAT(Lost(), ElementsAre(9));
+  Say(8, 1);
+  EXPECT_THAT(Lost(), ElementsAre(1));
+}
+
+TEST_F(SuspicionsTest, Judge_Causes_SayWhoDidNotReachWhom) {
+  Say(1, 2);
+  const std::vector<Culprit> suspect = Judge();
+  ASSERT_EQ(suspect.size(), 1);
+  EXPECT_EQ(suspect[0].cause, "rank 1 got no answer from it: timed out");
+  Say(4, 3);
+  const std::vector<Culprit> by = Judge();
+  ASSERT_EQ(by.size(), 1);
+  EXPECT_EQ(by[0].cause, "it got no answer from rank 3: timed out");
+}
+
+TEST_F(SuspicionsTest, Add_ManyOfEachOther_IsJudgedByTheFirst) {
+  for (int worker = 1; worker <= 20; worker += 2) Say(worker, worker + 1);
+  for (int worker = 2; worker <= 18; worker += 2) Say(worker, worker + 1);
+  EXPECT_THAT(Lost(), UnorderedElementsAre(2, 4, 6, 8, 10, 12, 14, 16, 18, 20));
+  EXPECT_EQ(suspicions_.since(), std::nullopt);
+}
+
+TEST_F(SuspicionsTest, Since_FirstOfThoseLeft) {
+  EXPECT_EQ(suspicions_.since(), std::nullopt);
+  Say(1, 2);
+  Say(2, 1);
+  Say(3, 4);
+  EXPECT_EQ(suspicions_.since(), kStart);
+  suspicions_.Explain(Incarnation(2));
+  EXPECT_EQ(suspicions_.since(), kStart + absl::Milliseconds(20));
+  suspicions_.Explain(Incarnation(3));
+  EXPECT_EQ(suspicions_.since(), std::nullopt);
+}
+
+TEST_F(SuspicionsTest, Forget_All_LeavesNobodyUnderSuspicion) {
+  Say(9, 1);
+  suspicions_.Forget();
+  EXPECT_EQ(suspicions_.since(), std::nullopt);
+  Say(9, 1);
+  EXPECT_THAT(Lost(), ElementsAre(9));
+}
+
+}  // namespace
+}  // namespace gradwire
