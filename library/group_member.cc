@@ -225,14 +225,16 @@ absl::optional<absl::Status> GroupMember::AwaitVerdict() {
 }
 
 absl::Status GroupMember::Fail(const absl::Status& cause) {
-  return FailAt(cause, exchange_ != nullptr ? exchange_->suspect() : absl::nullopt);
+  if (exchange_ == nullptr) return FailAt(cause, absl::nullopt);
+  const absl::optional<Suspect> suspect = exchange_->suspect();
+  return suspect.has_value() ? FailAt(cause, suspect->worker) : FailAt(cause, absl::nullopt);
 }
 
 absl::Status GroupMember::FailAt(const absl::Status& cause,
                                  const absl::optional<Incarnation>& suspect) {
   if (absl::Status known = state(); !known.ok()) return known;
   metrics_.CountRpcError(cause.code());
-  if (suspect.has_value()) session_->ReportSuspect(*suspect, step_, std::string(cause.message()));
+  if (suspect.has_value()) session_->ReportSuspect(*suspect, step_, cause);
   const bool peer_failed =
       suspect.has_value() || absl::IsUnavailable(cause) || absl::IsAborted(cause);
   if (peer_failed) {

@@ -120,12 +120,13 @@ void Session::ReportReady(const v1::Ready& ready) {
   Write(message);
 }
 
-void Session::ReportSuspect(Incarnation suspect, Step step, absl::string_view cause,
+void Session::ReportSuspect(Incarnation suspect, Step step, const absl::Status& failure,
                             Generation generation) {
   v1::WorkerMessage message;
   message.mutable_suspect()->set_incarnation(suspect.value());
   message.mutable_suspect()->set_step(step.value());
-  message.mutable_suspect()->set_cause(std::string(cause));
+  message.mutable_suspect()->set_cause(std::string(failure.message()));
+  message.mutable_suspect()->set_broke_off(absl::IsAborted(failure));
   message.mutable_suspect()->set_generation(generation.value());
   Write(message);
 }

@@ -30,8 +30,9 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   }
   outcome.why = absl::StrCat(Describe(*by), " suspects ", Describe(*worker), " in step ",
                              suspect.step(), ": ", Shortened(suspect.cause(), kMostCause));
-  suspicions_.Add(
-      {by->incarnation, worker->incarnation, NameOf(*by), NameOf(*worker), suspect.cause()}, now);
+  suspicions_.Add({by->incarnation, worker->incarnation, NameOf(*by), NameOf(*worker),
+                   suspect.cause(), suspect.broke_off()},
+                  now);
   return outcome;
 }
 

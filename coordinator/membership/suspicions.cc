@@ -14,8 +14,12 @@ void Suspicions::Add(Suspicion suspicion, absl::Time now) {
     return (other.by == suspicion.by && other.suspect == suspicion.suspect) ||
            (other.by == suspicion.suspect && other.suspect == suspicion.by);
   };
-  if (told_.size() == kMost || std::any_of(told_.begin(), told_.end(), is_of_the_pair)) return;
-  told_.push_back({std::move(suspicion), now});
+  const auto same = std::find_if(told_.begin(), told_.end(), is_of_the_pair);
+  if (same != told_.end()) {
+    if (same->suspicion.broke_off) same->suspicion = std::move(suspicion);
+  } else if (told_.size() < kMost) {
+    told_.push_back({std::move(suspicion), now});
+  }
 }
 
 std::optional<absl::Time> Suspicions::since() const {
@@ -58,7 +62,15 @@ std::set<Incarnation> Suspicions::FewestOf(const std::vector<Incarnation>& joine
   return best->second;
 }
 
+void Suspicions::KeepWhatCounts() {
+  const auto broke_off = [](const Told& told) { return told.suspicion.broke_off; };
+  const auto behind_all_others = std::stable_partition(
+      told_.begin(), told_.end(), [&](const Told& told) { return !broke_off(told); });
+  told_.erase(std::max(behind_all_others, told_.begin() + 1), told_.end());
+}
+
 std::vector<Culprit> Suspicions::Judge(const std::vector<Incarnation>& joined) {
+  KeepWhatCounts();
   const std::set<Incarnation> lost = FewestOf(joined);
   std::vector<Culprit> culprits;
   for (const Incarnation one : lost) {

@@ -18,6 +18,8 @@ struct Suspicion {
   std::string by_name;       // "rank 0"
   std::string suspect_name;  // "rank 1"
   std::string cause;
+  // It ended a call, perhaps for another one's sake.
+  bool broke_off = false;
 };
 
 // A worker that is to be lost for suspicions, and why, as a message has it: "rank 0 got no answer
@@ -29,8 +31,9 @@ struct Culprit {
 
 // What workers of a view have said of each other, and who is to be lost for it: the fewest workers
 // without whom nobody would have a suspicion left, as it may be the one who suspects that nobody
-// reaches. Of as few, those who already stood in suspicions for which another one was lost; then
-// those that joined last. Pure, like Membership.
+// reaches. One who only broke off counts if nobody else is suspected, and of several the first: one
+// loss makes a whole ring break off. Of as few, those who already stood in suspicions for which
+// another one was lost; then those that joined last. Pure, like Membership.
 class Suspicions {
  public:
   // Of a pair the first counts, and of all the first kMost; those who cannot reach each other say
@@ -56,6 +59,7 @@ class Suspicions {
     absl::Time at;
   };
 
+  void KeepWhatCounts();
   std::set<Incarnation> FewestOf(const std::vector<Incarnation>& joined) const;
 
   std::vector<Told> told_;

@@ -41,6 +41,8 @@ class Caller {
     if (chunk.checksum() == 0) SealChunk(&chunk);
     return stream_->Write(chunk);
   }
+  // Without a word.
+  void Cancel() { context_.TryCancel(); }
   // All is sent.
   void Done() { stream_->WritesDone(); }
   // How the worker ends the call.
@@ -77,6 +79,11 @@ class NeighborStreamTest : public ::testing::Test {
     return chunks;
   }
   View ReceiverView() const { return cluster_.ViewOf(kReceiver); }
+  // Of incarnation 0 if it has none.
+  Incarnation SuspectOfReceiver() {
+    const absl::optional<Suspect> suspect = cluster_.exchange(kReceiver).suspect();
+    return suspect.has_value() ? suspect->worker : Incarnation(0);
+  }
 
   // Of step 0 and ones.
   v1::Chunk ChunkOf(const Parcel& parcel) const {
@@ -222,7 +229,7 @@ TEST_F(NeighborStreamTest, Gap_EndsTheStepAndSuspectsTheNeighbour) {
   const absl::Status status = done.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), StartsWith("neighbour rank 0 ("));
-  EXPECT_EQ(cluster_.exchange(kReceiver).suspect(), ReceiverView().members[0].incarnation);
+  EXPECT_EQ(SuspectOfReceiver(), ReceiverView().members[0].incarnation);
 }
 
 TEST_F(NeighborStreamTest, Resend_EndsTheStepAndSuspectsTheNeighbour) {
@@ -232,7 +239,18 @@ TEST_F(NeighborStreamTest, Resend_EndsTheStepAndSuspectsTheNeighbour) {
   caller.Write(parcels_[0]);
   EXPECT_THAT(caller.End().error_message(), HasSubstr("got parcel 0 of its segment, expected 1"));
   EXPECT_EQ(done.get().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(cluster_.exchange(kReceiver).suspect(), ReceiverView().members[0].incarnation);
+  EXPECT_EQ(SuspectOfReceiver(), ReceiverView().members[0].incarnation);
+}
+
+// As it does too when it misses another one.
+TEST_F(NeighborStreamTest, BrokenOff_SuspectMayHaveDoneItForAnothersSake) {
+  std::future<absl::Status> done = HandIn();
+  Caller caller = Call();
+  ASSERT_TRUE(caller.Write(parcels_[0]));
+  caller.Cancel();
+  EXPECT_EQ(done.get().code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(SuspectOfReceiver(), ReceiverView().members[0].incarnation);
+  EXPECT_TRUE(absl::IsAborted(cluster_.exchange(kReceiver).suspect()->failure));
 }
 
 // What comes before the receiver's terms is kept, but no more than there can be.
@@ -256,7 +274,7 @@ TEST_F(NeighborStreamTest, HalfClosedInTheMiddleOfAStep_NeighbourHasLeftButIsNoS
   const absl::Status status = done.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_THAT(std::string(status.message()), HasSubstr(") has left, and others have not done all"));
-  EXPECT_EQ(cluster_.exchange(kReceiver).suspect(), absl::nullopt);
+  EXPECT_FALSE(cluster_.exchange(kReceiver).suspect().has_value());
 }
 
 }  // namespace

@@ -119,7 +119,7 @@ TEST_F(TransferTableTest, Deadline_OfOneTransferPasses_ExplainStopDrainAndAllAre
   EXPECT_EQ(other.done.get(), kLate);
   EXPECT_THAT(journal_.events(), ElementsAre("explain step 0, bucket 1", "stop", "drain",
                                              "done step 0, bucket 0", "done step 0, bucket 1"));
-  EXPECT_EQ(table_.suspect(), absl::nullopt);
+  EXPECT_FALSE(table_.suspect().has_value());
 }
 
 TEST_F(TransferTableTest, Deadline_SeveralPassed_TheFirstOneIsExplained) {
@@ -144,7 +144,9 @@ TEST_F(TransferTableTest, Fail_Twice_TheFirstFailureAndItsSuspectCount) {
   table_.Fail(absl::AbortedError("the run is over"), Incarnation(8));
   EXPECT_EQ(added.done.get(), kBroken);
   EXPECT_EQ(table_.failure(), kBroken);
-  EXPECT_THAT(table_.suspect(), Optional(Incarnation(7)));
+  ASSERT_TRUE(table_.suspect().has_value());
+  EXPECT_EQ(table_.suspect()->worker, Incarnation(7));
+  EXPECT_EQ(table_.suspect()->failure, kBroken);
   EXPECT_THAT(journal_.events(), ElementsAre("stop", "drain", "done step 0, bucket 0"));
 }
 
@@ -270,7 +272,9 @@ TEST_F(TransferTableTest, Close_AfterAFailure_TheFailureStays) {
   table_.Fail(kBroken, Incarnation(7));
   table_.Close();
   EXPECT_EQ(table_.failure(), kBroken);
-  EXPECT_THAT(table_.suspect(), Optional(Incarnation(7)));
+  ASSERT_TRUE(table_.suspect().has_value());
+  EXPECT_EQ(table_.suspect()->worker, Incarnation(7));
+  EXPECT_EQ(table_.suspect()->failure, kBroken);
 }
 
 // Else they would suspect this worker, which only told them of another one.

@@ -46,7 +46,7 @@ class SimExchange : public Exchange, public std::enable_shared_from_this<SimExch
   void Cancel(absl::Status reason) override { Fail(reason, absl::nullopt); }
   absl::Status Finish(absl::Time) override { return table_.failure(); }
   TransferTotals totals() const override { return {}; }
-  absl::optional<Incarnation> suspect() const override { return table_.suspect(); }
+  absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
   const View& view() const { return view_; }
   bool failed() const { return !table_.failure().ok(); }

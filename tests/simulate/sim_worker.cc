@@ -176,6 +176,7 @@ absl::Status SimWorker::Ended() const { return stopped_.ok() ? changes_.Unchange
 // As Participation and FoldBackend: what it sums is served before it reaches the others.
 absl::Status SimWorker::Connect() {
   suspect_.reset();
+  told_of_suspect_ = false;
   exchange_.reset();
   std::vector<SimEndpoint> endpoints = ports_.endpoints_of(view_);
   auto exchange = std::make_shared<SimExchange>(
@@ -189,8 +190,10 @@ absl::Status SimWorker::Connect() {
     if (is_killed_) return Killed();
     if (absl::Status ended = Ended(); !ended.ok()) return ended;
     if (is_ready) continue;
-    suspect_ = endpoint.worker;
-    return absl::UnavailableError(absl::StrCat("worker ", endpoint.peer, " does not answer"));
+    const absl::Status failure =
+        absl::UnavailableError(absl::StrCat("worker ", endpoint.peer, " does not answer"));
+    if (endpoint.worker.has_value()) suspect_ = Suspect{*endpoint.worker, failure};
+    return failure;
   }
   exchange_ = std::move(exchange);
   exchange_->Start();
@@ -278,21 +281,26 @@ bool SimWorker::GoesOn(const absl::Status& status) {
 // As Participation::AwaitView.
 absl::optional<View> SimWorker::AwaitView(const absl::Status& status) {
   if (!stopped_.ok()) return absl::nullopt;
-  const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : suspect_;
-  if (suspect.has_value() && changes_.Unchanged().ok()) {
-    v1::WorkerMessage message;
-    message.mutable_suspect()->set_incarnation(suspect->value());
-    message.mutable_suspect()->set_step(applying_.value());
-    message.mutable_suspect()->set_cause(std::string(status.message()));
-    message.mutable_suspect()->set_generation(view_.generation.value());
-    Tell(message);
-  }
+  const absl::optional<Suspect> suspect = exchange_ ? exchange_->suspect() : suspect_;
+  TellOfSuspect(suspect);
   if (!suspect.has_value() && !MayBeALoss(status)) return absl::nullopt;
   Await(
       "the coordinator's verdict", [this] { return !stopped_.ok() || !changes_.Unchanged().ok(); },
       scene_->events.now() + kVerdictTimeout);
   // Does not wait: that time has passed.
   return changes_.AwaitView(absl::UnixEpoch());
+}
+
+void SimWorker::TellOfSuspect(const absl::optional<Suspect>& suspect) {
+  if (!suspect.has_value() || told_of_suspect_ || !changes_.Unchanged().ok()) return;
+  told_of_suspect_ = true;
+  v1::WorkerMessage message;
+  message.mutable_suspect()->set_incarnation(suspect->worker.value());
+  message.mutable_suspect()->set_step(applying_.value());
+  message.mutable_suspect()->set_cause(std::string(suspect->failure.message()));
+  message.mutable_suspect()->set_broke_off(absl::IsAborted(suspect->failure));
+  message.mutable_suspect()->set_generation(view_.generation.value());
+  Tell(message);
 }
 
 absl::Status SimWorker::GoOn() {
@@ -321,8 +329,10 @@ void SimWorker::Rewind() {
 
 absl::Status SimWorker::AwaitSealed(Step step) {
   if (scene_->IsPlanted(Plant::kSealNotAwaited)) return absl::OkStatus();
-  const bool is_known = Await(absl::StrCat("the seal of step ", step.value()),
-                              [this, step] { return changes_.WhetherSealed(step).has_value(); });
+  const bool is_known = Await(absl::StrCat("the seal of step ", step.value()), [this, step] {
+    TellOfSuspect(exchange_->suspect());
+    return changes_.WhetherSealed(step).has_value();
+  });
   if (!is_known) return Killed();
   absl::Status sealed = *changes_.WhetherSealed(step);
   if (sealed.ok()) TellOfStep();

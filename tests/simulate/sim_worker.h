@@ -87,6 +87,7 @@ class SimWorker {
   bool GoesOn(const absl::Status& status);
   absl::optional<View> AwaitView(const absl::Status& status);
   absl::Status GoOn();
+  void TellOfSuspect(const absl::optional<Suspect>& suspect);
   void Rewind();
   absl::Status AwaitSealed(Step step);
   absl::Status AwaitBucket();
@@ -130,7 +131,8 @@ class SimWorker {
   absl::Status stopped_;  // how the run ended for this worker, if it did
 
   View view_;
-  absl::optional<Incarnation> suspect_;
+  absl::optional<Suspect> suspect_;
+  bool told_of_suspect_ = false;
   std::vector<Rank> first_ranks_;
   std::shared_ptr<TinyModel> model_;
   std::unique_ptr<Trainer> trainer_;

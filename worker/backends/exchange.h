@@ -52,6 +52,13 @@ struct TransferTotals {
   CompressionTotals compressed = {};
 };
 
+// A worker at which transfers failed. With an Aborted `failure` it has ended a call, as it also
+// does when it misses another one itself.
+struct Suspect {
+  Incarnation worker;
+  absl::Status failure;
+};
+
 // The exchange of buckets between the workers of one view; see Backend::Connect. A bucket is
 //
 //   Expect ─► Contribute, once for each rank that this worker carries ─► done
@@ -102,7 +109,7 @@ class Exchange {
   virtual TransferTotals totals() const = 0;
 
   // The worker that a transfer failed at, if it is known. From any thread.
-  virtual absl::optional<Incarnation> suspect() const { return absl::nullopt; }
+  virtual absl::optional<Suspect> suspect() const { return absl::nullopt; }
 };
 
 }  // namespace gradwire

@@ -49,7 +49,7 @@ class LowRankExchange : public Exchange {
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
   TransferTotals totals() const override;
-  absl::optional<Incarnation> suspect() const override { return exchange_->suspect(); }
+  absl::optional<Suspect> suspect() const override { return exchange_->suspect(); }
 
  private:
   // A gradient bucket in one step.

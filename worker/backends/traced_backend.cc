@@ -30,7 +30,7 @@ class TracedExchange : public Exchange {
   void Cancel(absl::Status reason) override { exchange_->Cancel(std::move(reason)); }
   absl::Status Finish(absl::Time deadline) override { return exchange_->Finish(deadline); }
   TransferTotals totals() const override { return exchange_->totals(); }
-  absl::optional<Incarnation> suspect() const override { return exchange_->suspect(); }
+  absl::optional<Suspect> suspect() const override { return exchange_->suspect(); }
 
  private:
   const OnSpan on_span_;

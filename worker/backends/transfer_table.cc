@@ -117,9 +117,10 @@ absl::Status TransferTable::failure() const {
   return failure_;
 }
 
-absl::optional<Incarnation> TransferTable::suspect() const {
+absl::optional<Suspect> TransferTable::suspect() const {
   MutexLock lock(&mutex_);
-  return suspect_;
+  if (!suspect_.has_value()) return absl::nullopt;
+  return Suspect{*suspect_, failure_};
 }
 
 std::shared_ptr<Transfer> TransferTable::WaitForDeadline() {

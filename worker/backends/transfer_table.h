@@ -77,7 +77,7 @@ class TransferTable {
 
   // The first failure; OK as long as there is none.
   absl::Status failure() const;
-  absl::optional<Incarnation> suspect() const;
+  absl::optional<Suspect> suspect() const;
 
  private:
   void Keep();

@@ -17,6 +17,7 @@ namespace {
 
 // The coordinator knows the cause of a broken transfer within about a second.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
+constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndSlice = absl::Milliseconds(50);
 
@@ -167,14 +168,19 @@ absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& 
 absl::Status Participation::Connect(const View& view) {
   generation_ = view.generation;
   suspect_.reset();
+  reported_ = false;
+  absl::optional<Incarnation> unreached;
   auto exchange = backend_->Connect(
       view,
       [this] {
         absl::Status ended = Ended();
         return ended.ok() ? changes_.Unchanged() : ended;
       },
-      &suspect_);
-  if (!exchange.ok()) return exchange.status();
+      &unreached);
+  if (!exchange.ok()) {
+    if (unreached.has_value()) suspect_ = Suspect{*unreached, exchange.status()};
+    return exchange.status();
+  }
   exchange_ = *std::move(exchange);
   {
     MutexLock lock(&mutex_);
@@ -304,12 +310,24 @@ void Participation::ReportReady(Step step, bool last, absl::Span<const TensorDig
   session_->ReportReady(ready);
 }
 
+absl::Status Participation::AwaitSealed(Step step) {
+  while (true) {
+    const auto verdict = changes_.AwaitSealed(step, SteadyNow() + kLookSlice);
+    if (verdict.has_value()) return *verdict;
+    ReportSuspect(exchange_->suspect(), step);
+  }
+}
+
+void Participation::ReportSuspect(const absl::optional<Suspect>& suspect, Step step) {
+  if (!suspect.has_value() || reported_ || !changes_.Unchanged().ok()) return;
+  reported_ = true;
+  session_->ReportSuspect(suspect->worker, step, suspect->failure, generation_);
+}
+
 absl::optional<View> Participation::AwaitView(const absl::Status& status, Step step) {
   if (stopper_->requested() || !joined()) return absl::nullopt;
-  const absl::optional<Incarnation> suspect = exchange_ ? exchange_->suspect() : suspect_;
-  if (suspect.has_value() && changes_.Unchanged().ok()) {
-    session_->ReportSuspect(*suspect, step, std::string(status.message()), generation_);
-  }
+  const absl::optional<Suspect> suspect = exchange_ ? exchange_->suspect() : suspect_;
+  ReportSuspect(suspect, step);
   if (!suspect.has_value() && !MayBeALoss(status)) return absl::nullopt;
   return changes_.AwaitView(SteadyNow() + kVerdictTimeout);
 }

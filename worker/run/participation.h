@@ -87,7 +87,8 @@ class Participation {
   void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {});
   // Waits until all workers of the view have said so. Aborted if a further view came before that;
   // or how the run ended.
-  absl::Status AwaitSealed(Step step) { return changes_.AwaitSealed(step); }
+  // Meanwhile a peer that does not answer is told of, which may be what the others wait for.
+  absl::Status AwaitSealed(Step step);
   // After `status` (not OK) ended training in `step`: tells the coordinator if a peer did not
   // answer, and waits a little for a further view. None: the run is over, or will not go on.
   absl::optional<View> AwaitView(const absl::Status& status, Step step);
@@ -127,6 +128,8 @@ class Participation {
   void OnNewView(View view);
   void OnAbort(const absl::Status& status);
   void CancelExchange(const absl::Status& reason);
+  // Tells the coordinator of a peer that does not answer, once a view.
+  void ReportSuspect(const absl::optional<Suspect>& suspect, Step step);
 
   const WorkerOptions options_;
   Stopper* const stopper_;
@@ -138,7 +141,8 @@ class Participation {
   GrpcServer server_;
   std::string address_;
 
-  absl::optional<Incarnation> suspect_;  // whom Connect could not reach
+  absl::optional<Suspect> suspect_;  // whom Connect could not reach
+  bool reported_ = false;            // a suspect, in this view
   ViewChanges changes_;
   bool seals_ = false;  // as the view says
   Generation generation_;

@@ -40,11 +40,13 @@ absl::optional<absl::Status> ViewChanges::Verdict(Step step) const {
   return absl::nullopt;
 }
 
-absl::Status ViewChanges::AwaitSealed(Step step) {
+absl::optional<absl::Status> ViewChanges::AwaitSealed(Step step, absl::Time deadline) {
   MutexLock lock(&mutex_);
   absl::optional<absl::Status> verdict;
-  while (!(verdict = Verdict(step)).has_value()) changed_.Wait(&mutex_);
-  return *verdict;
+  while (!(verdict = Verdict(step)).has_value()) {
+    if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
+  }
+  return verdict.has_value() ? verdict : Verdict(step);
 }
 
 absl::optional<absl::Status> ViewChanges::WhetherSealed(Step step) const {

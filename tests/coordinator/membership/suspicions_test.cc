@@ -17,9 +17,9 @@ const absl::Time kStart = absl::FromUnixSeconds(1000);
 // Worker 1 joined first, worker 20 last.
 class SuspicionsTest : public ::testing::Test {
  protected:
-  void Say(int by, int suspect) {
+  void Say(int by, int suspect, bool broke_off = false) {
     suspicions_.Add({Incarnation(by), Incarnation(suspect), absl::StrCat("rank ", by),
-                     absl::StrCat("rank ", suspect), "timed out"},
+                     absl::StrCat("rank ", suspect), "timed out", broke_off},
                     now_);
     now_ += absl::Milliseconds(10);
   }
@@ -88,6 +88,29 @@ TEST_F(SuspicionsTest, Judge_Causes_SayWhoDidNotReachWhom) {
   const std::vector<Culprit> by = Judge();
   ASSERT_EQ(by.size(), 1);
   EXPECT_EQ(by[0].cause, "it got no answer from rank 3: timed out");
+}
+
+// As in a ring in which worker 2 misses worker 3, and lets go of the others, and so on.
+TEST_F(SuspicionsTest, Judge_BrokenOff_CountsOnlyIfNobodyIsMissed) {
+  Say(1, 2, /*broke_off=*/true);
+  Say(20, 1, true);
+  Say(2, 3);
+  Say(3, 20, true);
+  EXPECT_THAT(Lost(), ElementsAre(3));
+}
+
+TEST_F(SuspicionsTest, Judge_AllBrokenOff_TheFirstCounts) {
+  Say(2, 1, true);
+  Say(3, 2, true);
+  Say(1, 3, true);
+  EXPECT_THAT(Lost(), ElementsAre(2));
+}
+
+TEST_F(SuspicionsTest, Add_BrokenOffThenMissed_IsMissed) {
+  Say(2, 1, true);
+  Say(4, 3, true);
+  Say(3, 4);
+  EXPECT_THAT(Lost(), ElementsAre(4));
 }
 
 TEST_F(SuspicionsTest, Add_ManyOfEachOther_IsJudgedByTheFirst) {

@@ -18,22 +18,22 @@ View ViewOf(uint64_t generation) {
 TEST(ViewChanges, AwaitSealed_SealedBefore_DoesNotWait) {
   ViewChanges changes;
   changes.OnSealed(Step(3));
-  EXPECT_EQ(changes.AwaitSealed(Step(2)), absl::OkStatus());
-  EXPECT_EQ(changes.AwaitSealed(Step(3)), absl::OkStatus());
+  EXPECT_EQ(changes.AwaitSealed(Step(2), absl::InfiniteFuture()), absl::OkStatus());
+  EXPECT_EQ(changes.AwaitSealed(Step(3), absl::InfiniteFuture()), absl::OkStatus());
 }
 
 TEST(ViewChanges, AwaitSealed_SealedThenAView_IsSealed) {
   ViewChanges changes;
   changes.OnSealed(Step(0));
   changes.OnNewView(ViewOf(2));
-  EXPECT_EQ(changes.AwaitSealed(Step(0)), absl::OkStatus());
-  EXPECT_TRUE(absl::IsAborted(changes.AwaitSealed(Step(1))));
+  EXPECT_EQ(changes.AwaitSealed(Step(0), absl::InfiniteFuture()), absl::OkStatus());
+  EXPECT_TRUE(absl::IsAborted(*changes.AwaitSealed(Step(1), absl::InfiniteFuture())));
 }
 
 TEST(ViewChanges, AwaitSealed_Waiting_WakesWhenItIs) {
   ViewChanges changes;
   absl::Status status = absl::UnknownError("still waiting");
-  std::thread waiting([&] { status = changes.AwaitSealed(Step(0)); });
+  std::thread waiting([&] { status = *changes.AwaitSealed(Step(0), absl::InfiniteFuture()); });
   changes.OnSealed(Step(0));
   waiting.join();
   EXPECT_EQ(status, absl::OkStatus());
@@ -42,7 +42,7 @@ TEST(ViewChanges, AwaitSealed_Waiting_WakesWhenItIs) {
 TEST(ViewChanges, AwaitSealed_Waiting_EndsWithTheReason) {
   ViewChanges changes;
   absl::Status status;
-  std::thread waiting([&] { status = changes.AwaitSealed(Step(0)); });
+  std::thread waiting([&] { status = *changes.AwaitSealed(Step(0), absl::InfiniteFuture()); });
   changes.End(absl::CancelledError("signal 15"));
   waiting.join();
   EXPECT_EQ(status, absl::CancelledError("signal 15"));

@@ -19,7 +19,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> FoldBackend::Connect(
   auto exchange = std::make_unique<FoldExchange>(options_, view, endpoints_of_(view),
                                                  service_.get(), &compressors_, &traffic_);
   if (absl::Status started = exchange->Start(ended); !started.ok()) {
-    *suspect = exchange->suspect();
+    if (const auto who = exchange->suspect()) *suspect = who->worker;
     return started;
   }
   return exchange;

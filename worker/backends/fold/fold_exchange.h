@@ -45,7 +45,7 @@ class FoldExchange : public Exchange, private LaneHost {
   void Cancel(absl::Status reason) override { OnFailure(reason, absl::nullopt); }
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
-  absl::optional<Incarnation> suspect() const override { return table_.suspect(); }
+  absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
  private:
   void MakeLanes(const std::vector<Endpoint>& endpoints);

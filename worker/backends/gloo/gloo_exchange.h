@@ -50,7 +50,7 @@ class GlooExchange : public Exchange {
   absl::Status Finish(absl::Time) override { return table_.failure(); }
   // As gloo's algorithms have it, for it does not count.
   TransferTotals totals() const override { return {traffic_.sent, traffic_.received}; }
-  absl::optional<Incarnation> suspect() const override { return table_.suspect(); }
+  absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
  private:
   using Sequence = uint64_t;  // of transfers, in the order expected

@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> HopBackend::Connect(
     changed_.NotifyAll();
   }
   if (absl::Status started = exchange->Start(ended); !started.ok()) {
-    *suspect = exchange->suspect();
+    if (const auto who = exchange->suspect()) *suspect = who->worker;
     return started;
   }
   return exchange;

@@ -205,7 +205,7 @@ absl::StatusOr<std::shared_ptr<HopExchange::HopTransfer>> HopExchange::FindOrKee
     const Place& place, Chunk* chunk) {
   const uint64_t bytes = TotalBytes(chunk->payload);
   MutexLock lock(&mutex_);
-  if (stopped_) return table_.failure();
+  if (stopped_) return EndForPeers(table_.failure());
   EarlyChunks& early = queues_[GroupOf(place.bucket.bucket)].early;
   if (const auto found = std::static_pointer_cast<HopTransfer>(table_.Find(place.bucket))) {
     HopPosition& position = found->positions.at(place.receiver);

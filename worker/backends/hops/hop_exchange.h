@@ -63,7 +63,7 @@ class HopExchange : public Exchange {
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
   absl::Status Finish(absl::Time deadline) override;
   TransferTotals totals() const override;
-  absl::optional<Incarnation> suspect() const override { return table_.suspect(); }
+  absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
   const View& view() const { return view_; }
   // What comes in a neighbour's stream, and the end of that stream; see ChunkHandler.

@@ -39,7 +39,8 @@ grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream
   absl::Status status = TakeAll(from, stream, &watch, &taken);
   const bool broke = context->IsCancelled();
   if (status.ok() && broke) {
-    status = absl::UnavailableError(absl::StrCat("its stream from ", context->peer(), " broke"));
+    // Or it has ended it, which cannot be told apart.
+    status = absl::AbortedError(absl::StrCat("its stream from ", context->peer(), " broke"));
   }
   if (taken) {
     handler_->OnEnd(from, status);
