@@ -52,10 +52,14 @@ absl::Status GroupMember::Start() {
   if (!address.ok()) return address.status();
   if (absl::Status status = JoinSession(*address); !status.ok()) return status;
   if (absl::Status status = OpenTrace(); !status.ok()) return status;
-  absl::optional<Incarnation> suspect;
+  absl::optional<Incarnation> unreached;
   auto exchange = backend_->Connect(
-      view_, [this] { return state(); }, &suspect);
-  if (!exchange.ok()) return FailAt(exchange.status(), suspect);
+      view_, [this] { return state(); }, &unreached);
+  if (!exchange.ok()) {
+    absl::optional<Suspect> suspect;
+    if (unreached.has_value()) suspect = Suspect{*unreached, exchange.status()};
+    return FailAt(exchange.status(), suspect);
+  }
   exchange_ = *std::move(exchange);
   if (settings_.compression.has_factors()) {
     exchange_ = std::make_unique<SharedExchange>(std::move(exchange_));
@@ -225,16 +229,14 @@ absl::optional<absl::Status> GroupMember::AwaitVerdict() {
 }
 
 absl::Status GroupMember::Fail(const absl::Status& cause) {
-  if (exchange_ == nullptr) return FailAt(cause, absl::nullopt);
-  const absl::optional<Suspect> suspect = exchange_->suspect();
-  return suspect.has_value() ? FailAt(cause, suspect->worker) : FailAt(cause, absl::nullopt);
+  return FailAt(cause, exchange_ != nullptr ? exchange_->suspect() : absl::nullopt);
 }
 
 absl::Status GroupMember::FailAt(const absl::Status& cause,
-                                 const absl::optional<Incarnation>& suspect) {
+                                 const absl::optional<Suspect>& suspect) {
   if (absl::Status known = state(); !known.ok()) return known;
   metrics_.CountRpcError(cause.code());
-  if (suspect.has_value()) session_->ReportSuspect(*suspect, step_, cause);
+  if (suspect.has_value()) session_->ReportSuspect(suspect->worker, step_, suspect->failure);
   const bool peer_failed =
       suspect.has_value() || absl::IsUnavailable(cause) || absl::IsAborted(cause);
   if (peer_failed) {

@@ -89,7 +89,7 @@ class GroupMember {
   absl::Status OpenTrace();
   void OnAbort(const absl::Status& status);
   // As Fail; the worker `suspect` does not answer.
-  absl::Status FailAt(const absl::Status& cause, const absl::optional<Incarnation>& suspect);
+  absl::Status FailAt(const absl::Status& cause, const absl::optional<Suspect>& suspect);
   absl::optional<absl::Status> AwaitVerdict();
   void Keep(const absl::Status& failure);
   // Sets what was sent and received since the last step, and how the exchange compressed it.

@@ -35,6 +35,7 @@ import json
 import math
 import pathlib
 import sys
+import textwrap
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.runs.failure import Failure
@@ -58,6 +59,7 @@ MARKERS = "osD^vPX"
 MOST_MARKED = 40      # points of a line that each get a marker
 WIDTH = 6.3           # inches: the text of an A4 page
 HEIGHTS = {"lines": 3.5, "ranks": 2.9}
+TITLE_WIDTH = 70      # characters
 ROW_HEIGHT = 0.3
 ARC = 0.45            # how far a link bends, of its length
 STYLE = {
@@ -202,6 +204,10 @@ def name_rows(axes, figure):
         axes.set_xlim(left=0)
 
 
+def title_of(figure):
+    return plain(textwrap.fill(figure["title"], TITLE_WIDTH))
+
+
 def add_legend(axes, figure):
     """Above the plot, so that it hides nothing; a single series needs none."""
     handles, labels = axes.get_legend_handles_labels()
@@ -211,7 +217,7 @@ def add_legend(axes, figure):
     axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns,
                 borderaxespad=0.2, columnspacing=1.5, handlelength=1.8)
     rows = -(-len(labels) // columns)
-    axes.set_title(plain(figure["title"]), loc="left", pad=8 + 13 * rows)
+    axes.set_title(title_of(figure), loc="left", pad=8 + 13 * rows)
 
 
 def draw(figure):
@@ -223,7 +229,7 @@ def draw(figure):
         matplotlib.rcParams.update(STYLE)
         canvas = Figure(figsize=(WIDTH, height))
         axes = canvas.add_subplot()
-        axes.set_title(plain(figure["title"]), loc="left")
+        axes.set_title(title_of(figure), loc="left")
         axes.grid(True, axis="both" if lines else "x")
         axes.set_xlabel(plain(figure.get("x_label", "")))
         axes.set_ylabel(plain(figure.get("y_label", "")))

@@ -260,6 +260,7 @@ void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
   }
   ++open_;
   moved_ = now;
+  suspicions_.OnSealed();
 }
 
 // A program that seals nothing though it may is through when it says so.

@@ -22,7 +22,7 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   const Incarnation incarnation(suspect.incarnation());
   // Who went on to another view broke off with those that have yet to hear of it.
   const bool is_past = seals_ && suspect.generation() != generation_.value();
-  if (is_past || roster_.WasRemoved(incarnation)) return outcome;
+  if (is_past || through_ || roster_.WasRemoved(incarnation)) return outcome;
   const Participant* worker = roster_.Find(incarnation);
   if (worker == nullptr || worker->share) {
     return OnNonsense(
@@ -31,7 +31,7 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   outcome.why = absl::StrCat(Describe(*by), " suspects ", Describe(*worker), " in step ",
                              suspect.step(), ": ", Shortened(suspect.cause(), kMostCause));
   suspicions_.Add({by->incarnation, worker->incarnation, NameOf(*by), NameOf(*worker),
-                   suspect.cause(), suspect.broke_off()},
+                   Shortened(suspect.cause(), kMostCause), suspect.broke_off()},
                   now);
   return outcome;
 }
@@ -142,7 +142,12 @@ void Membership::FreePlace(const Participant& member, absl::string_view cause, O
 void Membership::CheckSuspicions(absl::Time now, Outcome* outcome) {
   const std::optional<absl::Time> since = suspicions_.since();
   if (!since || now < *since + config_.suspect_grace) return;
-  for (const Culprit& culprit : suspicions_.Judge(roster_.WorkersAsTheyJoined())) {
+  if (through_) return suspicions_.Forget();  // nobody needs anybody any more
+  std::vector<LastHeard> joined;
+  for (const Participant* worker : roster_.WorkersAsTheyJoined()) {
+    joined.push_back({worker->incarnation, worker->last_heard});
+  }
+  for (const Culprit& culprit : suspicions_.Judge(joined)) {
     if (IsOver()) return;
     OnLoss(roster_.Find(culprit.incarnation), culprit.cause, now, outcome);
   }

@@ -149,10 +149,10 @@ std::vector<Participant*> Roster::Workers() {
   return workers;
 }
 
-std::vector<Incarnation> Roster::WorkersAsTheyJoined() const {
-  std::vector<Incarnation> workers;
+std::vector<const Participant*> Roster::WorkersAsTheyJoined() const {
+  std::vector<const Participant*> workers;
   for (const Participant& participant : participants_) {
-    if (!participant.share) workers.push_back(participant.incarnation);
+    if (!participant.share) workers.push_back(&participant);
   }
   return workers;
 }

@@ -58,7 +58,7 @@ class Roster {
   std::vector<const Participant*> Workers() const;
   std::vector<Participant*> Workers();
   // Workers, who joined first first.
-  std::vector<Incarnation> WorkersAsTheyJoined() const;
+  std::vector<const Participant*> WorkersAsTheyJoined() const;
   // Workers by their lowest rank, then aggregators by their share.
   std::vector<const Participant*> All() const;
   std::vector<Participant*> All();

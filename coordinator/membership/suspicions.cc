@@ -16,7 +16,8 @@ void Suspicions::Add(Suspicion suspicion, absl::Time now) {
   };
   const auto same = std::find_if(told_.begin(), told_.end(), is_of_the_pair);
   if (same != told_.end()) {
-    if (same->suspicion.broke_off) same->suspicion = std::move(suspicion);
+    const bool is_better = same->suspicion.broke_off && !suspicion.broke_off;
+    if (is_better) same->suspicion = std::move(suspicion);
   } else if (told_.size() < kMost) {
     told_.push_back({std::move(suspicion), now});
   }
@@ -35,19 +36,23 @@ void Suspicions::Explain(Incarnation lost) {
 }
 
 // A minimum vertex cover: of each pair one has to go, and all ways to choose are few.
-std::set<Incarnation> Suspicions::FewestOf(const std::vector<Incarnation>& joined) const {
-  // Less is better: how many go, how many of these did not stand in earlier suspicions, and how
-  // early they joined, the latest first.
-  using Cost = std::tuple<size_t, size_t, std::vector<std::ptrdiff_t>>;
+std::set<Incarnation> Suspicions::FewestOf(const std::vector<LastHeard>& joined,
+                                           absl::Time since) const {
+  // Less is better: how many go, how many of these were heard, how many did not stand in earlier
+  // suspicions, and how early they joined, the latest first.
+  using Cost = std::tuple<size_t, size_t, size_t, std::vector<std::ptrdiff_t>>;
   const auto cost_of = [&](const std::set<Incarnation>& who) {
-    size_t unsuspected = 0;
+    size_t heard = 0, unsuspected = 0;
     std::vector<std::ptrdiff_t> from_last;
     for (const Incarnation one : who) {
       unsuspected += stood_.count(one) == 0;
-      from_last.push_back(joined.end() - std::find(joined.begin(), joined.end(), one));
+      const auto at = std::find_if(joined.begin(), joined.end(),
+                                   [one](const LastHeard& of) { return of.incarnation == one; });
+      heard += at != joined.end() && at->at >= since;
+      from_last.push_back(joined.end() - at);
     }
     std::sort(from_last.begin(), from_last.end());
-    return Cost(who.size(), unsuspected, from_last);
+    return Cost(who.size(), heard, unsuspected, from_last);
   };
   std::optional<std::pair<Cost, std::set<Incarnation>>> best;
   for (size_t choice = 0; choice < size_t{1} << told_.size(); ++choice) {
@@ -66,12 +71,22 @@ void Suspicions::KeepWhatCounts() {
   const auto broke_off = [](const Told& told) { return told.suspicion.broke_off; };
   const auto behind_all_others = std::stable_partition(
       told_.begin(), told_.end(), [&](const Told& told) { return !broke_off(told); });
+  if (behind_all_others == told_.begin()) {
+    const auto suspects_nobody = [this](const Told& told) {
+      return std::none_of(told_.begin(), told_.end(), [&](const Told& other) {
+        return other.suspicion.by == told.suspicion.suspect;
+      });
+    };
+    const auto found = std::find_if(told_.begin(), told_.end(), suspects_nobody);
+    if (found != told_.end()) std::iter_swap(told_.begin(), found);
+  }
   told_.erase(std::max(behind_all_others, told_.begin() + 1), told_.end());
 }
 
-std::vector<Culprit> Suspicions::Judge(const std::vector<Incarnation>& joined) {
+std::vector<Culprit> Suspicions::Judge(const std::vector<LastHeard>& joined) {
+  const absl::Time since = told_.front().at;
   KeepWhatCounts();
-  const std::set<Incarnation> lost = FewestOf(joined);
+  const std::set<Incarnation> lost = FewestOf(joined, since);
   std::vector<Culprit> culprits;
   for (const Incarnation one : lost) {
     const auto told = std::find_if(told_.begin(), told_.end(), [one](const Told& of) {

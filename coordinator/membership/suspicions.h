@@ -29,11 +29,18 @@ struct Culprit {
   std::string cause;
 };
 
+struct LastHeard {
+  Incarnation incarnation;
+  absl::Time at;
+};
+
 // What workers of a view have said of each other, and who is to be lost for it: the fewest workers
 // without whom nobody would have a suspicion left, as it may be the one who suspects that nobody
-// reaches. One who only broke off counts if nobody else is suspected, and of several the first: one
-// loss makes a whole ring break off. Of as few, those who already stood in suspicions for which
-// another one was lost; then those that joined last. Pure, like Membership.
+// reaches. One who only broke off counts if nobody else is suspected, and of several one who
+// suspects nobody, or the first: one loss makes a whole ring break off. Of as few, those who were
+// not heard here either since the first suspicion; then those who already stood in suspicions for
+// which another one was lost, without a step being sealed since; then those that joined last. Pure,
+// like Membership.
 class Suspicions {
  public:
   // Of a pair the first counts, and of all the first kMost; those who cannot reach each other say
@@ -48,10 +55,12 @@ class Suspicions {
   void Explain(Incarnation lost);
   // They were of an earlier view.
   void Forget() { told_.clear(); }
+  // Workers have reached each other.
+  void OnSealed() { stood_.clear(); }
 
   // Those who are to be lost, and forgets the suspicions. `joined`: the workers in order of
   // joining.
-  std::vector<Culprit> Judge(const std::vector<Incarnation>& joined);
+  std::vector<Culprit> Judge(const std::vector<LastHeard>& joined);
 
  private:
   struct Told {
@@ -60,7 +69,7 @@ class Suspicions {
   };
 
   void KeepWhatCounts();
-  std::set<Incarnation> FewestOf(const std::vector<Incarnation>& joined) const;
+  std::set<Incarnation> FewestOf(const std::vector<LastHeard>& joined, absl::Time since) const;
 
   std::vector<Told> told_;
   std::set<Incarnation> stood_;  // in suspicions of which somebody else was lost

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <future>
+#include <thread>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -247,10 +248,18 @@ TEST_F(NeighborStreamTest, BrokenOff_SuspectMayHaveDoneItForAnothersSake) {
   std::future<absl::Status> done = HandIn();
   Caller caller = Call();
   ASSERT_TRUE(caller.Write(parcels_[0]));
+  while (cluster_.exchange(kReceiver).totals().bytes_received == 0) std::this_thread::yield();
   caller.Cancel();
   EXPECT_EQ(done.get().code(), absl::StatusCode::kAborted);
   EXPECT_EQ(SuspectOfReceiver(), ReceiverView().members[0].incarnation);
   EXPECT_TRUE(absl::IsAborted(cluster_.exchange(kReceiver).suspect()->failure));
+}
+
+TEST_F(NeighborStreamTest, ExchangeHasFailed_WhoStillSendsHearsThatItWasLetGo) {
+  std::future<absl::Status> done = HandIn();
+  cluster_.exchange(kReceiver).Cancel(absl::UnavailableError("rank 2 does not answer"));
+  EXPECT_TRUE(absl::IsUnavailable(done.get()));
+  ExpectRefused(parcels_[0], grpc::StatusCode::ABORTED, "rank 2 does not answer");
 }
 
 // What comes before the receiver's terms is kept, but no more than there can be.

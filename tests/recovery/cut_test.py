@@ -24,15 +24,21 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.sta
 class CutRun:
     """A coordinator and a worker on each of `hosts`, in `folder`."""
 
-    def __init__(self, hosts, folder, *words):
+    def __init__(self, hosts, folder, *words, last=None):
+        """The worker of rank `last` is the last to join."""
         self._hosts, self._folder = hosts, folder
         self.coordinator = self._start(0, "coordinator", BIN / "gradwire-coordinator", "--listen",
                                        f"{hosts.addresses[0]}:{PORT}", "--metrics", "off",
                                        "--world-size", WORLD_SIZE)
-        self.workers = [self._start(rank + 1, f"rank{rank}", BIN / "gradwire-worker", "--coordinator",
-                                    f"{hosts.addresses[0]}:{PORT}", "--rank", rank, "--summary",
-                                    folder / "summary{rank}.json", *RUN, *words)
-                        for rank in range(WORLD_SIZE)]
+        self.workers = [None] * WORLD_SIZE
+        for rank in sorted(range(WORLD_SIZE), key=lambda rank: rank == last):
+            if rank == last:
+                wait_until("the others", lambda: "3 of 4 workers are there" in
+                           self.coordinator.text(), SECONDS)
+            self.workers[rank] = self._start(
+                rank + 1, f"rank{rank}", BIN / "gradwire-worker", "--coordinator",
+                f"{hosts.addresses[0]}:{PORT}", "--rank", rank, "--summary",
+                folder / "summary{rank}.json", *RUN, *words)
 
     def _start(self, host, name, *argv):
         return self._hosts.start(host, argv, self._folder / f"{name}.log", env=ENVIRONMENT)
@@ -80,11 +86,12 @@ class CutTest(unittest.TestCase):
                 raise AssertionError(run.text())
             cls.undisturbed = run.hashes()
 
-    def check(self, backend, lost, drops):
+    def check(self, backend, lost, drops, last=None):
         """`drops`: pairs of hosts, the first of which sees no packet of the second. `lost`: the ranks
         of which one, or the only one, is to go."""
         with (Hosts(1 + WORLD_SIZE) as hosts, tempfile.TemporaryDirectory() as folder,
-              CutRun(hosts, pathlib.Path(folder), "--sync", "ddp", "--backend", backend) as run):
+              CutRun(hosts, pathlib.Path(folder), "--sync", "ddp", "--backend", backend,
+                     last=last) as run):
             run.until_it_trains()
             for at, sender in drops:
                 run.drop(at, sender)
@@ -108,8 +115,9 @@ class CutTest(unittest.TestCase):
         self.assertIn("got no answer from", said)
 
     def test_one_hears_no_worker_and_no_worker_hears_it(self):
+        """It is the first to go: the first who misses it may be the only one to say so."""
         pairs = [(3, other) for other in (1, 2, 4)]
-        said = self.check("sharded", lost=(2,), drops=pairs + [pair[::-1] for pair in pairs])
+        said = self.check("sharded", lost=(2,), drops=pairs + [pair[::-1] for pair in pairs], last=2)
         self.assertIn("got no answer from", said)
 
     def test_a_host_that_falls_silent(self):

@@ -71,7 +71,7 @@ class Exchange {
  public:
   // Runs once, on a thread of the exchange's, with no lock held. Then the exchange is
   // through with the spans of the bucket: no slice refers to them any more.
-  //   Aborted            the run was ended (see Cancel)
+  //   Aborted            the run was ended (see Cancel), or a peer has ended a call
   //   Unavailable        a peer cannot be reached; the message names it
   //   DeadlineExceeded   names the ranks that are missing, where known
   //   InvalidArgument, DataLoss   a peer's chunk is not what it should be

@@ -70,6 +70,12 @@ class Lines(unittest.TestCase):
         self.assertEqual((axes.get_title("left"), axes.get_xlabel(), axes.get_ylabel()),
                          ("Loss", "step", "loss"))
 
+    def test_long_title_has_lines_that_fit(self):
+        title = "Test accuracy by seconds of training: a small net on small images at 100mbit"
+        lines = axes_of({**LINES, "title": title}).get_title("left").split("\n")
+        self.assertEqual(" ".join(lines), title)
+        self.assertLessEqual(max(map(len, lines)), 70)
+
     def test_null_leaves_a_gap(self):
         values = axes_of(LINES).lines[0].get_ydata()
         self.assertEqual((values[0], values[2]), (2.0, 1.5))

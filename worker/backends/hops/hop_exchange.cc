@@ -173,7 +173,7 @@ absl::Status HopExchange::OnChunk(StreamId stream, Chunk chunk) {
       JudgeView(chunk.header, {view_.run_id, view_.epoch, view_.generation, {}, 0, {}});
   if (!of_view.ok()) return of_view.status();
   const std::vector<BucketSpec>* buckets = table_.WaitForLayout(chunk.header.layout);
-  if (buckets == nullptr) return table_.failure();
+  if (buckets == nullptr) return LetGo();
   const absl::StatusOr<Place> place = plans_.Judge(chunk, *buckets);
   if (!place.ok()) return place.status();
   absl::Status status = CheckStream(stream, chunk.header, *place);
@@ -205,7 +205,7 @@ absl::StatusOr<std::shared_ptr<HopExchange::HopTransfer>> HopExchange::FindOrKee
     const Place& place, Chunk* chunk) {
   const uint64_t bytes = TotalBytes(chunk->payload);
   MutexLock lock(&mutex_);
-  if (stopped_) return EndForPeers(table_.failure());
+  if (stopped_) return LetGo();
   EarlyChunks& early = queues_[GroupOf(place.bucket.bucket)].early;
   if (const auto found = std::static_pointer_cast<HopTransfer>(table_.Find(place.bucket))) {
     HopPosition& position = found->positions.at(place.receiver);
@@ -291,6 +291,9 @@ bool HopExchange::Owes(const Source& source, const HopTransfer& transfer) const 
   }
   return false;
 }
+
+// It is not this worker that the neighbour is to suspect.
+absl::Status HopExchange::LetGo() const { return absl::AbortedError(table_.failure().message()); }
 
 // It is there, and well: so it is no suspect.
 absl::Status HopExchange::HasLeft(Rank neighbour) const {

@@ -152,6 +152,8 @@ class HopExchange : public Exchange {
                       const Pieces& payload);
   ChunkHeader HeaderOf(const Outgoing& outgoing, const Hop& hop) const;
 
+  // What neighbours hear that still send when the exchange has failed.
+  absl::Status LetGo() const;
   // What a neighbour that ended its stream in good order, but owes chunks, is said to have done.
   absl::Status HasLeft(Rank neighbour) const;
   void Fail(const absl::Status& status, Rank neighbour);
