@@ -34,8 +34,9 @@ def free_memory():
 def describe_environment(request, torch):
     """What figures depend on. `torch`: version of the peers' PyTorch, or None."""
     gbit = request["link_gbit"]
+    rates = [link["rate"] for link in request.get("link", [])] if request["hosts"] else []
     return {**describe_machine(request["versions"]),
             **({"pytorch": torch} if torch else {}),
             "hosts": "a host for each rank" if request["hosts"] or request["hostfile"] else
                      "all processes on this machine",
-            "link": "unshaped" if gbit is None else f"{gbit:g} Gbit/s"}
+            "link": ", ".join(rates) or ("unshaped" if gbit is None else f"{gbit:g} Gbit/s")}

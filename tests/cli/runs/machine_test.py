@@ -36,6 +36,10 @@ class Machine(unittest.TestCase):
         for changes, torch, expected in (
                 ({}, None, (None, "all processes on this machine", "unshaped")),
                 ({"hosts": "bed"}, "1.13", ("1.13", "a host for each rank", "unshaped")),
+                ({"hosts": "bed", "link": [{"rate": "1gbit"}, {"rate": "100mbit"}]}, None,
+                 (None, "a host for each rank", "1gbit, 100mbit")),
+                ({"link": [{"rate": "1gbit"}]}, None,
+                 (None, "all processes on this machine", "unshaped")),
                 ({"hostfile": "f", "link_gbit": 2.5}, None,
                  (None, "a host for each rank", "2.5 Gbit/s"))):
             told = describe_environment({**here, **changes}, torch)
