@@ -57,7 +57,7 @@ absl::Status GroupMember::Start() {
       view_, [this] { return state(); }, &unreached);
   if (!exchange.ok()) {
     absl::optional<Suspect> suspect;
-    if (unreached.has_value()) suspect = Suspect{*unreached, exchange.status()};
+    if (unreached.has_value()) suspect = Suspect{*unreached, exchange.status(), absl::Now()};
     return FailAt(exchange.status(), suspect);
   }
   exchange_ = *std::move(exchange);
@@ -236,7 +236,8 @@ absl::Status GroupMember::FailAt(const absl::Status& cause,
                                  const absl::optional<Suspect>& suspect) {
   if (absl::Status known = state(); !known.ok()) return known;
   metrics_.CountRpcError(cause.code());
-  if (suspect.has_value()) session_->ReportSuspect(suspect->worker, step_, suspect->failure);
+  if (suspect.has_value())
+    session_->ReportSuspect(suspect->worker, step_, suspect->failure, suspect->at);
   const bool peer_failed =
       suspect.has_value() || absl::IsUnavailable(cause) || absl::IsAborted(cause);
   if (peer_failed) {

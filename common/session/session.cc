@@ -121,12 +121,13 @@ void Session::ReportReady(const v1::Ready& ready) {
 }
 
 void Session::ReportSuspect(Incarnation suspect, Step step, const absl::Status& failure,
-                            Generation generation) {
+                            absl::Time at, Generation generation) {
   v1::WorkerMessage message;
   message.mutable_suspect()->set_incarnation(suspect.value());
   message.mutable_suspect()->set_step(step.value());
   message.mutable_suspect()->set_cause(std::string(failure.message()));
   message.mutable_suspect()->set_broke_off(absl::IsAborted(failure));
+  message.mutable_suspect()->set_at(UnixSeconds(at + clock_offset()));
   message.mutable_suspect()->set_generation(generation.value());
   Write(message);
 }

@@ -31,7 +31,7 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   outcome.why = absl::StrCat(Describe(*by), " suspects ", Describe(*worker), " in step ",
                              suspect.step(), ": ", Shortened(suspect.cause(), kMostCause));
   suspicions_.Add({by->incarnation, worker->incarnation, NameOf(*by), NameOf(*worker),
-                   Shortened(suspect.cause(), kMostCause), suspect.broke_off()},
+                   Shortened(suspect.cause(), kMostCause), suspect.broke_off(), suspect.at()},
                   now);
   return outcome;
 }

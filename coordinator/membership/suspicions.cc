@@ -72,13 +72,10 @@ void Suspicions::KeepWhatCounts() {
   const auto behind_all_others = std::stable_partition(
       told_.begin(), told_.end(), [&](const Told& told) { return !broke_off(told); });
   if (behind_all_others == told_.begin()) {
-    const auto suspects_nobody = [this](const Told& told) {
-      return std::none_of(told_.begin(), told_.end(), [&](const Told& other) {
-        return other.suspicion.by == told.suspicion.suspect;
-      });
-    };
-    const auto found = std::find_if(told_.begin(), told_.end(), suspects_nobody);
-    if (found != told_.end()) std::iter_swap(told_.begin(), found);
+    std::iter_swap(told_.begin(), std::min_element(told_.begin(), told_.end(),
+                                                   [](const Told& one, const Told& other) {
+                                                     return one.suspicion.at < other.suspicion.at;
+                                                   }));
   }
   told_.erase(std::max(behind_all_others, told_.begin() + 1), told_.end());
 }

@@ -20,6 +20,7 @@ struct Suspicion {
   std::string cause;
   // It ended a call, perhaps for another one's sake.
   bool broke_off = false;
+  double at = 0;  // when `by` found out; see Suspect
 };
 
 // A worker that is to be lost for suspicions, and why, as a message has it: "rank 0 got no answer
@@ -36,8 +37,8 @@ struct LastHeard {
 
 // What workers of a view have said of each other, and who is to be lost for it: the fewest workers
 // without whom nobody would have a suspicion left, as it may be the one who suspects that nobody
-// reaches. One who only broke off counts if nobody else is suspected, and of several one who
-// suspects nobody, or the first: one loss makes a whole ring break off. Of as few, those who were
+// reaches. One who only broke off counts if nobody else is suspected, and of several the
+// one that was found out first: one loss makes a whole ring break off. Of as few, those who were
 // not heard here either since the first suspicion; then those who already stood in suspicions for
 // which another one was lost, without a step being sealed since; then those that joined last. Pure,
 // like Membership.

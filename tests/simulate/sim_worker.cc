@@ -192,7 +192,9 @@ absl::Status SimWorker::Connect() {
     if (is_ready) continue;
     const absl::Status failure =
         absl::UnavailableError(absl::StrCat("worker ", endpoint.peer, " does not answer"));
-    if (endpoint.worker.has_value()) suspect_ = Suspect{*endpoint.worker, failure};
+    if (endpoint.worker.has_value()) {
+      suspect_ = Suspect{*endpoint.worker, failure, scene_->events.now()};
+    }
     return failure;
   }
   exchange_ = std::move(exchange);

@@ -103,6 +103,7 @@ void TransferTable::Fail(const absl::Status& status, absl::optional<Incarnation>
     if (!failure_.ok()) return;
     failure_ = status;
     suspect_ = suspect;
+    failed_at_ = absl::Now();
     changed_.NotifyAll();
     keeper_wakes_.NotifyAll();
   }
@@ -120,7 +121,7 @@ absl::Status TransferTable::failure() const {
 absl::optional<Suspect> TransferTable::suspect() const {
   MutexLock lock(&mutex_);
   if (!suspect_.has_value()) return absl::nullopt;
-  return Suspect{*suspect_, failure_};
+  return Suspect{*suspect_, failure_, failed_at_};
 }
 
 std::shared_ptr<Transfer> TransferTable::WaitForDeadline() {

@@ -97,7 +97,8 @@ class TransferTable {
   std::map<BucketKey, std::shared_ptr<Transfer>> transfers_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
   absl::optional<Incarnation> suspect_ ABSL_GUARDED_BY(mutex_);  // behind failure_
-  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;                 // `stop` has returned
+  absl::Time failed_at_ ABSL_GUARDED_BY(mutex_);
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // `stop` has returned
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   std::thread keeper_;
 };

@@ -178,7 +178,7 @@ absl::Status Participation::Connect(const View& view) {
       },
       &unreached);
   if (!exchange.ok()) {
-    if (unreached.has_value()) suspect_ = Suspect{*unreached, exchange.status()};
+    if (unreached.has_value()) suspect_ = Suspect{*unreached, exchange.status(), absl::Now()};
     return exchange.status();
   }
   exchange_ = *std::move(exchange);
@@ -321,7 +321,7 @@ absl::Status Participation::AwaitSealed(Step step) {
 void Participation::ReportSuspect(const absl::optional<Suspect>& suspect, Step step) {
   if (!suspect.has_value() || reported_ || !changes_.Unchanged().ok()) return;
   reported_ = true;
-  session_->ReportSuspect(suspect->worker, step, suspect->failure, generation_);
+  session_->ReportSuspect(suspect->worker, step, suspect->failure, suspect->at, generation_);
 }
 
 absl::optional<View> Participation::AwaitView(const absl::Status& status, Step step) {

@@ -313,6 +313,19 @@ TEST_F(MembershipRecoveryTest, Suspect_OfAnEarlierView_HarmsNobody) {
   }
 }
 
+TEST_F(MembershipRecoveryTest, Suspect_BeforeTheLastSeal_HarmsNobodyBehindIt) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  Suspect(1, 2);
+  for (int session = 1; session <= 3; ++session) Ready(session, 1, 1, /*last=*/true);
+  Suspect(3, 2);
+  for (int i = 0; i < 20; ++i) {
+    now_ += absl::Milliseconds(100);
+    for (const int session : {1, 2, 3}) recovering_->OnHeartbeat(SessionId(session), {}, now_);
+    EXPECT_THAT(recovering_->OnTick(now_).actions, IsEmpty());
+  }
+}
+
 TEST_F(MembershipRecoveryTest, Evicted_IsNotLetInAgain) {
   Begin();
   Broke(2);

@@ -319,7 +319,7 @@ TEST_F(MembershipServiceTest, ReportSuspect_Unexplained_AbortsAll) {
   const Incarnation suspect = formed_.Get().Carrier(Rank(1)).incarnation;
   for (const int by : {0, 2}) {
     workers_[by]->session->ReportSuspect(suspect, Step(3),
-                                         absl::UnavailableError("connection refused"));
+                                         absl::UnavailableError("connection refused"), absl::Now());
   }
   const absl::Status lost = workers_[0]->end.Get();
   EXPECT_EQ(lost.code(), absl::StatusCode::kAborted);

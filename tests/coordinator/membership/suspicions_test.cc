@@ -17,9 +17,9 @@ const absl::Time kStart = absl::FromUnixSeconds(1000);
 // Worker 1 joined first, worker 20 last.
 class SuspicionsTest : public ::testing::Test {
  protected:
-  void Say(int by, int suspect, bool broke_off = false) {
+  void Say(int by, int suspect, bool broke_off = false, double at = 0) {
     suspicions_.Add({Incarnation(by), Incarnation(suspect), absl::StrCat("rank ", by),
-                     absl::StrCat("rank ", suspect), "timed out", broke_off},
+                     absl::StrCat("rank ", suspect), "timed out", broke_off, at},
                     now_);
     now_ += kTick;
   }
@@ -104,18 +104,20 @@ TEST_F(SuspicionsTest, Judge_BrokenOff_CountsOnlyIfNobodyIsMissed) {
   EXPECT_THAT(Lost(), ElementsAre(3));
 }
 
-TEST_F(SuspicionsTest, Judge_AllBrokenOff_TheFirstCounts) {
+TEST_F(SuspicionsTest, Judge_AllBrokenOffAtATime_TheFirstToSaySoCounts) {
   Say(2, 1, true);
   Say(3, 2, true);
   Say(1, 3, true);
   EXPECT_THAT(Lost(), ElementsAre(2));
 }
 
-// Worker 2's stream from worker 1 broke; who heard of it last may say so first.
-TEST_F(SuspicionsTest, Judge_AllBrokenOffButOne_ThatCounts) {
-  Say(4, 3, true);
-  Say(3, 2, true);
-  Say(2, 1, true);
+// Worker 2's stream from worker 1 broke, and all others' streams for that; who heard of it last may
+// say so first.
+TEST_F(SuspicionsTest, Judge_AllBrokenOff_WhatWasFoundOutFirstCounts) {
+  Say(3, 2, true, 1000.002);
+  Say(4, 3, true, 1000.003);
+  Say(2, 1, true, 1000.001);
+  Say(1, 4, true, 1000.004);
   EXPECT_THAT(Lost(), ElementsAre(2));
 }
 
