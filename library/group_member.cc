@@ -57,7 +57,7 @@ absl::Status GroupMember::Start() {
       view_, [this] { return state(); }, &unreached);
   if (!exchange.ok()) {
     absl::optional<Suspect> suspect;
-    if (unreached.has_value()) suspect = Suspect{*unreached, exchange.status(), absl::Now()};
+    if (unreached.has_value()) suspect = Suspect{*unreached, exchange.status(), SteadyNow()};
     return FailAt(exchange.status(), suspect);
   }
   exchange_ = *std::move(exchange);

@@ -127,7 +127,7 @@ void Session::ReportSuspect(Incarnation suspect, Step step, const absl::Status& 
   message.mutable_suspect()->set_step(step.value());
   message.mutable_suspect()->set_cause(std::string(failure.message()));
   message.mutable_suspect()->set_broke_off(absl::IsAborted(failure));
-  message.mutable_suspect()->set_at(UnixSeconds(at + clock_offset()));
+  message.mutable_suspect()->set_at(UnixSeconds(ToTimeOfDay(at) + clock_offset()));
   message.mutable_suspect()->set_generation(generation.value());
   Write(message);
 }

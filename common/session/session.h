@@ -104,9 +104,9 @@ class Session {
   void ReportStep(const v1::StepDone& done);
   // The means of a step are here, or all steps are done.
   void ReportReady(const v1::Ready& ready);
-  // The worker `suspect` does not answer in `step`, in the view of this generation, since `at` (of
-  // this host's clock); with an Aborted `failure` it has ended a call, perhaps for another one's
-  // sake. If the run is over for that, or for the true cause, on_abort comes within about a second.
+  // The worker `suspect` does not answer in `step`, in the view of this generation, since `at`, of
+  // SteadyNow; with an Aborted `failure` it has ended a call, perhaps for another one's sake. If
+  // the run is over for that, or for the true cause, on_abort comes within about a second.
   void ReportSuspect(Incarnation suspect, Step step, const absl::Status& failure, absl::Time at,
                      Generation generation = Generation(1));
 

@@ -57,7 +57,7 @@ struct TransferTotals {
 struct Suspect {
   Incarnation worker;
   absl::Status failure;
-  absl::Time at;  // of absl::Now, before the exchange ended its own calls
+  absl::Time at;  // of SteadyNow, before the exchange ended its own calls
 };
 
 // The exchange of buckets between the workers of one view; see Backend::Connect. A bucket is

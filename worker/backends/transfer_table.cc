@@ -103,7 +103,7 @@ void TransferTable::Fail(const absl::Status& status, absl::optional<Incarnation>
     if (!failure_.ok()) return;
     failure_ = status;
     suspect_ = suspect;
-    failed_at_ = absl::Now();
+    failed_at_ = SteadyNow();
     changed_.NotifyAll();
     keeper_wakes_.NotifyAll();
   }

@@ -178,7 +178,7 @@ absl::Status Participation::Connect(const View& view) {
       },
       &unreached);
   if (!exchange.ok()) {
-    if (unreached.has_value()) suspect_ = Suspect{*unreached, exchange.status(), absl::Now()};
+    if (unreached.has_value()) suspect_ = Suspect{*unreached, exchange.status(), SteadyNow()};
     return exchange.status();
   }
   exchange_ = *std::move(exchange);

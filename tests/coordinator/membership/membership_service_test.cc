@@ -7,6 +7,7 @@
 #include <future>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "common/wire/layout.h"
@@ -319,7 +320,7 @@ TEST_F(MembershipServiceTest, ReportSuspect_Unexplained_AbortsAll) {
   const Incarnation suspect = formed_.Get().Carrier(Rank(1)).incarnation;
   for (const int by : {0, 2}) {
     workers_[by]->session->ReportSuspect(suspect, Step(3),
-                                         absl::UnavailableError("connection refused"), absl::Now());
+                                         absl::UnavailableError("connection refused"), SteadyNow());
   }
   const absl::Status lost = workers_[0]->end.Get();
   EXPECT_EQ(lost.code(), absl::StatusCode::kAborted);

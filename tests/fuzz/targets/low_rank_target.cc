@@ -18,8 +18,8 @@ namespace {
 constexpr size_t kRanks = 2;
 constexpr int kMostSteps = 8;
 // A step can leave an infinity behind, of values that are nearly that; the next one finds it, and
-// that one's matrices begin anew.
-constexpr int kQuietSteps = 3;
+// that one's matrices begin anew. What a residual keeps of such values can do so again.
+constexpr int kQuietSteps = 8;
 
 bool IsFinite(absl::Span<const float> values) {
   for (const float value : values) {
