@@ -19,7 +19,7 @@ constexpr size_t kRanks = 2;
 constexpr int kMostSteps = 8;
 // A step can leave an infinity behind, of values that are nearly that; the next one finds it, and
 // that one's matrices begin anew. What a residual keeps of such values can do so again.
-constexpr int kQuietSteps = 8;
+constexpr int kQuietSteps = 32;
 
 bool IsFinite(absl::Span<const float> values) {
   for (const float value : values) {
