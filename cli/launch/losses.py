@@ -13,7 +13,8 @@ def of_generation(recoveries):
     counts what was lost with that, too."""
     row = min(recoveries, key=lambda recovery: len(list_at(recovery, "lost_ranks")))
     slowest = max(recoveries, key=lambda recovery: number_at(recovery, "seconds_lost") or 0)
-    return {**slowest, "lost": ranks_at(row, "lost_ranks"),
+    lost = ranks_at(row, "lost_ranks") if list_at(row, "lost_ranks") else "nobody: a pause"
+    return {**slowest, "lost": lost,
             "carriers": "; ".join(ranks_at(carrier, "ranks")
                                   for carrier in list_at(row, "carriers"))}
 

@@ -100,6 +100,7 @@ const std::vector<std::string>& KnownVariables() {
                                "out",
                                "outer-lr",
                                "outer-momentum",
+                               "pause-timeout",
                                "peers",
                                "per-host",
                                "plain-http",

@@ -192,6 +192,9 @@ void Session::OnMessage(v1::CoordinatorMessage* received) {
     case v1::CoordinatorMessage::kSealed:
       if (listener_.on_sealed) listener_.on_sealed(Step(message.sealed().step()));
       return;
+    case v1::CoordinatorMessage::kPaused:
+      if (listener_.on_paused) listener_.on_paused(message.paused().reason());
+      return;
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return EndWith(absl::InternalError("coordinator: got a message of unknown kind"));
   }

@@ -67,6 +67,8 @@ class Session {
   struct Listener {
     std::function<void(Step)> on_sealed;    // see membership.proto
     std::function<void(View)> on_new_view;  // any but the first
+    // Nothing goes on until there is one.
+    std::function<void(const std::string& reason)> on_paused;
   };
 
   // Connects, see ConnectToCoordinator for waiting and errors. What `listener` leaves empty is of

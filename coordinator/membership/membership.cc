@@ -39,6 +39,10 @@ Membership::Membership(const MembershipConfig& config, absl::Time start)
 
 absl::Status Membership::CheckOpen() const {
   if (IsOver()) return absl::FailedPreconditionError(absl::StrCat("the run is over: ", reason_));
+  if (paused_until_) {
+    return absl::FailedPreconditionError(
+        "the run is paused, and waits for workers that it had; nobody can take their place");
+  }
   if (state_ == State::kWaiting || roster_.HasAllWorkers()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       "the run goes on without the workers that it has lost; nobody can take their place");
@@ -157,6 +161,7 @@ Outcome Membership::OnHeartbeat(SessionId session, const v1::Heartbeat& heartbea
   member->gaps.OnHeartbeat(now);
   if (heartbeat.has_work()) stragglers_.OnWork(member->incarnation, WorkOf(heartbeat.work(), now));
   if (heartbeat.sent() > 0) outcome.actions.emplace_back(SendEcho{session, heartbeat.sent()});
+  if (paused_until_ && member->standing == Standing::kLost) OnHeardAgain(member, now, &outcome);
   return outcome;
 }
 
@@ -229,6 +234,7 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
   Outcome outcome;
   Participant* worker = HearWorker(session, "Ready", now, &outcome);
   if (worker == nullptr || ready.generation() != generation_.value()) return outcome;
+  if (paused_until_) return outcome;  // the step is done again by all
   if (!seals_ || through_ || worker->ready || ready.step() != open_.value()) {
     return OnNonsense(
         session,
@@ -318,9 +324,10 @@ Outcome Membership::OnStreamClosed(SessionId session, absl::string_view cause, a
 Outcome Membership::OnTick(absl::Time now) {
   Outcome outcome;
   if (roster_.OnTick(now)) stragglers_.Forget();
-  if (state_ == State::kRunning) NameStragglers(now, &outcome);
+  if (state_ == State::kRunning && !paused_until_) NameStragglers(now, &outcome);
   CheckLeases(now, &outcome);
   CheckSuspicions(now, &outcome);
+  EndLongPause(now, &outcome);
   if (state_ == State::kWaiting && now >= rendezvous_deadline_) {
     Fail(absl::DeadlineExceededError(MissingMessage()), &outcome);
   }
@@ -362,6 +369,7 @@ void Membership::FinishIfAllHave(Outcome* outcome) {
 
 void Membership::Fail(const absl::Status& status, Outcome* outcome) {
   state_ = State::kAborted;
+  paused_until_.reset();
   suspicions_.Forget();
   reason_ = std::string(status.message());
   outcome->why = absl::StrCat("the run failed: ", reason_);
@@ -378,12 +386,14 @@ void Membership::EndSession(Participant* member, const absl::Status& status, Out
   member->session.reset();
 }
 
-// A loss that would end the run is believed only after the longest lease.
+// A loss that would end the run is believed only after the longest lease. One that makes it wait is
+// not a loss yet.
 void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
   for (Incarnation incarnation : roster_.Silent(now)) {
     Participant* member = roster_.Find(incarnation);
     if (member == nullptr) continue;  // evicted with one before it
-    const bool harmless = state_ == State::kRunning && CanGoOnWithout(*member);
+    const bool is_awaited = state_ == State::kRunning && CanWaitFor(*member);
+    const bool harmless = is_awaited || (state_ == State::kRunning && CanGoOnWithout(*member));
     if (!harmless && now - member->last_heard <= config_.lease) continue;
     const absl::Duration lease =
         harmless ? absl::Ceil(roster_.LeaseOf(*member), kTick) : config_.lease;
@@ -391,7 +401,7 @@ void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
     if (state_ == State::kWaiting) {
       EndSession(member, absl::DeadlineExceededError(cause), outcome);
     }
-    OnLoss(member, cause, now, outcome);
+    is_awaited ? Await(member, cause, now, outcome) : OnLoss(member, cause, now, outcome);
     if (state_ == State::kAborted) return;
   }
 }
@@ -416,7 +426,7 @@ v1::StatusReply Membership::Status(std::optional<absl::Time> now) const {
   reply.set_epoch(config_.epoch.value());
   reply.set_generation(generation_.value());
   reply.set_world_size(config_.world_size);
-  reply.set_state(kNames[static_cast<int>(state_)]);
+  reply.set_state(paused_until_ ? "paused" : kNames[static_cast<int>(state_)]);
   reply.set_reason(reason_);
   for (v1::RankStatus& rank : RankStatuses(roster_, steps_, now)) {
     *reply.add_ranks() = std::move(rank);

@@ -39,6 +39,8 @@ struct MembershipConfig {
   uint64_t chunk_bytes = 256 << 10;
   bool recover = false;  // whether the run goes on when a worker is lost, if all workers can
   int min_workers = 1;   // that it goes on with
+  // How long a run that has fewer waits for one that fell silent; 0: it ends at once.
+  absl::Duration pause_timeout = absl::ZeroDuration();
 };
 
 // What the caller must do, in the order of Outcome.actions.
@@ -63,6 +65,10 @@ struct SendLayoutAgreed {
   LayoutId layout;
   std::vector<BucketSpec> buckets;  // to an aggregator only
   v1::Serving serving;              // likewise
+};
+struct SendPaused {
+  SessionId session;
+  std::string reason;
 };
 struct SendAbort {
   SessionId session;
@@ -90,6 +96,11 @@ struct TellLoss {  // of a worker with all its ranks, while the run was under wa
   // run goes on. It does so with the next FormRun.
   absl::Duration lost;
 };
+struct PauseRun {  // until the next FormRun, or EndRun
+  Step step;       // that is open
+  int workers;     // that are there
+  std::string reason;
+};
 struct TellStraggler {  // others have waited for this worker for long
   std::vector<Rank> ranks;
   Step step;
@@ -101,9 +112,9 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Aborted or DeadlineExceeded: see the message
   absl::Status status;
 };
-using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed, SendAbort,
-                            SendFinish, SendEcho, CloseSession, TakeStep, TellLoss, TellStraggler,
-                            EnterStep, EndRun>;
+using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed,
+                            SendPaused, SendAbort, SendFinish, SendEcho, CloseSession, TakeStep,
+                            TellLoss, PauseRun, TellStraggler, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -137,6 +148,9 @@ struct Outcome {
 // worker's ranks in a view of the next generation, which begins with the first step that is not
 // sealed. A step is sealed when all workers of the view were ready for it; so all of them have
 // applied what is before it, or hear that they may before they hear of a further view.
+//
+// With fewer workers than it is to go on with, a run that may waits, with its open step, for one
+// that fell silent, and goes on when it is heard again. Who was lost otherwise does not come back.
 //
 // Sessions: each ends once, by CloseSession or by OnStreamClosed, and no event
 // of it may follow its end. Times are of a clock that never falls.
@@ -174,8 +188,8 @@ class Membership {
   // The coordinator stops; `reason` goes to all members.
   Outcome OnShutdown(absl::string_view reason);
 
-  // State, reason and progress of all ranks; program and version are the caller's.
-  // Without `now` it is not said how long members have been silent.
+  // State ("paused" while a run waits),  reason and progress of all ranks; program and version are
+  // the caller's. Without `now` it is not said how long members have been silent.
   v1::StatusReply Status(std::optional<absl::Time> now = std::nullopt) const;
 
  private:
@@ -200,10 +214,16 @@ class Membership {
   // Whether a worker has said Ready in this run.
   bool IsSealing() const;
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
-  // Why the run cannot go on without one of its members; empty if it can.
-  std::string WhyNotGoOn() const;
-  // The same of this member; an aggregator's share is nobody else's.
+  // Why the run cannot go on without one of its workers, whoever it is; empty if it can.
+  std::string WhyNobodyGoesOn() const;
+  // That the workers which are left without this one are too few; empty if they are enough.
+  std::string TooFewWithout(const Participant& worker) const;
+  // Both.
+  std::string WhyNotGoOnWithout(const Participant& worker) const;
+  // The same of any member; an aggregator's share is nobody else's.
   bool CanGoOnWithout(const Participant& member) const;
+  // Whether the run waits rather than ends if this member falls silent.
+  bool CanWaitFor(const Participant& member) const;
   void GoOnWithout(Participant* lost, absl::string_view cause, absl::Time now, Outcome* outcome);
   void FinishIfAllHave(Outcome* outcome);
   View MakeView() const;
@@ -214,6 +234,16 @@ class Membership {
   void OnLoss(Participant* member, absl::string_view cause, absl::Time now, Outcome* outcome);
   void TellOfLoss(const Participant& member, absl::string_view cause, absl::Time now,
                   Outcome* outcome) const;
+  // A view without the lost ones begins.
+  void BeginNextView(absl::Time now, Outcome* outcome);
+  // Whose session ends now, as the run goes on or waits without it.
+  void Dismiss(Participant* lost, absl::string_view cause, Outcome* outcome);
+  // The same of a worker that fell silent, while others wait: it may come back.
+  void Await(Participant* silent, absl::string_view cause, absl::Time now, Outcome* outcome);
+  size_t WorkersThere() const;
+  void Pause(const std::string& why, absl::Time now, Outcome* outcome);
+  void OnHeardAgain(Participant* worker, absl::Time now, Outcome* outcome);
+  void EndLongPause(absl::Time now, Outcome* outcome);
   void FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome);
   void Finish(Participant* worker, Outcome* outcome);
   // Ends the run: Abort to all sessions that are open.
@@ -234,12 +264,15 @@ class Membership {
   Settings settings_;  // of all workers; of the first one that was let in
   LayoutAgreement layouts_;
   StepTally steps_;
-  Step step_{0};          // that was entered last
-  int threads_ = 0;       // of every worker, as the first view says
-  bool seals_ = false;    // as the first view says
-  Step open_{0};          // the first that is not sealed
-  absl::Time moved_;      // when the one before was sealed, or the view began
-  bool through_ = false;  // workers need each other no more: all steps are sealed
+  Step step_{0};        // that was entered last
+  int threads_ = 0;     // of every worker, as the first view says
+  bool seals_ = false;  // as the first view says
+  Step open_{0};        // the first that is not sealed
+  absl::Time moved_;    // when the one before was sealed, or the view began
+  // When a run that waits for workers ends.
+  std::optional<absl::Time> paused_until_;
+  std::string paused_for_;  // why it waits, without for how long
+  bool through_ = false;    // workers need each other no more: all steps are sealed
   StragglerWatch stragglers_;
   Suspicions suspicions_;  // of this view, not explained yet
 };

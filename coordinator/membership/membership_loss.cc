@@ -22,7 +22,7 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   const Incarnation incarnation(suspect.incarnation());
   // Who went on to another view broke off with those that have yet to hear of it.
   const bool is_past = seals_ && suspect.generation() != generation_.value();
-  if (is_past || through_ || roster_.WasRemoved(incarnation)) return outcome;
+  if (is_past || through_ || paused_until_ || roster_.WasRemoved(incarnation)) return outcome;
   const Participant* worker = roster_.Find(incarnation);
   if (worker == nullptr || worker->share) {
     return OnNonsense(
@@ -44,15 +44,18 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
   suspicions_.Explain(member->incarnation);
   TellOfLoss(*member, cause, now, outcome);
   if (CanGoOnWithout(*member)) return GoOnWithout(member, cause, now, outcome);
-  Fail(absl::AbortedError(absl::StrCat(
-           Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ", cause,
-           config_.recover && !member->share ? absl::StrCat("; ", WhyNotGoOn()) : "")),
-       outcome);
+  const std::string why =
+      absl::StrCat(Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ",
+                   cause, config_.recover && !member->share ? "; " : "",
+                   config_.recover && !member->share ? WhyNotGoOnWithout(*member) : "");
+  if (!CanWaitFor(*member)) return Fail(absl::AbortedError(why), outcome);
+  Dismiss(member, cause, outcome);
+  Pause(why, now, outcome);
 }
 
 // Nobody else has an aggregator's share; after the last step nobody needs it.
 bool Membership::CanGoOnWithout(const Participant& member) const {
-  return member.share ? through_ : WhyNotGoOn().empty();
+  return member.share ? through_ : WhyNotGoOnWithout(member).empty();
 }
 
 // The step will be computed anew by those that have the same.
@@ -79,7 +82,7 @@ void Membership::TellOfLoss(const Participant& member, absl::string_view cause, 
       TellLoss{member.ranks, steps_.FirstOpen(member.ranks), std::string(cause), now - moved_});
 }
 
-std::string Membership::WhyNotGoOn() const {
+std::string Membership::WhyNobodyGoesOn() const {
   const auto workers = roster_.Workers();
   for (const Participant* worker : workers) {
     if (!worker->cannot_recover.empty()) {
@@ -92,12 +95,24 @@ std::string Membership::WhyNotGoOn() const {
       return absl::StrCat(NameOf(*worker), " finished already, and takes over nothing");
     }
   }
-  if (!layouts_.AllAgreed()) return "it had not said yet what it exchanges";
-  const size_t left = workers.size() - 1;
+  return layouts_.AllAgreed() ? "" : "it had not said yet what it exchanges";
+}
+
+std::string Membership::TooFewWithout(const Participant& lost) const {
+  if (through_) return "";  // nobody is needed any more
+  size_t left = 0;
+  for (const Participant* worker : roster_.Workers()) {
+    left += worker != &lost && worker->standing == Standing::kRunning ? 1 : 0;
+  }
   const auto least = static_cast<size_t>(std::max(1, config_.min_workers));
   if (left >= least) return "";
   return absl::StrCat(left, left == 1 ? " worker is" : " workers are", " left, expected ", least,
                       " or more to go on");
+}
+
+std::string Membership::WhyNotGoOnWithout(const Participant& worker) const {
+  const std::string why = WhyNobodyGoesOn();
+  return why.empty() ? TooFewWithout(worker) : why;
 }
 
 // Who is through needs nobody; else the others adopt its ranks.
@@ -105,17 +120,26 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::T
                              Outcome* outcome) {
   const std::string who = Was(*lost);
   const std::string ranks = NameOf(*lost);
-  if (lost->session) {
-    const std::string reason =
-        absl::StrCat("lost: ", cause, "; the run goes on without this worker");
-    outcome->actions.emplace_back(SendAbort{*lost->session, reason});
-    EndSession(lost, absl::AbortedError(reason), outcome);
-  }
+  Dismiss(lost, cause, outcome);
   if (through_) {
     outcome->Say(absl::StrCat(who, " lost after the last step: ", cause));
     return FinishIfAllHave(outcome);
   }
   roster_.Evict(lost->incarnation);
+  BeginNextView(now, outcome);
+  outcome->Say(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", ranks,
+                            " is carried on by others, generation ", generation_.value(),
+                            " begins with step ", open_.value()));
+}
+
+void Membership::Dismiss(Participant* lost, absl::string_view cause, Outcome* outcome) {
+  if (!lost->session) return;
+  const std::string reason = absl::StrCat("lost: ", cause, "; the run goes on without this worker");
+  outcome->actions.emplace_back(SendAbort{*lost->session, reason});
+  EndSession(lost, absl::AbortedError(reason), outcome);
+}
+
+void Membership::BeginNextView(absl::Time now, Outcome* outcome) {
   suspicions_.Forget();  // they were of the view before
   for (Participant* worker : roster_.Workers()) worker->ready = false;
   SendViewToAll(now, outcome);
@@ -124,9 +148,6 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::T
     outcome->actions.emplace_back(
         AgreeLayout{layout, layouts_.BucketsOf(layout), layouts_.ServingOf(layout)});
   }
-  outcome->Say(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", ranks,
-                            " is carried on by others, generation ", generation_.value(),
-                            " begins with step ", open_.value()));
 }
 
 void Membership::FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome) {

@@ -24,7 +24,9 @@ spdlog::level::level_enum LevelOf(const Outcome& outcome) {
     const auto* end = std::get_if<EndRun>(&action);
     if (end != nullptr && !end->status.ok()) return spdlog::level::err;
     if (close != nullptr && !close->status.ok()) level = spdlog::level::warn;
-    if (std::holds_alternative<TellStraggler>(action)) level = spdlog::level::warn;
+    const bool warns =
+        std::holds_alternative<TellStraggler>(action) || std::holds_alternative<PauseRun>(action);
+    if (warns) level = spdlog::level::warn;
   }
   return level;
 }
@@ -295,6 +297,12 @@ void MembershipService::Enact(const SendLayoutAgreed& send) {
   EnqueueWrite(send.session, std::move(message));
 }
 
+void MembershipService::Enact(const SendPaused& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_paused()->set_reason(send.reason);
+  EnqueueWrite(send.session, std::move(message));
+}
+
 void MembershipService::Enact(const SendAbort& send) {
   v1::CoordinatorMessage message;
   message.mutable_abort()->set_reason(send.reason);
@@ -326,6 +334,10 @@ void MembershipService::Enact(const TakeStep& take) {
 
 void MembershipService::Enact(const TellLoss& tell) {
   queue_.push_back([this, tell] { callbacks_.on_loss(tell); });
+}
+
+void MembershipService::Enact(const PauseRun& pause) {
+  queue_.push_back([this, pause] { callbacks_.on_pause(pause); });
 }
 
 void MembershipService::Enact(const TellStraggler& tell) {

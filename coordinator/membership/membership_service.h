@@ -45,6 +45,8 @@ class MembershipService final : public v1::Membership::Service {
     // All workers have declared a layout, with these buckets in the type of the wire; called
     // before any worker hears of it. The serving names no optimiser if the model is not served.
     std::function<void(LayoutId, const std::vector<BucketSpec>&, const v1::Serving&)> on_layout;
+    // The run waits for workers, until on_view or on_run_over.
+    std::function<void(const PauseRun&)> on_pause;
     // A rank has done a step.
     std::function<void(const v1::StepDone&)> on_step_done;
     // A worker was lost while the run was under way. If this goes on, on_view is next.
@@ -138,12 +140,14 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const AgreeLayout& agree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSealed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendLayoutAgreed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendPaused& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendFinish& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendEcho& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const CloseSession& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TakeStep& take) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TellLoss& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const PauseRun& pause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TellStraggler& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EnterStep& enter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EndRun& end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

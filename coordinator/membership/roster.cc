@@ -182,7 +182,8 @@ absl::Duration Roster::LeaseOf(const Participant& participant) const {
 std::vector<Incarnation> Roster::Silent(absl::Time now) const {
   std::vector<Incarnation> silent;
   for (const Participant* participant : All()) {
-    if (participant->session && now - participant->last_heard > LeaseOf(*participant)) {
+    const bool is_awaited = participant->session && participant->standing != Standing::kLost;
+    if (is_awaited && now - participant->last_heard > LeaseOf(*participant)) {
       silent.push_back(participant->incarnation);
     }
   }

@@ -68,7 +68,7 @@ class Roster {
   bool OnTick(absl::Time now);
   // How long this participant may be silent now.
   absl::Duration LeaseOf(const Participant& participant) const;
-  // Those with a session that were not heard for longer than their leases.
+  // Those with a session, and not lost, that were not heard for longer than their leases.
   std::vector<Incarnation> Silent(absl::Time now) const;
 
  private:

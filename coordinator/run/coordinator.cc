@@ -40,6 +40,7 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   config.chunk_bytes = options.chunk_kib * 1024;
   config.recover = options.on_loss == kRecover;
   config.min_workers = options.min_workers;
+  config.pause_timeout = absl::Seconds(options.pause_timeout_seconds);
   return config;
 }
 
@@ -94,6 +95,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
           {[this](const View& view) { OnView(view); },
            [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
                   const v1::Serving& serving) { aggregator_->AddLayout(layout, buckets, serving); },
+           [this](const PauseRun& pause) { OnPause(pause); },
            [this](const v1::StepDone& done) { OnStepDone(done); },
            [this](const TellLoss& loss) { OnLoss(loss); },
            [this](Step step) { metrics_.SetStep(step); },
@@ -157,6 +159,12 @@ void Coordinator::OnView(const View& view) {
 
 void Coordinator::OnNextView(const View& view, absl::Time now) {
   const ViewChange change = ChangeOf(view_, view);
+  if (change.lost.empty()) {
+    return history_.AddEvent(
+        {now, view.first_step, "resumed",
+         absl::StrCat("all workers are heard again; generation ", view.generation.value(),
+                      " begins with step ", view.first_step.value())});
+  }
   history_.losses().GoOn({view.generation, view.first_step, change.adoptions});
   metrics_.CountRecovery(change.LostRanks().size(), history_.losses().Losses().back().lost);
   history_.AddEvent(
@@ -212,6 +220,13 @@ void Coordinator::OnLoss(const TellLoss& loss) {
   const absl::string_view was = loss.ranks.size() > 1 ? " were" : " was";
   history_.AddEvent({absl::Now(), loss.step, "lost",
                      absl::StrCat(NameOf(loss.ranks), was, " lost: ", loss.cause)});
+}
+
+// Nobody is to wait for what those who are missing owe it.
+void Coordinator::OnPause(const PauseRun& pause) {
+  aggregator_->Abort(absl::AbortedError(pause.reason));
+  metrics_.SetView(pause.workers, view_.generation);
+  history_.AddEvent({absl::Now(), pause.step, "paused", pause.reason});
 }
 
 void Coordinator::OnStraggler(const TellStraggler& straggler) {

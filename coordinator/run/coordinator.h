@@ -83,6 +83,7 @@ class Coordinator {
   void OnWaits(const Waits& waits);
   void OnStepDone(const v1::StepDone& done);
   void OnLoss(const TellLoss& loss);
+  void OnPause(const PauseRun& pause);
   void OnStraggler(const TellStraggler& straggler);
   void OnNextView(const View& view, absl::Time now);
   absl::optional<Page> Answer(const PageRequest& request);

@@ -57,8 +57,11 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
       "on-loss", "NAME",
       "when a worker is lost: recover (others carry its ranks, with the same result), or stop",
       Choice(&options->on_loss, {kRecover, kStop}));
-  parser->Add("min-workers", "N", "with fewer left, a loss ends the run",
+  parser->Add("min-workers", "N", "with fewer left the run is paused, and ends",
               Integer(&options->min_workers, 1, 65535));
+  parser->Add("pause-timeout", "SECONDS",
+              "how long it is paused for silent workers to be heard again; 0: it ends at once",
+              RealFrom(&options->pause_timeout_seconds, 0));
   parser->Add("rendezvous-timeout-seconds", "SECONDS", "wait for all workers to be there",
               RealAbove(&options->rendezvous_timeout_seconds, 0));
   parser->Add("linger-seconds", "SECONDS",

@@ -31,6 +31,7 @@ struct CoordinatorOptions {
   double lease_seconds = 10;                // and at most
   std::string on_loss = kRecover;           // what becomes of the run: recover or stop
   int min_workers = 1;                      // that a run goes on with after a loss
+  double pause_timeout_seconds = 0;         // that it waits with fewer for silent ones
   double rendezvous_timeout_seconds = 600;  // until all workers are there
   double linger_seconds = 0;                // still serves metrics after the run's end
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter

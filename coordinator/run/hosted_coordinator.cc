@@ -17,17 +17,10 @@ constexpr char kUsualMetrics[] = "127.0.0.1:9400";
 constexpr char kAnyMetrics[] = "127.0.0.1:0";
 
 // What the environment says to a hosted coordinator; its other variables are the worker's.
-constexpr const char* kOwnOptions[] = {"aggregators",
-                                       "chunk-kib",
-                                       "http-token",
-                                       "lease-seconds",
-                                       "linger-seconds",
-                                       "min-lease-seconds",
-                                       "min-workers",
-                                       "on-loss",
-                                       "port-file",
-                                       "workers",
-                                       "rendezvous-timeout-seconds"};
+constexpr const char* kOwnOptions[] = {
+    "aggregators",    "chunk-kib",         "http-token",  "lease-seconds",
+    "linger-seconds", "min-lease-seconds", "min-workers", "on-loss",
+    "pause-timeout",  "port-file",         "workers",     "rendezvous-timeout-seconds"};
 
 bool IsNumeric(const std::string& host) {
   unsigned char bytes[sizeof(in6_addr)];

@@ -71,7 +71,7 @@ absl::Status SeparateAggregator::Connect() {
   };
   absl::StatusOr<std::unique_ptr<Session>> session =
       Session::Open(session_options, [this](const absl::Status& status) { OnRunOver(status); },
-                    {nullptr, [this](const View& view) { OnNewView(view); }});
+                    {nullptr, [this](const View& view) { OnNewView(view); }, nullptr});
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
   return absl::OkStatus();

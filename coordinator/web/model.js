@@ -114,6 +114,6 @@ export function secondsLeft(status, recent) {
 
 // How alarming an event or a state is: 'bad', 'warn', 'good' or 'quiet'.
 export function toneOf(kind) {
-  const tones = {lost: 'bad', aborted: 'bad', 'not-finite': 'bad', suspect: 'warn', straggler: 'warn', finished: 'good', recovered: 'good', running: 'run'};
+  const tones = {lost: 'bad', aborted: 'bad', 'not-finite': 'bad', suspect: 'warn', straggler: 'warn', finished: 'good', recovered: 'good', paused: 'bad', resumed: 'good', running: 'run'};
   return Object.hasOwn(tones, kind) ? tones[kind] : 'quiet';
 }

@@ -30,6 +30,8 @@ export function noticeOf(status) {
   switch (status.state) {
     case 'running':
       return whileRunning(status);
+    case 'paused':
+      return {tone: 'bad', state: 'paused', text};
     case 'waiting': {
       const come = `${(status.ranks || []).length} of ${status.world_size} workers have come.`;
       return {tone: 'quiet', state: 'waiting', text: `${come} ${text}`};

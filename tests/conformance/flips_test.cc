@@ -147,7 +147,7 @@ class Sessions {
       : network_(flip),
         deadline_(SteadyNow() + patience),
         service_(Config(),
-                 {[](const View&) {}, [](auto...) {},
+                 {[](const View&) {}, [](auto...) {}, [](auto...) {},
                   [this](const v1::StepDone& done) { Take(done); }, [](const TellLoss&) {},
                   [](Step) {}, [](const absl::Status&) {}, [](const TellStraggler&) {}}),
         server_(StartGrpcServer("127.0.0.1:0", {&service_}).value()),
@@ -223,7 +223,7 @@ class Sessions {
     Heard heard;
     auto session =
         Session::Open(options, [&heard](const absl::Status& status) { heard.OnAbort(status); },
-                      {[&heard](Step step) { heard.OnSealed(step); }, nullptr});
+                      {[&heard](Step step) { heard.OnSealed(step); }, nullptr, nullptr});
     if (!session.ok()) return session.status();
     {
       MutexLock lock(&mutex_);

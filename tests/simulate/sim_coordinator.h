@@ -49,6 +49,7 @@ class SimCoordinator {
   void Enact(const AgreeLayout& agree);
   void Enact(const SendSealed& send);
   void Enact(const SendLayoutAgreed& send);
+  void Enact(const SendPaused& send);
   void Enact(const SendAbort& send);
   void Enact(const CloseSession& close);
   void Enact(const EndRun& end);
@@ -56,6 +57,7 @@ class SimCoordinator {
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
   void Enact(const TellLoss&) {}
+  void Enact(const PauseRun&) {}
   void Enact(const TellStraggler&) {}
   void Enact(const EnterStep&) {}
 

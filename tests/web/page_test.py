@@ -245,6 +245,12 @@ class PageTest(unittest.TestCase):
         self.assertEqual(self.text("#notice"), "Rank 1 silent for more than 3 s.")
         self.assertEqual(self.text("#state"), "running")
 
+    def test_paused_run_says_for_whom_it_waits(self):
+        reason = "rank 2 (10.10.1.4:4711) is not heard: it was silent for 2 s; the run is paused"
+        self.open(fake.status(step=30, state="paused", reason=reason))
+        self.assertEqual(self.text("#state"), "paused")
+        self.assertEqual(self.text("#notice"), f"{reason}.")
+
     def test_waiting_for_workers_has_no_chart_and_no_numbers(self):
         status = fake.status(step=0, state="waiting", reason="", ranks=2, world_size=4,
                              started=None, settings={}, total_steps=0, events=[])

@@ -1,5 +1,7 @@
 #include "worker/run/participation.h"
 
+#include <spdlog/spdlog.h>
+
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -119,7 +121,8 @@ absl::Status Participation::OpenSession() {
   auto session =
       Session::Open(session_options, [this](const absl::Status& status) { OnAbort(status); },
                     {[this](Step step) { changes_.OnSealed(step); },
-                     [this](View view) { OnNewView(std::move(view)); }});
+                     [this](View view) { OnNewView(std::move(view)); },
+                     [this](const std::string& reason) { OnPaused(reason); }});
   if (!session.ok()) return session.status();
   session_ = *std::move(session);
   MutexLock lock(&mutex_);
@@ -236,6 +239,12 @@ void Participation::OnNewView(View view) {
   }
   changes_.OnNewView(std::move(view));
   CancelExchange(reason);
+}
+
+void Participation::OnPaused(const std::string& reason) {
+  spdlog::warn("{}", reason);
+  changes_.OnPaused();
+  CancelExchange(absl::AbortedError(reason));
 }
 
 absl::Time Participation::view_heard() const {

@@ -90,7 +90,8 @@ class Participation {
   // Meanwhile a peer that does not answer is told of, which may be what the others wait for.
   absl::Status AwaitSealed(Step step);
   // After `status` (not OK) ended training in `step`: tells the coordinator if a peer did not
-  // answer, and waits a little for a further view. None: the run is over, or will not go on.
+  // answer, and waits for a further view, a little or until the end of a pause. None: the run is
+  // over, or will not go on.
   absl::optional<View> AwaitView(const absl::Status& status, Step step);
   // When the latest of them came, of SteadyNow.
   absl::Time view_heard() const;
@@ -126,6 +127,7 @@ class Participation {
   absl::Status Connect(const View& view);
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets);
   void OnNewView(View view);
+  void OnPaused(const std::string& reason);
   void OnAbort(const absl::Status& status);
   void CancelExchange(const absl::Status& reason);
   // Tells the coordinator of a peer that does not answer, once a view.

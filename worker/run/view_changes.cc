@@ -24,6 +24,15 @@ void ViewChanges::OnSealed(Step step) {
 void ViewChanges::OnNewView(View view) {
   MutexLock lock(&mutex_);
   view_ = std::move(view);
+  paused_ = false;
+  changed_.NotifyAll();
+}
+
+// A view that was not taken yet is of a run that goes on no more.
+void ViewChanges::OnPaused() {
+  MutexLock lock(&mutex_);
+  view_.reset();
+  paused_ = true;
   changed_.NotifyAll();
 }
 
@@ -56,13 +65,15 @@ absl::optional<absl::Status> ViewChanges::WhetherSealed(Step step) const {
 
 absl::Status ViewChanges::Unchanged() const {
   MutexLock lock(&mutex_);
+  if (paused_) return absl::AbortedError("the run is paused");
   return view_.has_value() ? Changed() : absl::OkStatus();
 }
 
 absl::optional<View> ViewChanges::AwaitView(absl::Time deadline) {
   MutexLock lock(&mutex_);
   while (!view_.has_value() && ended_.ok()) {
-    if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
+    const absl::Time until = paused_ ? absl::InfiniteFuture() : deadline;
+    if (changed_.WaitWithDeadline(&mutex_, until) && !paused_) break;
   }
   if (!ended_.ok()) return absl::nullopt;
   return std::exchange(view_, absl::nullopt);

@@ -25,6 +25,8 @@ class ViewChanges {
   // What the coordinator says, in its order.
   void OnSealed(Step step);
   void OnNewView(View view);
+  // There will be a further view, or an end, after a while.
+  void OnPaused();
   // Nothing more comes: all waits end with `reason`, which is not OK. The first counts.
   void End(const absl::Status& reason);
 
@@ -33,10 +35,10 @@ class ViewChanges {
   absl::optional<absl::Status> AwaitSealed(Step step, absl::Time deadline);
   // The same at once.
   absl::optional<absl::Status> WhetherSealed(Step step) const;
-  // OK, or Aborted if a further view has come that was not taken.
+  // OK, or Aborted if the run is paused, or a further view has come that was not taken.
   absl::Status Unchanged() const;
-  // Waits for a further view, and takes the latest; none if none has come by `deadline`, or
-  // after End.
+  // Waits for a further view, and takes the latest; none if none has come by `deadline`, unless the
+  // run is paused then, or after End.
   absl::optional<View> AwaitView(absl::Time deadline);
 
  private:
@@ -46,6 +48,7 @@ class ViewChanges {
   CondVar changed_;
   Step first_open_ ABSL_GUARDED_BY(mutex_);  // all before it are sealed
   absl::optional<View> view_ ABSL_GUARDED_BY(mutex_);
+  bool paused_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status ended_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -86,7 +86,9 @@ bool Worker::GoesOn(const absl::Status& status) {
 // From what all have at the beginning of the view's first step.
 absl::Status Worker::GoOn() {
   const absl::Time view_taken = SteadyNow();
-  spdlog::warn("a worker was lost; {} of {} from step {} on, generation {}", NameOf(ranks_),
+  const bool is_loss = !ChangeOf(trained_view_, view_).lost.empty();
+  spdlog::warn("{}; {} of {} from step {} on, generation {}",
+               is_loss ? "a worker was lost" : "the pause is over", NameOf(ranks_),
                view_.world_size, view_.first_step.value(), view_.generation.value());
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
   if (absl::Status status = participation_->Reconnect(view_); !status.ok()) return status;
@@ -114,7 +116,8 @@ void Worker::TellOfRecovery(absl::Time view_taken) {
   recovery.gone_on = absl::Now();
   recovery.heard = recovery.gone_on - (now - participation_->view_heard());
   recovery.lost = {broken_off_ - *in_vain_since_, view_taken - broken_off_, now - view_taken};
-  spdlog::info("goes on; the loss cost {}", Describe(recovery.lost));
+  spdlog::info("goes on; the {} cost {}", recovery.change.lost.empty() ? "pause" : "loss",
+               Describe(recovery.lost));
   if (const OnSpan on_span = SpanListener()) {
     on_span({TraceSpan::Lane::kCompute, "recover", view_.first_step, Bucket(0), broken_off_, now});
   }

@@ -107,6 +107,7 @@ class MembershipServiceTest : public ::testing::Test {
                           [this](LayoutId id, const std::vector<BucketSpec>&, const v1::Serving&) {
                             layout_.Set(id);
                           },
+                          [](const PauseRun&) {},
                           [this](const v1::StepDone& done) {
                             if (done.rank() == 2) done_.Set(done);
                           },
@@ -204,7 +205,7 @@ TEST_F(MembershipServiceTest, Join_OtherProtocol_IsRefusedWithBothNumbers) {
   v1::WorkerMessage message;
   message.mutable_hello()->set_protocol(1);
   spoken.Write(message);
-  EXPECT_THAT(spoken.Finish().error_message(), HasSubstr("got protocol 1, expected 5 ("));
+  EXPECT_THAT(spoken.Finish().error_message(), HasSubstr("got protocol 1, expected 6 ("));
 }
 
 TEST_F(MembershipServiceTest, DeclareLayout_AllTheSame_AreNumberedInOrder) {

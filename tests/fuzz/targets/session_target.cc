@@ -243,6 +243,8 @@ class Sessions {
     history_.Add(FromStepDone(take.done), take.done.total_steps(), now_);
   }
   void EnactOne(const TellLoss& tell) { Check(!tell.ranks.empty(), "nobody was lost"); }
+  void EnactOne(const SendPaused& send) { CheckOpen(send.session); }
+  void EnactOne(const PauseRun& pause) { Check(!pause.reason.empty(), "nobody says why"); }
   void EnactOne(const TellStraggler& tell) { Check(!tell.ranks.empty(), "nobody is slow"); }
   void EnactOne(const EnterStep& enter) {
     Check(entered_ < enter.step, "a step is entered again");

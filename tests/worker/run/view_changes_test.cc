@@ -74,6 +74,36 @@ TEST(ViewChanges, AwaitView_GivesTheLatestOnce) {
   EXPECT_FALSE(changes.AwaitView(SteadyNow()).has_value());
 }
 
+TEST(ViewChanges, AwaitView_Paused_WaitsPastTheDeadlineForTheNextView) {
+  ViewChanges changes;
+  changes.OnNewView(ViewOf(2));  // of before the pause
+  changes.OnPaused();
+  EXPECT_TRUE(absl::IsAborted(changes.Unchanged()));
+  std::thread later([&changes] {
+    absl::SleepFor(absl::Milliseconds(50));
+    changes.OnNewView(ViewOf(3));
+  });
+  const absl::optional<View> view = changes.AwaitView(SteadyNow());
+  later.join();
+  ASSERT_TRUE(view.has_value());
+  EXPECT_EQ(view->generation, Generation(3));
+  EXPECT_FALSE(changes.AwaitView(SteadyNow()).has_value());
+}
+
+TEST(ViewChanges, AwaitView_PausedWhileItWaits_WaitsOn) {
+  ViewChanges changes;
+  std::thread later([&changes] {
+    absl::SleepFor(absl::Milliseconds(20));
+    changes.OnPaused();
+    absl::SleepFor(absl::Milliseconds(300));
+    changes.End(absl::AbortedError("nobody came back"));
+  });
+  const absl::Time begun = SteadyNow();
+  EXPECT_FALSE(changes.AwaitView(begun + absl::Milliseconds(200)).has_value());
+  EXPECT_GE(SteadyNow() - begun, absl::Milliseconds(300));
+  later.join();
+}
+
 TEST(ViewChanges, AwaitView_AfterTheEnd_GivesNone) {
   ViewChanges changes;
   changes.OnNewView(ViewOf(2));

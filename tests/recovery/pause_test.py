@@ -1,0 +1,48 @@
+"""Runs with fewer workers than they are to go on with wait for those that fell silent."""
+import re
+import signal
+import time
+import unittest
+
+from kill_test import LaunchedTest, Run, undisturbed
+
+ALL = ["--min-workers", "4", "--lease-seconds", "1.5"]
+PAUSED = "is not heard: .*; the run is paused"
+SILENT_SECONDS = 3.5  # longer than the lease, and shorter than connections live without answers
+SOON = 1  # as --pause-timeout
+
+
+class PauseTest(LaunchedTest):
+    def stop_one(self, words, rank, options=()):
+        run = Run(*words, options=[*ALL, "--pause-timeout", "60", *options])
+        run.until_step(0, 7)
+        run.signal(rank, signal.SIGSTOP)
+        run.until(PAUSED)
+        time.sleep(SILENT_SECONDS - 1.5)
+        run.signal(rank, signal.SIGCONT)
+        return run
+
+    def test_one_was_silent_and_comes_back(self):
+        for sync, backend in (("gather-scatter", "coordinator"), ("ddp", "ring"), ("ddp", "sharded")):
+            with self.subTest(backend=backend):
+                run = self.stop_one(["--sync", sync, "--backend", backend], 2)
+                self.assert_same(run, undisturbed())
+                self.assertRegex(run.text, r"rank 2 .* is heard again; the run goes on: generation 2")
+                self.assertNotIn("was lost", run.text)
+
+    def test_one_is_killed_and_nobody_comes(self):
+        run = Run("--sync", "ddp", options=[*ALL, "--pause-timeout", str(SOON)])
+        run.until_step(0, 7)
+        run.signal(1, signal.SIGKILL)
+        run.until("3 workers are left, expected 4 or more to go on; the run is paused, and ends in 1 s")
+        begun = time.monotonic()
+        self.assertEqual(run.end(), 137, run.text)
+        self.assertGreater(time.monotonic() - begun, 0.9 * SOON)
+        self.assertIn("the run was paused for 1 s, and nobody came back: rank 1 ", run.text)
+        # Nobody had done more than the step that was open.
+        steps = [int(step) for step in re.findall(r"\[rank 0\] epoch .* iteration (\d+)/", run.text)]
+        self.assertLess(max(steps), 40)
+
+
+if __name__ == "__main__":
+    unittest.main()
