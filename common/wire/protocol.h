@@ -12,6 +12,7 @@ namespace gradwire {
 //   3  a run may go on without a lost worker: Ready, Sealed, and further Views
 //   4  a layout may be served: what comes back is then the model
 //   5  messages of a session carry a checksum, and that of a chunk covers its header
+//   6  a run may wait: Paused, which is followed by a further View
 constexpr uint32_t kProtocolVersion = 6;
 
 }  // namespace gradwire

@@ -113,6 +113,17 @@ absl::StatusOr<bool> LayoutAgreement::Declare(Incarnation worker, absl::string_v
   return agreed;
 }
 
+std::vector<LayoutId> LayoutAgreement::Forget(Incarnation worker) {
+  for (size_t id = 0; id < next_[worker]; ++id) --layouts_[id].workers;
+  next_.erase(worker);
+  --workers_;
+  std::vector<LayoutId> agreed;
+  while (agreed_ < layouts_.size() && layouts_[agreed_].workers == workers_) {
+    agreed.emplace_back(static_cast<int>(agreed_++));
+  }
+  return agreed;
+}
+
 std::string LayoutAgreement::NameOfTensor(LayoutId id, size_t tensor) const {
   const bool is_declared = static_cast<size_t>(id.value()) < layouts_.size();
   const bool is_there = is_declared && tensor < layouts_[id.value()].tensors.size();

@@ -14,8 +14,8 @@
 
 namespace gradwire {
 
-// What the workers of a run exchange: the n-th layout is agreed when all have declared it.
-// Who declares it first fixes it. Pure.
+// What the workers of a run exchange: the n-th layout is agreed when all that are left have
+// declared it. Who declares it first fixes it. Pure.
 class LayoutAgreement {
  public:
   LayoutAgreement(int world_size, int workers) : world_size_(world_size), workers_(workers) {}
@@ -29,13 +29,15 @@ class LayoutAgreement {
   absl::StatusOr<bool> Declare(Incarnation worker, absl::string_view name,
                                const v1::Layout& layout);
 
+  // The worker takes no part any more. Gives the layouts which that lets be agreed.
+  std::vector<LayoutId> Forget(Incarnation worker);
+
   // Of a layout that was declared.
   const std::vector<BucketSpec>& BucketsOf(LayoutId id) const {
     return layouts_[id.value()].buckets;
   }
-  // How many are agreed, and whether all that were declared are.
+  // How many are agreed.
   size_t agreed() const { return agreed_; }
-  bool AllAgreed() const { return agreed_ == layouts_.size(); }
   // For messages; "tensor 7" if there is none with such a name.
   std::string NameOfTensor(LayoutId id, size_t tensor) const;
   // Names no optimiser if the layout is not served.
@@ -55,7 +57,7 @@ class LayoutAgreement {
   };
 
   const int world_size_;
-  const int workers_;
+  int workers_;
   std::vector<Declared> layouts_;  // by id
   std::map<Incarnation, size_t> next_;
   size_t agreed_ = 0;

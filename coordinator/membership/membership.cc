@@ -158,10 +158,16 @@ Outcome Membership::OnHeartbeat(SessionId session, const v1::Heartbeat& heartbea
   Outcome outcome;
   Participant* member = Hear(session, "Heartbeat", now, &outcome);
   if (member == nullptr) return outcome;
+  const bool is_back = missing_.count(member->incarnation) > 0;
+  if (is_back) member->gaps.OnPause(absl::InfiniteDuration(), now);  // that was not its usual gap
   member->gaps.OnHeartbeat(now);
-  if (heartbeat.has_work()) stragglers_.OnWork(member->incarnation, WorkOf(heartbeat.work(), now));
+  if (heartbeat.has_work()) {
+    Work work = WorkOf(heartbeat.work(), now);
+    work.since = std::max(work.since, went_on_);  // perhaps of the view before
+    stragglers_.OnWork(member->incarnation, std::move(work));
+  }
   if (heartbeat.sent() > 0) outcome.actions.emplace_back(SendEcho{session, heartbeat.sent()});
-  if (paused_until_ && member->standing == Standing::kLost) OnHeardAgain(member, now, &outcome);
+  if (is_back) OnHeardAgain(member, now, &outcome);
   return outcome;
 }
 
@@ -185,17 +191,20 @@ Outcome Membership::OnLayout(SessionId session, const v1::Layout& layout, absl::
 }
 
 void Membership::Agree(LayoutId layout, Outcome* outcome) {
-  const std::vector<BucketSpec>& buckets = layouts_.BucketsOf(layout);
-  const v1::Serving& serving = layouts_.ServingOf(layout);
-  outcome->actions.emplace_back(AgreeLayout{layout, buckets, serving});
+  outcome->actions.emplace_back(
+      AgreeLayout{layout, layouts_.BucketsOf(layout), layouts_.ServingOf(layout)});
+  TellAgreed(layout, outcome);
+}
+
+void Membership::TellAgreed(LayoutId layout, Outcome* outcome) {
   std::vector<const Participant*> members = std::as_const(roster_).All();
   std::reverse(members.begin(), members.end());  // aggregators first: workers send to them
   for (const Participant* member : members) {
     if (!member->session) continue;
     SendLayoutAgreed send{*member->session, layout, {}, {}};
     if (member->share) {
-      send.buckets = buckets;
-      send.serving = serving;
+      send.buckets = layouts_.BucketsOf(layout);
+      send.serving = layouts_.ServingOf(layout);
     }
     outcome->actions.emplace_back(std::move(send));
   }
@@ -323,7 +332,10 @@ Outcome Membership::OnStreamClosed(SessionId session, absl::string_view cause, a
 
 Outcome Membership::OnTick(absl::Time now) {
   Outcome outcome;
-  if (roster_.OnTick(now)) stragglers_.Forget();
+  if (const absl::Duration gap = roster_.OnTick(now); gap > absl::ZeroDuration()) {
+    stragglers_.Forget();
+    if (paused_until_) *paused_until_ += gap;
+  }
   if (state_ == State::kRunning && !paused_until_) NameStragglers(now, &outcome);
   CheckLeases(now, &outcome);
   CheckSuspicions(now, &outcome);
@@ -370,6 +382,7 @@ void Membership::FinishIfAllHave(Outcome* outcome) {
 void Membership::Fail(const absl::Status& status, Outcome* outcome) {
   state_ = State::kAborted;
   paused_until_.reset();
+  missing_.clear();
   suspicions_.Forget();
   reason_ = std::string(status.message());
   outcome->why = absl::StrCat("the run failed: ", reason_);

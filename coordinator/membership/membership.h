@@ -2,6 +2,7 @@
 #define GRADWIRE_COORDINATOR_MEMBERSHIP_MEMBERSHIP_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -149,8 +150,8 @@ struct Outcome {
 // sealed. A step is sealed when all workers of the view were ready for it; so all of them have
 // applied what is before it, or hear that they may before they hear of a further view.
 //
-// With fewer workers than it is to go on with, a run that may waits, with its open step, for one
-// that fell silent, and goes on when it is heard again. Who was lost otherwise does not come back.
+// With fewer workers than it is to go on with, a run that may waits, with its open step, and goes
+// on when those that fell silent are heard again. Who was lost otherwise does not come back.
 //
 // Sessions: each ends once, by CloseSession or by OnStreamClosed, and no event
 // of it may follow its end. Times are of a clock that never falls.
@@ -227,21 +228,25 @@ class Membership {
   void GoOnWithout(Participant* lost, absl::string_view cause, absl::Time now, Outcome* outcome);
   void FinishIfAllHave(Outcome* outcome);
   View MakeView() const;
+  // Serves it, and tells all.
   void Agree(LayoutId layout, Outcome* outcome);
+  void TellAgreed(LayoutId layout, Outcome* outcome);
   // Who has finished declares nothing any more: a layout that it lacks can never be agreed.
   void CheckFinished(Outcome* outcome);
   // A member is gone, its session ended or to be ended: what does it mean?
   void OnLoss(Participant* member, absl::string_view cause, absl::Time now, Outcome* outcome);
   void TellOfLoss(const Participant& member, absl::string_view cause, absl::Time now,
                   Outcome* outcome) const;
-  // A view without the lost ones begins.
-  void BeginNextView(absl::Time now, Outcome* outcome);
+  // A view of those that are there begins; these layouts are agreed by it.
+  void BeginNextView(const std::vector<LayoutId>& agreed, absl::Time now, Outcome* outcome);
   // Whose session ends now, as the run goes on or waits without it.
   void Dismiss(Participant* lost, absl::string_view cause, Outcome* outcome);
-  // The same of a worker that fell silent, while others wait: it may come back.
+  // What the loss of a worker means that fell silent, if the run waits: it may come back.
   void Await(Participant* silent, absl::string_view cause, absl::Time now, Outcome* outcome);
   size_t WorkersThere() const;
-  void Pause(const std::string& why, absl::Time now, Outcome* outcome);
+  // For this worker, too; `why` is a sentence of it.
+  void Pause(const Participant& missing, const std::string& why, absl::Time now, Outcome* outcome);
+  void ShowPause(Outcome* outcome);
   void OnHeardAgain(Participant* worker, absl::Time now, Outcome* outcome);
   void EndLongPause(absl::Time now, Outcome* outcome);
   void FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome);
@@ -264,15 +269,16 @@ class Membership {
   Settings settings_;  // of all workers; of the first one that was let in
   LayoutAgreement layouts_;
   StepTally steps_;
-  Step step_{0};        // that was entered last
-  int threads_ = 0;     // of every worker, as the first view says
-  bool seals_ = false;  // as the first view says
-  Step open_{0};        // the first that is not sealed
-  absl::Time moved_;    // when the one before was sealed, or the view began
+  Step step_{0};                               // that was entered last
+  int threads_ = 0;                            // of every worker, as the first view says
+  bool seals_ = false;                         // as the first view says
+  Step open_{0};                               // the first that is not sealed
+  absl::Time moved_;                           // when the one before was sealed, or the view began
+  absl::Time went_on_ = absl::InfinitePast();  // when a view after the first began
   // When a run that waits for workers ends.
   std::optional<absl::Time> paused_until_;
-  std::string paused_for_;  // why it waits, without for how long
-  bool through_ = false;    // workers need each other no more: all steps are sealed
+  std::map<Incarnation, std::string> missing_;  // for whom it waits, with a sentence of each
+  bool through_ = false;  // workers need each other no more: all steps are sealed
   StragglerWatch stragglers_;
   Suspicions suspicions_;  // of this view, not explained yet
 };

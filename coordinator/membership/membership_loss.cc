@@ -50,7 +50,7 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
                    config_.recover && !member->share ? WhyNotGoOnWithout(*member) : "");
   if (!CanWaitFor(*member)) return Fail(absl::AbortedError(why), outcome);
   Dismiss(member, cause, outcome);
-  Pause(why, now, outcome);
+  Pause(*member, absl::StrCat(Was(*member), " lost: ", cause), now, outcome);
 }
 
 // Nobody else has an aggregator's share; after the last step nobody needs it.
@@ -95,7 +95,7 @@ std::string Membership::WhyNobodyGoesOn() const {
       return absl::StrCat(NameOf(*worker), " finished already, and takes over nothing");
     }
   }
-  return layouts_.AllAgreed() ? "" : "it had not said yet what it exchanges";
+  return "";
 }
 
 std::string Membership::TooFewWithout(const Participant& lost) const {
@@ -125,8 +125,9 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::T
     outcome->Say(absl::StrCat(who, " lost after the last step: ", cause));
     return FinishIfAllHave(outcome);
   }
+  const std::vector<LayoutId> agreed = layouts_.Forget(lost->incarnation);
   roster_.Evict(lost->incarnation);
-  BeginNextView(now, outcome);
+  BeginNextView(agreed, now, outcome);
   outcome->Say(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", ranks,
                             " is carried on by others, generation ", generation_.value(),
                             " begins with step ", open_.value()));
@@ -134,12 +135,16 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::T
 
 void Membership::Dismiss(Participant* lost, absl::string_view cause, Outcome* outcome) {
   if (!lost->session) return;
-  const std::string reason = absl::StrCat("lost: ", cause, "; the run goes on without this worker");
+  const std::string reason =
+      absl::StrCat("lost: ", cause, "; the run ", CanGoOnWithout(*lost) ? "goes on" : "waits",
+                   " without this worker");
   outcome->actions.emplace_back(SendAbort{*lost->session, reason});
   EndSession(lost, absl::AbortedError(reason), outcome);
 }
 
-void Membership::BeginNextView(absl::Time now, Outcome* outcome) {
+void Membership::BeginNextView(const std::vector<LayoutId>& agreed, absl::Time now,
+                               Outcome* outcome) {
+  went_on_ = now;
   suspicions_.Forget();  // they were of the view before
   for (Participant* worker : roster_.Workers()) worker->ready = false;
   SendViewToAll(now, outcome);
@@ -148,6 +153,7 @@ void Membership::BeginNextView(absl::Time now, Outcome* outcome) {
     outcome->actions.emplace_back(
         AgreeLayout{layout, layouts_.BucketsOf(layout), layouts_.ServingOf(layout)});
   }
+  for (const LayoutId layout : agreed) TellAgreed(layout, outcome);
 }
 
 void Membership::FreePlace(const Participant& member, absl::string_view cause, Outcome* outcome) {
@@ -170,7 +176,10 @@ void Membership::CheckSuspicions(absl::Time now, Outcome* outcome) {
   }
   for (const Culprit& culprit : suspicions_.Judge(joined)) {
     if (IsOver()) return;
-    OnLoss(roster_.Find(culprit.incarnation), culprit.cause, now, outcome);
+    Participant* const worker = roster_.Find(culprit.incarnation);
+    const bool is_awaited = worker->last_heard < *since && CanWaitFor(*worker);
+    is_awaited ? Await(worker, culprit.cause, now, outcome)
+               : OnLoss(worker, culprit.cause, now, outcome);
   }
 }
 

@@ -1,90 +1,89 @@
 // The part of Membership that lets a run wait while it has too few workers.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/membership/membership.h"
 
 namespace gradwire {
-namespace {
 
-std::string ShownSeconds(absl::Duration duration) {
-  return absl::StrCat(absl::ToDoubleSeconds(duration), " s");
-}
-
-}  // namespace
-
-// Not once nobody is left who could come back or has the run's state.
+// Not one whose workers never seal a step, as they would not break one off; nor once nobody is left
+// who could come back or has the run's state.
 bool Membership::CanWaitFor(const Participant& member) const {
   if (member.share || config_.pause_timeout <= absl::ZeroDuration() || through_) return false;
-  if (!WhyNobodyGoesOn().empty() || TooFewWithout(member).empty()) return false;
+  if (!IsSealing() || !WhyNobodyGoesOn().empty() || TooFewWithout(member).empty()) return false;
   const auto workers = roster_.Workers();
   return std::any_of(workers.begin(), workers.end(), [&member](const Participant* worker) {
     return worker != &member && worker->session.has_value();
   });
 }
 
-size_t Membership::WorkersThere() const {
-  const auto workers = roster_.Workers();
-  return static_cast<size_t>(std::count_if(
-      workers.begin(), workers.end(),
-      [](const Participant* worker) { return worker->standing == Standing::kRunning; }));
-}
-
 void Membership::Await(Participant* silent, absl::string_view cause, absl::Time now,
                        Outcome* outcome) {
   silent->standing = Standing::kLost;
-  Pause(absl::StrCat(Describe(*silent), " is not heard: ", cause, "; ", TooFewWithout(*silent)),
-        now, outcome);
+  Pause(*silent, absl::StrCat(Describe(*silent), " is not heard: ", cause), now, outcome);
 }
 
-void Membership::Pause(const std::string& why, absl::Time now, Outcome* outcome) {
+void Membership::Pause(const Participant& missing, const std::string& why, absl::Time now,
+                       Outcome* outcome) {
   if (!paused_until_) paused_until_ = now + config_.pause_timeout;
-  paused_for_ = why;
+  missing_[missing.incarnation] = why;
   suspicions_.Forget();
   stragglers_.Forget();
-  reason_ = absl::StrCat(why, "; the run is paused, and ends in ",
-                         ShownSeconds(*paused_until_ - now), " unless one comes back");
-  outcome->actions.emplace_back(PauseRun{open_, static_cast<int>(WorkersThere()), reason_});
+  ShowPause(outcome);
   for (const Participant* worker : roster_.Workers()) {
     if (worker->session) outcome->actions.emplace_back(SendPaused{*worker->session, reason_});
   }
   outcome->Say(reason_);
 }
 
-// Enough of them, and the run goes on with what all have before the open step.
+// A run that had more than it needs would have gone on; so all of those that are missing are
+// awaited.
+void Membership::ShowPause(Outcome* outcome) {
+  reason_.clear();
+  bool can_end = true;
+  int there = 0;
+  for (const Participant* worker : std::as_const(roster_).Workers()) {
+    there += worker->standing == Standing::kRunning ? 1 : 0;
+    const auto missing = missing_.find(worker->incarnation);
+    if (missing == missing_.end()) continue;
+    can_end = can_end && worker->session.has_value();
+    absl::StrAppend(&reason_, missing->second, "; ");
+  }
+  absl::StrAppend(&reason_, there, there == 1 ? " worker is" : " workers are", " left, expected ",
+                  config_.min_workers, " or more to go on; the run is paused for ",
+                  absl::ToDoubleSeconds(config_.pause_timeout), " s",
+                  !can_end               ? ""
+                  : missing_.size() == 1 ? ", or until this one is heard again"
+                                         : ", or until these are heard again");
+  outcome->actions.emplace_back(PauseRun{open_, there, reason_});
+}
+
+// With all of them the run goes on from what they have before the open step.
 void Membership::OnHeardAgain(Participant* worker, absl::Time now, Outcome* outcome) {
   worker->standing = Standing::kRunning;
+  missing_.erase(worker->incarnation);
   outcome->Say(absl::StrCat(Describe(*worker), " is heard again"));
-  if (WorkersThere() < static_cast<size_t>(config_.min_workers)) return;
-  std::vector<Incarnation> lost;
-  for (const Participant* each : roster_.Workers()) {
-    if (each->standing == Standing::kLost) lost.push_back(each->incarnation);
-  }
+  if (!missing_.empty()) return ShowPause(outcome);
   paused_until_.reset();
-  for (const Incarnation incarnation : lost) {
-    Participant* const gone = roster_.Find(incarnation);
-    if (gone->session) {
-      const std::string cause = "it was silent while the run was paused";
-      TellOfLoss(*gone, cause, now, outcome);
-      Dismiss(gone, cause, outcome);
-    }
-    roster_.Evict(incarnation);
-  }
   reason_ = roster_.Count();
-  BeginNextView(now, outcome);
+  BeginNextView({}, now, outcome);
   outcome->Say(absl::StrCat("the run goes on: generation ", generation_.value(),
                             " begins with step ", open_.value()));
 }
 
 void Membership::EndLongPause(absl::Time now, Outcome* outcome) {
   if (!paused_until_ || now < *paused_until_) return;
-  for (const Participant* worker : roster_.Workers()) {
-    const bool is_awaited = worker->standing == Standing::kLost && worker->session;
-    if (is_awaited) TellOfLoss(*worker, "it was silent to the end of a pause", now, outcome);
+  std::string why;
+  for (const Participant* worker : std::as_const(roster_).Workers()) {
+    const auto missing = missing_.find(worker->incarnation);
+    if (missing == missing_.end()) continue;
+    absl::StrAppend(&why, why.empty() ? "" : "; ", missing->second);
+    if (worker->session) TellOfLoss(*worker, "it was silent to the end of a pause", now, outcome);
   }
   Fail(absl::AbortedError(absl::StrCat("the run was paused for ",
-                                       ShownSeconds(config_.pause_timeout),
-                                       ", and nobody came back: ", paused_for_)),
+                                       absl::ToDoubleSeconds(config_.pause_timeout),
+                                       " s, and not all came back: ", why)),
        outcome);
 }
 

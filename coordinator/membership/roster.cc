@@ -163,16 +163,16 @@ std::vector<const Participant*> Roster::All() const {
 
 std::vector<Participant*> Roster::All() { return InOrder<Participant*>(&participants_); }
 
-bool Roster::OnTick(absl::Time now) {
+absl::Duration Roster::OnTick(absl::Time now) {
   const absl::Duration gap = now - last_tick_;
   last_tick_ = now;
   lag_.OnTick(gap);
-  if (gap <= kPause) return false;
+  if (gap <= kPause) return absl::ZeroDuration();
   for (Participant& participant : participants_) {
     participant.last_heard = std::min(now, participant.last_heard + gap);
     participant.gaps.OnPause(gap, now);
   }
-  return true;
+  return gap;
 }
 
 absl::Duration Roster::LeaseOf(const Participant& participant) const {

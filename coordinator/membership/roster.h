@@ -64,8 +64,8 @@ class Roster {
   std::vector<Participant*> All();
 
   // To be called each kTick. A long gap means that this process itself was
-  // paused, not that all fell silent: leases are extended by it, and it returns true.
-  bool OnTick(absl::Time now);
+  // paused, not that all fell silent: leases are extended by it, and it is given; else zero.
+  absl::Duration OnTick(absl::Time now);
   // How long this participant may be silent now.
   absl::Duration LeaseOf(const Participant& participant) const;
   // Those with a session, and not lost, that were not heard for longer than their leases.

@@ -171,7 +171,8 @@ std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_add
   targets.push_back({{"targets", {std::string(own_address)}},
                      {"labels", {{"run", run}, {"program", "coordinator"}, {"__param_run", run}}}});
   for (const v1::RankStatus& rank : status.ranks()) {
-    if (rank.metrics().empty() || rank.state() != "running") continue;
+    const bool is_there = rank.state() == "running" || rank.state() == "silent";
+    if (rank.metrics().empty() || !is_there) continue;
     targets.push_back(
         {{"targets", {rank.metrics()}},
          {"labels", {{"run", run}, {"program", "worker"}, {"rank", std::to_string(rank.rank())}}}});

@@ -54,6 +54,12 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
                                                    ", expected at most the world size, ",
                                                    options.world_size));
   }
+  const int workers = options.workers == 0 ? options.world_size : options.workers;
+  if (options.min_workers > workers) {
+    return absl::InvalidArgumentError(absl::StrCat("min-workers: got ", options.min_workers,
+                                                   ", expected at most the number of workers, ",
+                                                   workers));
+  }
   if (options.chunk_kib < 1 || options.chunk_kib > 4096) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunk size: got ", options.chunk_kib, " KiB, expected 1 to 4096"));

@@ -102,6 +102,14 @@ class SelectionTest(CellTest):
     def test_killed_when_it_hands_in_to_the_coordinator(self):
         self.check(Cell("hand-in", signal.SIGKILL, "coordinator", "gather-scatter", victim=0))
 
+    def test_killed_before_it_has_said_what_it_exchanges(self):
+        words = Cell("", signal.SIGKILL, "", "").words()
+        for backend in BACK_ENDS[:3]:
+            with self.subTest(backend=backend):
+                summaries = summaries_of([*words, "--sync", "ddp", "--backend", backend],
+                                         deaths=[Death(2, "new-view", 1, signal.SIGKILL)])
+                self.assertEqual(hashes_of(summaries, "none"), undisturbed(words, "none"))
+
     def test_killed_while_it_folds_for_the_others(self):
         self.check(Cell("fold", signal.SIGKILL, "sharded", "ddp"))
 

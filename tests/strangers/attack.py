@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 """A run beside a mixed attacker: it has to come to the same result, at about the same speed.
 
-    tests/strangers/attack.py [--seconds N] [--workers W] [--tls]
+    tests/strangers/attack.py [--seconds N] [--workers W] [--batch-size B] [--alone A] [--tls]
 
 Attackers (attackers.py) are at it and rest in turn for N seconds, while W workers train LeNet; one of
-them reaches the coordinator through who records and replays it. Then the same run alone. Says in a
-line how long a step took with, between and without them, and what the coordinator needed at most.
+them reaches the coordinator through who records and replays it. Then the same run alone, by A workers if
+that is said, which are sooner done and come to the same. Says in a line how long a step took with, between and without them, and what the coordinator needed at most.
 
 Exit: 0 if the results are equal, all have ended well and the coordinator's threads and memory were
 bounded; else 1.
@@ -25,11 +25,13 @@ import strangers
 from attackers import Attackers, Recorder
 from tls_test import HERE, make, options_of
 
-MODEL = ["--model", "lenet", "--dataset", "synthetic", "--batch-size", "16", "--threads", "1",
-         "--lr", "0.01", "--print-every", "0", "--sync", "ddp"]
+MODEL = ["--model", "lenet", "--dataset", "synthetic", "--threads", "1", "--lr", "0.01",
+         "--print-every", "0", "--sync", "ddp"]
 # With this one the coordinator's port takes the gradients, too.
 BACKEND = ["--backend", "coordinator"]
 CALIBRATION = 30  # iterations
+SEGMENTS = 20  # with attackers and without, in turn
+LONGEST_SEGMENT = 10  # seconds
 SETTLES = 0.5  # seconds of a segment that are not counted
 MOST_MEMORY = 256 << 10  # KiB more than at the beginning
 
@@ -53,24 +55,27 @@ class Watch(threading.Thread):
 
 
 class Run:
-    """Coordinator and workers in a folder; the last worker goes through a Recorder."""
+    """Coordinator and workers of `ranks` ranks in a folder; the last worker goes through a
+    Recorder."""
 
-    def __init__(self, folder, workers, iterations, security, context):
+    def __init__(self, folder, ranks, workers, options, security, context):
         self.folder = pathlib.Path(folder)
         self.folder.mkdir()
-        self.coordinator = strangers.Coordinator(self.folder, workers, *security, context=context)
+        self._ranks, self._options = ranks, options
+        self.coordinator = strangers.Coordinator(self.folder, ranks, "--workers", workers, *security,
+                                                 context=context)
         self.recorder = Recorder(self.coordinator.address)
-        self.workers = [self._worker(rank, rank == workers - 1, iterations, security)
-                        for rank in range(workers)]
+        self.workers = [self._worker(number, number == workers - 1, security)
+                        for number in range(workers)]
 
-    def _worker(self, rank, recorded, iterations, security):
+    def _worker(self, number, recorded, security):
         address = self.recorder.address if recorded else self.coordinator.address
         return strangers.Process(
-            [strangers.BIN / "gradwire-worker", "--coordinator", address, "--rank", rank, *MODEL,
-             *BACKEND, *security, "--iterations", iterations, "--metrics",
-             "127.0.0.1:0" if rank == 0 else "off", "--summary", self.folder / f"summary-{rank}",
-             *(["--log-jsonl", self.folder / "log"] if rank == 0 else [])],
-            self.folder / f"rank-{rank}")
+            [strangers.BIN / "gradwire-worker", "--coordinator", address, *MODEL, *BACKEND,
+             *security, *self._options, "--metrics", "127.0.0.1:0", "--summary",
+             self.folder / "summary-{rank}",
+             *(["--log-jsonl", self.folder / "log-{rank}"] if number == 0 else [])],
+            self.folder / f"worker-{number}")
 
     def going(self):
         return all(worker.running() for worker in self.workers)
@@ -86,11 +91,11 @@ class Run:
             code = process.wait(600)
             assert code == 0, f"{process.output} ended with {code}:\n{process.text()[-3000:]}"
         return {json.loads((self.folder / f"summary-{rank}").read_text())["parameters_sha256"]
-                for rank in range(len(self.workers))}
+                for rank in range(self._ranks)}
 
     def steps(self):
-        """Of each: when it ended, and how long it took."""
-        with open(self.folder / "log") as lines:
+        """Of each of the first worker's: when it ended, and how long it took."""
+        with open(min(self.folder.glob("log-*"))) as lines:
             rows = (json.loads(line) for line in lines)
             return [(row["time"], row["iteration_seconds"]) for row in rows
                     if row.get("step") and "iteration_seconds" in row]
@@ -143,8 +148,10 @@ class Trial:
             self._strange = context_of(self._folder / "ours", "elsewhere")
 
     @contextlib.contextmanager
-    def _run(self, name, iterations):
-        run = Run(self._folder / name, self._arguments.workers, iterations, self._security,
+    def _run(self, name, iterations, workers=0):
+        ranks = self._arguments.workers
+        options = ["--batch-size", self._arguments.batch_size, "--iterations", iterations]
+        run = Run(self._folder / name, ranks, workers or ranks, options, self._security,
                   self._context)
         try:
             yield run
@@ -162,9 +169,9 @@ class Trial:
         with self._run("attacked", iterations) as run:
             run.coordinator.wait_for_step(1)
             watch = Watch(run.coordinator.pid)
-            segments, done = attack(run, max(3, self._arguments.seconds / 20), self._strange)
+            segments, done = attack(run, max(3, min(LONGEST_SEGMENT, self._arguments.seconds / SEGMENTS)), self._strange)
             attacked, steps = run.wait(), run.steps()
-        with self._run("alone", iterations) as run:
+        with self._run("alone", iterations, self._arguments.alone) as run:
             alone, alone_steps = run.wait(), run.steps()
         between, within = medians(steps, segments)
         figures = {"iterations": iterations, "tls": self._arguments.tls, "attempts": sum(done.values()),
@@ -195,6 +202,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--workers", type=int, default=8)
+    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--alone", type=int, default=0, help="as many as --workers")
     parser.add_argument("--tls", action="store_true")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gradwire-attack-") as folder:

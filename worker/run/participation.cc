@@ -188,6 +188,7 @@ absl::Status Participation::Connect(const View& view) {
   {
     MutexLock lock(&mutex_);
     shown_exchange_ = exchange_.get();
+    shown_generation_ = view.generation;
   }
   // An end, or a view, that came before the exchange was shown did not reach it.
   absl::Status ended = Ended();
@@ -231,14 +232,17 @@ absl::Status Participation::Finish(absl::Time deadline) {
 }
 
 void Participation::OnNewView(View view) {
-  const absl::Status reason =
-      absl::AbortedError(absl::StrCat("generation ", view.generation.value(), " has begun"));
+  const Generation generation = view.generation;
   {
     MutexLock lock(&mutex_);
     view_heard_ = SteadyNow();
   }
   changes_.OnNewView(std::move(view));
-  CancelExchange(reason);
+  // The trainer may have connected in the view already.
+  MutexLock lock(&mutex_);
+  if (shown_exchange_ == nullptr || shown_generation_ == generation) return;
+  shown_exchange_->Cancel(
+      absl::AbortedError(absl::StrCat("generation ", generation.value(), " has begun")));
 }
 
 void Participation::OnPaused(const std::string& reason) {

@@ -156,6 +156,7 @@ class Participation {
   // What stands in it is there to be called without the lock, and stays once it is set.
   std::unique_ptr<Session> session_;
   Exchange* shown_exchange_ ABSL_GUARDED_BY(mutex_) = nullptr;  // cancelled with the lock held
+  Generation shown_generation_ ABSL_GUARDED_BY(mutex_);         // its view's
   Session* shown_session_ ABSL_GUARDED_BY(mutex_) = nullptr;
   bool joined_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Time view_heard_ ABSL_GUARDED_BY(mutex_);

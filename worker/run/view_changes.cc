@@ -9,6 +9,8 @@ absl::Status Changed() {
   return absl::AbortedError("a worker was lost, and the others go on in another view");
 }
 
+absl::Status Paused() { return absl::AbortedError("the run is paused"); }
+
 }  // namespace
 
 bool MayBeALoss(const absl::Status& status) {
@@ -45,6 +47,7 @@ void ViewChanges::End(const absl::Status& reason) {
 absl::optional<absl::Status> ViewChanges::Verdict(Step step) const {
   if (step < first_open_) return absl::OkStatus();
   if (!ended_.ok()) return ended_;
+  if (paused_) return Paused();
   if (view_.has_value()) return Changed();
   return absl::nullopt;
 }
@@ -65,7 +68,7 @@ absl::optional<absl::Status> ViewChanges::WhetherSealed(Step step) const {
 
 absl::Status ViewChanges::Unchanged() const {
   MutexLock lock(&mutex_);
-  if (paused_) return absl::AbortedError("the run is paused");
+  if (paused_) return Paused();
   return view_.has_value() ? Changed() : absl::OkStatus();
 }
 

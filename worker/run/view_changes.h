@@ -30,8 +30,8 @@ class ViewChanges {
   // Nothing more comes: all waits end with `reason`, which is not OK. The first counts.
   void End(const absl::Status& reason);
 
-  // Waits until `step` is sealed. Aborted if a further view came before, or the reason of End; none
-  // if it is not known by `deadline`.
+  // Waits until `step` is sealed. Aborted if a further view or a pause came before, or the reason
+  // of End; none if it is not known by `deadline`.
   absl::optional<absl::Status> AwaitSealed(Step step, absl::Time deadline);
   // The same at once.
   absl::optional<absl::Status> WhetherSealed(Step step) const;

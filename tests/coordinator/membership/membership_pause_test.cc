@@ -6,25 +6,28 @@ namespace {
 using ::gradwire::testing::All;
 using ::gradwire::testing::TestHello;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr absl::Duration kTimeout = absl::Seconds(60);
 
-// Of 3 ranks on 3 workers, of which it needs 2 or all.
+// Of 3 ranks on 3 workers, of which it needs 2 or all; step 0 is sealed.
 class MembershipPauseTest : public testing::MembershipFixture {
  protected:
-  explicit MembershipPauseTest(int min_workers = 3)
-      : MembershipFixture(PausingConfig(min_workers)) {
+  explicit MembershipPauseTest(int min_workers = 3, absl::Duration lease = absl::Seconds(2))
+      : MembershipFixture(PausingConfig(min_workers, lease)) {
     Form();
+    for (int session = 1; session <= 3; ++session) Ready(session, 0);
   }
-  static MembershipConfig PausingConfig(int min_workers) {
+  static MembershipConfig PausingConfig(int min_workers, absl::Duration lease) {
     MembershipConfig config = Config();
     config.recover = true;
     config.min_workers = min_workers;
     config.pause_timeout = kTimeout;
-    config.lease = absl::Seconds(2);
+    config.lease = lease;
     return config;
   }
   Outcome Hear(int session) { return membership_.OnHeartbeat(SessionId(session), {}, now_); }
@@ -33,6 +36,13 @@ class MembershipPauseTest : public testing::MembershipFixture {
     ready.set_step(step);
     ready.set_generation(generation);
     return membership_.OnReady(SessionId(session), ready, now_);
+  }
+  Outcome Misses(int session, int other) {
+    v1::Suspect suspect;
+    suspect.set_incarnation(other);
+    suspect.set_generation(1);
+    suspect.set_cause("no answer");
+    return membership_.OnSuspect(SessionId(session), suspect, now_);
   }
   // All that happens while only these are heard.
   Outcome Pass(absl::Duration duration, const std::vector<int>& heard) {
@@ -50,27 +60,28 @@ class MembershipPauseTest : public testing::MembershipFixture {
     if (!outcome.why.empty()) all->Say(outcome.why);
   }
   std::string State() const { return membership_.Status().state(); }
+  std::string Reason() const { return membership_.Status().reason(); }
 };
 
 TEST_F(MembershipPauseTest, OneIsSilent_AllAreToldAndNobodyIsLost) {
   const Outcome outcome = Pass(absl::Seconds(3), {1, 3});
   const std::vector<PauseRun> paused = All<PauseRun>(outcome);
   ASSERT_THAT(paused, SizeIs(1));
-  EXPECT_EQ(paused[0].step, Step(0));
+  EXPECT_EQ(paused[0].step, Step(1));
   EXPECT_EQ(paused[0].workers, 2);
   EXPECT_EQ(
       paused[0].reason,
-      "rank 1 (10.10.1.2:2) is not heard: it was silent for 2 s; 2 workers are left, expected 3 "
-      "or more to go on; the run is paused, and ends in 60 s unless one comes back");
+      "rank 1 (10.10.1.2:2) is not heard: it was silent for 2 s; 2 workers are left, expected "
+      "3 or more to go on; the run is paused for 60 s, or until this one is heard again");
   EXPECT_THAT(All<SendPaused>(outcome), SizeIs(3));
   EXPECT_THAT(All<TellLoss>(outcome), IsEmpty());
   EXPECT_THAT(All<EndRun>(outcome), IsEmpty());
   EXPECT_EQ(State(), "paused");
-  EXPECT_EQ(membership_.Status().reason(), paused[0].reason);
+  EXPECT_EQ(Reason(), paused[0].reason);
+  EXPECT_EQ(membership_.Status().ranks(1).state(), "silent");
 }
 
 TEST_F(MembershipPauseTest, HeardAgain_GoesOnFromTheOpenStepWithTheSameRanks) {
-  for (int session = 1; session <= 3; ++session) Ready(session, 0);
   Pass(absl::Seconds(3), {1, 3});
   const Outcome outcome = Hear(2);
   EXPECT_THAT(All<FormRun>(outcome), SizeIs(1));
@@ -86,16 +97,16 @@ TEST_F(MembershipPauseTest, HeardAgain_GoesOnFromTheOpenStepWithTheSameRanks) {
 }
 
 TEST_F(MembershipPauseTest, WhatBelongsToTheStepThatIsDoneAgain_IsPassedOver) {
-  Ready(2, 0);
+  Ready(2, 1);
   Pass(absl::Seconds(3), {1, 3});
-  EXPECT_THAT(Ready(1, 0).actions, IsEmpty());
-  EXPECT_THAT(Ready(3, 0).actions, IsEmpty());
-  EXPECT_THAT(Suspect(1, 2).actions, IsEmpty());
+  EXPECT_THAT(Ready(1, 1).actions, IsEmpty());
+  EXPECT_THAT(Ready(3, 1).actions, IsEmpty());
+  EXPECT_THAT(Misses(1, 3).actions, IsEmpty());
   EXPECT_THAT(Pass(absl::Seconds(5), {1, 3}).actions, IsEmpty());
   Hear(2);
-  EXPECT_THAT(Ready(1, 0, 2).actions, IsEmpty());
-  EXPECT_THAT(Ready(2, 0, 2).actions, IsEmpty());
-  EXPECT_THAT(All<SendSealed>(Ready(3, 0, 2)), SizeIs(3));
+  EXPECT_THAT(Ready(1, 1, 2).actions, IsEmpty());
+  EXPECT_THAT(Ready(2, 1, 2).actions, IsEmpty());
+  EXPECT_THAT(All<SendSealed>(Ready(3, 1, 2)), SizeIs(3));
 }
 
 TEST_F(MembershipPauseTest, NobodyComesBack_EndsAfterTheTimeoutAndTellsOfTheLoss) {
@@ -105,12 +116,20 @@ TEST_F(MembershipPauseTest, NobodyComesBack_EndsAfterTheTimeoutAndTellsOfTheLoss
   ASSERT_THAT(All<EndRun>(outcome), SizeIs(1));
   EXPECT_EQ(
       All<EndRun>(outcome)[0].status.message(),
-      "the run was paused for 60 s, and nobody came back: rank 1 (10.10.1.2:2) is not heard: it "
-      "was silent for 2 s; 2 workers are left, expected 3 or more to go on");
+      "the run was paused for 60 s, and not all came back: rank 1 (10.10.1.2:2) is not heard: "
+      "it was silent for 2 s");
   EXPECT_THAT(All<SendAbort>(outcome), SizeIs(3));
   ASSERT_THAT(All<TellLoss>(outcome), SizeIs(1));
   EXPECT_THAT(All<TellLoss>(outcome)[0].ranks, ElementsAre(Rank(1)));
   EXPECT_EQ(State(), "aborted");
+  EXPECT_THAT(Pass(kTimeout, {}).actions, IsEmpty());
+}
+
+TEST_F(MembershipPauseTest, CoordinatorItselfStoodStill_WaitsForSoMuchLonger) {
+  Pass(absl::Seconds(3), {1, 3});
+  now_ += kTimeout;
+  EXPECT_THAT(Pass(absl::Seconds(30), {1, 3}).actions, IsEmpty());
+  EXPECT_THAT(All<SendView>(Hear(2)), SizeIs(3));
 }
 
 TEST_F(MembershipPauseTest, OneIsGone_IsTheLossThatItIsAndTheRestWaitForTheTimeout) {
@@ -118,9 +137,35 @@ TEST_F(MembershipPauseTest, OneIsGone_IsTheLossThatItIsAndTheRestWaitForTheTimeo
   EXPECT_THAT(All<TellLoss>(outcome), SizeIs(1));
   EXPECT_THAT(All<SendPaused>(outcome), SizeIs(2));
   EXPECT_THAT(All<EndRun>(outcome), IsEmpty());
-  EXPECT_THAT(outcome.why, HasSubstr("rank 1 (10.10.1.2:2) was lost in step 0: its session stream "
-                                     "broke; 2 workers are left, expected 3 or more to go on"));
+  EXPECT_EQ(
+      outcome.why,
+      "rank 1 (10.10.1.2:2) was lost: its session stream broke; 2 workers are left, expected 3 "
+      "or more to go on; the run is paused for 60 s");
+  EXPECT_EQ(membership_.Status().ranks(1).state(), "lost");
   EXPECT_THAT(All<EndRun>(Pass(kTimeout + absl::Seconds(1), {1, 3})), SizeIs(1));
+}
+
+TEST_F(MembershipPauseTest, HeardAgain_NobodyIsNamedForWhatItDidMeanwhile) {
+  const auto tell = [this](int session, bool waits, absl::Duration since) {
+    v1::Heartbeat heartbeat;
+    heartbeat.mutable_work()->set_step(1);
+    heartbeat.mutable_work()->set_phase(waits ? "wait" : "backward");
+    heartbeat.mutable_work()->set_waits(waits);
+    heartbeat.mutable_work()->set_seconds(absl::ToDoubleSeconds(since));
+    return membership_.OnHeartbeat(SessionId(session), heartbeat, now_);
+  };
+  Pass(absl::Seconds(10), {1, 3});
+  Hear(2);
+  for (const int session : {1, 2, 3}) tell(session, session != 3, absl::Seconds(8));
+  now_ += absl::Milliseconds(100);
+  EXPECT_THAT(membership_.OnTick(now_).actions, IsEmpty());
+}
+
+TEST_F(MembershipPauseTest, Leaves_IsALossAlsoIfItSaysThatItHasFinished) {
+  Pass(absl::Seconds(3), {1, 3});
+  EXPECT_THAT(Leave(1, true, "").why, HasSubstr("it left: the last step is not sealed yet"));
+  EXPECT_THAT(All<EndRun>(Leave(3, true, "")), IsEmpty());
+  EXPECT_THAT(All<EndRun>(Broke(2)), SizeIs(1));
 }
 
 TEST_F(MembershipPauseTest, AnotherWorkerComes_IsRefused) {
@@ -137,21 +182,26 @@ TEST_F(MembershipPauseTest, AllGoWhileItWaits_EndsAtOnce) {
 
 TEST_F(MembershipPauseTest, TheAwaitedIsGone_SaysSo) {
   Pass(absl::Seconds(3), {1, 3});
-  const Outcome outcome = Broke(2);
-  EXPECT_THAT(All<TellLoss>(outcome), SizeIs(1));
-  EXPECT_THAT(membership_.Status().reason(), HasSubstr("its session stream broke"));
-  EXPECT_THAT(membership_.Status().reason(), HasSubstr("ends in 59"));
+  EXPECT_THAT(All<TellLoss>(Broke(2)), SizeIs(1));
+  EXPECT_THAT(Reason(), HasSubstr("its session stream broke"));
+  EXPECT_THAT(Reason(), EndsWith("the run is paused for 60 s"));
 }
 
 TEST_F(MembershipPauseTest, TwoAreSilent_BothAreWaitedFor) {
   EXPECT_THAT(All<PauseRun>(Pass(absl::Seconds(3), {1})), SizeIs(2));
-  EXPECT_THAT(All<SendView>(Hear(3)), IsEmpty());
+  EXPECT_THAT(Reason(), EndsWith("or until these are heard again"));
+  const Outcome one = Hear(3);
+  EXPECT_THAT(All<SendView>(one), IsEmpty());
+  ASSERT_THAT(All<PauseRun>(one), SizeIs(1));
+  EXPECT_EQ(All<PauseRun>(one)[0].workers, 2);
+  EXPECT_THAT(Reason(), Not(HasSubstr("rank 2")));
   EXPECT_THAT(All<SendView>(Hear(2)), SizeIs(3));
 }
 
 TEST_F(MembershipPauseTest, AfterTheLastStep_NobodyIsWaitedFor) {
   for (int session = 1; session <= 3; ++session) {
     v1::Ready ready;
+    ready.set_step(1);
     ready.set_generation(1);
     ready.set_last(true);
     membership_.OnReady(SessionId(session), ready, now_);
@@ -161,6 +211,35 @@ TEST_F(MembershipPauseTest, AfterTheLastStep_NobodyIsWaitedFor) {
   Leave(1, true, "");
   EXPECT_THAT(All<EndRun>(Leave(3, true, "")), SizeIs(1));
   EXPECT_EQ(State(), "finished");
+}
+
+// With the usual leases: 10 s until the gaps between its heartbeats are known, then 1 s.
+class MembershipPauseLeaseTest : public MembershipPauseTest {
+ protected:
+  MembershipPauseLeaseTest() : MembershipPauseTest(3, absl::Seconds(10)) {}
+};
+
+TEST_F(MembershipPauseLeaseTest, HeardAgain_ItsSilenceMakesItsLeaseNoLonger) {
+  Pass(absl::Seconds(3), {1, 2, 3});
+  EXPECT_THAT(All<PauseRun>(Pass(absl::Seconds(5), {1, 3})), SizeIs(1));
+  EXPECT_THAT(All<SendView>(Pass(absl::Seconds(1), {1, 2, 3})), SizeIs(3));
+  EXPECT_THAT(All<PauseRun>(Pass(absl::Seconds(1.5), {1, 3})), SizeIs(1));
+}
+
+TEST_F(MembershipPauseLeaseTest, SuspectedAndSilent_IsAwaited) {
+  now_ += absl::Milliseconds(100);
+  Misses(1, 2);
+  const Outcome outcome = Pass(absl::Seconds(1.5), {1, 3});
+  EXPECT_THAT(All<PauseRun>(outcome), SizeIs(1));
+  EXPECT_THAT(All<TellLoss>(outcome), IsEmpty());
+  EXPECT_THAT(All<SendView>(Hear(2)), SizeIs(3));
+}
+
+TEST_F(MembershipPauseLeaseTest, SuspectedAndHeard_IsLost) {
+  Misses(1, 2);
+  const Outcome outcome = Pass(absl::Seconds(1.5), {1, 2, 3});
+  EXPECT_THAT(All<PauseRun>(outcome), SizeIs(1));
+  EXPECT_THAT(All<TellLoss>(outcome), SizeIs(1));
 }
 
 class MembershipPauseOfTwoTest : public MembershipPauseTest {
@@ -181,6 +260,21 @@ TEST_F(MembershipPauseOfTwoTest, OneOfTwoComesBack_TheOtherOnesRanksAreCarriedOn
   EXPECT_THAT(All<TellLoss>(outcome), IsEmpty());
   ASSERT_THAT(All<SendView>(outcome), SizeIs(2));
   EXPECT_THAT(All<SendView>(outcome)[1].view.OwnRanks(), ElementsAre(Rank(1), Rank(2)));
+}
+
+// A program that has no steps to seal would not break one off.
+TEST(MembershipPause, NobodySeals_ALossEndsTheRun) {
+  MembershipConfig config;
+  config.world_size = 3;
+  config.recover = true;
+  config.min_workers = 3;
+  config.pause_timeout = kTimeout;
+  const absl::Time now = absl::UnixEpoch();
+  Membership membership(config, now);
+  for (const int session : {1, 2, 3}) {
+    membership.OnHello(SessionId(session), TestHello(session, {session - 1}), now);
+  }
+  EXPECT_THAT(All<EndRun>(membership.OnStreamClosed(SessionId(2), "it broke", now)), SizeIs(1));
 }
 
 }  // namespace

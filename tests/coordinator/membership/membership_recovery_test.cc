@@ -264,13 +264,44 @@ TEST_F(MembershipRecoveryTest, Loss_LayoutsAreServedAnew) {
   EXPECT_EQ(agreed[0].buckets.at(0).bytes, 64u);
 }
 
-TEST_F(MembershipRecoveryTest, Loss_WhileALayoutIsDeclared_EndsTheRun) {
+TEST_F(MembershipRecoveryTest, Loss_WhileALayoutIsDeclared_IsAgreedByTheOthers) {
+  for (const bool declares_first : {true, false}) {
+    SCOPED_TRACE(declares_first);
+    Begin();
+    v1::Layout layout;
+    layout.add_buckets()->set_bytes(64);
+    layout.mutable_buckets(0)->set_dtype(v1::DTYPE_FLOAT32);
+    const auto declare = [&](int session) {
+      return recovering_->OnLayout(SessionId(session), layout, now_);
+    };
+    if (declares_first) declare(2);
+    declare(1);
+    EXPECT_THAT(All<AgreeLayout>(Broke(2)), IsEmpty());
+    EXPECT_THAT(All<SendLayoutAgreed>(declare(3)), SizeIs(2));
+  }
+}
+
+TEST_F(MembershipRecoveryTest, Loss_OfTheOnlyOneThatHasNotDeclared_AgreesTheLayoutBehindTheView) {
   Begin();
   v1::Layout layout;
   layout.add_buckets()->set_bytes(64);
   layout.mutable_buckets(0)->set_dtype(v1::DTYPE_FLOAT32);
+  for (const int session : {1, 3}) recovering_->OnLayout(SessionId(session), layout, now_);
+  const Outcome outcome = Broke(2);
+  EXPECT_THAT(All<SendView>(outcome), SizeIs(2));
+  EXPECT_THAT(All<AgreeLayout>(outcome), SizeIs(1));
+  ASSERT_THAT(All<SendLayoutAgreed>(outcome), SizeIs(2));
+  EXPECT_TRUE(std::holds_alternative<SendLayoutAgreed>(outcome.actions.back()));
+}
+
+TEST_F(MembershipRecoveryTest, Loss_BeforeAnyLayout_TheOthersAgree) {
+  Begin();
+  EXPECT_THAT(All<SendView>(Broke(2)), SizeIs(2));
+  v1::Layout layout;
+  layout.add_buckets()->set_bytes(64);
+  layout.mutable_buckets(0)->set_dtype(v1::DTYPE_FLOAT32);
   recovering_->OnLayout(SessionId(1), layout, now_);
-  EXPECT_THAT(All<EndRun>(Broke(2)), SizeIs(1));
+  EXPECT_THAT(All<SendLayoutAgreed>(recovering_->OnLayout(SessionId(3), layout, now_)), SizeIs(2));
 }
 
 TEST_F(MembershipRecoveryTest, Loss_FewerThanMinWorkers_EndsTheRun) {

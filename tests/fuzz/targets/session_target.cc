@@ -2,7 +2,7 @@
 // any order, some of them with a field changed, and some that are any bytes. Each goes over the
 // wire.
 //
-//   input[0 … 3]  ranks, workers, separate aggregators; whether the run recovers
+//   input[0 … 3]  ranks, workers, separate aggregators; whether the run recovers, or may wait
 //   the rest      events, one after the other
 
 #include <algorithm>
@@ -48,7 +48,10 @@ MembershipConfig ConfigOf(InputReader* input) {
   config.world_size = 1 + static_cast<int>(input->Below(4));
   config.workers = 1 + static_cast<int>(input->Below(static_cast<uint64_t>(config.world_size)));
   config.aggregators = static_cast<int>(input->Below(4) / 2);
-  config.recover = input->Flag();
+  const uint64_t on_loss = input->Below(4);
+  config.recover = on_loss % 2 == 1;
+  if (on_loss == 3) config.min_workers = config.workers;
+  if (on_loss == 3) config.pause_timeout = absl::Seconds(5);
   config.rendezvous_timeout = absl::Seconds(60);
   return config;
 }
