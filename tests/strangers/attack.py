@@ -5,7 +5,8 @@
 
 Attackers (attackers.py) are at it and rest in turn for N seconds, while W workers train LeNet; one of
 them reaches the coordinator through who records and replays it. Then the same run alone, by A workers if
-that is said, which are sooner done and come to the same. Says in a line how long a step took with, between and without them, and what the coordinator needed at most.
+that is said, which are sooner done and come to the same. Says how long a step took with, between and
+without them, and what the coordinator needed at most.
 
 Exit: 0 if the results are equal, all have ended well and the coordinator's threads and memory were
 bounded; else 1.
@@ -30,6 +31,7 @@ MODEL = ["--model", "lenet", "--dataset", "synthetic", "--threads", "1", "--lr",
 # With this one the coordinator's port takes the gradients, too.
 BACKEND = ["--backend", "coordinator"]
 CALIBRATION = 30  # iterations
+PATIENCE = 600  # seconds for a run of --seconds 0
 SEGMENTS = 20  # with attackers and without, in turn
 LONGEST_SEGMENT = 10  # seconds
 SETTLES = 0.5  # seconds of a segment that are not counted
@@ -85,10 +87,10 @@ class Run:
         for process in [*self.workers, self.coordinator]:
             process.end()
 
-    def wait(self):
+    def wait(self, seconds):
         """The results of all ranks. AssertionError if one ended otherwise."""
         for process in [*self.workers, self.coordinator]:
-            code = process.wait(600)
+            code = process.wait(seconds)
             assert code == 0, f"{process.output} ended with {code}:\n{process.text()[-3000:]}"
         return {json.loads((self.folder / f"summary-{rank}").read_text())["parameters_sha256"]
                 for rank in range(self._ranks)}
@@ -132,12 +134,18 @@ def medians(steps, segments):
     return [statistics.median(times[at_it]) if times[at_it] else math.nan for at_it in (False, True)]
 
 
+def say(figures):
+    print(json.dumps({name: round(value, 2) if isinstance(value, float) else value
+                      for name, value in figures.items()}), flush=True)
+
+
 class Trial:
     """All that main does with its arguments, in a folder."""
 
     def __init__(self, arguments, folder):
         self._arguments = arguments
         self._folder = pathlib.Path(folder)
+        self._patience = PATIENCE + 4 * arguments.seconds
         self._security, self._context, self._strange = [], None, None
         if arguments.tls:
             make(self._folder / "ours", HERE, "elsewhere")
@@ -160,7 +168,7 @@ class Trial:
 
     def _iterations(self):
         with self._run("calibration", CALIBRATION) as run:
-            run.wait()
+            run.wait(self._patience)
             step = statistics.median(seconds for _, seconds in run.steps())
         return max(CALIBRATION, math.ceil(self._arguments.seconds / step))
 
@@ -169,22 +177,21 @@ class Trial:
         with self._run("attacked", iterations) as run:
             run.coordinator.wait_for_step(1)
             watch = Watch(run.coordinator.pid)
-            segments, done = attack(run, max(3, min(LONGEST_SEGMENT, self._arguments.seconds / SEGMENTS)), self._strange)
-            attacked, steps = run.wait(), run.steps()
-        with self._run("alone", iterations, self._arguments.alone) as run:
-            alone, alone_steps = run.wait(), run.steps()
+            longest = min(LONGEST_SEGMENT, self._arguments.seconds / SEGMENTS)
+            segments, done = attack(run, max(3, longest), self._strange)
+            attacked, steps = run.wait(self._patience), run.steps()
         between, within = medians(steps, segments)
-        figures = {"iterations": iterations, "tls": self._arguments.tls, "attempts": sum(done.values()),
-                   "ms_within": within, "ms_between": between,
-                   "ms_alone": statistics.median(seconds * 1e3 for _, seconds in alone_steps),
-                   "slower_percent": (within / between - 1) * 100,
-                   "same_result": attacked == alone and len(attacked) == 1,
-                   "threads": watch.threads, "memory_mib": watch.memory / 1024,
-                   "memory_mib_at_first": watch.memory_at_first / 1024}
-        print(json.dumps(done))
-        print(json.dumps({name: round(value, 2) if isinstance(value, float) else value
-                          for name, value in figures.items()}))
-        assert figures["same_result"], f"got {attacked}, expected {alone}"
+        say(done)
+        say({"iterations": iterations, "tls": self._arguments.tls, "attempts": sum(done.values()),
+             "ms_within": within, "ms_between": between,
+             "slower_percent": (within / between - 1) * 100, "threads": watch.threads,
+             "memory_mib": watch.memory / 1024, "memory_mib_at_first": watch.memory_at_first / 1024,
+             "results": sorted(attacked)})
+        with self._run("alone", iterations, self._arguments.alone) as run:
+            alone, alone_steps = run.wait(self._patience), run.steps()
+        say({"ms_alone": statistics.median(seconds * 1e3 for _, seconds in alone_steps),
+             "same_result": attacked == alone and len(attacked) == 1})
+        assert attacked == alone and len(attacked) == 1, f"got {attacked}, expected {alone}"
         assert len(done) == 11 and all(done.values()), done
         assert watch.threads < 64 + 132 * self._arguments.workers, watch.threads
         assert watch.memory < watch.memory_at_first + MOST_MEMORY, watch.memory
