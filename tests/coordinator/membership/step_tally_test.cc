@@ -86,7 +86,9 @@ TEST(RankStatuses, WorkersWithSeveralRanks_AreALineForEachInOrder) {
   EXPECT_EQ(statuses[2].steps_done(), 7);
   EXPECT_EQ(statuses[2].silent_seconds(), 4);
   EXPECT_EQ(statuses[0].state(), "running");
-  EXPECT_EQ(statuses[1].state(), "lost");
+  EXPECT_EQ(statuses[1].state(), "silent");
+  roster.Find(Incarnation(2))->session.reset();
+  EXPECT_EQ(RankStatuses(roster, steps, now)[1].state(), "lost");
   EXPECT_EQ(statuses[0].metrics(), "a:2");
 }
 
