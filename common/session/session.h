@@ -67,7 +67,7 @@ class Session {
   struct Listener {
     std::function<void(Step)> on_sealed;    // see membership.proto
     std::function<void(View)> on_new_view;  // any but the first
-    // Nothing goes on until there is one.
+    // Nothing goes on until on_new_view.
     std::function<void(const std::string& reason)> on_paused;
   };
 

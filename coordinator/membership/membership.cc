@@ -161,11 +161,7 @@ Outcome Membership::OnHeartbeat(SessionId session, const v1::Heartbeat& heartbea
   const bool is_back = missing_.count(member->incarnation) > 0;
   if (is_back) member->gaps.OnPause(absl::InfiniteDuration(), now);  // that was not its usual gap
   member->gaps.OnHeartbeat(now);
-  if (heartbeat.has_work()) {
-    Work work = WorkOf(heartbeat.work(), now);
-    work.since = std::max(work.since, went_on_);  // perhaps of the view before
-    stragglers_.OnWork(member->incarnation, std::move(work));
-  }
+  if (heartbeat.has_work()) NoteWork(member->incarnation, heartbeat.work(), now);
   if (heartbeat.sent() > 0) outcome.actions.emplace_back(SendEcho{session, heartbeat.sent()});
   if (is_back) OnHeardAgain(member, now, &outcome);
   return outcome;

@@ -217,7 +217,9 @@ class Membership {
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
   // Why the run cannot go on without one of its workers, whoever it is; empty if it can.
   std::string WhyNobodyGoesOn() const;
-  // That the workers which are left without this one are too few; empty if they are enough.
+  // Of the workers those that are there, but for this one, if any.
+  int CountWithout(const Participant* worker) const;
+  // That those who are left without this one are too few; empty if they are enough.
   std::string TooFewWithout(const Participant& worker) const;
   // Both.
   std::string WhyNotGoOnWithout(const Participant& worker) const;
@@ -246,6 +248,7 @@ class Membership {
   size_t WorkersThere() const;
   // For this worker, too; `why` is a sentence of it.
   void Pause(const Participant& missing, const std::string& why, absl::Time now, Outcome* outcome);
+  std::string WhoIsMissing() const;
   void ShowPause(Outcome* outcome);
   void OnHeardAgain(Participant* worker, absl::Time now, Outcome* outcome);
   void EndLongPause(absl::Time now, Outcome* outcome);
@@ -255,6 +258,7 @@ class Membership {
   void Fail(const absl::Status& status, Outcome* outcome);
   void EndSession(Participant* member, const absl::Status& status, Outcome* outcome);
 
+  void NoteWork(Incarnation worker, const v1::Work& told, absl::Time now);
   void NameStragglers(absl::Time now, Outcome* outcome);
   void CheckLeases(absl::Time now, Outcome* outcome);
   void CheckSuspicions(absl::Time now, Outcome* outcome);

@@ -98,13 +98,18 @@ std::string Membership::WhyNobodyGoesOn() const {
   return "";
 }
 
+int Membership::CountWithout(const Participant* lost) const {
+  const auto workers = roster_.Workers();
+  return static_cast<int>(
+      std::count_if(workers.begin(), workers.end(), [lost](const Participant* worker) {
+        return worker != lost && worker->standing == Standing::kRunning;
+      }));
+}
+
 std::string Membership::TooFewWithout(const Participant& lost) const {
   if (through_) return "";  // nobody is needed any more
-  size_t left = 0;
-  for (const Participant* worker : roster_.Workers()) {
-    left += worker != &lost && worker->standing == Standing::kRunning ? 1 : 0;
-  }
-  const auto least = static_cast<size_t>(std::max(1, config_.min_workers));
+  const int left = CountWithout(&lost);
+  const int least = std::max(1, config_.min_workers);
   if (left >= least) return "";
   return absl::StrCat(left, left == 1 ? " worker is" : " workers are", " left, expected ", least,
                       " or more to go on");

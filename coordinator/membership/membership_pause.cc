@@ -37,26 +37,30 @@ void Membership::Pause(const Participant& missing, const std::string& why, absl:
   outcome->Say(reason_);
 }
 
+std::string Membership::WhoIsMissing() const {
+  std::string text;
+  for (const Participant* worker : roster_.Workers()) {
+    const auto missing = missing_.find(worker->incarnation);
+    if (missing == missing_.end()) continue;
+    absl::StrAppend(&text, text.empty() ? "" : "; ", missing->second);
+  }
+  return text;
+}
+
 // A run that had more than it needs would have gone on; so all of those that are missing are
 // awaited.
 void Membership::ShowPause(Outcome* outcome) {
-  reason_.clear();
+  const Participant& missing = *roster_.Find(missing_.begin()->first);
   bool can_end = true;
-  int there = 0;
-  for (const Participant* worker : std::as_const(roster_).Workers()) {
-    there += worker->standing == Standing::kRunning ? 1 : 0;
-    const auto missing = missing_.find(worker->incarnation);
-    if (missing == missing_.end()) continue;
-    can_end = can_end && worker->session.has_value();
-    absl::StrAppend(&reason_, missing->second, "; ");
+  for (const auto& [incarnation, why] : missing_) {
+    can_end = can_end && roster_.Find(incarnation)->session.has_value();
   }
-  absl::StrAppend(&reason_, there, there == 1 ? " worker is" : " workers are", " left, expected ",
-                  config_.min_workers, " or more to go on; the run is paused for ",
-                  absl::ToDoubleSeconds(config_.pause_timeout), " s",
-                  !can_end               ? ""
-                  : missing_.size() == 1 ? ", or until this one is heard again"
-                                         : ", or until these are heard again");
-  outcome->actions.emplace_back(PauseRun{open_, there, reason_});
+  reason_ = absl::StrCat(WhoIsMissing(), "; ", TooFewWithout(missing), "; the run is paused for ",
+                         absl::ToDoubleSeconds(config_.pause_timeout), " s",
+                         !can_end               ? ""
+                         : missing_.size() == 1 ? ", or until this one is heard again"
+                                                : ", or until these are heard again");
+  outcome->actions.emplace_back(PauseRun{open_, CountWithout(nullptr), reason_});
 }
 
 // With all of them the run goes on from what they have before the open step.
@@ -74,12 +78,10 @@ void Membership::OnHeardAgain(Participant* worker, absl::Time now, Outcome* outc
 
 void Membership::EndLongPause(absl::Time now, Outcome* outcome) {
   if (!paused_until_ || now < *paused_until_) return;
-  std::string why;
+  const std::string why = WhoIsMissing();
   for (const Participant* worker : std::as_const(roster_).Workers()) {
-    const auto missing = missing_.find(worker->incarnation);
-    if (missing == missing_.end()) continue;
-    absl::StrAppend(&why, why.empty() ? "" : "; ", missing->second);
-    if (worker->session) TellOfLoss(*worker, "it was silent to the end of a pause", now, outcome);
+    const bool is_awaited = missing_.count(worker->incarnation) > 0 && worker->session;
+    if (is_awaited) TellOfLoss(*worker, "it was silent to the end of a pause", now, outcome);
   }
   Fail(absl::AbortedError(absl::StrCat("the run was paused for ",
                                        absl::ToDoubleSeconds(config_.pause_timeout),

@@ -1,4 +1,7 @@
 // The part of Membership that names those who hold the others up.
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/membership/membership.h"
@@ -26,6 +29,12 @@ std::string Sentence(const Straggler& straggler, const Participant& worker,
 }
 
 }  // namespace
+
+void Membership::NoteWork(Incarnation worker, const v1::Work& told, absl::Time now) {
+  Work work = WorkOf(told, now);
+  work.since = std::max(work.since, went_on_);  // perhaps of the view before
+  stragglers_.OnWork(worker, std::move(work));
+}
 
 void Membership::NameStragglers(absl::Time now, Outcome* outcome) {
   for (const Straggler& straggler : stragglers_.Find(now)) {

@@ -20,7 +20,7 @@ namespace gradwire {
 struct RunEvent {
   absl::Time time;
   Step step;
-  std::string kind;  // "started", "not-finite", "lost", "paused", "aborted", "finished" …
+  std::string kind;  // "started", "lost", "paused", "aborted" …: see toneOf in web/model.js
   std::string text;  // one sentence
 };
 

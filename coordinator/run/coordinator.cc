@@ -81,6 +81,12 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   const absl::StatusOr<Security> security = Security::Read(options.security);
   if (!security.ok()) return security.status();
+  const bool never_waits = options.on_loss != kRecover || options.min_workers == 1;
+  if (options.pause_timeout_seconds > 0 && never_waits) {
+    spdlog::warn("{}--pause-timeout changes nothing: the run {}", options.log_prefix,
+                 options.on_loss == kRecover ? "goes on with one worker (--min-workers 1)"
+                                             : "ends with a loss (--on-loss stop)");
+  }
   auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(on_fold)));
   if (absl::Status status = coordinator->Listen(options, *security); !status.ok()) return status;
   return coordinator;

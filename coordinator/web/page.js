@@ -118,7 +118,8 @@ function progressText() {
   if (state === 'running' && Number.isFinite(left) && failures < GONE_AFTER) {
     parts.push(`${duration(left)} left, until about ${clock(Date.now() / 1000 + left)}`);
   }
-  if (started && (state === 'running' || state === 'paused')) parts.push(`${duration(status.now - started)} so far`);
+  const goesOn = state === 'running' || state === 'paused';
+  if (started && goesOn) parts.push(`${duration(status.now - started)} so far`);
   else if (started) parts.push(`${duration(Math.max(started, ...eventTimes()) - started)} in all`);
   return parts.join(' · ');
 }

@@ -6,7 +6,8 @@ import unittest
 
 from kill_test import LaunchedTest, Run, undisturbed
 
-ALL = ["--min-workers", "4", "--lease-seconds", "1.5"]
+LEASE_SECONDS = 1.5
+ALL = ["--min-workers", "4", "--lease-seconds", str(LEASE_SECONDS)]
 PAUSED = "is not heard: .*; the run is paused"
 SILENT_SECONDS = 3.5  # longer than the lease, and shorter than connections live without answers
 SOON = 1  # as --pause-timeout
@@ -14,12 +15,12 @@ LONGER = ["--iterations", "150"]
 
 
 class PauseTest(LaunchedTest):
-    def stop_one(self, words, rank, options=()):
-        run = Run(*words, options=[*ALL, "--pause-timeout", "60", *options])
+    def stop_one(self, words, rank):
+        run = Run(*words, options=[*ALL, "--pause-timeout", "60"])
         run.until_step(0, 7)
         run.signal(rank, signal.SIGSTOP)
         run.until(PAUSED)
-        time.sleep(SILENT_SECONDS - 1.5)
+        time.sleep(SILENT_SECONDS - LEASE_SECONDS)
         run.signal(rank, signal.SIGCONT)
         return run
 
@@ -35,12 +36,13 @@ class PauseTest(LaunchedTest):
         run = Run("--sync", "ddp", *LONGER, options=[*ALL, "--pause-timeout", str(SOON)])
         run.until_step(0, 7)
         run.signal(1, signal.SIGKILL)
-        run.until("rank 1 .* was lost: .*; 3 workers are left, expected 4 or more to go on; the run is paused for 1 s")
+        run.until("rank 1 .* was lost: .*; 3 workers are left, expected 4 or more to go on; "
+                  "the run is paused for 1 s")
         begun = time.monotonic()
         self.assertEqual(run.end(), 137, run.text)
         self.assertGreater(time.monotonic() - begun, 0.9 * SOON)
         self.assertIn("the run was paused for 1 s, and not all came back: rank 1 ", run.text)
-        # Nobody had done more than the step that was open.
+        # Nobody went on meanwhile.
         steps = [int(step) for step in re.findall(r"\[rank 0\] epoch .* iteration (\d+)/", run.text)]
         self.assertLess(max(steps), 149)
 

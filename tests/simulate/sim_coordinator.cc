@@ -187,12 +187,6 @@ void SimCoordinator::Enact(const SendLayoutAgreed& send) {
   ports_.tell(send.session, message);
 }
 
-void SimCoordinator::Enact(const SendPaused& send) {
-  v1::CoordinatorMessage message;
-  message.mutable_paused()->set_reason(send.reason);
-  ports_.tell(send.session, message);
-}
-
 void SimCoordinator::Enact(const SendAbort& send) {
   v1::CoordinatorMessage message;
   message.mutable_abort()->set_reason(send.reason);

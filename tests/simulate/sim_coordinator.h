@@ -49,7 +49,6 @@ class SimCoordinator {
   void Enact(const AgreeLayout& agree);
   void Enact(const SendSealed& send);
   void Enact(const SendLayoutAgreed& send);
-  void Enact(const SendPaused& send);
   void Enact(const SendAbort& send);
   void Enact(const CloseSession& close);
   void Enact(const EndRun& end);
@@ -57,7 +56,9 @@ class SimCoordinator {
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
   void Enact(const TellLoss&) {}
+  // Runs are told to go on with any number.
   void Enact(const PauseRun&) {}
+  void Enact(const SendPaused&) {}
   void Enact(const TellStraggler&) {}
   void Enact(const EnterStep&) {}
 

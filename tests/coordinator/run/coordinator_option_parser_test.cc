@@ -92,11 +92,15 @@ TEST(ParseCoordinatorOptions, Loss_RecoversWithOneWorkerUnlessToldOtherwise) {
   const auto usual = ParseCoordinatorOptions({}, {});
   EXPECT_EQ(usual->options.on_loss, kRecover);
   EXPECT_EQ(usual->options.min_workers, 1);
-  const auto told = ParseCoordinatorOptions({"--on-loss", "stop", "--min-workers", "3"}, {});
+  EXPECT_EQ(usual->options.pause_timeout_seconds, 0);
+  const auto told = ParseCoordinatorOptions(
+      {"--on-loss", "stop", "--min-workers", "3", "--pause-timeout", "2.5"}, {});
   EXPECT_EQ(told->options.on_loss, kStop);
   EXPECT_EQ(told->options.min_workers, 3);
+  EXPECT_EQ(told->options.pause_timeout_seconds, 2.5);
   EXPECT_THAT(ErrorOf({"--on-loss", "retry"}), HasSubstr("recover"));
   EXPECT_THAT(ErrorOf({"--min-workers", "0"}), HasSubstr("--min-workers"));
+  EXPECT_THAT(ErrorOf({"--pause-timeout", "-1"}), HasSubstr("--pause-timeout"));
 }
 
 TEST(ParseCoordinatorOptions, StateDirectory_IsNotThereYet) {

@@ -79,6 +79,16 @@ TEST(CoordinatorStart, NoWorkers_IsRefused) {
             absl::InvalidArgumentError("world size: got 0, expected 1 or more"));
 }
 
+TEST(CoordinatorStart, MoreWorkersNeededThanThereAre_IsRefused) {
+  CoordinatorOptions options = Options();
+  options.world_size = 4;
+  options.workers = 2;
+  options.min_workers = 3;
+  EXPECT_EQ(
+      Coordinator::Start(options).status(),
+      absl::InvalidArgumentError("min-workers: got 3, expected at most the number of workers, 2"));
+}
+
 TEST(CoordinatorStart, NoChunks_IsRefused) {
   CoordinatorOptions options = Options();
   options.chunk_kib = 0;
