@@ -48,7 +48,7 @@ void Checks::OnViewMade(const View& view) {
   journal_->Say("view: ", TextOf(view));
   CheckRanks(view);
   if (view_.has_value()) {
-    ++losses_;
+    ++(view.members.size() < view_->members.size() ? losses_ : returns_);
     CheckLost(view);
     if (view.generation <= view_->generation) {
       journal_->Fail("generation ", view.generation.value(), " comes after ",
@@ -60,6 +60,7 @@ void Checks::OnViewMade(const View& view) {
                    ", the first that is not sealed is ", first_open_.value());
   }
   view_ = view;
+  is_paused_ = false;
 }
 
 // Behind the last step comes one that has no means: that all have all of those before.
@@ -75,7 +76,13 @@ void Checks::CheckHasAll(Incarnation worker, Step step) {
                  " does not have all its means");
 }
 
+void Checks::OnPaused() {
+  journal_->Say("the run is paused");
+  is_paused_ = true;
+}
+
 void Checks::OnSealed(Step step) {
+  if (is_paused_) journal_->Fail("step ", step.value(), " is sealed in a pause");
   if (step != first_open_) {
     journal_->Fail("step ", step.value(), " is sealed, the first that was not is ",
                    first_open_.value());
@@ -86,7 +93,7 @@ void Checks::OnSealed(Step step) {
 
 void Checks::OnSilent(Incarnation worker) {
   const bool is_through = first_open_.value() > last_.value() + 1;  // nobody needs it any more
-  if (over_.has_value() || is_through || !IsMember(*view_, worker)) return;
+  if (over_.has_value() || is_through || is_paused_ || !IsMember(*view_, worker)) return;
   journal_->Fail(NameOf(worker), " is silent for longer than its lease, and not lost");
 }
 

@@ -35,6 +35,7 @@ bool IsMember(const View& view, Incarnation worker);
 //   terms and means count only in the view they were made in, and never those of an evicted worker
 //   what a view takes back is there: parameters and buffers are those before its first step
 //   nobody is lost that no fault has touched, and nobody else gives up
+//   a run that waits for who is silent loses nobody, and seals nothing meanwhile
 //
 // That waits end is looked at by who waits (see SimWorker). Workers are known by incarnation.
 class Checks {
@@ -49,7 +50,10 @@ class Checks {
   // At the coordinator.
   void OnViewMade(const View& view);
   void OnSealed(Step step);
-  // This worker has said nothing for longer than its lease, and should have been lost by now.
+  // Somebody is awaited, until the next view.
+  void OnPaused();
+  // This worker has said nothing for longer than its lease, and should have been lost by now, or
+  // be awaited.
   void OnSilent(Incarnation worker);
   void OnRunOver(const absl::Status& status);
 
@@ -77,8 +81,10 @@ class Checks {
 
   const Digests& digests() const { return digests_; }
   bool is_over() const { return over_.has_value(); }
-  // Views after the first.
+  // Views that others were lost before.
   int losses() const { return losses_; }
+  // Views of all that were there before.
+  int returns() const { return returns_; }
 
  private:
   void Expect(std::map<uint64_t, uint64_t> Digests::*of, const char* what, Incarnation worker,
@@ -101,6 +107,8 @@ class Checks {
   std::map<std::tuple<Step, Rank, Bucket, uint64_t>, uint64_t> terms_;
   int finished_ = 0;
   int losses_ = 0;
+  int returns_ = 0;
+  bool is_paused_ = false;
 };
 
 }  // namespace gradwire::simulate

@@ -111,6 +111,33 @@ void DrawFaults(Random* random, Setup* setup) {
   SeparateFromMute(&setup->faults);
 }
 
+// Silence that ends before connections do, and not before the first step is sealed: until then
+// nobody waits.
+void DrawSilence(Random* random, Setup* setup) {
+  static constexpr FaultKind kKinds[] = {FaultKind::kPause, FaultKind::kPause, FaultKind::kSilentUp,
+                                         FaultKind::kDataSilent, FaultKind::kSlow};
+  static constexpr Moment kFirst[] = {Moment::kSealed, Moment::kSealedHeard};
+  static constexpr Moment kLater[] = {Moment::kReady, Moment::kViewMade, Moment::kViewHeard,
+                                      Moment::kRewound};
+  setup->waits = true;
+  setup->lease = random->Between(absl::Seconds(1), absl::Seconds(3));
+  setup->faults.clear();
+  const int count = random->Between(1, 4);
+  for (int i = 0; i < count; ++i) {
+    Fault fault;
+    fault.worker = random->Between(0, setup->workers - 1);
+    fault.peer = (fault.worker + random->Between(1, setup->workers - 1)) % setup->workers;
+    fault.kind = kKinds[i == 0 ? random->Below(3) : random->Below(std::size(kKinds))];
+    fault.duration = fault.kind == FaultKind::kSlow
+                         ? random->Between(absl::ZeroDuration(), absl::Milliseconds(500))
+                         : random->Between(absl::Milliseconds(1), kKeepalive * 0.9);
+    fault.moment = i == 0 ? kFirst[random->Below(2)] : kLater[random->Below(4)];
+    fault.count = i == 0 ? random->Between(1, static_cast<int>(setup->steps) - 1) : 1;
+    fault.delay = random->Between(absl::ZeroDuration(), absl::Milliseconds(20));
+    setup->faults.push_back(fault);
+  }
+}
+
 }  // namespace
 
 absl::Duration WaitBound(const Setup& setup) {
@@ -141,6 +168,7 @@ Setup DrawSetup(uint64_t seed) {
   setup.heartbeat = absl::Milliseconds(random.OneIn(2) ? 250 : 5);
   setup.min_lease = random.Between(absl::Milliseconds(100), absl::Seconds(1));
   DrawFaults(&random, &setup);
+  if (random.OneIn(8)) DrawSilence(&random, &setup);
   return setup;
 }
 
@@ -149,6 +177,7 @@ Setup FaultlessSetup(const Setup& setup) {
   faultless.workers = 2;
   faultless.steps = kMostSteps;
   faultless.duplicates = false;
+  faultless.waits = false;
   faultless.faults.clear();
   return faultless;
 }
@@ -160,7 +189,7 @@ std::string Describe(const Setup& setup) {
       setup.wide ? ", wide" : "", ", buckets of ", setup.bucket_cap_bytes, ", ", setup.steps,
       " steps, ", setup.connections, " connections", setup.duplicates ? ", duplicates" : "",
       ", lease ", absl::FormatDuration(setup.min_lease), " to ", absl::FormatDuration(setup.lease),
-      ", heartbeat ", absl::FormatDuration(setup.heartbeat));
+      ", heartbeat ", absl::FormatDuration(setup.heartbeat), setup.waits ? ", needs all" : "");
   for (const Fault& fault : setup.faults) absl::StrAppend(&text, "\n  fault: ", Describe(fault));
   return text;
 }

@@ -63,6 +63,8 @@ struct Setup {
   absl::Duration min_lease = absl::Seconds(1);
   absl::Duration lease = absl::Seconds(10);
   absl::Duration heartbeat = absl::Milliseconds(250);
+  // The run needs all its workers, and waits for those that fall silent: all come back.
+  bool waits = false;
   std::vector<Fault> faults;
 };
 

@@ -7,6 +7,9 @@
 namespace gradwire::simulate {
 namespace {
 
+// Longer than anybody is silent.
+constexpr absl::Duration kPauseTimeout = absl::Seconds(60);
+
 MembershipConfig ConfigOf(const Setup& setup) {
   MembershipConfig config;
   config.run_id = RunId{7};
@@ -16,6 +19,10 @@ MembershipConfig ConfigOf(const Setup& setup) {
   config.lease = setup.lease;
   config.chunk_bytes = setup.chunk_bytes;
   config.recover = true;
+  if (setup.waits) {
+    config.min_workers = setup.workers;
+    config.pause_timeout = kPauseTimeout;
+  }
   return config;
 }
 
@@ -201,6 +208,17 @@ void SimCoordinator::Enact(const CloseSession& close) {
 void SimCoordinator::Enact(const EndRun& end) {
   site_.Abort(absl::AbortedError("the run is over"));
   scene_->checks.OnRunOver(end.status);
+}
+
+void SimCoordinator::Enact(const PauseRun& pause) {
+  site_.Abort(absl::AbortedError(pause.reason));
+  scene_->checks.OnPaused();
+}
+
+void SimCoordinator::Enact(const SendPaused& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_paused()->set_reason(send.reason);
+  ports_.tell(send.session, message);
 }
 
 }  // namespace gradwire::simulate

@@ -52,13 +52,12 @@ class SimCoordinator {
   void Enact(const SendAbort& send);
   void Enact(const CloseSession& close);
   void Enact(const EndRun& end);
+  void Enact(const PauseRun& pause);
+  void Enact(const SendPaused& send);
   void Enact(const SendFinish&) {}
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
   void Enact(const TellLoss&) {}
-  // Runs are told to go on with any number.
-  void Enact(const PauseRun&) {}
-  void Enact(const SendPaused&) {}
   void Enact(const TellStraggler&) {}
   void Enact(const EnterStep&) {}
 

@@ -289,6 +289,8 @@ absl::optional<View> SimWorker::AwaitView(const absl::Status& status) {
   Await(
       "the coordinator's verdict", [this] { return !stopped_.ok() || !changes_.Unchanged().ok(); },
       scene_->events.now() + kVerdictTimeout);
+  Await("the end of a pause", [this] { return !stopped_.ok() || !paused_; });
+  if (is_killed_) return absl::nullopt;
   // Does not wait: that time has passed.
   return changes_.AwaitView(absl::UnixEpoch());
 }
@@ -414,6 +416,8 @@ void SimWorker::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kSealed:
       changes_.OnSealed(Step(message.sealed().step()));
       return scene_->reached(Moment::kSealedHeard, index_);
+    case v1::CoordinatorMessage::kPaused:
+      return OnPaused(message.paused().reason());
     case v1::CoordinatorMessage::kAbort:
       return OnAbort(absl::AbortedError(message.abort().reason()));
     default:
@@ -430,10 +434,18 @@ void SimWorker::OnView(const v1::View& proto) {
     return;
   }
   changes_.OnNewView(*std::move(view));
+  paused_ = false;
   if (exchange_ != nullptr && !scene_->IsPlanted(Plant::kTransfersNotEnded)) {
     exchange_->Cancel(absl::AbortedError("a further view has begun"));
   }
   scene_->reached(Moment::kViewHeard, index_);
+}
+
+void SimWorker::OnPaused(const std::string& reason) {
+  scene_->journal.Say("worker ", index_, " hears of a pause");
+  changes_.OnPaused();
+  paused_ = true;
+  if (exchange_ != nullptr) exchange_->Cancel(absl::AbortedError(reason));
 }
 
 void SimWorker::OnAbort(const absl::Status& status) {

@@ -96,6 +96,7 @@ class SimWorker {
   void TellOfStep();
 
   void OnView(const v1::View& proto);
+  void OnPaused(const std::string& reason);
   void OnAbort(const absl::Status& status);
   void OnMean(const std::weak_ptr<SimExchange>& exchange, const Chunk& mean);
   void Tell(const v1::WorkerMessage& message);
@@ -126,6 +127,7 @@ class SimWorker {
   ViewChanges changes_;
   absl::optional<View> first_view_;
   bool agreed_ = false;
+  bool paused_ = false;  // until the next view
   bool session_ended_ = false;
   bool left_ = false;     // this side said so
   absl::Status stopped_;  // how the run ended for this worker, if it did

@@ -9,8 +9,8 @@
 // site.h: shipped are Membership with roster, assignment, layout agreement and what a loss means;
 // Trainer with reducer, rank buffers, gradient hooks, sliced optimisers and syncs; ViewChanges;
 // Aggregator with fold and grid; all verdicts on chunks; views, layouts and messages. Modelled are
-// gRPC, threads and sockets, and the adapters over them. Back ends ring and tree, evaluations and
-// --min-workers take no part.
+// gRPC, threads and sockets, and the adapters over them. Back ends ring and tree and evaluations
+// take no part.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
@@ -60,17 +60,19 @@ int Show(Simulation* simulation, const Setup& setup, Plant plant) {
 int RunSeeds(Simulation* simulation, const Options& options) {
   const absl::Time start = SteadyNow();
   int losses = 0;
+  int returns = 0;
   for (uint64_t seed = options.seeds.first; seed < options.seeds.end; ++seed) {
     const Setup setup = DrawSetup(seed);
     const Ending ending = simulation->Run(setup, Plant::kNone, options.is_traced);
     if (options.is_traced) Print(setup, ending);
     losses += ending.losses;
+    returns += ending.returns;
     if (ending.failure.empty()) continue;
     return options.is_traced ? 1 : Show(simulation, setup, Plant::kNone);
   }
-  std::printf("%llu seeds, %d losses survived, all checks held, %.1f s\n",
+  std::printf("%llu seeds, %d losses and %d pauses survived, all checks held, %.1f s\n",
               static_cast<unsigned long long>(options.seeds.end - options.seeds.first), losses,
-              absl::ToDoubleSeconds(SteadyNow() - start));
+              returns, absl::ToDoubleSeconds(SteadyNow() - start));
   return 0;
 }
 

@@ -24,7 +24,8 @@ const Digests& Simulation::ExpectedOf(const Setup& setup) {
 Ending Simulation::Run(const Setup& setup, Plant plant, bool is_traced) {
   World world(setup, plant, &ExpectedOf(setup), is_traced);
   world.Run();
-  return {world.journal().failure(), world.checks().losses(), world.journal().lines()};
+  return {world.journal().failure(), world.checks().losses(), world.checks().returns(),
+          world.journal().lines()};
 }
 
 }  // namespace gradwire::simulate

@@ -15,7 +15,8 @@ namespace gradwire::simulate {
 // How a run went.
 struct Ending {
   std::string failure;  // empty: all checks held
-  int losses = 0;       // views after the first
+  int losses = 0;       // views that others were lost before
+  int returns = 0;      // views of all that were there before
   std::vector<std::string> trace;
 };
 

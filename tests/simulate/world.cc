@@ -113,6 +113,7 @@ void World::Schedule(const Fault& fault) {
 }
 
 void World::Touch(const Fault& fault) {
+  if (scene_.setup.waits) return;
   const bool has_peer =
       fault.kind == FaultKind::kDataBreaks || fault.kind == FaultKind::kDataSilent;
   scene_.checks.OnTouched(workers_[fault.worker]->incarnation());
