@@ -1,6 +1,7 @@
 // How much memory coordinator and workers need beside what training itself needs.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -36,13 +37,20 @@ uint64_t WorkersPeak(const Options& options, uint64_t* of_coordinator = nullptr)
   return peak;
 }
 
-class WorkerMemoryTest : public ::testing::TestWithParam<Options> {};
+// The programs have one arena: with one for each thread what they hold varies by three gradients.
+class MemoryTest : public ::testing::Test {
+ protected:
+  MemoryTest() { setenv("MALLOC_ARENA_MAX", "1", /*overwrite=*/1); }
+};
 
-TEST_P(WorkerMemoryTest, Run_OverPlainTraining_AtMostThreeGradientsAndABit) {
+class WorkerMemoryTest : public MemoryTest, public ::testing::WithParamInterface<Options> {};
+
+// 3.5 to 4.5 were seen; two more are noticed.
+TEST_P(WorkerMemoryTest, Run_OverPlainTraining_AtMostFiveGradients) {
   const auto alone = Process::Start("gradwire-worker", TinyRun(4) + Options{"--sync", "none"});
   const uint64_t plain = PeakOf(*alone);
   ASSERT_GT(plain, kGradientBytes);
-  EXPECT_LE(WorkersPeak(GetParam()), plain + 3 * kGradientBytes + 150 * kMegabyte);
+  EXPECT_LE(WorkersPeak(GetParam()), plain + 5 * kGradientBytes);
 }
 
 INSTANTIATE_TEST_SUITE_P(Memory, WorkerMemoryTest,
@@ -50,11 +58,12 @@ INSTANTIATE_TEST_SUITE_P(Memory, WorkerMemoryTest,
                                            Options{"--sync", "all-reduce"}),
                          [](const auto& info) { return ParamName(info.param.back()); });
 
-TEST(Memory, Coordinator_GatherScatter_AtMostAGradientPerRankAndTwoMore) {
+// The program needs 45 MB without any; one gradient more is noticed.
+TEST_F(MemoryTest, Coordinator_GatherScatter_AtMostTwoGradients) {
   uint64_t of_coordinator = 0;
   WorkersPeak({"--sync", "gather-scatter"}, &of_coordinator);
   EXPECT_GT(of_coordinator, kMegabyte);
-  EXPECT_LE(of_coordinator, (kWorkers + 2) * kGradientBytes + 100 * kMegabyte);
+  EXPECT_LE(of_coordinator, 2 * kGradientBytes + 60 * kMegabyte);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
@@ -75,7 +76,7 @@ class CutRun:
                          for program in [self.coordinator, *self.workers])
 
 
-class CutTest(unittest.TestCase):
+class HostsTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         if not shutil.which("iptables"):
@@ -102,6 +103,12 @@ class CutTest(unittest.TestCase):
             self.assertEqual(run.hashes(), self.undisturbed, run.text())
             return run.coordinator.text()
 
+    def check_silent_host(self):
+        self.check("ring", lost=(2,), drops=[(3, other) for other in (0, 1, 2, 4)] +
+                   [(other, 3) for other in (0, 1, 2, 4)])
+
+
+class CutTest(HostsTest):
     def test_two_neighbours_of_a_ring_that_do_not_hear_each_other(self):
         said = self.check("ring", lost=(1, 2), drops=[(2, 3), (3, 2)])
         self.assertIn("got no answer from", said)
@@ -122,8 +129,28 @@ class CutTest(unittest.TestCase):
 
     def test_a_host_that_falls_silent(self):
         """Its neighbours miss it sooner than its lease is over, which is long at first."""
-        self.check("ring", lost=(2,), drops=[(3, other) for other in (0, 1, 2, 4)] +
-                   [(other, 3) for other in (0, 1, 2, 4)])
+        self.check_silent_host()
+
+
+class FullLoadTest(HostsTest):
+    """The same while others want all cores twice."""
+
+    def setUp(self):
+        for _ in range(2 * len(os.sched_getaffinity(0))):
+            loop = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            self.addCleanup(loop.wait)
+            self.addCleanup(loop.kill)
+
+    def test_a_host_that_falls_silent(self):
+        self.check_silent_host()
+
+    def test_one_hears_another_that_does_not_hear_it(self):
+        for backend in ("ring", "sharded"):
+            with self.subTest(backend=backend):
+                self.check(backend, lost=(1, 2), drops=[(3, 2)])
+
+    def test_one_that_the_coordinator_does_not_hear(self):
+        self.check("sharded", lost=(2,), drops=[(0, 3)])
 
 
 if __name__ == "__main__":
