@@ -1,6 +1,7 @@
 // All collectives of the back ends that have them, and in which order the tree adds.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -8,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/cluster/backend_cluster.h"
-#include "worker/backends/hops/segments.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -75,12 +75,14 @@ class CollectivesTest : public ::testing::TestWithParam<Case> {
     return results;
   }
 
-  // Part `part` of W of `values`. Bytes are cut as bytes: into whole floats, where that fits.
-  Values PartOf(const Values& values, int part, v1::DType dtype) const {
-    const Segments segments = Segments::Even({4 * kElements, dtype}, ranks());
-    const FoldRange range = segments.Of(part)[0].ranges[0];
-    const uint64_t first = (range.offset + 3) / 4, end = (range.offset + range.bytes) / 4;
-    return {values.begin() + first, values.begin() + end};
+  // Part `part` of W of `values`, the first of which are one element longer if W does not divide
+  // their number. Bytes are cut as bytes: the whole floats among them.
+  Values PartOf(const Values& values, size_t part, v1::DType dtype) const {
+    const size_t bytes = dtype == v1::DTYPE_BYTES ? 1 : 4, elements = 4 * kElements / bytes;
+    const size_t count = ranks(), rest = elements % count;
+    const size_t first = bytes * (elements / count * part + std::min(part, rest));
+    const size_t end = first + bytes * (elements / count + (part < rest ? 1 : 0));
+    return {values.begin() + (first + 3) / 4, values.begin() + end / 4};
   }
 };
 

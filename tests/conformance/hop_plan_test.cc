@@ -20,25 +20,30 @@ constexpr uint64_t kVgg11Bytes = 36924456;
 
 const Topology* const kTopologies[] = {&RingTopology(), &TreeTopology()};
 
+struct CutBucket {
+  Segments segments;
+  uint64_t bytes = 0;
+};
+
 // Both ways to cut buckets of many sizes.
-std::vector<Segments> ManySegments() {
-  std::vector<Segments> all;
+std::vector<CutBucket> ManySegments() {
+  std::vector<CutBucket> all;
   for (const int count : {1, 2, 3, 7, 16}) {
     for (const uint64_t bytes : {uint64_t{4}, uint64_t{8}, uint64_t{400}, kVgg11Bytes}) {
       const BucketSpec spec{bytes, v1::DTYPE_FLOAT32};
-      all.push_back(Segments::Even(spec, count));
-      all.push_back(Segments::OfFold(Bucket(0), spec, FoldBlocks({spec}, count), count));
+      all.push_back({Segments::Even(spec, count), bytes});
+      all.push_back({Segments::OfFold(Bucket(0), spec, FoldBlocks({spec}, count), count), bytes});
     }
   }
   return all;
 }
 
 TEST(SegmentsTest, Of_AnySize_RangesTileTheBucket) {
-  for (const Segments& segments : ManySegments()) {
+  for (const auto& [segments, bytes] : ManySegments()) {
     std::map<uint64_t, uint64_t> ends;  // by offset
-    uint64_t bytes = 0;
+    uint64_t in_segments = 0;
     for (int segment = 0; segment < segments.count(); ++segment) {
-      bytes += segments.BytesOf(segment);
+      in_segments += segments.BytesOf(segment);
       for (const Parcel& parcel : segments.Of(segment)) {
         EXPECT_LE(parcel.bytes, 512u << 10);
         for (const FoldRange& range : parcel.ranges) {
@@ -54,11 +59,12 @@ TEST(SegmentsTest, Of_AnySize_RangesTileTheBucket) {
       end = to;
     }
     EXPECT_EQ(end, bytes);
+    EXPECT_EQ(in_segments, bytes);
   }
 }
 
 TEST(SegmentsTest, Find_WhereAParcelBegins_IsTheParcel) {
-  for (const Segments& segments : ManySegments()) {
+  for (const auto& [segments, bytes] : ManySegments()) {
     for (int segment = 0; segment < segments.count(); ++segment) {
       const std::vector<Parcel>& parcels = segments.Of(segment);
       for (size_t i = 0; i < parcels.size(); ++i) {
