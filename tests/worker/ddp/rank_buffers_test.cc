@@ -46,9 +46,9 @@ TEST_F(RankBuffersTest, Take_Broadcast_AllRanksStartFromWhatArrived) {
 TEST_F(RankBuffersTest, Take_RootElsewhere_ItsBuffersNotOwn) {
   RankBuffers buffers({module_}, true);
   buffers.SetRanks({Rank(1), Rank(2)});
-  Pass(buffers, 0, 10);
-  const float arrived = 7;
+  const float arrived = 7;  // before the own passes: the root's worker was sooner done
   std::memcpy(buffers.travelling().data(), &arrived, sizeof(arrived));
+  Pass(buffers, 0, 10);
   EXPECT_EQ(Pass(buffers, 1, 20), 1);
   buffers.Take();
   EXPECT_EQ(value(), 7);
