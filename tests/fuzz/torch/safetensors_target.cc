@@ -16,7 +16,7 @@ std::string ViolatedBySafetensors(absl::string_view bytes) {
   const bool is_file = input.Flag();
   const size_t values = input.Byte();
   const std::string rest = input.Rest();
-  const uint64_t length = rest.size();
+  uint64_t length = rest.size();
   std::string file(reinterpret_cast<const char*>(&length), sizeof(length));
   file = is_file ? rest : file + rest + std::string(values, '\x3f');
   const absl::StatusOr<Weights> weights = ParseSafetensors(file);
@@ -26,7 +26,9 @@ std::string ViolatedBySafetensors(absl::string_view bytes) {
   }
   size_t used = 0;
   for (const auto& [key, tensor] : *weights) used += tensor.nbytes();
-  return used <= file.size() ? "" : "tensors hold more than the file";
+  std::memcpy(&length, file.data(), sizeof(length));
+  const bool is_in_file = used + sizeof(length) + length <= file.size();
+  return is_in_file ? "" : "tensors hold more than the file's values";
 }
 
 std::vector<std::string> SafetensorsSeeds() {
