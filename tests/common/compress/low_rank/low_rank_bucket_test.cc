@@ -126,7 +126,8 @@ TEST(LowRankBucket, ManySteps_EachResidualStaysBounded) {
   for (unsigned step = 0; step < 300; ++step) {
     ranks.Step(step, GradientsOf(ranks, 2, step));
   }
-  for (const float value : ranks.bucket.state()[1]) norm += static_cast<double>(value) * value;
+  const absl::Span<const float> residual = ranks.bucket.state()[1];
+  for (const float value : residual) norm += static_cast<double>(value) * value;
   EXPECT_LT(std::sqrt(norm / 620), 6);  // of gradients of 1; what ranks differ in adds up to 12
 }
 
