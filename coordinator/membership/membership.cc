@@ -245,7 +245,7 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
         session,
         absl::StrCat("Ready for step ", ready.step(), ", expected ", open_.value(), " once"), now);
   }
-  worker->ready = true;
+  worker->ready = is_sealing_ = true;
   worker->digests.clear();
   for (const v1::TensorDigest& digest : ready.digests()) {
     worker->digests.push_back({digest.tensor(), digest.digest()});
@@ -274,13 +274,6 @@ void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
   suspicions_.OnSealed();
 }
 
-// A program that seals nothing though it may is through when it says so.
-bool Membership::IsSealing() const {
-  const auto workers = roster_.Workers();
-  return open_ > Step(0) || std::any_of(workers.begin(), workers.end(),
-                                        [](const Participant* worker) { return worker->ready; });
-}
-
 Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Time now) {
   Outcome outcome;
   Participant* member = Hear(session, "Leave", now, &outcome);
@@ -288,7 +281,7 @@ Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Tim
   EndSession(member, absl::OkStatus(), &outcome);
   const bool has_finished = leave.finished() && state_ == State::kRunning && !member->share;
   // Others still need who has not waited for the last step to be sealed.
-  if (has_finished && (through_ || !seals_ || !IsSealing())) {
+  if (has_finished && (through_ || !seals_ || !is_sealing_)) {
     Finish(member, &outcome);
     return outcome;
   }

@@ -212,8 +212,6 @@ class Membership {
   void FormIfComplete(absl::Time now, Outcome* outcome);
   void SendViewToAll(absl::Time now, Outcome* outcome);
   void SealIfAllAreReady(absl::Time now, Outcome* outcome);
-  // Whether a worker has said Ready in this run.
-  bool IsSealing() const;
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
   // Why the run cannot go on without one of its workers, whoever it is; empty if it can.
   std::string WhyNobodyGoesOn() const;
@@ -273,9 +271,11 @@ class Membership {
   Settings settings_;  // of all workers; of the first one that was let in
   LayoutAgreement layouts_;
   StepTally steps_;
-  Step step_{0};                               // that was entered last
-  int threads_ = 0;                            // of every worker, as the first view says
-  bool seals_ = false;                         // as the first view says
+  Step step_{0};        // that was entered last
+  int threads_ = 0;     // of every worker, as the first view says
+  bool seals_ = false;  // as the first view says
+  // A worker has said Ready. A program that seals nothing though it may is through when it says so.
+  bool is_sealing_ = false;
   Step open_{0};                               // the first that is not sealed
   absl::Time moved_;                           // when the one before was sealed, or the view began
   absl::Time went_on_ = absl::InfinitePast();  // when a view after the first began

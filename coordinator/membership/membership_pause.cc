@@ -11,7 +11,7 @@ namespace gradwire {
 // who could come back or has the run's state.
 bool Membership::CanWaitFor(const Participant& member) const {
   if (member.share || config_.pause_timeout <= absl::ZeroDuration() || through_) return false;
-  if (!IsSealing() || !WhyNobodyGoesOn().empty() || TooFewWithout(member).empty()) return false;
+  if (!is_sealing_ || !WhyNobodyGoesOn().empty() || TooFewWithout(member).empty()) return false;
   const auto workers = roster_.Workers();
   return std::any_of(workers.begin(), workers.end(), [&member](const Participant* worker) {
     return worker != &member && worker->session.has_value();

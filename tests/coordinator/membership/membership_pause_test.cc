@@ -14,13 +14,14 @@ using ::testing::SizeIs;
 
 constexpr absl::Duration kTimeout = absl::Seconds(60);
 
-// Of 3 ranks on 3 workers, of which it needs 2 or all; step 0 is sealed.
+// Of 3 ranks on 3 workers, of which it needs 2 or all; step 0 is sealed if all are ready.
 class MembershipPauseTest : public testing::MembershipFixture {
  protected:
-  explicit MembershipPauseTest(int min_workers = 3, absl::Duration lease = absl::Seconds(2))
+  explicit MembershipPauseTest(int min_workers = 3, absl::Duration lease = absl::Seconds(2),
+                               const std::vector<int>& ready = {1, 2, 3})
       : MembershipFixture(PausingConfig(min_workers, lease)) {
     Form();
-    for (int session = 1; session <= 3; ++session) Ready(session, 0);
+    for (const int session : ready) Ready(session, 0);
   }
   static MembershipConfig PausingConfig(int min_workers, absl::Duration lease) {
     MembershipConfig config = Config();
@@ -275,6 +276,19 @@ TEST(MembershipPause, NobodySeals_ALossEndsTheRun) {
     membership.OnHello(SessionId(session), TestHello(session, {session - 1}), now);
   }
   EXPECT_THAT(All<EndRun>(membership.OnStreamClosed(SessionId(2), "it broke", now)), SizeIs(1));
+}
+
+class MembershipPauseBeforeASealTest : public MembershipPauseTest {
+ protected:
+  MembershipPauseBeforeASealTest() : MembershipPauseTest(3, absl::Seconds(2), {1, 3}) {}
+};
+
+TEST_F(MembershipPauseBeforeASealTest, SilentAgainInTheFirstStep_IsAwaitedAsWell) {
+  EXPECT_THAT(All<SendPaused>(Pass(absl::Seconds(3), {1, 3})), SizeIs(3));
+  EXPECT_THAT(All<SendView>(Hear(2)), SizeIs(3));  // and nobody is ready
+  const Outcome outcome = Pass(absl::Seconds(3), {1, 3});
+  EXPECT_THAT(All<SendPaused>(outcome), SizeIs(3));
+  EXPECT_THAT(All<EndRun>(outcome), IsEmpty());
 }
 
 }  // namespace
