@@ -9,8 +9,8 @@
 // site.h: shipped are Membership with roster, assignment, layout agreement and what a loss means;
 // Trainer with reducer, rank buffers, gradient hooks, sliced optimisers and syncs; ViewChanges;
 // Aggregator with fold and grid; all verdicts on chunks; views, layouts and messages. Modelled are
-// gRPC, threads and sockets, and the adapters over them. Back ends ring and tree and evaluations take
-// no part.
+// gRPC, threads and sockets, and the adapters over them. Back ends ring and tree and evaluations
+// take no part.
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
