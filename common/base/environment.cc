@@ -13,8 +13,10 @@
 namespace gradwire {
 namespace {
 
-// The options of all programs, and the variables that are no option. One list,
-// because one environment is usually shared by several programs.
+constexpr absl::string_view kPrefix = "GRADWIRE_";
+
+// The options of all programs, and the variables that are no option, without kPrefix. One
+// list, because one environment is usually shared by several programs.
 const std::vector<std::string>& KnownVariables() {
   static const auto* const known = [] {
     auto* names = new std::vector<std::string>;
@@ -146,7 +148,7 @@ const std::vector<std::string>& KnownVariables() {
                                "wire",
                                "workers",
                                "world-size"}) {
-      names->push_back(VariableOf(option));
+      names->push_back(VariableOf(option).substr(kPrefix.size()));
     }
     return names;
   }();
@@ -172,18 +174,18 @@ std::string Value(const Environment& environment, const std::string& name) {
 }
 
 std::string VariableOf(absl::string_view option) {
-  return absl::StrCat("GRADWIRE_",
-                      absl::AsciiStrToUpper(absl::StrReplaceAll(option, {{"-", "_"}})));
+  return absl::StrCat(kPrefix, absl::AsciiStrToUpper(absl::StrReplaceAll(option, {{"-", "_"}})));
 }
 
 std::vector<std::string> UnknownVariables(const Environment& environment) {
   const std::vector<std::string>& known = KnownVariables();
   std::vector<std::string> sentences;
   for (const auto& [name, value] : environment) {
-    if (!absl::StartsWith(name, "GRADWIRE_")) continue;
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (!absl::StartsWith(name, kPrefix)) continue;
+    const std::string option = name.substr(kPrefix.size());
+    if (std::find(known.begin(), known.end(), option) != known.end()) continue;
     sentences.push_back(
-        absl::StrCat("unknown environment variable ", name, DidYouMean(name, known, "")));
+        absl::StrCat("unknown environment variable ", name, DidYouMean(option, known, kPrefix)));
   }
   return sentences;
 }

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "common/options/suggest.h"
 
 namespace gradwire {
 namespace {
@@ -41,12 +44,17 @@ std::string RangeOf(Argument argument) {
                                         : absl::StrCat(" with R from 1 to ", kMostRank);
 }
 
-absl::Status Unexpected(absl::string_view text) {
+// `name`: what stands in front of the colon.
+absl::Status Unexpected(absl::string_view text, absl::string_view name) {
   std::string expected = kNoCompression;
+  std::vector<std::string> names = {kNoCompression};
   for (const Row& row : kRows) {
     absl::StrAppend(&expected, ", ", row.name, ShapeOf(row.argument), RangeOf(row.argument));
+    names.push_back(row.name);
   }
-  return absl::InvalidArgumentError(absl::StrCat("got '", text, "', expected ", expected));
+  const bool known = std::find(names.begin(), names.end(), name) != names.end();
+  return absl::InvalidArgumentError(absl::StrCat("got '", text, "', expected ", expected,
+                                                 known ? "" : DidYouMean(name, names, "")));
 }
 
 bool ReadDensity(absl::string_view text, Compression* compression) {
@@ -68,12 +76,12 @@ absl::StatusOr<Compression> ParseCompression(absl::string_view text) {
   const std::vector<absl::string_view> parts = absl::StrSplit(text, absl::MaxSplits(':', 1));
   const auto row = std::find_if(std::begin(kRows), std::end(kRows),
                                 [&](const Row& one) { return parts[0] == one.name; });
-  if (row == std::end(kRows)) return Unexpected(text);
-  if ((row->argument != Argument::kNone) != (parts.size() > 1)) return Unexpected(text);
+  if (row == std::end(kRows)) return Unexpected(text, parts[0]);
+  if ((row->argument != Argument::kNone) != (parts.size() > 1)) return Unexpected(text, parts[0]);
   compression.dtype = row->dtype;
   if (row->argument == Argument::kNone) return compression;
   const auto read = row->argument == Argument::kDensity ? ReadDensity : ReadRank;
-  if (!read(parts[1], &compression)) return Unexpected(text);
+  if (!read(parts[1], &compression)) return Unexpected(text, parts[0]);
   return compression;
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 
 namespace gradwire {
@@ -59,6 +60,11 @@ std::string DidYouMean(absl::string_view word, const std::vector<std::string>& c
                        absl::string_view prefix) {
   const std::string nearest = Nearest(word, candidates);
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", prefix, nearest, "?");
+}
+
+std::string ExpectedOneOf(const std::vector<std::string>& names, absl::string_view word) {
+  return absl::StrCat("expected ", names.size() > 1 ? "one of " : "", absl::StrJoin(names, ", "),
+                      DidYouMean(word, names, ""));
 }
 
 }  // namespace gradwire

@@ -51,6 +51,12 @@ TEST(Environment, UnknownVariables_Misspelt_AreToldWithWhatWasMeant) {
                           StartsWith("unknown environment variable GRADWIRE_XYZZY")));
 }
 
+// What all of them begin with brings nothing near.
+TEST(Environment, UnknownVariables_NothingNear_SuggestNothing) {
+  EXPECT_THAT(UnknownVariables({{"GRADWIRE_FOO", "1"}}),
+              ElementsAre("unknown environment variable GRADWIRE_FOO"));
+}
+
 TEST(Environment, KnownVariables_OfTheSource_AreSortedAndNoneIsTwice) {
   std::ifstream file(std::string(GRADWIRE_SOURCE_DIR) + "/common/base/environment.cc");
   std::stringstream text;

@@ -12,6 +12,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
+TEST(ParseCompression, MisspeltName_GetsTheNearest) {
+  EXPECT_THAT(std::string(ParseCompression("topk:0.1").status().message()),
+              ::testing::EndsWith("; did you mean top-k?"));
+  EXPECT_THAT(std::string(ParseCompression("top-k").status().message()),
+              ::testing::Not(HasSubstr("did you mean")));
+}
+
 TEST(ParseCompression, None_IsOff) { EXPECT_FALSE(ParseCompression("none")->is_on()); }
 
 TEST(ParseCompression, Int8_IsItsDtype) {

@@ -25,6 +25,12 @@ TEST(Suggest, DidYouMean_Near_NamesIt) {
   EXPECT_EQ(DidYouMean("epoch", {"epochs"}, "--"), "; did you mean --epochs?");
 }
 
+TEST(Suggest, ExpectedOneOf_Names_AreListedWithTheNearest) {
+  EXPECT_EQ(ExpectedOneOf({"ddp", "none"}, "dpp"), "expected one of ddp, none; did you mean ddp?");
+  EXPECT_EQ(ExpectedOneOf({"ddp", "none"}, "zebra"), "expected one of ddp, none");
+  EXPECT_EQ(ExpectedOneOf({"ddp"}, ""), "expected ddp");
+}
+
 TEST(Suggest, DidYouMean_NothingNear_SaysNothing) {
   EXPECT_EQ(DidYouMean("zebra", {"epochs"}, "--"), "");
 }
