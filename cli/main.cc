@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "cli/bench/bench_command.h"
 #include "cli/doctor/doctor_command.h"
@@ -19,7 +18,6 @@
 #include "common/base/environment.h"
 #include "common/base/status_util.h"
 #include "common/options/option_parser.h"
-#include "common/options/suggest.h"
 #include "common/options/version.h"
 
 namespace gradwire {
@@ -62,21 +60,16 @@ std::string Help() {
   return text;
 }
 
-int Unknown(const std::string& word) {
+// None, or one that there is not.
+int NoCommand(const std::vector<std::string>& args) {
   std::vector<std::string> names;
   for (const Command& command : kCommands) names.push_back(command.name);
-  const bool option = absl::StartsWith(word, "-");
-  const std::string what = absl::StrCat(option ? "unknown option " : "unknown command ", word);
-  PrintUsageError(kProgram, option ? what : absl::StrCat(what, DidYouMean(word, names, "")));
-  return kExitUsage;
+  return NoSuchCommand(kProgram, "command", names, args);
 }
 
 int Main(int argc, char** argv) {
   const std::vector<std::string> args = Arguments(argc, argv);
-  if (args.empty()) {
-    std::cerr << Help();
-    return kExitUsage;
-  }
+  if (args.empty()) return NoCommand(args);
   if (args[0] == "--help" || args[0] == "-h") {
     std::cout << Help() << std::flush;
     return kExitDone;
@@ -90,7 +83,7 @@ int Main(int argc, char** argv) {
       return command.run({args.begin() + 1, args.end()}, CurrentEnvironment());
     }
   }
-  return Unknown(args[0]);
+  return NoCommand(args);
 }
 
 }  // namespace

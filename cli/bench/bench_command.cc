@@ -3,14 +3,13 @@
 #include <iostream>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "cli/bench/bench_options.h"
 #include "cli/bench/bench_request.h"
 #include "cli/terminal/script.h"
 #include "common/base/status_util.h"
-#include "common/options/suggest.h"
+#include "common/options/version.h"
 
 namespace gradwire {
 namespace {
@@ -22,6 +21,8 @@ constexpr char kHelp[] =
     "  collectives  averages of buckets of many sizes, with each back end\n"
     "  training     iterations of whole training runs, with each set-up\n\n"
     "'gradwire bench MEASUREMENT --help' shows its options.\n";
+
+std::vector<std::string> Measurements() { return {"collectives", "training"}; }
 
 int Fail(const absl::Status& status) {
   PrintUsageError(kProgram, status.message());
@@ -43,23 +44,16 @@ int BenchWith(const absl::StatusOr<Parsed<Options>>& parsed, const std::vector<s
   return Fail(BecomeScript(script, request(parsed->options, command), environment));
 }
 
-int Unknown(const std::string& word) {
-  const bool option = absl::StartsWith(word, "-");
-  PrintUsageError(kProgram, absl::StrCat(option ? "unknown option " : "unknown measurement ", word,
-                                         option ? "; expected collectives or training" : "",
-                                         DidYouMean(word, {"collectives", "training"}, "")));
-  return kExitUsage;
-}
-
 }  // namespace
 
 int BenchCommand(const std::vector<std::string>& args, const Environment& environment) {
-  if (args.empty()) {
-    std::cerr << kHelp;
-    return kExitUsage;
-  }
+  if (args.empty()) return NoSuchCommand(kProgram, "measurement", Measurements(), args);
   if (args[0] == "--help" || args[0] == "-h") {
     std::cout << kHelp << std::flush;
+    return kExitDone;
+  }
+  if (args[0] == "--version") {
+    std::cout << VersionText(kProgram) << std::flush;
     return kExitDone;
   }
   const std::vector<std::string> rest(args.begin() + 1, args.end());
@@ -72,7 +66,7 @@ int BenchCommand(const std::vector<std::string>& args, const Environment& enviro
     return BenchWith<TrainingOptions>(ParseTrainingOptions(rest, environment), args, environment,
                                       TrainingRequest, "cli/bench/bench_training.py");
   }
-  return Unknown(args[0]);
+  return NoSuchCommand(kProgram, "measurement", Measurements(), args);
 }
 
 }  // namespace gradwire

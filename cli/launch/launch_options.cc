@@ -66,7 +66,8 @@ const char* const kOfHosts[] = {"per-host", "network"};
 // What launch makes of what gradwire-worker writes.
 const char* const kOfWorkers[] = {"summary", "trace", "link-gbit"};
 
-absl::Status CheckNotOurs(const std::vector<std::string>& worker_args) {
+// `where` they stand: " behind --", or "".
+absl::Status CheckNotOurs(const std::vector<std::string>& worker_args, absl::string_view where) {
   for (const std::string& arg : worker_args) {
     const std::string option = arg.substr(0, arg.find('='));
     for (const char* collected : {"--summary", "--trace"}) {
@@ -77,7 +78,7 @@ absl::Status CheckNotOurs(const std::vector<std::string>& worker_args) {
     for (const char* own : kOwnOptions) {
       if (option != absl::StrCat("--", own)) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat(option, " behind --: gradwire launch sets it for each worker"));
+          absl::StrCat(option, where, ": gradwire launch sets it for each worker"));
     }
   }
   return absl::OkStatus();
@@ -117,7 +118,9 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
   parser->Add("link-gbit", "X",
               "speed of every link, in 10^9 bits a second, for comparison in the last table",
               WithDefault(RealAbove(&options->link_gbit, 0), "unknown"));
-  parser->Add("rank-options", "R:OPTIONS[;...]", "further options of single ranks (1:--seed 3)",
+  parser->Add("rank-options", "R:OPTIONS[;...]",
+              "further options of single ranks (1:--loaders 2),\n"
+              "other than those that gradwire-worker --help marks (all ranks)",
               RankOptions(&options->rank_options));
   options->coordinator.listen = "127.0.0.1:0";
   options->coordinator.metrics = "127.0.0.1:0";
@@ -166,17 +169,38 @@ absl::Status CheckRanks(const LaunchOptions& options) {
       "--rank-options: got rank ", last, ", expected one from 0 to ", options.world_size - 1));
 }
 
+// InvalidArgument if a rank with the options `mine` could not be in a run with others that have
+// those of `all`.
+absl::Status CheckAgreement(const WorkerOptions& mine, const WorkerOptions& all) {
+  const std::map<std::string, AgreedValue> expected = AgreedValues(all);
+  for (const auto& [name, got] : AgreedValues(mine)) {
+    if (got.text == expected.at(name).text) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("got --", name, " '", got.shown, "', expected '", expected.at(name).shown,
+                     "', because all ranks must share --", name, "; put it behind -- for all"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOptionsOfRank(int rank, const std::vector<std::string>& further,
+                                const LaunchOptions& options, const Environment& environment) {
+  if (absl::Status ours = CheckNotOurs(further, ""); !ours.ok()) return ours;
+  Environment place = MembersEnvironment(environment, options.config);
+  place[VariableOf("rank")] = absl::StrCat(rank);
+  place[VariableOf("world-size")] = absl::StrCat(options.world_size);
+  std::vector<std::string> args = options.worker_args;
+  const auto all = ParseWorkerOptions(args, place);
+  if (!all.ok()) return all.status();
+  args.insert(args.end(), further.begin(), further.end());
+  const auto mine = ParseWorkerOptions(args, place);
+  if (!mine.ok()) return mine.status();
+  return CheckAgreement(mine->options, all->options);
+}
+
 absl::Status CheckRankOptions(const LaunchOptions& options, const Environment& environment) {
   for (const auto& [rank, further] : options.rank_options) {
-    std::vector<std::string> args = options.worker_args;
-    args.insert(args.end(), further.begin(), further.end());
-    Environment place = MembersEnvironment(environment, options.config);
-    place[VariableOf("rank")] = absl::StrCat(rank);
-    place[VariableOf("world-size")] = absl::StrCat(options.world_size);
-    const auto parsed = ParseWorkerOptions(args, place);
-    if (!parsed.ok()) {
-      return Annotate(parsed.status(), absl::StrCat("--rank-options: rank ", rank));
-    }
+    const absl::Status status = CheckOptionsOfRank(rank, further, options, environment);
+    if (!status.ok()) return Annotate(status, absl::StrCat("--rank-options: rank ", rank));
   }
   return absl::OkStatus();
 }
@@ -231,7 +255,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   if (status.ok()) status = CheckRanks(options);
   if (status.ok()) status = CheckServing(options.coordinator);
   if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
-  if (status.ok()) status = CheckNotOurs(options.worker_args);
+  if (status.ok()) status = CheckNotOurs(options.worker_args, " behind --");
   if (!status.ok()) return status;
   const auto worker =
       ParseWorkerOptions(options.worker_args, AloneEnvironment(environment, options.config));
@@ -278,7 +302,7 @@ absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const s
     int rank = 0;
     if (!absl::SimpleAtoi(halves.first, &rank) || rank < 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("got '", part, "', expected RANK:OPTIONS, such as 1:--seed 3"));
+          absl::StrCat("got '", part, "', expected RANK:OPTIONS, such as 1:--loaders 2"));
     }
     for (const std::string& arg : CLI::detail::split_up(std::string(halves.second))) {
       if (!arg.empty()) options[rank].push_back(WithoutQuotes(arg));

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_util.h"
@@ -26,17 +27,19 @@ absl::Status UnexpectedArgument(const std::string& argument,
   const std::string option = argument.substr(0, argument.find('='));
   const size_t start = option.find_first_not_of('-');
   if (start == 0 || start == std::string::npos) {
-    return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", argument, "'"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("unexpected argument '", argument, "'", DidYouMean(argument, names, "--")));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown option ", option, DidYouMean(option.substr(start), names, "--")));
 }
 
-// The help text with the default at the end of its first line.
-std::string WithDefaultShown(const std::string& help, const std::string& initial) {
-  if (initial.empty()) return help;
-  const size_t line_end = std::min(help.find('\n'), help.size());
-  return absl::StrCat(help.substr(0, line_end), " [", initial, "]", help.substr(line_end));
+// The help text with default and `mark` at the end of its first line.
+std::string HelpOf(const OptionRow& row, const std::string& mark) {
+  std::string behind = row.value.initial.empty() ? "" : absl::StrCat(" [", row.value.initial, "]");
+  if (row.agreement != Agreement::kMayDiffer && !mark.empty()) absl::StrAppend(&behind, " ", mark);
+  const size_t line_end = std::min(row.help.find('\n'), row.help.size());
+  return absl::StrCat(row.help.substr(0, line_end), behind, row.help.substr(line_end));
 }
 
 // One key of a config file, with the section that it stands in.
@@ -77,6 +80,19 @@ void PrintUsageError(absl::string_view program, absl::string_view message) {
             << "Try '" << program << " --help' for the options." << std::endl;
 }
 
+int NoSuchCommand(absl::string_view program, absl::string_view kind,
+                  const std::vector<std::string>& commands, const std::vector<std::string>& args) {
+  const std::string word = args.empty() ? "" : args[0];
+  std::vector<std::string> near = commands;
+  near.insert(near.end(), {"--help", "--version"});
+  const absl::string_view what = absl::StartsWith(word, "-") ? "option" : kind;
+  const std::string got =
+      args.empty() ? absl::StrCat("got no ", kind) : absl::StrCat("unknown ", what, " ", word);
+  PrintUsageError(program, absl::StrCat(got, ", expected one of ", absl::StrJoin(commands, ", "),
+                                        DidYouMean(word, near, "")));
+  return kExitUsage;
+}
+
 void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) {
     std::cerr << program << ": warning: " << warning << std::endl;
@@ -114,16 +130,19 @@ OptionParser::~OptionParser() = default;
 void OptionParser::Group(const std::string& title) { app_->option_defaults()->group(title); }
 
 void OptionParser::Add(const std::string& name, const std::string& value_name,
-                       const std::string& help, OptionValue value) {
+                       const std::string& help, OptionValue value, Agreement agreement) {
+  OptionRow row{name, value_name, help, std::move(value), agreement};
   CLI::Option* option =
-      app_->add_option("--" + name, CLI::callback_t(), WithDefaultShown(help, value.initial));
+      app_->add_option("--" + name, CLI::callback_t(), HelpOf(row, agreement_mark_));
   option->option_text(value_name);
   // A missing value is found in ReadFlags, where it can be said in our words.
-  value.is_switch ? option->expected(0) : option->expected(0, 1);
-  if (value.is_list) option->join();
+  row.value.is_switch ? option->expected(0) : option->expected(0, 1);
+  if (row.value.is_list) option->join();
   sources_[name] = Source{};
-  values_[name] = std::move(value);
+  rows_[name] = std::move(row);
 }
+
+void OptionParser::MarkAgreement(const std::string& mark) { agreement_mark_ = mark; }
 
 void OptionParser::TakeOperands(const std::string& value_name, const std::string& help) {
   app_->add_option(value_name, operands_, help)->type_name("")->expected(0, -1);
@@ -134,12 +153,12 @@ void OptionParser::Footer(const std::string& text) { app_->footer(text); }
 
 std::vector<std::string> OptionParser::Names() const {
   std::vector<std::string> names;
-  for (const auto& [name, value] : values_) names.push_back(name);
+  for (const auto& [name, row] : rows_) names.push_back(name);
   return names;
 }
 
 void OptionParser::Give(const std::string& name, const std::string& text, Source source) {
-  if (values_.count(name) > 0 && texts_.emplace(name, text).second) {
+  if (rows_.count(name) > 0 && texts_.emplace(name, text).second) {
     sources_[name] = std::move(source);
   }
 }
@@ -155,8 +174,8 @@ std::vector<std::string> OptionParser::JoinSwitches(const std::vector<std::strin
     } else {
       joined.push_back(arg);
     }
-    const auto option = absl::StartsWith(arg, "--") ? values_.find(arg.substr(2)) : values_.end();
-    behind_switch = option != values_.end() && option->second.is_switch;
+    const auto option = absl::StartsWith(arg, "--") ? rows_.find(arg.substr(2)) : rows_.end();
+    behind_switch = option != rows_.end() && option->second.value.is_switch;
   }
   return joined;
 }
@@ -198,7 +217,7 @@ absl::Status OptionParser::ReadFile(const std::string& path) {
     const bool mine =
         item->section.empty() || std::count(sections_.begin(), sections_.end(), item->section) > 0;
     if (!mine) continue;
-    if (item->key == "config" || values_.count(item->key) == 0) {
+    if (item->key == "config" || rows_.count(item->key) == 0) {
       return absl::InvalidArgumentError(absl::StrCat(path, ": unknown key '", item->key, "'",
                                                      DidYouMean(item->key, Names(), "")));
     }
@@ -214,7 +233,7 @@ absl::Status OptionParser::ReadFile(const std::string& path) {
 absl::Status OptionParser::WriteFields() const {
   absl::Status status;
   for (const auto& [name, text] : texts_) {
-    const OptionValue& value = values_.at(name);
+    const OptionValue& value = rows_.at(name).value;
     std::vector<std::string> parts = {text};
     if (value.is_list) parts = absl::StrSplit(text, '\n');
     for (const std::string& part : parts) {

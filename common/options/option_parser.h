@@ -40,6 +40,24 @@ struct LauncherValue {
 // By option name.
 using LauncherValues = std::map<std::string, LauncherValue>;
 
+// Whether all ranks of a run must have the same value of an option, and how a worker that joins
+// lets the coordinator see that it has it.
+enum class Agreement {
+  kMayDiffer,             // each rank may have its own value
+  kSetting,               // the same value everywhere; a setting of Hello
+  kSettingUnlessDefault,  // the same; the setting is left out if the value is the default
+  kCompared,              // the same; compared in another way than as a setting
+};
+
+// One option of a program: everything there is to say of it.
+struct OptionRow {
+  std::string name;        // "batch-size"
+  std::string value_name;  // "N"
+  std::string help;
+  OptionValue value;  // its type, field and default
+  Agreement agreement = Agreement::kMayDiffer;
+};
+
 // What a program was told.
 template <typename Options>
 struct Parsed {
@@ -55,6 +73,11 @@ std::vector<std::string> Arguments(int argc, const char* const* argv);
 
 // Prints `message` to stderr as "program: message" with a hint at --help.
 void PrintUsageError(absl::string_view program, absl::string_view message);
+// What a program does whose first argument has to be one of `commands`, and is missing or another:
+// prints "got no command, expected one of a, b", or the wrong one with the nearest, as
+// PrintUsageError does. `kind` is what they are: "command". Gives the exit code.
+int NoSuchCommand(absl::string_view program, absl::string_view kind,
+                  const std::vector<std::string>& commands, const std::vector<std::string>& args);
 void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings);
 
 // What main does with what it was told. A value: exit with it (a usage error was
@@ -85,7 +108,10 @@ class OptionParser {
   // Options added from here on are under this title in --help.
   void Group(const std::string& title);
   void Add(const std::string& name, const std::string& value_name, const std::string& help,
-           OptionValue value);
+           OptionValue value, Agreement agreement = Agreement::kMayDiffer);
+  // In --help, `mark` follows the default of options added from here on that have an Agreement
+  // other than kMayDiffer. Without this call none is marked: most programs start no ranks.
+  void MarkAgreement(const std::string& mark);
   // Arguments that are no options and no option's values, such as "FILE", any number
   // of them, also what is behind "--". Without this they are errors.
   // `value_name` has no ':', which some versions of CLI11 refuse.
@@ -110,6 +136,8 @@ class OptionParser {
   // in the same layer.
   absl::StatusOr<std::string> InForce(const std::string& first, const std::string& second) const;
 
+  // All options, by name.
+  const std::map<std::string, OptionRow>& rows() const { return rows_; }
   const Source& source(const std::string& name) const { return sources_.at(name); }
   const Sources& sources() const { return sources_; }
   const std::map<std::string, std::string>& texts() const { return texts_; }
@@ -131,7 +159,8 @@ class OptionParser {
   std::string config_;
   bool takes_operands_ = false;
   std::vector<std::string> operands_;
-  std::map<std::string, OptionValue> values_;
+  std::string agreement_mark_;
+  std::map<std::string, OptionRow> rows_;
   Sources sources_;
   std::map<std::string, std::string> texts_;
   std::string print_;

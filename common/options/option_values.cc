@@ -8,7 +8,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/types/optional.h"
 #include "common/base/address.h"
 #include "common/options/suggest.h"
@@ -20,7 +19,8 @@ namespace {
 template <typename T, typename Read>
 OptionValue ReadBy(T* field, const std::string& expected, Read read) {
   OptionValue value;
-  value.initial = absl::StrCat(*field);
+  value.get = [field] { return absl::StrCat(*field); };
+  value.initial = value.get();
   value.set = [=](const std::string& text) {
     const absl::optional<T> number = read(text);
     if (!number.has_value()) {
@@ -103,22 +103,23 @@ OptionValue Switch(bool* field) {
     const bool known = on || absl::EqualsIgnoreCase(text, "off") || absl::SimpleAtob(text, &on);
     return known ? absl::make_optional(on) : absl::nullopt;
   });
-  value.initial = *field ? "true" : "false";
+  value.get = [field] { return *field ? "true" : "false"; };
+  value.initial = value.get();
   value.is_switch = true;
   return value;
 }
 
 OptionValue Choice(std::string* field, std::vector<std::string> names) {
   OptionValue value;
-  value.initial = *field;
+  value.get = [field] { return *field; };
+  value.initial = value.get();
   value.set = [field, names = std::move(names)](const std::string& text) {
     if (std::count(names.begin(), names.end(), text) > 0) {
       *field = text;
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("got '", text, "', expected ", names.size() > 1 ? "one of " : "",
-                     absl::StrJoin(names, ", "), DidYouMean(text, names, "")));
+        absl::StrCat("got '", text, "', ", ExpectedOneOf(names, text)));
   };
   return value;
 }

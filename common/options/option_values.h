@@ -15,6 +15,9 @@ struct OptionValue {
   // Checks the text and writes the field. InvalidArgument "got 'x', expected …"
   // leaves the field as it was.
   std::function<absl::Status(const std::string& text)> set;
+  // Returns the field as a text that `set` takes, "" if it is at a default that has none.
+  // Only rows with an Agreement need it.
+  std::function<std::string()> get;
   std::string initial;     // the field's value when this was made, for --help
   bool is_switch = false;  // the option without a value means true
   bool is_list = false;    // as a flag it may be given several times: `set` gets each

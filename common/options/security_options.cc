@@ -17,7 +17,7 @@ bool MayBePublic(const SecurityOptions& options) { return WantsTls(options) || o
 void AddSecurityOptions(SecurityOptions* options, OptionParser* parser) {
   parser->Group("Security");
   parser->Add("token-file", "FILE", "a secret that all calls of the run carry, the same everywhere",
-              Text(&options->token_file));
+              Text(&options->token_file), Agreement::kCompared);
   parser->Add("tls-cert", "FILE",
               "encrypt all calls: this host's certificate (PEM), with the names and addresses by "
               "which others reach it; read again when it changes",

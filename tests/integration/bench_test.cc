@@ -116,7 +116,8 @@ TEST(Bench, DataMissing_IsSaidBeforeAnythingStarts) {
 TEST(Bench, UnknownMeasurement_NamesTheNearest) {
   const ProgramResult result = RunGradwire({"bench", "trainign"});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("unknown measurement trainign; did you mean training?"));
+  EXPECT_THAT(result.err, HasSubstr("unknown measurement trainign, expected one of collectives, "
+                                    "training; did you mean training?"));
 }
 
 TEST(Plan, Vgg11_HasItsBytesAndBounds) {

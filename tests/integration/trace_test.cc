@@ -150,8 +150,8 @@ TEST(Trace, GatherScatter_SumsAreTheCoordinators) {
 
 TEST(Trace, OneRankFailsBeforeItJoins_TheOthersAreInIt) {
   const TempDir dir;
-  const auto launch =
-      StartLaunch(2, TinyRun(4), {"--trace", dir.File("t"), "--rank-options", "1:--lr 9"});
+  const auto launch = StartLaunch(
+      2, TinyRun(4), {"--trace", dir.File("t"), "--rank-options", "1:--log-jsonl /no/such"});
   EXPECT_EQ(*launch->Wait(absl::Seconds(60)), 2) << launch->err();
   const json trace = json::parse(ReadFile(dir.File("t")), nullptr, false);
   ASSERT_TRUE(trace.is_object()) << launch->err();

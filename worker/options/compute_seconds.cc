@@ -31,6 +31,7 @@ OptionValue ComputeSecondsValue(absl::optional<ComputeSeconds>* field) {
     *field = seconds;
     return absl::OkStatus();
   };
+  value.get = [field] { return ToString(*field); };
   return value;
 }
 
@@ -44,7 +45,8 @@ void AddComputeSeconds(absl::optional<ComputeSeconds>* field, OptionParser* pars
   parser->Add("compute-seconds", "F,B",
               "emulate computation: sleep F s in forward and B s in backward of each step, and"
               "\nlearn nothing",
-              WithDefault(ComputeSecondsValue(field), "computes"));
+              WithDefault(ComputeSecondsValue(field), "computes"),
+              Agreement::kSettingUnlessDefault);
 }
 
 }  // namespace gradwire

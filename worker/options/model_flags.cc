@@ -13,13 +13,15 @@ constexpr int64_t kMaxHidden = 1 << 20;
 
 void AddModelFlags(ModelFlags* flags, OptionParser* parser) {
   parser->Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
-              Choice(&flags->model, NamesOf(ModelChoices())));
+              Choice(&flags->model, NamesOf(ModelChoices())), Agreement::kSetting);
   parser->Add("image-size", "N", "scale images to NxN pixels for the model",
-              WithDefault(Integer(&flags->image_size, 1, kMaxImageSize), "the model's"));
+              WithDefault(Integer(&flags->image_size, 1, kMaxImageSize), "the model's"),
+              Agreement::kSettingUnlessDefault);
   parser->Add("hidden", "N", "replace the model's classifier by layers features, N, N, classes",
-              WithDefault(Integer(&flags->hidden, 1, kMaxHidden), "its own classifier"));
+              WithDefault(Integer(&flags->hidden, 1, kMaxHidden), "its own classifier"),
+              Agreement::kSettingUnlessDefault);
   parser->Add("freeze-features", "true|false", "train the model's classifier alone",
-              Switch(&flags->freeze_features));
+              Switch(&flags->freeze_features), Agreement::kSettingUnlessDefault);
 }
 
 std::vector<std::string> ToArguments(const ModelFlags& flags) {

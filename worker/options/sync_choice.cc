@@ -52,7 +52,8 @@ std::string StalenessText(int64_t staleness) {
 
 OptionValue StalenessValue(int64_t* field) {
   OptionValue value;
-  value.initial = StalenessText(*field);
+  value.get = [field] { return StalenessText(*field); };
+  value.initial = value.get();
   value.set = [field](const std::string& text) {
     int64_t steps = kNoBound;
     if (text != "inf" && (!absl::SimpleAtoi(text, &steps) || steps < 0)) {

@@ -31,7 +31,8 @@ constexpr char kDescription[] =
 constexpr char kFooter[] =
     "Each option can also be given as GRADWIRE_NAME in the environment (GRADWIRE_BATCH_SIZE) or\n"
     "as a key of the --config file (batch-size = 64), at its top or in its section [worker]:\n"
-    "flag > GRADWIRE_NAME > launcher's environment > file > default. Rank, world size and\n"
+    "flag > GRADWIRE_NAME > launcher's environment > file > default. Options marked (all ranks)\n"
+    "must have the same value on every rank of a run. Rank, world size and\n"
     "coordinator are found in torchrun's, Slurm's, OpenMPI's and Kubernetes' environments;\n"
     "'gradwire env' shows what would be used. GRADWIRE_PROGRESS is bar, plain or none.";
 
@@ -44,11 +45,12 @@ struct CourseOptions {
 void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parser) {
   parser->Group("Place in the run");
   parser->Add("coordinator", "HOST:PORT", "where the coordinator listens",
-              ConnectAddress(&options->coordinator));
+              ConnectAddress(&options->coordinator), Agreement::kCompared);
   parser->Add("rank", "R", "rank of this worker, from 0, or those that it carries: 0,1 or 0-2",
               WithDefault(RankList(&options->ranks), "assigned"));
   parser->Add("world-size", "N", "ranks in the run",
-              WithDefault(Integer(&options->world_size, 1, kMaxRanks), "the coordinator's"));
+              WithDefault(Integer(&options->world_size, 1, kMaxRanks), "the coordinator's"),
+              Agreement::kCompared);
   parser->Add("host-coordinator", "true|false",
               "if nobody listens there, rank 0 is the coordinator too; needs rank and world size",
               Switch(&options->host_coordinator));
@@ -56,10 +58,10 @@ void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parse
               "live page and metrics of that coordinator; or off",
               WithDefault(ListenAddressOrOff(&options->coordinator_metrics),
                           "127.0.0.1:9400, or a free port"));
-  parser->Add("master-ip", "HOST", "the same as --coordinator HOST:29400",
-              Text(&course->master_ip));
+  parser->Add("master-ip", "HOST", "the same as --coordinator HOST:29400", Text(&course->master_ip),
+              Agreement::kCompared);
   parser->Add("num-nodes", "N", "the same as --world-size",
-              WithDefault(Integer(&course->num_nodes, 1, kMaxRanks), ""));
+              WithDefault(Integer(&course->num_nodes, 1, kMaxRanks), ""), Agreement::kCompared);
   parser->Add("local-world-size", "N", "workers on this host, which share its cores",
               Integer(&options->local_world_size, 1, kMaxRanks));
 }
@@ -67,45 +69,48 @@ void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parse
 void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Averaging of gradients");
   parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
-              SyncChoice(&options->sync));
+              SyncChoice(&options->sync), Agreement::kSetting);
   parser->Add("delay", "D",
               "with local-sgd and diloco: train D steps more while an exchange is under way",
-              Integer(&options->delay, 0));
+              Integer(&options->delay, 0), Agreement::kSettingUnlessDefault);
   parser->Add("outer-lr", "X", "learning rate of diloco's outer step",
-              RealAbove(&options->outer_lr, 0));
+              RealAbove(&options->outer_lr, 0), Agreement::kSettingUnlessDefault);
   parser->Add("outer-momentum", "X", "Nesterov's momentum of diloco's outer step",
-              RealFromBelow(&options->outer_momentum, 0, 1));
+              RealFromBelow(&options->outer_momentum, 0, 1), Agreement::kSettingUnlessDefault);
   parser->Add(
       "staleness", "S",
       "with parameter-server: steps that a rank may be ahead of the slowest; inf: any number",
-      StalenessValue(&options->staleness));
+      StalenessValue(&options->staleness), Agreement::kSettingUnlessDefault);
   parser->Add(
       "backend", "NAME", DescribeChoices("how they are averaged:", BackendChoicesWithAuto()),
-      WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "the sync's"));
+      WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "the sync's"),
+      Agreement::kSetting);
   parser->Add("bucket-cap-mb", "MiB",
               "a bucket is closed when it holds this much; 0: a bucket per parameter",
-              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
+              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"),
+              Agreement::kSetting);
   parser->Add("barrier", "true|false",
               "with a sync that updates late: update all parameters before the next forward pass",
               Switch(&options->barrier));
   parser->Add("wire", "TYPE",
               "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
-              Choice(&options->wire, WireNames()));
-  parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress));
+              Choice(&options->wire, WireNames()), Agreement::kSetting);
+  parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress),
+              Agreement::kSettingUnlessDefault);
   parser->Add("compress-warmup", "N",
               "with top-k the share falls from a quarter to its value within so many iterations; "
               "with powersgd they go without it",
-              Integer(&options->compress_warmup, 0));
+              Integer(&options->compress_warmup, 0), Agreement::kSettingUnlessDefault);
   parser->Add("groups", "N",
               "buckets take turns on so many groups, each with connections of its own",
-              Integer(&options->groups, 1, kMaxGroups));
+              Integer(&options->groups, 1, kMaxGroups), Agreement::kSettingUnlessDefault);
   parser->Add("devices", "N",
               "with sync data-parallel: groups of compute threads that divide each batch",
               Integer(&options->devices, 1, kMaxDevices));
   parser->Add("broadcast-buffers", "true|false",
               "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all;\n"
               "with local-sgd and diloco: average them with the parameters",
-              Switch(&options->broadcast_buffers));
+              Switch(&options->broadcast_buffers), Agreement::kSetting);
 }
 
 void AddTraining(WorkerOptions* options, OptionParser* parser) {
@@ -113,32 +118,36 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   AddModelFlags(options, parser);
   parser->Add("weights", "FILE",
               "start from these weights: safetensors, or a state dict of torch.save",
-              WithDefault(Text(&options->weights), "drawn by --seed"));
+              WithDefault(Text(&options->weights), "drawn by --seed"), Agreement::kCompared);
   parser->Add("save-weights", "FILE",
               "rank 0 writes the trained weights: FILE.safetensors, FILE.pt or FILE.pth",
               Text(&options->save_weights));
   parser->Add("batch-size", "N", "samples per rank and forward pass",
-              Integer(&options->batch_size, 1));
+              Integer(&options->batch_size, 1), Agreement::kSetting);
   parser->Add("accumulate", "N",
               "forward and backward passes per iteration; their gradients are averaged first",
-              Integer(&options->accumulate, 1));
+              Integer(&options->accumulate, 1), Agreement::kSetting);
   parser->Add("iterations", "N", "iterations to train",
-              WithDefault(Integer(&options->iterations, 1), "as --epochs"));
-  parser->Add("epochs", "N", "passes over the data to train", Integer(&options->epochs, 1));
+              WithDefault(Integer(&options->iterations, 1), "as --epochs"), Agreement::kSetting);
+  parser->Add("epochs", "N", "passes over the data to train", Integer(&options->epochs, 1),
+              Agreement::kSetting);
   AddComputeSeconds(&options->compute_seconds, parser);
-  parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0));
+  parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0),
+              Agreement::kSetting);
   parser->Add(
       "inference", "native|vanilla",
       "do not train, but score the test data on --devices, which are kept (native) or made\n"
       "anew for each batch, by replicate, scatter, parallel apply, gather (vanilla)",
       WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"));
   parser->Add("threads", "N", "compute threads of a device, the same number on all workers",
-              WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"));
+              WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"),
+              Agreement::kCompared);
   AddInstructionsOption(&options->instructions, parser);
   parser->Add("evaluate", "true|false", "at the end, print loss and accuracy on the test data",
-              Switch(&options->evaluate));
+              Switch(&options->evaluate), Agreement::kSettingUnlessDefault);
   parser->Add("evaluate-every", "N", "the same after every N epochs and at the end",
-              WithDefault(Integer(&options->evaluate_every, 1), "at the end, if at all"));
+              WithDefault(Integer(&options->evaluate_every, 1), "at the end, if at all"),
+              Agreement::kSettingUnlessDefault);
 }
 
 void AddLearning(WorkerOptions* options, OptionParser* parser) {
@@ -146,53 +155,60 @@ void AddLearning(WorkerOptions* options, OptionParser* parser) {
   parser->Add("on-nonfinite", "WHAT",
               "if a mean gradient has an infinity or NaN: train on with it, end the run, or leave "
               "the step's update out",
-              Choice(&options->on_nonfinite, {"ignore", "stop", "skip"}));
+              Choice(&options->on_nonfinite, {"ignore", "stop", "skip"}),
+              Agreement::kSettingUnlessDefault);
   parser->Add("loss", "NAME", DescribeChoices("what training makes small:", LossChoices()),
-              Choice(&options->loss, NamesOf(LossChoices())));
-  parser->Add("optimizer", "NAME",
-              DescribeChoices("how gradients change the weights:", OptimizerChoices()),
-              Choice(&options->optimizer, NamesOf(OptimizerChoices())));
+              Choice(&options->loss, NamesOf(LossChoices())), Agreement::kSettingUnlessDefault);
+  parser->Add(
+      "optimizer", "NAME", DescribeChoices("how gradients change the weights:", OptimizerChoices()),
+      Choice(&options->optimizer, NamesOf(OptimizerChoices())), Agreement::kSettingUnlessDefault);
   parser->Add("lr", "X", "learning rate",
-              WithDefault(RealAbove(&options->lr, 0), "as suits the optimizer"));
-  parser->Add("momentum", "X", "momentum of sgd", RealFromBelow(&options->momentum, 0, 1));
-  parser->Add("nesterov", "true|false", "Nesterov's momentum", Switch(&options->nesterov));
+              WithDefault(RealAbove(&options->lr, 0), "as suits the optimizer"),
+              Agreement::kSetting);
+  parser->Add("momentum", "X", "momentum of sgd", RealFromBelow(&options->momentum, 0, 1),
+              Agreement::kSetting);
+  parser->Add("nesterov", "true|false", "Nesterov's momentum", Switch(&options->nesterov),
+              Agreement::kSettingUnlessDefault);
   parser->Add("weight-decay", "X", "L2 penalty; of adamw decoupled from the gradient",
-              WithDefault(RealFrom(&options->weight_decay, 0), "as suits the optimizer"));
-  parser->Add("lr-schedule", "NAME",
-              DescribeChoices("how the learning rate goes down:", ScheduleChoices()),
-              Choice(&options->lr_schedule, NamesOf(ScheduleChoices())));
+              WithDefault(RealFrom(&options->weight_decay, 0), "as suits the optimizer"),
+              Agreement::kSetting);
+  parser->Add(
+      "lr-schedule", "NAME", DescribeChoices("how the learning rate goes down:", ScheduleChoices()),
+      Choice(&options->lr_schedule, NamesOf(ScheduleChoices())), Agreement::kSettingUnlessDefault);
   parser->Add("lr-step-epochs", "N", "epochs from one step down to the next",
-              Integer(&options->lr_step_epochs, 1));
-  parser->Add("lr-gamma", "X", "factor of a step down", RealAbove(&options->lr_gamma, 0));
+              Integer(&options->lr_step_epochs, 1), Agreement::kSettingUnlessDefault);
+  parser->Add("lr-gamma", "X", "factor of a step down", RealAbove(&options->lr_gamma, 0),
+              Agreement::kSettingUnlessDefault);
   parser->Add("scale-lr", "true|false",
               "multiply --lr by the samples of an iteration, of all ranks, over --base-batch",
-              Switch(&options->scale_lr));
+              Switch(&options->scale_lr), Agreement::kSettingUnlessDefault);
   parser->Add("base-batch", "N", "samples of an iteration that --lr is for",
-              Integer(&options->base_batch, 1));
+              Integer(&options->base_batch, 1), Agreement::kSettingUnlessDefault);
   parser->Add("warmup-epochs", "N",
               "raise the learning rate in equal parts: with --scale-lr from --lr to the scaled\n"
               "one, without from --lr over the iterations of the warm-up to --lr",
-              Integer(&options->warmup_epochs, 0, kMaxWarmupEpochs));
+              Integer(&options->warmup_epochs, 0, kMaxWarmupEpochs),
+              Agreement::kSettingUnlessDefault);
 }
 
 void AddData(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Data");
   parser->Add("dataset", "NAME", DescribeChoices("the images:", DatasetChoices()),
-              Choice(&options->dataset, NamesOf(DatasetChoices())));
+              Choice(&options->dataset, NamesOf(DatasetChoices())), Agreement::kSetting);
   parser->Add("data-dir", "DIR", "folder with the data set's files",
               WithDefault(Text(&options->data_dir), "the data set's usual place"));
   parser->Add("augment", "true|false", "crop and flip training images at random",
-              Switch(&options->augment));
+              Switch(&options->augment), Agreement::kSetting);
   parser->Add("sampler-seed", "N", "seed of the order of samples",
-              Integer(&options->sampler_seed, 0));
+              Integer(&options->sampler_seed, 0), Agreement::kSetting);
   parser->Add("set-epoch", "true|false",
               "a new order of samples in each epoch; false: always the first one's",
-              Switch(&options->set_epoch));
+              Switch(&options->set_epoch), Agreement::kSettingUnlessDefault);
   parser->Add("loaders", "N", "threads that make batches ahead; they change no value",
               Integer(&options->loaders, 1, 256));
   parser->Add("drop-last", "true|false",
               "drop samples that do not divide by the ranks (otherwise some are used twice)",
-              Switch(&options->drop_last));
+              Switch(&options->drop_last), Agreement::kSetting);
 }
 
 void AddOutput(WorkerOptions* options, OptionParser* parser) {
@@ -225,10 +241,11 @@ void AddNetwork(WorkerOptions* options, OptionParser* parser) {
   parser->Add("check-replicas", "K",
               "compare all workers' parameters every K steps where the run goes on without a lost "
               "worker; who differs is lost; 0: never",
-              Integer(&options->check_replicas, 0, INT64_MAX));
+              Integer(&options->check_replicas, 0, INT64_MAX), Agreement::kSettingUnlessDefault);
 }
 
 void AddAll(WorkerOptions* options, CourseOptions* course, OptionParser* parser) {
+  parser->MarkAgreement("(all ranks)");
   AddPlace(options, course, parser);
   AddExchange(options, parser);
   AddTraining(options, parser);
@@ -319,8 +336,27 @@ std::vector<std::string> WorkerOptionNames() {
   OptionParser parser("", "", {});
   AddAll(&options, &course, &parser);
   std::vector<std::string> names;
-  for (const auto& [name, source] : parser.sources()) names.push_back(name);
+  for (const auto& [name, row] : parser.rows()) names.push_back(name);
   return names;
+}
+
+std::map<std::string, AgreedValue> AgreedValues(const WorkerOptions& options) {
+  WorkerOptions copy = options;  // rows could write to it
+  WorkerOptions defaults;
+  CourseOptions course;
+  OptionParser parser("", "", {});
+  OptionParser default_parser("", "", {});
+  AddAll(&copy, &course, &parser);
+  AddAll(&defaults, &course, &default_parser);
+  std::map<std::string, AgreedValue> values;
+  for (const auto& [name, row] : parser.rows()) {
+    if (row.agreement == Agreement::kMayDiffer) continue;
+    const OptionValue& usual = default_parser.rows().at(name).value;
+    const std::string text = row.value.get();
+    const bool is_default = text == usual.get();
+    values[name] = {row.agreement, text, is_default ? usual.initial : text, is_default};
+  }
+  return values;
 }
 
 }  // namespace gradwire

@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_WORKER_OPTIONS_WORKER_OPTION_PARSER_H_
 #define GRADWIRE_WORKER_OPTIONS_WORKER_OPTION_PARSER_H_
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,16 @@ absl::StatusOr<Parsed<WorkerOptions>> ParseWorkerOptions(
 
 // Names of all options of a worker.
 std::vector<std::string> WorkerOptionNames();
+
+// The value of an option on which all ranks of a run must agree.
+struct AgreedValue {
+  Agreement agreement = Agreement::kCompared;  // never kMayDiffer
+  std::string text;                            // as the option takes it
+  std::string shown;                           // the same; a default as --help shows it
+  bool is_default = true;
+};
+// Those of `options`, by the option's name.
+std::map<std::string, AgreedValue> AgreedValues(const WorkerOptions& options);
 
 }  // namespace gradwire
 

@@ -1,45 +1,14 @@
 #include "worker/run/hello.h"
 
-#include <map>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/host.h"
-#include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
+#include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
 namespace {
-
-std::string ToText(bool value) { return value ? "true" : "false"; }
-
-// Settings that are left out where they are as usual.
-std::map<std::string, std::string> Optional(const WorkerOptions& options) {
-  return {{"delay", absl::StrCat(options.delay)},
-          {"outer-lr", absl::StrCat(options.outer_lr)},
-          {"outer-momentum", absl::StrCat(options.outer_momentum)},
-          {"staleness", StalenessText(options.staleness)},
-          {"image-size", absl::StrCat(options.image_size)},
-          {"hidden", absl::StrCat(options.hidden)},
-          {"freeze-features", ToText(options.freeze_features)},
-          {"compute-seconds", ToString(options.compute_seconds)},
-          {"compress", options.compress},
-          {"compress-warmup", absl::StrCat(options.compress_warmup)},
-          {"loss", options.loss},
-          {"optimizer", options.optimizer},
-          {"nesterov", ToText(options.nesterov)},
-          {"lr-schedule", options.lr_schedule},
-          {"lr-step-epochs", absl::StrCat(options.lr_step_epochs)},
-          {"lr-gamma", absl::StrCat(options.lr_gamma)},
-          {"warmup-epochs", absl::StrCat(options.warmup_epochs)},
-          {"scale-lr", ToText(options.scale_lr)},
-          {"base-batch", absl::StrCat(options.base_batch)},
-          {"set-epoch", ToText(options.set_epoch)},
-          {"on-nonfinite", options.on_nonfinite},
-          {"check-replicas", absl::StrCat(options.check_replicas)},
-          {"evaluate", ToText(options.evaluate)},
-          {"evaluate-every", absl::StrCat(options.evaluate_every)}};
-}
 
 // Why a worker with these options cannot go on without a lost one; empty if it can.
 std::string WhyNotRecover(const WorkerOptions& options) {
@@ -69,29 +38,11 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   hello.set_cores(static_cast<uint32_t>(UsableCores()));
   hello.set_host(CoresId());
   auto& settings = *hello.mutable_settings();
-  settings["sync"] = options.sync;
-  settings["backend"] = options.backend;
-  settings["wire"] = options.wire;
-  if (options.groups > 1) settings["groups"] = absl::StrCat(options.groups);
-  settings["bucket-cap-mb"] = absl::StrCat(options.bucket_cap_mb);
-  settings["broadcast-buffers"] = ToText(options.broadcast_buffers);
-  settings["model"] = options.model;
-  settings["dataset"] = options.dataset;
   settings["training samples"] = absl::StrCat(training_samples);
-  settings["batch-size"] = absl::StrCat(options.batch_size);
-  settings["accumulate"] = absl::StrCat(options.accumulate);
-  settings["iterations"] = absl::StrCat(options.iterations);
-  settings["epochs"] = absl::StrCat(options.epochs);
-  settings["lr"] = absl::StrCat(options.lr);
-  settings["momentum"] = absl::StrCat(options.momentum);
-  settings["weight-decay"] = absl::StrCat(options.weight_decay);
-  settings["seed"] = absl::StrCat(options.seed);
-  settings["sampler-seed"] = absl::StrCat(options.sampler_seed);
-  settings["augment"] = ToText(options.augment);
-  settings["drop-last"] = ToText(options.drop_last);
-  const auto defaults = Optional(WorkerOptions());
-  for (const auto& [name, value] : Optional(options)) {
-    if (value != defaults.at(name)) settings[name] = value;
+  for (const auto& [name, value] : AgreedValues(options)) {
+    const bool stated = value.agreement == Agreement::kSetting ||
+                        (value.agreement == Agreement::kSettingUnlessDefault && !value.is_default);
+    if (stated) settings[name] = value.text;
   }
   return hello;
 }

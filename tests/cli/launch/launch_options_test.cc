@@ -145,6 +145,54 @@ TEST(ParseLaunchOptions, WrongRankOptions_NameTheRank) {
             "--rank-options: rank 1: unknown option --sed; did you mean --seed?");
 }
 
+// A run of such ranks would be refused by the coordinator, after it has started.
+TEST(ParseLaunchOptions, RankOptionsThatAllRanksMustShare_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--seed 3"}),
+            "--rank-options: rank 1: got --seed '3', expected '744', because all ranks must share "
+            "--seed; put it behind -- for all");
+  EXPECT_EQ(
+      ErrorOf({"--workers", "2", "--rank-options", "1:--threads 2"}),
+      "--rank-options: rank 1: got --threads '2', expected 'what all hosts can give', because "
+      "all ranks must share --threads; put it behind -- for all");
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "0:--seed 4", "--", "--seed", "3"}),
+            "--rank-options: rank 0: got --seed '4', expected '3', because all ranks must share "
+            "--seed; put it behind -- for all");
+}
+
+TEST(ParseLaunchOptions, RankOptionThatChangesASharedOne_IsRefused) {
+  EXPECT_THAT(ErrorOf({"--workers", "2", "--rank-options", "1:--connections 2"}),
+              HasSubstr("rank 1: got --backend 'sharded', expected 'auto'"));
+}
+
+TEST(ParseLaunchOptions, RankOptionsOfTheFile_AreJudgedToo) {
+  testing::TempDir dir;
+  testing::WriteFile(dir.File("c.ini"), "[worker]\nlr = 3\n");
+  EXPECT_THAT(ErrorOf({"--workers", "2", "--rank-options", "1:--config " + dir.File("c.ini")}),
+              HasSubstr("rank 1: got --lr '3', expected '0.1'"));
+}
+
+TEST(ParseLaunchOptions, RankOptionsThatMayDiffer_AreTaken) {
+  const auto parsed = ParseLaunchOptions(
+      {"--workers", "2", "--rank-options", "1:--loaders 2 --print-every 0 --data-dir d --seed 744"},
+      {});
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+}
+
+TEST(ParseLaunchOptions, RankOptionsOfTheLauncher_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--world-size 3"}),
+            "--rank-options: rank 1: --world-size: gradwire launch sets it for each worker");
+  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--trace t"}),
+            "--rank-options: rank 1: put --trace in front of --: what all ranks write is collected "
+            "in one file");
+}
+
+TEST(ParseLaunchOptions, ExampleOfHelp_IsTaken) {
+  const std::string help = ParseLaunchOptions({"--help"}, {})->print;
+  ASSERT_THAT(help, HasSubstr("(1:--loaders 2)"));
+  const auto parsed = ParseLaunchOptions({"--workers", "2", "--rank-options", "1:--loaders 2"}, {});
+  EXPECT_TRUE(parsed.ok()) << parsed.status();
+}
+
 TEST(ParseLaunchOptions, Help_IsOfTheSideItStandsOn) {
   EXPECT_THAT(ParseLaunchOptions({"--help"}, {})->print, HasSubstr("Usage: gradwire launch"));
   EXPECT_THAT(ParseLaunchOptions({"--", "--help"}, {})->print, HasSubstr("Usage: gradwire-worker"));
@@ -195,7 +243,7 @@ TEST(ParseRankOptions, SeveralRanks_AreTakenApart) {
 
 TEST(ParseRankOptions, NoRank_IsRefused) {
   EXPECT_EQ(ParseRankOptions("--seed 3").status().message(),
-            "got '--seed 3', expected RANK:OPTIONS, such as 1:--seed 3");
+            "got '--seed 3', expected RANK:OPTIONS, such as 1:--loaders 2");
 }
 
 TEST(MembersEnvironment, WhatTheLauncherDecides_IsTakenAway) {

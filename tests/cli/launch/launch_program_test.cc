@@ -317,7 +317,9 @@ TEST_F(LaunchProgramTest, Signal_Kill_LeavesNoOrphans) {
 TEST(GradwireProgram, UnknownCommand_NamesTheNearest) {
   const auto program = testing::Process::Start("gradwire", {"lunch"});
   EXPECT_EQ(*program->Wait(kLong), 2);
-  EXPECT_THAT(program->err(), HasSubstr("gradwire: unknown command lunch; did you mean launch?\n"));
+  EXPECT_THAT(program->err(),
+              HasSubstr("gradwire: unknown command lunch, expected one of launch, "));
+  EXPECT_THAT(program->err(), HasSubstr("; did you mean launch?\n"));
 }
 
 TEST(GradwireProgram, Help_ListsTheCommands) {
@@ -331,6 +333,25 @@ TEST(GradwireProgram, NoCommand_IsAUsageError) {
   const auto program = testing::Process::Start("gradwire", {});
   EXPECT_EQ(*program->Wait(kLong), 2);
   EXPECT_EQ(program->out(), "");
+  EXPECT_EQ(program->err(),
+            "gradwire: got no command, expected one of launch, bench, models, experiment, plan, "
+            "trace, status, report, doctor, env\n"
+            "Try 'gradwire --help' for the options.\n");
+}
+
+TEST(GradwireProgram, NoMeasurement_ListsThem) {
+  const auto program = testing::Process::Start("gradwire", {"bench"});
+  EXPECT_EQ(*program->Wait(kLong), 2);
+  EXPECT_THAT(program->err(),
+              HasSubstr("gradwire bench: got no measurement, expected one of collectives, "
+                        "training\n"));
+}
+
+TEST(GradwireProgram, MisspeltOption_NamesTheNearest) {
+  const auto program = testing::Process::Start("gradwire", {"--verzion"});
+  EXPECT_EQ(*program->Wait(kLong), 2);
+  EXPECT_THAT(program->err(), HasSubstr("unknown option --verzion"));
+  EXPECT_THAT(program->err(), HasSubstr("did you mean --version?\n"));
 }
 
 TEST(GradwireProgram, Env_PrintsSources) {

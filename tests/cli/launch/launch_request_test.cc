@@ -32,7 +32,7 @@ TEST(LaunchRequest, MoreRanksThanWorkers_CoordinatorGetsBothNumbers) {
 TEST(LaunchRequest, GivenOptions_ArePassedOnToTheCoordinatorButForTheLaunchers) {
   const Json coordinator = RequestOf({"--listen", "0.0.0.0:5", "--lease-seconds", "3", "--metrics",
                                       "off", "--link-gbit", "1", "--trace", "t", "--rank-options",
-                                      "0:--seed 1", "--linger-seconds", "15"})["coordinator"];
+                                      "0:--loaders 2", "--linger-seconds", "15"})["coordinator"];
   EXPECT_EQ(coordinator, Json({{"lease-seconds", "3"},
                                {"linger-seconds", "15"},
                                {"listen", "0.0.0.0:5"},
@@ -57,8 +57,8 @@ TEST(LaunchRequest, SyncNone_HasNoCoordinator) {
 }
 
 TEST(LaunchRequest, RankOptions_ArePairs) {
-  EXPECT_EQ(RequestOf({"--workers", "3", "--rank-options", "2:--seed 3"})["rank_options"],
-            Json::parse(R"([[2, ["--seed", "3"]]])"));
+  EXPECT_EQ(RequestOf({"--workers", "3", "--rank-options", "2:--loaders 3"})["rank_options"],
+            Json::parse(R"([[2, ["--loaders", "3"]]])"));
 }
 
 TEST(LaunchRequest, WorkersOptionsThatDifferByRank_AreTold) {

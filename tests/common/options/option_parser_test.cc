@@ -216,6 +216,23 @@ TEST_F(OptionParserTest, Parse_Positional_IsRefused) {
   EXPECT_EQ(ErrorOf({"train"}), "unexpected argument 'train'");
 }
 
+TEST_F(OptionParserTest, Parse_OptionWithoutDashes_GetsTheOption) {
+  EXPECT_EQ(ErrorOf({"batchsize", "3"}),
+            "unexpected argument 'batchsize'; did you mean --batch-size?");
+}
+
+TEST_F(OptionParserTest, MarkAgreement_AllRanksAgree_MarksTheFirstLineBehindTheDefault) {
+  int threads = 3;
+  parser_.Add("unmarked", "N", "before the call", Integer(&threads, 1), Agreement::kSetting);
+  parser_.MarkAgreement("(everywhere)");
+  parser_.Add("threads", "N", "to compute\nwith", Integer(&threads, 1), Agreement::kCompared);
+  parser_.Add("differs", "N", "by rank", Integer(&threads, 1));
+  ASSERT_TRUE(parser_.Parse({"--help"}, {}).ok());
+  EXPECT_THAT(parser_.print(), ContainsRegex("to compute \\[3\\] \\(everywhere\\)\n +with\n"));
+  EXPECT_THAT(parser_.print(), HasSubstr("before the call [3]\n"));
+  EXPECT_THAT(parser_.print(), HasSubstr("by rank [3]\n"));
+}
+
 TEST_F(OptionParserTest, Parse_DoubleDash_IsRefused) {
   EXPECT_EQ(ErrorOf({"--", "x"}), "unexpected argument '--'");
 }

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temp_dir.h"
-#include "worker/run/hello.h"
 
 namespace gradwire {
 namespace {
@@ -195,36 +194,6 @@ TEST_F(StepReporterTest, OnStep_NextEpoch_RowOfTheOneBeforeStandsInFrontOfIt) {
   EXPECT_EQ(lines[1]["kind"], "epoch");
   EXPECT_EQ(lines[1]["epoch"], 0);
   EXPECT_EQ(lines[2]["epoch"], 1);
-}
-
-TEST(MakeHello, SeveralRanks_AllAreWanted) {
-  WorkerOptions options;
-  options.ranks = {Rank(0), Rank(2)};
-  const v1::Hello hello = MakeHello(options, 100);
-  EXPECT_THAT(hello.ranks(), ::testing::ElementsAre(0, 2));
-}
-
-// How many threads there are is found by the coordinator, and so is no setting.
-TEST(MakeHello, Threads_AreNoSetting) {
-  WorkerOptions options;
-  options.threads = 3;
-  const v1::Hello hello = MakeHello(options, 100);
-  EXPECT_EQ(hello.threads(), 3u);
-  EXPECT_GE(hello.cores(), 1u);
-  EXPECT_FALSE(hello.host().empty());
-  EXPECT_EQ(hello.settings().count("threads"), 0u);
-  EXPECT_EQ(hello.settings().at("training samples"), "100");
-}
-
-// Settings that are as usual are left out, so that a log is not full of them.
-TEST(MakeHello, UnusualSettings_AreNamed) {
-  WorkerOptions options;
-  EXPECT_EQ(MakeHello(options, 100).settings().count("lr-schedule"), 0u);
-  options.lr_schedule = "cosine";
-  options.evaluate_every = 2;
-  const v1::Hello hello = MakeHello(options, 100);
-  EXPECT_EQ(hello.settings().at("lr-schedule"), "cosine");
-  EXPECT_EQ(hello.settings().at("evaluate-every"), "2");
 }
 
 }  // namespace
