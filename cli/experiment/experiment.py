@@ -5,6 +5,7 @@
 
 Runs what is not in --out yet, and writes the report there.
 """
+import dataclasses
 import os
 import pathlib
 import sys
@@ -12,6 +13,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.experiment.catalogue import EXPERIMENTS
 from cli.experiment.conduct import announce, conduct, plan_of, say
+from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import Folder
 from cli.experiment.results import result_of
 from cli.experiment.study import Setting, experiment_called
@@ -50,6 +52,19 @@ def check(experiment, request):
         raise Failure("--peers on hosts needs --threads, so that all compute alike", EXIT_USAGE)
 
 
+def check_data(experiment, steps, setting):
+    """Failure if --data-dir is of another data set. On other hosts gradwire-layout sees to it."""
+    folder = setting.request["data_dir"]
+    if not folder or setting.has_hosts:
+        return
+    without = dataclasses.replace(setting, request={**setting.request, "data_dir": ""})
+    others = {work.name: work.layout(without) for work in experiment.runs(without)}
+    for step in steps:
+        options = step.work.layout(setting)
+        if not step.record and "--data-dir" in options:
+            check_data_folder(folder, options, others.get(step.work.name))
+
+
 def find(experiment, setting, steps):
     return experiment.find(setting, {step.work.name: result_of(step.work, step.record["ranks"])
                                      for step in steps if not step.lacks_memory})
@@ -80,6 +95,7 @@ def run_experiment(experiment, request, check_signals):
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     folder = Folder(out, experiment.name, request["scale"])
     steps = plan_of(experiment.runs(setting), setting, folder)
+    check_data(experiment, steps, setting)
     say(f"{experiment.title}, scale {request['scale']}: {scale['about']}")
     for sentence in experiment.announce(setting):
         say(sentence)
@@ -99,7 +115,8 @@ def run_experiment(experiment, request, check_signals):
 def main_with(request, check_signals):
     words = request["words"]
     if len(words) != 1:
-        raise WrongUsage(f"got {len(words)} names, expected one experiment, or list")
+        names = ", ".join([*(one.name for one in EXPERIMENTS), LIST])
+        raise WrongUsage(f"got {len(words)} names, expected one of {names}")
     if words[0] == LIST:
         print_all(listing())
         return

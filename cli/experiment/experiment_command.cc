@@ -69,8 +69,10 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->TakeOperands("NAME", "the experiment, or list");
   parser->Add("scale", "NAME", "quick: minutes on two cores; full: the source's size",
               Text(&options->scale));
-  parser->Add("data-dir", "DIR", "folder with CIFAR-10's binary files (deploy/fetch-cifar10)",
-              WithDefault(Text(&options->data_dir), "made-up images"));
+  parser->Add("data-dir", "DIR",
+              "folder with CIFAR-10 (deploy/fetch-cifar10); data-parallel and inference: with\n"
+              "MNIST (deploy/fetch-mnist)",
+              WithDefault(Text(&options->data_dir), "Fashion-MNIST or made-up images"));
   parser->Add("out", "DIR", "for the report, and what it is made of",
               WithDefault(Text(&options->out), "gradwire-NAME-SCALE"));
   parser->Add("again", "true|false", "repeat runs that --out has already", Switch(&options->again));

@@ -1,12 +1,12 @@
 """What an experiment is made of. Its file in this folder holds it all, as data and as functions
 from what was measured to tables, figures and claims."""
 import dataclasses
-import difflib
 import os
 from collections.abc import Callable
 
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.tables import Column
+from cli.terminal.command import did_you_mean
 
 CONFIRMED = "confirmed"
 NOT_CONFIRMED = "not confirmed"
@@ -113,7 +113,8 @@ class Experiment:
     def scale(self, name):
         if name not in self.scales:
             shown = [scale for scale, sizes in self.scales.items() if "hidden" not in sizes]
-            raise Failure(f"--scale: got '{name}', expected {' or '.join(shown)}", EXIT_USAGE)
+            raise Failure(f"--scale: got '{name}', expected {' or '.join(shown)}"
+                          f"{did_you_mean(name, shown)}", EXIT_USAGE)
         return self.scales[name]
 
 
@@ -123,7 +124,5 @@ def experiment_called(name, experiments):
         if experiment.name == name:
             return experiment
     names = [experiment.name for experiment in experiments]
-    near = difflib.get_close_matches(name, names, 1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    raise Failure(f"unknown experiment '{name}', expected one of {', '.join(names)}{hint}",
-                  EXIT_USAGE)
+    raise Failure(f"unknown experiment '{name}', expected one of {', '.join(names)}"
+                  f"{did_you_mean(name, names)}", EXIT_USAGE)

@@ -1,4 +1,5 @@
 """How a command in Python begins and ends."""
+import difflib
 import json
 import os
 import signal
@@ -14,6 +15,13 @@ class WrongUsage(Failure):
 
     def __init__(self, message):
         super().__init__(message, EXIT_USAGE)
+
+
+def did_you_mean(word, names):
+    """The end of a message about a word that is none of `names`: "; did you mean course?", or "" if
+    none is near."""
+    near = difflib.get_close_matches(word, names, 1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def say(program, sentence):

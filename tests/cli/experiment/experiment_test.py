@@ -13,9 +13,11 @@ from fakes import FakeRunner, conduct_with, no_images, option, request_of
 from cli.experiment import experiment
 from cli.experiment.catalogue import EXPERIMENTS
 from cli.experiment.conduct import Pace, Step, duration
+from cli.experiment.data_folder import check_data_folder
 from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, judge
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
+from cli.terminal.command import WrongUsage
 
 RUNS = 12  # of the course
 
@@ -26,6 +28,13 @@ class Conducting(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.out = pathlib.Path(folder.name, "out")
         self.said = io.StringIO()
+
+    def data_folder(self, name):
+        """With an empty file of that name."""
+        folder = self.out.parent / "data"
+        folder.mkdir()
+        (folder / name).touch()
+        return str(folder)
 
     def conduct(self, runner, draw=no_images, **more):
         """What it started."""
@@ -75,10 +84,46 @@ class Conducting(unittest.TestCase):
 
     def test_model_and_data_are_tried_out_before_the_first_run(self):
         runner = FakeRunner(fail_at=0)
+        folder = self.data_folder("data_batch_1.bin")
         with self.assertRaises(Failure):
-            self.conduct(runner, data_dir="/d")
+            self.conduct(runner, data_dir=folder)
         self.assertEqual(runner.tried, [["/x/gradwire-layout", "--model", "vgg11", "--dataset",
-                                         "cifar10", "--data-dir", "/d"]])
+                                         "cifar10", "--data-dir", folder]])
+
+    def test_folder_of_another_data_set_is_refused_before_anything_is_tried(self):
+        folder = self.data_folder("data_batch_1.bin")
+        for name in ("data-parallel", "inference"):
+            runner = FakeRunner()
+            with self.assertRaises(Failure) as raised:
+                conduct_with(runner, request_of(self.out / name, name, data_dir=folder), no_images)
+            self.assertEqual(raised.exception.exit_code, EXIT_USAGE)
+            self.assertRegex(str(raised.exception), (
+                f"^--data-dir: got '{folder}', which looks like CIFAR-10 \\(data_batch_1.bin\\), "
+                "expected MNIST \\(train-images-idx3-ubyte\\); fetch it with deploy/fetch-mnist "
+                "DIR, or leave --data-dir away to use (Debian's Fashion-MNIST|made-up images)$"))
+            self.assertEqual((runner.tried, runner.runs), ([], []))
+
+    def test_folder_without_a_data_set_says_what_it_is(self):
+        folder = self.data_folder("notes")
+        self.assert_refused("which holds none of its files, expected CIFAR-10", data_dir=folder)
+        self.assert_refused("which is no folder, expected CIFAR-10 .* deploy/fetch-cifar10 DIR",
+                            data_dir=f"{folder}/notes")
+
+    def test_compressed_files_of_mnist_are_taken(self):
+        folder = self.data_folder("train-images-idx3-ubyte.gz")
+        runner = FakeRunner()
+        with contextlib.redirect_stderr(self.said), contextlib.redirect_stdout(io.StringIO()):
+            conduct_with(runner, request_of(self.out, "inference", data_dir=folder), no_images)
+        self.assertTrue(runner.runs)
+
+    def test_data_on_other_hosts_are_not_looked_for_here(self):
+        file = self.out.parent / "hosts"
+        file.write_text("127.0.0.1\n")
+        self.assertEqual(len(self.conduct(FakeRunner(), hostfile=str(file), data_dir="/d")), RUNS)
+
+    def test_runs_that_need_cifar10_alone_are_said_to_be_left_out(self):
+        with self.assertRaisesRegex(Failure, "to do without the runs that need it$"):
+            check_data_folder("/d", ["--dataset", "cifar10"], None)
 
     def test_data_that_are_not_there_end_it_before_the_first_run(self):
         runner = FakeRunner()
@@ -187,6 +232,16 @@ class Conducting(unittest.TestCase):
 
     def test_hidden_scales_are_not_named(self):
         self.assert_refused("got 'huge', expected quick or full$", scale="huge")
+
+    def test_misspelt_scale_gets_the_nearest(self):
+        self.assert_refused("got 'quik', expected quick or full; did you mean quick\\?$",
+                            scale="quik")
+
+    def test_missing_name_lists_the_experiments(self):
+        for words in ([], ["course", "lab"]):
+            with self.assertRaisesRegex(WrongUsage, f"^got {len(words)} names, expected one of "
+                                        "course, .*, list$"):
+                experiment.main_with(request_of(self.out, words=words), None)
 
     def test_every_experiment_goes_from_its_plan_to_its_report(self):
         for one in EXPERIMENTS:

@@ -63,7 +63,8 @@ class RealExperiments(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             ran = run("course", "--scale", "tiny", "--data-dir", folder, "--out", f"{folder}/out")
             self.assertEqual(ran.returncode, 2, ran.stderr)
-            self.assertIn(f"cannot read {folder}/data_batch_1.bin; `deploy/fetch-cifar10 DIR` gets",
+            self.assertIn(f"--data-dir: got '{folder}', which holds none of its files, expected "
+                          "CIFAR-10 (data_batch_1.bin); fetch it with deploy/fetch-cifar10 DIR",
                           ran.stderr)
             self.assertNotIn("run 1 of", ran.stderr)
 
