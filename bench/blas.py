@@ -9,7 +9,6 @@ at batch 1, for 1 to 4 processes at once with 1 and 2 threads each. The librarie
 and a figure is the median over rounds of the median over the processes' passes, so that other
 work on the machine falls on all of them alike. Needs Debian's python3-torch.
 """
-import argparse
 import json
 import os
 import pathlib
@@ -17,6 +16,9 @@ import statistics
 import subprocess
 import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "deploy"))
+import arguments  # noqa: E402
 
 SHAPES = [(1, 1), (1, 2), (2, 1), (2, 2), (4, 1)]  # processes, threads of each
 WORKS = ["linear", "vgg11"]
@@ -74,7 +76,7 @@ def measure(a, folder, work, shape):
 def main():
     if sys.argv[1:2] == ["--compute"]:
         return compute(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
-    p = argparse.ArgumentParser(usage=__doc__)
+    p = arguments.Parser(__doc__)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--seconds", type=float, default=2)
     p.add_argument("--nice", type=int, default=0, help="of the timed passes; below 0 needs root")

@@ -10,7 +10,6 @@ changes with each round. Prints the median iteration of each, over all runs and 
 their ratio. BIN_DIR names another folder of programs.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -18,11 +17,15 @@ import pathlib
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "deploy"))
+import arguments  # noqa: E402
+
 BIN_DIR = pathlib.Path(os.environ.get("BIN_DIR") or ROOT / "build" / "bin")
 PAGES = ("status.json", "history.json?points=600")
 
@@ -81,7 +84,7 @@ def train(options, everything):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.Parser(__doc__)
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--iterations", type=int, default=60)

@@ -18,7 +18,6 @@ survivors' --log-jsonl tells:
 Prints each kill, and the median, the 99th percentile and the greatest of all. Exit code 1 if a run
 does not go on. BIN_DIR names another folder of programs.
 """
-import argparse
 import contextlib
 import json
 import os
@@ -31,8 +30,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from cli.runs.hosts import Hosts  # noqa: E402 (it is found only now)
+sys.path[:0] = [str(ROOT), str(ROOT / "deploy")]
+import arguments  # noqa: E402 (they are found only now)
+from cli.runs.hosts import Hosts  # noqa: E402
 from cli.runs.quantiles import median, quantile  # noqa: E402
 
 BIN_DIR = pathlib.Path(os.environ.get("BIN_DIR") or ROOT / "build" / "bin")
@@ -216,7 +216,7 @@ def measure(options, hosts):
 
 
 def parse():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = arguments.Parser(__doc__)
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--by", choices=SIGNALS, default="kill")

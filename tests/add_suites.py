@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
-"""add_suites.py PROGRAM FOLDER OUT: writes to OUT, for ctest, a test FOLDER.SUITE for each
-suite of a GoogleTest program. A program that loads libtorch takes most of a second to start, so
+"""Writes to OUT, for ctest, a test FOLDER.SUITE for each suite of a GoogleTest program.
+
+    tests/add_suites.py PROGRAM FOLDER OUT
+
+A program that loads libtorch takes most of a second to start, so
 that a start for each case (gtest_discover_tests) takes minutes in all."""
 
 import pathlib
@@ -8,9 +11,16 @@ import re
 import subprocess
 import sys
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "deploy"))
+import arguments  # noqa: E402
+
 
 def main():
-    program, folder, out = sys.argv[1:]
+    parser = arguments.Parser(__doc__)
+    for name in ("program", "folder", "out"):
+        parser.add_argument(name, metavar=name.upper())
+    options = parser.parse_args()
+    program, folder, out = options.program, options.folder, options.out
     listed = subprocess.run([program, "--gtest_list_tests"], check=True, capture_output=True, text=True)
     # "Suite.", perhaps with "  # TypeParam = ...", and under it the cases, indented.
     suites = re.findall(r"^(\S+)\.(?:  #.*)?$", listed.stdout, re.MULTILINE)

@@ -2,7 +2,7 @@
 """A program on the library beside its twin on PyTorch's DistributedDataParallel over Gloo.
 
     bench/library/compare.py [--build DIR] [--rounds N] [--steps N] [--width N] [--ranks N]
-                             [--hosts PROGRAM --rate RATE] [--tuned]
+                             [--hosts PROGRAM --rate RATE] [--tuned] [--modes MODE...]
 
 Installs what was built in DIR (default: build) to a temporary folder, builds bench/library
 against it as a project of its own, and runs train.cc and train.py in turn, in rounds whose
@@ -13,7 +13,6 @@ rank 0's loss with the final weights and buffers. Exit code 1 if one is above 1e
 runs on host I of that program (docs/measuring.md), else all on this machine. Needs Debian's
 python3-torch.
 """
-import argparse
 import os
 import pathlib
 import shutil
@@ -24,6 +23,9 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parents[1] / "deploy"))
+import arguments  # noqa: E402
+
 MODES = ("plain", "no-sync", "unused", "uneven")
 TOLERANCE = 1e-4
 
@@ -115,8 +117,7 @@ def compare(mode, a, hosts, program):
 
 
 def parse():
-    p = argparse.ArgumentParser(description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = arguments.Parser(__doc__)
     p.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--steps", type=int, default=30)

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
-"""One rank of compare.py's training in PyTorch: train.py MODE STEPS WIDTH [--tuned]
+"""One rank of compare.py's training in PyTorch.
+
+    bench/library/train.py MODE STEPS WIDTH [--tuned]
 
 The twin of train.cc, on DistributedDataParallel over Gloo; started with RANK, WORLD_SIZE,
 MASTER_ADDR and MASTER_PORT. Prints what train.cc prints. --tuned: 1 MB buckets, and gradients
@@ -11,11 +13,28 @@ import sys
 import time
 import types
 
-import torch
-from torch import nn
-from torch.distributed.algorithms.join import Join
-from torch.nn import functional
-from torch.nn.parallel import DistributedDataParallel
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "deploy"))
+import arguments  # noqa: E402
+
+MODES = ("plain", "no-sync", "unused", "uneven")
+
+
+def parse():
+    parser = arguments.Parser(__doc__)
+    parser.add_argument("mode", metavar="MODE", choices=MODES)
+    parser.add_argument("steps", metavar="STEPS", type=int)
+    parser.add_argument("width", metavar="WIDTH", type=int)
+    parser.add_argument("--tuned", action="store_true")
+    return parser.parse_args()
+
+
+OPTIONS = parse()  # before torch, which takes seconds to load
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.algorithms.join import Join  # noqa: E402
+from torch.nn import functional  # noqa: E402
+from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "peers"))
 import compute  # noqa: E402
@@ -129,13 +148,13 @@ def final_loss(run):
 
 
 def main():
-    mode, steps, width = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    mode, steps, width = OPTIONS.mode, OPTIONS.steps, OPTIONS.width
     compute.use_threads(1)
     master = os.environ["MASTER_ADDR"] + ":" + os.environ["MASTER_PORT"]
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     rendezvous.join(types.SimpleNamespace(master=master, rank=rank, world_size=world_size))
     torch.manual_seed(744 + rank)  # rank 0's weights are to be everybody's
-    run = Run(mode, width, "--tuned" in sys.argv)
+    run = Run(mode, width, OPTIONS.tuned)
     torch.manual_seed(1000 + rank)
     {"plain": plain, "no-sync": no_sync, "unused": unused, "uneven": uneven}[mode](run, steps)
     passes = len(run.losses) // len(run.seconds)

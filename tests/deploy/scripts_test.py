@@ -149,7 +149,7 @@ class Provision(Scripts):
             code, said = self.provision(*words)
             self.assertEqual(code, 2, said)
             self.assertIn(f"provision: {expected}", said)
-            self.assertIn("usage: deploy/provision", said)
+            self.assertIn("Usage:\n  deploy/provision", said)
         self.assertFalse(self.ssh_log.exists())
 
 
@@ -162,7 +162,8 @@ class Release(Scripts):
         self.script("bin/cpack", CPACK)
         self.checkout = self.folder / "checkout"
         self.script("checkout/deploy/install-packages", 'echo "install $*" >> "$LOG"')
-        shutil.copy(DEPLOY / "release", self.checkout / "deploy/release")
+        for name in ("release", "arguments.sh"):
+            shutil.copy(DEPLOY / name, self.checkout / "deploy")
         (self.checkout / "CMakeLists.txt").write_text("project(gradwire VERSION 0.9.0 LANGUAGES)\n")
         (self.checkout / "fake-gradwire").touch()
         (self.checkout / ".gitignore").write_text("/build/\n")
@@ -200,8 +201,8 @@ class Release(Scripts):
         listed = subprocess.run(["tar", "-tzf", archives[0]], check=True, text=True,
                                 stdout=subprocess.PIPE).stdout.split()
         self.assertEqual(listed, [f"gradwire-0.9.0/{name}" for name in (
-            ".gitignore", "CMakeLists.txt", "deploy/install-packages", "deploy/release",
-            "fake-gradwire")])
+            ".gitignore", "CMakeLists.txt", "deploy/arguments.sh", "deploy/install-packages",
+            "deploy/release", "fake-gradwire")])
 
     def test_what_is_not_committed_is_refused_unless_told(self):
         (self.checkout / "new").touch()
@@ -226,13 +227,13 @@ class Release(Scripts):
         self.assertEqual([path.name for path in self.out().iterdir()], ["mine"])
 
     def test_wrong_words_are_refused(self):
-        for words, expected in (([], "usage: deploy/release OUT [--uncommitted]"),
+        for words, expected in (([], "got no folder for what is made"),
                                 (["--what", "out"], "unknown option --what"),
                                 (["a", "b"], "got two folders, 'a' and 'b', expected one"),
-                                (["--uncommitted"], "usage: deploy/release OUT")):
+                                (["--uncommitted"], "got no folder for what is made")):
             code, said = self.release(*words)
             self.assertEqual(code, 2)
-            self.assertIn(f"release: {expected}", said)
+            self.assertIn(f"release: {expected}\nUsage:\n  deploy/release OUT", said)
         self.assertEqual(self.log.read_text(), "")
 
     def test_help_is_no_error(self):
@@ -253,10 +254,14 @@ class Quickstart(Scripts):
         self.script("bin/cmake", CMAKE)
         self.script("fake-gradwire", GRADWIRE)
         self.script("deploy/install-packages", 'echo "install $*" >> "$LOG"')
-        shutil.copy(DEPLOY / "quickstart", self.folder / "deploy/quickstart")
+        for name in ("quickstart", "arguments.sh"):
+            shutil.copy(DEPLOY / name, self.folder / "deploy")
 
     def quickstart(self, last="1.5", **environment):
         return self.run_script(self.folder / "deploy/quickstart", LAST=last, **environment)
+
+    def quickstart_with(self, *words):
+        return self.run_script(self.folder / "deploy/quickstart", *words)
 
     def test_loss_that_fell_is_told_with_the_accuracy(self):
         code, said = self.quickstart()
@@ -283,6 +288,12 @@ class Quickstart(Scripts):
         self.assertEqual(code, 0, said)
         self.assertNotIn("GRADWIRE_LR=", self.log.read_text())
         self.assertNotIn("GRADWIRE_MODEL=", self.log.read_text())
+
+    def test_words_are_refused_before_anything_is_installed(self):
+        code, said = self.quickstart_with("--fast")
+        self.assertEqual((code, said), (2, "quickstart: got '--fast', expected no arguments\n"
+                                           "Usage:\n  deploy/quickstart\n"))
+        self.assertEqual(self.log.read_text(), "")
 
     def test_configuration_that_fails_is_shown(self):
         code, said = self.quickstart(NO_CONFIGURE="1")

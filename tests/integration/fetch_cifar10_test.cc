@@ -168,7 +168,7 @@ TEST_F(FetchCifar10Test, Url_ServerOutOfReach_SaysSoAndIsTryAgain) {
 
 TEST_F(FetchCifar10Test, NoFolder_Always_IsBadUsage) {
   EXPECT_EQ(Fetch({}), 2);
-  EXPECT_THAT(err_, HasSubstr("no DIR; usage: deploy/fetch-cifar10 DIR"));
+  EXPECT_THAT(err_, HasSubstr("no DIR\nUsage:\n  deploy/fetch-cifar10 DIR"));
 }
 
 TEST_F(FetchCifar10Test, UnknownOption_Always_IsBadUsage) {

@@ -11,15 +11,17 @@
 // Aggregator with fold and grid; all verdicts on chunks; views, layouts and messages. Modelled are
 // gRPC, threads and sockets, and the adapters over them. Back ends ring and tree and evaluations
 // take no part.
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/clock.h"
+#include "common/base/status_util.h"
+#include "common/options/option_parser.h"
 #include "tests/simulate/simulation.h"
 
 namespace gradwire::simulate {
@@ -36,10 +38,48 @@ struct Options {
   std::string plant;
 };
 
-bool ParseRange(const std::string& text, Range* range) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ':');
-  return parts.size() == 2 && absl::SimpleAtoi(parts[0], &range->first) &&
-         absl::SimpleAtoi(parts[1], &range->end) && range->first < range->end;
+OptionValue RangeValue(Range* field) {
+  OptionValue value;
+  value.initial = absl::StrCat(field->first, ":", field->end);
+  value.set = [field](const std::string& text) {
+    Range range;
+    const std::vector<std::string> parts = absl::StrSplit(text, ':');
+    if (parts.size() == 2 && absl::SimpleAtoi(parts[0], &range.first) &&
+        absl::SimpleAtoi(parts[1], &range.end) && range.first < range.end) {
+      *field = range;
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("got '", text, "', expected FIRST:END, such as 0:2000"));
+  };
+  return value;
+}
+
+std::vector<std::string> PlantNames() {
+  std::vector<std::string> names = {"all"};
+  for (const PlantRow& row : AllPlants()) names.push_back(row.name);
+  return names;
+}
+
+absl::StatusOr<Parsed<Options>> ParseOptions(const std::vector<std::string>& args) {
+  Parsed<Options> parsed;
+  uint64_t seed = 0;
+  OptionParser parser("simulate",
+                      "Simulates runs that workers are lost from. Exits with 1 at the first seed\n"
+                      "that fails, with its trace.",
+                      {"simulate"});
+  parser.Add("seeds", "FIRST:END", "seeds from FIRST on, without END",
+             RangeValue(&parsed.options.seeds));
+  parser.Add("seed", "N", "one seed", WithDefault(Integer(&seed, 0, UINT64_MAX - 1), ""));
+  parser.Add("trace", "true|false", "print what happens", Switch(&parsed.options.is_traced));
+  parser.Add("plant", "NAME", "a planted fault that has to be found, or all",
+             Choice(&parsed.options.plant, PlantNames()));
+  const absl::Status status = parser.Parse(args, {}, {}, &parsed);
+  if (!status.ok()) return status;
+  const absl::StatusOr<std::string> which = parser.InForce("seed", "seeds");
+  if (!which.ok()) return which.status();
+  if (*which == "seed") parsed.options.seeds = {seed, seed + 1};
+  return parsed;
 }
 
 void Print(const Setup& setup, const Ending& ending) {
@@ -94,12 +134,7 @@ bool IsFound(Simulation* simulation, const Options& options, const PlantRow& row
 int RunPlants(Simulation* simulation, const Options& options) {
   std::vector<PlantRow> rows = AllPlants();
   if (options.plant != "all") {
-    const absl::StatusOr<PlantRow> row = FindPlant(options.plant);
-    if (!row.ok()) {
-      std::fprintf(stderr, "simulate: --%s\n", std::string(row.status().message()).c_str());
-      return 2;
-    }
-    rows = {*row};
+    rows = {FindPlant(options.plant).value()};
   }
   int missed = 0;
   for (const PlantRow& row : rows) missed += IsFound(simulation, options, row) ? 0 : 1;
@@ -108,21 +143,9 @@ int RunPlants(Simulation* simulation, const Options& options) {
 }
 
 int Main(int argc, char** argv) {
-  Options options;
-  std::string seeds;
-  uint64_t seed = 0;
-  CLI::App app("Simulates runs that workers are lost from", "simulate");
-  app.add_option("--seeds", seeds, "FIRST:END, END is left out (0:200)");
-  const CLI::Option* one = app.add_option("--seed", seed, "one seed");
-  app.add_flag("--trace", options.is_traced, "print what happens");
-  app.add_option("--plant", options.plant, "a planted fault that has to be found, or all of them");
-  CLI11_PARSE(app, argc, argv);
-  if (!seeds.empty() && !ParseRange(seeds, &options.seeds)) {
-    std::fprintf(stderr, "simulate: --seeds: got '%s', expected FIRST:END, such as 0:2000\n",
-                 seeds.c_str());
-    return 2;
-  }
-  if (one->count() > 0) options.seeds = {seed, seed + 1};
+  const auto parsed = ParseOptions(Arguments(argc, argv));
+  if (const absl::optional<int> exit_code = EarlyExit("simulate", parsed)) return *exit_code;
+  const Options& options = parsed->options;
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // who watches a long run sees how far it is
   Simulation simulation;
   return options.plant.empty() ? RunSeeds(&simulation, options) : RunPlants(&simulation, options);

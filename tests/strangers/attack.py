@@ -11,17 +11,19 @@ without them, and what the coordinator needed at most.
 Exit: 0 if the results are equal, all have ended well and the coordinator's threads and memory were
 bounded; else 1.
 """
-import argparse
 import contextlib
 import json
 import math
 import pathlib
 import ssl
 import statistics
+import sys
 import tempfile
 import threading
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "deploy"))
+import arguments
 import strangers
 from attackers import Attackers, Recorder
 from tls_test import HERE, make, options_of
@@ -206,15 +208,15 @@ def context_of(folder, host):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = arguments.Parser(__doc__)
     parser.add_argument("--seconds", type=float, default=15)
     parser.add_argument("--workers", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--alone", type=int, default=0, help="as many as --workers")
     parser.add_argument("--tls", action="store_true")
-    arguments = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gradwire-attack-") as folder:
-        Trial(arguments, folder).main()
+        Trial(options, folder).main()
 
 
 if __name__ == "__main__":
