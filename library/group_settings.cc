@@ -114,7 +114,7 @@ absl::Status CheckCompression(const OptionParser& parser, const GroupSettings& s
     return absl::InvalidArgumentError(absl::StrCat(
         got, "wire ", settings.wire, " (", parser.source("wire").name, "), expected one of them"));
   }
-  if (compression.has_factors() && !TraitsOfBackend(settings.backend).several_ranks) {
+  if (compression.has_factors() && !TraitsOfBackend(settings.backend).any_order) {
     return absl::InvalidArgumentError(absl::StrCat(
         got, "back end ", settings.backend, " (", parser.source("backend").name,
         "), expected another one: that needs all exchanges in one order on all ranks"));

@@ -87,16 +87,12 @@ void ExpectNear(const std::string& got, const std::string& expected, v1::DType w
 // A row of the table, with what it says of itself.
 struct Row {
   std::string name;
-  Exact exact;
-  bool halves;
-  bool several_ranks;
+  BackendTraits traits;
 };
 
 const std::vector<Row>& Rows() {
   static const auto* const rows = new std::vector<Row>{
-#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, connections, codecs, links, \
-                         collectives, tls, help)                                                  \
-  {name, Exact::exact, halves, several_ranks},
+#define GRADWIRE_BACKEND(name, ...) {name, TraitsOfBackend(name)},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   };
@@ -144,7 +140,7 @@ std::vector<Case> OneRankEach(const std::vector<int>& world_sizes) {
 std::vector<Case> AnyOrderCases() {
   std::vector<Case> cases = OneRankEach({2});
   cases.erase(std::remove_if(cases.begin(), cases.end(),
-                             [](const Case& value) { return !value.row.several_ranks; }),
+                             [](const Case& value) { return !value.row.traits.any_order; }),
               cases.end());
   return cases;
 }
@@ -152,7 +148,7 @@ std::vector<Case> AnyOrderCases() {
 std::vector<Case> HalfCases() {
   std::vector<Case> cases;
   for (const Row& row : Rows()) {
-    if (!row.halves) continue;
+    if (!row.traits.halves) continue;
     for (const v1::DType wire : {v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
       cases.push_back({row, OneEach(3), wire});
     }
@@ -164,12 +160,12 @@ std::vector<Case> HalfCases() {
 std::vector<Case> DealCases() {
   std::vector<Case> cases;
   for (const Row& row : Rows()) {
-    if (!row.several_ranks) continue;
+    if (!row.traits.several_ranks) continue;
     for (const Deal& deal :
          {Deal{{0, 1}, {2, 3}}, Deal{{0, 1, 2}, {3}}, Deal{{0, 1, 2}}, Deal{{0, 2}, {1, 3, 4}}}) {
       cases.push_back({row, deal, v1::DTYPE_FLOAT32});
     }
-    if (row.halves) cases.push_back({row, Deal{{0, 2}, {1}}, v1::DTYPE_BFLOAT16});
+    if (row.traits.halves) cases.push_back({row, Deal{{0, 2}, {1}}, v1::DTYPE_BFLOAT16});
   }
   return cases;
 }
@@ -194,8 +190,8 @@ class BackendTest : public testing::TestWithParam<Case> {
   }
 
   bool IsExact() const {
-    return GetParam().row.exact == Exact::kAlways ||
-           (GetParam().row.exact == Exact::kFloat32 && GetParam().wire == v1::DTYPE_FLOAT32);
+    return GetParam().row.traits.exact == Exact::kAlways ||
+           (GetParam().row.traits.exact == Exact::kFloat32 && GetParam().wire == v1::DTYPE_FLOAT32);
   }
 
   void Check(const std::vector<BucketSpec>& buckets, const Data& terms, const Data& data) {

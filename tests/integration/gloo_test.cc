@@ -10,6 +10,7 @@
 
 #include "tests/support/launch.h"
 #include "tests/support/param_name.h"
+#include "worker/options/traits.h"
 
 namespace gradwire::testing {
 namespace {
@@ -39,9 +40,10 @@ TEST_P(GlooTest, Sync_ThreeSteps_RanksEndEqualAndNearTheFold) {
 
 std::vector<const char*> SyncsThatExchange() {
   std::vector<const char*> syncs;
-#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, gathers, periodic, outer, \
-                      served, ...)                                                                \
-  if (std::string(backend) != "none" && !served) syncs.push_back(periodic ? name ":2" : name);
+#define GRADWIRE_SYNC(name, ...)                                     \
+  if (TraitsOfSync(name).averages && !TraitsOfSync(name).served) {   \
+    syncs.push_back(TraitsOfSync(name).periodic ? name ":2" : name); \
+  }
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   return syncs;

@@ -22,9 +22,7 @@ std::vector<NamedChoice> DatasetChoices() {
 
 std::vector<NamedChoice> SyncChoices() {
   return {
-#define GRADWIRE_SYNC(name, factory, backend, averages, overlaps, late, gathers, periodic, outer, \
-                      served, cap, help)                                                          \
-  {name, help},
+#define GRADWIRE_SYNC(name, factory, traits, help) {name, help},
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   };
@@ -32,9 +30,7 @@ std::vector<NamedChoice> SyncChoices() {
 
 std::vector<NamedChoice> BackendChoices() {
   return {
-#define GRADWIRE_BACKEND(name, factory, exact, halves, several_ranks, connections, codecs, links, \
-                         collectives, tls, help)                                                  \
-  {name, help},
+#define GRADWIRE_BACKEND(name, factory, traits, help) {name, help},
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   };

@@ -1,34 +1,58 @@
 #include "worker/options/traits.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "worker/options/choices.h"
 #include "worker/options/sync_choice.h"
 
 namespace gradwire {
 
+// What a row's traits are made of: each sets one field.
+#define GRADWIRE_TRAIT(Traits, Name, argument, field, value) \
+  Traits Traits::Name(argument)&& {                          \
+    field = value;                                           \
+    return std::move(*this);                                 \
+  }
+GRADWIRE_TRAIT(SyncTraits, OnDevices, , on_devices, true)
+GRADWIRE_TRAIT(SyncTraits, Overlaps, , overlaps, true)
+GRADWIRE_TRAIT(SyncTraits, UpdatesLate, , updates_late, true)
+GRADWIRE_TRAIT(SyncTraits, Gathers, , gathers, true)
+GRADWIRE_TRAIT(SyncTraits, Periodic, , periodic, true)
+GRADWIRE_TRAIT(SyncTraits, Outer, , outer, true)
+GRADWIRE_TRAIT(SyncTraits, Served, , served, true)
+GRADWIRE_TRAIT(SyncTraits, BucketCapMb, double mib, bucket_cap_mb, mib)
+GRADWIRE_TRAIT(BackendTraits, Gives, Exact fold, exact, fold)
+GRADWIRE_TRAIT(BackendTraits, Halves, , halves, true)
+GRADWIRE_TRAIT(BackendTraits, SeveralRanks, , several_ranks, true)
+GRADWIRE_TRAIT(BackendTraits, Recovers, , recovers, true)
+GRADWIRE_TRAIT(BackendTraits, AnyOrder, , any_order, true)
+GRADWIRE_TRAIT(BackendTraits, Connections, , connections, true)
+GRADWIRE_TRAIT(BackendTraits, Aggregates, , aggregates, true)
+GRADWIRE_TRAIT(BackendTraits, Codecs, , codecs, true)
+GRADWIRE_TRAIT(BackendTraits, Loads, LinkPattern pattern, links, pattern)
+GRADWIRE_TRAIT(BackendTraits, Has, Collectives all, collectives, all)
+GRADWIRE_TRAIT(BackendTraits, NoTls, , tls, false)
+#undef GRADWIRE_TRAIT
+
+SyncTraits SyncTraits::Averages(absl::string_view backend) && {
+  averages = true;
+  default_backend = std::string(backend);
+  return std::move(*this);
+}
+
 SyncTraits TraitsOfSync(absl::string_view name) {
   name = NameOfSync(name);
-#define GRADWIRE_SYNC(row_name, factory, backend, averages, overlaps, late, gathers, periodic, \
-                      outer, served, cap, help)                                                \
-  if (name == row_name)                                                                        \
-    return {backend, averages, overlaps, late, gathers, periodic, outer, served, cap};
+#define GRADWIRE_SYNC(row_name, factory, traits, help) \
+  if (name == row_name) return SyncTraits() traits;
 #include "worker/sync/syncs.inc"
 #undef GRADWIRE_SYNC
   return {};
 }
 
 BackendTraits TraitsOfBackend(absl::string_view name) {
-#define GRADWIRE_BACKEND(row_name, factory, exact, halves, several_ranks, connections, codecs, \
-                         links, collectives, tls, help)                                        \
-  if (name == row_name)                                                                        \
-    return {Exact::exact,                                                                      \
-            halves,                                                                            \
-            several_ranks,                                                                     \
-            connections,                                                                       \
-            codecs,                                                                            \
-            LinkPattern::links,                                                                \
-            Collectives::collectives,                                                          \
-            tls};
+#define GRADWIRE_BACKEND(row_name, factory, traits, help) \
+  if (name == row_name) return BackendTraits() traits;
 #include "worker/backends/backends.inc"
 #undef GRADWIRE_BACKEND
   if (name == kAutoBackend) return TraitsOfBackend(kAutoOfWorkers);

@@ -8,17 +8,30 @@
 
 namespace gradwire {
 
-// The columns of a row of syncs.inc, but for what it makes; they are explained there.
+// What a sync is like: the third column of its row in syncs.inc. A row names only what sets it
+// apart, as in Averages("auto").Overlaps().BucketCapMb(1), so a new trait touches only the rows
+// that have it.
 struct SyncTraits {
-  std::string default_backend;  // "none" for one that averages nothing
-  bool averages = true;
-  bool overlaps = false;
-  bool updates_late = false;
-  bool gathers = false;
-  bool periodic = false;
-  bool outer = false;
-  bool served = false;
-  double bucket_cap_mb = 25;
+  bool averages = false;  // over all ranks; false: one process alone, without a coordinator
+  std::string default_backend = "none";  // "none" for a sync that averages nothing
+  bool on_devices = false;               // divides each batch among the --devices of its process
+  bool overlaps = false;                 // buckets leave during backward
+  bool updates_late = false;  // updates as late as the next forward pass reads a parameter
+  bool gathers = false;       // at rank 0, which scatters the mean, if the back end can
+  bool periodic = false;      // told as NAME:H; averages the ranks' own models every H steps
+  bool outer = false;         // passes what is exchanged through an outer optimizer
+  bool served = false;        // the aggregators keep the model and its optimizer
+  double bucket_cap_mb = 25;  // MiB unless told otherwise; 0: a bucket for each parameter
+
+  SyncTraits Averages(absl::string_view backend) &&;
+  SyncTraits OnDevices() &&;
+  SyncTraits Overlaps() &&;
+  SyncTraits UpdatesLate() &&;
+  SyncTraits Gathers() &&;
+  SyncTraits Periodic() &&;
+  SyncTraits Outer() &&;
+  SyncTraits Served() &&;
+  SyncTraits BucketCapMb(double mib) &&;
 };
 
 // Which links an average loads.
@@ -41,16 +54,31 @@ enum class Exact {
   kAlways,
 };
 
-// The columns of a row of backends.inc, likewise.
+// What a back end is like: the third column of its row in backends.inc, in the same manner.
 struct BackendTraits {
   Exact exact = Exact::kNever;
-  bool halves = false;
-  bool several_ranks = false;
-  bool connections = false;
-  bool codecs = false;
+  bool halves = false;         // takes --wire bf16 and fp16
+  bool several_ranks = false;  // a worker may carry more than one
+  bool recovers = false;       // a step can be done again in a further view
+  bool any_order = false;      // workers may begin exchanges in different orders
+  bool connections = false;    // takes more than one to each of its peers
+  bool aggregates = false;     // aggregators fold, and may keep a model (parameter server)
+  bool codecs = false;         // takes a --compress whose payloads the receiver decodes
   LinkPattern links = LinkPattern::kWorkers;
   Collectives collectives = Collectives::kTwo;
-  bool tls = true;
+  bool tls = true;  // all its connections are gRPC's, which TLS encrypts
+
+  BackendTraits Gives(Exact fold) &&;
+  BackendTraits Halves() &&;
+  BackendTraits SeveralRanks() &&;
+  BackendTraits Recovers() &&;
+  BackendTraits AnyOrder() &&;
+  BackendTraits Connections() &&;
+  BackendTraits Aggregates() &&;
+  BackendTraits Codecs() &&;
+  BackendTraits Loads(LinkPattern pattern) &&;
+  BackendTraits Has(Collectives all) &&;
+  BackendTraits NoTls() &&;
 };
 
 // The columns of a row of optimizers.inc, likewise.

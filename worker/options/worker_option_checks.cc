@@ -14,8 +14,6 @@
 namespace gradwire {
 namespace {
 
-constexpr char kDataParallel[] = "data-parallel";
-
 absl::Status CheckRanks(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (options.ranks.empty()) return absl::OkStatus();
@@ -141,12 +139,13 @@ absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
 // What is for the devices of one process.
 absl::Status CheckDevices(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
+  const auto divides = [](absl::string_view name) { return TraitsOfSync(name).on_devices; };
   for (const auto& [name, given] : {std::pair<const char*, bool>{"devices", options.devices > 1},
                                     {"inference", !options.inference.empty()}}) {
-    if (!given || options.sync == kDataParallel) continue;
+    if (!given || TraitsOfSync(options.sync).on_devices) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(parsed.sources.at(name).name, ": got sync ", options.sync, " (",
-                     parsed.sources.at("sync").name, "), expected --sync ", kDataParallel));
+                     parsed.sources.at("sync").name, "), expected ", SyncsWith(divides)));
   }
   return absl::OkStatus();
 }
@@ -231,7 +230,7 @@ absl::Status CheckServed(const Parsed<WorkerOptions>& parsed) {
         absl::StrCat(parsed.sources.at(name).name, ": got it with --sync ", options.sync, " (",
                      parsed.sources.at("sync").name, "), expected ", expected));
   };
-  if (!TraitsOfBackend(options.backend).codecs) {
+  if (!TraitsOfBackend(options.backend).aggregates) {
     return refuse("backend",
                   "coordinator, or sharded with separate aggregators, which keep the model");
   }

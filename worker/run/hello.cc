@@ -23,7 +23,7 @@ std::string WhyNotRecover(const WorkerOptions& options) {
     return absl::StrCat("what a rank has put aside is lost with it (--compress ", options.compress,
                         ")");
   }
-  if (TraitsOfBackend(options.backend).several_ranks) return "";
+  if (TraitsOfBackend(options.backend).recovers) return "";
   return absl::StrCat("with back end ", options.backend, " a worker carries one rank");
 }
 
