@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
@@ -220,6 +221,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   if (absl::Status own = CheckReader(*context, (*aggregator)->view(), cursor.reader); !own.ok()) {
     return own;
   }
+  const auto leave = absl::MakeCleanup([&] { (*aggregator)->Leave(&cursor); });
   while (true) {
     absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, SteadyNow() + kLookSlice);
     if (absl::IsDeadlineExceeded(mean.status())) {

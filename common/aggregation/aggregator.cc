@@ -14,7 +14,7 @@ constexpr absl::Duration kLayoutTimeout = absl::Seconds(10);
 }  // namespace
 
 Aggregator::Aggregator(const View& view, const Share& share, AggregatorHooks hooks)
-    : view_(view), share_(share), hooks_(std::move(hooks)) {}
+    : view_(view), share_(share), hooks_(std::move(hooks)), clock_(SteadyNow()) {}
 
 void Aggregator::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets,
                            const v1::Serving& serving) {
@@ -64,7 +64,11 @@ absl::StatusOr<Verdict> Aggregator::Hold(Chunk* chunk, std::vector<Chunk>* terms
   size_t piece;
   verdict = sums.Judge(*chunk, &piece);
   if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
-  sums.Hold(std::move(*chunk), piece, SteadyNow(), terms);
+  const absl::Time now = SteadyNow();
+  const int was_receiving = sums.receiving();
+  AggregationClock::Activity& activity = clock_.At(now);
+  if (sums.Hold(std::move(*chunk), piece, now, terms)) ++activity.folds;
+  activity.receiving += sums.receiving() - was_receiving;
   return verdict;
 }
 
@@ -107,12 +111,28 @@ void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> t
   }
   terms.clear();  // back to their owner before anyone hears of the mean
   Waits waits;
+  absl::optional<AggregationTimes> iteration;
   {
     MutexLock lock(&mutex_);
+    --clock_.At(SteadyNow()).folds;
     waits = layouts_.at(layout).Publish(std::move(mean));
+    if (!waits.empty()) iteration = EndStep(layout);
     changed_.NotifyAll();
   }
   if (!waits.empty() && hooks_.on_step) hooks_.on_step(layout, step, waits);
+  if (iteration.has_value() && hooks_.on_iteration) hooks_.on_iteration(*iteration);
+}
+
+// Ranks exchange bytes alone in evaluations, which are in no iteration.
+absl::optional<AggregationTimes> Aggregator::EndStep(LayoutId layout) {
+  if (layouts_.at(layout).has_terms_of_all()) return clock_.EndStep(layout, SteadyNow());
+  clock_.Spoil();
+  return absl::nullopt;
+}
+
+void Aggregator::CountSend(MeanCursor* cursor, bool sends) {
+  clock_.At(SteadyNow()).sends += static_cast<int>(sends) - static_cast<int>(cursor->sends);
+  cursor->sends = sends;
 }
 
 std::vector<Rank> Aggregator::MissingRanks(LayoutId layout, Step step) const {
@@ -181,10 +201,17 @@ absl::StatusOr<Mean> Aggregator::Next(MeanCursor* cursor, absl::Time deadline) {
   while (true) {
     if (!state_.ok()) return state_;
     absl::StatusOr<Mean> next = TryNext(cursor);
-    if (!next.ok() || next->chunk != nullptr) return next;
+    const bool sends = next.ok() && next->chunk != nullptr;
+    CountSend(cursor, sends);
+    if (!next.ok() || sends) return next;
     if (late) return absl::DeadlineExceededError("no mean is there yet");
     late = changed_.WaitWithDeadline(&mutex_, deadline);
   }
+}
+
+void Aggregator::Leave(MeanCursor* cursor) {
+  MutexLock lock(&mutex_);
+  CountSend(cursor, /*sends=*/false);
 }
 
 void Aggregator::Abort(absl::Status reason) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/aggregation/aggregation_clock.h"
 #include "common/aggregation/layout_sums.h"
 #include "common/base/mutex.h"
 #include "common/serving/served_model.h"
@@ -19,8 +20,9 @@ namespace gradwire {
 
 // Who hears of an aggregator's work; called on the thread that did it, with no lock held.
 struct AggregatorHooks {
-  std::function<void(LayoutId, Step, const Waits&)> on_step;  // a step is over
-  OnSpan on_fold;                                             // a sum was made
+  std::function<void(LayoutId, Step, const Waits&)> on_step;            // a step is over
+  OnSpan on_fold;                                                       // a sum was made
+  std::function<void(const AggregationTimes&)> on_iteration = nullptr;  // one that counts is over
 };
 
 // A finished piece, as a reader gets it.
@@ -37,6 +39,7 @@ struct MeanCursor {
   };
   std::map<LayoutId, Place> places;
   Incarnation reader;  // whose answers it gets of layouts that are served
+  bool sends = false;  // the reader has got a result, and not come back for the next
 };
 
 // Sums the terms of all ranks in one view, piece by piece, as the fold says. The
@@ -84,6 +87,8 @@ class Aggregator {
   //   OutOfRange        a new cursor is late: its first results are gone
   //   Aborted           see Abort
   absl::StatusOr<Mean> Next(MeanCursor* cursor, absl::Time deadline);
+  // The reader does not come back: what it got last is on its way.
+  void Leave(MeanCursor* cursor);
 
   // See LayoutSums::Missing; empty if the step is not the open one.
   std::vector<Rank> MissingRanks(LayoutId layout, Step step) const;
@@ -105,6 +110,10 @@ class Aggregator {
   // for a model, `model` gets that, and the chunk stays.
   absl::StatusOr<Verdict> Hold(Chunk* chunk, std::vector<Chunk>* terms, ServedModel** model);
   void FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> terms);
+  // A step of a layout is over. The times of the iteration, if that ends one that counts.
+  absl::optional<AggregationTimes> EndStep(LayoutId layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Counts the time until now, and whether the reader sends from now on.
+  void CountSend(MeanCursor* cursor, bool sends) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The next result of one layout if it is there; null if not.
   absl::StatusOr<std::shared_ptr<const MeanChunk>> NextOf(const LayoutSums& sums,
                                                           MeanCursor::Place* place) const
@@ -118,6 +127,7 @@ class Aggregator {
   mutable Mutex mutex_;
   CondVar changed_;
   absl::Status state_ ABSL_GUARDED_BY(mutex_);
+  AggregationClock clock_ ABSL_GUARDED_BY(mutex_);  // not of layouts that are served
   std::map<LayoutId, LayoutSums> layouts_ ABSL_GUARDED_BY(mutex_);
   // Those that are served. What stands in it is there to be called without the lock, and stays.
   std::map<LayoutId, std::unique_ptr<ServedModel>> models_ ABSL_GUARDED_BY(mutex_);

@@ -24,7 +24,7 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
       share_(share),
       blocks_(buckets_, view.world_size) {
   uint64_t bytes = 0;
-  bool has_terms_of_all = false;
+  pieces_.resize(buckets_.size());
   for (size_t b = 0; b < buckets_.size(); ++b) {
     grids_.emplace_back(Bucket(static_cast<int>(b)), buckets_[b].bytes, view_.chunk_bytes,
                         share.owners, Grid::AlignmentOf(buckets_[b].dtype));
@@ -32,11 +32,12 @@ LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec
       if (!share.Has(grids_[b].Owner(piece))) continue;
       bytes += grids_[b].Bytes(piece);
       ++pieces_per_step_;
-      has_terms_of_all |= !IsBroadcast(buckets_[b]);
+      ++pieces_[b];
+      has_terms_of_all_ |= !IsBroadcast(buckets_[b]);
     }
   }
   residuals_.resize(buckets_.size());
-  kept_steps_ = has_terms_of_all ? 1 : 2;
+  kept_steps_ = has_terms_of_all_ ? 1 : 2;
   limit_bytes_ = (view_.world_size + 2) * bytes + kSlackBytes;
   open_ = NewStep(view_.first_step);
 }
@@ -58,6 +59,7 @@ LayoutSums::StepState LayoutSums::NewStep(Step step) const {
   state.step = step;
   state.waits.resize(view_.world_size);
   state.slots.resize(buckets_.size());
+  state.missing.resize(buckets_.size());
   return state;
 }
 
@@ -134,10 +136,22 @@ absl::Status LayoutSums::CheckCoded(const Chunk& chunk) const {
                   absl::StrCat("chunk of ", ToString(chunk.header)));
 }
 
+void LayoutSums::CountTerm(int bucket, size_t place) {
+  std::vector<size_t>& missing = open_.missing[bucket];
+  const auto is_receiving = [&missing, all = pieces_[bucket]] {
+    const bool begun = std::find(missing.begin(), missing.end(), all) == missing.end();
+    return begun && std::any_of(missing.begin(), missing.end(), [](size_t n) { return n > 0; });
+  };
+  const bool was_receiving = is_receiving();
+  --missing[place];
+  open_.receiving += static_cast<int>(is_receiving()) - static_cast<int>(was_receiving);
+}
+
 bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chunk>* terms) {
   const int b = chunk.header.bucket.value();
   if (open_.slots[b].empty()) {
     open_.slots[b] = NewSlots(b);
+    open_.missing[b].assign(TermsOf(buckets_[b]), pieces_[b]);
     residuals_[b].resize(grids_[b].pieces());
   }
   Slot& slot = open_.slots[b][piece];
@@ -148,6 +162,7 @@ bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chu
   wait = std::max(wait, now - slot.begun);
   slot.checksums[place] = chunk.header.checksum;
   slot.has_term[place] = true;
+  CountTerm(b, place);
   slot.terms[place] = std::move(chunk);
   if (--slot.missing > 0) return false;
   *terms = std::exchange(slot.terms, std::vector<Chunk>(slot.terms.size()));

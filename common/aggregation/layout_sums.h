@@ -108,6 +108,12 @@ class LayoutSums {
   // Payload bytes held, terms and results.
   uint64_t held_bytes() const { return held_bytes_; }
 
+  // Buckets of the open step of which every rank has begun to send its term, and some term is
+  // incomplete.
+  int receiving() const { return open_.receiving; }
+  // Whether this share has buckets that all ranks contribute to.
+  bool has_terms_of_all() const { return has_terms_of_all_; }
+
  private:
   // One piece of the grid, while its terms come in.
   struct Slot {
@@ -123,6 +129,9 @@ class LayoutSums {
     std::vector<std::vector<Slot>> slots;
     std::vector<std::shared_ptr<const MeanChunk>> results;
     Waits waits;
+    // By bucket: pieces of this share that lack each rank's term, by place; empty as `slots`.
+    std::vector<std::vector<size_t>> missing;
+    int receiving = 0;
   };
 
   StepState NewStep(Step step) const;
@@ -132,6 +141,8 @@ class LayoutSums {
   std::vector<uint8_t> FoldCoded(const Coding& coding, const std::vector<Chunk>& terms,
                                  const MeanChunk& mean);
   absl::StatusOr<size_t> FindPiece(const Chunk& chunk) const;
+  // Counts a term that has come; `open_.missing` is that of its bucket.
+  void CountTerm(int bucket, size_t place);
   // How many ranks have a term in a bucket: all, or the root alone.
   int TermsOf(const BucketSpec& bucket) const;
   // Which of a slot's terms is that of `rank`.
@@ -148,6 +159,8 @@ class LayoutSums {
   // their first sum on.
   std::vector<std::vector<std::vector<float>>> residuals_;
   size_t pieces_per_step_ = 0;  // of this share
+  std::vector<size_t> pieces_;  // likewise, by bucket
+  bool has_terms_of_all_ = false;
   size_t kept_steps_ = 1;
   uint64_t limit_bytes_ = 0;
   uint64_t held_bytes_ = 0;

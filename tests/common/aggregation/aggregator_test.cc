@@ -9,6 +9,7 @@
 #include <future>
 #include <map>
 #include <random>
+#include <thread>
 #include <utility>
 
 #include "common/base/clock.h"
@@ -82,6 +83,70 @@ TEST_F(AggregatorTest, Add_AnyOrderOfArrival_ExactlyTheFold) {
     ASSERT_TRUE(results.at(0) == terms_.Result(0));
     ASSERT_TRUE(results.at(1) == terms_.Result(1));
   }
+}
+
+class AggregatorTimesTest : public AggregatorTest {
+ protected:
+  AggregatorTimesTest() : timed_(terms_.view, Share(), Hooks()) {
+    timed_.AddLayout(LayoutId(0), terms_.buckets);
+  }
+  AggregatorHooks Hooks() {
+    AggregatorHooks hooks;
+    hooks.on_iteration = [this](const AggregationTimes& times) { iterations_.push_back(times); };
+    return hooks;
+  }
+  static void Pass() { std::this_thread::sleep_for(kInstant); }
+
+  std::vector<AggregationTimes> iterations_;
+  Aggregator timed_;
+};
+
+TEST_F(AggregatorTimesTest, Iterations_FirstIsLeftOut_OthersAddUpToTheTimeBetweenSteps) {
+  AddAll(terms_.StepOf(0, {0, 1, 2}), &timed_);
+  EXPECT_THAT(iterations_, IsEmpty());
+  const absl::Time begin = SteadyNow();
+  AddAll(terms_.StepOf(1, {0, 1, 2}), &timed_);
+  ASSERT_EQ(iterations_.size(), 1u);
+  EXPECT_GT(iterations_[0].fold, absl::ZeroDuration());
+  EXPECT_GT(iterations_[0].receive, absl::ZeroDuration());
+  EXPECT_EQ(iterations_[0].send, absl::ZeroDuration());
+  EXPECT_GE(iterations_[0].iteration(), absl::ZeroDuration());
+  EXPECT_LE(iterations_[0].iteration(), SteadyNow() - begin + absl::Seconds(1));
+}
+
+// What is under way has some time at least; of what is not, there is none at all.
+TEST_F(AggregatorTimesTest, Iterations_ReaderHasAMeanUntilItComesBack_ThatIsSending) {
+  AddAll(terms_.StepOf(0, {0, 1, 2}), &timed_);
+  for (size_t i = 0; i < kPieces; ++i) ASSERT_TRUE(timed_.Next(&cursor_, SteadyNow()).ok());
+  Pass();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(timed_.Next(&cursor_, SteadyNow()).status()));
+  Pass();
+  AddAll(terms_.StepOf(1, {0, 1, 2}), &timed_);
+  ASSERT_EQ(iterations_.size(), 1u);
+  EXPECT_GE(iterations_[0].send, absl::FromChrono(kInstant));
+  EXPECT_GE(iterations_[0].wait, absl::FromChrono(kInstant));
+  EXPECT_EQ(iterations_[0].hidden_send, absl::ZeroDuration());
+}
+
+TEST_F(AggregatorTimesTest, Iterations_ReaderThatLeft_SendsNoMore) {
+  AddAll(terms_.StepOf(0, {0, 1, 2}), &timed_);
+  ASSERT_TRUE(timed_.Next(&cursor_, SteadyNow()).ok());
+  timed_.Leave(&cursor_);
+  AddAll(terms_.StepOf(1, {0, 1, 2}), &timed_);
+  AddAll(terms_.StepOf(2, {0, 1, 2}), &timed_);
+  ASSERT_EQ(iterations_.size(), 2u);
+  EXPECT_EQ(iterations_[1].send + iterations_[1].hidden_send, absl::ZeroDuration());
+}
+
+TEST_F(AggregatorTimesTest, Iterations_WithAnEvaluation_AreLeftOut) {
+  const TestTerms bytes({{33, v1::DTYPE_BYTES}}, kChunkBytes);
+  timed_.AddLayout(LayoutId(1), bytes.buckets);
+  AddAll(terms_.StepOf(0, {0, 1, 2}), &timed_);
+  AddAll({InLayout(1, bytes.MakeChunk(0, 0, 0, 0))}, &timed_);
+  AddAll(terms_.StepOf(1, {0, 1, 2}), &timed_);
+  EXPECT_THAT(iterations_, IsEmpty());
+  AddAll(terms_.StepOf(2, {0, 1, 2}), &timed_);
+  EXPECT_EQ(iterations_.size(), 1u);
 }
 
 TEST_F(AggregatorTest, Next_AnotherReader_SameResultsAgain) {

@@ -103,6 +103,30 @@ TEST_F(LayoutSumsTest, Publish_LastResultOfAStep_HowLongAPieceWaitedForEachRank)
   EXPECT_EQ(sums_.open_step(), Step(1));
 }
 
+TEST_F(LayoutSumsTest, Receiving_FromTheLastRanksFirstTermToTheLastTermOfTheBucket) {
+  const TestTerms terms({{4 * 150, v1::DTYPE_FLOAT32}}, 320);  // two pieces
+  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, Share());
+  std::vector<int> receiving;
+  for (const auto& [rank, offset] : std::vector<std::pair<int, uint64_t>>{
+           {0, 0}, {0, 320}, {1, 0}, {2, 320}, {2, 0}, {1, 320}}) {
+    Hold(&sums, terms.MakeChunk(0, rank, 0, offset));
+    receiving.push_back(sums.receiving());
+  }
+  EXPECT_THAT(receiving, ElementsAre(0, 0, 0, 1, 1, 0));
+}
+
+TEST_F(LayoutSumsTest, Receiving_TermsOfOnePiece_NeverReceives) {
+  for (Chunk& chunk : terms_.StepOf(0, {0, 1, 2})) {
+    Hold(&sums_, std::move(chunk));
+    EXPECT_EQ(sums_.receiving(), 0);
+  }
+}
+
+TEST_F(LayoutSumsTest, HasTermsOfAll_ShareOfBytesAlone_False) {
+  EXPECT_TRUE(sums_.has_terms_of_all());
+  EXPECT_FALSE(LayoutSums(LayoutId(3), terms_.view, terms_.buckets, {2, {1}}).has_terms_of_all());
+}
+
 TEST_F(LayoutSumsTest, Publish_ShareOfBytesAlone_NothingWaitedForTheOthers) {
   LayoutSums bytes_alone(LayoutId(3), terms_.view, terms_.buckets, {2, {1}});
   EXPECT_THAT(Hold(&bytes_alone, terms_.MakeChunk(0, 2, 1, 0)),
