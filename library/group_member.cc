@@ -1,6 +1,7 @@
 #include "library/group_member.h"
 
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -144,6 +145,7 @@ v1::Hello GroupMember::MakeHello(const std::string& address) const {
   }
   hello.set_cores(static_cast<uint32_t>(UsableCores()));
   hello.set_host(CoresId());
+  hello.set_pid(static_cast<uint32_t>(getpid()));
   auto& words = *hello.mutable_settings();
   hello.set_cannot_recover("programs on libgradwire end together");
   words["sync"] = kSync;

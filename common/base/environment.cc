@@ -24,6 +24,7 @@ const std::vector<std::string>& KnownVariables() {
                                "advertise",
                                "again",
                                "aggregate-only",
+                               "aggregation-summary",
                                "aggregators",
                                "augment",
                                "backend",

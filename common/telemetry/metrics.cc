@@ -73,7 +73,7 @@ Counter& RecoveredRanks(Registry* registry) {
 
 Counter& LostSeconds(Registry* registry) {
   return MakeCounter(registry, "gradwire_lost_seconds_total",
-                     "Time before a loss in which no step was completed; it is spent again.");
+                     "What losses cost the run: of each, the time of the worker that lost most.");
 }
 
 Family<Counter>& Stragglers(Registry* registry) {
@@ -315,9 +315,12 @@ void CoordinatorMetrics::SetCompressed(Rank rank, const StepRecord::Compressed& 
 
 void CoordinatorMetrics::CountLostWorker() { lost_workers_.Increment(); }
 
-void CoordinatorMetrics::CountRecovery(size_t ranks, absl::Duration lost) {
+void CoordinatorMetrics::CountRecovery(size_t ranks) {
   recoveries_.Increment();
   recovered_ranks_.Increment(static_cast<double>(ranks));
+}
+
+void CoordinatorMetrics::CountLostTime(absl::Duration lost) {
   lost_seconds_.Increment(absl::ToDoubleSeconds(lost));
 }
 

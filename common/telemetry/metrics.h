@@ -105,8 +105,10 @@ class CoordinatorMetrics : public ProcessMetrics {
   // The run lost a worker that had its view.
   void CountLostWorker();
   // The others have gone on and carry its `ranks` (a number), with the first step that was not
-  // sealed; what was done in `lost` since the last one that was is done again.
-  void CountRecovery(size_t ranks, absl::Duration lost);
+  // sealed.
+  void CountRecovery(size_t ranks);
+  // It turned out that losses after which the run went on have cost this much more.
+  void CountLostTime(absl::Duration lost);
   // Others have waited for the rank for long. Takes a lock and may allocate.
   void CountStraggler(Rank rank);
 

@@ -58,7 +58,7 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
   }
   settings_ = SettingsOf(hello);
   roster_.Add(WorkerOf(session, hello, now));
-  return Welcome(Incarnation(hello.incarnation()), now);
+  return Welcome(Incarnation(hello.incarnation()));
 }
 
 Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Time now) {
@@ -71,7 +71,7 @@ Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Tim
                   status);
   }
   roster_.Add(AggregatorOf(session, offer, now));
-  return Welcome(Incarnation(offer.incarnation()), now);
+  return Welcome(Incarnation(offer.incarnation()));
 }
 
 Outcome Membership::Refuse(SessionId session, absl::string_view who,
@@ -79,15 +79,15 @@ Outcome Membership::Refuse(SessionId session, absl::string_view who,
   return {{CloseSession{session, status}}, absl::StrCat("refused ", who, ": ", status.message())};
 }
 
-Outcome Membership::Welcome(Incarnation incarnation, absl::Time now) {
+Outcome Membership::Welcome(Incarnation incarnation) {
   reason_ = roster_.Count();
   Outcome outcome;
   outcome.why = absl::StrCat(Describe(*roster_.Find(incarnation)), " joined; ", reason_);
-  FormIfComplete(now, &outcome);
+  FormIfComplete(&outcome);
   return outcome;
 }
 
-void Membership::FormIfComplete(absl::Time now, Outcome* outcome) {
+void Membership::FormIfComplete(Outcome* outcome) {
   if (!roster_.HasAllWorkers() || !roster_.HasAllAggregators()) return;
   state_ = State::kRunning;
   const auto workers = roster_.Workers();
@@ -95,12 +95,11 @@ void Membership::FormIfComplete(absl::Time now, Outcome* outcome) {
   seals_ = config_.recover && workers.size() > 1 &&
            std::all_of(workers.begin(), workers.end(),
                        [](const Participant* worker) { return worker->cannot_recover.empty(); });
-  SendViewToAll(now, outcome);
+  SendViewToAll(outcome);
   outcome->Say(absl::StrCat("the run begins with generation ", generation_.value()));
 }
 
-void Membership::SendViewToAll(absl::Time now, Outcome* outcome) {
-  moved_ = now;
+void Membership::SendViewToAll(Outcome* outcome) {
   stragglers_.Forget();
   ++generation_;
   View view = MakeView();
@@ -238,7 +237,11 @@ Outcome Membership::OnStepDone(SessionId session, const v1::StepDone& done, absl
 Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Time now) {
   Outcome outcome;
   Participant* worker = HearWorker(session, "Ready", now, &outcome);
-  if (worker == nullptr || ready.generation() != generation_.value()) return outcome;
+  if (worker == nullptr) return outcome;
+  if (ready.has_lost()) {
+    outcome.actions.emplace_back(TellCost{Generation(ready.generation()), FromProto(ready.lost())});
+  }
+  if (ready.generation() != generation_.value()) return outcome;
   if (paused_until_) return outcome;  // the step is done again by all
   if (!seals_ || through_ || worker->ready || ready.step() != open_.value()) {
     return OnNonsense(
@@ -270,7 +273,6 @@ void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
     if (worker->session) outcome->actions.emplace_back(SendSealed{*worker->session, open_});
   }
   ++open_;
-  moved_ = now;
   suspicions_.OnSealed();
 }
 

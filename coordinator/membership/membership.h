@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/telemetry/lost_time.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
 #include "coordinator/membership/admission.h"
@@ -93,9 +94,12 @@ struct TellLoss {  // of a worker with all its ranks, while the run was under wa
   std::vector<Rank> ranks;
   Step step;  // the first that not all of them have done
   std::string cause;
-  // Since a step was sealed last, or the view began: what was done since then is done again, if the
-  // run goes on. It does so with the next FormRun.
-  absl::Duration lost;
+  std::string address;  // of the worker
+  uint32_t pid;         // likewise; 0: unknown
+};
+struct TellCost {  // of going on with a view after the first, to one of its workers
+  Generation generation;
+  LostTime lost;
 };
 struct PauseRun {  // until the next FormRun, or EndRun
   Step step;       // that is open
@@ -115,7 +119,7 @@ struct EndRun {  // OK: all ranks finished. Aborted or DeadlineExceeded: see the
 };
 using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed,
                             SendPaused, SendAbort, SendFinish, SendEcho, CloseSession, TakeStep,
-                            TellLoss, PauseRun, TellStraggler, EnterStep, EndRun>;
+                            TellLoss, TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -201,7 +205,7 @@ class Membership {
   absl::Status CheckOpen() const;
   Outcome Refuse(SessionId session, absl::string_view who, const absl::Status& status) const;
   // The last step of letting somebody in, who has this incarnation.
-  Outcome Welcome(Incarnation incarnation, absl::Time now);
+  Outcome Welcome(Incarnation incarnation);
   // The member of a session, which was heard now. Null, with `outcome` of nonsense, if there
   // is none.
   Participant* Hear(SessionId session, absl::string_view what, absl::Time now, Outcome* outcome);
@@ -209,8 +213,8 @@ class Membership {
   Participant* HearWorker(SessionId session, absl::string_view what, absl::Time now,
                           Outcome* outcome);
 
-  void FormIfComplete(absl::Time now, Outcome* outcome);
-  void SendViewToAll(absl::Time now, Outcome* outcome);
+  void FormIfComplete(Outcome* outcome);
+  void SendViewToAll(Outcome* outcome);
   void SealIfAllAreReady(absl::Time now, Outcome* outcome);
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
   // Why the run cannot go on without one of its workers, whoever it is; empty if it can.
@@ -225,6 +229,8 @@ class Membership {
   bool CanGoOnWithout(const Participant& member) const;
   // Whether the run waits rather than ends if this member falls silent.
   bool CanWaitFor(const Participant& member) const;
+  // Who carries these ranks: "rank 2 is carried on by the worker of ranks 0, 2".
+  std::string DescribeCarriers(const std::vector<Rank>& ranks) const;
   void GoOnWithout(Participant* lost, absl::string_view cause, absl::Time now, Outcome* outcome);
   void FinishIfAllHave(Outcome* outcome);
   View MakeView() const;
@@ -235,8 +241,7 @@ class Membership {
   void CheckFinished(Outcome* outcome);
   // A member is gone, its session ended or to be ended: what does it mean?
   void OnLoss(Participant* member, absl::string_view cause, absl::Time now, Outcome* outcome);
-  void TellOfLoss(const Participant& member, absl::string_view cause, absl::Time now,
-                  Outcome* outcome) const;
+  void TellOfLoss(const Participant& member, absl::string_view cause, Outcome* outcome) const;
   // A view of those that are there begins; these layouts are agreed by it.
   void BeginNextView(const std::vector<LayoutId>& agreed, absl::Time now, Outcome* outcome);
   // Whose session ends now, as the run goes on or waits without it.
@@ -277,7 +282,6 @@ class Membership {
   // A worker has said Ready. A program that seals nothing though it may is through when it says so.
   bool is_sealing_ = false;
   Step open_{0};                               // the first that is not sealed
-  absl::Time moved_;                           // when the one before was sealed, or the view began
   absl::Time went_on_ = absl::InfinitePast();  // when a view after the first began
   // When a run that waits for workers ends.
   std::optional<absl::Time> paused_until_;

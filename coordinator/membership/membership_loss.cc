@@ -1,7 +1,9 @@
 // The part of Membership that says what the loss of a member means.
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/plain_text.h"
 #include "coordinator/membership/membership.h"
 
@@ -42,7 +44,7 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
   if (state_ == State::kWaiting) return FreePlace(*member, cause, outcome);
   member->standing = Standing::kLost;
   suspicions_.Explain(member->incarnation);
-  TellOfLoss(*member, cause, now, outcome);
+  TellOfLoss(*member, cause, outcome);
   if (CanGoOnWithout(*member)) return GoOnWithout(member, cause, now, outcome);
   const std::string why =
       absl::StrCat(Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ",
@@ -75,11 +77,11 @@ void Membership::OnDifference(const ReplicaDifference& difference, absl::Time no
   }
 }
 
-void Membership::TellOfLoss(const Participant& member, absl::string_view cause, absl::Time now,
+void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
                             Outcome* outcome) const {
   if (member.share) return;
-  outcome->actions.emplace_back(
-      TellLoss{member.ranks, steps_.FirstOpen(member.ranks), std::string(cause), now - moved_});
+  outcome->actions.emplace_back(TellLoss{member.ranks, steps_.FirstOpen(member.ranks),
+                                         std::string(cause), member.address, member.pid});
 }
 
 std::string Membership::WhyNobodyGoesOn() const {
@@ -124,18 +126,34 @@ std::string Membership::WhyNotGoOnWithout(const Participant& worker) const {
 void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::Time now,
                              Outcome* outcome) {
   const std::string who = Was(*lost);
-  const std::string ranks = NameOf(*lost);
+  const std::vector<Rank> ranks = lost->ranks;
   Dismiss(lost, cause, outcome);
   if (through_) {
+    reason_ = absl::StrCat(roster_.Count(), ": ", who, " lost after the last step");
     outcome->Say(absl::StrCat(who, " lost after the last step: ", cause));
     return FinishIfAllHave(outcome);
   }
   const std::vector<LayoutId> agreed = layouts_.Forget(lost->incarnation);
   roster_.Evict(lost->incarnation);
+  reason_ = absl::StrCat(roster_.Count(), ": ", who, " lost in step ", open_.value(), ", and ",
+                         DescribeCarriers(ranks));
   BeginNextView(agreed, now, outcome);
-  outcome->Say(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", ranks,
+  outcome->Say(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", NameOf(ranks),
                             " is carried on by others, generation ", generation_.value(),
                             " begins with step ", open_.value()));
+}
+
+std::string Membership::DescribeCarriers(const std::vector<Rank>& ranks) const {
+  std::vector<std::string> parts;
+  for (const Participant* worker : roster_.Workers()) {
+    std::vector<Rank> carried;
+    std::set_intersection(ranks.begin(), ranks.end(), worker->ranks.begin(), worker->ranks.end(),
+                          std::back_inserter(carried));
+    if (carried.empty()) continue;
+    parts.push_back(absl::StrCat(NameOf(carried), carried.size() > 1 ? " are" : " is",
+                                 " carried on by the worker of ", NameOf(worker->ranks)));
+  }
+  return absl::StrJoin(parts, "; ");
 }
 
 void Membership::Dismiss(Participant* lost, absl::string_view cause, Outcome* outcome) {
@@ -152,7 +170,7 @@ void Membership::BeginNextView(const std::vector<LayoutId>& agreed, absl::Time n
   went_on_ = now;
   suspicions_.Forget();  // they were of the view before
   for (Participant* worker : roster_.Workers()) worker->ready = false;
-  SendViewToAll(now, outcome);
+  SendViewToAll(outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {
     const LayoutId layout(static_cast<int>(id));
     outcome->actions.emplace_back(

@@ -81,7 +81,7 @@ void Membership::EndLongPause(absl::Time now, Outcome* outcome) {
   const std::string why = WhoIsMissing();
   for (const Participant* worker : std::as_const(roster_).Workers()) {
     const bool is_awaited = missing_.count(worker->incarnation) > 0 && worker->session;
-    if (is_awaited) TellOfLoss(*worker, "it was silent to the end of a pause", now, outcome);
+    if (is_awaited) TellOfLoss(*worker, "it was silent to the end of a pause", outcome);
   }
   Fail(absl::AbortedError(absl::StrCat("the run was paused for ",
                                        absl::ToDoubleSeconds(config_.pause_timeout),

@@ -336,6 +336,10 @@ void MembershipService::Enact(const TellLoss& tell) {
   queue_.push_back([this, tell] { callbacks_.on_loss(tell); });
 }
 
+void MembershipService::Enact(const TellCost& tell) {
+  queue_.push_back([this, tell] { callbacks_.on_cost(tell); });
+}
+
 void MembershipService::Enact(const PauseRun& pause) {
   queue_.push_back([this, pause] { callbacks_.on_pause(pause); });
 }

@@ -58,6 +58,8 @@ class MembershipService final : public v1::Membership::Service {
     std::function<void(const absl::Status&)> on_run_over;
     // Others have waited for a worker for long.
     std::function<void(const TellStraggler&)> on_straggler;
+    // Going on with a view after the first cost one of its workers this.
+    std::function<void(const TellCost&)> on_cost;
   };
 
   // `log_prefix` stands in front of each line of its log.
@@ -147,6 +149,7 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const CloseSession& close) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TakeStep& take) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TellLoss& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const TellCost& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const PauseRun& pause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const TellStraggler& tell) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const EnterStep& enter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

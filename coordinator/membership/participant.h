@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_COORDINATOR_MEMBERSHIP_PARTICIPANT_H_
 #define GRADWIRE_COORDINATOR_MEMBERSHIP_PARTICIPANT_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ struct Participant {
   int threads = 0;      // that it was told to use; 0: any number
   int cores = 0;        // that it may use
   std::string host;     // equal for workers that share those cores
+  uint32_t pid = 0;     // process id on its host; 0: it did not tell
   // Why it cannot go on without a lost worker; empty: it can.
   std::string cannot_recover;
   bool ready = false;                 // for the first step that is not sealed

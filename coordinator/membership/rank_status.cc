@@ -11,6 +11,7 @@ v1::RankStatus StatusOf(const Participant& worker, const v1::RankStatus& progres
   v1::RankStatus status = progress;
   status.set_address(worker.address);
   status.set_metrics(worker.metrics);
+  status.set_pid(worker.pid);
   // Whose session lives may come back.
   const bool is_awaited = worker.standing == Standing::kLost && worker.session.has_value();
   status.set_state(is_awaited ? "silent" : kNames[static_cast<int>(worker.standing)]);

@@ -33,7 +33,11 @@ Roster::Roster(const RunSize& size, const LeaseLimits& lease, absl::Time start)
     : size_(size), lease_(lease), last_tick_(start) {}
 
 std::string Roster::Count() const {
-  std::string count = absl::StrCat(WorkerCount(), " of ", size_.workers, " workers");
+  const auto lost =
+      std::count_if(participants_.begin(), participants_.end(), [](const Participant& participant) {
+        return !participant.share && participant.standing == Standing::kLost;
+      });
+  std::string count = absl::StrCat(WorkerCount() - lost, " of ", size_.workers, " workers");
   if (size_.aggregators > 0) {
     absl::StrAppend(&count, " and ", AggregatorCount(), " of ", size_.aggregators, " aggregators");
   }

@@ -34,8 +34,22 @@ void LossHistory::GoOn(Continuation continuation) {
   for (const Adoption& adoption : continuation.adoptions) {
     totals_.recovered_ranks += adoption.ranks.size();
   }
-  totals_.lost += losses_.back().lost;
   losses_.back().continued = std::move(continuation);
+}
+
+absl::Duration LossHistory::AddCost(Generation generation, const LostTime& cost) {
+  MutexLock lock(&mutex_);
+  for (LostWorker& loss : losses_) {
+    if (!loss.continued || loss.continued->generation != generation) continue;
+    const LostTime known = loss.continued->cost.value_or(LostTime());
+    if (loss.continued->cost && cost.total() <= known.total()) break;
+    loss.continued->cost = cost;
+    totals_.lost.computing += cost.computing - known.computing;
+    totals_.lost.waiting += cost.waiting - known.waiting;
+    totals_.lost.connecting += cost.connecting - known.connecting;
+    return cost.total() - known.total();
+  }
+  return absl::ZeroDuration();
 }
 
 std::vector<LostWorker> LossHistory::Losses() const {

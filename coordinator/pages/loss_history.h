@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
+#include "common/telemetry/lost_time.h"
 #include "common/wire/view.h"
 #include "common/wire/view_change.h"
 
@@ -20,6 +21,9 @@ struct Continuation {
   Generation generation;  // of the view
   Step first_step;        // that it begins with
   std::vector<Adoption> adoptions;
+  // Of the worker that lost most time, of those that have told so far; none: none has, or all went
+  // straight on to a later view and told of that one.
+  std::optional<LostTime> cost;
 };
 
 // A worker that a run lost while it was under way.
@@ -28,7 +32,8 @@ struct LostWorker {
   Step step;  // the first that not all of its ranks had done
   std::vector<Rank> ranks;
   std::string cause;
-  absl::Duration lost;  // for so long no step had been completed; it is spent again
+  std::string address;                    // "host:port"
+  uint32_t pid = 0;                       // process id there; 0: unknown
   std::optional<Continuation> continued;  // none: the run has ended
 };
 
@@ -38,12 +43,16 @@ class LossHistory {
   struct Totals {
     uint64_t losses = 0;
     uint64_t recovered_ranks = 0;  // that others have carried on
-    absl::Duration lost;           // of losses after which the run went on
+    LostTime lost;                 // of losses after which the run went on
   };
 
   void Add(LostWorker loss);
   // The run goes on after the last loss.
   void GoOn(Continuation continuation);
+  // A worker tells what it cost it to go on with the view of this generation. Returns by how much
+  // the total of all losses has grown: zero unless a loss led to that view and no worker told of
+  // more.
+  absl::Duration AddCost(Generation generation, const LostTime& cost);
 
   // Oldest first.
   std::vector<LostWorker> Losses() const;

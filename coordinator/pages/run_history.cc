@@ -128,6 +128,17 @@ void RunHistory::AddEvent(RunEvent event) {
   Push(std::move(event));
 }
 
+void RunHistory::AddAggregation(const AggregationTimes& iteration) {
+  MutexLock lock(&mutex_);
+  ++aggregation_.iterations;
+  aggregation_.times += iteration;
+}
+
+AggregationTotals RunHistory::aggregation() const {
+  MutexLock lock(&mutex_);
+  return aggregation_;
+}
+
 void RunHistory::Push(RunEvent event) {
   events_.push_back(std::move(event));
   if (events_.size() > kEvents) events_.pop_front();

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "common/aggregation/aggregation_clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/telemetry/step_record.h"
@@ -44,6 +45,12 @@ struct RankProgress {
   absl::Duration work;  // own work; mean over at most the last 20 steps
 };
 
+// What this process did in the iterations that count (see AggregationClock).
+struct AggregationTotals {
+  uint64_t iterations = 0;
+  AggregationTimes times;  // sums over these
+};
+
 // What the ranks of one run told of their steps, in bounded memory: however long
 // the run, at most 4096 points are kept, each of as many steps as that takes (a
 // power of two), and at most 4096 steps that not all ranks have done. The first loss of a rank
@@ -59,6 +66,7 @@ class RunHistory {
   // returns what all told. A rank tells of each step once, in order.
   std::optional<StepOfRanks> Add(const StepRecord& record, uint64_t total_steps, absl::Time now);
   void AddEvent(RunEvent event);
+  void AddAggregation(const AggregationTimes& iteration);
   LossHistory& losses() { return losses_; }
   const LossHistory& losses() const { return losses_; }
 
@@ -72,6 +80,8 @@ class RunHistory {
   std::optional<Rank> Slowest() const;
   // Steps of the run, as the ranks say; 0 if it is not known.
   uint64_t total_steps() const;
+  // All zero if no gradients are averaged here.
+  AggregationTotals aggregation() const;
   // All steps that all ranks have done, in order, in at most `most` points.
   std::vector<HistoryPoint> Points(size_t most) const;
 
@@ -96,6 +106,7 @@ class RunHistory {
   uint64_t resolution_ ABSL_GUARDED_BY(mutex_) = 1;  // steps a point
   std::vector<HistoryPoint> points_ ABSL_GUARDED_BY(mutex_);
   std::deque<RunEvent> events_ ABSL_GUARDED_BY(mutex_);
+  AggregationTotals aggregation_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire

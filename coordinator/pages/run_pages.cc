@@ -26,10 +26,13 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+Json PidJson(uint32_t pid) { return pid == 0 ? Json() : Json(pid); }
+
 Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& progress) {
   const RankProgress last = progress.value_or(RankProgress());
   Json json = {{"rank", rank.rank()},
                {"address", rank.address()},
+               {"pid", PidJson(rank.pid())},
                {"metrics", rank.metrics()},
                {"state", rank.state()},
                {"steps_done", rank.steps_done()},
@@ -75,10 +78,15 @@ Json Numbers(const std::vector<Rank>& ranks) {
 Json LossJson(const LostWorker& loss) {
   Json json = {{"time", UnixSeconds(loss.time)}, {"step", loss.step.value()},
                {"ranks", Numbers(loss.ranks)},   {"cause", loss.cause},
-               {"seconds_lost", nullptr},        {"generation", nullptr},
-               {"first_step", nullptr},          {"carriers", Json::array()}};
+               {"address", loss.address},        {"pid", PidJson(loss.pid)},
+               {"seconds_lost", nullptr},        {"seconds_lost_by_phase", nullptr},
+               {"generation", nullptr},          {"first_step", nullptr},
+               {"carriers", Json::array()}};
   if (!loss.continued) return json;
-  json["seconds_lost"] = absl::ToDoubleSeconds(loss.lost);
+  if (const auto& cost = loss.continued->cost) {
+    json["seconds_lost"] = absl::ToDoubleSeconds(cost->total());
+    json["seconds_lost_by_phase"] = PhasesOf(*cost);
+  }
   json["generation"] = loss.continued->generation.value();
   json["first_step"] = loss.continued->first_step.value();
   for (const Adoption& adoption : loss.continued->adoptions) {
@@ -97,8 +105,27 @@ Json FailuresJson(const LossHistory& history, uint64_t views) {
   return {{"views", views},
           {"losses", totals.losses},
           {"recomputed_ranks", totals.recovered_ranks},
-          {"seconds_lost", absl::ToDoubleSeconds(totals.lost)},
+          {"seconds_lost", absl::ToDoubleSeconds(totals.lost.total())},
+          {"seconds_lost_by_phase", PhasesOf(totals.lost)},
           {"last", std::move(losses)}};
+}
+
+// Means of what this process did in an iteration; null if no iteration counts.
+Json CoordinatorJson(const RunHistory& history) {
+  const AggregationTotals totals = history.aggregation();
+  if (totals.iterations == 0) return nullptr;
+  const auto mean = [&totals](absl::Duration sum) {
+    return absl::ToDoubleSeconds(sum) / static_cast<double>(totals.iterations);
+  };
+  const AggregationTimes& times = totals.times;
+  return {{"iterations", totals.iterations},
+          {"iteration_seconds", {{"mean", mean(times.iteration())}}},
+          {"phase_seconds",
+           {{"wait", mean(times.wait)},
+            {"receive", mean(times.receive)},
+            {"fold", mean(times.fold)},
+            {"send", mean(times.send)},
+            {"hidden_send", mean(times.hidden_send)}}}};
 }
 
 std::string RunOf(const v1::StatusReply& status) { return absl::BytesToHexString(status.run_id()); }
@@ -131,6 +158,7 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
                {"started", nullptr},
                {"slowest_rank", nullptr},
                {"ranks", Json::array()},
+               {"coordinator", CoordinatorJson(history)},
                {"failures", FailuresJson(history.losses(), status.generation())},
                {"events", EventsJson(history)}};
   const std::map<std::string, std::string> settings(status.settings().begin(),
@@ -143,6 +171,10 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
         RankJson(rank, history.ProgressOf(Rank(static_cast<int>(rank.rank())))));
   }
   return Dump(json);
+}
+
+std::string CoordinatorSummary(const RunHistory& history) {
+  return CoordinatorJson(history).dump(2) + "\n";
 }
 
 std::string HistoryJson(const RunHistory& history, absl::string_view run_id, size_t points) {

@@ -24,6 +24,10 @@ uint64_t StepsDone(const v1::StatusReply& status);
 // /status.json: the state of the run and of each rank.
 std::string StatusJson(const v1::StatusReply& status, const RunHistory& history, absl::Time now);
 
+// What `gradwire-coordinator --aggregation-summary` writes: "coordinator" of /status.json,
+// indented.
+std::string CoordinatorSummary(const RunHistory& history);
+
 // /history.json: the steps so far in at most `points` points.
 std::string HistoryJson(const RunHistory& history, absl::string_view run_id, size_t points);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/clock.h"
+#include "common/base/output_file.h"
 #include "common/wire/view_change.h"
 #include "coordinator/pages/run_pages.h"
 #include "coordinator/pages/web_assets.h"
@@ -112,7 +113,10 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
            [this](const TellLoss& loss) { OnLoss(loss); },
            [this](Step step) { metrics_.SetStep(step); },
            [this](const absl::Status& status) { OnRunOver(status); },
-           [this](const TellStraggler& straggler) { OnStraggler(straggler); }},
+           [this](const TellStraggler& straggler) { OnStraggler(straggler); },
+           [this](const TellCost& cost) {
+             metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
+           }},
           options.log_prefix),
       status_([this] { return Status(); }) {
   metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);
@@ -156,7 +160,9 @@ void Coordinator::OnView(const View& view) {
   const bool is_first = aggregator_ == nullptr;
   if (!is_first) aggregator_->Abort(absl::AbortedError("another view has begun"));
   auto on_step = [this](LayoutId, Step, const Waits& waits) { OnWaits(waits); };
-  aggregator_ = std::make_shared<Aggregator>(view, Share(), AggregatorHooks{on_step, on_fold_});
+  auto on_iteration = [this](const AggregationTimes& times) { history_.AddAggregation(times); };
+  aggregator_ =
+      std::make_shared<Aggregator>(view, Share(), AggregatorHooks{on_step, on_fold_, on_iteration});
   aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
   if (view.seals) metrics_.SetMinWorkers(min_workers_);
@@ -177,8 +183,8 @@ void Coordinator::OnNextView(const View& view, absl::Time now) {
          absl::StrCat("all workers are heard again; generation ", view.generation.value(),
                       " begins with step ", view.first_step.value())});
   }
-  history_.losses().GoOn({view.generation, view.first_step, change.adoptions});
-  metrics_.CountRecovery(change.LostRanks().size(), history_.losses().Losses().back().lost);
+  history_.losses().GoOn({view.generation, view.first_step, change.adoptions, std::nullopt});
+  metrics_.CountRecovery(change.LostRanks().size());
   history_.AddEvent(
       {now, view.first_step, "recovered",
        absl::StrCat(Describe(change.adoptions), "; generation ", view.generation.value(),
@@ -228,7 +234,8 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
 
 void Coordinator::OnLoss(const TellLoss& loss) {
   metrics_.CountLostWorker();
-  history_.losses().Add({absl::Now(), loss.step, loss.ranks, loss.cause, loss.lost, std::nullopt});
+  history_.losses().Add(
+      {absl::Now(), loss.step, loss.ranks, loss.cause, loss.address, loss.pid, std::nullopt});
   const absl::string_view was = loss.ranks.size() > 1 ? " were" : " was";
   history_.AddEvent({absl::Now(), loss.step, "lost",
                      absl::StrCat(NameOf(loss.ranks), was, " lost: ", loss.cause)});
@@ -282,6 +289,10 @@ absl::Status Coordinator::Wait() {
   MutexLock lock(&mutex_);
   while (!over_) over_changed_.Wait(&mutex_);
   return *over_;
+}
+
+absl::Status Coordinator::WriteSummary(const std::string& path) const {
+  return ReplaceFile(path, CoordinatorSummary(history_));
 }
 
 void Coordinator::Linger() {

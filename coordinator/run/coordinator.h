@@ -58,6 +58,10 @@ class Coordinator {
   // DeadlineExceeded with the reason that the workers got too.
   absl::Status Wait();
 
+  // After Wait: writes what this process did in an iteration, as JSON, or null if it averaged no
+  // gradients. Errors: those of ReplaceFile.
+  absl::Status WriteSummary(const std::string& path) const;
+
   // After Wait: where metrics are served, goes on for options.linger_seconds, so that
   // the last ones are scraped. Stop ends it.
   void Linger();

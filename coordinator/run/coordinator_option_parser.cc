@@ -94,6 +94,9 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
              Integer(&parsed.options.aggregators, 0, 65535));
   parser.Add("trace", "FILE", "time line of its sums, in Chrome's trace format (for Perfetto)",
              Text(&parsed.options.trace));
+  parser.Add("aggregation-summary", "FILE",
+             "write what it did in an iteration, on average, to FILE as JSON",
+             Text(&parsed.options.aggregation_summary));
   parser.Add("world-size", "N", "ranks in the run", Integer(&parsed.options.world_size, 1, 65535));
   parser.Add("workers", "N", "processes that carry the ranks, each one or several",
              WithDefault(Integer(&parsed.options.workers, 1, 65535), "as many as --world-size"));
@@ -108,6 +111,9 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
   if (absl::Status serving = CheckServing(parsed.options); !serving.ok()) return serving;
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
     return absl::InvalidArgumentError("--trace: not with --aggregate-only");
+  }
+  if (parsed.options.aggregate_only && !parsed.options.aggregation_summary.empty()) {
+    return absl::InvalidArgumentError("--aggregation-summary: not with --aggregate-only");
   }
   return parsed;
 }

@@ -27,6 +27,7 @@ struct CoordinatorOptions {
   bool http_token = false;                  // pages ask for the token, too
   std::string port_file;                    // bound addresses are written here
   std::string trace;                        // time line of the sums is written here
+  std::string aggregation_summary;          // what it did in an iteration is written here
   double min_lease_seconds = 1;             // silence after which a worker is lost: at least
   double lease_seconds = 10;                // and at most
   std::string on_loss = kRecover;           // what becomes of the run: recover or stop

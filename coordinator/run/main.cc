@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/descriptor.h"
 #include "common/base/logging.h"
+#include "common/base/output_file.h"
 #include "common/base/signal_thread.h"
 #include "common/base/status_util.h"
 #include "common/options/instructions_option.h"
@@ -31,21 +32,29 @@ int Failed(const absl::Status& status) {
 }
 
 // Waits for the end of the run. A signal ends it for all workers.
-int Run(Coordinator& coordinator) {
+int Run(Coordinator& coordinator, const std::string& summary) {
   SignalThread signals([&coordinator](int signal) {
     coordinator.Stop(absl::StrCat("the coordinator was stopped by ", NameOf(signal)));
   });
   const absl::Status end = coordinator.Wait();
   const int signal = signals.received();
+  const absl::Status written =
+      summary.empty() ? absl::OkStatus() : coordinator.WriteSummary(summary);
   coordinator.Linger();
   coordinator.WaitForViewer();
+  if (end.ok() && !written.ok()) return Failed(written);
   return end.ok() || signal == 0 ? ExitCode(end) : 128 + signal;
 }
 
 int RunCoordinator(const CoordinatorOptions& options, OnSpan on_fold) {
+  if (!options.aggregation_summary.empty()) {
+    if (absl::Status writable = CheckWritable(options.aggregation_summary); !writable.ok()) {
+      return Failed(writable);
+    }
+  }
   const auto coordinator = Coordinator::Start(options, std::move(on_fold));
   if (!coordinator.ok()) return Failed(coordinator.status());
-  return Run(**coordinator);
+  return Run(**coordinator, options.aggregation_summary);
 }
 
 // In the time line the coordinator comes behind the ranks, and has the clock.

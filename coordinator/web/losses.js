@@ -22,8 +22,9 @@ function carriedOn(loss) {
     `${namesOf(listOf(carrier.adopted))} on the worker of ${namesOf(listOf(carrier.ranks))} ` +
     `(${carrier.address})`);
   if (carriers.length === 0) return '';
-  return ` From step ${count(loss.first_step)} on: ${carriers.join('; ')}. ` +
-    `${seconds(loss.seconds_lost)} lost.`;
+  // What it cost is told with the first step after the loss.
+  const cost = Number.isFinite(loss.seconds_lost) ? ` ${seconds(loss.seconds_lost)} lost.` : '';
+  return ` From step ${count(loss.first_step)} on: ${carriers.join('; ')}.${cost}`;
 }
 
 function lossSentence(loss) {

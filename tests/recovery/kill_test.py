@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 import unittest
+import urllib.request
 
 BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
 STEPS = 40
@@ -31,11 +32,11 @@ def place_of(pid):
 class Run:
     """`gradwire launch`, whose workers can be killed at a step."""
 
-    def __init__(self, *words, workers=4, world_size=4, options=()):
+    def __init__(self, *words, workers=4, world_size=4, metrics="off", options=()):
         self._folder = tempfile.TemporaryDirectory()
         self.summary = pathlib.Path(self._folder.name, "summary.json")
         argv = [BIN / "gradwire", "launch", "--workers", str(workers), "--world-size", str(world_size),
-                "--metrics", "off", "--summary", self.summary, *options, "--", *RUN, *words]
+                "--metrics", metrics, "--summary", self.summary, *options, "--", *RUN, *words]
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("GRADWIRE_")}
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -62,6 +63,9 @@ class Run:
 
     def signal(self, rank, number):
         os.kill(self.pid_of(rank), number)
+
+    def signal_launcher(self, number):
+        self.process.send_signal(number)
 
     def end(self):
         """Gives its exit code."""
@@ -171,6 +175,31 @@ class KillTest(LaunchedTest):
         events = json.loads(trace.read_text())["traceEvents"]
         spans = [event for event in events if event["name"] == "recover"]
         self.assertEqual(len(spans), 3)
+
+    def test_status_says_who_is_left_and_the_cost_that_the_workers_tell(self):
+        run = Run("--sync", "ddp", "--iterations", "200", metrics="127.0.0.1:0", options=["--linger-seconds", "30"])
+        run.until("watch the run on")
+        address = re.search(r"watch the run on http://([^/]+)/", run.text)[1]
+        run.until_step(0, 7)
+        pid = run.pid_of(2)
+        os.kill(pid, signal.SIGKILL)
+        run.until("is carried on by others")
+        left = self.status(address)["reason"]
+        run.until("all ranks finished")
+        loss, = self.status(address)["failures"]["last"]
+        run.signal_launcher(signal.SIGTERM)
+        run.end()
+        self.assertRegex(left, "^3 of 4 workers are there: rank 2 .* was lost .*, and rank 2 is carried "
+                               "on by the worker of ranks ")
+        self.assertEqual(loss["pid"], pid)
+        costs = [float(cost) for cost in re.findall(r"goes on; the loss cost ([\d.]+) s", run.text)]
+        self.assertEqual(len(costs), 3)
+        self.assertAlmostEqual(loss["seconds_lost"], max(costs), delta=0.001)
+        self.assertAlmostEqual(sum(loss["seconds_lost_by_phase"].values()), loss["seconds_lost"])
+
+    def status(self, address):
+        with urllib.request.urlopen(f"http://{address}/status.json", timeout=20) as answer:
+            return json.load(answer)
 
     def test_told_to_stop_on_a_loss(self):
         run = Run("--sync", "ddp", options=["--on-loss", "stop"])

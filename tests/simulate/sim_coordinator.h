@@ -58,6 +58,7 @@ class SimCoordinator {
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
   void Enact(const TellLoss&) {}
+  void Enact(const TellCost&) {}
   void Enact(const TellStraggler&) {}
   void Enact(const EnterStep&) {}
 

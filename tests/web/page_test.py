@@ -233,6 +233,13 @@ class PageTest(unittest.TestCase):
         self.open(status)
         self.assertEqual(self.text("#losses .what"), "Rank 2 was lost: its session stream broke.")
 
+    def test_loss_whose_cost_no_worker_has_told_yet_names_the_carrier_alone(self):
+        status = fake.with_loss(fake.status(step=30))
+        status["failures"]["last"][0].update(seconds_lost=None)
+        self.open(status)
+        self.assertTrue(self.text("#losses .what").endswith("(10.10.1.2:29401)."),
+                        self.text("#losses .what"))
+
     def test_without_a_loss_there_is_nothing_about_losses(self):
         self.open(fake.status(step=30))
         self.assertFalse(browser.find(self.driver, "#losses-card").is_displayed())

@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_format.h"
-
 namespace gradwire {
 namespace {
 
@@ -26,26 +24,6 @@ nlohmann::ordered_json CarriersJson(const ViewChange& change) {
 }
 
 }  // namespace
-
-LostTime& operator+=(LostTime& sum, const LostTime& more) {
-  sum.computing += more.computing;
-  sum.waiting += more.waiting;
-  sum.connecting += more.connecting;
-  return sum;
-}
-
-std::string Describe(const LostTime& lost) {
-  return absl::StrFormat("%.3f s: computing %.3f, waiting %.3f, connecting %.3f",
-                         absl::ToDoubleSeconds(lost.total()), absl::ToDoubleSeconds(lost.computing),
-                         absl::ToDoubleSeconds(lost.waiting),
-                         absl::ToDoubleSeconds(lost.connecting));
-}
-
-nlohmann::ordered_json PhasesOf(const LostTime& lost) {
-  return {{"computing", absl::ToDoubleSeconds(lost.computing)},
-          {"waiting", absl::ToDoubleSeconds(lost.waiting)},
-          {"connecting", absl::ToDoubleSeconds(lost.connecting)}};
-}
 
 nlohmann::ordered_json RecoveryJson(const Recovery& recovery) {
   return {{"generation", recovery.generation.value()},

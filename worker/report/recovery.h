@@ -3,24 +3,14 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
-#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/telemetry/lost_time.h"
 #include "common/wire/view_change.h"
 
 namespace gradwire {
-
-// What a loss of others cost a worker.
-struct LostTime {
-  absl::Duration computing;   // of steps that are computed anew, until it broke off
-  absl::Duration waiting;     // from then on until it had the next view
-  absl::Duration connecting;  // from then on until it could compute again
-
-  absl::Duration total() const { return computing + waiting + connecting; }
-};
-LostTime& operator+=(LostTime& sum, const LostTime& more);
 
 // How a worker went on when others were lost.
 struct Recovery {
@@ -33,12 +23,6 @@ struct Recovery {
   absl::Time gone_on;         // when it could compute again; likewise
   LostTime lost;
 };
-
-// For people: "0.412 s: computing 0.321, waiting 0.041, connecting 0.050".
-std::string Describe(const LostTime& lost);
-
-// By their names, in seconds.
-nlohmann::ordered_json PhasesOf(const LostTime& lost);
 
 // The fields above by their names, times Unix in seconds; of the change, how many `losses` there
 // were, the `lost_ranks`, and the `carriers` of these, with their `ranks` and those `adopted`;

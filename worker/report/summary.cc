@@ -52,6 +52,8 @@ Json StalenessJson(const Summary::Staleness& staleness) {
 void AddMeasurements(const Summary& summary, Json& json) {
   json["iteration_seconds"] = IterationJson(summary.iteration_seconds);
   json["phase_seconds"] = PhaseJson(summary.phase_seconds);
+  json["ranks_of_worker"] = {{"mean", summary.mean_ranks_of_worker},
+                             {"last", summary.ranks_of_worker}};
   json["bytes_sent"] = summary.bytes_sent;
   json["bytes_received"] = summary.bytes_received;
   if (summary.staleness.has_value()) json["staleness"] = StalenessJson(*summary.staleness);
@@ -100,11 +102,11 @@ void AddResults(const Summary& summary, Json& json) {
 
 }  // namespace
 
-void SummaryCollector::Add(const StepRecord& record) {
+void SummaryCollector::Add(const StepRecord& record, size_t ranks_of_worker) {
   if (iterations_ == 0) {
     first_loss_ = record.loss;
   } else {
-    AddTimes(record);
+    AddTimes(record, ranks_of_worker);
   }
   ++iterations_;
   last_loss_ = record.loss;
@@ -124,7 +126,8 @@ void SummaryCollector::AddStaleness(const StepRecord::Staleness& staleness) {
   staleness_.max_spread = std::max(staleness_.max_spread, staleness.spread);
 }
 
-void SummaryCollector::AddTimes(const StepRecord& record) {
+void SummaryCollector::AddTimes(const StepRecord& record, size_t ranks_of_worker) {
+  ranks_of_worker_ += ranks_of_worker;
   iteration_seconds_.push_back(absl::ToDoubleSeconds(record.iteration));
   sums_ += record.phases;
 }
@@ -142,6 +145,10 @@ void SummaryCollector::Fill(Summary& summary) const {
   summary.iterations = iterations_;
   summary.iteration_seconds = Describe(iteration_seconds_);
   summary.phase_seconds = MeanPhases();
+  if (!iteration_seconds_.empty()) {
+    summary.mean_ranks_of_worker =
+        static_cast<double>(ranks_of_worker_) / static_cast<double>(iteration_seconds_.size());
+  }
   summary.loss.first = first_loss_;
   summary.loss.last = last_loss_;
   summary.print_every = print_every_;

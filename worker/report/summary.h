@@ -42,7 +42,11 @@ struct Summary {
   int64_t iterations = 0;
   IterationSeconds iteration_seconds;
   PhaseSeconds phase_seconds;  // means
-  uint64_t bytes_sent = 0;     // of the whole run
+  // The ranks that the rank's worker carried at the end, this one among them; and, as a mean over
+  // the iterations whose times are above, how many it computed: more than one make them longer.
+  std::vector<int> ranks_of_worker;
+  double mean_ranks_of_worker = kUnmeasured;
+  uint64_t bytes_sent = 0;  // of the whole run
   uint64_t bytes_received = 0;
   struct {
     double first = kUnmeasured;
@@ -97,15 +101,15 @@ class SummaryCollector {
  public:
   explicit SummaryCollector(int64_t print_every) : print_every_(print_every) {}
 
-  // The next step, all of one rank.
-  void Add(const StepRecord& record);
+  // The next step, all of one rank; its worker computed `ranks_of_worker` ranks in it.
+  void Add(const StepRecord& record, size_t ranks_of_worker = 1);
 
-  // Sets iterations, iteration_seconds, phase_seconds, loss, print_every,
+  // Sets iterations, iteration_seconds, phase_seconds, mean_ranks_of_worker, loss, print_every,
   // losses, samples, staleness, skipped steps and residual_norm; leaves the rest.
   void Fill(Summary& summary) const;
 
  private:
-  void AddTimes(const StepRecord& record);
+  void AddTimes(const StepRecord& record, size_t ranks_of_worker);
   void AddStaleness(const StepRecord::Staleness& staleness);
   PhaseSeconds MeanPhases() const;
 
@@ -118,6 +122,7 @@ class SummaryCollector {
   int64_t padded_ = 0;
   std::vector<double> iteration_seconds_;  // without the first iteration
   PhaseTimes sums_;                        // likewise
+  size_t ranks_of_worker_ = 0;             // likewise: a sum
   int64_t skipped_ = 0;
   int64_t told_ = 0;                 // steps with a staleness
   Summary::Staleness staleness_;     // with sums in place of means

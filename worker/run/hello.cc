@@ -1,5 +1,7 @@
 #include "worker/run/hello.h"
 
+#include <unistd.h>
+
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -37,6 +39,7 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   hello.set_threads(static_cast<uint32_t>(options.threads));
   hello.set_cores(static_cast<uint32_t>(UsableCores()));
   hello.set_host(CoresId());
+  hello.set_pid(static_cast<uint32_t>(getpid()));
   auto& settings = *hello.mutable_settings();
   settings["training samples"] = absl::StrCat(training_samples);
   for (const auto& [name, value] : AgreedValues(options)) {

@@ -320,6 +320,8 @@ void Participation::ReportReady(Step step, bool last, absl::Span<const TensorDig
     added->set_tensor(static_cast<uint32_t>(digest.tensor));
     added->set_digest(digest.digest);
   }
+  if (lost_.has_value()) *ready.mutable_lost() = ToProto(*lost_);
+  lost_.reset();
   session_->ReportReady(ready);
 }
 

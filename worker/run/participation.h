@@ -17,6 +17,7 @@
 #include "common/rpc/grpc_server.h"
 #include "common/rpc/status_service.h"
 #include "common/session/session.h"
+#include "common/telemetry/lost_time.h"
 #include "common/telemetry/trace_span.h"
 #include "common/wire/layout.h"
 #include "common/wire/tensor_digest.h"
@@ -85,6 +86,9 @@ class Participation {
   // All means of `step` are here; `digests` of the parameters, if they are to be compared. `last`:
   // there is no such step, as all are done.
   void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {});
+  // What it cost this worker to go on with the view; the coordinator is told with the next
+  // ReportReady.
+  void TellLost(const LostTime& lost) { lost_ = lost; }
   // Waits until all workers of the view have said so. Aborted if a further view came before that;
   // or how the run ended.
   // Meanwhile a peer that does not answer is told of, which may be what the others wait for.
@@ -148,6 +152,7 @@ class Participation {
   ViewChanges changes_;
   bool seals_ = false;  // as the view says
   Generation generation_;
+  absl::optional<LostTime> lost_;  // of which the coordinator has yet to be told
   std::vector<std::pair<LayoutId, std::vector<BucketSpec>>> layouts_;  // in float32
   TransferTotals past_;                                                // of earlier exchanges
 

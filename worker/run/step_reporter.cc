@@ -127,7 +127,7 @@ std::vector<v1::StepDone> StepReporter::OnStep(std::vector<StepRecord> records,
 
 void StepReporter::AddStep(size_t index, const StepRecord& record) {
   OfRank& rank = ranks_[index];
-  rank.collector.Add(record);
+  rank.collector.Add(record, ranks_.size());
   OnEpoch(index, rank.epochs.Add(record));
   WriteLog(index, ToJsonLine(record));
 }
@@ -229,6 +229,7 @@ Summary StepReporter::SummaryOf(size_t index) const {
     summary.emulated = {options_.compute_seconds->forward, options_.compute_seconds->backward};
   }
   summary.failures = failures_;
+  for (const Rank rank : run_.ranks) summary.ranks_of_worker.push_back(rank.value());
   ranks_[index].collector.Fill(summary);
   summary.epochs = ranks_[index].epochs.rows();
   if (!summary.epochs.empty()) {

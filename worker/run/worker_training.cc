@@ -121,6 +121,7 @@ void Worker::TellOfRecovery(absl::Time view_taken) {
   if (const OnSpan on_span = SpanListener()) {
     on_span({TraceSpan::Lane::kCompute, "recover", view_.first_step, Bucket(0), broken_off_, now});
   }
+  participation_->TellLost(recovery.lost);
   reporter_->GoOn(std::move(recovery));
   trained_view_ = view_;
   in_vain_since_.reset();

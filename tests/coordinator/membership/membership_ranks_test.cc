@@ -138,6 +138,20 @@ TEST_F(MembershipRanksTest, OnStreamClosed_MidRun_NamesAllRanksAndTheStepThatThe
             "ranks 2, 3 (10.10.1.2:2) were lost in step 6: its session stream broke");
 }
 
+TEST(MembershipStatus, HelloWithAProcessId_IsToldOfItsRanksAndOfItsLoss) {
+  MembershipConfig config;
+  config.world_size = 2;
+  Membership membership(config, absl::UnixEpoch());
+  v1::Hello hello = testing::TestHello(1, {0});
+  hello.set_pid(4711);
+  membership.OnHello(SessionId(1), hello, absl::UnixEpoch());
+  membership.OnHello(SessionId(2), testing::TestHello(2, {1}), absl::UnixEpoch());
+  EXPECT_EQ(membership.Status().ranks(0).pid(), 4711u);
+  EXPECT_EQ(membership.Status().ranks(1).pid(), 0u);
+  const Outcome outcome = membership.OnStreamClosed(SessionId(1), "it broke", absl::UnixEpoch());
+  EXPECT_EQ(All<TellLoss>(outcome).at(0).pid, 4711u);
+}
+
 TEST_F(MembershipRanksTest, Status_MidRun_HasEachRankWithItsCarrier) {
   Form();
   const v1::StatusReply status = membership_.Status(now_);

@@ -142,22 +142,56 @@ TEST_F(MembershipRecoveryTest, Ready_AllHaveOtherParameters_EndsTheRun) {
             "which are right");
 }
 
-TEST_F(MembershipRecoveryTest, Loss_TellsForHowLongNoStepWasSealed) {
+TEST_F(MembershipRecoveryTest, Loss_StatusCountsWhoIsLeftAndNamesWhoCarriesTheRank) {
   Begin();
-  now_ += absl::Seconds(3);
+  EXPECT_EQ(recovering_->Status().reason(), "3 of 3 workers are there");
   for (int session = 1; session <= 3; ++session) Ready(session, 0);
-  now_ += absl::Milliseconds(700);
-  Ready(1, 1);  // seals nothing
-  now_ += absl::Milliseconds(300);
-  EXPECT_EQ(All<TellLoss>(Broke(2))[0].lost, absl::Seconds(1));
+  Broke(2);
+  EXPECT_EQ(
+      recovering_->Status().reason(),
+      "2 of 3 workers are there: rank 1 (10.10.1.2:2) was lost in step 1, and rank 1 is carried "
+      "on by the worker of ranks 1, 2");
+  Broke(3);
+  EXPECT_EQ(
+      recovering_->Status().reason(),
+      "1 of 3 workers are there: ranks 1, 2 (10.10.1.2:3) were lost in step 1, and ranks 1, 2 "
+      "are carried on by the worker of ranks 0, 1, 2");
 }
 
-TEST_F(MembershipRecoveryTest, Loss_BeforeTheFirstStepOrSoonAfterAnother_TimeOfItsViewAlone) {
+TEST_F(MembershipRecoveryTest, Loss_AfterTheLastStep_StatusCountsWhoIsLeft) {
   Begin();
-  now_ += absl::Seconds(2);
-  EXPECT_EQ(All<TellLoss>(Broke(2))[0].lost, absl::Seconds(2));
-  now_ += absl::Milliseconds(50);
-  EXPECT_EQ(All<TellLoss>(Broke(3))[0].lost, absl::Milliseconds(50));
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  for (int session = 1; session <= 3; ++session) Ready(session, 1, 1, /*last=*/true);
+  Broke(2);
+  EXPECT_EQ(recovering_->Status().reason(),
+            "2 of 3 workers are there: rank 1 (10.10.1.2:2) was lost after the last step");
+}
+
+TEST_F(MembershipRecoveryTest, Ready_WithWhatTheViewCost_IsTold) {
+  Begin();
+  Broke(2);
+  v1::Ready ready;
+  ready.set_generation(2);
+  ready.mutable_lost()->set_computing(0.5);
+  ready.mutable_lost()->set_connecting(0.25);
+  const std::vector<TellCost> told = All<TellCost>(recovering_->OnReady(SessionId(1), ready, now_));
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_EQ(told[0].generation, Generation(2));
+  EXPECT_EQ(told[0].lost.total(), absl::Milliseconds(750));
+  EXPECT_THAT(All<TellCost>(Ready(3, 0, 2)), IsEmpty());
+}
+
+TEST_F(MembershipRecoveryTest, Ready_OfAViewThatIsPast_ItsCostIsToldAllTheSame) {
+  Begin();
+  Broke(2);
+  Broke(3);
+  v1::Ready ready;
+  ready.set_generation(2);
+  ready.mutable_lost()->set_waiting(1);
+  const Outcome outcome = recovering_->OnReady(SessionId(1), ready, now_);
+  ASSERT_THAT(All<TellCost>(outcome), SizeIs(1));
+  EXPECT_EQ(All<TellCost>(outcome)[0].generation, Generation(2));
+  EXPECT_THAT(outcome.actions, SizeIs(1));
 }
 
 TEST_F(MembershipRecoveryTest, Loss_OthersAdoptItsRanksFromTheFirstOpenStep) {
@@ -181,6 +215,7 @@ TEST_F(MembershipRecoveryTest, Loss_IsToldWithItsRanks) {
   const std::vector<TellLoss> losses = All<TellLoss>(Broke(2));
   ASSERT_THAT(losses, SizeIs(1));
   EXPECT_THAT(losses[0].ranks, ElementsAre(Rank(1)));
+  EXPECT_EQ(losses[0].address, "10.10.1.2:2");
 }
 
 TEST_F(MembershipRecoveryTest, Finished_BeforeTheLastStepIsSealed_IsALossThatOthersSurvive) {

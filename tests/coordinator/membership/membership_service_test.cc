@@ -114,7 +114,8 @@ class MembershipServiceTest : public ::testing::Test {
                           [this](const TellLoss& loss) { lost_.Set(loss.ranks); },
                           [this](Step step) { step_.Set(step); },
                           [this](const absl::Status& status) { over_.Set(status); },
-                          [](const TellStraggler&) {}}) {
+                          [](const TellStraggler&) {},
+                          [this](const TellCost& cost) { cost_.Set(cost.lost); }}) {
     auto server = StartGrpcServer("127.0.0.1:0", {&service_});
     EXPECT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
@@ -151,6 +152,7 @@ class MembershipServiceTest : public ::testing::Test {
   Slot<View> formed_;
   Slot<v1::StepDone> done_;  // rank 2's
   Slot<std::vector<Rank>> lost_;
+  Slot<LostTime> cost_;
   Slot<LayoutId> layout_;
   Slot<Step> step_;
   Slot<absl::Status> over_;

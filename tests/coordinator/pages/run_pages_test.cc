@@ -73,31 +73,68 @@ TEST_F(RunPagesTest, StatusJson_Run_ItsState) {
 TEST_F(RunPagesTest, StatusJson_NoLoss_NoFailures) {
   status_.set_generation(1);
   EXPECT_EQ(Status()["failures"], json::parse(R"({"views": 1, "losses": 0, "recomputed_ranks": 0,
-                                                  "seconds_lost": 0.0, "last": []})"));
+      "seconds_lost": 0.0, "seconds_lost_by_phase":
+      {"computing": 0.0, "waiting": 0.0, "connecting": 0.0}, "last": []})"));
 }
 
 TEST_F(RunPagesTest, StatusJson_LossThatTheRunSurvives_WhoCarriesOnAndItsCost) {
   status_.set_generation(2);
-  history_.losses().Add(
-      {now_, Step(7), {Rank(1)}, "it left", absl::Milliseconds(250), std::nullopt});
-  history_.losses().GoOn(
-      {Generation(2), Step(6), {{{Incarnation(1), "10.10.1.1:1", {Rank(0), Rank(1)}}, {Rank(1)}}}});
+  history_.losses().Add({now_, Step(7), {Rank(1)}, "it left", "10.10.1.2:1", 4711, std::nullopt});
+  history_.losses().GoOn({Generation(2),
+                          Step(6),
+                          {{{Incarnation(1), "10.10.1.1:1", {Rank(0), Rank(1)}}, {Rank(1)}}},
+                          std::nullopt});
+  EXPECT_TRUE(Status()["failures"]["last"][0]["seconds_lost"].is_null());
+  history_.losses().AddCost(
+      Generation(2), {absl::Milliseconds(125), absl::ZeroDuration(), absl::Milliseconds(125)});
   const json failures = Status()["failures"];
   EXPECT_EQ(failures["views"], 2);
   EXPECT_EQ(failures["losses"], 1);
   EXPECT_EQ(failures["recomputed_ranks"], 1);
   EXPECT_EQ(failures["seconds_lost"], 0.25);
+  EXPECT_EQ(failures["seconds_lost_by_phase"]["computing"], 0.125);
   EXPECT_EQ(failures["last"], json::parse(R"([{"time": 1000.0, "step": 7, "ranks": [1],
-      "cause": "it left", "seconds_lost": 0.25, "generation": 2, "first_step": 6, "carriers":
+      "cause": "it left", "address": "10.10.1.2:1", "pid": 4711, "seconds_lost": 0.25,
+      "seconds_lost_by_phase": {"computing": 0.125, "waiting": 0.0, "connecting": 0.125},
+      "generation": 2, "first_step": 6, "carriers":
       [{"address": "10.10.1.1:1", "ranks": [0, 1], "adopted": [1]}]}])"));
 }
 
 TEST_F(RunPagesTest, StatusJson_LossThatEndsTheRun_NobodyCarriesOn) {
-  history_.losses().Add({now_, Step(7), {Rank(1)}, "it left", absl::Seconds(9), std::nullopt});
+  history_.losses().Add({now_, Step(7), {Rank(1)}, "it left", "", 0, std::nullopt});
   const json loss = Status()["failures"]["last"][0];
   EXPECT_TRUE(loss["seconds_lost"].is_null());
+  EXPECT_TRUE(loss["pid"].is_null());
   EXPECT_TRUE(loss["carriers"].empty());
   EXPECT_EQ(Status()["failures"]["seconds_lost"], 0);
+}
+
+TEST_F(RunPagesTest, StatusJson_Ranks_HaveTheProcessOfTheirWorker) {
+  status_.mutable_ranks(1)->set_pid(4711);
+  EXPECT_TRUE(Status()["ranks"][0]["pid"].is_null());
+  EXPECT_EQ(Status()["ranks"][1]["pid"], 4711);
+}
+
+TEST_F(RunPagesTest, StatusJson_NoGradientsPassHere_CoordinatorIsNull) {
+  EXPECT_TRUE(Status()["coordinator"].is_null());
+  EXPECT_EQ(CoordinatorSummary(history_), "null\n");
+}
+
+TEST_F(RunPagesTest, StatusJson_GradientsPassHere_MeansOfWhatTheCoordinatorDoes) {
+  AggregationTimes times;
+  times.fold = absl::Milliseconds(125);
+  times.receive = absl::Milliseconds(250);
+  times.send = absl::Milliseconds(500);
+  times.wait = absl::Milliseconds(1000);
+  times.hidden_send = absl::Milliseconds(64);
+  history_.AddAggregation(times);
+  times.wait = absl::Milliseconds(3000);
+  history_.AddAggregation(times);
+  const json expected = json::parse(R"({"iterations": 2, "iteration_seconds": {"mean": 2.875},
+      "phase_seconds": {"wait": 2.0, "receive": 0.25, "fold": 0.125, "send": 0.5,
+                        "hidden_send": 0.064}})");
+  EXPECT_EQ(Status()["coordinator"], expected);
+  EXPECT_EQ(json::parse(CoordinatorSummary(history_)), expected);
 }
 
 TEST_F(RunPagesTest, StatusJson_RankWithSteps_WhatItToldLast) {

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/temp_dir.h"
@@ -164,12 +165,13 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
   Summary summary = Collect(3);
   summary.test = Quality{2.2, 0.18};
   const auto json = nlohmann::ordered_json::parse(ToJson(summary));
-  EXPECT_THAT(Keys(json),
-              ElementsAre("rank", "world_size", "sync", "backend", "wire", "compress", "model",
-                          "dataset", "batch_size", "iterations", "iteration_seconds",
-                          "phase_seconds", "bytes_sent", "bytes_received", "loss", "print_every",
-                          "losses", "train", "test", "epochs", "trained_parameters",
-                          "parameters_sha256", "buffers_sha256", "samples", "failures"));
+  EXPECT_THAT(
+      Keys(json),
+      ElementsAre("rank", "world_size", "sync", "backend", "wire", "compress", "model", "dataset",
+                  "batch_size", "iterations", "iteration_seconds", "phase_seconds",
+                  "ranks_of_worker", "bytes_sent", "bytes_received", "loss", "print_every",
+                  "losses", "train", "test", "epochs", "trained_parameters", "parameters_sha256",
+                  "buffers_sha256", "samples", "failures"));
   EXPECT_THAT(Keys(json["iteration_seconds"]), ElementsAre("mean", "p50", "p90", "p99"));
   EXPECT_THAT(Keys(json["phase_seconds"]),
               ElementsAre("data", "forward", "backward", "communication", "exposed_communication",
@@ -202,9 +204,23 @@ TEST(ToJson, Recoveries_EachWithItsCost) {
   EXPECT_EQ(row["seconds_lost"], 0.25);
 }
 
-TEST(Describe, LostTime_TotalAndPhases) {
-  EXPECT_EQ(Describe({absl::Milliseconds(321), absl::Milliseconds(41), absl::Milliseconds(50)}),
-            "0.412 s: computing 0.321, waiting 0.041, connecting 0.050");
+TEST(SummaryCollector, Fill_WorkerThatTookARankOver_MeanOfTheIterationsThatCount) {
+  SummaryCollector collector(1);
+  Summary summary;
+  collector.Add(StepRecord(), 1);
+  collector.Fill(summary);
+  EXPECT_TRUE(std::isnan(summary.mean_ranks_of_worker));
+  for (const size_t ranks : {1, 2, 2, 2}) collector.Add(StepRecord(), ranks);
+  collector.Fill(summary);
+  EXPECT_EQ(summary.mean_ranks_of_worker, 1.75);
+}
+
+TEST(ToJson, RanksOfWorker_MeanAndThoseOfTheEnd) {
+  Summary summary;
+  summary.mean_ranks_of_worker = 1.5;
+  summary.ranks_of_worker = {0, 2};
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["ranks_of_worker"],
+            nlohmann::json::parse(R"({"mean": 1.5, "last": [0, 2]})"));
 }
 
 TEST(ToJson, WithoutEvaluation_HasNoTest) {

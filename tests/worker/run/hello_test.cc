@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <map>
 #include <string>
@@ -190,6 +191,10 @@ TEST(MakeHello, UnusualSettings_AreNamed) {
   const v1::Hello hello = MakeHello(options, 100);
   EXPECT_EQ(hello.settings().at("lr-schedule"), "cosine");
   EXPECT_EQ(hello.settings().at("evaluate-every"), "2");
+}
+
+TEST(MakeHello, Always_NamesThisProcess) {
+  EXPECT_EQ(MakeHello(WorkerOptions(), 100).pid(), static_cast<uint32_t>(getpid()));
 }
 
 }  // namespace

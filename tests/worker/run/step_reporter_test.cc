@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -122,6 +123,7 @@ TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {
   EXPECT_EQ(failures.recomputed_ranks, 1);
   EXPECT_EQ(failures.lost.total(), absl::Milliseconds(875));
   EXPECT_EQ(failures.recoveries.size(), 1u);
+  EXPECT_THAT(reporter_->SummaryOf(1).ranks_of_worker, ::testing::ElementsAre(0, 1, 3));
   const std::string text = prometheus::TextSerializer().Serialize(metrics_.registry()->Collect());
   EXPECT_THAT(text,
               ::testing::HasSubstr("\ngradwire_recovery_seconds_total{phase=\"computing\"} 0.5\n"));
