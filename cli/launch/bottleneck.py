@@ -1,6 +1,6 @@
 """What an iteration mostly waits for, and what to try."""
 from cli.runs.quantiles import median
-from cli.terminal.text_table import number_at, text_at
+from cli.terminal.text_table import list_at, number_at, ranks_text, text_at
 
 # Parts of an iteration.
 STRAGGLER_FROM = 0.1
@@ -14,12 +14,18 @@ WORK = {"waiting for data": ("data",), "forward and backward": ("forward", "back
 
 
 class Rank:
-    """Seconds of an iteration of one rank: means, as its summary has them."""
+    """Seconds of an iteration of one rank: means, as its summary has them. They are of the rank's
+    worker, which may carry others too."""
 
     def __init__(self, summary):
         self._summary = summary
         self.number = int(number_at(summary, "rank") or 0)
         self.iteration = number_at(summary, "iteration_seconds", "mean") or 0
+        self.of_worker = list_at(summary, "ranks_of_worker", "last") or [self.number]
+        # How many ranks the worker computed in an iteration, a mean: fewer before it took over some.
+        self.carried = max(1, number_at(summary, "ranks_of_worker", "mean") or 1)
+        self.adopted = [rank for recovery in list_at(summary, "failures", "recoveries")
+                        for rank in list_at(recovery, "adopted")]
 
     def phases(self, *names):
         return sum(number_at(self._summary, "phase_seconds", name) or 0 for name in names)
@@ -27,6 +33,14 @@ class Rank:
     @property
     def own_work(self):
         return self.iteration - self.phases("exposed_communication")
+
+    @property
+    def work_per_rank(self):
+        return self.own_work / self.carried
+
+    @property
+    def worker_name(self):
+        return f"the worker of {ranks_text(self.of_worker)}"
 
 
 def mean(values):
@@ -101,24 +115,62 @@ def optimizer(seconds, iteration):
             "--accumulate, so that it updates less often for the same samples.")
 
 
-def straggler(ranks, iteration):
-    """None if there is none."""
+def longest_work(slow, ranks):
+    """What the rank spends its time on, compared with all, for each rank that is carried."""
+    def excess(name):
+        return (slow.phases(*WORK[name]) / slow.carried -
+                mean([rank.phases(*WORK[name]) / rank.carried for rank in ranks]))
+    return max(WORK, key=excess)
+
+
+def slowest(ranks, iteration):
+    """The rank whose worker's own work is so much longer than the other workers' that it holds them
+    up, and the ranks of those. (None, None) if there is none."""
     slow = max(ranks, key=lambda rank: rank.own_work)
-    others = [rank.own_work for rank in ranks if rank.number != slow.number]
-    if not others:
-        return None
-    usual = median(others)
+    others = [rank for rank in ranks if rank.of_worker != slow.of_worker]
+    usual = median([rank.own_work for rank in others]) if others else slow.own_work
     if slow.own_work - usual < STRAGGLER_FROM * iteration:
+        return None, None
+    return slow, others
+
+
+def straggler(slow, others, ranks, iteration):
+    """A worker that is slower for each rank that it carries, too. None if it is not."""
+    usual = median([rank.work_per_rank for rank in others])
+    if (slow.work_per_rank - usual) * slow.carried < STRAGGLER_FROM * iteration:
         return None
-    longest = max(WORK, key=lambda name: slow.phases(*WORK[name]) - mean_phases(ranks, *WORK[name]))
-    return (f"rank {slow.number}, whose own work takes {slow.own_work * 1000:.1f} ms an iteration, "
-            f"the others' {usual * 1000:.1f} ms (most of it {longest}); look at what else its "
-            "host does, or give it another.")
+    several = any(len(rank.of_worker) > 1 for rank in ranks)
+    who = slow.worker_name if several else f"rank {slow.number}"
+    each = " for each rank" if several else ""
+    return (f"{who}, whose own work takes {slow.work_per_rank * 1000:.1f} ms an iteration{each}, "
+            f"the others' {usual * 1000:.1f} ms (most of it {longest_work(slow, ranks)}); look at "
+            "what else its host does, or give it another.")
+
+
+def uneven(slow, others):
+    """A worker that is slower because it carries more ranks, perhaps since one was lost."""
+    usual = median([rank.own_work for rank in others])
+    times = (f"{slow.worker_name} computes {len(slow.of_worker)} ranks one after the other, so its own "
+             f"work takes {slow.own_work * 1000:.1f} ms an iteration, that of the others "
+             f"{usual * 1000:.1f} ms")
+    if slow.adopted:
+        was = "was" if len(slow.adopted) == 1 else "were"
+        return (f"the loss of a worker: since {ranks_text(slow.adopted)} {was} lost, {times}; start "
+                "the next run with all workers.")
+    return f"an uneven deal of ranks: {times}; try as many ranks for each worker."
+
+
+def held_up(ranks, iteration):
+    """Why the others wait for one worker; None if they do not."""
+    slow, others = slowest(ranks, iteration)
+    if slow is None:
+        return None
+    return straggler(slow, others, ranks, iteration) or uneven(slow, others)
 
 
 def judge(ranks, summaries, *kinds):
     iteration = mean([rank.iteration for rank in ranks])
-    if found := straggler(ranks, iteration):
+    if found := held_up(ranks, iteration):
         return found
     waits = {name: mean_phases(ranks, name)
              for name in ("exposed_communication", "data", "optimizer")}
@@ -137,8 +189,10 @@ def bottleneck(summaries, overlapping=(), halving=(), periodic=(), served=()):
     ends that take half types; `periodic`: syncs that exchange models every H steps; `served`: those
     whose model aggregators keep. Judged in this order:
 
-    straggler    one rank's own work (iteration − exposed communication) is longer than the median
-                 of the others' by at least a tenth of an iteration
+    straggler    one worker's own work (iteration − exposed communication) is longer than the median
+                 of the others' by at least a tenth of an iteration, and is so, too, for each rank
+                 that it carries
+    the loss of a worker, or an uneven deal: likewise, because it carries more ranks
     exposed communication, waiting for data, optimizer: the longest of the three, if it takes at
                  least a sixth of an iteration (means over the ranks)
     computation  otherwise

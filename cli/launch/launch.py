@@ -114,10 +114,12 @@ class Launch:
         request = self._request
         collected = summaries.collect(self._members.summary_file(rank)
                                       for rank in range(request["world_size"]))
+        collected["coordinator"] = summaries.aggregation(self._members.aggregation_file)
         per_byte = request["seconds_per_byte"]
         rows = [summaries.with_shares(summary, request["through_coordinator"], per_byte)
                 for summary in collected["ranks"]]
         for line in [*summaries.table(rows, request["phases"], per_byte is not None),
+                     *summaries.coordinator_table(collected["coordinator"]),
                      *losses.table(rows),
                      bottleneck(rows, request["overlapping"], request["halving"],
                                 request["periodic"], request["served"])]:

@@ -6,6 +6,9 @@ COLUMNS = [TextColumn(("lost",), "lost"), TextColumn(("first_step",), "at step")
            TextColumn(("carriers",), "carried on by the worker of"),
            TextColumn(("seconds_lost",), "s lost", 3),
            *(TextColumn(("seconds_lost_by_phase", phase), phase, 3) for phase in PHASES)]
+# The same definition as of `gradwire status`.
+MEANING = ("s lost, by the worker that lost most = computing (the step that it computes anew) + waiting "
+           "(for the new view) + connecting (until it computes again)")
 
 
 def of_generation(recoveries):
@@ -30,6 +33,6 @@ def rows_of(summaries):
 
 def table(summaries):
     """Who was lost, from which step on others carry its ranks and what that cost: a line for each
-    time that they went on, none if nobody was lost."""
+    time that they went on, and what the times mean; none if nobody was lost."""
     rows = rows_of(summaries)
-    return ["", *text_table(COLUMNS, rows)] if rows else []
+    return ["", *text_table(COLUMNS, rows), MEANING] if rows else []

@@ -89,6 +89,10 @@ class Site:
     def summary_file(self, rank):
         return self.file(f"summary-{rank}.json")
 
+    @property
+    def aggregation_file(self):
+        return self.file("aggregation.json")
+
     def trace_file(self, process):
         """Of a worker, or of the coordinator, whose number is that of the workers."""
         return self.file(f"trace-{process}.json")
@@ -118,6 +122,11 @@ class Members:
         return self._request["coordinator"].get("port-file") or self._here.file("ports")
 
     @property
+    def aggregation_file(self):
+        """What the coordinator did in an iteration, on this machine."""
+        return self._here.aggregation_file
+
+    @property
     def token_file(self):
         """Of who runs on this machine."""
         return self._here.token_file
@@ -138,6 +147,8 @@ class Members:
             options = {"listen": f"{site.address}:0", "metrics": f"{site.address}:0", **options}
         if self._request["program"]:
             options = {**WITHOUT_END, **options}
+        else:
+            options["aggregation-summary"] = site.aggregation_file
         if self._request["trace"]:
             options["trace"] = site.trace_file(self._request["workers"])
         # Its options are all here.

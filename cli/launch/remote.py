@@ -124,6 +124,8 @@ class LaunchHosts:
                             yield site, site.log_file(rank), members.log_file(str(rank))
                 if self.request["trace"]:
                     yield site, site.trace_file(number), members.trace_file(number)
+        if self.request["coordinator"] and not self.request["program"]:
+            yield self._sites[0], self._sites[0].aggregation_file, members.aggregation_file
         if self.request["trace"] and self.request["coordinator"]:
             number = self.request["workers"]
             yield self._sites[0], self._sites[0].trace_file(number), members.trace_file(number)

@@ -3,7 +3,8 @@ import json
 import pathlib
 
 from cli.runs.failure import Failure
-from cli.terminal.text_table import TextColumn, number_at, phase_columns, text_at, text_table
+from cli.terminal.text_table import (TextColumn, field_at, number_at, phase_columns, text_at,
+                                     text_table)
 
 
 def read_summary(file):
@@ -20,6 +21,15 @@ def collect(files):
     """As --summary writes them, in the order of `files`. Failure names one that is missing or no
     JSON."""
     return {"ranks": [read_summary(file) for file in files]}
+
+
+def aggregation(file):
+    """What the coordinator did in an iteration, as gradwire-coordinator --aggregation-summary writes
+    it. None if it averaged no gradients, or wrote no file."""
+    try:
+        return read_summary(file)
+    except Failure:
+        return None
 
 
 def transfer_of(summary):
@@ -66,6 +76,35 @@ def with_shares(summary, through_coordinator, seconds_per_byte):
     return row
 
 
+def in_tenths(seconds):
+    """Tenths of a millisecond, as the table shows times; None stays."""
+    return None if seconds is None else round(seconds * 1e4)
+
+
+def with_rest(row, phases):
+    """The row with what its table needs to add up:
+
+    other   of the mean iteration, what no part of it is; from the times as they are shown, so that
+            they add up as they are shown
+    hidden  of the communication, what is not exposed
+    """
+    mean, *parts = (in_tenths(number_at(row, *keys)) for keys in [
+        ("iteration_seconds", "mean"),
+        *(("phase_seconds", field_at(phase, "name")) for phase in parts_of(phases))])
+    row = {**row}
+    if mean is not None and None not in parts:
+        row["other"] = (mean - sum(parts)) / 1e4
+    whole, exposed = (in_tenths(number_at(row, "phase_seconds", name))
+                      for name in ("communication", "exposed_communication"))
+    if None not in (whole, exposed):
+        row["hidden"] = (whole - exposed) / 1e4
+    return row
+
+
+def parts_of(phases):
+    return [phase for phase in phases if field_at(phase, "is_part")]
+
+
 def columns_of(phases, with_links, with_clocks, with_codec):
     links = [TextColumn(("link_share",), "of plan %", 0, 100)] if with_links else []
     clocks = [TextColumn(("staleness", "lag", "mean"), "lag", 1),
@@ -74,18 +113,59 @@ def columns_of(phases, with_links, with_clocks, with_codec):
     codec = [TextColumn(("compression_ratio",), "ratio", 1),
              TextColumn(("residual_norm",), "residual", 2)] if with_codec else []
     return [TextColumn(("rank",), "rank"),
-            TextColumn(("iteration_seconds", "p50"), "p50 ms", 1, 1000), *phase_columns(phases),
+            TextColumn(("iteration_seconds", "mean"), "iteration ms", 1, 1000),
+            *phase_columns(parts_of(phases)), TextColumn(("other",), "other", 1, 1000),
+            TextColumn(("hidden",), "(hidden)", 1, 1000),
             TextColumn(("exposed_share",), "exposed %", 0, 100),
+            TextColumn(("iteration_seconds", "p50"), "p50 ms", 1, 1000),
             TextColumn(("busbw_gbit",), "busbw Gbit/s", 2), *links, *clocks, *codec,
             TextColumn(("loss", "first"), "first loss", 4),
             TextColumn(("loss", "last"), "last loss", 4),
             TextColumn(("test", "accuracy"), "accuracy %", 2, 100)]
 
 
+def legend(phases):
+    """How a line of the table adds up."""
+    titles = [text_at(phase, "title") for phase in parts_of(phases)]
+    return (f"Means in ms without the first iteration: iteration = {' + '.join(titles)} + other. "
+            "(hidden) is communication beside these; communication = exposed + hidden.")
+
+
 def table(rows, phases, with_links):
-    """A line for each rank: median and phases of an iteration, the shares, with a parameter server how
-    far ranks were apart, in steps, with compression its ratio and what it left out, relative to the
-    gradients, losses and accuracy."""
+    """A line for each rank: the mean iteration and its parts, the communication that they hide, the
+    median, the shares, with a parameter server how far ranks were apart, in steps, with compression
+    its ratio and what it left out, relative to the gradients, losses and accuracy. Then a line that
+    says how the times add up."""
     with_clocks = any("staleness" in row for row in rows)
     with_codec = any("compression_ratio" in row for row in rows)
-    return text_table(columns_of(phases, with_links, with_clocks, with_codec), rows)
+    rows = [with_rest(row, phases) for row in rows]
+    return [*text_table(columns_of(phases, with_links, with_clocks, with_codec), rows),
+            legend(phases)]
+
+
+# What the coordinator does in an iteration: name in JSON, title, and what it means.
+AGGREGATION = (("wait", "waits", "for the ranks to compute"),
+               ("receive", "receives", "all ranks are sending terms"),
+               ("fold", "folds", "adds them up"),
+               ("send", "sends", "means to the ranks"))
+
+
+def coordinator_table(aggregation):
+    """What the coordinator did in a mean iteration, in a line that adds up, and what that means; no
+    line if it averaged no gradients."""
+    if not aggregation:
+        return []
+    mean = in_tenths(number_at(aggregation, "iteration_seconds", "mean"))
+    times = {name: in_tenths(number_at(aggregation, "phase_seconds", name)) for name, *_ in AGGREGATION}
+    if mean is None or None in times.values():
+        return []
+    times["wait"] = mean - sum(times[name] for name in times if name != "wait")
+    row = {"who": "coordinator", "iteration": mean / 1e4,
+           "hidden": number_at(aggregation, "phase_seconds", "hidden_send"),
+           **{name: tenths / 1e4 for name, tenths in times.items()}}
+    columns = [TextColumn(("who",), ""), TextColumn(("iteration",), "iteration ms", 1, 1000),
+               *(TextColumn((name,), title, 1, 1000) for name, title, _ in AGGREGATION),
+               TextColumn(("hidden",), "(hidden sends)", 1, 1000)]
+    meanings = " + ".join(f"{title} ({meaning})" for _, title, meaning in AGGREGATION)
+    return ["", *text_table(columns, [row]),
+            f"Likewise: iteration = {meanings}; (hidden sends) go on while it receives or folds."]

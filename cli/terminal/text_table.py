@@ -37,10 +37,14 @@ def list_at(value, *keys):
     return found if isinstance(found, list) else []
 
 
+def ranks_text(ranks):
+    """ "rank 2", "ranks 0, 1", of a list of numbers; what is no whole number is left out."""
+    known = [str(rank) for rank in ranks if type(rank) is int]
+    return f"{'rank' if len(known) == 1 else 'ranks'} {', '.join(known) or '-'}"
+
+
 def ranks_at(value, *keys):
-    """ "rank 2", "ranks 0, 1", of a list of numbers."""
-    ranks = [str(rank) for rank in list_at(value, *keys) if type(rank) is int]
-    return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(ranks) or '-'}"
+    return ranks_text(list_at(value, *keys))
 
 
 class TextColumn(NamedTuple):

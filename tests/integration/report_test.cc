@@ -18,6 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 constexpr absl::Duration kLong = absl::Seconds(120);
@@ -27,7 +28,27 @@ TEST(Launch, LastTable_HasBusbwPlanAndBottleneck) {
       RunLaunch(2, TinyRun(3) + Options{"--sync", "all-reduce"}, {"--link-gbit", "1"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, ContainsRegex("exposed %.*busbw Gbit/s.*of plan %"));
+  EXPECT_THAT(run.out, HasSubstr("\nMeans in ms without the first iteration: iteration = data + "));
   EXPECT_THAT(run.out, ContainsRegex("\nBottleneck: .*; (try|look at) .*\\.\n"));
+}
+
+TEST(Launch, GradientsPassTheCoordinator_ItHasALineThatAddsUpAndIsInTheSummary) {
+  const LaunchResult run = RunLaunch(2, TinyRun(5) + Options{"--sync", "gather-scatter"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, ContainsRegex("\n  coordinator +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ "));
+  const nlohmann::json told = run.coordinator;
+  EXPECT_EQ(told["iterations"], 4);
+  const auto& parts = told["phase_seconds"];
+  EXPECT_NEAR(parts["wait"].get<double>() + parts["receive"].get<double>() +
+                  parts["fold"].get<double>() + parts["send"].get<double>(),
+              told["iteration_seconds"]["mean"].get<double>(), 1e-6);
+}
+
+TEST(Launch, GradientsPassTheRing_CoordinatorHasNoLine) {
+  const LaunchResult run = RunLaunch(2, TinyRun(3) + Options{"--backend", "ring"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, Not(HasSubstr("\n  coordinator ")));
+  EXPECT_TRUE(run.coordinator.is_null());
 }
 
 TEST(Report, LogsOfTwoRuns_BecomeAPageAndTables) {

@@ -110,9 +110,11 @@ LaunchResult RunLaunch(int workers, const Options& worker_options,
       StartLaunch(workers, worker_options, coordinator_options + Options{"--summary", summary});
   const auto code = launch->Wait(timeout);
   EXPECT_TRUE(code.ok()) << code.status();
-  LaunchResult result{code.value_or(-1), launch->out(), launch->err(), {}};
+  LaunchResult result{code.value_or(-1), launch->out(), launch->err(), {}, {}};
   const auto json = nlohmann::json::parse(ReadFile(summary), nullptr, /*allow_exceptions=*/false);
-  if (json.is_object()) result.ranks = json.value("ranks", nlohmann::json::array());
+  if (!json.is_object()) return result;
+  result.ranks = json.value("ranks", nlohmann::json::array());
+  result.coordinator = json.value("coordinator", nlohmann::json());
   return result;
 }
 

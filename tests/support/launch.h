@@ -64,7 +64,8 @@ struct LaunchResult {
   int exit_code = -1;
   std::string out;
   std::string err;
-  nlohmann::json ranks;  // of the summary: an array with one object per rank
+  nlohmann::json ranks;        // of the summary: an array with one object per rank
+  nlohmann::json coordinator;  // likewise: what it did in an iteration, or null
 
   // Values that the ranks give for `key` in their summaries; one if they agree.
   std::set<std::string> Distinct(const std::string& key) const;

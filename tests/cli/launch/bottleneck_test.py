@@ -19,6 +19,13 @@ def rank(number, data=0, exposed=0, optimizer=0, iteration=0.1, **more):
                               "optimizer": optimizer}, **more}
 
 
+def carries(ranks, mean, adopted=()):
+    """Of a summary: its worker carries these ranks at the end, and so many on average."""
+    recoveries = [{"adopted": list(adopted)}] if adopted else []
+    return {"ranks_of_worker": {"mean": mean, "last": ranks},
+            "failures": {"recoveries": recoveries}}
+
+
 def judged(*ranks):
     return bottleneck(ranks, ["ddp"], ["coordinator", "ring"], ["local-sgd"],
                       ["parameter-server"])
@@ -93,6 +100,41 @@ class Bottleneck(unittest.TestCase):
             judged(rank(0, exposed=0.05), rank(1, data=0.03), rank(2, exposed=0.05)),
             "Bottleneck: rank 1, whose own work takes 100.0 ms an iteration, the others' 50.0 ms "
             "(most of it waiting for data); look at what else its host does, or give it another.")
+
+    def test_worker_that_took_over_a_lost_rank_is_no_straggler_but_the_loss_is(self):
+        # The worker of rank 0 carried rank 2 on in half of the iterations that count for it.
+        self.assertEqual(
+            judged(rank(0, exposed=0.02, **carries([0, 2], 1.5, adopted=[2])),
+                   rank(1, exposed=0.05), rank(2, **carries([0, 2], 2, adopted=[2]))),
+            "Bottleneck: the loss of a worker: since rank 2 was lost, the worker of ranks 0, 2 computes "
+            "2 ranks one after the other, so its own work takes 100.0 ms an iteration, that of the "
+            "others 50.0 ms; start the next run with all workers.")
+
+    def test_worker_that_is_slow_for_each_rank_that_it_carries_is_a_straggler(self):
+        sentence = judged(rank(0, exposed=0.075), rank(1, exposed=0.075),
+                          rank(2, data=0.04, **carries([2, 3], 2)),
+                          rank(3, data=0.04, **carries([2, 3], 2)))
+        self.assertEqual(
+            sentence,
+            "Bottleneck: the worker of ranks 2, 3, whose own work takes 50.0 ms an iteration for each "
+            "rank, the others' 25.0 ms (most of it waiting for data); look at what else its host does, "
+            "or give it another.")
+
+    def test_carrier_of_a_lost_rank_that_others_do_not_wait_for_is_not_blamed(self):
+        self.assertIn("exposed communication",
+                      judged(rank(0, exposed=0.06, **carries([0, 2], 2, adopted=[2])),
+                             rank(1, exposed=0.065), rank(2, exposed=0.06, **carries([0, 2], 2))))
+
+    def test_uneven_deal_from_the_beginning_is_no_loss(self):
+        sentence = judged(rank(0, **carries([0, 1], 2)), rank(1, **carries([0, 1], 2)),
+                          rank(2, exposed=0.05))
+        self.assertIn("an uneven deal of ranks: the worker of ranks 0, 1 computes 2 ranks one after",
+                      sentence)
+        self.assertNotIn("lost", sentence)
+
+    def test_ranks_of_one_worker_are_not_compared_with_each_other(self):
+        self.assertIn("computation", judged(rank(0, **carries([0, 1], 2)),
+                                            rank(1, **carries([0, 1], 2))))
 
     def test_slightly_slower_rank_is_no_straggler(self):
         self.assertIn("exposed communication", judged(rank(0, exposed=0.05),

@@ -94,9 +94,19 @@ class LaunchTest(unittest.TestCase):
     def test_table_and_bottleneck_are_printed_and_summary_is_written(self):
         summary = self.folder / "all.json"
         self.assertEqual(self.run_all(coordinator=None, summary=str(summary)), 0)
-        self.assertEqual(len(self.terminal.lines[OUT]), 4)
-        self.assertEqual([rank["rank"] for rank in json.loads(summary.read_text())["ranks"]],
-                         [0, 1])
+        self.assertEqual(len(self.terminal.lines[OUT]), 5)
+        written = json.loads(summary.read_text())
+        self.assertEqual([rank["rank"] for rank in written["ranks"]], [0, 1])
+        self.assertIsNone(written["coordinator"])
+
+    def test_coordinator_that_averages_has_a_table_and_is_in_the_summary(self):
+        summary = self.folder / "all.json"
+        times = {"wait": 0.1, "receive": 0.2, "fold": 0.03, "send": 0.05, "hidden_send": 0}
+        told = {"iterations": 1, "iteration_seconds": {"mean": 0.38}, "phase_seconds": times}
+        self.file("aggregation.json", json.dumps(told))
+        self.assertEqual(self.run_all(coordinator=None, summary=str(summary)), 0)
+        self.assertRegex("\n".join(self.terminal.lines[OUT]), r"\n  coordinator +380.0 +100.0 +200.0 ")
+        self.assertEqual(json.loads(summary.read_text())["coordinator"], told)
 
     def test_member_that_failed_gives_its_code_and_no_table(self):
         self.supervisor.exit_code, self.supervisor.cause = 3, "rank 1 ended with exit code 3"

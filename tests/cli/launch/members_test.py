@@ -30,13 +30,16 @@ class Coordinator(unittest.TestCase):
     def test_gets_its_options_and_a_port_file(self):
         member = members_of().coordinator()
         self.assertEqual((member.name, member.serves, member.linger), ("coordinator", True, 0))
-        self.assertEqual(member.command.argv, [*COORDINATOR, "--port-file", "/scratch/ports"])
+        self.assertEqual(member.command.argv, [*COORDINATOR, "--port-file", "/scratch/ports",
+                                               "--aggregation-summary", "/scratch/aggregation.json"])
+        self.assertEqual(members_of().aggregation_file, "/scratch/aggregation.json")
 
     def test_given_port_file_is_passed_on(self):
         given = {"listen": "127.0.0.1:0", "port-file": "p"}
         self.assertEqual(members_of(coordinator=given).port_file, "p")
         self.assertEqual(members_of(coordinator=given).coordinator().command.argv,
-                         [*COORDINATOR, "--port-file", "p"])
+                         [*COORDINATOR, "--port-file", "p", "--aggregation-summary",
+                          "/scratch/aggregation.json"])
 
     def test_config_file_is_not_its_own(self):
         environment = {"GRADWIRE_CONFIG": "c", "HOME": "/h"}
@@ -163,7 +166,8 @@ class OnHosts(unittest.TestCase):
         command = self.made().coordinator().command
         self.assertEqual(command.link, "link a")
         self.assertEqual(command.argv[1:], ["--listen", "10.10.1.1:0", "--metrics", "10.10.1.1:0",
-                                            "--port-file", "/tmp/a/ports"])
+                                            "--port-file", "/tmp/a/ports", "--aggregation-summary",
+                                            "/tmp/a/aggregation.json"])
 
     def test_given_addresses_of_the_coordinator_win(self):
         argv = self.made(coordinator={"listen": "0.0.0.0:5"}).coordinator().command.argv

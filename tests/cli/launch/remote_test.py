@@ -249,6 +249,12 @@ class Collect(OnHosts):
         self.collect(trace="t", coordinator={"listen": "0.0.0.0:0"})
         self.assertEqual((self.folder / "trace-2.json").read_text(), "trace-2.json")
 
+    def test_what_the_coordinator_did_is_on_the_first_host(self):
+        self.all_well()
+        self.put("a", "aggregation.json", b"{}")
+        self.collect(coordinator={"listen": "0.0.0.0:0"})
+        self.assertEqual((self.folder / "aggregation.json").read_bytes(), b"{}")
+
     def test_what_others_went_on_with_stands_behind_what_was_said_before(self):
         self.all_well()
         self.supervisor.lost = [Lost("rank 1", "was lost")]

@@ -52,10 +52,38 @@ class Lines(unittest.TestCase):
     def test_ranks_are_a_table_in_milliseconds(self):
         self.assertIn(
             "\n\n    rank    state   steps  iteration ms    data  forward  backward  communication  "
-            "exposed  optimizer  own work    loss  heard s ago          address\n"
+            "exposed  optimizer  own work    loss  heard s ago          address  process\n"
             "       0  running      18         400.0     5.0     95.0     100.0          200.0  "
-            "  150.0       50.0     250.0  1.5000          0.1  10.10.1.1:29401\n",
+            "  150.0       50.0     250.0  1.5000          0.1  10.10.1.1:29401     4711\n",
             text_of(running()))
+
+    def test_worker_that_does_not_tell_its_process_has_a_dash(self):
+        status = running()
+        status["ranks"][0]["pid"] = None
+        self.assertIn("  10.10.1.1:29401        -\n", text_of(status))
+
+    def test_slowest_rank_whose_worker_carries_others_is_said_to(self):
+        status = running()
+        status["ranks"].append({**status["ranks"][1], "rank": 2})
+        self.assertIn("slowest: rank 1 (its worker carries rank 2 too), 350.0 ms of own work an "
+                      "iteration; the others 250.0 ms\n", text_of(status))
+
+    def test_workers_without_an_address_are_not_taken_for_one(self):
+        status = running()
+        for rank in status["ranks"]:
+            rank["address"] = ""
+        self.assertNotIn("carries", text_of(status))
+
+    def test_coordinator_through_which_gradients_go_says_what_it_does(self):
+        times = {"wait": 0.1, "receive": 0.2, "fold": 0.0304, "send": 0.05, "hidden_send": 0.01}
+        status = running(coordinator={"iterations": 9, "iteration_seconds": {"mean": 0.3804},
+                                      "phase_seconds": times})
+        self.assertIn("\ncoordinator: 380.4 ms an iteration on average: waits 100.0, receives 200.0, "
+                      "folds 30.4, sends 50.0\n", text_of(status))
+
+    def test_coordinator_that_averages_nothing_is_not_mentioned(self):
+        for coordinator in (None, {}, {"iteration_seconds": {"mean": 1}}, 7):
+            self.assertNotIn("coordinator", text_of(running(coordinator=coordinator)))
 
     def test_ranks_of_a_served_model_say_how_far_they_are_apart(self):
         status = running()
@@ -87,19 +115,29 @@ class Lines(unittest.TestCase):
         self.assertIn("running, 2 of 0 ranks\n", text_of(status))
         self.assertIn("running, 2 of 0 ranks\n", text_of({**status, "phases": 7}))
 
-    def test_losses_say_who_carries_on_and_what_they_cost(self):
-        loss = {"time": 1795000000.1, "step": 7, "ranks": [1], "cause": "its session stream broke",
-                "seconds_lost": 0.4125, "generation": 2, "first_step": 7, "carriers": [
-                    {"address": "10.10.1.1:29401", "ranks": [0, 1], "adopted": [1]}]}
+    def loss(self, **changes):
+        return {"time": 1795000000.1, "step": 7, "ranks": [1], "cause": "its session stream broke",
+                "address": "10.10.1.2:29401", "pid": 4712, "seconds_lost": 0.4125,
+                "seconds_lost_by_phase": {"computing": 0.3, "waiting": 0.1, "connecting": 0.0125},
+                "generation": 2, "first_step": 7, "carriers": [
+                    {"address": "10.10.1.1:29401", "ranks": [0, 1], "adopted": [1]}], **changes}
+
+    def test_losses_say_who_was_lost_who_carries_on_and_what_they_cost(self):
         failures = {"views": 2, "losses": 1, "recomputed_ranks": 1, "seconds_lost": 0.4125}
-        self.assertIn("\n\nlost: 1 worker, 0.412 s in all\n"
-                      "  rank 1 in step 7: its session stream broke; then rank 1 on the worker of "
-                      "ranks 0, 1 (10.10.1.1:29401); 0.412 s lost\n",
-                      text_of(running(failures={**failures, "last": [loss]})))
+        self.assertIn("\n\nlost: 1 worker, 0.412 s lost in all\n"
+                      "  rank 1 (10.10.1.2:29401, process 4712) in step 7: its session stream broke; "
+                      "then rank 1 on the worker of ranks 0, 1 (10.10.1.1:29401); 0.412 s lost "
+                      "(computing 0.300, waiting 0.100, connecting 0.013)\n",
+                      text_of(running(failures={**failures, "last": [self.loss()]})))
+
+    def test_loss_of_which_no_worker_told_the_cost_says_so(self):
+        unknown = self.loss(seconds_lost=None, seconds_lost_by_phase=None)
+        text = text_of(running(failures={"losses": 2, "last": [unknown, dict(unknown)]}))
+        self.assertRegex(text, r"its cost counts with the next loss\n.*its cost is not known yet\n")
 
     def test_loss_that_nobody_carries_on_has_no_cost(self):
         loss = {"step": 7, "ranks": [0, 1], "cause": "it left", "seconds_lost": None, "carriers": []}
-        self.assertIn("\nlost: 2 workers, 0.000 s in all\n  ranks 0, 1 in step 7: it left\n",
+        self.assertIn("\nlost: 2 workers, 0.000 s lost in all\n  ranks 0, 1 in step 7: it left\n",
                       text_of(running(failures={"losses": 2, "last": [loss]})))
 
     def test_no_loss_is_not_mentioned(self):
