@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <prometheus/text_serializer.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
