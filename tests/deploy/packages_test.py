@@ -20,7 +20,7 @@ CONTENTS = {
         "usr/libexec/gradwire/cli/*.py", "usr/libexec/gradwire/peers/*.py",
         "usr/libexec/gradwire/gradwire-collectives", "usr/libexec/gradwire/gradwire-layout",
         "usr/libexec/gradwire/gradwire-models", "usr/libexec/gradwire/gradwire-trainer",
-        "usr/libexec/gradwire/make-certificates",
+        "usr/libexec/gradwire/arguments.sh", "usr/libexec/gradwire/make-certificates",
         "usr/libexec/gradwire/libgradwire_gloo.so", "usr/libexec/gradwire/libgradwire_optimizer.so",
         "usr/share/bash-completion/completions/gradwire*",
         "usr/share/zsh/vendor-completions/_gradwire", "usr/share/man/man1/gradwire*.1.gz",
