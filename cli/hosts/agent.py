@@ -9,6 +9,7 @@ but the standard library. Frames go both ways, on stdin and stdout:
                   START  JSON                 OUT    of a program's stdout
                   SIGNAL its number           ERR    likewise
                                               END    exit code, or minus a signal
+                                            PID    of a program that was started
                                             HELLO  JSON: "folder" for temporary files, or "problem"
 
 A SIGNAL for program 0 says that what was logged into that folder has been fetched. The agent ends
@@ -29,7 +30,7 @@ import time
 
 MAGIC = b"\ngradwire-agent\n"  # behind all that a shell may print when it starts
 HEADER = struct.Struct(">BII")
-BEAT, START, SIGNAL, OUT, ERR, END, HELLO = range(7)
+BEAT, START, SIGNAL, OUT, ERR, END, HELLO, PID = range(8)
 PIECE = 65536
 MOST_UNSENT = 1 << 20  # bytes; beyond, programs wait until some have left
 SECONDS_TO_END = 1  # between SIGTERM and SIGKILL
@@ -180,6 +181,7 @@ class Agent:
     def start(self, number, order):
         try:
             self.programs[number] = Program(number, order)
+            self.send(PID, number, b"%d" % self.programs[number].popen.pid)
         except OSError as error:
             why = os.strerror(error.errno) if error.errno else str(error)
             self.send(ERR, number, ("cannot start '%s': %s\n" % (order["argv"][0], why)).encode())

@@ -8,7 +8,7 @@ import signal
 import time
 import zlib
 
-from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, SIGNAL, START
+from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, PID, SIGNAL, START
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.hosts import own_environment
 from cli.runs.process import Command, describe_end
@@ -40,6 +40,7 @@ class RemoteProcess:
         self._link, self._number, self._on_end = link, number, on_end
         self.out, self.err = bytearray(), bytearray()
         self.takes = {OUT: on_out or self.out.extend, ERR: on_err or self.err.extend}
+        self.pid = None  # over there; the host says it
         self.status = None
         self.kill_by = None  # it should have ended then
         self._lost = ""  # why nothing is known of its end
@@ -51,6 +52,12 @@ class RemoteProcess:
     @property
     def failed(self):
         return self.ended and self.status != 0
+
+    @property
+    def place(self):
+        """Which one it is, for people."""
+        host = f"host {self._link.name}"
+        return host if self.pid is None else f"process {self.pid} on {host}"
 
     @property
     def end(self):
@@ -193,6 +200,8 @@ class Link:
             self._take_time(number, float(payload))
         elif kind == END:
             self._programs.pop(number).finish(int(payload))
+        elif kind == PID:
+            self._programs[number].pid = int(payload)
         elif number in self._programs:
             self._programs[number].takes[kind](payload)
 

@@ -31,10 +31,10 @@ def text_of(output):
 
 
 def describe_end(status):
-    """"ended with exit code 3", "was ended by signal 9 (Killed)", for subprocess's return code."""
+    """"ended with exit code 3", "was killed by signal 9 (Killed)", for subprocess's return code."""
     if status >= 0:
         return f"ended with exit code {status}"
-    return f"was ended by signal {-status} ({signal.strsignal(-status)})"
+    return f"was killed by signal {-status} ({signal.strsignal(-status)})"
 
 
 def exit_code_of(status):
@@ -94,6 +94,11 @@ class Process:
     def failed(self):
         """It ended, and not well; also if it was told to end."""
         return self.ended and self.status != 0
+
+    @property
+    def place(self):
+        """Which one it is, for people."""
+        return f"process {self.pid}"
 
     @property
     def end(self):

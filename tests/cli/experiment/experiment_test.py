@@ -65,7 +65,7 @@ class Conducting(unittest.TestCase):
         self.assertRegex(self.said.getvalue(), "about [0-9]+ s in all")
 
     def test_break_is_gone_on_from(self):
-        with self.assertRaisesRegex(Failure, "^all-reduce-3-nodes: rank 0 was ended by signal 9"):
+        with self.assertRaisesRegex(Failure, "^all-reduce-3-nodes: rank 0 was killed by signal 9"):
             self.conduct(FakeRunner(fail_at=9))
         self.assertFalse((self.out / "report.html").exists())
         self.assertEqual(len(self.conduct(FakeRunner())), RUNS - 9)
@@ -150,7 +150,7 @@ class Conducting(unittest.TestCase):
         too_large = FakeRunner(fails=lambda argv: option(argv, "--batch-size") == "4" and
                                "--sync" in argv and option(argv, "--sync") == "none")
         runs = self.conduct(too_large, words=["lab"])
-        self.assertIn("1-devices-batch-4: memory ends the sweep here: rank 0 was ended by signal 9",
+        self.assertIn("1-devices-batch-4: memory ends the sweep here: rank 0 was killed by signal 9",
                       self.said.getvalue())
         self.assertIn("Memory ends the sweep at 2: a batch of 4 needs about",
                       (self.out / "report.md").read_text())

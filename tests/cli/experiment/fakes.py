@@ -82,7 +82,7 @@ class FakeRunner:
     its options; `why`: of both."""
 
     def __init__(self, fail_at=None, fails=lambda argv: False,
-                 why="rank 0 was ended by signal 9 (Killed)"):
+                 why="rank 0 was killed by signal 9 (Killed)"):
         self.runs, self.tried = [], []
         self._fail_at, self._fails, self._why = fail_at, fails, why
 

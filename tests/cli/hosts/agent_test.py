@@ -11,8 +11,8 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.hosts.agent import (BEAT, END, ERR, HEADER, HELLO, MAGIC, MOST_UNSENT, OUT, PIECE, SIGNAL,
-                             START, Agent)
+from cli.hosts.agent import (BEAT, END, ERR, HEADER, HELLO, MAGIC, MOST_UNSENT, OUT, PID, PIECE,
+                             SIGNAL, START, Agent)
 
 LONG = 30
 
@@ -56,7 +56,9 @@ class AgentTest(unittest.TestCase):
         return frames
 
     def run_to_the_end(self):
-        """Reads as turn() does, until all programs have ended."""
+        """Reads as turn() does, until all programs have ended. Gives the frames after the one that
+        tells the id of the program's process."""
+        ((_, program),) = self.agent.programs.items()
         deadline, frames = time.monotonic() + LONG, []
         while self.agent.programs:
             self.assertLess(time.monotonic(), deadline)
@@ -65,7 +67,8 @@ class AgentTest(unittest.TestCase):
                 self.agent.read(pipes[fd], fd)
             self.agent.look_for_ends()
             frames += self.sent()
-        return frames
+        self.assertEqual(frames[0], (PID, program.number, str(program.popen.pid).encode()))
+        return frames[1:]
 
     def test_magic_comes_before_all_else(self):
         self.assertTrue(Agent({"silence": 5}).unsent.startswith(MAGIC))

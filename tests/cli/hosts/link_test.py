@@ -67,6 +67,18 @@ class LinkTest(unittest.TestCase):
         self.until(lambda: b"\n" in program.out)
         return program, int(program.out)
 
+    def test_program_is_known_by_its_process_and_host(self):
+        link = self.link()
+        program, pid = self.with_pid(link, "exec sleep 1000")
+        self.assertEqual((program.pid, program.place), (pid, f"process {pid} on host 127.0.0.1"))
+        program.signal(signal.SIGKILL)
+
+    def test_program_that_was_not_started_is_known_by_its_host(self):
+        link = self.link("127.0.0.9")
+        program = self.start(link, "true")
+        self.until(lambda: program.ended)
+        self.assertEqual(program.place, "host 127.0.0.9")
+
     def test_program_runs_with_words_as_they_are(self):
         said = self.finished(self.link(), 'printf "%s|" "$@"; cat; echo bad >&2; exit 3',
                              "a b", "$HOME", "it's\n", stdin="given")
@@ -81,7 +93,7 @@ class LinkTest(unittest.TestCase):
         program, pid = self.with_pid(self.link(), "sleep 1000; true")
         program.signal(signal.SIGTERM)
         self.until(lambda: program.ended)
-        self.assertEqual(program.end, "was ended by signal 15 (Terminated)")
+        self.assertEqual(program.end, "was killed by signal 15 (Terminated)")
         self.until(lambda: gone(pid))
 
     def test_what_it_left_behind_ends_with_it(self):

@@ -102,7 +102,7 @@ class JobsTest(unittest.TestCase):
 
     def test_killed_job_names_the_signal(self):
         self.assertEqual(str(failure_of(("a", shell("kill -9 $$")))),
-                         "a was ended by signal 9 (Killed)")
+                         "a was killed by signal 9 (Killed)")
 
     def test_server_fails_is_a_failure(self):
         failure = failure_of(("server", shell("exit 1"), True), ("a", shell("exec sleep 1000")))

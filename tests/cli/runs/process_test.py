@@ -40,8 +40,8 @@ class Ends(unittest.TestCase):
     def test_exit_code_and_signal_in_words_and_as_a_shells_code(self):
         for status, words, code in ((0, "ended with exit code 0", 0),
                                     (255, "ended with exit code 255", 255),
-                                    (-9, "was ended by signal 9 (Killed)", 137),
-                                    (-15, "was ended by signal 15 (Terminated)", 143)):
+                                    (-9, "was killed by signal 9 (Killed)", 137),
+                                    (-15, "was killed by signal 15 (Terminated)", 143)):
             self.assertEqual((describe_end(status), exit_code_of(status)), (words, code))
 
     def test_bytes_that_are_no_utf8_come_out_again(self):
