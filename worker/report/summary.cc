@@ -37,6 +37,9 @@ Json Configuration(const Summary& summary) {
     json["emulated"] = {{"forward_seconds", summary.emulated->forward_seconds},
                         {"backward_seconds", summary.emulated->backward_seconds}};
   }
+  if (summary.ended.has_value()) {
+    json["ended"] = {{"code", summary.ended->code}, {"reason", summary.ended->reason}};
+  }
   return json;
 }
 
@@ -80,13 +83,7 @@ Json FailuresJson(const Summary::Failures& failures) {
           {"recoveries", std::move(recoveries)}};
 }
 
-void AddResults(const Summary& summary, Json& json) {
-  json["loss"] = {{"first", summary.loss.first}, {"last", summary.loss.last}};
-  json["print_every"] = summary.print_every;
-  json["losses"] = summary.losses;
-  json["train"] = QualityJson(summary.train);
-  if (summary.test.has_value()) json["test"] = QualityJson(*summary.test);
-  json["epochs"] = EpochsJson(summary.epochs);
+void AddModel(const Summary& summary, Json& json) {
   json["trained_parameters"] = summary.trained_parameters;
   if (!summary.frozen_sha256.first.empty()) {
     json["frozen_sha256"] = {{"first", summary.frozen_sha256.first},
@@ -96,6 +93,16 @@ void AddResults(const Summary& summary, Json& json) {
   json["parameters_sha256"] = summary.parameters_sha256;
   json["buffers_sha256"] = summary.buffers_sha256;
   if (!summary.buffers.empty()) json["buffers"] = summary.buffers;
+}
+
+void AddResults(const Summary& summary, Json& json) {
+  json["loss"] = {{"first", summary.loss.first}, {"last", summary.loss.last}};
+  json["print_every"] = summary.print_every;
+  json["losses"] = summary.losses;
+  json["train"] = QualityJson(summary.train);
+  if (summary.test.has_value()) json["test"] = QualityJson(*summary.test);
+  json["epochs"] = EpochsJson(summary.epochs);
+  if (!summary.ended.has_value()) AddModel(summary, json);
   json["samples"] = {{"seen", summary.samples.seen}, {"padded", summary.samples.padded}};
   json["failures"] = FailuresJson(summary.failures);
 }

@@ -40,6 +40,11 @@ struct Summary {
   };
   absl::optional<Emulated> emulated;  // absent where the model computes
   int64_t iterations = 0;
+  struct Ended {   // before all iterations were done
+    int code = 0;  // of the process
+    std::string reason;
+  };
+  absl::optional<Ended> ended;  // absent of a run that was done; else there is nothing of the model
   IterationSeconds iteration_seconds;
   PhaseSeconds phase_seconds;  // means
   // The ranks that the rank's worker carried at the end, this one among them; and, as a mean over

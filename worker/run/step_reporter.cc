@@ -75,6 +75,7 @@ absl::Status StepReporter::OpenLog(Rank rank, bool goes_on, OfRank* of_rank) con
 }
 
 void StepReporter::GoOn(Recovery recovery) {
+  MutexLock lock(&records_mutex_);
   recovery.adopted = SetRanks(recovery.ranks);
   ++failures_.views;
   ++failures_.retries;
@@ -113,6 +114,7 @@ std::vector<Rank> StepReporter::SetRanks(const std::vector<Rank>& ranks) {
 
 std::vector<v1::StepDone> StepReporter::OnStep(std::vector<StepRecord> records,
                                                const TransferTotals& totals) {
+  MutexLock lock(&records_mutex_);
   Count(totals, &records);
   std::vector<v1::StepDone> done;
   for (size_t i = 0; i < records.size(); ++i) {
@@ -154,12 +156,14 @@ void StepReporter::GiveUpLog(const absl::Status& failure, OfRank* of_rank) {
 }
 
 void StepReporter::OnEvaluation(absl::Span<const Evaluation> evaluations) {
+  MutexLock lock(&records_mutex_);
   for (size_t i = 0; i < ranks_.size(); ++i) {
     ranks_[i].epochs.SetTest({evaluations[i].loss, evaluations[i].accuracy});
   }
 }
 
 absl::Status StepReporter::Finish() {
+  MutexLock lock(&records_mutex_);
   for (size_t i = 0; i < ranks_.size(); ++i) OnEpoch(i, ranks_[i].epochs.Finish());
   progress_.Finish();
   return log_failure_;
@@ -212,6 +216,13 @@ void StepReporter::ShowStatus(size_t index, const v1::StepDone& done) {
 std::vector<v1::RankStatus> StepReporter::Status() const {
   MutexLock lock(&mutex_);
   return statuses_;
+}
+
+std::vector<Summary> StepReporter::Summaries() const {
+  MutexLock lock(&records_mutex_);
+  std::vector<Summary> summaries;
+  for (size_t i = 0; i < ranks_.size(); ++i) summaries.push_back(SummaryOf(i));
+  return summaries;
 }
 
 Summary StepReporter::SummaryOf(size_t index) const {

@@ -58,6 +58,8 @@ class StepReporter {
 
   // What is known of carried rank number `index`: all but hashes.
   Summary SummaryOf(size_t index) const;
+  // Of all carried ranks, in their order. From any thread.
+  std::vector<Summary> Summaries() const;
   // Of each rank; without addresses. From any thread.
   std::vector<v1::RankStatus> Status() const;
 
@@ -94,6 +96,7 @@ class StepReporter {
   TransferTotals counted_;  // up to the last step
   CompressionMeter compression_;
 
+  mutable Mutex records_mutex_;  // held while what Summaries() gives is changed
   mutable Mutex mutex_;
   std::vector<v1::RankStatus> statuses_ ABSL_GUARDED_BY(mutex_);
 };

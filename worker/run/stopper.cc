@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
+#include <future>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -12,10 +14,11 @@ namespace gradwire {
 namespace {
 
 constexpr absl::Duration kGrace = absl::Seconds(1);
+constexpr absl::Duration kCutGrace = absl::Milliseconds(400);
 
 }  // namespace
 
-Stopper::Stopper() : guard_([this] { Guard(); }) {}
+Stopper::Stopper(OnCut on_cut) : on_cut_(std::move(on_cut)), guard_([this] { Guard(); }) {}
 
 Stopper::~Stopper() {
   {
@@ -62,8 +65,21 @@ void Stopper::Guard() {
     if (ended_) return;
     spdlog::error("{}; a computation under way was cut off", std::string(reason_.message()));
     spdlog::default_logger()->flush();
+    RunOnCut(reason_, exit_code_);
     std::_Exit(exit_code_);
   }
+}
+
+// It may wait for what the cut computation holds, or for a disk.
+void Stopper::RunOnCut(const absl::Status& reason, int exit_code) const {
+  if (!on_cut_) return;
+  auto done = std::make_shared<std::promise<void>>();
+  const std::future<void> is_done = done->get_future();
+  std::thread([on_cut = on_cut_, reason, exit_code, done] {
+    on_cut(reason, exit_code);
+    done->set_value();
+  }).detach();
+  is_done.wait_for(absl::ToChronoMilliseconds(kCutGrace));
 }
 
 }  // namespace gradwire

@@ -17,7 +17,11 @@ namespace gradwire {
 // code of the request, so that everyone stops within 2 s.
 class Stopper {
  public:
-  Stopper();
+  using OnCut = std::function<void(const absl::Status& reason, int exit_code)>;
+
+  // `on_cut` is called in a thread of its own before the guard ends the process, which waits for it
+  // no longer than kCutGrace; null: nothing is called.
+  explicit Stopper(OnCut on_cut = nullptr);
   // The worker ended in time.
   ~Stopper();
 
@@ -33,7 +37,9 @@ class Stopper {
 
  private:
   void Guard();
+  void RunOnCut(const absl::Status& reason, int exit_code) const;
 
+  const OnCut on_cut_;
   std::atomic<bool> requested_{false};
   mutable Mutex mutex_;
   CondVar changed_;

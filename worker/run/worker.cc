@@ -33,17 +33,22 @@ Worker::Worker(const WorkerOptions& options)
     : options_(options),
       sync_traits_(TraitsOfSync(options.sync)),
       metrics_(options.sync, options.backend),
-      stopper_(std::make_unique<Stopper>()) {}
+      stopper_(std::make_unique<Stopper>([this](const absl::Status& reason, int exit_code) {
+        SummarizeEnd(reason, exit_code);
+      })) {}
 
 Worker::~Worker() = default;
 
 int Worker::Run() {
   absl::Status status = Prepare();
   if (status.ok()) status = Train();
-  if (status.ok()) NoteOutputs(WriteResults());
+  const bool trained = status.ok();
+  if (trained) NoteOutputs(WriteResults());
   if (status.ok() && participation_ != nullptr) status = participation_->Leave();
   status = ExplainFailure(std::move(status));
-  return EndCode(status.ok() ? EndWithoutOutputs() : status);
+  const int exit_code = EndCode(status.ok() ? EndWithoutOutputs() : status);
+  SummarizeEnd(trained ? absl::OkStatus() : status, exit_code);
+  return exit_code;
 }
 
 // What cannot be written is told, and at the end by the exit code; the others' run goes on.

@@ -7,6 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
@@ -97,6 +99,9 @@ class Worker {
   absl::Status SaveWeights();
   absl::Status WriteSummaries();
   std::string SummaryPath(Rank rank) const;
+  // Writes what is known of a run that ended early, without the model; if `reason` is OK, nothing
+  // is written, now and later. From any thread; only the first call counts.
+  void SummarizeEnd(const absl::Status& reason, int exit_code);
   void NoteOutputs(const absl::Status& written);
   absl::Status EndWithoutOutputs();
   absl::Status ExplainFailure(absl::Status status);
@@ -109,8 +114,11 @@ class Worker {
 
   const WorkerOptions options_;
   const SyncTraits sync_traits_;
+  const absl::Time begun_ = absl::Now();
   WorkerMetrics metrics_;
-  std::unique_ptr<Stopper> stopper_;
+  Mutex end_mutex_;
+  bool end_summarized_ ABSL_GUARDED_BY(end_mutex_) = false;
+  std::unique_ptr<Stopper> stopper_;  // may call SummarizeEnd
   CurrentWork work_;
 
   std::shared_ptr<const Dataset> train_;

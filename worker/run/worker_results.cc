@@ -1,4 +1,7 @@
 // The part of Worker that writes what a run ends with: weights and summaries.
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -18,6 +21,13 @@ int64_t CountTrained(const Model& model) {
     if (parameter.requires_grad()) count += parameter.numel();
   }
   return count;
+}
+
+// Whether another worker, which carried the rank on to its end, wrote the file after `begun`.
+bool IsOfThisRun(const std::string& path, absl::Time begun) {
+  struct stat info = {};
+  return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+         absl::TimeFromTimespec(info.st_mtim) >= begun;
 }
 
 }  // namespace
@@ -60,6 +70,24 @@ absl::Status Worker::WriteSummaries() {
     if (!written.ok()) return written;
   }
   return absl::OkStatus();
+}
+
+void Worker::SummarizeEnd(const absl::Status& reason, int exit_code) {
+  MutexLock ending(&end_mutex_);
+  if (std::exchange(end_summarized_, true) || reason.ok() || options_.summary.empty()) return;
+  const StepReporter* reporter;
+  {
+    MutexLock lock(&mutex_);
+    reporter = shown_reporter_;
+  }
+  if (reporter == nullptr) return;  // the run had not begun
+  for (Summary& summary : reporter->Summaries()) {
+    const std::string path = SummaryPath(Rank(summary.rank));
+    if (IsOfThisRun(path, begun_)) continue;
+    summary.ended = Summary::Ended{exit_code, std::string(reason.message())};
+    const absl::Status written = WriteSummary(path, summary);
+    if (!written.ok()) spdlog::warn("{}", std::string(written.message()));
+  }
 }
 
 }  // namespace gradwire

@@ -61,6 +61,24 @@ TEST(SummaryCollector, ModelThatIsServed_MeanAndMostOfLagAndSpread) {
                 R"({"lag": {"mean": 2.5, "max": 4}, "spread": {"mean": 3.5, "max": 5}})"));
 }
 
+TEST(ToJson, EndedEarly_WhyAndNothingOfTheModel) {
+  Summary summary = Collect(3);
+  summary.trained_parameters = 7;
+  summary.parameters_sha256 = summary.buffers_sha256 = summary.outputs_sha256 = "ab";
+  summary.frozen_sha256 = {"ab", "ab"};
+  EXPECT_FALSE(nlohmann::json::parse(ToJson(summary)).contains("ended"));
+  summary.ended = {75, "lost the coordinator"};
+  const auto json = nlohmann::json::parse(ToJson(summary));
+  EXPECT_EQ(json["ended"],
+            nlohmann::json::parse(R"({"code": 75, "reason": "lost the coordinator"})"));
+  EXPECT_EQ(json["iterations"], 3);
+  EXPECT_EQ(json["loss"]["last"], 8);
+  for (const char* field : {"trained_parameters", "parameters_sha256", "buffers_sha256",
+                            "outputs_sha256", "frozen_sha256"}) {
+    EXPECT_FALSE(json.contains(field)) << field;
+  }
+}
+
 TEST(SummaryCollector, CompressedGradients_RatioAndTheLastResidual) {
   SummaryCollector collector(1);
   for (const double residual : {0.5, 0.25}) {

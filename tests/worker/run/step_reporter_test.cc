@@ -60,6 +60,18 @@ TEST_F(StepReporterTest, OnStep_BytesOfTheProcess_DividedAmongItsRanks) {
   EXPECT_EQ(reporter_->SummaryOf(1).bytes_sent, 51u);
 }
 
+TEST_F(StepReporterTest, Summaries_AnotherRankIsAdopted_OneForEachInTheirOrder) {
+  Recovery recovery;
+  recovery.ranks = {Rank(0), Rank(1), Rank(3)};
+  reporter_->GoOn(recovery);
+  std::vector<std::pair<int, int64_t>> told;
+  for (const Summary& summary : reporter_->Summaries()) {
+    told.emplace_back(summary.rank, summary.iterations);
+  }
+  EXPECT_THAT(told, ::testing::ElementsAre(::testing::Pair(0, 0), ::testing::Pair(1, 1),
+                                           ::testing::Pair(3, 1)));
+}
+
 TEST_F(StepReporterTest, OnStep_Log_ARowInTheFileOfEachRank) {
   EXPECT_EQ(LogOf(1)["rank"], 1);
   EXPECT_EQ(LogOf(3)["rank"], 3);

@@ -1,0 +1,48 @@
+#include "worker/run/stopper.h"
+
+#include <gtest/gtest.h>
+
+#include <iostream>
+
+#include "absl/time/clock.h"
+
+namespace gradwire {
+namespace {
+
+constexpr int kExitCode = 75;
+
+// A computation that does not end, after a request.
+void ComputeAfterRequest(Stopper* stopper) {
+  stopper->Request(absl::UnavailableError("lost the coordinator"), kExitCode);
+  absl::SleepFor(absl::InfiniteDuration());
+}
+
+TEST(StopperDeathTest, Guard_ComputationDoesNotEnd_IsCutAfterOnCut) {
+  const auto cut = [] {
+    Stopper stopper([](const absl::Status& reason, int exit_code) {
+      std::cerr << "on_cut: " << reason.message() << ", " << exit_code << std::endl;
+    });
+    ComputeAfterRequest(&stopper);
+  };
+  EXPECT_EXIT(cut(), ::testing::ExitedWithCode(kExitCode), "on_cut: lost the coordinator, 75");
+}
+
+TEST(StopperDeathTest, Guard_OnCutDoesNotEndEither_IsCut) {
+  const auto cut = [] {
+    Stopper stopper([](const absl::Status&, int) { absl::SleepFor(absl::InfiniteDuration()); });
+    ComputeAfterRequest(&stopper);
+  };
+  EXPECT_EXIT(cut(), ::testing::ExitedWithCode(kExitCode), "");
+}
+
+TEST(Stopper, EndsInTime_OnCutIsNotCalled) {
+  bool called = false;
+  {
+    Stopper stopper([&called](const absl::Status&, int) { called = true; });
+    stopper.Request(absl::CancelledError("stopped"), kExitCode);
+  }
+  EXPECT_FALSE(called);
+}
+
+}  // namespace
+}  // namespace gradwire
