@@ -12,7 +12,7 @@ from cli.launch import losses, summaries
 from cli.launch.bottleneck import bottleneck
 from cli.launch.members import Members, reachable
 from cli.launch.signals import Signals
-from cli.launch.supervisor import Supervisor
+from cli.launch.supervisor import SECONDS_TO_FINISH, Supervisor
 from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
 from cli.launch.run_token import token_of, write_token
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
@@ -46,13 +46,12 @@ class Launch:
         if self._hosts:
             self._tried(lambda: self._hosts.collect(self._members, self._supervisor.cause))
         traced = self._tried(self._write_trace)
+        for sentence in told_of_workers(self._supervisor):
+            self._say(sentence)
+        reported = self._tried(lambda: self._report(exit_code))
         if self._supervisor.cause:
             self._say(f"{self._supervisor.cause}; all have ended")
             return exit_code
-        for member in self._supervisor.lost:
-            self._say(f"{member.name} {member.end}; the others went on with its ranks, and the "
-                      "result is the same")
-        reported = self._tried(self._report)
         return EXIT_DONE if traced and reported else EXIT_FAILED
 
     def _start_all(self):
@@ -108,25 +107,37 @@ class Launch:
         except Failure as failure:
             raise failure.within("--trace") from None
 
-    def _report(self):
+    def _report(self, exit_code):
+        """Of a run that ended early, what there is. Failure names the ranks whose summary should
+        exist and does not."""
         if self._request["program"]:
             return
-        request = self._request
-        collected = summaries.collect(self._members.summary_file(rank)
-                                      for rank in range(request["world_size"]))
-        collected["coordinator"] = summaries.aggregation(self._members.aggregation_file)
-        per_byte = request["seconds_per_byte"]
-        rows = [summaries.with_shares(summary, request["through_coordinator"], per_byte)
-                for summary in collected["ranks"]]
-        for line in [*summaries.table(rows, request["phases"], per_byte is not None),
-                     *summaries.coordinator_table(collected["coordinator"]),
-                     *losses.table(rows),
-                     bottleneck(rows, request["overlapping"], request["halving"],
-                                request["periodic"], request["served"])]:
-            self._terminal.print_line(OUT, line.encode(errors="replace"))
+        request, supervisor = self._request, self._supervisor
+        ended = {"code": exit_code, "reason": supervisor.cause} if supervisor.cause else None
+        collected = summaries.collect([self._members.summary_file(rank)
+                                       for rank in range(request["world_size"])], ended)
+        collected["coordinator"] = summaries.read_summary(self._members.aggregation_file)
         if request["summary"]:
             replace_file(request["summary"],
                          json.dumps(collected, indent=2, ensure_ascii=False) + "\n")
+        if collected["ranks"]:
+            self._print_tables(collected, whole=not ended)
+        lost = {rank for member in supervisor.lost for rank in member.ranks}
+        missing = [rank for rank in collected.get("missing_ranks", []) if rank not in lost]
+        if missing and not ended:
+            raise Failure(f"no summary of {name_of_ranks(missing)}")
+
+    def _print_tables(self, collected, whole):
+        request, per_byte = self._request, self._request["seconds_per_byte"]
+        rows = [summaries.with_shares(summary, request["through_coordinator"], per_byte)
+                for summary in collected["ranks"]]
+        lines = [*summaries.table(rows, request["phases"], per_byte is not None),
+                 *summaries.coordinator_table(collected["coordinator"]), *losses.table(rows)]
+        if whole:
+            lines.append(bottleneck(rows, request["overlapping"], request["halving"],
+                                    request["periodic"], request["served"]))
+        for line in lines:
+            self._terminal.print_line(OUT, line.encode(errors="replace"))
 
     def _tried(self, action):
         """Whether it could be done; says why not."""
@@ -139,6 +150,33 @@ class Launch:
 
     def _say(self, sentence):
         self._terminal.print_line(ERR, f"{PROGRAM}: {sentence}".encode(errors="surrogateescape"))
+
+
+def name_of_ranks(ranks):
+    """ "rank 2" or "ranks 0, 3"."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+
+
+def how_it_was_lost(member):
+    """Of a lost worker, which the launcher may have ended."""
+    if not member.was_told_to_end:
+        return member.end
+    return (f"was lost: {member.loss.cause}; it still existed when the others had finished, so the "
+            "launcher ended it")
+
+
+def told_of_workers(supervisor):
+    """Sentences about workers that were lost while the others went on, and about those that the
+    launcher had to end."""
+    result = "" if supervisor.cause else ", and the result is the same"
+    for member in supervisor.lost:
+        if member.loss and not member.loss.after_last_step:
+            yield f"{member.who} {how_it_was_lost(member)}; the others went on with its ranks{result}"
+        elif member.loss or not supervisor.cause:
+            yield f"{member.who} {how_it_was_lost(member)}; the others needed it no more{result}"
+    for member in supervisor.late:
+        yield (f"{member.who} still existed {SECONDS_TO_FINISH} s after the run had ended well, so "
+               "the launcher ended it")
 
 
 def check_outputs(request):

@@ -2,8 +2,9 @@
 import dataclasses
 import os
 import pathlib
+import re
 
-from cli.launch.supervisor import Member
+from cli.launch.supervisor import Loss, Member
 from cli.launch.run_token import VARIABLE as TOKEN_FILE
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.process import Command
@@ -17,6 +18,10 @@ RECOVER = "recover"
 # Of the coordinator's log.
 BEGUN = b"the run begins with generation"
 OVER = b"all ranks finished"
+FAILED = b"the run failed: "
+LOSS = re.compile(rb"ranks? (?P<ranks>[\d, ]+) \(\S+\) (?:was|were) lost "
+                  rb"(?:in step \d+|(?P<after>after the last step)): (?P<cause>.*?)"
+                  rb"(?:; ranks? [\d, ]+ is carried on by others|; all ranks finished|$)")
 # How calls are guarded: told to the launcher, meant for all.
 TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http", "insecure")
 # A program may join as late as it likes, or never: that it ends is seen here.
@@ -33,6 +38,14 @@ def ranks_of(worker, workers, world_size):
 def name_of(ranks):
     """ "rank 2" or "ranks 0-3"."""
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}-{ranks[-1]}"
+
+
+def losses_in(line):
+    """The Losses that a line of the coordinator's log tells of."""
+    return [Loss(frozenset(map(int, found["ranks"].split(b","))),
+                 found["cause"].decode(errors="replace"), bool(found["after"]),
+                 ends_run=FAILED in line)
+            for found in LOSS.finditer(line)]
 
 
 def path_for_rank(path, rank, world_size):
@@ -156,7 +169,8 @@ class Members:
         environment[TOKEN_FILE] = site.token_file
         argv = [self._request["programs"]["coordinator"], *flags(options)]
         return Member("coordinator", Command(argv, environment, link=site.link), serves=True,
-                      linger=self._request["linger_seconds"], begun_by=BEGUN, over_by=OVER)
+                      linger=self._request["linger_seconds"], begun_by=BEGUN, over_by=OVER,
+                      losses_in=losses_in)
 
     def worker(self, number, coordinator, bar_columns):
         """`coordinator`: where it is reached; "" without one. `bar_columns`: worker 0 draws a bar
@@ -174,7 +188,8 @@ class Members:
         argv = [self._request["programs"]["worker"], *self._arguments,
                 *flags(self._options_by_rank(ranks, site)), *self._further(ranks)]
         return Member(name_of(ranks), Command(argv, self._environment | own, link=site.link),
-                      has_bar=bar_columns > 0 and number == 0, dispensable=self._recovers)
+                      has_bar=bar_columns > 0 and number == 0, dispensable=self._recovers,
+                      ranks=frozenset(ranks), ends_with_run=True)
 
     def program(self, rank, coordinator):
         """Likewise, of --program: its arguments are passed on as they stand."""
@@ -186,7 +201,8 @@ class Members:
         own |= {name: own[f"GRADWIRE_{name}"]
                 for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
         argv = [self._request["program"], *self._arguments, *self._further([rank])]
-        return Member(name_of([rank]), Command(argv, self._environment | own, link=site.link))
+        return Member(name_of([rank]), Command(argv, self._environment | own, link=site.link),
+                      ranks=frozenset([rank]))
 
     def log_file(self, rank):
         """Where --log-jsonl puts that of a rank, on this machine."""

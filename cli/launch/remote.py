@@ -12,6 +12,7 @@ from cli.hosts.places import network_of, read_places
 from cli.hosts.probe import version_of
 from cli.launch.members import CONFIG, Site
 from cli.launch.run_token import token_of
+from cli.launch.summaries import is_whole
 from cli.runs.coordinator import parse_addresses
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.process import Command, text_of
@@ -20,7 +21,7 @@ from cli.runs.ssh_hosts import addresses_of, find_ssh
 SECONDS_TO_CONNECT = 35
 SECONDS_TO_ANSWER = 30
 SECONDS_TO_COLLECT = 600
-SECONDS_TO_COLLECT_AFTER_FAILURE = 1
+SECONDS_TO_COLLECT_AFTER_FAILURE = 3
 # Variables of this process that a host gets, too.
 PASSED_ON = ("GRADWIRE_", "OMP_", "OPENBLAS_", "GRPC_", "NO_COLOR")
 # Where a data set is if --data-dir does not say.
@@ -227,10 +228,13 @@ class Fetched:
     adopted: str = ""  # the file here that it belongs to, of a rank that another worker began
 
     def join(self):
-        """What the other one had said stays in front in a log; a summary is of the last one."""
+        """What the other one had said stays in front in a log; a summary is of the last one, but
+        one of a run that ended early replaces no whole one."""
         if self.is_log:
             with open(self.file.name, "rb") as more, open(self.adopted, "ab") as log:
                 shutil.copyfileobj(more, log)
+            os.unlink(self.file.name)
+        elif is_whole(self.adopted) and not is_whole(self.file.name):
             os.unlink(self.file.name)
         else:
             os.replace(self.file.name, self.adopted)

@@ -2,34 +2,36 @@
 import json
 import pathlib
 
-from cli.runs.failure import Failure
 from cli.terminal.text_table import (TextColumn, field_at, number_at, phase_columns, text_at,
                                      text_table)
 
 
 def read_summary(file):
+    """What a worker wrote of its rank, or the coordinator of itself. None if the file is missing, or no
+    JSON object."""
     try:
         summary = json.loads(pathlib.Path(file).read_bytes())
     except (OSError, ValueError):
-        summary = None
-    if not isinstance(summary, dict):
-        raise Failure(f"no summary in '{file}'")
-    return summary
-
-
-def collect(files):
-    """As --summary writes them, in the order of `files`. Failure names one that is missing or no
-    JSON."""
-    return {"ranks": [read_summary(file) for file in files]}
-
-
-def aggregation(file):
-    """What the coordinator did in an iteration, as gradwire-coordinator --aggregation-summary writes
-    it. None if it averaged no gradients, or wrote no file."""
-    try:
-        return read_summary(file)
-    except Failure:
         return None
+    return summary if isinstance(summary, dict) else None
+
+
+def is_whole(file):
+    """Whether there is a summary of a worker that did not end early."""
+    summary = read_summary(file)
+    return summary is not None and "ended" not in summary
+
+
+def collect(files, ended=None):
+    """As --summary writes them, in the order of `files`, one for each rank. `ended`: the exit code
+    of a run that failed, and why; None if all went well."""
+    read = [read_summary(file) for file in files]
+    collected = {"ranks": [summary for summary in read if summary is not None]}
+    if missing := [rank for rank, summary in enumerate(read) if summary is None]:
+        collected["missing_ranks"] = missing
+    if ended:
+        collected["ended"] = ended
+    return collected
 
 
 def transfer_of(summary):

@@ -3,6 +3,7 @@ import dataclasses
 import math
 import signal
 import time
+from typing import Callable
 
 from cli.launch.lines import LineSplitter
 from cli.launch.terminal import ERR, OUT
@@ -17,8 +18,18 @@ SECONDS_TO_SAY_WHY = 0.3
 SECONDS_TO_FAIL = 2
 SECONDS_TO_STOP = 1.8
 SECONDS_TO_WIND_UP = 2
+SECONDS_TO_FINISH = 10  # a worker that has nothing left to do, on a host that may be busy
 # A shell's exit code of a program that a signal ended, and ours.
 BY_SIGNAL = range(129, 256)
+
+
+@dataclasses.dataclass(frozen=True)
+class Loss:
+    """What the coordinator says of a lost worker."""
+    ranks: frozenset  # its own, and those that it had taken over
+    cause: str
+    after_last_step: bool = False  # no other worker needed it any more
+    ends_run: bool = False  # the others cannot go on without it
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,17 +43,22 @@ class Member:
     dispensable: bool = False  # once the run has begun, others may go on without it
     begun_by: bytes = b""  # a line of its output with this in it says that the run has begun
     over_by: bytes = b""  # and with this, that it ended well
+    losses_in: Callable = lambda line: ()  # the Losses that a line of its output tells of
+    ranks: frozenset = frozenset()  # that it begins with
+    ends_with_run: bool = False  # it has nothing left to do when the run has ended well
 
 
 class Running:
     """A member, once started: what it prints, and when it is to end."""
 
-    def __init__(self, member, terminal):
+    def __init__(self, member, terminal, on_line):
         self.name, self.serves, self._linger = member.name, member.serves, member.linger
-        self.dispensable = member.dispensable
+        self.dispensable, self.ends_with_run = member.dispensable, member.ends_with_run
+        self.ranks, self.losses_in = member.ranks, member.losses_in
+        self.loss = None  # its Loss, once the coordinator has said that the others go on without it
         self.says_begun = self.says_over = False
         self._begun_by, self._over_by = member.begun_by, member.over_by
-        self._terminal = terminal
+        self._terminal, self._on_line = terminal, on_line
         self._prefix = f"[{member.name}] ".encode()
         self._out = LineSplitter(lambda line: self._print(OUT, line))
         self._err = LineSplitter(lambda line: self._print(ERR, line),
@@ -59,18 +75,37 @@ class Running:
         self._process = processes.add(command, self._out.feed, self._err.feed, end)
 
     def _print(self, stream, line):
+        self._terminal.print_line(stream, self._prefix + line)
         self.says_begun = self.says_begun or bool(self._begun_by) and self._begun_by in line
         self.says_over = self.says_over or bool(self._over_by) and self._over_by in line
-        self._terminal.print_line(stream, self._prefix + line)
+        self._on_line(self, line)
+
+    @property
+    def who(self):
+        """With its process and the host of that, for people."""
+        return f"{self.name} ({self._process.place})"
+
+    @property
+    def ended(self):
+        return self._process.ended
 
     @property
     def works(self):
-        return not self.serves and not self._process.ended
+        return not self.serves and not self.ended
+
+    @property
+    def was_told_to_end(self):
+        return self._told_to_end
 
     @property
     def failed(self):
         """It ended by itself, and not well."""
         return self._process.failed and not self._told_to_end
+
+    @property
+    def was_killed(self):
+        """By a signal, also if it had the time to turn that into an exit code."""
+        return self.status < 0 or self.status in BY_SIGNAL
 
     @property
     def status(self):
@@ -117,6 +152,8 @@ class Supervisor(ProcessSet):
     """Runs members together, in the calling thread:
 
       running ──all workers ended with 0──► winding up: 2 s, SIGTERM, 2 s, SIGKILL
+         ├───the coordinator says that───► finishing: lost workers that still exist get SIGTERM
+         │   all ranks finished             after 0.3 s, others after 10 s; SIGKILL 1.7 s later
          ├─────a member ended otherwise───► failed: 0.3 s for the others to say why,
          │                                   SIGTERM, SIGKILL at 2 s
          │                                   (one that was killed meanwhile is the cause)
@@ -124,7 +161,10 @@ class Supervisor(ProcessSet):
                                              SIGKILL at 1.8 s or at the next signal
 
     A worker that can be dispensed with, and is lost while the run is under way, is none that
-    failed: the coordinator knows whether the run goes on. If it does not, the lost one is the cause.
+    failed: the coordinator knows whether the run goes on. If it does not, the lost one is the cause,
+    unless the coordinator said earlier that the others go on without it, or was itself killed.
+
+    A lost worker need not have ended: one that was stopped (SIGSTOP) ends only by SIGKILL.
 
     A member that lingers has that much longer to wind up or after a failure. A signal ends that
     too; to one that comes while winding up all has gone well.
@@ -135,19 +175,21 @@ class Supervisor(ProcessSet):
         self.signalled = 0  # the signal that came during wait_for()
         self.cause = ""  # who ended it and how; "" if all is well
         self._exit_code = 0
-        self._exited = False  # the cause is a member that ended by itself, with a code
-        self.lost = []  # members that the others have gone on without, in their order
+        self._may_change_cause = False  # it may be what a member made of another one's end
+        self.lost = []  # ended members that the others may have gone on without, in their order
+        self.late = []  # workers that were not lost, and did not end by themselves after the run
         self._terminal = terminal
         self._signals = signals
         self._members = []
         self._all_started = False  # in run(): no member comes any more
         self._stopped = False  # a signal has come
+        self._over = False  # the run has ended well, as the coordinator says
         self._winding_up = False  # all workers ended with 0
         self.wake_on(signals.fd)
 
     def start(self, member):
         """Failure if it cannot be started."""
-        running = Running(member, self._terminal)
+        running = Running(member, self._terminal, self._on_line)
         running.start(member.command, self, self._on_end)
         self._members.append(running)
 
@@ -204,30 +246,77 @@ class Supervisor(ProcessSet):
         if self._terminal.broken and not self.cause:
             self._stop_by_signal(signal.SIGPIPE)
 
+    def _on_line(self, member, line):
+        for loss in member.losses_in(line):
+            self._note_loss(loss)
+        if member.says_over and not self._over:
+            self._over = True
+            self._end_what_is_left()
+
+    def _note_loss(self, loss):
+        """The ranks of one that was lost earlier are among those of the worker that took them
+        over."""
+        for member in self._members:
+            if not member.ranks or member.loss or not member.ranks <= loss.ranks:
+                continue
+            if not loss.ends_run:
+                member.loss = loss
+            elif not member.ended:
+                self._set_cause(EXIT_FAILED, f"{member.who} was lost: {loss.cause}")
+
+    def _end_what_is_left(self):
+        for member in self._members:
+            if member.loss or member.ends_with_run:
+                wait = SECONDS_TO_SAY_WHY if member.loss else SECONDS_TO_FINISH
+                member.end_after(wait, wait + SECONDS_TO_FAIL - SECONDS_TO_SAY_WHY)
+
     def _on_end(self, member):
-        if member.failed and self._may_go_on_without(member):
+        if self._was_lost(member):
             self.lost.append(member)
         elif member.failed:
-            member = self._first_lost() or member
-            # Of several hosts the news of a killed member may come after what others make of it.
-            was_killed = member.status < 0
-            if was_killed and self._exited:
-                self.cause = ""
-            self._exited = not was_killed and (self._exited or not self.cause)
-            self.fail(exit_code_of(member.status), f"{member.name} {member.end}")
+            self._blame(self._culprit(member))
+        elif self._over and member.ends_with_run and member.status != 0 and not self.cause:
+            self.late.append(member)
         self._wind_up()
+
+    def _was_lost(self, member):
+        if member.status == 0 or self.cause:
+            return False
+        return member.loss is not None or member.failed and self._may_go_on_without(member)
+
+    def _blame(self, member):
+        """For the end of the run."""
+        if member.was_killed or not self.cause:
+            self._set_cause(exit_code_of(member.status), f"{member.who} {member.end}",
+                            final=member.was_killed)
+
+    def _set_cause(self, exit_code, cause, final=False):
+        """The news of a killed member may come after what others make of it; the first of such news
+        is final."""
+        if self._may_change_cause:
+            self.cause = ""
+        if not self.cause:
+            self._may_change_cause = not final
+        self.fail(exit_code, cause)
+
+    def _culprit(self, member):
+        """`member` has failed, perhaps because of another one."""
+        if member.serves and member.was_killed:
+            return member
+        pending = self._pending_losses()
+        killed = [lost for lost in pending if lost.was_killed]
+        return next(iter([*killed, *pending]), member)
+
+    def _pending_losses(self):
+        """The coordinator has not said that the others go on without these."""
+        return [lost for lost in self.lost if lost.loss is None]
 
     def _may_go_on_without(self, member):
         """Also before the coordinator has said so. One with a wrong option is missed."""
         begun = any(other.says_begun and not other.says_over for other in self._members)
         was_lost = member.status < 0 or exit_code_of(member.status) in (
             EXIT_FAILED, EXIT_TRY_AGAIN, *BY_SIGNAL)
-        return begun and member.dispensable and was_lost and not self.cause
-
-    def _first_lost(self):
-        """Rather one that was killed than what others made of it."""
-        return next((member for member in self.lost if member.status < 0), None) or next(
-            iter(self.lost), None)
+        return begun and member.dispensable and was_lost
 
     def _stop_by_signal(self, number):
         again, self._stopped = self._stopped, True
@@ -243,9 +332,17 @@ class Supervisor(ProcessSet):
         if working or not self._all_started or self.cause or self._winding_up:
             return
         if self.lost and all(member in self.lost or member.serves for member in self._members):
-            lost = self._first_lost()
-            self.fail(exit_code_of(lost.status), f"{lost.name} {lost.end}")
+            self._fail_without_workers()
             return
         self._winding_up = True
         for member in self._members:
             member.end_after(SECONDS_TO_WIND_UP, 2 * SECONDS_TO_WIND_UP)
+
+    def _fail_without_workers(self):
+        """All were lost; together, if they lost the coordinator."""
+        pending = self._pending_losses()
+        silent = [member for member in self._members if member.serves and not member.ended]
+        if silent and pending and all(lost.status == EXIT_TRY_AGAIN for lost in pending):
+            self._set_cause(EXIT_TRY_AGAIN, f"{silent[0].who} did not answer its workers any more")
+        else:
+            self._blame(self._culprit(self.lost[-1]))

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -14,6 +15,12 @@ SECONDS_TO_END = 2
 LEASE = 5
 ENDLESS = [*RUN[:-6], "--iterations", "1000000", "--sync", "ddp", "--threads", "1",
            "--print-every", "1"]
+
+
+def pid_there(pid):
+    """The same process's id on its host, which has process ids of its own."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return re.search(r"^NSpid:.*\s(\d+)$", status, re.MULTILINE)[1]
 
 
 class LaunchTest(unittest.TestCase):
@@ -108,9 +115,11 @@ class LaunchTest(unittest.TestCase):
         wait_until("training", lambda: "iteration 9/" in launch.text() or not launch.running(), 60)
         worker = next(pid for pid, words in self.hosts.others(2).items()
                       if words.split()[0].endswith("/gradwire-worker"))
+        there = pid_there(worker)
         os.kill(worker, signal.SIGKILL)
         self.assertEqual(launch.wait(), 0, launch.text())
-        self.assertIn("rank 2 was ended by signal 9 (Killed); the others went on", launch.text())
+        self.assertIn(f"rank 2 (process {there} on host 10.10.1.3) was killed by signal 9 (Killed); "
+                      "the others went on", launch.text())
         there = summaries(folder / "there.json")
         self.assertEqual([one["rank"] for one in there], [0, 1, 2, 3])
         self.assertEqual({one["parameters_sha256"] for one in there},
@@ -120,6 +129,48 @@ class LaunchTest(unittest.TestCase):
         steps = [step for step in steps if step is not None]
         self.assertEqual(steps, sorted(set(steps)))
         self.assertEqual(steps[-1], 399)
+
+    def started_run(self, *words):
+        """A launch of many steps, once it trains; and its summary."""
+        summary = self.hosts.folder / "there.json"
+        log = self.hosts.folder / "log"
+        log.unlink(missing_ok=True)
+        launch = self.hosts.start(0, self.hosts.gradwire_command(
+            "launch", "--hostfile", self.hosts.hostfile(), "--summary", summary, *words, "--",
+            *RUN[:-6], "--iterations", "400", "--sync", "ddp", "--threads", "1", "--print-every",
+            "1"), log)
+        self.addCleanup(launch.end, signal.SIGKILL)
+        wait_until("training", lambda: "iteration 9/" in launch.text() or not launch.running(), 60)
+        return launch, summary
+
+    def pid_of(self, host, program):
+        return next(pid for pid, words in self.hosts.others(host).items()
+                    if words.split()[0].endswith(f"/{program}"))
+
+    def test_worker_stopped_on_a_host_is_ended_once_the_others_have_finished(self):
+        launch, summary = self.started_run("--lease-seconds", LEASE)
+        pid = self.pid_of(2, "gradwire-worker")
+        there = pid_there(pid)
+        os.kill(pid, signal.SIGSTOP)
+        self.assertEqual(launch.wait(), 0, launch.text())
+        self.assertRegex(launch.text(), rf"rank 2 \(process {there} on host 10.10.1.3\) was lost: it was "
+                         r"silent for \S+ s; it still existed when the others had finished, so the "
+                         "launcher ended it; the others went on with its ranks")
+        self.assertEqual([one["rank"] for one in summaries(summary)], [0, 1, 2, 3])
+        self.assert_nothing_runs(SECONDS_TO_END)
+
+    def test_coordinator_killed_on_its_host_is_named(self):
+        launch, summary = self.started_run()
+        pid = self.pid_of(0, "gradwire-coordinator")
+        there = pid_there(pid)
+        os.kill(pid, signal.SIGKILL)
+        self.assertEqual(launch.wait(), 137, launch.text())
+        cause = f"coordinator (process {there} on host 10.10.1.1) was killed by signal 9 (Killed)"
+        self.assertIn(f"gradwire launch: {cause}; all have ended", launch.text())
+        collected = json.loads(summary.read_text())
+        self.assertEqual(collected["ended"], {"code": 137, "reason": cause})
+        self.assertEqual([one["ended"]["code"] for one in collected["ranks"]], [75] * 4)
+        self.assert_nothing_runs(SECONDS_TO_END)
 
     def test_ctrl_c_leaves_nothing_on_any_host(self):
         launch = self.started()
@@ -137,9 +188,11 @@ class LaunchTest(unittest.TestCase):
     def test_failed_rank_ends_all(self):
         launch = self.started()
         trainer = next(pid for pid, words in self.hosts.others(2).items() if words.split()[0].endswith("/gradwire-worker"))
+        there = pid_there(trainer)
         subprocess.run(["kill", "-9", str(trainer)], check=True)
         self.assertEqual(launch.wait(), 137, launch.text())
-        self.assertIn("rank 2 was ended by signal 9 (Killed); all have ended", launch.text())
+        self.assertIn(f"rank 2 (process {there} on host 10.10.1.3) was killed by signal 9 (Killed); "
+                      "all have ended", launch.text())
         self.assert_nothing_runs(SECONDS_TO_END)
 
     def test_pulled_cable_ends_both_sides_within_the_lease(self):

@@ -35,8 +35,9 @@ class Run:
     def __init__(self, *words, workers=4, world_size=4, metrics="off", options=()):
         self._folder = tempfile.TemporaryDirectory()
         self.summary = pathlib.Path(self._folder.name, "summary.json")
+        summary = [] if "--program" in options else ["--summary", self.summary]
         argv = [BIN / "gradwire", "launch", "--workers", str(workers), "--world-size", str(world_size),
-                "--metrics", metrics, "--summary", self.summary, *options, "--", *RUN, *words]
+                "--metrics", metrics, *summary, *options, "--", *RUN, *words]
         environment = {name: value for name, value in os.environ.items()
                        if not name.startswith("GRADWIRE_")}
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -97,7 +98,7 @@ class LaunchedTest(unittest.TestCase):
         run.until_step(0, 7)
         run.signal(2, signal.SIGKILL)
         self.assert_same(run, expected)
-        self.assertIn("rank 2 was ended by signal 9", run.text)
+        self.assertRegex(run.text, r"rank 2 \(process \d+\) was killed by signal 9 ")
 
 
 class LongKillTest(LaunchedTest):
@@ -206,7 +207,7 @@ class KillTest(LaunchedTest):
         run.until_step(0, 5)
         run.signal(2, signal.SIGKILL)
         self.assertEqual(run.end(), 137, run.text)
-        self.assertIn("rank 2 was ended by signal 9", run.text)
+        self.assertRegex(run.text, r"rank 2 \(process \d+\) was killed by signal 9 ")
 
     def test_what_cannot_recover_says_why(self):
         run = Run("--sync", "ddp", "--backend", "gloo")

@@ -13,8 +13,11 @@ REQUEST = {"token_file": "", "programs": {"coordinator": "/bin/gradwire-coordina
 
 
 class Lost(NamedTuple):
-    name: str
+    who: str
     end: str
+    loss: object = None
+    was_told_to_end: bool = False
+    ranks: frozenset = frozenset()
 
 
 class FakeSupervisor:
@@ -22,7 +25,7 @@ class FakeSupervisor:
 
     def __init__(self, cause="", exit_code=0):
         self.cause, self.exit_code = cause, exit_code
-        self.started, self.lost = [], []
+        self.started, self.lost, self.late = [], [], []
         self.signalled = 0
         self.start_failure = None
         self.on_start = lambda: None

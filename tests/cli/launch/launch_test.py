@@ -10,12 +10,14 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.launch import launch
 from cli.launch.launch import Launch, check_outputs
 from cli.launch.members import Members
+from cli.launch.supervisor import Loss
 from cli.launch.terminal import ERR, OUT
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.terminal.command import WrongUsage
 from fakes import REQUEST, FakeSupervisor, Lost
 
 SUMMARY = {"rank": 0, "iteration_seconds": {"mean": 0.5, "p50": 0.5}, "iterations": 2}
+LOSS = Loss(frozenset([1]), "it was silent for 2 s")
 EVENT = '[\n{"name":"a","ph":"X","ts":5},\n]\n'
 
 
@@ -110,10 +112,27 @@ class LaunchTest(unittest.TestCase):
 
     def test_member_that_failed_gives_its_code_and_no_table(self):
         self.supervisor.exit_code, self.supervisor.cause = 3, "rank 1 ended with exit code 3"
-        self.assertEqual(self.run_all(coordinator=None), 3)
+        self.assertEqual(self.run_all(coordinator=None, summaries=0), 3)
         self.assertEqual(self.said(),
                          "gradwire launch: rank 1 ended with exit code 3; all have ended")
         self.assertEqual(self.terminal.lines[OUT], [])
+
+    def test_run_that_ended_early_has_table_and_summary_of_what_there_is(self):
+        self.supervisor.exit_code, self.supervisor.cause = 137, "coordinator was killed"
+        summary = self.folder / "all.json"
+        self.assertEqual(self.run_all(coordinator=None, summaries=1, summary=str(summary)), 137)
+        self.assertEqual(json.loads(summary.read_text()),
+                         {"ranks": [SUMMARY], "missing_ranks": [1],
+                          "ended": {"code": 137, "reason": "coordinator was killed"}})
+        self.assertEqual(len(self.terminal.lines[OUT]), 2)  # without a bottleneck
+        self.assertEqual(self.terminal.lines[ERR],
+                         ["gradwire launch: coordinator was killed; all have ended"])
+
+    def test_run_that_ended_before_its_first_step_has_a_summary(self):
+        self.supervisor.exit_code, self.supervisor.cause = 1, "x"
+        summary = self.folder / "all.json"
+        self.assertEqual(self.run_all(coordinator=None, summaries=0, summary=str(summary)), 1)
+        self.assertEqual(json.loads(summary.read_text())["missing_ranks"], [0, 1])
 
     def test_member_that_cannot_be_started_ends_all_with_its_code(self):
         self.supervisor.start_failure = Failure("cannot start 'x'", EXIT_USAGE)
@@ -121,14 +140,50 @@ class LaunchTest(unittest.TestCase):
         self.assertEqual(self.said(), "gradwire launch: cannot start 'x'; all have ended")
 
     def test_lost_members_are_told_of_in_a_run_that_went_on(self):
-        self.supervisor.lost = [Lost("rank 1", "was ended by signal 9 (Killed)")]
+        self.supervisor.lost = [Lost("rank 1 (process 7)", "was killed", LOSS)]
         self.assertEqual(self.run_all(coordinator=None), 0)
-        self.assertEqual(self.said(), "gradwire launch: rank 1 was ended by signal 9 (Killed); the "
-                         "others went on with its ranks, and the result is the same")
+        self.assertEqual(self.said(), "gradwire launch: rank 1 (process 7) was killed; the others "
+                         "went on with its ranks, and the result is the same")
+
+    def test_lost_member_that_the_launcher_ended_is_told_of_as_such(self):
+        self.supervisor.lost = [Lost("rank 1 (process 7)", "was killed", LOSS, True)]
+        self.assertEqual(self.run_all(coordinator=None), 0)
+        self.assertEqual(
+            self.said(), "gradwire launch: rank 1 (process 7) was lost: it was silent for 2 s; it "
+            "still existed when the others had finished, so the launcher ended it; the others went "
+            "on with its ranks, and the result is the same")
+
+    def test_member_that_was_ended_late_is_told_of(self):
+        self.supervisor.late = [Lost("rank 1 (process 7)", "was killed")]
+        self.assertEqual(self.run_all(coordinator=None), 0)
+        self.assertEqual(self.said(), "gradwire launch: rank 1 (process 7) still existed 10 s after "
+                         "the run had ended well, so the launcher ended it")
+
+    def test_run_that_failed_after_a_loss_tells_of_both(self):
+        self.supervisor.exit_code, self.supervisor.cause = 137, "coordinator was killed"
+        self.supervisor.lost = [Lost("rank 1 (process 7)", "was killed", LOSS),
+                                Lost("rank 0 (process 6)", "ended with exit code 75")]
+        self.assertEqual(self.run_all(coordinator=None), 137)
+        self.assertEqual(self.terminal.lines[ERR], [
+            "gradwire launch: rank 1 (process 7) was killed; the others went on with its ranks",
+            "gradwire launch: coordinator was killed; all have ended"])
+
+    def test_summary_lacks_one_that_was_lost_after_the_last_step(self):
+        for loss in (Loss(frozenset([1]), "its session broke", after_last_step=True), None):
+            self.setUp()
+            summary = self.folder / "all.json"
+            self.supervisor.lost = [Lost("rank 1", "was killed", loss, ranks=frozenset([1]))]
+            self.assertEqual(self.run_all(coordinator=None, summaries=1, summary=str(summary)), 0)
+            self.assertEqual(self.said(), "gradwire launch: rank 1 was killed; the others needed it "
+                             "no more, and the result is the same")
+            self.assertEqual(json.loads(summary.read_text()),
+                             {"ranks": [SUMMARY], "missing_ranks": [1]})
 
     def test_missing_summary_is_a_failure(self):
         self.assertEqual(self.run_all(coordinator=None, summaries=1), 1)
-        self.assertIn("no summary in '", self.said())
+        self.assertIn("gradwire launch: no summary of rank 1", self.said())
+        self.assertEqual(self.run_all(coordinator=None, workers=4, world_size=4), 1)
+        self.assertIn("no summary of ranks 2, 3", self.said())
 
     def test_trace_is_one_of_all_members(self):
         trace = self.folder / "trace.json"

@@ -6,6 +6,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.launch import members
 from cli.launch.members import Members, Site, path_for_rank, reachable
+from cli.launch.supervisor import Loss
 from cli.runs.failure import EXIT_USAGE, Failure
 
 REQUEST = {"programs": {"coordinator": "/bin/gradwire-coordinator",
@@ -80,6 +81,54 @@ class Coordinator(unittest.TestCase):
         given = {"rendezvous-timeout-seconds": "60"}
         argv = members_of(program="/bin/sh", coordinator=given).coordinator().command.argv
         self.assertEqual(argv[1:3], ["--rendezvous-timeout-seconds", "60"])
+
+
+class Losses(unittest.TestCase):
+    """Lines of the coordinator's log, as coordinator/membership/membership_loss.cc writes them."""
+
+    def assert_told(self, line, *losses):
+        self.assertEqual(members.losses_in(b"[12:00:00] [warning] " + line), [*losses])
+
+    def test_others_go_on_with_its_ranks(self):
+        self.assert_told(b"rank 2 (10.10.1.3:4711) was lost in step 7: it was silent for 2 s; rank 2 "
+                         b"is carried on by others, generation 2 begins with step 7",
+                         Loss(frozenset([2]), "it was silent for 2 s"))
+
+    def test_several_ranks_and_causes_with_semicolons(self):
+        self.assert_told(b"ranks 0, 12 ([::1]:4711) were lost in step 7: it left: a; b; ranks 0, 12 "
+                         b"is carried on by others, generation 2 begins with step 7; rank 3 (a:1) "
+                         b"was lost in step 7: its session stream broke; rank 3 is carried on by "
+                         b"others, generation 3 begins with step 7",
+                         Loss(frozenset([0, 12]), "it left: a; b"),
+                         Loss(frozenset([3]), "its session stream broke"))
+
+    def test_after_the_last_step(self):
+        for more in (b"", b"; all ranks finished"):
+            self.assert_told(b"rank 1 (a:1) was lost after the last step: it was silent for 2 s" + more,
+                             Loss(frozenset([1]), "it was silent for 2 s", after_last_step=True))
+
+    def test_run_that_failed_ends_for_it(self):
+        self.assert_told(b"the run failed: rank 1 (a:1) was lost in step 3: its session stream broke; "
+                         b"1 worker is left, expected 2 or more to go on",
+                         Loss(frozenset([1]), "its session stream broke; 1 worker is left, expected 2 "
+                              "or more to go on", ends_run=True))
+
+    def test_other_lines_tell_of_none(self):
+        for line in (b"rank 1 (a:1) joined; 2 of 2 workers are there", b"",
+                     b"rank 1 (a:1) is not heard: it was silent for 2 s; the run is paused",
+                     b"rank 1 (a:1) was lost: it was silent for 2 s; the run is paused for 1 s"):
+            self.assert_told(line)
+
+    def test_members_know_their_ranks_and_only_workers_end_with_the_run(self):
+        made = members_of(workers=2, world_size=4)
+        self.assertEqual([(made.worker(number, "a:1", 0).ranks, made.worker(number, "", 0).ends_with_run)
+                          for number in range(2)],
+                         [(frozenset([0, 1]), True), (frozenset([2, 3]), True)])
+        program = made.program(1, "a:1")
+        self.assertEqual((program.ranks, program.ends_with_run), (frozenset([1]), False))
+        coordinator = made.coordinator()
+        self.assertEqual((coordinator.ranks, coordinator.ends_with_run), (frozenset(), False))
+        self.assertIs(coordinator.losses_in, members.losses_in)
 
 
 class Worker(unittest.TestCase):

@@ -258,11 +258,20 @@ class Collect(OnHosts):
     def test_what_others_went_on_with_stands_behind_what_was_said_before(self):
         self.all_well()
         self.supervisor.lost = [Lost("rank 1", "was lost")]
+        self.put("b", "summary-1.json", b'{"ended": {"code": 1}}')
         self.put("a", "log-1.jsonl", b"line 1 again\n")
         self.put("a", "summary-1.json", b'{"of": "a"}')
         self.collect()
         self.assertEqual((self.folder / "run.rank1.jsonl").read_bytes(), b"line 1\nline 1 again\n")
         self.assertEqual((self.folder / "summary-1.json").read_bytes(), b'{"of": "a"}')
+        self.assertEqual(len(self.names()), 4)
+
+    def test_summary_of_one_that_ended_early_replaces_no_whole_one(self):
+        self.all_well()
+        self.supervisor.lost = [Lost("rank 1", "was lost")]
+        self.put("a", "summary-1.json", b'{"ended": {"code": 1}}')
+        self.collect()
+        self.assertEqual((self.folder / "summary-1.json").read_bytes(), b"{}")
         self.assertEqual(len(self.names()), 4)
 
     def test_without_a_loss_nobody_is_asked_for_others_ranks(self):

@@ -7,7 +7,6 @@ import unittest
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
 from cli.launch import summaries
-from cli.runs.failure import Failure
 from phases import PHASES
 
 PER_BYTE = 8 / 1e9 / (1448 / 1514)  # of a link of 1 Gbit/s, in seconds
@@ -40,9 +39,19 @@ class Summaries(unittest.TestCase):
         self.assertEqual(summaries.collect(files), {"ranks": [{"rank": 0}, {"rank": 1}]})
 
     def test_one_that_is_missing_or_no_json_is_named(self):
+        there = self.file("there", '{"rank": 1}')
         for file in ("/no/file", self.file("0", "{"), self.file("1", "[]")):
-            with self.assertRaisesRegex(Failure, f"^no summary in '{file}'$"):
-                summaries.collect([file])
+            self.assertEqual(summaries.collect([file, there]),
+                             {"ranks": [{"rank": 1}], "missing_ranks": [0]})
+
+    def test_end_of_a_run_that_failed_is_told(self):
+        ended = {"code": 1, "reason": "rank 0 was lost"}
+        self.assertEqual(summaries.collect([], ended), {"ranks": [], "ended": ended})
+
+    def test_whole_is_one_that_did_not_end_early(self):
+        for text, whole in (('{"rank": 0}', True), ('{"ended": {"code": 1}}', False), ("{", False)):
+            self.assertEqual(summaries.is_whole(self.file("0", text)), whole)
+        self.assertFalse(summaries.is_whole("/no/file"))
 
     def test_values_are_shown_in_their_units(self):
         row = row_of({
@@ -91,9 +100,9 @@ class Summaries(unittest.TestCase):
             self.assertEqual(summaries.coordinator_table(nothing), [])
 
     def test_file_of_the_coordinator_is_read_if_it_is_there(self):
-        self.assertEqual(summaries.aggregation(self.file("a", '{"iterations": 2}')), {"iterations": 2})
+        self.assertEqual(summaries.read_summary(self.file("a", '{"iterations": 2}')), {"iterations": 2})
         for file in ("/no/file", self.file("n", "null"), self.file("x", "{")):
-            self.assertIsNone(summaries.aggregation(file))
+            self.assertIsNone(summaries.read_summary(file))
 
     def test_served_model_has_columns_of_how_far_ranks_were_apart(self):
         row = row_of({"rank": 0, "staleness": {"lag": {"mean": 1.25, "max": 3},

@@ -6,15 +6,18 @@ import sys
 import tempfile
 import time
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+from cli.launch import supervisor
 from cli.launch.signals import Signals
-from cli.launch.supervisor import Member, Supervisor
+from cli.launch.supervisor import Loss, Member, Supervisor
 from cli.launch.terminal import ERR, OUT
 from cli.runs.failure import Failure
 from cli.runs.process import Command
 
 LONG = 60
+KILLED = r"rank 0 \(process \d+\) was killed by signal 9 \(Killed\)"
 HOUR = 3600
 
 
@@ -30,6 +33,14 @@ class Recorder:
 
     def set_bar(self, text):
         self.bars.append(text)
+
+
+def losses_in(line):
+    """Of a server that says "lost RANK,…", or "fatal" if nobody goes on without them."""
+    word, _, ranks = line.partition(b" ")
+    if word not in (b"lost", b"fatal"):
+        return []
+    return [Loss(frozenset(map(int, ranks.split(b","))), "for a reason", ends_run=word == b"fatal")]
 
 
 def shell(name, script, **more):
@@ -48,6 +59,9 @@ class SupervisorTest(unittest.TestCase):
     def start(self, *members):
         for member in members:
             self.supervisor.start(member)
+
+    def assert_cause(self, expression):
+        self.assertRegex(self.supervisor.cause, f"^{expression}$")
 
     def await_lines(self, count):
         self.assertTrue(self.supervisor.run_until(lambda: len(self.terminal.lines) == count, LONG))
@@ -86,12 +100,12 @@ class SupervisorTest(unittest.TestCase):
     def test_first_failure_has_its_code_and_cause(self):
         self.start(shell("rank 0", "exec sleep 1000"), shell("rank 1", "exit 3"))
         self.assertEqual(self.supervisor.run(), 3)
-        self.assertEqual(self.supervisor.cause, "rank 1 ended with exit code 3")
+        self.assert_cause(r"rank 1 \(process \d+\) ended with exit code 3")
 
     def test_member_killed_soon_after_a_failure_is_its_cause(self):
         self.start(shell("rank 0", "sleep 0.05; kill -9 $$"), shell("rank 1", "exit 1"))
         self.assertEqual(self.supervisor.run(), 137)
-        self.assertEqual(self.supervisor.cause, "rank 0 was ended by signal 9 (Killed)")
+        self.assert_cause(KILLED)
 
     def test_member_killed_after_fail_changes_nothing(self):
         self.start(shell("rank 0", "sleep 0.05; kill -9 $$"))
@@ -100,12 +114,18 @@ class SupervisorTest(unittest.TestCase):
 
     BEGINS = "echo now the run has begun; "
 
-    def start_run(self, *workers, server="exec sleep 1000"):
-        """A server that says at once that the run has begun, and workers that wait for that."""
-        self.start(shell("server", self.BEGINS + server, serves=True, begun_by=b"has begun"))
+    def start_run(self, *workers, server="exec sleep 1000", **more):
+        """A server that says at once that the run has begun, workers that wait for that, and then
+        the rest of the server's script."""
+        go = self.file.with_name("go")
+        waiting = f"until [ -e {go} ]; do sleep 0.02; done; "
+        self.start(shell("server", self.BEGINS + waiting + server, serves=True,
+                         begun_by=b"has begun", over_by=b"is over", losses_in=losses_in))
         self.await_lines(1)
         for number, script in enumerate(workers):
-            self.start(shell(f"rank {number}", script, dispensable=True))
+            self.start(shell(f"rank {number}", script, **{
+                "dispensable": True, "ranks": frozenset([number]), "ends_with_run": True, **more}))
+        go.touch()
 
     def test_others_go_on_without_one_that_was_lost(self):
         self.start_run("kill -9 $$", "exit 1", "sleep 0.3")
@@ -117,11 +137,113 @@ class SupervisorTest(unittest.TestCase):
     def test_lost_one_is_the_cause_if_the_run_cannot_go_on(self):
         self.start_run("kill -9 $$", "exec sleep 1000", server="sleep 0.3; exit 1")
         self.assertEqual(self.supervisor.run(), 137)
-        self.assertEqual(self.supervisor.cause, "rank 0 was ended by signal 9 (Killed)")
+        self.assert_cause(KILLED)
 
     def test_killed_one_is_the_cause_rather_than_what_others_made_of_it(self):
         self.start_run("exit 1", "sleep 0.05; kill -9 $$", server="sleep 0.3; exit 1")
         self.assertEqual(self.supervisor.run(), 137)
+
+    def test_server_killed_after_others_went_on_is_the_cause(self):
+        self.start_run("kill -9 $$", "sleep 0.7; exit 75",
+                       server="echo lost 0; sleep 0.5; kill -9 $$")
+        self.assertEqual(self.supervisor.run(), 137)
+        self.assert_cause(r"server \(process \d+\) was killed by signal 9 \(Killed\)")
+        self.assertEqual([member.name for member in self.supervisor.lost], ["rank 0"])
+
+    def test_later_loss_that_ends_the_run_is_the_cause(self):
+        ended = self.file
+        self.start_run("kill -9 $$", f"echo >{ended}; exit 1", "exec sleep 1000",
+                       server=f"echo lost 0; until [ -e {ended} ]; do sleep 0.02; done; sleep 1; exit 1")
+        self.assertEqual(self.supervisor.run(), 1)
+        self.assert_cause(r"rank 1 \(process \d+\) ended with exit code 1")
+
+    def test_server_killed_is_the_cause_also_if_its_workers_end_first(self):
+        self.leave_time_to_say_why()
+        self.start_run("exit 75", "exit 75", server="sleep 0.5; kill -9 $$")
+        self.assertEqual(self.supervisor.run(), 137)
+        self.assert_cause(r"server \(process \d+\) was killed by signal 9 \(Killed\)")
+
+    def test_server_that_its_workers_lost_is_named(self):
+        self.start_run("exit 75", "exit 75")
+        self.assertEqual(self.supervisor.run(), 75)
+        self.assert_cause(r"server \(process \d+\) did not answer its workers any more")
+
+    def leave_time_to_say_why(self):
+        """As much as members take on a busy machine."""
+        for name in ("SECONDS_TO_SAY_WHY", "SECONDS_TO_FAIL"):
+            self.enterContext(mock.patch.object(supervisor, name, LONG))
+
+    def assert_run_ends_for_the_lost_one(self, **more):
+        self.start_run("exec sleep 1000", "sleep 0.3; exit 1", **more,
+                       server="echo fatal 0; sleep 0.6; exit 1")
+        self.assertEqual(self.supervisor.run(), 1)
+        self.assert_cause(r"rank 0 \(process \d+\) was lost: for a reason")
+
+    def test_lost_one_that_still_exists_is_the_cause_if_the_run_ends_for_it(self):
+        self.assert_run_ends_for_the_lost_one()
+
+    def test_one_that_nobody_goes_on_without_is_the_cause_before_it_ends(self):
+        self.assert_run_ends_for_the_lost_one(dispensable=False)
+
+    def test_killed_one_has_its_code_also_if_the_server_speaks_first(self):
+        self.leave_time_to_say_why()
+        self.start_run("sleep 0.5; kill -9 $$", "sleep 1; exit 1",
+                       server="echo fatal 0; sleep 1; exit 1")
+        self.assertEqual(self.supervisor.run(), 137)
+        self.assert_cause(KILLED)
+
+    def stop(self, number, server):
+        """Runs to the end, with a worker stopped by SIGSTOP."""
+        workers = ["true", "true"]
+        workers[number] = "kill -STOP $$; exec sleep 1000"
+        self.start_run(*workers, server=server)
+        return self.supervisor.run()
+
+    def test_lost_one_that_is_stopped_is_ended_when_the_others_have_finished(self):
+        self.assertEqual(self.stop(1, server="echo lost 1; sleep 0.3; echo is over"), 0)
+        self.assertEqual(self.supervisor.cause, "")
+        (lost,) = self.supervisor.lost
+        self.assertEqual((lost.name, lost.was_told_to_end, lost.loss.cause),
+                         ("rank 1", True, "for a reason"))
+        self.assertEqual(self.supervisor.late, [])
+
+    def test_lost_one_is_ended_also_while_the_server_stays(self):
+        self.start_run("kill -STOP $$", "true", server="echo lost 0; echo is over; exec sleep 1000")
+        self.assertEqual(self.supervisor.run(), 0)
+        self.assertEqual([member.name for member in self.supervisor.lost], ["rank 0"])
+
+    def test_adopted_ranks_are_of_the_worker_that_carried_them(self):
+        self.start_run("exec sleep 1000", "sleep 0.1", "exec sleep 1000",
+                       server="echo lost 2; echo lost 0,2; sleep 0.2; echo is over")
+        self.assertEqual(self.supervisor.run(), 0)
+        self.assertEqual(sorted((member.name, sorted(member.loss.ranks))
+                                for member in self.supervisor.lost),
+                         [("rank 0", [0, 2]), ("rank 2", [2])])
+
+    def test_lost_program_is_ended_too(self):
+        self.start_run("kill -STOP $$", "true", server="echo lost 0; echo is over",
+                       ends_with_run=False)
+        self.assertEqual(self.supervisor.run(), 0)
+
+    def test_lost_one_that_fails_after_the_run_is_no_failure(self):
+        self.leave_time_to_say_why()
+        self.start_run("sleep 0.5; exit 1", "true", server="echo lost 0; echo is over")
+        self.assertEqual(self.supervisor.run(), 0)
+        self.assertEqual([member.end for member in self.supervisor.lost],
+                         ["ended with exit code 1"])
+
+    def test_one_that_was_not_lost_gets_longer_and_is_told_of(self):
+        with mock.patch.object(supervisor, "SECONDS_TO_FINISH", 2):
+            self.assertEqual(self.stop(0, server="echo is over"), 0)
+        self.assertEqual(([member.name for member in self.supervisor.late], self.supervisor.lost),
+                         (["rank 0"], []))
+
+    def test_program_that_has_more_to_do_than_the_run_is_left_alone(self):
+        with mock.patch.object(supervisor, "SECONDS_TO_FINISH", 0):
+            self.start_run(f"sleep 0.8; echo done >{self.file}", "true", server="echo is over",
+                           ends_with_run=False)
+            self.assertEqual(self.supervisor.run(), 0)
+        self.assertTrue(self.file.exists())
 
     def test_all_lost_is_no_success(self):
         self.start_run("exit 1", "kill -9 $$")
@@ -130,7 +252,7 @@ class SupervisorTest(unittest.TestCase):
     def test_wrong_option_ends_all_also_in_a_run(self):
         self.start_run("exit 2", "exec sleep 1000")
         self.assertEqual(self.supervisor.run(), 2)
-        self.assertEqual(self.supervisor.cause, "rank 0 ended with exit code 2")
+        self.assert_cause(r"rank 0 \(process \d+\) ended with exit code 2")
 
     def test_failure_after_the_run_is_one(self):
         self.start(shell("server", "echo has begun; echo is over; exec sleep 1000", serves=True,
