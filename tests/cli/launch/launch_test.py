@@ -122,9 +122,9 @@ class LaunchTest(unittest.TestCase):
         summary = self.folder / "all.json"
         self.assertEqual(self.run_all(coordinator=None, summaries=1, summary=str(summary)), 137)
         self.assertEqual(json.loads(summary.read_text()),
-                         {"ranks": [SUMMARY], "missing_ranks": [1],
+                         {"ranks": [SUMMARY], "missing_ranks": [1], "coordinator": None,
                           "ended": {"code": 137, "reason": "coordinator was killed"}})
-        self.assertEqual(len(self.terminal.lines[OUT]), 2)  # without a bottleneck
+        self.assertEqual(len(self.terminal.lines[OUT]), 3)  # without a bottleneck
         self.assertEqual(self.terminal.lines[ERR],
                          ["gradwire launch: coordinator was killed; all have ended"])
 
@@ -177,7 +177,7 @@ class LaunchTest(unittest.TestCase):
             self.assertEqual(self.said(), "gradwire launch: rank 1 was killed; the others needed it "
                              "no more, and the result is the same")
             self.assertEqual(json.loads(summary.read_text()),
-                             {"ranks": [SUMMARY], "missing_ranks": [1]})
+                             {"ranks": [SUMMARY], "missing_ranks": [1], "coordinator": None})
 
     def test_missing_summary_is_a_failure(self):
         self.assertEqual(self.run_all(coordinator=None, summaries=1), 1)
