@@ -139,10 +139,11 @@ TEST_F(AggregatorTimesTest, Iterations_ReaderThatLeft_SendsNoMore) {
 }
 
 TEST_F(AggregatorTimesTest, Iterations_WithAnEvaluation_AreLeftOut) {
-  const TestTerms bytes({{33, v1::DTYPE_BYTES}}, kChunkBytes);
-  timed_.AddLayout(LayoutId(1), bytes.buckets);
+  timed_.AddLayout(LayoutId(1), {terms_.buckets[1]});
   AddAll(terms_.StepOf(0, {0, 1, 2}), &timed_);
-  AddAll({InLayout(1, bytes.MakeChunk(0, 0, 0, 0))}, &timed_);
+  Chunk bytes = InLayout(1, terms_.MakeChunk(0, 0, 1, 0));
+  bytes.header.bucket = Bucket(0);
+  ASSERT_EQ(timed_.AddOwn(std::move(bytes)).value(), Verdict::kAccept);
   AddAll(terms_.StepOf(1, {0, 1, 2}), &timed_);
   EXPECT_THAT(iterations_, IsEmpty());
   AddAll(terms_.StepOf(2, {0, 1, 2}), &timed_);
