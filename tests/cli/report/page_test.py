@@ -96,6 +96,18 @@ class Steps(unittest.TestCase):
         self.assertEqual(step["longest_iteration_seconds"], 0.6)
         self.assertEqual(step["bytes_received"], 4000000)
 
+    def test_slowest_rank_is_the_one_that_works_longest_and_not_the_one_that_waits(self):
+        def line(rank, iteration, exposed):
+            return log_line(rank, 0, iteration, phase_seconds={
+                "data": 0, "forward": 0, "backward": iteration - exposed, "communication": exposed,
+                "exposed_communication": exposed, "optimizer": 0})
+        step = run_of(line(0, 0.9, 0.7), line(1, 0.8, 0.1), line(2, 1.0, 0.6)).steps[0]
+        self.assertEqual((step["slowest_rank"], step["longest_iteration_seconds"]), (1, 1.0))
+
+    def test_rank_that_was_not_measured_is_not_the_slowest(self):
+        step = run_of(log_line(0, 0, None), log_line(1, 0, 0.5)).steps[0]
+        self.assertEqual((step["slowest_rank"], step["longest_iteration_seconds"]), (1, 0.5))
+
     def test_loss_that_is_not_finite_is_left_out_of_the_mean(self):
         run = run_of(log_line(0, 0, loss=None), log_line(1, 0, loss=3.0))
         self.assertEqual(run.steps[0]["loss"], 3.0)

@@ -15,7 +15,8 @@ TEST(IsOurs, AddressesAndLocalNames_Are) {
 
 TEST(IsOurs, NamesOfThePublicDns_AreNot) {
   for (const char* host : {"example.com", "rebound.example.com:9400", "127.0.0.1.example.com",
-                           "local.example.com", "10.10.1"}) {
+                           "local.example.com", "x.local.example.com", "a.svc.example.com",
+                           "x.home.arpa.example.com", "a.cluster.example.com:9400", "10.10.1"}) {
     EXPECT_FALSE(IsOurs(host, {"other.example.com"})) << host;
   }
 }

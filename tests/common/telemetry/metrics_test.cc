@@ -56,6 +56,38 @@ TEST(WorkerMetrics, Observe_CompressedGradients_RatioAndResidual) {
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_residual_norm 0.25\n"));
 }
 
+TEST(WorkerMetrics, Observe_ModelThatIsServed_LagAndSpreadOfTheLastStep) {
+  WorkerMetrics metrics("parameter-server", "coordinator");
+  StepRecord record = SomeStep();
+  record.staleness = {4, 6};
+  metrics.Observe(record);
+  record.staleness = {3, 5};
+  metrics.Observe(record);
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("\ngradwire_lag_steps 3\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_clock_spread_steps 5\n"));
+}
+
+TEST(CoordinatorMetrics, CountRecovery_Twice_RanksAndSecondsAddUp) {
+  CoordinatorMetrics metrics;
+  metrics.CountRecovery(2, absl::Milliseconds(250));
+  metrics.CountRecovery(1, absl::Milliseconds(500));
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("\ngradwire_recoveries_total 2\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_recovered_ranks_total 3\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_lost_seconds_total 0.75\n"));
+}
+
+TEST(CoordinatorMetrics, SetStaleness_TwoRanks_LagOfEachAndOneSpread) {
+  CoordinatorMetrics metrics;
+  metrics.SetStaleness(Rank(0), {1, 7});
+  metrics.SetStaleness(Rank(2), {3, 8});
+  const std::string text = Text(metrics);
+  EXPECT_THAT(text, HasSubstr("\ngradwire_lag_steps{rank=\"0\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_lag_steps{rank=\"2\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("\ngradwire_clock_spread_steps 8\n"));
+}
+
 TEST(CoordinatorMetrics, SetCompressed_ARank_HasItsLabel) {
   CoordinatorMetrics metrics;
   metrics.SetCompressed(Rank(3), {3.5, absl::nullopt});

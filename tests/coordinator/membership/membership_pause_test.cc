@@ -199,6 +199,29 @@ TEST_F(MembershipPauseTest, TwoAreSilent_BothAreWaitedFor) {
   EXPECT_THAT(All<SendView>(Hear(2)), SizeIs(3));
 }
 
+TEST_F(MembershipPauseTest, AnotherIsSilentLater_EndsAtTheTimeoutOfTheFirst) {
+  Pass(absl::Seconds(3), {1, 3});
+  EXPECT_THAT(All<PauseRun>(Pass(kTimeout / 2, {1})), SizeIs(1));
+  EXPECT_THAT(All<EndRun>(Pass(kTimeout / 2 - absl::Seconds(2), {1})), IsEmpty());
+  EXPECT_THAT(All<EndRun>(Pass(absl::Seconds(2), {1})), SizeIs(1));
+}
+
+TEST_F(MembershipPauseTest, AnotherIsGoneLater_EndsAtTheTimeoutOfTheFirst) {
+  Pass(absl::Seconds(3), {1, 3});
+  Pass(kTimeout / 2, {1, 3});
+  EXPECT_THAT(All<PauseRun>(Broke(3)), SizeIs(1));
+  EXPECT_THAT(All<EndRun>(Pass(kTimeout / 2, {1})), SizeIs(1));
+}
+
+TEST_F(MembershipPauseTest, PausedAgain_WaitsForAWholeTimeout) {
+  Pass(absl::Seconds(3), {1, 3});
+  Pass(kTimeout / 2, {1, 3});
+  EXPECT_THAT(All<SendView>(Hear(2)), SizeIs(3));
+  EXPECT_THAT(All<PauseRun>(Pass(absl::Seconds(3), {1, 3})), SizeIs(1));
+  EXPECT_THAT(All<EndRun>(Pass(kTimeout - absl::Seconds(2), {1, 3})), IsEmpty());
+  EXPECT_THAT(All<EndRun>(Pass(absl::Seconds(2), {1, 3})), SizeIs(1));
+}
+
 TEST_F(MembershipPauseTest, AfterTheLastStep_NobodyIsWaitedFor) {
   for (int session = 1; session <= 3; ++session) {
     v1::Ready ready;

@@ -79,6 +79,19 @@ TEST_F(StepExchangeTest, HandIn_AllOfAStep_OneDeadlineFromTheFirst) {
   step_.Abandon(absl::CancelledError("over"));
 }
 
+TEST_F(StepExchangeTest, HandIn_NextStep_HasADeadlineOfItsOwn) {
+  Begin(absl::Hours(1));
+  HandIn(0);
+  exchange_.End(0);
+  ASSERT_TRUE(step_.Next().ok());
+  const absl::Time before = SteadyNow();
+  Begin(absl::Hours(2));
+  HandInAll();
+  EXPECT_GE(exchange_.expected()[1].deadline, before + absl::Hours(2));
+  EXPECT_LE(exchange_.expected()[1].deadline, SteadyNow() + absl::Hours(2));
+  step_.Abandon(absl::CancelledError("over"));
+}
+
 TEST_F(StepExchangeTest, Next_SeveralThere_HighestFirst) {
   Begin();
   HandInAll();
