@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <functional>
 #include <thread>
 
@@ -66,6 +67,18 @@ TEST(CollectiveLoop, NoLimit_RunsWhatIsAskedFor) {
 TEST(CollectiveLoop, Moved_CountsMeasuredIterationsOnly) {
   FakeExchange exchange;
   EXPECT_EQ(RunAlone(&exchange, Loop(400, 3, 5))->moved.bytes_sent, 2000u);
+}
+
+// Of this process so far.
+double CpuSecondsNow() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+TEST(CollectiveLoop, CpuSeconds_CountsNothingFromBefore) {
+  while (CpuSecondsNow() < 0.3) continue;
+  const double before = CpuSecondsNow();
+  FakeExchange exchange;
+  const double cpu_seconds = RunAlone(&exchange, Loop(400, 3, 5))->cpu_seconds;
+  EXPECT_GE(cpu_seconds, 0);
+  EXPECT_LT(cpu_seconds, CpuSecondsNow() - before + 0.1);
 }
 
 TEST(CollectiveLoop, NoTime_RunsOnce) {

@@ -11,8 +11,8 @@ from cli.report.logs import Log
 from cli.runs.failure import Failure
 
 
-def log(file, rank, steps=3):
-    return Log(file, rank, [{"step": step} for step in range(steps)])
+def log(file, rank, steps=3, first=0):
+    return Log(file, rank, [{"step": step} for step in range(first, first + steps)])
 
 
 def groups_of(*files):
@@ -114,6 +114,12 @@ class Notes(unittest.TestCase):
     def test_ranks_that_end_apart_are_named(self):
         self.assertEqual(self.notes(log("a", 0, 5), log("b", 1, 3)),
                          ["Run r: the log of rank 1 ends with step 2, that of rank 0 with step 4, "
+                          "so a worker was lost or the run goes on."])
+
+    def test_log_that_begins_later_ends_with_its_last_step(self):
+        self.assertEqual(self.notes(log("a", 0, 5), log("b", 1, 2, first=3)), [])
+        self.assertEqual(self.notes(log("a", 0, 3), log("b", 1, 3, first=4)),
+                         ["Run r: the log of rank 0 ends with step 2, that of rank 1 with step 6, "
                           "so a worker was lost or the run goes on."])
 
 

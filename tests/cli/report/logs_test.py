@@ -85,6 +85,11 @@ class ParseLog(unittest.TestCase):
             "a.jsonl:3: got a last line that ends after 14 bytes: '{\"step\":2,\"epo', expected a "
             "whole one; the file was cut short; without this line it can be shown")
 
+    def test_only_line_cut_short_may_be_of_any_file(self):
+        self.assertEqual(self.error_of('{"step":0,"epo'),
+                         "a.jsonl:1: got '{\"step\":0,\"epo', expected a JSON object as of "
+                         "--log-jsonl")
+
     def test_line_cut_in_the_middle_is_named(self):
         self.assertIn("a.jsonl:1: got '{\"step\":0'", self.error_of('{"step":0\n' + log_line(0, 1)))
 

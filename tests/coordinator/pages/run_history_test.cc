@@ -166,6 +166,14 @@ TEST_F(RunHistoryTest, Points_LongRun_BoundedAndNoStepLost) {
   EXPECT_EQ(next, 10001u);
 }
 
+TEST_F(RunHistoryTest, Points_LongRun_AllButTheLastCoverAsManySteps) {
+  for (uint64_t step = 0; step < 10001; ++step) Both(Done(step, 1, 0), Done(step, 1, 0));
+  const std::vector<HistoryPoint> points = history_.Points(1 << 20);
+  ASSERT_THAT(points, SizeIs(2501));
+  for (size_t i = 0; i < 2500; ++i) ASSERT_EQ(points[i].steps, 4u) << i;
+  EXPECT_EQ(points.back().steps, 1u);
+}
+
 TEST_F(RunHistoryTest, Slowest_RankThatTheOthersWaitFor_IsIt) {
   Both(Done(0, 2, 1.5), Done(0, 2, 0.1));
   EXPECT_EQ(history_.Slowest(), Rank(1));

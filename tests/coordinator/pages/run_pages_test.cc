@@ -100,6 +100,15 @@ TEST_F(RunPagesTest, StatusJson_LossThatTheRunSurvives_WhoCarriesOnAndItsCost) {
       [{"address": "10.10.1.1:1", "ranks": [0, 1], "adopted": [1]}]}])"));
 }
 
+TEST_F(RunPagesTest, StatusJson_LossOfSeveralRanks_EachIsCounted) {
+  history_.losses().Add(
+      {now_, Step(7), {Rank(1), Rank(2)}, "it left", absl::Seconds(1), std::nullopt});
+  const Member by = {Incarnation(1), "10.10.1.1:1", {Rank(0), Rank(1), Rank(2)}};
+  history_.losses().GoOn({Generation(2), Step(6), {{by, {Rank(1), Rank(2)}}}});
+  EXPECT_EQ(Status()["failures"]["losses"], 1);
+  EXPECT_EQ(Status()["failures"]["recomputed_ranks"], 2);
+}
+
 TEST_F(RunPagesTest, StatusJson_LossThatEndsTheRun_NobodyCarriesOn) {
   history_.losses().Add({now_, Step(7), {Rank(1)}, "it left", "", 0, std::nullopt});
   const json loss = Status()["failures"]["last"][0];
@@ -215,6 +224,11 @@ TEST_F(RunPagesTest, TargetsJson_WorkersThatServeMetrics_AndTheCoordinator) {
 TEST_F(RunPagesTest, TargetsJson_WorkerIsGone_WithoutIt) {
   status_.mutable_ranks(1)->set_state("lost");
   EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 1);
+}
+
+TEST_F(RunPagesTest, TargetsJson_WorkerIsSilent_StaysATarget) {
+  status_.mutable_ranks(1)->set_state("silent");
+  EXPECT_EQ(json::parse(TargetsJson(status_, "host:9400")).size(), 2);
 }
 
 TEST_F(RunPagesTest, TargetsJson_Coordinator_IsAskedForItsRun) {

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "worker/data/evaluation_batches.h"
 #include "worker/data/training_batches.h"
 
@@ -190,6 +191,15 @@ class Calls {
     MutexLock lock(&mutex_);
     while (count_ < count) changed_.Wait(&mutex_);
   }
+  // Whether there are as many within `patience`.
+  bool Reaches(int count, absl::Duration patience) {
+    const absl::Time deadline = SteadyNow() + patience;
+    MutexLock lock(&mutex_);
+    while (count_ < count) {
+      if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
+    }
+    return count_ >= count;
+  }
   int count() {
     MutexLock lock(&mutex_);
     return count_;
@@ -249,6 +259,19 @@ TEST(Loader, Next_MakeFails_BatchesBeforeThenTheErrorForGood) {
   EXPECT_TRUE(loader->Next().ok());
   EXPECT_EQ(loader->Next().status(), absl::DataLossError("a hole"));
   EXPECT_EQ(loader->Next().status(), absl::DataLossError("a hole"));
+}
+
+TEST(Loader, Next_MakeFails_IsNotCalledAgain) {
+  Calls calls;
+  const auto make = [&calls](Step step, Rank rank) -> absl::StatusOr<Batch> {
+    calls.Add();
+    if (step == Step(1)) return absl::DataLossError("a hole");
+    return OneLabel(step, rank);
+  };
+  const auto loader = MakeLoader(make, {Step(0), 100, 4});
+  EXPECT_TRUE(loader->Next().ok());
+  EXPECT_FALSE(loader->Next().ok());
+  EXPECT_FALSE(calls.Reaches(3, absl::Milliseconds(100)));
 }
 
 TEST(Loader, Next_MakeThrows_Internal) {

@@ -97,6 +97,17 @@ TEST_P(SlicedOptimizerTest, SetState_OfAnother_GoesOnWithItsBits) {
   EXPECT_EQ(Sha256({second}), Sha256({first}));
 }
 
+TEST_P(SlicedOptimizerTest, SetState_StepsAfterwards_LeaveWhatWasGivenAsItWas) {
+  const torch::Tensor parameter = torch::ones({kLarge});
+  SlicedOptimizer optimizer = Make({parameter}, GetParam().options);
+  optimizer.Step(torch::ones({kLarge}), RateOf(0));
+  const std::vector<torch::Tensor> given = optimizer.State();
+  const std::string before = Sha256(given);
+  ASSERT_TRUE(optimizer.SetState(given).ok());
+  optimizer.Step(torch::full({kLarge}, 2.0f), RateOf(1));
+  EXPECT_EQ(Sha256(given), before);
+}
+
 TEST_P(SlicedOptimizerTest, Undo_OfTheFirstStepOrALaterOne_GoesOnAsIfThereHadBeenNone) {
   for (const int steps_before : {0, 2}) {
     torch::manual_seed(1);

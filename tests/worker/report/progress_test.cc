@@ -95,6 +95,16 @@ TEST(ProgressReporter, Plain_PrintsIterations0And20) {
                   "average iteration time over iterations 2 to 21: 0.500 s"));
 }
 
+TEST(ProgressReporter, Plain_FewIterations_MeansAreWithoutTheFirst) {
+  ProgressOptions options = Options(ProgressMode::kPlain);
+  options.print_every = 1;
+  const std::vector<std::string> lines = Lines(RunSteps(options, 2));
+  ASSERT_THAT(lines, SizeIs(3));
+  EXPECT_EQ(lines[1],
+            "epoch 1/2 iteration 1/50 loss 2.5000  0.500 s/iteration  512 images/s  "
+            "communication 25 %  left 29 s");
+}
+
 TEST(ProgressReporter, Plain_RunEndsWithinAnEpoch_CountsWhatIsLeftOfIt) {
   ProgressOptions options = Options(ProgressMode::kPlain);
   options.print_every = 10;
