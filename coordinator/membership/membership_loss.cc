@@ -139,8 +139,8 @@ void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::T
                          DescribeCarriers(ranks));
   BeginNextView(agreed, now, outcome);
   outcome->Say(absl::StrCat(who, " lost in step ", open_.value(), ": ", cause, "; ", NameOf(ranks),
-                            " is carried on by others, generation ", generation_.value(),
-                            " begins with step ", open_.value()));
+                            ranks.size() > 1 ? " are" : " is", " carried on by others, generation ",
+                            generation_.value(), " begins with step ", open_.value()));
 }
 
 std::string Membership::DescribeCarriers(const std::vector<Rank>& ranks) const {

@@ -210,6 +210,13 @@ TEST_F(MembershipRecoveryTest, Loss_OthersAdoptItsRanksFromTheFirstOpenStep) {
   EXPECT_THAT(outcome.why, HasSubstr("rank 1 (10.10.1.2:2) was lost in step 1"));
 }
 
+TEST_F(MembershipRecoveryTest, LossOfAWorkerWithSeveralRanks_IsToldOfInThePlural) {
+  Begin();
+  EXPECT_THAT(Broke(2).why, HasSubstr("; rank 1 is carried on by others, generation 2 begins"));
+  EXPECT_THAT(Broke(3).why,
+              HasSubstr("; ranks 1, 2 are carried on by others, generation 3 begins"));
+}
+
 TEST_F(MembershipRecoveryTest, Loss_IsToldWithItsRanks) {
   Begin();
   const std::vector<TellLoss> losses = All<TellLoss>(Broke(2));
