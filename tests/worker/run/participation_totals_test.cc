@@ -5,6 +5,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/base/clock.h"
@@ -115,9 +116,22 @@ class ParticipationTotalsTest : public ::testing::TestWithParam<TotalsCase> {
     for (const Rank rank : worker.ranks) exchange.Contribute(key, rank, AsBytes(terms_));
     return done.get_future().get();
   }
+  // What was sent is counted when it has left, which may be after it has arrived.
+  bool IsAllCounted() const {
+    uint64_t sent = 0, received = 0;
+    for (const auto& worker : workers_) {
+      const TransferTotals totals = worker->participation->exchange().totals();
+      sent += totals.bytes_sent;
+      received += totals.bytes_received;
+    }
+    return sent == received;
+  }
   // Gives what the first worker's exchange has moved since it was made.
   TransferTotals AverageOnAll() {
     OnEach([this](CountingWorker& worker, int) { return Average(worker); });
+    const absl::Time deadline = SteadyNow() + kTotalsPatience;
+    while (!IsAllCounted() && SteadyNow() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(IsAllCounted());
     return workers_.front()->participation->exchange().totals();
   }
 
