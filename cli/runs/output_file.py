@@ -12,6 +12,22 @@ def write_in_place(path, content):
         file.write(content)
 
 
+def sync_folder_of(path):
+    """Makes the new name of a file last. Nothing can be done for a folder that this process may not
+    read, or on a file system that cannot sync one."""
+    try:
+        fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except PermissionError:
+        return
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(fd)
+
+
 def replace(path, content):
     part = f"{path}.{os.getpid()}.tmp"
     try:
@@ -24,6 +40,7 @@ def replace(path, content):
         if os.path.exists(part):
             os.unlink(part)
         raise
+    sync_folder_of(path)
 
 
 def is_replaced(path):
@@ -31,9 +48,10 @@ def is_replaced(path):
 
 
 def replace_file(path, content):
-    """In one move: a reader sees the old file or the new one, never a part. Links are followed;
-    what is no regular file (a terminal, a pipe, /dev/null) is written to in place. Failure
-    "cannot write ..." leaves the old file as it was."""
+    """Replaces the file in one move: a reader sees the old file or the new one, never a part. On
+    return the file and its name are on the disk. Follows links; writes in place to anything that is
+    no regular file (a terminal, a pipe, /dev/null). Raises Failure "cannot write ..."; unless the
+    disk failed after the move, the old file is then as it was."""
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogateescape")
     try:

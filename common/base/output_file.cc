@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <random>
 
@@ -47,43 +48,73 @@ std::string Temporary(const Target& target) {
                       absl::Hex(random(), absl::kZeroPad8), ".tmp");
 }
 
-// 0, or the errno.
-int WriteAll(int fd, absl::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(fd, text.data(), text.size());
-    if (written < 0 && errno != EINTR) return errno;
-    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
-  }
-  return 0;
-}
-
 int Open(const std::string& path, int flags) {
   return open(path.c_str(), flags | O_WRONLY | O_CLOEXEC | O_NOCTTY, 0666);
 }
 
-// 0, or the errno of what failed first.
-int WriteInPlace(const std::string& path, absl::string_view text) {
-  const int fd = Open(path, 0);
-  if (fd < 0) return errno;
-  const int error = WriteAll(fd, text);
-  const int close_error = close(fd) == 0 ? 0 : errno;
-  return error != 0 ? error : close_error;
+// A file that is written piece by piece. After the first error it takes no more.
+class PieceFile {
+ public:
+  PieceFile(const std::string& path, int flags)
+      : fd_(Open(path, flags)), error_(fd_ < 0 ? errno : 0) {}
+  ~PieceFile() { Close(); }
+  PieceFile(const PieceFile&) = delete;
+  PieceFile& operator=(const PieceFile&) = delete;
+
+  void Write(absl::string_view piece) {
+    while (error_ == 0 && !piece.empty()) {
+      const ssize_t written = write(fd_, piece.data(), piece.size());
+      if (written < 0 && errno != EINTR) error_ = errno;
+      if (written > 0) piece.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+  void Sync() {
+    if (error_ == 0 && fsync(fd_) != 0) error_ = errno;
+  }
+  // Returns 0, or the errno of what failed first.
+  int Close() {
+    if (fd_ >= 0 && close(fd_) != 0 && error_ == 0) error_ = errno;
+    fd_ = -1;
+    return error_;
+  }
+
+ private:
+  int fd_;
+  int error_;
+};
+
+// Each of these returns 0, or the errno of what failed first.
+
+int WriteInPlace(const std::string& path, const WriteContent& content) {
+  PieceFile file(path, 0);
+  content([&file](absl::string_view piece) { file.Write(piece); });
+  return file.Close();
 }
 
-int WriteSynced(int fd, absl::string_view text) {
-  int error = WriteAll(fd, text);
-  if (error == 0 && fsync(fd) != 0) error = errno;
-  if (close(fd) != 0 && error == 0) error = errno;
+// Makes the new name of a file in the folder last. A folder that this process may write to but not
+// read cannot be opened, and some file systems cannot sync a folder: then nothing can be done.
+int SyncFolderOf(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path();
+  const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return errno == EACCES ? 0 : errno;
+  const int error = fsync(fd) == 0 || errno == EINVAL ? 0 : errno;
+  close(fd);
   return error;
 }
 
-int Replace(const Target& target, absl::string_view text) {
+int WriteNew(const std::string& path, const WriteContent& content) {
+  PieceFile file(path, kNew);
+  content([&file](absl::string_view piece) { file.Write(piece); });
+  file.Sync();
+  return file.Close();
+}
+
+int Replace(const Target& target, const WriteContent& content) {
   const std::string temporary = Temporary(target);
-  const int fd = Open(temporary, kNew);
-  if (fd < 0) return errno;
-  int error = WriteSynced(fd, text);
+  int error = WriteNew(temporary, content);
   if (error == 0 && std::rename(temporary.c_str(), target.path.c_str()) != 0) error = errno;
-  if (error != 0) unlink(temporary.c_str());
+  if (error == 0) return SyncFolderOf(target.path);
+  unlink(temporary.c_str());
   return error;
 }
 
@@ -111,8 +142,12 @@ std::string CannotWrite(absl::string_view path, int error) {
 }
 
 absl::Status ReplaceFile(absl::string_view path, absl::string_view text) {
+  return ReplaceFile(path, [text](const WritePiece& write) { write(text); });
+}
+
+absl::Status ReplaceFile(absl::string_view path, const WriteContent& content) {
   const Target target = Resolve(std::string(path));
-  const int error = target.replace ? Replace(target, text) : WriteInPlace(target.path, text);
+  const int error = target.replace ? Replace(target, content) : WriteInPlace(target.path, content);
   if (error != 0) return absl::InternalError(CannotWrite(path, error));
   return absl::OkStatus();
 }

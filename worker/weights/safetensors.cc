@@ -107,6 +107,20 @@ std::string NameOf(torch::ScalarType type) {
   return "";
 }
 
+// Of the values as they follow each other in the order of `weights`.
+std::string HeaderOf(const Weights& weights) {
+  Json entries = Json::object();
+  size_t begin = 0;
+  for (const auto& [key, tensor] : weights) {
+    const size_t end = begin + tensor.nbytes();
+    entries[key] = {{"dtype", NameOf(tensor.scalar_type())},
+                    {"shape", tensor.sizes().vec()},
+                    {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  return entries.dump();
+}
+
 }  // namespace
 
 absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes) {
@@ -136,22 +150,21 @@ absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes) {
   return weights;
 }
 
-absl::Status WriteSafetensors(const std::string& path, const Weights& weights) {
-  Json entries;
-  std::string values;
-  for (const auto& [key, tensor] : weights) {
-    const size_t begin = values.size();
-    const torch::Tensor row_major = tensor.contiguous();
-    values.append(static_cast<const char*>(row_major.data_ptr()), row_major.nbytes());
-    entries[key] = {{"dtype", NameOf(tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {begin, values.size()}}};
-  }
-  std::string header = entries.dump();
+void StreamSafetensors(const Weights& weights, const WritePiece& write) {
+  std::string header = HeaderOf(weights);
   header.resize((header.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
   const uint64_t length = header.size();
-  const std::string prefix(reinterpret_cast<const char*>(&length), kLengthBytes);
-  return ReplaceFile(path, absl::StrCat(prefix, header, values));
+  write(absl::string_view(reinterpret_cast<const char*>(&length), kLengthBytes));
+  write(header);
+  for (const auto& [key, tensor] : weights) {
+    const torch::Tensor row_major = tensor.contiguous();
+    write(absl::string_view(static_cast<const char*>(row_major.data_ptr()), row_major.nbytes()));
+  }
+}
+
+absl::Status WriteSafetensors(const std::string& path, const Weights& weights) {
+  return ReplaceFile(path,
+                     [&weights](const WritePiece& write) { StreamSafetensors(weights, write); });
 }
 
 }  // namespace gradwire

@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/output_file.h"
 #include "worker/weights/weights.h"
 
 namespace gradwire {
@@ -22,7 +23,11 @@ namespace gradwire {
 // outside of the file, do not hold the shape, or give tensors together more than the file has.
 absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes);
 
-// Internal "cannot write …".
+// Gives a file of `weights` piece by piece: the header, then each tensor's values from its own
+// memory. Copies nothing but one tensor at a time, if it is not contiguous.
+void StreamSafetensors(const Weights& weights, const WritePiece& write);
+
+// Writes such a file. Returns Internal "cannot write …".
 absl::Status WriteSafetensors(const std::string& path, const Weights& weights);
 
 }  // namespace gradwire

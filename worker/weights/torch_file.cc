@@ -165,36 +165,31 @@ std::string StorageName(torch::ScalarType type) {
   return "";
 }
 
-// The call that gives `tensor`, whose storage is data/KEY.
+std::vector<int64_t> RowMajorStrides(torch::IntArrayRef sizes) {
+  std::vector<int64_t> strides(sizes.size(), 1);
+  for (size_t i = sizes.size(); i-- > 1;) {
+    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
+  }
+  return strides;
+}
+
+// The call that gives `tensor`, whose storage is data/KEY, in row-major order.
 std::string Rebuild(const torch::Tensor& tensor, absl::string_view key) {
   const std::string storage =
       absl::StrCat("(", Text("storage"), Global(StorageName(tensor.scalar_type())), Text(key),
                    Text("cpu"), Integer(tensor.numel()), "tQ");
   const std::string no_hooks = absl::StrCat(Global("collections OrderedDict"), ")R");
   return absl::StrCat(Global(kRebuildTensor), "(", storage, Integer(0), Tuple(tensor.sizes()),
-                      Tuple(tensor.strides()), "\x89", no_hooks, "tR");
+                      Tuple(RowMajorStrides(tensor.sizes())), "\x89", no_hooks, "tR");
 }
 
-std::string Archive(const Weights& weights) {
-  std::string bytes;
-  PyTorchStreamWriter writer([&bytes](const void* data, size_t size) {
-    bytes.append(static_cast<const char*>(data), size);
-    return size;
-  });
+std::string PickleOf(const Weights& weights) {
   std::string pickle = "\x80\x02}(";
-  std::vector<torch::Tensor> tensors;
+  int64_t number = 0;
   for (const auto& [key, tensor] : weights) {
-    const std::string number = absl::StrCat(tensors.size());
-    tensors.push_back(tensor.detach().contiguous());
-    absl::StrAppend(&pickle, Text(key), Rebuild(tensors.back(), number));
+    absl::StrAppend(&pickle, Text(key), Rebuild(tensor, absl::StrCat(number++)));
   }
-  pickle += "u.";
-  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    writer.writeRecord(absl::StrCat("data/", i), tensors[i].data_ptr(), tensors[i].nbytes());
-  }
-  writer.writeEndOfFile();
-  return bytes;
+  return pickle + "u.";
 }
 
 }  // namespace
@@ -209,8 +204,24 @@ absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes) {
   }
 }
 
+void StreamTorchFile(const Weights& weights, const WritePiece& write) {
+  PyTorchStreamWriter writer([&write](const void* data, size_t size) {
+    write(absl::string_view(static_cast<const char*>(data), size));
+    return size;
+  });
+  const std::string pickle = PickleOf(weights);
+  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+  int64_t number = 0;
+  for (const auto& [key, tensor] : weights) {
+    const torch::Tensor row_major = tensor.detach().contiguous();
+    writer.writeRecord(absl::StrCat("data/", number++), row_major.data_ptr(), row_major.nbytes());
+  }
+  writer.writeEndOfFile();
+}
+
 absl::Status WriteTorchFile(const std::string& path, const Weights& weights) {
-  return ReplaceFile(path, Archive(weights));
+  return ReplaceFile(path,
+                     [&weights](const WritePiece& write) { StreamTorchFile(weights, write); });
 }
 
 }  // namespace gradwire

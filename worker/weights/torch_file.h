@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/base/output_file.h"
 #include "worker/weights/weights.h"
 
 namespace gradwire {
@@ -21,7 +22,11 @@ bool IsTorchFile(absl::string_view bytes);
 // tensor), or a tensor lies outside of its storage.
 absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes);
 
-// A file that torch.load reads, with weights_only too. Internal "cannot write …".
+// Gives a file that torch.load reads, with weights_only too, piece by piece: each tensor's values
+// from its own memory. Copies nothing but one tensor at a time, if it is not contiguous.
+void StreamTorchFile(const Weights& weights, const WritePiece& write);
+
+// Writes such a file. Returns Internal "cannot write …".
 absl::Status WriteTorchFile(const std::string& path, const Weights& weights);
 
 }  // namespace gradwire

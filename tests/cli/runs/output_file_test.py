@@ -1,4 +1,5 @@
 """cli/runs/output_file.py: files that are written as a whole."""
+import errno
 import os
 import pathlib
 import sys
@@ -29,6 +30,39 @@ class OutputFile(unittest.TestCase):
             self.assertEqual(opened.read(), "old, and longer")
         self.assertEqual(self.path.read_text(), "new")
         self.assertEqual(self.names(), {"out"})
+
+    def test_content_and_then_name_reach_the_disk(self):
+        """Else a power failure could leave the new name with no content, or the old name."""
+        calls = []
+        real_fsync, real_replace = os.fsync, os.replace
+
+        def fsync(fd):
+            calls.append(("fsync", os.path.isdir(f"/dev/fd/{fd}")))
+            real_fsync(fd)
+
+        def replace(*paths):
+            calls.append("replace")
+            real_replace(*paths)
+
+        with mock.patch("os.fsync", fsync), mock.patch("os.replace", replace):
+            replace_file(str(self.path), b"new")
+        self.assertEqual(calls, [("fsync", False), "replace", ("fsync", True)])
+
+    def test_folder_that_cannot_be_synced_is_told_unless_no_file_system_of_its_kind_can(self):
+        real_fsync = os.fsync
+        for error, is_told in ((errno.EIO, True), (errno.EINVAL, False)):
+            def fsync(fd, error=error):
+                if os.path.isdir(f"/dev/fd/{fd}"):
+                    raise OSError(error, os.strerror(error))
+                real_fsync(fd)
+
+            with self.subTest(error=error), mock.patch("os.fsync", fsync):
+                if is_told:
+                    self.assertRaisesRegex(Failure, "^cannot write .*: input/output error$",
+                                           replace_file, str(self.path), b"new")
+                else:
+                    replace_file(str(self.path), b"new")
+                self.assertEqual(self.names(), {"out"})
 
     def test_link_is_followed(self):
         (self.dir / "link").symlink_to("out")

@@ -1,17 +1,55 @@
 #include "common/base/output_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
+#include <string>
+#include <vector>
 
 #include "tests/support/temp_dir.h"
+
+namespace {
+
+// What fsync and rename were called with in this process, in order.
+std::vector<std::string>& Calls() {
+  static std::vector<std::string> calls;
+  return calls;
+}
+
+std::string PathOf(int fd) {
+  return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd));
+}
+
+bool sync_of_folders_fails = false;
+
+}  // namespace
+
+// In place of libc's, for all that this program is linked from.
+extern "C" int fsync(int fd) {
+  const bool is_folder = std::filesystem::is_directory(PathOf(fd));
+  Calls().push_back((is_folder ? "fsync folder " : "fsync file ") + PathOf(fd));
+  if (!is_folder || !sync_of_folders_fails) return static_cast<int>(syscall(SYS_fsync, fd));
+  errno = EIO;
+  return -1;
+}
+
+extern "C" int rename(const char* from, const char* to) noexcept {
+  Calls().push_back(std::string("rename to ") + to);
+  return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
 
 namespace gradwire {
 namespace {
 
+using ::testing::ElementsAre;
 using testing::ReadFile;
+using ::testing::StartsWith;
 using testing::TempDir;
 using testing::WriteFile;
 
@@ -28,7 +66,53 @@ TEST(ReplaceFile, OldFile_IsReplacedAndNothingStaysBeside) {
   WriteFile(dir.File("out"), "a longer old text");
   ASSERT_TRUE(ReplaceFile(dir.File("out"), "new").ok());
   EXPECT_EQ(ReadFile(dir.File("out")), "new");
-  EXPECT_THAT(Names(dir), ::testing::ElementsAre("out"));
+  EXPECT_THAT(Names(dir), ElementsAre("out"));
+}
+
+// Else a power failure could leave the new name with no content, or the old name.
+TEST(ReplaceFile, OldFile_ContentThenNameReachTheDisk) {
+  const TempDir dir;
+  Calls().clear();
+  ASSERT_TRUE(ReplaceFile(dir.File("out"), "new").ok());
+  EXPECT_THAT(Calls(), ElementsAre(StartsWith("fsync file " + dir.File("out")),
+                                   "rename to " + dir.File("out"), "fsync folder " + dir.path()));
+}
+
+TEST(ReplaceFile, NameWithoutFolder_ThatOfTheProcessIsSynced) {
+  const TempDir dir;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(dir.path());
+  Calls().clear();
+  EXPECT_TRUE(ReplaceFile("out", "new").ok());
+  std::filesystem::current_path(before);
+  EXPECT_EQ(Calls().back(), "fsync folder " + dir.path());
+}
+
+TEST(ReplaceFile, FolderCannotBeSynced_SaysSo) {
+  const TempDir dir;
+  sync_of_folders_fails = true;
+  const absl::Status status = ReplaceFile(dir.File("out"), "new");
+  sync_of_folders_fails = false;
+  EXPECT_EQ(status,
+            absl::InternalError("cannot write " + dir.File("out") + ": input/output error"));
+  EXPECT_THAT(Names(dir), ElementsAre("out"));
+}
+
+TEST(ReplaceFile, Pieces_AreWrittenInTheirOrder) {
+  const TempDir dir;
+  const auto content = [](const WritePiece& write) {
+    for (const char* piece : {"a", "", "bc", "d"}) write(piece);
+  };
+  ASSERT_TRUE(ReplaceFile(dir.File("out"), content).ok());
+  EXPECT_EQ(ReadFile(dir.File("out")), "abcd");
+}
+
+TEST(ReplaceFile, PiecesAfterAnError_AreDropped) {
+  const auto content = [](const WritePiece& write) {
+    for (const char* piece : {"a", "b"}) write(piece);
+  };
+  EXPECT_EQ(ReplaceFile("/dev/full", content),
+            absl::InternalError("cannot write /dev/full: no space left on device"));
 }
 
 TEST(ReplaceFile, Link_StaysALink) {

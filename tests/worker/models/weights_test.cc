@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "tests/support/temp_dir.h"
 #include "tests/worker/models/oracle.h"
@@ -69,6 +73,61 @@ TEST_P(WeightsFile, ReadWeights_CutShort_InvalidArgumentNamesFile) {
 
 INSTANTIATE_TEST_SUITE_P(Formats, WeightsFile, ::testing::Values(".safetensors", ".pt"),
                          [](const auto& info) { return info.param.substr(1); });
+
+// The pieces of a file, as they are given to be written.
+struct Pieces {
+  WritePiece Taker() {
+    return [this](absl::string_view piece) {
+      starts.push_back(piece.data());
+      text.append(piece.data(), piece.size());
+      if (!IsOfATensor(piece)) most_others = std::max(most_others, piece.size());
+    };
+  }
+  bool IsOfATensor(absl::string_view piece) const {
+    return std::any_of(weights.begin(), weights.end(), [piece](const auto& one) {
+      return one.second.data_ptr() == piece.data() && one.second.nbytes() == piece.size();
+    });
+  }
+
+  const Weights weights;
+  std::vector<const void*> starts;
+  std::string text;
+  size_t most_others = 0;  // bytes of a piece that is not a whole tensor in its own memory
+};
+
+constexpr int64_t kLarge = 1 << 20;
+constexpr size_t kSmall = 4096;
+
+class StreamedWeights : public ::testing::TestWithParam<bool> {
+ protected:
+  static void Stream(Pieces* pieces) {
+    const auto stream = GetParam() ? &StreamTorchFile : &StreamSafetensors;
+    stream(pieces->weights, pieces->Taker());
+  }
+  static absl::StatusOr<Weights> Parse(const std::string& text) {
+    return GetParam() ? ParseTorchFile(text) : ParseSafetensors(text);
+  }
+};
+
+TEST_P(StreamedWeights, Stream_ContiguousTensors_AreWrittenFromTheirOwnMemory) {
+  Pieces pieces{{{"a", torch::rand({kLarge})}, {"b", torch::rand({3, kLarge})}}, {}, "", 0};
+  Stream(&pieces);
+  for (const auto& [key, tensor] : pieces.weights) {
+    EXPECT_THAT(pieces.starts, ::testing::Contains(tensor.data_ptr())) << key;
+  }
+  EXPECT_LE(pieces.most_others, kSmall);
+  ExpectEqual(Parse(pieces.text).value(), pieces.weights);
+}
+
+TEST_P(StreamedWeights, Stream_TransposedTensor_IsCopiedAlone) {
+  Pieces pieces{{{"a", torch::rand({kLarge})}, {"b", torch::rand({2, 300}).t()}}, {}, "", 0};
+  Stream(&pieces);
+  EXPECT_LE(pieces.most_others, kSmall);
+  ExpectEqual(Parse(pieces.text).value(), pieces.weights);
+}
+
+INSTANTIATE_TEST_SUITE_P(Formats, StreamedWeights, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "TorchSave" : "Safetensors"; });
 
 TEST(WriteWeights, WriteWeights_OtherName_InvalidArgument) {
   EXPECT_THAT(ErrorOf(WriteWeights("weights.bin", Some())),
