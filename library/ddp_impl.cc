@@ -174,12 +174,9 @@ absl::StatusOr<std::vector<bool>> DistributedDataParallel::Impl::UsedAnywhere(bo
   std::vector<bool> used(names_.size(), true);
   if (!options_.find_unused_parameters) return used;
   torch::Tensor mine = torch::full({static_cast<int64_t>(names_.size())}, has_data, torch::kInt);
-  const std::vector<torch::Tensor> parameters = module_->parameters();
   if (has_data) {
-    for (const size_t index : reducer_->Unused()) {
-      // What it has from passes before is averaged.
-      if (!parameters[index].grad().defined()) mine[static_cast<int64_t>(index)] = 0;
-    }
+    // What a parameter has from passes before is averaged.
+    for (const size_t index : reducer_->WithoutGradient()) mine[static_cast<int64_t>(index)] = 0;
   }
   absl::Status status = run_->collectives().AllReduce(mine, ReduceOp::kSum);
   if (!status.ok()) return status;

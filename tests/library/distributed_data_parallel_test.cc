@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <mutex>
+#include <string>
 
 #include "tests/library/models.h"
 #include "tests/library/ranks.h"
+#include "tests/support/sockets.h"
 
 namespace gradwire::testing {
 namespace {
@@ -176,6 +179,26 @@ TEST_P(DdpTest, FindUnused_UsedNowhere_GradStaysUndefined) {
   });
 }
 
+// A parameter that no rank uses in the averaging pass has a gradient of the passes before.
+TEST_P(DdpTest, FindUnused_UsedOnlyBeforeTheAveragingPass_GradientIsAveraged) {
+  RunRanksWell(kRanks, [](const auto& group) {
+    Net net(0);
+    DDPOptions options = Options();
+    options.find_unused_parameters = true;
+    DistributedDataParallel ddp(net, group, options);
+    {
+      const auto guard = ddp.no_sync();
+      LossOf(net, BatchOf(group->rank())).backward();
+    }
+    net->first->forward(BatchOf(0).x).sum().backward();
+    Net whole(0);
+    LossOf(whole, BatchesOf({0, 1})).backward();
+    ASSERT_TRUE(net->last->bias.grad().defined());
+    EXPECT_TRUE(torch::allclose(net->last->weight.grad(), whole->last->weight.grad()));
+    EXPECT_TRUE(torch::allclose(net->last->bias.grad(), whole->last->bias.grad()));
+  });
+}
+
 TEST_P(DdpTest, Backward_TwoModels_BothAreAveraged) {
   RunRanksWell(kRanks, [](const auto& group) {
     Net first(0);
@@ -303,6 +326,34 @@ TEST(Ddp, BackwardAfterAnError_ThrowsItAgain) {
       EXPECT_THROW(net->first->forward(BatchOf(0).x).sum().backward(), Error) << pass;
     }
   });
+}
+
+double ValueOf(const std::string& metrics, const std::string& name) {
+  const size_t at = metrics.find("\n" + name + " ");
+  return at == std::string::npos ? -1 : std::stod(metrics.substr(at + 1 + name.size()));
+}
+
+TEST(Ddp, ReportLoss_BeforeAPass_IsTheLossOfThatStepAlone) {
+  GroupOptions options;
+  options.metrics = UnusedAddress();
+  const auto pass = [&options](Net& net) {
+    LossOf(net, BatchOf(0)).backward();
+    return HttpGet(options.metrics, "/metrics").value().body;
+  };
+  RunRanksWell(
+      1,
+      [&pass](const auto& group) {
+        Net net(0);
+        DistributedDataParallel ddp(net, group);
+        ddp.report_loss(0.25, 5);
+        const std::string reported = pass(net);
+        EXPECT_EQ(ValueOf(reported, "gradwire_loss"), 0.25);
+        EXPECT_EQ(ValueOf(reported, "gradwire_samples_total"), 5);
+        const std::string next = pass(net);
+        EXPECT_TRUE(std::isnan(ValueOf(next, "gradwire_loss")));
+        EXPECT_EQ(ValueOf(next, "gradwire_samples_total"), 5);
+      },
+      options);
 }
 
 TEST(Ddp, Destroyed_Backward_StaysLocal) {

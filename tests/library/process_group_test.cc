@@ -201,6 +201,15 @@ TEST(ProcessGroup, Broadcast_SeveralPieces_AllArrive) {
   });
 }
 
+TEST(ProcessGroup, Broadcast_NotContiguous_ChangesItInPlace) {
+  RunRanksWell(2, [](const auto& group) {
+    const torch::Tensor expected = torch::arange(6).view({2, 3});
+    const torch::Tensor whole = group->rank() == 1 ? expected.clone() : torch::zeros_like(expected);
+    group->broadcast(whole.t(), 1);
+    EXPECT_TRUE(torch::equal(whole, expected)) << whole;
+  });
+}
+
 TEST(ProcessGroup, Broadcast_NoSuchRoot_InvalidArgument) {
   RunRanksWell(2, [](const auto& group) {
     try {

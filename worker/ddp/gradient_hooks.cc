@@ -19,7 +19,10 @@ void Tell(Function function, const Arguments&... arguments) {
 }  // namespace
 
 GradientHooks::GradientHooks(FlatGradient* gradient, bool keep_grad)
-    : gradient_(gradient), keep_grad_(keep_grad), seen_(gradient->parameter_count()) {
+    : gradient_(gradient),
+      keep_grad_(keep_grad),
+      seen_(gradient->parameter_count()),
+      taken_(seen_) {
   for (size_t i = 0; i < gradient->parameter_count(); ++i) Add(i);
 }
 
@@ -44,6 +47,7 @@ void GradientHooks::Begin(size_t rank, PassListener listener) {
   status_ = absl::OkStatus();
   begun_ = false;
   seen_.assign(gradient_->parameter_count(), false);
+  taken_ = seen_;
   missing_.assign(gradient_->bucket_count(), 0);
   for (size_t i = 0; i < seen_.size(); ++i) ++missing_[gradient_->bucket_of(i)];
   next_ = 0;
@@ -89,6 +93,7 @@ absl::Status GradientHooks::CheckGradient(size_t i) const {
 
 void GradientHooks::Take(size_t i) {
   gradient_->Take(rank_, i);
+  taken_[i] = true;
   if (!keep_grad_) gradient_->parameter(i).mutable_grad().reset();
 }
 
@@ -114,12 +119,16 @@ absl::Status GradientHooks::End() {
   return status_;
 }
 
-std::vector<size_t> GradientHooks::Unused() const {
-  std::vector<size_t> unused;
-  for (size_t i = seen_.size(); i-- > 0;) {
-    if (!seen_[i]) unused.push_back(gradient_->index_of(i));
+std::vector<size_t> GradientHooks::IndicesWithout(const std::vector<bool>& flags) const {
+  std::vector<size_t> indices;
+  for (size_t i = flags.size(); i-- > 0;) {
+    if (!flags[i]) indices.push_back(gradient_->index_of(i));
   }
-  return unused;
+  return indices;
 }
+
+std::vector<size_t> GradientHooks::Unused() const { return IndicesWithout(seen_); }
+
+std::vector<size_t> GradientHooks::WithoutGradient() const { return IndicesWithout(taken_); }
 
 }  // namespace gradwire

@@ -55,6 +55,8 @@ class GradientHooks {
   // Indices (see FlatGradient::index_of) of parameters that got no gradient in the pass,
   // ascending.
   std::vector<size_t> Unused() const;
+  // After End: those of them that had none of passes before either, so that their terms are zero.
+  std::vector<size_t> WithoutGradient() const;
 
  private:
   struct Hook {
@@ -67,6 +69,7 @@ class GradientHooks {
   void Take(size_t i);
   void TellComplete(size_t bucket);
   absl::Status CheckGradient(size_t i) const;
+  std::vector<size_t> IndicesWithout(const std::vector<bool>& flags) const;
 
   FlatGradient* const gradient_;
   const bool keep_grad_;
@@ -79,6 +82,7 @@ class GradientHooks {
   absl::Status status_;          // its first error
   bool begun_ = false;           // a gradient came
   std::vector<bool> seen_;       // by parameter: its gradient came
+  std::vector<bool> taken_;      // by parameter: there was one, of this pass or those before
   std::vector<size_t> missing_;  // by bucket: parameters without their gradient
   size_t next_ = 0;              // first bucket that was not told of
 };

@@ -146,6 +146,8 @@ class Reducer {
   // Indices (of Create's `parameters`) of those that got no gradient in the last pass.
   // Within and after the pass, also after EndPass.
   std::vector<size_t> Unused() const { return hooks_.Unused(); }
+  // After EndPass: those of them whose .grad had nothing of passes before either.
+  std::vector<size_t> WithoutGradient() const { return hooks_.WithoutGradient(); }
   // In place of a pass: this rank has no data any more, and adds nothing to the mean.
   void ZeroTerms(Rank rank);
 

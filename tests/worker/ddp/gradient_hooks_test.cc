@@ -110,6 +110,8 @@ TEST_F(GradientHooksTest, End_ParameterOfAPassBeforeOnly_WhatThatGave) {
   (a_ * b_).sum().backward();
   ASSERT_TRUE(hooks_.End().ok());
   EXPECT_EQ(TermOf(0), 6);
+  EXPECT_THAT(hooks_.Unused(), ElementsAre(2));
+  EXPECT_THAT(hooks_.WithoutGradient(), ElementsAre());
 }
 
 TEST_F(GradientHooksTest, End_UnusedParameter_ZeroAndNamed) {
@@ -122,6 +124,7 @@ TEST_F(GradientHooksTest, End_UnusedParameter_ZeroAndNamed) {
   EXPECT_EQ(TermOf(1), 0);
   EXPECT_EQ(TermOf(2), 4);
   EXPECT_THAT(hooks_.Unused(), ElementsAre(1));
+  EXPECT_THAT(hooks_.WithoutGradient(), ElementsAre(1));
 }
 
 TEST_F(GradientHooksTest, End_NotKept_GradIsTakenAway) {
