@@ -12,6 +12,8 @@ PAUSED = "is not heard: .*; the run is paused"
 SILENT_SECONDS = 3.5  # longer than the lease, and shorter than connections live without answers
 SOON = 1  # as --pause-timeout
 LONGER = ["--iterations", "150"]
+OWN_BUFFERS = ["--model", "vgg11", "--broadcast-buffers", "false", "--batch-size", "2",
+               "--iterations", "14"]
 
 
 class PauseTest(LaunchedTest):
@@ -31,6 +33,14 @@ class PauseTest(LaunchedTest):
                 self.assert_same(run, undisturbed(*LONGER))
                 self.assertRegex(run.text, r"is heard again; the run goes on: generation \d")
                 self.assertNotIn("was lost", run.text)
+
+    def test_ranks_with_buffers_of_their_own_keep_them(self):
+        words = ["--sync", "ddp", *OWN_BUFFERS]
+        run = self.stop_one(words, 2)
+        expected = undisturbed(*words)
+        self.assertEqual(len({buffers for _, buffers in expected}), 4)
+        self.assert_same(run, expected)
+        self.assertIn("the run goes on: generation", run.text)
 
     def test_one_is_killed_and_nobody_comes(self):
         run = Run("--sync", "ddp", *LONGER, options=[*ALL, "--pause-timeout", str(SOON)])

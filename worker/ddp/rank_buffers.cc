@@ -1,49 +1,70 @@
 #include "worker/ddp/rank_buffers.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
 namespace gradwire {
 
-RankBuffers::RankBuffers(std::vector<torch::Tensor> buffers, bool broadcast)
-    : buffers_(std::move(buffers)), broadcast_(broadcast) {
+RankBuffers::RankBuffers(std::vector<torch::Tensor> buffers, bool broadcast, bool undoable)
+    : buffers_(std::move(buffers)), broadcast_(broadcast), undoable_(undoable) {
   for (const torch::Tensor& buffer : buffers_) bytes_ += buffer.nbytes();
   SetRanks({Rank(0)});
 }
 
 void RankBuffers::SetRanks(absl::Span<const Rank> ranks) {
-  ranks_ = ranks.size();
-  carries_root_ = ranks.front() == Rank(0);
+  const std::vector<Rank> before = std::exchange(ranks_, {ranks.begin(), ranks.end()});
   Bytes now(bytes_);
   Pack(&now);
-  starts_.assign(broadcast_ ? 1 : ranks_ > 1 ? ranks_ : 0, now);
-  if (broadcast_) previous_ = travelling_ = std::move(now);
-}
-
-void RankBuffers::Load(size_t rank) {
-  if (ranks_ > 1) Unpack(starts_[broadcast_ ? 0 : rank]);
-}
-
-void RankBuffers::Store(size_t rank) {
   if (broadcast_) {
-    if (rank == 0 && carries_root_) Pack(&travelling_);
-  } else if (ranks_ > 1) {
-    Pack(&starts_[rank]);
+    start_ = previous_ = travelling_ = std::move(now);
+    return;
+  }
+  std::vector<std::deque<Bytes>> carried = std::exchange(own_, {});
+  const bool keeps = std::exchange(rewound_, false);
+  if (!undoable_ && ranks_.size() == 1) return;
+  for (const Rank rank : ranks_) {
+    const auto had = std::find(before.begin(), before.end(), rank);
+    const bool has_own = keeps && had != before.end();
+    own_.push_back(has_own ? std::move(carried[had - before.begin()]) : std::deque<Bytes>{now});
   }
 }
 
+void RankBuffers::Load(size_t rank) {
+  if (broadcast_ && ranks_.size() > 1) Unpack(start_);
+  if (!own_.empty()) Unpack(own_[rank].back());
+}
+
+void RankBuffers::Store(size_t rank) {
+  if (broadcast_ && ranks_[rank] == Rank(0)) Pack(&travelling_);
+  if (own_.empty()) return;
+  if (undoable_) own_[rank].emplace_back(bytes_);
+  Pack(&own_[rank].back());
+}
+
 void RankBuffers::Take() {
-  previous_.swap(starts_[0]);
-  starts_[0].swap(travelling_);
-  Unpack(starts_[0]);
+  previous_.swap(start_);
+  start_.swap(travelling_);
+  Unpack(start_);
   has_previous_ = true;
 }
 
-void RankBuffers::Rewind() {
-  if (!broadcast_) return;
-  if (has_previous_) starts_[0].swap(previous_);
+void RankBuffers::Keep() {
   has_previous_ = false;
-  Unpack(starts_[0]);
+  if (!undoable_) return;
+  for (std::deque<Bytes>& own : own_) own.pop_front();
+}
+
+void RankBuffers::Rewind() {
+  if (broadcast_) {
+    if (has_previous_) start_.swap(previous_);
+    has_previous_ = false;
+    Unpack(start_);
+    return;
+  }
+  rewound_ = true;
+  for (std::deque<Bytes>& own : own_) own.resize(1);
+  if (!own_.empty()) Unpack(own_.front().front());
 }
 
 void RankBuffers::Pack(Bytes* out) const {

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -19,21 +20,30 @@ namespace gradwire {
 //             Load             Store                       Take
 //   start ───────────► module ───────► result ─ Exchange ───────► start, module
 //
+// A step can be undone (Rewind): what is broadcast always, a rank's own if it is `undoable`. Of
+// each rank there is then what it had before each step that is not final, and what it has now:
+//
+//   before step k   before k + 1   after k + 1       k: the first step that Rewind may undo
+//   front           …              back
+//   └ Keep removes it              └ Store adds it, Load takes it
+//
 // Not thread-safe; the exchange's threads may read and write travelling() until Take.
 class RankBuffers {
  public:
-  // `buffers`: any type, on the CPU, contiguous; in registration order.
-  RankBuffers(std::vector<torch::Tensor> buffers, bool broadcast);
+  // `buffers`: any type, on the CPU, contiguous; in registration order. `undoable`: Keep is called
+  // once for each step, in order, as soon as it is final, and until then Rewind may be.
+  RankBuffers(std::vector<torch::Tensor> buffers, bool broadcast, bool undoable);
 
-  // This worker carries `ranks`, ascending; each starts from what the module has.
+  // This worker carries `ranks`, ascending; each starts from what the module has. Exception: if
+  // Rewind came before and nothing is broadcast, the ranks that it carried already keep their own.
   void SetRanks(absl::Span<const Rank> ranks);
 
   // Whether there is something to be exchanged.
   bool travel() const { return broadcast_ && bytes_ > 0; }
   size_t bytes() const { return bytes_; }
 
-  // Carried rank number `rank` starts its forward passes, or is through with them. What one
-  // rank alone need not do is left out.
+  // Carried rank number `rank` starts its forward passes, or is through with them. Both do nothing
+  // that one rank alone does not need.
   void Load(size_t rank);
   void Store(size_t rank);
 
@@ -42,10 +52,11 @@ class RankBuffers {
   // They have arrived: the module has them, and all ranks start from them.
   void Take();
 
-  // The step whose buffers were taken will not be computed anew.
-  void Keep() { has_previous_ = false; }
-  // It will be, or, after Keep, the one behind it: if buffers are broadcast, the module has what
-  // all ranks start it from. (Else each rank goes on with what it has.) To be followed by SetRanks.
+  // The first step that is not final (if buffers are broadcast: the one whose buffers were taken)
+  // is final now.
+  void Keep();
+  // All steps that are not final will be computed anew. Each rank has again what it had before the
+  // first of them; the module has what the first carried rank had. To be followed by SetRanks.
   void Rewind();
 
  private:
@@ -55,12 +66,15 @@ class RankBuffers {
 
   const std::vector<torch::Tensor> buffers_;
   const bool broadcast_;
+  const bool undoable_;
   size_t bytes_ = 0;
-  size_t ranks_ = 1;
-  bool carries_root_ = true;
-  // By carried rank, none if there is one; one for all if broadcast.
-  std::vector<Bytes> starts_;
+  std::vector<Rank> ranks_;
+  // If not broadcast: of each carried rank, as drawn above; only the last if not undoable. Empty if
+  // the module is all that is needed.
+  std::vector<std::deque<Bytes>> own_;
+  bool rewound_ = false;  // since the last SetRanks
   // If broadcast:
+  Bytes start_;  // of all ranks
   Bytes travelling_;
   Bytes previous_;  // what ranks started from before the last Take
   bool has_previous_ = false;

@@ -69,7 +69,7 @@ Reducer::Reducer(std::vector<torch::Tensor> parameters, std::vector<torch::Tenso
       served_(options.served),
       gradient_(parameters, options.bucket_cap_bytes),
       buffers_(OwnTensors(std::move(buffers), parameters, own_models_),
-               options.broadcast_buffers && !own_models_),
+               options.broadcast_buffers && !own_models_, options.undoable),
       hooks_(&gradient_, options.keep_grad),
       ranks_{Rank(0)} {}
 

@@ -40,6 +40,9 @@ struct ReducerOptions {
   // Whether aggregators keep the model and train it (v1.Serving): what NextBucket gives are not
   // means but the parameters themselves. All ranks hand in their buffers.
   bool served = false;
+  // Whether steps may be undone (see Rewind) though buffers are not broadcast: then Keep must be
+  // called once for each step, in order. Keeps up to two more copies of each rank's buffers.
+  bool undoable = false;
 };
 
 // The part of data-parallel training that knows of gradients, buffers and an Exchange, and
@@ -104,7 +107,8 @@ class Reducer {
   // transfer is under way; before the first call, rank 0 is carried and HandIn must not
   // be called. `exchange` (null with models of their own), which knows `layout` (see
   // Exchange::AddLayout), is used until the next Attach. `ranks`: those that this worker carries,
-  // ascending, one or more. Each starts from the buffers, or model, that the module has now.
+  // ascending, one or more. Each starts from the buffers, or model, that the module has now; after
+  // Rewind, a rank that this worker carried before starts from its own, unless they are broadcast.
   void Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks);
   absl::Span<const Rank> ranks() const { return ranks_; }
 
@@ -184,7 +188,8 @@ class Reducer {
   // The step of which NextBucket gave buckets last will not be computed anew.
   void Keep() { buffers_.Keep(); }
   // After Abandon, and before Attach: it will be, or, after Keep, the one behind it. The module
-  // gets the buffers that it began with, if they are broadcast; parameters are not touched.
+  // gets the buffers that it began with; of each rank's own (see ReducerOptions::undoable), those
+  // of the first carried rank. Parameters are not touched.
   void Rewind() { buffers_.Rewind(); }
 
   // The step will not be completed. On return no transfer uses this object's memory any

@@ -24,7 +24,9 @@ absl::Status Stopped() { return absl::CancelledError("the worker was told to sto
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> model,
                                                          const TrainerOptions& options) {
-  auto reducer = Reducer::Create(model->parameters(), model->trained_buffers(), options.reducer);
+  ReducerOptions of_reducer = options.reducer;
+  of_reducer.undoable = options.seal.ready != nullptr;
+  auto reducer = Reducer::Create(model->parameters(), model->trained_buffers(), of_reducer);
   if (!reducer.ok()) return reducer.status();
   const absl::StatusOr<OptimizerKind> optimizer = FindOptimizer(options.optimizer);
   if (!optimizer.ok()) return optimizer.status();

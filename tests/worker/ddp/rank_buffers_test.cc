@@ -24,7 +24,7 @@ class RankBuffersTest : public ::testing::Test {
 };
 
 TEST_F(RankBuffersTest, Load_NotBroadcast_EachRankGoesOnWithItsOwn) {
-  RankBuffers buffers({module_}, false);
+  RankBuffers buffers({module_}, false, false);
   buffers.SetRanks({Rank(0), Rank(1)});
   EXPECT_EQ(Pass(buffers, 0, 10), 1);
   EXPECT_EQ(Pass(buffers, 1, 20), 1);
@@ -33,7 +33,7 @@ TEST_F(RankBuffersTest, Load_NotBroadcast_EachRankGoesOnWithItsOwn) {
 }
 
 TEST_F(RankBuffersTest, Take_Broadcast_AllRanksStartFromWhatArrived) {
-  RankBuffers buffers({module_}, true);
+  RankBuffers buffers({module_}, true, false);
   buffers.SetRanks({Rank(0), Rank(1)});
   EXPECT_EQ(Pass(buffers, 0, 10), 1);
   EXPECT_EQ(Pass(buffers, 1, 20), 1);
@@ -44,7 +44,7 @@ TEST_F(RankBuffersTest, Take_Broadcast_AllRanksStartFromWhatArrived) {
 }
 
 TEST_F(RankBuffersTest, Take_RootElsewhere_ItsBuffersNotOwn) {
-  RankBuffers buffers({module_}, true);
+  RankBuffers buffers({module_}, true, false);
   buffers.SetRanks({Rank(1), Rank(2)});
   const float arrived = 7;  // before the own passes: the root's worker was sooner done
   std::memcpy(buffers.travelling().data(), &arrived, sizeof(arrived));
@@ -55,7 +55,7 @@ TEST_F(RankBuffersTest, Take_RootElsewhere_ItsBuffersNotOwn) {
 }
 
 TEST_F(RankBuffersTest, Rewind_StepNotKept_ModuleHasWhatItStartedFrom) {
-  RankBuffers buffers({module_}, true);
+  RankBuffers buffers({module_}, true, false);
   buffers.SetRanks({Rank(0)});
   Pass(buffers, 0, 10);
   buffers.Take();
@@ -74,7 +74,7 @@ TEST_F(RankBuffersTest, Rewind_StepNotKept_ModuleHasWhatItStartedFrom) {
 }
 
 TEST_F(RankBuffersTest, Rewind_AfterKeep_IsTheStepBehind) {
-  RankBuffers buffers({module_}, true);
+  RankBuffers buffers({module_}, true, false);
   buffers.SetRanks({Rank(0)});
   Pass(buffers, 0, 10);
   buffers.Take();
@@ -83,10 +83,93 @@ TEST_F(RankBuffersTest, Rewind_AfterKeep_IsTheStepBehind) {
   EXPECT_EQ(value(), 10);
 }
 
+// Nothing is broadcast: of each rank, its own.
+class OwnRankBuffersTest : public RankBuffersTest {
+ protected:
+  RankBuffers buffers_{{module_}, false, true};
+};
+
+TEST_F(OwnRankBuffersTest, Rewind_StepNotKept_EachRankHasWhatItStartedItFrom) {
+  buffers_.SetRanks({Rank(1), Rank(2)});
+  Pass(buffers_, 0, 10);
+  Pass(buffers_, 1, 20);
+  buffers_.Keep();
+  Pass(buffers_, 0, 11);
+  Pass(buffers_, 1, 21);
+  Pass(buffers_, 0, 12);  // of the step behind, which rank 2 has not begun
+  buffers_.Rewind();
+  EXPECT_EQ(value(), 10);
+  buffers_.SetRanks({Rank(1), Rank(2)});
+  EXPECT_EQ(Pass(buffers_, 0, 11), 10);
+  EXPECT_EQ(Pass(buffers_, 1, 21), 20);
+}
+
+TEST_F(OwnRankBuffersTest, Rewind_AfterKeep_IsTheStepBehind) {
+  buffers_.SetRanks({Rank(1), Rank(2)});
+  for (const float step : {1, 2}) {
+    Pass(buffers_, 0, 10 + step);
+    Pass(buffers_, 1, 20 + step);
+  }
+  buffers_.Keep();  // the first one is sealed, which this worker hears with the view
+  buffers_.Rewind();
+  buffers_.SetRanks({Rank(1), Rank(2)});
+  EXPECT_EQ(Pass(buffers_, 0, 12), 11);
+  EXPECT_EQ(Pass(buffers_, 1, 22), 21);
+}
+
+TEST_F(OwnRankBuffersTest, Rewind_OneRank_ItsPassStartsFromWhatItHad) {
+  buffers_.SetRanks({Rank(3)});
+  Pass(buffers_, 0, 10);
+  buffers_.Keep();
+  Pass(buffers_, 0, 11);
+  module_.fill_(12);  // a pass that was broken off
+  buffers_.Rewind();
+  EXPECT_EQ(value(), 10);
+  buffers_.SetRanks({Rank(3)});
+  EXPECT_EQ(Pass(buffers_, 0, 11), 10);
+}
+
+TEST_F(OwnRankBuffersTest, SetRanks_AfterRewind_AdoptedRankHasThoseOfTheFirstCarriedOne) {
+  buffers_.SetRanks({Rank(1), Rank(2)});
+  Pass(buffers_, 0, 10);
+  Pass(buffers_, 1, 20);
+  buffers_.Keep();
+  Pass(buffers_, 0, 11);
+  Pass(buffers_, 1, 21);
+  buffers_.Rewind();
+  buffers_.SetRanks({Rank(0), Rank(1), Rank(2)});
+  EXPECT_EQ(Pass(buffers_, 0, 1), 10);
+  EXPECT_EQ(Pass(buffers_, 1, 11), 10);
+  EXPECT_EQ(Pass(buffers_, 2, 21), 20);
+}
+
+TEST_F(OwnRankBuffersTest, SetRanks_RewoundTwice_KeepsItsOwn) {
+  buffers_.SetRanks({Rank(1), Rank(2)});
+  Pass(buffers_, 0, 10);
+  Pass(buffers_, 1, 20);
+  buffers_.Keep();
+  for (int view = 0; view < 2; ++view) {
+    buffers_.Rewind();
+    buffers_.SetRanks({Rank(1), Rank(2)});
+  }
+  EXPECT_EQ(Pass(buffers_, 0, 11), 10);
+  EXPECT_EQ(Pass(buffers_, 1, 21), 20);
+}
+
+TEST_F(OwnRankBuffersTest, SetRanks_WithoutRewind_AllStartFromTheModule) {
+  buffers_.SetRanks({Rank(0), Rank(1)});
+  Pass(buffers_, 0, 10);
+  Pass(buffers_, 1, 20);
+  module_.fill_(5);
+  buffers_.SetRanks({Rank(0), Rank(1)});
+  EXPECT_EQ(Pass(buffers_, 0, 10), 5);
+  EXPECT_EQ(Pass(buffers_, 1, 20), 5);
+}
+
 TEST_F(RankBuffersTest, Travel_NoBuffersOrNotBroadcast_No) {
-  EXPECT_TRUE(RankBuffers({module_}, true).travel());
-  EXPECT_FALSE(RankBuffers({module_}, false).travel());
-  EXPECT_FALSE(RankBuffers({}, true).travel());
+  EXPECT_TRUE(RankBuffers({module_}, true, false).travel());
+  EXPECT_FALSE(RankBuffers({module_}, false, false).travel());
+  EXPECT_FALSE(RankBuffers({}, true, false).travel());
 }
 
 }  // namespace
