@@ -14,6 +14,8 @@
 //   sealed N         it is about to take the first mean of step N + 1
 //   new-view N       word of generation N has come, and is not heeded yet
 //   rewound N        it has undone what generation N takes back
+//   save N           it is about to write the weights, after all N steps
+//   saved N          it has written them
 //
 // Steps are counted by what is called, so those of a step are reached in the first view only. It
 // says on stderr when it is there. Who is continued after a stop goes on as if nothing had been.
@@ -50,6 +52,7 @@ namespace gradwire {
 class RankBuffers;
 class Reducer;
 class SlicedOptimizer;
+class Weights;  // whatever it is: the symbol says which function is meant
 
 using google::protobuf::MessageLite;
 using google::protobuf::io::ZeroCopyInputStream;
@@ -71,6 +74,12 @@ GRADWIRE_WRAPPED(absl::StatusOr<size_t>, NextBucket, "_ZN8gradwire7Reducer10Next
                  Reducer* reducer);
 GRADWIRE_WRAPPED(void, ReportReady, "_ZN8gradwire7Session11ReportReadyERKNS_2v15ReadyE",
                  Session* session, const v1::Ready& ready);
+// CMake finds a symbol only in one piece.
+// clang-format off
+GRADWIRE_WRAPPED(absl::Status, WriteWeights,
+                 "_ZN8gradwire12WriteWeightsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKSt3mapIS5_N2at6TensorESt4lessIS5_ESaISt4pairIS6_SA_EEE",
+                 const std::string& path, const Weights& weights);
+// clang-format on
 GRADWIRE_WRAPPED(
     bool, Parse,
     "_ZN6google8protobuf11MessageLite23ParseFromZeroCopyStreamEPNS0_2io19ZeroCopyInputStreamE",
@@ -166,6 +175,13 @@ void SeenReportReady(Session* session, const v1::Ready& ready) {
   RealReportReady(session, ready);
   first_open = ready.step() + 1;
   Reach("ready", ready.step());
+}
+
+absl::Status SeenWriteWeights(const std::string& path, const Weights& weights) {
+  Reach("save", first_open);
+  absl::Status written = RealWriteWeights(path, weights);
+  Reach("saved", first_open);
+  return written;
 }
 
 // What the coordinator says, among other messages.

@@ -18,6 +18,19 @@ class OutputsTest(strangers.StrangersTest):
         self.assertEqual(unlucky.wait(20), 1)
         self.assertIn("cannot write /dev/full: no space left on device", unlucky.text())
 
+    def test_weights_on_a_full_disk_cost_the_others_nothing_and_leave_the_summaries(self):
+        coordinator = self.coordinator(2)
+        summaries = [self.folder / "summary0", self.folder / "summary1"]
+        (self.folder / "full.pt").symlink_to("/dev/full")
+        save = ["--save-weights", self.folder / "full.pt"]
+        unlucky, other = (self.worker(coordinator, rank, "--iterations", "20", *save, "--summary",
+                                      summaries[rank]) for rank in range(2))
+        self.assert_done([other, coordinator])
+        self.assertEqual(unlucky.wait(20), 1)
+        self.assertIn(f"cannot write {save[1]}: no space left on device", unlucky.text())
+        for summary in summaries:
+            self.assertEqual(json.loads(summary.read_text())["iterations"], 20)
+
     def test_links_where_temporary_files_were_are_not_followed(self):
         victim = self.folder / "victim"
         victim.write_text("precious")

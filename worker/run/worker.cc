@@ -43,7 +43,6 @@ int Worker::Run() {
   absl::Status status = Prepare();
   if (status.ok()) status = Train();
   const bool trained = status.ok();
-  if (trained) NoteOutputs(WriteResults());
   if (status.ok() && participation_ != nullptr) status = participation_->Leave();
   status = ExplainFailure(std::move(status));
   const int exit_code = EndCode(status.ok() ? EndWithoutOutputs() : status);

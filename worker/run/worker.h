@@ -78,9 +78,10 @@ class Worker {
   void ShareEvaluations();
   absl::Status Train();
   absl::Status TrainAndEvaluate();
+  absl::Status InferAndWrite();
   absl::Status TrainFrom(int64_t first);
   absl::Status TrainUntil(int64_t steps);
-  absl::Status AwaitTheOthers();
+  absl::Status End();
   bool GoesOn(const absl::Status& status);
   absl::Status GoOn();
   void TellOfRecovery(absl::Time view_taken);
@@ -144,6 +145,7 @@ class Worker {
   std::unique_ptr<const TrainingBatches> batches_;
   std::unique_ptr<const EvaluationBatches> test_batches_;  // null without --inference
   std::string outputs_sha256_;                             // likewise empty
+  absl::Status results_;                                   // of the last WriteResults
   absl::Status outputs_;                                   // what could not be written
 
   // What other threads ask for; it stays once it is set.

@@ -37,9 +37,11 @@ std::string Worker::HashOfFrozen() const {
   return frozen.empty() ? "" : Sha256(frozen);
 }
 
+// Summaries are written even if the weights cannot be saved.
 absl::Status Worker::WriteResults() {
-  absl::Status saved = SaveWeights();
-  return saved.ok() && !options_.summary.empty() ? WriteSummaries() : saved;
+  absl::Status written = SaveWeights();
+  if (!options_.summary.empty()) written.Update(WriteSummaries());
+  return written;
 }
 
 // With rank 0's buffers.

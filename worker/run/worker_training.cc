@@ -11,14 +11,21 @@
 namespace gradwire {
 
 absl::Status Worker::Train() {
-  absl::Status status = options_.inference.empty() ? TrainAndEvaluate() : Infer();
+  absl::Status status = options_.inference.empty() ? TrainAndEvaluate() : InferAndWrite();
   NoteOutputs(reporter_->Finish());
+  NoteOutputs(results_);
   if (status.ok() && participation_ != nullptr) {
     status = participation_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
   }
   if (trace_log_ == nullptr) return status;
   const auto offset = participation_ ? participation_->clock_offset() : absl::ZeroDuration();
   NoteOutputs(trace_log_->Close(offset));
+  return status;
+}
+
+absl::Status Worker::InferAndWrite() {
+  absl::Status status = Infer();
+  if (status.ok()) results_ = WriteResults();
   return status;
 }
 
@@ -39,15 +46,22 @@ absl::Status Worker::TrainFrom(int64_t first) {
     status = TrainUntil(steps);
     if (status.ok() && IsEvaluated(steps)) status = Evaluate();
   }
-  return status.ok() ? AwaitTheOthers() : status;
+  return status.ok() ? End() : status;
 }
 
-// So that nobody is gone while others still need something from it.
-absl::Status Worker::AwaitTheOthers() {
-  if (!view_.seals) return absl::OkStatus();
+// Writes the results before the last Ready: if this worker is lost earlier, the others take over
+// its ranks and write theirs. Files are replaced as a whole, so it does no harm to write them
+// twice. Then waits, so that no worker has gone while others still need something from it.
+absl::Status Worker::End() {
   const Step behind_all(static_cast<uint64_t>(TotalSteps()));
+  BeginPhase("results", behind_all, /*waits=*/false, absl::nullopt);
+  results_ = WriteResults();
+  if (!view_.seals) return absl::OkStatus();
   participation_->ReportReady(behind_all, /*last=*/true);
-  return participation_->AwaitSealed(behind_all);
+  BeginPhase("wait", behind_all, /*waits=*/true, absl::nullopt);
+  absl::Status sealed = participation_->AwaitSealed(behind_all);
+  BeginPhase("results", behind_all, /*waits=*/false, absl::nullopt);  // it may close a trace
+  return sealed;
 }
 
 absl::Status Worker::AwaitSealed(Step step) {

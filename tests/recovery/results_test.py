@@ -1,0 +1,49 @@
+"""A worker is killed after the last step, while the results are written, and all files are those of the
+undisturbed run."""
+import functools
+import hashlib
+import pathlib
+import signal
+import tempfile
+import unittest
+
+from local_run import WORLD_SIZE, Death, LocalRun
+
+ITERATIONS = 3
+WORDS = ["--dataset", "synthetic", "--seed", "744", "--batch-size", "2", "--threads", "1",
+         "--print-every", "0", "--model", "vgg11", "--sync", "ddp", "--backend", "sharded",
+         "--iterations", str(ITERATIONS)]
+
+
+def results_of(deaths=()):
+    """SHA-256 of the weights' file, and hashes of all ranks from their summaries."""
+    with tempfile.TemporaryDirectory() as folder:
+        weights = pathlib.Path(folder, "weights.safetensors")
+        with LocalRun([*WORDS, "--save-weights", str(weights)], pathlib.Path(folder),
+                      deaths=deaths) as run:
+            summaries = run.summaries()
+            if not weights.exists():
+                raise AssertionError(f"no weights\n{run.text()}")
+        names = ("parameters_sha256", "buffers_sha256")
+        return (hashlib.sha256(weights.read_bytes()).hexdigest(),
+                [[summary[name] for name in names] for summary in summaries])
+
+
+@functools.lru_cache(maxsize=None)
+def undisturbed():
+    return results_of()
+
+
+class ResultsTest(unittest.TestCase):
+    def test_killed_at_each_point_behind_the_last_step(self):
+        for point in ("save", "saved", "ready", "before-sealed"):
+            for rank in (0, WORLD_SIZE - 1):
+                if point.startswith("save") and rank > 0:
+                    continue  # it saves nothing
+                with self.subTest(point=point, rank=rank):
+                    death = Death(rank, point, ITERATIONS, signal.SIGKILL)
+                    self.assertEqual(results_of([death]), undisturbed())
+
+
+if __name__ == "__main__":
+    unittest.main()
