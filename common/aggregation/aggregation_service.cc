@@ -76,8 +76,9 @@ AggregationService::AggregationService(AggregationObserver observer)
   AddMethod(new RpcServiceMethod(
       "/gradwire.v1.Aggregation/Missing", RpcMethod::NORMAL_RPC,
       new MissingHandler(
-          [](AggregationService* service, grpc::ServerContext*, const v1::MissingRequest* request,
-             v1::MissingReply* reply) { return service->Missing(request, reply); },
+          [](AggregationService* service, grpc::ServerContext* context,
+             const v1::MissingRequest* request,
+             v1::MissingReply* reply) { return service->Missing(*context, *request, reply); },
           this)));
 }
 
@@ -124,13 +125,18 @@ bool AggregationService::IsToCome(const RunId& run_id, Generation generation) co
 }
 
 absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::WaitForAggregator(
-    const RunId& run_id, Generation generation) {
+    const grpc::ServerContext& context, const RunId& run_id, Generation generation) {
   const absl::Time deadline = SteadyNow() + kViewTimeout;
   MutexLock lock(&mutex_);
   while (aborted_.ok() && IsToCome(run_id, generation)) {
-    if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
+    changed_.WaitWithDeadline(&mutex_, std::min(deadline, SteadyNow() + kLookSlice));
+    if (context.IsCancelled()) return absl::CancelledError("the caller went away");
+    // A member goes when its own time is over; who computes for long hears of a view late.
+    const bool may_stay = aggregator_ != nullptr && IsMember(context, aggregator_->view());
+    if (may_stay || SteadyNow() < deadline) continue;
     if (aggregator_ != nullptr) return aggregator_;  // it says what it expected
-    return absl::FailedPreconditionError("the run has not begun: workers are missing");
+    return absl::DeadlineExceededError(
+        absl::StrCat("the run did not begin here within ", absl::FormatDuration(kViewTimeout)));
   }
   if (!aborted_.ok()) return aborted_;
   return aggregator_;
@@ -138,11 +144,11 @@ absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::WaitForAggregato
 
 template <typename Request>
 absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::AggregatorFor(
-    const Request& request) {
+    const grpc::ServerContext& context, const Request& request) {
   const absl::StatusOr<RunId> run_id = RunIdFromBytes(request.run_id());
   if (!run_id.ok()) return run_id.status();
   absl::StatusOr<std::shared_ptr<Aggregator>> aggregator =
-      WaitForAggregator(*run_id, Generation(request.generation()));
+      WaitForAggregator(context, *run_id, Generation(request.generation()));
   if (!aggregator.ok()) return aggregator;
   absl::Status checked = (*aggregator)
                              ->CheckReader(*run_id, CoordinatorEpoch(request.epoch()),
@@ -161,7 +167,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
                                          grpc::ServerReader<grpc::ByteBuffer>* reader,
                                          v1::GatherReply* reply) {
   // Whoever is a member of a view to come is one of this view.
-  const auto current = WaitForAggregator(RunId{}, Generation(0));
+  const auto current = WaitForAggregator(*context, RunId{}, Generation(0));
   if (!current.ok()) return current.status();
   CountedCall call(this);
   CallGuard::Watch watch(&guard_, context);
@@ -178,7 +184,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
     if (!chunk.ok()) return chunk.status();
     buffer.Clear();
     if (aggregator == nullptr) {
-      auto found = WaitForAggregator(chunk->header.run_id, chunk->header.generation);
+      auto found = WaitForAggregator(*context, chunk->header.run_id, chunk->header.generation);
       if (!found.ok()) return found.status();
       aggregator = *std::move(found);
     }
@@ -212,7 +218,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
     return absl::InvalidArgumentError(
         absl::StrCat("Scatter: got lane ", request.lane(), ", expected one below ", lanes));
   }
-  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = AggregatorFor(request);
+  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = AggregatorFor(*context, request);
   if (!aggregator.ok()) return aggregator.status();
   CountedCall call(this);
   if (IsMember(*context, (*aggregator)->view())) call.Begin();
@@ -240,12 +246,13 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   }
 }
 
-grpc::Status AggregationService::Missing(const v1::MissingRequest* request,
+grpc::Status AggregationService::Missing(const grpc::ServerContext& context,
+                                         const v1::MissingRequest& request,
                                          v1::MissingReply* reply) {
-  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = AggregatorFor(*request);
+  absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = AggregatorFor(context, request);
   if (!aggregator.ok()) return Report(aggregator.status());
-  const LayoutId layout(static_cast<int>(request->layout()));
-  for (Rank rank : (*aggregator)->MissingRanks(layout, Step(request->step()))) {
+  const LayoutId layout(static_cast<int>(request.layout()));
+  for (Rank rank : (*aggregator)->MissingRanks(layout, Step(request.step()))) {
     reply->add_ranks(rank.value());
   }
   return grpc::Status::OK;

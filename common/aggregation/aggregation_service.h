@@ -52,15 +52,19 @@ class AggregationService : public grpc::Service {
                       v1::GatherReply* reply);
   grpc::Status Scatter(grpc::ServerContext* context, const v1::ScatterRequest* request,
                        MeanWriter* writer);
-  grpc::Status Missing(const v1::MissingRequest* request, v1::MissingReply* reply);
-  // Of this view, or of a later one.
-  absl::StatusOr<std::shared_ptr<Aggregator>> WaitForAggregator(const RunId& run_id,
+  grpc::Status Missing(const grpc::ServerContext& context, const v1::MissingRequest& request,
+                       v1::MissingReply* reply);
+  // Of this view, or of a later one. Cancelled if the caller goes away, or the server ends, before
+  // there is one.
+  absl::StatusOr<std::shared_ptr<Aggregator>> WaitForAggregator(const grpc::ServerContext& context,
+                                                                const RunId& run_id,
                                                                 Generation generation);
   bool IsToCome(const RunId& run_id, Generation generation) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The same, for who reads in the view that a request names.
   template <typename Request>
-  absl::StatusOr<std::shared_ptr<Aggregator>> AggregatorFor(const Request& request);
+  absl::StatusOr<std::shared_ptr<Aggregator>> AggregatorFor(const grpc::ServerContext& context,
+                                                            const Request& request);
   absl::Status TakeAll(grpc::ServerContext* context, grpc::ServerReader<grpc::ByteBuffer>* reader,
                        v1::GatherReply* reply);
   absl::Status SendAll(grpc::ServerContext* context, const v1::ScatterRequest& request,

@@ -63,10 +63,10 @@ void Site::OnChunk(const std::shared_ptr<Sender>& sender, Chunk chunk) {
   TakeAll(sender.get());
   if (sender->waiting.empty()) return;
   waiting_.push_back(sender);
-  scene_->events.After(kViewTimeout, [sender] {
-    if (sender->waiting.empty() || sender->aggregator != nullptr || sender->ended) return;
+  scene_->events.After(kViewTimeout, [this, sender] {
+    if (sender->waiting.empty() || aggregator_ != nullptr || sender->ended) return;
     sender->ended = true;
-    sender->on_end(absl::AbortedError("the view that a chunk is of did not come"));
+    sender->on_end(absl::DeadlineExceededError("the run did not begin here"));
   });
 }
 
