@@ -15,8 +15,8 @@
 namespace gradwire {
 namespace {
 
-// Both sides ask after the other when nothing came for this long, and give it
-// as long again to answer.
+// Both sides ask after the other when nothing came for this long. Servers give it as long again to
+// answer; so do channels, but for those with a coordinator.
 constexpr int kKeepaliveMs = 5000;
 // Of a new connection, until it speaks HTTP/2.
 constexpr int kHandshakeMs = 5000;
@@ -32,7 +32,7 @@ constexpr absl::Duration kConnectSlice = absl::Milliseconds(100);
 }  // namespace
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Security& security,
-                                           const std::string& name) {
+                                           const std::string& name, absl::Duration silence) {
   KeepGrpc();
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
@@ -42,7 +42,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Sec
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
+                   static_cast<int>(absl::ToInt64Milliseconds(silence)) - kKeepaliveMs);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);

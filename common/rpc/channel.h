@@ -19,15 +19,21 @@ namespace gradwire {
 // and the server answers by D: so that a late answer can say who is missing.
 inline constexpr absl::Duration kAnswerMargin = absl::Seconds(1);
 
+// How long a peer may be stopped, or a link be cut, before calls on a channel with it end: between
+// workers, and of a coordinator, without which a run cannot go on.
+inline constexpr absl::Duration kPeerSilence = absl::Seconds(10);
+inline constexpr absl::Duration kCoordinatorSilence = absl::Seconds(35);
+
 // A channel with what `security` asks for, and with a connection of its own (not shared with other
 // channels to the same address), no proxy, no retries (they would cache what
 // is sent), messages up to kMaxMessageBytes, and reconnects within 0.1 to 1 s.
 // With TLS the peer's certificate has to be for `name`, if it is not empty, or else for the host of
-// `address`. A link that is cut during a call ends the call within 10 s. From the first channel
-// or server on, gRPC stays up until the process ends.
+// `address`. A peer that does not answer for `silence`, which is more than 5 s, ends calls. From
+// the first channel or server on, gRPC stays up until the process ends.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Security& security = {},
-                                           const std::string& name = "");
+                                           const std::string& name = "",
+                                           absl::Duration silence = kPeerSilence);
 
 // Waits until `channel` is connected, so that a first attempt that fails for a
 // passing reason does not fail a call. Unavailable after 10 s: "`peer` does not

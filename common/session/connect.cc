@@ -128,7 +128,8 @@ absl::Status Connector::WhyNot(const std::shared_ptr<grpc::Channel>& channel) co
 
 absl::StatusOr<std::shared_ptr<grpc::Channel>> Connector::OpenChannel(
     const HostPort& numeric) const {
-  std::shared_ptr<grpc::Channel> channel = MakeChannel(ToString(numeric), security_, address_.host);
+  std::shared_ptr<grpc::Channel> channel =
+      MakeChannel(ToString(numeric), security_, address_.host, kCoordinatorSilence);
   const absl::Time deadline = AttemptDeadline();
   while (!channel->WaitForConnected(ToGrpcDeadline(SteadyNow() + kSlice))) {
     if (cancelled_()) return absl::CancelledError("cancelled while connecting");

@@ -57,10 +57,17 @@ class Run:
     def until_step(self, rank, step):
         self.until(rf"^\[rank {rank}\] epoch .* iteration {step}/")
 
+    def _children(self):
+        path = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return map(int, path.read_text().split())
+
     def pid_of(self, rank):
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return next(int(pid) for pid in children.read_text().split()
+        return next(pid for pid in self._children()
                     if rank in map(int, (place_of(pid) or "-1").split(",")))
+
+    def pid_of_program(self, name):
+        return next(pid for pid in self._children()
+                    if pathlib.Path(f"/proc/{pid}/exe").resolve().name == name)
 
     def signal(self, rank, number):
         os.kill(self.pid_of(rank), number)

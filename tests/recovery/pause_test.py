@@ -1,4 +1,5 @@
 """Runs with fewer workers than they are to go on with wait for those that fell silent."""
+import os
 import re
 import signal
 import time
@@ -14,6 +15,23 @@ SOON = 1  # as --pause-timeout
 LONGER = ["--iterations", "150"]
 OWN_BUFFERS = ["--model", "vgg11", "--broadcast-buffers", "false", "--batch-size", "2",
                "--iterations", "14"]
+COORDINATOR_SECONDS = 12  # longer than connections between workers live without answers
+
+
+class CoordinatorPauseTest(LaunchedTest):
+    """The coordinator itself is stopped for a while."""
+
+    def test_nobody_is_lost(self):
+        words = ["--sync", "ddp", "--backend", "coordinator", *LONGER]
+        run = Run(*words)
+        run.until_step(0, 7)
+        coordinator = run.pid_of_program("gradwire-coordinator")
+        os.kill(coordinator, signal.SIGSTOP)
+        time.sleep(COORDINATOR_SECONDS)
+        os.kill(coordinator, signal.SIGCONT)
+        self.assert_same(run, undisturbed(*LONGER))
+        self.assertNotIn("was lost", run.text)
+        self.assertNotIn("is carried on by others", run.text)
 
 
 class PauseTest(LaunchedTest):

@@ -9,7 +9,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCoordinatorBackend(const BackendOpt
     return std::vector<Endpoint>{{absl::StrCat("coordinator ", options.coordinator),
                                   options.coordinator,
                                   absl::nullopt,
-                                  {0}}};
+                                  {0},
+                                  kCoordinatorSilence}};
   };
   return std::make_unique<FoldBackend>(options, endpoints, false);
 }

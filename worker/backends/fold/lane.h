@@ -13,6 +13,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/compress/compression_totals.h"
+#include "common/rpc/channel.h"
 #include "common/rpc/security.h"
 #include "common/wire/chunk.h"
 #include "common/wire/judge.h"
@@ -26,10 +27,11 @@ namespace gradwire {
 
 // Who sums which shares.
 struct Endpoint {
-  std::string name;                    // "coordinator 10.10.1.5:29400"
-  std::string address;                 // "host:port"
-  absl::optional<Incarnation> worker;  // it is this worker
-  std::vector<int> shares;             // see Grid; the shares of all endpoints are 0 … n-1
+  std::string name;                       // "coordinator 10.10.1.5:29400"
+  std::string address;                    // "host:port"
+  absl::optional<Incarnation> worker;     // it is this worker
+  std::vector<int> shares;                // see Grid; the shares of all endpoints are 0 … n-1
+  absl::Duration silence = kPeerSilence;  // that ends its lanes; see MakeChannel
 };
 
 // What lanes need of their exchange. Called on the lanes' threads.

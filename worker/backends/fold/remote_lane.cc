@@ -27,7 +27,7 @@ class RemoteLane : public Lane {
       : Lane(context),
         endpoint_(std::move(endpoint)),
         place_(place),
-        channel_(MakeChannel(endpoint_.address, context.security)),
+        channel_(MakeChannel(endpoint_.address, context.security, "", endpoint_.silence)),
         gather_(context.view.self),
         scatter_(context.view.self) {
     channel_->GetState(true);  // begins to connect

@@ -19,7 +19,7 @@ constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
 GlooRendezvous::GlooRendezvous(const std::string& coordinator, const Security& security)
     : name_(absl::StrCat("rendezvous at coordinator ", coordinator)),
-      channel_(MakeChannel(coordinator, security)),
+      channel_(MakeChannel(coordinator, security, "", kCoordinatorSilence)),
       stub_(v1::Rendezvous::NewStub(channel_)) {}
 
 absl::Status GlooRendezvous::Connect(const View& view) {
