@@ -22,6 +22,7 @@ struct Work {
   std::optional<Bucket> bucket;  // of which it waits for
   absl::Time since;              // it began with that
   absl::Time told;
+  Generation generation = {};  // of the view in which it did
 };
 // As a heartbeat has it that came `now`.
 Work WorkOf(const v1::Work& work, absl::Time now);
@@ -37,8 +38,9 @@ struct Straggler {
 };
 
 // Finds who holds up a step: others wait in it, for longer than max(3 × the median iteration, 2 s),
-// and the worker has not come to waiting in that step; or, if all have, it has said nothing for so
-// long that it would have said something. Names each worker once a step.
+// and the worker has not come to waiting in that step, or has said nothing for so long that it
+// would have said something. If there is none, and all are heard, it is one that waits in an
+// earlier step. Names each worker once a step.
 //
 // Pure: times are of a clock that never falls.
 class StragglerWatch {
@@ -50,15 +52,22 @@ class StragglerWatch {
   void OnWork(Incarnation worker, Work work);
   // It has gone, or carries other ranks from now on.
   void Forget();
+  // What it is at, as it said last; null if it has not.
+  const Work* Find(Incarnation worker) const;
 
   // Those to be named now.
   std::vector<Straggler> Find(absl::Time now);
 
  private:
   absl::Duration Patience() const;
-  // Of those who wait in the furthest step, the one that has for longest; null if nobody waits.
-  const std::pair<const Incarnation, Work>* LongestWaiting() const;
+  // Of those who wait in the furthest step, the one that has for longest, if one of those that are
+  // heard waits; null if nobody waits.
+  const std::pair<const Incarnation, Work>* LongestWaiting(absl::Time now) const;
+  // Whether it is known to hold up others that wait in `step`.
   bool Holds(const Work& work, Step step, absl::Time now) const;
+  // Whether others have what it waits for: of one that is heard that counts only if all are, as it
+  // may wait for the one that is not.
+  bool IsOvertaken(const Work& work, Step step, absl::Time now) const;
 
   const absl::Duration silence_;
   std::deque<absl::Duration> iterations_;  // the last

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
+
 namespace gradwire {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -17,10 +20,25 @@ class StragglerWatchTest : public ::testing::Test {
     for (int i = 0; i < 21; ++i) watch_.OnStep(iteration);
   }
   void Computes(int worker, uint64_t step) {
-    watch_.OnWork(Incarnation(worker), {Step(step), "backward", false, {}, now_, now_});
+    watch_.OnWork(Incarnation(worker), {Step(step), "backward", false, {}, now_, now_, {}});
   }
   void Waits(int worker, uint64_t step, int bucket = 3) {
-    watch_.OnWork(Incarnation(worker), {Step(step), "wait", true, Bucket(bucket), now_, now_});
+    watch_.OnWork(Incarnation(worker), WaitingIn(step, bucket));
+  }
+  Work WaitingIn(uint64_t step, int bucket = 3) const {
+    return {Step(step), "wait", true, Bucket(bucket), now_, now_, {}};
+  }
+  // All that are named within `duration`, while those in `well` say four times a second what they
+  // are at.
+  std::vector<uint64_t> NamedWithin(absl::Duration duration, const std::map<int, Work>& well) {
+    std::vector<uint64_t> named;
+    for (const absl::Time end = now_ + duration; now_ < end;) {
+      for (const auto& [worker, work] : well) Repeat(worker, work);
+      for (const Straggler& straggler : After(absl::Milliseconds(250))) {
+        named.push_back(straggler.worker.value());
+      }
+    }
+    return named;
   }
   // Each second those who are well say again what they are at.
   void Repeat(int worker, Work work) {
@@ -69,8 +87,8 @@ TEST_F(StragglerWatchTest, Find_OneOutlier_DoesNotMoveTheMedian) {
 
 TEST_F(StragglerWatchTest, Find_BeforeAnyStepIsDone_NamesNobody) {
   StragglerWatch watch(absl::Seconds(3));
-  watch.OnWork(Incarnation(1), {Step(0), "wait", true, Bucket(0), now_, now_});
-  watch.OnWork(Incarnation(2), {Step(0), "backward", false, {}, now_, now_});
+  watch.OnWork(Incarnation(1), {Step(0), "wait", true, Bucket(0), now_, now_, {}});
+  watch.OnWork(Incarnation(2), {Step(0), "backward", false, {}, now_, now_, {}});
   EXPECT_THAT(watch.Find(now_ + absl::Hours(1)), IsEmpty());
 }
 
@@ -121,6 +139,32 @@ TEST_F(StragglerWatchTest, Find_OneStaysInAnEarlierStep_IsNamedThoughItWaitedFir
   EXPECT_EQ(found[0].worker, Incarnation(2));
   EXPECT_EQ(found[0].step, Step(17));
   EXPECT_EQ(found[0].work.step, Step(16));
+}
+
+// Worker 1 lacks a mean that only the stopped one has; worker 2 has all, and is a step further.
+TEST_F(StragglerWatchTest, Find_OneStoppedWhileItWaited_OthersThatLackItsMeanAreNotNamed) {
+  Waits(3, 17);
+  const std::map<int, Work> well = {{1, WaitingIn(17)}, {2, WaitingIn(18)}};
+  EXPECT_THAT(NamedWithin(absl::Seconds(9), well), ElementsAre(3));
+}
+
+TEST_F(StragglerWatchTest, Find_OneStoppedThatHadWaitedForLongest_OnlyItIsNamed) {
+  Waits(3, 18);
+  now_ += absl::Milliseconds(100);
+  const std::map<int, Work> well = {{1, WaitingIn(17)}, {2, WaitingIn(18)}};
+  EXPECT_THAT(NamedWithin(absl::Seconds(9), well), ElementsAre(3));
+}
+
+TEST_F(StragglerWatchTest, Find_OneStoppedAheadOfTheOthers_OnlyItIsNamed) {
+  Computes(3, 19);
+  const std::map<int, Work> well = {{1, WaitingIn(17)}, {2, WaitingIn(18)}};
+  EXPECT_THAT(NamedWithin(absl::Seconds(9), well), ElementsAre(3));
+}
+
+// Its trainer hangs while it waits.
+TEST_F(StragglerWatchTest, Find_OneStaysInAnEarlierStepAndAllAreHeard_IsNamed) {
+  const std::map<int, Work> well = {{1, WaitingIn(16)}, {2, WaitingIn(17)}, {3, WaitingIn(17)}};
+  EXPECT_THAT(NamedWithin(absl::Seconds(9), well), ElementsAre(1));
 }
 
 TEST_F(StragglerWatchTest, Find_OneIsAhead_IsNoStraggler) {
