@@ -199,7 +199,8 @@ absl::StatusOr<LayoutId> GroupMember::Declare(const std::string& name, const Lay
                                               const std::vector<BucketSpec>& buckets) {
   v1::Layout layout = ToProto(tensors, WireSpecs(buckets, settings_.wire_dtype));
   layout.set_name(name);
-  const absl::StatusOr<LayoutId> id = session_->DeclareLayout(std::move(layout), StepDeadline());
+  const absl::StatusOr<LayoutId> id =
+      session_->DeclareLayout(std::move(layout), settings_.step_timeout);
   if (!id.ok()) return Fail(id.status());
   exchange_->AddLayout(*id, buckets);
   return id;

@@ -88,22 +88,27 @@ absl::StatusOr<View> Session::Enter(const v1::WorkerMessage& message) {
   return end_->ok() ? absl::CancelledError("left before the run began") : *end_;
 }
 
-absl::StatusOr<LayoutId> Session::DeclareLayout(v1::Layout layout, absl::Time deadline) {
+absl::StatusOr<LayoutId> Session::DeclareLayout(v1::Layout layout, absl::Duration timeout) {
   const LayoutId id = next_layout_;
-  const std::string name = layout.name();
   ++next_layout_;
   v1::WorkerMessage message;
   *message.mutable_layout() = std::move(layout);
   message.mutable_layout()->set_id(id.value());
   Write(message);
+  return AwaitLayout(id, timeout);
+}
+
+absl::StatusOr<LayoutId> Session::AwaitLayout(LayoutId id, absl::Duration timeout) {
+  const absl::Time deadline = SteadyNow() + timeout;
   MutexLock lock(&mutex_);
   while (not_agreed_ <= id && !end_) {
     if (changed_.WaitWithDeadline(&mutex_, deadline)) break;
   }
   if (id < not_agreed_) return id;
   if (!end_) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("layout ", id.value(), " (", name, "): not all workers declared it in time"));
+    return absl::DeadlineExceededError(absl::StrCat(
+        "coordinator ", options_.coordinator, " did not say within ",
+        absl::ToDoubleSeconds(timeout), " s that all workers have declared layout ", id.value()));
   }
   return end_->ok() ? absl::CancelledError("left before the layout was agreed") : *end_;
 }
@@ -127,6 +132,7 @@ void Session::ReportSuspect(Incarnation suspect, Step step, const absl::Status& 
   message.mutable_suspect()->set_step(step.value());
   message.mutable_suspect()->set_cause(std::string(failure.message()));
   message.mutable_suspect()->set_broke_off(absl::IsAborted(failure));
+  message.mutable_suspect()->set_late(absl::IsDeadlineExceeded(failure));
   message.mutable_suspect()->set_at(UnixSeconds(ToTimeOfDay(at) + clock_offset()));
   message.mutable_suspect()->set_generation(generation.value());
   Write(message);

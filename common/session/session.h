@@ -98,17 +98,21 @@ class Session {
   // Declares what this worker will exchange, buckets in the type of the wire, and waits until
   // all workers have declared the same. The n-th call, counted from 0, gives id n, whatever
   // `layout` says. After Join, from one thread at a time. Errors: InvalidArgument names the
-  // first tensor or bucket that differs from another worker's; DeadlineExceeded; else as Join.
+  // first tensor or bucket that differs from another worker's; those of AwaitLayout; else as Join.
   absl::StatusOr<LayoutId> DeclareLayout(v1::Layout layout,
-                                         absl::Time deadline = absl::InfiniteFuture());
+                                         absl::Duration timeout = absl::Minutes(5));
+  // Waits (on) until all workers have declared the layout. DeadlineExceeded after `timeout`.
+  absl::StatusOr<LayoutId> AwaitLayout(LayoutId layout, absl::Duration timeout);
 
   // For the coordinator's Status, and for the step it names should `done.rank` be lost.
   void ReportStep(const v1::StepDone& done);
   // The means of a step are here, or all steps are done.
   void ReportReady(const v1::Ready& ready);
   // The worker `suspect` does not answer in `step`, in the view of this generation, since `at`, of
-  // SteadyNow; with an Aborted `failure` it has ended a call, perhaps for another one's sake. If
+  // SteadyNow; with an Aborted `failure` it has ended a call, perhaps for another one's sake, and
+  // with DeadlineExceeded its part of the step did not come in time (kNobody: somebody's). If
   // the run is over for that, or for the true cause, on_abort comes within about a second.
+  static constexpr Incarnation kNobody{0};
   void ReportSuspect(Incarnation suspect, Step step, const absl::Status& failure, absl::Time at,
                      Generation generation = Generation(1));
 

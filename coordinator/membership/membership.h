@@ -179,9 +179,9 @@ class Membership {
   // All means of a step are at a worker. Of an earlier view it is passed over; of another step than
   // the first that is not sealed it is treated as OnNonsense.
   Outcome OnReady(SessionId session, const v1::Ready& ready, absl::Time now);
-  // A worker does not answer; of an earlier view it is passed over. From the first suspicion on the
-  // two have `suspect_grace` to be lost by a cause of their own, which then is the cause given;
-  // after that those are lost whom Suspicions says.
+  // A worker does not answer, or somebody's part of a step is late; of an earlier view it is passed
+  // over. From the first suspicion on the two have `suspect_grace` to be lost by a cause of their
+  // own, which then is the cause given; after that those are lost whom Suspicions says.
   Outcome OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now);
   Outcome OnLeave(SessionId session, const v1::Leave& leave, absl::Time now);
   // A message that fits nowhere; `what` goes into the error.
@@ -262,6 +262,8 @@ class Membership {
   void EndSession(Participant* member, const absl::Status& status, Outcome* outcome);
 
   void NoteWork(Incarnation worker, const v1::Work& told, absl::Time now);
+  // None if it has not begun with anything, or does not tell.
+  std::optional<Work> WorkInThisView(Incarnation worker) const;
   void NameStragglers(absl::Time now, Outcome* outcome);
   void CheckLeases(absl::Time now, Outcome* outcome);
   void CheckSuspicions(absl::Time now, Outcome* outcome);

@@ -22,19 +22,24 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   const Participant* by = HearWorker(session, "Suspect", now, &outcome);
   if (by == nullptr) return outcome;
   const Incarnation incarnation(suspect.incarnation());
+  const bool is_named = !suspect.late() || suspect.incarnation() != 0;
   // Who went on to another view broke off with those that have yet to hear of it.
   const bool is_past = seals_ && suspect.generation() != generation_.value();
-  if (is_past || through_ || paused_until_ || roster_.WasRemoved(incarnation)) return outcome;
-  const Participant* worker = roster_.Find(incarnation);
-  if (worker == nullptr || worker->share) {
+  const bool is_lost = is_named && roster_.WasRemoved(incarnation);
+  if (is_past || through_ || paused_until_ || is_lost) return outcome;
+  const Participant* worker = is_named ? roster_.Find(incarnation) : nullptr;
+  if (is_named && (worker == nullptr || worker->share)) {
     return OnNonsense(
         session, absl::StrCat("Suspect of ", suspect.incarnation(), ", which is no worker"), now);
   }
-  outcome.why = absl::StrCat(Describe(*by), " suspects ", Describe(*worker), " in step ",
-                             suspect.step(), ": ", Shortened(suspect.cause(), kMostCause));
-  suspicions_.Add({by->incarnation, worker->incarnation, NameOf(*by), NameOf(*worker),
-                   Shortened(suspect.cause(), kMostCause), suspect.broke_off(), suspect.at()},
-                  now);
+  const std::string cause = Shortened(suspect.cause(), kMostCause);
+  outcome.why = absl::StrCat(Describe(*by), suspect.late() ? " waits in vain for " : " suspects ",
+                             worker == nullptr ? "others" : Describe(*worker), " in step ",
+                             suspect.step(), ": ", cause);
+  suspicions_.Add(
+      {by->incarnation, incarnation, NameOf(*by), worker == nullptr ? "" : NameOf(*worker), cause,
+       suspect.broke_off(), suspect.at(), suspect.late(), Step(suspect.step())},
+      now);
   return outcome;
 }
 
@@ -193,12 +198,14 @@ void Membership::CheckSuspicions(absl::Time now, Outcome* outcome) {
   const std::optional<absl::Time> since = suspicions_.since();
   if (!since || now < *since + config_.suspect_grace) return;
   if (through_) return suspicions_.Forget();  // nobody needs anybody any more
-  std::vector<LastHeard> joined;
+  std::vector<WorkerState> joined;
   for (const Participant* worker : roster_.WorkersAsTheyJoined()) {
-    joined.push_back({worker->incarnation, worker->last_heard});
+    joined.push_back({worker->incarnation, worker->last_heard, worker->ready,
+                      layouts_.MissingOf(worker->incarnation).has_value(),
+                      WorkInThisView(worker->incarnation), worker->standing != Standing::kRunning});
   }
   for (const Culprit& culprit : suspicions_.Judge(joined)) {
-    if (IsOver()) return;
+    if (IsOver() || paused_until_) return;
     Participant* const worker = roster_.Find(culprit.incarnation);
     const bool is_awaited = worker->last_heard < *since && CanWaitFor(*worker);
     is_awaited ? Await(worker, culprit.cause, now, outcome)

@@ -36,6 +36,12 @@ void Membership::NoteWork(Incarnation worker, const v1::Work& told, absl::Time n
   stragglers_.OnWork(worker, std::move(work));
 }
 
+std::optional<Work> Membership::WorkInThisView(Incarnation worker) const {
+  const Work* work = stragglers_.Find(worker);
+  if (work == nullptr || work->generation != generation_) return std::nullopt;
+  return *work;
+}
+
 void Membership::NameStragglers(absl::Time now, Outcome* outcome) {
   for (const Straggler& straggler : stragglers_.Find(now)) {
     const Participant* worker = roster_.Find(straggler.worker);

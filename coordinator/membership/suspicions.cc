@@ -1,14 +1,44 @@
 #include "coordinator/membership/suspicions.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
 namespace gradwire {
+namespace {
+
+// How a worker stands to a step that another one awaits in vain.
+enum class Place {
+  kBusy,    // it has not come to waiting in it
+  kSilent,  // it has said nothing since the other one complained
+  kBehind,  // it waits, but has not come as far as the other one
+  kWaits,   // as the other one does, or it is beyond
+};
+
+Place PlaceOf(const WorkerState& worker, const WorkerState& by, const Suspicion& late,
+              absl::Time since) {
+  if (worker.heard < since) return Place::kSilent;
+  if (worker.owes_layout) return Place::kBusy;
+  if (!worker.work.has_value()) {
+    // One that tells nothing has not begun with the view if others have; of a program that never
+    // tells it is the one that is named.
+    return by.work.has_value() || late.suspect == worker.incarnation ? Place::kBusy : Place::kWaits;
+  }
+  if (!worker.work->waits && worker.work->step <= late.step) return Place::kBusy;
+  const bool is_overtaken = worker.work->step.value() + 1 < late.step.value();
+  return (by.ready && !worker.ready) || is_overtaken ? Place::kBehind : Place::kWaits;
+}
+
+}  // namespace
 
 void Suspicions::Add(Suspicion suspicion, absl::Time now) {
+  if (suspicion.late) {
+    if (late_.size() < kMostLate) late_.push_back({std::move(suspicion), now});
+    return;
+  }
   const auto is_of_the_pair = [&](const Told& told) {
     const Suspicion& other = told.suspicion;
     return (other.by == suspicion.by && other.suspect == suspicion.suspect) ||
@@ -24,8 +54,9 @@ void Suspicions::Add(Suspicion suspicion, absl::Time now) {
 }
 
 std::optional<absl::Time> Suspicions::since() const {
-  if (told_.empty()) return std::nullopt;
-  return told_.front().at;
+  if (told_.empty() && late_.empty()) return std::nullopt;
+  if (told_.empty() || late_.empty()) return (told_.empty() ? late_ : told_).front().at;
+  return std::min(told_.front().at, late_.front().at);
 }
 
 void Suspicions::Explain(Incarnation lost) {
@@ -33,10 +64,11 @@ void Suspicions::Explain(Incarnation lost) {
     return told.suspicion.by == lost || told.suspicion.suspect == lost;
   };
   told_.erase(std::remove_if(told_.begin(), told_.end(), is_explained), told_.end());
+  late_.erase(std::remove_if(late_.begin(), late_.end(), is_explained), late_.end());
 }
 
 // A minimum vertex cover: of each pair one has to go, and all ways to choose are few.
-std::set<Incarnation> Suspicions::FewestOf(const std::vector<LastHeard>& joined,
+std::set<Incarnation> Suspicions::FewestOf(const std::vector<WorkerState>& joined,
                                            absl::Time since) const {
   // Less is better: how many go, how many of these were heard, how many did not stand in earlier
   // suspicions, and how early they joined, the latest first.
@@ -47,8 +79,8 @@ std::set<Incarnation> Suspicions::FewestOf(const std::vector<LastHeard>& joined,
     for (const Incarnation one : who) {
       unsuspected += stood_.count(one) == 0;
       const auto at = std::find_if(joined.begin(), joined.end(),
-                                   [one](const LastHeard& of) { return of.incarnation == one; });
-      heard += at != joined.end() && at->at >= since;
+                                   [one](const WorkerState& of) { return of.incarnation == one; });
+      heard += at != joined.end() && at->heard >= since;
       from_last.push_back(joined.end() - at);
     }
     std::sort(from_last.begin(), from_last.end());
@@ -80,7 +112,38 @@ void Suspicions::KeepWhatCounts() {
   told_.erase(std::max(behind_all_others, told_.begin() + 1), told_.end());
 }
 
-std::vector<Culprit> Suspicions::Judge(const std::vector<LastHeard>& joined) {
+// All break off with one that waited in vain; so that is no more than what follows.
+std::vector<Culprit> Suspicions::Judge(const std::vector<WorkerState>& joined) {
+  std::vector<Culprit> culprits = late_.empty() ? JudgeUnreached(joined) : JudgeLate(joined);
+  Forget();
+  return culprits;
+}
+
+std::vector<Culprit> Suspicions::JudgeLate(const std::vector<WorkerState>& joined) const {
+  std::map<Place, std::map<Incarnation, Culprit>> found;
+  for (const Told& told : late_) {
+    const Suspicion& late = told.suspicion;
+    const auto by = std::find_if(joined.begin(), joined.end(), [&late](const WorkerState& worker) {
+      return worker.incarnation == late.by;
+    });
+    if (by == joined.end()) continue;
+    for (const WorkerState& worker : joined) {
+      if (worker.incarnation == late.by || worker.is_over) continue;
+      const std::string cause = absl::StrCat(late.by_name, " waited in vain for its part of step ",
+                                             late.step.value(), ": ", late.cause);
+      found[PlaceOf(worker, *by, late, told.at)].try_emplace(worker.incarnation,
+                                                             Culprit{worker.incarnation, cause});
+    }
+  }
+  std::vector<Culprit> culprits;
+  for (const Place place : {Place::kBusy, Place::kSilent, Place::kBehind}) {
+    for (const auto& [incarnation, culprit] : found[place]) culprits.push_back(culprit);
+    if (!culprits.empty()) break;
+  }
+  return culprits;
+}
+
+std::vector<Culprit> Suspicions::JudgeUnreached(const std::vector<WorkerState>& joined) {
   const absl::Time since = told_.front().at;
   KeepWhatCounts();
   const std::set<Incarnation> lost = FewestOf(joined, since);
@@ -101,7 +164,6 @@ std::vector<Culprit> Suspicions::Judge(const std::vector<LastHeard>& joined) {
       if (lost.count(one) == 0) stood_.insert(one);
     }
   }
-  Forget();
   return culprits;
 }
 

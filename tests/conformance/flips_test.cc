@@ -243,7 +243,7 @@ class Sessions {
   Result TellAll(Session* session, Heard* heard, int rank) {
     const absl::StatusOr<View> view = session->Join(HelloOf(rank));
     if (!view.ok()) return view.status();
-    const auto layout = session->DeclareLayout(LayoutOf(), deadline_);
+    const auto layout = session->DeclareLayout(LayoutOf(), deadline_ - SteadyNow());
     if (!layout.ok()) return layout.status();
     session->ReportStep(DoneOf(rank));
     for (uint64_t step = 0; step <= 1; ++step) {

@@ -40,12 +40,12 @@ class LossTest : public ::testing::TestWithParam<const char*> {
   }
 
   // `rank` expects every bucket, and hands in those below `handed_in`.
-  void HandIn(int rank, int handed_in) {
+  void HandIn(int rank, int handed_in, absl::Duration timeout = absl::Seconds(120)) {
     for (int bucket = 0; bucket < kBuckets; ++bucket) {
       const BucketKey key{LayoutId(0), Step(0), Bucket(bucket)};
       Exchange& exchange = cluster_.exchange(rank);
       exchange.Expect(
-          key, BytesOf(results_[rank][bucket]), SteadyNow() + absl::Seconds(120),
+          key, BytesOf(results_[rank][bucket]), SteadyNow() + timeout,
           [this, rank, bucket](const absl::Status& status) { End(rank, bucket, status); });
       if (bucket < handed_in) exchange.Contribute(key, Rank(rank), BytesOf(terms_[rank]));
     }
@@ -124,6 +124,20 @@ TEST_P(LossTest, Finish_AfterCancel_IsTheReasonAtOnce) {
   cluster_.exchange(0).Cancel(kLost);
   ASSERT_TRUE(WaitForEnds(kBuckets));
   EXPECT_EQ(cluster_.exchange(0).Finish(SteadyNow() + absl::Minutes(1)), kLost);
+}
+
+// The rank that hands in nothing is a neighbour of rank 1 in every topology.
+TEST_P(LossTest, Deadline_OneRankHandsInNothing_ItsWorkerIsTheSuspect) {
+  HandIn(2, kBuckets);
+  HandIn(1, kBuckets, absl::Milliseconds(200));
+  ASSERT_TRUE(WaitForEnds(kBuckets));
+  const absl::optional<Suspect> suspect = cluster_.exchange(1).suspect();
+  ASSERT_TRUE(suspect.has_value());
+  EXPECT_EQ(suspect->worker, cluster_.ViewOf(1).Carrier(Rank(0)).incarnation);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(suspect->failure)) << suspect->failure;
+  EXPECT_EQ(suspect->others, std::vector<Incarnation>());
+  CancelAll();
+  ASSERT_TRUE(WaitForEnds(2 * kBuckets));
 }
 
 // Whether a back end waits for the others there is its own matter.

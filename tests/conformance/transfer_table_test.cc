@@ -122,6 +122,24 @@ TEST_F(TransferTableTest, Deadline_OfOneTransferPasses_ExplainStopDrainAndAllAre
   EXPECT_FALSE(table_.suspect().has_value());
 }
 
+TEST(TransferTableHooksTest, Deadline_WhosePartsAreMissingIsKnown_AllAreSuspects) {
+  TransferTable table({[](const Transfer&) {
+                         return Lateness(kLate, {Incarnation(7), Incarnation(8)});
+                       },
+                       [](const absl::Status&) {}, [] {}});
+  table.Start();
+  std::promise<absl::Status> done;
+  table.Add(std::make_shared<Transfer>(
+      Key(0, 0), BucketSpec{}, absl::Span<uint8_t>(), absl::InfinitePast(),
+      [&done](absl::Status status) { done.set_value(std::move(status)); }));
+  EXPECT_EQ(done.get_future().get(), kLate);
+  ASSERT_TRUE(table.suspect().has_value());
+  EXPECT_EQ(table.suspect()->worker, Incarnation(7));
+  EXPECT_THAT(table.suspect()->others, ElementsAre(Incarnation(8)));
+  EXPECT_EQ(table.suspect()->failure, kLate);
+  table.Close();
+}
+
 TEST_F(TransferTableTest, Deadline_SeveralPassed_TheFirstOneIsExplained) {
   Add(Key(0, 0), SteadyNow() - absl::Seconds(1));
   Added first = Add(Key(0, 1), SteadyNow() - absl::Seconds(2));

@@ -1,19 +1,20 @@
 // The shipped worker, which ends or stops itself at a named point of a run. It is linked so that
 // what the shipped code calls by the names below comes here first (the linker's --wrap, for each
 // mangled name in this file: see tests/CMakeLists.txt). DIES_AT in the environment is "POINT NUMBER
-// SIGNAL":
+// SIGNAL"; with SIGNAL 0 the thread that reaches the point hangs there for good, which is the
+// trainer's for those marked with *:
 //
 //   hand-in N        the first chunk of step N is about to leave
 //   window N         two chunks of step N have left, and the third is about to
 //   fold N           a sum of step N is about to be made here, or to be passed on in a ring
 //   mean N           the first chunk of a mean of step N has come; others are still to be folded
-//   applied N        the first bucket of step N is applied
-//   next-forward N   the forward pass of step N + 1 begins
-//   ready N          it has said that it has all means of step N
+//   applied N *      the first bucket of step N is applied
+//   next-forward N * the forward pass of step N + 1 begins
+//   ready N *        it has said that it has all means of step N
 //   before-sealed N  word that step N is sealed has come, and is not heeded yet
-//   sealed N         it is about to take the first mean of step N + 1
+//   sealed N *       it is about to take the first mean of step N + 1
 //   new-view N       word of generation N has come, and is not heeded yet
-//   rewound N        it has undone what generation N takes back
+//   rewound N *      it has undone what generation N takes back
 //   save N           it is about to write the weights, after all N steps
 //   saved N          it has written them
 //
@@ -106,6 +107,7 @@ void Reach(const char* point, uint64_t number) {
   if (death.point != point || death.number != number || is_over.exchange(true)) return;
   const std::string line = absl::StrCat("reached ", point, " ", number, "\n");
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::abort();
+  while (death.signal == 0) pause();
   raise(death.signal);
 }
 

@@ -14,16 +14,17 @@ LEASE_SECONDS = 1.5  # where somebody is stopped; heartbeats come each second
 STOPPED_SECONDS = 3 * LEASE_SECONDS
 PATIENCE = 180
 LOOK_AGAIN = 0.01
+HANG = 0  # in place of a signal
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("GRADWIRE_")}
 
 
 @dataclasses.dataclass(frozen=True)
 class Death:
-    """A worker ends, or stops, itself: see dying_worker.cc."""
+    """A worker ends, or stops, itself, or its thread hangs: see dying_worker.cc."""
     rank: int
     point: str
     number: int
-    by: signal.Signals
+    by: signal.Signals  # or HANG
 
 
 class Member:
@@ -74,6 +75,9 @@ class Member:
         if self.death.by == signal.SIGSTOP:
             went_on = self._continued and self.exit_code > 0
             return None if went_on else f"got exit code {self.exit_code} of one that was stopped"
+        if self.death.by == HANG:
+            ended_itself = self.exit_code > 0
+            return None if ended_itself else f"got exit code {self.exit_code} of one that hung"
         was_killed = self.exit_code == -self.death.by
         return None if was_killed else f"got exit code {self.exit_code} of one that was killed"
 

@@ -12,10 +12,10 @@ import tempfile
 import time
 import unittest
 
-from local_run import AGGREGATORS, WORLD_SIZE, Death, LocalRun
+from local_run import AGGREGATORS, HANG, WORLD_SIZE, Death, LocalRun
 
 STEP = 4  # in which somebody dies
-ITERATIONS = {signal.SIGKILL: 8, signal.SIGSTOP: 8}
+ITERATIONS = {signal.SIGKILL: 8, signal.SIGSTOP: 8, HANG: 8}
 TRAINING = ["--dataset", "synthetic", "--seed", "744", "--batch-size", "2", "--threads", "1",
             "--print-every", "0"]
 MODELS = {  # what becomes of buffers

@@ -94,7 +94,7 @@ void Checks::OnSealed(Step step) {
 void Checks::OnSilent(Incarnation worker) {
   const bool is_through = first_open_.value() > last_.value() + 1;  // nobody needs it any more
   if (over_.has_value() || is_through || is_paused_ || !IsMember(*view_, worker)) return;
-  journal_->Fail(NameOf(worker), " is silent for longer than its lease, and not lost");
+  journal_->Fail(NameOf(worker), " is silent for longer than its lease, or hangs, and is not lost");
 }
 
 void Checks::OnRunOver(const absl::Status& status) {

@@ -52,8 +52,8 @@ class Checks {
   void OnSealed(Step step);
   // Somebody is awaited, until the next view.
   void OnPaused();
-  // This worker has said nothing for longer than its lease, and should have been lost by now, or
-  // be awaited.
+  // This worker has said nothing for longer than its lease, or has hung, and should have been lost
+  // by now, or be awaited.
   void OnSilent(Incarnation worker);
   void OnRunOver(const absl::Status& status);
 

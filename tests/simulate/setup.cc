@@ -10,8 +10,8 @@ namespace gradwire::simulate {
 namespace {
 
 constexpr const char* kKindNames[] = {
-    "crash",       "stop",        "pause",       "session breaks", "silent up",
-    "silent down", "data breaks", "data silent", "slow",           "coordinator pauses"};
+    "crash",       "stop",        "pause", "session breaks",     "silent up", "silent down",
+    "data breaks", "data silent", "slow",  "coordinator pauses", "hang"};
 constexpr const char* kMomentNames[] = {"time",      "hand-in",    "bucket taken",
                                         "ready",     "sealed",     "sealed heard",
                                         "view made", "view heard", "rewound"};
@@ -138,10 +138,28 @@ void DrawSilence(Random* random, Setup* setup) {
   }
 }
 
+// Longer than all that others do in a step, with what else goes wrong.
+constexpr absl::Duration kHangTimeout = absl::Seconds(40);
+
+// In place of the first fault, if that is a worker's. What others say of themselves decides, so it
+// is told as often as in a real run.
+void DrawHang(Setup* setup) {
+  if (setup->faults.front().kind == FaultKind::kCoordinatorPause) return;
+  setup->faults.front().kind = FaultKind::kHang;
+  setup->step_timeout = kHangTimeout;
+  setup->heartbeat = absl::Milliseconds(250);
+}
+
 }  // namespace
 
+bool Hangs(const Setup& setup) {
+  return std::any_of(setup.faults.begin(), setup.faults.end(),
+                     [](const Fault& fault) { return fault.kind == FaultKind::kHang; });
+}
+
 absl::Duration WaitBound(const Setup& setup) {
-  return absl::Seconds(30) + 2 * kKeepalive * static_cast<int>(setup.faults.size());
+  return absl::Seconds(30) + 2 * kKeepalive * static_cast<int>(setup.faults.size()) +
+         (Hangs(setup) ? 2 * setup.step_timeout : absl::ZeroDuration());
 }
 
 Setup DrawSetup(uint64_t seed) {
@@ -168,7 +186,11 @@ Setup DrawSetup(uint64_t seed) {
   setup.heartbeat = absl::Milliseconds(random.OneIn(2) ? 250 : 5);
   setup.min_lease = random.Between(absl::Milliseconds(100), absl::Seconds(1));
   DrawFaults(&random, &setup);
-  if (random.OneIn(8)) DrawSilence(&random, &setup);
+  if (random.OneIn(8)) {
+    DrawSilence(&random, &setup);
+  } else if (random.OneIn(8)) {
+    DrawHang(&setup);
+  }
   return setup;
 }
 
@@ -178,6 +200,7 @@ Setup FaultlessSetup(const Setup& setup) {
   faultless.steps = kMostSteps;
   faultless.duplicates = false;
   faultless.waits = false;
+  faultless.step_timeout = kStepTimeout;
   faultless.faults.clear();
   return faultless;
 }

@@ -20,6 +20,7 @@ enum class FaultKind {
   kDataSilent,        // what goes on them is held for `duration`
   kSlow,              // all that the worker says takes up to `duration` longer
   kCoordinatorPause,  // for `duration`
+  kHang,              // of the worker's trainer, for good: its heartbeats go on
 };
 
 // What a fault waits for.
@@ -45,6 +46,12 @@ struct Fault {
   absl::Duration delay;  // after that
 };
 
+// How long others' part of a step may take, unless a trainer hangs, and how long gRPC's keepalive
+// takes at most to see that a connection is dead.
+inline constexpr absl::Duration kStepTimeout = absl::Seconds(600);
+inline constexpr absl::Duration kKeepalive = absl::Seconds(10);
+inline constexpr int64_t kMostSteps = 6;
+
 // What one simulation is of. All of it is drawn from the seed.
 struct Setup {
   uint64_t seed = 0;
@@ -63,16 +70,15 @@ struct Setup {
   absl::Duration min_lease = absl::Seconds(1);
   absl::Duration lease = absl::Seconds(10);
   absl::Duration heartbeat = absl::Milliseconds(250);
+  absl::Duration step_timeout = kStepTimeout;
   // The run needs all its workers, and waits for those that fall silent: all come back.
   bool waits = false;
   std::vector<Fault> faults;
 };
 
-// The longest any worker may wait for one thing, and how long gRPC's keepalive takes at most to see
-// that a connection is dead.
-inline constexpr absl::Duration kStepTimeout = absl::Seconds(600);
-inline constexpr absl::Duration kKeepalive = absl::Seconds(10);
-inline constexpr int64_t kMostSteps = 6;
+// Whether a trainer hangs.
+bool Hangs(const Setup& setup);
+// The longest any worker may wait for one thing.
 absl::Duration WaitBound(const Setup& setup);
 
 Setup DrawSetup(uint64_t seed);

@@ -130,7 +130,7 @@ void SimExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl:
 void SimExchange::WatchStep(Step step) {
   if (watched_ == step) return;
   watched_ = step;
-  scene_->events.After(kStepTimeout, [weak = weak_from_this(), step] {
+  scene_->events.After(scene_->setup.step_timeout, [weak = weak_from_this(), step] {
     const auto self = weak.lock();
     if (self == nullptr || self->under_way_ == 0 || self->watched_ != step) return;
     self->Fail(absl::DeadlineExceededError(absl::StrCat("step ", step.value())), absl::nullopt);

@@ -15,6 +15,7 @@ namespace {
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
+constexpr absl::Duration kPreparing = absl::Minutes(1);
 const LayoutId kLayout(0);
 
 absl::Status Killed() { return absl::CancelledError("killed"); }
@@ -67,7 +68,7 @@ void SimWorker::Continue() {
 
 bool SimWorker::Await(const std::string& what, std::function<bool()> ready, absl::Time deadline) {
   if (is_killed_) return false;
-  if (ready()) return true;
+  if (!hangs_ && ready()) return true;
   ready_ = std::move(ready);
   awaited_ = what;
   waiting_since_ = scene_->events.now();
@@ -82,7 +83,7 @@ bool SimWorker::Await(const std::string& what, std::function<bool()> ready, absl
 }
 
 void SimWorker::LookUp() {
-  if (ready_ == nullptr || is_killed_) return;
+  if (ready_ == nullptr || is_killed_ || hangs_) return;
   if (ready_() || scene_->events.now() >= deadline_) fiber_.Resume();
 }
 
@@ -96,7 +97,9 @@ void SimWorker::Beat() {
   if (!process_.is_paused()) {
     process_.Take([this] {
       v1::WorkerMessage message;
-      message.mutable_heartbeat();
+      const absl::optional<v1::Work> work = work_.At(scene_->events.now());
+      v1::Heartbeat* const heartbeat = message.mutable_heartbeat();
+      if (work && !scene_->IsPlanted(Plant::kWorkUntold)) *heartbeat->mutable_work() = *work;
       if (first_view_.has_value()) Tell(message);
       CheckWait();
     });
@@ -105,7 +108,7 @@ void SimWorker::Beat() {
 }
 
 void SimWorker::CheckWait() {
-  if (ready_ == nullptr || fiber_.running()) return;
+  if (ready_ == nullptr || fiber_.running() || hangs_) return;
   const absl::Time since = std::max(waiting_since_, continued_);
   if (scene_->events.now() - since <= WaitBound(scene_->setup)) return;
   scene_->journal.Fail("worker ", index_, " has waited for ", awaited_, " for ",
@@ -153,6 +156,7 @@ absl::Status SimWorker::Join() {
   }
   if (!first_view_.has_value()) return stopped_;
   view_ = *first_view_;
+  work_.SetGeneration(view_.generation);
   first_ranks_ = view_.OwnRanks();
   model_ = std::make_shared<TinyModel>(scene_->setup.wide);
   MakeTrainer();
@@ -167,7 +171,14 @@ absl::Status SimWorker::Declare() {
   *message.mutable_layout() = ToProto(LayoutOf(*model_), sync_->BucketSpecs());
   message.mutable_layout()->set_name("tiny");
   Tell(message);
-  if (!Await("the layout", [this] { return agreed_ || session_ended_; })) return Killed();
+  const auto ready = [this] { return agreed_ || session_ended_; };
+  const absl::Duration timeout = scene_->setup.step_timeout + kPreparing;
+  if (!Await("the layout", ready, scene_->events.now() + timeout)) {
+    if (is_killed_) return Killed();
+    const absl::Status late = absl::DeadlineExceededError("not all workers declared the layout");
+    TellOfLate(late, Step(0));
+    if (!Await("the verdict", ready, scene_->events.now() + kVerdictTimeout)) return late;
+  }
   return stopped_;
 }
 
@@ -211,6 +222,7 @@ TrainerOptions SimWorker::OptionsOfTrainer() {
   options.reducer.bucket_cap_bytes =
       TraitsOfSync(sync).bucket_cap_mb == 0 ? 0 : scene_->setup.bucket_cap_bytes;
   options.updates_late = TraitsOfSync(sync).updates_late;
+  options.on_phase = [this](auto... phase) { BeginPhase(phase...); };
   options.seal = {[this](Step step, auto digests) { OnReady(step, digests); },
                   [this](Step step) { return AwaitSealed(step); }, scene_->setup.compare_every};
   return options;
@@ -252,6 +264,7 @@ absl::Status SimWorker::TrainFrom(int64_t first) {
   if (!status.ok()) return status;
   const Step behind_all(static_cast<uint64_t>(scene_->setup.steps));
   TellReady(behind_all, /*last=*/true);
+  BeginPhase("wait", behind_all, /*waits=*/true, absl::nullopt);
   return AwaitSealed(behind_all);
 }
 
@@ -284,7 +297,8 @@ bool SimWorker::GoesOn(const absl::Status& status) {
 absl::optional<View> SimWorker::AwaitView(const absl::Status& status) {
   if (!stopped_.ok()) return absl::nullopt;
   const absl::optional<Suspect> suspect = exchange_ ? exchange_->suspect() : suspect_;
-  TellOfSuspect(suspect);
+  TellOfSuspect(suspect, applying_);
+  if (absl::IsDeadlineExceeded(status)) TellOfLate(status, applying_);
   if (!suspect.has_value() && !MayBeALoss(status)) return absl::nullopt;
   Await(
       "the coordinator's verdict", [this] { return !stopped_.ok() || !changes_.Unchanged().ok(); },
@@ -295,12 +309,29 @@ absl::optional<View> SimWorker::AwaitView(const absl::Status& status) {
   return changes_.AwaitView(absl::UnixEpoch());
 }
 
-void SimWorker::TellOfSuspect(const absl::optional<Suspect>& suspect) {
+void SimWorker::BeginPhase(const char* phase, Step step, bool waits,
+                           absl::optional<Bucket> bucket) {
+  work_.Begin(phase, step, waits, bucket, scene_->events.now());
+}
+
+void SimWorker::TellOfLate(const absl::Status& late, Step step) {
+  if (told_of_suspect_ || !changes_.Unchanged().ok()) return;
+  told_of_suspect_ = true;
+  if (scene_->IsPlanted(Plant::kLateUntold)) return;
+  v1::WorkerMessage message;
+  message.mutable_suspect()->set_late(true);
+  message.mutable_suspect()->set_step(step.value());
+  message.mutable_suspect()->set_cause(std::string(late.message()));
+  message.mutable_suspect()->set_generation(view_.generation.value());
+  Tell(message);
+}
+
+void SimWorker::TellOfSuspect(const absl::optional<Suspect>& suspect, Step step) {
   if (!suspect.has_value() || told_of_suspect_ || !changes_.Unchanged().ok()) return;
   told_of_suspect_ = true;
   v1::WorkerMessage message;
   message.mutable_suspect()->set_incarnation(suspect->worker.value());
-  message.mutable_suspect()->set_step(applying_.value());
+  message.mutable_suspect()->set_step(step.value());
   message.mutable_suspect()->set_cause(std::string(suspect->failure.message()));
   message.mutable_suspect()->set_broke_off(absl::IsAborted(suspect->failure));
   message.mutable_suspect()->set_generation(view_.generation.value());
@@ -309,6 +340,7 @@ void SimWorker::TellOfSuspect(const absl::optional<Suspect>& suspect) {
 
 absl::Status SimWorker::GoOn() {
   scene_->journal.Say("worker ", index_, " goes on in generation ", view_.generation.value());
+  work_.SetGeneration(view_.generation);
   absl::Status status = Connect();
   if (!status.ok()) return status;
   if (unsealed_.has_value() && *unsealed_ < view_.first_step) TellOfStep();
@@ -333,11 +365,17 @@ void SimWorker::Rewind() {
 
 absl::Status SimWorker::AwaitSealed(Step step) {
   if (scene_->IsPlanted(Plant::kSealNotAwaited)) return absl::OkStatus();
-  const bool is_known = Await(absl::StrCat("the seal of step ", step.value()), [this, step] {
-    TellOfSuspect(exchange_->suspect());
+  const std::string what = absl::StrCat("the seal of step ", step.value());
+  const auto is_known = [this, step] {
+    TellOfSuspect(exchange_->suspect(), Step(step.value() + 1));
     return changes_.WhetherSealed(step).has_value();
-  });
-  if (!is_known) return Killed();
+  };
+  const absl::Time deadline = scene_->events.now() + 2 * scene_->setup.step_timeout;
+  if (!Await(what, is_known, deadline) && !is_killed_) {
+    TellOfLate(absl::DeadlineExceededError(what), step);
+    Await(what, is_known);
+  }
+  if (is_killed_) return Killed();
   absl::Status sealed = *changes_.WhetherSealed(step);
   if (sealed.ok()) TellOfStep();
   return sealed;

@@ -14,6 +14,7 @@
 #include "tests/simulate/site.h"
 #include "tests/simulate/tiny_model.h"
 #include "tests/simulate/waiting_sync.h"
+#include "worker/run/current_work.h"
 #include "worker/run/trainer.h"
 #include "worker/run/view_changes.h"
 
@@ -50,6 +51,8 @@ class SimWorker {
   void Stop();
   void Pause() { process_.Pause(); }
   void Continue();
+  // Its fiber does nothing any more.
+  void Hang() { hangs_ = true; }
 
   Process* process() { return &process_; }
   const Process* process() const { return &process_; }
@@ -87,7 +90,9 @@ class SimWorker {
   bool GoesOn(const absl::Status& status);
   absl::optional<View> AwaitView(const absl::Status& status);
   absl::Status GoOn();
-  void TellOfSuspect(const absl::optional<Suspect>& suspect);
+  void TellOfSuspect(const absl::optional<Suspect>& suspect, Step step);
+  void TellOfLate(const absl::Status& late, Step step);
+  void BeginPhase(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket);
   void Rewind();
   absl::Status AwaitSealed(Step step);
   absl::Status AwaitBucket();
@@ -115,6 +120,7 @@ class SimWorker {
   Fiber fiber_;
   bool has_begun_ = false;
   bool is_killed_ = false;
+  bool hangs_ = false;
 
   // What the fiber waits for.
   std::function<bool()> ready_;
@@ -141,6 +147,7 @@ class SimWorker {
   std::unique_ptr<WaitingSync> sync_;
   std::shared_ptr<SimExchange> exchange_;
   uint64_t next_batch_ = 0;
+  CurrentWork work_;
   Step applying_;                  // the step whose means are taken
   absl::optional<Step> unsealed_;  // was told of by the trainer, and by nobody yet
 };

@@ -150,9 +150,23 @@ void World::Strike(const Fault& fault) {
         exchange->Slow(fault.duration);
       }
       return;
+    case FaultKind::kHang:
+      return Hang(fault.worker);
     case FaultKind::kCoordinatorPause:
       return;
   }
+}
+
+// Others wait for it until one of them says so; what else goes wrong may have them begin anew. In
+// the end somebody kills it, as the process of a worker that is lost ends itself.
+void World::Hang(int worker) {
+  workers_[worker]->Hang();
+  const absl::Duration patience = 4 * scene_.setup.step_timeout + WaitBound(scene_.setup);
+  scene_.events.After(patience, [this, worker] {
+    if (workers_[worker]->is_done()) return;
+    scene_.checks.OnSilent(workers_[worker]->incarnation());
+    Crash(worker);
+  });
 }
 
 void World::Soon(Process* process, Process::Event event) {

@@ -48,6 +48,7 @@ class World {
   void Strike(const Fault& fault);
   void Touch(const Fault& fault);
   void Crash(int worker);
+  void Hang(int worker);
   void Pause(int worker, absl::Duration duration);
   void PauseCoordinator(absl::Duration duration);
   void BreakSession(int worker);

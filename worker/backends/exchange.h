@@ -53,11 +53,13 @@ struct TransferTotals {
 };
 
 // A worker at which transfers failed. With an Aborted `failure` it has ended a call, as it also
-// does when it misses another one itself.
+// does when it misses another one itself. With DeadlineExceeded its part did not come in time,
+// perhaps because it waits itself.
 struct Suspect {
   Incarnation worker;
   absl::Status failure;
-  absl::Time at;  // of SteadyNow, before the exchange ended its own calls
+  absl::Time at;                         // of SteadyNow, before the exchange ended its own calls
+  std::vector<Incarnation> others = {};  // whose parts did not come either
 };
 
 // The exchange of buckets between the workers of one view; see Backend::Connect. A bucket is

@@ -98,11 +98,17 @@ void TransferTable::Complete(const BucketKey& key) {
 }
 
 void TransferTable::Fail(const absl::Status& status, absl::optional<Incarnation> suspect) {
+  std::vector<Incarnation> suspects;
+  if (suspect.has_value()) suspects.push_back(*suspect);
+  FailAt(status, std::move(suspects));
+}
+
+void TransferTable::FailAt(const absl::Status& status, std::vector<Incarnation> suspects) {
   {
     MutexLock lock(&mutex_);
     if (!failure_.ok()) return;
     failure_ = status;
-    suspect_ = suspect;
+    suspects_ = std::move(suspects);
     failed_at_ = SteadyNow();
     changed_.NotifyAll();
     keeper_wakes_.NotifyAll();
@@ -120,8 +126,8 @@ absl::Status TransferTable::failure() const {
 
 absl::optional<Suspect> TransferTable::suspect() const {
   MutexLock lock(&mutex_);
-  if (!suspect_.has_value()) return absl::nullopt;
-  return Suspect{*suspect_, failure_, failed_at_};
+  if (suspects_.empty()) return absl::nullopt;
+  return Suspect{suspects_.front(), failure_, failed_at_, {suspects_.begin() + 1, suspects_.end()}};
 }
 
 std::shared_ptr<Transfer> TransferTable::WaitForDeadline() {
@@ -146,7 +152,8 @@ void TransferTable::WaitForStop() {
 
 void TransferTable::Keep() {
   while (std::shared_ptr<Transfer> late = WaitForDeadline()) {
-    Fail(hooks_.explain(*late), absl::nullopt);
+    Lateness lateness = hooks_.explain(*late);
+    FailAt(lateness.failure, std::move(lateness.workers));
   }
   WaitForStop();
   hooks_.drain();

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -19,6 +20,17 @@ namespace gradwire {
 // not answer: they would take this worker for that one.
 absl::Status EndForPeers(const absl::Status& failure);
 
+// Why a transfer is late: the failure, DeadlineExceeded, in words for all ranks, and whose parts
+// are missing, as far as that is known.
+struct Lateness {
+  // NOLINTNEXTLINE(google-explicit-constructor): without workers it is the failure alone.
+  Lateness(absl::Status status, std::vector<Incarnation> missing = {})
+      : failure(std::move(status)), workers(std::move(missing)) {}
+
+  absl::Status failure;
+  std::vector<Incarnation> workers;
+};
+
 // The transfers that an exchange has under way: who waits for which bucket until when, the
 // first failure, and the end of everything after it.
 //
@@ -32,8 +44,8 @@ class TransferTable {
  public:
   // What the exchange does for the table; never called with a lock of the table's held.
   struct Hooks {
-    // Why a transfer is late, in words for all ranks. Keeper thread.
-    std::function<absl::Status(const Transfer& late)> explain;
+    // Keeper thread.
+    std::function<Lateness(const Transfer& late)> explain;
     // The first failure is here: the exchange's threads are told to stop. On the thread that
     // calls Fail; must not block.
     std::function<void(const absl::Status& failure)> stop;
@@ -80,6 +92,7 @@ class TransferTable {
   absl::optional<Suspect> suspect() const;
 
  private:
+  void FailAt(const absl::Status& status, std::vector<Incarnation> suspects);
   void Keep();
   // The transfer whose deadline passed; null once the exchange has failed.
   std::shared_ptr<Transfer> WaitForDeadline();
@@ -96,7 +109,7 @@ class TransferTable {
   std::map<LayoutId, Step> open_steps_ ABSL_GUARDED_BY(mutex_);
   std::map<BucketKey, std::shared_ptr<Transfer>> transfers_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  absl::optional<Incarnation> suspect_ ABSL_GUARDED_BY(mutex_);  // behind failure_
+  std::vector<Incarnation> suspects_ ABSL_GUARDED_BY(mutex_);  // behind failure_
   absl::Time failed_at_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // `stop` has returned
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -12,8 +12,14 @@ void CurrentWork::Begin(const char* phase, Step step, bool waits, absl::optional
   work.set_waits(waits);
   if (bucket.has_value()) work.set_bucket(static_cast<uint32_t>(bucket->value()));
   MutexLock lock(&mutex_);
+  work.set_generation(generation_.value());
   work_ = std::move(work);
   since_ = now;
+}
+
+void CurrentWork::SetGeneration(Generation generation) {
+  MutexLock lock(&mutex_);
+  generation_ = generation;
 }
 
 absl::optional<v1::Work> CurrentWork::At(absl::Time now) const {

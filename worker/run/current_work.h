@@ -16,6 +16,8 @@ class CurrentWork {
   // `bucket` if that is known.
   void Begin(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket,
              absl::Time now);
+  // From now on phases begin in the view of this generation, first 0.
+  void SetGeneration(Generation generation);
   // None before the first Begin.
   absl::optional<v1::Work> At(absl::Time now) const;
 
@@ -23,6 +25,7 @@ class CurrentWork {
   mutable Mutex mutex_;
   absl::optional<v1::Work> work_ ABSL_GUARDED_BY(mutex_);
   absl::Time since_ ABSL_GUARDED_BY(mutex_);
+  Generation generation_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire

@@ -114,7 +114,8 @@ Evaluation Evaluator::Add(const AllSums& all) const {
   return {total.loss / samples, static_cast<double>(total.correct) / samples, batches_->samples()};
 }
 
-absl::StatusOr<std::vector<Evaluation>> Evaluator::Run(const std::function<bool()>& stopped) {
+absl::StatusOr<std::vector<Evaluation>> Evaluator::Run(const std::function<bool()>& stopped,
+                                                       const std::function<void()>& on_wait) {
   const bool divided = exchange_ != nullptr;
   AllSums all(static_cast<size_t>(BatchesOfARank(world_size_) * world_size_));
   std::vector<Evaluation> evaluations;
@@ -124,6 +125,7 @@ absl::StatusOr<std::vector<Evaluation>> Evaluator::Run(const std::function<bool(
     if (!divided) evaluations.push_back(Add(all));
   }
   if (divided) {
+    if (on_wait) on_wait();
     if (absl::Status shared = Share(&all); !shared.ok()) return shared;
     evaluations.assign(reducer_->ranks().size(), Add(all));
   }

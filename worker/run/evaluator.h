@@ -52,7 +52,9 @@ class Evaluator {
   //   Cancelled  `stopped`, asked before each batch, was true
   //   Internal   torch threw
   //   or that of the exchange
-  absl::StatusOr<std::vector<Evaluation>> Run(const std::function<bool()>& stopped);
+  // `on_wait` hears when what is left is to wait for other workers; may be empty.
+  absl::StatusOr<std::vector<Evaluation>> Run(const std::function<bool()>& stopped,
+                                              const std::function<void()>& on_wait = nullptr);
 
  private:
   // Of one batch; what travels.

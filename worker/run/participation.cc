@@ -20,6 +20,10 @@ namespace {
 // The coordinator knows the cause of a broken transfer within about a second.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
+// For what workers prepare before they declare a layout, beside a step timeout.
+constexpr absl::Duration kPreparing = absl::Minutes(1);
+// Longer than a coordinator is silent that has not been lost (kCoordinatorSilence).
+constexpr absl::Duration kWordTimeout = absl::Seconds(45);
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndSlice = absl::Milliseconds(50);
 
@@ -143,6 +147,7 @@ absl::StatusOr<View> Participation::Join(v1::Hello hello) {
   server_.AllowCalls(CallsOf(view->world_size));
   if (absl::Status ranks = CheckRanks(*view, options_.backend); !ranks.ok()) return ranks;
   seals_ = view->seals;
+  generation_ = view->generation;
   return view;
 }
 
@@ -160,12 +165,23 @@ absl::StatusOr<LayoutId> Participation::Connect(const View& view, const Layout& 
     if (absl::Status can = CheckServers(view, options_.backend); !can.ok()) return can;
     *declared.mutable_serving() = serving;
   }
-  absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
+  absl::StatusOr<LayoutId> layout = DeclareLayout(std::move(declared));
   if (!layout.ok()) return layout;
   layouts_.emplace_back(*layout, buckets);  // also for Reconnect, if a worker is lost meanwhile
   if (absl::Status connected = Connect(view); !connected.ok()) return connected;
   exchange_->AddLayout(*layout, buckets);
   return layout;
+}
+
+// A worker that does not come to declare it is lost; then the others have.
+absl::StatusOr<LayoutId> Participation::DeclareLayout(v1::Layout declared) {
+  const LayoutId id(static_cast<int>(layouts_.size()));
+  absl::StatusOr<LayoutId> layout =
+      session_->DeclareLayout(std::move(declared), step_timeout() + kPreparing);
+  if (!absl::IsDeadlineExceeded(layout.status())) return layout;
+  ReportLate(layout.status(), Step(0));
+  absl::StatusOr<LayoutId> at_last = session_->AwaitLayout(id, kVerdictTimeout);
+  return absl::IsDeadlineExceeded(at_last.status()) ? layout : at_last;
 }
 
 absl::Status Participation::Connect(const View& view) {
@@ -261,7 +277,7 @@ absl::StatusOr<LayoutId> Participation::Declare(const std::string& name,
   const int64_t bytes = static_cast<int64_t>(buckets.front().bytes);
   v1::Layout declared = ToProto({{name, {bytes}, "bytes", true}}, WireSpecs(buckets, wire_));
   declared.set_name(name);
-  absl::StatusOr<LayoutId> layout = session_->DeclareLayout(std::move(declared));
+  absl::StatusOr<LayoutId> layout = DeclareLayout(std::move(declared));
   if (layout.ok()) AddLayout(*layout, buckets);
   return layout;
 }
@@ -326,10 +342,19 @@ void Participation::ReportReady(Step step, bool last, absl::Span<const TensorDig
 }
 
 absl::Status Participation::AwaitSealed(Step step) {
+  const absl::Time begun = SteadyNow();
   while (true) {
     const auto verdict = changes_.AwaitSealed(step, SteadyNow() + kLookSlice);
     if (verdict.has_value()) return *verdict;
-    ReportSuspect(exchange_->suspect(), step);
+    // What is under way meanwhile is of the step behind it.
+    ReportSuspect(exchange_->suspect(), Step(step.value() + 1));
+    const absl::Duration waited = SteadyNow() - begun;
+    if (waited < 2 * step_timeout()) continue;
+    const absl::Status late = absl::DeadlineExceededError(absl::StrCat(
+        "coordinator ", options_.coordinator, " did not say within ", absl::ToInt64Seconds(waited),
+        " s that all workers have the means of step ", step.value()));
+    ReportLate(late, step);
+    if (waited > 2 * step_timeout() + kWordTimeout) return late;
   }
 }
 
@@ -337,12 +362,20 @@ void Participation::ReportSuspect(const absl::optional<Suspect>& suspect, Step s
   if (!suspect.has_value() || reported_ || !changes_.Unchanged().ok()) return;
   reported_ = true;
   session_->ReportSuspect(suspect->worker, step, suspect->failure, suspect->at, generation_);
+  for (const Incarnation other : suspect->others) {
+    session_->ReportSuspect(other, step, suspect->failure, suspect->at, generation_);
+  }
+}
+
+void Participation::ReportLate(const absl::Status& late, Step step) {
+  ReportSuspect(Suspect{Session::kNobody, late, SteadyNow()}, step);
 }
 
 absl::optional<View> Participation::AwaitView(const absl::Status& status, Step step) {
   if (stopper_->requested() || !joined()) return absl::nullopt;
   const absl::optional<Suspect> suspect = exchange_ ? exchange_->suspect() : suspect_;
   ReportSuspect(suspect, step);
+  if (absl::IsDeadlineExceeded(status)) ReportLate(status, step);
   if (!suspect.has_value() && !MayBeALoss(status)) return absl::nullopt;
   return changes_.AwaitView(SteadyNow() + kVerdictTimeout);
 }

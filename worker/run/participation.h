@@ -90,12 +90,14 @@ class Participation {
   // ReportReady.
   void TellLost(const LostTime& lost) { lost_ = lost; }
   // Waits until all workers of the view have said so. Aborted if a further view came before that;
-  // or how the run ended.
-  // Meanwhile a peer that does not answer is told of, which may be what the others wait for.
+  // DeadlineExceeded if the coordinator says nothing for long; or how the run ended.
+  // Meanwhile a peer that does not answer is told of, which may be what the others wait for, and
+  // after two step timeouts that the step is not sealed: others may take one to get its means, and
+  // one for what they do behind it.
   absl::Status AwaitSealed(Step step);
   // After `status` (not OK) ended training in `step`: tells the coordinator if a peer did not
-  // answer, and waits for a further view, a little or until the end of a pause. None: the run is
-  // over, or will not go on.
+  // answer, or was late, and waits for a further view, a little or until the end of a pause. None:
+  // the run is over, or will not go on.
   absl::optional<View> AwaitView(const absl::Status& status, Step step);
   // When the latest of them came, of SteadyNow.
   absl::Time view_heard() const;
@@ -134,8 +136,12 @@ class Participation {
   void OnPaused(const std::string& reason);
   void OnAbort(const absl::Status& status);
   void CancelExchange(const absl::Status& reason);
-  // Tells the coordinator of a peer that does not answer, once a view.
+  // Tells the coordinator of a peer that does not answer, or that is late, once a view.
   void ReportSuspect(const absl::optional<Suspect>& suspect, Step step);
+  // The same if it is not known whose part of the step is late.
+  void ReportLate(const absl::Status& late, Step step);
+  absl::StatusOr<LayoutId> DeclareLayout(v1::Layout layout);
+  absl::Duration step_timeout() const { return absl::Seconds(options_.step_timeout_seconds); }
 
   const WorkerOptions options_;
   Stopper* const stopper_;

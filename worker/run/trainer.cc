@@ -235,7 +235,7 @@ absl::StatusOr<size_t> Trainer::AwaitBucket(size_t wanted, Calls& calls) {
   absl::Duration waited;  // the reducer counts it
   BeginWait(pending_.front().step, Bucket(static_cast<int>(wanted)));
   absl::StatusOr<size_t> bucket = calls.sync->NextBucket();
-  Begin("forward", computing_);
+  if (bucket.ok()) Begin("forward", computing_);  // else nothing is done any more
   Lap(&watch, "wait", pending_.front().step, &waited);
   return bucket;
 }

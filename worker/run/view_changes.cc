@@ -14,7 +14,8 @@ absl::Status Paused() { return absl::AbortedError("the run is paused"); }
 }  // namespace
 
 bool MayBeALoss(const absl::Status& status) {
-  return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsCancelled(status);
+  return absl::IsUnavailable(status) || absl::IsAborted(status) || absl::IsCancelled(status) ||
+         absl::IsDeadlineExceeded(status);
 }
 
 void ViewChanges::OnSealed(Step step) {

@@ -11,8 +11,8 @@
 namespace gradwire {
 
 // Whether `status`, with which training ended in a run that this worker was not told to leave, may
-// come of the loss of another one: a transfer with it broke, or was ended by it, or by one that
-// heard of the loss first.
+// come of the loss of another one: a transfer with it broke, was ended by it, or by one that heard
+// of the loss first, or did not end in time.
 bool MayBeALoss(const absl::Status& status);
 
 // What the coordinator said of a run that recovers, for a trainer that asks: which steps are

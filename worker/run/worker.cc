@@ -189,6 +189,7 @@ absl::Status Worker::Join() {
   first_ranks_ = ranks_ = view_.OwnRanks();
   spdlog::info("{} of {}, run {}", NameOf(ranks_), view_.world_size, ToHex(view_.run_id));
   trained_view_ = view_;
+  work_.SetGeneration(view_.generation);
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
   return CheckOutputs(options_, ranks_);
 }

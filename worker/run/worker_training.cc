@@ -105,6 +105,7 @@ absl::Status Worker::GoOn() {
                is_loss ? "a worker was lost" : "the pause is over", NameOf(ranks_),
                view_.world_size, view_.first_step.value(), view_.generation.value());
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
+  work_.SetGeneration(view_.generation);
   if (absl::Status status = participation_->Reconnect(view_); !status.ok()) return status;
   const bool is_sealed =
       !unsealed_.records.empty() && unsealed_.records.front().step < view_.first_step;
@@ -168,7 +169,9 @@ absl::Status Worker::Evaluate() {
   BeginPhase("evaluation", CurrentStep(), /*waits=*/false, absl::nullopt);
   const absl::Status begun = sync_ != nullptr ? sync_->BeginEvaluation() : absl::OkStatus();
   if (!begun.ok()) return begun;
-  const auto evaluations = evaluator_->Run([this] { return stopper_->requested(); });
+  const auto evaluations = evaluator_->Run(
+      [this] { return stopper_->requested(); },
+      [this] { BeginPhase("evaluation", CurrentStep(), /*waits=*/true, absl::nullopt); });
   if (sync_ != nullptr) sync_->EndEvaluation();
   if (!evaluations.ok()) return evaluations.status();
   in_vain_since_.reset();

@@ -230,6 +230,21 @@ TEST_F(MembershipServiceTest, DeclareLayout_Different_TellsBothSidesWhatDiffers)
               HasSubstr("layout 0: tensor 0: got 'fc"));
 }
 
+TEST_F(MembershipServiceTest,
+       DeclareLayout_AnotherDeclaresNone_DeadlineExceededSaysWhatWasAwaited) {
+  FormRun();
+  Session& session = *workers_[0]->session;
+  const absl::Status late = session.DeclareLayout(TestLayout(), absl::Milliseconds(50)).status();
+  EXPECT_EQ(late, absl::DeadlineExceededError(
+                      absl::StrCat("coordinator ", server_.address,
+                                   " did not say within 0.05 s that all workers have declared "
+                                   "layout 0")));
+  auto others =
+      std::make_pair(Declare(*workers_[1], TestLayout()), Declare(*workers_[2], TestLayout()));
+  EXPECT_EQ(*session.AwaitLayout(LayoutId(0), absl::Seconds(20)), LayoutId(0));
+  EXPECT_TRUE(others.first.get().ok() && others.second.get().ok());
+}
+
 TEST_F(MembershipServiceTest, Cancel_WhileDeclaring_EndsTheWait) {
   FormRun();
   auto declared = Declare(*workers_[0], TestLayout());

@@ -29,9 +29,10 @@ class SuspicionsTest : public ::testing::Test {
     return lost;
   }
   std::vector<Culprit> Judge() {
-    std::vector<LastHeard> joined;
+    std::vector<WorkerState> joined;
     for (int worker = 1; worker <= 30; ++worker) {
-      joined.push_back({Incarnation(worker), worker == silent_ ? kStart - kTick : now_});
+      joined.push_back({Incarnation(worker), worker == silent_ ? kStart - kTick : now_, false,
+                        false, std::nullopt, false});
     }
     return suspicions_.Judge(joined);
   }
@@ -166,6 +167,155 @@ TEST_F(SuspicionsTest, Forget_All_LeavesNobodyUnderSuspicion) {
   EXPECT_EQ(suspicions_.since(), std::nullopt);
   Say(9, 1);
   EXPECT_THAT(Lost(), ElementsAre(9));
+}
+
+// Four workers, of which some wait in vain for step 7.
+class LateStepTest : public ::testing::Test {
+ protected:
+  LateStepTest() {
+    for (uint64_t worker = 1; worker <= 4; ++worker) {
+      workers_.push_back({Incarnation(worker), kStart, false, false, Waiting(7), false});
+    }
+  }
+
+  static Work Waiting(uint64_t step) {
+    return {Step(step), "wait", true, {}, kStart, kStart, Generation(1)};
+  }
+  static Work Computing(uint64_t step) {
+    return {Step(step), "forward", false, {}, kStart, kStart, Generation(1)};
+  }
+  WorkerState& Worker(int number) { return workers_[number - 1]; }
+  // `suspect` 0: it cannot know.
+  void SayLate(int by, int suspect = 0) {
+    suspicions_.Add({Incarnation(by), Incarnation(suspect), absl::StrCat("rank ", by), "",
+                     "timed out", false, 0, true, Step(7)},
+                    kStart);
+  }
+  void SayBrokenOff(int by, int suspect) {
+    suspicions_.Add({Incarnation(by), Incarnation(suspect), "", "", "", true, 0, false, Step(7)},
+                    kStart);
+  }
+  std::vector<uint64_t> Lost() {
+    std::vector<uint64_t> lost;
+    for (const Culprit& culprit : suspicions_.Judge(workers_)) {
+      lost.push_back(culprit.incarnation.value());
+    }
+    EXPECT_EQ(suspicions_.since(), std::nullopt);
+    return lost;
+  }
+
+  std::vector<WorkerState> workers_;
+  Suspicions suspicions_;
+};
+
+TEST_F(LateStepTest, Judge_AllNameOneThatComputes_ItIsLostAndTheWordSaysWhy) {
+  Worker(3).work = Computing(7);
+  for (const int by : {1, 2, 4}) SayLate(by, 3);
+  const std::vector<Culprit> culprits = suspicions_.Judge(workers_);
+  ASSERT_EQ(culprits.size(), 1u);
+  EXPECT_EQ(culprits[0].incarnation, Incarnation(3));
+  EXPECT_EQ(culprits[0].cause, "rank 1 waited in vain for its part of step 7: timed out");
+}
+
+// As in a ring, where each misses its neighbour, which waits itself.
+TEST_F(LateStepTest, Judge_OneThatWaitsIsNamed_TheOneThatComputesIsLost) {
+  Worker(3).work = Computing(7);
+  SayLate(2, 1);
+  EXPECT_THAT(Lost(), ElementsAre(3));
+}
+
+TEST_F(LateStepTest, Judge_AllWait_NobodyIsLost) {
+  for (const int by : {1, 2, 4}) SayLate(by, 3);
+  EXPECT_THAT(Lost(), IsEmpty());
+}
+
+TEST_F(LateStepTest, Judge_NobodyIsNamed_TheOneThatComputesIsLost) {
+  Worker(1).work = Computing(6);
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(1));
+}
+
+TEST_F(LateStepTest, Judge_OneComputesTheStepBehind_ItIsNotLost) {
+  Worker(1).work = Computing(8);
+  Worker(2).work = Computing(7);
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(2));
+}
+
+TEST_F(LateStepTest, Judge_OthersBrokeOffForIt_IsPassedOver) {
+  Worker(3).work = Computing(7);
+  SayBrokenOff(1, 2);
+  SayLate(2, 1);
+  SayBrokenOff(4, 2);
+  EXPECT_THAT(Lost(), ElementsAre(3));
+}
+
+TEST_F(LateStepTest, Judge_AllWaitAndOthersBrokeOffForIt_NobodyIsLost) {
+  SayBrokenOff(1, 2);
+  SayLate(2, 1);
+  EXPECT_THAT(Lost(), IsEmpty());
+}
+
+// Its trainer hangs while it waits, though all is there.
+TEST_F(LateStepTest, Judge_OneThatWaitsIsNotReadyAsTheOthersAre_ItIsLost) {
+  for (const int worker : {1, 2, 4}) Worker(worker).ready = true;
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(3));
+}
+
+TEST_F(LateStepTest, Judge_OneThatComputesBesideOneThatIsNotReady_IsLostAlone) {
+  for (const int worker : {1, 4}) Worker(worker).ready = true;
+  Worker(3).work = Computing(7);
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(3));
+}
+
+TEST_F(LateStepTest, Judge_OneHasNotBegunWithTheView_ItIsLost) {
+  Worker(2).work.reset();
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(2));
+}
+
+TEST_F(LateStepTest, Judge_OneHasNotDeclaredALayout_ItIsLost) {
+  for (WorkerState& worker : workers_) worker.work.reset();
+  Worker(2).owes_layout = true;
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(2));
+}
+
+TEST_F(LateStepTest, Judge_NobodyTellsOfWork_TheNamedAreLost) {
+  for (WorkerState& worker : workers_) worker.work.reset();
+  SayLate(4, 2);
+  SayLate(4, 3);
+  EXPECT_THAT(Lost(), ElementsAre(2, 3));
+}
+
+TEST_F(LateStepTest, Judge_OneIsSilentSinceAndAllWait_ItIsLost) {
+  Worker(3).heard = kStart - absl::Seconds(1);
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(3));
+}
+
+TEST_F(LateStepTest, Judge_OneIsSilentBesideOneThatComputes_TheLatterIsLost) {
+  Worker(3).heard = kStart - absl::Seconds(1);
+  Worker(3).work = Computing(7);  // as it said last
+  Worker(1).work = Computing(7);
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(1));
+}
+
+TEST_F(LateStepTest, Judge_OneHasFinished_ItIsNotLost) {
+  Worker(3).work = Computing(7);
+  Worker(3).is_over = true;
+  SayLate(4, 3);
+  EXPECT_THAT(Lost(), IsEmpty());
+}
+
+TEST_F(LateStepTest, Explain_WhoSaidSoIsLost_NobodyElseIs) {
+  Worker(3).work = Computing(7);
+  SayLate(4);
+  suspicions_.Explain(Incarnation(4));
+  EXPECT_EQ(suspicions_.since(), std::nullopt);
 }
 
 }  // namespace

@@ -31,5 +31,15 @@ TEST(CurrentWork, At_WaitingForABucket_NamesIt) {
   EXPECT_EQ(told.seconds(), 2);
 }
 
+TEST(CurrentWork, SetGeneration_WhatBeganBefore_KeepsItsOwn) {
+  CurrentWork work;
+  work.SetGeneration(Generation(1));
+  work.Begin("wait", Step(17), true, absl::nullopt, kNow);
+  work.SetGeneration(Generation(2));
+  EXPECT_EQ(work.At(kNow)->generation(), 1u);
+  work.Begin("data", Step(17), false, absl::nullopt, kNow);
+  EXPECT_EQ(work.At(kNow)->generation(), 2u);
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -105,6 +105,17 @@ class DividedEvaluationTest : public ::testing::TestWithParam<Case> {
   std::unique_ptr<BackendCluster> cluster_;
 };
 
+TEST_P(DividedEvaluationTest, Run_OnWait_HearsOnceOfEachWorker) {
+  std::atomic<int> waits{0};
+  std::vector<std::thread> threads;
+  for (EvaluatingWorker& worker : workers_) {
+    threads.emplace_back(
+        [&] { worker.evaluator->Run(NeverStopped, [&waits] { ++waits; }).value(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(waits, static_cast<int>(workers_.size()));
+}
+
 TEST_P(DividedEvaluationTest, Run_Twice_BitsOfOneProcessOnEveryRank) {
   const Evaluation expected = Alone();
   for (int time = 0; time < 2; ++time) {

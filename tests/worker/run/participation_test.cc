@@ -129,8 +129,8 @@ TEST_F(ParticipationTest, Stop_TransferUnderWay_EndsWithItsReasonAndOthersHearIt
               HasSubstr("was lost in step 0: it left: signal 15"));
 }
 
-// A worker that declares what it exchanges and is gone before anybody has reached it.
-absl::Status ComeAndGo(const std::string& coordinator) {
+// Of a worker that declares what it exchanges, and takes no part in anything else.
+absl::StatusOr<std::unique_ptr<Session>> Declare(const std::string& coordinator) {
   SessionOptions options;
   options.coordinator = coordinator;
   auto session = Session::Open(options, [](const absl::Status&) {});
@@ -141,7 +141,46 @@ absl::Status ComeAndGo(const std::string& coordinator) {
   if (!view.ok()) return view.status();
   v1::Layout layout = ToProto(kTensors, {{kBytes, v1::DTYPE_FLOAT32}});
   layout.set_name("lenet");
-  return (*session)->DeclareLayout(layout).status();
+  const absl::Status declared = (*session)->DeclareLayout(layout).status();
+  if (!declared.ok()) return declared;
+  return session;
+}
+
+// A worker that is gone before anybody has reached it.
+absl::Status ComeAndGo(const std::string& coordinator) { return Declare(coordinator).status(); }
+
+TEST(ParticipationLateTest, AwaitSealed_AnotherDoesNothing_ItIsLostAndTheWaitEnds) {
+  CoordinatorOptions coordinator_options;
+  coordinator_options.listen = "127.0.0.1:0";
+  coordinator_options.metrics = "off";
+  coordinator_options.world_size = 2;
+  const auto coordinator = Coordinator::Start(coordinator_options).value();
+  auto peer = std::async(std::launch::async, Declare, coordinator->address());
+  WorkerOptions options = Options(coordinator->address());
+  options.backend = "coordinator";  // which does not need the other one
+  options.step_timeout_seconds = 0.1;
+  TestWorker worker;
+  worker.participation = Participation::Create(
+                             options, &worker.stopper, nullptr, [] { return v1::StatusReply(); },
+                             [] {
+                               v1::Work work;
+                               work.set_phase("wait");
+                               work.set_waits(true);
+                               work.set_generation(1);
+                               return absl::make_optional(work);
+                             })
+                             .value();
+  Participation& participation = *worker.participation;
+  const View view = participation.Join(HelloOf(0)).value();
+  ASSERT_TRUE(participation.Connect(view, kTensors, {{kBytes, v1::DTYPE_FLOAT32}}).ok());
+  const auto session = peer.get();
+  ASSERT_TRUE(session.ok()) << session.status();
+  participation.ReportReady(Step(0), /*last=*/false);
+  const absl::Status sealed = participation.AwaitSealed(Step(0));
+  EXPECT_TRUE(absl::IsAborted(sealed)) << sealed;
+  const absl::optional<View> next = participation.AwaitView(sealed, Step(0));
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->OwnRanks(), std::vector<Rank>({Rank(0), Rank(1)}));
 }
 
 TEST(ParticipationLossTest, PeerLostWhileConnecting_ReconnectsWithWhatWasDeclared) {

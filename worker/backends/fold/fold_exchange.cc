@@ -49,6 +49,7 @@ void FoldExchange::MakeLanes(const std::vector<Endpoint>& endpoints) {
   for (const Endpoint& endpoint : endpoints) {
     for (const int share : endpoint.shares) endpoint_of_share_[share] = lanes_.size();
     lanes_.emplace_back();
+    summing_.push_back(endpoint.worker);
     if (endpoint.worker == context_.view.self) {
       MakeOwnAggregator(endpoint);
       lanes_.back().push_back(MakeLocalLane(context_, aggregator_.get()));
@@ -127,22 +128,33 @@ void FoldExchange::OnMean(const std::shared_ptr<FoldTransfer>& transfer) {
   if (--transfer->pieces_left == 0) table_.Complete(transfer->key);
 }
 
-absl::Status FoldExchange::Explain(const Transfer& late) const {
+// Suspects are the carriers of the missing ranks, and workers that sum and do not say.
+Lateness FoldExchange::Explain(const Transfer& late) const {
   std::set<int> missing;
+  std::set<Incarnation> suspects;
   std::vector<std::string> silent;
-  for (const auto& connections : lanes_) {
-    const auto ranks = connections.front()->Missing(late.key.layout, late.key.step);
-    if (!ranks.ok()) silent.push_back(std::string(ranks.status().message()));
-    for (Rank rank : ranks.ok() ? *ranks : std::vector<Rank>()) missing.insert(rank.value());
+  for (size_t i = 0; i < lanes_.size(); ++i) {
+    const auto ranks = lanes_[i].front()->Missing(late.key.layout, late.key.step);
+    if (!ranks.ok()) {
+      silent.push_back(std::string(ranks.status().message()));
+      if (summing_[i].has_value()) suspects.insert(*summing_[i]);
+      continue;
+    }
+    for (const Rank rank : *ranks) {
+      missing.insert(rank.value());
+      suspects.insert(context_.view.Carrier(rank).incarnation);
+    }
   }
+  suspects.erase(context_.view.self);
   std::string what = absl::StrCat(ToString(late.key), ": ");
   if (!missing.empty()) {
     absl::StrAppend(&what, "gradients of rank ", absl::StrJoin(missing, ", "), " are missing");
   } else if (silent.empty()) {
     absl::StrAppend(&what, "the mean did not come in time");
   }
-  return absl::DeadlineExceededError(absl::StrCat(
-      what, missing.empty() || silent.empty() ? "" : "; ", absl::StrJoin(silent, "; ")));
+  absl::StrAppend(&what, missing.empty() || silent.empty() ? "" : "; ",
+                  absl::StrJoin(silent, "; "));
+  return {absl::DeadlineExceededError(what), {suspects.begin(), suspects.end()}};
 }
 
 absl::Status FoldExchange::Finish(absl::Time deadline) {

@@ -68,7 +68,7 @@ class FoldExchange : public Exchange, private LaneHost {
     table_.Fail(status, suspect);
   }
 
-  absl::Status Explain(const Transfer& late) const;
+  Lateness Explain(const Transfer& late) const;
 
   const BackendOptions options_;
   const LaneContext context_;
@@ -80,6 +80,7 @@ class FoldExchange : public Exchange, private LaneHost {
   int owners_ = 0;  // shares; constant after construction
   // By endpoint; several connections each. Constant after construction.
   std::vector<std::vector<std::unique_ptr<Lane>>> lanes_;
+  std::vector<absl::optional<Incarnation>> summing_;  // which worker each endpoint is, likewise
   std::vector<size_t> endpoint_of_share_;
   std::shared_ptr<Aggregator> aggregator_;  // of this worker's shares; null if it has none
   double rate_ = 0;                         // of the thread that contributes

@@ -247,7 +247,7 @@ std::string GlooExchange::RankNames(const std::vector<int>& ranks) const {
   });
 }
 
-absl::Status GlooExchange::Explain(const Transfer& late) {
+Lateness GlooExchange::Explain(const Transfer& late) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < view_.world_size; ++rank) keys.push_back(CountKey(rank));
   const auto counts = rendezvous_.Get(keys, SteadyNow() + kAskTimeout);
@@ -262,8 +262,11 @@ absl::Status GlooExchange::Explain(const Transfer& late) {
   }
   if (!behind.empty()) cause = absl::StrCat("missing: ", RankNames(behind));
   if (!counts.ok()) cause = std::string(counts.status().message());
-  return absl::DeadlineExceededError(
-      absl::StrCat(ToString(late.key), ": not averaged by the deadline; ", cause));
+  std::vector<Incarnation> suspects;
+  for (const int rank : behind) suspects.push_back(view_.Carrier(Rank(rank)).incarnation);
+  return {absl::DeadlineExceededError(
+              absl::StrCat(ToString(late.key), ": not averaged by the deadline; ", cause)),
+          std::move(suspects)};
 }
 
 void GlooExchange::Stop(const absl::Status& reason) {

@@ -74,7 +74,7 @@ class GlooExchange : public Exchange {
   void NoteReady(const std::shared_ptr<GlooTransfer>& transfer);
 
   std::string RankNames(const std::vector<int>& ranks) const;
-  absl::Status Explain(const Transfer& late);
+  Lateness Explain(const Transfer& late);
   // Those whose connection is broken, less those who only closed it because of another.
   std::vector<int> LostPeers();
   void OnBreak(const Transfer& transfer, const absl::Status& status);

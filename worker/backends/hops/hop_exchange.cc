@@ -329,20 +329,30 @@ void HopExchange::Drain() {
   while (taking_ > 0) changed_.Wait(&mutex_);
 }
 
-absl::Status HopExchange::Explain(const Transfer& late) {
+// A neighbour may wait for one behind it: that the coordinator knows.
+Lateness HopExchange::Explain(const Transfer& late) {
   const auto& transfer = static_cast<const HopTransfer&>(late);
-  MutexLock lock(&mutex_);
-  for (const auto& [rank, position] : transfer.positions) {
-    const std::vector<RankPlan::Receive>& receives = position.plan().receives;
-    for (size_t i = 0; i < receives.size(); ++i) {
-      if (position.to_receive[i] == 0 || view_.Carries(receives[i].from)) continue;
-      return absl::DeadlineExceededError(
-          absl::StrCat(ToString(late.key), ": ", position.to_receive[i], " bytes of ",
-                       NameOfNeighbour(receives[i].from), " or those behind it are missing"));
+  std::map<Rank, uint64_t> missing;  // bytes by neighbour
+  {
+    MutexLock lock(&mutex_);
+    for (const auto& [rank, position] : transfer.positions) {
+      const std::vector<RankPlan::Receive>& receives = position.plan().receives;
+      for (size_t i = 0; i < receives.size(); ++i) {
+        if (position.to_receive[i] == 0 || view_.Carries(receives[i].from)) continue;
+        missing[receives[i].from] += position.to_receive[i];
+      }
     }
   }
-  return absl::DeadlineExceededError(
-      absl::StrCat(ToString(late.key), ": a neighbour takes no more data"));
+  std::string what;
+  std::set<Incarnation> suspects;
+  for (const auto& [rank, bytes] : missing) {
+    absl::StrAppend(&what, what.empty() ? "" : ", ", bytes, " bytes of ", NameOfNeighbour(rank));
+    suspects.insert(view_.Carrier(rank).incarnation);
+  }
+  what = missing.empty() ? "a neighbour takes no more data"
+                         : absl::StrCat(what, " or those behind it are missing");
+  return {absl::DeadlineExceededError(absl::StrCat(ToString(late.key), ": ", what)),
+          {suspects.begin(), suspects.end()}};
 }
 
 absl::Status HopExchange::Finish(absl::Time deadline) {

@@ -159,7 +159,7 @@ class HopExchange : public Exchange {
   void Fail(const absl::Status& status, Rank neighbour);
   void Stop();
   void Drain();
-  absl::Status Explain(const Transfer& late);
+  Lateness Explain(const Transfer& late);
   std::string NameOfNeighbour(Rank rank) const;
   int GroupOf(Bucket bucket) const { return bucket.value() % static_cast<int>(groups_.size()); }
 
