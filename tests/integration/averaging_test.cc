@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <set>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "common/base/clock.h"
 #include "common/fold/kernels.h"
 #include "tests/support/cifar_files.h"
 #include "tests/support/launch.h"
@@ -75,39 +77,109 @@ TEST(Averaging, GatherScatter_OneWorker_EqualsTrainingWithoutSync) {
             HashOf(1, TinyRun(3) + Options{"--sync", "none"}));
 }
 
-// How much later than the other rank's a rank's gradients came, in all steps together.
-double WaitForRank(const RunningCoordinator& coordinator, int rank) {
-  const std::string text = HttpGet(coordinator.metrics_address(), "/metrics").value().body;
-  const std::string name = absl::StrCat("gradwire_rank_wait_seconds_sum{rank=\"", rank, "\"} ");
-  const size_t at = text.find(name);
-  return at == std::string::npos ? -1 : std::stod(text.substr(at + name.size()));
-}
+// Of TinyRun's model; rank 0's buffers go to all.
+constexpr int64_t kGradientBytes = 36'924'456;
+constexpr int64_t kBufferBytes = 22'080;
+constexpr int64_t kStepBytes = 2 * kGradientBytes + kBufferBytes;
 
-// Holds each rank back in turn, three quarters of its time, so that its gradients come last.
+// Two workers, of which rank `late` is held back in some steps: it is stopped until the other one
+// has given to the step as much as the coordinator takes, and cannot go on without it.
+class HeldBackRun {
+ public:
+  HeldBackRun(int late, const Options& run) : late_(late) {
+    for (int rank = 0; rank < 2; ++rank) {
+      workers_.push_back(
+          StartWorker(coordinator_.address(), rank, run + Options{"--summary", Summary(rank)}));
+    }
+  }
+
+  // Returns the number of steps, `most` or fewer, in which the rank's gradients came last.
+  int HoldBack(int most) {
+    const absl::Status begun = coordinator_.WaitForStep(1);
+    EXPECT_TRUE(begun.ok()) << begun;
+    int steps = 0;
+    while (begun.ok() && steps < most && !HasEnded()) {
+      if (CameLast()) ++steps;
+    }
+    return steps;
+  }
+
+  // Of the parameters of `rank`; empty, with the test failed, if its worker failed.
+  std::string Hash(int rank) {
+    const absl::StatusOr<int> code = workers_[rank]->Wait(absl::Seconds(60));
+    EXPECT_TRUE(code.ok() && *code == 0) << workers_[rank]->err();
+    const auto json = nlohmann::json::parse(ReadFile(Summary(rank)), nullptr, false);
+    return json.is_object() ? json["parameters_sha256"].dump() : "";
+  }
+
+ private:
+  static constexpr absl::Duration kStill = absl::Milliseconds(500);
+  static constexpr absl::Duration kMostStopped = absl::Seconds(4);  // connections live longer
+  static constexpr absl::Duration kMostOfAStep = absl::Seconds(60);
+
+  std::string Summary(int rank) const { return dir_.File(absl::StrCat(rank)); }
+  bool HasEnded() { return workers_[late_]->Wait(absl::ZeroDuration()).ok(); }
+
+  // NaN, which equals nothing, if the coordinator is too busy to answer.
+  double Metric(const std::string& name) const {
+    const auto page = HttpGet(coordinator_.metrics_address(), "/metrics");
+    if (!page.ok()) return std::nan("");
+    const size_t at = page->body.find("\n" + name + " ");
+    return at == std::string::npos ? 0 : std::stod(page->body.substr(at + 1 + name.size()));
+  }
+  // How much later than the other's the rank's gradients came, in seconds, in all steps together;
+  // and in how many steps that was measured.
+  double Waited() const { return Metric(OfLate("sum")); }
+  double Measured() const { return Metric(OfLate("count")); }
+  std::string OfLate(const char* what) const {
+    return absl::StrCat("gradwire_rank_wait_seconds_", what, "{rank=\"", late_, "\"}");
+  }
+
+  // Stops the rank for part of a step. It may have given its gradients before: then they do not
+  // come last.
+  bool CameLast() {
+    workers_[late_]->Signal(SIGSTOP);
+    AwaitStandstill();
+    const double measured = Measured();
+    const double waited = Waited();
+    workers_[late_]->Signal(SIGCONT);
+    const absl::Time deadline = SteadyNow() + kMostOfAStep;
+    while (Measured() == measured && !HasEnded() && SteadyNow() < deadline) {
+      absl::SleepFor(absl::Milliseconds(2));
+    }
+    return Waited() - waited >= absl::ToDoubleSeconds(kStill);
+  }
+
+  // Until part of a step's gradients have come, and nothing more has for some time.
+  void AwaitStandstill() const {
+    const absl::Time deadline = SteadyNow() + kMostStopped;
+    double received = 0;
+    absl::Time since = SteadyNow();
+    while (SteadyNow() < std::min(since + kStill, deadline)) {
+      absl::SleepFor(absl::Milliseconds(2));
+      const double now = Metric("gradwire_bytes_total{direction=\"received\"}");
+      const bool is_within_step = std::llround(now) % kStepBytes > 0;
+      if (now != received || !is_within_step) since = SteadyNow();
+      received = now;
+    }
+  }
+
+  const int late_;
+  const TempDir dir_;
+  RunningCoordinator coordinator_{
+      2, {"--linger-seconds", "60", "--min-lease-seconds", "60", "--lease-seconds", "60"}};
+  std::vector<std::unique_ptr<Process>> workers_;
+};
+
 TEST(Averaging, GatherScatter_OtherOrderOfArrival_SameHash) {
-  const Options run = TinyRun(6) + kGatherScatter;
+  const Options run = TinyRun(10) + kGatherScatter;
   const std::string expected = HashOf(2, run);
   for (int late = 0; late < 2; ++late) {
-    const TempDir dir;
-    RunningCoordinator coordinator(2, {"--linger-seconds", "60"});
-    const auto summary = [&dir](int rank) { return dir.File(std::to_string(rank)); };
-    std::vector<std::unique_ptr<Process>> workers;
+    HeldBackRun held(late, run);
+    EXPECT_GT(held.HoldBack(/*most=*/3), 0) << "late " << late;
     for (int rank = 0; rank < 2; ++rank) {
-      workers.push_back(
-          StartWorker(coordinator.address(), rank, run + Options{"--summary", summary(rank)}));
+      EXPECT_EQ(held.Hash(rank), expected) << "rank " << rank << ", late " << late;
     }
-    ASSERT_TRUE(coordinator.WaitForStep(1).ok());
-    for (int pulse = 0; pulse < 100 && !workers[late]->Wait(absl::Milliseconds(50)).ok(); ++pulse) {
-      workers[late]->Signal(SIGSTOP);
-      absl::SleepFor(absl::Milliseconds(150));
-      workers[late]->Signal(SIGCONT);
-    }
-    for (int rank = 0; rank < 2; ++rank) {
-      EXPECT_EQ(*workers[rank]->Wait(absl::Seconds(60)), 0) << workers[rank]->err();
-      const auto json = nlohmann::json::parse(ReadFile(summary(rank)));
-      EXPECT_EQ(json["parameters_sha256"].dump(), expected) << "late " << late;
-    }
-    EXPECT_GT(WaitForRank(coordinator, late), WaitForRank(coordinator, 1 - late));
   }
 }
 
@@ -152,11 +224,11 @@ TEST(Averaging, Summary_GatherScatter_HasTheDocumentedKeys) {
 TEST(Averaging, Summary_GatherScatter_CountsThePayloadsBytes) {
   const LaunchResult run = RunLaunch(2, TinyRun(3) + kGatherScatter);
   ASSERT_THAT(run.ranks, SizeIs(2)) << run.err;
-  constexpr int64_t kGradients = 3 * int64_t{36'924'456};
+  constexpr int64_t kGradients = 3 * kGradientBytes;
   for (const auto& rank : run.ranks) {
     for (const char* direction : {"bytes_sent", "bytes_received"}) {
       EXPECT_GE(rank[direction].get<int64_t>(), kGradients);
-      EXPECT_LE(rank[direction].get<int64_t>(), kGradients + 5 * 22'080);
+      EXPECT_LE(rank[direction].get<int64_t>(), kGradients + 5 * kBufferBytes);
     }
   }
 }
@@ -173,7 +245,7 @@ TEST(Averaging, BroadcastBuffers_Off_RanksKeepTheirOwn) {
   EXPECT_THAT(run.Distinct("buffers_sha256"), SizeIs(2)) << run.err;
   EXPECT_THAT(run.Distinct("parameters_sha256"), SizeIs(1));
   // Running means and variances, in base64: four digits for three bytes, and what fills up.
-  constexpr size_t kFloatBytes = 22'080 - 8 * 8;
+  constexpr size_t kFloatBytes = kBufferBytes - 8 * 8;
   EXPECT_THAT(run.Distinct("buffers"), SizeIs(2));
   EXPECT_EQ(run.ranks[0]["buffers"].get<std::string>().size(), (kFloatBytes + 2) / 3 * 4);
 }
