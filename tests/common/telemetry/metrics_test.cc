@@ -70,8 +70,10 @@ TEST(WorkerMetrics, Observe_ModelThatIsServed_LagAndSpreadOfTheLastStep) {
 
 TEST(CoordinatorMetrics, CountRecovery_Twice_RanksAndSecondsAddUp) {
   CoordinatorMetrics metrics;
-  metrics.CountRecovery(2, absl::Milliseconds(250));
-  metrics.CountRecovery(1, absl::Milliseconds(500));
+  metrics.CountRecovery(2);
+  metrics.CountLostTime(absl::Milliseconds(250));
+  metrics.CountRecovery(1);
+  metrics.CountLostTime(absl::Milliseconds(500));
   const std::string text = Text(metrics);
   EXPECT_THAT(text, HasSubstr("\ngradwire_recoveries_total 2\n"));
   EXPECT_THAT(text, HasSubstr("\ngradwire_recovered_ranks_total 3\n"));

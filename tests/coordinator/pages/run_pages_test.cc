@@ -102,9 +102,9 @@ TEST_F(RunPagesTest, StatusJson_LossThatTheRunSurvives_WhoCarriesOnAndItsCost) {
 
 TEST_F(RunPagesTest, StatusJson_LossOfSeveralRanks_EachIsCounted) {
   history_.losses().Add(
-      {now_, Step(7), {Rank(1), Rank(2)}, "it left", absl::Seconds(1), std::nullopt});
+      {now_, Step(7), {Rank(1), Rank(2)}, "it left", "10.10.1.2:1", 4711, std::nullopt});
   const Member by = {Incarnation(1), "10.10.1.1:1", {Rank(0), Rank(1), Rank(2)}};
-  history_.losses().GoOn({Generation(2), Step(6), {{by, {Rank(1), Rank(2)}}}});
+  history_.losses().GoOn({Generation(2), Step(6), {{by, {Rank(1), Rank(2)}}}, std::nullopt});
   EXPECT_EQ(Status()["failures"]["losses"], 1);
   EXPECT_EQ(Status()["failures"]["recomputed_ranks"], 2);
 }
