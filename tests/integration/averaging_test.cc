@@ -80,14 +80,16 @@ TEST(Averaging, GatherScatter_OneWorker_EqualsTrainingWithoutSync) {
 // Of TinyRun's model; rank 0's buffers go to all.
 constexpr int64_t kGradientBytes = 36'924'456;
 constexpr int64_t kBufferBytes = 22'080;
-constexpr int64_t kStepBytes = 2 * kGradientBytes + kBufferBytes;
 
-// Two workers, of which rank `late` is held back in some steps: it is stopped until the other one
-// has given to the step as much as the coordinator takes, and cannot go on without it.
+// Three workers (the sum of two does not tell in which order they came), of which rank `late` is
+// held back in some steps: it is stopped until the others have given to the step as much as the
+// coordinator takes, and cannot go on without it.
 class HeldBackRun {
  public:
+  static constexpr int kWorkers = 3;
+
   HeldBackRun(int late, const Options& run) : late_(late) {
-    for (int rank = 0; rank < 2; ++rank) {
+    for (int rank = 0; rank < kWorkers; ++rank) {
       workers_.push_back(
           StartWorker(coordinator_.address(), rank, run + Options{"--summary", Summary(rank)}));
     }
@@ -113,6 +115,7 @@ class HeldBackRun {
   }
 
  private:
+  static constexpr int64_t kStepBytes = kWorkers * kGradientBytes + kBufferBytes;
   static constexpr absl::Duration kStill = absl::Milliseconds(500);
   static constexpr absl::Duration kMostStopped = absl::Seconds(4);  // connections live longer
   static constexpr absl::Duration kMostOfAStep = absl::Seconds(60);
@@ -127,13 +130,17 @@ class HeldBackRun {
     const size_t at = page->body.find("\n" + name + " ");
     return at == std::string::npos ? 0 : std::stod(page->body.substr(at + 1 + name.size()));
   }
-  // How much later than the other's the rank's gradients came, in seconds, in all steps together;
-  // and in how many steps that was measured.
-  double Waited() const { return Metric(OfLate("sum")); }
-  double Measured() const { return Metric(OfLate("count")); }
-  std::string OfLate(const char* what) const {
-    return absl::StrCat("gradwire_rank_wait_seconds_", what, "{rank=\"", late_, "\"}");
+  double OfRank(int rank, const char* what) const {
+    return Metric(absl::StrCat("gradwire_rank_wait_seconds_", what, "{rank=\"", rank, "\"}"));
   }
+  // Of each rank, how much later than the first one's its gradients came, in seconds, in all steps
+  // together; and in how many steps that was measured.
+  std::vector<double> Waits() const {
+    std::vector<double> waits;
+    for (int rank = 0; rank < kWorkers; ++rank) waits.push_back(OfRank(rank, "sum"));
+    return waits;
+  }
+  double Measured() const { return OfRank(late_, "count"); }
 
   // Stops the rank for part of a step. It may have given its gradients before: then they do not
   // come last.
@@ -141,13 +148,16 @@ class HeldBackRun {
     workers_[late_]->Signal(SIGSTOP);
     AwaitStandstill();
     const double measured = Measured();
-    const double waited = Waited();
+    std::vector<double> before = Waits();
     workers_[late_]->Signal(SIGCONT);
     const absl::Time deadline = SteadyNow() + kMostOfAStep;
     while (Measured() == measured && !HasEnded() && SteadyNow() < deadline) {
       absl::SleepFor(absl::Milliseconds(2));
     }
-    return Waited() - waited >= absl::ToDoubleSeconds(kStill);
+    std::vector<double> waits = Waits();
+    for (int rank = 0; rank < kWorkers; ++rank) waits[rank] -= before[rank];
+    return waits[late_] >= absl::ToDoubleSeconds(kStill) &&
+           std::max_element(waits.begin(), waits.end()) == waits.begin() + late_;
   }
 
   // Until part of a step's gradients have come, and nothing more has for some time.
@@ -158,7 +168,7 @@ class HeldBackRun {
     while (SteadyNow() < std::min(since + kStill, deadline)) {
       absl::SleepFor(absl::Milliseconds(2));
       const double now = Metric("gradwire_bytes_total{direction=\"received\"}");
-      const bool is_within_step = std::llround(now) % kStepBytes > 0;
+      const bool is_within_step = std::fmod(now, kStepBytes) > 0;
       if (now != received || !is_within_step) since = SteadyNow();
       received = now;
     }
@@ -167,17 +177,17 @@ class HeldBackRun {
   const int late_;
   const TempDir dir_;
   RunningCoordinator coordinator_{
-      2, {"--linger-seconds", "60", "--min-lease-seconds", "60", "--lease-seconds", "60"}};
+      kWorkers, {"--linger-seconds", "60", "--min-lease-seconds", "60", "--lease-seconds", "60"}};
   std::vector<std::unique_ptr<Process>> workers_;
 };
 
 TEST(Averaging, GatherScatter_OtherOrderOfArrival_SameHash) {
-  const Options run = TinyRun(10) + kGatherScatter;
-  const std::string expected = HashOf(2, run);
-  for (int late = 0; late < 2; ++late) {
+  const Options run = TinyRun(6) + kGatherScatter;
+  const std::string expected = HashOf(HeldBackRun::kWorkers, run);
+  for (int late = 0; late < HeldBackRun::kWorkers; ++late) {
     HeldBackRun held(late, run);
-    EXPECT_GT(held.HoldBack(/*most=*/3), 0) << "late " << late;
-    for (int rank = 0; rank < 2; ++rank) {
+    EXPECT_GT(held.HoldBack(/*most=*/2), 0) << "late " << late;
+    for (int rank = 0; rank < HeldBackRun::kWorkers; ++rank) {
       EXPECT_EQ(held.Hash(rank), expected) << "rank " << rank << ", late " << late;
     }
   }

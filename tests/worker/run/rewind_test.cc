@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct Case {
   const char* name;
   const char* sync;
   bool broadcast_buffers;
+
+  friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
 };
 
 class RewindTest : public ::testing::TestWithParam<Case> {
