@@ -146,10 +146,10 @@ class Sessions {
   Sessions(BitFlip* flip, absl::Duration patience)
       : network_(flip),
         deadline_(SteadyNow() + patience),
-        service_(Config(),
-                 {[](const View&) {}, [](auto...) {}, [](auto...) {},
-                  [this](const v1::StepDone& done) { Take(done); }, [](const TellLoss&) {},
-                  [](Step) {}, [](const absl::Status&) {}, [](const TellStraggler&) {}}),
+        service_(Config(), {[](const View&) {}, [](auto...) {}, [](auto...) {},
+                            [this](const v1::StepDone& done) { Take(done); },
+                            [](const TellLoss&) {}, [](Step) {}, [](const absl::Status&) {},
+                            [](const TellStraggler&) {}, [](const TellCost&) {}}),
         server_(StartGrpcServer("127.0.0.1:0", {&service_}).value()),
         address_(network_.Through(server_.address)) {}
   ~Sessions() {

@@ -246,6 +246,9 @@ class Sessions {
     history_.Add(FromStepDone(take.done), take.done.total_steps(), now_);
   }
   void EnactOne(const TellLoss& tell) { Check(!tell.ranks.empty(), "nobody was lost"); }
+  void EnactOne(const TellCost& tell) {
+    Check(tell.lost.total() >= absl::ZeroDuration(), "a loss gave time back");
+  }
   void EnactOne(const SendPaused& send) { CheckOpen(send.session); }
   void EnactOne(const PauseRun& pause) { Check(!pause.reason.empty(), "nobody says why"); }
   void EnactOne(const TellStraggler& tell) { Check(!tell.ranks.empty(), "nobody is slow"); }
