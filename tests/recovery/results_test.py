@@ -35,6 +35,10 @@ def undisturbed():
 
 
 class ResultsTest(unittest.TestCase):
+    def test_stopped_before_it_saves_and_saves_after_the_others(self):
+        death = Death(0, "save", ITERATIONS, signal.SIGSTOP)
+        self.assertEqual(results_of([death]), undisturbed())
+
     def test_killed_at_each_point_behind_the_last_step(self):
         for point in ("save", "saved", "ready", "before-sealed"):
             for rank in (0, WORLD_SIZE - 1):
