@@ -21,7 +21,7 @@ OVER = b"all ranks finished"
 FAILED = b"the run failed: "
 LOSS = re.compile(rb"ranks? (?P<ranks>[\d, ]+) \(\S+\) (?:was|were) lost "
                   rb"(?:in step \d+|(?P<after>after the last step)): (?P<cause>.*?)"
-                  rb"(?:; ranks? [\d, ]+ is carried on by others|; all ranks finished|$)")
+                  rb"(?:; ranks? [\d, ]+ (?:is|are) carried on by others|; all ranks finished|$)")
 # How calls are guarded: told to the launcher, meant for all.
 TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http", "insecure")
 # A program may join as late as it likes, or never: that it ends is seen here.

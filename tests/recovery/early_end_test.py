@@ -26,7 +26,7 @@ class StoppedTest(LaunchedTest):
         self.assertRegex(
             run.text, rf"(?m)^gradwire launch: {name} \(process {pid}\) was lost: it was silent for "
             rf"\S+ s; it still existed when the others had finished, so the launcher ended it; {SAME}$")
-        self.assertRegex(run.text, r"(?m)^ +rank +p50 ms ")
+        self.assertRegex(run.text, r"(?m)^ +rank +iteration ms ")
 
     def test_stopped_worker_is_ended_once_the_others_have_finished(self):
         run = Run("--sync", "ddp", *LONGER, options=SHORT_LEASE)
@@ -67,7 +67,7 @@ class EarlyEndTest(LaunchedTest):
             self.assertEqual(rank["ended"]["code"], 75)
             self.assertIn("lost the coordinator", rank["ended"]["reason"])
             self.assertNotIn("parameters_sha256", rank)
-        self.assertRegex(run.text, r"(?m)^ +rank +p50 ms ")
+        self.assertRegex(run.text, r"(?m)^ +rank +iteration ms ")
         return summary["ranks"]
 
     def test_killed_coordinator_is_the_cause_after_a_loss_that_was_recovered(self):

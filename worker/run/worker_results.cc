@@ -37,8 +37,11 @@ std::string Worker::HashOfFrozen() const {
   return frozen.empty() ? "" : Sha256(frozen);
 }
 
-// Summaries are written even if the weights cannot be saved.
+// Closes the last epoch first, so that the summary has it and comes after it where both go to one
+// stream. Train tells if a log could not be written. Summaries are written even if the weights
+// cannot be saved.
 absl::Status Worker::WriteResults() {
+  reporter_->Finish().IgnoreError();
   absl::Status written = SaveWeights();
   if (!options_.summary.empty()) written.Update(WriteSummaries());
   return written;

@@ -96,7 +96,7 @@ class Losses(unittest.TestCase):
 
     def test_several_ranks_and_causes_with_semicolons(self):
         self.assert_told(b"ranks 0, 12 ([::1]:4711) were lost in step 7: it left: a; b; ranks 0, 12 "
-                         b"is carried on by others, generation 2 begins with step 7; rank 3 (a:1) "
+                         b"are carried on by others, generation 2 begins with step 7; rank 3 (a:1) "
                          b"was lost in step 7: its session stream broke; rank 3 is carried on by "
                          b"others, generation 3 begins with step 7",
                          Loss(frozenset([0, 12]), "it left: a; b"),
