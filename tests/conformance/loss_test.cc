@@ -132,12 +132,12 @@ TEST_P(LossTest, Deadline_OneRankHandsInNothing_ItsWorkerIsTheSuspect) {
   HandIn(1, kBuckets, absl::Milliseconds(200));
   ASSERT_TRUE(WaitForEnds(kBuckets));
   const absl::optional<Suspect> suspect = cluster_.exchange(1).suspect();
+  CancelAll();
+  ASSERT_TRUE(WaitForEnds(2 * kBuckets));
   ASSERT_TRUE(suspect.has_value());
   EXPECT_EQ(suspect->worker, cluster_.ViewOf(1).Carrier(Rank(0)).incarnation);
   EXPECT_TRUE(absl::IsDeadlineExceeded(suspect->failure)) << suspect->failure;
   EXPECT_EQ(suspect->others, std::vector<Incarnation>());
-  CancelAll();
-  ASSERT_TRUE(WaitForEnds(2 * kBuckets));
 }
 
 // Whether a back end waits for the others there is its own matter.

@@ -133,11 +133,11 @@ TEST(TransferTableHooksTest, Deadline_WhosePartsAreMissingIsKnown_AllAreSuspects
       Key(0, 0), BucketSpec{}, absl::Span<uint8_t>(), absl::InfinitePast(),
       [&done](absl::Status status) { done.set_value(std::move(status)); }));
   EXPECT_EQ(done.get_future().get(), kLate);
+  table.Close();
   ASSERT_TRUE(table.suspect().has_value());
   EXPECT_EQ(table.suspect()->worker, Incarnation(7));
   EXPECT_THAT(table.suspect()->others, ElementsAre(Incarnation(8)));
   EXPECT_EQ(table.suspect()->failure, kLate);
-  table.Close();
 }
 
 TEST_F(TransferTableTest, Deadline_SeveralPassed_TheFirstOneIsExplained) {
