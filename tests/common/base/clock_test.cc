@@ -17,12 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 
 // What is told as a time of day: `time` of a record, an event or a page, two machines' clocks
-// side by side, the date of a measurement.
+// side by side, the date of a measurement, what is compared with the dates of files.
 bool IsTimeOfDay(absl::string_view line) {
   for (const char* allowed :
        {"UnixSeconds(absl::Now())", "record.time = absl::Now();", "history_",
         "recovery.gone_on = absl::Now();", "AddEvent({absl::Now()", "{absl::Now(), step",
-        "{absl::Now(), loss.step", "const absl::Time begun = absl::Now();", "FormatTime("}) {
+        "{absl::Now(), loss.step", "const absl::Time begun = absl::Now();",
+        "const absl::Time begun_ = absl::Now();", "FormatTime("}) {
     if (absl::StrContains(line, allowed)) return true;
   }
   return false;
