@@ -129,7 +129,7 @@ absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::WaitForAggregato
   const absl::Time deadline = SteadyNow() + kViewTimeout;
   MutexLock lock(&mutex_);
   while (aborted_.ok() && IsToCome(run_id, generation)) {
-    changed_.WaitWithDeadline(&mutex_, std::min(deadline, SteadyNow() + kLookSlice));
+    changed_.WaitWithDeadline(&mutex_, SteadyNow() + kLookSlice);
     if (context.IsCancelled()) return absl::CancelledError("the caller went away");
     // A member goes when its own time is over; who computes for long hears of a view late.
     const bool may_stay = aggregator_ != nullptr && IsMember(context, aggregator_->view());

@@ -1,0 +1,122 @@
+#include "common/aggregation/aggregation_service.h"
+
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/rpc/caller.h"
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_server.h"
+#include "gradwire/v1/aggregation.grpc.pb.h"
+#include "tests/common/aggregation/test_terms.h"
+
+namespace gradwire {
+namespace {
+
+constexpr uint64_t kMeanBytes = 1 << 20;
+constexpr uint64_t kBucketBytes = 4 * kMeanBytes;
+// Of means in all, more than a connection takes for a reader that does not read.
+constexpr int kManySteps = 8;
+constexpr Incarnation kMember{7};
+
+// Three ranks whose terms are at hand, and a server of their means.
+class AggregationServiceTest : public ::testing::Test {
+ protected:
+  AggregationServiceTest()
+      : terms_({{kBucketBytes, v1::DTYPE_FLOAT32}}, kMeanBytes),
+        view_(WithAMember(terms_.view)),
+        aggregator_(std::make_shared<Aggregator>(
+            view_, Share(),
+            AggregatorHooks{nullptr, nullptr,
+                            [this](const AggregationTimes& times) { last_ = times; }})),
+        server_(StartGrpcServer("127.0.0.1:0", {&service_}).value()),
+        channel_(MakeChannel(server_.address)),
+        stub_(v1::Aggregation::NewStub(channel_)),
+        chunks_(terms_.StepOf(0, {0, 1, 2})) {
+    aggregator_->AddLayout(LayoutId(0), terms_.buckets);
+    service_.Serve(aggregator_);
+  }
+  ~AggregationServiceTest() override {
+    service_.Abort(absl::AbortedError("the test is over"));
+    server_.Shutdown();
+  }
+
+  void AddStep() {
+    for (Chunk& chunk : chunks_) {
+      chunk.header.step = Step(step_);
+      ASSERT_TRUE(aggregator_->Add(chunk).ok());
+    }
+    ++step_;
+  }
+  v1::ScatterRequest Request() const {
+    v1::ScatterRequest request;
+    request.set_run_id(ToBytes(view_.run_id));
+    request.set_epoch(view_.epoch.value());
+    request.set_generation(view_.generation.value());
+    return request;
+  }
+  bool Sends() const { return last_.send + last_.hidden_send > absl::ZeroDuration(); }
+
+  static View WithAMember(View view) {
+    view.members = {{kMember, "127.0.0.1:1", {Rank(0), Rank(1), Rank(2)}}};
+    return view;
+  }
+
+  const TestTerms terms_;
+  const View view_;
+  uint64_t step_ = 0;
+  AggregationTimes last_;  // of the last iteration that counts
+  AggregationService service_{{}};
+  const std::shared_ptr<Aggregator> aggregator_;
+  GrpcServer server_;
+  const std::shared_ptr<grpc::Channel> channel_;
+  const std::unique_ptr<v1::Aggregation::Stub> stub_;
+  std::vector<Chunk> chunks_;  // of a step
+};
+
+// Of all threads of this process.
+double CpuSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Longer than a stranger may wait. The worker that serves here may compute all the while.
+TEST_F(AggregationServiceTest, Missing_MemberWaitsLongForAViewToCome_TakesNoCpu) {
+  grpc::ClientContext context;
+  SayWho(kMember, &context);
+  context.set_deadline(ToGrpcDeadline(SteadyNow() + absl::Seconds(13)));
+  v1::MissingRequest request;
+  request.set_run_id(ToBytes(view_.run_id));
+  request.set_epoch(view_.epoch.value());
+  request.set_generation(view_.generation.value() + 1);
+  v1::MissingReply reply;
+  const double begun = CpuSeconds();
+  const grpc::Status status = stub_->Missing(&context, request, &reply);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  EXPECT_LT(CpuSeconds() - begun, 1);
+}
+
+TEST_F(AggregationServiceTest, Scatter_ReaderGoesInTheMidstOfAMean_SendsNoMore) {
+  AddStep();
+  grpc::ClientContext context;
+  const auto reader = stub_->Scatter(&context, Request());
+  v1::Chunk chunk;
+  ASSERT_TRUE(reader->Read(&chunk));
+  for (int i = 0; i < kManySteps; ++i) AddStep();
+  ASSERT_TRUE(Sends());  // what the reader does not take
+  context.TryCancel();
+  const absl::Time deadline = SteadyNow() + absl::Seconds(60);
+  do {
+    AddStep();
+  } while (Sends() && SteadyNow() < deadline);
+  EXPECT_FALSE(Sends());
+}
+
+}  // namespace
+}  // namespace gradwire
