@@ -26,6 +26,7 @@ std::string PathOf(int fd) {
   return std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(fd));
 }
 
+bool sync_of_files_fails = false;
 bool sync_of_folders_fails = false;
 
 }  // namespace
@@ -34,7 +35,8 @@ bool sync_of_folders_fails = false;
 extern "C" int fsync(int fd) {
   const bool is_folder = std::filesystem::is_directory(PathOf(fd));
   Calls().push_back((is_folder ? "fsync folder " : "fsync file ") + PathOf(fd));
-  if (!is_folder || !sync_of_folders_fails) return static_cast<int>(syscall(SYS_fsync, fd));
+  const bool fails = is_folder ? sync_of_folders_fails : sync_of_files_fails;
+  if (!fails) return static_cast<int>(syscall(SYS_fsync, fd));
   errno = EIO;
   return -1;
 }
@@ -95,6 +97,18 @@ TEST(ReplaceFile, FolderCannotBeSynced_SaysSo) {
   sync_of_folders_fails = false;
   EXPECT_EQ(status,
             absl::InternalError("cannot write " + dir.File("out") + ": input/output error"));
+  EXPECT_THAT(Names(dir), ElementsAre("out"));
+}
+
+TEST(ReplaceFile, ContentCannotBeSynced_OldFileStaysAsItIsAndAlone) {
+  const TempDir dir;
+  WriteFile(dir.File("out"), "old");
+  sync_of_files_fails = true;
+  const absl::Status status = ReplaceFile(dir.File("out"), "new");
+  sync_of_files_fails = false;
+  EXPECT_EQ(status,
+            absl::InternalError("cannot write " + dir.File("out") + ": input/output error"));
+  EXPECT_EQ(ReadFile(dir.File("out")), "old");
   EXPECT_THAT(Names(dir), ElementsAre("out"));
 }
 

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <iostream>
+
+#include "common/base/status_util.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire {
@@ -305,6 +308,17 @@ TEST(Environment, UnknownVariables_Unknown_NamesTheNearest) {
   EXPECT_THAT(sentences,
               ::testing::ElementsAre("unknown environment variable GRADWIRE_BATCHSIZE; did you "
                                      "mean GRADWIRE_BATCH_SIZE?"));
+}
+
+TEST(EarlyExitTest, EarlyExit_HelpIsPrinted_ExitsWith0) {
+  EXPECT_EQ(EarlyExit("gradwire-test", absl::OkStatus(), {}, "help\n"), kExitDone);
+}
+
+TEST(EarlyExitTest, EarlyExit_HelpCannotBePrinted_ExitsWith1) {
+  std::cout.setstate(std::ios::badbit);  // as when stdout is a full disk
+  const absl::optional<int> exit_code = EarlyExit("gradwire-test", absl::OkStatus(), {}, "help\n");
+  std::cout.clear();
+  EXPECT_EQ(exit_code, kExitFailed);
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <future>
+#include <memory>
 
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "common/base/unix_seconds.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "common/wire/message_checksum.h"
@@ -16,7 +19,8 @@ namespace {
 
 using testing::TestHello;
 
-// A coordinator whose clock is an hour ahead, and which only answers Heartbeats.
+// A coordinator whose clock is an hour ahead, and which only answers Heartbeats and takes a
+// Suspect.
 class AheadService final : public v1::Membership::Service {
  public:
   grpc::Status Session(
@@ -25,6 +29,7 @@ class AheadService final : public v1::Membership::Service {
     v1::WorkerMessage message;
     uint64_t written = 0;
     while (stream->Read(&message)) {
+      if (message.has_suspect()) suspect_.set_value(message.suspect());
       if (!message.has_heartbeat()) continue;
       v1::CoordinatorMessage answer;
       answer.mutable_echo()->set_sent(message.heartbeat().sent());
@@ -34,27 +39,52 @@ class AheadService final : public v1::Membership::Service {
     }
     return grpc::Status::OK;
   }
+
+  std::future<v1::Suspect> suspect() { return suspect_.get_future(); }
+
+ private:
+  std::promise<v1::Suspect> suspect_;
 };
 
-TEST(SessionClockOffset, CoordinatorIsAnHourAhead_TellsSo) {
-  AheadService service;
-  const absl::StatusOr<GrpcServer> server = StartGrpcServer("127.0.0.1:0", {&service});
-  ASSERT_TRUE(server.ok()) << server.status();
-  SessionOptions options;
-  options.coordinator = server->address;
-  options.heartbeat_interval = absl::Milliseconds(5);
-  const auto session = Session::Open(options, [](const absl::Status&) {});
-  ASSERT_TRUE(session.ok()) << session.status();
-  auto view = std::async(std::launch::async, [&] { return (*session)->Join(TestHello(1)); });
-  const absl::Time deadline = SteadyNow() + absl::Seconds(20);
-  while ((*session)->clock_offset() == absl::ZeroDuration() && SteadyNow() < deadline) {
-    absl::SleepFor(absl::Milliseconds(1));
+// A session that joins a coordinator which is ahead, and knows how far.
+class SessionClockOffset : public ::testing::Test {
+ protected:
+  SessionClockOffset() : server_(StartGrpcServer("127.0.0.1:0", {&service_}).value()) {
+    SessionOptions options;
+    options.coordinator = server_.address;
+    options.heartbeat_interval = absl::Milliseconds(5);
+    session_ = Session::Open(options, [](const absl::Status&) {}).value();
+    view_ = std::async(std::launch::async, [this] { return session_->Join(TestHello(1)); });
+    const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+    while (session_->clock_offset() == absl::ZeroDuration() && SteadyNow() < deadline) {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
   }
+  ~SessionClockOffset() override {
+    session_->Cancel();
+    EXPECT_FALSE(view_.get().ok());
+  }
+
+  AheadService service_;
+  const GrpcServer server_;
+  std::unique_ptr<Session> session_;
+  std::future<absl::StatusOr<View>> view_;
+};
+
+TEST_F(SessionClockOffset, CoordinatorIsAnHourAhead_TellsSo) {
   // Half of the round trip is between what is received and what is sent.
-  EXPECT_LE((*session)->clock_offset(), absl::Hours(1));
-  EXPECT_GT((*session)->clock_offset(), absl::Hours(1) - absl::Seconds(20));
-  (*session)->Cancel();
-  EXPECT_FALSE(view.get().ok());
+  EXPECT_LE(session_->clock_offset(), absl::Hours(1));
+  EXPECT_GT(session_->clock_offset(), absl::Hours(1) - absl::Seconds(20));
+}
+
+// So that it can be compared with what workers of other hosts say.
+TEST_F(SessionClockOffset, ReportSuspect_CoordinatorIsAnHourAhead_TimeIsOfItsClock) {
+  auto suspect = service_.suspect();
+  const double begun = UnixSeconds(absl::Now());
+  session_->ReportSuspect(Session::kNobody, Step(3), absl::DeadlineExceededError("late"),
+                          SteadyNow());
+  ASSERT_EQ(suspect.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_NEAR(suspect.get().at(), begun + 3600, 30);
 }
 
 // A coordinator that sends a View which comes broken.

@@ -270,6 +270,19 @@ TEST_F(LateStepTest, Judge_OneThatComputesBesideOneThatIsNotReady_IsLostAlone) {
   EXPECT_THAT(Lost(), ElementsAre(3));
 }
 
+// It may yet hear that its step is sealed.
+TEST_F(LateStepTest, Judge_OneWaitsInTheStepBefore_NobodyIsLost) {
+  Worker(3).work = Waiting(6);
+  SayLate(4);
+  EXPECT_THAT(Lost(), IsEmpty());
+}
+
+TEST_F(LateStepTest, Judge_OneWaitsTwoStepsBefore_ItIsLost) {
+  Worker(3).work = Waiting(5);
+  SayLate(4);
+  EXPECT_THAT(Lost(), ElementsAre(3));
+}
+
 TEST_F(LateStepTest, Judge_OneHasNotBegunWithTheView_ItIsLost) {
   Worker(2).work.reset();
   SayLate(4);

@@ -3,12 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <filesystem>
 #include <future>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
+#include "common/rpc/channel.h"
 #include "common/session/session.h"
+#include "gradwire/v1/status.grpc.pb.h"
 #include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/process.h"
 #include "tests/support/sockets.h"
@@ -27,26 +32,36 @@ using ::testing::HasSubstr;
 // A coordinator on a free port.
 class CoordinatorProgram {
  public:
-  explicit CoordinatorProgram(int world_size)
-      : process_(Process::Start("gradwire-coordinator",
-                                {"--listen", "127.0.0.1:0", "--metrics", "off", "--world-size",
-                                 absl::StrCat(world_size), "--port-file", dir_.File("ports")})) {
+  explicit CoordinatorProgram(int world_size, const std::vector<std::string>& more = {})
+      : process_(Process::Start("gradwire-coordinator", Arguments(world_size, more))) {
     EXPECT_TRUE(process_->WaitForOutput("coordinator listens on", absl::Seconds(10)).ok());
   }
 
   Process& process() { return *process_; }
   int ExitCode() { return process_->Wait(absl::Seconds(10)).value_or(-1); }
 
-  std::unique_ptr<Session> OpenSession(Session::OnAbort on_abort) {
+  std::string address() const {
     while (ReadFile(dir_.File("ports")).empty()) absl::SleepFor(absl::Milliseconds(1));
     const std::string text = ReadFile(dir_.File("ports"));
+    return text.substr(5, text.find('\n') - 5);  // behind "grpc="
+  }
+  std::unique_ptr<Session> OpenSession(Session::OnAbort on_abort) {
     SessionOptions options;
-    options.coordinator = text.substr(5, text.find('\n') - 5);  // behind "grpc="
+    options.coordinator = address();
     return Session::Open(options, std::move(on_abort)).value();
   }
 
  private:
-  TempDir dir_;
+  std::vector<std::string> Arguments(int world_size, const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {"--listen",     "127.0.0.1:0",
+                                          "--metrics",    "off",
+                                          "--world-size", absl::StrCat(world_size),
+                                          "--port-file",  dir_.File("ports")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  const TempDir dir_;
   std::unique_ptr<Process> process_;
 };
 
@@ -89,6 +104,20 @@ TEST(CoordinatorMain, AllFinished_ExitsWith0) {
   EXPECT_EQ(coordinator.ExitCode(), 0);
 }
 
+TEST(CoordinatorMain, AllFinishedButFolderOfSummaryIsGone_SaysSoAndExitsWith1) {
+  const TempDir dir;
+  const std::string folder = dir.File("results");
+  ASSERT_TRUE(std::filesystem::create_directory(folder));
+  CoordinatorProgram coordinator(1, {"--aggregation-summary", folder + "/summary.json"});
+  auto session = coordinator.OpenSession([](const absl::Status&) {});
+  ASSERT_TRUE(session->Join(TestHello(1)).ok());
+  std::filesystem::remove_all(folder);
+  ASSERT_TRUE(session->Leave(true, "").ok());
+  EXPECT_EQ(coordinator.ExitCode(), 1);
+  EXPECT_THAT(coordinator.process().err(),
+              HasSubstr("cannot write " + folder + "/summary.json: no such file or directory"));
+}
+
 TEST(CoordinatorMain, WorkerLost_SaysWhyAndExitsWith1) {
   CoordinatorProgram coordinator(1);
   auto session = coordinator.OpenSession([](const absl::Status&) {});
@@ -98,6 +127,18 @@ TEST(CoordinatorMain, WorkerLost_SaysWhyAndExitsWith1) {
   EXPECT_THAT(coordinator.process().err(),
               HasSubstr("the run failed: rank 0 (10.10.1.2:1) was lost in step 0: its session "
                         "stream broke"));
+}
+
+TEST(CoordinatorMain, Stopped_ForLongerThanAChannelsSilence_EndsItsCalls) {
+  CoordinatorProgram coordinator(1);
+  const auto channel = MakeChannel(coordinator.address(), {}, "", /*silence=*/absl::Seconds(6));
+  ASSERT_TRUE(WaitConnected(channel.get(), "it", [] { return absl::OkStatus(); }).ok());
+  coordinator.process().Signal(SIGSTOP);
+  grpc::ClientContext context;
+  context.set_deadline(ToGrpcDeadline(SteadyNow() + absl::Seconds(9)));
+  v1::StatusReply reply;
+  const grpc::Status status = v1::Status::NewStub(channel)->Get(&context, {}, &reply);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::UNAVAILABLE) << status.error_message();
 }
 
 TEST(CoordinatorMain, Killed_MidRun_IsUnavailableToTheWorker) {
