@@ -87,8 +87,8 @@ class Participation {
   // there is no such step, as all are done.
   void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {});
   // What it cost this worker to go on with the view; the coordinator is told with the next
-  // ReportReady.
-  void TellLost(const LostTime& lost) { lost_ = lost; }
+  // ReportReady, of the sum if there was none since the last call.
+  void TellLost(const LostTime& lost) { (lost_ ? *lost_ : lost_.emplace()) += lost; }
   // Waits until all workers of the view have said so. Aborted if a further view came before that;
   // DeadlineExceeded if the coordinator says nothing for long; or how the run ended.
   // Meanwhile a peer that does not answer is told of, which may be what the others wait for, and

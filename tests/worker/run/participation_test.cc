@@ -4,13 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <functional>
 #include <future>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/base/clock.h"
 #include "common/session/session.h"
 #include "coordinator/run/coordinator.h"
+#include "tests/support/sockets.h"
 
 namespace gradwire {
 namespace {
@@ -129,13 +133,24 @@ TEST_F(ParticipationTest, Stop_TransferUnderWay_EndsWithItsReasonAndOthersHearIt
               HasSubstr("was lost in step 0: it left: signal 15"));
 }
 
+absl::optional<v1::Work> WaitsIn(uint64_t generation) {
+  v1::Work work;
+  work.set_phase("wait");
+  work.set_waits(true);
+  work.set_generation(generation);
+  return work;
+}
+
 // Of a worker that declares what it exchanges, and takes no part in anything else.
-absl::StatusOr<std::unique_ptr<Session>> Declare(const std::string& coordinator) {
+absl::StatusOr<std::unique_ptr<Session>> Declare(
+    const std::string& coordinator, int rank = 1,
+    std::function<absl::optional<v1::Work>()> work = nullptr) {
   SessionOptions options;
   options.coordinator = coordinator;
+  options.work = std::move(work);
   auto session = Session::Open(options, [](const absl::Status&) {});
   if (!session.ok()) return session.status();
-  v1::Hello hello = HelloOf(1);
+  v1::Hello hello = HelloOf(rank);
   hello.set_address("127.0.0.1:1");
   const absl::StatusOr<View> view = (*session)->Join(hello);
   if (!view.ok()) return view.status();
@@ -149,38 +164,95 @@ absl::StatusOr<std::unique_ptr<Session>> Declare(const std::string& coordinator)
 // A worker that is gone before anybody has reached it.
 absl::Status ComeAndGo(const std::string& coordinator) { return Declare(coordinator).status(); }
 
-TEST(ParticipationLateTest, AwaitSealed_AnotherDoesNothing_ItIsLostAndTheWaitEnds) {
-  CoordinatorOptions coordinator_options;
-  coordinator_options.listen = "127.0.0.1:0";
-  coordinator_options.metrics = "off";
-  coordinator_options.world_size = 2;
-  const auto coordinator = Coordinator::Start(coordinator_options).value();
-  auto peer = std::async(std::launch::async, Declare, coordinator->address());
-  WorkerOptions options = Options(coordinator->address());
-  options.backend = "coordinator";  // which does not need the other one
-  options.step_timeout_seconds = 0.1;
-  TestWorker worker;
-  worker.participation = Participation::Create(
-                             options, &worker.stopper, nullptr, [] { return v1::StatusReply(); },
-                             [] {
-                               v1::Work work;
-                               work.set_phase("wait");
-                               work.set_waits(true);
-                               work.set_generation(1);
-                               return absl::make_optional(work);
-                             })
-                             .value();
-  Participation& participation = *worker.participation;
-  const View view = participation.Join(HelloOf(0)).value();
-  ASSERT_TRUE(participation.Connect(view, kTensors, {{kBytes, v1::DTYPE_FLOAT32}}).ok());
+// A worker that waits, of a step timeout of 0.1 s, beside peers that the test drives.
+class ParticipationLateTest : public ::testing::Test {
+ protected:
+  void StartCoordinator(int world_size) {
+    CoordinatorOptions options;
+    options.listen = "127.0.0.1:0";
+    options.metrics = "127.0.0.1:0";
+    options.world_size = world_size;
+    coordinator_ = Coordinator::Start(options).value();
+  }
+  absl::Status StartWorker() {
+    WorkerOptions options = Options(coordinator_->address());
+    options.backend = "coordinator";  // which does not need the others
+    options.step_timeout_seconds = 0.1;
+    auto created = Participation::Create(
+        options, &worker_.stopper, nullptr, [] { return v1::StatusReply(); },
+        [this] { return WaitsIn(generation_); });
+    if (!created.ok()) return created.status();
+    worker_.participation = *std::move(created);
+    const absl::StatusOr<View> view = participation().Join(HelloOf(0));
+    if (!view.ok()) return view.status();
+    return participation().Connect(*view, kTensors, {{kBytes, v1::DTYPE_FLOAT32}}).status();
+  }
+  // The next view, after the worker awaited a seal that does not come.
+  absl::optional<View> AwaitLoss() {
+    participation().ReportReady(Step(0), /*last=*/false);
+    const absl::Status sealed = participation().AwaitSealed(Step(0));
+    EXPECT_TRUE(absl::IsAborted(sealed)) << sealed;
+    return participation().AwaitView(sealed, Step(0));
+  }
+  Participation& participation() { return *worker_.participation; }
+
+  std::atomic<uint64_t> generation_{1};  // which the worker says it waits in
+  std::unique_ptr<Coordinator> coordinator_;
+  TestWorker worker_;
+};
+
+TEST_F(ParticipationLateTest, AwaitSealed_AnotherDoesNothing_ItIsLostAndTheWaitEnds) {
+  StartCoordinator(2);
+  auto peer = std::async(std::launch::async, [this] { return Declare(coordinator_->address()); });
+  ASSERT_EQ(StartWorker(), absl::OkStatus());
   const auto session = peer.get();
   ASSERT_TRUE(session.ok()) << session.status();
-  participation.ReportReady(Step(0), /*last=*/false);
-  const absl::Status sealed = participation.AwaitSealed(Step(0));
-  EXPECT_TRUE(absl::IsAborted(sealed)) << sealed;
-  const absl::optional<View> next = participation.AwaitView(sealed, Step(0));
+  const absl::optional<View> next = AwaitLoss();
   ASSERT_TRUE(next.has_value());
   EXPECT_EQ(next->OwnRanks(), std::vector<Rank>({Rank(0), Rank(1)}));
+}
+
+TEST_F(ParticipationLateTest, AwaitSealed_ASecondDoesNothingInTheNextView_ItIsLostToo) {
+  StartCoordinator(3);
+  auto silent =
+      std::async(std::launch::async, [this] { return Declare(coordinator_->address(), 1); });
+  // It does its part in the first view only.
+  auto later = std::async(std::launch::async, [this] {
+    return Declare(coordinator_->address(), 2, [] { return WaitsIn(1); });
+  });
+  ASSERT_EQ(StartWorker(), absl::OkStatus());
+  const auto first = silent.get();
+  const auto second = later.get();
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  v1::Ready ready;
+  ready.set_generation(1);
+  (*second)->ReportReady(ready);
+  absl::optional<View> next = AwaitLoss();
+  ASSERT_TRUE(next.has_value());
+  ASSERT_EQ(next->members.size(), 2u);
+  ASSERT_EQ(participation().Reconnect(*next), absl::OkStatus());
+  generation_ = next->generation.value();
+  next = AwaitLoss();
+  ASSERT_TRUE(next.has_value());
+  EXPECT_EQ(next->OwnRanks(), std::vector<Rank>({Rank(0), Rank(1), Rank(2)}));
+}
+
+TEST_F(ParticipationLateTest, TellLost_TwiceBeforeReportReady_CoordinatorHearsTheSum) {
+  StartCoordinator(2);
+  auto peer = std::async(std::launch::async, [this] { return Declare(coordinator_->address()); });
+  ASSERT_EQ(StartWorker(), absl::OkStatus());
+  const auto session = peer.get();
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::optional<View> next = AwaitLoss();
+  ASSERT_TRUE(next.has_value());
+  ASSERT_EQ(participation().Reconnect(*next), absl::OkStatus());
+  participation().TellLost({absl::Seconds(1), absl::ZeroDuration(), absl::ZeroDuration()});
+  participation().TellLost({absl::Seconds(2), absl::Seconds(4), absl::Seconds(8)});
+  participation().ReportReady(Step(0), /*last=*/false);
+  ASSERT_EQ(participation().AwaitSealed(Step(0)), absl::OkStatus());
+  const auto reply = testing::HttpGet(coordinator_->metrics_address(), "/metrics");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(reply->body, HasSubstr("\ngradwire_lost_seconds_total 15\n"));
 }
 
 TEST(ParticipationLossTest, PeerLostWhileConnecting_ReconnectsWithWhatWasDeclared) {

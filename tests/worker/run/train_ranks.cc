@@ -38,7 +38,7 @@ std::vector<TrainedWorker> MakeWorkers(const Training& training, const Deal& dea
   return workers;
 }
 
-void Train(const Training& training, TrainedWorker& worker, Exchange* exchange) {
+void Train(const Training& training, TrainedWorker& worker, gradwire::Exchange* exchange) {
   worker.sync->Attach(exchange, LayoutId(0), worker.ranks);
   const absl::Status status = RunTrainer(
       *worker.trainer, Batches(training.steps, training.ranks, worker.ranks), worker.sync.get());
