@@ -140,6 +140,21 @@ TEST_P(LossTest, Deadline_OneRankHandsInNothing_ItsWorkerIsTheSuspect) {
   EXPECT_EQ(suspect->others, std::vector<Incarnation>());
 }
 
+TEST_P(LossTest, Deadline_ItHandsInNothingItself_ItIsNoSuspect) {
+  HandIn(0, kBuckets);
+  HandIn(2, kBuckets);
+  HandIn(1, 0, absl::Milliseconds(200));
+  ASSERT_TRUE(WaitForEnds(kBuckets));
+  const absl::optional<Suspect> suspect = cluster_.exchange(1).suspect();
+  if (suspect.has_value()) {
+    const Incarnation self = cluster_.ViewOf(1).self;
+    EXPECT_NE(suspect->worker, self);
+    EXPECT_THAT(suspect->others, ::testing::Not(::testing::Contains(self)));
+  }
+  CancelAll();
+  ASSERT_TRUE(WaitForEnds(kRanks * kBuckets));
+}
+
 // Whether a back end waits for the others there is its own matter.
 TEST_P(LossTest, Cancel_WhileFinishMayWaitForTheOthers_EndsIt) {
   std::vector<std::thread> ranks;

@@ -72,19 +72,35 @@ TEST(DistributedSampler, Next_EndOfThePass_ShortBatchThenNone) {
   EXPECT_FALSE(sampler.next(2).has_value());
 }
 
-TEST(DistributedSampler, Load_SavedInThePass_GoesOnThere) {
-  DistributedSampler sampler(20, 0, 2);
-  sampler.set_epoch(4);
-  sampler.reset();
-  sampler.next(3);
+// Gives `other` what `sampler` saves.
+void Hand(const DistributedSampler& sampler, DistributedSampler* other) {
   torch::serialize::OutputArchive out;
   sampler.save(out);
   std::stringstream stream;
   out.save_to(stream);
   torch::serialize::InputArchive in;
   in.load_from(stream);
+  other->load(in);
+}
+
+TEST(DistributedSampler, Load_SavedInThePass_GoesOnThere) {
+  DistributedSampler sampler(20, 0, 2);
+  sampler.set_epoch(4);
+  sampler.reset();
+  sampler.next(3);
   DistributedSampler other(20, 0, 2);
-  other.load(in);
+  Hand(sampler, &other);
+  EXPECT_EQ(*other.next(100), *sampler.next(100));
+}
+
+TEST(DistributedSampler, Load_WithinAPassOfAnotherEpoch_GoesOnInTheSavedOne) {
+  DistributedSampler sampler(20, 0, 2);
+  sampler.set_epoch(4);
+  sampler.reset();
+  sampler.next(3);
+  DistributedSampler other(20, 0, 2);
+  other.next(5);
+  Hand(sampler, &other);
   EXPECT_EQ(*other.next(100), *sampler.next(100));
 }
 

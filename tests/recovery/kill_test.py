@@ -16,6 +16,8 @@ BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
 STEPS = 40
 RUN = ["--model", "lenet", "--dataset", "synthetic", "--seed", "744", "--batch-size", "4",
        "--threads", "1", "--iterations", str(STEPS), "--print-every", "1"]
+EVALUATED = ["--sync", "ddp", "--evaluate", "--evaluate-every", "1", "--batch-size", "1000",
+             "--iterations", "26"]
 SECONDS = 120
 
 
@@ -149,13 +151,26 @@ class KillTest(LaunchedTest):
         self.assert_same(run, expected)
 
     def test_killed_while_evaluations_are_shared(self):
-        words = ["--sync", "ddp", "--evaluate", "--evaluate-every", "1", "--batch-size", "1000",
-                 "--iterations", "26"]
-        expected = undisturbed(*words)
-        run = Run(*words)
+        expected = undisturbed(*EVALUATED)
+        run = Run(*EVALUATED)
         run.until(r"^\[rank 0\] epoch 1/.*: loss")
         run.signal(3, signal.SIGKILL)
         self.assert_same(run, expected)
+
+    def test_loss_some_steps_after_an_evaluation_has_not_cost_what_is_before_its_step(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        run = Run(*EVALUATED, "--log-jsonl", folder / "rank{rank}.jsonl")
+        run.until(r"^\[rank 0\] epoch 1/.*: loss")
+        for _ in range(3):
+            run.until(r"^\[rank 0\] epoch 2/.* iteration ")
+        run.signal(3, signal.SIGKILL)
+        self.assert_same(run, undisturbed(*EVALUATED))
+        lines = [json.loads(line) for line in (folder / "rank0.jsonl").read_text().splitlines()]
+        recovery, = (line for line in lines if line.get("kind") == "recovery")
+        # The one before it may end after it has begun.
+        before, = (line for line in lines
+                   if "kind" not in line and line["step"] == recovery["first_step"] - 2)
+        self.assertGreater(recovery["gone_on"] - recovery["seconds_lost"], before["time"])
 
     def test_loss_is_told_by_summary_table_log_and_trace(self):
         folder = tempfile.TemporaryDirectory()

@@ -1,9 +1,11 @@
 #include "worker/weights/weights.h"
 
+#include <caffe2/serialize/inline_container.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/worker/models/oracle.h"
 #include "worker/models/model.h"
+#include "worker/weights/pickle.h"
 #include "worker/weights/safetensors.h"
 #include "worker/weights/torch_file.h"
 
@@ -228,6 +231,22 @@ TEST(TorchSave, WriteWeights_TorchFile_PythonReadsIt) {
   const auto got = (*answer)["a.weight"].get<std::vector<double>>();
   EXPECT_TRUE(torch::tensor(got, torch::kDouble).equal(expected));
   EXPECT_EQ((*answer)["a.num_batches_tracked"], nlohmann::json({7.0}));
+}
+
+// Torch allocates as many elements as a storage's id says.
+TEST(TorchSave, StreamTorchFile_StorageOfATensor_HasItsElements) {
+  std::stringstream file;
+  StreamTorchFile({{"w", torch::ones({2, 3})}}, [&](absl::string_view piece) { file << piece; });
+  caffe2::serialize::PyTorchStreamReader reader(&file);
+  const auto [data, size] = reader.getRecord("data.pkl");
+  const absl::StatusOr<PickleValue> dict =
+      ParsePickle(absl::string_view(static_cast<const char*>(data.get()), size));
+  ASSERT_TRUE(dict.ok()) << dict.status();
+  const PickleValue& call = dict->items.at(1);
+  ASSERT_TRUE(call.IsCall("torch._utils _rebuild_tensor_v2"));
+  const PickleValue& id = call.items.at(1).items.at(0);
+  EXPECT_EQ(id.items.at(1).text, "torch FloatStorage");
+  EXPECT_EQ(id.items.at(4).number, 6);
 }
 
 class LoadWeightsTest : public ::testing::Test {

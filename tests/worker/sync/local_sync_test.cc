@@ -308,6 +308,17 @@ TEST(LocalSync, BeginEvaluation_ModelsApart_TheirMean) {
   worker.sync->EndEvaluation();
 }
 
+// Step 4 exchanges nothing.
+TEST(LocalSync, BeginEvaluation_ModelsApart_ItsExchangeIsInNoStep) {
+  OneWorker worker(kDiloco);
+  worker.Train(4);
+  ASSERT_TRUE(worker.sync->BeginEvaluation().ok());
+  worker.sync->EndEvaluation();
+  worker.Train(5);
+  EXPECT_EQ(worker.times.back()[Phase::kCommunication], absl::ZeroDuration());
+  EXPECT_EQ(worker.times.back()[Phase::kExposedCommunication], absl::ZeroDuration());
+}
+
 TEST(LocalSync, Diloco_OuterLrOneAndNoMomentum_BitsOfLocalSgd) {
   for (const int64_t delay : {0, 1}) {
     OneWorker local({"", "local-sgd:3", "sgd", delay, 0.7, 0.9});
