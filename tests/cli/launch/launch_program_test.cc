@@ -100,7 +100,7 @@ TEST_F(LaunchProgramTest, Run_AllEndWell_ExitsWithZero) {
   const std::vector<std::string> out = absl::StrSplit(launch->out(), '\n');
   EXPECT_THAT(out, Contains("[rank 0] 0 of 2 at 127.0.0.1:7: --lr 1"));
   EXPECT_THAT(out, Contains("[rank 1] 1 of 2 at 127.0.0.1:7: --lr 1"));
-  EXPECT_THAT(launch->out(), HasSubstr("    rank  p50 ms"));
+  EXPECT_THAT(launch->out(), HasSubstr("    rank  iteration ms"));
   ExpectNothingLeft(*launch);
 }
 
@@ -156,7 +156,7 @@ TEST_F(LaunchProgramTest, Run_Summary_HoldsAllRanks) {
   const auto launch = Start({"--workers", "2", "--summary", dir_.File("all.json")});
   EXPECT_EQ(*launch->Wait(kLong), 0);
   EXPECT_EQ(nlohmann::json::parse(testing::ReadFile(dir_.File("all.json"))).dump(),
-            R"({"ranks":[{"rank":0},{"rank":1}]})");
+            R"({"coordinator":null,"ranks":[{"rank":0},{"rank":1}]})");
 }
 
 TEST_F(LaunchProgramTest, Run_SummaryCannotBeWritten_IsSaidBeforeTheStart) {
