@@ -1,5 +1,5 @@
-"""deploy/provision, release and quickstart, with stand-ins for ssh, cmake and whatever else they
-start."""
+"""deploy/provision, release and quickstart, and tests/run, with stand-ins for ssh, cmake and whatever
+else they start."""
 import hashlib
 import pathlib
 import shutil
@@ -151,6 +151,40 @@ class Provision(Scripts):
             self.assertIn(f"provision: {expected}", said)
             self.assertIn("Usage:\n  deploy/provision", said)
         self.assertFalse(self.ssh_log.exists())
+
+
+class Run(Scripts):
+    """tests/run, in a checkout of three files."""
+
+    def setUp(self):
+        super().setUp()
+        self.script("bin/cmake", 'echo "cmake $*" >> "$LOG"')
+        self.script("bin/ctest", 'printf "<%s>" "$@" >> "$LOG"\n'
+                    'env | grep -c ^GRADWIRE_ >> "$LOG" || true')
+        self.script("checkout/deploy/install-packages", 'echo "install $*" >> "$LOG"')
+        (self.folder / "checkout/tests").mkdir()
+        for name in ("deploy/arguments.sh", "tests/run"):
+            shutil.copy(DEPLOY.parent / name, self.folder / "checkout" / name)
+
+    def run_tests(self, *words, **environment):
+        """What ctest was given, and how many settings it found."""
+        code, said = self.run_script(self.folder / "checkout/tests/run", *words, **environment)
+        self.assertEqual(code, 0, said)
+        return self.log.read_text().splitlines()[-1]
+
+    def test_ctest_gets_all_options_and_what_stands_behind_the_dashes(self):
+        given = self.run_tests("-R", "a b", "--long", "--output-on-failure", "--", "-N", "-j", "9")
+        self.assertRegex(given, "^<--preset><release><--parallel><[0-9]+><-R><a b><--build-config><Long>"
+                                "<--output-on-failure><-N><-j><9>0$")
+
+    def test_tests_find_no_settings(self):
+        self.assertRegex(self.run_tests(GRADWIRE_SYNC="ddp", GRADWIRE_LR="1"),
+                         "^<--preset><release><--parallel><[0-9]+>0$")
+
+    def test_packages_are_installed_and_programs_built_first(self):
+        self.run_tests()
+        self.assertRegex(self.log.read_text(), "^install build package data test\ncmake --preset release "
+                         ".*\ncmake --build --preset release .*\n<--preset>")
 
 
 class Release(Scripts):

@@ -3,6 +3,7 @@ import contextlib
 import io
 import json
 import pathlib
+import shutil
 import sys
 import tempfile
 import unittest
@@ -108,6 +109,14 @@ class Conducting(unittest.TestCase):
         self.assert_refused("which holds none of its files, expected CIFAR-10", data_dir=folder)
         self.assert_refused("which is no folder, expected CIFAR-10 .* deploy/fetch-cifar10 DIR",
                             data_dir=f"{folder}/notes")
+
+    def test_data_of_runs_that_are_kept_are_needed_no_more(self):
+        folder = self.data_folder("data_batch_1.bin")
+        self.assertEqual(len(self.conduct(FakeRunner(), data_dir=folder)), RUNS)
+        shutil.rmtree(folder)
+        (self.out / "report.html").unlink()
+        self.assertEqual(self.conduct(FakeRunner(), data_dir=folder), [])
+        self.assertTrue((self.out / "report.html").exists())
 
     def test_compressed_files_of_mnist_are_taken(self):
         folder = self.data_folder("train-images-idx3-ubyte.gz")

@@ -120,6 +120,13 @@ class Bottleneck(unittest.TestCase):
             "rank, the others' 25.0 ms (most of it waiting for data); look at what else its host does, "
             "or give it another.")
 
+    def test_phases_of_a_straggler_are_compared_for_each_rank_that_is_carried(self):
+        # Data take 15 ms longer for each rank, forward and backward 10 ms.
+        sentence = judged(rank(0, exposed=0.075), rank(1, exposed=0.075),
+                          rank(2, data=0.03, **carries([2, 3], 2)),
+                          rank(3, data=0.03, **carries([2, 3], 2)))
+        self.assertIn("(most of it waiting for data)", sentence)
+
     def test_carrier_of_a_lost_rank_that_others_do_not_wait_for_is_not_blamed(self):
         self.assertIn("exposed communication",
                       judged(rank(0, exposed=0.06, **carries([0, 2], 2, adopted=[2])),

@@ -129,6 +129,10 @@ class Summaries(unittest.TestCase):
     def test_bus_bandwidth_is_what_the_link_moved(self):
         self.assertAlmostEqual(row_of(rank("ring"))["busbw_gbit"], 1)
 
+    def test_bus_bandwidth_is_of_the_direction_that_moved_more(self):
+        row = row_of({**rank("ring"), "bytes_sent": 900000000, "bytes_received": 1000000000})
+        self.assertAlmostEqual(row["busbw_gbit"], 1)
+
     def test_bus_bandwidth_of_the_coordinator_is_scaled_as_of_an_all_reduce(self):
         self.assertAlmostEqual(row_of(rank("coordinator", 4))["busbw_gbit"], 1.5)
 

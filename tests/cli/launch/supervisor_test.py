@@ -238,6 +238,22 @@ class SupervisorTest(unittest.TestCase):
         self.assertEqual(([member.name for member in self.supervisor.late], self.supervisor.lost),
                          (["rank 0"], []))
 
+    def test_one_that_was_not_lost_is_left_to_end_by_itself(self):
+        with (mock.patch.object(supervisor, "SECONDS_TO_FINISH", LONG),
+              mock.patch.object(supervisor, "SECONDS_TO_FAIL", 0.4)):
+            self.start_run(f"sleep 1; echo done >{self.file}", "true", server="echo is over")
+            self.assertEqual(self.supervisor.run(), 0)
+        self.assertTrue(self.file.exists())
+        self.assertEqual((self.supervisor.late, self.supervisor.lost), ([], []))
+
+    def test_one_that_is_late_has_time_between_the_two_signals(self):
+        with mock.patch.object(supervisor, "SECONDS_TO_FINISH", 1):
+            self.start_run(f"trap 'sleep 0.3; echo done >{self.file}; exit 1' TERM; "
+                           "while :; do sleep 0.05; done", "true", server="echo is over")
+            self.assertEqual(self.supervisor.run(), 0)
+        self.assertTrue(self.file.exists())
+        self.assertEqual([member.name for member in self.supervisor.late], ["rank 0"])
+
     def test_program_that_has_more_to_do_than_the_run_is_left_alone(self):
         with mock.patch.object(supervisor, "SECONDS_TO_FINISH", 0):
             self.start_run(f"sleep 0.8; echo done >{self.file}", "true", server="echo is over",

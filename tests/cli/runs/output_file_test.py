@@ -71,6 +71,14 @@ class OutputFile(unittest.TestCase):
         self.assertEqual(self.path.read_text(), "ä")
         self.assertTrue((self.dir / "link").is_symlink())
 
+    def test_link_to_where_nothing_can_be_written_is_told(self):
+        link = self.dir / "link"
+        link.symlink_to("no/out")
+        for function in (check_writable, lambda path: replace_file(path, b"text")):
+            self.assertRaisesRegex(Failure, f"^cannot write {link}: no such file or directory$",
+                                   function, str(link))
+        self.assertEqual(self.names(), {"link"})
+
     def test_pipe_is_written_to_in_place(self):
         reader, writer = os.pipe()
         check_writable(f"/dev/fd/{writer}")
