@@ -117,7 +117,8 @@ class Prometheus:
 def short_deployment(folder):
     """A copy of deploy/observe and its rules, which judge seconds where those judge minutes."""
     shutil.copytree(DEPLOY / "prometheus", folder / "prometheus")
-    shutil.copy(DEPLOY / "observe", folder)
+    for script in ("observe", "arguments.sh"):
+        shutil.copy(DEPLOY / script, folder)
     for name in ("recording.yml", "alerts.yml"):
         file = folder / "prometheus" / name
         text = file.read_text()
