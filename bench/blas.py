@@ -73,6 +73,16 @@ def measure(a, folder, work, shape):
     return statistics.median([second for of_one in passes for second in of_one])
 
 
+def check_libraries(parser, libraries):
+    """Without a libblas.so.3 there, the usual one would be measured in its place."""
+    for library in libraries:
+        _, found, folder = library.partition("=")
+        if not found:
+            parser.error(f"got '{library}', expected NAME=DIR")
+        if not os.path.exists(os.path.join(folder, "libblas.so.3")):
+            parser.error(f"got '{library}', expected a folder that holds libblas.so.3")
+
+
 def main():
     if sys.argv[1:2] == ["--compute"]:
         return compute(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
@@ -82,6 +92,7 @@ def main():
     p.add_argument("--nice", type=int, default=0, help="of the timed passes; below 0 needs root")
     p.add_argument("libraries", nargs="+", metavar="NAME=DIR")
     a = p.parse_args()
+    check_libraries(p, a.libraries)
     folders = dict(library.split("=", 1) for library in a.libraries)
     cases = [(work, shape) for work in WORKS for shape in SHAPES]
     found = {(name, case): [] for name in folders for case in cases}

@@ -94,6 +94,18 @@ class HelpTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(f"; did you mean {nearest}?\nUsage:\n", done.stderr)
 
+    def test_words_of_python_scripts_behind_the_dashes_are_no_options(self):
+        done = self.run_script("bench/blas.py", "--round=3", "--", "--what")
+        self.assertIn("unknown option --round;", done.stderr)
+        done = self.run_script("bench/blas.py", "--", "--what")
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertRegex(done.stderr, "^blas.py: got '--what', expected NAME=DIR\nUsage:\n")
+
+    def test_library_that_is_not_there_is_refused_before_anything_is_measured(self):
+        done = self.run_script("bench/blas.py", f"a={self.folder}")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn(f"got 'a={self.folder}', expected a folder that holds libblas.so.3\n", done.stderr)
+
     def test_help_of_a_command_in_the_chroot_is_the_commands(self):
         done = self.run_script("tests/support/debian-chroot", "enter", "--help")
         self.assertEqual(done.returncode, 2)
