@@ -177,6 +177,9 @@ class Run(Scripts):
         self.assertRegex(given, "^<--preset><release><--parallel><[0-9]+><-R><a b><--build-config><Long>"
                                 "<--output-on-failure><-N><-j><9>0$")
 
+    def test_help_behind_the_dashes_is_of_ctest(self):
+        self.assertTrue(self.run_tests("--", "--help").endswith("><--help>0"))
+
     def test_tests_find_no_settings(self):
         self.assertRegex(self.run_tests(GRADWIRE_SYNC="ddp", GRADWIRE_LR="1"),
                          "^<--preset><release><--parallel><[0-9]+>0$")

@@ -215,6 +215,16 @@ class Collect(OnHosts):
             self.put(host, f"summary-{rank}.json")
             self.put(host, f"log-{rank}.jsonl", b"line %d\n" % rank)
 
+    def test_files_of_a_run_that_failed_are_not_waited_for_as_long(self):
+        waits = []
+        self.all_well()
+        for cause in ("", "rank 0 was lost"):
+            with mock.patch.object(self.supervisor, "wait_for",
+                                   lambda ready, seconds: waits.append(seconds) or ready()):
+                self.collect(cause)
+        self.assertEqual(waits[-1], remote.SECONDS_TO_COLLECT_AFTER_FAILURE)
+        self.assertIn(remote.SECONDS_TO_COLLECT, waits)
+
     def test_summaries_and_logs_come_from_where_their_ranks_were(self):
         self.all_well()
         self.collect()

@@ -328,6 +328,18 @@ class SupervisorTest(unittest.TestCase):
             self.assertEqual(supervisor.cause,
                              f"stopped by signal {int(number)} ({signal.strsignal(number)})")
 
+    def test_signal_after_a_failure_is_the_only_one_before_the_kill(self):
+        self.start(shell("a", "for n in 2 15; do trap \"echo $n\" $n; done; echo up; "
+                              "while :; do sleep 0.01; done"))
+        self.await_lines(1)
+        with (mock.patch.object(supervisor, "SECONDS_TO_SAY_WHY", 0.5),
+              mock.patch.object(supervisor, "SECONDS_TO_FAIL", LONG)):
+            self.supervisor.fail(75, "no address")
+        os.kill(os.getpid(), signal.SIGINT)
+        self.assertEqual(self.supervisor.run(), 75)
+        self.assertEqual([line for fd, line in self.terminal.lines if fd == OUT],
+                         [b"[a] up", b"[a] 2"])
+
     def test_second_signal_kills_at_once(self):
         self.start(shell("a", "trap 'echo first' INT; echo up; while :; do sleep 0.01; done"))
         self.await_lines(1)
