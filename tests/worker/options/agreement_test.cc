@@ -18,8 +18,8 @@
 namespace gradwire {
 namespace {
 
-using ::testing::ContainerEq;
 using gradwire::testing::Parse;
+using ::testing::ContainerEq;
 
 using Names = std::set<std::string>;
 
