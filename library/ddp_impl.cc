@@ -13,8 +13,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "common/base/clock.h"
-#include "worker/ddp/low_rank_plan_of.h"
 #include "worker/ddp/model_layout.h"
+#include "worker/run/connect_low_rank.h"
 
 namespace gradwire {
 namespace {
@@ -55,14 +55,11 @@ absl::Status DistributedDataParallel::Impl::Attach() {
   if (reducer_->gradient_buckets() == 0) {
     return absl::InvalidArgumentError("got a module without a parameter that requires a gradient");
   }
-  Exchange* exchange = nullptr;
-  const absl::StatusOr<LayoutId> layout = Declare(&exchange);
-  if (!layout.ok()) return layout.status();
+  if (absl::Status connected = Connect(); !connected.ok()) return connected;
   std::vector<torch::Tensor> values = parameters;
   values.insert(values.end(), buffers_.begin(), buffers_.end());
   absl::Status status = run_->collectives().BroadcastAll(values, Rank(0));
   if (!status.ok()) return status;
-  reducer_->Attach(exchange, *layout, {member_.rank()});
   for (size_t bucket = 0; bucket < reducer_->gradient_buckets(); ++bucket) {
     slots_.emplace_back();
     for (const torch::Tensor& parameter : reducer_->ParametersOf(bucket)) {
@@ -74,29 +71,20 @@ absl::Status DistributedDataParallel::Impl::Attach() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<LayoutId> DistributedDataParallel::Impl::Declare(Exchange** exchange) {
+absl::Status DistributedDataParallel::Impl::Connect() {
   const Compression& compression = member_.settings().compression;
   const Layout tensors = LayoutOf(*module_);
-  *exchange = &member_.exchange();
+  const std::vector<Rank> ranks = {member_.rank()};
   if (!compression.has_factors()) {
-    return member_.Declare(name_, tensors, reducer_->BucketSpecs());
+    const auto layout = member_.Declare(name_, tensors, reducer_->BucketSpecs());
+    if (layout.ok()) reducer_->Attach(&member_.exchange(), *layout, ranks);
+    return layout.status();
   }
-  LowRankPlan plan = LowRankPlanOf(*reducer_, compression.rank);
-  const absl::StatusOr<LayoutId> factors = member_.Declare(name_, tensors, plan.specs());
-  if (!factors.ok()) return factors;
-  LowRankLayouts layouts = {*factors, *factors, static_cast<uint64_t>(compression.warmup_steps)};
-  if (layouts.whole_steps > 0) {
-    const absl::StatusOr<LayoutId> whole =
-        member_.Declare(absl::StrCat(name_, ", whole gradients"), tensors, reducer_->BucketSpecs());
-    if (!whole.ok()) return whole;
-    layouts.whole = *whole;
-  }
-  spdlog::info("{}: {} of {} bytes of gradients travel in a step; each rank keeps {} of residuals",
-               name_, plan.factor_bytes(), plan.gradient_bytes(), plan.residual_bytes());
-  low_rank_ = std::make_unique<LowRankExchange>(*exchange, std::move(plan), layouts,
-                                                std::vector<Rank>{member_.rank()});
-  *exchange = low_rank_.get();
-  return factors;
+  auto low_rank = ConnectLowRank(&member_.member(), name_, tensors, *reducer_, compression, ranks);
+  if (!low_rank.ok()) return member_.Fail(low_rank.status());
+  low_rank_ = *std::move(low_rank);
+  reducer_->Attach(low_rank_.get(), LayoutId(0), ranks);
+  return absl::OkStatus();
 }
 
 // "parameter 3 …" with its name.

@@ -56,7 +56,7 @@ class DistributedDataParallel::Impl {
 
   absl::Status Attach();
   // Makes the buckets known to all ranks, and `exchange` what they travel through.
-  absl::StatusOr<LayoutId> Declare(Exchange** exchange);
+  absl::Status Connect();
   // The next backward pass averages.
   void Arm();
   void OnBegin();

@@ -7,13 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/types/optional.h"
 #include "common/base/clock.h"
 #include "common/base/environment.h"
 #include "common/base/mutex.h"
-#include "common/rpc/grpc_server.h"
-#include "common/rpc/status_service.h"
-#include "common/session/session.h"
 #include "common/telemetry/compression_meter.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
@@ -23,15 +19,14 @@
 #include "common/wire/view.h"
 #include "coordinator/run/hosted_coordinator.h"
 #include "library/group_settings.h"
-#include "worker/backends/backend.h"
+#include "worker/member/member.h"
 
 namespace gradwire {
 
 // A process's part in a run: everything behind a ProcessGroup but the collectives.
 //
 //   HostedCoordinator (of rank 0, if nobody else serves)
-//   Session ── view, abort ──► GroupMember ──► Exchange ◄── collectives, reducers
-//   GrpcServer (peers, Status)      │
+//   RunMember ──► Exchange ◄── collectives, reducers
 //   MetricsServer ◄── WorkerMetrics ◄── Report of each step ──► coordinator, trace
 //
 // One thread calls. The first failure is kept: it is what all later calls return.
@@ -59,7 +54,8 @@ class GroupMember {
   absl::StatusOr<LayoutId> Declare(const std::string& name, const Layout& tensors,
                                    const std::vector<BucketSpec>& buckets);
   // Only while state() is OK or a transfer is to be waited for.
-  Exchange& exchange() { return *exchange_; }
+  Exchange& exchange() { return member_->exchange(); }
+  RunMember& member() { return *member_; }
   absl::Time StepDeadline() const { return SteadyNow() + settings_.step_timeout; }
 
   // The run fails with `cause` (not OK) in the step that is going on. The others are told, and
@@ -82,16 +78,10 @@ class GroupMember {
   absl::Status Start();
   absl::Status Host();
   absl::Status ServeMetrics();
-  absl::Status MakeBackendOfRun();
-  absl::StatusOr<std::string> ServePeers();
-  absl::Status JoinSession(const std::string& address);
-  v1::Hello MakeHello(const std::string& address) const;
+  MemberOptions OptionsOfMember();
+  absl::Status Join();
+  v1::Hello MakeHello() const;
   absl::Status OpenTrace();
-  void OnAbort(const absl::Status& status);
-  // As Fail; the worker `suspect` does not answer.
-  absl::Status FailAt(const absl::Status& cause, const absl::optional<Suspect>& suspect);
-  absl::optional<absl::Status> AwaitVerdict();
-  void Keep(const absl::Status& failure);
   // Sets what was sent and received since the last step, and how the exchange compressed it.
   void CountTransfers(StepRecord* record);
   absl::Status CloseTrace();
@@ -99,7 +89,6 @@ class GroupMember {
 
   GroupSettings settings_;
   const Environment environment_;
-  Security security_;
   std::unique_ptr<HostedCoordinator> hosted_;  // null where another one serves
   WorkerMetrics metrics_;
   std::unique_ptr<TraceLog> trace_log_;  // null without a trace
@@ -110,20 +99,13 @@ class GroupMember {
   CompressionMeter compression_;
 
   Mutex mutex_;
-  CondVar changed_;
-  absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  bool joined_ ABSL_GUARDED_BY(mutex_) = false;
+  const RunMember* shown_member_ ABSL_GUARDED_BY(mutex_) = nullptr;  // once it has joined
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   v1::RankStatus rank_status_ ABSL_GUARDED_BY(mutex_);
-  Exchange* cancellable_ ABSL_GUARDED_BY(mutex_) = nullptr;
 
-  // From here on, what has threads that use the above; exchanges end before servers do.
-  std::unique_ptr<StatusService> status_service_;
-  std::unique_ptr<Backend> backend_;
-  GrpcServer server_;
+  // From here on, what has threads that use the above.
   std::unique_ptr<MetricsServer> metrics_server_;
-  std::unique_ptr<Exchange> exchange_;
-  std::unique_ptr<Session> session_;
+  std::unique_ptr<RunMember> member_;
 };
 
 }  // namespace gradwire

@@ -6,32 +6,33 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "common/session/local_address.h"
 #include "coordinator/run/port_file.h"
 
 namespace gradwire {
 
 absl::StatusOr<std::unique_ptr<SeparateAggregator>> SeparateAggregator::Start(
     const CoordinatorOptions& options) {
-  absl::StatusOr<Security> security = Security::Read(options.security);
-  if (!security.ok()) return security.status();
-  auto aggregator = absl::WrapUnique(new SeparateAggregator(options, *std::move(security)));
+  auto endpoint =
+      RunEndpoint::Create({options.coordinator, options.listen, options.advertise,
+                           absl::Seconds(options.connect_timeout_seconds), options.security});
+  if (!endpoint.ok()) return endpoint.status();
+  auto aggregator = absl::WrapUnique(new SeparateAggregator(options, *std::move(endpoint)));
   if (absl::Status status = aggregator->Listen(); !status.ok()) return status;
   if (absl::Status status = aggregator->Connect(); !status.ok()) return status;
   return aggregator;
 }
 
-SeparateAggregator::SeparateAggregator(const CoordinatorOptions& options, Security security)
+SeparateAggregator::SeparateAggregator(const CoordinatorOptions& options,
+                                       std::unique_ptr<RunEndpoint> endpoint)
     : options_(options),
-      security_(std::move(security)),
       aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
-                    [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}) {}
+                    [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
+      endpoint_(std::move(endpoint)) {}
 
 SeparateAggregator::~SeparateAggregator() {
-  session_.reset();
+  endpoint_->CloseSession();
   aggregation_.Abort(absl::CancelledError("the aggregator ends"));
-  grpc_.Shutdown();
 }
 
 absl::Status SeparateAggregator::Listen() {
@@ -40,41 +41,28 @@ absl::Status SeparateAggregator::Listen() {
       MutexLock lock(&mutex_);
       return aggregator_ != nullptr;
     };
-    auto server =
-        MetricsServer::Start(options_.metrics, metrics_.registry(), ready, nullptr, {},
-                             {options_.http_token ? security_.token() : "", options_.security});
+    auto server = MetricsServer::Start(
+        options_.metrics, metrics_.registry(), ready, nullptr, {},
+        {options_.http_token ? endpoint_->security().token() : "", options_.security});
     if (!server.ok()) return server.status();
     metrics_server_ = *std::move(server);
     spdlog::info("metrics are on {}/metrics", metrics_server_->url());
   }
-  absl::StatusOr<GrpcServer> grpc = StartGrpcServer(options_.listen, {&aggregation_}, security_);
-  if (!grpc.ok()) return grpc.status();
-  grpc_ = *std::move(grpc);
-  spdlog::info("aggregator listens on {}", grpc_.address);
+  if (absl::Status served = endpoint_->Serve({&aggregation_}); !served.ok()) return served;
+  spdlog::info("aggregator listens on {}", endpoint_->bound());
   if (options_.port_file.empty()) return absl::OkStatus();
-  return WritePortFile(options_.port_file, grpc_.address,
+  return WritePortFile(options_.port_file, endpoint_->bound(),
                        metrics_server_ == nullptr ? "" : metrics_server_->address());
 }
 
 absl::Status SeparateAggregator::Connect() {
-  absl::StatusOr<std::string> address =
-      AdvertisedAddress(options_.advertise, options_.coordinator, grpc_.address);
-  if (!address.ok()) return address.status();
-  address_ = *std::move(address);
-  SessionOptions session_options;
-  session_options.coordinator = options_.coordinator;
-  session_options.connect_timeout = absl::Seconds(options_.connect_timeout_seconds);
-  session_options.security = security_;
-  session_options.cancelled = [this] {
-    MutexLock lock(&mutex_);
-    return stopped_;
-  };
-  absl::StatusOr<std::unique_ptr<Session>> session =
-      Session::Open(session_options, [this](const absl::Status& status) { OnRunOver(status); },
-                    {nullptr, [this](const View& view) { OnNewView(view); }, nullptr});
-  if (!session.ok()) return session.status();
-  session_ = *std::move(session);
-  return absl::OkStatus();
+  return endpoint_->Open(
+      [this] {
+        MutexLock lock(&mutex_);
+        return stopped_;
+      },
+      [this](const absl::Status& status) { OnRunOver(status); },
+      {nullptr, [this](const View& view) { OnNewView(view); }, nullptr});
 }
 
 absl::Status SeparateAggregator::Run() {
@@ -82,7 +70,7 @@ absl::Status SeparateAggregator::Run() {
                                 const v1::Serving& serving) {
     OnLayout({layout, buckets, serving});
   };
-  const absl::StatusOr<View> view = session_->Offer(address_, on_layout);
+  const absl::StatusOr<View> view = endpoint_->Offer(on_layout);
   if (!view.ok()) return view.status();
   if (absl::Status status = Serve(*view); !status.ok()) return status;
   MutexLock lock(&mutex_);
@@ -99,7 +87,6 @@ absl::Status SeparateAggregator::Serve(const View& view) {
     metrics_.SetStep(Step(step.value() + 1));
   };
   auto aggregator = std::make_shared<Aggregator>(view, share, AggregatorHooks{on_step, nullptr});
-  grpc_.AllowCalls(CallsOf(view.world_size));
   MutexLock lock(&mutex_);
   // Another thread brings the first view, which a further one may overtake.
   if (aggregator_ != nullptr && view.generation < aggregator_->view().generation) {
@@ -142,9 +129,7 @@ void SeparateAggregator::Stop(absl::string_view reason) {
     MutexLock lock(&mutex_);
     stopped_ = true;
   }
-  if (session_ == nullptr) return;
-  session_->Leave(false, reason).IgnoreError();
-  session_->Cancel();
+  endpoint_->Stop(reason);
   OnRunOver(absl::CancelledError(reason));
 }
 

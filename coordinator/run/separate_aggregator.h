@@ -13,8 +13,7 @@
 #include "common/aggregation/aggregation_service.h"
 #include "common/aggregation/aggregator.h"
 #include "common/base/mutex.h"
-#include "common/rpc/grpc_server.h"
-#include "common/session/session.h"
+#include "common/session/run_endpoint.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
 #include "coordinator/run/coordinator_options.h"
@@ -26,8 +25,8 @@ namespace gradwire {
 // each gradient once. Thread-safe.
 class SeparateAggregator {
  public:
-  // Listens, and connects to the run's coordinator. Errors: those of
-  // Coordinator::Start, ConnectToCoordinator and LocalAddressTowards.
+  // Listens, and connects to the run's coordinator. Errors: those of MetricsServer::Start, of
+  // WritePortFile, and of RunEndpoint::Create, Serve and Open.
   static absl::StatusOr<std::unique_ptr<SeparateAggregator>> Start(
       const CoordinatorOptions& options);
 
@@ -43,7 +42,7 @@ class SeparateAggregator {
   // Leaves the run, which ends it for all, with `reason`. From any thread.
   void Stop(absl::string_view reason);
 
-  const std::string& address() const { return address_; }  // that workers use
+  const std::string& address() const { return endpoint_->address(); }  // that workers use
 
  private:
   struct AgreedLayout {
@@ -51,7 +50,7 @@ class SeparateAggregator {
     std::vector<BucketSpec> buckets;
     v1::Serving serving;
   };
-  SeparateAggregator(const CoordinatorOptions& options, Security security);
+  SeparateAggregator(const CoordinatorOptions& options, std::unique_ptr<RunEndpoint> endpoint);
   absl::Status Listen();
   absl::Status Connect();
   // Makes the aggregator of `view`, gives it the layouts that came before, and ends that of the
@@ -63,12 +62,9 @@ class SeparateAggregator {
   void OnRunOver(const absl::Status& status);
 
   const CoordinatorOptions options_;
-  const Security security_;
   CoordinatorMetrics metrics_;
   AggregationService aggregation_;
   std::unique_ptr<MetricsServer> metrics_server_;
-  GrpcServer grpc_;
-  std::string address_;
 
   Mutex mutex_;
   CondVar changed_;
@@ -77,7 +73,7 @@ class SeparateAggregator {
   std::vector<AgreedLayout> layouts_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 
-  std::unique_ptr<Session> session_;  // last: its threads use the above
+  const std::unique_ptr<RunEndpoint> endpoint_;  // last: its threads use the above
 };
 
 }  // namespace gradwire

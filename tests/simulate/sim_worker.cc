@@ -11,7 +11,7 @@
 namespace gradwire::simulate {
 namespace {
 
-// As in Participation, Session and WaitConnected.
+// As in RunMember, Session and WaitConnected.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
 constexpr absl::Duration kConnectTimeout = absl::Seconds(10);
@@ -184,7 +184,7 @@ absl::Status SimWorker::Declare() {
 
 absl::Status SimWorker::Ended() const { return stopped_.ok() ? changes_.Unchanged() : stopped_; }
 
-// As Participation and FoldBackend: what it sums is served before it reaches the others.
+// As RunMember and FoldBackend: what it sums is served before it reaches the others.
 absl::Status SimWorker::Connect() {
   suspect_.reset();
   told_of_suspect_ = false;
@@ -293,7 +293,7 @@ bool SimWorker::GoesOn(const absl::Status& status) {
   return true;
 }
 
-// As Participation::AwaitView.
+// As RunMember::AwaitNextView.
 absl::optional<View> SimWorker::AwaitView(const absl::Status& status) {
   if (!stopped_.ok()) return absl::nullopt;
   const absl::optional<Suspect> suspect = exchange_ ? exchange_->suspect() : suspect_;

@@ -14,15 +14,15 @@
 #include "tests/simulate/site.h"
 #include "tests/simulate/tiny_model.h"
 #include "tests/simulate/waiting_sync.h"
+#include "worker/member/view_changes.h"
 #include "worker/run/current_work.h"
 #include "worker/run/trainer.h"
-#include "worker/run/view_changes.h"
 
 namespace gradwire::simulate {
 
 // A worker of the run. Shipped: the trainer with all that is below it (reducer, buffers, hooks,
 // sliced optimisers with what they save, the sync), which runs in a fiber, and ViewChanges.
-// Modelled after Worker and Participation, which have threads and gRPC in them: the order of
+// Modelled after Worker and RunMember, which have threads and gRPC in them: the order of
 // joining, connecting, going on and leaving (TrainFrom, GoesOn, GoOn, AwaitView).
 class SimWorker {
  public:

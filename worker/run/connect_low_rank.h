@@ -2,26 +2,25 @@
 #define GRADWIRE_WORKER_RUN_CONNECT_LOW_RANK_H_
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/compress/compression.h"
 #include "common/wire/layout.h"
-#include "common/wire/view.h"
 #include "worker/backends/low_rank_exchange.h"
 #include "worker/ddp/reducer.h"
-#include "worker/run/participation.h"
+#include "worker/member/member.h"
 
 namespace gradwire {
 
-// Connects the participation (see Participation::Connect), in place of the reducer's buckets, for
-// what `compression`, which has factors, makes of them; to be given to the reducer, under any
-// layout. `participation` outlives it. Says in the log what travels and what is kept. Errors: those
-// of Connect and Declare.
-absl::StatusOr<std::unique_ptr<LowRankExchange>> ConnectLowRank(Participation* participation,
-                                                                const View& view,
-                                                                const Layout& tensors,
-                                                                const Reducer& reducer,
-                                                                const Compression& compression);
+// Declares, under `name` and in place of the reducer's buckets, what `compression`, which has
+// factors, makes of the gradients of `tensors`, and gives the exchange for them; the reducer may
+// use it under any layout. `member` is connected and outlives it; `ranks` are those that it
+// carries. Says in the log what travels and what is kept. Errors: those of RunMember::Declare.
+absl::StatusOr<std::unique_ptr<LowRankExchange>> ConnectLowRank(
+    RunMember* member, const std::string& name, const Layout& tensors, const Reducer& reducer,
+    const Compression& compression, std::vector<Rank> ranks);
 
 }  // namespace gradwire
 

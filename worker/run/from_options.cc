@@ -62,6 +62,25 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   return trainer;
 }
 
+absl::StatusOr<MemberOptions> MemberOptionsOf(const WorkerOptions& options, OnSpan on_span) {
+  absl::StatusOr<Compression> compression = CompressionOf(options);
+  if (!compression.ok()) return compression.status();
+  const absl::StatusOr<v1::DType> wire = WireTypeOf(options);
+  if (!wire.ok()) return wire.status();
+  MemberOptions member;
+  member.endpoint = {options.coordinator, options.listen, options.advertise,
+                     absl::Seconds(options.connect_timeout_seconds), options.security};
+  member.backend = options.backend;
+  member.transport.wire = *wire;
+  member.transport.compression = *std::move(compression);
+  member.transport.connections = options.connections;
+  member.transport.groups = options.groups;
+  member.transport.gathers = TraitsOfSync(options.sync).gathers;
+  member.transport.on_span = std::move(on_span);
+  member.step_timeout = absl::Seconds(options.step_timeout_seconds);
+  return member;
+}
+
 absl::StatusOr<SyncOptions> SyncOptionsOf(const WorkerOptions& options, const TrainingSize& run,
                                           const Model& model) {
   absl::StatusOr<LearningRate> learning_rate = MakeLearningRate(options, run);

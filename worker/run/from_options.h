@@ -9,6 +9,7 @@
 #include "worker/data/training_batches.h"
 #include "worker/data_parallel/data_parallel.h"
 #include "worker/learning/learning_rate.h"
+#include "worker/member/member.h"
 #include "worker/models/prepare.h"
 #include "worker/options/worker_options.h"
 #include "worker/run/trainer.h"
@@ -25,6 +26,8 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
 absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,
                                                         int64_t classes,
                                                         std::shared_ptr<Model> model);
+// `on_span` hears of transfers and sums; may be empty. Errors: those of CompressionOf.
+absl::StatusOr<MemberOptions> MemberOptionsOf(const WorkerOptions& options, OnSpan on_span);
 // For MakeSynchronizer. Errors: those of MakeLearningRate.
 absl::StatusOr<SyncOptions> SyncOptionsOf(const WorkerOptions& options, const TrainingSize& run,
                                           const Model& model);

@@ -1,11 +1,8 @@
 #include "worker/run/hello.h"
 
-#include <unistd.h>
-
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/host.h"
 #include "worker/options/traits.h"
 #include "worker/options/worker_option_parser.h"
 
@@ -37,9 +34,6 @@ v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   for (const Rank rank : options.ranks) hello.add_ranks(static_cast<uint32_t>(rank.value()));
   hello.set_world_size(static_cast<uint32_t>(options.world_size));
   hello.set_threads(static_cast<uint32_t>(options.threads));
-  hello.set_cores(static_cast<uint32_t>(UsableCores()));
-  hello.set_host(CoresId());
-  hello.set_pid(static_cast<uint32_t>(getpid()));
   auto& settings = *hello.mutable_settings();
   settings["training samples"] = absl::StrCat(training_samples);
   for (const auto& [name, value] : AgreedValues(options)) {

@@ -43,7 +43,7 @@ int Worker::Run() {
   absl::Status status = Prepare();
   if (status.ok()) status = Train();
   const bool trained = status.ok();
-  if (status.ok() && participation_ != nullptr) status = participation_->Leave();
+  if (status.ok() && member_ != nullptr) status = member_->Leave();
   status = ExplainFailure(std::move(status));
   const int exit_code = EndCode(status.ok() ? EndWithoutOutputs() : status);
   SummarizeEnd(trained ? absl::OkStatus() : status, exit_code);
@@ -58,7 +58,7 @@ void Worker::NoteOutputs(const absl::Status& written) {
 
 // An exit code that tells of a failure has a launcher end the others, so they go first.
 absl::Status Worker::EndWithoutOutputs() {
-  if (!outputs_.ok() && participation_ != nullptr) participation_->AwaitEndOfRun();
+  if (!outputs_.ok() && member_ != nullptr) member_->AwaitEndOfRun();
   return outputs_;
 }
 
@@ -67,28 +67,26 @@ int Worker::EndCode(const absl::Status& status) {
   spdlog::error("{}", std::string(status.message()));
   if (stopper_->requested()) return stopper_->exit_code();
   // Before the run, an error is one of options or reach; in it, it is a failure.
-  const bool joined = participation_ != nullptr && participation_->joined();
+  const bool joined = member_ != nullptr && member_->joined();
   return joined ? kExitFailed : ExitCode(status);
 }
 
 void Worker::Stop(const std::string& reason, int exit_code) {
   const absl::Status status = absl::CancelledError(reason);
   stopper_->Request(status, exit_code);
-  Participation* participation;
+  RunMember* member;
   {
     MutexLock lock(&mutex_);
-    participation = shown_participation_;
+    member = shown_member_;
   }
-  if (participation != nullptr) participation->Stop(status);
+  if (member != nullptr) member->Stop(status);
 }
 
-// The coordinator's word, if it comes, counts more than what this worker saw.
 absl::Status Worker::ExplainFailure(absl::Status status) {
   if (status.ok()) return status;
-  if (participation_ != nullptr && participation_->joined() && !stopper_->requested()) {
+  if (member_ != nullptr && member_->joined() && !stopper_->requested()) {
     metrics_.CountRpcError(status.code());
-    if (!awaited_view_ && !IsOfAll(status)) participation_->AwaitView(status, CurrentStep());
-    participation_->Explain(status, IsOfAll(status));
+    member_->Fail(status, CurrentStep(), IsOfAll(status)).IgnoreError();
   }
   return stopper_->requested() ? stopper_->reason() : status;
 }
@@ -167,23 +165,28 @@ absl::Status Worker::Join() {
   view_.threads = options_.threads;
   first_ranks_ = ranks_ = {Rank(0)};
   if (!sync_traits_.averages) return absl::OkStatus();
-  auto participation = Participation::Create(
-      options_, stopper_.get(), SpanListener(), [this] { return GetStatus(); },
-      [this] { return work_.At(SteadyNow()); });
-  if (!participation.ok()) return participation.status();
-  participation_ = *std::move(participation);
+  absl::StatusOr<MemberOptions> options = MemberOptionsOf(options_, SpanListener());
+  if (!options.ok()) return options.status();
+  MemberHooks hooks;
+  hooks.status = [this] { return GetStatus(); };
+  hooks.work = [this] { return work_.At(SteadyNow()); };
+  hooks.on_end = [this](const absl::Status& end) { stopper_->Request(end, ExitCode(end)); };
+  auto member = RunMember::Create(*options, std::move(hooks));
+  if (!member.ok()) return member.status();
+  member_ = *std::move(member);
   {
     MutexLock lock(&mutex_);
-    shown_participation_ = participation_.get();
+    shown_member_ = member_.get();
   }
+  if (stopper_->requested()) return stopper_->reason();  // it may have come too early to be shown
   v1::Hello hello = MakeHello(options_, train_->size());
   if (!options_.weights.empty()) {
     (*hello.mutable_settings())["SHA-256 of weights"] = Sha256(model_->parameters());
   }
   if (metrics_server_ != nullptr) {
-    hello.set_metrics(ReachableAt(metrics_server_->address(), participation_->address()));
+    hello.set_metrics(ReachableAt(metrics_server_->address(), member_->address()));
   }
-  absl::StatusOr<View> view = participation_->Join(std::move(hello));
+  absl::StatusOr<View> view = member_->Join(std::move(hello));
   if (!view.ok()) return view.status();
   view_ = *std::move(view);
   first_ranks_ = ranks_ = view_.OwnRanks();
@@ -229,7 +232,7 @@ absl::Status Worker::MakeTrainer() {
   if (!options.ok()) return options.status();
   if (view_.seals) {
     options->seal = {[this](Step step, absl::Span<const TensorDigest> digests) {
-                       participation_->ReportReady(step, /*last=*/false, digests);
+                       member_->ReportReady(step, /*last=*/false, digests);
                      },
                      [this](Step step) { return AwaitSealed(step); }, options_.check_replicas};
   }
@@ -254,23 +257,31 @@ absl::Status Worker::MakeTestBatches() {
 }
 
 absl::Status Worker::Attach() {
-  if (participation_ == nullptr) return absl::OkStatus();
+  if (member_ == nullptr) return absl::OkStatus();
   const absl::StatusOr<Compression> compression = CompressionOf(options_);
   if (!compression.ok()) return compression.status();
-  if (compression->has_factors()) {
-    auto low_rank = ConnectLowRank(participation_.get(), view_, LayoutOf(*model_),
-                                   trainer_->reducer(), *compression);
-    if (!low_rank.ok()) return low_rank.status();
-    low_rank_ = *std::move(low_rank);
-    sync_->Attach(low_rank_.get(), LayoutId(0), ranks_);
-    return absl::OkStatus();
-  }
-  absl::StatusOr<LayoutId> layout = participation_->Connect(
-      view_, LayoutOf(*model_), sync_->BucketSpecs(), ServingOf(options_, Size()));
+  return compression->has_factors() ? AttachLowRank(*compression) : AttachBuckets();
+}
+
+// Declares before it connects: if a worker is lost meanwhile, the next view's exchange knows it.
+absl::Status Worker::AttachBuckets() {
+  const absl::StatusOr<LayoutId> layout = member_->Declare(
+      options_.model, LayoutOf(*model_), sync_->BucketSpecs(), ServingOf(options_, Size()));
   if (!layout.ok()) return layout.status();
   layout_ = *layout;
-  sync_->Attach(&participation_->exchange(), layout_, ranks_);
+  if (absl::Status connected = member_->Connect(view_); !connected.ok()) return connected;
+  sync_->Attach(&member_->exchange(), layout_, ranks_);
   return sync_->Start();
+}
+
+absl::Status Worker::AttachLowRank(const Compression& compression) {
+  if (absl::Status connected = member_->Connect(view_); !connected.ok()) return connected;
+  auto low_rank = ConnectLowRank(member_.get(), options_.model, LayoutOf(*model_),
+                                 trainer_->reducer(), compression, ranks_);
+  if (!low_rank.ok()) return low_rank.status();
+  low_rank_ = *std::move(low_rank);
+  sync_->Attach(low_rank_.get(), LayoutId(0), ranks_);
+  return absl::OkStatus();
 }
 
 TrainingSize Worker::Size() const { return {view_.world_size, StepsPerEpoch(), TotalSteps()}; }
@@ -337,7 +348,7 @@ absl::Status Worker::DivideEvaluations() {
     return absl::OkStatus();
   }
   const std::vector<BucketSpec> buckets = evaluator_->BucketSpecs(view_.world_size);
-  const absl::StatusOr<LayoutId> layout = participation_->Declare("evaluation", buckets);
+  const absl::StatusOr<LayoutId> layout = member_->Declare("evaluation", {}, buckets);
   if (!layout.ok()) return layout.status();
   evaluations_ = *layout;
   ShareEvaluations();
@@ -346,7 +357,7 @@ absl::Status Worker::DivideEvaluations() {
 
 void Worker::ShareEvaluations() {
   if (!evaluations_.has_value()) return;
-  evaluator_->Divide(&participation_->exchange(), *evaluations_, view_,
+  evaluator_->Divide(&member_->exchange(), *evaluations_, view_,
                      absl::Seconds(options_.step_timeout_seconds));
 }
 
@@ -367,7 +378,7 @@ absl::Status Worker::Infer() {
 void Worker::OnStep(absl::Span<const StepRecord> reports) {
   std::vector<StepRecord> records(reports.begin(), reports.end());
   for (StepRecord& record : records) record.time = absl::Now();
-  TransferTotals totals = participation_ ? participation_->totals() : TransferTotals();
+  TransferTotals totals = member_ ? member_->totals() : TransferTotals();
   if (low_rank_ != nullptr) totals.compressed = low_rank_->totals().compressed;
   if (devices_ != nullptr) {
     records.front().phases += devices_->TakeTimes();
@@ -382,10 +393,10 @@ void Worker::TellOfStep() {
   const bool is_first = unsealed_.records.front().step == Step(0);
   const std::vector<v1::StepDone> done =
       reporter_->OnStep(std::exchange(unsealed_.records, {}), unsealed_.totals);
-  if (participation_ == nullptr) return;
-  for (const v1::StepDone& of_rank : done) participation_->ReportStep(of_rank);
+  if (member_ == nullptr) return;
+  for (const v1::StepDone& of_rank : done) member_->ReportStep(of_rank);
   if (is_first && trace_log_ != nullptr) {
-    trace_log_->SetClockOffset(participation_->clock_offset());
+    trace_log_->SetClockOffset(member_->clock_offset());
   }
 }
 

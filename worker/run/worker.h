@@ -21,12 +21,12 @@
 #include "worker/data/training_batches.h"
 #include "worker/data_parallel/data_parallel.h"
 #include "worker/learning/learning_rate.h"
+#include "worker/member/member.h"
 #include "worker/models/model.h"
 #include "worker/options/traits.h"
 #include "worker/options/worker_options.h"
 #include "worker/run/current_work.h"
 #include "worker/run/evaluator.h"
-#include "worker/run/participation.h"
 #include "worker/run/step_reporter.h"
 #include "worker/run/stopper.h"
 #include "worker/run/trainer.h"
@@ -36,11 +36,11 @@ namespace gradwire {
 
 // One worker process: everything that its ranks need, put together.
 //
-//   Participation ── view, abort ──► Stopper ──► Trainer ◄── Loader ◄── TrainingBatches
-//        └── Exchange ◄── Reducer ◄── Synchronizer ◄─┤
+//   RunMember ── view, end ──► Stopper ──► Trainer ◄── Loader ◄── TrainingBatches
+//     └── Exchange ◄── Reducer ◄── Synchronizer ◄─┤
 //   MetricsServer ◄── WorkerMetrics ◄── StepReporter ◄┘ ──► logs, summaries, progress
 //
-// With a sync that averages nothing there is no participation. With --inference there is no
+// With a sync that averages nothing there is no member. With --inference there is no
 // trainer and nothing in front of it: test data is scored in its place. Run once. Stop may be
 // called from any thread.
 class Worker {
@@ -74,6 +74,8 @@ class Worker {
   absl::Status MakeTestBatches();
   absl::Status MakeReporter();
   absl::Status Attach();
+  absl::Status AttachBuckets();
+  absl::Status AttachLowRank(const Compression& compression);
   absl::Status DivideEvaluations();
   void ShareEvaluations();
   absl::Status Train();
@@ -132,11 +134,11 @@ class Worker {
   std::vector<Rank> ranks_;                // of this worker, as the view says
   std::vector<Rank> first_ranks_;          // as the first view said
   LayoutId layout_;                        // of the gradients
-  bool awaited_view_ = false;              // and none came
   View trained_view_;                      // the last that it trained in
-  // Of SteadyNow: when training was broken off for another view, and since when nothing was done
-  // that lasts (none: all does so far).
+  // Of SteadyNow: when training was broken off for another view, when that was heard of, and since
+  // when nothing was done that lasts (none: all does so far).
   absl::Time broken_off_;
+  absl::Time view_heard_;
   absl::optional<absl::Time> in_vain_since_;
   struct {
     std::vector<StepRecord> records;  // empty: none
@@ -151,17 +153,17 @@ class Worker {
   // What other threads ask for; it stays once it is set.
   Mutex mutex_;
   StepReporter* shown_reporter_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the view is there, too
-  Participation* shown_participation_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  RunMember* shown_member_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::unique_ptr<StepReporter> reporter_;
 
   // From here on, what has threads that use the above.
   std::unique_ptr<MetricsServer> metrics_server_;
-  std::unique_ptr<Participation> participation_;  // null for a sync that averages nothing
-  std::unique_ptr<LowRankExchange> low_rank_;     // on its exchange; null if none is asked for
-  std::unique_ptr<Trainer> trainer_;              // uses the exchange
-  std::unique_ptr<Evaluator> evaluator_;          // likewise; null without --evaluate
-  absl::optional<LayoutId> evaluations_;          // if they are divided
-  std::unique_ptr<Synchronizer> sync_;            // null likewise
+  std::unique_ptr<RunMember> member_;          // null for a sync that averages nothing
+  std::unique_ptr<LowRankExchange> low_rank_;  // on its exchange; null if none is asked for
+  std::unique_ptr<Trainer> trainer_;           // uses the exchange
+  std::unique_ptr<Evaluator> evaluator_;       // likewise; null without --evaluate
+  absl::optional<LayoutId> evaluations_;       // if they are divided
+  std::unique_ptr<Synchronizer> sync_;         // null likewise
   std::unique_ptr<Loader> loader_;
   uint64_t next_batch_ = 0;  // of the loader, counted over all carried ranks
 };

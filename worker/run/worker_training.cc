@@ -14,11 +14,11 @@ absl::Status Worker::Train() {
   absl::Status status = options_.inference.empty() ? TrainAndEvaluate() : InferAndWrite();
   NoteOutputs(reporter_->Finish());
   NoteOutputs(results_);
-  if (status.ok() && participation_ != nullptr) {
-    status = participation_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
+  if (status.ok() && member_ != nullptr) {
+    status = member_->Finish(SteadyNow() + absl::Seconds(options_.step_timeout_seconds));
   }
   if (trace_log_ == nullptr) return status;
-  const auto offset = participation_ ? participation_->clock_offset() : absl::ZeroDuration();
+  const auto offset = member_ ? member_->clock_offset() : absl::ZeroDuration();
   NoteOutputs(trace_log_->Close(offset));
   return status;
 }
@@ -57,15 +57,15 @@ absl::Status Worker::End() {
   BeginPhase("results", behind_all, /*waits=*/false, absl::nullopt);
   results_ = WriteResults();
   if (!view_.seals) return absl::OkStatus();
-  participation_->ReportReady(behind_all, /*last=*/true);
+  member_->ReportReady(behind_all, /*last=*/true);
   BeginPhase("wait", behind_all, /*waits=*/true, absl::nullopt);
-  absl::Status sealed = participation_->AwaitSealed(behind_all);
+  absl::Status sealed = member_->AwaitSealed(behind_all);
   BeginPhase("results", behind_all, /*waits=*/false, absl::nullopt);  // it may close a trace
   return sealed;
 }
 
 absl::Status Worker::AwaitSealed(Step step) {
-  absl::Status sealed = participation_->AwaitSealed(step);
+  absl::Status sealed = member_->AwaitSealed(step);
   if (sealed.ok()) TellOfStep();
   return sealed;
 }
@@ -88,25 +88,25 @@ bool Worker::GoesOn(const absl::Status& status) {
   if (!view_.seals || IsOfAll(status)) return false;
   broken_off_ = SteadyNow();
   if (!in_vain_since_.has_value()) in_vain_since_ = broken_off_;
-  absl::optional<View> view = participation_->AwaitView(status, CurrentStep());
-  awaited_view_ = !view.has_value();
-  if (!view.has_value()) return false;
+  NextView next = member_->AwaitNextView(status, CurrentStep());
+  if (next.kind == NextView::kEnd) return false;
+  view_heard_ = next.heard;
   MutexLock lock(&mutex_);
-  view_ = *std::move(view);
+  view_ = std::move(next.view);
   ranks_ = view_.OwnRanks();
+  spdlog::warn("{}; {} of {} from step {} on, generation {}",
+               next.kind == NextView::kGoOn ? "a worker was lost" : "the pause is over",
+               NameOf(ranks_), view_.world_size, view_.first_step.value(),
+               view_.generation.value());
   return true;
 }
 
 // From what all have at the beginning of the view's first step.
 absl::Status Worker::GoOn() {
   const absl::Time view_taken = SteadyNow();
-  const bool is_loss = !ChangeOf(trained_view_, view_).lost.empty();
-  spdlog::warn("{}; {} of {} from step {} on, generation {}",
-               is_loss ? "a worker was lost" : "the pause is over", NameOf(ranks_),
-               view_.world_size, view_.first_step.value(), view_.generation.value());
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
   work_.SetGeneration(view_.generation);
-  if (absl::Status status = participation_->Reconnect(view_); !status.ok()) return status;
+  if (absl::Status status = member_->Connect(view_); !status.ok()) return status;
   const bool is_sealed =
       !unsealed_.records.empty() && unsealed_.records.front().step < view_.first_step;
   if (is_sealed) TellOfStep();
@@ -114,7 +114,7 @@ absl::Status Worker::GoOn() {
   const absl::optional<absl::Time> begun = trainer_->BegunAt(view_.first_step);
   if (begun.has_value()) in_vain_since_ = std::min(*in_vain_since_, *begun);
   trainer_->Rewind(view_.first_step);
-  sync_->Attach(&participation_->exchange(), layout_, ranks_);
+  sync_->Attach(&member_->exchange(), layout_, ranks_);
   ShareEvaluations();
   absl::Status status = StartLoader(static_cast<int64_t>(view_.first_step.value()));
   if (status.ok()) TellOfRecovery(view_taken);
@@ -129,14 +129,14 @@ void Worker::TellOfRecovery(absl::Time view_taken) {
   recovery.change = ChangeOf(trained_view_, view_);
   recovery.ranks = ranks_;
   recovery.gone_on = absl::Now();
-  recovery.heard = recovery.gone_on - (now - participation_->view_heard());
+  recovery.heard = recovery.gone_on - (now - view_heard_);
   recovery.lost = {broken_off_ - *in_vain_since_, view_taken - broken_off_, now - view_taken};
   spdlog::info("goes on; the {} cost {}", recovery.change.lost.empty() ? "pause" : "loss",
                Describe(recovery.lost));
   if (const OnSpan on_span = SpanListener()) {
     on_span({TraceSpan::Lane::kCompute, "recover", view_.first_step, Bucket(0), broken_off_, now});
   }
-  participation_->TellLost(recovery.lost);
+  member_->TellLost(recovery.lost);
   reporter_->GoOn(std::move(recovery));
   trained_view_ = view_;
   in_vain_since_.reset();

@@ -57,23 +57,23 @@ class DrivenPeer {
     const auto dataset = LoadDataset(options_.dataset, options_.data_dir, Split::kTrain);
     if (!dataset.ok()) return dataset.status();
     model_ = PrepareModel(ModelOptionsOf(options_, (*dataset)->classes)).value();
-    auto created =
-        Participation::Create(options_, &stopper_, nullptr, [] { return v1::StatusReply(); });
+    auto created = RunMember::Create(MemberOptionsOf(options_, nullptr).value());
     if (!created.ok()) return created.status();
-    participation_ = *std::move(created);
-    const auto view = participation_->Join(MakeHello(options_, (*dataset)->size()));
+    member_ = *std::move(created);
+    const auto view = member_->Join(MakeHello(options_, (*dataset)->size()));
     if (!view.ok()) return view.status();
     const auto options = TrainerOptionsOf(options_, {view->world_size, 1, 1}, nullptr);
     if (!options.ok()) return options.status();
     buckets_ = Trainer::Create(model_, *options).value()->reducer().BucketSpecs();
-    const auto layout = participation_->Connect(*view, LayoutOf(*model_), buckets_);
-    if (layout.ok()) layout_ = *layout;
-    return layout.status();
+    const auto layout = member_->Declare(options_.model, LayoutOf(*model_), buckets_);
+    if (!layout.ok()) return layout.status();
+    layout_ = *layout;
+    return member_->Connect(*view);
   }
 
   // Until it has all means of the step, to which the worker has then handed in all.
   absl::Status Average(Step step) {
-    Exchange& exchange = participation_->exchange();
+    Exchange& exchange = member_->exchange();
     std::vector<std::promise<absl::Status>> done(buckets_.size());
     std::vector<std::vector<uint8_t>> means;
     for (const BucketSpec& bucket : buckets_) means.emplace_back(bucket.bytes);
@@ -90,17 +90,16 @@ class DrivenPeer {
   }
 
   absl::Status Seal(Step step) {
-    participation_->ReportReady(step, /*last=*/false);
-    return participation_->AwaitSealed(step);
+    member_->ReportReady(step, /*last=*/false);
+    return member_->AwaitSealed(step);
   }
 
  private:
   const WorkerOptions options_;
-  Stopper stopper_;
   std::shared_ptr<Model> model_;
   std::vector<BucketSpec> buckets_;
   LayoutId layout_;
-  std::unique_ptr<Participation> participation_;
+  std::unique_ptr<RunMember> member_;
 };
 
 class RedoneStepTest : public ::testing::Test {

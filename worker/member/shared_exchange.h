@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_LIBRARY_SHARED_EXCHANGE_H_
-#define GRADWIRE_LIBRARY_SHARED_EXCHANGE_H_
+#ifndef GRADWIRE_WORKER_MEMBER_SHARED_EXCHANGE_H_
+#define GRADWIRE_WORKER_MEMBER_SHARED_EXCHANGE_H_
 
 #include <memory>
 #include <utility>
@@ -43,4 +43,4 @@ class SharedExchange : public Exchange {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_LIBRARY_SHARED_EXCHANGE_H_
+#endif  // GRADWIRE_WORKER_MEMBER_SHARED_EXCHANGE_H_

@@ -1,8 +1,9 @@
 // A worker's part in a run, against a real coordinator in this process.
-#include "worker/run/participation.h"
+#include "worker/member/member.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <functional>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "common/base/clock.h"
+#include "common/base/host.h"
+#include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "coordinator/run/coordinator.h"
 #include "tests/support/sockets.h"
@@ -27,13 +30,17 @@ constexpr auto kSoon = std::chrono::seconds(20);
 
 const Layout kTensors = {{"weight", {kBytes / 4}, "float32", false}};
 
-WorkerOptions Options(const std::string& coordinator) {
-  WorkerOptions options;
-  options.coordinator = coordinator;
+MemberOptions Options(const std::string& coordinator) {
+  MemberOptions options;
+  options.endpoint.coordinator = coordinator;
+  options.endpoint.listen = "127.0.0.1:0";
   options.backend = "ring";
-  options.listen = "127.0.0.1:0";
-  options.model = "lenet";
   return options;
+}
+
+absl::Status DeclareAndConnect(RunMember& member, const View& view) {
+  const auto layout = member.Declare("lenet", kTensors, {{kBytes, v1::DTYPE_FLOAT32}});
+  return layout.ok() ? member.Connect(view) : layout.status();
 }
 
 v1::Hello HelloOf(int rank) {
@@ -43,15 +50,29 @@ v1::Hello HelloOf(int rank) {
 }
 
 struct TestWorker {
-  Stopper stopper;
-  std::unique_ptr<Participation> participation;
+  std::promise<absl::Status> end;  // as the coordinator tells it
+  std::unique_ptr<RunMember> member;
 };
+
+absl::StatusOr<std::unique_ptr<RunMember>> MakeMember(const std::string& coordinator,
+                                                      TestWorker& worker) {
+  MemberHooks hooks;
+  hooks.on_end = [&worker](const absl::Status& end) { worker.end.set_value(end); };
+  return RunMember::Create(Options(coordinator), hooks);
+}
+
+// As the coordinator told it; DeadlineExceeded if it does not.
+absl::Status ToldEnd(TestWorker& worker) {
+  std::future<absl::Status> end = worker.end.get_future();
+  const bool came = end.wait_for(kSoon) == std::future_status::ready;
+  return came ? end.get() : absl::DeadlineExceededError("the worker did not hear of the end");
+}
 
 // Two workers on a ring, connected. Their streams stay open whatever happens to the run, so that
 // nothing but the coordinator tells them of its end.
-class ParticipationTest : public ::testing::Test {
+class MemberTest : public ::testing::Test {
  protected:
-  ParticipationTest() {
+  MemberTest() {
     CoordinatorOptions options;
     options.listen = "127.0.0.1:0";
     options.metrics = "off";
@@ -68,25 +89,22 @@ class ParticipationTest : public ::testing::Test {
   }
 
   absl::Status Connect(int rank, TestWorker& worker) {
-    auto created = Participation::Create(Options(coordinator_->address()), &worker.stopper, nullptr,
-                                         [] { return v1::StatusReply(); });
+    auto created = MakeMember(coordinator_->address(), worker);
     if (!created.ok()) return created.status();
-    worker.participation = *std::move(created);
-    const absl::StatusOr<View> view = worker.participation->Join(HelloOf(rank));
-    if (!view.ok()) return view.status();
-    return worker.participation->Connect(*view, kTensors, {{kBytes, v1::DTYPE_FLOAT32}}).status();
+    worker.member = *std::move(created);
+    const absl::StatusOr<View> view = worker.member->Join(HelloOf(rank));
+    return view.ok() ? DeclareAndConnect(*worker.member, *view) : view.status();
   }
 
   // Rank 0 waits for rank 1's gradients, which do not come within an hour.
   std::future<absl::Status> WaitForMean() {
     const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
-    Exchange& exchange = workers_[0]->participation->exchange();
+    Exchange& exchange = workers_[0]->member->exchange();
     exchange.Expect(key, absl::MakeSpan(mean_), SteadyNow() + absl::Hours(1),
                     [this](absl::Status status) { done_.set_value(std::move(status)); });
     exchange.Contribute(key, Rank(0), terms_);
     return done_.get_future();
   }
-  // A stopper's guard ends a process that stays for a second after that: let the workers go first.
   std::future<void> StopRun() {
     return std::async(std::launch::async,
                       [this] { coordinator_->Stop("the operator stopped it"); });
@@ -94,7 +112,7 @@ class ParticipationTest : public ::testing::Test {
   // As Cancelled if it does not come; then the exchange is ended for the test's sake.
   absl::Status EndOf(std::future<absl::Status> transfer) {
     if (transfer.wait_for(kSoon) == std::future_status::ready) return transfer.get();
-    workers_[0]->participation->exchange().Cancel(absl::CancelledError("it did not end"));
+    workers_[0]->member->exchange().Cancel(absl::CancelledError("it did not end"));
     return transfer.get();
   }
 
@@ -106,7 +124,7 @@ class ParticipationTest : public ::testing::Test {
   std::vector<std::unique_ptr<TestWorker>> workers_;
 };
 
-TEST_F(ParticipationTest, RunIsAborted_TransferUnderWay_EndsWithTheReason) {
+TEST_F(MemberTest, RunIsAborted_TransferUnderWay_EndsWithTheReason) {
   std::future<absl::Status> transfer = WaitForMean();
   const std::future<void> stopping = StopRun();
   const absl::Status status = EndOf(std::move(transfer));
@@ -115,21 +133,22 @@ TEST_F(ParticipationTest, RunIsAborted_TransferUnderWay_EndsWithTheReason) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the operator stopped it"));
 }
 
-TEST_F(ParticipationTest, RunIsAborted_StopperHearsTheReason) {
+TEST_F(MemberTest, RunIsAborted_TheHookHearsTheReasonAndItIsKept) {
   const std::future<void> stopping = StopRun();
-  ASSERT_TRUE(workers_[1]->stopper.WaitForRequest(SteadyNow() + absl::Seconds(20)));
-  EXPECT_THAT(std::string(workers_[1]->stopper.reason().message()),
-              HasSubstr("the operator stopped it"));
+  const absl::Status end = ToldEnd(*workers_[1]);
+  EXPECT_THAT(std::string(end.message()), HasSubstr("the operator stopped it"));
+  workers_[1]->member->Stop(absl::CancelledError("later"));
+  EXPECT_EQ(workers_[1]->member->ended(), end);
   workers_.clear();
 }
 
-TEST_F(ParticipationTest, Stop_TransferUnderWay_EndsWithItsReasonAndOthersHearIt) {
+TEST_F(MemberTest, Stop_TransferUnderWay_EndsWithItsReasonAndOthersHearIt) {
   std::future<absl::Status> transfer = WaitForMean();
   const absl::Status reason = absl::CancelledError("signal 15");
-  workers_[0]->participation->Stop(reason);
+  workers_[0]->member->Stop(reason);
   EXPECT_EQ(EndOf(std::move(transfer)), reason);
-  ASSERT_TRUE(workers_[1]->stopper.WaitForRequest(SteadyNow() + absl::Seconds(20)));
-  EXPECT_THAT(std::string(workers_[1]->stopper.reason().message()),
+  EXPECT_EQ(workers_[0]->member->ended(), reason);
+  EXPECT_THAT(std::string(ToldEnd(*workers_[1]).message()),
               HasSubstr("was lost in step 0: it left: signal 15"));
 }
 
@@ -165,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Session>> Declare(
 absl::Status ComeAndGo(const std::string& coordinator) { return Declare(coordinator).status(); }
 
 // A worker that waits, of a step timeout of 0.1 s, beside peers that the test drives.
-class ParticipationLateTest : public ::testing::Test {
+class MemberLateTest : public ::testing::Test {
  protected:
   void StartCoordinator(int world_size) {
     CoordinatorOptions options;
@@ -175,44 +194,42 @@ class ParticipationLateTest : public ::testing::Test {
     coordinator_ = Coordinator::Start(options).value();
   }
   absl::Status StartWorker() {
-    WorkerOptions options = Options(coordinator_->address());
+    MemberOptions options = Options(coordinator_->address());
     options.backend = "coordinator";  // which does not need the others
-    options.step_timeout_seconds = 0.1;
-    auto created = Participation::Create(
-        options, &worker_.stopper, nullptr, [] { return v1::StatusReply(); },
-        [this] { return WaitsIn(generation_); });
+    options.step_timeout = absl::Milliseconds(100);
+    MemberHooks hooks;
+    hooks.work = [this] { return WaitsIn(generation_); };
+    auto created = RunMember::Create(options, hooks);
     if (!created.ok()) return created.status();
-    worker_.participation = *std::move(created);
-    const absl::StatusOr<View> view = participation().Join(HelloOf(0));
-    if (!view.ok()) return view.status();
-    return participation().Connect(*view, kTensors, {{kBytes, v1::DTYPE_FLOAT32}}).status();
+    member_ = *std::move(created);
+    const absl::StatusOr<View> view = member_->Join(HelloOf(0));
+    return view.ok() ? DeclareAndConnect(*member_, *view) : view.status();
   }
   // The next view, after the worker awaited a seal that does not come.
-  absl::optional<View> AwaitLoss() {
-    participation().ReportReady(Step(0), /*last=*/false);
-    const absl::Status sealed = participation().AwaitSealed(Step(0));
+  NextView AwaitLoss() {
+    member_->ReportReady(Step(0), /*last=*/false);
+    const absl::Status sealed = member_->AwaitSealed(Step(0));
     EXPECT_TRUE(absl::IsAborted(sealed)) << sealed;
-    return participation().AwaitView(sealed, Step(0));
+    return member_->AwaitNextView(sealed, Step(0));
   }
-  Participation& participation() { return *worker_.participation; }
 
   std::atomic<uint64_t> generation_{1};  // which the worker says it waits in
   std::unique_ptr<Coordinator> coordinator_;
-  TestWorker worker_;
+  std::unique_ptr<RunMember> member_;
 };
 
-TEST_F(ParticipationLateTest, AwaitSealed_AnotherDoesNothing_ItIsLostAndTheWaitEnds) {
+TEST_F(MemberLateTest, AwaitSealed_AnotherDoesNothing_ItIsLostAndTheWaitEnds) {
   StartCoordinator(2);
   auto peer = std::async(std::launch::async, [this] { return Declare(coordinator_->address()); });
   ASSERT_EQ(StartWorker(), absl::OkStatus());
   const auto session = peer.get();
   ASSERT_TRUE(session.ok()) << session.status();
-  const absl::optional<View> next = AwaitLoss();
-  ASSERT_TRUE(next.has_value());
-  EXPECT_EQ(next->OwnRanks(), std::vector<Rank>({Rank(0), Rank(1)}));
+  const NextView next = AwaitLoss();
+  ASSERT_EQ(next.kind, NextView::kGoOn);
+  EXPECT_EQ(next.view.OwnRanks(), std::vector<Rank>({Rank(0), Rank(1)}));
 }
 
-TEST_F(ParticipationLateTest, AwaitSealed_ASecondDoesNothingInTheNextView_ItIsLostToo) {
+TEST_F(MemberLateTest, AwaitSealed_ASecondDoesNothingInTheNextView_ItIsLostToo) {
   StartCoordinator(3);
   auto silent =
       std::async(std::launch::async, [this] { return Declare(coordinator_->address(), 1); });
@@ -227,54 +244,78 @@ TEST_F(ParticipationLateTest, AwaitSealed_ASecondDoesNothingInTheNextView_ItIsLo
   v1::Ready ready;
   ready.set_generation(1);
   (*second)->ReportReady(ready);
-  absl::optional<View> next = AwaitLoss();
-  ASSERT_TRUE(next.has_value());
-  ASSERT_EQ(next->members.size(), 2u);
-  ASSERT_EQ(participation().Reconnect(*next), absl::OkStatus());
-  generation_ = next->generation.value();
+  NextView next = AwaitLoss();
+  ASSERT_EQ(next.kind, NextView::kGoOn);
+  ASSERT_EQ(next.view.members.size(), 2u);
+  ASSERT_EQ(member_->Connect(next.view), absl::OkStatus());
+  generation_ = next.view.generation.value();
   next = AwaitLoss();
-  ASSERT_TRUE(next.has_value());
-  EXPECT_EQ(next->OwnRanks(), std::vector<Rank>({Rank(0), Rank(1), Rank(2)}));
+  ASSERT_EQ(next.kind, NextView::kGoOn);
+  EXPECT_EQ(next.view.OwnRanks(), std::vector<Rank>({Rank(0), Rank(1), Rank(2)}));
 }
 
-TEST_F(ParticipationLateTest, TellLost_TwiceBeforeReportReady_CoordinatorHearsTheSum) {
+TEST_F(MemberLateTest, TellLost_TwiceBeforeReportReady_CoordinatorHearsTheSum) {
   StartCoordinator(2);
   auto peer = std::async(std::launch::async, [this] { return Declare(coordinator_->address()); });
   ASSERT_EQ(StartWorker(), absl::OkStatus());
   const auto session = peer.get();
   ASSERT_TRUE(session.ok()) << session.status();
-  const absl::optional<View> next = AwaitLoss();
-  ASSERT_TRUE(next.has_value());
-  ASSERT_EQ(participation().Reconnect(*next), absl::OkStatus());
-  participation().TellLost({absl::Seconds(1), absl::ZeroDuration(), absl::ZeroDuration()});
-  participation().TellLost({absl::Seconds(2), absl::Seconds(4), absl::Seconds(8)});
-  participation().ReportReady(Step(0), /*last=*/false);
-  ASSERT_EQ(participation().AwaitSealed(Step(0)), absl::OkStatus());
+  const NextView next = AwaitLoss();
+  ASSERT_EQ(next.kind, NextView::kGoOn);
+  ASSERT_EQ(member_->Connect(next.view), absl::OkStatus());
+  member_->TellLost({absl::Seconds(1), absl::ZeroDuration(), absl::ZeroDuration()});
+  member_->TellLost({absl::Seconds(2), absl::Seconds(4), absl::Seconds(8)});
+  member_->ReportReady(Step(0), /*last=*/false);
+  ASSERT_EQ(member_->AwaitSealed(Step(0)), absl::OkStatus());
   const auto reply = testing::HttpGet(coordinator_->metrics_address(), "/metrics");
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_THAT(reply->body, HasSubstr("\ngradwire_lost_seconds_total 15\n"));
 }
 
-TEST(ParticipationLossTest, PeerLostWhileConnecting_ReconnectsWithWhatWasDeclared) {
+// A coordinator that takes nobody in, and keeps what it was told.
+class RefusingService final : public v1::Membership::Service {
+ public:
+  grpc::Status Session(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::WorkerMessage>* stream) override {
+    v1::WorkerMessage message;
+    stream->Read(&message);
+    hello = message.hello();
+    return {grpc::StatusCode::INVALID_ARGUMENT, "nobody is taken in"};
+  }
+
+  v1::Hello hello;
+};
+
+TEST(MemberHelloTest, Join_SaysWhichProcessItIsAndWhereItServes) {
+  RefusingService service;
+  GrpcServer server = StartGrpcServer("127.0.0.1:0", {&service}).value();
+  const auto member = RunMember::Create(Options(server.address)).value();
+  const absl::Status refused = member->Join(HelloOf(3)).status();
+  server.Shutdown();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument) << refused;
+  EXPECT_FALSE(member->joined());
+  EXPECT_EQ(service.hello.ranks(0), 3u);
+  EXPECT_EQ(service.hello.address(), member->address());
+  EXPECT_EQ(service.hello.pid(), static_cast<uint32_t>(getpid()));
+  EXPECT_EQ(service.hello.host(), CoresId());
+  EXPECT_EQ(service.hello.cores(), static_cast<uint32_t>(UsableCores()));
+}
+
+TEST(MemberLossTest, PeerLostWhileConnecting_ReconnectsWithWhatWasDeclared) {
   CoordinatorOptions options;
   options.listen = "127.0.0.1:0";
   options.metrics = "off";
   options.world_size = 2;
   const auto coordinator = Coordinator::Start(options).value();
   auto peer = std::async(std::launch::async, ComeAndGo, coordinator->address());
-  TestWorker worker;
-  worker.participation =
-      Participation::Create(Options(coordinator->address()), &worker.stopper, nullptr, [] {
-        return v1::StatusReply();
-      }).value();
-  Participation& participation = *worker.participation;
-  const View view = participation.Join(HelloOf(0)).value();
-  const absl::Status lost =
-      participation.Connect(view, kTensors, {{kBytes, v1::DTYPE_FLOAT32}}).status();
+  const auto member = RunMember::Create(Options(coordinator->address())).value();
+  const View view = member->Join(HelloOf(0)).value();
+  const absl::Status lost = DeclareAndConnect(*member, view);
   EXPECT_EQ(peer.get(), absl::OkStatus());
-  const absl::optional<View> next = participation.AwaitView(lost, Step(0));
-  ASSERT_TRUE(next.has_value()) << lost;
-  ASSERT_EQ(participation.Reconnect(*next), absl::OkStatus());
+  const NextView next = member->AwaitNextView(lost, Step(0));
+  ASSERT_EQ(next.kind, NextView::kGoOn) << lost;
+  ASSERT_EQ(member->Connect(next.view), absl::OkStatus());
 
   // Both ranks are carried here now, and the bucket is known.
   const std::vector<float> terms(kBytes / 4, 3);
@@ -284,10 +325,10 @@ TEST(ParticipationLossTest, PeerLostWhileConnecting_ReconnectsWithWhatWasDeclare
   };
   std::promise<absl::Status> done;
   const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
-  participation.exchange().Expect(key, bytes(mean), SteadyNow() + absl::Seconds(20),
-                                  [&](const absl::Status& status) { done.set_value(status); });
+  member->exchange().Expect(key, bytes(mean), SteadyNow() + absl::Seconds(20),
+                            [&](const absl::Status& status) { done.set_value(status); });
   for (const Rank rank : {Rank(0), Rank(1)}) {
-    participation.exchange().Contribute(key, rank, bytes(terms));
+    member->exchange().Contribute(key, rank, bytes(terms));
   }
   EXPECT_EQ(done.get_future().get(), absl::OkStatus());
   EXPECT_EQ(mean, terms);

@@ -1,4 +1,4 @@
-#include "worker/run/view_changes.h"
+#include "worker/member/view_changes.h"
 
 #include <utility>
 
@@ -43,6 +43,18 @@ void ViewChanges::End(const absl::Status& reason) {
   MutexLock lock(&mutex_);
   ended_.Update(reason);
   changed_.NotifyAll();
+}
+
+absl::Status ViewChanges::ended() const {
+  MutexLock lock(&mutex_);
+  return ended_;
+}
+
+absl::Status ViewChanges::AwaitEnd(absl::Time deadline) {
+  MutexLock lock(&mutex_);
+  while (ended_.ok() && !changed_.WaitWithDeadline(&mutex_, deadline)) {
+  }
+  return ended_;
 }
 
 absl::optional<absl::Status> ViewChanges::Verdict(Step step) const {

@@ -1,4 +1,4 @@
-#include "worker/run/view_changes.h"
+#include "worker/member/view_changes.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 
 #include "common/base/clock.h"
 #include "coordinator/run/coordinator.h"
-#include "worker/run/participation.h"
+#include "worker/run/from_options.h"
 
 namespace gradwire {
 namespace {
@@ -27,8 +27,7 @@ struct TotalsCase {
 };
 
 struct CountingWorker {
-  Stopper stopper;
-  std::unique_ptr<Participation> participation;
+  std::unique_ptr<RunMember> member;
   std::vector<Rank> ranks;
   std::vector<float> mean = std::vector<float>(kTotalsElements);
 };
@@ -57,9 +56,9 @@ void ExpectSameTotals(const TransferTotals& got, const TransferTotals& expected)
 }
 
 // A rank each on four workers, which go one by one.
-class ParticipationTotalsTest : public ::testing::TestWithParam<TotalsCase> {
+class MemberTotalsTest : public ::testing::TestWithParam<TotalsCase> {
  protected:
-  ParticipationTotalsTest() {
+  MemberTotalsTest() {
     CoordinatorOptions options;
     options.listen = "127.0.0.1:0";
     options.metrics = "off";
@@ -70,7 +69,7 @@ class ParticipationTotalsTest : public ::testing::TestWithParam<TotalsCase> {
     }
     OnEach([this](CountingWorker& worker, int rank) { return Join(worker, rank); });
   }
-  ~ParticipationTotalsTest() override {
+  ~MemberTotalsTest() override {
     while (!workers_.empty()) workers_.pop_back();
   }
 
@@ -92,23 +91,22 @@ class ParticipationTotalsTest : public ::testing::TestWithParam<TotalsCase> {
     options.compress = GetParam().compress;
     options.listen = "127.0.0.1:0";
     options.model = "lenet";
-    auto created =
-        Participation::Create(options, &worker.stopper, nullptr, [] { return v1::StatusReply(); });
+    auto created = RunMember::Create(MemberOptionsOf(options, nullptr).value());
     if (!created.ok()) return created.status();
-    worker.participation = *std::move(created);
+    worker.member = *std::move(created);
     v1::Hello hello;
     hello.add_ranks(static_cast<uint32_t>(rank));
-    const absl::StatusOr<View> view = worker.participation->Join(hello);
+    const absl::StatusOr<View> view = worker.member->Join(hello);
     if (!view.ok()) return view.status();
     worker.ranks = view->OwnRanks();
-    return worker.participation
-        ->Connect(*view, {{"weight", {kTotalsElements}, "float32", false}},
-                  {{kTotalsElements * sizeof(float), v1::DTYPE_FLOAT32}})
-        .status();
+    const auto layout =
+        worker.member->Declare(options.model, {{"weight", {kTotalsElements}, "float32", false}},
+                               {{kTotalsElements * sizeof(float), v1::DTYPE_FLOAT32}});
+    return layout.ok() ? worker.member->Connect(*view) : layout.status();
   }
 
   absl::Status Average(CountingWorker& worker) {
-    Exchange& exchange = worker.participation->exchange();
+    Exchange& exchange = worker.member->exchange();
     const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
     std::promise<absl::Status> done;
     exchange.Expect(key, AsBytes(worker.mean), SteadyNow() + kTotalsPatience,
@@ -120,7 +118,7 @@ class ParticipationTotalsTest : public ::testing::TestWithParam<TotalsCase> {
   bool IsAllCounted() const {
     uint64_t sent = 0, received = 0;
     for (const auto& worker : workers_) {
-      const TransferTotals totals = worker->participation->exchange().totals();
+      const TransferTotals totals = worker->member->exchange().totals();
       sent += totals.bytes_sent;
       received += totals.bytes_received;
     }
@@ -132,18 +130,18 @@ class ParticipationTotalsTest : public ::testing::TestWithParam<TotalsCase> {
     const absl::Time deadline = SteadyNow() + kTotalsPatience;
     while (!IsAllCounted() && SteadyNow() < deadline) std::this_thread::yield();
     EXPECT_TRUE(IsAllCounted());
-    return workers_.front()->participation->exchange().totals();
+    return workers_.front()->member->exchange().totals();
   }
 
   static absl::Status GoOn(CountingWorker& worker) {
     const absl::Time deadline = SteadyNow() + kTotalsPatience;
-    absl::optional<View> view;
-    while (!view.has_value() && SteadyNow() < deadline) {
-      view = worker.participation->AwaitView(absl::AbortedError("a worker is gone"), Step(0));
+    NextView next;
+    while (next.kind == NextView::kEnd && SteadyNow() < deadline) {
+      next = worker.member->AwaitNextView(absl::AbortedError("a worker is gone"), Step(0));
     }
-    if (!view.has_value()) return absl::DeadlineExceededError("no further view came");
-    worker.ranks = view->OwnRanks();
-    return worker.participation->Reconnect(*view);
+    if (next.kind == NextView::kEnd) return absl::DeadlineExceededError("no further view came");
+    worker.ranks = next.view.OwnRanks();
+    return worker.member->Connect(next.view);
   }
   void LoseTheLast() {
     workers_.pop_back();
@@ -155,8 +153,8 @@ class ParticipationTotalsTest : public ::testing::TestWithParam<TotalsCase> {
   std::vector<std::unique_ptr<CountingWorker>> workers_;
 };
 
-TEST_P(ParticipationTotalsTest, Totals_TwoLosses_AreThoseOfAllExchanges) {
-  const Participation& first = *workers_.front()->participation;
+TEST_P(MemberTotalsTest, Totals_TwoLosses_AreThoseOfAllExchanges) {
+  const RunMember& first = *workers_.front()->member;
   TransferTotals expected = AverageOnAll();
   ExpectSameTotals(first.totals(), expected);
   for (int losses = 0; losses < 2; ++losses) {
@@ -167,7 +165,7 @@ TEST_P(ParticipationTotalsTest, Totals_TwoLosses_AreThoseOfAllExchanges) {
   }
 }
 
-TEST_P(ParticipationTotalsTest, Totals_EachExchange_CountsWhatThisWayHas) {
+TEST_P(MemberTotalsTest, Totals_EachExchange_CountsWhatThisWayHas) {
   const TransferTotals totals = AverageOnAll();
   const TotalsCase& way = GetParam();
   EXPECT_GT(totals.bytes_sent, 0u);
@@ -178,7 +176,7 @@ TEST_P(ParticipationTotalsTest, Totals_EachExchange_CountsWhatThisWayHas) {
   EXPECT_EQ(totals.compressed.gradient_square > 0, std::string(way.compress) == "int8");
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, ParticipationTotalsTest,
+INSTANTIATE_TEST_SUITE_P(Ways, MemberTotalsTest,
                          ::testing::Values(TotalsCase{"ring", "ring", "fp16", "none"},
                                            TotalsCase{"int8", "sharded", "fp32", "int8"}),
                          [](const auto& info) { return info.param.name; });

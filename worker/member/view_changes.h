@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_RUN_VIEW_CHANGES_H_
-#define GRADWIRE_WORKER_RUN_VIEW_CHANGES_H_
+#ifndef GRADWIRE_WORKER_MEMBER_VIEW_CHANGES_H_
+#define GRADWIRE_WORKER_MEMBER_VIEW_CHANGES_H_
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -29,6 +29,10 @@ class ViewChanges {
   void OnPaused();
   // Nothing more comes: all waits end with `reason`, which is not OK. The first counts.
   void End(const absl::Status& reason);
+  // OK, or that reason.
+  absl::Status ended() const;
+  // Waits for it until `deadline`.
+  absl::Status AwaitEnd(absl::Time deadline);
 
   // Waits until `step` is sealed. Aborted if a further view or a pause came before, or the reason
   // of End; none if it is not known by `deadline`.
@@ -54,4 +58,4 @@ class ViewChanges {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_RUN_VIEW_CHANGES_H_
+#endif  // GRADWIRE_WORKER_MEMBER_VIEW_CHANGES_H_
