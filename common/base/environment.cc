@@ -36,6 +36,7 @@ const std::vector<std::string>& KnownVariables() {
                                "bucket-cap-mb",
                                "check-replicas",
                                "chunk-kib",
+                               "clip-norm",
                                "classes",
                                "compress",
                                "compress-warmup",

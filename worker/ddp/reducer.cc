@@ -65,11 +65,10 @@ absl::StatusOr<std::unique_ptr<Reducer>> Reducer::Create(std::vector<torch::Tens
 
 Reducer::Reducer(std::vector<torch::Tensor> parameters, std::vector<torch::Tensor> buffers,
                  const ReducerOptions& options)
-    : own_models_(options.own_models),
-      served_(options.served),
+    : updater_(options.updater),
       gradient_(parameters, options.bucket_cap_bytes),
-      buffers_(OwnTensors(std::move(buffers), parameters, own_models_),
-               options.broadcast_buffers && !own_models_, options.undoable),
+      buffers_(OwnTensors(std::move(buffers), parameters, own_models()),
+               options.broadcast_buffers && !own_models(), options.undoable),
       hooks_(&gradient_, options.keep_grad),
       ranks_{Rank(0)} {}
 
@@ -81,7 +80,7 @@ std::vector<BucketSpec> Reducer::BucketSpecs() const {
 
 void Reducer::Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) {
   ranks_ = std::move(ranks);
-  gradient_.Allocate(own_models_ ? 1 : ranks_.size(), /*mean=*/!own_models_);
+  gradient_.Allocate(own_models() ? 1 : ranks_.size(), /*mean=*/!own_models());
   buffers_.SetRanks(ranks_);
   exchange_.Attach(exchange, layout, bucket_count(), ranks_.size());
 }
@@ -102,7 +101,7 @@ void Reducer::HandIn(size_t bucket, Rank rank) {
     return;
   }
   const absl::Span<uint8_t> bytes = buffers_.travelling();
-  const bool contributes = rank == Rank(0) || served_;
+  const bool contributes = rank == Rank(0) || updater_ == Updater::kServer;
   exchange_.HandIn(bucket, index, rank, contributes ? bytes : absl::Span<uint8_t>(), bytes);
 }
 

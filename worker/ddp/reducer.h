@@ -23,6 +23,19 @@
 
 namespace gradwire {
 
+// Who updates the parameters, and with what.
+enum class Updater {
+  kAll,  // all workers alike, with the mean over all ranks
+  // Each rank a model of its own, with its own gradient; what exchanges the models keeps them near
+  // each other (see LocalSync). A rank's parameters take turns with the module, as its buffers do.
+  // Buffers are not broadcast then, a rank's terms last until the next rank's pass, there is no
+  // mean, and nothing is handed in here.
+  kRank,
+  // Aggregators keep the model and train it (v1.Serving): what NextBucket gives are not means but
+  // the parameters themselves. All ranks hand in their buffers.
+  kServer,
+};
+
 struct ReducerOptions {
   // A bucket is closed when it holds so much (the first one: 1 MiB or more); 0: a
   // bucket for each parameter.
@@ -32,14 +45,7 @@ struct ReducerOptions {
   // Whether a parameter's .grad stays where it is once its value is in the terms.
   // False: it is taken away then, which saves memory; the optimiser reads mean().
   bool keep_grad = false;
-  // Whether each rank has a model of its own, which what exchanges them keeps near the others'
-  // (see LocalSync): its parameters take turns with the module, as its buffers do. Buffers are
-  // not broadcast then, a rank's terms last until the next rank's pass, there is no mean, and
-  // nothing is handed in here.
-  bool own_models = false;
-  // Whether aggregators keep the model and train it (v1.Serving): what NextBucket gives are not
-  // means but the parameters themselves. All ranks hand in their buffers.
-  bool served = false;
+  Updater updater = Updater::kAll;
   // Whether steps may be undone (see Rewind) though buffers are not broadcast: then Keep must be
   // called once for each step, in order. Keeps up to two more copies of each rank's buffers.
   bool undoable = false;
@@ -111,13 +117,14 @@ class Reducer {
   // Rewind, a rank that this worker carried before starts from its own, unless they are broadcast.
   void Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks);
   absl::Span<const Rank> ranks() const { return ranks_; }
+  Updater updater() const { return updater_; }
 
   // All buckets of `step` are to be handed in; those of the step before are through.
   // Steps follow each other from 0 in each layout of a run. The step's exchange may take
   // `timeout` from its first HandIn on.
   // Of a model that is served, step 0 of the layout is what StartServed exchanges.
   void BeginStep(Step step, absl::Duration timeout) {
-    exchange_.Begin(Step(step.value() + (served_ ? 1 : 0)), timeout);
+    exchange_.Begin(Step(step.value() + (updater_ == Updater::kServer ? 1 : 0)), timeout);
   }
 
   // Of a model that is served, once, after Attach: rank 0's parameters and buffers go where they
@@ -204,12 +211,13 @@ class Reducer {
           const ReducerOptions& options);
   size_t IndexOf(Rank rank) const;
   // Which terms a rank's pass makes.
-  size_t TermsOf(Rank rank) const { return own_models_ ? 0 : IndexOf(rank); }
+  size_t TermsOf(Rank rank) const { return own_models() ? 0 : IndexOf(rank); }
+
+  bool own_models() const { return updater_ == Updater::kRank; }
 
   absl::Status HandInAndTakeModel();
 
-  const bool own_models_;
-  const bool served_;
+  const Updater updater_;
   FlatGradient gradient_;
   RankBuffers buffers_;
   GradientHooks hooks_;

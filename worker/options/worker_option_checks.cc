@@ -240,6 +240,9 @@ absl::Status CheckServed(const Parsed<WorkerOptions>& parsed) {
   if (options.compress != kNoCompression) {
     return refuse("compress", "none, as parameters are pulled as they are");
   }
+  if (options.clip_norm > 0) {
+    return refuse("clip-norm", "no limit, as aggregators apply each rank's gradient by itself");
+  }
   if (options.connections > 1) return refuse("connections", "1 to each aggregator");
   if (options.groups > 1) return refuse("groups", "1");
   return status;

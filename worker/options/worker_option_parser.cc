@@ -172,6 +172,10 @@ void AddLearning(WorkerOptions* options, OptionParser* parser) {
   parser->Add("weight-decay", "X", "L2 penalty; of adamw decoupled from the gradient",
               WithDefault(RealFrom(&options->weight_decay, 0), "as suits the optimizer"),
               Agreement::kSetting);
+  parser->Add("clip-norm", "X",
+              "the most that the norm of the averaged gradient may be; a longer one is scaled down",
+              WithDefault(RealAbove(&options->clip_norm, 0), "no limit"),
+              Agreement::kSettingUnlessDefault);
   parser->Add(
       "lr-schedule", "NAME", DescribeChoices("how the learning rate goes down:", ScheduleChoices()),
       Choice(&options->lr_schedule, NamesOf(ScheduleChoices())), Agreement::kSettingUnlessDefault);

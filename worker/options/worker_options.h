@@ -53,6 +53,7 @@ struct WorkerOptions : ModelFlags {
   double momentum = 0.9;
   bool nesterov = false;
   double weight_decay = -1;  // below 0: as suits the optimiser
+  double clip_norm = 0;      // the most that an averaged gradient may have; 0: no limit
   std::string lr_schedule = "constant";
   int64_t lr_step_epochs = 30;  // of schedule step
   double lr_gamma = 0.1;        // likewise

@@ -14,6 +14,11 @@ Nonfinite NonfiniteOf(const std::string& name) {
   return name == "skip" ? Nonfinite::kSkip : Nonfinite::kIgnore;
 }
 
+Updater UpdaterOf(const SyncTraits& sync) {
+  if (sync.periodic) return Updater::kRank;
+  return sync.served ? Updater::kServer : Updater::kAll;
+}
+
 }  // namespace
 
 ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes) {
@@ -45,18 +50,21 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   const absl::StatusOr<Compression> compression = CompressionOf(options);
   if (!compression.ok()) return compression.status();
   const double momentum = compression->momentum > 0 ? 0 : options.momentum;  // the ranks keep it
-  trainer.optimizer = {options.optimizer, momentum, options.weight_decay, options.nesterov};
+  trainer.update.optimizer = {options.optimizer, momentum, options.weight_decay, options.nesterov};
   trainer.learning_rate = *std::move(learning_rate);
   trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
   trainer.reducer.broadcast_buffers = options.broadcast_buffers;
-  trainer.reducer.own_models = TraitsOfSync(options.sync).periodic;
-  trainer.reducer.served = TraitsOfSync(options.sync).served;
+  trainer.reducer.updater = UpdaterOf(TraitsOfSync(options.sync));
   trainer.step_timeout = absl::Seconds(options.step_timeout_seconds);
   trainer.micro_batch = options.batch_size;
   trainer.seed = options.seed;
-  trainer.on_nonfinite = NonfiniteOf(options.on_nonfinite);
-  // A forward pass with an update that is taken back would have to be taken back, too.
-  const bool waits = options.barrier || trainer.on_nonfinite == Nonfinite::kSkip;
+  trainer.update.on_nonfinite = NonfiniteOf(options.on_nonfinite);
+  trainer.update.clip_norm = options.clip_norm;
+  trainer.update.compare_every = options.check_replicas;
+  // A forward pass with an update that is taken back would have to be taken back, too; and a
+  // gradient's norm is known when all of it is there.
+  const bool waits = options.barrier || trainer.update.on_nonfinite == Nonfinite::kSkip ||
+                     trainer.update.clip_norm > 0;
   trainer.updates_late = TraitsOfSync(options.sync).updates_late && !waits;
   trainer.on_span = std::move(on_span);
   return trainer;

@@ -8,15 +8,10 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "common/wire/chunk.h"
-#include "common/wire/view.h"
-#include "worker/learning/finite.h"
 #include "worker/run/forward_seed.h"
 
 namespace gradwire {
 namespace {
-
-bool Before(const TensorDigest& a, const TensorDigest& b) { return a.tensor < b.tensor; }
 
 absl::Status Stopped() { return absl::CancelledError("the worker was told to stop"); }
 
@@ -28,37 +23,27 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<Model> 
   of_reducer.undoable = options.seal.ready != nullptr;
   auto reducer = Reducer::Create(model->parameters(), model->trained_buffers(), of_reducer);
   if (!reducer.ok()) return reducer.status();
-  const absl::StatusOr<OptimizerKind> optimizer = FindOptimizer(options.optimizer);
-  if (!optimizer.ok()) return optimizer.status();
-  return absl::WrapUnique(new Trainer(std::move(model), options, *std::move(reducer), *optimizer));
+  auto pending = PendingStep::Create(model.get(), reducer->get(), options.update);
+  if (!pending.ok()) return pending.status();
+  return absl::WrapUnique(
+      new Trainer(std::move(model), options, *std::move(reducer), *std::move(pending)));
 }
 
 Trainer::Trainer(std::shared_ptr<Model> model, const TrainerOptions& options,
-                 std::unique_ptr<Reducer> reducer, const OptimizerKind& optimizer)
+                 std::unique_ptr<Reducer> reducer, std::unique_ptr<PendingStep> pending)
     : model_(std::move(model)),
       options_(options),
       reducer_(std::move(reducer)),
       stages_(GateStages(model_.get(), *reducer_)),
-      optimizer_(optimizer) {
+      pending_(std::move(pending)) {
   all_buckets_.resize(reducer_->bucket_count());
   std::iota(all_buckets_.begin(), all_buckets_.end(), 0);
-}
-
-// Of carried rank number `rank`; they are made with the first step.
-std::vector<SlicedOptimizer>& Trainer::OptimizersOf(size_t rank) {
-  while (optimizers_.size() <= rank) {
-    optimizers_.emplace_back();
-    for (size_t i = 0; i < reducer_->gradient_buckets(); ++i) {
-      optimizers_.back().emplace_back(reducer_->ParametersOf(i), optimizer_);
-    }
-  }
-  return optimizers_[rank];
 }
 
 // The rank's terms are the sum of this pass and those before; they leave as the sync says.
 absl::Status Trainer::LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls) {
   Synchronizer* const sync = calls.sync;
-  if (!options_.reducer.own_models) reducer_->EndForward(rank);
+  if (reducer_->updater() != Updater::kRank) reducer_->EndForward(rank);
   PassListener listener;
   if (sync != nullptr) {
     if (rank == reducer_->ranks().front()) reducer_->BeginStep(computing_, options_.step_timeout);
@@ -129,77 +114,10 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
 }
 
 // The reducer gave the buffers to the module when it gave their bucket.
-void Trainer::Update(size_t bucket, bool averaged) {
+void Trainer::Update(size_t bucket) {
   Stopwatch watch;
-  if (bucket < reducer_->gradient_buckets() && options_.reducer.served) {
-    reducer_->TakeParameters(bucket);
-  } else if (bucket < reducer_->gradient_buckets()) {
-    SlicedOptimizer& optimizer = OptimizersOf(0)[bucket];
-    const torch::Tensor gradient = GradientOf(bucket, averaged);
-    const bool looks = options_.on_nonfinite != Nonfinite::kIgnore && nonfinite_.empty();
-    if (looks && !AllFinite(gradient)) nonfinite_ = DescribeNonfinite(bucket, averaged);
-    if (unsealed_.has_value() || options_.on_nonfinite == Nonfinite::kSkip) {
-      saved_.push_back(bucket);
-      optimizer.Save();
-    }
-    optimizer.Step(gradient, pending_.front().lr);
-    if (unsealed_.has_value() && IsCompared(pending_.front().step)) Digest(bucket);
-  }
-  updated_[bucket] = true;
-  --to_update_;
-  Lap(&watch, "optimizer", pending_.front().step, &pending_times_[Phase::kOptimizer]);
-}
-
-torch::Tensor Trainer::GradientOf(size_t bucket, bool averaged) const {
-  return averaged ? reducer_->mean(bucket) : reducer_->terms(bucket, reducer_->ranks().front());
-}
-
-// The bucket's first parameter with such a gradient, and the carried ranks that have put one in.
-std::string Trainer::DescribeNonfinite(size_t bucket, bool averaged) const {
-  const torch::Tensor gradient = GradientOf(bucket, averaged);
-  const std::vector<torch::Tensor> parameters = reducer_->ParametersOf(bucket);
-  int64_t first = 0;
-  size_t i = 0;
-  while (AllFinite(gradient.narrow(0, first, parameters[i].numel()))) {
-    first += parameters[i++].numel();
-  }
-  std::vector<Rank> from;
-  for (const Rank rank : reducer_->ranks()) {
-    if (!AllFinite(reducer_->terms(bucket, rank))) from.push_back(rank);
-  }
-  const std::string name = model_->named_parameters().keys()[reducer_->IndicesOf(bucket)[i]];
-  return absl::StrCat("the mean gradient of ", name, " is not finite",
-                      from.empty() ? "" : absl::StrCat(", as that of ", NameOf(from), " is not"));
-}
-
-void Trainer::Skip() {
-  for (const size_t bucket : saved_) OptimizersOf(0)[bucket].Undo();
-  saved_.clear();
-  digests_.clear();
-  for (StepRecord& report : pending_) report.skipped = true;
-}
-
-bool Trainer::IsCompared(Step step) const {
-  const auto every = static_cast<uint64_t>(options_.seal.compare_every);
-  return every > 0 && (step == first_ || step.value() % every == 0);
-}
-
-void Trainer::Digest(size_t bucket) {
-  const std::vector<torch::Tensor> parameters = reducer_->ParametersOf(bucket);
-  const std::vector<size_t> indices = reducer_->IndicesOf(bucket);
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const auto* const elements = static_cast<const uint8_t*>(parameters[i].data_ptr());
-    digests_.push_back({indices[i], Checksum({elements, parameters[i].nbytes()})});
-  }
-}
-
-// Reports of the step's ranks before this one are there.
-void Trainer::UpdateOwn(Rank rank, double lr) {
-  Stopwatch watch;
-  std::vector<SlicedOptimizer>& optimizers = OptimizersOf(reports_.size());
-  for (size_t i = 0; i < optimizers.size(); ++i) optimizers[i].Step(reducer_->terms(i, rank), lr);
-  reducer_->EndForward(rank);
-  Lap(&watch, "optimizer", computing_, &times_[Phase::kOptimizer]);
+  pending_->Update(bucket);
+  Lap(&watch, "optimizer", pending_->step(), &pending_->times()[Phase::kOptimizer]);
 }
 
 void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const {
@@ -218,53 +136,37 @@ void Trainer::BeginWait(Step step, absl::optional<Bucket> bucket) const {
 }
 
 void Trainer::Report(Calls& calls) {
-  if (calls.sync != nullptr) pending_times_ += calls.sync->TakeTimes();
-  const absl::Duration iteration = calls.iteration.Lap();
-  std::vector<StepRecord> reports;
-  reports.swap(pending_);
-  for (StepRecord& report : reports) {
-    report.iteration = iteration;
-    report.phases = pending_times_;
-  }
-  calls.on_step(reports);
+  if (calls.sync != nullptr) pending_->times() += calls.sync->TakeTimes();
+  calls.on_step(pending_->TakeReports(calls.iteration.Lap()));
   current_step_ = computing_;
 }
 
 absl::StatusOr<size_t> Trainer::AwaitBucket(size_t wanted, Calls& calls) {
   Stopwatch watch;
   absl::Duration waited;  // the reducer counts it
-  BeginWait(pending_.front().step, Bucket(static_cast<int>(wanted)));
+  BeginWait(pending_->step(), Bucket(static_cast<int>(wanted)));
   absl::StatusOr<size_t> bucket = calls.sync->NextBucket();
   if (bucket.ok()) Begin("forward", computing_);  // else nothing is done any more
-  Lap(&watch, "wait", pending_.front().step, &waited);
+  Lap(&watch, "wait", pending_->step(), &waited);
   return bucket;
 }
 
 // Of the step before the pending one, or of the pending one once all of it is applied.
 absl::Status Trainer::AwaitSeal() {
-  if (!unsealed_.has_value()) return absl::OkStatus();
-  BeginWait(*unsealed_);
-  if (absl::Status sealed = options_.seal.await(*unsealed_); !sealed.ok()) return sealed;
+  const absl::optional<Step> unsealed = pending_->undoable();
+  if (!unsealed.has_value()) return absl::OkStatus();
+  BeginWait(*unsealed);
+  if (absl::Status sealed = options_.seal.await(*unsealed); !sealed.ok()) return sealed;
   Begin("forward", computing_);
-  reducer_->Keep();
-  unsealed_.reset();
-  saved_.clear();
+  pending_->Keep();
   return absl::OkStatus();
 }
 
 void Trainer::Rewind(Step first) {
-  if (unsealed_.has_value() && *unsealed_ < first) {
-    reducer_->Keep();
-    saved_.clear();
-  }
-  for (const size_t bucket : saved_) OptimizersOf(0)[bucket].Undo();
-  saved_.clear();
-  unsealed_.reset();
+  pending_->Rewind(first);
   begun_ = {};
   next_step_ = first;
   reducer_->Rewind();
-  first_ = first;
-  digests_.clear();
 }
 
 absl::optional<absl::Time> Trainer::BegunAt(Step step) const {
@@ -276,39 +178,28 @@ absl::optional<absl::Time> Trainer::BegunAt(Step step) const {
 // Until the parameters in `buckets` are up to date, updates whatever can be:
 // what comes early is not left for a time when nothing else is to be done.
 absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls) {
-  if (pending_.empty()) return absl::OkStatus();
-  if (unsealed_.has_value() && *unsealed_ != pending_.front().step) {
+  if (!pending_->begun()) return absl::OkStatus();
+  if (pending_->undoable().has_value() && *pending_->undoable() != pending_->step()) {
     if (absl::Status sealed = AwaitSeal(); !sealed.ok()) return sealed;
   }
-  if (options_.seal.ready) unsealed_ = pending_.front().step;
+  if (options_.seal.ready) pending_->MakeUndoable();
   for (const size_t wanted : buckets) {
-    while (!updated_[wanted]) {
+    while (!pending_->IsUpdated(wanted)) {
       const absl::StatusOr<size_t> bucket =
           calls.sync != nullptr ? AwaitBucket(wanted, calls) : wanted;
       if (!bucket.ok()) return bucket.status();
-      Update(*bucket, calls.sync != nullptr);
+      Update(*bucket);
     }
   }
-  return to_update_ > 0 ? absl::OkStatus() : EndStep(calls);
+  return pending_->IsComplete() ? EndStep(calls) : absl::OkStatus();
 }
 
 // All of the pending step's updates are made.
 absl::Status Trainer::EndStep(Calls& calls) {
-  if (!nonfinite_.empty()) {
-    const std::string what = absl::StrCat("step ", pending_.front().step.value(), ": ", nonfinite_);
-    if (options_.on_nonfinite == Nonfinite::kStop) {
-      absl::Status stop = absl::OutOfRangeError(what);
-      stop.SetPayload(kOfAll, absl::Cord());
-      return stop;
-    }
-    spdlog::warn("{}; its update is left out", what);
-    Skip();
-  }
+  if (absl::Status ended = pending_->End(); !ended.ok()) return ended;
   Report(calls);
-  if (!unsealed_.has_value()) saved_.clear();
-  if (!unsealed_.has_value()) return absl::OkStatus();
-  std::sort(digests_.begin(), digests_.end(), Before);
-  options_.seal.ready(*unsealed_, std::exchange(digests_, {}));
+  const absl::optional<Step> unsealed = pending_->undoable();
+  if (unsealed.has_value()) options_.seal.ready(*unsealed, pending_->TakeDigests());
   return absl::OkStatus();
 }
 
@@ -321,7 +212,11 @@ absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
   report.padded = batch.padded;
   report.lr = options_.learning_rate(batch.step);
   absl::Status status = Compute(batch, rank, calls, &report);
-  if (status.ok() && options_.reducer.own_models) UpdateOwn(rank, report.lr);
+  if (status.ok() && reducer_->updater() == Updater::kRank) {
+    Stopwatch watch;
+    pending_->OnRankDone(reports_.size(), rank, report.lr);
+    Lap(&watch, "optimizer", computing_, &times_[Phase::kOptimizer]);
+  }
   reports_.push_back(report);
   return status;
 }
@@ -344,7 +239,7 @@ absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls
   begun_[computing_.value() % 2] = {computing_, wait.last()};
   reports_.clear();
   times_ = {};
-  if (pending_.empty()) current_step_ = computing_;
+  if (!pending_->begun()) current_step_ = computing_;
   for (const Rank rank : reducer_->ranks()) {
     if (rank != reducer_->ranks().front()) {
       wait = Stopwatch();
@@ -356,12 +251,8 @@ absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls
     Lap(&wait, "data", computing_, &times_[Phase::kData]);
     if (absl::Status status = RunRank(*batch, rank, calls); !status.ok()) return status;
   }
-  pending_.swap(reports_);
-  nonfinite_.clear();
-  pending_times_ = times_;
-  if (options_.reducer.own_models) return EndOwnStep(calls);
-  updated_.assign(all_buckets_.size(), false);
-  to_update_ = all_buckets_.size();
+  pending_->Begin(std::exchange(reports_, {}), times_, calls.sync != nullptr);
+  if (reducer_->updater() == Updater::kRank) return EndOwnStep(calls);
   return options_.updates_late ? absl::OkStatus() : PassGate(all_buckets_, calls);
 }
 
@@ -382,7 +273,7 @@ absl::Status Trainer::RunSteps(Calls& calls) {
 
 // Leaves nothing of a step that was not completed.
 void Trainer::Reset() {
-  pending_.clear();
+  pending_->Drop();
   for (torch::Tensor& parameter : model_->parameters()) parameter.mutable_grad().reset();
 }
 

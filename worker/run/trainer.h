@@ -22,9 +22,9 @@
 #include "worker/ddp/reducer.h"
 #include "worker/learning/learning_rate.h"
 #include "worker/learning/losses.h"
-#include "worker/learning/sliced_optimizer.h"
 #include "worker/models/model.h"
 #include "worker/run/gates.h"
+#include "worker/run/pending_step.h"
 #include "worker/sync/synchronizer.h"
 
 namespace gradwire {
@@ -36,37 +36,24 @@ struct StepSeal {
   // they are compared, else empty. Must not block.
   std::function<void(Step, absl::Span<const TensorDigest> digests)> ready;
   std::function<absl::Status(Step)> await;  // until it will never be computed anew
-  // Parameters are compared after each step whose number this divides, and after the first of each
-  // view; 0: never.
-  int64_t compare_every = 0;
 };
-
-// What becomes of a step whose mean gradient has an infinity or NaN. All workers have the same
-// mean, so they do the same.
-enum class Nonfinite { kIgnore, kStop, kSkip };
 
 struct TrainerOptions {
   Loss loss = &CrossEntropy;
-  OptimizerOptions optimizer = {};
   LearningRate learning_rate = [](Step) { return 0.1; };
   ReducerOptions reducer = {};
+  UpdateOptions update = {};
   absl::Duration step_timeout = absl::Seconds(300);
   int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
   uint64_t seed = 744;        // of what forward passes draw, such as dropout
   bool updates_late = false;  // parameters are updated within the next forward pass
   StepSeal seal = {};
-  Nonfinite on_nonfinite = Nonfinite::kIgnore;  // kSkip: not with updates that are late
   // Hears what the trainer begins with: a phase of a step, and whether it waits in it for others,
   // in which bucket if that is known. Must not block.
   std::function<void(const char* phase, Step, bool waits, absl::optional<Bucket>)> on_phase =
       nullptr;
   OnSpan on_span = nullptr;  // hears of data, forward, backward, wait, optimizer and exchange
 };
-
-// Whether an error of Trainer::Run is one that all workers end with, in the same step: that of
-// Nonfinite::kStop, which has this payload.
-inline constexpr char kOfAll[] = "gradwire/of-all";
-inline bool IsOfAll(const absl::Status& status) { return status.GetPayload(kOfAll).has_value(); }
 
 // One worker's part in training: for each rank that it carries, one after the other,
 //
@@ -86,12 +73,13 @@ inline bool IsOfAll(const absl::Status& status) { return status.GetPayload(kOfAl
 //             └──────┘         └──────┘              parameters, until all that the
 //                                                    stage reads are up to date
 //
-// If steps are sealed, what a step changes can be undone until it is: the optimiser saves each
-// bucket before it updates it, and no bucket of the step behind it is taken before that. So the
-// wait is hidden behind a step's computation. After an error Rewind makes parameters, optimisers
-// and buffers what they were before any step, and Run may be called anew with its batches.
+// If steps are sealed, what a step changes can be undone until it is (see PendingStep): the
+// optimiser saves each bucket before it updates it, and no bucket of the step behind it is taken
+// before that. So the wait is hidden behind a step's computation. After an error Rewind makes
+// parameters, optimisers and buffers what they were before any step, and Run may be called anew
+// with its batches.
 //
-// If ranks have models of their own (see ReducerOptions), each has an optimiser of its own, too,
+// If ranks have models of their own (see Updater), each has an optimiser of its own, too,
 // that is run behind its backward pass, with its own gradient:
 //
 //   for each rank   batch ─► forward ─► backward ─► optimiser      then   sync
@@ -149,7 +137,7 @@ class Trainer {
   };
 
   Trainer(std::shared_ptr<Model> model, const TrainerOptions& options,
-          std::unique_ptr<Reducer> reducer, const OptimizerKind& optimizer);
+          std::unique_ptr<Reducer> reducer, std::unique_ptr<PendingStep> pending);
 
   absl::Status RunSteps(Calls& calls);
   absl::Status RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls);
@@ -162,16 +150,9 @@ class Trainer {
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
   absl::StatusOr<size_t> AwaitBucket(size_t wanted, Calls& calls);
   absl::Status AwaitSeal();
-  void Update(size_t bucket, bool averaged);
-  bool IsCompared(Step step) const;
-  void Digest(size_t bucket);
-  torch::Tensor GradientOf(size_t bucket, bool averaged) const;
-  std::string DescribeNonfinite(size_t bucket, bool averaged) const;
-  void Skip();
+  void Update(size_t bucket);
   absl::Status EndStep(Calls& calls);
-  void UpdateOwn(Rank rank, double lr);
   absl::Status EndOwnStep(Calls& calls);
-  std::vector<SlicedOptimizer>& OptimizersOf(size_t rank);
   // The time since `watch` was looked at last counts for a phase of `step`.
   void Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const;
   void Begin(const char* phase, Step step) const;
@@ -183,9 +164,7 @@ class Trainer {
   const TrainerOptions options_;
   const std::unique_ptr<Reducer> reducer_;
   const std::vector<GatedStage> stages_;
-  const OptimizerKind optimizer_;
-  // By bucket, once for each carried rank with models of their own, else once.
-  std::vector<std::vector<SlicedOptimizer>> optimizers_;
+  const std::unique_ptr<PendingStep> pending_;
   std::vector<size_t> all_buckets_;
 
   Step current_step_;
@@ -194,20 +173,8 @@ class Trainer {
   Step next_step_;  // the one behind
   std::vector<StepRecord> reports_;
   PhaseTimes times_;
-  // A step whose gradients are there, but not all of its updates; empty if there is none.
-  std::vector<StepRecord> pending_;
-  PhaseTimes pending_times_;
-  std::vector<bool> updated_;  // by bucket, in the pending step
-  size_t to_update_ = 0;       // how many buckets are not
   // When the last two steps began: by their numbers' last bit.
   std::array<absl::optional<std::pair<Step, absl::Time>>, 2> begun_;
-  // If steps are sealed: the one of which buckets were taken, and which can be undone.
-  absl::optional<Step> unsealed_;
-  std::vector<size_t> saved_;  // its buckets whose optimisers have to be undone
-  // Why the mean of the pending step is not finite; empty if it is, or nobody looks.
-  std::string nonfinite_;
-  Step first_;                         // of the view
-  std::vector<TensorDigest> digests_;  // of the pending step's updated buckets, if it is compared
 };
 
 }  // namespace gradwire

@@ -234,7 +234,7 @@ absl::Status Worker::MakeTrainer() {
     options->seal = {[this](Step step, absl::Span<const TensorDigest> digests) {
                        member_->ReportReady(step, /*last=*/false, digests);
                      },
-                     [this](Step step) { return AwaitSealed(step); }, options_.check_replicas};
+                     [this](Step step) { return AwaitSealed(step); }};
   }
   options->on_phase = [this](auto... phase) { BeginPhase(phase...); };
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);

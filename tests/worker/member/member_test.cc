@@ -302,6 +302,18 @@ TEST(MemberHelloTest, Join_SaysWhichProcessItIsAndWhereItServes) {
   EXPECT_EQ(service.hello.cores(), static_cast<uint32_t>(UsableCores()));
 }
 
+TEST(MemberHelloTest, Join_AfterStop_SaysNothingAndGivesTheReason) {
+  RefusingService service;
+  GrpcServer server = StartGrpcServer("127.0.0.1:0", {&service}).value();
+  const auto member = RunMember::Create(Options(server.address)).value();
+  const absl::Status reason = absl::CancelledError("signal 15");
+  member->Stop(reason);
+  EXPECT_EQ(member->Join(HelloOf(3)).status().code(), absl::StatusCode::kCancelled);
+  server.Shutdown();
+  EXPECT_EQ(member->ended(), reason);
+  EXPECT_EQ(service.hello.ranks_size(), 0);
+}
+
 TEST(MemberLossTest, PeerLostWhileConnecting_ReconnectsWithWhatWasDeclared) {
   CoordinatorOptions options;
   options.listen = "127.0.0.1:0";

@@ -64,6 +64,7 @@ TEST(Agreement, Rows_AreTheseOptions) {
                                                "broadcast-buffers",
                                                "bucket-cap-mb",
                                                "check-replicas",
+                                               "clip-norm",
                                                "compress",
                                                "compress-warmup",
                                                "compute-seconds",

@@ -290,6 +290,16 @@ TEST(ParseWorkerOptions, OnNonfinite_NeedsACommonMean) {
   EXPECT_TRUE(Parse({"--on-nonfinite", "stop", "--compress", "int8"}).ok());
 }
 
+TEST(ParseWorkerOptions, ClipNorm_IsAboveZeroAndNeedsOneGradient) {
+  EXPECT_EQ(Parse({})->options.clip_norm, 0);
+  EXPECT_EQ(Parse({"--clip-norm", "0.5"})->options.clip_norm, 0.5);
+  EXPECT_EQ(Parse({"--clip-norm", "0.5", "--sync", "local-sgd:4"})->options.clip_norm, 0.5);
+  EXPECT_EQ(ErrorOf({"--clip-norm", "0"}), "--clip-norm: got '0', expected a number above 0");
+  EXPECT_EQ(ErrorOf({"--clip-norm", "1", "--sync", "parameter-server"}),
+            "--clip-norm: got it with --sync parameter-server (--sync), expected no limit, as "
+            "aggregators apply each rank's gradient by itself");
+}
+
 TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {
   EXPECT_EQ(
       ErrorOf({"--sync", "allreduce"}),

@@ -169,7 +169,7 @@ TEST_F(LateUpdateTest, Run_ThreeSteps_EachReportedOnceInOrder) {
 
 // Step 1 does not use it.
 TEST_F(LateUpdateTest, Run_ParameterUnusedInAStep_ItsGradientIsZero) {
-  options_.optimizer = {"sgd", 0, 0, false};
+  options_.update.optimizer = {"sgd", 0, 0, false};
   EndAllBut(Step(99), 0, absl::OkStatus());
   Make(model_);
   std::vector<torch::Tensor> values;

@@ -59,7 +59,7 @@ class LogicalRanksTest : public ::testing::TestWithParam<Case> {
     options.reducer.broadcast_buffers = GetParam().broadcast_buffers;
     options.micro_batch = GetParam().micro_batch;
     options.updates_late = TraitsOfSync(GetParam().sync).updates_late && !GetParam().barrier;
-    options.reducer.own_models = TraitsOfSync(GetParam().sync).periodic;
+    if (TraitsOfSync(GetParam().sync).periodic) options.reducer.updater = Updater::kRank;
     return options;
   }
   static SyncOptions OfSync() {

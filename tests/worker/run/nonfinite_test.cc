@@ -40,10 +40,10 @@ class NonfiniteTest : public ::testing::TestWithParam<const char*> {
  protected:
   TrainerOptions OptionsFor(Nonfinite what) {
     TrainerOptions options;
-    options.optimizer.name = GetParam();
+    options.update.optimizer.name = GetParam();
     options.reducer.bucket_cap_bytes = 0;
     options.learning_rate = [](Step) { return 0.01; };
-    options.on_nonfinite = what;
+    options.update.on_nonfinite = what;
     return options;
   }
 
@@ -99,7 +99,7 @@ TEST_P(NonfiniteTest, Skip_SealedSteps_AreReadyAllTheSame) {
     if (!digests.empty()) compared.push_back(step.value());
   };
   options.seal.await = [](Step) { return absl::OkStatus(); };
-  options.seal.compare_every = 1;
+  options.update.compare_every = 1;
   EXPECT_TRUE(Train(options).ok());
   EXPECT_THAT(ready, ElementsAre(0, 1, 2, 3, 4));
   EXPECT_THAT(compared, ElementsAre(0, 1, 3, 4));
@@ -116,9 +116,9 @@ TEST_P(NonfiniteRanksTest, Skip_AllWorkersDoTheSame) {
   Training training{"ddp", GetParam(), 3, 6, {}, nullptr, true};
   training.make = [] { return std::make_shared<PlainModel>(); };
   training.options.loss = &SometimesInfinite;
-  training.options.on_nonfinite = Nonfinite::kSkip;
+  training.options.update.on_nonfinite = Nonfinite::kSkip;
   EXPECT_TRUE(IsFinite(*TrainRanks(training)));
-  training.options.on_nonfinite = Nonfinite::kIgnore;
+  training.options.update.on_nonfinite = Nonfinite::kIgnore;
   training.steps = 6;
   EXPECT_FALSE(IsFinite(*TrainRanks(training))) << "nothing was infinite, so nothing was tested";
 }

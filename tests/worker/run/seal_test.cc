@@ -24,7 +24,7 @@ class SealTest : public ::testing::Test {
   void Make(int64_t compare_every, const std::string& optimizer = "sgd") {
     TrainerOptions options;
     options.reducer.bucket_cap_bytes = 0;
-    options.optimizer.name = optimizer;
+    options.update.optimizer.name = optimizer;
     options.learning_rate = [](Step) { return 0.01; };
     options.seal.ready = [this](Step step, absl::Span<const TensorDigest> digests) {
       ready_.push_back(step.value());
@@ -34,7 +34,7 @@ class SealTest : public ::testing::Test {
     options.seal.await = [this](Step step) {
       return step == lost_ ? absl::AbortedError("a worker was lost") : absl::OkStatus();
     };
-    options.seal.compare_every = compare_every;
+    options.update.compare_every = compare_every;
     model_ = std::make_shared<PlainModel>();
     trainer_ = Trainer::Create(model_, options).value();
   }

@@ -20,7 +20,7 @@ struct TrainedWorker {
 std::vector<TrainedWorker> MakeWorkers(const Training& training, const Deal& deal) {
   TrainerOptions options = training.options;
   options.updates_late = TraitsOfSync(training.sync).updates_late && !training.barrier;
-  options.reducer.own_models = TraitsOfSync(training.sync).periodic;
+  if (TraitsOfSync(training.sync).periodic) options.reducer.updater = Updater::kRank;
   SyncOptions sync = training.sync_options;
   sync.total_steps = training.steps;
   std::vector<TrainedWorker> workers;

@@ -77,7 +77,7 @@ TEST(TrainerTest, Run_Alone_BitsOfOneOptimizerForAll) {
 // The learning rate is that of the step whose gradient is applied, however late.
 TEST(TrainerTest, Run_AdamOnASchedule_LateUpdatesGiveTheBitsOfABarrier) {
   Training training = Plain("coordinator", 4, 0);
-  training.options.optimizer = {"adam", 0, 1e-2, false};
+  training.options.update.optimizer = {"adam", 0, 1e-2, false};
   training.options.learning_rate = [](Step step) {
     return 0.01 / static_cast<double>(1 + step.value());
   };
@@ -99,7 +99,7 @@ TEST(TrainerTest, Run_AdamOnASchedule_AloneBitsOfTorch) {
     optimizer.step();
   }
   TrainerOptions options;
-  options.optimizer = {"adam", 0, 0, false};
+  options.update.optimizer = {"adam", 0, 0, false};
   options.loss = &MeanSquaredError;
   options.learning_rate = rate;
   EXPECT_EQ(HashOf(*TrainAlone(3, options)), HashOf(expected));

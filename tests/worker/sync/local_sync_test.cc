@@ -48,10 +48,10 @@ std::vector<Rank> AllRanks() { return {Rank(0), Rank(1), Rank(2), Rank(3)}; }
 
 TrainerOptions OptionsOf(const Case& one) {
   TrainerOptions options;
-  options.optimizer.name = one.optimizer;
-  options.optimizer.momentum = one.inner_momentum;
+  options.update.optimizer.name = one.optimizer;
+  options.update.optimizer.momentum = one.inner_momentum;
   options.learning_rate = [](Step step) { return step.value() < 4 ? 0.05 : 0.01; };
-  options.reducer.own_models = true;
+  options.reducer.updater = Updater::kRank;
   options.reducer.bucket_cap_bytes = 500;
   options.micro_batch = one.micro_batch;
   return options;
@@ -333,7 +333,7 @@ TEST(LocalSync, Diloco_OuterLrOneAndNoMomentum_BitsOfLocalSgd) {
 TEST(LocalSync, LocalSgdEveryStepOfPlainSgd_GatherScatterButForRounding) {
   Training training;
   training.ranks = 3;
-  training.options.optimizer.momentum = 0;
+  training.options.update.optimizer.momentum = 0;
   training.make = [] { return std::make_shared<RandomModel>(0); };
   training.sync = "gather-scatter";
   const auto expected = TrainRanks(training);
@@ -359,7 +359,7 @@ class LocalSyncTransfers : public ::testing::Test {
  protected:
   void Make(const std::string& sync, const SyncOptions& options) {
     ReducerOptions own;
-    own.own_models = true;
+    own.updater = Updater::kRank;
     reducer_ = Reducer::Create({parameter_}, {}, own).value();
     sync_ = MakeSynchronizer(sync, reducer_.get(), options).value();
     sync_->Attach(&exchange_, LayoutId(0), {Rank(0)});
