@@ -217,14 +217,15 @@ absl::Status SimWorker::Connect() {
 TrainerOptions SimWorker::OptionsOfTrainer() {
   const std::string& sync = scene_->setup.sync;
   TrainerOptions options;
-  options.optimizer.name = scene_->setup.optimizer;
+  options.update.optimizer.name = scene_->setup.optimizer;
   options.learning_rate = [](Step step) { return 0.1 / static_cast<double>(1 + step.value()); };
   options.reducer.bucket_cap_bytes =
       TraitsOfSync(sync).bucket_cap_mb == 0 ? 0 : scene_->setup.bucket_cap_bytes;
   options.updates_late = TraitsOfSync(sync).updates_late;
   options.on_phase = [this](auto... phase) { BeginPhase(phase...); };
   options.seal = {[this](Step step, auto digests) { OnReady(step, digests); },
-                  [this](Step step) { return AwaitSealed(step); }, scene_->setup.compare_every};
+                  [this](Step step) { return AwaitSealed(step); }};
+  options.update.compare_every = scene_->setup.compare_every;
   return options;
 }
 
