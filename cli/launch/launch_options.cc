@@ -330,6 +330,7 @@ absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::
   if (dashes != args.end()) options.worker_args.assign(dashes + 1, args.end());
   OptionParser parser(kProgram, kDescription, {"launch", "coordinator"});
   AddAll(&options, &parser);
+  parser.KnowBehindDashes(WorkerOptionNames());
   absl::Status status = parser.Parse({args.begin(), dashes}, environment);
   if (!status.ok()) return status;
   parsed.print = parser.print();

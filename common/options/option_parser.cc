@@ -8,6 +8,7 @@
 #include <memory>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -22,13 +23,17 @@ namespace {
 
 constexpr size_t kHelpColumn = 34;
 
-absl::Status UnexpectedArgument(const std::string& argument,
-                                const std::vector<std::string>& names) {
+absl::Status UnexpectedArgument(const std::string& argument, const std::vector<std::string>& names,
+                                const std::vector<std::string>& behind_dashes) {
   const std::string option = argument.substr(0, argument.find('='));
   const size_t start = option.find_first_not_of('-');
   if (start == 0 || start == std::string::npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("unexpected argument '", argument, "'", DidYouMean(argument, names, "--")));
+  }
+  if (absl::c_linear_search(behind_dashes, option.substr(start))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, " is an option of the workers: put it behind --"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown option ", option, DidYouMean(option.substr(start), names, "--")));
@@ -195,7 +200,9 @@ absl::Status OptionParser::ReadFlags(const std::vector<std::string>& args) {
     return absl::InvalidArgumentError(error.what());
   }
   for (const std::string& extra : app_->remaining()) {
-    if (extra != "--" || !takes_operands_) return UnexpectedArgument(extra, Names());
+    if (extra != "--" || !takes_operands_) {
+      return UnexpectedArgument(extra, Names(), behind_dashes_);
+    }
   }
   for (const std::string& name : Names()) {
     const CLI::Option& option = *app_->get_option("--" + name);

@@ -116,6 +116,8 @@ class OptionParser {
   // of them, also what is behind "--". Without this they are errors.
   // `value_name` has no ':', which some versions of CLI11 refuse.
   void TakeOperands(const std::string& value_name, const std::string& help);
+  // Options that stand behind "--": the message for one that stands in front of it says so.
+  void KnowBehindDashes(std::vector<std::string> names) { behind_dashes_ = std::move(names); }
   // A last paragraph of --help.
   void Footer(const std::string& text);
 
@@ -158,6 +160,7 @@ class OptionParser {
   const std::vector<std::string> sections_;
   std::string config_;
   bool takes_operands_ = false;
+  std::vector<std::string> behind_dashes_;
   std::vector<std::string> operands_;
   std::string agreement_mark_;
   std::map<std::string, OptionRow> rows_;

@@ -107,7 +107,10 @@ TEST(ParseLaunchOptions, WorkersZero_IsRefused) {
 }
 
 TEST(ParseLaunchOptions, WorkerOptionOnTheLeft_IsUnknown) {
-  EXPECT_EQ(ErrorOf({"--batch-size", "3"}), "unknown option --batch-size");
+  EXPECT_EQ(ErrorOf({"--batch-size", "3"}),
+            "--batch-size is an option of the workers: put it behind --");
+  EXPECT_EQ(ErrorOf({"--batch-size=3"}),
+            "--batch-size is an option of the workers: put it behind --");
 }
 
 TEST(ParseLaunchOptions, WrongWorkerOption_IsJudgedBeforeTheStart) {
