@@ -12,6 +12,13 @@ namespace gradwire {
 // How often Membership::OnTick is to be called.
 inline constexpr absl::Duration kTick = absl::Milliseconds(100);
 
+// How long the coordinator itself stood still (stopped, or its host asleep) if there is such a
+// `gap` between two ticks: all of it if it is longer than a second, else zero. No waiting of others
+// counts for so long.
+inline absl::Duration StoodStill(absl::Duration gap) {
+  return gap > absl::Seconds(1) ? gap : absl::ZeroDuration();
+}
+
 // The latest of some durations, at most so many.
 class RecentDurations {
  public:

@@ -10,6 +10,9 @@
 namespace gradwire {
 namespace {
 
+// For what a worker does behind the last step: it closes its trace. Results are written before it.
+constexpr absl::Duration kDeparture = absl::Minutes(1);
+
 // Bytes of what others say, where people read it.
 constexpr size_t kMostAddress = 100;
 
@@ -256,6 +259,7 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
   SealIfAllAreReady(now, &outcome);
   // All say the same of it; and what is open is the step behind, once it is sealed.
   through_ = ready.last() && ready.step() < open_.value();
+  if (through_) through_at_ = now;
   return outcome;
 }
 
@@ -326,9 +330,11 @@ Outcome Membership::OnTick(absl::Time now) {
   if (const absl::Duration gap = roster_.OnTick(now); gap > absl::ZeroDuration()) {
     stragglers_.Forget();
     if (paused_until_) *paused_until_ += gap;
+    through_at_ += gap;
   }
   if (state_ == State::kRunning && !paused_until_) NameStragglers(now, &outcome);
   CheckLeases(now, &outcome);
+  CheckDeparture(now, &outcome);
   CheckSuspicions(now, &outcome);
   EndLongPause(now, &outcome);
   if (state_ == State::kWaiting && now >= rendezvous_deadline_) {
@@ -407,6 +413,14 @@ void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
     }
     is_awaited ? Await(member, cause, now, outcome) : OnLoss(member, cause, now, outcome);
     if (state_ == State::kAborted) return;
+  }
+}
+
+void Membership::CheckDeparture(absl::Time now, Outcome* outcome) {
+  if (now - through_at_ <= kDeparture) return;
+  for (Participant* worker : roster_.Workers()) {
+    if (worker->standing != Standing::kRunning) continue;
+    OnLoss(worker, absl::StrCat("it did not leave within ", InSeconds(kDeparture)), now, outcome);
   }
 }
 

@@ -266,6 +266,8 @@ class Membership {
   std::optional<Work> WorkInThisView(Incarnation worker) const;
   void NameStragglers(absl::Time now, Outcome* outcome);
   void CheckLeases(absl::Time now, Outcome* outcome);
+  // Who is through with all steps has little left to do: if it does not leave, it is lost.
+  void CheckDeparture(absl::Time now, Outcome* outcome);
   void CheckSuspicions(absl::Time now, Outcome* outcome);
   std::string MissingMessage() const;
 
@@ -289,6 +291,7 @@ class Membership {
   std::optional<absl::Time> paused_until_;
   std::map<Incarnation, std::string> missing_;  // for whom it waits, with a sentence of each
   bool through_ = false;  // workers need each other no more: all steps are sealed
+  absl::Time through_at_ = absl::InfiniteFuture();
   StragglerWatch stragglers_;
   Suspicions suspicions_;  // of this view, not explained yet
 };

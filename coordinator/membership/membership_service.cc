@@ -374,8 +374,11 @@ void MembershipService::Drain() {
 
 void MembershipService::RunTicker() {
   MutexLock lock(&mutex_);
+  absl::Time last = SteadyNow();
   while (!stopping_) {
     const absl::Time now = SteadyNow();
+    const absl::Duration still = StoodStill(now - std::exchange(last, now));
+    for (auto& [id, session] : sessions_) session.Forgive(still, now);
     Enqueue(membership_.OnTick(now));
     Drain();
     CancelOverdue(now);

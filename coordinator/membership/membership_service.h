@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_COORDINATOR_MEMBERSHIP_MEMBERSHIP_SERVICE_H_
 #define GRADWIRE_COORDINATOR_MEMBERSHIP_MEMBERSHIP_SERVICE_H_
 
+#include <algorithm>
 #include <deque>
 #include <functional>
 #include <map>
@@ -103,6 +104,13 @@ class MembershipService final : public v1::Membership::Service {
     absl::Time writing_since;                    // the first of them
     bool closing = false;                        // the writer may end
     CondVar posted;                              // for the writer
+
+    // The coordinator itself stood still for so long: nothing of that was the other's.
+    void Forgive(absl::Duration still, absl::Time now) {
+      for (absl::Time* since : {&opened_at, &ended_at, &writing_since}) {
+        *since = std::min(now, *since + still);
+      }
+    }
   };
 
   SessionId Open(grpc::ServerContext* context, Stream* stream);

@@ -9,10 +9,6 @@
 namespace gradwire {
 namespace {
 
-// A gap between ticks beyond this means that the coordinator itself was
-// paused (stopped, or its host asleep), not that all workers fell silent.
-constexpr absl::Duration kPause = absl::Seconds(1);
-
 auto OrderOf(const Participant& participant) {
   return std::make_tuple(participant.share.value_or(-1),
                          participant.ranks.empty() ? Rank(-1) : participant.ranks.front());
@@ -171,12 +167,13 @@ absl::Duration Roster::OnTick(absl::Time now) {
   const absl::Duration gap = now - last_tick_;
   last_tick_ = now;
   lag_.OnTick(gap);
-  if (gap <= kPause) return absl::ZeroDuration();
+  const absl::Duration still = StoodStill(gap);
+  if (still == absl::ZeroDuration()) return still;
   for (Participant& participant : participants_) {
-    participant.last_heard = std::min(now, participant.last_heard + gap);
-    participant.gaps.OnPause(gap, now);
+    participant.last_heard = std::min(now, participant.last_heard + still);
+    participant.gaps.OnPause(still, now);
   }
-  return gap;
+  return still;
 }
 
 absl::Duration Roster::LeaseOf(const Participant& participant) const {

@@ -1,6 +1,8 @@
 """Sessions of a coordinator that strangers open."""
 import contextlib
 import itertools
+import os
+import signal
 import time
 import unittest
 
@@ -44,6 +46,16 @@ class SessionTest(strangers.StrangersTest):
         stream = other.open(SESSION)
         other.send(stream, strangers.hello(78))
         self.assertTrue(other.wait(5, lambda: other.received > 0), "no View came")
+
+    def test_time_in_which_the_coordinator_stood_still_is_nobodys(self):
+        coordinator = self.coordinator(2, "--lease-seconds", "2")
+        deaf, stream = self.deaf(coordinator)
+        os.kill(coordinator.pid, signal.SIGSTOP)
+        time.sleep(3)
+        os.kill(coordinator.pid, signal.SIGCONT)
+        self.ask(deaf, stream)
+        self.assertFalse(deaf.ended(stream, 0.6), coordinator.text())
+        self.assertNotIn("took no message", coordinator.text())
 
     def test_worker_that_reads_nothing_is_lost(self):
         coordinator = self.coordinator(2, "--lease-seconds", "2")

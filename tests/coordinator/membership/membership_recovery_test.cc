@@ -420,6 +420,27 @@ TEST_F(MembershipRecoveryTest, LossAfterTheLastStep_NeedsNoViewAndTheRunIsWhole)
   EXPECT_TRUE(end[0].status.ok());
 }
 
+TEST_F(MembershipRecoveryTest, OneDoesNotLeaveAfterTheLastStep_RunEndsWellWithoutIt) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0, 1, /*last=*/true);
+  Finished(1);
+  Finished(3);
+  std::vector<EndRun> end;
+  std::string why;
+  int seconds = 0;
+  for (; end.empty() && seconds < 100; ++seconds) {
+    now_ += absl::Seconds(1);
+    recovering_->OnHeartbeat(SessionId(2), {}, now_);
+    const Outcome outcome = recovering_->OnTick(now_);
+    end = All<EndRun>(outcome);
+    why = outcome.why;
+  }
+  ASSERT_THAT(end, SizeIs(1));
+  EXPECT_TRUE(end[0].status.ok()) << end[0].status;
+  EXPECT_EQ(seconds, 61);
+  EXPECT_THAT(why, HasSubstr("lost after the last step: it did not leave within 60"));
+}
+
 TEST_F(MembershipRecoveryTest, LossAfterTheLastStep_OfTheLastOne_EndsTheRunWell) {
   Begin();
   for (int session = 1; session <= 3; ++session) Ready(session, 0, 1, /*last=*/true);
