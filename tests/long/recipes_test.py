@@ -1,0 +1,91 @@
+"""What docs/extending.md shows how to add: made in a copy of the sources, built, and run."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from source_copy import Copy  # noqa: E402
+
+BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+FILE = re.compile(r"`([\w/.]+\.\w+)`")
+SECTIONS = re.compile(r"^## ", re.MULTILINE)
+PROGRAMS = ("gradwire", "gradwire-coordinator", "gradwire-worker", "gradwire-trainer")
+SECONDS_TO_RUN = 120
+
+
+class Recipe:
+    """A section of the page: `files` with their texts, `changes` of files, and `commands`."""
+
+    def __init__(self, section):
+        self.name, _, text = section.partition("\n")
+        self.files, self.changes, self.commands = {}, [], []
+        end = 0
+        for block in BLOCK.finditer(text):
+            named = FILE.findall(text[end:block.start()])
+            if block[1] == "cpp":
+                self.files[named[-1]] = block[2]
+            elif block[1] == "diff":
+                self.changes.append((named[-1], block[2]))
+            elif block[1] == "sh":
+                self.commands += block[2].splitlines()
+            end = block.end()
+
+
+def recipes():
+    sections = SECTIONS.split((SOURCE / "docs/extending.md").read_text())[1:]
+    return [recipe for recipe in map(Recipe, sections) if recipe.files or recipe.changes]
+
+
+def changed(text, change):
+    """`text` with the lines that `change` marks with + and without those with -: where its lines
+    stand without the former, which has to be one place; at the end if there are none."""
+    lines = change.splitlines(keepends=True)
+    old = "".join(line[1:] for line in lines if line[0] != "+")
+    new = "".join(line[1:] for line in lines if line[0] != "-")
+    if not old:
+        return text + new
+    places = [found.start() for found in re.finditer("^" + re.escape(old), text, re.MULTILINE)]
+    if len(places) != 1:
+        raise AssertionError(f"got {len(places)} places with these lines, expected one:\n{old}")
+    return text[:places[0]] + new + text[places[0] + len(old):]
+
+
+class RecipesTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.recipes = recipes()
+        cls.copy = Copy(SOURCE / "build-recipes", SECONDS_TO_RUN)
+        cls.copy.refresh()
+        for recipe in cls.recipes:
+            for name, text in recipe.files.items():
+                assert not cls.copy.has(name), f"{recipe.name}: {name} is there already"
+                cls.copy.write(name, text)
+            for name, change in recipe.changes:
+                cls.copy.write(name, changed(cls.copy.read(name), change))
+        cls.copy.make(*PROGRAMS)
+
+    def test_there_is_one_for_each_kind(self):
+        self.assertEqual([recipe.name for recipe in self.recipes],
+                         ["A model", "A data set", "A sync", "A codec", "A back end", "An option",
+                          "A figure of each step"])
+
+    def test_each_command_uses_what_was_added(self):
+        path = f"{self.copy.programs}:{os.environ['PATH']}"
+        for recipe in self.recipes:
+            self.assertTrue(recipe.commands, recipe.name)
+            for command in recipe.commands:
+                with self.subTest(command=command), tempfile.TemporaryDirectory() as folder:
+                    ended = subprocess.run(
+                        ["bash", "-euo", "pipefail", "-c", command], cwd=folder,
+                        env={**os.environ, "PATH": path}, capture_output=True, text=True,
+                        timeout=SECONDS_TO_RUN, check=False)
+                    self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
