@@ -138,6 +138,28 @@ class Training(unittest.TestCase):
         self.setting = setting_of(self.SCALE, cores=1)
         self.assertEqual(self.verdict(claim), NOT_MEASURABLE)
 
+    def test_threshold_is_decided_where_the_large_ones_reach_it(self):
+        claim = "SqueezeNet and ResNet-18 reach"
+        below = self.SCALE["threshold"] / 2
+        above = self.SCALE["threshold"] * 2
+        models = [point.model for point in data_parallel.points(self.setting, data_parallel.BY_MODEL)]
+
+        def reaching(late):
+            for point in data_parallel.points(self.setting, data_parallel.BY_MODEL):
+                small = point.model in ("squeezenet1_0", "resnet18")
+                self.change(point, losses=late if small else (above, below))
+
+        self.assertGreaterEqual(set(models), {"squeezenet1_0", "resnet18", "vgg16", "alexnet"})
+        reaching(late=(above, above, below))
+        self.assertEqual(self.verdict(claim), CONFIRMED)
+        reaching(late=(above, above, above))
+        self.assertEqual(self.verdict(claim), CONFIRMED)
+        reaching(late=(below, below))
+        self.assertEqual(self.verdict(claim), NOT_CONFIRMED)
+        for point in data_parallel.points(self.setting, data_parallel.BY_MODEL):
+            self.change(point, losses=(above, above))
+        self.assertEqual(self.verdict(claim), NOT_MEASURABLE)
+
     def test_threshold_counts_iterations_from_one(self):
         self.assertEqual(data_parallel.first_below([3.0, 2.0, 1.0], 2.0), 2)
         self.assertIsNone(data_parallel.first_below([3.0], 2.0))
@@ -170,23 +192,38 @@ class Inference(unittest.TestCase):
         other = trained(losses=(2.0, 1.501), outputs_sha256="a")
         self.assertEqual(self.verdict(start, single_batch_3=other), NOT_CONFIRMED)
 
-    def test_spike_is_the_largest_at_the_smallest_batch(self):
-        start = "Vanilla's communication has a spike at batch 3"
-        spike = trained(communication=0.5, outputs_sha256="a")
+    def test_spike_is_vanillas_computation_at_the_smallest_batch(self):
+        start = "Vanilla's computation has a spike at batch 3"
+        spike = trained(forward=5.0, outputs_sha256="a")
         self.assertEqual(self.verdict(start, vanilla_batch_3=spike), CONFIRMED)
         self.assertEqual(self.verdict(start, vanilla_batch_8=spike), NOT_CONFIRMED)
         self.assertEqual(self.verdict(start, cores=1, vanilla_batch_3=spike), NOT_MEASURABLE)
+        sends = trained(communication=9, outputs_sha256="a")
+        self.assertEqual(self.verdict(start, vanilla_batch_3=spike, vanilla_batch_8=sends), CONFIRMED)
 
-    def test_faster_is_the_mean_over_batches(self):
-        slow = trained(forward=1.0, outputs_sha256="a")
-        self.assertEqual(self.verdict("Vanilla is faster", native_batch_8=slow), CONFIRMED)
-        self.assertEqual(self.verdict("Vanilla is faster", vanilla_batch_8=slow), NOT_CONFIRMED)
+    def test_faster_is_the_mean_over_batches_of_each_part(self):
+        for part, phase in (("computation", "forward"), ("communication", "communication")):
+            start = f"Vanilla's {part} takes less time"
+            slow = trained(**{phase: 1.0}, outputs_sha256="a")
+            self.assertEqual(self.verdict(start, native_batch_8=slow), CONFIRMED)
+            self.assertEqual(self.verdict(start, vanilla_batch_8=slow), NOT_CONFIRMED)
+            other = "communication" if phase == "forward" else "forward"
+            slow_elsewhere = trained(**{other: 1.0}, outputs_sha256="a")
+            self.assertEqual(self.verdict(start, native_batch_8=slow_elsewhere), NOT_CONFIRMED)
 
-    def test_difference_must_shrink_at_each_step(self):
-        start = "Their difference shrinks"
+    def test_alike_is_within_a_quarter(self):
+        start = "Native's computation is alike"
+        self.assertEqual(self.verdict(start), CONFIRMED)
         slow = trained(forward=1.0, outputs_sha256="a")
+        self.assertEqual(self.verdict(start, native_batch_8=slow), NOT_CONFIRMED)
+        self.assertEqual(self.verdict(start, vanilla_batch_8=slow), CONFIRMED)
+
+    def test_difference_of_communication_must_shrink_at_each_step(self):
+        start = "The difference of their communication"
+        slow = trained(communication=1.0, outputs_sha256="a")
         self.assertEqual(self.verdict(start, native_batch_3=slow), CONFIRMED)
         self.assertEqual(self.verdict(start, native_batch_8=slow), NOT_CONFIRMED)
+        self.assertEqual(self.verdict(start, vanilla_batch_3=slow), CONFIRMED)
 
 
 if __name__ == "__main__":

@@ -42,6 +42,12 @@ class Losses(unittest.TestCase):
         self.assertEqual([(row["lost"], row["seconds_lost"]) for row in rows],
                          [("rank 1", 1), ("rank 2", 3)])
 
+    def test_carriers_are_those_of_the_loss_that_is_named(self):
+        missed = recovery(3, [2, 3], 3, carriers=[{"ranks": [0, 2]}, {"ranks": [1, 3]}])
+        row, = [row for row in losses.rows_of([summary(missed), summary(recovery(3, [2], 1))])]
+        self.assertEqual((row["lost"], row["carriers"], row["seconds_lost"]),
+                         ("rank 2", "ranks 0, 2", 3))
+
     def test_several_carriers_are_all_named(self):
         carriers = [{"ranks": [0, 2]}, {"ranks": [1, 3]}]
         row, = losses.rows_of([summary(recovery(2, [2, 3], 1, carriers=carriers))])

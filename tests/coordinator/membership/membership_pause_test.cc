@@ -97,6 +97,44 @@ TEST_F(MembershipPauseTest, HeardAgain_GoesOnFromTheOpenStepWithTheSameRanks) {
   EXPECT_THAT(Pass(2 * kTimeout, {1, 2, 3}).actions, IsEmpty());
 }
 
+// Of 4 workers, all needed, two are suspected at the same time: one is silent, the other beats on.
+TEST_F(MembershipPauseTest, TwoAreSuspected_TheFirstPausesTheRun_TheOtherIsNotJudgedMeanwhile) {
+  MembershipConfig config = PausingConfig(4, absl::Seconds(10));
+  config.world_size = 4;
+  Membership four(config, now_);
+  const auto pass = [&](int ticks, const std::vector<int>& heard) {
+    Outcome all;
+    for (int i = 0; i < ticks; ++i) {
+      now_ += absl::Milliseconds(100);
+      for (const int session : heard) Add(four.OnHeartbeat(SessionId(session), {}, now_), &all);
+      Add(four.OnTick(now_), &all);
+    }
+    return all;
+  };
+  for (const int session : {1, 2, 3, 4}) {
+    four.OnHello(SessionId(session), TestHello(session, {session - 1}), now_);
+  }
+  v1::Ready ready;
+  ready.set_generation(1);
+  for (const int session : {1, 2, 3, 4}) four.OnReady(SessionId(session), ready, now_);
+  pass(1, {1, 2, 3, 4});
+  v1::Suspect suspect;
+  suspect.set_generation(1);
+  suspect.set_step(1);
+  suspect.set_cause("no answer");
+  for (const auto& [session, other] : {std::make_pair(1, 2), std::make_pair(3, 4)}) {
+    now_ += absl::Milliseconds(50);
+    suspect.set_incarnation(other);
+    four.OnSuspect(SessionId(session), suspect, now_);
+  }
+  const Outcome judged = pass(12, {1, 3, 4});
+  EXPECT_EQ(four.Status().state(), "paused") << judged.why;
+  EXPECT_THAT(All<CloseSession>(judged), IsEmpty());
+  const Outcome heard = four.OnHeartbeat(SessionId(2), {}, now_);
+  EXPECT_THAT(All<SendView>(heard), SizeIs(4));
+  EXPECT_EQ(four.Status().state(), "running");
+}
+
 TEST_F(MembershipPauseTest, WhatBelongsToTheStepThatIsDoneAgain_IsPassedOver) {
   Ready(2, 1);
   Pass(absl::Seconds(3), {1, 3});

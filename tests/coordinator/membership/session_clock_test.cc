@@ -87,6 +87,51 @@ TEST_F(SessionClockOffset, ReportSuspect_CoordinatorIsAnHourAhead_TimeIsOfItsClo
   EXPECT_NEAR(suspect.get().at(), begun + 3600, 30);
 }
 
+// The first echo says that the heartbeat was sent in 5 s: the clock was set back meanwhile.
+class SetBackService final : public v1::Membership::Service {
+ public:
+  grpc::Status Session(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::WorkerMessage>* stream) override {
+    v1::WorkerMessage message;
+    uint64_t written = 0;
+    while (stream->Read(&message)) {
+      if (!message.has_heartbeat()) continue;
+      v1::CoordinatorMessage answer;
+      answer.mutable_echo()->set_sent(message.heartbeat().sent() + (written == 0 ? 5 : 0));
+      answer.mutable_echo()->set_received(message.heartbeat().sent() + 3600);
+      SetChecksum(written++, &answer);
+      stream->Write(answer);
+      if (written == 3) answered_.set_value();
+    }
+    return grpc::Status::OK;
+  }
+
+  std::future<void> answered() { return answered_.get_future(); }
+
+ private:
+  std::promise<void> answered_;
+};
+
+TEST(SessionClock, AnswerFromBeforeTheQuestion_SaysNothingOfTheClock) {
+  SetBackService service;
+  const GrpcServer server = StartGrpcServer("127.0.0.1:0", {&service}).value();
+  SessionOptions options;
+  options.coordinator = server.address;
+  options.heartbeat_interval = absl::Milliseconds(5);
+  const auto session = Session::Open(options, [](const absl::Status&) {}).value();
+  auto view = std::async(std::launch::async, [&] { return session->Join(TestHello(1)); });
+  EXPECT_EQ(service.answered().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  const absl::Time deadline = SteadyNow() + absl::Seconds(20);
+  while (session->clock_offset() < absl::Minutes(59) && SteadyNow() < deadline) {
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_GT(session->clock_offset(), absl::Minutes(59));
+  EXPECT_LE(session->clock_offset(), absl::Hours(1));
+  session->Cancel();
+  EXPECT_FALSE(view.get().ok());
+}
+
 // A coordinator that sends a View which comes broken.
 class BrokenService final : public v1::Membership::Service {
  public:

@@ -35,6 +35,15 @@ TEST(RendezvousStoreTest, Get_KeysSet_GivesThoseThatAreThereInOrder) {
               ElementsAre(Pair("b", std::string("\0\xff", 2)), Pair("a", "1")));
 }
 
+TEST(RendezvousStoreTest, Delete_GivesBackTheRoomOfKeyAndValue) {
+  RendezvousStore store;
+  const std::string key(RendezvousStore::kMaxKeyBytes, 'k');
+  for (size_t i = 0; i <= RendezvousStore::kMaxBytes / RendezvousStore::kMaxKeyBytes; ++i) {
+    ASSERT_TRUE(store.Set(key, "").ok()) << "round " << i;
+    ASSERT_TRUE(*store.Delete(key));
+  }
+}
+
 TEST(RendezvousStoreTest, Set_KeyIsThere_ReplacesTheValue) {
   RendezvousStore store;
   ASSERT_TRUE(store.Set("a", "1").ok());
