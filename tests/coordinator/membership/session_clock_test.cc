@@ -87,7 +87,7 @@ TEST_F(SessionClockOffset, ReportSuspect_CoordinatorIsAnHourAhead_TimeIsOfItsClo
   EXPECT_NEAR(suspect.get().at(), begun + 3600, 30);
 }
 
-// The first echo says that the heartbeat was sent in 5 s: the clock was set back meanwhile.
+// The first echo says that the heartbeat was sent in ten minutes: the clock was set back meanwhile.
 class SetBackService final : public v1::Membership::Service {
  public:
   grpc::Status Session(
@@ -98,7 +98,7 @@ class SetBackService final : public v1::Membership::Service {
     while (stream->Read(&message)) {
       if (!message.has_heartbeat()) continue;
       v1::CoordinatorMessage answer;
-      answer.mutable_echo()->set_sent(message.heartbeat().sent() + (written == 0 ? 5 : 0));
+      answer.mutable_echo()->set_sent(message.heartbeat().sent() + (written == 0 ? 600 : 0));
       answer.mutable_echo()->set_received(message.heartbeat().sent() + 3600);
       SetChecksum(written++, &answer);
       stream->Write(answer);
