@@ -13,14 +13,15 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/telemetry/figure_series.h"
 #include "common/telemetry/step_record.h"
 
 namespace gradwire {
 
-// What both kinds of process measure. Every metric of the project is declared in
-// metrics.cc, once, with its help text. Names start with gradwire_; times are in
-// seconds and sizes in bytes; labels have few values (rank, phase, sync, backend,
-// direction, code), so that the number of series does not grow with the run.
+// What both kinds of process measure. Every metric of the project is declared once, with its help
+// text: as a member here, or, if it is a figure of each step, in a row of kStepFigures. Names start
+// with gradwire_; times are in seconds and sizes in bytes; labels have few values (rank, phase,
+// sync, backend, direction, code), so that the number of series does not grow with the run.
 //
 // Each object owns a registry, which outlives it for whoever holds a pointer.
 // All methods may be called from any thread at the same time and cost less than
@@ -44,17 +45,33 @@ class ProcessMetrics {
   void CountRpcError(absl::StatusCode code);
 
  protected:
+  using Counter = prometheus::Counter;
+  using Gauge = prometheus::Gauge;
+  using Histogram = prometheus::Histogram;
+  template <typename T>
+  using Family = prometheus::Family<T>;
+
   ProcessMetrics();
   ~ProcessMetrics() = default;
 
+  // Each declares a metric. A family has one series for each set of labels.
+  Family<Counter>& NewCounters(const char* name, const char* help);
+  Family<Gauge>& NewGauges(const char* name, const char* help);
+  Family<Histogram>& NewHistograms(const char* name, const char* help);
+  Counter& NewCounter(const char* name, const char* help);
+  Gauge& NewGauge(const char* name, const char* help);
+
  private:
-  const std::shared_ptr<prometheus::Registry> registry_;
-  prometheus::Gauge& workers_;
-  prometheus::Gauge& generation_;
-  prometheus::Gauge& step_;
-  prometheus::Counter& bytes_sent_;
-  prometheus::Counter& bytes_received_;
-  prometheus::Family<prometheus::Counter>& rpc_errors_;
+  const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
+  Gauge& workers_ = NewGauge("gradwire_workers", "Worker processes in the view.");
+  Gauge& generation_ = NewGauge("gradwire_generation", "Number of the view in force.");
+  Gauge& step_ = NewGauge("gradwire_step", "Step that is being worked on.");
+  Family<Counter>& bytes_ =
+      NewCounters("gradwire_bytes_total", "Payload of gradients and buffers, without headers.");
+  Counter& bytes_sent_ = bytes_.Add({{"direction", "sent"}});
+  Counter& bytes_received_ = bytes_.Add({{"direction", "received"}});
+  Family<Counter>& rpc_errors_ =
+      NewCounters("gradwire_rpc_errors_total", "RPCs that ended with an error.");
 };
 
 class WorkerMetrics : public ProcessMetrics {
@@ -62,7 +79,7 @@ class WorkerMetrics : public ProcessMetrics {
   // `sync` and `backend` are the names that the worker's options use.
   WorkerMetrics(absl::string_view sync, absl::string_view backend);
 
-  // One iteration ended.
+  // One iteration ended. Takes locks.
   void Observe(const StepRecord& record);
   // In `steps` more steps a gradient of this worker's was too large for the wire type.
   void CountWireOverflows(uint64_t steps);
@@ -70,25 +87,21 @@ class WorkerMetrics : public ProcessMetrics {
   void CountLostTime(absl::string_view phase, absl::Duration lost);
 
  private:
-  prometheus::Histogram& iteration_;
-  const PerPhase<prometheus::Histogram*> phases_;
-  prometheus::Counter& iterations_;
-  prometheus::Counter& samples_;
-  prometheus::Counter& correct_;
-  prometheus::Gauge& loss_;
-  prometheus::Counter& wire_overflows_;
-  prometheus::Counter& skipped_steps_;
-  prometheus::Family<prometheus::Gauge>& lag_;
-  prometheus::Family<prometheus::Gauge>& spread_;
-  prometheus::Family<prometheus::Counter>& lost_time_;
-  prometheus::Family<prometheus::Gauge>& ratio_;
-  prometheus::Family<prometheus::Gauge>& residual_;
+  Histogram& iteration_;
+  const PerPhase<Histogram*> phases_;
+  Counter& iterations_ = NewCounter("gradwire_iterations_total", "Iterations that ended.");
+  FigureSeries figures_{registry().get(), FigureSeries::Of::kWorker};
+  Counter& wire_overflows_ =
+      NewCounter("gradwire_wire_overflows_total",
+                 "Steps in which a gradient of this worker was too large for the wire type.");
+  Family<Counter>& lost_time_ =
+      NewCounters("gradwire_recovery_seconds_total",
+                  "What losses of others cost this worker: computing in vain, waiting for the next "
+                  "view, connecting anew.");
 };
 
 class CoordinatorMetrics : public ProcessMetrics {
  public:
-  CoordinatorMetrics();
-
   // In some step `rank`'s contribution was complete `wait` after the first
   // rank's. Takes a lock and may allocate.
   void ObserveRankWait(Rank rank, absl::Duration wait);
@@ -98,10 +111,8 @@ class CoordinatorMetrics : public ProcessMetrics {
   void SetTotalSteps(uint64_t steps);
   // Mean over the ranks' losses in a step.
   void SetLoss(double loss);
-  // A rank has got a model that is served. Takes a lock and may allocate.
-  void SetStaleness(Rank rank, const StepRecord::Staleness& staleness);
-  // A rank's gradients were compressed. Takes a lock and may allocate.
-  void SetCompressed(Rank rank, const StepRecord::Compressed& compressed);
+  // A rank has told of a step. Takes locks and may allocate.
+  void Observe(const StepRecord& record);
   // The run lost a worker that had its view.
   void CountLostWorker();
   // The others have gone on and carry its `ranks` (a number), with the first step that was not
@@ -113,19 +124,26 @@ class CoordinatorMetrics : public ProcessMetrics {
   void CountStraggler(Rank rank);
 
  private:
-  prometheus::Gauge& min_workers_;
-  prometheus::Gauge& total_steps_;
-  prometheus::Gauge& loss_;
-  prometheus::Counter& lost_workers_;
-  prometheus::Counter& recoveries_;
-  prometheus::Counter& recovered_ranks_;
-  prometheus::Counter& lost_seconds_;
-  prometheus::Family<prometheus::Counter>& stragglers_;
-  prometheus::Family<prometheus::Histogram>& rank_wait_;
-  prometheus::Family<prometheus::Gauge>& lag_;
-  prometheus::Family<prometheus::Gauge>& spread_;
-  prometheus::Family<prometheus::Gauge>& ratio_;
-  prometheus::Family<prometheus::Gauge>& residual_;
+  Gauge& min_workers_ = NewGauge("gradwire_min_workers", "Worker processes that the run needs.");
+  Gauge& total_steps_ =
+      NewGauge("gradwire_total_steps", "Steps of the run; 0 until the first one is done.");
+  Gauge& loss_ = NewGauge("gradwire_loss", "Mean over the ranks' losses in the last step.");
+  Counter& lost_workers_ = NewCounter("gradwire_lost_workers_total",
+                                      "Workers that the run lost while it was under way.");
+  Counter& recoveries_ = NewCounter(
+      "gradwire_recoveries_total", "Times that the others went on without a worker that was lost.");
+  Counter& recovered_ranks_ = NewCounter("gradwire_recovered_ranks_total",
+                                         "Ranks that others carry on, as their worker was lost.");
+  Counter& lost_seconds_ =
+      NewCounter("gradwire_lost_seconds_total",
+                 "What losses cost the run: of each, the time of the worker that lost most.");
+  Family<Counter>& stragglers_ =
+      NewCounters("gradwire_stragglers_total",
+                  "Steps in which others waited for a rank for long, and the log says so.");
+  Family<Histogram>& rank_wait_ =
+      NewHistograms("gradwire_rank_wait_seconds",
+                    "How much later than the first rank's a rank's contribution was complete.");
+  FigureSeries figures_{registry().get(), FigureSeries::Of::kCoordinator};
 };
 
 }  // namespace gradwire

@@ -28,6 +28,15 @@ std::string Dump(const Json& json) {
 
 Json PidJson(uint32_t pid) { return pid == 0 ? Json() : Json(pid); }
 
+// The figures for pages that only some runs have, or those of every run.
+void AddFigures(const StepRecord& record, bool optional, Json* json) {
+  for (const StepFigure& figure : kStepFigures) {
+    if (!figure.on_page || figure.optional != optional) continue;
+    const absl::optional<FigureValue> value = figure.get(record);
+    if (value.has_value()) (*json)[figure.key] = FigureJson(*value);
+  }
+}
+
 Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& progress) {
   const RankProgress last = progress.value_or(RankProgress());
   Json json = {{"rank", rank.rank()},
@@ -39,22 +48,11 @@ Json RankJson(const v1::RankStatus& rank, const std::optional<RankProgress>& pro
                {"loss", progress ? Finite(last.last.loss) : Json()},
                {"iteration_seconds", absl::ToDoubleSeconds(last.last.iteration)},
                {"phase_seconds", PhaseJson(ToSeconds(last.last.phases))},
-               {"work_seconds", absl::ToDoubleSeconds(last.work)},
-               {"samples", last.last.samples},
-               {"bytes_sent", last.last.bytes_sent},
-               {"bytes_received", last.last.bytes_received},
-               {"heard_seconds", rank.has_silent_seconds() ? Json(rank.silent_seconds()) : Json()}};
+               {"work_seconds", absl::ToDoubleSeconds(last.work)}};
   if (progress && !last.last.loss_told) json.erase("loss");
-  if (last.last.staleness.has_value()) {
-    json["lag"] = last.last.staleness->lag;
-    json["spread"] = last.last.staleness->spread;
-  }
-  if (last.last.compressed.has_value()) {
-    json["compression_ratio"] = Finite(last.last.compressed->ratio);
-    if (last.last.compressed->residual.has_value()) {
-      json["residual_norm"] = Finite(*last.last.compressed->residual);
-    }
-  }
+  AddFigures(last.last, false, &json);
+  json["heard_seconds"] = rank.has_silent_seconds() ? Json(rank.silent_seconds()) : Json();
+  AddFigures(last.last, true, &json);
   return json;
 }
 

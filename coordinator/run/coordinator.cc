@@ -214,8 +214,7 @@ void Coordinator::OnWaits(const Waits& waits) {
 
 void Coordinator::OnStepDone(const v1::StepDone& done) {
   const StepRecord record = FromStepDone(done);
-  if (record.staleness.has_value()) metrics_.SetStaleness(record.rank, *record.staleness);
-  if (record.compressed.has_value()) metrics_.SetCompressed(record.rank, *record.compressed);
+  metrics_.Observe(record);
   const auto step = history_.Add(record, done.total_steps(), absl::Now());
   metrics_.SetTotalSteps(done.total_steps());
   if (!step) return;

@@ -57,7 +57,8 @@ def fixed_colours(panel):
 
 def declared_metrics():
     """Names that the programs serve, as their sources declare them."""
-    text = (SOURCE / "common/telemetry/metrics.cc").read_text()
+    files = ("metrics.h", "metrics.cc", "step_record.h")
+    text = "".join((SOURCE / "common/telemetry" / file).read_text() for file in files)
     return set(re.findall(r'"(gradwire_\w+)"', text))
 
 

@@ -9,28 +9,10 @@
 namespace gradwire {
 
 std::string ToJsonLine(const StepRecord& record) {
-  nlohmann::ordered_json json = {
-      {"step", record.step.value()},
-      {"epoch", record.epoch},
-      {"rank", record.rank.value()},
-      {"loss", record.loss},
-      {"lr", record.lr},
-      {"samples", record.samples},
-      {"iteration_seconds", absl::ToDoubleSeconds(record.iteration)},
-      {"phase_seconds", PhaseJson(ToSeconds(record.phases))},
-      {"bytes_sent", record.bytes_sent},
-      {"bytes_received", record.bytes_received},
-      {"time", static_cast<double>(absl::ToUnixMicros(record.time)) / 1e6}};
-  if (record.staleness.has_value()) {
-    json["lag"] = record.staleness->lag;
-    json["spread"] = record.staleness->spread;
-  }
-  if (record.skipped) json["skipped"] = true;
-  if (record.compressed.has_value()) {
-    json["compression_ratio"] = record.compressed->ratio;
-    if (record.compressed->residual.has_value()) {
-      json["residual_norm"] = *record.compressed->residual;
-    }
+  nlohmann::ordered_json json;
+  for (const StepFigure& figure : kStepFigures) {
+    const absl::optional<FigureValue> value = figure.get(record);
+    if (figure.logged && value.has_value()) json[figure.key] = FigureJson(*value);
   }
   return json.dump() + "\n";
 }

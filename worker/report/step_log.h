@@ -14,9 +14,8 @@
 
 namespace gradwire {
 
-// One line of JSON, with its newline: step, epoch, rank, loss, lr, samples,
-// iteration_seconds, phase_seconds {…}, bytes_sent, bytes_received, time (Unix,
-// in seconds). What is not finite is null.
+// One line of JSON, with its newline: the figures of kStepFigures that are logged, in their order.
+// A number that is not finite is null.
 std::string ToJsonLine(const StepRecord& record);
 // Likewise, of an epoch that is over: kind, which is "epoch" and which no iteration has, rank, and
 // what EpochJson says.

@@ -47,21 +47,24 @@ Json IterationJson(const IterationSeconds& seconds) {
   return {{"mean", seconds.mean}, {"p50", seconds.p50}, {"p90", seconds.p90}, {"p99", seconds.p99}};
 }
 
-Json StalenessJson(const Summary::Staleness& staleness) {
-  return {{"lag", {{"mean", staleness.mean_lag}, {"max", staleness.max_lag}}},
-          {"spread", {{"mean", staleness.mean_spread}, {"max", staleness.max_spread}}}};
+// Moves `key` of `figures`, if it is there, to the end of `json`.
+void Take(const char* key, Json& figures, Json& json) {
+  const auto found = figures.find(key);
+  if (found == figures.end()) return;
+  json[key] = *found;
+  figures.erase(found);
 }
 
-void AddMeasurements(const Summary& summary, Json& json) {
+void AddMeasurements(const Summary& summary, Json& figures, Json& json) {
   json["iteration_seconds"] = IterationJson(summary.iteration_seconds);
   json["phase_seconds"] = PhaseJson(summary.phase_seconds);
   json["ranks_of_worker"] = {{"mean", summary.mean_ranks_of_worker},
                              {"last", summary.ranks_of_worker}};
   json["bytes_sent"] = summary.bytes_sent;
   json["bytes_received"] = summary.bytes_received;
-  if (summary.staleness.has_value()) json["staleness"] = StalenessJson(*summary.staleness);
+  Take("staleness", figures, json);
   if (summary.compression_ratio.has_value()) json["compression_ratio"] = *summary.compression_ratio;
-  if (summary.residual_norm.has_value()) json["residual_norm"] = *summary.residual_norm;
+  Take("residual_norm", figures, json);
 }
 
 Json EpochsJson(const std::vector<EpochRow>& epochs) {
@@ -70,14 +73,14 @@ Json EpochsJson(const std::vector<EpochRow>& epochs) {
   return rows;
 }
 
-Json FailuresJson(const Summary::Failures& failures) {
+Json FailuresJson(const Summary::Failures& failures, const Json& skipped_steps) {
   Json recoveries = Json::array();
   for (const Recovery& recovery : failures.recoveries) recoveries.push_back(RecoveryJson(recovery));
   return {{"views", failures.views},
           {"losses", failures.losses},
           {"retries", failures.retries},
           {"recomputed_ranks", failures.recomputed_ranks},
-          {"skipped_steps", failures.skipped_steps},
+          {"skipped_steps", skipped_steps},
           {"seconds_lost", absl::ToDoubleSeconds(failures.lost.total())},
           {"seconds_lost_by_phase", PhasesOf(failures.lost)},
           {"recoveries", std::move(recoveries)}};
@@ -95,7 +98,7 @@ void AddModel(const Summary& summary, Json& json) {
   if (!summary.buffers.empty()) json["buffers"] = summary.buffers;
 }
 
-void AddResults(const Summary& summary, Json& json) {
+void AddResults(const Summary& summary, Json& figures, Json& json) {
   json["loss"] = {{"first", summary.loss.first}, {"last", summary.loss.last}};
   json["print_every"] = summary.print_every;
   json["losses"] = summary.losses;
@@ -103,8 +106,9 @@ void AddResults(const Summary& summary, Json& json) {
   if (summary.test.has_value()) json["test"] = QualityJson(*summary.test);
   json["epochs"] = EpochsJson(summary.epochs);
   if (!summary.ended.has_value()) AddModel(summary, json);
-  json["samples"] = {{"seen", summary.samples.seen}, {"padded", summary.samples.padded}};
-  json["failures"] = FailuresJson(summary.failures);
+  Take("samples", figures, json);
+  json["failures"] = FailuresJson(summary.failures, figures["failures"]["skipped_steps"]);
+  figures.erase("failures");
 }
 
 }  // namespace
@@ -118,19 +122,7 @@ void SummaryCollector::Add(const StepRecord& record, size_t ranks_of_worker) {
   ++iterations_;
   last_loss_ = record.loss;
   if (IsPrinted(record.step.value(), print_every_)) losses_.push_back(record.loss);
-  seen_ += record.samples;
-  padded_ += record.padded;
-  skipped_ += record.skipped ? 1 : 0;
-  if (record.staleness.has_value()) AddStaleness(*record.staleness);
-  if (record.compressed.has_value()) residual_ = record.compressed->residual;
-}
-
-void SummaryCollector::AddStaleness(const StepRecord::Staleness& staleness) {
-  ++told_;
-  staleness_.mean_lag += static_cast<double>(staleness.lag);
-  staleness_.max_lag = std::max(staleness_.max_lag, staleness.lag);
-  staleness_.mean_spread += static_cast<double>(staleness.spread);
-  staleness_.max_spread = std::max(staleness_.max_spread, staleness.spread);
+  figures_.Add(record);
 }
 
 void SummaryCollector::AddTimes(const StepRecord& record, size_t ranks_of_worker) {
@@ -160,14 +152,7 @@ void SummaryCollector::Fill(Summary& summary) const {
   summary.loss.last = last_loss_;
   summary.print_every = print_every_;
   summary.losses = losses_;
-  summary.samples.seen = seen_;
-  summary.samples.padded = padded_;
-  summary.failures.skipped_steps = skipped_;
-  summary.residual_norm = residual_;
-  if (told_ == 0) return;
-  summary.staleness = staleness_;
-  summary.staleness->mean_lag /= static_cast<double>(told_);
-  summary.staleness->mean_spread /= static_cast<double>(told_);
+  summary.figures = figures_;
 }
 
 IterationSeconds Describe(std::vector<double> seconds) {
@@ -184,8 +169,10 @@ IterationSeconds Describe(std::vector<double> seconds) {
 
 std::string ToJson(const Summary& summary) {
   Json json = Configuration(summary);
-  AddMeasurements(summary, json);
-  AddResults(summary, json);
+  Json figures = summary.figures.ToJson();
+  AddMeasurements(summary, figures, json);
+  AddResults(summary, figures, json);
+  json.update(figures);
   // A name that is not UTF-8 must not lose the summary.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -10,6 +10,7 @@
 #include "absl/types/optional.h"
 #include "common/telemetry/step_record.h"
 #include "worker/report/epochs.h"
+#include "worker/report/figure_totals.h"
 #include "worker/report/recovery.h"
 
 namespace gradwire {
@@ -62,19 +63,9 @@ struct Summary {
   Quality train;                 // of the last epoch
   absl::optional<Quality> test;  // at the end; absent without --evaluate
   std::vector<EpochRow> epochs;
-  // Of a model that is served, in steps: how far this rank was behind the fastest one, and the
-  // slowest, over all steps. Absent of others.
-  struct Staleness {
-    double mean_lag = 0;
-    uint64_t max_lag = 0;
-    double mean_spread = 0;
-    uint64_t max_spread = 0;
-  };
-  absl::optional<Staleness> staleness;
-  // Of gradients that are compressed: over the whole run, and the last that was measured (see
-  // StepRecord::Compressed). Absent of others.
+  FigureTotals figures;  // of all steps
+  // Of gradients that are compressed: over the whole run. Absent of others.
   absl::optional<double> compression_ratio;
-  absl::optional<double> residual_norm;
   int64_t trained_parameters = 0;
   // Of what training leaves as it is, before and after it; empty if there is no such thing.
   struct {
@@ -84,17 +75,12 @@ struct Summary {
   std::string outputs_sha256;  // of --inference; empty without
   std::string parameters_sha256;
   std::string buffers_sha256;
-  std::string buffers;  // float32 ones, in base64, where ranks keep their own; else absent
-  struct {
-    int64_t seen = 0;    // with the padded ones
-    int64_t padded = 0;  // repeats
-  } samples;
-  struct Failures {                // of the worker that writes it
-    int64_t views = 1;             // that it trained in
-    int64_t losses = 0;            // other workers that were lost before the last of them
-    int64_t retries = 0;           // steps that it computed anew because another was lost
+  std::string buffers;    // float32 ones, in base64, where ranks keep their own; else absent
+  struct Failures {       // of the worker that writes it
+    int64_t views = 1;    // that it trained in
+    int64_t losses = 0;   // other workers that were lost before the last of them
+    int64_t retries = 0;  // steps that it computed anew because another was lost
     int64_t recomputed_ranks = 0;  // ranks that it took over
-    int64_t skipped_steps = 0;     // whose update was left out, as the mean was not finite
     LostTime lost;                 // in all of them
     std::vector<Recovery> recoveries;
   } failures;
@@ -110,12 +96,11 @@ class SummaryCollector {
   void Add(const StepRecord& record, size_t ranks_of_worker = 1);
 
   // Sets iterations, iteration_seconds, phase_seconds, mean_ranks_of_worker, loss, print_every,
-  // losses, samples, staleness, skipped steps and residual_norm; leaves the rest.
+  // losses and figures; leaves the rest.
   void Fill(Summary& summary) const;
 
  private:
   void AddTimes(const StepRecord& record, size_t ranks_of_worker);
-  void AddStaleness(const StepRecord::Staleness& staleness);
   PhaseSeconds MeanPhases() const;
 
   const int64_t print_every_;
@@ -123,15 +108,10 @@ class SummaryCollector {
   double first_loss_ = kUnmeasured;
   double last_loss_ = kUnmeasured;
   std::vector<double> losses_;
-  int64_t seen_ = 0;
-  int64_t padded_ = 0;
   std::vector<double> iteration_seconds_;  // without the first iteration
   PhaseTimes sums_;                        // likewise
   size_t ranks_of_worker_ = 0;             // likewise: a sum
-  int64_t skipped_ = 0;
-  int64_t told_ = 0;                 // steps with a staleness
-  Summary::Staleness staleness_;     // with sums in place of means
-  absl::optional<double> residual_;  // of the last step that has one
+  FigureTotals figures_;
 };
 
 // Mean and percentiles of `seconds`, interpolated between the two nearest

@@ -186,18 +186,7 @@ void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* 
 
 // Of the worker as a whole; people see the first rank's loss.
 void StepReporter::Measure(absl::Span<const StepRecord> records) {
-  StepRecord whole = records.front();
-  whole.samples = whole.correct = 0;
-  whole.bytes_sent = whole.bytes_received = 0;
-  whole.loss = 0;
-  for (const StepRecord& record : records) {
-    whole.samples += record.samples;
-    whole.correct += record.correct;
-    whole.bytes_sent += record.bytes_sent;
-    whole.bytes_received += record.bytes_received;
-    whole.loss += record.loss / static_cast<double>(records.size());
-  }
-  metrics_->Observe(whole);
+  metrics_->Observe(RecordOfWorker(records));
   progress_.OnStep(records.front());
 }
 

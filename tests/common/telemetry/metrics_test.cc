@@ -80,19 +80,26 @@ TEST(CoordinatorMetrics, CountRecovery_Twice_RanksAndSecondsAddUp) {
   EXPECT_THAT(text, HasSubstr("\ngradwire_lost_seconds_total 0.75\n"));
 }
 
-TEST(CoordinatorMetrics, SetStaleness_TwoRanks_LagOfEachAndOneSpread) {
+TEST(CoordinatorMetrics, Observe_ModelThatIsServed_LagOfEachAndOneSpread) {
   CoordinatorMetrics metrics;
-  metrics.SetStaleness(Rank(0), {1, 7});
-  metrics.SetStaleness(Rank(2), {3, 8});
+  StepRecord record;
+  record.staleness = {1, 7};
+  metrics.Observe(record);
+  record.rank = Rank(2);
+  record.staleness = {3, 8};
+  metrics.Observe(record);
   const std::string text = Text(metrics);
   EXPECT_THAT(text, HasSubstr("\ngradwire_lag_steps{rank=\"0\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("\ngradwire_lag_steps{rank=\"2\"} 3\n"));
   EXPECT_THAT(text, HasSubstr("\ngradwire_clock_spread_steps 8\n"));
 }
 
-TEST(CoordinatorMetrics, SetCompressed_ARank_HasItsLabel) {
+TEST(CoordinatorMetrics, Observe_CompressedGradients_HasItsLabel) {
   CoordinatorMetrics metrics;
-  metrics.SetCompressed(Rank(3), {3.5, absl::nullopt});
+  StepRecord record;
+  record.rank = Rank(3);
+  record.compressed = {3.5, absl::nullopt};
+  metrics.Observe(record);
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_compression_ratio{rank=\"3\"} 3.5\n"));
   EXPECT_THAT(Text(metrics), Not(HasSubstr("gradwire_residual_norm{")));
 }

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <set>
+#include <string>
+
 namespace gradwire {
 namespace {
 
@@ -89,6 +93,81 @@ TEST(FromStepDone, PhasesOfAnotherList_AreLeftOut) {
   for (const PhaseInfo& info : kPhases) {
     EXPECT_EQ(record.phases[info.phase], absl::ZeroDuration());
   }
+}
+
+// What a rank does not send, the coordinator can neither show nor count.
+TEST(StepFigures, Row_OfTheCoordinator_IsAFieldOfStepDone) {
+  for (const StepFigure& figure : kStepFigures) {
+    const bool travels = v1::StepDone::descriptor()->FindFieldByName(figure.key) != nullptr;
+    EXPECT_EQ(travels, figure.key != std::string("lr")) << figure.key;
+    if (figure.on_page || figure.at_coordinator != StepFigure::AtCoordinator::kNone) {
+      EXPECT_TRUE(travels) << figure.key;
+    }
+  }
+}
+
+TEST(StepFigures, Row_Each_HasNamesOfItsOwn) {
+  std::set<std::string> keys, series, places;
+  for (const StepFigure& figure : kStepFigures) {
+    EXPECT_TRUE(keys.insert(figure.key).second) << figure.key;
+    if (figure.series != StepFigure::Series::kNone) {
+      EXPECT_TRUE(series.insert(figure.series_name).second) << figure.series_name;
+      EXPECT_NE(figure.series_help, std::string()) << figure.key;
+    }
+    if (figure.in_summary != StepFigure::InSummary::kNot) {
+      EXPECT_TRUE(places.insert(figure.summary_place).second) << figure.summary_place;
+    }
+  }
+}
+
+TEST(StepFigures, SetAndGet_EachRow_IsTheSameValue) {
+  StepRecord given = SomeRecord();
+  given.lr = 0.125;
+  given.skipped = true;
+  for (const StepFigure& figure : kStepFigures) {
+    const auto value = figure.get(given);
+    ASSERT_TRUE(value.has_value()) << figure.key;
+    StepRecord record;
+    figure.set(*value, &record);
+    EXPECT_EQ(FigureJson(*figure.get(record)), FigureJson(*value)) << figure.key;
+  }
+}
+
+TEST(StepFigures, Get_StepWithoutTheFigure_IsNone) {
+  for (const StepFigure& figure : kStepFigures) {
+    const bool always = !figure.optional && figure.key != std::string("skipped");
+    EXPECT_EQ(figure.get(StepRecord()).has_value(), always) << figure.key;
+  }
+}
+
+TEST(RecordOfWorker, TwoRanks_CountsAddUpAndLossIsTheMean) {
+  StepRecord second = SomeRecord();
+  second.rank = Rank(5);
+  second.loss = 3.5;
+  second.samples = 32;
+  second.padded = 1;
+  second.correct = 10;
+  second.bytes_sent = 500;
+  second.bytes_received = 7;
+  const StepRecord whole = RecordOfWorker({SomeRecord(), second});
+  EXPECT_EQ(whole.rank, Rank(2));
+  EXPECT_EQ(whole.loss, 3);
+  EXPECT_EQ(whole.samples, 96);
+  EXPECT_EQ(whole.padded, 4);
+  EXPECT_EQ(whole.correct, 31);
+  EXPECT_EQ(whole.bytes_sent, 1500u);
+  EXPECT_EQ(whole.bytes_received, 2007u);
+  EXPECT_EQ(whole.iteration, absl::Seconds(10));
+  EXPECT_EQ(whole.staleness->lag, 4u);
+}
+
+TEST(ToStepDone, LossThatIsNotTold_IsAbsent) {
+  StepRecord record = SomeRecord();
+  record.loss_told = false;
+  const v1::StepDone done = ToStepDone(record);
+  EXPECT_FALSE(done.has_loss());
+  EXPECT_FALSE(FromStepDone(done).loss_told);
+  EXPECT_TRUE(std::isnan(FromStepDone(done).loss));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ std::vector<std::string> Keys(const nlohmann::ordered_json& json) {
 
 TEST(SummaryCollector, ModelThatIsServed_MeanAndMostOfLagAndSpread) {
   SummaryCollector collector(1);
-  for (const uint64_t lag : {1, 4}) {
+  for (const uint64_t lag : {4, 1}) {
     StepRecord record;
     record.staleness = {lag, lag + 1};
     collector.Add(record);
@@ -59,6 +59,18 @@ TEST(SummaryCollector, ModelThatIsServed_MeanAndMostOfLagAndSpread) {
   EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["staleness"],
             nlohmann::json::parse(
                 R"({"lag": {"mean": 2.5, "max": 4}, "spread": {"mean": 3.5, "max": 5}})"));
+}
+
+TEST(SummaryCollector, SkippedSteps_AreCounted) {
+  SummaryCollector collector(1);
+  for (const bool skipped : {true, false, true}) {
+    StepRecord record;
+    record.skipped = skipped;
+    collector.Add(record);
+  }
+  Summary summary;
+  collector.Fill(summary);
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["failures"]["skipped_steps"], 2);
 }
 
 TEST(ToJson, EndedEarly_WhyAndNothingOfTheModel) {
@@ -140,9 +152,8 @@ TEST(SummaryCollector, Fill_PrintEveryZero_GivesNoLosses) {
 }
 
 TEST(SummaryCollector, Fill_FiveSteps_CountsSamples) {
-  const Summary summary = Collect(5);
-  EXPECT_EQ(summary.samples.seen, 320);
-  EXPECT_EQ(summary.samples.padded, 2);
+  EXPECT_EQ(nlohmann::json::parse(ToJson(Collect(5)))["samples"],
+            nlohmann::json::parse(R"({"seen": 320, "padded": 2})"));
 }
 
 TEST(SummaryCollector, Fill_OneStep_LeavesTimesNull) {

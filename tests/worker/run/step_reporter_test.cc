@@ -100,7 +100,7 @@ TEST_F(StepReporterTest, SummaryOf_SecondRank_ItsOwn) {
   const Summary summary = reporter_->SummaryOf(1);
   EXPECT_EQ(summary.rank, 3);
   EXPECT_EQ(summary.loss.first, 4);
-  EXPECT_EQ(summary.samples.seen, 8);
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["samples"]["seen"], 8);
 }
 
 TEST_F(StepReporterTest, GoOn_AdoptsARank_ItsFilesSummaryAndMetrics) {

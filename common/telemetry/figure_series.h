@@ -1,0 +1,48 @@
+#ifndef GRADWIRE_COMMON_TELEMETRY_FIGURE_SERIES_H_
+#define GRADWIRE_COMMON_TELEMETRY_FIGURE_SERIES_H_
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/labels.h>
+#include <prometheus/registry.h>
+
+#include <vector>
+
+#include "common/telemetry/step_record.h"
+
+namespace gradwire {
+
+// {rank="3"}.
+prometheus::Labels RankLabel(Rank rank);
+
+// The series of /metrics that kStepFigures declares. Thread-safe.
+class FigureSeries {
+ public:
+  enum class Of { kWorker, kCoordinator };
+
+  // Declares them in `registry`, which outlives this object. Figures that every run has are there
+  // from the start, as 0; others come with their first value, and so do those of each rank.
+  FigureSeries(prometheus::Registry* registry, Of of);
+
+  // Adds a step to the counters and shows its values in the gauges. Takes a lock for each figure
+  // and may allocate.
+  void Observe(const StepRecord& record) const;
+
+ private:
+  // One of the two families is null, by the figure's kind.
+  struct Row {
+    const StepFigure* figure;
+    prometheus::Family<prometheus::Counter>* counters;
+    prometheus::Family<prometheus::Gauge>* gauges;
+  };
+  bool IsOfRank(const StepFigure& figure) const;
+  static void Add(const Row& row, const FigureValue& value, const prometheus::Labels& labels);
+
+  const Of of_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_TELEMETRY_FIGURE_SERIES_H_
