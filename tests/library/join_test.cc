@@ -112,6 +112,12 @@ TEST(Join, ThrowOnEarlyTermination_AllRanksThrowAndTheRunGoesOn) {
       EXPECT_EQ(error.step(), 1);
     }
     group->barrier();
+    const int64_t steps = ddp.steps();
+    net->zero_grad();
+    LossOf(net, BatchOf(group->rank())).backward();
+    const auto gradients = group->all_gather(net->parameters()[0].grad().clone());
+    EXPECT_TRUE(torch::equal(gradients[0], gradients[1]));
+    EXPECT_EQ(ddp.steps(), steps + 1);
   });
 }
 

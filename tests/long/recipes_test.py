@@ -24,15 +24,15 @@ class Recipe:
     def __init__(self, section):
         self.name, _, text = section.partition("\n")
         self.files, self.changes, self.commands = {}, [], []
-        end = 0
+        end, file = 0, None
         for block in BLOCK.finditer(text):
-            named = FILE.findall(text[end:block.start()])
+            file = (FILE.findall(text[end:block.start()]) or [file])[-1]
             if block[1] == "cpp":
-                self.files[named[-1]] = block[2]
+                self.files[file] = block[2]
             elif block[1] == "diff":
-                self.changes.append((named[-1], block[2]))
+                self.changes.append((file, block[2]))
             elif block[1] == "sh":
-                self.commands += block[2].splitlines()
+                self.commands.append(block[2])
             end = block.end()
 
 
