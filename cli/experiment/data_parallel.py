@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from cli.experiment.devices import (CHANNELS, CLASSES, OnDevices, classifier_size, communication,
                                     computation, fits, images_note, lacks_cores, times_series)
-from cli.experiment.results import mean
 from cli.experiment.study import Experiment, Findings, Picture, Table, judge
+from cli.runs.quantiles import mean
 from cli.runs.tables import Column
 
 SOURCE = "a benchmark report of data-parallel training and inference"

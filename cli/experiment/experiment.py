@@ -17,9 +17,10 @@ from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import Folder
 from cli.experiment.results import result_of
 from cli.experiment.study import Setting, experiment_called
+from cli.hosts.probe import machine
 from cli.runs.driver import drive
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.machine import describe_environment, free_memory
+from cli.runs.machine import describe_environment
 from cli.runs.report import print_all
 from cli.runs.runner import Runner, torch_version
 from cli.terminal.command import WrongUsage
@@ -91,7 +92,7 @@ def run_experiment(experiment, request, check_signals):
     check(experiment, request)
     writing = load_writing()
     request = {**request, "workers": experiment.most_ranks}
-    setting = Setting(request, scale, len(os.sched_getaffinity(0)), free_memory())
+    setting = Setting(request, scale, len(os.sched_getaffinity(0)), machine()["memory"])
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     folder = Folder(out, experiment.name, request["scale"])
     steps = plan_of(experiment.runs(setting), setting, folder)

@@ -3,8 +3,8 @@ scatter, parallel apply and gather written out."""
 from cli.experiment.data_parallel import SOURCE
 from cli.experiment.devices import (OnDevices, communication, computation, images_note,
                                     lacks_cores, times_series)
-from cli.experiment.results import mean
 from cli.experiment.study import Experiment, Findings, Picture, Table, judge
+from cli.runs.quantiles import mean
 from cli.runs.tables import Column
 
 KINDS = {"native": "native", "vanilla": "vanilla", "single": "one device"}

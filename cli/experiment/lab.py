@@ -3,9 +3,9 @@ import math
 
 from cli.experiment import lab_data, large_batch
 from cli.experiment.lab_data import EXCHANGE_RANKS
-from cli.experiment.results import mean
 from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
 from cli.experiment.work import COSTS, DDP, Training, fits
+from cli.runs.quantiles import mean
 from cli.runs.tables import Column
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"

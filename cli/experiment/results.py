@@ -1,16 +1,10 @@
 """What was measured in one run of an experiment."""
-import math
-
 from cli.experiment.work import Averages, Order, Showing, Training
-from cli.runs.quantiles import median
+from cli.runs.quantiles import mean, median
 from cli.runs.training import RankOutput
 
 COUNTED = slice(1, 40)  # iterations 2 to 40 of those counted from 1
 EXPOSED = "exposed_communication"
-
-
-def mean(values):
-    return math.fsum(values) / len(values) if values else None
 
 
 def improvement(before, after):

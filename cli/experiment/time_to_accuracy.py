@@ -3,9 +3,9 @@ import dataclasses
 import math
 import statistics
 
-from cli.experiment.results import mean
 from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
 from cli.experiment.work import Training
+from cli.runs.quantiles import mean
 from cli.runs.tables import Column
 
 SOURCE = "the measure of Coleman et al., DAWNBench, 2017"

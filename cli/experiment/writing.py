@@ -31,15 +31,11 @@ def claim_rows(claims):
              "numbers": claim.numbers} for claim in claims]
 
 
-def cells_html(tag, texts):
-    return "<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) + "</tr>\n"
-
-
 def table_html(columns, rows, kind=""):
-    lines = [cells_html("th", [column.title for column in columns])]
-    lines += [cells_html("td", [markdown_cell(row.get(column.field), column)
-                                for column in columns]) for row in rows]
-    return f'<div class="wide"><table class="{kind}">\n{"".join(lines)}</table></div>\n'
+    lines = document.table_rows([column.title for column in columns],
+                                [[markdown_cell(row.get(column.field), column)
+                                  for column in columns] for row in rows])
+    return f'<div class="wide"><table class="{kind}">\n{lines}</table></div>\n'
 
 
 def paragraph_html(text):
@@ -113,9 +109,8 @@ class Writing:
 
     def _page(self, images, names):
         found = self._findings
-        facts = "".join(f"<li>{html.escape(f'{name}: {value}')}</li>\n"
-                        for name, value in self._facts.items())
-        notes = "".join(f"<li>{html.escape(note)}</li>\n" for note in found.notes)
+        facts = document.items(f"{name}: {value}" for name, value in self._facts.items())
+        notes = document.items(found.notes)
         body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraph_html(self._about()),
                 f"<ul>\n{facts}</ul>\n<h2>Claims</h2>\n",
                 table_html(CLAIM_COLUMNS, claim_rows(found.claims), "text")]

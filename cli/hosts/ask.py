@@ -4,7 +4,7 @@ import pathlib
 import time
 
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.process import Command, text_of
+from cli.runs.process import Command, last_lines, text_of
 
 PROBE = pathlib.Path(__file__).with_name("probe.py")
 
@@ -13,11 +13,6 @@ def python_there(script, *arguments):
     """A script of ours, for a host that has none of them."""
     text = pathlib.Path(script).read_text(encoding="utf-8")
     return ["python3", "-I", "-S", "-c", text, *arguments]
-
-
-def last_line(text):
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
 
 
 class Asked:
@@ -34,8 +29,8 @@ class Asked:
             return self._link.lost
         if not self.process.failed:
             return ""
-        why = last_line(text_of(self.process.err))
-        return f"host {self._link.name}: {self.process.end}" + (f": {why}" if why else "")
+        why = "".join(f": {line.strip()}" for line in last_lines(text_of(self.process.err), 1))
+        return f"host {self._link.name}: {self.process.end}{why}"
 
     def answer(self):
         return json.loads(text_of(self.process.out))

@@ -11,7 +11,7 @@ import zlib
 from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, PID, SIGNAL, START
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.hosts import own_environment
-from cli.runs.process import Command, describe_end
+from cli.runs.process import Command, Program, describe_end, last_lines
 from cli.runs.ssh_hosts import OPTIONS
 from cli.terminal.command import EXIT_TRY_AGAIN
 
@@ -33,7 +33,7 @@ def agent_words(settings):
             base64.b64encode(json.dumps(settings).encode()).decode()]
 
 
-class RemoteProcess:
+class RemoteProcess(Program):
     """A program on another host; has what cli/runs/process.py's Process has for its users."""
 
     def __init__(self, link, number, on_out, on_err, on_end):
@@ -44,14 +44,6 @@ class RemoteProcess:
         self.status = None
         self.kill_by = None  # it should have ended then
         self._lost = ""  # why nothing is known of its end
-
-    @property
-    def ended(self):
-        return self.status is not None
-
-    @property
-    def failed(self):
-        return self.ended and self.status != 0
 
     @property
     def place(self):
@@ -215,9 +207,8 @@ class Link:
         del self._unsent[:self._ssh.write(self._unsent)]
 
     def _why_ssh_ended(self):
-        lines = self._errors.decode("utf-8", "replace").splitlines()
-        said = [line.strip() for line in lines if line.strip()][-SHOWN_LINES:]
-        return f"ssh {self._ssh.end}" + (": " + "; ".join(said) if said else "")
+        said = last_lines(self._errors.decode("utf-8", "replace"), SHOWN_LINES)
+        return f"ssh {self._ssh.end}" + (": " + "; ".join(map(str.strip, said)) if said else "")
 
     def _lose(self, why):
         self.lost = f"host {self.name}: {why}"

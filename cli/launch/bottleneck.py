@@ -1,5 +1,5 @@
 """What an iteration mostly waits for, and what to try."""
-from cli.runs.quantiles import median
+from cli.runs.quantiles import mean, median
 from cli.terminal.text_table import list_at, number_at, ranks_text, text_at
 
 # Parts of an iteration.
@@ -41,10 +41,6 @@ class Rank:
     @property
     def worker_name(self):
         return f"the worker of {ranks_text(self.of_worker)}"
-
-
-def mean(values):
-    return sum(values) / len(values)
 
 
 def mean_phases(ranks, *names):

@@ -21,6 +21,7 @@ from cli.runs.failure import EXIT_FAILED, Failure
 from cli.runs.output_file import check_writable, replace_file
 from cli.runs.scratch import scratch_folder
 from cli.terminal.command import WrongUsage, run
+from cli.terminal.text_table import ranks_text
 from cli.trace.merge import merge
 
 PROGRAM = "gradwire launch"
@@ -125,7 +126,7 @@ class Launch:
         lost = {rank for member in supervisor.lost for rank in member.ranks}
         missing = [rank for rank in collected.get("missing_ranks", []) if rank not in lost]
         if missing and not ended:
-            raise Failure(f"no summary of {name_of_ranks(missing)}")
+            raise Failure(f"no summary of {ranks_text(missing)}")
 
     def _print_tables(self, collected, whole):
         request, per_byte = self._request, self._request["seconds_per_byte"]
@@ -150,11 +151,6 @@ class Launch:
 
     def _say(self, sentence):
         self._terminal.print_line(ERR, f"{PROGRAM}: {sentence}".encode(errors="surrogateescape"))
-
-
-def name_of_ranks(ranks):
-    """ "rank 2" or "ranks 0, 3"."""
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
 
 
 def how_it_was_lost(member):

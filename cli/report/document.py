@@ -43,6 +43,16 @@ def figure(title, caption, svg):
                          svg=base64.b64encode(svg).decode())
 
 
+def table_rows(titles, rows):
+    """HTML of a table's lines: the head, then one for each row of texts."""
+    return "".join("<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) +
+                   "</tr>\n" for tag, texts in [("th", titles), *(("td", row) for row in rows)])
+
+
+def items(texts):
+    return "".join(f"<li>{html.escape(text)}</li>\n" for text in texts)
+
+
 def page(title, body):
     """`body`: HTML, in lines."""
     return PAGE.format(title=html.escape(title), body=body)

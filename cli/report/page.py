@@ -3,13 +3,12 @@
 Times are over all ranks and iterations but each rank's first in its log, which warms up.
 What was not measured is NaN here and left empty in CSV.
 """
-import csv
 import html
-import io
 import math
 import os
 
 from cli.report import document, figures
+from cli.runs.tables import Column, csv_table
 import numpy
 
 NAN = float("nan")
@@ -244,13 +243,9 @@ def make_figures(runs):
 
 
 def csv_text(rows):
-    text = io.StringIO()
-    fields = dict.fromkeys(field for row in rows for field in row)
-    writer = csv.DictWriter(text, fields, lineterminator="\n")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({field: "" if value != value else value for field, value in row.items()})
-    return text.getvalue()
+    columns = [Column(field, "") for field in dict.fromkeys(field for row in rows for field in row)]
+    return csv_table(columns, [{field: None if value != value else value
+                                for field, value in row.items()} for row in rows])
 
 
 def shown(value, digits):
@@ -273,14 +268,12 @@ def cells(run):
 
 
 def table(runs):
-    titles = "".join(f"<th>{html.escape(title)}</th>" for title, _ in cells(runs[0]))
-    rows = ["".join(f"<td>{html.escape(text)}</td>" for _, text in cells(run)) for run in runs]
-    return "".join(f"<tr>{row}</tr>\n" for row in [titles, *rows])
+    return document.table_rows([title for title, _ in cells(runs[0])],
+                               [[text for _, text in cells(run)] for run in runs])
 
 
 def sentences(title, texts):
-    items = "".join(f"<li>{html.escape(text)}</li>\n" for text in texts)
-    return f"{title}<ul>\n{items}</ul>\n" if texts else ""
+    return f"{title}<ul>\n{document.items(texts)}</ul>\n" if texts else ""
 
 
 def page(runs, bottlenecks, notes, drawn, files):

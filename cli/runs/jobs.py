@@ -3,19 +3,13 @@ import signal
 import time
 
 from cli.runs.failure import Failure
-from cli.runs.process import text_of
+from cli.runs.process import last_lines, text_of
 from cli.runs.process_set import ProcessSet
 
 SECONDS_TO_LOOK = 0.05
 SECONDS_TO_SAY_WHY = 1
 SECONDS_TO_END = 3
 SHOWN_LINES = 8
-
-
-def tail(text):
-    """The last lines, in one."""
-    lines = [line for line in text.split("\n") if line.strip()]
-    return "\n  ".join(lines[-SHOWN_LINES:])
 
 
 class Job:
@@ -25,7 +19,7 @@ class Job:
         self.serves = serves  # it runs until the others have ended, and prints nothing of use
 
     def failure(self):
-        why = tail(text_of(self.process.err))
+        why = "\n  ".join(last_lines(text_of(self.process.err), SHOWN_LINES))
         return f"{self.name} {self.process.end}" + (f":\n  {why}" if why else "")
 
 

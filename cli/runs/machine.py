@@ -1,15 +1,8 @@
 """What figures depend on, as far as the machine goes."""
 import datetime
 import os
-import pathlib
 
-
-def cpu_model(cpuinfo):
-    """"model name" of the first processor in the text of /proc/cpuinfo; "unknown" without."""
-    for line in cpuinfo.splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return "unknown"
+from cli.hosts.probe import lines_of, value_in
 
 
 def describe_machine(versions):
@@ -18,17 +11,9 @@ def describe_machine(versions):
     now = datetime.datetime.now(datetime.timezone.utc)
     return {"date": now.strftime("%Y-%m-%d %H:%M UTC"),
             "cores": len(os.sched_getaffinity(0)),
-            "cpu": cpu_model(pathlib.Path("/proc/cpuinfo").read_text(errors="replace")),
+            "cpu": value_in(lines_of("/proc/cpuinfo"), "model name") or "unknown",
             "kernel": f"{kernel.sysname} {kernel.release}",
             **versions}
-
-
-def free_memory():
-    """Bytes that programs could still take."""
-    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return 0
 
 
 def describe_environment(request, torch):

@@ -30,6 +30,11 @@ def text_of(output):
     return output.decode("utf-8", "surrogateescape")
 
 
+def last_lines(text, most):
+    """That say something, of what a program printed."""
+    return [line for line in text.split("\n") if line.strip()][-most:]
+
+
 def describe_end(status):
     """"ended with exit code 3", "was killed by signal 9 (Killed)", for subprocess's return code."""
     if status >= 0:
@@ -62,7 +67,20 @@ def spawn(command):
                       EXIT_USAGE if error.errno == errno.ENOENT else EXIT_FAILED) from None
 
 
-class Process:
+class Program:
+    """What runs here or on another host. `status`: return code as subprocess's; None while it
+    runs."""
+    @property
+    def ended(self):
+        return self.status is not None
+
+    @property
+    def failed(self):
+        """It ended, and not well; also if it was told to end."""
+        return self.ended and self.status != 0
+
+
+class Process(Program):
     """A child that leads a process group of its own, so that a terminal's Ctrl-C reaches the
     driver alone. Nothing of it outlives the driver.
 
@@ -83,17 +101,7 @@ class Process:
 
     @property
     def status(self):
-        """Return code as subprocess's; None while it runs."""
         return self._popen.returncode
-
-    @property
-    def ended(self):
-        return self.status is not None
-
-    @property
-    def failed(self):
-        """It ended, and not well; also if it was told to end."""
-        return self.ended and self.status != 0
 
     @property
     def place(self):

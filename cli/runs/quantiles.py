@@ -1,5 +1,13 @@
-"""Percentiles, as a summary's iteration_seconds has them."""
+"""Means, and percentiles as a summary's iteration_seconds has them."""
 import math
+
+
+def mean(values):
+    """None if there are none; infinite if their sum is too great for a number."""
+    try:
+        return math.fsum(values) / len(values) if values else None
+    except OverflowError:
+        return math.inf
 
 
 def quantile(values, fraction):

@@ -41,7 +41,7 @@ def csv_cell(value):
         return ""
     if not isinstance(value, str):
         return json.dumps(value)
-    quoted = any(character in value for character in ',"\n')
+    quoted = any(character in value for character in ',"\r\n')
     return '"' + value.replace('"', '""') + '"' if quoted else value
 
 

@@ -4,6 +4,7 @@ import sys
 import time
 
 from cli.launch.losses import PHASES
+from cli.runs.quantiles import mean
 from cli.terminal.text_table import (TextColumn, list_at, number_at, phase_columns, ranks_at,
                                      ranks_text, text_at, text_table)
 
@@ -37,10 +38,6 @@ def numbers_of(status, *keys):
     """Of the ranks that have one."""
     numbers = (number_at(rank, *keys) for rank in status["ranks"])
     return [number for number in numbers if number is not None]
-
-
-def mean(numbers):
-    return sum(numbers) / len(numbers) if numbers else None
 
 
 def has_ended(status):

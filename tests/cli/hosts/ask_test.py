@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.hosts.ask import PROBE, ask_all, await_all, last_line, python_there
+from cli.hosts.ask import PROBE, ask_all, await_all, python_there
 from cli.runs.failure import EXIT_USAGE, Failure
 
 
@@ -81,10 +81,6 @@ class Ask(unittest.TestCase):
             waited.append((ready(), deadline))
         self.assertEqual(await_all([], wait, 0), [])
         self.assertEqual(waited[0][0], True)
-
-    def test_last_line_is_the_last_that_says_something(self):
-        for text, expected in (("", ""), ("\n \n", ""), ("a\nb\n\n", "b"), (" a ", "a")):
-            self.assertEqual(last_line(text), expected)
 
     def test_script_travels_as_text_and_gets_its_words(self):
         with tempfile.NamedTemporaryFile("w", encoding="utf-8") as script:

@@ -1,4 +1,5 @@
 """cli/runs/machine.py, cpu_sampler.py and quantiles.py: what is read and computed."""
+import math
 import os
 import pathlib
 import sys
@@ -7,15 +8,17 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.runs.cpu_sampler import CpuSampler, cpu_ticks
-from cli.runs.machine import cpu_model, describe_environment, describe_machine, free_memory
-from cli.runs.quantiles import median, quantile
+from cli.runs.machine import describe_environment, describe_machine
+from cli.runs.quantiles import mean, median, quantile
 
 
 class Machine(unittest.TestCase):
     def test_cpu_model_is_the_first(self):
-        self.assertEqual(cpu_model("processor : 0\nmodel name\t: Fast 9\nmodel name\t: Slow 1\n"),
-                         "Fast 9")
-        self.assertEqual(cpu_model(""), "unknown")
+        for lines, expected in (
+                (["processor : 0", "model name\t: Fast 9", "model name\t: Slow 1"], "Fast 9"),
+                ([], "unknown")):
+            with mock.patch("cli.runs.machine.lines_of", return_value=lines):
+                self.assertEqual(describe_machine({})["cpu"], expected)
 
     def test_machine_has_what_figures_depend_on(self):
         machine = describe_machine({"grpc": "1.51"})
@@ -23,13 +26,6 @@ class Machine(unittest.TestCase):
         self.assertRegex(machine["date"], r"^\d{4}-\d\d-\d\d \d\d:\d\d UTC$")
         self.assertRegex(machine["kernel"], "^Linux ")
         self.assertGreater(machine["cores"], 0)
-
-
-    def test_memory_that_is_free_is_in_bytes(self):
-        for text, expected in (("MemTotal: 9 kB\nMemAvailable:   2048 kB\n", 2048 * 1024),
-                               ("MemTotal: 9 kB\n", 0)):
-            with mock.patch.object(pathlib.Path, "read_text", return_value=text):
-                self.assertEqual(free_memory(), expected)
 
     def test_environment_tells_hosts_link_and_peers(self):
         here = {"versions": {"grpc": "1"}, "hosts": "", "hostfile": "", "link_gbit": None}
@@ -103,6 +99,10 @@ class Quantiles(unittest.TestCase):
 
     def test_no_values_have_none(self):
         self.assertIsNone(median([]))
+        self.assertIsNone(mean([]))
+
+    def test_mean_of_what_is_too_great_is_infinite(self):
+        self.assertEqual([mean([1, 2]), mean([1e308, 1e308])], [1.5, math.inf])
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(SOURCES))
 from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure, Stopped
 from cli.runs.guard import MESSAGE, Guard
-from cli.runs.process import Command, Process, describe_end, exit_code_of, text_of
+from cli.runs.process import Command, Process, describe_end, exit_code_of, last_lines, text_of
 from cli.runs.process_set import ProcessSet
 from cli.runs.scratch import scratch_folder
 
@@ -53,6 +53,13 @@ class Ends(unittest.TestCase):
         self.assertEqual((type(failure), str(failure), failure.exit_code),
                          (Stopped, "bench: round 1: stopped", 7))
         self.assertEqual(Failure("x").exit_code, EXIT_FAILED)
+
+
+class LastLines(unittest.TestCase):
+    def test_those_that_say_something_count(self):
+        for text, most, expected in (("", 1, []), ("\n \n", 1, []), ("a\nb\n\n", 1, ["b"]),
+                                     ("a\n b\n", 2, ["a", " b"]), ("a\nb\nc", 2, ["b", "c"])):
+            self.assertEqual(last_lines(text, most), expected)
 
 
 class Children(unittest.TestCase):
