@@ -8,11 +8,11 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "common/aggregation/layout_sums.h"
 #include "common/base/ids.h"
 #include "common/fold/blocks.h"
 #include "common/serving/optimizer_module.h"
 #include "common/serving/stale_clocks.h"
+#include "common/sums/layout_sums.h"
 #include "common/wire/chunk.h"
 
 namespace gradwire {

@@ -10,8 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/backends/hops/segments.h"
-#include "worker/backends/ring/ring_topology.h"
-#include "worker/backends/tree/tree_topology.h"
+#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 namespace {

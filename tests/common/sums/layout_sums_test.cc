@@ -1,6 +1,6 @@
 // What the sums of a layout hold when; that they are the fold is aggregator_test.cc's.
 
-#include "common/aggregation/layout_sums.h"
+#include "common/sums/layout_sums.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

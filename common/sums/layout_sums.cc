@@ -1,4 +1,4 @@
-#include "common/aggregation/layout_sums.h"
+#include "common/sums/layout_sums.h"
 
 #include <algorithm>
 #include <utility>

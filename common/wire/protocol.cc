@@ -1,4 +1,4 @@
-#include "common/wire/message_checksum.h"
+#include "common/wire/protocol.h"
 
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_COMMON_OPTIONS_SUGGEST_H_
-#define GRADWIRE_COMMON_OPTIONS_SUGGEST_H_
+#ifndef GRADWIRE_COMMON_BASE_SUGGEST_H_
+#define GRADWIRE_COMMON_BASE_SUGGEST_H_
 
 #include <string>
 #include <vector>
@@ -24,4 +24,4 @@ std::string ExpectedOneOf(const std::vector<std::string>& names, absl::string_vi
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_COMMON_OPTIONS_SUGGEST_H_
+#endif  // GRADWIRE_COMMON_BASE_SUGGEST_H_

@@ -1,4 +1,4 @@
-#include "common/aggregation/grid.h"
+#include "common/sums/grid.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "common/options/suggest.h"
+#include "common/base/suggest.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_COMMON_AGGREGATION_GRID_H_
-#define GRADWIRE_COMMON_AGGREGATION_GRID_H_
+#ifndef GRADWIRE_COMMON_SUMS_GRID_H_
+#define GRADWIRE_COMMON_SUMS_GRID_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -50,4 +50,4 @@ class Grid {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_COMMON_AGGREGATION_GRID_H_
+#endif  // GRADWIRE_COMMON_SUMS_GRID_H_

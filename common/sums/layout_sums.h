@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_COMMON_AGGREGATION_LAYOUT_SUMS_H_
-#define GRADWIRE_COMMON_AGGREGATION_LAYOUT_SUMS_H_
+#ifndef GRADWIRE_COMMON_SUMS_LAYOUT_SUMS_H_
+#define GRADWIRE_COMMON_SUMS_LAYOUT_SUMS_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/aggregation/grid.h"
 #include "common/base/ids.h"
 #include "common/compress/codec.h"
 #include "common/fold/blocks.h"
+#include "common/sums/grid.h"
 #include "common/wire/chunk.h"
 #include "common/wire/judge.h"
 #include "common/wire/layout.h"
@@ -170,4 +170,4 @@ class LayoutSums {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_COMMON_AGGREGATION_LAYOUT_SUMS_H_
+#endif  // GRADWIRE_COMMON_SUMS_LAYOUT_SUMS_H_

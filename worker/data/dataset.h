@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_DATA_DATASETS_DATASET_H_
-#define GRADWIRE_WORKER_DATA_DATASETS_DATASET_H_
+#ifndef GRADWIRE_WORKER_DATA_DATASET_H_
+#define GRADWIRE_WORKER_DATA_DATASET_H_
 
 #include <array>
 #include <cstdint>
@@ -46,4 +46,4 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(absl::string_view nam
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_DATA_DATASETS_DATASET_H_
+#endif  // GRADWIRE_WORKER_DATA_DATASET_H_
