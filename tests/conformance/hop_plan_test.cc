@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/backends/hops/segments.h"
+#include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/topology.h"
 
 namespace gradwire {
