@@ -10,7 +10,7 @@
 
 #include "common/base/logging.h"
 #include "common/base/status_util.h"
-#include "worker/data/datasets/dataset.h"
+#include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
 #include "worker/data/training_batches.h"
 #include "worker/ddp/low_rank_plan_of.h"

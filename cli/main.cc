@@ -5,16 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "cli/bench/bench_command.h"
-#include "cli/doctor/doctor_command.h"
 #include "cli/env/env_command.h"
 #include "cli/experiment/experiment_command.h"
-#include "cli/launch/launch_command.h"
-#include "cli/models/models_command.h"
 #include "cli/plan/plan_command.h"
-#include "cli/report/report_command.h"
-#include "cli/status/status_command.h"
-#include "cli/trace/trace_command.h"
+#include "cli/terminal/commands.h"
 #include "common/base/environment.h"
 #include "common/base/status_util.h"
 #include "common/options/option_parser.h"

@@ -1,5 +1,3 @@
-#include "cli/bench/bench_command.h"
-
 #include <iostream>
 #include <utility>
 
@@ -7,6 +5,7 @@
 #include "absl/strings/str_join.h"
 #include "cli/bench/bench_options.h"
 #include "cli/bench/bench_request.h"
+#include "cli/terminal/commands.h"
 #include "cli/terminal/script.h"
 #include "common/base/status_util.h"
 #include "common/options/version.h"

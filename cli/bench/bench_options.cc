@@ -12,7 +12,7 @@
 #include "absl/strings/strip.h"
 #include "bench/operations.h"
 #include "bench/setups.h"
-#include "common/options/suggest.h"
+#include "common/base/suggest.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
 

@@ -1,6 +1,5 @@
-#include "cli/doctor/doctor_command.h"
-
 #include "absl/strings/str_cat.h"
+#include "cli/terminal/commands.h"
 #include "common/base/program_files.h"
 
 namespace gradwire {

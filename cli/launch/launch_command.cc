@@ -1,7 +1,6 @@
-#include "cli/launch/launch_command.h"
-
 #include "cli/launch/launch_options.h"
 #include "cli/launch/launch_request.h"
+#include "cli/terminal/commands.h"
 #include "cli/terminal/script.h"
 #include "common/base/status_util.h"
 

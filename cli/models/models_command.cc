@@ -1,11 +1,10 @@
-#include "cli/models/models_command.h"
-
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <iostream>
 
+#include "cli/terminal/commands.h"
 #include "common/base/program_files.h"
 #include "common/base/status_util.h"
 

@@ -1,7 +1,6 @@
-#include "cli/report/report_command.h"
-
 #include <utility>
 
+#include "cli/terminal/commands.h"
 #include "common/telemetry/phases.h"
 
 namespace gradwire {

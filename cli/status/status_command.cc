@@ -1,6 +1,5 @@
-#include "cli/status/status_command.h"
-
 #include "absl/strings/str_cat.h"
+#include "cli/terminal/commands.h"
 #include "common/options/security_options.h"
 #include "common/rpc/certificates.h"
 

@@ -1,5 +1,4 @@
-#include "cli/trace/trace_command.h"
-
+#include "cli/terminal/commands.h"
 #include "cli/terminal/script.h"
 
 namespace gradwire {

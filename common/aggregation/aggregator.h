@@ -11,9 +11,9 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/aggregation/aggregation_clock.h"
-#include "common/aggregation/layout_sums.h"
 #include "common/base/mutex.h"
 #include "common/serving/served_model.h"
+#include "common/sums/layout_sums.h"
 #include "common/telemetry/trace_span.h"
 
 namespace gradwire {

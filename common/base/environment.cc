@@ -8,7 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "common/options/suggest.h"
+#include "common/base/suggest.h"
 
 namespace gradwire {
 namespace {

@@ -6,7 +6,7 @@ namespace gradwire {
 #define GRADWIRE_CODEC(name, dtype, coding, compressor, has_density, help) \
   std::unique_ptr<Coding> coding();                                        \
   std::unique_ptr<Compressor> compressor(const Compression& compression, uint64_t elements);
-#include "common/compress/codecs.inc"
+#include "common/wire/codecs.inc"
 
 const Coding* CodingOf(v1::DType dtype) {
 #define GRADWIRE_CODEC(name, row_dtype, coding, compressor, has_density, help) \
@@ -14,14 +14,14 @@ const Coding* CodingOf(v1::DType dtype) {
     static const Coding* const made = coding().release();                      \
     return made;                                                               \
   }
-#include "common/compress/codecs.inc"
+#include "common/wire/codecs.inc"
   return nullptr;
 }
 
 std::unique_ptr<Compressor> MakeCompressor(const Compression& compression, uint64_t elements) {
 #define GRADWIRE_CODEC(name, row_dtype, coding, compressor, has_density, help) \
   if (compression.dtype == row_dtype) return compressor(compression, elements);
-#include "common/compress/codecs.inc"
+#include "common/wire/codecs.inc"
   return nullptr;
 }
 

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/options/suggest.h"
+#include "common/base/suggest.h"
 
 namespace gradwire {
 namespace {
@@ -30,7 +30,7 @@ constexpr Row kRows[] = {
 #define GRADWIRE_CODEC(name, dtype, coding, compressor, has_density, help) \
   {name, dtype, has_density ? Argument::kDensity : Argument::kNone, help},
 #define GRADWIRE_FACTORS(name, help) {name, v1::DTYPE_FLOAT32, Argument::kRank, help},
-#include "common/compress/codecs.inc"
+#include "common/wire/codecs.inc"
 };
 
 std::string ShapeOf(Argument argument) {

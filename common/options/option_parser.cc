@@ -15,7 +15,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_util.h"
-#include "common/options/suggest.h"
+#include "common/base/suggest.h"
 #include "common/options/version.h"
 
 namespace gradwire {

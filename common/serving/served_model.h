@@ -12,10 +12,10 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "common/aggregation/layout_sums.h"
 #include "common/base/mutex.h"
 #include "common/serving/optimizer_module.h"
 #include "common/serving/served_piece.h"
+#include "common/sums/layout_sums.h"
 #include "common/wire/judge.h"
 #include "common/wire/view.h"
 

@@ -9,7 +9,6 @@
 #include "common/base/status_util.h"
 #include "common/base/unix_seconds.h"
 #include "common/session/connect.h"
-#include "common/wire/message_checksum.h"
 #include "common/wire/protocol.h"
 
 namespace gradwire {

@@ -60,7 +60,7 @@ uint64_t ElementBytes(v1::DType dtype) {
 bool IsCoded(v1::DType dtype) {
 #define GRADWIRE_CODEC(name, row_dtype, ...) \
   if (dtype == row_dtype) return true;
-#include "common/compress/codecs.inc"
+#include "common/wire/codecs.inc"
   return false;
 }
 

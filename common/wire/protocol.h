@@ -3,6 +3,9 @@
 
 #include <cstdint>
 
+#include "absl/status/status.h"
+#include "gradwire/v1/membership.pb.h"
+
 namespace gradwire {
 
 // Of the messages in proto/gradwire/v1 and their order. Who speaks another one is refused.
@@ -14,6 +17,19 @@ namespace gradwire {
 //   5  messages of a session carry a checksum, and that of a chunk covers its header
 //   6  a run may wait: Paused, which is followed by a further View
 constexpr uint32_t kProtocolVersion = 6;
+
+// The checksum of a session's message, see membership.proto: TCP's own lets one of 65,536 broken
+// packets through, and HTTP/2 passes over a frame whose kind or stream it does not know.
+
+// Gives the message its checksum, as the one that is sent as number `number` of its direction, from
+// 0; the last thing before it is sent.
+void SetChecksum(uint64_t number, v1::WorkerMessage* message);
+void SetChecksum(uint64_t number, v1::CoordinatorMessage* message);
+
+// Takes the checksum off a message that was received as number `number`. DataLoss if it is another
+// one's, or missing, or a message before it was lost: says what was got and expected.
+absl::Status TakeChecksum(uint64_t number, v1::WorkerMessage* message);
+absl::Status TakeChecksum(uint64_t number, v1::CoordinatorMessage* message);
 
 }  // namespace gradwire
 

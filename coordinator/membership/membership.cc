@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/plain_text.h"
-#include "coordinator/membership/rank_status.h"
+#include "coordinator/membership/step_tally.h"
 
 namespace gradwire {
 namespace {

@@ -1,10 +1,13 @@
 #ifndef GRADWIRE_COORDINATOR_MEMBERSHIP_STEP_TALLY_H_
 #define GRADWIRE_COORDINATOR_MEMBERSHIP_STEP_TALLY_H_
 
+#include <optional>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "coordinator/membership/roster.h"
 #include "gradwire/v1/membership.pb.h"
 #include "gradwire/v1/status.pb.h"
 
@@ -25,6 +28,11 @@ class StepTally {
  private:
   std::vector<v1::RankStatus> ranks_;
 };
+
+// What is told of each rank that somebody carries, in their order: how far it is, and who
+// carries it. Without `now` it is not said how long that one has been silent.
+std::vector<v1::RankStatus> RankStatuses(const Roster& roster, const StepTally& steps,
+                                         std::optional<absl::Time> now);
 
 }  // namespace gradwire
 

@@ -93,7 +93,7 @@ struct Row {
 const std::vector<Row>& Rows() {
   static const auto* const rows = new std::vector<Row>{
 #define GRADWIRE_BACKEND(name, ...) {name, TraitsOfBackend(name)},
-#include "worker/backends/backends.inc"
+#include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   };
   return *rows;

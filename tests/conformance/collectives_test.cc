@@ -29,7 +29,7 @@ std::vector<Case> Cases() {
   if (TraitsOfBackend(name).collectives == Collectives::kAll) {          \
     for (const int ranks : {1, 2, 3, 5}) cases.push_back({name, ranks}); \
   }
-#include "worker/backends/backends.inc"
+#include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   return cases;
 }

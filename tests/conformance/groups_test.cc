@@ -63,7 +63,7 @@ TEST_P(GroupsTest, RunStep_ThreeGroups_SameBitsAsOne) {
 std::vector<const char*> AllBackends() {
   return {
 #define GRADWIRE_BACKEND(name, ...) name,
-#include "worker/backends/backends.inc"
+#include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   };
 }

@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/backends/hops/segments.h"
-#include "worker/backends/ring/ring_topology.h"
-#include "worker/backends/tree/tree_topology.h"
+#include "worker/backends/hops/hop_plans.h"
+#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 namespace {

@@ -176,7 +176,7 @@ TEST_P(LossTest, Cancel_WhileFinishMayWaitForTheOthers_EndsIt) {
 std::vector<const char*> AllBackends() {
   return {
 #define GRADWIRE_BACKEND(name, ...) name,
-#include "worker/backends/backends.inc"
+#include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   };
 }

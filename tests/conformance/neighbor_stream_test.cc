@@ -15,7 +15,7 @@
 #include "tests/cluster/backend_cluster.h"
 #include "tests/support/sealed_chunk.h"
 #include "worker/backends/hops/hop_plans.h"
-#include "worker/backends/ring/ring_topology.h"
+#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 namespace {

@@ -44,7 +44,7 @@ std::vector<const char*> SyncsThatExchange() {
   if (TraitsOfSync(name).averages && !TraitsOfSync(name).served) {   \
     syncs.push_back(TraitsOfSync(name).periodic ? name ":2" : name); \
   }
-#include "worker/sync/syncs.inc"
+#include "worker/options/syncs.inc"
 #undef GRADWIRE_SYNC
   return syncs;
 }

@@ -10,7 +10,7 @@
 #include "tests/simulate/scene.h"
 #include "tests/simulate/site.h"
 #include "worker/backends/exchange.h"
-#include "worker/backends/fold/piece.h"
+#include "worker/backends/fold/piece_queue.h"
 #include "worker/backends/transfer_table.h"
 
 namespace gradwire::simulate {

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/data/augment.h"
-#include "worker/data/datasets/dataset.h"
+#include "worker/data/dataset.h"
 #include "worker/models/model.h"
 
 namespace gradwire {

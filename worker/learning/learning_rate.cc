@@ -38,11 +38,11 @@ using Factor = double (*)(const WorkerOptions&, const Place&);
 absl::StatusOr<Factor> FindFactor(const std::string& schedule) {
 #define GRADWIRE_SCHEDULE(name, factor, ...) \
   if (schedule == name) return &factor;
-#include "worker/learning/schedules.inc"
+#include "worker/options/schedules.inc"
 #undef GRADWIRE_SCHEDULE
   std::string names;
 #define GRADWIRE_SCHEDULE(name, ...) absl::StrAppend(&names, " ", name);
-#include "worker/learning/schedules.inc"
+#include "worker/options/schedules.inc"
 #undef GRADWIRE_SCHEDULE
   return absl::NotFoundError(
       absl::StrCat("schedule '", schedule, "' does not exist; expected one of:", names));

@@ -22,11 +22,11 @@ torch::Tensor MeanSquaredError(const torch::Tensor& scores, const torch::Tensor&
 absl::StatusOr<Loss> FindLoss(absl::string_view name) {
 #define GRADWIRE_LOSS(row_name, function, help) \
   if (name == row_name) return &function;
-#include "worker/learning/losses.inc"
+#include "worker/options/losses.inc"
 #undef GRADWIRE_LOSS
   std::string names;
 #define GRADWIRE_LOSS(row_name, ...) absl::StrAppend(&names, " ", row_name);
-#include "worker/learning/losses.inc"
+#include "worker/options/losses.inc"
 #undef GRADWIRE_LOSS
   return absl::NotFoundError(
       absl::StrCat("loss '", name, "' does not exist; expected one of:", names));

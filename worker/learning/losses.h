@@ -15,7 +15,7 @@ using Loss = torch::Tensor (*)(const torch::Tensor& scores, const torch::Tensor&
 // Each line of losses.inc.
 #define GRADWIRE_LOSS(name, function, help) \
   torch::Tensor function(const torch::Tensor& scores, const torch::Tensor& labels, bool sum);
-#include "worker/learning/losses.inc"
+#include "worker/options/losses.inc"
 #undef GRADWIRE_LOSS
 
 // The loss called `name`. NotFound lists the names.

@@ -5,14 +5,14 @@
 namespace gradwire {
 
 #define GRADWIRE_MODEL(name, factory, help) std::shared_ptr<Model> factory(int64_t classes);
-#include "worker/models/models.inc"
+#include "worker/options/models.inc"
 #undef GRADWIRE_MODEL
 
 namespace {
 
 constexpr absl::string_view kNames = ""
 #define GRADWIRE_MODEL(name, factory, help) " " name
-#include "worker/models/models.inc"
+#include "worker/options/models.inc"
 #undef GRADWIRE_MODEL
     ;
 
@@ -21,7 +21,7 @@ constexpr absl::string_view kNames = ""
 absl::StatusOr<std::shared_ptr<Model>> MakeModel(absl::string_view name, int64_t classes) {
 #define GRADWIRE_MODEL(entry, factory, help) \
   if (name == entry) return factory(classes);
-#include "worker/models/models.inc"
+#include "worker/options/models.inc"
 #undef GRADWIRE_MODEL
   return absl::NotFoundError(absl::StrCat("no model is called '", name, "'; there are:", kNames));
 }

@@ -7,7 +7,7 @@ namespace gradwire {
 std::vector<NamedChoice> ModelChoices() {
   return {
 #define GRADWIRE_MODEL(name, factory, help) {name, help},
-#include "worker/models/models.inc"
+#include "worker/options/models.inc"
 #undef GRADWIRE_MODEL
   };
 }
@@ -15,7 +15,7 @@ std::vector<NamedChoice> ModelChoices() {
 std::vector<NamedChoice> DatasetChoices() {
   return {
 #define GRADWIRE_DATASET(name, loader, help) {name, help},
-#include "worker/data/datasets/datasets.inc"
+#include "worker/options/datasets.inc"
 #undef GRADWIRE_DATASET
   };
 }
@@ -23,7 +23,7 @@ std::vector<NamedChoice> DatasetChoices() {
 std::vector<NamedChoice> SyncChoices() {
   return {
 #define GRADWIRE_SYNC(name, factory, traits, help) {name, help},
-#include "worker/sync/syncs.inc"
+#include "worker/options/syncs.inc"
 #undef GRADWIRE_SYNC
   };
 }
@@ -31,7 +31,7 @@ std::vector<NamedChoice> SyncChoices() {
 std::vector<NamedChoice> BackendChoices() {
   return {
 #define GRADWIRE_BACKEND(name, factory, traits, help) {name, help},
-#include "worker/backends/backends.inc"
+#include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   };
 }
@@ -46,7 +46,7 @@ std::vector<NamedChoice> BackendChoicesWithAuto() {
 std::vector<NamedChoice> OptimizerChoices() {
   return {
 #define GRADWIRE_OPTIMIZER(name, factory, momentum, lr, weight_decay, help) {name, help},
-#include "worker/learning/optimizers.inc"
+#include "worker/options/optimizers.inc"
 #undef GRADWIRE_OPTIMIZER
   };
 }
@@ -54,7 +54,7 @@ std::vector<NamedChoice> OptimizerChoices() {
 std::vector<NamedChoice> ScheduleChoices() {
   return {
 #define GRADWIRE_SCHEDULE(name, factor, has_steps, help) {name, help},
-#include "worker/learning/schedules.inc"
+#include "worker/options/schedules.inc"
 #undef GRADWIRE_SCHEDULE
   };
 }
@@ -62,7 +62,7 @@ std::vector<NamedChoice> ScheduleChoices() {
 std::vector<NamedChoice> LossChoices() {
   return {
 #define GRADWIRE_LOSS(name, function, help) {name, help},
-#include "worker/learning/losses.inc"
+#include "worker/options/losses.inc"
 #undef GRADWIRE_LOSS
   };
 }

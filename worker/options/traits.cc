@@ -45,7 +45,7 @@ SyncTraits TraitsOfSync(absl::string_view name) {
   name = NameOfSync(name);
 #define GRADWIRE_SYNC(row_name, factory, traits, help) \
   if (name == row_name) return SyncTraits() traits;
-#include "worker/sync/syncs.inc"
+#include "worker/options/syncs.inc"
 #undef GRADWIRE_SYNC
   return {};
 }
@@ -53,7 +53,7 @@ SyncTraits TraitsOfSync(absl::string_view name) {
 BackendTraits TraitsOfBackend(absl::string_view name) {
 #define GRADWIRE_BACKEND(row_name, factory, traits, help) \
   if (name == row_name) return BackendTraits() traits;
-#include "worker/backends/backends.inc"
+#include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   if (name == kAutoBackend) return TraitsOfBackend(kAutoOfWorkers);
   return {};
@@ -62,7 +62,7 @@ BackendTraits TraitsOfBackend(absl::string_view name) {
 OptimizerTraits TraitsOfOptimizer(absl::string_view name) {
 #define GRADWIRE_OPTIMIZER(row_name, factory, momentum, lr, weight_decay, help) \
   if (name == row_name) return {momentum, lr, weight_decay};
-#include "worker/learning/optimizers.inc"
+#include "worker/options/optimizers.inc"
 #undef GRADWIRE_OPTIMIZER
   return {};
 }
@@ -84,7 +84,7 @@ absl::Status CheckTls(absl::string_view backend, bool tls) {
 ScheduleTraits TraitsOfSchedule(absl::string_view name) {
 #define GRADWIRE_SCHEDULE(row_name, factor, has_steps, help) \
   if (name == row_name) return {has_steps};
-#include "worker/learning/schedules.inc"
+#include "worker/options/schedules.inc"
 #undef GRADWIRE_SCHEDULE
   return {};
 }

@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
-#include "worker/data/datasets/dataset.h"
+#include "worker/data/dataset.h"
 #include "worker/ddp/hash.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/models/emulated_model.h"

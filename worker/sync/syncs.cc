@@ -10,7 +10,7 @@ namespace gradwire {
 // Each line's factory, in a file of its own.
 #define GRADWIRE_SYNC(name, factory, ...) \
   std::unique_ptr<Synchronizer> factory(Reducer* reducer, const SyncOptions& options);
-#include "worker/sync/syncs.inc"
+#include "worker/options/syncs.inc"
 #undef GRADWIRE_SYNC
 
 namespace {
@@ -20,11 +20,11 @@ using Factory = std::unique_ptr<Synchronizer> (*)(Reducer*, const SyncOptions&);
 absl::StatusOr<Factory> FindFactory(absl::string_view name) {
 #define GRADWIRE_SYNC(row_name, factory, ...) \
   if (name == row_name) return &factory;
-#include "worker/sync/syncs.inc"
+#include "worker/options/syncs.inc"
 #undef GRADWIRE_SYNC
   std::string names;
 #define GRADWIRE_SYNC(row_name, ...) absl::StrAppend(&names, " ", row_name);
-#include "worker/sync/syncs.inc"
+#include "worker/options/syncs.inc"
 #undef GRADWIRE_SYNC
   return absl::NotFoundError(
       absl::StrCat("sync '", name, "' does not exist; expected one of:", names));

@@ -1,7 +1,7 @@
-#include "cli/doctor/doctor_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "cli/terminal/commands.h"
 
 namespace gradwire {
 namespace {

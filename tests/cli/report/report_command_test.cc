@@ -1,8 +1,7 @@
-#include "cli/report/report_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "cli/terminal/commands.h"
 #include "common/telemetry/phases.h"
 #include "tests/support/temp_dir.h"
 

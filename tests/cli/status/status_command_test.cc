@@ -1,10 +1,9 @@
-#include "cli/status/status_command.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
+#include "cli/terminal/commands.h"
 #include "tests/support/sockets.h"
 
 namespace gradwire {

@@ -1,10 +1,9 @@
-#include "cli/trace/trace_command.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "cli/terminal/commands.h"
 #include "common/telemetry/trace_log.h"
 #include "tests/support/temp_dir.h"
 

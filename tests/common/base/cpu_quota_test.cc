@@ -1,10 +1,9 @@
-#include "common/base/cpu_quota.h"
-
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
+#include "common/base/host.h"
 #include "tests/support/temp_dir.h"
 
 namespace gradwire {

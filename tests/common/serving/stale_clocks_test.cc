@@ -1,11 +1,11 @@
-#include "common/serving/stale_clocks.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "common/serving/served_piece.h"
 
 namespace gradwire {
 namespace {

@@ -1,11 +1,10 @@
-#include "common/wire/message_checksum.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "common/wire/chunk.h"
+#include "common/wire/protocol.h"
 
 namespace gradwire {
 namespace {

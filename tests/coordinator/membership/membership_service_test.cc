@@ -11,7 +11,7 @@
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "common/wire/layout.h"
-#include "common/wire/message_checksum.h"
+#include "common/wire/protocol.h"
 #include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/sockets.h"
 

@@ -10,7 +10,7 @@
 #include "common/base/unix_seconds.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
-#include "common/wire/message_checksum.h"
+#include "common/wire/protocol.h"
 #include "gradwire/v1/membership.grpc.pb.h"
 #include "tests/coordinator/membership/test_hello.h"
 

@@ -7,8 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/membership/rank_status.h"
-
 namespace gradwire {
 namespace {
 

@@ -21,7 +21,7 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_position.h"
-#include "worker/backends/ring/ring_topology.h"
+#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 namespace {

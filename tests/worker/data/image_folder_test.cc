@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/temp_dir.h"
-#include "worker/data/datasets/dataset.h"
+#include "worker/data/dataset.h"
 
 namespace gradwire {
 namespace {

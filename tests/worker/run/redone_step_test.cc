@@ -13,7 +13,7 @@
 #include "common/base/clock.h"
 #include "coordinator/run/coordinator.h"
 #include "tests/support/temp_dir.h"
-#include "worker/data/datasets/dataset.h"
+#include "worker/data/dataset.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/options/worker_option_parser.h"
 #include "worker/run/from_options.h"

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/aggregation/aggregator.h"
 #include "common/base/status_util.h"
 #include "common/fold/half.h"
 
@@ -15,7 +17,66 @@ constexpr uint64_t kHalfBytes = 2;
 
 bool IsHalf(v1::DType dtype) { return ElementBytes(dtype) == kHalfBytes; }
 
+class LocalLane : public Lane {
+ public:
+  LocalLane(const LaneContext& context, Aggregator* aggregator)
+      : Lane(context), aggregator_(aggregator) {}
+
+  absl::Status Connect(const std::function<absl::Status()>&) override { return absl::OkStatus(); }
+  void Finish() override {
+    queue_.Close();
+    if (sender_.joinable()) sender_.join();
+  }
+  absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) override {
+    return aggregator_->MissingRanks(layout, step);
+  }
+
+ protected:
+  void SendAll() override {
+    while (absl::optional<Piece> piece = queue_.Pop()) {
+      Chunk term = TermOf(*piece);
+      piece.reset();
+      absl::StatusOr<Verdict> verdict = aggregator_->AddOwn(std::move(term));
+      if (!verdict.ok()) return context_.host->OnFailure(verdict.status(), absl::nullopt);
+    }
+  }
+
+  void ReceiveAll() override {
+    MeanCursor cursor;
+    absl::Status status;
+    while (status.ok()) {
+      absl::StatusOr<Mean> mean = aggregator_->Next(&cursor, absl::InfiniteFuture());
+      if (!mean.ok()) {
+        status = mean.status();
+      } else {
+        const absl::Span<const uint8_t> bytes(mean->chunk->data.get(), mean->chunk->bytes);
+        status = Take({mean->header, {bytes}, mean->chunk});
+      }
+    }
+    context_.host->OnFailure(status, absl::nullopt);
+  }
+
+ private:
+  Aggregator* const aggregator_;
+};
+
 }  // namespace
+
+Compressor* Compressors::Of(LayoutId layout, Rank rank, Bucket bucket, uint64_t elements) {
+  MutexLock lock(&mutex_);
+  std::unique_ptr<Compressor>& made = made_[{layout, rank, bucket}];
+  if (made == nullptr) made = MakeCompressor(compression_, elements);
+  return made.get();
+}
+
+uint64_t Compressors::state_bytes() const {
+  MutexLock lock(&mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [key, compressor] : made_) {
+    for (const absl::Span<float> part : compressor->state()) bytes += part.size() * sizeof(float);
+  }
+  return bytes;
+}
 
 Lane::Lane(const LaneContext& context) : context_(context), queue_(kWindowBytes) {}
 
@@ -153,6 +214,10 @@ absl::Status Lane::Take(const Chunk& mean) {
   if (mean.header.clocks.fastest > 0) context_.host->OnClocks(mean.header.clocks);
   context_.host->OnMean(place->transfer);
   return absl::OkStatus();
+}
+
+std::unique_ptr<Lane> MakeLocalLane(const LaneContext& context, Aggregator* aggregator) {
+  return std::make_unique<LocalLane>(context, aggregator);
 }
 
 }  // namespace gradwire

@@ -2,16 +2,22 @@
 #define GRADWIRE_WORKER_BACKENDS_FOLD_LANE_H_
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/compress/codec.h"
 #include "common/compress/compression_totals.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/security.h"
@@ -19,11 +25,29 @@
 #include "common/wire/judge.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
-#include "worker/backends/fold/compressors.h"
-#include "worker/backends/fold/piece.h"
 #include "worker/backends/fold/piece_queue.h"
 
 namespace gradwire {
+
+// The compressors of this worker's ranks, one for each rank and bucket, made when first asked
+// for. They outlive views, as what is left out of one step belongs to a later one. Thread-safe.
+class Compressors {
+ public:
+  explicit Compressors(const Compression& compression) : compression_(compression) {}
+
+  // Of a bucket of `elements`; lives as long as this.
+  Compressor* Of(LayoutId layout, Rank rank, Bucket bucket, uint64_t elements);
+
+  // Bytes that they keep from step to step.
+  uint64_t state_bytes() const;
+
+ private:
+  using Key = std::tuple<LayoutId, Rank, Bucket>;
+
+  const Compression compression_;
+  mutable Mutex mutex_;
+  std::map<Key, std::unique_ptr<Compressor>> made_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Who sums which shares.
 struct Endpoint {

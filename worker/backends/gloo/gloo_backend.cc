@@ -1,12 +1,34 @@
+#include <dlfcn.h>
+
+#include <memory>
+#include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "common/base/program_files.h"
 #include "worker/backends/backend.h"
+#include "worker/backends/gloo/engine.h"
 #include "worker/backends/gloo/gloo_exchange.h"
-#include "worker/backends/gloo/gloo_module.h"
 
 namespace gradwire {
 namespace {
+
+absl::Status CannotLoad() {
+  return absl::FailedPreconditionError(absl::StrCat("back end gloo: cannot load ", dlerror()));
+}
+
+// Loads libgradwire_gloo.so (see PrivateFile) and makes an engine of `groups` with it. The module
+// stays loaded. FailedPrecondition if it cannot be loaded; says why.
+absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine(int groups) {
+  const std::string path = PrivateFile("libgradwire_gloo.so");
+  void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (module == nullptr) return CannotLoad();
+  void* symbol = dlsym(module, "gradwire_make_gloo_engine");
+  if (symbol == nullptr) return CannotLoad();
+  const auto make = reinterpret_cast<decltype(&gradwire_make_gloo_engine)>(symbol);
+  return std::unique_ptr<GlooEngine>(make(groups));
+}
 
 class GlooBackend : public Backend {
  public:

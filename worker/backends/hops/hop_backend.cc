@@ -103,4 +103,12 @@ void HopBackend::OnEnd(const NeighborStream& stream, const absl::Status& status)
   Return();
 }
 
+absl::StatusOr<std::unique_ptr<Backend>> MakeRingBackend(const BackendOptions& options) {
+  return std::make_unique<RingBackend>(options);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeTreeBackend(const BackendOptions& options) {
+  return std::make_unique<HopBackend>(TreeTopology(), options);
+}
+
 }  // namespace gradwire

@@ -6,7 +6,8 @@
 #include "common/base/mutex.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/hops/hop_exchange.h"
-#include "worker/backends/hops/neighbor_service.h"
+#include "worker/backends/hops/neighbor_stream.h"
+#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 
@@ -43,6 +44,12 @@ class HopBackend : public Backend, private ChunkHandler {
   CondVar changed_;
   HopExchange* exchange_ ABSL_GUARDED_BY(mutex_) = nullptr;  // of the view; null: none yet
   int using_ ABSL_GUARDED_BY(mutex_) = 0;                    // calls into it
+};
+
+// See RingTopology.
+class RingBackend : public HopBackend {
+ public:
+  explicit RingBackend(const BackendOptions& options) : HopBackend(RingTopology(), options) {}
 };
 
 }  // namespace gradwire

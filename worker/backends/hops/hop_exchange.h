@@ -18,8 +18,7 @@
 #include "worker/backends/hops/early_chunks.h"
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_position.h"
-#include "worker/backends/hops/neighbor_sender.h"
-#include "worker/backends/hops/neighbor_service.h"
+#include "worker/backends/hops/neighbor_stream.h"
 #include "worker/backends/overflow_monitor.h"
 #include "worker/backends/transfer_table.h"
 

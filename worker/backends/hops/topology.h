@@ -32,6 +32,28 @@ struct Topology {
   bool shares_memory;
 };
 
+// The ring (Patarasuk & Yuan 2009): every rank sends to the next one, and the last to rank 0. Of
+// an average, all ranges whose fold begins with rank s go round from there, are summed up at rank
+// s - 1, and go round once more: so each rank sends 2(W-1)/W of a bucket, and on hop h the
+// ranges of rank - h.
+const Topology& RingTopology();
+
+// The binomial tree, as a shuffle engine reduces: in round k the ranks that are odd multiples of
+// 2^k send to the rank 2^k below, so that rank 0 has all after ceil(log2 W) rounds. The parent of
+// a rank is the rank without its lowest bit.
+//
+//             0
+//         ┌───┼───────┐
+//         1   2       4
+//             │     ┌─┴─┐
+//             3     5   6
+//                       │
+//                       7
+//
+// An average goes up in one piece, children from the lowest to the highest:
+// ((t0 + t1) + (t2 + t3)) + ((t4 + t5) + (t6 + t7)); then it comes down again.
+const Topology& TreeTopology();
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_WORKER_BACKENDS_HOPS_TOPOLOGY_H_

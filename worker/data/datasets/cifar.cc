@@ -4,7 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "worker/data/datasets/dataset.h"
+#include "worker/data/dataset.h"
 
 namespace gradwire {
 namespace {

@@ -1,19 +1,19 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "worker/data/datasets/dataset.h"
+#include "worker/data/dataset.h"
 
 namespace gradwire {
 
 #define GRADWIRE_DATASET(name, loader, help) \
   absl::StatusOr<std::shared_ptr<const Dataset>> loader(const std::string& data_dir, Split split);
-#include "worker/data/datasets/datasets.inc"
+#include "worker/options/datasets.inc"
 #undef GRADWIRE_DATASET
 
 namespace {
 
 constexpr absl::string_view kNames = ""
 #define GRADWIRE_DATASET(name, loader, help) " " name
-#include "worker/data/datasets/datasets.inc"
+#include "worker/options/datasets.inc"
 #undef GRADWIRE_DATASET
     ;
 
@@ -24,7 +24,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(absl::string_view nam
                                                            Split split) {
 #define GRADWIRE_DATASET(entry, loader, help) \
   if (name == entry) return loader(data_dir, split);
-#include "worker/data/datasets/datasets.inc"
+#include "worker/options/datasets.inc"
 #undef GRADWIRE_DATASET
   return absl::NotFoundError(
       absl::StrCat("no data set is called '", name, "'; there are:", kNames));

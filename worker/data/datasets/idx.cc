@@ -1,20 +1,43 @@
-#include "worker/data/datasets/idx.h"
-
 #include <zlib.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_util.h"
+#include "worker/data/dataset.h"
 
 namespace gradwire {
 namespace {
+
+// What an IDX file of bytes holds: an array in row-major order. (On disk: two
+// zero bytes, 8 for unsigned bytes, the number of dimensions, each dimension as
+// 4 bytes big endian, the values.)
+struct IdxArray {
+  std::vector<int64_t> dimensions;
+  std::vector<uint8_t> values;
+};
+
+// A pair of IDX files with one-channel images and labels below 10, under the
+// names that MNIST gave them (train-images-idx3-ubyte, train-labels-idx1-ubyte,
+// t10k-…), each plain or with .gz.
+struct IdxDatasetSpec {
+  absl::string_view name;
+  absl::string_view how_to_get;  // ends the message when a file is missing
+  float mean = 0;                // of byte / 255
+  float std_dev = 1;
+};
 
 constexpr int kDigits = 10;
 constexpr int64_t kPieceBytes = 1 << 20;
@@ -90,6 +113,22 @@ absl::Status ReadValues(const std::string& path, gzFile file, int64_t expected,
   return Unexpected(path, absl::StrCat(got, relation, " values"), absl::StrCat(expected));
 }
 
+// Reads `path`, plain or gzipped, as an array of `rank` dimensions.
+//   NotFound         the file cannot be opened
+//   InvalidArgument  wrong magic number; empty; fewer or more bytes than the
+//                    dimensions say; damaged gzip data
+absl::StatusOr<IdxArray> ReadIdx(const std::string& path, int rank) {
+  const GzHandle file(gzopen(path.c_str(), "rb"));
+  if (file == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", path));
+  if (absl::Status status = CheckMagic(path, file.get(), rank); !status.ok()) return status;
+  IdxArray array;
+  const auto expected = ReadDimensions(path, file.get(), rank, array.dimensions);
+  if (!expected.ok()) return expected.status();
+  absl::Status status = ReadValues(path, file.get(), *expected, array.values);
+  if (!status.ok()) return status;
+  return array;
+}
+
 absl::StatusOr<std::string> FindFile(const IdxDatasetSpec& spec, const std::string& data_dir,
                                      const std::string& name) {
   for (const std::string& path :
@@ -137,20 +176,9 @@ std::shared_ptr<const Dataset> Assemble(const IdxDatasetSpec& spec, IdxArray ima
   return std::make_shared<const Dataset>(std::move(dataset));
 }
 
-}  // namespace
-
-absl::StatusOr<IdxArray> ReadIdx(const std::string& path, int rank) {
-  const GzHandle file(gzopen(path.c_str(), "rb"));
-  if (file == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", path));
-  if (absl::Status status = CheckMagic(path, file.get(), rank); !status.ok()) return status;
-  IdxArray array;
-  const auto expected = ReadDimensions(path, file.get(), rank, array.dimensions);
-  if (!expected.ok()) return expected.status();
-  absl::Status status = ReadValues(path, file.get(), *expected, array.values);
-  if (!status.ok()) return status;
-  return array;
-}
-
+// Reads such a pair from `data_dir`. Errors of ReadIdx, and
+//   NotFound         `data_dir` is empty, or a file is missing
+//   InvalidArgument  a wrong label; not as many labels as images
 absl::StatusOr<std::shared_ptr<const Dataset>> LoadIdxDataset(const IdxDatasetSpec& spec,
                                                               const std::string& data_dir,
                                                               Split split) {
@@ -167,6 +195,31 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadIdxDataset(const IdxDatasetSp
       CheckLabels(absl::StrCat(data_dir, "/", labels_name), labels->values, images->dimensions[0]);
   if (!status.ok()) return status;
   return Assemble(spec, *std::move(images), *std::move(labels));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Dataset>> LoadMnist(const std::string& data_dir, Split split) {
+  IdxDatasetSpec spec;
+  spec.name = "mnist";
+  spec.how_to_get =
+      "`deploy/fetch-mnist DIR` gets the files; `--dataset fashion-mnist` has the same shape and "
+      "is "
+      "in Debian's dataset-fashion-mnist";
+  spec.mean = 0.1307f;
+  spec.std_dev = 0.3081f;
+  return LoadIdxDataset(spec, data_dir, split);
+}
+
+absl::StatusOr<std::shared_ptr<const Dataset>> LoadFashionMnist(const std::string& data_dir,
+                                                                Split split) {
+  constexpr char kDebianDir[] = "/usr/share/datasets/fashion-mnist";
+  IdxDatasetSpec spec;
+  spec.name = "fashion-mnist";
+  spec.how_to_get = "`apt-get install dataset-fashion-mnist` gets the files";
+  spec.mean = 0.2860f;
+  spec.std_dev = 0.3530f;
+  return LoadIdxDataset(spec, data_dir.empty() ? kDebianDir : data_dir, split);
 }
 
 }  // namespace gradwire

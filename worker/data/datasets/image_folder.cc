@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_util.h"
-#include "worker/data/datasets/dataset.h"
+#include "worker/data/dataset.h"
 
 // Folders as torchvision's ImageFolder takes them: DIR/train/CLASS/IMAGE and DIR/test/CLASS/IMAGE,
 // classes in the order of their names. All images are in memory, so they have one size.

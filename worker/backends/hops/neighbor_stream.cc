@@ -1,0 +1,111 @@
+#include "worker/backends/hops/neighbor_stream.h"
+
+#include <grpcpp/impl/codegen/method_handler.h>
+#include <grpcpp/impl/codegen/rpc_method.h>
+#include <grpcpp/impl/codegen/rpc_service_method.h>
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_util.h"
+#include "common/rpc/channel.h"
+#include "common/wire/chunk_codec.h"
+
+namespace gradwire {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(1);
+
+}  // namespace
+
+// Registered by hand, as in aggregation_service.cc, for byte buffers.
+NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler), guard_(kPatience) {
+  using Handler =
+      grpc::internal::BidiStreamingHandler<NeighborService, grpc::ByteBuffer, v1::NeighborReply>;
+  AddMethod(new grpc::internal::RpcServiceMethod(
+      "/gradwire.v1.Neighbor/Stream", grpc::internal::RpcMethod::BIDI_STREAMING,
+      new Handler([](NeighborService* service, grpc::ServerContext* context,
+                     Stream* stream) { return service->Serve(context, stream); },
+                  this)));
+}
+
+grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream) {
+  Authority authority(context);
+  const NeighborStream from{StreamId(++last_id_), [context] { return context->IsCancelled(); },
+                            [context](const View& view) { return IsMember(*context, view); },
+                            &authority};
+  bool taken = false;
+  std::optional<CallGuard::Watch> watch;
+  if (!SaysWho(*context) || !handler_->Knows(from)) watch.emplace(&guard_, context);
+  absl::Status status = TakeAll(from, stream, &watch, &taken);
+  const bool broke = context->IsCancelled();
+  if (status.ok() && broke) {
+    // Or it has ended it, which cannot be told apart.
+    status = absl::AbortedError(absl::StrCat("its stream from ", context->peer(), " broke"));
+  }
+  if (taken) {
+    handler_->OnEnd(from, status);
+  } else if (!status.ok() && !broke) {
+    spdlog::warn("refused a stream from {}: {}", context->peer(), status.ToString());
+  }
+  return ToGrpc(status);
+}
+
+absl::Status NeighborService::TakeAll(const NeighborStream& from, Stream* stream,
+                                      std::optional<CallGuard::Watch>* watch, bool* taken) {
+  grpc::ByteBuffer buffer;
+  while (stream->Read(&buffer)) {
+    absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
+    buffer.Clear();
+    if (!chunk.ok()) return chunk.status();
+    absl::Status status = handler_->OnChunk(from, *std::move(chunk));
+    if (!status.ok()) return status;
+    *taken = true;
+    watch->reset();
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<NeighborSender>> NeighborSender::Connect(const std::string& address,
+                                                                        const std::string& name,
+                                                                        Incarnation self,
+                                                                        const Backend::Ended& ended,
+                                                                        const Security& security) {
+  std::shared_ptr<grpc::Channel> channel = MakeChannel(address, security);
+  absl::Status connected = WaitConnected(channel.get(), name, ended);
+  if (!connected.ok()) return connected;
+  return absl::WrapUnique(new NeighborSender(std::move(channel), self));
+}
+
+NeighborSender::NeighborSender(std::shared_ptr<grpc::Channel> channel, Incarnation self)
+    : channel_(std::move(channel)), context_(self) {
+  const grpc::internal::RpcMethod method("/gradwire.v1.Neighbor/Stream",
+                                         grpc::internal::RpcMethod::BIDI_STREAMING, channel_);
+  stream_.reset(
+      grpc::internal::ClientReaderWriterFactory<grpc::ByteBuffer, v1::NeighborReply>::Create(
+          channel_.get(), method, context_.get()));
+}
+
+absl::Status NeighborSender::Write(const grpc::ByteBuffer& message) {
+  if (stream_ == nullptr) return absl::UnavailableError("the stream is over");
+  if (stream_->Write(message)) return absl::OkStatus();
+  const absl::Status status = Finish();
+  return status.ok() ? absl::UnavailableError("it ended the stream") : status;
+}
+
+absl::Status NeighborSender::Close() {
+  if (stream_ == nullptr) return absl::OkStatus();
+  stream_->WritesDone();
+  return Finish();
+}
+
+absl::Status NeighborSender::Finish() {
+  const absl::Status status = FromGrpc(stream_->Finish());
+  stream_.reset();
+  context_.Release();
+  return status;
+}
+
+}  // namespace gradwire
