@@ -135,8 +135,8 @@ OptionParser::~OptionParser() = default;
 void OptionParser::Group(const std::string& title) { app_->option_defaults()->group(title); }
 
 void OptionParser::Add(const std::string& name, const std::string& value_name,
-                       const std::string& help, OptionValue value, Agreement agreement) {
-  OptionRow row{name, value_name, help, std::move(value), agreement};
+                       const std::string& help, OptionValue value, Agreement agreement, Need need) {
+  OptionRow row{name, value_name, help, std::move(value), agreement, std::move(need)};
   CLI::Option* option =
       app_->add_option("--" + name, CLI::callback_t(), HelpOf(row, agreement_mark_));
   option->option_text(value_name);
@@ -263,6 +263,15 @@ absl::Status OptionParser::Parse(const std::vector<std::string>& args,
   }
   if (texts_.count("config") > 0) status = ReadFile(texts_["config"]);
   return status.ok() ? WriteFields() : status;
+}
+
+absl::Status OptionParser::CheckNeeds() const {
+  absl::Status status;
+  for (const auto& [name, row] : rows_) {
+    const Source& from = source(name);
+    if (row.need && from.layer != Layer::kDefault) status.Update(row.need(from.name, sources_));
+  }
+  return status;
 }
 
 absl::StatusOr<std::string> OptionParser::InForce(const std::string& first,

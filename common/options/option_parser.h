@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_COMMON_OPTIONS_OPTION_PARSER_H_
 #define GRADWIRE_COMMON_OPTIONS_OPTION_PARSER_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -49,6 +50,10 @@ enum class Agreement {
   kCompared,              // the same; compared in another way than as a setting
 };
 
+// Judges an option that was given when all have their values: whether what it is for is there.
+// InvalidArgument names its `source`; `sources` are those of all options.
+using Need = std::function<absl::Status(const std::string& source, const Sources& sources)>;
+
 // One option of a program: everything there is to say of it.
 struct OptionRow {
   std::string name;        // "batch-size"
@@ -56,6 +61,7 @@ struct OptionRow {
   std::string help;
   OptionValue value;  // its type, field and default
   Agreement agreement = Agreement::kMayDiffer;
+  Need need;  // none: it is for every run
 };
 
 // What a program was told.
@@ -108,7 +114,7 @@ class OptionParser {
   // Options added from here on are under this title in --help.
   void Group(const std::string& title);
   void Add(const std::string& name, const std::string& value_name, const std::string& help,
-           OptionValue value, Agreement agreement = Agreement::kMayDiffer);
+           OptionValue value, Agreement agreement = Agreement::kMayDiffer, Need need = nullptr);
   // In --help, `mark` follows the default of options added from here on that have an Agreement
   // other than kMayDiffer. Without this call none is marked: most programs start no ranks.
   void MarkAgreement(const std::string& mark);
@@ -137,6 +143,9 @@ class OptionParser {
   // force, "" if both are at their default. InvalidArgument if both were given
   // in the same layer.
   absl::StatusOr<std::string> InForce(const std::string& first, const std::string& second) const;
+
+  // The first error, by name, of the needs of options that were given.
+  absl::Status CheckNeeds() const;
 
   // All options, by name.
   const std::map<std::string, OptionRow>& rows() const { return rows_; }

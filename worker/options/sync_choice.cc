@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/options/choices.h"
-#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -38,10 +37,10 @@ absl::StatusOr<int64_t> IntervalOfSync(absl::string_view sync) {
                    ", with H the steps from one exchange to the next, 1 or more"));
 }
 
-std::string SyncsWith(bool (*has)(absl::string_view name)) {
+std::string SyncsWith(bool SyncTraits::*trait) {
   std::vector<std::string> forms;
   for (const std::string& name : NamesOf(SyncChoices())) {
-    if (has(name)) forms.push_back(Form(name));
+    if (TraitsOfSync(name).*trait) forms.push_back(Form(name));
   }
   return absl::StrCat("--sync ", absl::StrJoin(forms, " or "));
 }

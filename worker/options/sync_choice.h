@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/options/option_values.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 
@@ -20,8 +21,8 @@ absl::string_view NameOfSync(absl::string_view sync);
 // "got 'x', expected …" if H is missing, too much, or no such number.
 absl::StatusOr<int64_t> IntervalOfSync(absl::string_view sync);
 
-// "--sync local-sgd:H or diloco:H": all rows whose traits `has` says yes of, for messages.
-std::string SyncsWith(bool (*has)(absl::string_view name));
+// "--sync local-sgd:H or diloco:H": all rows that have `trait`, for messages.
+std::string SyncsWith(bool SyncTraits::*trait);
 
 // An option that takes --staleness: a number of steps, or inf, which is kNoBound.
 inline constexpr int64_t kNoBound = -1;

@@ -74,21 +74,6 @@ absl::Status CheckHosting(const Parsed<WorkerOptions>& parsed) {
       ", expected both in the options or the launcher's environment, for rank 0 is to host"));
 }
 
-absl::Status CheckBarrier(const Parsed<WorkerOptions>& parsed) {
-  const WorkerOptions& options = parsed.options;
-  if (!options.barrier || TraitsOfSync(options.sync).updates_late) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--barrier is for a sync that updates late; got sync ", options.sync, " (",
-                   parsed.sources.at("sync").name, "), which always waits for all"));
-}
-
-absl::Status CheckConnectionsTaken(const Parsed<WorkerOptions>& parsed) {
-  const WorkerOptions& options = parsed.options;
-  if (!IsGiven(parsed, "connections")) return absl::OkStatus();
-  return CheckConnections(options.backend, options.connections,
-                          parsed.sources.at("connections").name);
-}
-
 absl::Status CheckCompression(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   const absl::StatusOr<Compression> compression = CompressionOf(options);
@@ -136,20 +121,6 @@ absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
                    "' times a batch size of ", options.batch_size, ", which is too many samples"));
 }
 
-// What is for the devices of one process.
-absl::Status CheckDevices(const Parsed<WorkerOptions>& parsed) {
-  const WorkerOptions& options = parsed.options;
-  const auto divides = [](absl::string_view name) { return TraitsOfSync(name).on_devices; };
-  for (const auto& [name, given] : {std::pair<const char*, bool>{"devices", options.devices > 1},
-                                    {"inference", !options.inference.empty()}}) {
-    if (!given || TraitsOfSync(options.sync).on_devices) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(parsed.sources.at(name).name, ": got sync ", options.sync, " (",
-                     parsed.sources.at("sync").name, "), expected ", SyncsWith(divides)));
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (options.inference.empty() || (!options.evaluate && options.save_weights.empty())) {
@@ -187,44 +158,28 @@ absl::Status CheckSavedWeights(const Parsed<WorkerOptions>& parsed) {
                    "', expected a name that ends in .safetensors, .pt or .pth"));
 }
 
-// `name` may be given only if `needed`, "with --lr-schedule step", is.
-absl::Status CheckNeeds(const Parsed<WorkerOptions>& parsed, const std::string& name,
-                        absl::string_view needed, bool is_there) {
-  if (is_there || !IsGiven(parsed, name)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(parsed.sources.at(name).name, ": got it without ",
-                                                 needed, ", expected both or neither"));
-}
-
-// What is for syncs whose ranks train by themselves.
+// What syncs whose ranks train by themselves cannot do.
 absl::Status CheckPeriodic(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
-  const SyncTraits sync = TraitsOfSync(options.sync);
-  const auto periodic = [](absl::string_view name) { return TraitsOfSync(name).periodic; };
-  const auto outer = [](absl::string_view name) { return TraitsOfSync(name).outer; };
-  absl::Status status = CheckNeeds(parsed, "delay", SyncsWith(periodic), sync.periodic);
-  if (status.ok()) status = CheckNeeds(parsed, "outer-lr", SyncsWith(outer), sync.outer);
-  if (status.ok()) status = CheckNeeds(parsed, "outer-momentum", SyncsWith(outer), sync.outer);
-  if (status.ok() && sync.periodic && options.compress != kNoCompression) {
+  if (!TraitsOfSync(options.sync).periodic) return absl::OkStatus();
+  if (options.compress != kNoCompression) {
     return absl::InvalidArgumentError(absl::StrCat(
         parsed.sources.at("compress").name, ": got ", options.compress, " with --sync ",
         options.sync, " (", parsed.sources.at("sync").name,
         "), which exchanges models, expected a sync that exchanges gradients, or --wire bf16"));
   }
   const absl::StatusOr<int64_t> interval = IntervalOfSync(options.sync);
-  if (!status.ok() || !sync.periodic || options.delay < *interval) return status;
+  if (options.delay < *interval) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(parsed.sources.at("delay").name, ": got ", options.delay, " with --sync ",
                    options.sync, " (", parsed.sources.at("sync").name,
                    "), expected fewer steps than lie between two exchanges, 0 to ", *interval - 1));
 }
 
-// What is for a model that aggregators serve, and what such a one cannot do.
+// What a model that aggregators serve cannot do.
 absl::Status CheckServed(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
-  const auto served = [](absl::string_view name) { return TraitsOfSync(name).served; };
-  const bool is_served = served(options.sync);
-  absl::Status status = CheckNeeds(parsed, "staleness", SyncsWith(served), is_served);
-  if (!status.ok() || !is_served) return status;
+  if (!TraitsOfSync(options.sync).served) return absl::OkStatus();
   const auto refuse = [&](const char* name, absl::string_view expected) {
     return absl::InvalidArgumentError(
         absl::StrCat(parsed.sources.at(name).name, ": got it with --sync ", options.sync, " (",
@@ -244,37 +199,15 @@ absl::Status CheckServed(const Parsed<WorkerOptions>& parsed) {
     return refuse("clip-norm", "no limit, as aggregators apply each rank's gradient by itself");
   }
   if (options.connections > 1) return refuse("connections", "1 to each aggregator");
-  if (options.groups > 1) return refuse("groups", "1");
-  return status;
+  return options.groups > 1 ? refuse("groups", "1") : absl::OkStatus();
 }
 
 absl::Status CheckMomentum(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
-  const bool has_momentum = TraitsOfOptimizer(options.optimizer).has_momentum;
-  for (const char* name : {"momentum", "nesterov"}) {
-    if (has_momentum || !IsGiven(parsed, name)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(parsed.sources.at(name).name, ": got it with optimizer ", options.optimizer,
-                     " (", parsed.sources.at("optimizer").name, "), which has none, expected sgd"));
-  }
   if (!options.nesterov || options.momentum > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(parsed.sources.at("nesterov").name, ": got momentum 0 (",
                    parsed.sources.at("momentum").name, "), expected one above 0"));
-}
-
-absl::Status CheckLearning(const Parsed<WorkerOptions>& parsed) {
-  const WorkerOptions& options = parsed.options;
-  const bool steps = TraitsOfSchedule(options.lr_schedule).has_steps;
-  absl::Status status = CheckMomentum(parsed);
-  if (status.ok()) status = CheckNeeds(parsed, "lr-step-epochs", "--lr-schedule step", steps);
-  if (status.ok()) status = CheckNeeds(parsed, "lr-gamma", "--lr-schedule step", steps);
-  const bool has_warmup = CompressionOf(options)->has_warmup();
-  if (status.ok()) {
-    status = CheckNeeds(parsed, "compress-warmup", "--compress top-k or powersgd", has_warmup);
-  }
-  if (status.ok()) status = CheckNeeds(parsed, "base-batch", "--scale-lr", options.scale_lr);
-  return status;
 }
 
 // All workers see the same mean, and so decide alike.
@@ -313,17 +246,14 @@ absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backen
   absl::Status status = CheckAlone(parsed, backend_given);
   if (status.ok()) status = CheckRanks(parsed);
   if (status.ok()) status = CheckHosting(parsed);
-  if (status.ok()) status = CheckBarrier(parsed);
-  if (status.ok()) status = CheckConnectionsTaken(parsed);
   if (status.ok()) status = CheckCompression(parsed);
   if (status.ok()) status = CheckGroups(parsed);
   if (status.ok()) status = CheckSecurity(parsed.options);
   if (status.ok()) status = CheckIteration(parsed);
-  if (status.ok()) status = CheckDevices(parsed);
   if (status.ok()) status = CheckInference(parsed);
   if (status.ok()) status = CheckEmulation(parsed);
   if (status.ok()) status = CheckSavedWeights(parsed);
-  if (status.ok()) status = CheckLearning(parsed);
+  if (status.ok()) status = CheckMomentum(parsed);
   if (status.ok()) status = CheckPeriodic(parsed);
   if (status.ok()) status = CheckServed(parsed);
   if (status.ok()) status = CheckNonfinite(parsed);

@@ -11,6 +11,7 @@
 #include "common/options/launch_environment.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
+#include "worker/options/needs.h"
 #include "worker/options/rank_list.h"
 #include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
@@ -72,15 +73,19 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               SyncChoice(&options->sync), Agreement::kSetting);
   parser->Add("delay", "D",
               "with local-sgd and diloco: train D steps more while an exchange is under way",
-              Integer(&options->delay, 0), Agreement::kSettingUnlessDefault);
+              Integer(&options->delay, 0), Agreement::kSettingUnlessDefault,
+              NeedsSync(options, &SyncTraits::periodic));
   parser->Add("outer-lr", "X", "learning rate of diloco's outer step",
-              RealAbove(&options->outer_lr, 0), Agreement::kSettingUnlessDefault);
+              RealAbove(&options->outer.lr, 0), Agreement::kSettingUnlessDefault,
+              NeedsSync(options, &SyncTraits::outer));
   parser->Add("outer-momentum", "X", "Nesterov's momentum of diloco's outer step",
-              RealFromBelow(&options->outer_momentum, 0, 1), Agreement::kSettingUnlessDefault);
+              RealFromBelow(&options->outer.momentum, 0, 1), Agreement::kSettingUnlessDefault,
+              NeedsSync(options, &SyncTraits::outer));
   parser->Add(
       "staleness", "S",
       "with parameter-server: steps that a rank may be ahead of the slowest; inf: any number",
-      StalenessValue(&options->staleness), Agreement::kSettingUnlessDefault);
+      StalenessValue(&options->staleness), Agreement::kSettingUnlessDefault,
+      NeedsSync(options, &SyncTraits::served));
   parser->Add(
       "backend", "NAME", DescribeChoices("how they are averaged:", BackendChoicesWithAuto()),
       WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "the sync's"),
@@ -91,7 +96,8 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               Agreement::kSetting);
   parser->Add("barrier", "true|false",
               "with a sync that updates late: update all parameters before the next forward pass",
-              Switch(&options->barrier));
+              Switch(&options->barrier), Agreement::kMayDiffer,
+              IfChanged(&options->barrier, NeedsLateUpdate(options)));
   parser->Add("wire", "TYPE",
               "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
               Choice(&options->wire, WireNames()), Agreement::kSetting);
@@ -100,13 +106,15 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("compress-warmup", "N",
               "with top-k the share falls from a quarter to its value within so many iterations; "
               "with powersgd they go without it",
-              Integer(&options->compress_warmup, 0), Agreement::kSettingUnlessDefault);
+              Integer(&options->compress_warmup, 0), Agreement::kSettingUnlessDefault,
+              NeedsWarmUpOfCodec(options));
   parser->Add("groups", "N",
               "buckets take turns on so many groups, each with connections of its own",
               Integer(&options->groups, 1, kMaxGroups), Agreement::kSettingUnlessDefault);
   parser->Add("devices", "N",
               "with sync data-parallel: groups of compute threads that divide each batch",
-              Integer(&options->devices, 1, kMaxDevices));
+              Integer(&options->devices, 1, kMaxDevices), Agreement::kMayDiffer,
+              IfChanged(&options->devices, NeedsOnDevices(options)));
   parser->Add("broadcast-buffers", "true|false",
               "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all;\n"
               "with local-sgd and diloco: average them with the parameters",
@@ -138,7 +146,8 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
       "inference", "native|vanilla",
       "do not train, but score the test data on --devices, which are kept (native) or made\n"
       "anew for each batch, by replicate, scatter, parallel apply, gather (vanilla)",
-      WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"));
+      WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"),
+      Agreement::kMayDiffer, NeedsOnDevices(options));
   parser->Add("threads", "N", "compute threads of a device, the same number on all workers",
               WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"),
               Agreement::kCompared);
@@ -166,9 +175,9 @@ void AddLearning(WorkerOptions* options, OptionParser* parser) {
               WithDefault(RealAbove(&options->lr, 0), "as suits the optimizer"),
               Agreement::kSetting);
   parser->Add("momentum", "X", "momentum of sgd", RealFromBelow(&options->momentum, 0, 1),
-              Agreement::kSetting);
+              Agreement::kSetting, NeedsMomentum(options));
   parser->Add("nesterov", "true|false", "Nesterov's momentum", Switch(&options->nesterov),
-              Agreement::kSettingUnlessDefault);
+              Agreement::kSettingUnlessDefault, NeedsMomentum(options));
   parser->Add("weight-decay", "X", "L2 penalty; of adamw decoupled from the gradient",
               WithDefault(RealFrom(&options->weight_decay, 0), "as suits the optimizer"),
               Agreement::kSetting);
@@ -180,14 +189,16 @@ void AddLearning(WorkerOptions* options, OptionParser* parser) {
       "lr-schedule", "NAME", DescribeChoices("how the learning rate goes down:", ScheduleChoices()),
       Choice(&options->lr_schedule, NamesOf(ScheduleChoices())), Agreement::kSettingUnlessDefault);
   parser->Add("lr-step-epochs", "N", "epochs from one step down to the next",
-              Integer(&options->lr_step_epochs, 1), Agreement::kSettingUnlessDefault);
+              Integer(&options->lr_step_epochs, 1), Agreement::kSettingUnlessDefault,
+              NeedsSchedule(options, &ScheduleTraits::has_steps));
   parser->Add("lr-gamma", "X", "factor of a step down", RealAbove(&options->lr_gamma, 0),
-              Agreement::kSettingUnlessDefault);
+              Agreement::kSettingUnlessDefault, NeedsSchedule(options, &ScheduleTraits::has_steps));
   parser->Add("scale-lr", "true|false",
               "multiply --lr by the samples of an iteration, of all ranks, over --base-batch",
               Switch(&options->scale_lr), Agreement::kSettingUnlessDefault);
   parser->Add("base-batch", "N", "samples of an iteration that --lr is for",
-              Integer(&options->base_batch, 1), Agreement::kSettingUnlessDefault);
+              Integer(&options->base_batch, 1), Agreement::kSettingUnlessDefault,
+              NeedsScaledRate(options));
   parser->Add("warmup-epochs", "N",
               "raise the learning rate in equal parts: with --scale-lr from --lr to the scaled\n"
               "one, without from --lr over the iterations of the warm-up to --lr",
@@ -237,7 +248,8 @@ void AddNetwork(WorkerOptions* options, OptionParser* parser) {
               WithDefault(Text(&options->advertise), "of the connection to the coordinator"));
   parser->Add("connections", "N",
               "to each aggregator, for back ends coordinator and sharded; auto is sharded then",
-              Integer(&options->connections, 1, 64));
+              Integer(&options->connections, 1, 64), Agreement::kMayDiffer,
+              NeedsConnections(options));
   parser->Add("connect-timeout-seconds", "SECONDS", "wait for the coordinator to answer",
               RealAbove(&options->connect_timeout_seconds, 0));
   parser->Add("step-timeout-seconds", "SECONDS", "wait for all gradients of a step",
@@ -313,7 +325,8 @@ absl::Status Check(const CourseOptions& course, const OptionParser& parser,
   if (!status.ok()) return status;
   const bool backend_given = !parsed->options.backend.empty();
   FillIn(parsed);
-  return CheckWorkerOptions(*parsed, backend_given);
+  status = parser.CheckNeeds();
+  return status.ok() ? CheckWorkerOptions(*parsed, backend_given) : status;
 }
 
 }  // namespace

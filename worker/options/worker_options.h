@@ -10,12 +10,13 @@
 #include "common/options/security_options.h"
 #include "worker/options/compute_seconds.h"
 #include "worker/options/model_flags.h"
+#include "worker/options/sync_settings.h"
 
 namespace gradwire {
 
 // Everything a worker can be told. Names, units and meaning: `gradwire-worker --help`.
 // Defaults are here and nowhere else.
-struct WorkerOptions : ModelFlags {
+struct WorkerOptions : ModelFlags, SyncSettings {
   std::string coordinator = "127.0.0.1:29400";
   std::vector<Rank> ranks;  // ascending; none: the coordinator deals
   int world_size = 0;       // 0: what the coordinator says
@@ -23,9 +24,6 @@ struct WorkerOptions : ModelFlags {
   bool host_coordinator = false;
   std::string coordinator_metrics;  // of that one; empty: the usual place, or another port
   std::string sync = "ddp";         // with its interval, if it has one (see NameOfSync)
-  int64_t delay = 0;                // of a periodic sync: steps
-  double outer_lr = 0.7;            // of one with an outer step
-  double outer_momentum = 0.9;      // likewise
   int64_t staleness = 0;            // steps, of one that is served; below 0: no bound
   std::string backend;              // "none" with a sync that averages nothing
   double bucket_cap_mb = -1;        // MiB; 0: a bucket per parameter; below: as suits the sync

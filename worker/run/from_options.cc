@@ -93,11 +93,8 @@ absl::StatusOr<SyncOptions> SyncOptionsOf(const WorkerOptions& options, const Tr
                                           const Model& model) {
   absl::StatusOr<LearningRate> learning_rate = MakeLearningRate(options, run);
   if (!learning_rate.ok()) return learning_rate.status();
-  SyncOptions sync;
+  SyncOptions sync{options};
   sync.learning_rate = *std::move(learning_rate);
-  sync.delay = options.delay;
-  sync.outer_lr = options.outer_lr;
-  sync.outer_momentum = options.outer_momentum;
   sync.total_steps = run.total_steps;
   sync.step_timeout = absl::Seconds(options.step_timeout_seconds);
   for (const torch::Tensor& buffer : model.trained_buffers()) {

@@ -4,8 +4,7 @@ namespace gradwire {
 
 // Douillard et al., "DiLoCo: distributed low-communication training of language models", 2023.
 std::unique_ptr<Synchronizer> MakeDilocoSync(Reducer* reducer, const SyncOptions& options) {
-  return std::make_unique<LocalSync>(reducer, options,
-                                     OuterStep{options.outer_lr, options.outer_momentum});
+  return std::make_unique<LocalSync>(reducer, options, options.outer);
 }
 
 }  // namespace gradwire

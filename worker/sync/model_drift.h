@@ -11,15 +11,9 @@
 #include "absl/types/span.h"
 #include "common/wire/layout.h"
 #include "worker/learning/sliced_optimizer.h"
+#include "worker/options/sync_settings.h"
 
 namespace gradwire {
-
-// torch::optim::SGD with Nesterov's momentum; 1 and 0 make the mean of the models of their mean
-// drift.
-struct OuterStep {
-  double lr = 1;
-  double momentum = 0;
-};
 
 // How far the models of a worker's ranks have gone since all ranks had one, and the step that makes
 // them one again (Douillard et al. 2023, algorithm 1):

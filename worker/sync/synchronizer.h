@@ -17,15 +17,13 @@
 #include "common/base/ids.h"
 #include "common/telemetry/phases.h"
 #include "worker/ddp/reducer.h"
+#include "worker/options/sync_settings.h"
 
 namespace gradwire {
 
 // What a sync may be told besides its name.
-struct SyncOptions {
-  int64_t interval = 0;   // steps from one exchange to the next, of a periodic one
-  int64_t delay = 0;      // steps from an exchange to its use, fewer than the interval
-  double outer_lr = 0.7;  // of a sync with an outer step
-  double outer_momentum = 0.9;
+struct SyncOptions : SyncSettings {
+  int64_t interval = 0;             // steps from one exchange to the next, of a periodic one
   int64_t total_steps = INT64_MAX;  // of the run
   absl::Duration step_timeout = absl::Seconds(300);
   // Of a step of training, for a sync whose model is served.

@@ -302,6 +302,19 @@ TEST_F(OptionParserTest, InForce_NoneGiven_IsEmpty) {
   EXPECT_EQ(*parser_.InForce("batch-size", "evaluate"), "");
 }
 
+TEST_F(OptionParserTest, CheckNeeds_OfOptionsThatWereGiven_FirstByNameCounts) {
+  for (const char* name : {"b", "a"}) {
+    parser_.Add(name, "N", "", Integer(&batch_size_, 1), Agreement::kMayDiffer,
+                [](const std::string& source, const Sources& sources) {
+                  return absl::InvalidArgumentError(source + " and " + sources.at("model").name);
+                });
+  }
+  ASSERT_TRUE(parser_.Parse({"--model", "linear"}, {}).ok());
+  EXPECT_TRUE(parser_.CheckNeeds().ok());
+  ASSERT_TRUE(parser_.Parse({"--b", "1"}, {{"GRADWIRE_A", "1"}}).ok());
+  EXPECT_EQ(parser_.CheckNeeds().message(), "GRADWIRE_A and --model");
+}
+
 TEST(Environment, UnknownVariables_Unknown_NamesTheNearest) {
   const std::vector<std::string> sentences =
       UnknownVariables({{"GRADWIRE_BATCHSIZE", "3"}, {"GRADWIRE_LR", "1"}, {"HOME", "/"}});

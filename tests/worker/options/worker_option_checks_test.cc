@@ -97,6 +97,12 @@ TEST(CheckWorkerOptions, DevicesWithAnotherSync_AreRefused) {
             "--inference: got sync none (--sync), expected --sync data-parallel");
 }
 
+// What is for one sync may be said of another where it says nothing.
+TEST(CheckWorkerOptions, DefaultsWithAnotherSync_AreTaken) {
+  EXPECT_EQ(Parse({"--sync", "none", "--devices", "1"})->options.devices, 1);
+  EXPECT_FALSE(Parse({"--sync", "all-reduce", "--barrier", "false"})->options.barrier);
+}
+
 TEST(CheckWorkerOptions, DataParallelWithOthers_IsRefused) {
   EXPECT_EQ(ErrorOf({"--sync", "data-parallel", "--world-size", "2"}),
             "--sync data-parallel is for one process alone; got world size 2 (--world-size)");

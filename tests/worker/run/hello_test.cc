@@ -54,8 +54,8 @@ WorkerOptions AllChanged() {
   options.coordinator_metrics = "off";
   options.sync = "diloco:8";
   options.delay = 2;
-  options.outer_lr = 0.5;
-  options.outer_momentum = 0.25;
+  options.outer.lr = 0.5;
+  options.outer.momentum = 0.25;
   options.staleness = kNoBound;
   options.backend = "sharded";
   options.bucket_cap_mb = 2.5;

@@ -63,8 +63,8 @@ struct OneWorker {
       : trainer(Trainer::Create(model, OptionsOf(one)).value()) {
     SyncOptions options;
     options.delay = one.delay;
-    options.outer_lr = one.outer_lr;
-    options.outer_momentum = one.outer_momentum;
+    options.outer.lr = one.outer_lr;
+    options.outer.momentum = one.outer_momentum;
     options.total_steps = total_steps;
     for (const torch::Tensor& buffer : model->buffers()) {
       if (buffer.scalar_type() == torch::kFloat) options.averaged_buffers.push_back(buffer);

@@ -1,0 +1,18 @@
+# Writes OUTPUT, for #include: "accumulate", "advertise" … the name of every option of a program
+# that a user starts, once, in order. A program does not have the others' rows, and all of them are
+# set in one environment: so the names are read from the rows themselves, Add("batch-size", …), in
+# SOURCES. OUTPUT is left alone if nothing changed.
+set(names)
+foreach(source IN LISTS SOURCES)
+  file(READ ${source} text)
+  string(REGEX MATCHALL "[^A-Za-z]Add\\([ \n]*\"[a-z][a-z-]*\"" rows "${text}")
+  foreach(row IN LISTS rows)
+    string(REGEX REPLACE ".*\"(.*)\"" "\\1" name "${row}")
+    list(APPEND names ${name})
+  endforeach()
+endforeach()
+list(REMOVE_DUPLICATES names)
+list(SORT names)
+list(TRANSFORM names REPLACE "(.+)" "\"\\1\",\n")
+list(JOIN names "" lines)
+file(CONFIGURE OUTPUT ${OUTPUT} CONTENT "${lines}" @ONLY)
