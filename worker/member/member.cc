@@ -86,12 +86,12 @@ absl::Status RunMember::Serve() {
 }
 
 absl::StatusOr<View> RunMember::Join(v1::Hello hello) {
-  const absl::Status opened = endpoint_->Open([this] { return !ended().ok(); },
-                                        [this](const absl::Status& status) { OnAbort(status); },
-                                        {[this](Step step) { changes_.OnSealed(step); },
-                                         [this](View view) { OnNewView(std::move(view)); },
-                                         [this](const std::string& reason) { OnPaused(reason); }},
-                                        hooks_.work);
+  const absl::Status opened = endpoint_->Open(
+      [this] { return !ended().ok(); }, [this](const absl::Status& status) { OnAbort(status); },
+      {[this](Step step) { changes_.OnSealed(step); },
+       [this](View view) { OnNewView(std::move(view)); },
+       [this](const std::string& reason) { OnPaused(reason); }},
+      hooks_.work);
   if (absl::Status end = ended(); !end.ok()) return end;
   if (!opened.ok()) return opened;
   absl::StatusOr<View> view = endpoint_->Join(std::move(hello));
