@@ -59,7 +59,7 @@ class RecipesTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.recipes = recipes()
-        cls.copy = Copy(SOURCE / "build-recipes", SECONDS_TO_RUN)
+        cls.copy = Copy(SOURCE, SOURCE / "build-recipes", SECONDS_TO_RUN)
         cls.copy.refresh()
         for recipe in cls.recipes:
             for name, text in recipe.files.items():

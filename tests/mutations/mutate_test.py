@@ -72,7 +72,7 @@ class RunTest(unittest.TestCase):
         """Exit code, and what was printed."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            code = mutate.run(list(changes), mutate.Copy(self.copy, 60))
+            code = mutate.run(list(changes), mutate.Copy(self.source, self.copy, 60))
         return code, printed.getvalue()
 
     def test_change_that_a_test_notices_is_well(self):

@@ -1,12 +1,10 @@
 """A copy of the sources, with a build of its own, in which a test may change what it likes."""
 import os
-import pathlib
 import re
 import shutil
 import signal
 import subprocess
 
-SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
 SECONDS_TO_BUILD = 7200
 NO_TESTS = 5  # exit code of newer versions of unittest
@@ -27,7 +25,8 @@ def environment(folder):
 class Copy:
     """Of the sources, with a build of its own."""
 
-    def __init__(self, folder, seconds):
+    def __init__(self, source, folder, seconds):
+        self._source = source
         self._root = folder / "tree"
         self._build = self._root / "build"
         self._seconds = seconds  # that tests may take
@@ -37,12 +36,14 @@ class Copy:
         """As the sources are now. What is the same keeps its time, so that nothing is built anew
         without need."""
         listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others",
-                                 "--exclude-standard"], cwd=SOURCE, capture_output=True, check=False)
+                                 "--exclude-standard"], cwd=self._source, capture_output=True,
+                                check=False)
         if listed.returncode != 0:
             raise Problem(f"git ls-files: {listed.stderr.decode().strip()}; expected a checkout")
-        wanted = {name for name in listed.stdout.decode().split("\0") if (SOURCE / name).is_file()}
+        wanted = {name for name in listed.stdout.decode().split("\0")
+                  if (self._source / name).is_file()}
         for name in wanted:
-            source, copy = SOURCE / name, self._root / name
+            source, copy = self._source / name, self._root / name
             if not copy.is_file() or copy.read_bytes() != source.read_bytes():
                 copy.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, copy)
