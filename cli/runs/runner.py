@@ -3,6 +3,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import random
 import socket
 import time
 
@@ -18,6 +19,8 @@ from cli.runs.ssh_hosts import SshHosts
 PYTHON = "/usr/bin/python3"  # Debian's
 SECONDS_TO_SAY_VERSION = 60
 SECONDS_TO_TRY_OUT = 120
+FIRST_FREE_PORT = 10000
+PORTS_TO_TRY = 100
 
 # What a rank's argument may be: known only once the run starts.
 COORDINATOR = "{coordinator}"  # "HOST:PORT" of the run's coordinator
@@ -44,11 +47,23 @@ class Outputs:
     coordinator_cpu_seconds: float | None = None
 
 
+def first_ephemeral_port():
+    """From here on the kernel gives ports to whoever asks for any."""
+    try:
+        return int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    except (OSError, ValueError):
+        return 32768
+
+
 def free_port():
-    """A port of this machine on which nothing listens now."""
-    with socket.socket() as listener:
-        listener.bind((THIS_MACHINE, 0))
-        return listener.getsockname()[1]
+    """A port of this machine on which nothing listens now. It is none that the kernel gives to
+    other programs, because the program that will listen there takes seconds to start."""
+    ports = range(FIRST_FREE_PORT, max(first_ephemeral_port(), FIRST_FREE_PORT + 1))
+    for port in random.sample(ports, min(len(ports), PORTS_TO_TRY)):
+        with socket.socket() as listener, contextlib.suppress(OSError):
+            listener.bind((THIS_MACHINE, port))
+            return port
+    raise Failure(f"none of {PORTS_TO_TRY} ports from {ports.start} to {ports.stop - 1} is free")
 
 
 def hosts_of(request, check):

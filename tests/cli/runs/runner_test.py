@@ -1,5 +1,6 @@
 """cli/runs/runner.py: runs of several ranks, beside a coordinator that is a script."""
 import pathlib
+import socket
 import sys
 import tempfile
 import unittest
@@ -7,7 +8,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.runs.failure import Failure
-from cli.runs.runner import COORDINATOR, MASTER, Run, Runner
+from cli.runs.runner import COORDINATOR, MASTER, Run, Runner, first_ephemeral_port, free_port
 
 # Writes its port file as gradwire-coordinator does, and serves.
 SERVES = '''while [ $# -gt 0 ]; do [ "$1" = --port-file ] && file=$2; shift; done
@@ -26,6 +27,19 @@ def never():
 
 def echo(*words):
     return ["/bin/sh", "-c", 'echo "$*"', "sh", *words]
+
+
+class FreePortTest(unittest.TestCase):
+    def test_the_kernel_gives_it_to_no_other_program(self):
+        self.assertTrue(all(port < first_ephemeral_port() for port in (free_port() for _ in range(20))))
+
+    def test_a_port_on_which_a_program_listens_is_not_free(self):
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", free_port()))
+            taken.listen()
+            port = taken.getsockname()[1]
+            with mock.patch("cli.runs.runner.random.sample", return_value=[port, port + 1]):
+                self.assertNotEqual(free_port(), port)
 
 
 class RunnerTest(unittest.TestCase):
