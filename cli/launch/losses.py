@@ -7,8 +7,8 @@ COLUMNS = [TextColumn(("lost",), "lost"), TextColumn(("first_step",), "at step")
            TextColumn(("seconds_lost",), "s lost", 3),
            *(TextColumn(("seconds_lost_by_phase", phase), phase, 3) for phase in PHASES)]
 # The same definition as of `gradwire status`.
-MEANING = ("s lost, by the worker that lost most = computing (the step that it computes anew) + waiting "
-           "(for the new view) + connecting (until it computes again)")
+MEANING = ("s lost, by the worker that lost most = computing (the step that broke off, with "
+           "the wait for the lost worker) + waiting (for the new view) + connecting (until it computes again)")
 
 
 def of_generation(recoveries):

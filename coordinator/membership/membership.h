@@ -92,7 +92,7 @@ struct TakeStep {  // a rank has done a step
 };
 struct TellLoss {  // of a worker with all its ranks, while the run was under way
   std::vector<Rank> ranks;
-  Step step;  // the first that not all of them have done
+  Step step;  // in which it was lost: the first that is open
   std::string cause;
   std::string address;  // of the worker
   uint32_t pid;         // likewise; 0: unknown
@@ -241,6 +241,9 @@ class Membership {
   void CheckFinished(Outcome* outcome);
   // A member is gone, its session ended or to be ended: what does it mean?
   void OnLoss(Participant* member, absl::string_view cause, absl::Time now, Outcome* outcome);
+  // Returns the step in which a member is lost: the first that is not sealed or, if nothing is
+  // sealed, the first whose StepDone a rank of the member has not sent.
+  Step StepOfLoss(const Participant& member) const;
   void TellOfLoss(const Participant& member, absl::string_view cause, Outcome* outcome) const;
   // A view of those that are there begins; these layouts are agreed by it.
   void BeginNextView(const std::vector<LayoutId>& agreed, absl::Time now, Outcome* outcome);

@@ -52,7 +52,7 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
   TellOfLoss(*member, cause, outcome);
   if (CanGoOnWithout(*member)) return GoOnWithout(member, cause, now, outcome);
   const std::string why =
-      absl::StrCat(Was(*member), " lost in step ", steps_.FirstOpen(member->ranks).value(), ": ",
+      absl::StrCat(Was(*member), " lost in step ", StepOfLoss(*member).value(), ": ",
                    cause, config_.recover && !member->share ? "; " : "",
                    config_.recover && !member->share ? WhyNotGoOnWithout(*member) : "");
   if (!CanWaitFor(*member)) return Fail(absl::AbortedError(why), outcome);
@@ -82,10 +82,15 @@ void Membership::OnDifference(const ReplicaDifference& difference, absl::Time no
   }
 }
 
+// A worker whose step was sealed was lost in the next one, even if its StepDone never arrived.
+Step Membership::StepOfLoss(const Participant& member) const {
+  return std::max(open_, steps_.FirstOpen(member.ranks));
+}
+
 void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
                             Outcome* outcome) const {
   if (member.share) return;
-  outcome->actions.emplace_back(TellLoss{member.ranks, steps_.FirstOpen(member.ranks),
+  outcome->actions.emplace_back(TellLoss{member.ranks, StepOfLoss(member),
                                          std::string(cause), member.address, member.pid});
 }
 

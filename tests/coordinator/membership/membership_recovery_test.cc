@@ -99,6 +99,15 @@ TEST_F(MembershipRecoveryTest, Ready_OfAll_SealsForAll) {
   EXPECT_THAT(Ready(2, 1).actions, IsEmpty());
 }
 
+TEST_F(MembershipRecoveryTest, LossBeforeStepDone_IsToldOfTheStepThatIsOpen) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0);
+  const Outcome outcome = Broke(2);
+  ASSERT_THAT(All<TellLoss>(outcome), SizeIs(1));
+  EXPECT_EQ(All<TellLoss>(outcome)[0].step, Step(1));
+  EXPECT_THAT(outcome.why, HasSubstr("was lost in step 1"));
+}
+
 TEST_F(MembershipRecoveryTest, Ready_OfAnotherStepOrTwice_IsNonsense) {
   for (const uint64_t wrong : {1, 0}) {
     Begin();
