@@ -52,8 +52,8 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
   TellOfLoss(*member, cause, outcome);
   if (CanGoOnWithout(*member)) return GoOnWithout(member, cause, now, outcome);
   const std::string why =
-      absl::StrCat(Was(*member), " lost in step ", StepOfLoss(*member).value(), ": ",
-                   cause, config_.recover && !member->share ? "; " : "",
+      absl::StrCat(Was(*member), " lost in step ", StepOfLoss(*member).value(), ": ", cause,
+                   config_.recover && !member->share ? "; " : "",
                    config_.recover && !member->share ? WhyNotGoOnWithout(*member) : "");
   if (!CanWaitFor(*member)) return Fail(absl::AbortedError(why), outcome);
   Dismiss(member, cause, outcome);
@@ -90,8 +90,8 @@ Step Membership::StepOfLoss(const Participant& member) const {
 void Membership::TellOfLoss(const Participant& member, absl::string_view cause,
                             Outcome* outcome) const {
   if (member.share) return;
-  outcome->actions.emplace_back(TellLoss{member.ranks, StepOfLoss(member),
-                                         std::string(cause), member.address, member.pid});
+  outcome->actions.emplace_back(
+      TellLoss{member.ranks, StepOfLoss(member), std::string(cause), member.address, member.pid});
 }
 
 std::string Membership::WhyNobodyGoesOn() const {
