@@ -127,8 +127,10 @@ void CoordinatorMetrics::CountLostTime(absl::Duration lost) {
 
 void CoordinatorMetrics::CountStraggler(Rank rank) { stragglers_.Add(RankLabel(rank)).Increment(); }
 
-void CoordinatorMetrics::ObserveRankWait(Rank rank, absl::Duration wait) {
-  ObserveSeconds(&rank_wait_.Add(RankLabel(rank), SecondsBuckets()), wait);
+void CoordinatorMetrics::ObserveRankLag(Rank rank, absl::Duration lag) {
+  for (auto* family : {&rank_lag_, &rank_wait_}) {
+    ObserveSeconds(&family->Add(RankLabel(rank), SecondsBuckets()), lag);
+  }
 }
 
 }  // namespace gradwire

@@ -102,9 +102,9 @@ class WorkerMetrics : public ProcessMetrics {
 
 class CoordinatorMetrics : public ProcessMetrics {
  public:
-  // In some step `rank`'s contribution was complete `wait` after the first
+  // In some step `rank`'s contribution was complete `lag` after the first
   // rank's. Takes a lock and may allocate.
-  void ObserveRankWait(Rank rank, absl::Duration wait);
+  void ObserveRankLag(Rank rank, absl::Duration lag);
   // How many workers the run needs.
   void SetMinWorkers(int workers);
   // How many steps the run has in all; 0: not known yet.
@@ -140,9 +140,11 @@ class CoordinatorMetrics : public ProcessMetrics {
   Family<Counter>& stragglers_ =
       NewCounters("gradwire_stragglers_total",
                   "Steps in which others waited for a rank for long, and the log says so.");
-  Family<Histogram>& rank_wait_ =
-      NewHistograms("gradwire_rank_wait_seconds",
+  Family<Histogram>& rank_lag_ =
+      NewHistograms("gradwire_rank_lag_seconds",
                     "How much later than the first rank's a rank's contribution was complete.");
+  Family<Histogram>& rank_wait_ =
+      NewHistograms("gradwire_rank_wait_seconds", "Deprecated name of gradwire_rank_lag_seconds.");
   FigureSeries figures_{registry().get(), FigureSeries::Of::kCoordinator};
 };
 

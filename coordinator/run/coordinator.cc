@@ -208,7 +208,7 @@ void Coordinator::OnRunOver(const absl::Status& status) {
 void Coordinator::OnWaits(const Waits& waits) {
   sees_waits_ = true;
   for (size_t rank = 0; rank < waits.size(); ++rank) {
-    metrics_.ObserveRankWait(Rank(static_cast<int>(rank)), waits[rank]);
+    metrics_.ObserveRankLag(Rank(static_cast<int>(rank)), waits[rank]);
   }
 }
 
@@ -227,7 +227,7 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
   metrics_.SetLoss(loss);
   if (sees_waits_) return;
   for (const StepRecord& of_rank : *step) {
-    metrics_.ObserveRankWait(of_rank.rank, OwnWork(of_rank) - least);
+    metrics_.ObserveRankLag(of_rank.rank, OwnWork(of_rank) - least);
   }
 }
 

@@ -131,7 +131,7 @@ class HeldBackRun {
     return at == std::string::npos ? 0 : std::stod(page->body.substr(at + 1 + name.size()));
   }
   double OfRank(int rank, const char* what) const {
-    return Metric(absl::StrCat("gradwire_rank_wait_seconds_", what, "{rank=\"", rank, "\"}"));
+    return Metric(absl::StrCat("gradwire_rank_lag_seconds_", what, "{rank=\"", rank, "\"}"));
   }
   // Of each rank, how much later than the first one's its gradients came, in seconds, in all steps
   // together; and in how many steps that was measured.

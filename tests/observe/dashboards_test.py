@@ -18,7 +18,7 @@ GAUGES = {"gradwire_lost_workers_total", "gradwire_recoveries_total",
 
 # What an expression of a unit is made of: the metrics of the numerator, and whether a
 # rate or a division by something of the same kind stands behind it.
-SECONDS = r"gradwire_(iteration|phase|rank_wait)_seconds"
+SECONDS = r"gradwire_(iteration|phase|rank_lag)_seconds"
 FORM = {
     "s": rf"{SECONDS}_sum.* / .*(gradwire_\w+_count|{SECONDS}_count)|"
          rf"histogram_quantile\(.*{SECONDS}_bucket|increase\({SECONDS}_bucket"

@@ -206,11 +206,17 @@ TEST(CoordinatorMetrics, SetTotalSteps_Always_ShowsThem) {
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_total_steps 196\n"));
 }
 
-TEST(CoordinatorMetrics, ObserveRankWait_TwoRanks_KeepsThemApart) {
+TEST(CoordinatorMetrics, ObserveRankLag_TwoRanks_KeepsThemApart) {
   CoordinatorMetrics metrics;
-  metrics.ObserveRankWait(Rank(0), absl::ZeroDuration());
-  metrics.ObserveRankWait(Rank(1), absl::Seconds(1.5));
-  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_rank_wait_seconds_sum{rank=\"0\"} 0\n"));
+  metrics.ObserveRankLag(Rank(0), absl::ZeroDuration());
+  metrics.ObserveRankLag(Rank(1), absl::Seconds(1.5));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_rank_lag_seconds_sum{rank=\"0\"} 0\n"));
+  EXPECT_THAT(Text(metrics), HasSubstr("gradwire_rank_lag_seconds_sum{rank=\"1\"} 1.5\n"));
+}
+
+TEST(CoordinatorMetrics, ObserveRankLag_DeprecatedName_HasTheSame) {
+  CoordinatorMetrics metrics;
+  metrics.ObserveRankLag(Rank(1), absl::Seconds(1.5));
   EXPECT_THAT(Text(metrics), HasSubstr("gradwire_rank_wait_seconds_sum{rank=\"1\"} 1.5\n"));
 }
 

@@ -86,8 +86,8 @@ TEST_F(CoordinatorFiguresTest, Metrics_TotalSteps_AreWhatTheRanksSay) {
 TEST_F(CoordinatorFiguresTest, Metrics_NothingWasSummedHere_WaitIsTheLongerOwnWork) {
   TellAStep();
   const std::string metrics = Get("/metrics");
-  EXPECT_THAT(metrics, HasSubstr("\ngradwire_rank_wait_seconds_sum{rank=\"0\"} 0\n"));
-  EXPECT_THAT(metrics, HasSubstr("\ngradwire_rank_wait_seconds_sum{rank=\"1\"} 0.25\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_rank_lag_seconds_sum{rank=\"0\"} 0\n"));
+  EXPECT_THAT(metrics, HasSubstr("\ngradwire_rank_lag_seconds_sum{rank=\"1\"} 0.25\n"));
 }
 
 TEST_F(CoordinatorFiguresTest, History_OneStep_SameLossAndSumsOfTheRanks) {
