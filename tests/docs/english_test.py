@@ -14,13 +14,13 @@ PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
 START = r"(?:^|(?<=[.!?] )|(?<=[.!?]\*\* )|(?<=\| )|(?<=[-*] )|(?<=\d\. ))"
 # (expression, what to write)
 CONSTRUCTIONS = [(re.compile(expression, re.MULTILINE), advice) for expression, advice in [
-    (START + r"What (?!to\b|it\b|you\b|comes out\b)[a-z][^.?!]*\.", "name the subject"),
-    (START + r"Who (?!to\b)[a-z][^.?!]*\.", "name the subject: 'A worker that …'"),
+    (START + r"What (?!to\b|it\b|you\b|comes out\b)[a-z][^.?!|\n]*\.", "name the subject"),
+    (START + r"Who (?!to\b)[a-z][^.?!|\n]*\.", "name the subject: 'A worker that …'"),
     (START + r"Whoever\b", "name the subject"),
     (START + r"Of (?:it|them|these|those|this|others|a|the|what|whom|each)\b(?! (?:course)\b)",
      "name the subject; no sentence starts with 'Of'"),
-    (START + r"Where (?!to\b|is\b|are\b|it\b|does\b|do\b)[a-z][^.?!]*, ", "'If …' is a condition"),
-    (START + r"That (?:a|an|the|what) [^.?!]*\.", "name the subject; put the verb early"),
+    (START + r"Where (?!to\b|is\b|are\b|it\b|does\b|do\b)[a-z][^.?!|\n]*, ", "'If …' is a condition"),
+    (START + r"That (?:a|an|the|what) [^.?!|\n]*\.", "name the subject; put the verb early"),
     (r"\bbut for\b", "except"),
     (r"\bis to be had\b|\b(?:are|not|can) to be had\b|\bcan be had\b", "is available"),
     (r"\btells of\b|\btell of\b|\btold of\b", "reports"),
@@ -29,28 +29,43 @@ CONSTRUCTIONS = [(re.compile(expression, re.MULTILINE), advice) for expression, 
     (r"\b[Ss]omebody\b|\b[Ee]verybody\b|\b[Aa]nybody\b", "a worker, all workers, any process"),
     (r"\b(?:for|in|of|after) so (?:many|long|much)\b|\bso many\b(?! that\b)", "that many, that long"),
     (r"\bturns over\b|\bturned over\b", "flips"),
-    (r"\bin front of\b", "before (of time)"),
-    (r"\bthere is nothing\b|\b[Tt]here is nothing\b", "say what there is"),
-    (r"\bas it was before\b|\bthe first design\b|\b[Tt]he first design\b", "the changelog has history"),
+    (r"\bin front of\b(?! a (?:proxy|server)\b)", "before"),
+    (r"\b[Tt]here is nothing\b", "say what there is"),
+    (r"\bas (?:it was )?before\b|\b[Tt]he first design\b", "the changelog has history"),
     (r"\bis not worth anything\b", "is obsolete, is useless"),
     (r"\bof which there (?:is|are)\b", "split the sentence"),
-    (r"\bin place\b,? for\b", "because"),
-    (r", for (?:it|they|he|these|those|that|there|its|their|no|both|each one) [a-z]+ ?(?:is|are|has|have|"
-     r"was|were|needs?|does|do|can|could|would|must|may)?\b(?= )", "because"),
+    (r", for (?:it|they|he|there|nobody|nothing) [a-z]+", "because"),
+    (r", for (?:these|those|that|its|their|the|no|each|a|both|all)(?: [a-z]+){0,3} (?:is|are|has|have|was|"
+     r"were|needs?|does|do|can|could|would|must|may|come|comes)\b", "because"),
     (r"\bit is for all\b", "split the sentence"),
-    (r"\blet(?:s)? in(?: only)? who\b|\bis lost who\b|\bto whom it\b", "name the subject"),
+    (r"\blets? in(?: only)? who\b|\bis lost who\b|\bto whom it\b", "name the subject"),
     (r"\bnormalis|\boptimis|\bquantis|\bbehaviour|\bneighbour|\bcolour(?!`)", "American spelling"),
     (r"\bbackends\b", "back ends"),
 ]]
 FENCE = re.compile(r"^[ ]*(```|~~~).*?^[ ]*\1[^\n]*$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"(?:(?<=\n\n)|\A)(?:(?: {4}|\t)[^\n]*(?:\n|\Z)|\n(?= {4}))+")
 ITEM_TEXT = re.compile(r"^(?:[-*]|\d+\.) ", re.MULTILINE)
-SPAN = re.compile(r"`[^`\n]+`")
+SPAN = re.compile(r"`[^`\n]+(?:\n[^`\n|]+)?`")  # may go on in the next line
 ADDRESS = re.compile(r"\]\([^)\s]+\)|https?://\S+")
 QUOTED = re.compile(r"[\"“][^\"”]*[\"”]")
 
 # Pages that still have such sentences, each with the reason. Only pages that fail may stand here.
-NOT_YET = {}
+NOT_YET = {
+    "README.md": "not rewritten yet",
+    "docs/deploy/README.md": "not rewritten yet",
+    "docs/deploy/ansible.md": "not rewritten yet",
+    "docs/deploy/hosts.md": "not rewritten yet",
+    "docs/deploy/mpi.md": "not rewritten yet",
+    "docs/deploy/slurm.md": "not rewritten yet",
+    "docs/deploy/systems.md": "not rewritten yet",
+    "docs/extending.md": "not rewritten yet",
+    "docs/library.md": "not rewritten yet",
+    "docs/operations.md": "not rewritten yet",
+    "docs/reliability.md": "not rewritten yet",
+    "docs/security.md": "not rewritten yet",
+    "docs/tasks/course.md": "not rewritten yet",
+    "docs/tasks/host-died.md": "not rewritten yet",
+}
 
 
 def blank(match):
@@ -131,9 +146,18 @@ class EnglishTest(unittest.TestCase):
                 page = f"# Page\n\nThe run ends.\n{sentence}\n"
                 self.assertIn(4, [line for line, _, _ in findings(page)])
 
-    def test_a_sentence_that_begins_behind_a_wrapped_line_is_found(self):
-        self.assertEqual([line for line, _, _ in findings("The run ends. All agree\nbut for rounding.\n")
-                          ], [1] if False else [2])
+    def test_words_that_a_line_break_divides_are_found(self):
+        self.assertEqual([line for line, _, _ in findings("The run ends. All agree but\nfor rounding.\n")
+                          ], [1])
+
+    def test_sentences_that_start_within_a_line_a_cell_or_an_item_are_found(self):
+        for text in ("The run ends. What is late is waited for.\n",
+                     "The run ends. Not so\nwith stop. Who is silent is lost.\n",
+                     "| cell | What is late is waited for. |\n",
+                     "- Who is silent is lost.\n",
+                     "- **Loss.** Who is silent is lost.\n"):
+            with self.subTest(text):
+                self.assertEqual(len(findings(text)), 1)
 
     def test_code_and_quotations_are_left_alone(self):
         text = ("Run this:\n\n    # What is late is waited for.\n    but for\n\n"
