@@ -16,7 +16,7 @@ namespace gradwire {
 
 // What the coordinator tells of its run over HTTP, as JSON. Times are Unix
 // seconds, durations seconds; what is not finite, or not known, is null.
-// docs/observability.md lists the fields. Pure functions; any thread.
+// docs/output.md lists the fields. Pure functions; any thread.
 
 // How many steps all ranks have done.
 uint64_t StepsDone(const v1::StatusReply& status);
