@@ -1,7 +1,8 @@
 """Collectives of small tensors, with what goes over which link, and all-reduce of tensors of many
 sizes: what the course's sheet advises to write first, and the lecture's cost of latency + bytes /
 bandwidth."""
-from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
+from cli.experiment.study import (Experiment, Findings, Picture, Table, judge, line, lines,
+                                  tabulate_curves)
 from cli.experiment.work import Averages, Showing
 from cli.runs.quantiles import median
 from cli.runs.tables import Column
@@ -154,12 +155,12 @@ def times_of(setting, results, backend):
 
 
 def times_table(setting, results):
-    times = {backend: dict(times_of(setting, results, backend)) for backend in BACKENDS}
-    rows = [{"bytes": size, **{backend: 1e3 * times[backend][size] for backend in BACKENDS}}
-            for size in setting.scale["sizes"]]
-    return Table("times", "Median time of an all-reduce", "the sheet's all-reduce of a tensor",
-                 [Column("bytes", "bytes"),
-                  *(Column(backend, f"{backend} (ms)", 3) for backend in BACKENDS)], rows)
+    return tabulate_curves(
+        "times", "Median time of an all-reduce", "the sheet's all-reduce of a tensor",
+        ("bytes", setting.scale["sizes"]),
+        [(backend, f"{backend} (ms)",
+          [1e3 * seconds for _, seconds in times_of(setting, results, backend)])
+         for backend in BACKENDS], 3)
 
 
 def fit_table(setting, results):
@@ -181,27 +182,19 @@ def pieces(setting, results, backend):
 
 
 def times_picture(setting, results):
-    return Picture("times", "Median time of an all-reduce", "latency + bytes / bandwidth",
-                   {"kind": "lines", "x_label": "bytes", "y_label": "time (ms)", "x_log": 10,
-                    "y_log": 10,
-                    "series": [{"name": backend,
-                                "x": [size for size, _ in times_of(setting, results, backend)],
-                                "y": [1e3 * seconds for _, seconds in
-                                      times_of(setting, results, backend)]}
-                               for backend in BACKENDS]})
+    return lines("times", "Median time of an all-reduce", "latency + bytes / bandwidth",
+                 ("bytes", "time (ms)"),
+                 [line(backend, setting.scale["sizes"],
+                       [1e3 * seconds for _, seconds in times_of(setting, results, backend)])
+                  for backend in BACKENDS], x_log=10, y_log=10)
 
 
 def pieces_picture(setting, results):
-    return Picture("pieces", "60 million parameters, piece by piece",
-                   "lecture's figure of 60 M parameters in pieces",
-                   {"kind": "lines", "x_label": "parameters of a piece", "y_label": "time (s)",
-                    "x_log": 10, "y_log": 10,
-                    "series": [{"name": backend,
-                                "x": [size for size, _ in pieces(setting, results, backend)],
-                                "y": [seconds for _, seconds in
-                                      pieces(setting, results, backend)]}
-                               for backend in BACKENDS]},
-                   "The time of one piece, times their number.")
+    return lines("pieces", "60 million parameters, piece by piece",
+                 "lecture's figure of 60 M parameters in pieces",
+                 ("parameters of a piece", "time (s)"),
+                 [line(backend, *zip(*pieces(setting, results, backend))) for backend in BACKENDS],
+                 "The time of one piece, times their number.", x_log=10, y_log=10)
 
 
 def values_claim(setting, results):
@@ -217,7 +210,7 @@ def pieces_claim(setting, results, backend):
     return judge(f"Few large pieces take less time than many small ones, {backend}.",
                  "lecture's figure of 60 M parameters in pieces", fast < slow,
                  f"{slow:.2f} s in pieces of {least:,} parameters, {fast:.2f} s of {most:,}",
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 setting.needs_hosts)
 
 
 def find(setting, results):

@@ -4,7 +4,8 @@ from cli.experiment.course_buckets import (BY_PARAMETER, buckets_claim, layers_c
                                            layers_picture, layers_run, layers_table)
 from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SETUPS, SHARED
 from cli.experiment.results import improvement, largest_difference
-from cli.experiment.study import (NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge)
+from cli.experiment.study import (Experiment, Findings, Table, bars, judge, line, lines, tabulate,
+                                  tabulate_curves)
 from cli.experiment.work import Training
 from cli.runs.tables import Column
 
@@ -116,85 +117,72 @@ def correct(test):
 
 
 def test_table(results):
-    rows = [{"setup": setup.title, "loss": test["loss"], "accuracy": 100 * test["accuracy"],
-             "published_loss": setup.test_loss, "published_accuracy": setup.correct / 100}
-            for setup, test in tested(results)]
-    return Table("test", "Test after the epoch", "task of each part",
-                 [Column("setup", "set-up"), Column("loss", "test loss", 4),
-                  Column("accuracy", "accuracy (%)", 2),
-                  Column("published_loss", "published loss", 4),
-                  Column("published_accuracy", "published accuracy (%)", 2)], rows)
+    return tabulate("test", "Test after the epoch", "task of each part", tested(results), [
+        ("setup", "set-up", lambda setup, _: setup.title),
+        ("loss", "test loss", lambda _, test: test["loss"], 4),
+        ("accuracy", "accuracy (%)", lambda _, test: 100 * test["accuracy"], 2),
+        ("published_loss", "published loss", lambda setup, _: setup.test_loss, 4),
+        ("published_accuracy", "published accuracy (%)", lambda setup, _: setup.correct / 100, 2)])
 
 
-def nodes_time(results, setup, nodes):
-    return results[nodes_name(setup, nodes)].mean_iteration()
+def nodes_times(setting, results, setup):
+    return [results[nodes_name(setup, nodes)].mean_iteration() for nodes in setting.scale["nodes"]]
 
 
 def nodes_table(setting, results):
-    rows = [{"nodes": nodes,
-             **{setup.name: nodes_time(results, setup, nodes) for setup in SHARED}}
-            for nodes in setting.scale["nodes"]]
-    total = setting.scale["nodes_batch"]
-    return Table("nodes", f"Mean time of an iteration by nodes, total batch {total}",
-                 "scaling task, total batch 300",
-                 [Column("nodes", "nodes"),
-                  *(Column(setup.name, f"{setup.title} (s)", 4) for setup in SHARED)], rows)
+    return tabulate_curves(
+        "nodes", f"Mean time of an iteration by nodes, total batch {setting.scale['nodes_batch']}",
+        "scaling task, total batch 300", ("nodes", setting.scale["nodes"]),
+        [(setup.name, f"{setup.title} (s)", nodes_times(setting, results, setup))
+         for setup in SHARED], 4)
 
 
 def times_picture(results):
-    series = [{"name": "measured",
-               "values": [results[setup.name].mean_iteration() for setup in SETUPS]},
-              {"name": "published", "values": [setup.mean_iteration for setup in SETUPS]}]
+    series = {"measured": [results[setup.name].mean_iteration() for setup in SETUPS],
+              "published": [setup.mean_iteration for setup in SETUPS]}
     if peer_name(DDP) in results:
         peers = [results.get(peer_name(setup)) for setup in SETUPS]
-        series.append({"name": "PyTorch + Gloo",
-                       "values": [peer and peer.mean_iteration() for peer in peers]})
-    return Picture(
-        "times", "Mean time of an iteration by set-up", "figure of mean times",
-        {"kind": "bars", "x_label": "mean time of an iteration (s)",
-         "categories": [setup.title for setup in SETUPS],
-         "series": series},
-        "Published: on four other machines and at the assignment's size; compare the order.")
+        series["PyTorch + Gloo"] = [peer and peer.mean_iteration() for peer in peers]
+    return bars("times", "Mean time of an iteration by set-up", "figure of mean times",
+                "mean time of an iteration (s)", [setup.title for setup in SETUPS], series,
+                "Published: on four other machines and at the assignment's size; compare the "
+                "order.")
 
 
 def losses_picture(results):
-    series = []
-    for setup in SETUPS:
-        losses = results[setup.name].losses()
-        series.append({"name": setup.title, "colour": setup.colour,
-                       "x": list(range(len(losses))), "y": losses})
-    return Picture("losses", "Loss of rank 0", "losses of each part",
-                   {"kind": "lines", "x_label": "iteration", "y_label": "loss", "series": series},
-                   "Gather and scatter, all-reduce and DDP have the same losses, for they add in "
-                   "the same order; the published ones did not.")
+    losses = {setup: results[setup.name].losses() for setup in SETUPS}
+    return lines("losses", "Loss of rank 0", "losses of each part", ("iteration", "loss"),
+                 [line(setup.title, range(len(values)), values, colour=setup.colour)
+                  for setup, values in losses.items()],
+                 "Gather and scatter, all-reduce and DDP have the same losses, for they add in "
+                 "the same order; the published ones did not.")
 
 
 def accuracy_picture(results):
-    return Picture(
-        "accuracy", "Test accuracy by set-up", "figure of accuracies",
-        {"kind": "bars", "x_label": "test accuracy (%)",
-         "categories": [setup.title for setup, _ in tested(results)],
-         "series": [{"name": "measured",
-                     "values": [100 * test["accuracy"] for _, test in tested(results)]},
-                    {"name": "published",
-                     "values": [setup.correct / 100 for setup, _ in tested(results)]}]})
+    return bars("accuracy", "Test accuracy by set-up", "figure of accuracies", "test accuracy (%)",
+                [setup.title for setup, _ in tested(results)],
+                {"measured": [100 * test["accuracy"] for _, test in tested(results)],
+                 "published": [setup.correct / 100 for setup, _ in tested(results)]})
 
 
 def nodes_picture(setting, results):
-    total = setting.scale["nodes_batch"]
-    return Picture(
-        "nodes", f"Mean time of an iteration by nodes, total batch {total}",
-        "figure of time against nodes",
-        {"kind": "lines", "x_label": "nodes", "y_label": "mean time of an iteration (s)",
-         "y_from_zero": True,
-         "series": [{"name": setup.title, "colour": setup.colour,
-                     "x": list(setting.scale["nodes"]),
-                     "y": [nodes_time(results, setup, nodes) for nodes in setting.scale["nodes"]]}
-                    for setup in SHARED]})
+    return lines(
+        "nodes", f"Mean time of an iteration by nodes, total batch {setting.scale['nodes_batch']}",
+        "figure of time against nodes", ("nodes", "mean time of an iteration (s)"),
+        [line(setup.title, setting.scale["nodes"], nodes_times(setting, results, setup),
+              colour=setup.colour) for setup in SHARED], y_from_zero=True)
 
 
 def first_losses(result):
     return [result.loss_at(0, rank) for rank in range(NODES)]
+
+
+def needs_full(setting):
+    return "" if "epoch" in setting.scale else NEEDS_FULL
+
+
+def needs_cifar10(setting):
+    return "" if setting.has_cifar10 else NEEDS_CIFAR10
 
 
 def first_loss_claim(results):
@@ -229,7 +217,7 @@ def epoch_claim(setting, results):
     return judge("An epoch is 196 iterations at a total batch of 256.", "the assignment",
                  set(counts.values()) == {196},
                  ", ".join(f"{title} {count}" for title, count in counts.items()),
-                 "" if "epoch" in setting.scale else NEEDS_FULL)
+                 needs_full(setting))
 
 
 def faster_claim(setting, results, slower, faster):
@@ -237,28 +225,26 @@ def faster_claim(setting, results, slower, faster):
     return judge(f"{faster.title} takes less time than {slower.title}.", "figure of mean times",
                  after < before,
                  f"{after:.4f} s after {before:.4f} s, {improvement(before, after):+.1f} %; "
-                 f"published {faster.improvement:+.2f} %",
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 f"published {faster.improvement:+.2f} %", setting.needs_hosts)
 
 
 def nodes_claim(setting, results, setup):
-    times = [nodes_time(results, setup, nodes) for nodes in setting.scale["nodes"]]
+    times = nodes_times(setting, results, setup)
     return judge(f"Time falls with nodes, {setup.title}.", "figure of time against nodes",
                  sorted(times, reverse=True) == times,
                  ", ".join(f"{nodes} nodes {seconds:.4f} s"
                            for nodes, seconds in zip(setting.scale["nodes"], times)),
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 setting.needs_hosts)
 
 
 def accuracy_claim(setting, results):
     accuracies = [test["accuracy"] for _, test in tested(results)]
-    unless = [] if setting.has_cifar10 else [NEEDS_CIFAR10]
-    unless += [] if accuracies else [NEEDS_FULL]
     spread = max(accuracies, default=0) - min(accuracies, default=0)
     return judge(f"Test accuracies of the four set-ups are similar: within {100 * SIMILAR:g} "
                  "points.", "figure of accuracies", spread <= SIMILAR,
                  ", ".join(f"{setup.title} {100 * test['accuracy']:.2f} %"
-                           for setup, test in tested(results)), "; ".join(unless))
+                           for setup, test in tested(results)),
+                 needs_cifar10(setting), "" if accuracies else NEEDS_FULL)
 
 
 def close_claim(setting, results):
@@ -267,11 +253,10 @@ def close_claim(setting, results):
     pairs = [(results[ONE.name].loss_at(iteration), results[setup.name].loss_at(iteration))
              for setup in SHARED for iteration in PRINTED]
     difference = max(abs(a - b) for a, b in pairs if a is not None)
-    unless = [] if setting.has_cifar10 else [NEEDS_CIFAR10]
-    unless += [] if "epoch" in setting.scale else [NEEDS_FULL]
     return judge("Losses are close to those of one node: at iterations 0, 20 … 180 by no more "
                  f"than the published ones, {allowed:.2f}.", "losses of each part",
-                 difference <= allowed, f"at most {difference:.2f}", "; ".join(unless))
+                 difference <= allowed, f"at most {difference:.2f}", needs_cifar10(setting),
+                 needs_full(setting))
 
 
 def claims(setting, results):

@@ -2,7 +2,7 @@
 that what buckets gain is visible by itself."""
 from cli.experiment.course_setups import GATHER, REDUCE
 from cli.experiment.results import EXPOSED, improvement, largest_difference
-from cli.experiment.study import NEEDS_HOSTS, Picture, Table, judge
+from cli.experiment.study import Table, bars, judge
 from cli.experiment.work import Training
 from cli.runs.tables import Column
 
@@ -43,15 +43,11 @@ def layers_table(results):
 
 
 def layers_picture(results):
-    return Picture(
-        "by-parameter", "What buckets gain", SOURCE,
-        {"kind": "bars", "x_label": "mean time of an iteration (s)",
-         "categories": [setup.title for setup in BY_PARAMETER],
-         "series": [{"name": "parameter by parameter",
-                     "values": [results[layers_name(setup)].mean_iteration()
-                                for setup in BY_PARAMETER]},
-                    {"name": "in buckets",
-                     "values": [results[setup.name].mean_iteration() for setup in BY_PARAMETER]}]})
+    return bars("by-parameter", "What buckets gain", SOURCE, "mean time of an iteration (s)",
+                [setup.title for setup in BY_PARAMETER],
+                {"parameter by parameter": [results[layers_name(setup)].mean_iteration()
+                                            for setup in BY_PARAMETER],
+                 "in buckets": [results[setup.name].mean_iteration() for setup in BY_PARAMETER]})
 
 
 def layers_claim(results):
@@ -68,4 +64,4 @@ def buckets_claim(setting, results, setup):
     return judge(f"{setup.title.capitalize()} takes less time in buckets than parameter by "
                  "parameter.", "bucketing, by itself", buckets < layers,
                  f"{buckets:.4f} s after {layers:.4f} s, {improvement(layers, buckets):+.1f} %",
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 setting.needs_hosts)

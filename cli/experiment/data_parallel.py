@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from cli.experiment.devices import (CHANNELS, CLASSES, OnDevices, classifier_size, communication,
                                     computation, fits, images_note, lacks_cores, times_series)
-from cli.experiment.study import Experiment, Findings, Picture, Table, judge
+from cli.experiment.results import largest_difference
+from cli.experiment.study import (Experiment, Findings, Table, bars, judge, line, lines, tabulate)
 from cli.runs.quantiles import mean
 from cli.runs.tables import Column
 
@@ -115,7 +116,7 @@ def all_points(setting):
 def run_of(setting, point):
     width = () if point.width == ONE_LAYER else ("--hidden", point.width)
     epochs = setting.scale.get("epochs", 0)
-    iterations = setting.scale["iterations"] or epochs * math.ceil(SAMPLES / point.batch)
+    iterations = setting.scale["iterations"] or epochs * steps_per_epoch(point)
     return OnDevices(point.name, f"{point.model}, classifier {point.classifier}, batch "
                      f"{point.batch}, {point.devices} device(s)", 1, point.batch, iterations,
                      (*OPTIONS, *width), epochs=epochs, model=point.model,
@@ -144,42 +145,42 @@ def formula(point):
     return SAMPLES / (point.batch * point.devices) * point.trained
 
 
-def sent_per_iteration(result):
-    return mean([record["bytes_sent"] for record in result.ranks[0].records])
+def sent_per_epoch(results, point):
+    sent = mean([record["bytes_sent"] for record in results[point.name].ranks[0].records])
+    return sent * steps_per_epoch(point)
 
 
 def factor_table(setting, results, factor):
-    rows = [{"value": factor.label(point), "trained": point.trained,
-             "computation": computation(results[point.name]),
-             "communication": communication(results[point.name]),
-             "loss": mean(results[point.name].losses()),
-             "last": results[point.name].losses()[-1]} for point in points(setting, factor)]
     start = base(setting)
     fixed = {"model": start.model, "width": f"width {start.width}",
              "batch": f"batch {start.batch}", "devices": f"{start.devices} device(s)"}
     changed = (factor.key, "width") if factor is BY_MODEL else (factor.key,)
-    return Table(f"by-{factor.key}", f"Training by {factor.title}", factor.source,
-                 [Column("value", factor.title), Column("trained", "trained parameters"),
-                  Column("computation", "computation (s)", 4),
-                  Column("communication", "communication (s)", 4),
-                  Column("loss", "mean loss", 4), Column("last", "last loss", 4)], rows,
-                 "Means of an iteration without the first; the rest is "
-                 f"{', '.join(text for key, text in fixed.items() if key not in changed)}.")
+    return tabulate(
+        f"by-{factor.key}", f"Training by {factor.title}", factor.source, points(setting, factor), [
+            ("value", factor.title, factor.label),
+            ("trained", "trained parameters", lambda point: point.trained),
+            ("computation", "computation (s)", lambda point: computation(results[point.name]), 4),
+            ("communication", "communication (s)",
+             lambda point: communication(results[point.name]), 4),
+            ("loss", "mean loss", lambda point: mean(results[point.name].losses()), 4),
+            ("last", "last loss", lambda point: results[point.name].losses()[-1], 4)],
+        "Means of an iteration without the first; the rest is "
+        f"{', '.join(text for key, text in fixed.items() if key not in changed)}.")
 
 
 def transfer_table(setting, results):
-    rows = [{"model": point.model, "classifier": point.classifier, "batch": point.batch,
-             "devices": point.devices, "formula": round(formula(point)),
-             "sent": round(sent_per_iteration(results[point.name]) * steps_per_epoch(point))}
-            for point in all_points(setting)]
-    return Table("transfer", "Data transfer of an epoch", "figure of data transfer per epoch",
-                 [Column("model", "model"), Column("classifier", "classifier"),
-                  Column("batch", "batch B"), Column("devices", "devices k"),
-                  Column("formula", "N/(B·k) × trained parameters"),
-                  Column("sent", "bytes between devices")], rows,
-                 f"N is {SAMPLES:,}. The report's formula counts parameters, and a batch for each "
-                 "device; here, as in torch.nn.DataParallel, the devices divide the batch B. Bytes "
-                 "are those of an iteration that were counted, times the iterations of an epoch.")
+    return tabulate(
+        "transfer", "Data transfer of an epoch", "figure of data transfer per epoch",
+        all_points(setting), [
+            ("model", "model", lambda point: point.model),
+            ("classifier", "classifier", lambda point: point.classifier),
+            ("batch", "batch B", lambda point: point.batch),
+            ("devices", "devices k", lambda point: point.devices),
+            ("formula", "N/(B·k) × trained parameters", lambda point: round(formula(point))),
+            ("sent", "bytes between devices", lambda point: round(sent_per_epoch(results, point)))],
+        f"N is {SAMPLES:,}. The report's formula counts parameters, and a batch for each "
+        "device; here, as in torch.nn.DataParallel, the devices divide the batch B. Bytes "
+        "are those of an iteration that were counted, times the iterations of an epoch.")
 
 
 def first_below(losses, threshold):
@@ -210,36 +211,29 @@ def threshold_table(setting, results):
 
 def times_picture(setting, results, factor):
     of_factor = points(setting, factor)
-    return Picture(f"times-by-{factor.key}", f"Time of an iteration by {factor.title}",
-                   factor.source,
-                   {"kind": "stacked", "x_label": "mean time of an iteration (s)",
-                    "categories": [factor.label(point) for point in of_factor],
-                    "series": times_series([results[point.name] for point in of_factor])},
-                   "Computation: zero_grad, forward, loss, backward, step. Communication: what "
-                   "goes between the devices.")
+    return bars(f"times-by-{factor.key}", f"Time of an iteration by {factor.title}", factor.source,
+                "mean time of an iteration (s)", map(factor.label, of_factor),
+                times_series([results[point.name] for point in of_factor]),
+                "Computation: zero_grad, forward, loss, backward, step. Communication: what "
+                "goes between the devices.", kind="stacked")
 
 
 def losses_picture(setting, results, factor):
-    series = []
-    for point in points(setting, factor):
-        losses = results[point.name].losses()
-        series.append({"name": factor.label(point), "x": list(range(len(losses))), "y": losses})
-    return Picture(f"losses-by-{factor.key}", f"Loss by {factor.title}", factor.source,
-                   {"kind": "lines", "x_label": "iteration", "y_label": "loss", "series": series})
+    losses = {point: results[point.name].losses() for point in points(setting, factor)}
+    return lines(f"losses-by-{factor.key}", f"Loss by {factor.title}", factor.source,
+                 ("iteration", "loss"), [line(factor.label(point), range(len(values)), values)
+                                         for point, values in losses.items()])
 
 
 def transfer_picture(setting, results):
-    of_figure = {point.name: point for factor in (BY_BATCH, BY_DEVICES)
-                 for point in points(setting, factor)}
-    series = [{"name": "report's formula, parameters",
-               "values": [formula(point) / 1e9 for point in of_figure.values()]},
-              {"name": "bytes between devices",
-               "values": [sent_per_iteration(results[name]) * steps_per_epoch(point) / 1e9
-                          for name, point in of_figure.items()]}]
-    return Picture("transfer", "Data transfer of an epoch", "figure of data transfer per epoch",
-                   {"kind": "bars", "x_label": "billions per epoch",
-                    "categories": [f"batch {point.batch}, {point.devices} device(s)"
-                                   for point in of_figure.values()], "series": series})
+    shown = list(dict.fromkeys(point for factor in (BY_BATCH, BY_DEVICES)
+                               for point in points(setting, factor)))
+    return bars("transfer", "Data transfer of an epoch", "figure of data transfer per epoch",
+                "billions per epoch",
+                [f"batch {point.batch}, {point.devices} device(s)" for point in shown],
+                {"report's formula, parameters": [formula(point) / 1e9 for point in shown],
+                 "bytes between devices": [sent_per_epoch(results, point) / 1e9
+                                           for point in shown]})
 
 
 def counts_claim(setting, results):
@@ -261,11 +255,12 @@ def frozen_claim(setting, results):
 
 
 def equal_claim(setting, results):
-    alone, several = (results[point.name].losses()[:FEW_STEPS] for point in exact_points(setting))
-    difference = max(abs(a - b) / abs(a) for a, b in zip(alone, several))
+    alone, several = (results[point.name] for point in exact_points(setting))
+    difference = largest_difference(alone, several, FEW_STEPS)
     devices = exact_points(setting)[1].devices
     return judge(f"{devices} devices compute what one does: losses within {TOLERANCE:g} over the "
-                 f"first {len(alone)} iterations.", "data parallelism changes no result",
+                 f"first {len(alone.losses()[:FEW_STEPS])} iterations.",
+                 "data parallelism changes no result",
                  difference <= TOLERANCE, f"largest difference {difference:.2g} of a loss")
 
 

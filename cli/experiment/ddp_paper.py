@@ -4,12 +4,14 @@ the size of buckets, round-robin groups, fewer exchanges, scaling, and a tree in
 import dataclasses
 
 from cli.experiment.results import EXPOSED, largest_difference
-from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
+from cli.experiment.study import (Experiment, Findings, Table, bars, judge, line, lines, tabulate,
+                                  tabulate_curves)
 from cli.experiment.work import Training
-from cli.runs.quantiles import median, quantile
+from cli.runs.quantiles import quantile
 from cli.runs.tables import Column
 
 SOURCE = "PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020"
+SCALING_SOURCE = "Fig. 9, and the lecture's strong and weak scaling"
 BACKENDS = ("ring", "sharded", "gloo")
 EXACT = ("ring", "sharded")  # add in the order of the fold, however the bytes are cut
 USUAL_MB = 25
@@ -136,39 +138,36 @@ def breakdown_picture(results):
     series = [{"name": TITLES.get(phase, phase), "colour": colour, "hatch": HATCHES.get(phase),
                "values": [results[overlap_name(title)].phase(phase) for title in OVERLAPS]}
               for phase, colour in PHASES.items()]
-    return Picture("breakdown", "Where an iteration goes", "Fig. 6, latency breakdown",
-                   {"kind": "stacked", "x_label": "mean time of an iteration (s)",
-                    "categories": list(OVERLAPS), "series": series},
-                   "Communication that runs beside computation takes no time of its own.")
+    return bars("breakdown", "Where an iteration goes", "Fig. 6, latency breakdown",
+                "mean time of an iteration (s)", OVERLAPS, series,
+                "Communication that runs beside computation takes no time of its own.",
+                kind="stacked")
 
 
 def buckets_table(setting, results):
-    rows = []
-    for network in setting.scale["networks"]:
-        for backend in BACKENDS:
-            for size in setting.scale["buckets"]:
-                times = results[bucket_name(network, backend, size)].iteration_seconds()
-                rows.append({"network": network.title, "backend": backend, "mb": size,
-                             "p50": median(times), "p10": quantile(times, 0.1),
-                             "p90": quantile(times, 0.9)})
-    return Table("buckets", "Time of an iteration by size of buckets", "Figs. 7 and 8",
-                 [Column("network", "model"), Column("backend", "back end"),
-                  Column("mb", "bucket (MB)"), Column("p10", "p10 (s)", 4),
-                  Column("p50", "p50 (s)", 4), Column("p90", "p90 (s)", 4)], rows,
-                 "0 MB: a bucket for each parameter. The first bucket is of 1 MB at most.")
+    things = [(network, backend, size,
+               results[bucket_name(network, backend, size)].iteration_seconds())
+              for network in setting.scale["networks"] for backend in BACKENDS
+              for size in setting.scale["buckets"]]
+    return tabulate("buckets", "Time of an iteration by size of buckets", "Figs. 7 and 8", things, [
+        ("network", "model", lambda network, *_: network.title),
+        ("backend", "back end", lambda _, backend, *__: backend),
+        ("mb", "bucket (MB)", lambda *thing: thing[2]),
+        *((f"p{percent}", f"p{percent} (s)",
+           lambda *thing, percent=percent: quantile(thing[-1], percent / 100), 4)
+          for percent in (10, 50, 90))],
+        "0 MB: a bucket for each parameter. The first bucket is of 1 MB at most.")
 
 
 def buckets_picture(setting, results, network, backend):
     sizes = setting.scale["buckets"]
     values = [results[bucket_name(network, backend, size)].iteration_seconds() for size in sizes]
-    return Picture(f"buckets-{network.key}-{backend}",
-                   f"Time of an iteration by size of buckets, {network.title}, {backend}",
-                   "Figs. 7 and 8",
-                   {"kind": "box", "x_label": "time of an iteration (s)",
-                    "categories": [f"{size} MB" for size in sizes],
-                    "series": [{"values": values}]},
-                   "Boxes hold the middle half, and are cut by the median; whiskers: 10th and "
-                   "90th percentile.")
+    return bars(f"buckets-{network.key}-{backend}",
+                f"Time of an iteration by size of buckets, {network.title}, {backend}",
+                "Figs. 7 and 8", "time of an iteration (s)", [f"{size} MB" for size in sizes],
+                [{"values": values}],
+                "Boxes hold the middle half, and are cut by the median; whiskers: 10th and "
+                "90th percentile.", kind="box")
 
 
 def groups_times(setting, results, backend):
@@ -177,24 +176,19 @@ def groups_times(setting, results, backend):
 
 
 def groups_table(setting, results):
-    rows = [{"groups": groups, **{backend: groups_times(setting, results, backend)[index]
-                                  for backend in BACKENDS}}
-            for index, groups in enumerate(setting.scale["groups"])]
-    return Table("groups", "Time of an iteration by groups that buckets take turns on",
-                 "Fig. 12, round-robin process groups",
-                 [Column("groups", "groups"),
-                  *(Column(backend, f"{backend} (s)", 4) for backend in BACKENDS)], rows,
-                 f"Medians, with buckets of {GROUPED_MB} MB.")
+    return tabulate_curves(
+        "groups", "Time of an iteration by groups that buckets take turns on",
+        "Fig. 12, round-robin process groups", ("groups", setting.scale["groups"]),
+        [(backend, f"{backend} (s)", groups_times(setting, results, backend))
+         for backend in BACKENDS], 4, f"Medians, with buckets of {GROUPED_MB} MB.")
 
 
 def groups_picture(setting, results):
-    return Picture("groups", "Time of an iteration by groups that buckets take turns on",
-                   "Fig. 12, round-robin process groups",
-                   {"kind": "lines", "x_label": "groups",
-                    "y_label": "median time of an iteration (s)", "y_from_zero": True,
-                    "series": [{"name": backend, "x": list(setting.scale["groups"]),
-                                "y": groups_times(setting, results, backend)}
-                               for backend in BACKENDS]})
+    return lines("groups", "Time of an iteration by groups that buckets take turns on",
+                 "Fig. 12, round-robin process groups",
+                 ("groups", "median time of an iteration (s)"),
+                 [line(backend, setting.scale["groups"], groups_times(setting, results, backend))
+                  for backend in BACKENDS], y_from_zero=True)
 
 
 def busiest_bytes(result):
@@ -203,14 +197,13 @@ def busiest_bytes(result):
 
 
 def tree_table(results):
-    rows = [{"backend": title, "total": results[name].median_iteration(),
-             "bytes": sent_per_iteration(results[name]), "busiest": busiest_bytes(results[name])}
-            for title, name in (("ring", overlap_name("overlap")), ("tree", TREE))]
-    return Table("tree", "Reduce by a tree, as a shuffle engine does it, and by a ring",
-                 "the lecture's aggregation by Spark's treeReduce",
-                 [Column("backend", "back end"), Column("total", "median iteration (s)", 4),
-                  Column("bytes", "bytes sent, all ranks"),
-                  Column("busiest", "of them by the busiest rank")], rows)
+    things = [("ring", results[overlap_name("overlap")]), ("tree", results[TREE])]
+    return tabulate("tree", "Reduce by a tree, as a shuffle engine does it, and by a ring",
+                    "the lecture's aggregation by Spark's treeReduce", things, [
+        ("backend", "back end", lambda title, _: title),
+        ("total", "median iteration (s)", lambda _, result: result.median_iteration(), 4),
+        ("bytes", "bytes sent, all ranks", lambda _, result: sent_per_iteration(result)),
+        ("busiest", "of them by the busiest rank", lambda _, result: busiest_bytes(result))])
 
 
 def sent_per_iteration(result):
@@ -219,16 +212,14 @@ def sent_per_iteration(result):
 
 
 def passes_table(setting, results):
-    rows = []
-    for passes in setting.scale["passes"]:
-        result = results[passes_name(passes)]
-        rows.append({"passes": passes, "bytes": sent_per_iteration(result),
-                     "total": result.median_iteration(),
-                     "per_pass": result.median_iteration() / passes})
-    return Table("no-sync", "An exchange every N passes (no_sync)", "Fig. 10, skipping exchanges",
-                 [Column("passes", "passes"), Column("bytes", "bytes sent per exchange"),
-                  Column("total", "median iteration (s)", 4),
-                  Column("per_pass", "of it per pass (s)", 4)], rows)
+    things = [(passes, results[passes_name(passes)]) for passes in setting.scale["passes"]]
+    return tabulate("no-sync", "An exchange every N passes (no_sync)",
+                    "Fig. 10, skipping exchanges", things, [
+        ("passes", "passes", lambda passes, _: passes),
+        ("bytes", "bytes sent per exchange", lambda _, result: sent_per_iteration(result)),
+        ("total", "median iteration (s)", lambda _, result: result.median_iteration(), 4),
+        ("per_pass", "of it per pass (s)",
+         lambda passes, result: result.median_iteration() / passes, 4)])
 
 
 def scaling_times(setting, results, kind):
@@ -237,24 +228,20 @@ def scaling_times(setting, results, kind):
 
 
 def scaling_table(setting, results):
-    times = {kind: scaling_times(setting, results, kind) for kind in ("strong", "weak")}
-    rows = [{"ranks": ranks, "strong": times["strong"][index], "weak": times["weak"][index]}
-            for index, ranks in enumerate(setting.scale["scaling"])]
-    return Table("scaling", "Scaling", "Fig. 9, and the lecture's strong and weak scaling",
-                 [Column("ranks", "ranks"),
-                  Column("strong", f"strong, total batch {setting.scale['strong']} (s)", 4),
-                  Column("weak", f"weak, {setting.scale['batch']} for each rank (s)", 4)], rows,
-                 "Medians of an iteration.")
+    titles = {"strong": f"strong, total batch {setting.scale['strong']} (s)",
+              "weak": f"weak, {setting.scale['batch']} for each rank (s)"}
+    return tabulate_curves(
+        "scaling", "Scaling", SCALING_SOURCE, ("ranks", setting.scale["scaling"]),
+        [(kind, title, scaling_times(setting, results, kind)) for kind, title in titles.items()],
+        4, "Medians of an iteration.")
 
 
 def scaling_picture(setting, results):
-    return Picture("scaling", "Time of an iteration by ranks",
-                   "Fig. 9, and the lecture's strong and weak scaling",
-                   {"kind": "lines", "x_label": "ranks",
-                    "y_label": "median time of an iteration (s)", "y_from_zero": True,
-                    "series": [{"name": f"{kind} scaling", "x": list(setting.scale["scaling"]),
-                                "y": scaling_times(setting, results, kind)}
-                               for kind in ("strong", "weak")]})
+    return lines("scaling", "Time of an iteration by ranks", SCALING_SOURCE,
+                 ("ranks", "median time of an iteration (s)"),
+                 [line(f"{kind} scaling", setting.scale["scaling"],
+                       scaling_times(setting, results, kind)) for kind in ("strong", "weak")],
+                 y_from_zero=True)
 
 
 def overlap_claim(setting, results):
@@ -262,7 +249,7 @@ def overlap_claim(setting, results):
                            for title in ("no overlap", "overlap"))
     return judge("An iteration is shorter when communication overlaps with backward.", "Fig. 6",
                  overlapped < without, f"{overlapped:.4f} s with, {without:.4f} s without",
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 setting.needs_hosts)
 
 
 def buckets_claim(setting, results, network, backend):
@@ -273,7 +260,7 @@ def buckets_claim(setting, results, network, backend):
     return judge(f"Neither no buckets nor the largest are best, {network.title}, {backend}.",
                  "Figs. 7 and 8", best not in (sizes[0], sizes[-1]),
                  ", ".join(f"{size} MB {seconds:.4f} s" for size, seconds in times.items()),
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 setting.needs_hosts)
 
 
 def same_parameters_claim(setting, results, network):
@@ -301,7 +288,7 @@ def groups_claim(setting, results, backend):
     return judge(f"Several groups in turn are quicker than one, {backend}.", "Fig. 12",
                  min(times, key=times.get) != 1,
                  ", ".join(f"{groups} {seconds:.4f} s" for groups, seconds in times.items()),
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 setting.needs_hosts)
 
 
 def tree_claim(setting, results):
@@ -317,7 +304,7 @@ def tree_time_claim(setting, results):
     return judge("The ring takes less time than a tree.", "section 2.3, ring and tree",
                  ring.median_iteration() < tree.median_iteration(),
                  f"ring {ring.median_iteration():.4f} s, tree {tree.median_iteration():.4f} s",
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 setting.needs_hosts)
 
 
 def passes_claim(setting, results):

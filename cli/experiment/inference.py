@@ -3,9 +3,9 @@ scatter, parallel apply and gather written out."""
 from cli.experiment.data_parallel import SOURCE
 from cli.experiment.devices import (OnDevices, communication, computation, images_note,
                                     lacks_cores, times_series)
-from cli.experiment.study import Experiment, Findings, Picture, Table, judge
+from cli.experiment.results import largest_difference
+from cli.experiment.study import Experiment, Findings, bars, judge, line, lines, tabulate
 from cli.runs.quantiles import mean
-from cli.runs.tables import Column
 
 KINDS = {"native": "native", "vanilla": "vanilla", "single": "one device"}
 SEVERAL = ("native", "vanilla")
@@ -32,6 +32,12 @@ def name_of(kind, batch):
     return f"{kind}-batch-{batch}"
 
 
+def runs_by_batch(setting, results):
+    """(batch, kind, its result)"""
+    return [(batch, kind, results[name_of(kind, batch)])
+            for batch in setting.scale["batches"] for kind in KINDS]
+
+
 def run_of(setting, kind, batch):
     scale = setting.scale
     single = kind == "single"
@@ -48,37 +54,29 @@ def runs(setting):
 
 
 def times_table(setting, results):
-    rows = [{"batch": batch, "kind": KINDS[kind],
-             "computation": computation(results[name_of(kind, batch)]),
-             "communication": communication(results[name_of(kind, batch)]),
-             "bytes": round(mean([record["bytes_sent"] for record in
-                                  results[name_of(kind, batch)].ranks[0].records[1:]]))}
-            for batch in setting.scale["batches"] for kind in KINDS]
-    return Table("times", "Time of a batch", FIGURE,
-                 [Column("batch", "batch"), Column("kind", "data parallelism"),
-                  Column("computation", "computation (s)", 4),
-                  Column("communication", "communication (s)", 4),
-                  Column("bytes", "bytes between devices")], rows,
-                 f"{setting.scale['devices']} devices divide a batch. Means without the first.")
+    return tabulate("times", "Time of a batch", FIGURE, runs_by_batch(setting, results), [
+        ("batch", "batch", lambda batch, _, __: batch),
+        ("kind", "data parallelism", lambda _, kind, __: KINDS[kind]),
+        ("computation", "computation (s)", lambda _, __, result: computation(result), 4),
+        ("communication", "communication (s)", lambda _, __, result: communication(result), 4),
+        ("bytes", "bytes between devices", lambda _, __, result: round(mean(
+            [record["bytes_sent"] for record in result.ranks[0].records[1:]])))],
+        f"{setting.scale['devices']} devices divide a batch. Means without the first.")
 
 
 def times_picture(setting, results):
-    pairs = [(batch, kind) for batch in setting.scale["batches"] for kind in KINDS]
-    return Picture("times", "Time of a batch", FIGURE,
-                   {"kind": "stacked", "x_label": "mean time of a batch (s)",
-                    "categories": [f"{batch}, {KINDS[kind]}" for batch, kind in pairs],
-                    "series": times_series([results[name_of(kind, batch)]
-                                            for batch, kind in pairs])})
+    those = runs_by_batch(setting, results)
+    return bars("times", "Time of a batch", FIGURE, "mean time of a batch (s)",
+                [f"{batch}, {KINDS[kind]}" for batch, kind, _ in those],
+                times_series([result for *_, result in those]), kind="stacked")
 
 
-def part_picture(setting, results, title, part):
-    batches = setting.scale["batches"]
-    return Picture(title, f"{title.capitalize()} of a batch", FIGURE,
-                   {"kind": "lines", "x_label": "batch", "y_label": f"{title} (s)",
-                    "y_from_zero": True,
-                    "series": [{"name": KINDS[kind], "x": list(batches),
-                                "y": [part(results[name_of(kind, batch)]) for batch in batches]}
-                               for kind in KINDS]})
+def part_picture(setting, results, part):
+    title = part.__name__
+    return lines(title, f"{title.capitalize()} of a batch", FIGURE, ("batch", f"{title} (s)"),
+                 [line(KINDS[kind], setting.scale["batches"],
+                       times(setting, results, kind, part).values()) for kind in KINDS],
+                 y_from_zero=True)
 
 
 def same_scores_claim(setting, results):
@@ -91,10 +89,9 @@ def same_scores_claim(setting, results):
 
 
 def single_claim(setting, results):
-    difference = max(
-        abs(a - b) / abs(a) for batch in setting.scale["batches"] for kind in SEVERAL
-        for a, b in zip(results[name_of("single", batch)].losses(),
-                        results[name_of(kind, batch)].losses()))
+    difference = max(largest_difference(results[name_of("single", batch)],
+                                        results[name_of(kind, batch)], None)
+                     for batch in setting.scale["batches"] for kind in SEVERAL)
     return judge(f"They are those of one device: losses of each batch within {TOLERANCE:g}.",
                  "data parallelism changes no result", difference <= TOLERANCE,
                  f"largest difference {difference:.2g} of a loss")
@@ -164,8 +161,8 @@ def find(setting, results):
          alike_claim(setting, results), gap_claim(setting, results)],
         [times_table(setting, results)],
         [times_picture(setting, results),
-         part_picture(setting, results, "computation", computation),
-         part_picture(setting, results, "communication", communication)], notes)
+         part_picture(setting, results, computation),
+         part_picture(setting, results, communication)], notes)
 
 
 EXPERIMENT = Experiment("inference", "Native against vanilla data-parallel inference", SOURCE,

@@ -3,7 +3,7 @@ import math
 
 from cli.experiment import lab_data, large_batch
 from cli.experiment.lab_data import EXCHANGE_RANKS
-from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
+from cli.experiment.study import Experiment, Findings, Table, judge, line, lines, tabulate
 from cli.experiment.work import COSTS, DDP, Training, fits
 from cli.runs.quantiles import mean
 from cli.runs.tables import Column
@@ -102,13 +102,16 @@ class Measured:
     def several(self):
         return [(devices, batch) for devices, batch in self.seconds if devices > 1]
 
+    def speedup(self, devices, batch):
+        return self.seconds[1, batch] / self.seconds[devices, batch]
+
 
 def first_table(measured):
-    rows = [{"batch": batch, "seconds": seconds}
-            for batch, seconds in measured.computation.items()]
-    return Table("q1", "Seconds of an epoch by batch, one device, without loading", "Q1",
-                 [Column("batch", "batch"), Column("seconds", "epoch (s)", 2)], rows,
-                 end_of_sweep(measured))
+    return tabulate("q1", "Seconds of an epoch by batch, one device, without loading", "Q1",
+                    measured.computation.items(),
+                    [("batch", "batch", lambda batch, _: batch),
+                     ("seconds", "epoch (s)", lambda _, seconds: seconds, 2)],
+                    end_of_sweep(measured))
 
 
 def end_of_sweep(measured):
@@ -122,14 +125,14 @@ def end_of_sweep(measured):
 
 
 def speedup_table(measured):
-    rows = [{"devices": devices, "batch": batch, "seconds": seconds,
-             "speedup": measured.seconds[1, batch] / seconds}
-            for (devices, batch), seconds in measured.seconds.items()]
-    return Table("table-1", "Time of an epoch and speed-up", "Table 1, Q2",
-                 [Column("devices", "devices"), Column("batch", "batch of each"),
-                  Column("seconds", "epoch (s)", 2), Column("speedup", "speed-up", 2)], rows,
-                 "Each device keeps its batch, so the work of an iteration grows with the devices: "
-                 f"this is weak scaling. {strong_point(measured)}")
+    return tabulate(
+        "table-1", "Time of an epoch and speed-up", "Table 1, Q2", measured.seconds.items(), [
+            ("devices", "devices", lambda pair, _: pair[0]),
+            ("batch", "batch of each", lambda pair, _: pair[1]),
+            ("seconds", "epoch (s)", lambda _, seconds: seconds, 2),
+            ("speedup", "speed-up", lambda pair, _: measured.speedup(*pair), 2)],
+        "Each device keeps its batch, so the work of an iteration grows with the devices: "
+        f"this is weak scaling. {strong_point(measured)}")
 
 
 def strong_point(measured):
@@ -162,12 +165,13 @@ def split_table(measured):
 
 
 def bandwidth_rows(measured):
-    return [{"devices": devices, "batch": batch,
-             "bytes": round(ring_bytes(devices, GRADIENT_BYTES)),
-             "seconds": communication_seconds(measured.results[devices, batch]),
-             "gb_per_s": ring_bytes(devices, GRADIENT_BYTES) / 1e9 /
-                         communication_seconds(measured.results[devices, batch])}
-            for devices, batch in measured.several()]
+    rows = []
+    for devices, batch in measured.several():
+        size = ring_bytes(devices, GRADIENT_BYTES)
+        seconds = communication_seconds(measured.results[devices, batch])
+        rows.append({"devices": devices, "batch": batch, "bytes": round(size), "seconds": seconds,
+                     "gb_per_s": size / 1e9 / seconds})
+    return rows
 
 
 def bandwidth_table(measured):
@@ -196,21 +200,19 @@ def faster_claim(setting, measured):
                  "Table 1", all(shared < alone for _, alone, shared in times),
                  ", ".join(f"batch {batch}: {shared:.1f} s after {alone:.1f} s"
                            for batch, alone, shared in times),
-                 "" if setting.has_hosts else NEEDS_HOSTS)
+                 setting.needs_hosts)
 
 
 def speedup_picture(measured):
     devices = sorted({devices for devices, _ in measured.seconds})
-    series = [{"name": f"batch {batch}",
-               "x": [count for count in devices if (count, batch) in measured.seconds],
-               "y": [measured.seconds[1, batch] / measured.seconds[count, batch]
-                     for count in devices if (count, batch) in measured.seconds]}
-              for batch in measured.batches]
-    series.append({"name": "linear", "x": devices, "y": devices, "colour": "#7f7f7f",
-                   "dashed": True})
-    return Picture("speed-up", "Speed-up by devices", "Table 1, Q2",
-                   {"kind": "lines", "x_label": "devices", "y_label": "speed-up",
-                    "y_from_zero": True, "series": series})
+    series = []
+    for batch in measured.batches:
+        counts = [count for count in devices if (count, batch) in measured.seconds]
+        series.append(line(f"batch {batch}", counts,
+                           [measured.speedup(count, batch) for count in counts]))
+    series.append(line("linear", devices, devices, colour="#7f7f7f", dashed=True))
+    return lines("speed-up", "Speed-up by devices", "Table 1, Q2", ("devices", "speed-up"),
+                 series, y_from_zero=True)
 
 
 def find(setting, results):

@@ -73,11 +73,11 @@ def buffers_sent(results):
 
 
 def kinds_table(results):
-    rows = [{"kind": "gradients", "bytes": gradients_sent(results)},
-            {"kind": "BatchNorm statistics of rank 0", "bytes": buffers_sent(results)},
-            {"kind": "parameters", "bytes": 0}]
+    kinds = [("gradients", gradients_sent(results)),
+             ("BatchNorm statistics of rank 0", buffers_sent(results)), ("parameters", 0)]
     return Table("q6", f"Bytes of an iteration by kind, {EXCHANGE_RANKS} ranks over the ring",
-                 "Q6", [Column("kind", "kind"), Column("bytes", "bytes")], rows,
+                 "Q6", [Column("kind", "kind"), Column("bytes", "bytes")],
+                 [{"kind": kind, "bytes": size} for kind, size in kinds],
                  "Beside these a message to the coordinator from each rank and iteration, with its "
                  "loss and times, and four heartbeats a second. Parameters never travel: all ranks "
                  "begin with the same, and apply the same means.")

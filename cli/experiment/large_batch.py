@@ -2,9 +2,9 @@
 import dataclasses
 import math
 
-from cli.experiment.study import Experiment, Findings, Picture, Table, judge
+from cli.experiment.study import (Experiment, Findings, bars, judge, line, lines, tabulate,
+                                  tabulate_curves)
 from cli.experiment.work import DDP, Training, fits
-from cli.runs.tables import Column
 
 SOURCE = "the HPC lab (Q4), and Goyal et al., Accurate, Large Minibatch SGD, 2017"
 DEVICES = 4
@@ -86,59 +86,62 @@ def runs(setting):
 
 def last_epoch_table(setting, sizes, results, ways):
     """What Q4 asks for."""
-    rows = [{"way": way.title, "devices": way.devices,
-             "batch": total_batch(setting, sizes, way),
-             "steps": steps_per_epoch(setting, sizes, way), "lr": lr_of(setting, sizes, way),
-             "loss": results[way.name].epochs()[-1]["loss"],
-             "accuracy": 100 * results[way.name].epochs()[-1]["accuracy"]} for way in ways]
-    return Table("last-epoch", "Training loss and accuracy of the last epoch", "Q4",
-                 [Column("way", "way"), Column("devices", "devices"),
-                  Column("batch", "total batch"), Column("steps", "iterations of an epoch"),
-                  Column("lr", "lr", 3), Column("loss", "training loss", 4),
-                  Column("accuracy", "training accuracy (%)", 2)], rows,
-                 "Over all samples of the epoch, each as the model was when it came.")
+    return tabulate("last-epoch", "Training loss and accuracy of the last epoch", "Q4", ways, [
+        ("way", "way", lambda way: way.title),
+        ("devices", "devices", lambda way: way.devices),
+        ("batch", "total batch", lambda way: total_batch(setting, sizes, way)),
+        ("steps", "iterations of an epoch", lambda way: steps_per_epoch(setting, sizes, way)),
+        ("lr", "lr", lambda way: lr_of(setting, sizes, way), 3),
+        ("loss", "training loss", lambda way: results[way.name].epochs()[-1]["loss"], 4),
+        ("accuracy", "training accuracy (%)", lambda way: last_accuracy(results, way), 2)],
+        "Over all samples of the epoch, each as the model was when it came.")
+
+
+def last_accuracy(results, way):
+    """Per cent."""
+    return 100 * results[way.name].epochs()[-1]["accuracy"]
+
+
+def losses_by_epoch(results, way):
+    return [epoch["loss"] for epoch in results[way.name].epochs()]
 
 
 def epochs_table(results):
-    count = len(results[SMALL.name].epochs())
-    rows = [{"epoch": epoch + 1,
-             **{way.name: results[way.name].epochs()[epoch]["loss"] for way in WAYS}}
-            for epoch in range(count)]
-    return Table("epochs", "Training loss by epoch", "Q4, and remedies", [
-        Column("epoch", "epoch"), *(Column(way.name, way.title, 4) for way in WAYS)], rows)
+    losses = [(way.name, way.title, losses_by_epoch(results, way)) for way in WAYS]
+    return tabulate_curves("epochs", "Training loss by epoch", "Q4, and remedies",
+                           ("epoch", range(1, len(losses[0][-1]) + 1)), losses, 4)
 
 
 def epochs_picture(results):
-    series = [{"name": way.title, "colour": way.colour,
-               "x": [epoch + 1 for epoch in range(len(results[way.name].epochs()))],
-               "y": [epoch["loss"] for epoch in results[way.name].epochs()]} for way in WAYS]
-    return Picture("epochs", "Training loss by epoch", "Q4, and remedies",
-                   {"kind": "lines", "x_label": "epoch", "y_label": "training loss",
-                    "series": series})
+    losses = {way: losses_by_epoch(results, way) for way in WAYS}
+    return lines("epochs", "Training loss by epoch", "Q4, and remedies", ("epoch", "training loss"),
+                 [line(way.title, range(1, len(values) + 1), values, colour=way.colour)
+                  for way, values in losses.items()])
 
 
 def accuracy_picture(results):
-    return Picture("accuracy", "Training accuracy of the last epoch", "Q4, and remedies",
-                   {"kind": "bars", "x_label": "training accuracy (%)",
-                    "categories": [way.title for way in WAYS],
-                    "series": [{"name": "accuracy",
-                                "values": [100 * results[way.name].epochs()[-1]["accuracy"]
-                                           for way in WAYS]}]})
+    return bars("accuracy", "Training accuracy of the last epoch", "Q4, and remedies",
+                "training accuracy (%)", [way.title for way in WAYS],
+                {"accuracy": [last_accuracy(results, way) for way in WAYS]})
 
 
 def last_losses(results, *ways):
-    return [results[way.name].epochs()[-1]["loss"] for way in ways]
+    return [losses_by_epoch(results, way)[-1] for way in ways]
 
 
 def said(way, loss):
     return f"{way.title} {loss:.4f}"
 
 
+def needs_epochs(sizes):
+    return "" if "epochs" in sizes else NEEDS_EPOCHS
+
+
 def worse_claim(results, sizes):
     small, large = last_losses(results, SMALL, PLAIN)
     return judge("With no remedy, a large batch has the higher training loss after as many epochs.",
                  "Q4", large > small, f"{said(SMALL, small)}, {said(PLAIN, large)}",
-                 "" if "epochs" in sizes else NEEDS_EPOCHS)
+                 needs_epochs(sizes))
 
 
 def remedy_claim(results, sizes):
@@ -146,7 +149,7 @@ def remedy_claim(results, sizes):
     return judge("Linear scaling of lr with warm-up lowers it.", "Goyal et al., section 2",
                  warmed < plain,
                  f"{said(PLAIN, plain)}, {said(SCALED, scaled)}, {said(WARMED, warmed)}",
-                 "" if "epochs" in sizes else NEEDS_EPOCHS)
+                 needs_epochs(sizes))
 
 
 def rates(result):
@@ -180,7 +183,7 @@ def steps_claim(setting, results):
     return judge("An epoch has as many iterations as the total batch goes into the samples.", "Q4",
                  all(got == expected for got, expected in counts.values()),
                  ", ".join(f"{way.title} {got}" for way, (got, _) in counts.items()),
-                 "" if "epochs" in setting.scale else NEEDS_EPOCHS)
+                 needs_epochs(setting.scale))
 
 
 def find(setting, results):

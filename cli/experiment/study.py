@@ -32,6 +32,11 @@ class Setting:
         return bool(self.request["hosts"] or self.request["hostfile"])
 
     @property
+    def needs_hosts(self):
+        """Why times cannot be judged; "" if they can."""
+        return "" if self.has_hosts else NEEDS_HOSTS
+
+    @property
     def has_cifar10(self):
         return bool(self.request["data_dir"])
 
@@ -75,6 +80,44 @@ class Picture:
     caption: str = ""
 
 
+def tabulate(key, title, source, things, columns, note=""):
+    """A Table with a row for each of `things`. `columns`: of each its field, its title, a function
+    that gives the value of a thing, and perhaps digits behind the point."""
+    rows = [{field: value(*thing) if isinstance(thing, tuple) else value(thing)
+             for field, _, value, *_ in columns} for thing in things]
+    return Table(key, title, source, [Column(field, called, *digits)
+                                      for field, called, _, *digits in columns], rows, note)
+
+
+def tabulate_curves(key, title, source, x, curves, digits, note=""):
+    """A Table with a row for each x: (name, values), and a column for each of `curves`: (field,
+    title, values)."""
+    name, values = x
+    return Table(key, title, source,
+                 [Column(name, name), *(Column(*of, digits) for *of, _ in curves)],
+                 [{name: value, **{field: ys[row] for field, _, ys in curves}}
+                  for row, value in enumerate(values)], note)
+
+
+def line(name, x, y, **more):
+    """One of a figure."""
+    return {"name": name, "x": list(x), "y": list(y), **more}
+
+
+def lines(key, title, source, labels, series, caption="", **more):
+    """A Picture of lines; `labels` of x and y."""
+    return Picture(key, title, source, {"kind": "lines", "x_label": labels[0], "y_label": labels[1],
+                                        "series": series, **more}, caption)
+
+
+def bars(key, title, source, label, categories, series, caption="", kind="bars"):
+    """A Picture of bars, or of what else lies; `series`: by name, the values of the categories."""
+    if isinstance(series, dict):
+        series = [{"name": name, "values": values} for name, values in series.items()]
+    return Picture(key, title, source, {"kind": kind, "x_label": label, "series": series,
+                                        "categories": list(categories)}, caption)
+
+
 @dataclasses.dataclass(frozen=True)
 class Claim:
     text: str
@@ -83,10 +126,10 @@ class Claim:
     numbers: str  # what it was judged by; why, if it could not be
 
 
-def judge(text, source, holds, numbers, unless=""):
-    """A claim. `unless`: why it cannot be judged here; "" if it can."""
-    if unless:
-        return Claim(text, source, NOT_MEASURABLE, f"{unless}; {numbers}" if numbers else unless)
+def judge(text, source, holds, numbers, *unless):
+    """A claim. `unless`: why it cannot be judged here; a reason of "" is none."""
+    if any(unless):
+        return Claim(text, source, NOT_MEASURABLE, "; ".join(filter(None, [*unless, numbers])))
     return Claim(text, source, CONFIRMED if holds else NOT_CONFIRMED, numbers)
 
 

@@ -3,7 +3,7 @@ import dataclasses
 import math
 import statistics
 
-from cli.experiment.study import NEEDS_HOSTS, Experiment, Findings, Picture, Table, judge
+from cli.experiment.study import Experiment, Findings, Table, judge, line, lines
 from cli.experiment.work import Training
 from cli.runs.quantiles import mean
 from cli.runs.tables import Column
@@ -202,6 +202,7 @@ class Study:
         self.float32 = self.outcomes[0]
         self.key = "-".join(filter(None, (task.key, link["rate"])))
         self.where = f"{task.title}{' at ' + link['rate'] if link['rate'] else ''}"
+        self.needs_epochs = "" if task.epochs else NEEDS_EPOCHS
 
 
 def curves_of(setting, results, task, method, link):
@@ -256,16 +257,12 @@ def table_of(study):
 
 
 def picture_of(study, key, axis, value):
-    series = []
-    for outcome in study.outcomes:
-        points = mean_curve(outcome.curves)
-        series.append({"name": outcome.method.title, "colour": outcome.method.colour,
-                       "x": [value(point) for point in points],
-                       "y": [100 * point.accuracy for point in points]})
-    return Picture(f"{study.key}-{key}", f"Test accuracy by {axis}: {study.where}",
-                   "time to accuracy", {"kind": "lines", "x_label": axis, "x_log": 10,
-                                        "y_label": "test accuracy (%)", "series": series},
-                   "Means over the seeds, a point for each epoch.")
+    curves = {outcome.method: mean_curve(outcome.curves) for outcome in study.outcomes}
+    return lines(f"{study.key}-{key}", f"Test accuracy by {axis}: {study.where}",
+                 "time to accuracy", (axis, "test accuracy (%)"),
+                 [line(method.title, map(value, points), [100 * point.accuracy for point in points],
+                       colour=method.colour) for method, points in curves.items()],
+                 "Means over the seeds, a point for each epoch.", x_log=10)
 
 
 def pictures_of(study):
@@ -302,19 +299,16 @@ def reach_claim(study):
                if one.count < len(one.curves)]
     return judge(f"Every method reaches {100 * study.target:.2f} %: {study.where}.",
                  "time to accuracy", not missing, "; ".join(missing) or "all seeds of all",
-                 "" if study.task.epochs else NEEDS_EPOCHS)
+                 study.needs_epochs)
 
 
 def best_claim(study):
     those = [one for one in study.outcomes if one.seconds is not None and not one.method.is_peer]
-    best = min(those, key=lambda one: one.seconds, default=None)
-    unless = [] if study.task.epochs else [NEEDS_EPOCHS]
-    unless += [] if study.setting.has_hosts else [NEEDS_HOSTS]
-    numbers = ", ".join(f"{one.method.title} {one.seconds:.2f} s"
-                        for one in sorted(those, key=lambda one: one.seconds))
+    ordered = sorted(those, key=lambda one: one.seconds)
+    numbers = ", ".join(f"{one.method.title} {one.seconds:.2f} s" for one in ordered)
     return judge(f"The quickest sends fewer bytes than float32: {study.where}.",
-                 "time to accuracy", bool(best and best.method.is_leaner),
-                 numbers or "none reaches it", "; ".join(unless))
+                 "time to accuracy", bool(ordered and ordered[0].method.is_leaner),
+                 numbers or "none reaches it", study.needs_epochs, study.setting.needs_hosts)
 
 
 def peer_claim(study):
@@ -323,7 +317,7 @@ def peer_claim(study):
     return judge(f"float32 ends within {100 * SIMILAR:g} point of DistributedDataParallel: "
                  f"{study.where}.", "time to accuracy", abs(ours - theirs) <= SIMILAR,
                  f"{100 * ours:.2f} % and {100 * theirs:.2f} %",
-                 "" if study.task.epochs else NEEDS_EPOCHS)
+                 study.needs_epochs)
 
 
 def notes(setting):

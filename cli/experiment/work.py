@@ -121,13 +121,31 @@ class Training:
 
 
 @dataclasses.dataclass(frozen=True)
-class Order:
-    """The samples with which each rank begins two epochs: gradwire-layout says them."""
+class Work:
+    """A run that trains nothing, and for which no data need to be there."""
     name: str
     title: str
     ranks: int
+    sweep = ""
+
+    def layout(self, _setting):
+        return []
+
+    def read(self, _setting, texts):
+        """What each of the ranks printed."""
+        try:
+            return [json.loads(text) for text in texts]
+        except ValueError:
+            raise Failure("a rank printed no report") from None
+
+    def part_done(self, _printed):
+        return 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Order(Work):
+    """The samples with which each rank begins two epochs: gradwire-layout says them."""
     options: tuple
-    sweep: str = ""
 
     def layout(self, setting):
         return [*setting.data, "--world-size", str(self.ranks), *self.options]
@@ -140,9 +158,6 @@ class Order:
         """Of each epoch, of each rank: indices."""
         return json.loads(texts[0])["order"]
 
-    def part_done(self, _printed):
-        return 0.0
-
     def seconds(self, _setting):
         return SECONDS_TO_START
 
@@ -154,40 +169,19 @@ def collective_ranks(setting, ranks, *options):
                               "--world-size", ranks, *options]) for rank in range(ranks)])
 
 
-def reports(texts):
-    """What each of its ranks printed."""
-    try:
-        return [json.loads(text) for text in texts]
-    except ValueError:
-        raise Failure("a rank printed no report") from None
-
-
 @dataclasses.dataclass(frozen=True)
-class Averages:
+class Averages(Work):
     """The averages of one bucket over all ranks, one after the other."""
-    name: str
-    title: str
-    ranks: int
     bytes: int
     backend: str
     iterations: int
     seconds_at_most: float
-    sweep: str = ""
-
-    def layout(self, _setting):
-        return []
 
     def run(self, setting):
         return collective_ranks(setting, self.ranks, "--bytes", self.bytes, "--warmup", 3,
                                 "--iterations", self.iterations, "--seconds",
                                 f"{self.seconds_at_most:g}", "--backend", self.backend,
                                 "--wire", "fp32")
-
-    def read(self, _setting, texts):
-        return reports(texts)
-
-    def part_done(self, _printed):
-        return 0.0
 
     def seconds(self, setting):
         gbit = setting.request["link_gbit"] if setting.has_hosts else None
@@ -197,29 +191,16 @@ class Averages:
 
 
 @dataclasses.dataclass(frozen=True)
-class Showing:
-    """One collective of a small tensor, once: element i of rank r is 10r + i."""
-    name: str
-    title: str
-    ranks: int
+class Showing(Work):
+    """One collective of a small tensor, once: element i of rank r is 10r + i. Of each rank is kept:
+    input, output (null where nothing comes out), and sent: bytes by rank."""
     op: str
     backend: str
     elements: int
-    sweep: str = ""
-
-    def layout(self, _setting):
-        return []
 
     def run(self, setting):
         return collective_ranks(setting, self.ranks, "--op", self.op, "--show", "true", "--bytes",
                                 4 * self.elements, "--backend", self.backend)
-
-    def read(self, _setting, texts):
-        """Of each rank: input, output (null where nothing comes out), and sent: bytes by rank."""
-        return reports(texts)
-
-    def part_done(self, _printed):
-        return 0.0
 
     def seconds(self, _setting):
         return SECONDS_TO_START / 6

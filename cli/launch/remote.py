@@ -10,7 +10,7 @@ from cli.hosts.ask import ask_all
 from cli.hosts.link import Link, raise_unready
 from cli.hosts.places import network_of, read_places
 from cli.hosts.probe import version_of
-from cli.launch.members import CONFIG, Site
+from cli.launch.members import Site
 from cli.launch.run_token import token_of
 from cli.launch.summaries import is_whole
 from cli.runs.coordinator import parse_addresses
