@@ -7,7 +7,6 @@ Measures each size with each back end and wire, and with PyTorch + Gloo if peers
 on stderr how it goes.
 """
 import contextlib
-import json
 import pathlib
 import sys
 from typing import NamedTuple
@@ -16,9 +15,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.bench.collective_row import FLOAT_BYTES, collective_row, columns_of
 from cli.bench.measurement import measure_and_report
 from cli.runs.driver import drive
-from cli.runs.failure import Failure
-from cli.runs.report import Part
+from cli.runs.failure import Failure, within
 from cli.runs.hosts import THIS_MACHINE
+from cli.runs.json_fields import json_or_none
+from cli.runs.report import Part
 from cli.runs.runner import COORDINATOR, Run
 from cli.runs.scratch import scratch_folder
 from cli.runs.training import peers_of
@@ -84,13 +84,6 @@ def run_of(request, case, tls=()):
                 for rank in range(request["workers"])], coordinator_options=tls)
 
 
-def json_or_none(text):
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
 def measure_case(request, case, runner, tls):
     outputs = runner.run(run_of(request, case, tls))
     ranks = [json_or_none(text) for text in outputs.ranks]
@@ -134,11 +127,8 @@ def measure(request, runner, report):
     report.parts = [Part("rows", "", columns_of(request["tls"]), rows)]
     with certificates(request, runner) as tls:
         for case in cases_of(request):
-            try:
+            with within(f"{case.op['name']}, {case.bytes} bytes, {case.backend['name']}"):
                 row = measure_case(request, case, runner, tls)
-            except Failure as failure:
-                raise failure.within(f"{case.op['name']}, {case.bytes} bytes, "
-                                     f"{case.backend['name']}") from None
             say_row(row, request["iterations"])
             rows.append(row)
     wrong = sum(row["wrong"] for row in rows)

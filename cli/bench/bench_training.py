@@ -15,7 +15,7 @@ from cli.bench.measurement import measure_and_report
 from cli.bench.training_rows import (COMPARISON_COLUMNS, TRAINING_COLUMNS, TrainingTimes,
                                      add_round, bound_row, comparison_rows, training_rows)
 from cli.runs.driver import drive
-from cli.runs.failure import Failure
+from cli.runs.failure import Failure, within
 from cli.runs.quantiles import median
 from cli.runs.report import Part
 from cli.runs.training import alone, ranks_of, training_peers_of
@@ -54,11 +54,9 @@ def run_rounds(request, runner, times):
     for number in range(1, request["rounds"] + 1):
         for setup in request["setups"]:
             of_setup = times.get(setup["name"], TrainingTimes())
-            try:
+            with within(f"round {number}, {setup['name']}"):
                 outputs = runner.run(run_of(request, setup))
                 add_round(outputs.ranks, setup["kind"] == "own", of_setup)
-            except Failure as failure:
-                raise failure.within(f"round {number}, {setup['name']}") from None
             times[setup["name"]] = of_setup
             say_round(request, number, setup, of_setup)
 

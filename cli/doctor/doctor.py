@@ -14,8 +14,8 @@ from cli.hosts.link import Link
 from cli.hosts.places import network_of, read_places
 from cli.runs.driver import drive
 from cli.runs.failure import EXIT_FAILED, Failure
+from cli.runs.hosts import address_of, find_ssh
 from cli.runs.jobs import Jobs
-from cli.runs.ssh_hosts import address_of, find_ssh
 
 PROGRAM = "gradwire doctor"
 SECONDS_TO_CONNECT = 35

@@ -5,27 +5,18 @@
     commands.txt        what each run starts
     report.html ...     see cli/experiment/writing.py; it is there when all runs have ended
 """
-import contextlib
 import hashlib
 import json
 import pathlib
 
-from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.failure import EXIT_USAGE, Failure, failing, within
 from cli.runs.hostfile import read_hostfile
+from cli.runs.json_fields import object_in
 from cli.runs.output_file import check_writable, replace_file
 
 STATE = "experiment.json"
 RUNS = "runs"
 REPORT = "report.html"
-
-
-def read_json(path):
-    """None if it is not there, or is no JSON object."""
-    with contextlib.suppress(OSError, ValueError):
-        value = json.loads(path.read_text())
-        if isinstance(value, dict):
-            return value
-    return None
 
 
 def write_json(path, value):
@@ -47,16 +38,11 @@ class Folder:
     def __init__(self, path, experiment, scale):
         self.path = pathlib.Path(path)
         state = {"experiment": experiment, "scale": scale}
-        try:
+        with failing(f"--out: cannot make '{path}'", EXIT_USAGE):
             self._check(state)
             self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise Failure(f"--out: cannot make '{path}': {error.strerror.lower()}",
-                          EXIT_USAGE) from None
-        try:
+        with within("--out", EXIT_USAGE):
             check_writable(str(self.path / STATE))
-        except Failure as failure:
-            raise Failure(f"--out: {failure}", EXIT_USAGE) from None
         write_json(self.path / STATE, state)
         (self.path / RUNS).mkdir(exist_ok=True)
 
@@ -66,7 +52,7 @@ class Folder:
 
     def kept(self, name, of_fingerprint):
         """What was kept of a run; None if there is none, or of another command."""
-        record = read_json(self._file(name))
+        record = object_in(self._file(name))
         if record is None or record.get("fingerprint") != of_fingerprint:
             return None
         return record
@@ -82,7 +68,7 @@ class Folder:
         """Failure if something else is there."""
         if not self.path.exists() or not any(self.path.iterdir()):
             return
-        there = read_json(self.path / STATE)
+        there = object_in(self.path / STATE)
         if there is None:
             raise Failure(f"--out: '{self.path}' is there and holds no experiment; name a folder "
                           "that is new or empty", EXIT_USAGE)

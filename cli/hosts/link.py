@@ -10,9 +10,8 @@ import zlib
 
 from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, PID, SIGNAL, START
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.hosts import own_environment
+from cli.runs.hosts import OPTIONS, own_environment
 from cli.runs.process import Command, Program, describe_end, last_lines
-from cli.runs.ssh_hosts import OPTIONS
 from cli.terminal.command import EXIT_TRY_AGAIN
 
 SECONDS_TO_CONNECT = 30

@@ -1,7 +1,7 @@
 """Which worker runs on which host of a --hostfile."""
 import ipaddress
 
-from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.failure import EXIT_USAGE, Failure, within
 from cli.runs.hostfile import read_hostfile
 
 
@@ -27,11 +27,9 @@ def filled(lines, per_host, workers):
 
 def read_places(path, per_host, workers):
     """Failure as of read_hostfile and filled, with the file's name."""
-    try:
-        return filled(read_hostfile(path), per_host, workers)
-    except Failure as failure:
-        raise failure if str(failure).startswith("--hostfile") else failure.within(
-            f"--hostfile: {path}") from None
+    lines = read_hostfile(path)
+    with within(f"--hostfile: {path}"):
+        return filled(lines, per_host, workers)
 
 
 def network_of(text):

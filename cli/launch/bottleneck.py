@@ -1,6 +1,6 @@
 """What an iteration mostly waits for, and what to try."""
+from cli.runs.json_fields import list_at, number_at, ranks_text, text_at
 from cli.runs.quantiles import mean, median
-from cli.terminal.text_table import list_at, number_at, ranks_text, text_at
 
 # Parts of an iteration.
 STRAGGLER_FROM = 0.1

@@ -11,17 +11,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.launch import losses, summaries
 from cli.launch.bottleneck import bottleneck
 from cli.launch.members import Members, reachable
+from cli.launch.run_token import token_of, write_token
 from cli.launch.signals import Signals
 from cli.launch.supervisor import SECONDS_TO_FINISH, Supervisor
 from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
-from cli.launch.run_token import token_of, write_token
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.driver import EXIT_DONE
-from cli.runs.failure import EXIT_FAILED, Failure
+from cli.runs.failure import EXIT_FAILED, Failure, within
+from cli.runs.json_fields import ranks_text
 from cli.runs.output_file import check_writable, replace_file
 from cli.runs.scratch import scratch_folder
 from cli.terminal.command import WrongUsage, run
-from cli.terminal.text_table import ranks_text
 from cli.trace.merge import merge
 
 PROGRAM = "gradwire launch"
@@ -103,10 +103,8 @@ class Launch:
         files = [self._members.trace_file(process) for process in range(processes)]
         if self._supervisor.cause:  # one that fails before it has joined writes none
             files = [file for file in files if os.path.exists(file)]
-        try:
+        with within("--trace"):
             replace_file(self._request["trace"], merge(files))
-        except Failure as failure:
-            raise failure.within("--trace") from None
 
     def _report(self, exit_code):
         """Of a run that ended early, what there is. Failure names the ranks whose summary should

@@ -1,5 +1,6 @@
 """What all ranks' summaries say of workers that were lost, for people."""
-from cli.terminal.text_table import TextColumn, list_at, number_at, ranks_at, text_table
+from cli.runs.json_fields import list_at, number_at, ranks_at
+from cli.runs.tables import TextColumn, text_table
 
 PHASES = ("computing", "waiting", "connecting")
 COLUMNS = [TextColumn(("lost",), "lost"), TextColumn(("first_step",), "at step"),

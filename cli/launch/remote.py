@@ -14,9 +14,9 @@ from cli.launch.members import Site
 from cli.launch.run_token import token_of
 from cli.launch.summaries import is_whole
 from cli.runs.coordinator import parse_addresses
-from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.failure import EXIT_USAGE, Failure, within
+from cli.runs.hosts import addresses_of, find_ssh
 from cli.runs.process import Command, text_of
-from cli.runs.ssh_hosts import addresses_of, find_ssh
 
 SECONDS_TO_CONNECT = 35
 SECONDS_TO_ANSWER = 30
@@ -148,10 +148,8 @@ class LaunchHosts:
     def _addresses_here(self, path):
         if self._network:
             return [""] * len(self._lines)  # the hosts will say
-        try:
+        with within(f"--hostfile: {path}"):
             return addresses_of(self._lines)
-        except Failure as failure:
-            raise failure.within(f"--hostfile: {path}") from None
 
     def _wait(self, ready, seconds):
         """As ask.py wants it. Failure after a signal."""

@@ -3,7 +3,7 @@ import os
 import re
 import secrets
 
-from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure
+from cli.runs.failure import EXIT_USAGE, Failure, failing
 
 VARIABLE = "GRADWIRE_TOKEN_FILE"
 FORM = re.compile(rb"[!-~]{16,1024}")
@@ -16,12 +16,8 @@ def make_token():
 
 def read_token(path):
     """What a --token-file says. Failure if it cannot be read, or that is none."""
-    try:
-        with open(path, "rb") as file:
-            token = file.read(ENOUGH_BYTES).rstrip()
-    except OSError as error:
-        raise Failure(f"--token-file: cannot read '{path}': {error.strerror.lower()}",
-                      EXIT_USAGE) from None
+    with failing(f"--token-file: cannot read '{path}'", EXIT_USAGE), open(path, "rb") as file:
+        token = file.read(ENOUGH_BYTES).rstrip()
     if not FORM.fullmatch(token):
         raise Failure(f"--token-file: no token is in '{path}'; expected 16 to 1024 characters of "
                       "ASCII without white space", EXIT_USAGE)
@@ -35,8 +31,6 @@ def token_of(path):
 
 def write_token(path, token):
     """To a file that nobody else can read. Failure if it cannot be."""
-    try:
+    with failing(f"cannot write '{path}'"):
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(token.encode())
-    except OSError as error:
-        raise Failure(f"cannot write '{path}': {error.strerror.lower()}", EXIT_FAILED) from None

@@ -1,19 +1,11 @@
 """What all ranks' summaries say, for people."""
-import json
-import pathlib
 
-from cli.terminal.text_table import (TextColumn, field_at, number_at, phase_columns, text_at,
-                                     text_table)
+from cli.runs.json_fields import field_at, number_at, object_in, text_at
+from cli.runs.tables import TextColumn, phase_columns, text_table
 
 
-def read_summary(file):
-    """What a worker wrote of its rank, or the coordinator of itself. None if the file is missing, or no
-    JSON object."""
-    try:
-        summary = json.loads(pathlib.Path(file).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return summary if isinstance(summary, dict) else None
+# What a worker wrote of its rank, or the coordinator of itself.
+read_summary = object_in
 
 
 def is_whole(file):

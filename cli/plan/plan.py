@@ -15,7 +15,6 @@
                                    "average": {"worker", "coordinator"}, of one byte, on the links
                                    "broadcast": likewise}]}
 """
-import json
 import math
 import pathlib
 import sys
@@ -25,6 +24,7 @@ from cli.runs.driver import drive
 from cli.runs.failure import Failure
 from cli.runs.hosts import own_environment
 from cli.runs.jobs import run_job
+from cli.runs.json_fields import json_or_none
 from cli.runs.process import Command
 from cli.runs.report import Part, Report, write_report
 from cli.runs.tables import Column
@@ -154,17 +154,10 @@ class Plan:
             NOTES)
 
 
-def layout_of(text):
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
-
-
 def run(request, check):
     command = Command(request["layout_command"], own_environment())
     layout = run_job("gradwire-layout", command, SECONDS_TO_LAY_OUT, check)
-    write_report(Plan(request, layout_of(layout)).report(), request["files"])
+    write_report(Plan(request, json_or_none(layout)).report(), request["files"])
 
 
 if __name__ == "__main__":

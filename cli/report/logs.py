@@ -5,6 +5,7 @@ import os
 import sys
 
 from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.json_fields import no_number
 
 MOST_RANK = 65534  # the coordinator takes no higher one
 MOST_WHOLE = 2**63 - 1
@@ -75,10 +76,6 @@ def check_fields(record, phases):
         check_number(record, f"phase_seconds/{phase['name']}")
     check_number(record, "bytes_sent")
     check_number(record, "bytes_received")
-
-
-def no_number(text):
-    raise ValueError(f"{text} is not JSON")
 
 
 def parse_record(line, phases):

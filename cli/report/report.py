@@ -18,7 +18,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.launch.bottleneck import bottleneck
 from cli.report.grouping import group_runs, make_run, notes_of
 from cli.report.logs import read_log
-from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.failure import EXIT_USAGE, Failure, within
 from cli.runs.output_file import check_writable, replace_file
 from cli.terminal.command import WrongUsage, run, say
 
@@ -55,10 +55,8 @@ def check_files(files, out):
         if file in files[:index]:
             raise WrongUsage(f"'{file}' is named twice")
     for output in outputs:
-        try:
+        with within("--out", EXIT_USAGE):
             check_writable(output)
-        except Failure as failure:
-            raise Failure(f"--out: {failure}", EXIT_USAGE) from None
 
 
 def read_runs(named, logs, phases):

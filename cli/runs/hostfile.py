@@ -10,7 +10,7 @@ import dataclasses
 import pathlib
 import re
 
-from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.failure import EXIT_USAGE, Failure, failing, within
 
 NAME = re.compile(r"[A-Za-z0-9_][\w.@-]*")
 SLOTS = re.compile(r"slots=([1-9][0-9]*)")
@@ -48,10 +48,8 @@ def parse_hosts(text):
         words = line.partition("#")[0].split()
         if not words:
             continue
-        try:
+        with within(f"line {number}"):
             host = parse_line(words, number)
-        except Failure as failure:
-            raise failure.within(f"line {number}") from None
         first = hosts.setdefault(host.network_name, host)
         if first is not host:
             raise Failure(f"line {number}: '{host.network_name}' again, after line {first.line}",
@@ -63,10 +61,7 @@ def parse_hosts(text):
 
 def read_hostfile(path):
     """All its hosts. Failure names the file, and the line that is wrong."""
-    try:
-        return parse_hosts(pathlib.Path(path).read_text(encoding="utf-8", errors="replace"))
-    except OSError as error:
-        raise Failure(f"--hostfile: cannot read '{path}': {error.strerror.lower()}",
-                      EXIT_USAGE) from None
-    except Failure as failure:
-        raise failure.within(f"--hostfile: {path}") from None
+    with failing(f"--hostfile: cannot read '{path}'", EXIT_USAGE):
+        text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
+    with within(f"--hostfile: {path}"):
+        return parse_hosts(text)

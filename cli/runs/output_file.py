@@ -3,7 +3,7 @@ import errno
 import os
 import stat
 
-from cli.runs.failure import Failure
+from cli.runs.failure import failing
 
 
 def write_in_place(path, content):
@@ -54,13 +54,11 @@ def replace_file(path, content):
     disk failed after the move, the old file is then as it was."""
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogateescape")
-    try:
+    with failing(f"cannot write {path}"):
         if is_replaced(path):
             replace(os.path.realpath(path), content)
         else:
             write_in_place(path, content)
-    except OSError as error:
-        raise Failure(f"cannot write {path}: {error.strerror.lower()}") from None
 
 
 def probe(path):
@@ -77,7 +75,5 @@ def probe(path):
 
 def check_writable(path):
     """Failure "cannot write ..." if replace_file could not write there now."""
-    try:
+    with failing(f"cannot write {path}"):
         probe(path)
-    except OSError as error:
-        raise Failure(f"cannot write {path}: {error.strerror.lower()}") from None

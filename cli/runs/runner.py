@@ -10,11 +10,10 @@ import time
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.cpu_sampler import CpuSampler
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.hosts import THIS_MACHINE, Hosts, own_environment
+from cli.runs.hosts import THIS_MACHINE, Hosts, SshHosts, own_environment
 from cli.runs.jobs import Jobs, run_job
 from cli.runs.process import Command
 from cli.runs.scratch import scratch_folder
-from cli.runs.ssh_hosts import SshHosts
 
 PYTHON = "/usr/bin/python3"  # Debian's
 SECONDS_TO_SAY_VERSION = 60

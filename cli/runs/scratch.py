@@ -1,13 +1,10 @@
 """A folder for temporary files."""
 import tempfile
 
-from cli.runs.failure import Failure
+from cli.runs.failure import failing
 
 
 def scratch_folder():
     """Gone behind `with`. Failure if there can be none."""
-    try:
+    with failing("cannot make a folder for temporary files (TMPDIR)"):
         return tempfile.TemporaryDirectory(prefix="gradwire-")
-    except OSError as error:
-        raise Failure("cannot make a folder for temporary files (TMPDIR): "
-                      f"{error.strerror.lower()}") from None

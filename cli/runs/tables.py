@@ -1,9 +1,13 @@
-"""Tables for people (Markdown) and for programs (CSV). Rows are dicts; a field may be missing or
-None. Every table has a head, then a line for each row, and ends with a newline."""
+"""Tables for people (Markdown, or text on a terminal) and for programs (CSV). Rows are dicts; a
+field may be missing or None. Every table has a head, then a line for each row."""
 import json
 from typing import NamedTuple
 
+from cli.runs.json_fields import field_at, number_at, text_at
+
 LEAST_WIDTH = 3  # of a column in Markdown
+LEAST_TEXT_WIDTH = 8  # of one on a terminal
+GAP = 2
 
 
 class Column(NamedTuple):
@@ -51,3 +55,35 @@ def csv_table(columns, rows):
     lines = [[column.field for column in columns]]
     lines += [[csv_cell(row.get(column.field)) for column in columns] for row in rows]
     return "".join(",".join(line) + "\n" for line in lines)
+
+
+class TextColumn(NamedTuple):
+    """Which field of a row, its title, and how a number is shown."""
+    keys: tuple  # ("phase_seconds", "data"): one within the other
+    title: str
+    digits: int = 0  # behind the point
+    scale: float = 1  # a number is multiplied by it
+
+
+def phase_columns(phases):
+    """Milliseconds of each phase, as PhaseListJson lists them."""
+    return [TextColumn(("phase_seconds", str(field_at(phase, "name"))), text_at(phase, "title"),
+                       1, 1000) for phase in phases]
+
+
+def cell(row, column):
+    if isinstance(field_at(row, *column.keys), str):
+        return text_at(row, *column.keys)
+    number = number_at(row, *column.keys)
+    return "-" if number is None else f"{number * column.scale:.{column.digits}f}"
+
+
+def text_table(columns, rows):
+    """Its lines: a head, then one for each row. All stands to the right; what is missing is
+    "-"."""
+    drawn = []
+    for column in columns:
+        cells = [column.title, *(cell(row, column) for row in rows)]
+        width = max(LEAST_TEXT_WIDTH, GAP + max(map(len, cells)))
+        drawn.append([text.rjust(width) for text in cells])
+    return ["".join(line) for line in zip(*drawn)]

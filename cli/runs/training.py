@@ -1,10 +1,10 @@
 """Runs that train, and what their ranks print: what `gradwire bench` and `gradwire experiment`
 stand on alike."""
 import dataclasses
-import json
 import pathlib
 
 from cli.runs.failure import Failure
+from cli.runs.json_fields import json_or_none
 from cli.runs.runner import COORDINATOR, MASTER, PYTHON, Run
 
 PEER_SCRIPT = "gloo_training.py"
@@ -59,10 +59,7 @@ def is_number(value):
 
 
 def object_of(text, what):
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
+    value = json_or_none(text)
     if not isinstance(value, dict):
         raise Failure(what)
     return value

@@ -17,7 +17,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.launch.run_token import read_token
-from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.failure import EXIT_USAGE, Failure, failing
 from cli.status import http_client, status_text
 from cli.terminal.command import EXIT_TRY_AGAIN, run, say
 
@@ -95,11 +95,9 @@ def show(text):
     """SIGPIPE ends the program if nobody reads any more."""
     content = text.encode(errors="replace")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    try:
+    with failing("cannot write to stdout"):
         while content:
             content = content[os.write(OUT, content):]
-    except OSError as error:
-        raise Failure(f"cannot write to stdout: {error.strerror.lower()}") from None
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # of the next answer's connection
 
 

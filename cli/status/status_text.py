@@ -4,9 +4,9 @@ import sys
 import time
 
 from cli.launch.losses import PHASES
+from cli.runs.json_fields import list_at, no_number, number_at, ranks_at, ranks_text, text_at
 from cli.runs.quantiles import mean
-from cli.terminal.text_table import (TextColumn, list_at, number_at, phase_columns, ranks_at,
-                                     ranks_text, text_at, text_table)
+from cli.runs.tables import TextColumn, phase_columns, text_table
 
 PROGRAM = "gradwire-coordinator"
 SETTINGS = ("model", "dataset", "sync", "backend", "wire", "batch-size", "bucket-cap-mb")
@@ -15,10 +15,6 @@ SHOWN_EVENTS = 10
 
 class NotACoordinator(Exception):
     """What the answer is."""
-
-
-def no_number(text):
-    raise ValueError(f"{text} is not JSON")
 
 
 def parse(body):

@@ -10,6 +10,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.runs.failure import Failure
+from cli.runs.json_fields import no_number
 from cli.runs.output_file import replace_file
 
 CLOCK_OFFSET = "clock_offset"
@@ -30,10 +31,6 @@ def is_event(event):
         if not isinstance(args, dict) or not is_number(args.get("microseconds")):
             return False
     return is_number(event.get("ts", 0))
-
-
-def no_number(text):
-    raise ValueError(f"{text} is no number")
 
 
 def bounded(kind):

@@ -1,4 +1,4 @@
-"""cli/runs/ssh_hosts.py, with an ssh that runs everything on this machine."""
+"""SshHosts of cli/runs/hosts.py, with an ssh that runs everything on this machine."""
 import os
 import pathlib
 import socket
@@ -10,9 +10,9 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.hosts import SshHosts
 from cli.runs.jobs import Jobs
 from cli.runs.runner import COORDINATOR, Run, Runner
-from cli.runs.ssh_hosts import SshHosts
 
 # As sshd, it hands one text to a shell; 127.0.0.9 is switched off.
 SSH = '''while [ "${1#-}" != "$1" ]; do [ "$1" = -o ] && shift; shift; done

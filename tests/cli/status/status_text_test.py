@@ -5,8 +5,8 @@ import unittest
 
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
+from cli.runs import json_fields
 from cli.status import status_text
-from cli.terminal import text_table
 from sample import body_of, running
 
 
@@ -197,7 +197,7 @@ class Lines(unittest.TestCase):
         status["settings"]["model"] = "\x0e"
         text = text_of(status)
         self.assertIn(r"(a\x1b[2J\x0ab\x9bc\x7f)", text)
-        self.assertFalse(text_table.CONTROL.search(text.replace("\n", "")), repr(text))
+        self.assertFalse(json_fields.CONTROL.search(text.replace("\n", "")), repr(text))
 
 
 class Parts(unittest.TestCase):

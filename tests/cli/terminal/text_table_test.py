@@ -1,10 +1,11 @@
-"""cli/terminal/text_table.py: tables on a terminal."""
+"""cli/runs/tables.py: tables on a terminal."""
 import pathlib
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.terminal.text_table import TextColumn, number_at, text_at, text_table
+from cli.runs.json_fields import number_at, text_at
+from cli.runs.tables import TextColumn, text_table
 
 
 class TextTable(unittest.TestCase):
