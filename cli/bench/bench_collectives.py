@@ -14,7 +14,6 @@ from typing import NamedTuple
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.bench.collective_row import FLOAT_BYTES, collective_row, columns_of
 from cli.bench.measurement import measure_and_report
-from cli.runs.driver import drive
 from cli.runs.failure import Failure, within
 from cli.runs.hosts import THIS_MACHINE
 from cli.runs.json_fields import json_or_none
@@ -22,6 +21,7 @@ from cli.runs.report import Part
 from cli.runs.runner import COORDINATOR, Run
 from cli.runs.scratch import scratch_folder
 from cli.runs.training import peers_of
+from cli.terminal.command import drive
 
 PEER_SCRIPT = "gloo_collectives.py"
 

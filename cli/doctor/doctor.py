@@ -12,10 +12,10 @@ from cli.hosts import checks, probe
 from cli.hosts.ask import ask_all
 from cli.hosts.link import Link
 from cli.hosts.places import network_of, read_places
-from cli.runs.driver import drive
 from cli.runs.failure import EXIT_FAILED, Failure
 from cli.runs.hosts import address_of, find_ssh
 from cli.runs.jobs import Jobs
+from cli.terminal.command import drive
 
 PROGRAM = "gradwire doctor"
 SECONDS_TO_CONNECT = 35

@@ -18,12 +18,12 @@ from cli.experiment.folder import Folder
 from cli.experiment.results import result_of
 from cli.experiment.study import Setting, experiment_called
 from cli.hosts.probe import machine
-from cli.runs.driver import drive
+from cli.report.document import drawing_module
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.machine import describe_environment
 from cli.runs.report import print_all
 from cli.runs.runner import Runner, torch_version
-from cli.terminal.command import WrongUsage
+from cli.terminal.command import WrongUsage, drive
 
 PROGRAM = "gradwire experiment"
 LIST = "list"
@@ -31,15 +31,6 @@ LIST = "list"
 
 def listing():
     return "".join(f"{one.name:<17} {one.title}; after {one.source}\n" for one in EXPERIMENTS)
-
-
-def load_writing():
-    """Not before it is needed: it takes its time."""
-    try:
-        from cli.experiment import writing
-    except SystemExit as end:  # there is no matplotlib
-        raise Failure(end.code) from None
-    return writing
 
 
 def check(experiment, request):
@@ -90,7 +81,7 @@ def run_steps(steps, setting, folder, check_signals):
 def run_experiment(experiment, request, check_signals):
     scale = experiment.scale(request["scale"])
     check(experiment, request)
-    writing = load_writing()
+    writing = drawing_module("cli.experiment.writing")
     request = {**request, "workers": experiment.most_ranks}
     setting = Setting(request, scale, len(os.sched_getaffinity(0)), machine()["memory"])
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"

@@ -44,6 +44,17 @@ def die_with_agent(agent):
         os._exit(127)
 
 
+def frames(received):
+    """Takes the whole ones from what has come: kind, id, bytes."""
+    while len(received) >= HEADER.size:
+        kind, number, length = HEADER.unpack_from(received)
+        if len(received) < HEADER.size + length:
+            break
+        payload = bytes(received[HEADER.size:HEADER.size + length])
+        del received[:HEADER.size + length]
+        yield kind, number, payload
+
+
 class Program:
     def __init__(self, number, order):
         agent = os.getpid()
@@ -160,13 +171,8 @@ class Agent:
         self.gone = self.gone or not piece
         self.heard = time.monotonic()
         self.received += piece
-        while len(self.received) >= HEADER.size:
-            kind, number, length = HEADER.unpack_from(self.received)
-            if len(self.received) < HEADER.size + length:
-                break
-            payload = bytes(self.received[HEADER.size:HEADER.size + length])
-            del self.received[:HEADER.size + length]
-            self.obey(kind, number, payload)
+        for frame in frames(self.received):
+            self.obey(*frame)
 
     def obey(self, kind, number, payload):
         if kind == BEAT:

@@ -8,7 +8,7 @@ import signal
 import time
 import zlib
 
-from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, PID, SIGNAL, START
+from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, PID, SIGNAL, START, frames
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.hosts import OPTIONS, own_environment
 from cli.runs.process import Command, Program, describe_end, last_lines
@@ -136,13 +136,8 @@ class Link:
         self._received += piece
         if not self._skipped_greeting():
             return
-        while len(self._received) >= HEADER.size:
-            kind, number, length = HEADER.unpack_from(self._received)
-            if len(self._received) < HEADER.size + length:
-                break
-            payload = bytes(self._received[HEADER.size:HEADER.size + length])
-            del self._received[:HEADER.size + length]
-            self._take(kind, number, payload)
+        for frame in frames(self._received):
+            self._take(*frame)
 
     def take_error(self, piece):
         self._errors += piece

@@ -4,6 +4,8 @@ from cli.runs.json_fields import field_at, number_at, object_in, text_at
 from cli.runs.tables import TextColumn, phase_columns, text_table
 
 
+CODEC_COLUMNS = (TextColumn(("compression_ratio",), "ratio", 1),
+                 TextColumn(("residual_norm",), "residual", 2))
 # What a worker wrote of its rank, or the coordinator of itself.
 read_summary = object_in
 
@@ -104,8 +106,7 @@ def columns_of(phases, with_links, with_clocks, with_codec):
     clocks = [TextColumn(("staleness", "lag", "mean"), "lag", 1),
               TextColumn(("staleness", "lag", "max"), "max lag"),
               TextColumn(("staleness", "spread", "max"), "max spread")] if with_clocks else []
-    codec = [TextColumn(("compression_ratio",), "ratio", 1),
-             TextColumn(("residual_norm",), "residual", 2)] if with_codec else []
+    codec = CODEC_COLUMNS if with_codec else []
     return [TextColumn(("rank",), "rank"),
             TextColumn(("iteration_seconds", "mean"), "iteration ms", 1, 1000),
             *phase_columns(parts_of(phases)), TextColumn(("other",), "other", 1, 1000),

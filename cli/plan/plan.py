@@ -20,7 +20,6 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.runs.driver import drive
 from cli.runs.failure import Failure
 from cli.runs.hosts import own_environment
 from cli.runs.jobs import run_job
@@ -28,6 +27,7 @@ from cli.runs.json_fields import json_or_none
 from cli.runs.process import Command
 from cli.runs.report import Part, Report, write_report
 from cli.runs.tables import Column
+from cli.terminal.command import drive
 
 FLOAT_BYTES = 4
 SECONDS_TO_LAY_OUT = 120

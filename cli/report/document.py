@@ -1,6 +1,9 @@
 """Pages that are complete in themselves and can be sent as they are."""
 import base64
 import html
+import importlib
+
+from cli.runs.failure import Failure
 
 PAGE = """<!DOCTYPE html>
 <html lang="en">
@@ -56,3 +59,12 @@ def items(texts):
 def page(title, body):
     """`body`: HTML, in lines."""
     return PAGE.format(title=html.escape(title), body=body)
+
+
+def drawing_module(name):
+    """One that draws, which is not loaded before it is needed: that takes its time. Failure without
+    matplotlib."""
+    try:
+        return importlib.import_module(name)
+    except SystemExit as end:
+        raise Failure(end.code) from None

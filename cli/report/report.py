@@ -16,6 +16,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.launch.bottleneck import bottleneck
+from cli.report.document import drawing_module
 from cli.report.grouping import group_runs, make_run, notes_of
 from cli.report.logs import read_log
 from cli.runs.failure import EXIT_USAGE, Failure, within
@@ -72,15 +73,6 @@ def read_runs(named, logs, phases):
     return runs + grouped
 
 
-def load_page():
-    """Not before it is needed: it takes its time."""
-    try:
-        from cli.report import page
-    except SystemExit as end:  # there is no matplotlib
-        raise Failure(end.code) from None
-    return page
-
-
 def main(data, operands):
     out, *operands = operands
     named = parse_named(operands[:data["runs"]], data["runs_from"])
@@ -90,7 +82,7 @@ def main(data, operands):
     notes = notes_of(logged)
     for note in notes:
         say(PROGRAM, f"warning: {note}")
-    page = load_page()
+    page = drawing_module("cli.report.page")
     runs = [page.Run(of_run, data["phases"]) for of_run in logged]
     sentences = [bottleneck(measured.summaries()) for measured in runs]
     for name, content in page.files_of(runs, sentences, notes, out).items():

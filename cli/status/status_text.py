@@ -4,6 +4,7 @@ import sys
 import time
 
 from cli.launch.losses import PHASES
+from cli.launch.summaries import AGGREGATION, CODEC_COLUMNS
 from cli.runs.json_fields import list_at, no_number, number_at, ranks_at, ranks_text, text_at
 from cli.runs.quantiles import mean
 from cli.runs.tables import TextColumn, phase_columns, text_table
@@ -141,17 +142,16 @@ def slowest_line(status):
     return line
 
 
-COORDINATOR = (("wait", "waits"), ("receive", "receives"), ("fold", "folds"), ("send", "sends"))
 
 
 def coordinator_line(status):
     """What the coordinator does in an iteration, if gradients go through it."""
     mean = number_at(status, "coordinator", "iteration_seconds", "mean")
-    times = [number_at(status, "coordinator", "phase_seconds", name) for name, _ in COORDINATOR]
+    times = [number_at(status, "coordinator", "phase_seconds", name) for name, *_ in AGGREGATION]
     if mean is None or None in times:
         return ""
     parts = ", ".join(f"{title} {seconds * 1000:.1f}"
-                      for (_, title), seconds in zip(COORDINATOR, times))
+                      for (_, title, _), seconds in zip(AGGREGATION, times))
     return f"coordinator: {mean * 1000:.1f} ms an iteration on average: {parts}"
 
 
@@ -208,8 +208,7 @@ def columns_of(status):
     served = any(number_at(rank, "lag") is not None for rank in status["ranks"])
     clocks = [TextColumn(("lag",), "lag"), TextColumn(("spread",), "spread")] if served else []
     compressed = any(number_at(rank, "compression_ratio") is not None for rank in status["ranks"])
-    codec = [TextColumn(("compression_ratio",), "ratio", 1),
-             TextColumn(("residual_norm",), "residual", 2)] if compressed else []
+    codec = CODEC_COLUMNS if compressed else []
     return [TextColumn(("rank",), "rank"), TextColumn(("state",), "state"),
             TextColumn(("steps_done",), "steps"), *clocks, *codec,
             TextColumn(("iteration_seconds",), "iteration ms", 1, 1000),

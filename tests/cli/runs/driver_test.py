@@ -1,4 +1,4 @@
-"""cli/runs/driver.py: how a script ends."""
+"""cli/terminal/command.py: how a script that starts others ends."""
 import pathlib
 import signal
 import subprocess
@@ -32,7 +32,7 @@ def run(request, check):
 
 
 def start(script, data="{}", environment=None, stdout=subprocess.PIPE):
-    script = f"{script}\nimport sys\nfrom cli.runs.driver import drive\n" \
+    script = f"{script}\nimport sys\nfrom cli.terminal.command import drive\n" \
              "sys.exit(drive('gradwire x', run))"
     return subprocess.Popen([sys.executable, "-B", "-c", script, data], cwd=SOURCES,
                             env=environment, stdout=stdout, stderr=subprocess.PIPE)
