@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -23,17 +22,12 @@ import threading
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "deploy"))
-import arguments  # noqa: E402
+sys.path[:0] = [str(ROOT), str(ROOT / "deploy")]
+import arguments  # noqa: E402 (they are found only now)
+from cli.runs.runner import free_port  # noqa: E402
 
 BIN_DIR = pathlib.Path(os.environ.get("BIN_DIR") or ROOT / "build" / "bin")
 PAGES = ("status.json", "history.json?points=600")
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def viewer(address, over):

@@ -13,18 +13,17 @@ rank 0's loss with the final weights and buffers. Exit code 1 if one is above 1e
 runs on host I of that program (docs/measuring.md), else all on this machine. Needs Debian's
 python3-torch.
 """
-import os
 import pathlib
-import shutil
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parents[1] / "deploy"))
-import arguments  # noqa: E402
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[1] / "deploy")]
+import arguments  # noqa: E402 (they are found only now)
+from cli.runs.hosts import Hosts  # noqa: E402
+from cli.runs.runner import free_port  # noqa: E402
 
 MODES = ("plain", "no-sync", "unused", "uneven")
 TOLERANCE = 1e-4
@@ -47,44 +46,33 @@ def build(tree, folder):
     return folder / "train" / "train"
 
 
-class Hosts:
-    """Where ranks run: all here, or each on a host of its own."""
+def started(hosts, rank, command, port):
+    """A rank on its host."""
+    command = hosts.command(rank, [str(word) for word in command], {
+        "RANK": str(rank), "WORLD_SIZE": str(hosts.count), "LOCAL_RANK": str(rank),
+        "MASTER_ADDR": hosts.address(0), "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
+        "GRADWIRE_COORDINATOR_METRICS": "off"})
+    return subprocess.Popen(command.argv, env=command.environment, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def __init__(self, program, count):
-        self.program = program
-        self.master = run(program, "addr", 0).strip() if program else "127.0.0.1"
-        self.count = count
 
-    def unused_port(self):
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            return listener.getsockname()[1]
+def output(command, process):
+    out, err = process.communicate(timeout=600)
+    if process.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))} exited {process.returncode}:\n{err}")
+    return [tuple(map(float, line.split())) for line in out.splitlines()]
 
-    def start(self, rank, command, environment):
-        prefix = [self.program, "run", str(rank)] if self.program else []
-        return subprocess.Popen(prefix + command, env=environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
-    def run_ranks(self, command):
-        """For each rank, what it printed: a list of (loss, seconds)."""
-        port = str(self.unused_port())
-        ranks = []
-        try:
-            for rank in range(self.count):
-                environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(self.count),
-                                   LOCAL_RANK=str(rank), MASTER_ADDR=self.master, MASTER_PORT=port,
-                                   OMP_NUM_THREADS="1", GRADWIRE_COORDINATOR_METRICS="off")
-                ranks.append(self.start(rank, [str(word) for word in command], environment))
-            return [self.output(command, rank) for rank in ranks]
-        finally:
-            for rank in ranks:
-                rank.kill()
-
-    def output(self, command, process):
-        out, err = process.communicate(timeout=600)
-        if process.returncode != 0:
-            sys.exit(f"{' '.join(map(str, command))} exited {process.returncode}:\n{err}")
-        return [tuple(map(float, line.split())) for line in out.splitlines()]
+def run_ranks(hosts, command):
+    """For each rank, what it printed: a list of (loss, seconds)."""
+    port, ranks = str(free_port()), []
+    try:
+        for rank in range(hosts.count):
+            ranks.append(started(hosts, rank, command, port))
+        return [output(command, rank) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
 
 
 def difference(ours, theirs):
@@ -108,7 +96,7 @@ def compare(mode, a, hosts, program):
     runs = [[], []]
     for turn in range(a.rounds):
         for which in (0, 1) if turn % 2 == 0 else (1, 0):
-            runs[which].append(hosts.run_ranks(commands[which]))
+            runs[which].append(run_ranks(hosts, commands[which]))
     worst = max(difference(ours, theirs) for ours, theirs in zip(*runs))
     ours, theirs = map(median_step, runs)
     print(f"| {mode} | {1e3 * ours:.1f} | {1e3 * theirs:.1f} | {ours / theirs:.2f} | {worst:.1e} |",
@@ -132,19 +120,12 @@ def parse():
 
 def main():
     a = parse()
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="gradwire-library-"))
-    try:
-        program = build(a.build, folder)
-        if a.hosts:
-            run(a.hosts, "up", a.ranks, a.rate)
+    with (tempfile.TemporaryDirectory(prefix="gradwire-library-") as folder,
+          Hosts(a.hosts, a.ranks, a.rate, lambda: None) as hosts):
+        program = build(a.build, pathlib.Path(folder))
         print("| mode | libgradwire, ms | PyTorch, ms | ratio | losses differ by |\n"
               "|---|---|---|---|---|", flush=True)
-        worst = max(compare(mode, a, Hosts(a.hosts, a.ranks), program) for mode in a.modes)
-        return int(worst > TOLERANCE)
-    finally:
-        if a.hosts:
-            run(a.hosts, "down")
-        shutil.rmtree(folder)
+        return int(max(compare(mode, a, hosts, program) for mode in a.modes) > TOLERANCE)
 
 
 sys.exit(main())

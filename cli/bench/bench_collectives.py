@@ -13,15 +13,13 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.bench.collective_row import FLOAT_BYTES, collective_row, columns_of
-from cli.bench.measurement import measure_and_report
+from cli.bench.measurement import measured_by
 from cli.runs.failure import Failure, within
 from cli.runs.hosts import THIS_MACHINE
 from cli.runs.json_fields import json_or_none
 from cli.runs.report import Part
-from cli.runs.runner import COORDINATOR, Run
 from cli.runs.scratch import scratch_folder
-from cli.runs.training import peers_of
-from cli.terminal.command import drive
+from cli.runs.training import collective_ranks, peers_of
 
 PEER_SCRIPT = "gloo_collectives.py"
 
@@ -78,10 +76,8 @@ def run_of(request, case, tls=()):
             "--seconds", f"{request['seconds_per_size']:g}"]
     if case.backend["is_peer"]:
         return peers_of(request, PEER_SCRIPT, loop, request["workers"])
-    return Run([[request["programs"]["collectives"], "--coordinator", COORDINATOR,
-                 "--rank", str(rank), "--world-size", str(request["workers"]),
-                 "--backend", case.backend["name"], "--wire", case.wire, *tls, *loop]
-                for rank in range(request["workers"])], coordinator_options=tls)
+    options = ["--backend", case.backend["name"], "--wire", case.wire, *tls, *loop]
+    return collective_ranks(request, request["workers"], options, tls)
 
 
 def measure_case(request, case, runner, tls):
@@ -136,10 +132,5 @@ def measure(request, runner, report):
         raise Failure(f"{wrong} values were wrong; see column \"wrong\"")
 
 
-def main():
-    return drive("gradwire bench",
-                 lambda request, check: measure_and_report(request, check, measure))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measured_by(measure))

@@ -11,14 +11,13 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.bench.measurement import measure_and_report
+from cli.bench.measurement import measured_by
 from cli.bench.training_rows import (COMPARISON_COLUMNS, TRAINING_COLUMNS, TrainingTimes,
                                      add_round, bound_row, comparison_rows, training_rows)
 from cli.runs.failure import Failure, within
 from cli.runs.quantiles import median
 from cli.runs.report import Part
 from cli.runs.training import alone, ranks_of, training_peers_of
-from cli.terminal.command import drive
 
 
 def model_and_data(request):
@@ -135,10 +134,5 @@ def measure(request, runner, report):
     check_agreement(times)
 
 
-def main():
-    return drive("gradwire bench",
-                 lambda request, check: measure_and_report(request, check, measure))
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measured_by(measure))

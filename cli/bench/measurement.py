@@ -3,6 +3,7 @@ from cli.runs.failure import Failure
 from cli.runs.machine import describe_environment
 from cli.runs.report import Report, write_report
 from cli.runs.runner import Runner, torch_version
+from cli.terminal.command import drive
 
 
 def measure_and_report(request, check, measure):
@@ -24,3 +25,9 @@ def measure_and_report(request, check, measure):
             failure = failure or why
         if failure:
             raise failure
+
+
+def measured_by(measure):
+    """The whole of a script of `gradwire bench`. Gives the exit code."""
+    return drive("gradwire bench",
+                 lambda request, check: measure_and_report(request, check, measure))

@@ -8,8 +8,10 @@ from cli.experiment.devices import (CHANNELS, CLASSES, OnDevices, classifier_siz
                                     computation, fits, images_note, lacks_cores, times_series)
 from cli.experiment.results import largest_difference
 from cli.experiment.study import (Experiment, Findings, Table, bars, judge, line, lines, tabulate)
+from cli.experiment.work import whole_epochs
 from cli.runs.quantiles import mean
 from cli.runs.tables import Column
+from cli.runs.training import steps_per_epoch
 
 SOURCE = "a benchmark report of data-parallel training and inference"
 SAMPLES = 60000  # of an epoch
@@ -115,8 +117,7 @@ def all_points(setting):
 
 def run_of(setting, point):
     width = () if point.width == ONE_LAYER else ("--hidden", point.width)
-    epochs = setting.scale.get("epochs", 0)
-    iterations = setting.scale["iterations"] or epochs * steps_per_epoch(point)
+    epochs, iterations = whole_epochs(setting.scale, SAMPLES, 1, point.batch)
     return OnDevices(point.name, f"{point.model}, classifier {point.classifier}, batch "
                      f"{point.batch}, {point.devices} device(s)", 1, point.batch, iterations,
                      (*OPTIONS, *width), epochs=epochs, model=point.model,
@@ -136,10 +137,6 @@ def planned_bytes(setting, point, samples):
     return 4 * (elsewhere * (image + 2 * CLASSES) + others * point.trained)
 
 
-def steps_per_epoch(point):
-    return math.ceil(SAMPLES / point.batch)
-
-
 def formula(point):
     """Parameters that an epoch transfers, as the report counts them."""
     return SAMPLES / (point.batch * point.devices) * point.trained
@@ -147,7 +144,7 @@ def formula(point):
 
 def sent_per_epoch(results, point):
     sent = mean([record["bytes_sent"] for record in results[point.name].ranks[0].records])
-    return sent * steps_per_epoch(point)
+    return sent * steps_per_epoch(SAMPLES, 1, point.batch)
 
 
 def factor_table(setting, results, factor):

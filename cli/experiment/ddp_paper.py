@@ -4,11 +4,10 @@ the size of buckets, round-robin groups, fewer exchanges, scaling, and a tree in
 import dataclasses
 
 from cli.experiment.results import EXPOSED, largest_difference
-from cli.experiment.study import (Experiment, Findings, Table, bars, judge, line, lines, tabulate,
+from cli.experiment.study import (Experiment, Findings, bars, judge, line, lines, tabulate,
                                   tabulate_curves)
 from cli.experiment.work import Training
 from cli.runs.quantiles import quantile
-from cli.runs.tables import Column
 
 SOURCE = "PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020"
 SCALING_SOURCE = "Fig. 9, and the lecture's strong and weak scaling"
@@ -124,14 +123,13 @@ def runs(setting):
 
 
 def breakdown_table(results):
-    rows = [{"run": title, "total": results[overlap_name(title)].median_iteration(),
-             **{phase: results[overlap_name(title)].phase(phase) for phase in PHASES}}
-            for title in OVERLAPS]
-    return Table("breakdown", "Where an iteration goes", "Fig. 6, latency breakdown",
-                 [Column("run", "communication"),
-                  *(Column(phase, f"{TITLES.get(phase, phase)} (s)", 4) for phase in PHASES),
-                  Column("total", "median iteration (s)", 4)], rows,
-                 "Phases are means without the first iteration, over the ranks.")
+    things = [(title, results[overlap_name(title)]) for title in OVERLAPS]
+    return tabulate("breakdown", "Where an iteration goes", "Fig. 6, latency breakdown", things, [
+        ("run", "communication", lambda title, _: title),
+        *((phase, f"{TITLES.get(phase, phase)} (s)",
+           lambda _, result, phase=phase: result.phase(phase), 4) for phase in PHASES),
+        ("total", "median iteration (s)", lambda _, result: result.median_iteration(), 4)],
+        "Phases are means without the first iteration, over the ranks.")
 
 
 def breakdown_picture(results):

@@ -115,9 +115,5 @@ def main_with(request, check_signals):
     run_experiment(experiment_called(words[0], EXPERIMENTS), request, check_signals)
 
 
-def main():
-    return drive(PROGRAM, main_with)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(drive(PROGRAM, main_with))

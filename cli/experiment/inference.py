@@ -5,6 +5,7 @@ from cli.experiment.devices import (OnDevices, communication, computation, image
                                     lacks_cores, times_series)
 from cli.experiment.results import largest_difference
 from cli.experiment.study import Experiment, Findings, bars, judge, line, lines, tabulate
+from cli.experiment.work import whole_epochs
 from cli.runs.quantiles import mean
 
 KINDS = {"native": "native", "vanilla": "vanilla", "single": "one device"}
@@ -41,8 +42,7 @@ def runs_by_batch(setting, results):
 def run_of(setting, kind, batch):
     scale = setting.scale
     single = kind == "single"
-    epochs = scale.get("epochs", 0)
-    iterations = scale["iterations"] or epochs * -(-SAMPLES // batch)
+    epochs, iterations = whole_epochs(scale, SAMPLES, 1, batch)
     return OnDevices(name_of(kind, batch), f"{KINDS[kind]}, batch {batch}", 1, batch, iterations,
                      ("--inference", "native" if single else kind), epochs=epochs,
                      model=scale["model"], devices=1 if single else scale["devices"],
@@ -121,8 +121,8 @@ def judge_times(setting, text, figure, holds, seconds):
 def spike_claim(setting, results):
     vanilla = times(setting, results, "vanilla", computation)
     smallest = setting.scale["batches"][0]
-    return judge_times(setting, f"Vanilla's computation has a spike at batch {smallest}.", "Fig. 4a",
-                       max(vanilla, key=vanilla.get) == smallest, vanilla)
+    return judge_times(setting, f"Vanilla's computation has a spike at batch {smallest}.",
+                       "Fig. 4a", max(vanilla, key=vanilla.get) == smallest, vanilla)
 
 
 def faster_claim(setting, results, part, figure):

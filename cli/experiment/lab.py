@@ -1,12 +1,12 @@
 """The HPC lab: computation against communication of data-parallel training."""
-import math
 
 from cli.experiment import lab_data, large_batch
 from cli.experiment.lab_data import EXCHANGE_RANKS
 from cli.experiment.study import Experiment, Findings, Table, judge, line, lines, tabulate
-from cli.experiment.work import COSTS, DDP, Training, fits
+from cli.experiment.work import COSTS, DDP, Training, fits, whole_epochs
 from cli.runs.quantiles import mean
 from cli.runs.tables import Column
+from cli.runs.training import steps_per_epoch
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"
 SAMPLES = 50000  # of an epoch
@@ -43,13 +43,8 @@ def pairs(setting):
             for batch in batches(setting) if fits(setting, MODEL, devices, batch)]
 
 
-def steps_per_epoch(devices, batch):
-    return math.ceil(math.ceil(SAMPLES / devices) / batch)
-
-
 def device_run(setting, devices, batch):
-    epochs = setting.scale.get("epochs", 0)
-    iterations = epochs * steps_per_epoch(devices, batch) or setting.scale["iterations"]
+    epochs, iterations = whole_epochs(setting.scale, SAMPLES, devices, batch)
     return Training(name_of(devices, batch), f"{devices} device(s), batch {batch} each", devices,
                     batch, iterations, ("--sync", "none") if devices == 1 else DDP, epochs=epochs,
                     sweep=f"{devices} devices")
@@ -70,7 +65,7 @@ def epoch_seconds(result, devices, batch, with_loading=True):
     seconds = mean([record["iteration_seconds"] -
                     (0 if with_loading else record["phase_seconds"]["data"])
                     for rank in result.ranks for record in last_records(rank)])
-    return seconds * steps_per_epoch(devices, batch)
+    return seconds * steps_per_epoch(SAMPLES, devices, batch)
 
 
 def communication_seconds(result):
@@ -147,21 +142,22 @@ def strong_point(measured):
 
 
 def split_table(measured):
-    rows = []
-    for devices, batch in measured.several():
-        computation = measured.computation[batch] / devices
-        steps = steps_per_epoch(devices, batch)
-        transfers = communication_seconds(measured.results[devices, batch]) * steps
-        rows.append({"devices": devices, "batch": batch, "computation": computation,
-                     "rest": measured.seconds[devices, batch] - computation,
-                     "transfers": transfers})
-    return Table("table-2", "Computation and communication of an epoch", "Table 2, Q3",
-                 [Column("devices", "devices"), Column("batch", "batch of each"),
-                  Column("computation", "computation, from Q1 (s)", 2),
-                  Column("rest", "the rest (s)", 2),
-                  Column("transfers", "transfers under way, measured (s)", 2)], rows,
-                 "Computation: Q1's epoch over the devices. The rest is what an epoch took beyond "
-                 "it: on one machine also the wait for its cores.")
+    def computation(devices, batch):
+        return measured.computation[batch] / devices
+
+    def transfers(devices, batch):
+        seconds = communication_seconds(measured.results[devices, batch])
+        return seconds * steps_per_epoch(SAMPLES, devices, batch)
+
+    return tabulate(
+        "table-2", "Computation and communication of an epoch", "Table 2, Q3", measured.several(), [
+            ("devices", "devices", lambda devices, _: devices),
+            ("batch", "batch of each", lambda _, batch: batch),
+            ("computation", "computation, from Q1 (s)", computation, 2),
+            ("rest", "the rest (s)", lambda *pair: measured.seconds[pair] - computation(*pair), 2),
+            ("transfers", "transfers under way, measured (s)", transfers, 2)],
+        "Computation: Q1's epoch over the devices. The rest is what an epoch took beyond "
+        "it: on one machine also the wait for its cores.")
 
 
 def bandwidth_rows(measured):
@@ -218,7 +214,8 @@ def speedup_picture(measured):
 def find(setting, results):
     measured = Measured(setting, results)
     large = setting.scale["large"]
-    notes = ["A device is a rank. Remedies for large batches (Q4): gradwire experiment large-batch."]
+    notes = ["A device is a rank. Remedies for large batches (Q4): gradwire experiment "
+             "large-batch."]
     if not setting.has_hosts:
         notes.append("All ranks shared this machine and divided its cores: speed-ups say nothing "
                      "of devices of their own.")

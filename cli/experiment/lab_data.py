@@ -7,6 +7,7 @@ import math
 from cli.experiment.study import Table, judge
 from cli.experiment.work import DDP, Order, Training
 from cli.runs.tables import Column
+from cli.runs.training import steps_per_epoch
 
 EXCHANGE_RANKS = 2
 SHOWN_SAMPLES = 8
@@ -30,7 +31,7 @@ def exchange_run(setting, broadcast):
     """At full scale an epoch, and a test of each rank."""
     scale = setting.scale
     batch, epochs = scale["batches"][0], 1 if "epochs" in scale else 0
-    iterations = math.ceil(50000 / EXCHANGE_RANKS / batch) if epochs else scale["iterations"]
+    iterations = steps_per_epoch(50000, EXCHANGE_RANKS, batch) if epochs else scale["iterations"]
     return Training(buffers_name(broadcast), f"buffers broadcast: {broadcast}", EXCHANGE_RANKS,
                     batch, iterations, (*DDP, "--broadcast-buffers", broadcast), epochs=epochs,
                     tests=bool(epochs))

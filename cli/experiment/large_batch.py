@@ -5,6 +5,7 @@ import math
 from cli.experiment.study import (Experiment, Findings, bars, judge, line, lines, tabulate,
                                   tabulate_curves)
 from cli.experiment.work import DDP, Training, fits
+from cli.runs import training
 
 SOURCE = "the HPC lab (Q4), and Goyal et al., Accurate, Large Minibatch SGD, 2017"
 DEVICES = 4
@@ -63,7 +64,7 @@ def lr_of(setting, sizes, way):
 def steps_per_epoch(setting, sizes, way):
     samples = USUAL_SAMPLES if setting.has_cifar10 else SAMPLES.get(sizes["images"], USUAL_SAMPLES)
     batch = total_batch(setting, sizes, way) // way.devices
-    return math.ceil(math.ceil(samples / way.devices) / batch)
+    return training.steps_per_epoch(samples, way.devices, batch)
 
 
 def way_run(setting, sizes, way):

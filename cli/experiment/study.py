@@ -80,13 +80,18 @@ class Picture:
     caption: str = ""
 
 
+def values_of(columns, thing):
+    """`columns`: of each its field, its title, a function that gives the value of a thing, and
+    perhaps digits behind the point. A thing that is a tuple comes in its parts."""
+    parts = thing if isinstance(thing, tuple) else (thing,)
+    return {field: value(*parts) for field, _, value, *_ in columns}
+
+
 def tabulate(key, title, source, things, columns, note=""):
-    """A Table with a row for each of `things`. `columns`: of each its field, its title, a function
-    that gives the value of a thing, and perhaps digits behind the point."""
-    rows = [{field: value(*thing) if isinstance(thing, tuple) else value(thing)
-             for field, _, value, *_ in columns} for thing in things]
-    return Table(key, title, source, [Column(field, called, *digits)
-                                      for field, called, _, *digits in columns], rows, note)
+    """A Table with a row for each of `things`: see values_of."""
+    return Table(key, title, source,
+                 [Column(field, called, *digits) for field, called, _, *digits in columns],
+                 [values_of(columns, thing) for thing in things], note)
 
 
 def tabulate_curves(key, title, source, x, curves, digits, note=""):

@@ -3,10 +3,11 @@ import dataclasses
 import math
 import statistics
 
-from cli.experiment.study import Experiment, Findings, Table, judge, line, lines
+from cli.experiment.study import (Experiment, Findings, judge, line, lines, tabulate,
+                                  values_of)
 from cli.experiment.work import Training
 from cli.runs.quantiles import mean
-from cli.runs.tables import Column
+from cli.runs.training import steps_per_epoch
 
 SOURCE = "the measure of Coleman et al., DAWNBench, 2017"
 BITS = 8
@@ -97,8 +98,8 @@ def name_of(task, method, link, seed):
 
 
 def iterations(setting, task):
-    of_rank = math.ceil(task.samples / setting.scale["ranks"])
-    return task.epochs * math.ceil(of_rank / task.batch) or setting.scale["iterations"]
+    steps = steps_per_epoch(task.samples, setting.scale["ranks"], task.batch)
+    return task.epochs * steps or setting.scale["iterations"]
 
 
 def training(setting, task, method, link, seed):
@@ -221,39 +222,40 @@ def rates_worked_out(setting):
     return [] if setting.request["hosts"] else setting.request["link"]
 
 
+def columns_of(study):
+    base, ranks = study.float32.seconds, study.setting.scale["ranks"]
+    return [
+        ("method", "method", lambda one: one.method.title),
+        ("reached", "seeds that reach it", lambda one: f"{one.count} of {len(one.curves)}"),
+        ("seconds", "seconds to it", lambda one: one.seconds, 2),
+        ("ratio", "of float32's",
+         lambda one: one.seconds / base if one.seconds and base else None, 3),
+        *((link["rate"], f"at {link['rate']} no less than (s)",
+           lambda one, gbit=link["gbit"]: one.least_seconds(gbit, ranks), 2)
+          for link in rates_worked_out(study.setting)),
+        ("megabytes", "MB sent by a rank to it", lambda one: one.sent and one.sent / 1e6, 2),
+        ("accuracy", "accuracy at the end (%)", lambda one: 100 * mean(one.ends), 2),
+        ("lowest", "lowest (%)", lambda one: 100 * min(one.ends), 2),
+        ("highest", "highest (%)", lambda one: 100 * max(one.ends), 2),
+        ("run_seconds", "whole run (s)",
+         lambda one: statistics.median(points[-1].seconds for points in one.curves), 2),
+        ("run_megabytes", "whole run (MB)",
+         lambda one: mean([points[-1].sent for points in one.curves]) / 1e6, 2)]
+
+
 def row_of(study, outcome):
-    seconds, base = outcome.seconds, study.float32.seconds
-    seeds = len(outcome.curves)
-    row = {"method": outcome.method.title, "reached": f"{outcome.count} of {seeds}",
-           "seconds": seconds, "ratio": seconds / base if seconds and base else None,
-           "megabytes": outcome.sent and outcome.sent / 1e6,
-           "accuracy": 100 * mean(outcome.ends), "lowest": 100 * min(outcome.ends),
-           "highest": 100 * max(outcome.ends),
-           "run_seconds": statistics.median(points[-1].seconds for points in outcome.curves),
-           "run_megabytes": mean([points[-1].sent for points in outcome.curves]) / 1e6}
-    for link in rates_worked_out(study.setting):
-        row[link["rate"]] = outcome.least_seconds(link["gbit"], study.setting.scale["ranks"])
-    return row
+    return values_of(columns_of(study), outcome)
 
 
 def table_of(study):
-    worked_out = rates_worked_out(study.setting)
-    columns = [Column("method", "method"), Column("reached", "seeds that reach it"),
-               Column("seconds", "seconds to it", 2), Column("ratio", "of float32's", 3),
-               *(Column(link["rate"], f"at {link['rate']} no less than (s)", 2)
-                 for link in worked_out),
-               Column("megabytes", "MB sent by a rank to it", 2),
-               Column("accuracy", "accuracy at the end (%)", 2), Column("lowest", "lowest (%)", 2),
-               Column("highest", "highest (%)", 2), Column("run_seconds", "whole run (s)", 2),
-               Column("run_megabytes", "whole run (MB)", 2)]
     note = ("Medians over the seeds; empty: more than half do not reach it. Between two tests the "
             "accuracy is taken to go straight. Seconds are of training, without tests. A rank "
             "receives about as much as it sends.")
-    if worked_out:
+    if rates_worked_out(study.setting):
         note += (" No less than: worked out, not measured; the larger of the time here and what "
                  "the bytes need on the busiest link.")
-    return Table(study.key, f"To {100 * study.target:.2f} % test accuracy: {study.where}",
-                 "time to accuracy", columns, [row_of(study, one) for one in study.outcomes], note)
+    return tabulate(study.key, f"To {100 * study.target:.2f} % test accuracy: {study.where}",
+                    "time to accuracy", study.outcomes, columns_of(study), note)
 
 
 def picture_of(study, key, axis, value):

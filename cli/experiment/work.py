@@ -14,8 +14,9 @@ import dataclasses
 import json
 
 from cli.runs.failure import Failure
-from cli.runs.runner import COORDINATOR, Run
-from cli.runs.training import alone, parse_ranks, ranks_of, training_peers_of
+from cli.runs.runner import Run
+from cli.runs.training import (alone, collective_ranks, parse_ranks, ranks_of, steps_per_epoch,
+                               training_peers_of)
 
 SECONDS_TO_START = 3
 LOCAL_BYTES_PER_SECOND = 1e9
@@ -45,6 +46,13 @@ def fits(setting, model, ranks, batch):
     """Whether batches of that size fit into the memory of this machine, or of hosts like it."""
     ranks_here = 1 if setting.has_hosts else ranks
     return ranks_here * batch * COSTS[model].memory_per_sample < setting.memory
+
+
+def whole_epochs(scale, samples, ranks, batch):
+    """How many epochs a scale trains for, 0 for none, and how many iterations, of which a scale
+    without epochs says the number."""
+    epochs = scale.get("epochs", 0)
+    return epochs, epochs * steps_per_epoch(samples, ranks, batch) or scale["iterations"]
 
 
 def options_text(options):
@@ -162,13 +170,6 @@ class Order(Work):
         return SECONDS_TO_START
 
 
-def collective_ranks(setting, ranks, *options):
-    """The program that measures and shows collectives, once for each rank."""
-    program = setting.request["programs"]["collectives"]
-    return Run([options_text([program, "--coordinator", COORDINATOR, "--rank", rank,
-                              "--world-size", ranks, *options]) for rank in range(ranks)])
-
-
 @dataclasses.dataclass(frozen=True)
 class Averages(Work):
     """The averages of one bucket over all ranks, one after the other."""
@@ -178,10 +179,9 @@ class Averages(Work):
     seconds_at_most: float
 
     def run(self, setting):
-        return collective_ranks(setting, self.ranks, "--bytes", self.bytes, "--warmup", 3,
-                                "--iterations", self.iterations, "--seconds",
-                                f"{self.seconds_at_most:g}", "--backend", self.backend,
-                                "--wire", "fp32")
+        return collective_ranks(setting.request, self.ranks, [
+            "--bytes", self.bytes, "--warmup", 3, "--iterations", self.iterations,
+            "--seconds", f"{self.seconds_at_most:g}", "--backend", self.backend, "--wire", "fp32"])
 
     def seconds(self, setting):
         gbit = setting.request["link_gbit"] if setting.has_hosts else None
@@ -199,8 +199,9 @@ class Showing(Work):
     elements: int
 
     def run(self, setting):
-        return collective_ranks(setting, self.ranks, "--op", self.op, "--show", "true", "--bytes",
-                                4 * self.elements, "--backend", self.backend)
+        return collective_ranks(setting.request, self.ranks, [
+            "--op", self.op, "--show", "true", "--bytes", 4 * self.elements,
+            "--backend", self.backend])
 
     def seconds(self, _setting):
         return SECONDS_TO_START / 6

@@ -15,26 +15,27 @@ import json
 import shlex
 
 from cli.experiment.folder import REPORT
-from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE
+from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, tabulate
 from cli.report import document, figures
 from cli.runs.output_file import replace_file
-from cli.runs.tables import Column, csv_table, markdown_cell, markdown_table
+from cli.runs.tables import csv_table, markdown_cell, markdown_table
 
-CLAIM_COLUMNS = [Column("claim", "claim"), Column("source", "of"), Column("verdict", "verdict"),
-                 Column("numbers", "by")]
 VERDICTS = {CONFIRMED: "confirmed", NOT_CONFIRMED: "not-confirmed",
             NOT_MEASURABLE: "not-measurable"}
 
 
-def claim_rows(claims):
-    return [{"claim": claim.text, "source": claim.source, "verdict": claim.verdict,
-             "numbers": claim.numbers} for claim in claims]
+def claims_table(claims):
+    return tabulate("claims", "Claims", "", claims, [
+        ("claim", "claim", lambda claim: claim.text),
+        ("source", "of", lambda claim: claim.source),
+        ("verdict", "verdict", lambda claim: claim.verdict),
+        ("numbers", "by", lambda claim: claim.numbers)])
 
 
-def table_html(columns, rows, kind=""):
-    lines = document.table_rows([column.title for column in columns],
+def table_html(table, kind=""):
+    lines = document.table_rows([column.title for column in table.columns],
                                 [[markdown_cell(row.get(column.field), column)
-                                  for column in columns] for row in rows])
+                                  for column in table.columns] for row in table.rows])
     return f'<div class="wide"><table class="{kind}">\n{lines}</table></div>\n'
 
 
@@ -53,12 +54,12 @@ class Writing:
         self._experiment, self._scale = experiment, scale
         self._command, self._facts = command, facts
         self._findings, self._steps = findings, steps
+        self._claims = claims_table(findings.claims)
 
     def files(self):
         """{name: content}; the page is the last."""
         files = {f"{table.key}.csv": csv_table(table.columns, table.rows)
-                 for table in self._findings.tables}
-        files["claims.csv"] = csv_table(CLAIM_COLUMNS, claim_rows(self._findings.claims))
+                 for table in [*self._findings.tables, self._claims]}
         files["results.json"] = self._results()
         files["commands.txt"] = self._commands()
         images = {}
@@ -98,7 +99,7 @@ class Writing:
         found = self._findings
         facts = "".join(f"- {name}: {value}\n" for name, value in self._facts.items())
         parts = [f"# {self._title()}\n\n    {self._command}\n\n{self._about()}\n\n{facts}",
-                 f"## Claims\n\n{markdown_table(CLAIM_COLUMNS, claim_rows(found.claims))}"]
+                 f"## Claims\n\n{markdown_table(self._claims.columns, self._claims.rows)}"]
         parts += [f"## {heading(table)}\n\n{markdown_table(table.columns, table.rows)}" +
                   (f"\n{table.note}\n" if table.note else "") for table in found.tables]
         parts += [f"## {heading(picture)}\n\n![{picture.title}]({picture.key}.png)\n\n"
@@ -113,10 +114,10 @@ class Writing:
         notes = document.items(found.notes)
         body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraph_html(self._about()),
                 f"<ul>\n{facts}</ul>\n<h2>Claims</h2>\n",
-                table_html(CLAIM_COLUMNS, claim_rows(found.claims), "text")]
+                table_html(self._claims, "text")]
         for table in found.tables:
-            body += [f"<h2>{html.escape(heading(table))}</h2>\n",
-                     table_html(table.columns, table.rows), paragraph_html(table.note)]
+            body += [f"<h2>{html.escape(heading(table))}</h2>\n", table_html(table),
+                     paragraph_html(table.note)]
         body += [document.figure(heading(picture), picture.caption, images[picture.key]["svg"])
                  for picture in found.pictures]
         body.append(f"<h2>Notes</h2>\n<ul>\n{notes}</ul>\n" if notes else "")

@@ -132,7 +132,8 @@ class Agent:
         full = len(self.unsent) > MOST_UNSENT
         pipes = {} if full else {fd: program for program in self.programs.values()
                                  for fd in program.pipes}
-        readable, writable, _ = select.select([0, wake, *pipes], [1] if self.unsent else [], [], 0.5)
+        readable, writable, _ = select.select([0, wake, *pipes], [1] if self.unsent else [], [],
+                                              0.5)
         if wake in readable:
             os.read(wake, 256)
         if writable:

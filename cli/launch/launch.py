@@ -99,7 +99,7 @@ class Launch:
         if not self._request["trace"]:
             return
         processes = self._request["workers"] + (self._request["coordinator"] is not None)
-        files = [self._members.trace_file(process) for process in range(processes)]
+        files = [self._members.here.trace_file(process) for process in range(processes)]
         if self._supervisor.cause:  # one that fails before it has joined writes none
             files = [file for file in files if os.path.exists(file)]
         with within("--trace"):
@@ -112,7 +112,7 @@ class Launch:
             return
         request, supervisor = self._request, self._supervisor
         ended = {"code": exit_code, "reason": supervisor.cause} if supervisor.cause else None
-        collected = summaries.collect([self._members.summary_file(rank)
+        collected = summaries.collect([self._members.here.summary_file(rank)
                                        for rank in range(request["world_size"])], ended)
         collected["coordinator"] = summaries.read_summary(self._members.aggregation_file)
         if request["summary"]:
@@ -198,7 +198,7 @@ def main(request, arguments):
         if request["hostfile"]:
             return launch_on_hosts(request, arguments, scratch, terminal, supervisor)
         members = Members(request, arguments, scratch, dict(os.environ))
-        write_token(members.token_file, token_of(request["token_file"]))
+        write_token(members.here.token_file, token_of(request["token_file"]))
         return Launch(request, members, terminal, supervisor).run()
 
 

@@ -122,8 +122,8 @@ class Members:
     def __init__(self, request, arguments, scratch, environment, sites=()):
         self._request = request
         self._arguments = arguments
-        self._here = Site(str(scratch), range(request["workers"]))
-        self._sites = sites or [self._here]
+        self.here = Site(str(scratch), range(request["workers"]))  # what there is on this machine
+        self._sites = sites or [self.here]
         self._environment = environment
         self._rank_options = dict(request["rank_options"])
         self._recovers = (request["coordinator"] or {}).get("on-loss", RECOVER) == RECOVER
@@ -132,23 +132,12 @@ class Members:
     def port_file(self):
         if self._sites[0].link:
             return self._sites[0].file("ports")
-        return self._request["coordinator"].get("port-file") or self._here.file("ports")
+        return self._request["coordinator"].get("port-file") or self.here.file("ports")
 
     @property
     def aggregation_file(self):
         """What the coordinator did in an iteration, on this machine."""
-        return self._here.aggregation_file
-
-    @property
-    def token_file(self):
-        """Of who runs on this machine."""
-        return self._here.token_file
-
-    def summary_file(self, rank):
-        return self._here.summary_file(rank)
-
-    def trace_file(self, process):
-        return self._here.trace_file(process)
+        return self.here.aggregation_file
 
     def ranks(self, number):
         return ranks_of(number, self._request["workers"], self._request["world_size"])

@@ -120,23 +120,23 @@ class LaunchHosts:
             for number in site.workers:
                 for rank in members.ranks(number):
                     if not self.request["program"]:
-                        yield site, site.summary_file(rank), members.summary_file(rank)
+                        yield site, site.summary_file(rank), members.here.summary_file(rank)
                         if self.request["log_jsonl"]:
                             yield site, site.log_file(rank), members.log_file(str(rank))
                 if self.request["trace"]:
-                    yield site, site.trace_file(number), members.trace_file(number)
+                    yield site, site.trace_file(number), members.here.trace_file(number)
         if self.request["coordinator"] and not self.request["program"]:
             yield self._sites[0], self._sites[0].aggregation_file, members.aggregation_file
         if self.request["trace"] and self.request["coordinator"]:
-            number = self.request["workers"]
-            yield self._sites[0], self._sites[0].trace_file(number), members.trace_file(number)
+            site, number = self._sites[0], self.request["workers"]
+            yield site, site.trace_file(number), members.here.trace_file(number)
 
     def _adopted(self, members):
         """Likewise: of ranks that others may have carried on."""
         for site in self._sites:
             own = {rank for number in site.workers for rank in members.ranks(number)}
             for rank in set(range(self.request["world_size"])) - own:
-                yield site, site.summary_file(rank), members.summary_file(rank)
+                yield site, site.summary_file(rank), members.here.summary_file(rank)
                 if self.request["log_jsonl"]:
                     yield site, site.log_file(rank), members.log_file(str(rank))
 

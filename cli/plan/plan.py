@@ -27,6 +27,7 @@ from cli.runs.json_fields import json_or_none
 from cli.runs.process import Command
 from cli.runs.report import Part, Report, write_report
 from cli.runs.tables import Column
+from cli.runs.training import steps_per_epoch
 from cli.terminal.command import drive
 
 FLOAT_BYTES = 4
@@ -53,12 +54,6 @@ NOTES = ["Bytes are payload, for each direction of a link. Transfer: the busiest
 def whole(size):
     """Bytes are whole, but for a part of one where shares do not divide."""
     return math.floor(size + 0.5)
-
-
-def steps_per_epoch(samples, workers, batch_size):
-    """Iterations that an epoch takes: each rank has an equal share of the samples, filled up, in
-    batches of which the last one may be smaller."""
-    return math.ceil(math.ceil(samples / workers) / batch_size)
 
 
 class Plan:

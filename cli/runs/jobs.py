@@ -1,4 +1,5 @@
 """Programs that run beside each other, and whose output is wanted."""
+import dataclasses
 import signal
 import time
 
@@ -12,11 +13,11 @@ SECONDS_TO_END = 3
 SHOWN_LINES = 8
 
 
+@dataclasses.dataclass
 class Job:
-    def __init__(self, name, process, serves):
-        self.name = name  # "rank 0", for messages
-        self.process = process
-        self.serves = serves  # it runs until the others have ended, and prints nothing of use
+    name: str  # "rank 0", for messages
+    process: object
+    serves: bool  # it runs until the others have ended, and prints nothing of use
 
     def failure(self):
         why = "\n  ".join(last_lines(text_of(self.process.err), SHOWN_LINES))

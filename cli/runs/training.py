@@ -1,6 +1,7 @@
 """Runs that train, and what their ranks print: what `gradwire bench` and `gradwire experiment`
 stand on alike."""
 import dataclasses
+import math
 import pathlib
 
 from cli.runs.failure import Failure
@@ -39,6 +40,13 @@ def alone(request, argv, count=1):
     return Run([[request["programs"]["worker"], *argv, *TO_STDOUT]] * count, coordinator=False)
 
 
+def collective_ranks(request, count, options, coordinator_options=()):
+    """`count` ranks of the program that measures and shows collectives."""
+    return Run([[request["programs"]["collectives"], "--coordinator", COORDINATOR,
+                 "--rank", str(rank), "--world-size", str(count), *map(str, options)]
+                for rank in range(count)], coordinator_options=coordinator_options)
+
+
 def peers_of(request, script, argv, count):
     """Ranks of a script of bench/peers/, which get `argv`. Failure if it is not there."""
     path = pathlib.Path(request["programs"]["peers"], script)
@@ -56,6 +64,12 @@ def training_peers_of(request, argv, count):
 
 def is_number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def steps_per_epoch(samples, workers, batch_size):
+    """Iterations that an epoch takes: each rank has an equal share of the samples, filled up, in
+    batches of which the last one may be smaller."""
+    return math.ceil(math.ceil(samples / workers) / batch_size)
 
 
 def object_of(text, what):

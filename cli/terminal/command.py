@@ -69,7 +69,8 @@ class StopSignals:
 
 
 def drive(program, main):
-    """As run(), of a script that starts other programs: `main` gets its data, and what raises Stopped after a signal. Gives the exit code."""
+    """As run(), of a script that starts other programs: `main` gets its data, and what raises Stopped
+    after a signal."""
     stop = StopSignals()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")
