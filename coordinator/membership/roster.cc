@@ -29,13 +29,15 @@ Roster::Roster(const RunSize& size, const LeaseLimits& lease, absl::Time start)
     : size_(size), lease_(lease), last_tick_(start) {}
 
 std::string Roster::Count() const {
-  const auto lost =
-      std::count_if(participants_.begin(), participants_.end(), [](const Participant& participant) {
-        return !participant.share && participant.standing == Standing::kLost;
-      });
-  std::string count = absl::StrCat(WorkerCount() - lost, " of ", size_.workers, " workers");
+  int workers = 0;
+  int aggregators = 0;
+  for (const Participant& participant : participants_) {
+    if (participant.standing == Standing::kLost) continue;
+    ++(participant.share ? aggregators : workers);
+  }
+  std::string count = absl::StrCat(workers, " of ", size_.workers, " workers");
   if (size_.aggregators > 0) {
-    absl::StrAppend(&count, " and ", AggregatorCount(), " of ", size_.aggregators, " aggregators");
+    absl::StrAppend(&count, " and ", aggregators, " of ", size_.aggregators, " aggregators");
   }
   return absl::StrCat(count, " are there");
 }

@@ -31,7 +31,7 @@ class Roster {
   Roster(const RunSize& size, const LeaseLimits& lease, absl::Time start);
 
   const RunSize& size() const { return size_; }
-  // "1 of 3 workers and 0 of 2 aggregators are there". Lost workers are not counted.
+  // "1 of 3 workers and 0 of 2 aggregators are there". Lost ones are not counted.
   std::string Count() const;
   bool HasAllWorkers() const;
   bool HasAllAggregators() const;

@@ -160,6 +160,13 @@ class Training(unittest.TestCase):
             self.change(point, losses=(above, above))
         self.assertEqual(self.verdict(claim), NOT_MEASURABLE)
 
+    def test_threshold_is_compared_with_the_last_of_the_large_ones(self):
+        below, above = (self.SCALE["threshold"] * factor for factor in (0.5, 2))
+        losses = {"vgg16": (below,), "alexnet": (above, above, below)}
+        for point in data_parallel.points(self.setting, data_parallel.BY_MODEL):
+            self.change(point, losses=losses.get(point.model, (above, below)))
+        self.assertEqual(self.verdict("SqueezeNet and ResNet-18 reach"), NOT_CONFIRMED)
+
     def test_threshold_counts_iterations_from_one(self):
         self.assertEqual(data_parallel.first_below([3.0, 2.0, 1.0], 2.0), 2)
         self.assertIsNone(data_parallel.first_below([3.0], 2.0))

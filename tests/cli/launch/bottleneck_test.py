@@ -120,6 +120,14 @@ class Bottleneck(unittest.TestCase):
             "rank, the others' 25.0 ms (most of it waiting for data); look at what else its host does, "
             "or give it another.")
 
+    def test_what_a_straggler_loses_counts_for_all_ranks_that_it_carries(self):
+        # 8 ms for each rank, so 16 of 100 ms; the others wait for both.
+        sentence = judged(rank(0, exposed=0.075), rank(1, exposed=0.075),
+                          rank(2, exposed=0.034, **carries([2, 3], 2)),
+                          rank(3, exposed=0.034, **carries([2, 3], 2)))
+        self.assertIn("the worker of ranks 2, 3, whose own work takes 33.0 ms an iteration for each "
+                      "rank, the others' 25.0 ms", sentence)
+
     def test_phases_of_a_straggler_are_compared_for_each_rank_that_is_carried(self):
         # Data take 15 ms longer for each rank, forward and backward 10 ms.
         sentence = judged(rank(0, exposed=0.075), rank(1, exposed=0.075),

@@ -284,6 +284,14 @@ class Collect(OnHosts):
         self.assertEqual((self.folder / "summary-1.json").read_bytes(), b"{}")
         self.assertEqual(len(self.names()), 4)
 
+    def test_summary_of_the_last_one_replaces_a_whole_one_too(self):
+        self.all_well()
+        self.supervisor.lost = [Lost("rank 1", "was lost")]
+        self.put("a", "summary-1.json", b'{"of": "a"}')
+        self.collect()
+        self.assertEqual((self.folder / "summary-1.json").read_bytes(), b'{"of": "a"}')
+        self.assertEqual(len(self.names()), 4)
+
     def test_without_a_loss_nobody_is_asked_for_others_ranks(self):
         self.all_well()
         self.put("a", "summary-1.json", b"wrong")

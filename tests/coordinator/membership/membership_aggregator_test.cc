@@ -247,5 +247,13 @@ TEST_F(MembershipAggregatorRecoveryTest, Loss_OfAnAggregatorAfterTheLastStep_Nob
   EXPECT_EQ(outcome.why, "aggregator 0 (10.10.1.11:1) was lost after the last step: it broke");
 }
 
+TEST_F(MembershipAggregatorRecoveryTest, Status_AnAggregatorWasLost_ItIsNotCounted) {
+  for (const int rank : {0, 1}) LastReady(kWorker + rank);
+  Broke(kAggregator);
+  EXPECT_EQ(membership_.Status().reason(),
+            "2 of 2 workers and 1 of 2 aggregators are there: aggregator 0 (10.10.1.11:1) was lost "
+            "after the last step");
+}
+
 }  // namespace
 }  // namespace gradwire

@@ -450,6 +450,18 @@ TEST_F(MembershipRecoveryTest, OneDoesNotLeaveAfterTheLastStep_RunEndsWellWithou
   EXPECT_THAT(why, HasSubstr("lost after the last step: it did not leave within 60"));
 }
 
+TEST_F(MembershipRecoveryTest, CoordinatorStoodStillAfterTheLastStep_OneMayStillLeave) {
+  Begin();
+  for (int session = 1; session <= 3; ++session) Ready(session, 0, 1, /*last=*/true);
+  Finished(1);
+  Finished(3);
+  now_ += absl::Minutes(5);
+  EXPECT_THAT(recovering_->OnTick(now_).actions, IsEmpty());
+  const std::vector<EndRun> end = All<EndRun>(Finished(2));
+  ASSERT_THAT(end, SizeIs(1));
+  EXPECT_TRUE(end[0].status.ok()) << end[0].status;
+}
+
 TEST_F(MembershipRecoveryTest, LossAfterTheLastStep_OfTheLastOne_EndsTheRunWell) {
   Begin();
   for (int session = 1; session <= 3; ++session) Ready(session, 0, 1, /*last=*/true);
