@@ -49,24 +49,6 @@ SPAN = re.compile(r"`[^`\n]+(?:\n[^`\n|]+)?`")  # may go on in the next line
 ADDRESS = re.compile(r"\]\([^)\s]+\)|https?://\S+")
 QUOTED = re.compile(r"[\"“][^\"”]*[\"”]")
 
-# Pages that still have such sentences, each with the reason. Only pages that fail may stand here.
-NOT_YET = {
-    "README.md": "not rewritten yet",
-    "docs/deploy/README.md": "not rewritten yet",
-    "docs/deploy/ansible.md": "not rewritten yet",
-    "docs/deploy/hosts.md": "not rewritten yet",
-    "docs/deploy/mpi.md": "not rewritten yet",
-    "docs/deploy/slurm.md": "not rewritten yet",
-    "docs/deploy/systems.md": "not rewritten yet",
-    "docs/extending.md": "not rewritten yet",
-    "docs/library.md": "not rewritten yet",
-    "docs/operations.md": "not rewritten yet",
-    "docs/reliability.md": "not rewritten yet",
-    "docs/security.md": "not rewritten yet",
-    "docs/tasks/course.md": "not rewritten yet",
-    "docs/tasks/host-died.md": "not rewritten yet",
-}
-
 
 def blank(match):
     """The same number of lines, without text."""
@@ -117,14 +99,8 @@ def page_name(page):
 class EnglishTest(unittest.TestCase):
     def test_sentences_are_read_once(self):
         wrong = [f"{page_name(page)}:{line}: '{words}': {advice}" for page in PAGES
-                 if page_name(page) not in NOT_YET
                  for line, words, advice in findings(page.read_text())]
         self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
-
-    def test_pages_that_are_excused_still_fail(self):
-        clean = [name for name in NOT_YET
-                 if not (SOURCE / name).exists() or not findings((SOURCE / name).read_text())]
-        self.assertEqual(clean, [], "remove these from NOT_YET")
 
     def test_bad_sentences_are_found_with_their_line(self):
         for sentence in ("What is late is waited for by the others.",
