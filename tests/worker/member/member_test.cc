@@ -272,6 +272,34 @@ TEST_F(MemberLateTest, TellLost_TwiceBeforeReportReady_CoordinatorHearsTheSum) {
   EXPECT_THAT(reply->body, HasSubstr("\ngradwire_lost_seconds_total 15\n"));
 }
 
+TEST_F(MemberLateTest, TellLost_OfTwoLosses_CoordinatorHearsOfEachOnce) {
+  StartCoordinator(3);
+  auto silent =
+      std::async(std::launch::async, [this] { return Declare(coordinator_->address(), 1); });
+  auto later = std::async(std::launch::async, [this] {
+    return Declare(coordinator_->address(), 2, [] { return WaitsIn(1); });
+  });
+  ASSERT_EQ(StartWorker(), absl::OkStatus());
+  const auto first = silent.get();
+  const auto second = later.get();
+  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
+  v1::Ready ready;
+  ready.set_generation(1);
+  (*second)->ReportReady(ready);
+  for (const int seconds : {1, 2}) {
+    const NextView next = AwaitLoss();
+    ASSERT_EQ(next.kind, NextView::kGoOn);
+    ASSERT_EQ(member_->Connect(next.view), absl::OkStatus());
+    generation_ = next.view.generation.value();
+    member_->TellLost({absl::Seconds(seconds), absl::ZeroDuration(), absl::ZeroDuration()});
+  }
+  member_->ReportReady(Step(0), /*last=*/false);
+  ASSERT_EQ(member_->AwaitSealed(Step(0)), absl::OkStatus());
+  const auto reply = testing::HttpGet(coordinator_->metrics_address(), "/metrics");
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_THAT(reply->body, HasSubstr("\ngradwire_lost_seconds_total 3\n"));
+}
+
 // A coordinator that takes nobody in, and keeps what it was told.
 class RefusingService final : public v1::Membership::Service {
  public:
