@@ -45,7 +45,7 @@ def reason(page, command):
             return why
     if re.search(r"(?:^|\s)(?:…|\.\.\.)(?:\s|$)", command):
         return table.PART
-    return table.ROOT if OUTSIDE.search(command) else None
+    return table.ROOT if OUTSIDE.search(command) and not command.startswith("export ") else None
 
 
 def known_program(command):
