@@ -142,8 +142,6 @@ def slowest_line(status):
     return line
 
 
-
-
 def coordinator_line(status):
     """What the coordinator does in an iteration, if gradients go through it."""
     mean = number_at(status, "coordinator", "iteration_seconds", "mean")

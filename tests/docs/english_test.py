@@ -39,7 +39,7 @@ CONSTRUCTIONS = [(re.compile(expression, re.MULTILINE), advice) for expression, 
      r"were|needs?|does|do|can|could|would|must|may|come|comes)\b", "because"),
     (r"\bit is for all\b", "split the sentence"),
     (r"\blets? in(?: only)? who\b|\bis lost who\b|\bto whom it\b", "name the subject"),
-    (r"\bnormalis|\boptimis|\bquantis|\bbehaviour|\bneighbour|\bcolour(?!`)", "American spelling"),
+    (r"\bnormalis|\boptimis|\bquantis|\bsynchronis|\bbehaviour|\bneighbour|\bcolour(?!`)", "American spelling"),
     (r"\bbackends\b", "back ends"),
 ]]
 FENCE = re.compile(r"^[ ]*(```|~~~).*?^[ ]*\1[^\n]*$", re.DOTALL | re.MULTILINE)

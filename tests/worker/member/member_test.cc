@@ -205,6 +205,24 @@ class MemberLateTest : public ::testing::Test {
     const absl::StatusOr<View> view = member_->Join(HelloOf(0));
     return view.ok() ? DeclareAndConnect(*member_, *view) : view.status();
   }
+  // Starts it beside two peers: rank 1 does nothing, rank 2 does its part in the first view only.
+  void StartBesideTwoThatStop() {
+    StartCoordinator(3);
+    auto silent =
+        std::async(std::launch::async, [this] { return Declare(coordinator_->address(), 1); });
+    auto later = std::async(std::launch::async, [this] {
+      return Declare(coordinator_->address(), 2, [] { return WaitsIn(1); });
+    });
+    ASSERT_EQ(StartWorker(), absl::OkStatus());
+    for (auto* peer : {&silent, &later}) {
+      auto session = peer->get();
+      ASSERT_TRUE(session.ok()) << session.status();
+      peers_.push_back(*std::move(session));
+    }
+    v1::Ready ready;
+    ready.set_generation(1);
+    peers_[1]->ReportReady(ready);
+  }
   // The next view, after the worker awaited a seal that does not come.
   NextView AwaitLoss() {
     member_->ReportReady(Step(0), /*last=*/false);
@@ -215,6 +233,7 @@ class MemberLateTest : public ::testing::Test {
 
   std::atomic<uint64_t> generation_{1};  // which the worker says it waits in
   std::unique_ptr<Coordinator> coordinator_;
+  std::vector<std::unique_ptr<Session>> peers_;
   std::unique_ptr<RunMember> member_;
 };
 
@@ -230,20 +249,7 @@ TEST_F(MemberLateTest, AwaitSealed_AnotherDoesNothing_ItIsLostAndTheWaitEnds) {
 }
 
 TEST_F(MemberLateTest, AwaitSealed_ASecondDoesNothingInTheNextView_ItIsLostToo) {
-  StartCoordinator(3);
-  auto silent =
-      std::async(std::launch::async, [this] { return Declare(coordinator_->address(), 1); });
-  // It does its part in the first view only.
-  auto later = std::async(std::launch::async, [this] {
-    return Declare(coordinator_->address(), 2, [] { return WaitsIn(1); });
-  });
-  ASSERT_EQ(StartWorker(), absl::OkStatus());
-  const auto first = silent.get();
-  const auto second = later.get();
-  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
-  v1::Ready ready;
-  ready.set_generation(1);
-  (*second)->ReportReady(ready);
+  ASSERT_NO_FATAL_FAILURE(StartBesideTwoThatStop());
   NextView next = AwaitLoss();
   ASSERT_EQ(next.kind, NextView::kGoOn);
   ASSERT_EQ(next.view.members.size(), 2u);
@@ -273,19 +279,7 @@ TEST_F(MemberLateTest, TellLost_TwiceBeforeReportReady_CoordinatorHearsTheSum) {
 }
 
 TEST_F(MemberLateTest, TellLost_OfTwoLosses_CoordinatorHearsOfEachOnce) {
-  StartCoordinator(3);
-  auto silent =
-      std::async(std::launch::async, [this] { return Declare(coordinator_->address(), 1); });
-  auto later = std::async(std::launch::async, [this] {
-    return Declare(coordinator_->address(), 2, [] { return WaitsIn(1); });
-  });
-  ASSERT_EQ(StartWorker(), absl::OkStatus());
-  const auto first = silent.get();
-  const auto second = later.get();
-  ASSERT_TRUE(first.ok() && second.ok()) << first.status() << second.status();
-  v1::Ready ready;
-  ready.set_generation(1);
-  (*second)->ReportReady(ready);
+  ASSERT_NO_FATAL_FAILURE(StartBesideTwoThatStop());
   for (const int seconds : {1, 2}) {
     const NextView next = AwaitLoss();
     ASSERT_EQ(next.kind, NextView::kGoOn);
