@@ -10,13 +10,12 @@
 
 #include "common/base/logging.h"
 #include "common/base/status_util.h"
+#include "worker/data/batches.h"
 #include "worker/data/dataset.h"
 #include "worker/data/sampler.h"
-#include "worker/data/training_batches.h"
-#include "worker/ddp/low_rank_plan_of.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/ddp/reducer.h"
-#include "worker/options/compression_of.h"
+#include "worker/options/choices.h"
 #include "worker/options/worker_option_parser.h"
 #include "worker/run/from_options.h"
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -55,6 +57,100 @@ uint64_t SizeFor(const Operation& operation, uint64_t bytes, int world_size) {
   if (!operation.in_parts) return bytes;
   const uint64_t unit = sizeof(float) * world_size;
   return (bytes + unit - 1) / unit * unit;
+}
+
+namespace {
+
+double RingFactor(int world_size) { return 2.0 * (world_size - 1) / world_size; }
+
+// Children of the root of a binomial tree.
+int TreeChildren(int world_size) {
+  int children = 0;
+  for (int bit = 1; bit < world_size; bit <<= 1) ++children;
+  return children;
+}
+
+}  // namespace
+
+LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes) {
+  switch (TraitsOfBackend(backend).links) {
+    case LinkPattern::kCoordinator:
+      return {bytes, world_size * bytes};
+    case LinkPattern::kTree:
+      return {TreeChildren(world_size) * bytes, 0};
+    case LinkPattern::kWorkers:
+      break;
+  }
+  return {RingFactor(world_size) * bytes, 0};
+}
+
+LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes) {
+  if (TraitsOfBackend(backend).links != LinkPattern::kWorkers) {
+    return LoadOfAverage(backend, world_size, bytes);
+  }
+  return {world_size > 1 ? bytes : 0, 0};
+}
+
+double LeastSeconds(const LinkLoad& load, double link_gbit) {
+  const double payload_per_second = link_gbit * 1e9 / 8 * kPayloadShare;
+  return std::max(load.worker_bytes, load.coordinator_bytes) / payload_per_second;
+}
+
+double BusBandwidth(double algorithm_bandwidth, int world_size) {
+  return RingFactor(world_size) * algorithm_bandwidth;
+}
+
+double WireBytes(absl::string_view wire) { return wire == "fp32" ? 4 : 2; }
+
+const std::vector<Setup>& Setups() {
+  static const auto* const setups = new std::vector<Setup>{
+#define GRADWIRE_SETUP(name, kind, options, peers, help)                        \
+  Setup{name, SetupKind::kind, absl::StrSplit(options, ' ', absl::SkipEmpty()), \
+        absl::StrSplit(peers, ' ', absl::SkipEmpty()), help},
+#include "bench/setups.inc"
+#undef GRADWIRE_SETUP
+  };
+  return *setups;
+}
+
+std::vector<std::string> SetupNames() {
+  std::vector<std::string> names;
+  for (const Setup& setup : Setups()) names.push_back(setup.name);
+  return names;
+}
+
+const Setup& SetupCalled(absl::string_view name) {
+  return *std::find_if(Setups().begin(), Setups().end(),
+                       [name](const Setup& setup) { return setup.name == name; });
+}
+
+std::string DescribeSetups() {
+  std::string text = "what is compared:";
+  for (const Setup& setup : Setups()) {
+    absl::StrAppend(&text, "\n  ", setup.name, ": ", setup.help);
+  }
+  return text;
+}
+
+absl::Status CompleteSetups(bool peers, const std::string& dataset,
+                            std::vector<std::string>* chosen) {
+  if (chosen->empty()) {
+    for (const Setup& setup : Setups()) {
+      if (peers || setup.kind != SetupKind::kPeer) chosen->push_back(setup.name);
+    }
+  }
+  for (const std::string& name : *chosen) {
+    if (SetupCalled(name).kind != SetupKind::kPeer) continue;
+    if (!peers) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--setups: ", name, " is PyTorch + Gloo and needs --peers"));
+    }
+    if (dataset != "cifar10" && dataset != "synthetic") {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--dataset: got '", dataset, "', expected cifar10 or synthetic with --peers"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace gradwire

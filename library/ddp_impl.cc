@@ -14,7 +14,7 @@
 #include "absl/strings/strip.h"
 #include "common/base/clock.h"
 #include "worker/ddp/model_layout.h"
-#include "worker/run/connect_low_rank.h"
+#include "worker/run/from_options.h"
 
 namespace gradwire {
 namespace {

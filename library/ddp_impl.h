@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "common/base/clock.h"
-#include "common/telemetry/compression_meter.h"
+#include "common/telemetry/figure_series.h"
 #include "common/telemetry/step_record.h"
 #include "library/process_group_impl.h"
 #include "worker/backends/low_rank_exchange.h"

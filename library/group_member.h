@@ -10,7 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/environment.h"
 #include "common/base/mutex.h"
-#include "common/telemetry/compression_meter.h"
+#include "common/telemetry/figure_series.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
 #include "common/telemetry/step_record.h"

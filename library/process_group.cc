@@ -1,4 +1,5 @@
 #include <gradwire/process_group.h>
+#include <gradwire/version.h>
 #include <spdlog/spdlog.h>
 
 #include "common/base/logging.h"
@@ -6,6 +7,7 @@
 #include "library/process_group_impl.h"
 
 namespace gradwire {
+
 namespace {
 
 // A program that has not given spdlog a logger of its own would see us on stdout.
@@ -84,5 +86,7 @@ std::shared_ptr<ProcessGroup> init_process_group(const GroupOptions& options) {
   group->barrier();  // so that nobody has left before all are connected
   return group;
 }
+
+const char* version() { return GRADWIRE_VERSION; }
 
 }  // namespace gradwire

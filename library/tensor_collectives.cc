@@ -1,6 +1,7 @@
 #include "library/tensor_collectives.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -9,6 +10,213 @@
 #include "common/wire/chunk.h"
 
 namespace gradwire {
+
+namespace {
+
+constexpr size_t kSignature = sizeof(uint64_t);
+constexpr size_t kLeastPiece = 1 << 10;
+
+size_t PieceFor(size_t bytes) {
+  size_t piece = kLeastPiece;
+  while (piece < bytes) piece *= 2;
+  return piece;
+}
+
+// Calls `body(first, count)` for cuts of at most kMaxPiece bytes; once at least.
+template <typename Body>
+absl::Status ForEachPiece(size_t bytes, const Body& body) {
+  size_t first = 0;
+  do {
+    const size_t count = std::min(bytes - first, ByteCollectives::kMaxPiece);
+    if (absl::Status status = body(first, count); !status.ok()) return status;
+    first += count;
+  } while (first < bytes);
+  return absl::OkStatus();
+}
+
+absl::Status OtherCall(Rank rank) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "rank ", rank.value(),
+      " called another collective, or with a tensor of another type or shape; expected "
+      "the same on all ranks"));
+}
+
+uint64_t SignatureAt(const uint8_t* data) {
+  uint64_t signature;
+  std::memcpy(&signature, data, kSignature);
+  return signature;
+}
+
+}  // namespace
+
+// For messages: what ranks that call something else are told.
+std::string ByteCollectives::NameOf(Kind kind, Rank root) {
+  if (kind == Kind::kGather) return "all_gather";
+  if (kind == Kind::kGatherInHalves) return "all_gather in halves";
+  return kind == Kind::kMean ? "mean" : absl::StrCat("broadcast from rank ", root.value());
+}
+
+absl::StatusOr<ByteCollectives::Channel> ByteCollectives::Open(Kind kind, Rank root, size_t piece) {
+  std::vector<BucketSpec> buckets;
+  if (kind == Kind::kGather || kind == Kind::kGatherInHalves) {
+    for (int rank = 0; rank < member_->world_size(); ++rank) {
+      buckets.push_back({piece, v1::DTYPE_BYTES, Rank(rank)});
+    }
+  } else {
+    buckets.push_back({piece, kind == Kind::kMean ? v1::DTYPE_FLOAT32 : v1::DTYPE_BYTES, root});
+  }
+  const bool gated = kind != Kind::kMean;
+  const size_t bytes = piece * buckets.size();
+  if (gated) buckets.push_back({sizeof(float), v1::DTYPE_FLOAT32});
+  const std::string name = NameOf(kind, root);
+  const Layout tensors = {{name, {static_cast<int64_t>(piece)}, "bytes", true}};
+  const absl::StatusOr<LayoutId> id = member_->Declare(name, tensors, buckets);
+  if (!id.ok()) return id.status();
+  return Channel{*id, Step(0), piece, std::vector<uint8_t>(bytes), gated};
+}
+
+absl::StatusOr<ByteCollectives::Channel*> ByteCollectives::ChannelFor(Kind kind, Rank root,
+                                                                      size_t bytes) {
+  if (absl::Status state = member_->state(); !state.ok()) return state;
+  const size_t piece = PieceFor(bytes);
+  const auto key = std::make_tuple(kind, root, piece);
+  auto found = channels_.find(key);
+  if (found == channels_.end()) {
+    absl::StatusOr<Channel> channel = Open(kind, root, piece);
+    if (!channel.ok()) return channel.status();
+    found = channels_.emplace(key, *std::move(channel)).first;
+  }
+  return &found->second;
+}
+
+std::unique_ptr<ByteCollectives::Call> ByteCollectives::Start(Channel* channel, size_t own,
+                                                              const uint8_t* terms) {
+  const size_t piece = channel->piece;
+  const Rank self = member_->rank();
+  auto call = std::make_unique<Call>();
+  call->channel = channel;
+  std::vector<WholeBucket> buckets(channel->data.size() / piece);
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    buckets[i].result = {channel->data.data() + i * piece, piece};
+  }
+  if (own < buckets.size()) buckets[own].terms = {{self, {terms, piece}}};
+  if (channel->gated) {
+    static constexpr float kNothing = 0;
+    buckets.push_back({{reinterpret_cast<uint8_t*>(&call->mean), sizeof(call->mean)},
+                       {{self, {reinterpret_cast<const uint8_t*>(&kNothing), sizeof(kNothing)}}}});
+  }
+  call->step.emplace(&member_->exchange(), channel->id, channel->next, buckets,
+                     member_->StepDeadline());
+  ++channel->next;
+  return call;
+}
+
+absl::Status ByteCollectives::Await(Call* call) {
+  const absl::Status status = call->step->Wait();
+  return status.ok() ? status : member_->Fail(status);
+}
+
+absl::Status ByteCollectives::Run(Channel* channel, size_t own, const uint8_t* terms) {
+  return Await(Start(channel, own, terms).get());
+}
+
+absl::StatusOr<std::unique_ptr<ByteCollectives::Call>> ByteCollectives::StartGather(
+    Kind kind, uint64_t signature, absl::Span<const uint8_t> mine) {
+  const absl::StatusOr<Channel*> channel = ChannelFor(kind, Rank(0), kSignature + mine.size());
+  if (!channel.ok()) return channel.status();
+  const size_t own = static_cast<size_t>(member_->rank().value());
+  uint8_t* const terms = (*channel)->data.data() + own * (*channel)->piece;
+  std::memcpy(terms, &signature, kSignature);
+  std::copy(mine.begin(), mine.end(), terms + kSignature);
+  return Start(*channel, own, terms);
+}
+
+// `size` bytes of each rank; `all` may be null for none.
+absl::Status ByteCollectives::TakeGathered(Call* call, uint64_t signature, size_t size,
+                                           uint8_t* all, size_t stride) {
+  if (absl::Status status = Await(call); !status.ok()) return status;
+  const Channel& channel = *call->channel;
+  for (int rank = 0; rank < member_->world_size(); ++rank) {
+    const uint8_t* from = channel.data.data() + static_cast<size_t>(rank) * channel.piece;
+    if (SignatureAt(from) != signature) return member_->Fail(OtherCall(Rank(rank)));
+    if (size == 0) continue;
+    std::copy_n(from + kSignature, size, all + static_cast<size_t>(rank) * stride);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ByteCollectives::GatherPiece(uint64_t signature, absl::Span<const uint8_t> mine,
+                                          uint8_t* all, size_t stride) {
+  auto call = StartGather(Kind::kGather, signature, mine);
+  if (!call.ok()) return call.status();
+  return TakeGathered(call->get(), signature, mine.size(), all, stride);
+}
+
+absl::Status ByteCollectives::BeginGather(uint64_t signature, absl::Span<const uint8_t> mine) {
+  auto call = StartGather(Kind::kGatherInHalves, signature, mine);
+  if (!call.ok()) return call.status();
+  begun_ = *std::move(call);
+  begun_signature_ = signature;
+  begun_size_ = mine.size();
+  return absl::OkStatus();
+}
+
+absl::Status ByteCollectives::EndGather(absl::Span<uint8_t> all) {
+  const std::unique_ptr<Call> call = std::move(begun_);
+  return TakeGathered(call.get(), begun_signature_, begun_size_, all.data(), begun_size_);
+}
+
+absl::Status ByteCollectives::Gather(uint64_t signature, absl::Span<const uint8_t> mine,
+                                     absl::Span<uint8_t> all) {
+  return ForEachPiece(mine.size(), [&](size_t first, size_t count) {
+    return GatherPiece(signature, mine.subspan(first, count), all.data() + first, mine.size());
+  });
+}
+
+absl::Status ByteCollectives::BroadcastPiece(uint64_t signature, Rank root,
+                                             absl::Span<uint8_t> bytes) {
+  const absl::StatusOr<Channel*> channel =
+      ChannelFor(Kind::kBroadcast, root, kSignature + bytes.size());
+  if (!channel.ok()) return channel.status();
+  uint8_t* const data = (*channel)->data.data();
+  const bool is_root = member_->rank() == root;
+  if (is_root) {
+    std::memcpy(data, &signature, kSignature);
+    std::copy(bytes.begin(), bytes.end(), data + kSignature);
+  }
+  if (absl::Status status = Run(*channel, is_root ? 0 : 1, data); !status.ok()) return status;
+  if (SignatureAt(data) != signature) return member_->Fail(OtherCall(root));
+  std::copy_n(data + kSignature, bytes.size(), bytes.begin());
+  return absl::OkStatus();
+}
+
+absl::Status ByteCollectives::Broadcast(uint64_t signature, Rank root, absl::Span<uint8_t> bytes) {
+  return ForEachPiece(bytes.size(), [&](size_t first, size_t count) {
+    return BroadcastPiece(signature, root, bytes.subspan(first, count));
+  });
+}
+
+absl::Status ByteCollectives::MeanPiece(absl::Span<float> values) {
+  const size_t bytes = values.size() * sizeof(float);
+  const absl::StatusOr<Channel*> channel = ChannelFor(Kind::kMean, Rank(0), bytes);
+  if (!channel.ok()) return channel.status();
+  std::vector<uint8_t> terms((*channel)->piece);  // zero behind the values
+  std::memcpy(terms.data(), values.data(), bytes);
+  if (absl::Status status = Run(*channel, 0, terms.data()); !status.ok()) return status;
+  std::memcpy(values.data(), (*channel)->data.data(), bytes);
+  return absl::OkStatus();
+}
+
+absl::Status ByteCollectives::Mean(uint64_t signature, absl::Span<float> values) {
+  std::vector<uint8_t> nothing;
+  if (absl::Status same = GatherPiece(signature, nothing, nothing.data(), 0); !same.ok()) {
+    return same;
+  }
+  return ForEachPiece(values.size() * sizeof(float), [&](size_t first, size_t count) {
+    return MeanPiece(values.subspan(first / sizeof(float), count / sizeof(float)));
+  });
+}
+
 namespace {
 
 // From here on a float32 mean goes the way of gradients, which moves 2 bytes for each of the

@@ -4,15 +4,97 @@
 #include <gradwire/process_group.h>
 #include <torch/types.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
-#include "library/byte_collectives.h"
+#include "common/wire/layout.h"
 #include "library/group_member.h"
+#include "worker/backends/exchange.h"
 
 namespace gradwire {
+
+// Collectives of any length over an Exchange, whose buckets have fixed lengths: a message is
+// cut into pieces, and a piece travels in the smallest of the layouts of 1 KiB, 2 KiB, 4 KiB …
+// that it fits in, each call a step of that layout. Layouts are declared when they are first used.
+//
+// A step is over when all ranks have begun it. Each piece carries a signature of 8 bytes, in which
+// the caller puts what has to be equal on all ranks (operation, type, shape). All ranks call the
+// same, in the same order; one thread at a time. An error ends the run (see GroupMember::Fail).
+//   InvalidArgument, Aborted  ranks do not call the same
+//   or that of the exchange
+class ByteCollectives {
+ public:
+  // Most bytes that go in one piece; a multiple of every element's size.
+  static constexpr size_t kMaxPiece = (1 << 20) - 16;
+
+  // `member` outlives this object.
+  explicit ByteCollectives(GroupMember* member) : member_(member) {}
+
+  // `all` gets every rank's `mine`, by rank; it is W times as long.
+  absl::Status Gather(uint64_t signature, absl::Span<const uint8_t> mine, absl::Span<uint8_t> all);
+  // Gather in two halves, between which other calls may come and `mine` may change; of at most
+  // kMaxPiece bytes, and one at a time.
+  absl::Status BeginGather(uint64_t signature, absl::Span<const uint8_t> mine);
+  absl::Status EndGather(absl::Span<uint8_t> all);
+  // `bytes` becomes that of `root`.
+  absl::Status Broadcast(uint64_t signature, Rank root, absl::Span<uint8_t> bytes);
+  // `values` become their mean over all ranks, folded as gradients are, through the type on
+  // the wire.
+  absl::Status Mean(uint64_t signature, absl::Span<float> values);
+
+ private:
+  enum class Kind { kGather, kGatherInHalves, kBroadcast, kMean };
+  // A layout, and memory for a step of it.
+  struct Channel {
+    LayoutId id;
+    Step next;
+    size_t piece = 0;           // bytes of a bucket
+    std::vector<uint8_t> data;  // of all its buckets, as they arrive
+    // Behind them, where they are of bytes, a bucket of one float: its mean holds the step
+    // until all ranks are there, so that no root runs ahead.
+    bool gated = true;
+  };
+
+  // A step of a channel that is under way.
+  struct Call {
+    Channel* channel = nullptr;
+    float mean = 0;  // of the gate
+    absl::optional<WholeStep> step;
+  };
+
+  static std::string NameOf(Kind kind, Rank root);
+  absl::StatusOr<Channel*> ChannelFor(Kind kind, Rank root, size_t bytes);
+  absl::StatusOr<Channel> Open(Kind kind, Rank root, size_t piece);
+  absl::StatusOr<std::unique_ptr<Call>> StartGather(Kind kind, uint64_t signature,
+                                                    absl::Span<const uint8_t> mine);
+  absl::Status TakeGathered(Call* call, uint64_t signature, size_t size, uint8_t* all,
+                            size_t stride);
+  absl::Status GatherPiece(uint64_t signature, absl::Span<const uint8_t> mine, uint8_t* all,
+                           size_t stride);
+  absl::Status BroadcastPiece(uint64_t signature, Rank root, absl::Span<uint8_t> bytes);
+  absl::Status MeanPiece(absl::Span<float> values);
+  // One step: result of bucket i goes to channel->data; `terms` is this rank's part in bucket
+  // `own`, if it is one of them.
+  absl::Status Run(Channel* channel, size_t own, const uint8_t* terms);
+  std::unique_ptr<Call> Start(Channel* channel, size_t own, const uint8_t* terms);
+  absl::Status Await(Call* call);
+
+  GroupMember* const member_;
+  std::map<std::tuple<Kind, Rank, size_t>, Channel> channels_;
+  std::unique_ptr<Call> begun_;  // by BeginGather
+  uint64_t begun_signature_ = 0;
+  size_t begun_size_ = 0;
+};
 
 // Collectives of tensors; see ProcessGroup for what they do. InvalidArgument of a tensor that
 // cannot be used comes before anything is sent, and leaves the run as it is; after other errors

@@ -7,11 +7,11 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/descriptor.h"
+#include "common/base/address.h"
 #include "common/base/logging.h"
 #include "common/base/signal_thread.h"
 #include "common/base/status_util.h"
-#include "common/options/instructions_option.h"
+#include "common/options/security_options.h"
 #include "common/rpc/channel.h"
 #include "coordinator/run/hosted_coordinator.h"
 #include "worker/options/worker_option_parser.h"

@@ -11,8 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "bench/operations.h"
-#include "bench/setups.h"
-#include "common/base/suggest.h"
+#include "common/base/plain_text.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
 

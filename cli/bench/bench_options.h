@@ -7,10 +7,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
-#include "cli/terminal/report_files.h"
+#include "cli/terminal/script.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
-#include "worker/options/compute_seconds.h"
 #include "worker/options/model_flags.h"
 
 namespace gradwire {

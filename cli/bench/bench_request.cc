@@ -5,11 +5,9 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "bench/bounds.h"
 #include "bench/operations.h"
-#include "bench/setups.h"
-#include "common/base/blas.h"
-#include "common/base/program_files.h"
+#include "common/base/environment.h"
+#include "common/base/host.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {

@@ -1,6 +1,6 @@
 #include "absl/strings/str_cat.h"
 #include "cli/terminal/commands.h"
-#include "common/base/program_files.h"
+#include "common/base/environment.h"
 
 namespace gradwire {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/blas.h"
+#include "common/base/host.h"
 #include "common/base/status_util.h"
 #include "common/session/local_address.h"
 #include "worker/options/rank_list.h"

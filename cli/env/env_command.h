@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "common/base/blas.h"
 #include "common/base/environment.h"
+#include "common/base/host.h"
 #include "common/options/launch_environment.h"
 #include "common/options/option_parser.h"
 #include "worker/options/worker_options.h"

@@ -18,7 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_util.h"
-#include "coordinator/run/coordinator_option_parser.h"
+#include "coordinator/run/coordinator_options.h"
 #include "worker/options/traits.h"
 #include "worker/options/worker_option_parser.h"
 

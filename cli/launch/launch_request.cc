@@ -5,13 +5,18 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/bounds.h"
-#include "common/base/program_files.h"
+#include "bench/operations.h"
+#include "cli/launch/launch_options.h"
+#include "cli/terminal/commands.h"
+#include "cli/terminal/script.h"
+#include "common/base/environment.h"
+#include "common/base/status_util.h"
 #include "common/telemetry/phases.h"
 #include "worker/options/choices.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -87,6 +92,18 @@ Json LaunchRequest(const LaunchOptions& options) {
       {"phases", PhaseListJson()}};
   request.update(Traits());
   return request;
+}
+
+int LaunchCommand(const std::vector<std::string>& args, const Environment& environment) {
+  constexpr char kProgram[] = "gradwire launch";
+  const absl::StatusOr<Parsed<LaunchOptions>> parsed = ParseLaunchOptions(args, environment);
+  if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  const LaunchOptions& options = parsed->options;
+  const absl::Status status =
+      BecomeScript("cli/launch/launch.py", LaunchRequest(options),
+                   MembersEnvironment(environment, options.config), options.worker_args);
+  PrintUsageError(kProgram, status.message());
+  return ExitCode(status);
 }
 
 }  // namespace gradwire

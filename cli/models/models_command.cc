@@ -5,7 +5,7 @@
 #include <iostream>
 
 #include "cli/terminal/commands.h"
-#include "common/base/program_files.h"
+#include "common/base/environment.h"
 #include "common/base/status_util.h"
 
 namespace gradwire {

@@ -2,17 +2,36 @@
 #define GRADWIRE_CLI_PLAN_PLAN_COMMAND_H_
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "cli/plan/measured_run.h"
-#include "cli/terminal/report_files.h"
+#include "cli/terminal/script.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
 #include "worker/options/model_flags.h"
 
 namespace gradwire {
+
+// What a finished run measured, means over its ranks.
+struct MeasuredRun {
+  int workers = 0;
+  std::string sync;
+  std::string backend;
+  std::string wire;
+  std::string compress;
+  std::string model;
+  int64_t batch_size = 0;
+  double iteration_seconds = 0;  // median
+  double exposed_seconds = 0;
+  double compute_seconds = 0;      // forward, backward and optimiser
+  double bytes_sent_per_step = 0;  // of a worker
+};
+
+// From a worker's summary or a launch's {"ranks": […]}. InvalidArgument names the
+// field that is missing.
+absl::StatusOr<MeasuredRun> RunFromSummary(const nlohmann::json& summary);
 
 // What `gradwire plan` was told.
 struct PlanOptions : ModelFlags {

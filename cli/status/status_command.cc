@@ -1,7 +1,7 @@
 #include "absl/strings/str_cat.h"
 #include "cli/terminal/commands.h"
 #include "common/options/security_options.h"
-#include "common/rpc/certificates.h"
+#include "common/rpc/security.h"
 
 namespace gradwire {
 namespace {

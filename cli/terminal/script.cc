@@ -5,13 +5,16 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/program_files.h"
+#include "common/base/environment.h"
+#include "common/base/output_file.h"
 #include "common/base/status_util.h"
 
 namespace gradwire {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -68,6 +71,20 @@ int RunCommand(absl::string_view program, const absl::StatusOr<Parsed<ScriptCall
   const absl::Status status = BecomeScript(call.name, call.data, environment, call.operands);
   std::cerr << program << ": " << status.message() << std::endl;
   return ExitCode(status);
+}
+
+absl::Status CheckWritable(const ReportFiles& files) {
+  const std::pair<const char*, const std::string&> outputs[] = {
+      {"--json", files.json}, {"--csv", files.csv}, {"--markdown", files.markdown}};
+  for (const auto& [option, file] : outputs) {
+    const absl::Status status = file.empty() ? absl::OkStatus() : CheckWritable(file);
+    if (!status.ok()) return Annotate(status, option);
+  }
+  return absl::OkStatus();
+}
+
+nlohmann::ordered_json ToJson(const ReportFiles& files) {
+  return {{"json", files.json}, {"csv", files.csv}, {"markdown", files.markdown}};
 }
 
 }  // namespace gradwire

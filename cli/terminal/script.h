@@ -36,6 +36,20 @@ struct ScriptCall {
 int RunCommand(absl::string_view program, const absl::StatusOr<Parsed<ScriptCall>>& parsed,
                const Environment& environment);
 
+// Where a report goes; an empty name means nowhere, but for Markdown stdout.
+struct ReportFiles {
+  std::string json;
+  std::string csv;
+  std::string markdown;
+};
+
+// Whether all files can be written, before a long measurement: InvalidArgument
+// names option and cause.
+absl::Status CheckWritable(const ReportFiles& files);
+
+// As cli/runs/report.py takes them: json, csv, markdown.
+nlohmann::ordered_json ToJson(const ReportFiles& files);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_CLI_TERMINAL_SCRIPT_H_

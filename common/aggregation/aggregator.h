@@ -14,7 +14,7 @@
 #include "common/base/mutex.h"
 #include "common/serving/served_model.h"
 #include "common/sums/layout_sums.h"
-#include "common/telemetry/trace_span.h"
+#include "common/telemetry/trace_log.h"
 
 namespace gradwire {
 

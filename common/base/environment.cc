@@ -3,14 +3,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "common/base/suggest.h"
+#include "common/base/plain_text.h"
 
 namespace gradwire {
+
 namespace {
 
 constexpr absl::string_view kPrefix = "GRADWIRE_";
@@ -64,6 +67,19 @@ std::vector<std::string> UnknownVariables(const Environment& environment) {
         absl::StrCat("unknown environment variable ", name, DidYouMean(option, known, kPrefix)));
   }
   return sentences;
+}
+
+std::string ProgramDir() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+std::string PrivateFile(absl::string_view name) {
+  const std::string file(name);
+  std::error_code error;
+  const std::filesystem::path dir = ProgramDir();
+  if (std::filesystem::exists(dir / file, error)) return (dir / file).string();
+  return (dir.parent_path() / "libexec" / "gradwire" / file).string();
 }
 
 }  // namespace gradwire

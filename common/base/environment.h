@@ -27,6 +27,14 @@ std::string VariableOf(absl::string_view option);
 // with the nearest one that exists.
 std::vector<std::string> UnknownVariables(const Environment& environment);
 
+// The folder of this program.
+std::string ProgramDir();
+
+// Path of a program or module that nobody types: beside this program if it is there, else in
+// ../libexec/gradwire, as seen from this program's folder. In the build tree and where
+// it is installed alike.
+std::string PrivateFile(absl::string_view name);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMMON_BASE_ENVIRONMENT_H_

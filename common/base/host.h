@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
+
 namespace gradwire {
 
 // A limit of CPU time, as containers have (docker --cpus, Kubernetes' limits).
@@ -27,6 +29,35 @@ int UsableCores();
 // host's name), the cores, and the control group if that limits. So processes that a launcher
 // bound to cores of their own share none.
 std::string CoresId();
+
+// The Debian package of the BLAS that Gradwire is made for.
+inline constexpr char kBlasPackage[] = "libopenblas0-openmp";
+
+// The library that multiplies matrices for libtorch.
+struct Blas {
+  std::string name;     // "OpenBLAS 0.3.21 (openmp, SkylakeX)", "reference BLAS", "unknown BLAS"
+  std::string path;     // of its file, links resolved
+  std::string warning;  // why it is slow here and what to do; "" if it is not known to be
+};
+
+// The one that this process computes on; without libtorch in the process, the one that
+// libtorch would get here: what the loader finds as `library`. It may load that for a
+// moment, and with it start OpenBLAS's threads. NotFound, with the loader's reason, when
+// there is none.
+absl::StatusOr<Blas> FindBlas(const std::string& library = "libblas.so.3");
+
+// "OpenBLAS 0.3.21 (openmp, SkylakeX), /usr/lib/…/libblas.so.3".
+std::string Describe(const Blas& blas);
+
+// Why an OpenBLAS with the kernels `core` is slow on a CPU that could run `best`, and what to
+// set; "" if it is not. A CPU that is newer than the library gets its oldest kernels.
+std::string CoreWarning(const std::string& core, const std::string& best);
+
+// Lets an OpenBLAS that this process has loaded compute with `threads` threads, whatever
+// OPENBLAS_NUM_THREADS says; another BLAS keeps its own number. torch::set_num_threads reaches
+// the openmp variant, but not the pthread one. Call on the thread that computes, and
+// torch::set_num_threads after it.
+void SetBlasThreads(int threads);
 
 }  // namespace gradwire
 

@@ -2,9 +2,11 @@
 #define GRADWIRE_COMMON_BASE_MUTEX_H_
 
 #include <condition_variable>
+#include <cstddef>
 #include <mutex>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 
@@ -62,6 +64,42 @@ class CondVar {
 
  private:
   std::condition_variable cond_;
+};
+
+// Waits for a number of operations to end, and keeps the first error. Thread-safe;
+// may be destroyed when Wait has returned.
+class Countdown {
+ public:
+  explicit Countdown(size_t count) : left_(count) {}
+
+  // One operation ended.
+  void Done(const absl::Status& status) {
+    MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+    if (--left_ == 0) changed_.NotifyAll();
+  }
+
+  // Waits for all until `deadline`; false if it passed first.
+  bool WaitUntil(absl::Time deadline) {
+    MutexLock lock(&mutex_);
+    while (left_ > 0) {
+      if (changed_.WaitWithDeadline(&mutex_, deadline)) return left_ == 0;
+    }
+    return true;
+  }
+
+  // Waits for all; returns the first error, or OK.
+  absl::Status Wait() {
+    MutexLock lock(&mutex_);
+    while (left_ > 0) changed_.Wait(&mutex_);
+    return status_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  size_t left_ ABSL_GUARDED_BY(mutex_);
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire

@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/base/suggest.h"
+#include "common/base/plain_text.h"
 
 namespace gradwire {
 namespace {

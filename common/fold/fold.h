@@ -10,6 +10,20 @@
 
 namespace gradwire {
 
+// Between float32 and the element types of the wire: FLOAT32 (a copy), BFLOAT16
+// and FLOAT16. The same bits on every processor.
+
+// Rounds `values` to the wire type, to nearest, ties to even; subnormals are
+// kept. NaN stays NaN (quiet, with its sign and the upper bits of its payload).
+// `out` has values.size() elements, needs no alignment, and overlaps nothing.
+// Returns true if a finite value became infinite: from 65520 on in FLOAT16, and
+// from about 3.396e38 on in BFLOAT16.
+bool Narrow(absl::Span<const float> values, v1::DType dtype, uint8_t* out);
+
+// The exact values of out.size() elements, whose pieces may be unaligned and may
+// split an element. A signalling NaN of FLOAT16 becomes quiet.
+void Widen(const Pieces& pieces, v1::DType dtype, absl::Span<float> out);
+
 // The fold is the contract: out[i] = (((t_s[i] + t_{s+1}[i]) + t_{s+2}[i]) + …) × (1/W),
 // in float32, where t_r is the term of rank r mod W, W = terms.size(), and s the first
 // rank of the element's block (see FoldBlocks). The result depends on nothing else: not on

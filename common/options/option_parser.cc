@@ -14,8 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "common/base/plain_text.h"
 #include "common/base/status_util.h"
-#include "common/base/suggest.h"
 #include "common/options/version.h"
 
 namespace gradwire {

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/optional.h"
 #include "common/base/address.h"
-#include "common/base/suggest.h"
+#include "common/base/plain_text.h"
 
 namespace gradwire {
 namespace {

@@ -3,7 +3,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/base/blas.h"
+#include "common/base/host.h"
 #include "common/fold/kernels.h"
 #include "common/wire/protocol.h"
 #include "common/wire/xxh3.h"

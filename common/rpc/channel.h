@@ -49,6 +49,10 @@ void ConfigureServer(grpc::ServerBuilder* builder);
 // data path. Call once, at the start of a program that moves gradients.
 void KeepFreedMemory();
 
+// Starts gRPC with our settings, which it reads but once, and keeps it until the process ends. To
+// be called before anything of gRPC's is made; further calls do nothing.
+void KeepGrpc();
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMMON_RPC_CHANNEL_H_

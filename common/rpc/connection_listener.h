@@ -9,9 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/descriptor.h"
-#include "common/base/listening.h"
-#include "common/base/seldom.h"
+#include "common/base/address.h"
+#include "common/base/logging.h"
 
 namespace gradwire {
 

@@ -6,16 +6,17 @@
 #include <grpcpp/server_builder.h>
 
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
-#include "common/base/listening.h"
 #include "common/base/status_util.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/reach.h"
 
 namespace gradwire {
+
 namespace {
 
 constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
@@ -61,6 +62,14 @@ absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
   const std::string bound = ToString(listening->address);
   auto listener = std::make_unique<ConnectionListener>(*std::move(listening), std::move(acceptor));
   return GrpcServer{std::move(server), bound, std::move(quota), std::move(listener)};
+}
+
+StatusService::StatusService(std::function<v1::StatusReply()> get) : get_(std::move(get)) {}
+
+grpc::Status StatusService::Get(grpc::ServerContext*, const v1::StatusRequest*,
+                                v1::StatusReply* reply) {
+  *reply = get_();
+  return grpc::Status::OK;
 }
 
 }  // namespace gradwire

@@ -4,6 +4,7 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/server.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "common/rpc/connection_listener.h"
 #include "common/rpc/security.h"
+#include "gradwire/v1/status.grpc.pb.h"
 
 namespace gradwire {
 
@@ -40,6 +42,20 @@ struct GrpcServer {
 absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
                                            const std::vector<grpc::Service*>& services,
                                            const Security& security = {});
+
+// Serves Status.Get from a function of its owner's.
+class StatusService final : public v1::Status::Service {
+ public:
+  // `get` is called from many threads at once, and must stay valid as long as
+  // the server runs.
+  explicit StatusService(std::function<v1::StatusReply()> get);
+
+  grpc::Status Get(grpc::ServerContext* context, const v1::StatusRequest* request,
+                   v1::StatusReply* reply) override;
+
+ private:
+  const std::function<v1::StatusReply()> get_;
+};
 
 }  // namespace gradwire
 

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/program_files.h"
+#include "common/base/environment.h"
 
 namespace gradwire {
 namespace {

@@ -13,6 +13,17 @@
 
 namespace gradwire {
 
+// What a process finds at an address before it serves there itself.
+enum class Place {
+  kServed,     // something accepts connections
+  kFree,       // nothing does, and it is an address of this host
+  kElsewhere,  // nothing does, and it is another host's, or the name is not known
+};
+
+// Looks at `address`, "host:port". Waits for at most 2 s. InvalidArgument if it is not of
+// that form.
+absl::StatusOr<Place> Probe(const std::string& address);
+
 // A connected channel to the coordinator at `address` ("host:port"), with a TCP
 // connection of its own, for which no proxy is used. While nobody answers it
 // tries again after 0.1, 0.2, … 2 s, and says so in the log.

@@ -7,7 +7,6 @@
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
-#include "common/base/unix_seconds.h"
 #include "common/session/connect.h"
 #include "common/wire/protocol.h"
 

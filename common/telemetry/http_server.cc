@@ -1,5 +1,6 @@
 #include "common/telemetry/http_server.h"
 
+#include <arpa/inet.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -7,15 +8,69 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "common/base/clock.h"
+#include "common/base/token.h"
 
 namespace gradwire {
+
+namespace {
+
+// RFC 6761, 6762, 8375, and those of clusters.
+constexpr absl::string_view kPrivateDomains[] = {".local", ".localhost", ".internal", ".home.arpa",
+                                                 ".test",  ".svc",       ".cluster"};
+
+absl::string_view WithoutPort(absl::string_view host) {
+  if (absl::ConsumePrefix(&host, "[")) return host.substr(0, host.find(']'));
+  return host.substr(0, host.find(':'));
+}
+
+bool IsNumeric(const std::string& name) {
+  unsigned char address[16];
+  return inet_pton(AF_INET, name.c_str(), address) == 1 ||
+         inet_pton(AF_INET6, name.c_str(), address) == 1;
+}
+
+std::string NameOfThisHost() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? absl::AsciiStrToLower(name) : "";
+}
+
+}  // namespace
+
+bool IsOurs(absl::string_view host, const std::vector<std::string>& names) {
+  const std::string name = absl::AsciiStrToLower(absl::StripSuffix(WithoutPort(host), "."));
+  if (!absl::StrContains(name, ".") || IsNumeric(name)) return true;
+  const bool is_private =
+      std::any_of(std::begin(kPrivateDomains), std::end(kPrivateDomains),
+                  [&](absl::string_view domain) { return absl::EndsWith(name, domain); });
+  return is_private || name == NameOfThisHost() ||
+         std::any_of(names.begin(), names.end(),
+                     [&](const std::string& own) { return absl::EqualsIgnoreCase(own, name); });
+}
+
+bool ShowsToken(absl::string_view authorization, absl::string_view token) {
+  const std::pair<absl::string_view, absl::string_view> words =
+      absl::StrSplit(authorization, absl::MaxSplits(' ', 1));
+  const absl::string_view said = absl::StripAsciiWhitespace(words.second);
+  if (absl::EqualsIgnoreCase(words.first, "Bearer")) return IsSameToken(said, token);
+  std::string text;
+  if (!absl::EqualsIgnoreCase(words.first, "Basic") || !absl::Base64Unescape(said, &text)) {
+    return false;
+  }
+  const size_t colon = text.find(':');
+  return colon != std::string::npos &&
+         IsSameToken(absl::string_view(text).substr(colon + 1), token);
+}
+
 namespace {
 
 constexpr size_t kMostConnections = 256;

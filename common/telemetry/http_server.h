@@ -13,12 +13,22 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "common/base/descriptor.h"
-#include "common/base/listening.h"
+#include "common/base/address.h"
 #include "common/telemetry/page_socket.h"
-#include "common/telemetry/page_tls.h"
 
 namespace gradwire {
+
+// Whether `host` of a request ("node0:9400") may mean this server. A page of the web can let a
+// name of its own stand for any address, and so have a browser within the network read what is
+// served there ("DNS rebinding"); it can do that only with a name that the public DNS knows. So
+// these are ours: IP addresses, names without a dot, those under the domains that the public
+// DNS leaves alone, this host's own name, and `names`. An empty host, too: no browser sends it.
+bool IsOurs(absl::string_view host, const std::vector<std::string>& names);
+
+// Whether a request's header "Authorization" shows the run's token (common/base/token.h): as
+// programs do, "Bearer TOKEN", or as browsers do, "Basic " and the Base64 of "NAME:TOKEN", with any
+// name. RFC 6750, 2.1; RFC 7617, 2.
+bool ShowsToken(absl::string_view authorization, absl::string_view token);
 
 // What an HTTP server is asked for.
 struct PageRequest {

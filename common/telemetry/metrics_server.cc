@@ -6,11 +6,10 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/listening.h"
+#include "common/base/address.h"
 #include "common/base/status_util.h"
 #include "common/rpc/reach.h"
-#include "common/telemetry/host_names.h"
-#include "common/telemetry/http_token.h"
+#include "common/telemetry/http_server.h"
 
 namespace gradwire {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,10 +11,29 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "common/telemetry/trace_span.h"
 
 namespace gradwire {
+
+// A piece of work of one rank, for a time line.
+struct TraceSpan {
+  enum class Lane {
+    kCompute,      // of the trainer's thread; these do not overlap
+    kTransfer,     // of `bucket`; those of one bucket do not overlap
+    kAggregation,  // of `bucket`; any may overlap
+  };
+  Lane lane = Lane::kCompute;
+  const char* name = "";  // such as "forward"; lives for ever
+  Step step;
+  Bucket bucket;  // of kTransfer and kAggregation
+  absl::Time begin;
+  absl::Time end;
+};
+
+// Hears of spans when they end, on the thread that did the work; any thread, several
+// at a time. Empty: nobody listens, and times need not be taken.
+using OnSpan = std::function<void(const TraceSpan&)>;
 
 // The file of --trace: what one process did when, in the JSON array form of Chrome's
 // Trace Event Format, an event a line, so that a file which a crash cut off can be

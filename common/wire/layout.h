@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_COMMON_WIRE_LAYOUT_H_
 #define GRADWIRE_COMMON_WIRE_LAYOUT_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -11,6 +12,16 @@
 #include "gradwire/v1/membership.pb.h"
 
 namespace gradwire {
+
+// What tells a tensor's bits from others': XXH3_64bits of its elements as they lie in memory.
+struct TensorDigest {
+  size_t tensor = 0;  // index in the Layout
+  uint64_t digest = 0;
+
+  friend bool operator==(const TensorDigest& a, const TensorDigest& b) {
+    return a.tensor == b.tensor && a.digest == b.digest;
+  }
+};
 
 // A parameter or buffer of a model: its name, shape and element type
 // ("float32", "int64").

@@ -59,6 +59,24 @@ absl::StatusOr<View> ViewFromProto(const v1::View& proto, Incarnation self);
 absl::StatusOr<RunId> RunIdFromBytes(const std::string& bytes);
 std::string ToBytes(const RunId& run_id);
 
+// A worker that carries ranks which another one carried before.
+struct Adoption {
+  Member by;                // with all its ranks, as in the later view
+  std::vector<Rank> ranks;  // those that it has from others, ascending
+};
+
+// What became of a run's workers between two views.
+struct ViewChange {
+  std::vector<Member> lost;  // as they were in the earlier view, in its order
+  std::vector<Adoption> adoptions;
+
+  // All ranks of `lost`, ascending.
+  std::vector<Rank> LostRanks() const;
+};
+
+// `now` is a later view of the run than `before`, one or several generations.
+ViewChange ChangeOf(const View& before, const View& now);
+
 }  // namespace gradwire
 
 #endif  // GRADWIRE_COMMON_WIRE_VIEW_H_

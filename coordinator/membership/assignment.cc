@@ -7,6 +7,7 @@
 #include "common/wire/view.h"
 
 namespace gradwire {
+
 namespace {
 
 // Those that stand in no wish, ascending.

@@ -1,10 +1,12 @@
 #ifndef GRADWIRE_COORDINATOR_MEMBERSHIP_ASSIGNMENT_H_
 #define GRADWIRE_COORDINATOR_MEMBERSHIP_ASSIGNMENT_H_
 
+#include <cstddef>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
+#include "coordinator/membership/participant.h"
 
 namespace gradwire {
 

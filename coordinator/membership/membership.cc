@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/plain_text.h"
-#include "coordinator/membership/step_tally.h"
+#include "coordinator/membership/roster.h"
 
 namespace gradwire {
 namespace {

@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
-#include "common/base/unix_seconds.h"
 #include "common/rpc/caller.h"
 #include "common/wire/protocol.h"
 

@@ -10,9 +10,8 @@
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "common/telemetry/lost_time.h"
+#include "common/telemetry/phases.h"
 #include "common/wire/view.h"
-#include "common/wire/view_change.h"
 
 namespace gradwire {
 

@@ -14,6 +14,17 @@
 
 namespace gradwire {
 
+// A file of the live page. It is part of the program, and lives as long.
+struct WebAsset {
+  absl::string_view content_type;  // as in HTTP's Content-Type
+  absl::string_view body;
+};
+
+// The file that is served as /assets/`name`, such as "page.js"; "" is the page
+// itself, which is served as /. nullptr if there is none of that name.
+// Thread-safe.
+const WebAsset* FindWebAsset(absl::string_view name);
+
 // What the coordinator tells of its run over HTTP, as JSON. Times are Unix
 // seconds, durations seconds; what is not finite, or not known, is null.
 // docs/output.md lists the fields. Pure functions; any thread.

@@ -10,10 +10,9 @@
 #include "absl/strings/strip.h"
 #include "common/base/clock.h"
 #include "common/base/output_file.h"
-#include "common/wire/view_change.h"
+#include "common/wire/view.h"
 #include "coordinator/pages/run_pages.h"
-#include "coordinator/pages/web_assets.h"
-#include "coordinator/run/port_file.h"
+#include "coordinator/run/coordinator_options.h"
 
 namespace gradwire {
 namespace {

@@ -3,7 +3,12 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/environment.h"
+#include "common/options/option_parser.h"
 #include "common/options/security_options.h"
 
 namespace gradwire {
@@ -41,6 +46,25 @@ struct CoordinatorOptions {
   // In front of each line of its log, for a process that logs other things too. Not an option.
   std::string log_prefix;
 };
+
+// Adds a coordinator's options to `parser`, all but --world-size: it is the
+// number of workers to `gradwire launch`, which takes the other ones as they are.
+void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser);
+
+// That the coordinator may serve where, and to whom, it is told. InvalidArgument if pages are to
+// ask for a token and none is given; and as CheckReach.
+absl::Status CheckServing(const CoordinatorOptions& options);
+
+// Reads a coordinator's options from all layers (see OptionParser; a launcher's
+// environment says nothing to it). Errors as OptionParser::Parse. `metrics` is
+// "off" if they are not served.
+absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
+    const std::vector<std::string>& args, const Environment& environment);
+
+// Writes "grpc=HOST:PORT" and, if `metrics` is not empty, "metrics=HOST:PORT" to
+// `path`, whole or not at all. FailedPrecondition says why it cannot be written.
+absl::Status WritePortFile(const std::string& path, const std::string& grpc,
+                           const std::string& metrics);
 
 }  // namespace gradwire
 

@@ -7,8 +7,8 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
-#include "common/session/probe.h"
-#include "coordinator/run/coordinator_option_parser.h"
+#include "common/session/connect.h"
+#include "coordinator/run/coordinator_options.h"
 
 namespace gradwire {
 namespace {

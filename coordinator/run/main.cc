@@ -6,17 +6,16 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/base/descriptor.h"
+#include "common/base/address.h"
 #include "common/base/logging.h"
 #include "common/base/output_file.h"
 #include "common/base/signal_thread.h"
 #include "common/base/status_util.h"
-#include "common/options/instructions_option.h"
+#include "common/options/security_options.h"
 #include "common/rpc/channel.h"
 #include "common/telemetry/trace_log.h"
-#include "common/telemetry/trace_span.h"
 #include "coordinator/run/coordinator.h"
-#include "coordinator/run/coordinator_option_parser.h"
+#include "coordinator/run/coordinator_options.h"
 #include "coordinator/run/separate_aggregator.h"
 
 namespace gradwire {

@@ -6,7 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "coordinator/run/port_file.h"
+#include "coordinator/run/coordinator_options.h"
 
 namespace gradwire {
 

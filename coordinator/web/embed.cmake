@@ -1,5 +1,5 @@
 # Writes OUTPUT: the files FILES (separated by commas) as entries of the table in
-# coordinator/pages/web_assets.cc.
+# coordinator/pages/run_pages.cc.
 #
 #   cmake -DOUTPUT=FILE -DFILES=FILE,FILE... -P embed.cmake
 set(type_html "text/html; charset=utf-8")

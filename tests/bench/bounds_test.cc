@@ -1,6 +1,6 @@
-#include "bench/bounds.h"
-
 #include <gtest/gtest.h>
+
+#include "bench/operations.h"
 
 namespace gradwire {
 namespace {

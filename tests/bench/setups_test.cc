@@ -1,6 +1,6 @@
-#include "bench/setups.h"
-
 #include <gtest/gtest.h>
+
+#include "bench/operations.h"
 
 namespace gradwire {
 namespace {

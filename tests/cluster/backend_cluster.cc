@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "common/base/countdown.h"
+#include "common/base/mutex.h"
 #include "common/rpc/channel.h"
 
 namespace gradwire {

@@ -17,7 +17,6 @@
 #include "absl/strings/str_replace.h"
 #include "common/base/clock.h"
 #include "common/fold/fold.h"
-#include "common/fold/half.h"
 #include "tests/cluster/backend_cluster.h"
 #include "worker/options/traits.h"
 

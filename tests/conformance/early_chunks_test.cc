@@ -1,10 +1,10 @@
-#include "worker/backends/hops/early_chunks.h"
-
 #include <gmock/gmock.h>
 
 #include <memory>
 #include <string>
 #include <vector>
+
+#include "worker/backends/hops/neighbor_stream.h"
 
 namespace gradwire {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/backends/hops/hop_plans.h"
-#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 namespace {

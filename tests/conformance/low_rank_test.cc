@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "common/base/countdown.h"
+#include "common/base/mutex.h"
 #include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
 #include "worker/backends/low_rank_exchange.h"

@@ -14,8 +14,8 @@
 #include "gradwire/v1/neighbor.grpc.pb.h"
 #include "tests/cluster/backend_cluster.h"
 #include "tests/support/sealed_chunk.h"
+#include "worker/backends/hops/hop_plan.h"
 #include "worker/backends/hops/hop_plans.h"
-#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 namespace {

@@ -1,6 +1,6 @@
-#include "worker/backends/overflow_monitor.h"
-
 #include <gtest/gtest.h>
+
+#include "worker/backends/transfer_table.h"
 
 namespace gradwire {
 namespace {

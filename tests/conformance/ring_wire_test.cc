@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "common/fold/blocks.h"
-#include "common/fold/half.h"
+#include "common/fold/fold.h"
 #include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {

@@ -15,7 +15,7 @@
 #include "tests/simulate/tiny_model.h"
 #include "tests/simulate/waiting_sync.h"
 #include "worker/member/view_changes.h"
-#include "worker/run/current_work.h"
+#include "worker/run/step_reporter.h"
 #include "worker/run/trainer.h"
 
 namespace gradwire::simulate {

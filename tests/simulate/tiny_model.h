@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "common/base/ids.h"
-#include "worker/data/batch.h"
+#include "worker/data/batches.h"
 #include "worker/models/model.h"
 
 namespace gradwire::simulate {

@@ -9,8 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/base/descriptor.h"
-#include "common/base/listening.h"
+#include "common/base/address.h"
 
 namespace gradwire::testing {
 

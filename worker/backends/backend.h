@@ -1,6 +1,9 @@
 #ifndef GRADWIRE_WORKER_BACKENDS_BACKEND_H_
 #define GRADWIRE_WORKER_BACKENDS_BACKEND_H_
 
+namespace grpc {
+class Service;
+}
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,14 +15,10 @@
 #include "absl/types/optional.h"
 #include "common/compress/compression.h"
 #include "common/rpc/security.h"
-#include "common/telemetry/trace_span.h"
+#include "common/telemetry/trace_log.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
 #include "worker/backends/exchange.h"
-
-namespace grpc {
-class Service;
-}
 
 namespace gradwire {
 
@@ -70,6 +69,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
 
 // The row that serves `view` where back end `name` was asked for.
 std::string ChosenBackend(absl::string_view name, const View& view);
+
+// `backend`, and `on_span` hears of each bucket's transfer, from Expect to its
+// done. `on_span` is not empty.
+std::unique_ptr<Backend> TraceBackend(std::unique_ptr<Backend> backend, OnSpan on_span);
 
 }  // namespace gradwire
 

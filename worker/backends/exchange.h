@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_WORKER_BACKENDS_EXCHANGE_H_
 #define GRADWIRE_WORKER_BACKENDS_EXCHANGE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,9 +15,11 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/compress/compression_totals.h"
 #include "common/wire/chunk.h"
 #include "common/wire/layout.h"
+#include "common/wire/slice_lender.h"
 
 namespace gradwire {
 
@@ -113,6 +116,57 @@ class Exchange {
 
   // The worker that a transfer failed at, if it is known. From any thread.
   virtual absl::optional<Suspect> suspect() const { return absl::nullopt; }
+};
+
+// Payload bytes that crossed the network. Thread-safe.
+struct Traffic {
+  std::atomic<uint64_t> sent{0};
+  std::atomic<uint64_t> received{0};
+};
+
+// A bucket of a step that is exchanged at once; see Exchange for both.
+struct WholeBucket {
+  absl::Span<uint8_t> result;
+  std::vector<std::pair<Rank, absl::Span<const uint8_t>>> terms;  // of ranks of this worker
+};
+
+// One step of a layout, all of whose buckets are exchanged at once: for what is no training.
+// One thread at a time, with whoever else uses the exchange.
+class WholeStep {
+ public:
+  // Hands all buckets in, in their order. `exchange` outlives this object, and what buckets
+  // refer to stays valid until Wait has returned.
+  WholeStep(Exchange* exchange, LayoutId layout, Step step, absl::Span<const WholeBucket> buckets,
+            absl::Time deadline);
+  // Waits, if nobody did.
+  ~WholeStep() { Wait().IgnoreError(); }
+  WholeStep(const WholeStep&) = delete;
+  WholeStep& operator=(const WholeStep&) = delete;
+
+  // Waits until all are there. Returns the first error of a bucket (see Exchange::Done). If the
+  // exchange says nothing until some time behind the deadline, it is cancelled.
+  absl::Status Wait();
+
+ private:
+  Exchange* const exchange_;
+  const absl::Time deadline_;
+  Countdown countdown_;
+};
+
+// One bucket that an exchange has under way, from Expect to its done. A back end derives
+// from it what it has to know besides.
+struct Transfer {
+  Transfer(const BucketKey& key, const BucketSpec& spec, absl::Span<uint8_t> result,
+           absl::Time deadline, Exchange::Done done)
+      : key(key), spec(spec), result(result), deadline(deadline), done(std::move(done)) {}
+  virtual ~Transfer() = default;
+
+  const BucketKey key;
+  const BucketSpec spec;             // on the wire
+  const absl::Span<uint8_t> result;  // float32, or the root's bytes
+  const absl::Time deadline;
+  const Exchange::Done done;
+  SliceLender lender;  // of the memory that is sent from: terms, sums
 };
 
 }  // namespace gradwire

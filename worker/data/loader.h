@@ -13,7 +13,7 @@
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "worker/data/batch.h"
+#include "worker/data/batches.h"
 
 namespace gradwire {
 

@@ -7,6 +7,9 @@
 
 namespace gradwire {
 
+// Whether no element is infinite or NaN. `floats`: float32, on the CPU, contiguous.
+bool AllFinite(const torch::Tensor& floats);
+
 // What gradients (float32, one or more) are multiplied with so that the 2-norm of all of them
 // together, that of their norms, is at most `max_norm` > 0: min(1, max_norm / (norm + 1e-6)), as in
 // torch.nn.utils.clip_grad_norm_, with its bits. NaN if an element is NaN; 0 if one is infinite.

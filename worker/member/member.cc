@@ -9,9 +9,9 @@
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
 #include "common/rpc/channel.h"
-#include "common/wire/view_change.h"
-#include "worker/backends/traced_backend.h"
-#include "worker/member/shared_exchange.h"
+#include "common/wire/view.h"
+#include "worker/backends/backend.h"
+#include "worker/member/view_changes.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {

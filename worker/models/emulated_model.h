@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "common/base/paced_sleep.h"
+#include "common/base/clock.h"
 #include "worker/models/model.h"
-#include "worker/options/compute_seconds.h"
+#include "worker/options/model_flags.h"
 
 namespace gradwire {
 

@@ -1,6 +1,8 @@
 #include "worker/options/choices.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/wire/layout.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 
@@ -83,6 +85,23 @@ std::string DescribeChoices(absl::string_view title, const std::vector<NamedChoi
     absl::StrAppend(&text, "\n  ", choice.name, ": ", choice.help);
   }
   return text;
+}
+
+absl::StatusOr<Compression> CompressionOf(const WorkerOptions& options) {
+  absl::StatusOr<Compression> compression = ParseCompression(options.compress);
+  if (!compression.ok()) return compression;
+  compression->warmup_steps = options.compress_warmup;
+  if (compression->has_density && TraitsOfOptimizer(options.optimizer).has_momentum) {
+    compression->momentum = static_cast<float>(options.momentum);
+  }
+  return compression;
+}
+
+absl::StatusOr<v1::DType> WireTypeOf(const WorkerOptions& options) {
+  const absl::StatusOr<Compression> compression = CompressionOf(options);
+  if (!compression.ok()) return compression.status();
+  if (compression->is_on()) return compression->dtype;
+  return ParseWire(options.wire);
 }
 
 }  // namespace gradwire

@@ -4,7 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "common/compress/compression.h"
+#include "worker/options/worker_options.h"
 
 namespace gradwire {
 
@@ -39,6 +42,12 @@ std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices);
 
 // `title` and below it a line for each choice, for --help.
 std::string DescribeChoices(absl::string_view title, const std::vector<NamedChoice>& choices);
+
+// What --compress and the optimiser's momentum ask for. InvalidArgument as ParseCompression.
+absl::StatusOr<Compression> CompressionOf(const WorkerOptions& options);
+
+// The type of gradients on the wire: the codec's, or that of --wire.
+absl::StatusOr<v1::DType> WireTypeOf(const WorkerOptions& options);
 
 }  // namespace gradwire
 

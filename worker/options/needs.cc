@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/options/choices.h"
-#include "worker/options/compression_of.h"
 #include "worker/options/sync_choice.h"
 
 namespace gradwire {

@@ -11,6 +11,20 @@
 
 namespace gradwire {
 
+// torch::optim::SGD with Nesterov's momentum; 1 and 0 make the mean of the models of their mean
+// drift.
+struct OuterStep {
+  double lr = 1;
+  double momentum = 0;
+};
+
+// What a sync is told by the options of a worker, besides its name.
+struct SyncSettings {
+  int64_t delay = 0;             // of a periodic one: steps from an exchange to its use, fewer
+                                 // than its interval
+  OuterStep outer = {0.7, 0.9};  // of one with an outer step
+};
+
 // A sync is told as the name of its row, "ddp", or, if it is periodic (see SyncTraits), with its
 // interval H, the steps from one exchange to the next: "local-sgd:10".
 

@@ -1,5 +1,3 @@
-#include "worker/options/worker_option_checks.h"
-
 #include <cstdint>
 #include <utility>
 
@@ -7,9 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_util.h"
 #include "common/rpc/reach.h"
-#include "worker/options/compression_of.h"
+#include "worker/options/choices.h"
 #include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
+#include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
 namespace {

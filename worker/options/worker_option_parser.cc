@@ -7,15 +7,14 @@
 #include "common/base/address.h"
 #include "common/base/host.h"
 #include "common/compress/compression.h"
-#include "common/options/instructions_option.h"
 #include "common/options/launch_environment.h"
+#include "common/options/security_options.h"
 #include "common/wire/layout.h"
 #include "worker/options/choices.h"
 #include "worker/options/needs.h"
 #include "worker/options/rank_list.h"
 #include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
-#include "worker/options/worker_option_checks.h"
 
 namespace gradwire {
 namespace {

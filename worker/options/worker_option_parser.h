@@ -5,12 +5,21 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
 #include "worker/options/worker_options.h"
 
 namespace gradwire {
+
+// Whether an option comes from any layer but the defaults.
+bool IsGiven(const Parsed<WorkerOptions>& parsed, const std::string& name);
+
+// Whether options that are right each for itself fit together: those that are filled in, too.
+// `backend_given`: by the user. InvalidArgument names the sources of two that do not, with what was
+// got and what was expected; see ParseWorkerOptions.
+absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backend_given);
 
 // Reads a worker's options from all layers (see OptionParser) and checks that
 // they fit together. In the result

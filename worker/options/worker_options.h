@@ -8,9 +8,8 @@
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/options/security_options.h"
-#include "worker/options/compute_seconds.h"
 #include "worker/options/model_flags.h"
-#include "worker/options/sync_settings.h"
+#include "worker/options/sync_choice.h"
 
 namespace gradwire {
 

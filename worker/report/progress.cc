@@ -6,7 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "worker/report/printed.h"
+#include "worker/report/progress_format.h"
 
 namespace gradwire {
 namespace {

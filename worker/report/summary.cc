@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/base/output_file.h"
-#include "worker/report/printed.h"
+#include "worker/report/progress_format.h"
 
 namespace gradwire {
 namespace {

@@ -11,7 +11,7 @@
 #include "common/telemetry/step_record.h"
 #include "worker/report/epochs.h"
 #include "worker/report/figure_totals.h"
-#include "worker/report/recovery.h"
+#include "worker/report/step_log.h"
 
 namespace gradwire {
 

@@ -4,14 +4,16 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/telemetry/step_record.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
 #include "worker/backends/exchange.h"
-#include "worker/data/evaluation_batches.h"
+#include "worker/data/batches.h"
 #include "worker/ddp/reducer.h"
 #include "worker/learning/losses.h"
 #include "worker/models/model.h"
@@ -84,6 +86,15 @@ class Evaluator {
   absl::Duration timeout_;
   Step next_;
 };
+
+// Scores one batch after the other, `steps` of them and all of them again if there are no
+// more, with `model` in evaluation mode. `on_step` hears of each; its phases are data, and
+// forward, which is the model alone, without the loss. `stopped` is asked before each: true
+// ends it with Cancelled. Returns the SHA-256 of all scores of the first pass over the
+// batches. Internal if torch throws.
+absl::StatusOr<std::string> Infer(Model& model, const EvaluationBatches& batches, int64_t steps,
+                                  const std::function<void(const StepRecord&)>& on_step,
+                                  const std::function<bool()>& stopped);
 
 }  // namespace gradwire
 

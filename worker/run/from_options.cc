@@ -1,12 +1,78 @@
 #include "worker/run/from_options.h"
 
+#include <spdlog/spdlog.h>
+
+#include <string>
 #include <utility>
 
-#include "worker/options/compression_of.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/output_file.h"
+#include "common/wire/view.h"
+#include "worker/ddp/model_layout.h"
+#include "worker/options/choices.h"
 #include "worker/options/sync_choice.h"
 #include "worker/options/traits.h"
+#include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
+
+namespace {
+
+// Why a worker with these options cannot go on without a lost one; empty if it can.
+std::string WhyNotRecover(const WorkerOptions& options) {
+  if (!options.inference.empty()) return "with --inference nobody takes over a part";
+  if (TraitsOfSync(options.sync).periodic) {
+    return absl::StrCat("with sync ", options.sync, " each rank has a model of its own");
+  }
+  if (TraitsOfSync(options.sync).served) {
+    return absl::StrCat("with sync ", options.sync, " what was pushed cannot be taken back");
+  }
+  if (options.compress != WorkerOptions().compress) {
+    return absl::StrCat("what a rank has put aside is lost with it (--compress ", options.compress,
+                        ")");
+  }
+  if (TraitsOfBackend(options.backend).recovers) return "";
+  return absl::StrCat("with back end ", options.backend, " a worker carries one rank");
+}
+
+}  // namespace
+
+v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
+  v1::Hello hello;
+  hello.set_cannot_recover(WhyNotRecover(options));
+  for (const Rank rank : options.ranks) hello.add_ranks(static_cast<uint32_t>(rank.value()));
+  hello.set_world_size(static_cast<uint32_t>(options.world_size));
+  hello.set_threads(static_cast<uint32_t>(options.threads));
+  auto& settings = *hello.mutable_settings();
+  settings["training samples"] = absl::StrCat(training_samples);
+  for (const auto& [name, value] : AgreedValues(options)) {
+    const bool stated = value.agreement == Agreement::kSetting ||
+                        (value.agreement == Agreement::kSettingUnlessDefault && !value.is_default);
+    if (stated) settings[name] = value.text;
+  }
+  return hello;
+}
+
+absl::StatusOr<std::unique_ptr<LowRankExchange>> ConnectLowRank(
+    RunMember* member, const std::string& name, const Layout& tensors, const Reducer& reducer,
+    const Compression& compression, std::vector<Rank> ranks) {
+  LowRankPlan plan = LowRankPlanOf(reducer, compression.rank);
+  const auto factors = member->Declare(name, tensors, plan.specs());
+  if (!factors.ok()) return factors.status();
+  LowRankLayouts layouts = {*factors, *factors, static_cast<uint64_t>(compression.warmup_steps)};
+  if (layouts.whole_steps > 0) {
+    const auto whole =
+        member->Declare(absl::StrCat(name, ", whole gradients"), tensors, reducer.BucketSpecs());
+    if (!whole.ok()) return whole.status();
+    layouts.whole = *whole;
+  }
+  spdlog::info(
+      "{}: {} of {} bytes of gradients travel in a step; each rank keeps {} bytes of residuals",
+      name, plan.factor_bytes(), plan.gradient_bytes(), plan.residual_bytes());
+  return std::make_unique<LowRankExchange>(&member->exchange(), std::move(plan), layouts,
+                                           std::move(ranks));
+}
+
 namespace {
 
 Nonfinite NonfiniteOf(const std::string& name) {
@@ -126,6 +192,32 @@ TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size
   batches.augment = options.augment;
   batches.seed = options.seed;
   return batches;
+}
+
+namespace {
+
+// A trace is the worker's; a log and a summary are a rank's.
+absl::Status CheckNames(const WorkerOptions& options, const std::vector<Rank>& ranks) {
+  if (ranks.size() == 1) return absl::OkStatus();
+  for (const std::string& path : {options.summary, options.log_jsonl}) {
+    if (path.empty() || PathOfRank(path, ranks[0]) != PathOfRank(path, ranks[1])) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("got file ", path, " for ", NameOf(ranks), ", expected {rank} in its name"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckOutputs(const WorkerOptions& options, const std::vector<Rank>& ranks) {
+  if (absl::Status named = CheckNames(options, ranks); !named.ok()) return named;
+  for (const std::string& path :
+       {options.summary, options.log_jsonl, options.trace, options.save_weights}) {
+    if (path.empty()) continue;
+    const absl::Status status = CheckWritable(PathOfRank(path, ranks.front()));
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace gradwire

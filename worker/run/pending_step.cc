@@ -10,7 +10,6 @@
 #include "common/wire/chunk.h"
 #include "common/wire/view.h"
 #include "worker/learning/clip_norm.h"
-#include "worker/learning/finite.h"
 #include "worker/learning/sliced_optimizer.h"
 
 namespace gradwire {

@@ -13,7 +13,7 @@
 #include "common/base/ids.h"
 #include "common/telemetry/phases.h"
 #include "common/telemetry/step_record.h"
-#include "common/wire/tensor_digest.h"
+#include "common/wire/layout.h"
 #include "worker/ddp/reducer.h"
 #include "worker/learning/optimizer.h"
 #include "worker/models/model.h"

@@ -7,10 +7,14 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
 #include "absl/types/span.h"
+#include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "common/telemetry/compression_meter.h"
+#include "common/telemetry/figure_series.h"
 #include "common/telemetry/metrics.h"
+#include "gradwire/v1/membership.pb.h"
 #include "gradwire/v1/status.pb.h"
 #include "worker/backends/exchange.h"
 #include "worker/options/worker_options.h"
@@ -22,6 +26,25 @@
 #include "worker/run/trainer.h"
 
 namespace gradwire {
+
+// What a worker is at, for the heartbeats. Thread-safe.
+class CurrentWork {
+ public:
+  // From `now` on it is in `phase` of `step`, a literal. `waits`: for others' part of it, of
+  // `bucket` if that is known.
+  void Begin(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket,
+             absl::Time now);
+  // From now on phases begin in the view of this generation, first 0.
+  void SetGeneration(Generation generation);
+  // None before the first Begin.
+  absl::optional<v1::Work> At(absl::Time now) const;
+
+ private:
+  mutable Mutex mutex_;
+  absl::optional<v1::Work> work_ ABSL_GUARDED_BY(mutex_);
+  absl::Time since_ ABSL_GUARDED_BY(mutex_);
+  Generation generation_ ABSL_GUARDED_BY(mutex_);
+};
 
 // Tells of each step: progress, metrics, and for each rank that the worker carries a log, a
 // summary and a status. What the process as a whole sent and received counts at its first

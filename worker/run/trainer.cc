@@ -8,7 +8,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "worker/run/forward_seed.h"
+#include "worker/run/compute.h"
 
 namespace gradwire {
 namespace {

@@ -11,16 +11,12 @@
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
 #include "worker/data/dataset.h"
-#include "worker/ddp/hash.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/models/emulated_model.h"
-#include "worker/options/compression_of.h"
+#include "worker/options/choices.h"
 #include "worker/run/compute.h"
-#include "worker/run/connect_low_rank.h"
+#include "worker/run/evaluator.h"
 #include "worker/run/from_options.h"
-#include "worker/run/hello.h"
-#include "worker/run/inference.h"
-#include "worker/run/outputs.h"
 
 namespace gradwire {
 namespace {

@@ -7,7 +7,7 @@
 #include <iostream>
 #include <string>
 
-#include "common/base/program_files.h"
+#include "common/base/environment.h"
 #include "common/base/status_util.h"
 #include "worker/options/worker_option_parser.h"
 

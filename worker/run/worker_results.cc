@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/output_file.h"
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
 #include "worker/models/prepare.h"
 #include "worker/run/worker.h"
 #include "worker/weights/weights.h"

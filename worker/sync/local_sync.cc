@@ -2,9 +2,10 @@
 
 #include <utility>
 
-#include "common/base/stopwatch.h"
+#include "common/base/clock.h"
 
 namespace gradwire {
+
 namespace {
 
 constexpr Phase kOfTransfers[] = {Phase::kCommunication, Phase::kExposedCommunication};
@@ -184,6 +185,17 @@ void LocalSync::EndEvaluation() {
     reducer().EndForward(reducer().ranks()[i]);
   }
   kept_.clear();
+}
+
+// The outer step adds the mean of what the ranks' models moved, so what comes out is their mean:
+// Stich, "Local SGD converges fast and communicates little", ICLR 2019.
+std::unique_ptr<Synchronizer> MakeLocalSgdSync(Reducer* reducer, const SyncOptions& options) {
+  return std::make_unique<LocalSync>(reducer, options, OuterStep{1, 0});
+}
+
+// Douillard et al., "DiLoCo: distributed low-communication training of language models", 2023.
+std::unique_ptr<Synchronizer> MakeDilocoSync(Reducer* reducer, const SyncOptions& options) {
+  return std::make_unique<LocalSync>(reducer, options, options.outer);
 }
 
 }  // namespace gradwire

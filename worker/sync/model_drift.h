@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "common/wire/layout.h"
 #include "worker/learning/sliced_optimizer.h"
-#include "worker/options/sync_settings.h"
+#include "worker/options/sync_choice.h"
 
 namespace gradwire {
 

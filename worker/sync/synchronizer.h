@@ -17,7 +17,7 @@
 #include "common/base/ids.h"
 #include "common/telemetry/phases.h"
 #include "worker/ddp/reducer.h"
-#include "worker/options/sync_settings.h"
+#include "worker/options/sync_choice.h"
 
 namespace gradwire {
 

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -10,6 +11,16 @@
 #include "common/compress/low_rank/low_rank_plan.h"
 
 namespace gradwire {
+
+// Fills a vector in place of number `index`, which depends on those before it; another one in each
+// `attempt`, which are counted from 0.
+using DrawVector = std::function<void(size_t index, int attempt, absl::Span<float> vector)>;
+
+// Makes `vectors`, of `length` elements one behind the other, all of them finite, orthogonal to
+// each other and of length 1: modified Gram-Schmidt, each vector twice (Giraud and Langou 2002).
+// One that depends on those before it, or is zero, is drawn; with a null `draw`, or if some
+// attempts change nothing, it becomes zero. The bits are the same on every processor.
+void Orthonormalize(absl::Span<float> vectors, uint64_t length, const DrawVector& draw);
 
 // One bucket of a worker's ranks by PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, algorithms
 // 1 and 2), without the exchanges. Of each matrix, with Q the same on all ranks and orthonormal:

@@ -1,6 +1,6 @@
-#include "cli/plan/measured_run.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/plan/plan_command.h"
 
 namespace gradwire {
 namespace {

@@ -1,6 +1,6 @@
-#include "cli/terminal/report_files.h"
-
 #include <gtest/gtest.h>
+
+#include "cli/terminal/script.h"
 
 namespace gradwire {
 namespace {

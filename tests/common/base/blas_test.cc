@@ -1,9 +1,8 @@
-#include "common/base/blas.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/host.h"
 
 // Debian's libblas3 and kBlasPackage, which are installed for these tests.
 #define BLAS_FOLDER "/usr/lib/" GRADWIRE_ARCHITECTURE

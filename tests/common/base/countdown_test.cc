@@ -1,9 +1,9 @@
-#include "common/base/countdown.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
+
+#include "common/base/mutex.h"
 
 namespace gradwire {
 namespace {

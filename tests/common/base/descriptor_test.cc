@@ -1,5 +1,3 @@
-#include "common/base/descriptor.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -7,6 +5,8 @@
 
 #include <algorithm>
 #include <utility>
+
+#include "common/base/address.h"
 
 namespace gradwire {
 namespace {

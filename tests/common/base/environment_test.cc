@@ -8,8 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "common/base/program_files.h"
-#include "common/base/seldom.h"
+#include "common/base/logging.h"
 
 namespace gradwire {
 namespace {

@@ -1,5 +1,3 @@
-#include "common/base/listening.h"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +9,8 @@
 #include <string>
 
 #include "absl/strings/ascii.h"
-#include "common/session/resolve.h"
+#include "common/base/address.h"
+#include "common/session/local_address.h"
 #include "tests/support/sockets.h"
 
 namespace gradwire {

@@ -1,5 +1,3 @@
-#include "common/base/paced_sleep.h"
-
 #include <gtest/gtest.h>
 
 #include "common/base/clock.h"

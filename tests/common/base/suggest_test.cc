@@ -1,6 +1,6 @@
-#include "common/base/suggest.h"
-
 #include <gtest/gtest.h>
+
+#include "common/base/plain_text.h"
 
 namespace gradwire {
 namespace {

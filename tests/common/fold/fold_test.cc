@@ -6,7 +6,6 @@
 #include <random>
 #include <vector>
 
-#include "common/fold/half.h"
 #include "common/fold/kernels.h"
 #include "common/wire/layout.h"
 

@@ -1,5 +1,3 @@
-#include "common/fold/half.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +6,7 @@
 #include <random>
 #include <vector>
 
+#include "common/fold/fold.h"
 #include "common/fold/kernels.h"
 
 namespace gradwire {

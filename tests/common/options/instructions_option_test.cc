@@ -1,11 +1,10 @@
-#include "common/options/instructions_option.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "common/fold/kernels.h"
+#include "common/options/security_options.h"
 #include "common/wire/xxh3.h"
 
 namespace gradwire {

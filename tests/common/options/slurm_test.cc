@@ -1,6 +1,6 @@
-#include "common/options/slurm.h"
-
 #include <gtest/gtest.h>
+
+#include "common/options/launch_environment.h"
 
 namespace gradwire {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
-#include "common/rpc/status_service.h"
 #include "gradwire/v1/status.grpc.pb.h"
 
 namespace gradwire {

@@ -12,7 +12,6 @@
 #include "common/base/clock.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/grpc_server.h"
-#include "common/rpc/status_service.h"
 
 namespace gradwire {
 namespace {

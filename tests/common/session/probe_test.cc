@@ -1,7 +1,6 @@
-#include "common/session/probe.h"
-
 #include <gtest/gtest.h>
 
+#include "common/session/connect.h"
 #include "tests/support/sockets.h"
 
 namespace gradwire {

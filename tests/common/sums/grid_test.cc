@@ -1,9 +1,9 @@
-#include "common/sums/grid.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <vector>
+
+#include "common/sums/layout_sums.h"
 
 namespace gradwire {
 namespace {

@@ -1,9 +1,9 @@
-#include "common/telemetry/compression_meter.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <vector>
+
+#include "common/telemetry/figure_series.h"
 
 namespace gradwire {
 namespace {

@@ -1,6 +1,6 @@
-#include "common/telemetry/host_names.h"
-
 #include <gtest/gtest.h>
+
+#include "common/telemetry/http_server.h"
 
 namespace gradwire {
 namespace {

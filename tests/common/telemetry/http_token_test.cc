@@ -1,11 +1,10 @@
-#include "common/telemetry/http_token.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "common/telemetry/http_server.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
 #include "tests/support/sockets.h"

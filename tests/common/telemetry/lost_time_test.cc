@@ -1,8 +1,8 @@
-#include "common/telemetry/lost_time.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
+
+#include "common/telemetry/phases.h"
 
 namespace gradwire {
 namespace {

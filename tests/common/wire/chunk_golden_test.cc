@@ -6,7 +6,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "common/fold/half.h"
+#include "common/fold/fold.h"
 #include "common/wire/chunk_codec.h"
 #include "tests/support/hex.h"
 

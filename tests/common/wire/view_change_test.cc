@@ -1,6 +1,6 @@
-#include "common/wire/view_change.h"
-
 #include <gmock/gmock.h>
+
+#include "common/wire/view.h"
 
 namespace gradwire {
 namespace {

@@ -1,6 +1,6 @@
-#include "coordinator/membership/lease.h"
-
 #include <gtest/gtest.h>
+
+#include "coordinator/membership/participant.h"
 
 namespace gradwire {
 namespace {

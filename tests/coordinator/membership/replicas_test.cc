@@ -1,9 +1,9 @@
-#include "coordinator/membership/replicas.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
+
+#include "coordinator/membership/participant.h"
 
 namespace gradwire {
 namespace {

@@ -7,7 +7,6 @@
 
 #include "absl/time/clock.h"
 #include "common/base/clock.h"
-#include "common/base/unix_seconds.h"
 #include "common/rpc/grpc_server.h"
 #include "common/session/session.h"
 #include "common/wire/protocol.h"

@@ -1,11 +1,11 @@
-#include "coordinator/membership/step_tally.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "coordinator/membership/roster.h"
 
 namespace gradwire {
 namespace {

@@ -1,5 +1,3 @@
-#include "coordinator/pages/web_assets.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/pages/run_pages.h"
 
 namespace gradwire {
 namespace {

@@ -1,7 +1,7 @@
-#include "coordinator/run/coordinator_option_parser.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "coordinator/run/coordinator_options.h"
 
 namespace gradwire {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/session/session.h"
-#include "coordinator/pages/web_assets.h"
+#include "coordinator/pages/run_pages.h"
 #include "gradwire/v1/status.grpc.pb.h"
 #include "tests/coordinator/membership/test_hello.h"
 #include "tests/support/sockets.h"

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "common/session/probe.h"
+#include "common/session/connect.h"
 #include "tests/support/sockets.h"
 
 namespace gradwire {

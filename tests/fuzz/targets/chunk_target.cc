@@ -15,13 +15,12 @@
 #include "common/aggregation/aggregator.h"
 #include "common/compress/codec.h"
 #include "common/fold/fold.h"
-#include "common/fold/half.h"
 #include "common/wire/chunk_codec.h"
 #include "common/wire/judge.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "worker/backends/hops/hop_plan.h"
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_position.h"
-#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 namespace {

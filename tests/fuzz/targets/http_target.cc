@@ -10,7 +10,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "common/telemetry/host_names.h"
 #include "common/telemetry/http_server.h"
 #include "coordinator/pages/run_pages.h"
 #include "tests/fuzz/fuzz_target.h"

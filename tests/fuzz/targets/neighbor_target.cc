@@ -14,7 +14,7 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/targets/stream_chunks.h"
 #include "worker/backends/hops/hop_exchange.h"
-#include "worker/backends/hops/topology.h"
+#include "worker/backends/hops/hop_plan.h"
 
 namespace gradwire {
 namespace {

@@ -12,8 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "common/base/descriptor.h"
-#include "coordinator/run/coordinator_option_parser.h"
+#include "common/base/address.h"
+#include "coordinator/run/coordinator_options.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/input_reader.h"
 #include "worker/options/worker_option_parser.h"

@@ -8,8 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "worker/data/evaluation_batches.h"
-#include "worker/data/training_batches.h"
+#include "worker/data/batches.h"
 
 namespace gradwire {
 namespace {

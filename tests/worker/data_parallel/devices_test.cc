@@ -1,10 +1,10 @@
-#include "worker/data_parallel/devices.h"
-
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <set>
 #include <thread>
+
+#include "worker/data_parallel/data_parallel.h"
 
 namespace gradwire {
 namespace {

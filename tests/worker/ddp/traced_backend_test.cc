@@ -1,5 +1,3 @@
-#include "worker/backends/traced_backend.h"
-
 #include <gmock/gmock.h>
 
 #include <memory>
@@ -7,6 +5,7 @@
 
 #include "common/base/clock.h"
 #include "tests/worker/ddp/fake_exchange.h"
+#include "worker/backends/backend.h"
 
 namespace gradwire {
 namespace {

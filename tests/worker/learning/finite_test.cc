@@ -1,9 +1,9 @@
-#include "worker/learning/finite.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "worker/learning/clip_norm.h"
 
 namespace gradwire {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <ostream>
 
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
 
 namespace gradwire {
 namespace {

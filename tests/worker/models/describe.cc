@@ -1,6 +1,6 @@
 #include "tests/worker/models/describe.h"
 
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
 
 namespace gradwire::testing {
 namespace {

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "worker/options/compression_of.h"
 #include "worker/options/model_flags.h"
 
 namespace gradwire {

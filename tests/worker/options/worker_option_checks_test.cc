@@ -1,11 +1,10 @@
 // Options that do not fit together.
-#include "worker/options/worker_option_checks.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/worker/options/parse.h"
 #include "worker/options/choices.h"
+#include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
 namespace {

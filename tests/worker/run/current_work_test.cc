@@ -1,6 +1,6 @@
-#include "worker/run/current_work.h"
-
 #include <gtest/gtest.h>
+
+#include "worker/run/step_reporter.h"
 
 namespace gradwire {
 namespace {

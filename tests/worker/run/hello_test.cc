@@ -1,5 +1,3 @@
-#include "worker/run/hello.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +5,7 @@
 #include <string>
 
 #include "worker/options/sync_choice.h"
+#include "worker/run/from_options.h"
 
 namespace gradwire {
 namespace {

@@ -1,10 +1,9 @@
-#include "worker/run/inference.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/worker/run/training.h"
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
+#include "worker/run/evaluator.h"
 
 namespace gradwire {
 namespace {

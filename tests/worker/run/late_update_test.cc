@@ -8,7 +8,7 @@
 
 #include "tests/worker/ddp/fake_exchange.h"
 #include "tests/worker/run/training.h"
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
 
 namespace gradwire {
 namespace {

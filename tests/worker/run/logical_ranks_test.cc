@@ -8,9 +8,9 @@
 #include "common/wire/view.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
 #include "worker/options/traits.h"
-#include "worker/run/forward_seed.h"
+#include "worker/run/compute.h"
 
 namespace gradwire {
 namespace {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "tests/worker/run/training.h"
-#include "worker/learning/finite.h"
+#include "worker/learning/clip_norm.h"
 
 namespace gradwire {
 namespace {

@@ -17,7 +17,6 @@
 #include "worker/ddp/model_layout.h"
 #include "worker/options/worker_option_parser.h"
 #include "worker/run/from_options.h"
-#include "worker/run/hello.h"
 #include "worker/run/worker.h"
 
 namespace gradwire {

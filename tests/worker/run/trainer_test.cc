@@ -9,7 +9,7 @@
 #include "tests/worker/models/oracle.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
 
 namespace gradwire {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
 
 namespace gradwire::testing {
 

@@ -11,7 +11,7 @@
 #include "tests/worker/ddp/fake_exchange.h"
 #include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
-#include "worker/ddp/hash.h"
+#include "worker/ddp/model_layout.h"
 
 namespace gradwire {
 namespace {

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/aggregation/aggregation_service.h"
 #include "worker/backends/backend.h"
+#include "worker/backends/exchange.h"
 #include "worker/backends/fold/fold_exchange.h"
 #include "worker/backends/fold/lane.h"
-#include "worker/backends/traffic.h"
 
 namespace gradwire {
 namespace {

@@ -12,8 +12,6 @@
 #include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
 #include "worker/backends/fold/lane.h"
-#include "worker/backends/overflow_monitor.h"
-#include "worker/backends/traffic.h"
 #include "worker/backends/transfer_table.h"
 
 namespace gradwire {

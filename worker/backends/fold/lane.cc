@@ -6,7 +6,7 @@
 #include "absl/time/time.h"
 #include "common/aggregation/aggregator.h"
 #include "common/base/status_util.h"
-#include "common/fold/half.h"
+#include "common/fold/fold.h"
 
 namespace gradwire {
 namespace {

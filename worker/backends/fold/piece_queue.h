@@ -12,8 +12,8 @@
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "common/sums/grid.h"
-#include "worker/backends/transfer.h"
+#include "common/sums/layout_sums.h"
+#include "worker/backends/exchange.h"
 
 namespace gradwire {
 

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/status_util.h"
-#include "common/rpc/call_context.h"
+#include "common/rpc/call_guard.h"
 #include "common/rpc/channel.h"
 #include "common/wire/chunk_codec.h"
 #include "common/wire/judge.h"

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/program_files.h"
+#include "common/base/environment.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/gloo/engine.h"
 #include "worker/backends/gloo/gloo_exchange.h"

@@ -14,7 +14,6 @@
 #include "worker/backends/exchange.h"
 #include "worker/backends/gloo/engine.h"
 #include "worker/backends/gloo/gloo_rendezvous.h"
-#include "worker/backends/traffic.h"
 #include "worker/backends/transfer_table.h"
 
 namespace gradwire {

@@ -6,8 +6,8 @@
 #include "common/base/mutex.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/hops/hop_exchange.h"
+#include "worker/backends/hops/hop_plan.h"
 #include "worker/backends/hops/neighbor_stream.h"
-#include "worker/backends/hops/topology.h"
 
 namespace gradwire {
 

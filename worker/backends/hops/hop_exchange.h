@@ -15,11 +15,9 @@
 #include "common/wire/chunk.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
-#include "worker/backends/hops/early_chunks.h"
 #include "worker/backends/hops/hop_plans.h"
 #include "worker/backends/hops/hop_position.h"
 #include "worker/backends/hops/neighbor_stream.h"
-#include "worker/backends/overflow_monitor.h"
 #include "worker/backends/transfer_table.h"
 
 namespace gradwire {

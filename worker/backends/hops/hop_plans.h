@@ -14,8 +14,8 @@
 #include "common/wire/chunk.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
-#include "worker/backends/hops/early_chunks.h"
 #include "worker/backends/hops/hop_plan.h"
+#include "worker/backends/hops/neighbor_stream.h"
 
 namespace gradwire {
 

@@ -4,7 +4,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fold/fold.h"
-#include "common/fold/half.h"
 
 namespace gradwire {
 

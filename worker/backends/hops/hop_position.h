@@ -7,8 +7,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/wire/chunk.h"
+#include "worker/backends/exchange.h"
 #include "worker/backends/hops/hop_plans.h"
-#include "worker/backends/transfer.h"
 
 namespace gradwire {
 

@@ -1,11 +1,11 @@
-#include "common/compress/low_rank/orthonormal.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 #include <vector>
+
+#include "common/compress/low_rank/low_rank_bucket.h"
 
 namespace gradwire {
 namespace {

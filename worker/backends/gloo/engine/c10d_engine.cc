@@ -1,20 +1,134 @@
 // The only unit of the back ends that sees c10d.
-#include <ATen/ops/from_blob.h>
+#include "worker/backends/gloo/engine/c10d_engine.h"
 
+#include <ATen/ops/from_blob.h>
+#include <gloo/common/error.h>
+
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <memory>
 #include <regex>
 #include <set>
+#include <stdexcept>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
 #include "worker/backends/gloo/engine.h"
-#include "worker/backends/gloo/engine/abortable_device.h"
-#include "worker/backends/gloo/engine/c10d_store.h"
 
 namespace gradwire {
+
+namespace {
+
+// Gloo's collectives use the upper byte for their kind, from 1.
+constexpr uint64_t kUnusedSlot = 0;
+
+}  // namespace
+
+AbortableDevice::AbortableDevice(const std::string& host)
+    : gloo::transport::tcp::Device(gloo::transport::tcp::CreateDeviceAttr(host.c_str())) {}
+
+std::shared_ptr<gloo::transport::Context> AbortableDevice::createContext(int rank, int size) {
+  Context context = gloo::transport::tcp::Device::createContext(rank, size);
+  MutexLock lock(&mutex_);
+  context_ = context;
+  return context;
+}
+
+void AbortableDevice::OnPairsMade() {
+  MutexLock lock(&mutex_);
+  ready_ = context_ != nullptr;
+  if (aborted_) throw std::runtime_error("aborted");
+}
+
+AbortableDevice::Context AbortableDevice::Ready() {
+  MutexLock lock(&mutex_);
+  return ready_ ? context_ : nullptr;
+}
+
+std::vector<int> AbortableDevice::BrokenPeers() {
+  std::vector<int> broken;
+  const Context context = Ready();
+  if (context == nullptr) return broken;
+  char memory = 0;
+  const auto buffer = context->createUnboundBuffer(&memory, sizeof(memory));
+  for (int rank = 0; rank < context->size; ++rank) {
+    if (rank == context->rank) continue;
+    try {
+      buffer->recv(rank, kUnusedSlot);
+    } catch (const std::exception&) {
+      broken.push_back(rank);
+    }
+  }
+  return broken;
+}
+
+void AbortableDevice::Abort() {
+  {
+    MutexLock lock(&mutex_);
+    aborted_ = true;
+  }
+  const Context context = Ready();
+  if (context == nullptr) return;
+  char memory = 0;
+  const auto buffer = context->createUnboundBuffer(&memory, sizeof(memory));
+  try {
+    buffer->waitRecv(std::chrono::milliseconds(1));
+  } catch (const std::exception&) {
+    // It timed out, as meant.
+  }
+}
+
+namespace {
+
+void ThrowIfError(const absl::Status& status) {
+  if (!status.ok()) throw std::runtime_error(std::string(status.message()));
+}
+
+template <typename T>
+T ValueOrThrow(absl::StatusOr<T> result) {
+  ThrowIfError(result.status());
+  return *std::move(result);
+}
+
+absl::Time In(std::chrono::milliseconds timeout) { return SteadyNow() + absl::FromChrono(timeout); }
+
+}  // namespace
+
+C10dStore::C10dStore(KeyValueStore* store, std::function<void()> on_set)
+    : store_(store), on_set_(std::move(on_set)) {}
+
+void C10dStore::set(const std::string& key, const std::vector<uint8_t>& value) {
+  on_set_();
+  ThrowIfError(store_->Set(key, std::string(value.begin(), value.end())));
+}
+
+std::vector<uint8_t> C10dStore::get(const std::string& key) {
+  const std::string value = ValueOrThrow(store_->Wait({key}, In(timeout_))).at(0);
+  return {value.begin(), value.end()};
+}
+
+int64_t C10dStore::add(const std::string& key, int64_t value) {
+  return ValueOrThrow(store_->Add(key, value));
+}
+
+bool C10dStore::deleteKey(const std::string& key) { return ValueOrThrow(store_->Delete(key)); }
+
+bool C10dStore::check(const std::vector<std::string>& keys) {
+  return ValueOrThrow(store_->Check(keys));
+}
+
+int64_t C10dStore::getNumKeys() { return ValueOrThrow(store_->Count()); }
+
+void C10dStore::wait(const std::vector<std::string>& keys) { wait(keys, timeout_); }
+
+void C10dStore::wait(const std::vector<std::string>& keys,
+                     const std::chrono::milliseconds& timeout) {
+  ValueOrThrow(store_->Wait(keys, In(timeout)));
+}
+
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -145,6 +259,7 @@ class C10dEngine : public GlooEngine {
 };
 
 }  // namespace
+
 }  // namespace gradwire
 
 gradwire::GlooEngine* gradwire_make_gloo_engine(int groups) {

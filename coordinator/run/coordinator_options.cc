@@ -1,10 +1,13 @@
-#include "coordinator/run/coordinator_option_parser.h"
+#include "coordinator/run/coordinator_options.h"
 
 #include "absl/strings/str_cat.h"
-#include "common/options/instructions_option.h"
+#include "absl/strings/strip.h"
+#include "common/base/output_file.h"
+#include "common/options/security_options.h"
 #include "common/rpc/reach.h"
 
 namespace gradwire {
+
 namespace {
 
 constexpr char kGroup[] = "Coordinator";
@@ -116,6 +119,17 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
     return absl::InvalidArgumentError("--aggregation-summary: not with --aggregate-only");
   }
   return parsed;
+}
+
+absl::Status WritePortFile(const std::string& path, const std::string& grpc,
+                           const std::string& metrics) {
+  std::string text = absl::StrCat("grpc=", grpc, "\n");
+  if (!metrics.empty()) absl::StrAppend(&text, "metrics=", metrics, "\n");
+  // Renamed into place, so that nobody reads half of it.
+  const absl::Status written = ReplaceFile(path, text);
+  if (written.ok()) return written;
+  return absl::FailedPreconditionError(absl::StrCat(
+      "cannot write port file ", absl::StripPrefix(written.message(), "cannot write ")));
 }
 
 }  // namespace gradwire

@@ -1,9 +1,7 @@
-#include "common/base/paced_sleep.h"
+#include "common/base/clock.h"
 
 #include <chrono>
 #include <thread>
-
-#include "common/base/clock.h"
 
 namespace gradwire {
 

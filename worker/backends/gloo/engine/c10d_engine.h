@@ -1,14 +1,17 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_ABORTABLE_DEVICE_H_
-#define GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_ABORTABLE_DEVICE_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_C10D_ENGINE_H_
+#define GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_C10D_ENGINE_H_
 
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
 #include "common/base/mutex.h"
+#include "worker/backends/gloo/engine.h"
 
 namespace gradwire {
 
@@ -46,6 +49,29 @@ class AbortableDevice : public gloo::transport::tcp::Device {
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
+// Shows a KeyValueStore to c10d. Errors become exceptions (std::runtime_error),
+// which is what the base class has for them; c10d hands them back to who called it.
+class C10dStore : public c10d::Store {
+ public:
+  // `store` outlives this. `on_set` runs before each set.
+  C10dStore(KeyValueStore* store, std::function<void()> on_set);
+
+  void set(const std::string& key, const std::vector<uint8_t>& value) override;
+  // Waits for the key, at most the store's timeout.
+  std::vector<uint8_t> get(const std::string& key) override;
+  int64_t add(const std::string& key, int64_t value) override;
+  bool deleteKey(const std::string& key) override;
+  bool check(const std::vector<std::string>& keys) override;
+  int64_t getNumKeys() override;
+  void wait(const std::vector<std::string>& keys) override;
+  void wait(const std::vector<std::string>& keys,
+            const std::chrono::milliseconds& timeout) override;
+
+ private:
+  KeyValueStore* const store_;
+  const std::function<void()> on_set_;
+};
+
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_ABORTABLE_DEVICE_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_C10D_ENGINE_H_

@@ -1,5 +1,7 @@
-#ifndef GRADWIRE_WORKER_DATA_TRAINING_BATCHES_H_
-#define GRADWIRE_WORKER_DATA_TRAINING_BATCHES_H_
+#ifndef GRADWIRE_WORKER_DATA_BATCHES_H_
+#define GRADWIRE_WORKER_DATA_BATCHES_H_
+
+#include <torch/torch.h>
 
 #include <cstdint>
 #include <memory>
@@ -8,11 +10,49 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "worker/data/batch.h"
 #include "worker/data/image_formatter.h"
 #include "worker/data/sampler.h"
 
 namespace gradwire {
+
+// What one rank is shown in one step. The tensors are the holder's own: nothing
+// else refers to their memory.
+struct Batch {
+  Step step;             // counted over the whole run
+  int64_t epoch = 0;     // pass over the data that the step belongs to, from 0
+  int64_t padded = 0;    // how many of the samples are repeats that fill up the ranks
+  torch::Tensor images;  // (N, C, H, W), float32, normalised
+  torch::Tensor labels;  // (N), int64
+
+  int64_t size() const { return labels.size(0); }
+};
+
+// All images of a data set once, in its own order and without augmentation:
+//
+//   for (int64_t i = 0; i < batches->count(); ++i) Evaluate(batches->Make(i));
+//
+// Immutable; safe to use from any thread. No thread of torch's is used.
+class EvaluationBatches {
+ public:
+  // `batch_size`: images a batch; the last one holds what is left.
+  //   InvalidArgument  batch size below 1, or what ImageFormatter refuses
+  static absl::StatusOr<std::unique_ptr<const EvaluationBatches>> Create(
+      std::shared_ptr<const Dataset> dataset, const ImageShape& shape, int64_t batch_size);
+
+  // Number of batches.
+  int64_t count() const;
+  // Number of images in all of them.
+  int64_t samples() const { return formatter_->dataset().size(); }
+
+  // Batch 0 ≤ index < count(); its `step` is the index.
+  Batch Make(int64_t index) const;
+
+ private:
+  EvaluationBatches(std::unique_ptr<const ImageFormatter> formatter, int64_t batch_size);
+
+  const std::unique_ptr<const ImageFormatter> formatter_;
+  const int64_t batch_size_;
+};
 
 struct TrainingBatchOptions {
   SamplerOptions sampler;
@@ -60,4 +100,4 @@ class TrainingBatches {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_DATA_TRAINING_BATCHES_H_
+#endif  // GRADWIRE_WORKER_DATA_BATCHES_H_

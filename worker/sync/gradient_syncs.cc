@@ -1,0 +1,77 @@
+#include "worker/sync/synchronizer.h"
+
+namespace gradwire {
+
+// One process alone: its own gradient is the average.
+std::unique_ptr<Synchronizer> MakeNoSync(Reducer*, const SyncOptions&) { return nullptr; }
+
+namespace {
+
+// After the backward pass of its last rank a worker hands in all buckets at once, and waits
+// for all: communication and computation never overlap.
+class AfterBackwardSync : public Synchronizer {
+ public:
+  using Synchronizer::Synchronizer;
+
+  void OnBackwardDone(Rank rank) override {
+    if (IsLast(rank)) reducer().HandInRest(reducer().ranks());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Synchronizer> MakeAfterBackwardSync(Reducer* reducer, const SyncOptions&) {
+  return std::make_unique<AfterBackwardSync>(reducer);
+}
+
+namespace {
+
+// Exchanges one bucket after the other, from the back of the model to the front, each when the
+// one before is through: with a bucket for each parameter it is the loop over parameters that
+// courses begin with.
+class PerLayerSync : public Synchronizer {
+ public:
+  using Synchronizer::Synchronizer;
+
+  void OnBackwardDone(Rank rank) override {
+    if (IsLast(rank)) next_ = 0;
+  }
+  absl::StatusOr<size_t> NextBucket() override {
+    for (const Rank rank : reducer().ranks()) reducer().HandIn(next_, rank);
+    ++next_;
+    return reducer().NextBucket();
+  }
+
+ private:
+  size_t next_ = 0;  // bucket to be handed in
+};
+
+}  // namespace
+
+std::unique_ptr<Synchronizer> MakePerLayerSync(Reducer* reducer, const SyncOptions&) {
+  return std::make_unique<PerLayerSync>(reducer);
+}
+
+namespace {
+
+// Hands in each bucket as soon as backward has made it. The buffers go first, for they are
+// there first. So the order is the same on all workers: buffers, bucket 0, 1, …
+class DdpSync : public Synchronizer {
+ public:
+  using Synchronizer::Synchronizer;
+
+  void OnForwardDone(Rank rank) override {
+    const size_t buffers = reducer().gradient_buckets();
+    if (reducer().bucket_count() > buffers) reducer().HandIn(buffers, rank);
+  }
+  void OnBucketReady(size_t bucket, Rank rank) override { reducer().HandIn(bucket, rank); }
+  void OnBackwardDone(Rank rank) override { reducer().HandInRest({rank}); }
+};
+
+}  // namespace
+
+std::unique_ptr<Synchronizer> MakeDdpSync(Reducer* reducer, const SyncOptions&) {
+  return std::make_unique<DdpSync>(reducer);
+}
+
+}  // namespace gradwire
