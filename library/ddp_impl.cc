@@ -111,7 +111,7 @@ void DistributedDataParallel::Impl::Arm() {
   reducer_->BeginForward(member_.rank());
   PassListener listener;
   listener.on_begin = [this] { OnBegin(); };
-  listener.on_bucket = [this](size_t bucket) { reducer_->HandIn(bucket, member_.rank()); };
+  listener.on_bucket = [this](size_t bucket) { reducer_->Contribute(bucket, member_.rank()); };
   listener.on_error = [this](const absl::Status& status) { Fail(status); };
   reducer_->BeginPass(member_.rank(), std::move(listener));
 }
@@ -129,7 +129,7 @@ void DistributedDataParallel::Impl::OnBegin() {
   reducer_->EndForward(member_.rank());
   KeepBuffers();
   const size_t gradients = reducer_->gradient_buckets();
-  if (reducer_->bucket_count() > gradients) reducer_->HandIn(gradients, member_.rank());
+  if (reducer_->bucket_count() > gradients) reducer_->Contribute(gradients, member_.rank());
 }
 
 void DistributedDataParallel::Impl::OnEnd() {
@@ -174,7 +174,7 @@ absl::StatusOr<std::vector<bool>> DistributedDataParallel::Impl::UsedAnywhere(bo
 
 absl::Status DistributedDataParallel::Impl::Finish(const Active& active, bool has_data) {
   const Rank rank = member_.rank();
-  reducer_->HandInRest({&rank, 1});
+  reducer_->ContributeRest({&rank, 1});
   const absl::StatusOr<std::vector<bool>> used = UsedAnywhere(has_data);
   if (!used.ok()) return used.status();
   double scale = 1;

@@ -26,7 +26,7 @@ namespace gradwire {
 // One module's reducer, from hook to hook. A rank's averaging pass:
 //
 //   Arm ─► forward ─► backward ┬ OnBegin  ┬ bucket 0, 1, … ┬ OnEnd ┬─► optimiser
-//                              │ (join:   │ handed in      │ means │
+//                              │ (join:   │ contributed      │ means │
 //                              │ asks who │ (answers)      │ are   │
 //                              │ is there)│                │ .grad │─► Arm
 //
@@ -49,7 +49,7 @@ class DistributedDataParallel::Impl {
   // Who takes part with data, by rank; empty outside of Join.
   using Active = std::vector<bool>;
   // A parameter in a bucket.
-  struct Slot {
+  struct BucketParameter {
     torch::Tensor parameter;
     size_t index = 0;  // in names_
   };
@@ -90,7 +90,7 @@ class DistributedDataParallel::Impl {
   std::unique_ptr<LowRankExchange> low_rank_;  // null unless gradients travel as factors
   CompressionMeter compression_;               // of that
   std::unique_ptr<Reducer> reducer_;
-  std::vector<std::vector<Slot>> slots_;  // by gradient bucket
+  std::vector<std::vector<BucketParameter>> slots_;  // by gradient bucket
   Step step_;
   int no_sync_ = 0;  // guards that live
 

@@ -21,7 +21,7 @@ Rank HighestOf(const std::vector<bool>& active) {
 
 }  // namespace
 
-// All ranks ask in each pass before they hand anything in.
+// All ranks ask in each pass before they contribute anything.
 void DistributedDataParallel::Impl::AskWhoIsActive(bool self) {
   if (absl::Status status = run_->collectives().BeginAsk(self); !status.ok()) Fail(status);
 }
@@ -68,7 +68,7 @@ void DistributedDataParallel::Impl::Shadow(const Active& active) {
   KeepBuffers();
   reducer_->ZeroTerms(member_.rank());
   const size_t gradients = reducer_->gradient_buckets();
-  if (reducer_->bucket_count() > gradients) reducer_->HandIn(gradients, member_.rank());
+  if (reducer_->bucket_count() > gradients) reducer_->Contribute(gradients, member_.rank());
   begin_ = backward_end_ = SteadyNow();
   if (absl::Status status = Finish(active, /*has_data=*/false); !status.ok()) Fail(status);
   Report();

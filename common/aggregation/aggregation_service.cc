@@ -236,7 +236,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
     }
     if (!mean.ok()) return mean.status();
     const MeanChunk& chunk = *mean->chunk;
-    const uint64_t turn = request.by_bucket() ? mean->header.bucket.value() : chunk.number_in_share;
+    const uint64_t turn = request.by_bucket() ? mean->header.bucket.value() : chunk.number_in_shard;
     if (turn % lanes != request.lane()) continue;
     grpc::Slice payload = SliceOwnedBy(mean->chunk, chunk.data.get(), chunk.bytes);
     if (!writer->Write(EncodeChunk(mean->header, {std::move(payload)}))) {

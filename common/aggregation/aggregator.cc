@@ -13,17 +13,17 @@ constexpr absl::Duration kLayoutTimeout = absl::Seconds(10);
 
 }  // namespace
 
-Aggregator::Aggregator(const View& view, const Share& share, AggregatorHooks hooks)
-    : view_(view), share_(share), hooks_(std::move(hooks)), clock_(SteadyNow()) {}
+Aggregator::Aggregator(const View& view, const Shard& share, AggregatorHooks hooks)
+    : view_(view), shard_(share), hooks_(std::move(hooks)), clock_(SteadyNow()) {}
 
 void Aggregator::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets,
                            const v1::Serving& serving) {
   MutexLock lock(&mutex_);
   if (serving.optimizer().empty()) {
-    layouts_.try_emplace(layout, layout, view_, std::move(buckets), share_);
+    layouts_.try_emplace(layout, layout, view_, std::move(buckets), shard_);
   } else {
-    models_.emplace(
-        layout, std::make_unique<ServedModel>(layout, view_, std::move(buckets), share_, serving));
+    models_.emplace(layout, std::make_unique<ParameterServer>(layout, view_, std::move(buckets),
+                                                              shard_, serving));
   }
   changed_.NotifyAll();
 }
@@ -51,7 +51,7 @@ absl::StatusOr<Verdict> Aggregator::JudgeEarly(const ChunkHeader& header) {
 }
 
 absl::StatusOr<Verdict> Aggregator::Hold(Chunk* chunk, std::vector<Chunk>* terms,
-                                         ServedModel** model) {
+                                         ParameterServer** model) {
   MutexLock lock(&mutex_);
   absl::StatusOr<Verdict> verdict = JudgeEarly(chunk->header);
   if (!verdict.ok() || *verdict != Verdict::kAccept) return verdict;
@@ -72,7 +72,7 @@ absl::StatusOr<Verdict> Aggregator::Hold(Chunk* chunk, std::vector<Chunk>* terms
   return verdict;
 }
 
-absl::StatusOr<Verdict> Aggregator::Serve(ServedModel* model, Chunk chunk) {
+absl::StatusOr<Verdict> Aggregator::Serve(ParameterServer* model, Chunk chunk) {
   bool answered = false;
   absl::StatusOr<Verdict> verdict = model->Add(std::move(chunk), &answered);
   // Without an optimiser nobody is ever answered, so those who wait are told why.
@@ -91,7 +91,7 @@ absl::StatusOr<Verdict> Aggregator::AddOwn(Chunk chunk) {
   const LayoutId layout = chunk.header.layout;
   const Step step = chunk.header.step;
   std::vector<Chunk> terms;
-  ServedModel* model = nullptr;
+  ParameterServer* model = nullptr;
   absl::StatusOr<Verdict> verdict = Hold(&chunk, &terms, &model);
   if (model != nullptr) return Serve(model, std::move(chunk));
   if (!terms.empty()) FoldAndPublish(layout, step, std::move(terms));
@@ -165,31 +165,32 @@ absl::Status Aggregator::CheckReader(const RunId& run_id, CoordinatorEpoch epoch
 }
 
 absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::NextOf(
-    const LayoutSums& sums, MeanCursor::Place* place) const {
+    const LayoutSums& sums, MeanCursor::Position* position) const {
   while (true) {
-    const auto* results = sums.Results(place->step);
-    const bool is_new = place->step == view_.first_step && place->index == 0;
+    const auto* results = sums.Results(position->step);
+    const bool is_new = position->step == view_.first_step && position->index == 0;
     if (results == nullptr && is_new) {
-      return absl::OutOfRangeError(absl::StrCat("the results of step ", place->step.value(),
+      return absl::OutOfRangeError(absl::StrCat("the results of step ", position->step.value(),
                                                 " are gone: the open step is ",
                                                 sums.open_step().value()));
     }
-    if (results != nullptr && place->index < results->size()) return (*results)[place->index++];
-    if (place->step >= sums.open_step()) return std::shared_ptr<const MeanChunk>();
-    *place = {Step(place->step.value() + 1), 0};
+    if (results != nullptr && position->index < results->size())
+      return (*results)[position->index++];
+    if (position->step >= sums.open_step()) return std::shared_ptr<const MeanChunk>();
+    *position = {Step(position->step.value() + 1), 0};
   }
 }
 
 absl::StatusOr<Mean> Aggregator::TryNext(MeanCursor* cursor) {
   for (const auto& [layout, sums] : layouts_) {
-    MeanCursor::Place& place =
-        cursor->places.try_emplace(layout, MeanCursor::Place{view_.first_step}).first->second;
-    absl::StatusOr<std::shared_ptr<const MeanChunk>> chunk = NextOf(sums, &place);
+    MeanCursor::Position& position =
+        cursor->positions.try_emplace(layout, MeanCursor::Position{view_.first_step}).first->second;
+    absl::StatusOr<std::shared_ptr<const MeanChunk>> chunk = NextOf(sums, &position);
     if (!chunk.ok()) return chunk.status();
-    if (*chunk != nullptr) return Mean{sums.HeaderOf(place.step, **chunk), *chunk};
+    if (*chunk != nullptr) return Mean{sums.HeaderOf(position.step, **chunk), *chunk};
   }
   for (const auto& [layout, model] : models_) {
-    absl::optional<ServedModel::Answer> answer = model->Next(cursor->reader);
+    absl::optional<ParameterServer::Answer> answer = model->Next(cursor->reader);
     if (answer.has_value()) return Mean{answer->header, std::move(answer->chunk)};
   }
   return Mean();

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "common/aggregation/aggregation_clock.h"
 #include "common/base/mutex.h"
-#include "common/serving/served_model.h"
+#include "common/parameter_server/parameter_server.h"
 #include "common/sums/layout_sums.h"
 #include "common/telemetry/trace_log.h"
 
@@ -33,11 +33,11 @@ struct Mean {
 
 // Where one reader of means stands: which result of which step of each layout comes next.
 struct MeanCursor {
-  struct Place {
+  struct Position {
     Step step;
     size_t index = 0;
   };
-  std::map<LayoutId, Place> places;
+  std::map<LayoutId, Position> positions;
   Incarnation reader;  // whose answers it gets of layouts that are served
   bool sends = false;  // the reader has got a result, and not come back for the next
 };
@@ -55,20 +55,21 @@ struct MeanCursor {
 // the slot, with no lock held.
 class Aggregator {
  public:
-  Aggregator(const View& view, const Share& share, AggregatorHooks hooks);
+  Aggregator(const View& view, const Shard& share, AggregatorHooks hooks);
 
   const View& view() const { return view_; }
 
   // Begins with the view's first step of a layout, a served one with 0. `buckets` are in the type
   // of the wire, and every worker contributes to some of them. Chunks that come earlier wait for
-  // it. If `serving` names an optimiser, its model is served (see ServedModel): what Next gives are
-  // answers in place of means.
+  // it. If `serving` names an optimiser, its model is served (see ParameterServer): what Next gives
+  // are answers in position of means.
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets, const v1::Serving& serving = {});
 
   // Takes one term. kAccept: held or summed; other verdicts: dropped, fine. Waits some
   // seconds for a layout that this side does not have yet.
-  // Errors: those of LayoutSums::Judge or ServedModel::Add, and CheckPayload; FailedPrecondition if
-  // the layout did not come, or if there is no optimiser, which ends all; Aborted after Abort.
+  // Errors: those of LayoutSums::Judge or ParameterServer::Add, and CheckPayload;
+  // FailedPrecondition if the layout did not come, or if there is no optimiser, which ends all;
+  // Aborted after Abort.
   absl::StatusOr<Verdict> Add(Chunk chunk);
 
   // The same for a chunk of this process: its checksum is not looked at.
@@ -105,10 +106,10 @@ class Aggregator {
   // kAccept if the chunk is of this view and its layout is there.
   absl::StatusOr<Verdict> JudgeEarly(const ChunkHeader& header)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Verdict> Serve(ServedModel* model, Chunk chunk);
+  absl::StatusOr<Verdict> Serve(ParameterServer* model, Chunk chunk);
   // What AddOwn does with the lock held; `terms` gets what has to be summed now. If the chunk is
   // for a model, `model` gets that, and the chunk stays.
-  absl::StatusOr<Verdict> Hold(Chunk* chunk, std::vector<Chunk>* terms, ServedModel** model);
+  absl::StatusOr<Verdict> Hold(Chunk* chunk, std::vector<Chunk>* terms, ParameterServer** model);
   void FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> terms);
   // A step of a layout is over. The times of the iteration, if that ends one that counts.
   absl::optional<AggregationTimes> EndStep(LayoutId layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -116,12 +117,12 @@ class Aggregator {
   void CountSend(MeanCursor* cursor, bool sends) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The next result of one layout if it is there; null if not.
   absl::StatusOr<std::shared_ptr<const MeanChunk>> NextOf(const LayoutSums& sums,
-                                                          MeanCursor::Place* place) const
+                                                          MeanCursor::Position* position) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Mean> TryNext(MeanCursor* cursor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const View view_;
-  const Share share_;
+  const Shard shard_;
   const AggregatorHooks hooks_;
 
   mutable Mutex mutex_;
@@ -130,7 +131,7 @@ class Aggregator {
   AggregationClock clock_ ABSL_GUARDED_BY(mutex_);  // not of layouts that are served
   std::map<LayoutId, LayoutSums> layouts_ ABSL_GUARDED_BY(mutex_);
   // Those that are served. What stands in it is there to be called without the lock, and stays.
-  std::map<LayoutId, std::unique_ptr<ServedModel>> models_ ABSL_GUARDED_BY(mutex_);
+  std::map<LayoutId, std::unique_ptr<ParameterServer>> models_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire

@@ -100,7 +100,7 @@ constexpr rlim_t kEnough = 65536;
 
 }  // namespace
 
-void Descriptor::Reset(int fd) {
+void UniqueFd::Reset(int fd) {
   if (fd_ >= 0) close(fd_);
   fd_ = fd;
 }
@@ -146,8 +146,8 @@ uint16_t& PortOf(sockaddr_storage* address) {
 
 // None if it cannot be bound. `port`: 0, or what the sockets before it have; gets what this one
 // has.
-Descriptor ListenOn(const addrinfo& target, bool both_kinds, uint16_t* port) {
-  Descriptor fd(socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+UniqueFd ListenOn(const addrinfo& target, bool both_kinds, uint16_t* port) {
+  UniqueFd fd(socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;
   const int only_ipv6 = both_kinds ? 0 : 1;
   setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
@@ -161,7 +161,7 @@ Descriptor ListenOn(const addrinfo& target, bool both_kinds, uint16_t* port) {
   if (fd.get() < 0 || bind(fd.get(), reinterpret_cast<sockaddr*>(&address), length) != 0 ||
       listen(fd.get(), kBacklog) != 0 ||
       getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return Descriptor();
+    return UniqueFd();
   }
   *port = ntohs(PortOf(&address));
   return fd;
@@ -171,7 +171,7 @@ absl::StatusOr<Listening> ListenAtEach(const HostPort& address, bool both_kinds)
   const AddressList targets = AddressesOf(address);
   Listening listening{{}, address};
   for (const addrinfo* target = targets.get(); target != nullptr; target = target->ai_next) {
-    Descriptor socket = ListenOn(*target, both_kinds, &listening.address.port);
+    UniqueFd socket = ListenOn(*target, both_kinds, &listening.address.port);
     if (socket.get() >= 0) listening.sockets.push_back(std::move(socket));
   }
   if (listening.sockets.empty()) return absl::FailedPreconditionError(WhyNotBound(address));
@@ -189,7 +189,7 @@ absl::StatusOr<Listening> ListenAt(const HostPort& address) {
   return all;
 }
 
-Accepted Accept(const Descriptor& listening, Descriptor* connection) {
+Accepted Accept(const UniqueFd& listening, UniqueFd* connection) {
   connection->Reset(accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   if (connection->get() >= 0) {
     const int on = 1;

@@ -38,13 +38,13 @@ std::string ReachableAt(const std::string& bound, const std::string& reachable);
 std::string WhyNotBound(const HostPort& address);
 
 // Owns a file descriptor; -1: none.
-class Descriptor {
+class UniqueFd {
  public:
-  Descriptor() = default;
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { Reset(); }
-  Descriptor(Descriptor&& other) noexcept : fd_(other.Release()) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
+  UniqueFd() = default;
+  explicit UniqueFd(int fd) : fd_(fd) {}
+  ~UniqueFd() { Reset(); }
+  UniqueFd(UniqueFd&& other) noexcept : fd_(other.Release()) {}
+  UniqueFd& operator=(UniqueFd&& other) noexcept {
     Reset(other.Release());
     return *this;
   }
@@ -66,8 +66,8 @@ size_t DescriptorLimit();
 
 // Sockets that listen.
 struct Listening {
-  std::vector<Descriptor> sockets;  // non-blocking, all of one port; not empty
-  HostPort address;                 // as asked for, with the port that was bound
+  std::vector<UniqueFd> sockets;  // non-blocking, all of one port; not empty
+  HostPort address;               // as asked for, with the port that was bound
 };
 
 // Listens at all addresses that `address` stands for; 0.0.0.0 and :: stand for all of this host,
@@ -82,7 +82,7 @@ enum class Accepted {
   kNoResources,  // descriptors or memory; worth another try after a while
 };
 // Takes the next connection of a listening socket; it is non-blocking, with TCP_NODELAY.
-Accepted Accept(const Descriptor& listening, Descriptor* connection);
+Accepted Accept(const UniqueFd& listening, UniqueFd* connection);
 
 }  // namespace gradwire
 

@@ -13,7 +13,7 @@ namespace gradwire {
 void LogToStderr();
 
 // For lines of the log that strangers cause: at most one in ten seconds. Not thread-safe.
-class Seldom {
+class LogThrottle {
  public:
   // Whether the line may be written now; if so, `left_out` gets how many were not.
   bool MayLog(int* left_out) {

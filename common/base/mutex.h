@@ -68,9 +68,9 @@ class CondVar {
 
 // Waits for a number of operations to end, and keeps the first error. Thread-safe;
 // may be destroyed when Wait has returned.
-class Countdown {
+class BlockingCounter {
  public:
-  explicit Countdown(size_t count) : left_(count) {}
+  explicit BlockingCounter(size_t count) : left_(count) {}
 
   // One operation ended.
   void Done(const absl::Status& status) {

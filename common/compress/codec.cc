@@ -25,7 +25,7 @@ std::unique_ptr<Compressor> MakeCompressor(const Compression& compression, uint6
   return nullptr;
 }
 
-const uint8_t* Contiguous(const Pieces& payload, std::vector<uint8_t>* copy) {
+const uint8_t* Contiguous(const ByteSpans& payload, std::vector<uint8_t>* copy) {
   if (payload.size() == 1) return payload.front().data();
   copy->resize(TotalBytes(payload));
   CopyTo(payload, copy->data());

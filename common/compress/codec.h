@@ -27,10 +27,10 @@ class Coding {
 
   // InvalidArgument, with what was got and expected, if `payload` is none of `elements`
   // elements.
-  virtual absl::Status Check(const Pieces& payload, uint64_t elements) const = 0;
+  virtual absl::Status Check(const ByteSpans& payload, uint64_t elements) const = 0;
 
   // The elements of a payload that Check has passed.
-  virtual void Decode(const Pieces& payload, absl::Span<float> out) const = 0;
+  virtual void Decode(const ByteSpans& payload, absl::Span<float> out) const = 0;
 
   // Whether EncodeMean leaves something out.
   virtual bool has_residual() const = 0;
@@ -64,7 +64,7 @@ class Compressor {
 std::unique_ptr<Compressor> MakeCompressor(const Compression& compression, uint64_t elements);
 
 // One run of memory with what is in `payload`: itself, or a copy in `copy`.
-const uint8_t* Contiguous(const Pieces& payload, std::vector<uint8_t>* copy);
+const uint8_t* Contiguous(const ByteSpans& payload, std::vector<uint8_t>* copy);
 
 }  // namespace gradwire
 

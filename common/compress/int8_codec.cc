@@ -45,7 +45,7 @@ class Int8 : public Coding {
   }
   bool has_residual() const override { return true; }
 
-  absl::Status Check(const Pieces& payload, uint64_t elements) const override {
+  absl::Status Check(const ByteSpans& payload, uint64_t elements) const override {
     const uint64_t bytes = TotalBytes(payload);
     if (bytes != PayloadBytes(elements)) {
       return absl::InvalidArgumentError(absl::StrCat("got ", bytes, " bytes, expected ",
@@ -64,7 +64,7 @@ class Int8 : public Coding {
     return absl::OkStatus();
   }
 
-  void Decode(const Pieces& payload, absl::Span<float> out) const override {
+  void Decode(const ByteSpans& payload, absl::Span<float> out) const override {
     std::vector<uint8_t> copy;
     const uint8_t* in = Contiguous(payload, &copy);
     for (uint64_t i = 0; i < out.size(); i += kUnit) {

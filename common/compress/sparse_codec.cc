@@ -78,7 +78,7 @@ class Sparse : public Coding {
   }
   bool has_residual() const override { return false; }
 
-  absl::Status Check(const Pieces& payload, uint64_t elements) const override {
+  absl::Status Check(const ByteSpans& payload, uint64_t elements) const override {
     const uint64_t bytes = TotalBytes(payload);
     if (bytes == 0) return Malformed("got 0 bytes, expected one at least");
     std::vector<uint8_t> copy;
@@ -91,7 +91,7 @@ class Sparse : public Coding {
                                   " elements, all of them"));
   }
 
-  void Decode(const Pieces& payload, absl::Span<float> out) const override {
+  void Decode(const ByteSpans& payload, absl::Span<float> out) const override {
     std::vector<uint8_t> copy;
     const uint8_t* in = Contiguous(payload, &copy);
     if (*in++ == kDense) {

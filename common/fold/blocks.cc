@@ -22,19 +22,19 @@ FoldBlocks::FoldBlocks(absl::Span<const BucketSpec> buckets, int world_size)
   uint64_t elements = 0;
   for (const BucketSpec& bucket : buckets) {
     const uint64_t element_bytes = ElementBytes(bucket.dtype);
-    places_.push_back({elements, element_bytes});
+    starts_.push_back({elements, element_bytes});
     if (!IsBroadcast(bucket)) elements += bucket.bytes / element_bytes;
   }
   block_elements_ = BlockElements(elements, world_size);
 }
 
 std::vector<FoldRange> FoldBlocks::Cut(Bucket bucket, uint64_t offset, uint64_t bytes) const {
-  const Place& place = places_[static_cast<size_t>(bucket.value())];
+  const BucketStart& start = starts_[static_cast<size_t>(bucket.value())];
   std::vector<FoldRange> ranges;
   for (const uint64_t end = offset + bytes; offset < end;) {
-    const uint64_t element = place.first_element + offset / place.element_bytes;
+    const uint64_t element = start.first_element + offset / start.element_bytes;
     const uint64_t block = element / block_elements_;
-    const uint64_t left = (block_elements_ - element % block_elements_) * place.element_bytes;
+    const uint64_t left = (block_elements_ - element % block_elements_) * start.element_bytes;
     const uint64_t count = std::min(left, end - offset);
     ranges.push_back({offset, count, static_cast<int>(block % world_size_)});
     offset += count;

@@ -44,22 +44,22 @@ class FoldBlocks {
   std::vector<FoldRange> Cut(Bucket bucket, uint64_t offset, uint64_t bytes) const;
 
  private:
-  struct Place {
+  struct BucketStart {
     uint64_t first_element = 0;  // in the flat gradient
     uint64_t element_bytes = 0;
   };
 
   const int world_size_;
-  std::vector<Place> places_;  // by bucket
+  std::vector<BucketStart> starts_;  // by bucket
   uint64_t block_elements_;
 };
 
-// Walks Pieces element by element or run by run. Not thread-safe. The pieces
+// Walks ByteSpans element by element or run by run. Not thread-safe. The pieces
 // outlive the cursor and hold whole elements in total.
-class PieceCursor {
+class SpanCursor {
  public:
   // `element_bytes` is at most 4.
-  PieceCursor(const Pieces& pieces, size_t element_bytes)
+  SpanCursor(const ByteSpans& pieces, size_t element_bytes)
       : pieces_(&pieces), element_bytes_(element_bytes) {
     SkipEmpty();
   }
@@ -98,7 +98,7 @@ class PieceCursor {
     }
   }
 
-  const Pieces* pieces_;
+  const ByteSpans* pieces_;
   size_t element_bytes_;
   size_t index_ = 0;
   size_t used_ = 0;

@@ -12,9 +12,9 @@ bool Narrow(absl::Span<const float> values, v1::DType dtype, uint8_t* out) {
   return KernelsInUse().For(dtype).narrow(values.data(), values.size(), out);
 }
 
-void Widen(const Pieces& pieces, v1::DType dtype, absl::Span<float> out) {
+void Widen(const ByteSpans& pieces, v1::DType dtype, absl::Span<float> out) {
   const WireKernels& kernels = KernelsInUse().For(dtype);
-  PieceCursor cursor(pieces, kernels.element_bytes);
+  SpanCursor cursor(pieces, kernels.element_bytes);
   for (size_t done = 0; done < out.size();) {
     const size_t run = std::min(cursor.run(), out.size() - done);
     const uint8_t* from = run > 0 ? cursor.data() : cursor.TakeElement();
@@ -30,13 +30,13 @@ template <typename T>
 using PerTerm = absl::InlinedVector<T, 16>;
 
 // Elements that lie whole in the current piece of every term, at most `limit`.
-size_t RunLength(const PerTerm<PieceCursor>& cursors, size_t limit) {
-  for (const PieceCursor& cursor : cursors) limit = std::min(limit, cursor.run());
+size_t RunLength(const PerTerm<SpanCursor>& cursors, size_t limit) {
+  for (const SpanCursor& cursor : cursors) limit = std::min(limit, cursor.run());
   return limit;
 }
 
 // Sums the next `count` elements of all terms, beginning with that of rank `first`.
-bool FoldNext(const WireKernels& kernels, size_t first, size_t count, PerTerm<PieceCursor>* cursors,
+bool FoldNext(const WireKernels& kernels, size_t first, size_t count, PerTerm<SpanCursor>* cursors,
               uint8_t* out) {
   const size_t ranks = cursors->size();
   const float scale = 1.0f / static_cast<float>(ranks);
@@ -45,12 +45,12 @@ bool FoldNext(const WireKernels& kernels, size_t first, size_t count, PerTerm<Pi
   for (size_t done = 0; done < count;) {
     const size_t run = RunLength(*cursors, count - done);
     for (size_t i = 0; i < ranks; ++i) {
-      PieceCursor& cursor = (*cursors)[(first + i) % ranks];
+      SpanCursor& cursor = (*cursors)[(first + i) % ranks];
       runs[i] = run > 0 ? cursor.data() : cursor.TakeElement();
     }
     overflow |=
         kernels.fold(runs, std::max<size_t>(run, 1), scale, out + kernels.element_bytes * done);
-    for (PieceCursor& cursor : *cursors) cursor.Advance(run);
+    for (SpanCursor& cursor : *cursors) cursor.Advance(run);
     done += std::max<size_t>(run, 1);
   }
   return overflow;
@@ -58,11 +58,11 @@ bool FoldNext(const WireKernels& kernels, size_t first, size_t count, PerTerm<Pi
 
 }  // namespace
 
-bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
+bool Fold(absl::Span<const ByteSpans> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
           absl::Span<uint8_t> mean) {
   const WireKernels& kernels = KernelsInUse().For(dtype);
-  PerTerm<PieceCursor> cursors;
-  for (const Pieces& term : terms) cursors.emplace_back(term, kernels.element_bytes);
+  PerTerm<SpanCursor> cursors;
+  for (const ByteSpans& term : terms) cursors.emplace_back(term, kernels.element_bytes);
   bool overflow = false;
   uint8_t* out = mean.data();
   for (const FoldRange& range : ranges) {
@@ -73,10 +73,10 @@ bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const Fold
   return overflow;
 }
 
-bool AddScaled(const Pieces& a, v1::DType dtype, const float* b, float scale,
+bool AddScaled(const ByteSpans& a, v1::DType dtype, const float* b, float scale,
                absl::Span<uint8_t> out) {
   const WireKernels& kernels = KernelsInUse().For(dtype);
-  PieceCursor cursor(a, kernels.element_bytes);
+  SpanCursor cursor(a, kernels.element_bytes);
   bool overflow = false;
   const size_t count = out.size() / kernels.element_bytes;
   for (size_t done = 0; done < count;) {

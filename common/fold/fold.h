@@ -22,7 +22,7 @@ bool Narrow(absl::Span<const float> values, v1::DType dtype, uint8_t* out);
 
 // The exact values of out.size() elements, whose pieces may be unaligned and may
 // split an element. A signalling NaN of FLOAT16 becomes quiet.
-void Widen(const Pieces& pieces, v1::DType dtype, absl::Span<float> out);
+void Widen(const ByteSpans& pieces, v1::DType dtype, absl::Span<float> out);
 
 // The fold is the contract: out[i] = (((t_s[i] + t_{s+1}[i]) + t_{s+2}[i]) + …) × (1/W),
 // in float32, where t_r is the term of rank r mod W, W = terms.size(), and s the first
@@ -35,13 +35,13 @@ void Widen(const Pieces& pieces, v1::DType dtype, absl::Span<float> out);
 // needs no alignment, and does not overlap the terms; `ranges` are those of FoldBlocks for
 // it, of which only the lengths and the first ranks count. One pass over all terms.
 // Returns true if a finite mean became infinite by rounding.
-bool Fold(absl::Span<const Pieces> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
+bool Fold(absl::Span<const ByteSpans> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
           absl::Span<uint8_t> mean);
 
 // out[i] = (a[i] + b[i]) × scale, rounded once; `a` in pieces and `out` in the
 // wire type, as above, `b` with as many float32. For ring hops, where `a` is
 // what the left neighbour sent. scale 1 is exact. Returns as Fold.
-bool AddScaled(const Pieces& a, v1::DType dtype, const float* b, float scale,
+bool AddScaled(const ByteSpans& a, v1::DType dtype, const float* b, float scale,
                absl::Span<uint8_t> out);
 
 }  // namespace gradwire

@@ -70,7 +70,7 @@ class CallGuard {
   CondVar changed_;
   std::map<grpc::ServerContext*, absl::Time> deadlines_ ABSL_GUARDED_BY(mutex_);
   bool over_ ABSL_GUARDED_BY(mutex_) = false;
-  Seldom log_ ABSL_GUARDED_BY(mutex_);
+  LogThrottle log_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_;
 };
 

@@ -43,14 +43,14 @@ void ConnectionListener::Run() {
   bool listens = true;
   while (Wait(listens)) {
     listens = true;
-    for (const Descriptor& socket : listening_.sockets) listens &= TakeAll(socket);
+    for (const UniqueFd& socket : listening_.sockets) listens &= TakeAll(socket);
   }
 }
 
 bool ConnectionListener::Wait(bool listens) {
   std::vector<pollfd> waited = {{ended_.get(), POLLIN, 0}};
   if (listens) {
-    for (const Descriptor& socket : listening_.sockets) {
+    for (const UniqueFd& socket : listening_.sockets) {
       waited.push_back({socket.get(), POLLIN, 0});
     }
   }
@@ -58,8 +58,8 @@ bool ConnectionListener::Wait(bool listens) {
   return waited.front().revents == 0;
 }
 
-bool ConnectionListener::TakeAll(const Descriptor& listening) {
-  Descriptor connection;
+bool ConnectionListener::TakeAll(const UniqueFd& listening) {
+  UniqueFd connection;
   while (true) {
     switch (Accept(listening, &connection)) {
       case Accepted::kConnection:
@@ -76,7 +76,7 @@ bool ConnectionListener::TakeAll(const Descriptor& listening) {
   }
 }
 
-void ConnectionListener::Take(const Descriptor& listening, Descriptor connection) {
+void ConnectionListener::Take(const UniqueFd& listening, UniqueFd connection) {
   if (!HasRoom()) {
     if (int left_out; refusals_.MayLog(&left_out)) {
       spdlog::warn("closed a connection, and {} before it: {} are open, which is the limit",

@@ -37,17 +37,17 @@ class ConnectionListener {
   void Run();
   // Waits for somebody, or for the end; false: the end.
   bool Wait(bool listens);
-  bool TakeAll(const Descriptor& listening);
-  void Take(const Descriptor& listening, Descriptor connection);
+  bool TakeAll(const UniqueFd& listening);
+  void Take(const UniqueFd& listening, UniqueFd connection);
   bool HasRoom();
 
   const Listening listening_;
   const std::unique_ptr<Acceptor> acceptor_;
-  const size_t limit_;      // connections at a time
-  const Descriptor ended_;  // an eventfd
+  const size_t limit_;    // connections at a time
+  const UniqueFd ended_;  // an eventfd
   std::vector<Connection> connections_;
-  Seldom refusals_;
-  Seldom failures_;
+  LogThrottle refusals_;
+  LogThrottle failures_;
   std::thread thread_;
 };
 

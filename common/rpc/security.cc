@@ -152,7 +152,7 @@ class TokenJudge : public grpc::AuthMetadataProcessor {
 
   const std::string token_;
   Mutex mutex_;
-  Seldom log_ ABSL_GUARDED_BY(mutex_);
+  LogThrottle log_ ABSL_GUARDED_BY(mutex_);
 };
 
 tls::TlsChannelCredentialsOptions ChannelOptions(const Certificates& certificates) {

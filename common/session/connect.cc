@@ -62,17 +62,17 @@ bool IsOfThisHost(const HostPort& numeric) {
 
 }  // namespace
 
-absl::StatusOr<Place> Probe(const std::string& address) {
+absl::StatusOr<AddressUse> Probe(const std::string& address) {
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
   if (!parsed.ok()) return parsed.status();
   const absl::StatusOr<AddressList> targets = Resolve(*parsed, SOCK_STREAM);
-  if (!targets.ok()) return Place::kElsewhere;
-  Place place = Place::kElsewhere;
+  if (!targets.ok()) return AddressUse::kElsewhere;
+  AddressUse use = AddressUse::kElsewhere;
   for (const addrinfo* target = targets->get(); target != nullptr; target = target->ai_next) {
-    if (Answers(*target)) return Place::kServed;
-    if (IsOfThisHost(NumericAddress(target->ai_addr, target->ai_addrlen))) place = Place::kFree;
+    if (Answers(*target)) return AddressUse::kServed;
+    if (IsOfThisHost(NumericAddress(target->ai_addr, target->ai_addrlen))) use = AddressUse::kFree;
   }
-  return place;
+  return use;
 }
 
 namespace {

@@ -14,7 +14,7 @@
 namespace gradwire {
 
 // What a process finds at an address before it serves there itself.
-enum class Place {
+enum class AddressUse {
   kServed,     // something accepts connections
   kFree,       // nothing does, and it is an address of this host
   kElsewhere,  // nothing does, and it is another host's, or the name is not known
@@ -22,7 +22,7 @@ enum class Place {
 
 // Looks at `address`, "host:port". Waits for at most 2 s. InvalidArgument if it is not of
 // that form.
-absl::StatusOr<Place> Probe(const std::string& address);
+absl::StatusOr<AddressUse> Probe(const std::string& address);
 
 // A connected channel to the coordinator at `address` ("host:port"), with a TCP
 // connection of its own, for which no proxy is used. While nobody answers it

@@ -54,11 +54,11 @@ constexpr uint64_t kSlackBytes = 16 << 20;
 }  // namespace
 
 LayoutSums::LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
-                       const Share& share)
+                       const Shard& share)
     : layout_(layout),
       view_(view),
       buckets_(std::move(buckets)),
-      share_(share),
+      shard_(share),
       blocks_(buckets_, view.world_size) {
   uint64_t bytes = 0;
   pieces_.resize(buckets_.size());
@@ -83,12 +83,12 @@ int LayoutSums::TermsOf(const BucketSpec& bucket) const {
   return IsBroadcast(bucket) ? 1 : view_.world_size;
 }
 
-size_t LayoutSums::PlaceOf(const BucketSpec& bucket, Rank rank) {
+size_t LayoutSums::TermIndexOf(const BucketSpec& bucket, Rank rank) {
   return IsBroadcast(bucket) ? 0 : rank.value();
 }
 
-Rank LayoutSums::RankAt(const BucketSpec& bucket, size_t place) {
-  return IsBroadcast(bucket) ? bucket.root : Rank(static_cast<int>(place));
+Rank LayoutSums::RankAt(const BucketSpec& bucket, size_t index) {
+  return IsBroadcast(bucket) ? bucket.root : Rank(static_cast<int>(index));
 }
 
 LayoutSums::StepState LayoutSums::NewStep(Step step) const {
@@ -101,12 +101,12 @@ LayoutSums::StepState LayoutSums::NewStep(Step step) const {
 }
 
 // Not before they are wanted: with other back ends nothing is summed here.
-std::vector<LayoutSums::Slot> LayoutSums::NewSlots(int bucket) const {
+std::vector<LayoutSums::PieceTerms> LayoutSums::NewSlots(int bucket) const {
   const Grid& grid = grids_[bucket];
-  std::vector<Slot> slots(grid.pieces());
+  std::vector<PieceTerms> slots(grid.pieces());
   for (size_t piece = 0; piece < slots.size(); ++piece) {
-    if (!share_.Has(grid.Owner(piece))) continue;
-    Slot& slot = slots[piece];
+    if (!shard_.Has(grid.Owner(piece))) continue;
+    PieceTerms& slot = slots[piece];
     slot.missing = TermsOf(buckets_[bucket]);
     slot.terms.resize(slot.missing);
     slot.checksums.resize(slot.missing);
@@ -115,7 +115,7 @@ std::vector<LayoutSums::Slot> LayoutSums::NewSlots(int bucket) const {
   return slots;
 }
 
-absl::StatusOr<size_t> FindPieceOfShare(const std::vector<Grid>& grids, const Share& share,
+absl::StatusOr<size_t> FindPieceOfShard(const std::vector<Grid>& grids, const Shard& share,
                                         const Chunk& chunk) {
   const ChunkHeader& header = chunk.header;
   const Grid& grid = grids[header.bucket.value()];
@@ -135,7 +135,7 @@ absl::StatusOr<size_t> FindPieceOfShare(const std::vector<Grid>& grids, const Sh
 absl::StatusOr<size_t> LayoutSums::FindPiece(const Chunk& chunk) const {
   const ChunkHeader& header = chunk.header;
   const int b = header.bucket.value();
-  const absl::StatusOr<size_t> piece = FindPieceOfShare(grids_, share_, chunk);
+  const absl::StatusOr<size_t> piece = FindPieceOfShard(grids_, shard_, chunk);
   if (!piece.ok()) return piece;
   if (!IsBroadcast(buckets_[b]) || header.rank == buckets_[b].root) return *piece;
   return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header),
@@ -153,10 +153,10 @@ absl::StatusOr<Verdict> LayoutSums::Judge(const Chunk& chunk, size_t* piece) con
   if (!found.ok()) return found.status();
   *piece = *found;
   const int b = chunk.header.bucket.value();
-  const std::vector<Slot>& slots = open_.slots[b];
-  const size_t place = PlaceOf(buckets_[b], chunk.header.rank);
-  if (!slots.empty() && slots[*found].has_term[place]) {
-    return JudgeHeader(chunk.header, covered, receiver, slots[*found].checksums[place]);
+  const std::vector<PieceTerms>& slots = open_.slots[b];
+  const size_t index = TermIndexOf(buckets_[b], chunk.header.rank);
+  if (!slots.empty() && slots[*found].has_term[index]) {
+    return JudgeHeader(chunk.header, covered, receiver, slots[*found].checksums[index]);
   }
   if (absl::Status coded = CheckCoded(chunk); !coded.ok()) return coded;
   const uint64_t bytes = TotalBytes(chunk.payload);
@@ -173,14 +173,14 @@ absl::Status LayoutSums::CheckCoded(const Chunk& chunk) const {
                   absl::StrCat("chunk of ", ToString(chunk.header)));
 }
 
-void LayoutSums::CountTerm(int bucket, size_t place) {
+void LayoutSums::CountTerm(int bucket, size_t index) {
   std::vector<size_t>& missing = open_.missing[bucket];
   const auto is_receiving = [&missing, all = pieces_[bucket]] {
     const bool begun = std::find(missing.begin(), missing.end(), all) == missing.end();
     return begun && std::any_of(missing.begin(), missing.end(), [](size_t n) { return n > 0; });
   };
   const bool was_receiving = is_receiving();
-  --missing[place];
+  --missing[index];
   open_.receiving += static_cast<int>(is_receiving()) - static_cast<int>(was_receiving);
 }
 
@@ -191,16 +191,16 @@ bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chu
     open_.missing[b].assign(TermsOf(buckets_[b]), pieces_[b]);
     residuals_[b].resize(grids_[b].pieces());
   }
-  Slot& slot = open_.slots[b][piece];
-  const size_t place = PlaceOf(buckets_[b], chunk.header.rank);
+  PieceTerms& slot = open_.slots[b][piece];
+  const size_t index = TermIndexOf(buckets_[b], chunk.header.rank);
   held_bytes_ += TotalBytes(chunk.payload);
   if (slot.missing == static_cast<int>(slot.terms.size())) slot.begun = now;
   absl::Duration& wait = open_.waits[chunk.header.rank.value()];
   wait = std::max(wait, now - slot.begun);
-  slot.checksums[place] = chunk.header.checksum;
-  slot.has_term[place] = true;
-  CountTerm(b, place);
-  slot.terms[place] = std::move(chunk);
+  slot.checksums[index] = chunk.header.checksum;
+  slot.has_term[index] = true;
+  CountTerm(b, index);
+  slot.terms[index] = std::move(chunk);
   if (--slot.missing > 0) return false;
   *terms = std::exchange(slot.terms, std::vector<Chunk>(slot.terms.size()));
   return true;
@@ -212,7 +212,7 @@ std::vector<uint8_t> LayoutSums::FoldCoded(const Coding& coding, const std::vect
   // Kept from piece to piece: each would be given back to the system, and paged in anew.
   static thread_local std::vector<float> decoded;
   decoded.resize((terms.size() + 1) * count);
-  std::vector<Pieces> pieces;
+  std::vector<ByteSpans> pieces;
   float* out = decoded.data();
   for (const Chunk& term : terms) {
     coding.Decode(term.payload, {out, count});
@@ -247,7 +247,7 @@ std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) {
   if (first.header.dtype == v1::DTYPE_BYTES) {
     CopyTo(first.payload, mean->data.get());
   } else {
-    std::vector<Pieces> pieces;
+    std::vector<ByteSpans> pieces;
     for (const Chunk& term : terms) pieces.push_back(term.payload);
     // A mean of finite terms is finite in the same type, so nothing overflows here.
     gradwire::Fold(pieces, first.header.dtype, blocks_.Cut(mean->bucket, mean->offset, mean->bytes),
@@ -259,7 +259,7 @@ std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) {
 
 Waits LayoutSums::Publish(std::shared_ptr<MeanChunk> mean) {
   const int b = mean->bucket.value();
-  mean->number_in_share = grids_[b].NumberInShare(*grids_[b].Find(mean->offset, mean->covers));
+  mean->number_in_shard = grids_[b].NumberInShard(*grids_[b].Find(mean->offset, mean->covers));
   held_bytes_ = held_bytes_ - mean->term_bytes + mean->bytes;
   open_.results.push_back(std::move(mean));
   if (open_.results.size() < pieces_per_step_) return {};
@@ -285,13 +285,14 @@ std::set<int> LayoutSums::Missing() const {
   std::set<int> of_all;
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const bool is_new = open_.slots[b].empty();
-    const std::vector<Slot> unused = is_new ? NewSlots(static_cast<int>(b)) : std::vector<Slot>();
-    for (const Slot& slot : is_new ? unused : open_.slots[b]) {
+    const std::vector<PieceTerms> unused =
+        is_new ? NewSlots(static_cast<int>(b)) : std::vector<PieceTerms>();
+    for (const PieceTerms& slot : is_new ? unused : open_.slots[b]) {
       const bool begun = slot.missing < static_cast<int>(slot.has_term.size());
-      for (size_t place = 0; place < slot.has_term.size(); ++place) {
-        if (slot.has_term[place]) continue;
-        of_all.insert(RankAt(buckets_[b], place).value());
-        if (begun) of_begun.insert(RankAt(buckets_[b], place).value());
+      for (size_t index = 0; index < slot.has_term.size(); ++index) {
+        if (slot.has_term[index]) continue;
+        of_all.insert(RankAt(buckets_[b], index).value());
+        if (begun) of_begun.insert(RankAt(buckets_[b], index).value());
       }
     }
   }
@@ -299,8 +300,8 @@ std::set<int> LayoutSums::Missing() const {
 }
 
 void LayoutSums::DropTerms() {
-  for (std::vector<Slot>& slots : open_.slots) {
-    for (Slot& slot : slots) slot.terms.assign(slot.terms.size(), Chunk());
+  for (std::vector<PieceTerms>& slots : open_.slots) {
+    for (PieceTerms& slot : slots) slot.terms.assign(slot.terms.size(), Chunk());
   }
 }
 

@@ -48,7 +48,7 @@ class Grid {
   int Owner(size_t piece) const;
   // How many pieces of its owner's are before it in the bucket; this modulo the
   // number of connections to the owner says which of them carries the piece.
-  size_t NumberInShare(size_t piece) const { return piece / owners_; }
+  size_t NumberInShard(size_t piece) const { return piece / owners_; }
 
   // The piece that starts at `offset` and is `bytes` long; none if there is none.
   absl::optional<size_t> Find(uint64_t offset, uint64_t bytes) const;
@@ -64,7 +64,7 @@ class Grid {
 // A finished piece of a bucket: the mean of all ranks' terms, or the root's bytes.
 struct MeanChunk {
   Bucket bucket;
-  size_t number_in_share = 0;  // see Grid
+  size_t number_in_shard = 0;  // see Grid
   uint64_t offset = 0;
   uint64_t checksum = 0;
   uint64_t covers = 0;      // bytes of the bucket
@@ -74,7 +74,7 @@ struct MeanChunk {
 };
 
 // Which pieces an aggregator sums: those that the grid gives to one of `indices`.
-struct Share {
+struct Shard {
   int owners = 1;
   std::vector<int> indices = {0};
 
@@ -85,7 +85,7 @@ struct Share {
 
 // Which piece of its bucket `chunk` is, of a bucket and rank that exist. InvalidArgument if it is
 // none of the grid, or another share's. `grids` are by bucket.
-absl::StatusOr<size_t> FindPieceOfShare(const std::vector<Grid>& grids, const Share& share,
+absl::StatusOr<size_t> FindPieceOfShard(const std::vector<Grid>& grids, const Shard& share,
                                         const Chunk& chunk);
 
 // The header of a result of `step` of a bucket as `spec`.
@@ -100,7 +100,7 @@ using Waits = std::vector<absl::Duration>;
 // results of steps that are over. Not thread-safe but for Fold; see Aggregator.
 //
 // A step opens when all results of the one before are there. The results of one
-// finished step are kept, because a rank may have handed in its terms of the open
+// finished step are kept, because a rank may have contributed its terms of the open
 // step and not yet read those results. To a share of bytes alone the ranks that are no
 // root send nothing that would hold it back; it can be one step further ahead of its
 // readers, and keeps two. Held memory is at most W shares of terms and 2 of results;
@@ -110,7 +110,7 @@ class LayoutSums {
  public:
   // `buckets` are in the type of the wire, and every worker contributes to some of them.
   LayoutSums(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
-             const Share& share);
+             const Shard& share);
 
   // The verdict on a chunk of this layout whose run and generation were judged, and with
   // kAccept its piece. Errors: those of JudgeHeader; InvalidArgument if the chunk is no piece
@@ -156,7 +156,7 @@ class LayoutSums {
 
  private:
   // One piece of the grid, while its terms come in.
-  struct Slot {
+  struct PieceTerms {
     std::vector<Chunk> terms;         // by rank, or of the root alone; empty once folded
     std::vector<uint64_t> checksums;  // likewise
     std::vector<bool> has_term;       // likewise
@@ -166,7 +166,7 @@ class LayoutSums {
   struct StepState {
     Step step;
     // By bucket, by piece; of a bucket empty until it has a term, and others' pieces' always.
-    std::vector<std::vector<Slot>> slots;
+    std::vector<std::vector<PieceTerms>> slots;
     std::vector<std::shared_ptr<const MeanChunk>> results;
     Waits waits;
     // By bucket: pieces of this share that lack each rank's term, by place; empty as `slots`.
@@ -175,24 +175,24 @@ class LayoutSums {
   };
 
   StepState NewStep(Step step) const;
-  std::vector<Slot> NewSlots(int bucket) const;
+  std::vector<PieceTerms> NewSlots(int bucket) const;
   absl::Status CheckCoded(const Chunk& chunk) const;
   // Payload of a mean of coded terms.
   std::vector<uint8_t> FoldCoded(const Coding& coding, const std::vector<Chunk>& terms,
                                  const MeanChunk& mean);
   absl::StatusOr<size_t> FindPiece(const Chunk& chunk) const;
   // Counts a term that has come; `open_.missing` is that of its bucket.
-  void CountTerm(int bucket, size_t place);
+  void CountTerm(int bucket, size_t index);
   // How many ranks have a term in a bucket: all, or the root alone.
   int TermsOf(const BucketSpec& bucket) const;
   // Which of a slot's terms is that of `rank`.
-  static size_t PlaceOf(const BucketSpec& bucket, Rank rank);
-  static Rank RankAt(const BucketSpec& bucket, size_t place);
+  static size_t TermIndexOf(const BucketSpec& bucket, Rank rank);
+  static Rank RankAt(const BucketSpec& bucket, size_t index);
 
   const LayoutId layout_;
   const View view_;
   const std::vector<BucketSpec> buckets_;
-  const Share share_;
+  const Shard shard_;
   const FoldBlocks blocks_;
   std::vector<Grid> grids_;  // by bucket
   // What the means of this share left out so far, by bucket and piece; of codecs that do, from

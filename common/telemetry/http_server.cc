@@ -165,7 +165,7 @@ void HttpServer::Run() {
       const bool goes_on = waited[next].revents == 0 ? now < it->deadline : GoOn(&*it);
       it = goes_on ? std::next(it) : connections_.erase(it);
     }
-    for (const Descriptor& socket : listening_.sockets) TakeAll(socket);
+    for (const UniqueFd& socket : listening_.sockets) TakeAll(socket);
   }
 }
 
@@ -177,7 +177,7 @@ bool HttpServer::Wait(std::vector<pollfd>* waited) {
     next = std::min(next, connection.deadline);
   }
   if (rests_until_ <= SteadyNow()) {
-    for (const Descriptor& socket : listening_.sockets) {
+    for (const UniqueFd& socket : listening_.sockets) {
       waited->push_back({socket.get(), POLLIN, 0});
     }
   }
@@ -188,8 +188,8 @@ bool HttpServer::Wait(std::vector<pollfd>* waited) {
   return waited->front().revents == 0;
 }
 
-void HttpServer::TakeAll(const Descriptor& listening) {
-  Descriptor socket;
+void HttpServer::TakeAll(const UniqueFd& listening) {
+  UniqueFd socket;
   while (rests_until_ <= SteadyNow()) {
     const Accepted accepted = Accept(listening, &socket);
     if (accepted == Accepted::kNobody) return;

@@ -85,7 +85,7 @@ class HttpServer {
   void Run();
   // Waits until something can be done; false: the end.
   bool Wait(std::vector<pollfd>* waited);
-  void TakeAll(const Descriptor& listening);
+  void TakeAll(const UniqueFd& listening);
   void MakeRoom();
   // Goes on with a connection; false: it is over.
   bool GoOn(Connection* connection);
@@ -99,7 +99,7 @@ class HttpServer {
   const Handler handler_;
   const std::unique_ptr<PageTls> tls_;             // null: plain HTTP
   const size_t limit_;                             // connections
-  const Descriptor ended_;                         // an eventfd
+  const UniqueFd ended_;                           // an eventfd
   absl::Time rests_until_ = absl::InfinitePast();  // nobody is taken in
   std::list<Connection> connections_;              // oldest first
   std::thread thread_;

@@ -86,7 +86,7 @@ int CappedSize(size_t size) { return static_cast<int>(std::min<size_t>(size, INT
 
 void PageSocket::Free::operator()(ssl_st* ssl) const { SSL_free(ssl); }
 
-PageSocket::PageSocket(Descriptor socket, ssl_ctx_st* context)
+PageSocket::PageSocket(UniqueFd socket, ssl_ctx_st* context)
     : socket_(std::move(socket)), events_(POLLIN) {
   if (context == nullptr) return;
   ssl_.reset(SSL_new(context));

@@ -39,7 +39,7 @@ class PageTls {
   TlsContext context_;
   std::string stamp_;  // of the files that it was made of
   absl::Time next_look_;
-  Seldom log_;
+  LogThrottle log_;
 };
 
 // A connection on which nothing waits: with TLS, or without. Not thread-safe; where SIGPIPE is
@@ -50,7 +50,7 @@ class PageSocket {
   static constexpr ssize_t kLater = -1;  // once events() are there
 
   // `socket` does not block. With a context it is the server's end of TLS, else it is plain.
-  explicit PageSocket(Descriptor socket, ssl_ctx_st* context = nullptr);
+  explicit PageSocket(UniqueFd socket, ssl_ctx_st* context = nullptr);
 
   int get() const { return socket_.get(); }
   // What poll is to wait for before the next try.
@@ -70,7 +70,7 @@ class PageSocket {
   ssize_t PlainResult(ssize_t moved, short events);
   ssize_t TlsResult(int result);
 
-  Descriptor socket_;
+  UniqueFd socket_;
   std::unique_ptr<ssl_st, Free> ssl_;  // null: plain
   short events_;
 };

@@ -14,14 +14,14 @@ std::string ToString(const ChunkHeader& header) {
                       ", bucket ", header.bucket.value(), ", offset ", header.offset);
 }
 
-size_t TotalBytes(const Pieces& pieces) {
+size_t TotalBytes(const ByteSpans& pieces) {
   size_t bytes = 0;
   for (const auto& piece : pieces) bytes += piece.size();
   return bytes;
 }
 
-Pieces Part(const Pieces& pieces, size_t offset, size_t bytes) {
-  Pieces part;
+ByteSpans Part(const ByteSpans& pieces, size_t offset, size_t bytes) {
+  ByteSpans part;
   for (const auto& piece : pieces) {
     if (bytes == 0) break;
     if (offset >= piece.size()) {
@@ -39,7 +39,7 @@ uint64_t CoveredBytes(const Chunk& chunk) {
   return chunk.header.covers > 0 ? chunk.header.covers : TotalBytes(chunk.payload);
 }
 
-uint64_t Checksum(const Pieces& pieces) {
+uint64_t Checksum(const ByteSpans& pieces) {
   if (pieces.size() == 1) return Checksum(pieces[0]);
   Xxh3State state;
   Xxh3InUse().begin(&state);
@@ -53,7 +53,7 @@ uint64_t Checksum(absl::Span<const uint8_t> bytes) {
   return Xxh3InUse().whole(bytes.data(), bytes.size());
 }
 
-void CopyTo(const Pieces& pieces, uint8_t* out) {
+void CopyTo(const ByteSpans& pieces, uint8_t* out) {
   for (const auto& piece : pieces) {
     if (piece.empty()) continue;
     std::memcpy(out, piece.data(), piece.size());

@@ -50,16 +50,16 @@ std::string ToString(const ChunkHeader& header);
 
 // Bytes that lie in several pieces of memory, in order; pieces may be empty,
 // unaligned, and may split an element.
-using Pieces = std::vector<absl::Span<const uint8_t>>;
+using ByteSpans = std::vector<absl::Span<const uint8_t>>;
 
-size_t TotalBytes(const Pieces& pieces);
+size_t TotalBytes(const ByteSpans& pieces);
 // The part from `offset` on, `bytes` long, which is within `pieces`.
-Pieces Part(const Pieces& pieces, size_t offset, size_t bytes);
+ByteSpans Part(const ByteSpans& pieces, size_t offset, size_t bytes);
 
 // A received chunk. `pieces` stay valid as long as `owner` (or a copy) lives.
 struct Chunk {
   ChunkHeader header;
-  Pieces payload;
+  ByteSpans payload;
   std::shared_ptr<const void> owner;
 };
 
@@ -67,11 +67,11 @@ struct Chunk {
 uint64_t CoveredBytes(const Chunk& chunk);
 
 // XXH3_64bits with seed 0 over all pieces, as if they were one.
-uint64_t Checksum(const Pieces& pieces);
+uint64_t Checksum(const ByteSpans& pieces);
 uint64_t Checksum(absl::Span<const uint8_t> bytes);
 
 // Copies all pieces to `out`, which has room for TotalBytes(pieces).
-void CopyTo(const Pieces& pieces, uint8_t* out);
+void CopyTo(const ByteSpans& pieces, uint8_t* out);
 
 }  // namespace gradwire
 

@@ -235,8 +235,8 @@ absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes, Ch
 }
 
 // The pieces of `slices` behind the first `skip` bytes.
-Pieces PiecesBehind(const std::vector<grpc::Slice>& slices, size_t skip) {
-  Pieces pieces;
+ByteSpans PiecesBehind(const std::vector<grpc::Slice>& slices, size_t skip) {
+  ByteSpans pieces;
   for (const grpc::Slice& slice : slices) {
     if (skip >= slice.size()) {
       skip -= slice.size();

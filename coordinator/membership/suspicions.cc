@@ -11,25 +11,25 @@ namespace gradwire {
 namespace {
 
 // How a worker stands to a step that another one awaits in vain.
-enum class Place {
+enum class Blame {
   kBusy,    // it has not come to waiting in it
   kSilent,  // it has said nothing since the other one complained
   kBehind,  // it waits, but has not come as far as the other one
   kWaits,   // as the other one does, or it is beyond
 };
 
-Place PlaceOf(const WorkerState& worker, const WorkerState& by, const Suspicion& late,
+Blame BlameOf(const WorkerState& worker, const WorkerState& by, const Suspicion& late,
               absl::Time since) {
-  if (worker.heard < since) return Place::kSilent;
-  if (worker.owes_layout) return Place::kBusy;
+  if (worker.heard < since) return Blame::kSilent;
+  if (worker.owes_layout) return Blame::kBusy;
   if (!worker.work.has_value()) {
     // One that tells nothing has not begun with the view if others have; of a program that never
     // tells it is the one that is named.
-    return by.work.has_value() || late.suspect == worker.incarnation ? Place::kBusy : Place::kWaits;
+    return by.work.has_value() || late.suspect == worker.incarnation ? Blame::kBusy : Blame::kWaits;
   }
-  if (!worker.work->waits && worker.work->step <= late.step) return Place::kBusy;
+  if (!worker.work->waits && worker.work->step <= late.step) return Blame::kBusy;
   const bool is_overtaken = worker.work->step.value() + 1 < late.step.value();
-  return (by.ready && !worker.ready) || is_overtaken ? Place::kBehind : Place::kWaits;
+  return (by.ready && !worker.ready) || is_overtaken ? Blame::kBehind : Blame::kWaits;
 }
 
 }  // namespace
@@ -120,7 +120,7 @@ std::vector<Culprit> Suspicions::Judge(const std::vector<WorkerState>& joined) {
 }
 
 std::vector<Culprit> Suspicions::JudgeLate(const std::vector<WorkerState>& joined) const {
-  std::map<Place, std::map<Incarnation, Culprit>> found;
+  std::map<Blame, std::map<Incarnation, Culprit>> found;
   for (const Told& told : late_) {
     const Suspicion& late = told.suspicion;
     const auto by = std::find_if(joined.begin(), joined.end(), [&late](const WorkerState& worker) {
@@ -131,13 +131,13 @@ std::vector<Culprit> Suspicions::JudgeLate(const std::vector<WorkerState>& joine
       if (worker.incarnation == late.by || worker.is_over) continue;
       const std::string cause = absl::StrCat(late.by_name, " waited in vain for its part of step ",
                                              late.step.value(), ": ", late.cause);
-      found[PlaceOf(worker, *by, late, told.at)].try_emplace(worker.incarnation,
+      found[BlameOf(worker, *by, late, told.at)].try_emplace(worker.incarnation,
                                                              Culprit{worker.incarnation, cause});
     }
   }
   std::vector<Culprit> culprits;
-  for (const Place place : {Place::kBusy, Place::kSilent, Place::kBehind}) {
-    for (const auto& [incarnation, culprit] : found[place]) culprits.push_back(culprit);
+  for (const Blame blame : {Blame::kBusy, Blame::kSilent, Blame::kBehind}) {
+    for (const auto& [incarnation, culprit] : found[blame]) culprits.push_back(culprit);
     if (!culprits.empty()) break;
   }
   return culprits;

@@ -161,7 +161,7 @@ void Coordinator::OnView(const View& view) {
   auto on_step = [this](LayoutId, Step, const Waits& waits) { OnWaits(waits); };
   auto on_iteration = [this](const AggregationTimes& times) { history_.AddAggregation(times); };
   aggregator_ =
-      std::make_shared<Aggregator>(view, Share(), AggregatorHooks{on_step, on_fold_, on_iteration});
+      std::make_shared<Aggregator>(view, Shard(), AggregatorHooks{on_step, on_fold_, on_iteration});
   aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);
   if (view.seals) metrics_.SetMinWorkers(min_workers_);

@@ -72,17 +72,17 @@ absl::StatusOr<std::unique_ptr<HostedCoordinator>> HostedCoordinator::StartUnles
   absl::StatusOr<HostPort> address = ParseHostPort(options.address);
   if (!address.ok()) return address.status();
   if (address->port != 0) {
-    const absl::StatusOr<Place> place = Probe(options.address);
-    if (!place.ok()) return place.status();
-    if (*place != Place::kFree) return nullptr;
+    const absl::StatusOr<AddressUse> use = Probe(options.address);
+    if (!use.ok()) return use.status();
+    if (*use != AddressUse::kFree) return nullptr;
   }
   const absl::StatusOr<CoordinatorOptions> own = OptionsOf(options, *address, environment);
   if (!own.ok()) return own.status();
   auto coordinator = StartAt(*own, options.metrics.empty());
   if (!coordinator.ok()) {
     // Somebody else may have come first.
-    const absl::StatusOr<Place> place = Probe(options.address);
-    if (place.ok() && *place == Place::kServed) return nullptr;
+    const absl::StatusOr<AddressUse> use = Probe(options.address);
+    if (use.ok() && *use == AddressUse::kServed) return nullptr;
     return coordinator.status();
   }
   address->port = ParseHostPort((*coordinator)->address())->port;

@@ -82,7 +82,7 @@ absl::Status SeparateAggregator::Serve(const View& view) {
   if (!view.aggregator.has_value()) {
     return absl::InternalError("the coordinator sent a view that gives this aggregator no share");
   }
-  const Share share{static_cast<int>(view.aggregators.size()), {*view.aggregator}};
+  const Shard share{static_cast<int>(view.aggregators.size()), {*view.aggregator}};
   auto on_step = [this](LayoutId, Step step, const Waits&) {
     metrics_.SetStep(Step(step.value() + 1));
   };

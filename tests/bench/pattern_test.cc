@@ -24,7 +24,7 @@ Pattern Of(size_t size, int rank, const std::string& backend = "sharded",
 // What an exact back end gives in `step`.
 std::vector<float> MeanOf(Step step, size_t size) {
   std::vector<std::vector<float>> terms(kRanks, std::vector<float>(size));
-  std::vector<Pieces> pieces;
+  std::vector<ByteSpans> pieces;
   for (int rank = 0; rank < kRanks; ++rank) {
     Of(size, rank).Fill(step, absl::MakeSpan(terms[rank]));
     pieces.push_back({{reinterpret_cast<const uint8_t*>(terms[rank].data()), 4 * size}});

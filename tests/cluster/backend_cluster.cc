@@ -117,13 +117,13 @@ void BackendCluster::StartAggregators(int count) {
 
 void BackendCluster::ServeAggregators() {
   const std::vector<BucketSpec> specs = WireSpecs(buckets_, wire_);
-  aggregator_ = std::make_shared<Aggregator>(view_, Share(), AggregatorHooks());
+  aggregator_ = std::make_shared<Aggregator>(view_, Shard(), AggregatorHooks());
   aggregator_->AddLayout(LayoutId(0), specs);
   aggregation_service_.Serve(aggregator_);
   const int count = static_cast<int>(aggregators_.size());
   for (int i = 0; i < count; ++i) {
     AggregatorState& state = *aggregators_[i];
-    state.aggregator = std::make_shared<Aggregator>(view_, Share{count, {i}}, AggregatorHooks());
+    state.aggregator = std::make_shared<Aggregator>(view_, Shard{count, {i}}, AggregatorHooks());
     state.aggregator->AddLayout(LayoutId(0), specs);
     state.service->Serve(state.aggregator);
   }
@@ -190,7 +190,7 @@ absl::Status BackendCluster::RunStepOfWorker(
   for (const BucketSpec& bucket : buckets_) results.emplace_back(bucket.bytes, '\x5a');
   std::vector<std::vector<std::string>> terms;
   for (const Rank rank : ranks) terms.push_back((*data)[rank.value()]);
-  Countdown countdown(buckets_.size());
+  BlockingCounter countdown(buckets_.size());
   for (const Rank rank : ranks) {
     for (size_t i = 0; i < buckets_.size(); ++i) {
       const BucketKey key{LayoutId(0), Step(step), Bucket(static_cast<int>(i))};

@@ -63,7 +63,7 @@ class BackendCluster {
 
   // All buckets of one step on all ranks. `data[rank][bucket]` goes in (as bytes)
   // and is replaced by what came out. `before` runs on a worker's thread before its first rank
-  // hands in its buckets, `between` after each bucket. Returns each worker's first error.
+  // contributes its buckets, `between` after each bucket. Returns each worker's first error.
   std::vector<absl::Status> RunStep(
       uint64_t step, std::vector<std::vector<std::string>>* data,
       absl::Duration timeout = absl::Seconds(60),

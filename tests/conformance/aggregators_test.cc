@@ -28,7 +28,7 @@ std::vector<std::vector<float>> MakeTerms() {
 }
 
 std::vector<float> FoldOf(const std::vector<std::vector<float>>& terms) {
-  std::vector<Pieces> pieces;
+  std::vector<ByteSpans> pieces;
   for (const auto& term : terms) {
     pieces.push_back({{reinterpret_cast<const uint8_t*>(term.data()), 4 * term.size()}});
   }

@@ -54,7 +54,7 @@ std::string Expected(const Data& data, const std::vector<BucketSpec>& buckets, s
   const BucketSpec& spec = buckets[bucket];
   if (IsBroadcast(spec)) return data[spec.root.value()][bucket];
   std::vector<std::vector<uint8_t>> terms;
-  std::vector<Pieces> pieces;
+  std::vector<ByteSpans> pieces;
   std::vector<float> values(data[0][bucket].size() / 4);
   for (const auto& rank : data) {
     std::memcpy(values.data(), rank[bucket].data(), rank[bucket].size());
@@ -338,7 +338,7 @@ class BackendFaultTest : public testing::TestWithParam<Case> {
         terms_(4000),
         mean_(4000) {}
 
-  // Rank 1 alone hands in its bucket of step 0.
+  // Rank 1 alone contributes its bucket of step 0.
   void Start(absl::Duration timeout) {
     const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
     cluster_.exchange(1).Expect(key, absl::MakeSpan(mean_), SteadyNow() + timeout,

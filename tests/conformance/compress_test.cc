@@ -46,7 +46,7 @@ std::string BytesOf(const Floats& values, size_t bucket) {
   return std::string(reinterpret_cast<const char*>(values.data()), Buckets()[bucket].bytes);
 }
 
-Pieces PiecesOf(const Floats& values) {
+ByteSpans PiecesOf(const Floats& values) {
   return {{reinterpret_cast<const uint8_t*>(values.data()), values.size() * sizeof(float)}};
 }
 
@@ -85,7 +85,7 @@ class Definition {
   }
 
   Floats FoldOf(const std::vector<Floats>& terms, size_t bucket) const {
-    std::vector<Pieces> pieces;
+    std::vector<ByteSpans> pieces;
     for (const Floats& term : terms) pieces.push_back(PiecesOf(term));
     const uint64_t bytes = Buckets()[bucket].bytes;
     Floats mean(bytes / sizeof(float));

@@ -42,9 +42,9 @@ TEST(SegmentsTest, Of_AnySize_RangesTileTheBucket) {
     uint64_t in_segments = 0;
     for (int segment = 0; segment < segments.count(); ++segment) {
       in_segments += segments.BytesOf(segment);
-      for (const Parcel& parcel : segments.Of(segment)) {
-        EXPECT_LE(parcel.bytes, 512u << 10);
-        for (const FoldRange& range : parcel.ranges) {
+      for (const HopChunk& hop_chunk : segments.Of(segment)) {
+        EXPECT_LE(hop_chunk.bytes, 512u << 10);
+        for (const FoldRange& range : hop_chunk.ranges) {
           EXPECT_EQ(range.first_rank, segment);
           EXPECT_EQ(range.bytes % 4, 0u);
           ends[range.offset] = range.offset + range.bytes;
@@ -64,13 +64,13 @@ TEST(SegmentsTest, Of_AnySize_RangesTileTheBucket) {
 TEST(SegmentsTest, Find_WhereAParcelBegins_IsTheParcel) {
   for (const auto& [segments, bytes] : ManySegments()) {
     for (int segment = 0; segment < segments.count(); ++segment) {
-      const std::vector<Parcel>& parcels = segments.Of(segment);
-      for (size_t i = 0; i < parcels.size(); ++i) {
-        const auto place = segments.Find(parcels[i].ranges.front().offset);
+      const std::vector<HopChunk>& hop_chunks = segments.Of(segment);
+      for (size_t i = 0; i < hop_chunks.size(); ++i) {
+        const auto place = segments.Find(hop_chunks[i].ranges.front().offset);
         ASSERT_TRUE(place.has_value());
         EXPECT_EQ(place->segment, segment);
-        EXPECT_EQ(place->parcel, i);
-        EXPECT_FALSE(segments.Find(parcels[i].ranges.front().offset + 1).has_value());
+        EXPECT_EQ(place->hop_chunk, i);
+        EXPECT_FALSE(segments.Find(hop_chunks[i].ranges.front().offset + 1).has_value());
       }
     }
   }

@@ -39,8 +39,8 @@ class LossTest : public ::testing::TestWithParam<const char*> {
     return {reinterpret_cast<uint8_t*>(values.data()), kBytes};
   }
 
-  // `rank` expects every bucket, and hands in those below `handed_in`.
-  void HandIn(int rank, int handed_in, absl::Duration timeout = absl::Seconds(120)) {
+  // `rank` expects every bucket, and contributes those below `handed_in`.
+  void Contribute(int rank, int handed_in, absl::Duration timeout = absl::Seconds(120)) {
     for (int bucket = 0; bucket < kBuckets; ++bucket) {
       const BucketKey key{LayoutId(0), Step(0), Bucket(bucket)};
       Exchange& exchange = cluster_.exchange(rank);
@@ -99,7 +99,7 @@ class LossTest : public ::testing::TestWithParam<const char*> {
 TEST_P(LossTest, Cancel_OneRankHandedInHalf_EachBucketEndsOnce) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < kRanks; ++rank) {
-    ranks.emplace_back([this, rank] { HandIn(rank, rank == 1 ? kBuckets / 2 : kBuckets); });
+    ranks.emplace_back([this, rank] { Contribute(rank, rank == 1 ? kBuckets / 2 : kBuckets); });
   }
   for (std::thread& rank : ranks) rank.join();
   ASSERT_TRUE(WaitForEnds(1)) << "not a bucket came through";
@@ -111,7 +111,7 @@ TEST_P(LossTest, Cancel_OneRankHandedInHalf_EachBucketEndsOnce) {
 TEST_P(LossTest, Cancel_WhileAllAreHandingIn_EachBucketEndsOnce) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < kRanks; ++rank) {
-    ranks.emplace_back([this, rank] { HandIn(rank, kBuckets); });
+    ranks.emplace_back([this, rank] { Contribute(rank, kBuckets); });
   }
   CancelAll();
   for (std::thread& rank : ranks) rank.join();
@@ -120,16 +120,16 @@ TEST_P(LossTest, Cancel_WhileAllAreHandingIn_EachBucketEndsOnce) {
 }
 
 TEST_P(LossTest, Finish_AfterCancel_IsTheReasonAtOnce) {
-  HandIn(0, kBuckets);
+  Contribute(0, kBuckets);
   cluster_.exchange(0).Cancel(kLost);
   ASSERT_TRUE(WaitForEnds(kBuckets));
   EXPECT_EQ(cluster_.exchange(0).Finish(SteadyNow() + absl::Minutes(1)), kLost);
 }
 
-// The rank that hands in nothing is a neighbour of rank 1 in every topology.
+// The rank that contributes nothing is a neighbour of rank 1 in every topology.
 TEST_P(LossTest, Deadline_OneRankHandsInNothing_ItsWorkerIsTheSuspect) {
-  HandIn(2, kBuckets);
-  HandIn(1, kBuckets, absl::Seconds(1));  // in which what rank 2 sends arrives
+  Contribute(2, kBuckets);
+  Contribute(1, kBuckets, absl::Seconds(1));  // in which what rank 2 sends arrives
   ASSERT_TRUE(WaitForEnds(kBuckets));
   const absl::optional<Suspect> suspect = cluster_.exchange(1).suspect();
   CancelAll();
@@ -141,9 +141,9 @@ TEST_P(LossTest, Deadline_OneRankHandsInNothing_ItsWorkerIsTheSuspect) {
 }
 
 TEST_P(LossTest, Deadline_ItHandsInNothingItself_ItIsNoSuspect) {
-  HandIn(0, kBuckets);
-  HandIn(2, kBuckets);
-  HandIn(1, 0, absl::Seconds(1));
+  Contribute(0, kBuckets);
+  Contribute(2, kBuckets);
+  Contribute(1, 0, absl::Seconds(1));
   ASSERT_TRUE(WaitForEnds(kBuckets));
   const absl::optional<Suspect> suspect = cluster_.exchange(1).suspect();
   if (suspect.has_value()) {
@@ -159,7 +159,7 @@ TEST_P(LossTest, Deadline_ItHandsInNothingItself_ItIsNoSuspect) {
 TEST_P(LossTest, Cancel_WhileFinishMayWaitForTheOthers_EndsIt) {
   std::vector<std::thread> ranks;
   for (int rank = 0; rank < kRanks; ++rank) {
-    ranks.emplace_back([this, rank] { HandIn(rank, kBuckets); });
+    ranks.emplace_back([this, rank] { Contribute(rank, kBuckets); });
   }
   for (std::thread& rank : ranks) rank.join();
   ASSERT_TRUE(WaitForEnds(kRanks * kBuckets));

@@ -99,7 +99,7 @@ class Definition {
 
   static void FoldAll(const std::vector<absl::Span<const float>>& terms, const FoldBlocks& blocks,
                       Bucket bucket, absl::Span<uint8_t> mean) {
-    std::vector<Pieces> pieces;
+    std::vector<ByteSpans> pieces;
     for (const absl::Span<const float> term : terms) {
       pieces.push_back({{reinterpret_cast<const uint8_t*>(term.data()), mean.size()}});
     }
@@ -125,7 +125,7 @@ struct Case {
 // One step of a worker; what came is in `results`, by bucket.
 absl::Status RunStep(Exchange& exchange, const std::vector<int>& ranks, uint64_t step, Data& data,
                      std::vector<Floats>* results) {
-  Countdown countdown(results->size());
+  BlockingCounter countdown(results->size());
   for (const int rank : ranks) {
     for (size_t b = 0; b < results->size(); ++b) {
       const BucketKey key{LayoutId(0), Step(step), Bucket(static_cast<int>(b))};

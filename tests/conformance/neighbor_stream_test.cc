@@ -25,7 +25,7 @@ using ::testing::StartsWith;
 
 constexpr int kRanks = 3;
 constexpr int kReceiver = 1;  // that rank 0 sends to
-// A third of it, a segment, is several parcels.
+// A third of it, a segment, is several chunks.
 constexpr uint64_t kBytes = 4 * 1'500'000;
 
 // One call, as a neighbour makes it.
@@ -62,12 +62,12 @@ class Caller {
 
 class NeighborStreamTest : public ::testing::Test {
  protected:
-  NeighborStreamTest() : cluster_("ring", kRanks, Buckets()), parcels_(ParcelsFromRank0()) {}
+  NeighborStreamTest() : cluster_("ring", kRanks, Buckets()), chunks_(ChunksFromRank0()) {}
 
   static std::vector<BucketSpec> Buckets() { return {{kBytes, v1::DTYPE_FLOAT32}}; }
 
   // What rank 0 sends first: of its own terms, in order.
-  std::vector<v1::Chunk> ParcelsFromRank0() {
+  std::vector<v1::Chunk> ChunksFromRank0() {
     HopPlans plans(&RingTopology(), ReceiverView());
     plans.Add(LayoutId(0), Buckets());
     const BucketPlan& plan = plans.Of({LayoutId(0), Step(0), Bucket(0)});
@@ -75,7 +75,8 @@ class NeighborStreamTest : public ::testing::Test {
     for (const auto& [way, incoming] : plan.hops.incoming) {
       const auto& [segment, hop] = way;
       if (hop != 0 || incoming.from != Rank(0)) continue;
-      for (const Parcel& parcel : plan.segments.Of(segment)) chunks.push_back(ChunkOf(parcel));
+      for (const HopChunk& hop_chunk : plan.segments.Of(segment))
+        chunks.push_back(ChunkOf(hop_chunk));
     }
     return chunks;
   }
@@ -87,15 +88,15 @@ class NeighborStreamTest : public ::testing::Test {
   }
 
   // Of step 0 and ones.
-  v1::Chunk ChunkOf(const Parcel& parcel) const {
+  v1::Chunk ChunkOf(const HopChunk& hop_chunk) const {
     v1::Chunk chunk;
     chunk.set_run_id(ToBytes(ReceiverView().run_id));
     chunk.set_epoch(1);
     chunk.set_generation(1);
     chunk.set_total(kBytes);
     chunk.set_dtype(v1::DTYPE_FLOAT32);
-    chunk.set_offset(parcel.ranges.front().offset);
-    SetPayload(std::vector<float>(parcel.bytes / sizeof(float), 1), &chunk);
+    chunk.set_offset(hop_chunk.ranges.front().offset);
+    SetPayload(std::vector<float>(hop_chunk.bytes / sizeof(float), 1), &chunk);
     return chunk;
   }
   static void SetPayload(const std::vector<float>& values, v1::Chunk* chunk) {
@@ -112,7 +113,7 @@ class NeighborStreamTest : public ::testing::Test {
     EXPECT_EQ(status.error_code(), code) << status.error_message();
     EXPECT_THAT(status.error_message(), HasSubstr(text));
   }
-  // Every rank hands in its rank, of which the mean is 1.
+  // Every rank contributes its rank, of which the mean is 1.
   void ExpectStepWorks(uint64_t step) {
     std::vector<std::vector<std::string>> data;
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -125,7 +126,7 @@ class NeighborStreamTest : public ::testing::Test {
     for (const auto& of_rank : data) EXPECT_TRUE(of_rank[0] == mean);
   }
   // The receiver alone begins step 0.
-  std::future<absl::Status> HandIn() {
+  std::future<absl::Status> Contribute() {
     const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
     Exchange& exchange = cluster_.exchange(kReceiver);
     exchange.Expect(key, absl::MakeSpan(mean_), SteadyNow() + absl::Seconds(30),
@@ -139,25 +140,25 @@ class NeighborStreamTest : public ::testing::Test {
   std::vector<uint8_t> mean_ = std::vector<uint8_t>(kBytes);
   std::promise<absl::Status> done_;
   BackendCluster cluster_;
-  const std::vector<v1::Chunk> parcels_;
+  const std::vector<v1::Chunk> chunks_;
 };
 
 TEST_F(NeighborStreamTest, FirstChunk_OtherRun_RefusedAndTheRunGoesOn) {
-  v1::Chunk chunk = parcels_[0];
+  v1::Chunk chunk = chunks_[0];
   chunk.set_run_id(std::string(16, 'x'));
   ExpectRefused(chunk, grpc::StatusCode::PERMISSION_DENIED, "expected run");
   ExpectStepWorks(0);
 }
 
 TEST_F(NeighborStreamTest, FirstChunk_OlderGeneration_RefusedAndTheRunGoesOn) {
-  v1::Chunk chunk = parcels_[0];
+  v1::Chunk chunk = chunks_[0];
   chunk.set_generation(0);
   ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got generation 0, expected 1");
   ExpectStepWorks(0);
 }
 
 TEST_F(NeighborStreamTest, FirstChunk_StepAfterTheNext_RefusedAndTheRunGoesOn) {
-  v1::Chunk chunk = parcels_[0];
+  v1::Chunk chunk = chunks_[0];
   chunk.set_step(2);
   ExpectRefused(chunk, grpc::StatusCode::OUT_OF_RANGE,
                 "got step 2, expected the open step 0 or the next");
@@ -166,28 +167,27 @@ TEST_F(NeighborStreamTest, FirstChunk_StepAfterTheNext_RefusedAndTheRunGoesOn) {
 
 TEST_F(NeighborStreamTest, FirstChunk_StepThatIsOver_RefusedAndTheRunGoesOn) {
   for (uint64_t step : {0, 1}) ExpectStepWorks(step);
-  ExpectRefused(parcels_[0], grpc::StatusCode::OUT_OF_RANGE,
-                "got step 0, expected the open step 1");
+  ExpectRefused(chunks_[0], grpc::StatusCode::OUT_OF_RANGE, "got step 0, expected the open step 1");
   ExpectStepWorks(2);
 }
 
 TEST_F(NeighborStreamTest, FirstChunk_NoParcelBeginsThere_RefusedAndTheRunGoesOn) {
-  v1::Chunk chunk = parcels_[0];
+  v1::Chunk chunk = chunks_[0];
   chunk.set_offset(chunk.offset() + sizeof(float));
-  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "expected a parcel of the bucket");
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "expected a hop_chunk of the bucket");
   ExpectStepWorks(0);
 }
 
 TEST_F(NeighborStreamTest, FirstChunk_ShorterThanItsParcel_RefusedAndTheRunGoesOn) {
-  v1::Chunk chunk = parcels_[0];
+  v1::Chunk chunk = chunks_[0];
   SetPayload({1, 1}, &chunk);
-  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got 8 bytes, expected a parcel");
+  ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got 8 bytes, expected a hop_chunk");
   ExpectStepWorks(0);
 }
 
 TEST_F(NeighborStreamTest, FirstChunk_NameOfARankThatDoesNotSendIt_RefusedAndTheRunGoesOn) {
   for (uint32_t rank : {1, 2}) {
-    v1::Chunk chunk = parcels_[0];
+    v1::Chunk chunk = chunks_[0];
     chunk.set_rank(rank);
     ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT,
                   "expected one from that rank to rank 1");
@@ -196,14 +196,14 @@ TEST_F(NeighborStreamTest, FirstChunk_NameOfARankThatDoesNotSendIt_RefusedAndThe
 }
 
 TEST_F(NeighborStreamTest, FirstChunk_HopThatThereIsNot_RefusedAndTheRunGoesOn) {
-  v1::Chunk chunk = parcels_[0];
+  v1::Chunk chunk = chunks_[0];
   chunk.set_hop(9);
   ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT, "got hop 9 of segment");
   ExpectStepWorks(0);
 }
 
 TEST_F(NeighborStreamTest, FirstChunk_WrongChecksum_RefusedAndTheRunGoesOn) {
-  v1::Chunk chunk = parcels_[0];
+  v1::Chunk chunk = chunks_[0];
   chunk.set_checksum(1);
   ExpectRefused(chunk, grpc::StatusCode::DATA_LOSS, "expected");
   ExpectStepWorks(0);
@@ -211,7 +211,7 @@ TEST_F(NeighborStreamTest, FirstChunk_WrongChecksum_RefusedAndTheRunGoesOn) {
 
 TEST_F(NeighborStreamTest, SecondStream_InTheNameOfTheNeighbour_RefusedAndTheRunGoesOn) {
   ExpectStepWorks(0);  // after which rank 0 is known by its own stream
-  v1::Chunk chunk = parcels_[0];
+  v1::Chunk chunk = chunks_[0];
   chunk.set_step(1);
   ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT,
                 "got it in a second stream, expected all of a view in one");
@@ -221,12 +221,13 @@ TEST_F(NeighborStreamTest, SecondStream_InTheNameOfTheNeighbour_RefusedAndTheRun
 // From here on the caller is taken for the neighbour, so what it does wrong ends the step.
 
 TEST_F(NeighborStreamTest, Gap_EndsTheStepAndSuspectsTheNeighbour) {
-  ASSERT_GE(parcels_.size(), 3u);
-  std::future<absl::Status> done = HandIn();
+  ASSERT_GE(chunks_.size(), 3u);
+  std::future<absl::Status> done = Contribute();
   Caller caller = Call();
-  ASSERT_TRUE(caller.Write(parcels_[0]));
-  caller.Write(parcels_[2]);
-  EXPECT_THAT(caller.End().error_message(), HasSubstr("got parcel 2 of its segment, expected 1"));
+  ASSERT_TRUE(caller.Write(chunks_[0]));
+  caller.Write(chunks_[2]);
+  EXPECT_THAT(caller.End().error_message(),
+              HasSubstr("got hop_chunk 2 of its segment, expected 1"));
   const absl::Status status = done.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), StartsWith("neighbour rank 0 ("));
@@ -234,20 +235,21 @@ TEST_F(NeighborStreamTest, Gap_EndsTheStepAndSuspectsTheNeighbour) {
 }
 
 TEST_F(NeighborStreamTest, Resend_EndsTheStepAndSuspectsTheNeighbour) {
-  std::future<absl::Status> done = HandIn();
+  std::future<absl::Status> done = Contribute();
   Caller caller = Call();
-  ASSERT_TRUE(caller.Write(parcels_[0]));
-  caller.Write(parcels_[0]);
-  EXPECT_THAT(caller.End().error_message(), HasSubstr("got parcel 0 of its segment, expected 1"));
+  ASSERT_TRUE(caller.Write(chunks_[0]));
+  caller.Write(chunks_[0]);
+  EXPECT_THAT(caller.End().error_message(),
+              HasSubstr("got hop_chunk 0 of its segment, expected 1"));
   EXPECT_EQ(done.get().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(SuspectOfReceiver(), ReceiverView().members[0].incarnation);
 }
 
 // As it does too when it misses another one.
 TEST_F(NeighborStreamTest, BrokenOff_SuspectMayHaveDoneItForAnothersSake) {
-  std::future<absl::Status> done = HandIn();
+  std::future<absl::Status> done = Contribute();
   Caller caller = Call();
-  ASSERT_TRUE(caller.Write(parcels_[0]));
+  ASSERT_TRUE(caller.Write(chunks_[0]));
   while (cluster_.exchange(kReceiver).totals().bytes_received == 0) std::this_thread::yield();
   caller.Cancel();
   EXPECT_EQ(done.get().code(), absl::StatusCode::kAborted);
@@ -256,27 +258,27 @@ TEST_F(NeighborStreamTest, BrokenOff_SuspectMayHaveDoneItForAnothersSake) {
 }
 
 TEST_F(NeighborStreamTest, ExchangeHasFailed_WhoStillSendsHearsThatItWasLetGo) {
-  std::future<absl::Status> done = HandIn();
+  std::future<absl::Status> done = Contribute();
   cluster_.exchange(kReceiver).Cancel(absl::UnavailableError("rank 2 does not answer"));
   EXPECT_TRUE(absl::IsUnavailable(done.get()));
-  ExpectRefused(parcels_[0], grpc::StatusCode::ABORTED, "rank 2 does not answer");
+  ExpectRefused(chunks_[0], grpc::StatusCode::ABORTED, "rank 2 does not answer");
 }
 
 // What comes before the receiver's terms is kept, but no more than there can be.
 TEST_F(NeighborStreamTest, MoreThanTheSegmentBeforeItIsWanted_Refused) {
   Caller caller = Call();
-  for (const v1::Chunk& parcel : parcels_) ASSERT_TRUE(caller.Write(parcel));
-  caller.Write(parcels_[0]);
+  for (const v1::Chunk& hop_chunk : chunks_) ASSERT_TRUE(caller.Write(hop_chunk));
+  caller.Write(chunks_[0]);
   const grpc::Status status = caller.End();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   EXPECT_THAT(status.error_message(), HasSubstr(" bytes of this hop, expected at most "));
 }
 
 TEST_F(NeighborStreamTest, HalfClosedInTheMiddleOfAStep_NeighbourHasLeftButIsNoSuspect) {
-  std::future<absl::Status> done = HandIn();
+  std::future<absl::Status> done = Contribute();
   {
     Caller caller = Call();
-    ASSERT_TRUE(caller.Write(parcels_[0]));
+    ASSERT_TRUE(caller.Write(chunks_[0]));
     caller.Done();
     EXPECT_TRUE(caller.End().ok());
   }

@@ -28,7 +28,7 @@ Moment DrawMoment(Random* random, bool is_first) {
     static constexpr Moment kLater[] = {Moment::kViewMade, Moment::kViewHeard, Moment::kRewound};
     return kLater[random->Below(3)];
   }
-  static constexpr Moment kMoments[] = {Moment::kHandIn, Moment::kBucketTaken, Moment::kReady,
+  static constexpr Moment kMoments[] = {Moment::kContribute, Moment::kBucketTaken, Moment::kReady,
                                         Moment::kSealed, Moment::kSealedHeard};
   return kMoments[random->Below(5)];
 }
@@ -36,7 +36,7 @@ Moment DrawMoment(Random* random, bool is_first) {
 int DrawCount(Random* random, Moment moment, const Setup& setup) {
   const auto steps = static_cast<int>(setup.steps);
   switch (moment) {
-    case Moment::kHandIn:
+    case Moment::kContribute:
     case Moment::kBucketTaken:
       return random->Between(1, steps * 5);
     case Moment::kReady:

@@ -26,7 +26,7 @@ enum class FaultKind {
 // What a fault waits for.
 enum class Moment {
   kTime,         // nothing but its delay
-  kHandIn,       // the worker hands in a bucket
+  kContribute,   // the worker hands in a bucket
   kBucketTaken,  // it takes a mean
   kReady,        // it has all means of a step
   kSealed,       // the coordinator seals a step

@@ -162,7 +162,7 @@ void SimCoordinator::Enact(const FormRun& form) {
   ready_.clear();
   scene_->checks.OnViewMade(view_);
   if (!is_first) site_.Abort(absl::AbortedError("another view has begun"));
-  site_.Serve(view_, Share());
+  site_.Serve(view_, Shard());
   if (!is_first) scene_->reached(Moment::kViewMade, -1);
 }
 

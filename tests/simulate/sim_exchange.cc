@@ -41,7 +41,7 @@ void SimExchange::MakeLanes(size_t endpoint) {
     lanes_[endpoint].push_back({to.site, std::make_unique<Pipe>(scene_, to.process),
                                 std::make_unique<Pipe>(scene_, own_), nullptr, nullptr});
   }
-  if (is_local) own_site_->Serve(view_, Share{owners_, to.shares});
+  if (is_local) own_site_->Serve(view_, Shard{owners_, to.shares});
 }
 
 void SimExchange::Start() {
@@ -159,14 +159,14 @@ void SimExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const u
     Chunk chunk;
     chunk.header = HeaderOf(*transfer, piece, rank);
     const auto bytes = terms.subspan(chunk.header.offset, transfer->grid.Bytes(piece));
-    // As it is when it is handed in.
+    // As it is when it is contributed.
     const auto copy = std::make_shared<const std::vector<uint8_t>>(bytes.begin(), bytes.end());
     chunk.payload = {{copy->data(), copy->size()}};
     chunk.owner = copy;
     chunk.header.checksum = Checksum(chunk.payload);
     scene_->checks.OnTerm(chunk.header);
     auto& lanes = lanes_[endpoint_of_share_[transfer->grid.Owner(piece)]];
-    Send(&lanes[transfer->grid.NumberInShare(piece) % lanes.size()], chunk);
+    Send(&lanes[transfer->grid.NumberInShard(piece) % lanes.size()], chunk);
   }
 }
 

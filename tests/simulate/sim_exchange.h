@@ -10,7 +10,7 @@
 #include "tests/simulate/scene.h"
 #include "tests/simulate/site.h"
 #include "worker/backends/exchange.h"
-#include "worker/backends/fold/piece_queue.h"
+#include "worker/backends/fold/chunk_queue.h"
 #include "worker/backends/transfer_table.h"
 
 namespace gradwire::simulate {
@@ -25,8 +25,8 @@ struct SimEndpoint {
 };
 
 // The exchange of one worker in one view: as FoldExchange, but with pipes of virtual time in place
-// of gRPC and threads. Shipped: what is exchanged (Reducer and StepExchange call it), the grid, the
-// table of transfers, and the verdicts on headers.
+// of gRPC and threads. Shipped: what is exchanged (Reducer and BucketTracker call it), the grid,
+// the table of transfers, and the verdicts on headers.
 class SimExchange : public Exchange, public std::enable_shared_from_this<SimExchange> {
  public:
   // Brings a mean that came in to the worker, which knows its exchange.
@@ -50,7 +50,7 @@ class SimExchange : public Exchange, public std::enable_shared_from_this<SimExch
 
   const View& view() const { return view_; }
   bool failed() const { return !table_.failure().ok(); }
-  // Whether StepExchange::Next would return without waiting.
+  // Whether BucketTracker::Next would return without waiting.
   bool CanTell() const { return failed() || there_ > 0 || under_way_ == 0; }
   void OnTaken() { --there_; }
 
@@ -99,7 +99,7 @@ class SimExchange : public Exchange, public std::enable_shared_from_this<SimExch
   absl::optional<Step> watched_;
   TransferTable table_;
   int under_way_ = 0;
-  int there_ = 0;  // and not taken by StepExchange
+  int there_ = 0;  // and not taken by BucketTracker
 };
 
 }  // namespace gradwire::simulate

@@ -231,7 +231,7 @@ TrainerOptions SimWorker::OptionsOfTrainer() {
 
 WaitingSync::Hooks SimWorker::HooksOfSync() {
   return {[this] { return AwaitBucket(); }, [this](size_t bucket) { OnBucket(bucket); },
-          [this] { scene_->reached(Moment::kHandIn, index_); }};
+          [this] { scene_->reached(Moment::kContribute, index_); }};
 }
 
 void SimWorker::MakeTrainer() {

@@ -14,7 +14,7 @@ const absl::Time kAtOnce = absl::UnixEpoch();
 
 }  // namespace
 
-void Site::Serve(const View& view, const Share& share) {
+void Site::Serve(const View& view, const Shard& share) {
   view_ = view;
   has_layouts_ = false;
   AggregatorHooks hooks;
@@ -150,7 +150,7 @@ void Site::SendMeans(Reader* reader) {
     const absl::StatusOr<Mean> mean = reader->aggregator->Next(&reader->cursor, kAtOnce);
     if (absl::IsDeadlineExceeded(mean.status())) return;
     status = mean.status();
-    if (!mean.ok() || mean->chunk->number_in_share % reader->lanes != reader->lane) continue;
+    if (!mean.ok() || mean->chunk->number_in_shard % reader->lanes != reader->lane) continue;
     reader->on_mean(*mean);
   }
   reader->ended = true;

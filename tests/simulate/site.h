@@ -46,7 +46,7 @@ class Site {
 
   // A view begins here; the aggregator of the one before was aborted. It has its layouts, or gets
   // them by AddLayout.
-  void Serve(const View& view, const Share& share);
+  void Serve(const View& view, const Shard& share);
   void AddLayout(LayoutId layout, const std::vector<BucketSpec>& buckets);
   void Abort(const absl::Status& reason);
   // The process is gone: nothing leaves any more.

@@ -80,7 +80,7 @@ Batch BatchOf(Step step, Rank rank) {
 }
 
 uint64_t DigestOf(const std::vector<torch::Tensor>& tensors) {
-  Pieces pieces;
+  ByteSpans pieces;
   for (const torch::Tensor& tensor : tensors) {
     pieces.push_back({static_cast<const uint8_t*>(tensor.data_ptr()), tensor.nbytes()});
   }

@@ -15,8 +15,8 @@ namespace {
 constexpr int kLookMilliseconds = 20;
 
 // Of 127.0.0.1.
-Descriptor ConnectTo(uint16_t port) {
-  Descriptor fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+UniqueFd ConnectTo(uint16_t port) {
+  UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address = {};
   address.sin_family = AF_INET;
   address.sin_port = htons(port);
@@ -72,8 +72,8 @@ void FlippingProxy::AcceptAll() {
   pollfd waiting = {listening_.sockets.front().get(), POLLIN, 0};
   while (!ended_) {
     if (poll(&waiting, 1, kLookMilliseconds) != 1) continue;
-    Descriptor client(accept4(waiting.fd, nullptr, nullptr, SOCK_CLOEXEC));
-    Descriptor server = ConnectTo(port);
+    UniqueFd client(accept4(waiting.fd, nullptr, nullptr, SOCK_CLOEXEC));
+    UniqueFd server = ConnectTo(port);
     if (client.get() < 0 || server.get() < 0) continue;
     Connection& made = connections_.emplace_back();
     made.client = std::move(client);
@@ -83,8 +83,7 @@ void FlippingProxy::AcceptAll() {
   }
 }
 
-void FlippingProxy::PassOn(const Descriptor& from, const Descriptor& to,
-                           const Connection& connection) {
+void FlippingProxy::PassOn(const UniqueFd& from, const UniqueFd& to, const Connection& connection) {
   uint8_t bytes[65536];
   ssize_t got;
   while ((got = recv(from.get(), bytes, sizeof(bytes), 0)) > 0) {

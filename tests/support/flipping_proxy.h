@@ -49,14 +49,14 @@ class FlippingProxy {
 
  private:
   struct Connection {
-    Descriptor client;
-    Descriptor server;
+    UniqueFd client;
+    UniqueFd server;
     std::thread up;
     std::thread down;
   };
 
   void AcceptAll();
-  void PassOn(const Descriptor& from, const Descriptor& to, const Connection& connection);
+  void PassOn(const UniqueFd& from, const UniqueFd& to, const Connection& connection);
 
   const std::string target_;
   BitFlip* const flip_;

@@ -150,7 +150,7 @@ class WholeStep {
  private:
   Exchange* const exchange_;
   const absl::Time deadline_;
-  Countdown countdown_;
+  BlockingCounter countdown_;
 };
 
 // One bucket that an exchange has under way, from Expect to its done. A back end derives

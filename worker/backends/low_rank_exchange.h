@@ -19,7 +19,7 @@ namespace gradwire {
 // Where gradients travel through the exchange below.
 struct LowRankLayouts {
   LayoutId factors;          // has the plan's specs
-  LayoutId whole;            // has the buckets that are handed in; used if whole_steps > 0
+  LayoutId whole;            // has the buckets that are contributed; used if whole_steps > 0
   uint64_t whole_steps = 0;  // so many first steps go there
 };
 

@@ -54,7 +54,7 @@ void GradientHooks::Begin(size_t rank, PassListener listener) {
   in_pass_ = true;
 }
 
-// After an error nobody is told of more buckets: they must not be handed in.
+// After an error nobody is told of more buckets: they must not be contributed.
 void GradientHooks::OnGradient(size_t i) {
   if (!in_pass_) return;
   if (!std::exchange(begun_, true)) Tell(listener_.on_begin);

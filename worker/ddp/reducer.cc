@@ -93,27 +93,27 @@ void Reducer::ZeroTerms(Rank rank) {
   for (size_t i = 0; i < gradient_.parameter_count(); ++i) gradient_.Zero(IndexOf(rank), i);
 }
 
-void Reducer::HandIn(size_t bucket, Rank rank) {
+void Reducer::Contribute(size_t bucket, Rank rank) {
   const size_t index = IndexOf(rank);
   if (bucket < gradient_buckets()) {
-    exchange_.HandIn(bucket, index, rank, BytesOf(gradient_.terms(index, bucket)),
-                     BytesOf(gradient_.mean(bucket)));
+    exchange_.Contribute(bucket, index, rank, BytesOf(gradient_.terms(index, bucket)),
+                         BytesOf(gradient_.mean(bucket)));
     return;
   }
   const absl::Span<uint8_t> bytes = buffers_.travelling();
   const bool contributes = rank == Rank(0) || updater_ == Updater::kServer;
-  exchange_.HandIn(bucket, index, rank, contributes ? bytes : absl::Span<uint8_t>(), bytes);
+  exchange_.Contribute(bucket, index, rank, contributes ? bytes : absl::Span<uint8_t>(), bytes);
 }
 
 absl::Status Reducer::StartServed(absl::Duration timeout) {
   exchange_.Begin(Step(0), timeout);
-  absl::Status status = HandInAndTakeModel();
+  absl::Status status = ContributeAndTakeModel();
   if (!status.ok()) Abandon(status);
   return status;
 }
 
-// What is handed in are rank 0's terms, which hold its parameters for so long.
-absl::Status Reducer::HandInAndTakeModel() {
+// What is contributed are rank 0's terms, which hold its parameters for so long.
+absl::Status Reducer::ContributeAndTakeModel() {
   const torch::NoGradGuard values_only;
   const Rank first = ranks_.front();
   for (size_t bucket = 0; bucket < bucket_count(); ++bucket) {
@@ -123,7 +123,7 @@ absl::Status Reducer::HandInAndTakeModel() {
     const absl::Span<uint8_t> result = buffers ? terms : BytesOf(gradient_.mean(bucket));
     if (!buffers) gradient_.TakeParameters(bucket);
     if (first != Rank(0)) terms = {};
-    exchange_.HandIn(bucket, 0, first, terms, result);
+    exchange_.Contribute(bucket, 0, first, terms, result);
   }
   for (size_t i = 0; i < bucket_count(); ++i) {
     const absl::StatusOr<size_t> bucket = NextBucket();
@@ -141,10 +141,10 @@ void Reducer::TakeParameters(size_t bucket) {
   }
 }
 
-void Reducer::HandInRest(absl::Span<const Rank> ranks) {
+void Reducer::ContributeRest(absl::Span<const Rank> ranks) {
   for (size_t bucket = 0; bucket < bucket_count(); ++bucket) {
     for (const Rank rank : ranks) {
-      if (!exchange_.HandedIn(bucket, IndexOf(rank))) HandIn(bucket, rank);
+      if (!exchange_.Contributed(bucket, IndexOf(rank))) Contribute(bucket, rank);
     }
   }
 }

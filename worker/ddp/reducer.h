@@ -16,10 +16,10 @@
 #include "common/base/ids.h"
 #include "common/wire/layout.h"
 #include "worker/backends/exchange.h"
+#include "worker/ddp/bucket_tracker.h"
 #include "worker/ddp/flat_gradient.h"
 #include "worker/ddp/gradient_hooks.h"
 #include "worker/ddp/rank_buffers.h"
-#include "worker/ddp/step_exchange.h"
 
 namespace gradwire {
 
@@ -29,10 +29,10 @@ enum class Updater {
   // Each rank a model of its own, with its own gradient; what exchanges the models keeps them near
   // each other (see LocalSync). A rank's parameters take turns with the module, as its buffers do.
   // Buffers are not broadcast then, a rank's terms last until the next rank's pass, there is no
-  // mean, and nothing is handed in here.
+  // mean, and nothing is contributed here.
   kRank,
   // Aggregators keep the model and train it (v1.Serving): what NextBucket gives are not means but
-  // the parameters themselves. All ranks hand in their buffers.
+  // the parameters themselves. All ranks contribute their buffers.
   kServer,
 };
 
@@ -66,7 +66,7 @@ struct ReducerOptions {
 //   for each carried rank, in their order:
 //     BeginForward(rank)  forward passes  EndForward(rank)
 //     BeginPass(rank, …)  loss.backward() EndPass()
-//       within, or behind it: HandIn(bucket, rank) for each bucket
+//       within, or behind it: Contribute(bucket, rank) for each bucket
 //   NextBucket() for each bucket: its mean is there
 //
 // A rank's forward and backward passes may take turns. Backward passes outside of
@@ -110,7 +110,7 @@ class Reducer {
   }
 
   // To be called before the first step, and again with the exchange of a new view, when no
-  // transfer is under way; before the first call, rank 0 is carried and HandIn must not
+  // transfer is under way; before the first call, rank 0 is carried and Contribute must not
   // be called. `exchange` (null with models of their own), which knows `layout` (see
   // Exchange::AddLayout), is used until the next Attach. `ranks`: those that this worker carries,
   // ascending, one or more. Each starts from the buffers, or model, that the module has now; after
@@ -119,9 +119,9 @@ class Reducer {
   absl::Span<const Rank> ranks() const { return ranks_; }
   Updater updater() const { return updater_; }
 
-  // All buckets of `step` are to be handed in; those of the step before are through.
+  // All buckets of `step` are to be contributed; those of the step before are through.
   // Steps follow each other from 0 in each layout of a run. The step's exchange may take
-  // `timeout` from its first HandIn on.
+  // `timeout` from its first Contribute on.
   // Of a model that is served, step 0 of the layout is what StartServed exchanges.
   void BeginStep(Step step, absl::Duration timeout) {
     exchange_.Begin(Step(step.value() + (updater_ == Updater::kServer ? 1 : 0)), timeout);
@@ -166,9 +166,9 @@ class Reducer {
   // or, for the bucket of buffers, EndForward(rank), have to be there. Of the buffers only
   // rank 0 puts something in, but this has to be called by every worker. Once for each
   // bucket and rank, in the same order of buckets on all workers.
-  void HandIn(size_t bucket, Rank rank);
-  // HandIn for all that was not handed in: bucket by bucket, in their order.
-  void HandInRest(absl::Span<const Rank> ranks);
+  void Contribute(size_t bucket, Rank rank);
+  // Contribute for all that was not contributed: bucket by bucket, in their order.
+  void ContributeRest(absl::Span<const Rank> ranks);
 
   // Takes a bucket whose result is there and that was not given yet; the highest, if there
   // are several, for its parameters are wanted first by a forward pass. Waits if there
@@ -180,7 +180,7 @@ class Reducer {
   absl::StatusOr<size_t> NextBucket();
 
   // The mean over all ranks of a gradient bucket that NextBucket gave: one dimension,
-  // parameter after parameter. Valid until the next step hands in that bucket.
+  // parameter after parameter. Valid until the next step contributes that bucket.
   torch::Tensor mean(size_t bucket) const { return gradient_.mean(bucket); }
   // The part of it that belongs to ParametersOf(bucket)[index], in its shape.
   torch::Tensor mean(size_t bucket, size_t index) const { return gradient_.mean(bucket, index); }
@@ -215,13 +215,13 @@ class Reducer {
 
   bool own_models() const { return updater_ == Updater::kRank; }
 
-  absl::Status HandInAndTakeModel();
+  absl::Status ContributeAndTakeModel();
 
   const Updater updater_;
   FlatGradient gradient_;
   RankBuffers buffers_;
   GradientHooks hooks_;
-  StepExchange exchange_;
+  BucketTracker exchange_;
   std::vector<Rank> ranks_;
 };
 

@@ -9,20 +9,20 @@ namespace gradwire {
 namespace {
 
 // Of an iteration behind the warm-up.
-struct Place {
+struct Iteration {
   int64_t epoch;
   int64_t step;   // from the end of the warm-up
   int64_t steps;  // from there to the end of the run
 };
 
-double Constant(const WorkerOptions&, const Place&) { return 1; }
+double Constant(const WorkerOptions&, const Iteration&) { return 1; }
 
-double StepDown(const WorkerOptions& options, const Place& place) {
-  return std::pow(options.lr_gamma, place.epoch / options.lr_step_epochs);
+double StepDown(const WorkerOptions& options, const Iteration& iteration) {
+  return std::pow(options.lr_gamma, iteration.epoch / options.lr_step_epochs);
 }
 
-double Cosine(const WorkerOptions&, const Place& place) {
-  const double share = static_cast<double>(place.step) / static_cast<double>(place.steps);
+double Cosine(const WorkerOptions&, const Iteration& iteration) {
+  const double share = static_cast<double>(iteration.step) / static_cast<double>(iteration.steps);
   return (1 + std::cos(M_PI * share)) / 2;
 }
 
@@ -33,7 +33,7 @@ double Target(const WorkerOptions& options, const TrainingSize& run) {
   return options.lr * (total_batch / static_cast<double>(options.base_batch));
 }
 
-using Factor = double (*)(const WorkerOptions&, const Place&);
+using Factor = double (*)(const WorkerOptions&, const Iteration&);
 
 absl::StatusOr<Factor> FindFactor(const std::string& schedule) {
 #define GRADWIRE_SCHEDULE(name, factor, ...) \

@@ -151,9 +151,9 @@ class OwnStep : public PendingStep {
 };
 
 // The optimizer is where the model is served: what comes are parameters.
-class ServedStep : public PendingStep {
+class ParameterServerStep : public PendingStep {
  public:
-  ServedStep(const Model* model, Reducer* reducer, const UpdateOptions& options)
+  ParameterServerStep(const Model* model, Reducer* reducer, const UpdateOptions& options)
       : PendingStep(model, reducer, options) {}
 
  private:
@@ -171,7 +171,7 @@ absl::StatusOr<std::unique_ptr<PendingStep>> PendingStep::Create(const Model* mo
     case Updater::kRank:
       return std::make_unique<OwnStep>(model, reducer, options, *kind);
     case Updater::kServer:
-      return std::make_unique<ServedStep>(model, reducer, options);
+      return std::make_unique<ParameterServerStep>(model, reducer, options);
     case Updater::kAll:
       break;
   }

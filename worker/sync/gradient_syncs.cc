@@ -7,14 +7,14 @@ std::unique_ptr<Synchronizer> MakeNoSync(Reducer*, const SyncOptions&) { return 
 
 namespace {
 
-// After the backward pass of its last rank a worker hands in all buckets at once, and waits
+// After the backward pass of its last rank a worker contributes all buckets at once, and waits
 // for all: communication and computation never overlap.
 class AfterBackwardSync : public Synchronizer {
  public:
   using Synchronizer::Synchronizer;
 
   void OnBackwardDone(Rank rank) override {
-    if (IsLast(rank)) reducer().HandInRest(reducer().ranks());
+    if (IsLast(rank)) reducer().ContributeRest(reducer().ranks());
   }
 };
 
@@ -37,13 +37,13 @@ class PerLayerSync : public Synchronizer {
     if (IsLast(rank)) next_ = 0;
   }
   absl::StatusOr<size_t> NextBucket() override {
-    for (const Rank rank : reducer().ranks()) reducer().HandIn(next_, rank);
+    for (const Rank rank : reducer().ranks()) reducer().Contribute(next_, rank);
     ++next_;
     return reducer().NextBucket();
   }
 
  private:
-  size_t next_ = 0;  // bucket to be handed in
+  size_t next_ = 0;  // bucket to be contributed
 };
 
 }  // namespace
@@ -62,10 +62,10 @@ class DdpSync : public Synchronizer {
 
   void OnForwardDone(Rank rank) override {
     const size_t buffers = reducer().gradient_buckets();
-    if (reducer().bucket_count() > buffers) reducer().HandIn(buffers, rank);
+    if (reducer().bucket_count() > buffers) reducer().Contribute(buffers, rank);
   }
-  void OnBucketReady(size_t bucket, Rank rank) override { reducer().HandIn(bucket, rank); }
-  void OnBackwardDone(Rank rank) override { reducer().HandInRest({rank}); }
+  void OnBucketReady(size_t bucket, Rank rank) override { reducer().Contribute(bucket, rank); }
+  void OnBackwardDone(Rank rank) override { reducer().ContributeRest({rank}); }
 };
 
 }  // namespace

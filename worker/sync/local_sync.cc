@@ -37,9 +37,9 @@ std::vector<BucketSpec> LocalSync::BucketSpecs() const {
 }
 
 void LocalSync::Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) {
-  drift_ = std::make_unique<ModelDrift>(Tensors(), !options_.averaged_buffers.empty(), ranks.size(),
-                                        outer_);
-  exchange_.Attach(exchange, layout, drift_->bucket_count(), ranks.size());
+  pseudo_gradient_ = std::make_unique<PseudoGradient>(Tensors(), !options_.averaged_buffers.empty(),
+                                                      ranks.size(), outer_);
+  exchange_.Attach(exchange, layout, pseudo_gradient_->bucket_count(), ranks.size());
   reducer().Attach(nullptr, layout, std::move(ranks));
 }
 
@@ -65,14 +65,14 @@ absl::Status LocalSync::ExchangeIfDue(Step step) {
   absl::Status status;
   if (under_way_ && (step == due_ || IsLast(step))) status = Use(/*one=*/false);
   if (!status.ok() || !IsDue(step)) return status;
-  Send(*drift_);
+  Send(*pseudo_gradient_);
   under_way_ = true;
   due_ = Step(step.value() + static_cast<uint64_t>(options_.delay));
   return options_.delay == 0 || IsLast(step) ? Use(/*one=*/true) : absl::OkStatus();
 }
 
 // A bucket leaves as soon as the worker's last rank has measured it.
-void LocalSync::Send(ModelDrift& drift) {
+void LocalSync::Send(PseudoGradient& pseudo_gradient) {
   CountTransfers();
   counted_ = {};
   exchange_.Begin(next_, options_.step_timeout);
@@ -80,15 +80,17 @@ void LocalSync::Send(ModelDrift& drift) {
   arrived_ = false;
   for (size_t i = 0; i < reducer().ranks().size(); ++i) {
     reducer().BeginForward(reducer().ranks()[i]);
-    for (size_t bucket = 0; bucket < drift.bucket_count(); ++bucket) {
-      drift.Measure(bucket, i);
-      exchange_.HandIn(bucket, i, reducer().ranks()[i], drift.drift(bucket, i), drift.mean(bucket));
+    for (size_t bucket = 0; bucket < pseudo_gradient.bucket_count(); ++bucket) {
+      pseudo_gradient.Measure(bucket, i);
+      exchange_.Contribute(bucket, i, reducer().ranks()[i],
+                           pseudo_gradient.pseudo_gradient(bucket, i),
+                           pseudo_gradient.mean(bucket));
     }
   }
 }
 
 absl::Status LocalSync::Arrive() {
-  for (size_t i = 0; !arrived_ && i < drift_->bucket_count(); ++i) {
+  for (size_t i = 0; !arrived_ && i < pseudo_gradient_->bucket_count(); ++i) {
     const absl::StatusOr<size_t> bucket = exchange_.Next();
     if (!bucket.ok()) return bucket.status();
   }
@@ -96,22 +98,23 @@ absl::Status LocalSync::Arrive() {
   return absl::OkStatus();
 }
 
-// `one`: no rank has trained since its drift was measured.
+// `one`: no rank has trained since its pseudo_gradient was measured.
 absl::Status LocalSync::Use(bool one) {
   if (absl::Status status = Arrive(); !status.ok()) return status;
   under_way_ = false;
   one_ = one;
-  Give(*drift_, one);
+  Give(*pseudo_gradient_, one);
   return absl::OkStatus();
 }
 
-void LocalSync::Give(ModelDrift& drift, bool one) {
-  for (size_t bucket = 0; bucket < drift.bucket_count(); ++bucket) drift.Step(bucket);
+void LocalSync::Give(PseudoGradient& pseudo_gradient, bool one) {
+  for (size_t bucket = 0; bucket < pseudo_gradient.bucket_count(); ++bucket)
+    pseudo_gradient.Step(bucket);
   for (size_t i = 0; i < reducer().ranks().size(); ++i) {
     reducer().BeginForward(reducer().ranks()[i]);
-    for (size_t bucket = 0; bucket < drift.bucket_count(); ++bucket) {
-      if (one) drift.Reset(bucket);
-      if (!one) drift.Correct(bucket, i);
+    for (size_t bucket = 0; bucket < pseudo_gradient.bucket_count(); ++bucket) {
+      if (one) pseudo_gradient.Reset(bucket);
+      if (!one) pseudo_gradient.Correct(bucket, i);
     }
     reducer().EndForward(reducer().ranks()[i]);
   }
@@ -158,10 +161,10 @@ absl::Status LocalSync::BeginEvaluation() {
 
 // From the same anchor on all ranks, with no outer step but the plain one.
 absl::Status LocalSync::MakeAllTheirMean() {
-  ModelDrift mean(Tensors(), !options_.averaged_buffers.empty(), reducer().ranks().size(),
-                  OuterStep());
-  ModelDrift::State state = mean.Capture();
-  state.anchors = drift_->Capture().anchors;
+  PseudoGradient mean(Tensors(), !options_.averaged_buffers.empty(), reducer().ranks().size(),
+                      OuterStep());
+  PseudoGradient::State state = mean.Capture();
+  state.anchors = pseudo_gradient_->Capture().anchors;
   absl::Status status = mean.Restore(state);
   if (!status.ok()) return status;
   Send(mean);

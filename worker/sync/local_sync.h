@@ -4,14 +4,14 @@
 #include <memory>
 #include <vector>
 
-#include "worker/ddp/step_exchange.h"
-#include "worker/sync/model_drift.h"
+#include "worker/ddp/bucket_tracker.h"
+#include "worker/sync/pseudo_gradient.h"
 #include "worker/sync/synchronizer.h"
 
 namespace gradwire {
 
 // Every rank trains a model of its own; after every H steps, and after the run's last one, models
-// are exchanged and made one (see ModelDrift). With a delay of D steps the ranks go on training
+// are exchanged and made one (see PseudoGradient). With a delay of D steps the ranks go on training
 // meanwhile:
 //
 //   D = 0   train H ── exchange ── train H ── exchange ── …
@@ -43,17 +43,17 @@ class LocalSync : public Synchronizer {
   absl::Status BeginEvaluation() override;
   void EndEvaluation() override;
 
-  // For a checkpoint, when no exchange is under way; see ModelDrift. Not before Attach.
-  ModelDrift& drift() { return *drift_; }
+  // For a checkpoint, when no exchange is under way; see PseudoGradient. Not before Attach.
+  PseudoGradient& pseudo_gradient() { return *pseudo_gradient_; }
 
  private:
   bool IsLast(Step step) const;
   bool IsDue(Step step) const;
   absl::Status ExchangeIfDue(Step step);
-  void Send(ModelDrift& drift);
+  void Send(PseudoGradient& pseudo_gradient);
   absl::Status Arrive();
   absl::Status Use(bool one);
-  void Give(ModelDrift& drift, bool one);
+  void Give(PseudoGradient& pseudo_gradient, bool one);
   absl::Status MakeAllTheirMean();
   std::vector<torch::Tensor> Copies();
   std::vector<std::vector<torch::Tensor>> Tensors() const;
@@ -61,10 +61,10 @@ class LocalSync : public Synchronizer {
 
   const SyncOptions options_;
   const OuterStep outer_;
-  std::unique_ptr<ModelDrift> drift_;  // from Attach on
-  StepExchange exchange_;
+  std::unique_ptr<PseudoGradient> pseudo_gradient_;  // from Attach on
+  BucketTracker exchange_;
   Step next_;                                     // of the layout
-  bool under_way_ = false;                        // handed in and not used
+  bool under_way_ = false;                        // contributed and not used
   bool arrived_ = false;                          // all of it is there
   Step due_;                                      // after which it is to be used
   bool one_ = true;                               // all models are the anchor

@@ -25,10 +25,10 @@ class ParameterServerSync : public Synchronizer {
       ++step_;
     }
     const size_t buffers = reducer().gradient_buckets();
-    if (reducer().bucket_count() > buffers) reducer().HandIn(buffers, rank);
+    if (reducer().bucket_count() > buffers) reducer().Contribute(buffers, rank);
   }
-  void OnBucketReady(size_t bucket, Rank rank) override { reducer().HandIn(bucket, rank); }
-  void OnBackwardDone(Rank rank) override { reducer().HandInRest({rank}); }
+  void OnBucketReady(size_t bucket, Rank rank) override { reducer().Contribute(bucket, rank); }
+  void OnBackwardDone(Rank rank) override { reducer().ContributeRest({rank}); }
 
  private:
   const SyncOptions options_;

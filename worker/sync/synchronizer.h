@@ -32,18 +32,18 @@ struct SyncOptions : SyncSettings {
   std::vector<torch::Tensor> averaged_buffers = {};
 };
 
-// When a reducer's buckets are handed in: hooks that the trainer calls, all on its thread.
+// When a reducer's buckets are contributed: hooks that the trainer calls, all on its thread.
 // In every step, for each rank that the worker carries, in their order:
 //
 //   forward ─► OnForwardDone ─► backward ────────────► OnBackwardDone
 //                                 └─ OnBucketReady(0), (1), …
 //
-// and then NextBucket once for each bucket. Each bucket has to be handed in once for each
+// and then NextBucket once for each bucket. Each bucket has to be contributed once for each
 // rank, in an order of buckets that is the same on all workers. Whether NextBucket is
 // called before the next step's forward pass begins, or from within it as its stages
 // come to their parameters, says the sync's row in syncs.inc (see SyncTraits).
 //
-// Where ranks have models of their own (see ReducerOptions), nothing is handed in to the
+// Where ranks have models of their own (see ReducerOptions), nothing is contributed to the
 // reducer and NextBucket is not called. Each rank's pass is followed by its own update, and the
 // last one's by OnStepDone, in which the sync exchanges what it exchanges.
 class Synchronizer {

@@ -31,7 +31,7 @@ class AggregationServiceTest : public ::testing::Test {
       : terms_({{kBucketBytes, v1::DTYPE_FLOAT32}}, kMeanBytes),
         view_(WithAMember(terms_.view)),
         aggregator_(std::make_shared<Aggregator>(
-            view_, Share(),
+            view_, Shard(),
             AggregatorHooks{nullptr, nullptr,
                             [this](const AggregationTimes& times) { last_ = times; }})),
         server_(StartGrpcServer("127.0.0.1:0", {&service_}).value()),

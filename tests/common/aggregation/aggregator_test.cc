@@ -31,7 +31,7 @@ class AggregatorTest : public testing::Test {
  protected:
   AggregatorTest()
       : terms_({{4 * 150, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}}, kChunkBytes),
-        aggregator_(terms_.view, Share(), AggregatorHooks()) {
+        aggregator_(terms_.view, Shard(), AggregatorHooks()) {
     aggregator_.AddLayout(LayoutId(0), terms_.buckets);
   }
 
@@ -87,7 +87,7 @@ TEST_F(AggregatorTest, Add_AnyOrderOfArrival_ExactlyTheFold) {
 
 class AggregatorTimesTest : public AggregatorTest {
  protected:
-  AggregatorTimesTest() : timed_(terms_.view, Share(), Hooks()) {
+  AggregatorTimesTest() : timed_(terms_.view, Shard(), Hooks()) {
     timed_.AddLayout(LayoutId(0), terms_.buckets);
   }
   AggregatorHooks Hooks() {
@@ -396,7 +396,7 @@ TEST_F(AggregatorTest, Hooks_StepDone_HearsItsLayoutAndTheWaitForEachRank) {
     EXPECT_EQ(waits[2], absl::ZeroDuration());
     EXPECT_GT(waits[0], absl::ZeroDuration());
   };
-  Aggregator aggregator(terms_.view, Share(), {on_step, nullptr});
+  Aggregator aggregator(terms_.view, Shard(), {on_step, nullptr});
   aggregator.AddLayout(LayoutId(1), terms_.buckets);
   for (Chunk& chunk : terms_.StepOf(0, {2, 1, 0})) AddAll({InLayout(1, chunk)}, &aggregator);
   EXPECT_THAT(steps, ElementsAre(std::make_pair(LayoutId(1), Step(0))));
@@ -404,7 +404,7 @@ TEST_F(AggregatorTest, Hooks_StepDone_HearsItsLayoutAndTheWaitForEachRank) {
 
 TEST_F(AggregatorTest, Hooks_SumMade_HearsItsStepAndBucket) {
   std::vector<TraceSpan> spans;
-  Aggregator aggregator(terms_.view, Share(),
+  Aggregator aggregator(terms_.view, Shard(),
                         {nullptr, [&](const TraceSpan& span) { spans.push_back(span); }});
   aggregator.AddLayout(LayoutId(0), terms_.buckets);
   AddAll({terms_.MakeChunk(0, 0, 1, 0)}, &aggregator);

@@ -53,7 +53,7 @@ class AggregatorThreadsTest : public ::testing::Test {
  protected:
   AggregatorThreadsTest()
       : terms_({{4 * 150, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES}}, kChunkBytes),
-        aggregator_(terms_.view, Share(),
+        aggregator_(terms_.view, Shard(),
                     {[this](LayoutId, Step, const Waits&) { ++steps_over_; }, nullptr}) {
     aggregator_.AddLayout(LayoutId(0), terms_.buckets);
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kWorldSize = 3;
 
-Pieces PiecesOf(const std::string& bytes) {
+ByteSpans PiecesOf(const std::string& bytes) {
   return {{reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}};
 }
 
@@ -41,7 +41,7 @@ std::string TestTerms::Of(int rank, int bucket, int salt) const {
 Chunk TestTerms::MakeChunk(uint64_t step, int rank, int bucket, uint64_t offset, int salt) const {
   auto bytes =
       std::make_shared<const std::string>(Of(rank, bucket, salt).substr(offset, view.chunk_bytes));
-  const Pieces payload = PiecesOf(*bytes);
+  const ByteSpans payload = PiecesOf(*bytes);
   return {
       {view.run_id, view.epoch, view.generation, LayoutId(0), Step(step), Rank(rank),
        Bucket(bucket), offset, buckets[bucket].bytes, buckets[bucket].dtype, Checksum(payload), 0},
@@ -67,7 +67,7 @@ std::string TestTerms::Result(int bucket) const {
   if (IsBroadcast(spec)) return Of(spec.root.value(), bucket);
   std::vector<std::string> memory;
   for (int rank = 0; rank < kWorldSize; ++rank) memory.push_back(Of(rank, bucket));
-  std::vector<Pieces> terms;
+  std::vector<ByteSpans> terms;
   for (const std::string& bytes : memory) terms.push_back(PiecesOf(bytes));
   std::vector<float> mean(spec.bytes / sizeof(float));
   const FoldBlocks blocks(buckets, kWorldSize);

@@ -8,14 +8,14 @@
 namespace gradwire {
 namespace {
 
-TEST(Countdown, Wait_OfNothing_ReturnsAtOnce) {
-  Countdown countdown(0);
+TEST(BlockingCounter, Wait_OfNothing_ReturnsAtOnce) {
+  BlockingCounter countdown(0);
   EXPECT_TRUE(countdown.Wait().ok());
   EXPECT_TRUE(countdown.WaitUntil(absl::InfinitePast()));
 }
 
-TEST(Countdown, Wait_SeveralErrors_GivesTheFirst) {
-  Countdown countdown(4);
+TEST(BlockingCounter, Wait_SeveralErrors_GivesTheFirst) {
+  BlockingCounter countdown(4);
   countdown.Done(absl::OkStatus());
   countdown.Done(absl::AbortedError("first"));
   countdown.Done(absl::InternalError("second"));
@@ -23,8 +23,8 @@ TEST(Countdown, Wait_SeveralErrors_GivesTheFirst) {
   EXPECT_EQ(countdown.Wait(), absl::AbortedError("first"));
 }
 
-TEST(Countdown, WaitUntil_OneLeft_FalseOnceTheDeadlineHasPassed) {
-  Countdown countdown(2);
+TEST(BlockingCounter, WaitUntil_OneLeft_FalseOnceTheDeadlineHasPassed) {
+  BlockingCounter countdown(2);
   countdown.Done(absl::OkStatus());
   EXPECT_FALSE(countdown.WaitUntil(SteadyNow() + absl::Milliseconds(5)));
   EXPECT_FALSE(countdown.WaitUntil(absl::InfinitePast()));
@@ -32,9 +32,9 @@ TEST(Countdown, WaitUntil_OneLeft_FalseOnceTheDeadlineHasPassed) {
   EXPECT_TRUE(countdown.WaitUntil(absl::InfinitePast()));
 }
 
-TEST(Countdown, Done_OnOtherThreads_WakesAllWhoWait) {
+TEST(BlockingCounter, Done_OnOtherThreads_WakesAllWhoWait) {
   constexpr int kThreads = 8;
-  Countdown countdown(kThreads);
+  BlockingCounter countdown(kThreads);
   std::vector<std::thread> threads;
   threads.emplace_back([&] { EXPECT_TRUE(countdown.Wait().ok()); });
   threads.emplace_back([&] { EXPECT_TRUE(countdown.WaitUntil(absl::InfiniteFuture())); });

@@ -14,26 +14,26 @@ namespace {
 int Open() { return open("/dev/null", O_RDONLY | O_CLOEXEC); }
 bool IsOpen(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
-TEST(Descriptor, Destructor_ClosesWhatItHas) {
+TEST(UniqueFd, Destructor_ClosesWhatItHas) {
   const int fd = Open();
   {
-    const Descriptor owner(fd);
+    const UniqueFd owner(fd);
     EXPECT_EQ(owner.get(), fd);
   }
   EXPECT_FALSE(IsOpen(fd));
 }
 
-TEST(Descriptor, Default_HasNoneAndClosesNone) {
-  Descriptor none;
+TEST(UniqueFd, Default_HasNoneAndClosesNone) {
+  UniqueFd none;
   EXPECT_EQ(none.get(), -1);
   none.Reset();
   EXPECT_EQ(none.Release(), -1);
 }
 
-TEST(Descriptor, Release_LeavesItOpen) {
+TEST(UniqueFd, Release_LeavesItOpen) {
   const int fd = Open();
   {
-    Descriptor owner(fd);
+    UniqueFd owner(fd);
     EXPECT_EQ(owner.Release(), fd);
     EXPECT_EQ(owner.get(), -1);
   }
@@ -41,24 +41,24 @@ TEST(Descriptor, Release_LeavesItOpen) {
   close(fd);
 }
 
-TEST(Descriptor, Reset_ToAnother_ClosesTheFirst) {
+TEST(UniqueFd, Reset_ToAnother_ClosesTheFirst) {
   const int first = Open();
-  Descriptor owner(first);
+  UniqueFd owner(first);
   owner.Reset(Open());
   EXPECT_FALSE(IsOpen(first) && owner.get() != first);
   EXPECT_TRUE(IsOpen(owner.get()));
 }
 
-TEST(Descriptor, Move_HandsItOnAndClosesWhatWasThere) {
+TEST(UniqueFd, Move_HandsItOnAndClosesWhatWasThere) {
   const int first = Open();
   const int second = Open();
-  Descriptor from(first);
-  Descriptor to(second);
+  UniqueFd from(first);
+  UniqueFd to(second);
   to = std::move(from);
   EXPECT_EQ(to.get(), first);
   EXPECT_EQ(from.get(), -1);  // NOLINT(bugprone-use-after-move): what is left is told
   EXPECT_FALSE(IsOpen(second));
-  const Descriptor last(std::move(to));
+  const UniqueFd last(std::move(to));
   EXPECT_EQ(last.get(), first);
   EXPECT_TRUE(IsOpen(first));
 }

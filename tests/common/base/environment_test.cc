@@ -70,8 +70,8 @@ TEST(ProgramFiles, PrivateFile_BesideTheProgram_GoesBeforeTheInstalledOne) {
   EXPECT_THAT(PrivateFile("no-such-program"), EndsWith("/libexec/gradwire/no-such-program"));
 }
 
-TEST(Seldom, MayLog_ManyAtOnce_OnlyTheFirst) {
-  Seldom seldom;
+TEST(LogThrottle, MayLog_ManyAtOnce_OnlyTheFirst) {
+  LogThrottle seldom;
   int left_out = -1;
   EXPECT_TRUE(seldom.MayLog(&left_out));
   EXPECT_EQ(left_out, 0);

@@ -19,22 +19,20 @@ namespace {
 using ::gradwire::testing::BusyPort;
 using ::testing::HasSubstr;
 
-Descriptor ConnectTo(const HostPort& address) {
+UniqueFd ConnectTo(const HostPort& address) {
   const absl::StatusOr<AddressList> targets = Resolve(address, SOCK_STREAM);
-  Descriptor socket_to(socket((*targets)->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  UniqueFd socket_to(socket((*targets)->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(connect(socket_to.get(), (*targets)->ai_addr, (*targets)->ai_addrlen), 0);
   return socket_to;
 }
 
-Accepted AcceptSoon(const Listening& listening, Descriptor* connection) {
+Accepted AcceptSoon(const Listening& listening, UniqueFd* connection) {
   pollfd waited = {listening.sockets[0].get(), POLLIN, 0};
   EXPECT_EQ(poll(&waited, 1, 10000), 1);
   return Accept(listening.sockets[0], connection);
 }
 
-bool IsBlocking(const Descriptor& socket) {
-  return (fcntl(socket.get(), F_GETFL) & O_NONBLOCK) == 0;
-}
+bool IsBlocking(const UniqueFd& socket) { return (fcntl(socket.get(), F_GETFL) & O_NONBLOCK) == 0; }
 
 TEST(ListenAt, PortZero_TellsTheOneThatWasBound) {
   const absl::StatusOr<Listening> listening = ListenAt({"127.0.0.1", 0});
@@ -50,8 +48,8 @@ TEST(ListenAt, AllAddresses_KeepsTheHostThatWasAskedFor) {
     const absl::StatusOr<Listening> listening = ListenAt({host, 0});
     ASSERT_TRUE(listening.ok()) << listening.status();
     EXPECT_EQ(listening->address.host, host);
-    Descriptor connection;
-    const Descriptor peer = ConnectTo({"127.0.0.1", listening->address.port});
+    UniqueFd connection;
+    const UniqueFd peer = ConnectTo({"127.0.0.1", listening->address.port});
     EXPECT_EQ(AcceptSoon(*listening, &connection), Accepted::kConnection) << host;
   }
 }
@@ -80,15 +78,15 @@ TEST(ListenAt, AddressOfAnother_FailedPreconditionSaysWhy) {
 
 TEST(Accept, NobodyThere_DoesNotWait) {
   const absl::StatusOr<Listening> listening = ListenAt({"127.0.0.1", 0});
-  Descriptor connection;
+  UniqueFd connection;
   EXPECT_EQ(Accept(listening->sockets[0], &connection), Accepted::kNobody);
   EXPECT_EQ(connection.get(), -1);
 }
 
 TEST(Accept, Connection_IsNonBlockingAndWithoutDelay) {
   const absl::StatusOr<Listening> listening = ListenAt({"127.0.0.1", 0});
-  const Descriptor peer = ConnectTo(listening->address);
-  Descriptor connection;
+  const UniqueFd peer = ConnectTo(listening->address);
+  UniqueFd connection;
   ASSERT_EQ(AcceptSoon(*listening, &connection), Accepted::kConnection);
   EXPECT_FALSE(IsBlocking(connection));
   int on = 0;

@@ -38,7 +38,7 @@ class CodecTest : public ::testing::Test {
       : compression_(*ParseCompression(name)), coding_(*CodingOf(compression_.dtype)) {}
 
   std::vector<float> Decoded(const std::vector<uint8_t>& payload, size_t count) const {
-    const Pieces pieces = {payload};
+    const ByteSpans pieces = {payload};
     EXPECT_TRUE(coding_.Check(pieces, count).ok()) << coding_.Check(pieces, count);
     std::vector<float> out(count, 7.0f);
     coding_.Decode(pieces, absl::MakeSpan(out));
@@ -143,7 +143,7 @@ TEST_P(EveryCodec, Check_AnyLengthButItsOwn_InvalidArgument) {
   const auto compressor = MakeCompressor(compression_, 5000);
   std::vector<uint8_t> payload = compressor->Encode(Step(0), 0, Normal(5000, 3));
   for (const size_t length : {size_t{0}, size_t{1}, payload.size() / 2, payload.size() - 1}) {
-    const Pieces cut = {absl::MakeConstSpan(payload).subspan(0, length)};
+    const ByteSpans cut = {absl::MakeConstSpan(payload).subspan(0, length)};
     EXPECT_EQ(coding_.Check(cut, 5000).code(), absl::StatusCode::kInvalidArgument) << length;
   }
   payload.push_back(0);

@@ -37,7 +37,7 @@ std::vector<float> SlowFold(const std::vector<std::vector<float>>& terms, size_t
 }
 
 // Of float32, all in one range.
-std::vector<float> FoldFrom(int first, const std::vector<Pieces>& terms) {
+std::vector<float> FoldFrom(int first, const std::vector<ByteSpans>& terms) {
   std::vector<float> mean(TotalBytes(terms[0]) / 4, -1);
   const FoldRange all{0, 4 * mean.size(), first};
   Fold(terms, v1::DTYPE_FLOAT32, {all}, {reinterpret_cast<uint8_t*>(mean.data()), 4 * mean.size()});
@@ -45,8 +45,8 @@ std::vector<float> FoldFrom(int first, const std::vector<Pieces>& terms) {
 }
 
 // The bytes in pieces of random sizes, some empty, many not whole elements.
-Pieces RandomPieces(absl::Span<const uint8_t> bytes, std::mt19937* random) {
-  Pieces pieces;
+ByteSpans RandomPieces(absl::Span<const uint8_t> bytes, std::mt19937* random) {
+  ByteSpans pieces;
   std::uniform_int_distribution<size_t> size(0, 1000);
   while (!bytes.empty()) {
     const auto piece = bytes.subspan(0, size(*random));
@@ -62,7 +62,7 @@ TEST(FoldTest, Fold_AnyRanksSizesAndPieces_ExactlyTheDefinition) {
     for (const size_t count : {0, 1, 2, 63, 64, 65, 1000, 4097}) {
       std::vector<std::vector<float>> terms;
       for (size_t r = 0; r < ranks; ++r) terms.push_back(RandomValues(count, 100 * r + count));
-      std::vector<Pieces> pieces;
+      std::vector<ByteSpans> pieces;
       for (const auto& term : terms) pieces.push_back(RandomPieces(BytesOf(term), &random));
       for (const size_t first : {size_t{0}, ranks / 2, ranks - 1}) {
         const std::vector<float> mean = FoldFrom(static_cast<int>(first), pieces);
@@ -76,7 +76,7 @@ TEST(FoldTest, Fold_AnyRanksSizesAndPieces_ExactlyTheDefinition) {
 TEST(FoldTest, Fold_UnalignedMemory_ExactlyTheDefinition) {
   const std::vector<std::vector<float>> terms = {RandomValues(500, 1), RandomValues(500, 2)};
   std::vector<std::vector<uint8_t>> memory;
-  std::vector<Pieces> pieces;
+  std::vector<ByteSpans> pieces;
   for (size_t r = 0; r < terms.size(); ++r) {
     memory.emplace_back(2003);
     std::memcpy(memory[r].data() + 1 + r, terms[r].data(), 2000);
@@ -87,7 +87,7 @@ TEST(FoldTest, Fold_UnalignedMemory_ExactlyTheDefinition) {
 
 TEST(FoldTest, Fold_OrderMatters_BeginsWithTheFirstRank) {
   const std::vector<float> big = {1e8f}, one = {1.0f}, minus = {-1e8f};
-  const std::vector<Pieces> terms = {{BytesOf(big)}, {BytesOf(one)}, {BytesOf(minus)}};
+  const std::vector<ByteSpans> terms = {{BytesOf(big)}, {BytesOf(one)}, {BytesOf(minus)}};
   EXPECT_EQ(FoldFrom(0, terms)[0], 0.0f);                  // (big + one) + minus
   EXPECT_EQ(FoldFrom(2, terms)[0], 1.0f * (1.0f / 3.0f));  // (minus + big) + one
 }
@@ -95,7 +95,7 @@ TEST(FoldTest, Fold_OrderMatters_BeginsWithTheFirstRank) {
 TEST(FoldTest, Fold_SeveralRanges_EachFromItsFirstRank) {
   std::mt19937 random(2);
   std::vector<std::vector<float>> terms;
-  std::vector<Pieces> pieces;
+  std::vector<ByteSpans> pieces;
   for (size_t r = 0; r < 3; ++r) terms.push_back(RandomValues(1000, r));
   for (const auto& term : terms) pieces.push_back(RandomPieces(BytesOf(term), &random));
   const std::vector<FoldRange> ranges = {{0, 4 * 7, 2}, {4 * 7, 4 * 600, 0}, {4 * 607, 4 * 393, 1}};
@@ -141,7 +141,7 @@ TEST(FoldTest, Fold_WireTypes_SummedInFloat32AndRoundedOnce) {
       for (const size_t count : {0, 1, 63, 64, 1000, 4097}) {
         std::vector<std::vector<uint8_t>> terms;
         for (size_t r = 0; r < ranks; ++r) terms.push_back(Wire(RandomValues(count, r), dtype));
-        std::vector<Pieces> pieces;
+        std::vector<ByteSpans> pieces;
         for (const auto& term : terms) pieces.push_back(RandomPieces(term, &random));
         std::vector<uint8_t> mean(terms[0].size());
         EXPECT_FALSE(Fold(pieces, dtype, {{0, mean.size(), 0}}, absl::MakeSpan(mean)));

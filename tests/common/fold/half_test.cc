@@ -204,7 +204,7 @@ TEST(HalfTest, Widen_PiecesThatSplitElements_SameAsWhole) {
     Narrow(values, dtype, wire.data());
     std::vector<float> whole(values.size()), cut(values.size());
     Widen({{wire.data(), wire.size()}}, dtype, absl::MakeSpan(whole));
-    Pieces pieces;
+    ByteSpans pieces;
     for (size_t at = 0, size = 0; at < wire.size(); at += size) {
       size = std::min<size_t>(1 + at % 37, wire.size() - at);
       pieces.push_back({wire.data() + at, size});

@@ -8,15 +8,15 @@ namespace {
 
 TEST(Probe, SomebodyListens_Served) {
   const testing::BusyPort port;
-  EXPECT_EQ(Probe(port.address()).value(), Place::kServed);
+  EXPECT_EQ(Probe(port.address()).value(), AddressUse::kServed);
 }
 
 TEST(Probe, NobodyListensHere_Free) {
-  EXPECT_EQ(Probe(testing::UnusedAddress()).value(), Place::kFree);
+  EXPECT_EQ(Probe(testing::UnusedAddress()).value(), AddressUse::kFree);
 }
 
 TEST(Probe, UnknownName_Elsewhere) {
-  EXPECT_EQ(Probe("no-such-host.invalid:29400").value(), Place::kElsewhere);
+  EXPECT_EQ(Probe("no-such-host.invalid:29400").value(), AddressUse::kElsewhere);
 }
 
 TEST(Probe, NoAddress_InvalidArgument) {

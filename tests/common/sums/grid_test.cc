@@ -55,7 +55,7 @@ TEST(GridTest, NumberInShare_PiecesOfOneOwner_CountsUp) {
   const Grid grid(Bucket(1), 36924456, kChunk, 3);
   std::vector<size_t> next(3);
   for (size_t i = 0; i < grid.pieces(); ++i) {
-    EXPECT_EQ(grid.NumberInShare(i), next[grid.Owner(i)]++);
+    EXPECT_EQ(grid.NumberInShard(i), next[grid.Owner(i)]++);
   }
 }
 

@@ -25,7 +25,7 @@ class LayoutSumsTest : public testing::Test {
  protected:
   LayoutSumsTest()
       : terms_({{4 * 150, v1::DTYPE_FLOAT32}, {33, v1::DTYPE_BYTES, Rank(2)}}, 4096),
-        sums_(LayoutId(3), terms_.view, terms_.buckets, Share()) {}
+        sums_(LayoutId(3), terms_.view, terms_.buckets, Shard()) {}
 
   // Holds one chunk; its piece's result is made if that was the last one.
   Waits Hold(LayoutSums* sums, Chunk chunk, absl::Time now = absl::UnixEpoch()) {
@@ -105,7 +105,7 @@ TEST_F(LayoutSumsTest, Publish_LastResultOfAStep_HowLongAPieceWaitedForEachRank)
 
 TEST_F(LayoutSumsTest, Receiving_FromTheLastRanksFirstTermToTheLastTermOfTheBucket) {
   const TestTerms terms({{4 * 150, v1::DTYPE_FLOAT32}}, 320);  // two pieces
-  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, Share());
+  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, Shard());
   std::vector<int> receiving;
   for (const auto& [rank, offset] : std::vector<std::pair<int, uint64_t>>{
            {0, 0}, {0, 320}, {1, 0}, {2, 320}, {2, 0}, {1, 320}}) {

@@ -226,7 +226,7 @@ TEST(ChecksumTest, Checksum_AnyPieces_SameAsWhole) {
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 31);
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   const uint64_t whole = Checksum({data, bytes.size()});
-  EXPECT_EQ(Checksum(Pieces{{data, 1}, {}, {data + 1, 65535}, {data + 65536, 34464}}), whole);
+  EXPECT_EQ(Checksum(ByteSpans{{data, 1}, {}, {data + 1, 65535}, {data + 65536, 34464}}), whole);
 }
 
 }  // namespace

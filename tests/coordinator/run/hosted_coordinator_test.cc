@@ -18,7 +18,7 @@ TEST(HostedCoordinator, NobodyListens_ServesThere) {
   ASSERT_NE(*hosted, nullptr);
   EXPECT_EQ((*hosted)->address(), address);
   EXPECT_EQ((*hosted)->metrics_address(), "");
-  EXPECT_EQ(Probe(address).value(), Place::kServed);
+  EXPECT_EQ(Probe(address).value(), AddressUse::kServed);
 }
 
 TEST(HostedCoordinator, SomebodyListens_Null) {

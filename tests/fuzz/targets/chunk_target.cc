@@ -62,7 +62,7 @@ grpc::ByteBuffer Cut(absl::string_view bytes, size_t slice_bytes) {
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 
-std::string Flatten(const Pieces& pieces) {
+std::string Flatten(const ByteSpans& pieces) {
   std::string bytes(TotalBytes(pieces), '\0');
   CopyTo(pieces, reinterpret_cast<uint8_t*>(&bytes[0]));
   return bytes;
@@ -194,11 +194,11 @@ void RunRing(const Chunk& chunk) {
   const absl::StatusOr<size_t> next = position.NextOf(hop->receive, header);
   if (!next.ok()) return;
   const RankPlan::Receive& receive = position.plan().receives[hop->receive];
-  position.Take(receive, position.ParcelsOf(receive.hop)[*next], chunk.payload);
+  position.Take(receive, position.HopChunksOf(receive.hop)[*next], chunk.payload);
 }
 
 std::string RunAggregator(const Chunk& chunk) {
-  Aggregator aggregator(TestView(), Share(), AggregatorHooks());
+  Aggregator aggregator(TestView(), Shard(), AggregatorHooks());
   aggregator.AddLayout(LayoutId(0), Buckets());
   if (!aggregator.Add(chunk).ok()) return "";
   const absl::StatusOr<Verdict> again = aggregator.Add(chunk);

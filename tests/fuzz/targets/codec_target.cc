@@ -33,7 +33,7 @@ uint64_t ElementsOf(uint8_t choice, uint64_t unit) {
 
 // Memory of exactly this size, so that a step too far is noticed.
 using Floats = std::unique_ptr<float[]>;
-Floats Decoded(const Coding& coding, const Pieces& payload, uint64_t count) {
+Floats Decoded(const Coding& coding, const ByteSpans& payload, uint64_t count) {
   Floats out(new float[count]);
   coding.Decode(payload, {out.get(), count});
   return out;
@@ -42,7 +42,7 @@ Floats Decoded(const Coding& coding, const Pieces& payload, uint64_t count) {
 std::string CheckPayloadOf(const Coding& coding, absl::Span<const uint8_t> payload, uint64_t count,
                            size_t cut) {
   const absl::Status checked = coding.Check({payload}, count);
-  const Pieces cut_in_two = {payload.subspan(0, cut), payload.subspan(cut)};
+  const ByteSpans cut_in_two = {payload.subspan(0, cut), payload.subspan(cut)};
   if (coding.Check(cut_in_two, count).ok() != checked.ok()) return "pieces change the verdict";
   if (!checked.ok()) return absl::IsInvalidArgument(checked) ? "" : "another error";
   const Floats whole = Decoded(coding, {payload}, count);

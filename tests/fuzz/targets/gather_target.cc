@@ -47,7 +47,7 @@ Key KeyOf(const ChunkHeader& header) {
   return {header.layout, header.step, header.bucket, header.offset};
 }
 
-std::string Flatten(const Pieces& pieces) {
+std::string Flatten(const ByteSpans& pieces) {
   std::string bytes(TotalBytes(pieces), '\0');
   CopyTo(pieces, reinterpret_cast<uint8_t*>(&bytes[0]));
   return bytes;
@@ -64,7 +64,7 @@ class Streams {
   explicit Streams(InputReader* input)
       : input_(*input),
         view_(StreamView(kRanks, kChunkBytes)),
-        aggregator_(view_, Share(), AggregatorHooks()) {
+        aggregator_(view_, Shard(), AggregatorHooks()) {
     for (size_t i = 0; i < Layouts().size(); ++i) {
       aggregator_.AddLayout(LayoutId(static_cast<int>(i)), Layouts()[i]);
     }

@@ -39,7 +39,7 @@ std::vector<BucketSpec> Buckets() {
 struct Incoming {
   int bucket;
   int hop;
-  const Parcel* parcel;
+  const HopChunk* parcel;
 };
 
 BackendOptions OptionsWith(v1::DType wire) {
@@ -84,7 +84,7 @@ class Stream {
   void ListParcels(int bucket) {
     const BucketPlan& plan = plans_.Of({LayoutId(0), Step(0), Bucket(bucket)});
     for (const auto& [way, incoming] : plan.hops.incoming) {
-      for (const Parcel& parcel : plan.segments.Of(way.first)) {
+      for (const HopChunk& parcel : plan.segments.Of(way.first)) {
         parcels_.push_back({bucket, way.second, &parcel});
       }
     }

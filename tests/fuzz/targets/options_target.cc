@@ -61,7 +61,7 @@ std::string CheckParsed(const Parse& parse, const Told& told) {
 template <typename Parse>
 std::string Check(const Parse& parse, Told told, const std::string& file) {
   if (file.empty()) return CheckParsed(parse, told);
-  const Descriptor memory(memfd_create("options", MFD_CLOEXEC));
+  const UniqueFd memory(memfd_create("options", MFD_CLOEXEC));
   if (write(memory.get(), file.data(), file.size()) != static_cast<ssize_t>(file.size())) {
     return "cannot write the file";
   }

@@ -41,7 +41,7 @@ class LowRankExchangeTest : public ::testing::Test {
         &below_, Plan(), LowRankLayouts{kFactors, kWhole, whole_steps}, std::vector{Rank(0)});
   }
 
-  std::unique_ptr<Handed> HandIn(uint64_t step, int bucket, Floats terms) {
+  std::unique_ptr<Handed> Contribute(uint64_t step, int bucket, Floats terms) {
     auto handed = std::make_unique<Handed>();
     handed->result.resize(terms.size());
     handed->terms = std::move(terms);
@@ -68,14 +68,14 @@ TEST_F(LowRankExchangeTest, Totals_TellWhatTravelsAndWhatIsLeftOut) {
   for (size_t i = 0; i < gradient.size(); ++i) {
     gradient[i] = static_cast<float>(i % 7) + static_cast<float>(i / 40 % 5);
   }
-  EXPECT_TRUE(HandIn(0, 0, gradient)->done.get_future().get().ok());
+  EXPECT_TRUE(Contribute(0, 0, gradient)->done.get_future().get().ok());
   const CompressionTotals first = exchange_->totals().compressed;
   EXPECT_EQ(first.whole_bytes, 4 * 30u * 40u);
   EXPECT_EQ(first.coded_bytes, 4 * (30u + 40u));
   EXPECT_EQ(first.gradient_square, SquareOf(gradient));
   EXPECT_GT(first.residual_square, 0);
   EXPECT_LT(first.residual_square, first.gradient_square);
-  EXPECT_TRUE(HandIn(1, 0, gradient)->done.get_future().get().ok());
+  EXPECT_TRUE(Contribute(1, 0, gradient)->done.get_future().get().ok());
   const CompressionTotals second = exchange_->totals().compressed;
   EXPECT_EQ(second.coded_bytes, 2 * first.coded_bytes);
   EXPECT_EQ(second.residual_square, first.residual_square);  // it was not measured
@@ -84,7 +84,7 @@ TEST_F(LowRankExchangeTest, Totals_TellWhatTravelsAndWhatIsLeftOut) {
 TEST_F(LowRankExchangeTest, Totals_WholeSteps_AreNoShorter) {
   MakeExchange(1);
   EndAtOnce();
-  EXPECT_TRUE(HandIn(0, 0, Floats(30 * 40))->done.get_future().get().ok());
+  EXPECT_TRUE(Contribute(0, 0, Floats(30 * 40))->done.get_future().get().ok());
   const CompressionTotals totals = exchange_->totals().compressed;
   EXPECT_EQ(totals.whole_bytes, totals.coded_bytes);
   EXPECT_GT(totals.coded_bytes, 0u);
@@ -98,7 +98,7 @@ TEST_F(LowRankExchangeTest, Product_ArrivesOverTwoExchanges) {
       gradient.push_back(static_cast<float>((row - 7) * (column + 3)));
     }
   }
-  const auto handed = HandIn(0, 0, gradient);
+  const auto handed = Contribute(0, 0, gradient);
   EXPECT_TRUE(handed->done.get_future().get().ok());
   for (size_t i = 0; i < gradient.size(); ++i) {
     ASSERT_NEAR(handed->result[i], gradient[i], 1e-2) << i;
@@ -108,10 +108,10 @@ TEST_F(LowRankExchangeTest, Product_ArrivesOverTwoExchanges) {
 
 TEST_F(LowRankExchangeTest, Others_TravelAsTheyAre) {
   EndAtOnce();
-  const auto plain = HandIn(0, 1, Floats(7, 0.5f));
+  const auto plain = Contribute(0, 1, Floats(7, 0.5f));
   EXPECT_TRUE(plain->done.get_future().get().ok());
   EXPECT_EQ(plain->result, Floats(7, 0.5f));
-  const auto bytes = HandIn(0, 2, Floats(4, 0.25f));
+  const auto bytes = Contribute(0, 2, Floats(4, 0.25f));
   EXPECT_TRUE(bytes->done.get_future().get().ok());
   EXPECT_EQ(bytes->result, Floats(4, 0.25f));
   EXPECT_THAT(below_.buckets(), ElementsAre(2, 3));
@@ -120,10 +120,10 @@ TEST_F(LowRankExchangeTest, Others_TravelAsTheyAre) {
 TEST_F(LowRankExchangeTest, WholeSteps_GoToTheirLayoutAndProductsCountFromZero) {
   MakeExchange(2);
   EndAtOnce();
-  const auto whole = HandIn(1, 0, Floats(1200, 0.1f));
+  const auto whole = Contribute(1, 0, Floats(1200, 0.1f));
   EXPECT_TRUE(whole->done.get_future().get().ok());
   EXPECT_EQ(whole->result, Floats(1200, 0.1f));
-  const auto product = HandIn(2, 0, Floats(1200, 0.1f));
+  const auto product = Contribute(2, 0, Floats(1200, 0.1f));
   EXPECT_TRUE(product->done.get_future().get().ok());
   std::vector<BucketKey> keys;
   for (const FakeExchange::Expected& expected : below_.expected()) keys.push_back(expected.key);
@@ -136,7 +136,7 @@ TEST_F(LowRankExchangeTest, WholeSteps_GoToTheirLayoutAndProductsCountFromZero) 
 TEST_F(LowRankExchangeTest, Cancelled_EndsAllWithTheReason) {
   std::promise<void> contributed;
   below_.on_contribute = [&](const BucketKey&) { contributed.set_value(); };
-  const auto handed = HandIn(0, 0, Floats(1200, 1.0f));
+  const auto handed = Contribute(0, 0, Floats(1200, 1.0f));
   contributed.get_future().get();
   exchange_->Cancel(absl::AbortedError("over"));
   EXPECT_EQ(handed->done.get_future().get(), absl::AbortedError("over"));
@@ -146,7 +146,7 @@ TEST_F(LowRankExchangeTest, Cancelled_EndsAllWithTheReason) {
 TEST_F(LowRankExchangeTest, FirstExchangeFails_SecondGetsNothing) {
   std::promise<void> contributed;
   below_.on_contribute = [&](const BucketKey&) { contributed.set_value(); };
-  const auto handed = HandIn(0, 0, Floats(1200, 1.0f));
+  const auto handed = Contribute(0, 0, Floats(1200, 1.0f));
   contributed.get_future().get();
   below_.End(0, absl::UnavailableError("gone"));
   below_.End(1, absl::CancelledError("later"));

@@ -42,10 +42,10 @@ TEST_F(ReducerTest, BucketSpecs_Buffers_LastAsBytes) {
                           BucketSpec{4, v1::DTYPE_BYTES}));
 }
 
-TEST_F(ReducerTest, HandInRest_TwoRanks_BucketByBucketBuffersOfTheRoot) {
+TEST_F(ReducerTest, ContributeRest_TwoRanks_BucketByBucketBuffersOfTheRoot) {
   Pass(Rank(0), 1);
   Pass(Rank(3), 10);
-  reducer_->HandInRest(reducer_->ranks());
+  reducer_->ContributeRest(reducer_->ranks());
   EXPECT_THAT(exchange_.buckets(), ElementsAre(0, 1, 2));
   EXPECT_THAT(exchange_.contributions(),
               ElementsAre(Contribution{0, 0}, Contribution{0, 3}, Contribution{1, 0},
@@ -53,11 +53,11 @@ TEST_F(ReducerTest, HandInRest_TwoRanks_BucketByBucketBuffersOfTheRoot) {
   reducer_->Abandon(absl::CancelledError("over"));
 }
 
-TEST_F(ReducerTest, HandInRest_OneHandedIn_OnlyTheOthers) {
+TEST_F(ReducerTest, ContributeRest_OneHandedIn_OnlyTheOthers) {
   Pass(Rank(0), 1);
   Pass(Rank(3), 10);
-  reducer_->HandIn(1, Rank(3));
-  reducer_->HandInRest({Rank(3)});
+  reducer_->Contribute(1, Rank(3));
+  reducer_->ContributeRest({Rank(3)});
   EXPECT_THAT(exchange_.contributions(), ElementsAre(Contribution{1, 3}, Contribution{0, 3}));
   reducer_->Abandon(absl::CancelledError("over"));
 }
@@ -72,7 +72,7 @@ TEST_F(ReducerTest, Terms_TwoRanks_EachItsOwn) {
 TEST_F(ReducerTest, NextBucket_Gradient_MeanOfTheExchange) {
   Pass(Rank(0), 1);
   Pass(Rank(3), 10);
-  reducer_->HandInRest(reducer_->ranks());
+  reducer_->ContributeRest(reducer_->ranks());
   exchange_.End(1);
   EXPECT_EQ(reducer_->NextBucket().value(), 1u);
   EXPECT_EQ(reducer_->mean(1)[0].item<float>(), 30);
@@ -85,7 +85,7 @@ TEST_F(ReducerTest, NextBucket_Buffers_ModuleHasThoseOfTheRoot) {
   reducer_->EndForward(Rank(0));
   buffer_.fill_(6);
   reducer_->EndForward(Rank(3));
-  reducer_->HandIn(2, Rank(0));
+  reducer_->Contribute(2, Rank(0));
   exchange_.End(2);
   EXPECT_EQ(reducer_->NextBucket().value(), 2u);
   EXPECT_EQ(buffer_.item<float>(), 5);
@@ -126,7 +126,7 @@ TEST_F(ReducerTest, Create_BufferNotContiguous_InvalidArgumentNamesIt) {
 
 TEST_F(ReducerTest, Abandon_TransferUnderWay_ExchangeCancelled) {
   Pass(Rank(0), 1);
-  reducer_->HandIn(0, Rank(0));
+  reducer_->Contribute(0, Rank(0));
   reducer_->Abandon(absl::CancelledError("stopped"));
   EXPECT_EQ(exchange_.cancelled(), absl::CancelledError("stopped"));
 }

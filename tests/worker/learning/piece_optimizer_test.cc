@@ -1,7 +1,7 @@
 // What trains a served model gives the bits of the worker's optimisers.
 #include <gtest/gtest.h>
 
-#include "common/serving/optimizer_module.h"
+#include "common/parameter_server/optimizer_module.h"
 #include "worker/learning/sliced_optimizer.h"
 #include "worker/options/choices.h"
 

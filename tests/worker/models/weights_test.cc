@@ -78,7 +78,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, WeightsFile, ::testing::Values(".safetensors",
                          [](const auto& info) { return info.param.substr(1); });
 
 // The pieces of a file, as they are given to be written.
-struct Pieces {
+struct ByteSpans {
   WritePiece Taker() {
     return [this](absl::string_view piece) {
       starts.push_back(piece.data());
@@ -103,7 +103,7 @@ constexpr size_t kSmall = 4096;
 
 class StreamedWeights : public ::testing::TestWithParam<bool> {
  protected:
-  static void Stream(Pieces* pieces) {
+  static void Stream(ByteSpans* pieces) {
     const auto stream = GetParam() ? &StreamTorchFile : &StreamSafetensors;
     stream(pieces->weights, pieces->Taker());
   }
@@ -113,7 +113,7 @@ class StreamedWeights : public ::testing::TestWithParam<bool> {
 };
 
 TEST_P(StreamedWeights, Stream_ContiguousTensors_AreWrittenFromTheirOwnMemory) {
-  Pieces pieces{{{"a", torch::rand({kLarge})}, {"b", torch::rand({3, kLarge})}}, {}, "", 0};
+  ByteSpans pieces{{{"a", torch::rand({kLarge})}, {"b", torch::rand({3, kLarge})}}, {}, "", 0};
   Stream(&pieces);
   for (const auto& [key, tensor] : pieces.weights) {
     EXPECT_THAT(pieces.starts, ::testing::Contains(tensor.data_ptr())) << key;
@@ -123,7 +123,7 @@ TEST_P(StreamedWeights, Stream_ContiguousTensors_AreWrittenFromTheirOwnMemory) {
 }
 
 TEST_P(StreamedWeights, Stream_TransposedTensor_IsCopiedAlone) {
-  Pieces pieces{{{"a", torch::rand({kLarge})}, {"b", torch::rand({2, 300}).t()}}, {}, "", 0};
+  ByteSpans pieces{{{"a", torch::rand({kLarge})}, {"b", torch::rand({2, 300}).t()}}, {}, "", 0};
   Stream(&pieces);
   EXPECT_LE(pieces.most_others, kSmall);
   ExpectEqual(Parse(pieces.text).value(), pieces.weights);

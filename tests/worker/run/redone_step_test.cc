@@ -70,7 +70,7 @@ class DrivenPeer {
     return member_->Connect(*view);
   }
 
-  // Until it has all means of the step, to which the worker has then handed in all.
+  // Until it has all means of the step, to which the worker has then contributed all.
   absl::Status Average(Step step) {
     Exchange& exchange = member_->exchange();
     std::vector<std::promise<absl::Status>> done(buckets_.size());
@@ -125,8 +125,8 @@ class RedoneStepTest : public ::testing::Test {
       if (status.ok()) status = peer.Seal(step);
     }
     if (status.ok()) status = peer.Average(kLostIn);
-    // The worker hands in the step behind it when it has ended this one, and takes no mean of that
-    // before this one is sealed.
+    // The worker contributes the step behind it when it has ended this one, and takes no mean of
+    // that before this one is sealed.
     return status.ok() ? peer.Average(Step(kLostIn.value() + 1)) : status;
   }
 

@@ -207,7 +207,7 @@ TEST(TrainerTest, Exchange_FourRanksOfVgg11_MeanGradientOfPyTorch) {
     reducer->BeginPass(rank, {});
     torch::nn::functional::cross_entropy(scores, labels).backward();
     ASSERT_TRUE(reducer->EndPass().ok());
-    reducer->HandInRest({rank});
+    reducer->ContributeRest({rank});
   }
   const auto got = SumsOf(MeansOf(*reducer));
   const auto expected = answer->get<std::vector<std::vector<double>>>();

@@ -203,10 +203,10 @@ class Plain {
   }
   std::vector<torch::Tensor> Drift(int rank) const {
     const torch::NoGradGuard no_grad;
-    std::vector<torch::Tensor> drift;
+    std::vector<torch::Tensor> pseudo_gradient;
     const auto tensors = Tensors(rank);
-    for (size_t i = 0; i < tensors.size(); ++i) drift.push_back(anchor_[i] - tensors[i]);
-    return drift;
+    for (size_t i = 0; i < tensors.size(); ++i) pseudo_gradient.push_back(anchor_[i] - tensors[i]);
+    return pseudo_gradient;
   }
   void Use(bool one) {
     const torch::NoGradGuard no_grad;
@@ -349,7 +349,8 @@ TEST(LocalSync, Restore_CapturedAfterAnExchange_EndsWithTheHashOfOneRun) {
   whole.Train();
   before.Train(3);
   after.TakeModelsOf(before);
-  ASSERT_TRUE(after.local().drift().Restore(before.local().drift().Capture()).ok());
+  ASSERT_TRUE(
+      after.local().pseudo_gradient().Restore(before.local().pseudo_gradient().Capture()).ok());
   after.Train();
   EXPECT_EQ(after.Hash(0), whole.Hash(0));
 }

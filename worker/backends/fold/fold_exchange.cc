@@ -38,7 +38,7 @@ void FoldExchange::ForEachLane(const std::function<void(Lane*)>& work) const {
 
 void FoldExchange::MakeOwnAggregator(const Endpoint& endpoint) {
   aggregator_ =
-      std::make_shared<Aggregator>(context_.view, Share{owners_, endpoint.shares},
+      std::make_shared<Aggregator>(context_.view, Shard{owners_, endpoint.shares},
                                    AggregatorHooks{/*on_step=*/nullptr, options_.on_span});
   service_->Serve(aggregator_);
 }
@@ -108,7 +108,7 @@ void FoldExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const 
   // what the other one's holds back.
   for (size_t piece = 0; piece < grid.pieces(); ++piece) {
     const auto& connections = lanes_[endpoint_of_share_[grid.Owner(piece)]];
-    const size_t turn = options_.groups > 1 ? key.bucket.value() : grid.NumberInShare(piece);
+    const size_t turn = options_.groups > 1 ? key.bucket.value() : grid.NumberInShard(piece);
     connections[turn % connections.size()]->Push({transfer, piece, rank, terms, rate_});
   }
 }

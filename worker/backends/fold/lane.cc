@@ -33,7 +33,7 @@ class LocalLane : public Lane {
 
  protected:
   void SendAll() override {
-    while (absl::optional<Piece> piece = queue_.Pop()) {
+    while (absl::optional<OutgoingChunk> piece = queue_.Pop()) {
       Chunk term = TermOf(*piece);
       piece.reset();
       absl::StatusOr<Verdict> verdict = aggregator_->AddOwn(std::move(term));
@@ -92,7 +92,7 @@ void Lane::Join() {
   if (receiver_.joinable()) receiver_.join();
 }
 
-ChunkHeader Lane::HeaderOf(const Piece& piece) const {
+ChunkHeader Lane::HeaderOf(const OutgoingChunk& piece) const {
   const View& view = context_.view;
   ChunkHeader header;
   header.run_id = view.run_id;
@@ -109,7 +109,7 @@ ChunkHeader Lane::HeaderOf(const Piece& piece) const {
   return header;
 }
 
-Chunk Lane::NarrowTerm(const ChunkHeader& header, const Piece& piece) const {
+Chunk Lane::NarrowTerm(const ChunkHeader& header, const OutgoingChunk& piece) const {
   const auto* floats = reinterpret_cast<const float*>(piece.terms.data());
   const uint64_t bytes = piece.bytes();
   std::shared_ptr<uint8_t[]> memory(new uint8_t[bytes]);
@@ -119,7 +119,7 @@ Chunk Lane::NarrowTerm(const ChunkHeader& header, const Piece& piece) const {
   return {header, {{memory.get(), bytes}}, memory};
 }
 
-Chunk Lane::CodedTerm(ChunkHeader header, const Piece& piece) const {
+Chunk Lane::CodedTerm(ChunkHeader header, const OutgoingChunk& piece) const {
   const auto* floats = reinterpret_cast<const float*>(piece.terms.data());
   const uint64_t first = header.offset / sizeof(float);
   header.covers = piece.bytes();
@@ -137,7 +137,7 @@ Chunk Lane::CodedTerm(ChunkHeader header, const Piece& piece) const {
   return {header, {{payload->data(), payload->size()}}, payload};
 }
 
-Chunk Lane::TermOf(const Piece& piece) const {
+Chunk Lane::TermOf(const OutgoingChunk& piece) const {
   const ChunkHeader header = HeaderOf(piece);
   if (IsHalf(header.dtype)) return NarrowTerm(header, piece);
   if (IsCoded(header.dtype)) return CodedTerm(header, piece);
@@ -155,14 +155,14 @@ absl::StatusOr<Verdict> Lane::Judge(const ChunkHeader& header, uint64_t bytes,
       absl::nullopt);
 }
 
-absl::StatusOr<Lane::Place> Lane::FindPlace(const Chunk& mean) {
+absl::StatusOr<Lane::MeanTarget> Lane::FindTarget(const Chunk& mean) {
   const ChunkHeader& header = mean.header;
   const uint64_t bytes = CoveredBytes(mean);
   const std::vector<BucketSpec>* buckets = context_.host->WaitForLayout(header.layout);
-  if (buckets == nullptr) return Place();
+  if (buckets == nullptr) return MeanTarget();
   absl::StatusOr<Verdict> verdict = Judge(header, bytes, *buckets);
   if (!verdict.ok()) return verdict.status();
-  if (*verdict != Verdict::kAccept) return Place();
+  if (*verdict != Verdict::kAccept) return MeanTarget();
   absl::StatusOr<std::shared_ptr<FoldTransfer>> transfer =
       context_.host->FindOrKeep({header.layout, header.step, header.bucket}, [this, mean] {
         if (absl::Status taken = Take(mean); !taken.ok()) {
@@ -172,13 +172,13 @@ absl::StatusOr<Lane::Place> Lane::FindPlace(const Chunk& mean) {
   if (!transfer.ok()) {
     return Annotate(transfer.status(), absl::StrCat("mean of ", ToString(header)));
   }
-  if (*transfer == nullptr) return Place();
+  if (*transfer == nullptr) return MeanTarget();
   const absl::optional<size_t> index = (*transfer)->grid.Find(header.offset, bytes);
   if (!index.has_value() || (*transfer)->received[*index]) {
     return absl::InternalError(absl::StrCat("chunk of ", ToString(header), ": got ", bytes,
                                             " bytes, expected each piece of the bucket once"));
   }
-  return Place{*std::move(transfer), *index};
+  return MeanTarget{*std::move(transfer), *index};
 }
 
 absl::Status Lane::Unpack(const Chunk& mean, uint8_t* out) {
@@ -200,19 +200,19 @@ absl::Status Lane::Unpack(const Chunk& mean, uint8_t* out) {
 }
 
 absl::Status Lane::Take(const Chunk& mean) {
-  absl::StatusOr<Place> place = FindPlace(mean);
-  if (!place.ok()) return place.status();
-  if (place->transfer == nullptr) return absl::OkStatus();
-  FoldTransfer& transfer = *place->transfer;
+  absl::StatusOr<MeanTarget> target = FindTarget(mean);
+  if (!target.ok()) return target.status();
+  if (target->transfer == nullptr) return absl::OkStatus();
+  FoldTransfer& transfer = *target->transfer;
   absl::Status unpacked = Unpack(mean, transfer.result.data());
   if (!unpacked.ok()) return unpacked;
   if (IsCoded(mean.header.dtype)) {
     context_.host->OnCompressed({mean.header.covers, TotalBytes(mean.payload)});
   }
-  transfer.received[place->piece] = 1;
-  queue_.OnMean(transfer, place->piece);
+  transfer.received[target->piece] = 1;
+  queue_.OnMean(transfer, target->piece);
   if (mean.header.clocks.fastest > 0) context_.host->OnClocks(mean.header.clocks);
-  context_.host->OnMean(place->transfer);
+  context_.host->OnMean(target->transfer);
   return absl::OkStatus();
 }
 

@@ -25,7 +25,7 @@
 #include "common/wire/judge.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
-#include "worker/backends/fold/piece_queue.h"
+#include "worker/backends/fold/chunk_queue.h"
 
 namespace gradwire {
 
@@ -111,32 +111,32 @@ class Lane {
   virtual absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) = 0;
 
   void Start();
-  void Push(Piece piece) { queue_.Push(std::move(piece)); }
+  void Push(OutgoingChunk piece) { queue_.Push(std::move(piece)); }
   void Join();
 
  protected:
   virtual void SendAll() = 0;
   virtual void ReceiveAll() = 0;
 
-  ChunkHeader HeaderOf(const Piece& piece) const;
+  ChunkHeader HeaderOf(const OutgoingChunk& piece) const;
   // A term in the type of the wire, without a copy where the types are the same.
-  Chunk TermOf(const Piece& piece) const;
-  Chunk NarrowTerm(const ChunkHeader& header, const Piece& piece) const;
-  Chunk CodedTerm(ChunkHeader header, const Piece& piece) const;
+  Chunk TermOf(const OutgoingChunk& piece) const;
+  Chunk NarrowTerm(const ChunkHeader& header, const OutgoingChunk& piece) const;
+  Chunk CodedTerm(ChunkHeader header, const OutgoingChunk& piece) const;
   // Writes a mean to where it belongs.
   absl::Status Take(const Chunk& mean);
 
   const LaneContext& context_;
-  PieceQueue queue_;
+  ChunkQueue queue_;
   std::thread sender_;
   std::thread receiver_;
 
  private:
-  struct Place {
+  struct MeanTarget {
     std::shared_ptr<FoldTransfer> transfer;  // null if it is kept for later
     size_t piece = 0;
   };
-  absl::StatusOr<Place> FindPlace(const Chunk& mean);
+  absl::StatusOr<MeanTarget> FindTarget(const Chunk& mean);
   // Writes the elements of a payload in the type of the wire to `out`, which is float32.
   static absl::Status Unpack(const Chunk& mean, uint8_t* out);
   // As JudgeHeader for a mean of a layout that this side has.
@@ -146,7 +146,7 @@ class Lane {
 
 // Which of the connections to one aggregator a lane is, and what they share: the pieces of each
 // bucket, or the buckets.
-struct LanePlace {
+struct LaneAssignment {
   int lane = 0;
   int lanes = 1;
   bool by_bucket = false;
@@ -154,7 +154,7 @@ struct LanePlace {
 
 // Through gRPC.
 std::unique_ptr<Lane> MakeRemoteLane(const LaneContext& context, Endpoint endpoint,
-                                     const LanePlace& place);
+                                     const LaneAssignment& assignment);
 
 class Aggregator;
 

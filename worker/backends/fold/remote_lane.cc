@@ -23,10 +23,10 @@ constexpr absl::Duration kMissingTimeout = absl::Seconds(1);
 // A Gather and a Scatter that are open as long as the view.
 class RemoteLane : public Lane {
  public:
-  RemoteLane(const LaneContext& context, Endpoint endpoint, const LanePlace& place)
+  RemoteLane(const LaneContext& context, Endpoint endpoint, const LaneAssignment& assignment)
       : Lane(context),
         endpoint_(std::move(endpoint)),
-        place_(place),
+        assignment_(assignment),
         channel_(MakeChannel(endpoint_.address, context.security, "", endpoint_.silence)),
         gather_(context.view.self),
         scatter_(context.view.self) {
@@ -56,7 +56,7 @@ class RemoteLane : public Lane {
   void ReceiveAll() override;
 
  private:
-  bool Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* writer);
+  bool Send(const OutgoingChunk& piece, grpc::ClientWriter<grpc::ByteBuffer>* writer);
   absl::Status TakeMessage(grpc::ByteBuffer* buffer);
   // Puts the view into a request.
   template <typename Request>
@@ -64,7 +64,7 @@ class RemoteLane : public Lane {
   void Fail(const absl::Status& status, absl::string_view call);
 
   const Endpoint endpoint_;
-  const LanePlace place_;
+  const LaneAssignment assignment_;
   const std::shared_ptr<grpc::Channel> channel_;
   CallContext gather_;
   CallContext scatter_;
@@ -91,7 +91,7 @@ void RemoteLane::SendAll() {
   std::unique_ptr<grpc::ClientWriter<grpc::ByteBuffer>> writer(
       grpc::internal::ClientWriterFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
                                                                     gather_.get(), &reply));
-  while (absl::optional<Piece> piece = queue_.Pop()) {
+  while (absl::optional<OutgoingChunk> piece = queue_.Pop()) {
     if (!Send(*piece, writer.get())) break;
   }
   writer->WritesDone();
@@ -101,7 +101,7 @@ void RemoteLane::SendAll() {
   if (!status.ok()) Fail(status, "Gather at");
 }
 
-bool RemoteLane::Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* writer) {
+bool RemoteLane::Send(const OutgoingChunk& piece, grpc::ClientWriter<grpc::ByteBuffer>* writer) {
   Chunk term = TermOf(piece);
   term.header.checksum = Checksum(term.payload);
   const absl::Span<const uint8_t> bytes = term.payload.front();
@@ -114,9 +114,9 @@ bool RemoteLane::Send(const Piece& piece, grpc::ClientWriter<grpc::ByteBuffer>* 
 void RemoteLane::ReceiveAll() {
   const RpcMethod method("/gradwire.v1.Aggregation/Scatter", RpcMethod::SERVER_STREAMING, channel_);
   auto request = RequestOfView<v1::ScatterRequest>();
-  request.set_lane(place_.lane);
-  request.set_lanes(place_.lanes);
-  request.set_by_bucket(place_.by_bucket);
+  request.set_lane(assignment_.lane);
+  request.set_lanes(assignment_.lanes);
+  request.set_by_bucket(assignment_.by_bucket);
   request.set_incarnation(context_.view.self.value());
   std::unique_ptr<grpc::ClientReader<grpc::ByteBuffer>> reader(
       grpc::internal::ClientReaderFactory<grpc::ByteBuffer>::Create(channel_.get(), method,
@@ -158,8 +158,8 @@ absl::StatusOr<std::vector<Rank>> RemoteLane::Missing(LayoutId layout, Step step
 }  // namespace
 
 std::unique_ptr<Lane> MakeRemoteLane(const LaneContext& context, Endpoint endpoint,
-                                     const LanePlace& place) {
-  return std::make_unique<RemoteLane>(context, std::move(endpoint), place);
+                                     const LaneAssignment& assignment) {
+  return std::make_unique<RemoteLane>(context, std::move(endpoint), assignment);
 }
 
 }  // namespace gradwire

@@ -24,7 +24,7 @@ constexpr absl::Duration kAskTimeout = absl::Seconds(1);
 
 // There if the rank has lost a connection, and so has closed all of its own.
 std::string LostAPeerKey(int rank) { return absl::StrCat("lost-a-peer/", rank); }
-// How many buckets the rank has handed in.
+// How many buckets the rank has contributed.
 std::string CountKey(int rank) { return absl::StrCat("handed-in/", rank); }
 
 void Scale(absl::Span<uint8_t> bytes, int world_size) {
@@ -175,7 +175,7 @@ void GlooExchange::GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Do
   const absl::Status status = ended.get_future().get();
   if (!status.ok()) return done(status);
   if (rank_ == 0) {
-    std::vector<Pieces> terms;
+    std::vector<ByteSpans> terms;
     for (const absl::Span<uint8_t> part : parts) terms.push_back({part});
     Fold(terms, transfer->spec.dtype, transfer->ranges, mine);
     std::memcpy(parts[0].data(), mine.data(), mine.size());

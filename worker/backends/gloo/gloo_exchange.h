@@ -26,7 +26,7 @@ namespace gradwire {
 //   trainer ── queue ──► issue thread ── in the order expected ──► engine's threads
 //                                                                    × 1/W, done
 //   contact thread: connects; then tells the other ranks, at most ten
-//                   times a second, how many buckets were handed in
+//                   times a second, how many buckets were contributed
 //
 // ProcessGroupGloo knows neither deadlines nor who is missing: a deadline that
 // passes is noticed by the table, the counts of the others say who is behind, and the

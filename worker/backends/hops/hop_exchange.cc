@@ -13,7 +13,7 @@ namespace {
 // All links of a world.
 std::set<Edge> LinksOf(const Topology& topology, int world_size) {
   std::set<Edge> links;
-  for (const auto& way : {topology.collect, topology.spread}) {
+  for (const auto& way : {topology.reduce, topology.broadcast}) {
     for (const Edge& edge : way(0, world_size)) links.insert(edge);
   }
   return links;
@@ -157,8 +157,8 @@ void HopExchange::QueueTerms(const std::shared_ptr<HopTransfer>& transfer,
   const std::vector<RankPlan::Send>& sends = position.plan().sends;
   for (size_t i = 0; i < sends.size(); ++i) {
     if (!sends[i].of_terms) continue;
-    for (const Parcel& parcel : position.ParcelsOf(sends[i].hop)) {
-      Enqueue({transfer, position.rank(), static_cast<int>(i), &parcel});
+    for (const HopChunk& hop_chunk : position.HopChunksOf(sends[i].hop)) {
+      Enqueue({transfer, position.rank(), static_cast<int>(i), &hop_chunk});
     }
   }
 }
@@ -174,20 +174,20 @@ absl::Status HopExchange::OnChunk(StreamId stream, Chunk chunk) {
   if (!of_view.ok()) return of_view.status();
   const std::vector<BucketSpec>* buckets = table_.WaitForLayout(chunk.header.layout);
   if (buckets == nullptr) return LetGo();
-  const absl::StatusOr<Place> place = plans_.Judge(chunk, *buckets);
-  if (!place.ok()) return place.status();
-  absl::Status status = CheckStream(stream, chunk.header, *place);
+  const absl::StatusOr<HopKey> key = plans_.Judge(chunk, *buckets);
+  if (!key.ok()) return key.status();
+  absl::Status status = CheckStream(stream, chunk.header, *key);
   if (!status.ok()) return status;
   received_bytes_ += TotalBytes(chunk.payload);
-  return Accept(*place, std::move(chunk));
+  return Accept(*key, std::move(chunk));
 }
 
 absl::Status HopExchange::CheckStream(StreamId stream, const ChunkHeader& header,
-                                      const Place& place) {
+                                      const HopKey& key) {
   if (absl::Status step = table_.CheckStep(header.layout, header.step); !step.ok()) {
     return Annotate(step, absl::StrCat("chunk of ", ToString(header)));
   }
-  const Source source{{header.rank.value(), place.receiver.value()}, GroupOf(header.bucket)};
+  const Source source{{header.rank.value(), key.receiver.value()}, GroupOf(header.bucket)};
   MutexLock lock(&mutex_);
   const auto [state, is_first] = sources_.try_emplace(source, SourceState{stream});
   if (state->second.stream == stream) return absl::OkStatus();
@@ -195,29 +195,29 @@ absl::Status HopExchange::CheckStream(StreamId stream, const ChunkHeader& header
       "chunk of ", ToString(header), ": got it in a second stream, expected all of a view in one"));
 }
 
-absl::Status HopExchange::Accept(const Place& place, Chunk chunk) {
-  const absl::StatusOr<std::shared_ptr<HopTransfer>> transfer = FindOrKeep(place, &chunk);
+absl::Status HopExchange::Accept(const HopKey& key, Chunk chunk) {
+  const absl::StatusOr<std::shared_ptr<HopTransfer>> transfer = FindOrKeep(key, &chunk);
   if (!transfer.ok()) return transfer.status();
-  return *transfer == nullptr ? absl::OkStatus() : Take(*transfer, place, chunk);
+  return *transfer == nullptr ? absl::OkStatus() : Take(*transfer, key, chunk);
 }
 
-absl::StatusOr<std::shared_ptr<HopExchange::HopTransfer>> HopExchange::FindOrKeep(
-    const Place& place, Chunk* chunk) {
+absl::StatusOr<std::shared_ptr<HopExchange::HopTransfer>> HopExchange::FindOrKeep(const HopKey& key,
+                                                                                  Chunk* chunk) {
   const uint64_t bytes = TotalBytes(chunk->payload);
   MutexLock lock(&mutex_);
   if (stopped_) return LetGo();
-  EarlyChunks& early = queues_[GroupOf(place.bucket.bucket)].early;
-  if (const auto found = std::static_pointer_cast<HopTransfer>(table_.Find(place.bucket))) {
-    HopPosition& position = found->positions.at(place.receiver);
-    uint64_t& to_receive = position.to_receive[place.receive];
+  EarlyChunks& early = queues_[GroupOf(key.bucket.bucket)].early;
+  if (const auto found = std::static_pointer_cast<HopTransfer>(table_.Find(key.bucket))) {
+    HopPosition& position = found->positions.at(key.receiver);
+    uint64_t& to_receive = position.to_receive[key.receive];
     to_receive -= std::min(bytes, to_receive);
-    if (!early.Holds(place) && position.CanTake(place.receive, chunk->header.offset)) {
+    if (!early.Holds(key) && position.CanTake(key.receive, chunk->header.offset)) {
       ++taking_;
       ++found->taking;
       return found;
     }
   }
-  const absl::Status kept = early.Keep(place, std::move(*chunk), plans_.BytesOf(place));
+  const absl::Status kept = early.Keep(key, std::move(*chunk), plans_.BytesOf(key));
   changed_.NotifyAll();
   if (!kept.ok()) return kept;
   return nullptr;
@@ -232,14 +232,14 @@ bool HopExchange::EndsNow(const HopTransfer& transfer) {
   return true;
 }
 
-absl::Status HopExchange::Take(const std::shared_ptr<HopTransfer>& transfer, const Place& place,
+absl::Status HopExchange::Take(const std::shared_ptr<HopTransfer>& transfer, const HopKey& key,
                                const Chunk& chunk) {
-  HopPosition& position = transfer->positions.at(place.receiver);
-  const RankPlan::Receive& receive = position.plan().receives[place.receive];
-  const std::vector<Parcel>& parcels = position.ParcelsOf(receive.hop);
-  const absl::StatusOr<size_t> next = position.NextOf(place.receive, chunk.header);
-  if (next.ok() && position.Take(receive, parcels[*next], chunk.payload)) {
-    overflow_.Note(chunk.header.step, place.receiver);
+  HopPosition& position = transfer->positions.at(key.receiver);
+  const RankPlan::Receive& receive = position.plan().receives[key.receive];
+  const std::vector<HopChunk>& hop_chunks = position.HopChunksOf(receive.hop);
+  const absl::StatusOr<size_t> next = position.NextOf(key.receive, chunk.header);
+  if (next.ok() && position.Take(receive, hop_chunks[*next], chunk.payload)) {
+    overflow_.Note(chunk.header.step, key.receiver);
   }
   bool is_over = false;
   {
@@ -247,10 +247,10 @@ absl::Status HopExchange::Take(const std::shared_ptr<HopTransfer>& transfer, con
     --taking_;
     --transfer->taking;
     if (next.ok()) {
-      position.to_take -= parcels[*next].bytes;
-      ++position.taken[place.receive];
+      position.to_take -= hop_chunks[*next].bytes;
+      ++position.taken[key.receive];
       for (const int send : receive.sends) {
-        Enqueue({transfer, place.receiver, send, &parcels[*next]});
+        Enqueue({transfer, key.receiver, send, &hop_chunks[*next]});
       }
       is_over = EndsNow(*transfer);
     }

@@ -33,7 +33,7 @@ namespace gradwire {
 //
 // Between two ranks of one worker a chunk stays where it is: the sender thread hands it
 // to the other rank. A neighbour that is ahead does not wait: what comes before the
-// receiving rank has handed in its terms, or before what is added first, is kept and added by the
+// receiving rank has contributed its terms, or before what is added first, is kept and added by the
 // sender thread; of each hop no more than its segment.
 //
 // With G groups bucket i is of group i mod G, which has a queue, a thread and connections of its
@@ -68,7 +68,7 @@ class HopExchange : public Exchange {
   void OnEnd(StreamId stream, const absl::Status& status);
 
  private:
-  using Place = EarlyChunks::Key;  // a hop that leads to a rank of this worker
+  using HopKey = EarlyChunks::Key;  // a hop that leads to a rank of this worker
 
   // A bucket under way. The counts of positions are guarded by mutex_.
   struct HopTransfer : Transfer {
@@ -88,12 +88,12 @@ class HopExchange : public Exchange {
     std::shared_ptr<HopTransfer> transfer;
     Rank sender;
     int send = 0;  // of the sender's plan
-    const Parcel* parcel = nullptr;
+    const HopChunk* hop_chunk = nullptr;
   };
   // What a sender thread does next; all empty after a mere wait.
   struct Work {
     std::shared_ptr<HopTransfer> taker;  // of `chunk`, which came early
-    Place place;
+    HopKey key;
     Chunk chunk;
     Outgoing outgoing;
   };
@@ -127,12 +127,12 @@ class HopExchange : public Exchange {
   // is gone sends no more.
   absl::Status CheckSources(const HopTransfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(Outgoing outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status CheckStream(StreamId stream, const ChunkHeader& header, const Place& place);
+  absl::Status CheckStream(StreamId stream, const ChunkHeader& header, const HopKey& key);
   // A judged chunk.
-  absl::Status Accept(const Place& place, Chunk chunk);
+  absl::Status Accept(const HopKey& key, Chunk chunk);
   // The transfer that takes the chunk now; null if the chunk was kept for later.
-  absl::StatusOr<std::shared_ptr<HopTransfer>> FindOrKeep(const Place& place, Chunk* chunk);
-  absl::Status Take(const std::shared_ptr<HopTransfer>& transfer, const Place& place,
+  absl::StatusOr<std::shared_ptr<HopTransfer>> FindOrKeep(const HopKey& key, Chunk* chunk);
+  absl::Status Take(const std::shared_ptr<HopTransfer>& transfer, const HopKey& key,
                     const Chunk& chunk);
   // Whether a source owes something of the transfer.
   bool Owes(const Source& source, const HopTransfer& transfer) const
@@ -146,7 +146,7 @@ class HopExchange : public Exchange {
   void NextOutgoing(Queue* queue, Work* work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Send(const Outgoing& outgoing);
   absl::Status SendTo(Link* link, const Outgoing& outgoing, const ChunkHeader& header,
-                      const Pieces& payload);
+                      const ByteSpans& payload);
   ChunkHeader HeaderOf(const Outgoing& outgoing, const Hop& hop) const;
 
   // What neighbours hear that still send when the exchange has failed.

@@ -88,8 +88,8 @@ std::vector<Edge> Path(const std::vector<Edge>& edges, int rank) {
 }
 
 Way AverageWay(const Topology& topology, int root, int world_size) {
-  Way way = Summed(topology.collect(root, world_size));
-  const std::vector<Edge> back = topology.spread(root, world_size);
+  Way way = Summed(topology.reduce(root, world_size));
+  const std::vector<Edge> back = topology.broadcast(root, world_size);
   way.edges.insert(way.edges.end(), back.begin(), back.end());
   return way;
 }
@@ -98,19 +98,20 @@ Way WayOf(const Topology& topology, v1::Collective collective, int root, int seg
           int world_size) {
   switch (collective) {
     case v1::COLLECTIVE_REDUCE:
-      return Summed(topology.collect(root, world_size));
+      return Summed(topology.reduce(root, world_size));
     case v1::COLLECTIVE_BROADCAST:
-      return Copied(topology.spread(root, world_size));
+      return Copied(topology.broadcast(root, world_size));
     case v1::COLLECTIVE_SEND_RECV:
-      return Copied(Path(topology.spread(root, world_size), (root + world_size - 1) % world_size));
+      return Copied(
+          Path(topology.broadcast(root, world_size), (root + world_size - 1) % world_size));
     case v1::COLLECTIVE_REDUCE_SCATTER:
-      return Summed(topology.collect(segment, world_size));
+      return Summed(topology.reduce(segment, world_size));
     case v1::COLLECTIVE_ALL_GATHER:
-      return Copied(topology.spread(segment, world_size));
+      return Copied(topology.broadcast(segment, world_size));
     case v1::COLLECTIVE_GATHER:
-      return Copied(Path(topology.spread(segment, world_size), root));
+      return Copied(Path(topology.broadcast(segment, world_size), root));
     case v1::COLLECTIVE_SCATTER:
-      return Copied(Path(topology.spread(root, world_size), segment));
+      return Copied(Path(topology.broadcast(root, world_size), segment));
     default:
       return AverageWay(topology, topology.folds ? (segment + world_size - 1) % world_size : 0,
                         world_size);

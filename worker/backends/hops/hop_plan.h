@@ -25,10 +25,10 @@ struct Edge {
 // the other. Both together use all links that there are, whatever the root.
 struct Topology {
   // How what `root` has reaches all: an edge begins at the root or where an earlier one ended.
-  std::vector<Edge> (*spread)(int root, int world_size);
+  std::vector<Edge> (*broadcast)(int root, int world_size);
   // How what all have comes together at `root`: no later edge ends where one began. Terms are
   // added in this order.
-  std::vector<Edge> (*collect)(int root, int world_size);
+  std::vector<Edge> (*reduce)(int root, int world_size);
   // Rank s - 1 collects from rank s on, in the order of the ranks: so an average is cut as the fold
   // is, and its result is the fold. Else it is one segment, summed up at rank 0.
   bool folds;

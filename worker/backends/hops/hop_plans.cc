@@ -9,7 +9,7 @@ namespace gradwire {
 namespace {
 
 // Small enough that hops overlap, large enough that a message's cost is small.
-constexpr uint64_t kParcelBytes = 512 << 10;
+constexpr uint64_t kHopChunkBytes = 512 << 10;
 
 absl::Status JudgeAll(const Chunk& chunk, const View& view,
                       const std::vector<BucketSpec>& buckets) {
@@ -36,7 +36,7 @@ Segments Segments::Even(const BucketSpec& spec, int count) {
     const bool longer = static_cast<uint64_t>(segment) < elements % count;
     const uint64_t end = offset + element_bytes * (elements / count + (longer ? 1 : 0));
     while (offset < end) {
-      const uint64_t bytes = std::min(kParcelBytes, end - offset);
+      const uint64_t bytes = std::min(kHopChunkBytes, end - offset);
       segments.Add(segment, {offset, bytes, segment});
       offset += bytes;
     }
@@ -54,28 +54,28 @@ Segments Segments::OfFold(Bucket bucket, const BucketSpec& spec, const FoldBlock
 }
 
 void Segments::Add(int segment, const FoldRange& range) {
-  std::vector<Parcel>& parcels = segments_[static_cast<size_t>(segment)];
-  if (parcels.empty() || parcels.back().bytes + range.bytes > kParcelBytes) {
-    places_[range.offset] = {segment, parcels.size()};
-    parcels.emplace_back();
+  std::vector<HopChunk>& hop_chunks = segments_[static_cast<size_t>(segment)];
+  if (hop_chunks.empty() || hop_chunks.back().bytes + range.bytes > kHopChunkBytes) {
+    positions_[range.offset] = {segment, hop_chunks.size()};
+    hop_chunks.emplace_back();
   }
-  parcels.back().ranges.push_back(range);
-  parcels.back().bytes += range.bytes;
+  hop_chunks.back().ranges.push_back(range);
+  hop_chunks.back().bytes += range.bytes;
 }
 
-const std::vector<Parcel>& Segments::Of(int segment) const {
+const std::vector<HopChunk>& Segments::Of(int segment) const {
   return segments_[static_cast<size_t>(segment)];
 }
 
 uint64_t Segments::BytesOf(int segment) const {
   uint64_t bytes = 0;
-  for (const Parcel& parcel : Of(segment)) bytes += parcel.bytes;
+  for (const HopChunk& hop_chunk : Of(segment)) bytes += hop_chunk.bytes;
   return bytes;
 }
 
-absl::optional<Segments::Place> Segments::Find(uint64_t offset) const {
-  const auto found = places_.find(offset);
-  return found == places_.end() ? absl::nullopt : absl::make_optional(found->second);
+absl::optional<Segments::Position> Segments::Find(uint64_t offset) const {
+  const auto found = positions_.find(offset);
+  return found == positions_.end() ? absl::nullopt : absl::make_optional(found->second);
 }
 
 void HopPlans::Add(LayoutId layout, const std::vector<BucketSpec>& specs) {
@@ -121,16 +121,17 @@ absl::StatusOr<EarlyChunks::Key> HopPlans::Judge(const Chunk& chunk,
   const BucketKey key{header.layout, header.step, header.bucket};
   const BucketPlan& plan = Of(key);
   const uint64_t bytes = TotalBytes(chunk.payload);
-  const absl::optional<Segments::Place> place = plan.segments.Find(header.offset);
-  if (!place.has_value() || plan.segments.Of(place->segment)[place->parcel].bytes != bytes) {
+  const absl::optional<Segments::Position> position = plan.segments.Find(header.offset);
+  if (!position.has_value() ||
+      plan.segments.Of(position->segment)[position->hop_chunk].bytes != bytes) {
     return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ": got ", bytes,
-                                                   " bytes, expected a parcel of the bucket"));
+                                                   " bytes, expected a hop_chunk of the bucket"));
   }
   const auto& incoming = plan.hops.incoming;
-  const auto hop = incoming.find({place->segment, static_cast<int>(header.hop)});
+  const auto hop = incoming.find({position->segment, static_cast<int>(header.hop)});
   if (hop == incoming.end() || hop->second.from != header.rank || view_.Carries(header.rank)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "chunk of ", ToString(header), ": got hop ", header.hop, " of segment ", place->segment,
+        "chunk of ", ToString(header), ": got hop ", header.hop, " of segment ", position->segment,
         ", expected one from that rank to ", NameOf(view_.OwnRanks())));
   }
   if (absl::Status payload = CheckPayload(chunk); !payload.ok()) return payload;

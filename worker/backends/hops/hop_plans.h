@@ -20,12 +20,12 @@
 namespace gradwire {
 
 // What goes in one message: some ranges of a bucket that take the same way.
-struct Parcel {
+struct HopChunk {
   std::vector<FoldRange> ranges;  // ascending
   uint64_t bytes = 0;             // of all
 };
 
-// How a bucket is cut into segments, each of which goes its own way, and these into parcels of at
+// How a bucket is cut into segments, each of which goes its own way, and these into chunks of at
 // most 512 KiB. Pure arithmetic, in bytes on the wire.
 class Segments {
  public:
@@ -37,22 +37,22 @@ class Segments {
                          int world_size);
 
   int count() const { return static_cast<int>(segments_.size()); }
-  const std::vector<Parcel>& Of(int segment) const;
+  const std::vector<HopChunk>& Of(int segment) const;
   uint64_t BytesOf(int segment) const;
 
-  struct Place {
+  struct Position {
     int segment = 0;
-    size_t parcel = 0;  // in its segment
+    size_t hop_chunk = 0;  // in its segment
   };
-  // The parcel that begins at `offset`; none if there is none.
-  absl::optional<Place> Find(uint64_t offset) const;
+  // The chunk that begins at `offset`; none if there is none.
+  absl::optional<Position> Find(uint64_t offset) const;
 
  private:
   explicit Segments(int count) : segments_(static_cast<size_t>(count)) {}
   void Add(int segment, const FoldRange& range);
 
-  std::vector<std::vector<Parcel>> segments_;
-  std::map<uint64_t, Place> places_;  // by offset
+  std::vector<std::vector<HopChunk>> segments_;
+  std::map<uint64_t, Position> positions_;  // by offset
 };
 
 // How one bucket goes from rank to rank.
@@ -78,7 +78,7 @@ class HopPlans {
 
   // Judges a chunk that came from another worker, whatever bucket of `buckets` it is of, and says
   // which hop it is of. InvalidArgument or DataLoss as JudgeHeader and CheckPayload;
-  // InvalidArgument too for what is no parcel, or not of a hop from another worker to this one.
+  // InvalidArgument too for what is no chunk, or not of a hop from another worker to this one.
   absl::StatusOr<EarlyChunks::Key> Judge(const Chunk& chunk,
                                          const std::vector<BucketSpec>& buckets) const;
 

@@ -29,14 +29,14 @@ bool HopPosition::SetTerms(absl::Span<const uint8_t> terms) {
   terms_ = terms;
   bool overflow = false;
   for (const int segment : plan_.own_segments) {
-    for (const Parcel& parcel : segments_.Of(segment)) overflow |= KeepOwn(parcel);
+    for (const HopChunk& hop_chunk : segments_.Of(segment)) overflow |= KeepOwn(hop_chunk);
   }
   return overflow;
 }
 
-bool HopPosition::KeepOwn(const Parcel& parcel) {
-  const bool overflow = PrepareTerms(parcel);
-  for (const FoldRange& range : parcel.ranges) {
+bool HopPosition::KeepOwn(const HopChunk& hop_chunk) {
+  const bool overflow = PrepareTerms(hop_chunk);
+  for (const FoldRange& range : hop_chunk.ranges) {
     uint8_t* wire = wire_ + range.offset;
     if (is_half()) {
       Widen({{wire, range.bytes}}, spec_.dtype, ResultAt(range.offset, range.bytes));
@@ -50,14 +50,14 @@ bool HopPosition::KeepOwn(const Parcel& parcel) {
 bool HopPosition::CanTake(int receive, uint64_t offset) const {
   if (!is_ready()) return false;
   const int before = plan_.receives[receive].before;
-  return before < 0 || taken[before] > segments_.Find(offset)->parcel;
+  return before < 0 || taken[before] > segments_.Find(offset)->hop_chunk;
 }
 
 absl::StatusOr<size_t> HopPosition::NextOf(int receive, const ChunkHeader& header) const {
-  const size_t parcel = segments_.Find(header.offset)->parcel;
-  if (parcel == taken[receive]) return parcel;
+  const size_t hop_chunk = segments_.Find(header.offset)->hop_chunk;
+  if (hop_chunk == taken[receive]) return hop_chunk;
   return absl::InvalidArgumentError(absl::StrCat("chunk of ", ToString(header), ", hop ",
-                                                 header.hop, ": got parcel ", parcel,
+                                                 header.hop, ": got hop_chunk ", hop_chunk,
                                                  " of its segment, expected ", taken[receive]));
 }
 
@@ -71,7 +71,7 @@ absl::Span<float> HopPosition::ResultAt(uint64_t offset, uint64_t bytes) {
 }
 
 bool HopPosition::TakeRange(const RankPlan::Receive& receive, const FoldRange& range,
-                            const Pieces& payload) {
+                            const ByteSpans& payload) {
   uint8_t* wire = wire_ + range.offset;
   bool overflow = false;
   if (receive.hop.adds) {
@@ -90,31 +90,32 @@ bool HopPosition::TakeRange(const RankPlan::Receive& receive, const FoldRange& r
   return overflow;
 }
 
-bool HopPosition::Take(const RankPlan::Receive& receive, const Parcel& parcel,
-                       const Pieces& payload) {
+bool HopPosition::Take(const RankPlan::Receive& receive, const HopChunk& hop_chunk,
+                       const ByteSpans& payload) {
   bool overflow = false;
   uint64_t offset = 0;
-  for (const FoldRange& range : parcel.ranges) {
+  for (const FoldRange& range : hop_chunk.ranges) {
     overflow |= TakeRange(receive, range, Part(payload, offset, range.bytes));
     offset += range.bytes;
   }
   return overflow;
 }
 
-bool HopPosition::PrepareTerms(const Parcel& parcel) {
+bool HopPosition::PrepareTerms(const HopChunk& hop_chunk) {
   bool overflow = false;
   if (!is_half()) return overflow;
-  for (const FoldRange& range : parcel.ranges) {
+  for (const FoldRange& range : hop_chunk.ranges) {
     const uint64_t elements = range.bytes / ElementBytes(spec_.dtype);
     overflow |= Narrow({TermsAt(range.offset), elements}, spec_.dtype, wire_ + range.offset);
   }
   return overflow;
 }
 
-Pieces HopPosition::Sent(const RankPlan::Send& send, const Parcel& parcel) const {
+ByteSpans HopPosition::Sent(const RankPlan::Send& send, const HopChunk& hop_chunk) const {
   const uint8_t* from = send.of_terms && !is_half() ? terms_.data() : wire_;
-  Pieces pieces;
-  for (const FoldRange& range : parcel.ranges) pieces.push_back({from + range.offset, range.bytes});
+  ByteSpans pieces;
+  for (const FoldRange& range : hop_chunk.ranges)
+    pieces.push_back({from + range.offset, range.bytes});
   return pieces;
 }
 

@@ -29,29 +29,31 @@ class HopPosition {
 
   Rank rank() const { return rank_; }
   const RankPlan& plan() const { return plan_; }
-  const std::vector<Parcel>& ParcelsOf(const Hop& hop) const { return segments_.Of(hop.segment); }
+  const std::vector<HopChunk>& HopChunksOf(const Hop& hop) const {
+    return segments_.Of(hop.segment);
+  }
 
   // The rank's terms, once. What is received of no other rank goes to the result; true if a
   // finite value became infinite by that. The caller sets `has_terms` then, under its lock.
   bool SetTerms(absl::Span<const uint8_t> terms);
   // Whether the terms are there, if there are to be any.
   bool is_ready() const { return has_terms || !contributes_; }
-  // Whether the parcel that begins at `offset` can be taken from `receive`: it has been from the
+  // Whether the chunk that begins at `offset` can be taken from `receive`: it has been from the
   // one before.
   bool CanTake(int receive, uint64_t offset) const;
 
-  // Which parcel of `receive` a chunk is, which HopPlans::Judge found right. InvalidArgument if it
+  // Which chunk of `receive` a chunk is, which HopPlans::Judge found right. InvalidArgument if it
   // is not the next one.
   absl::StatusOr<size_t> NextOf(int receive, const ChunkHeader& header) const;
   // Adds or copies what NextOf gave. True if a finite value became infinite.
-  bool Take(const RankPlan::Receive& receive, const Parcel& parcel, const Pieces& payload);
+  bool Take(const RankPlan::Receive& receive, const HopChunk& hop_chunk, const ByteSpans& payload);
   // Gets the rank's own terms ready for a send of them. Returns as Take.
-  bool PrepareTerms(const Parcel& parcel);
+  bool PrepareTerms(const HopChunk& hop_chunk);
   // What to send, which PrepareTerms or Take made.
-  Pieces Sent(const RankPlan::Send& send, const Parcel& parcel) const;
+  ByteSpans Sent(const RankPlan::Send& send, const HopChunk& hop_chunk) const;
 
   bool has_terms = false;
-  // Of each of the plan's receives, bytes that have not come, and parcels that have been taken; of
+  // Of each of the plan's receives, bytes that have not come, and chunks that have been taken; of
   // all, bytes that have not been taken, and not been sent. All kept by the exchange, under its
   // lock.
   std::vector<uint64_t> to_receive;
@@ -63,8 +65,9 @@ class HopPosition {
   bool is_half() const { return ElementBytes(spec_.dtype) == 2; }
   const float* TermsAt(uint64_t offset) const;
   absl::Span<float> ResultAt(uint64_t offset, uint64_t bytes);
-  bool KeepOwn(const Parcel& parcel);
-  bool TakeRange(const RankPlan::Receive& receive, const FoldRange& range, const Pieces& payload);
+  bool KeepOwn(const HopChunk& hop_chunk);
+  bool TakeRange(const RankPlan::Receive& receive, const FoldRange& range,
+                 const ByteSpans& payload);
 
   const BucketSpec spec_;
   const RankPlan& plan_;

@@ -7,14 +7,14 @@ namespace gradwire {
 
 void HopExchange::NextEarly(Queue* queue, Work* work) {
   work->taker = nullptr;
-  auto next = queue->early.Next([this](const Place& place, const Chunk& chunk) {
-    const auto found = std::static_pointer_cast<HopTransfer>(table_.Find(place.bucket));
+  auto next = queue->early.Next([this](const HopKey& key, const Chunk& chunk) {
+    const auto found = std::static_pointer_cast<HopTransfer>(table_.Find(key.bucket));
     return found != nullptr &&
-           found->positions.at(place.receiver).CanTake(place.receive, chunk.header.offset);
+           found->positions.at(key.receiver).CanTake(key.receive, chunk.header.offset);
   });
   if (!next.has_value()) return;
-  std::tie(work->place, work->chunk) = *std::move(next);
-  work->taker = std::static_pointer_cast<HopTransfer>(table_.Find(work->place.bucket));
+  std::tie(work->key, work->chunk) = *std::move(next);
+  work->taker = std::static_pointer_cast<HopTransfer>(table_.Find(work->key.bucket));
   ++taking_;
   ++work->taker->taking;
 }
@@ -45,7 +45,7 @@ void HopExchange::SenderLoop(int group) {
   Work work;
   while (NextWork(group, &work)) {
     if (work.taker != nullptr) {
-      const absl::Status status = Take(work.taker, work.place, work.chunk);
+      const absl::Status status = Take(work.taker, work.key, work.chunk);
       if (!status.ok()) Fail(status, work.chunk.header.rank);
       work.chunk = Chunk();
     }
@@ -70,7 +70,7 @@ ChunkHeader HopExchange::HeaderOf(const Outgoing& outgoing, const Hop& hop) cons
   header.step = outgoing.transfer->key.step;
   header.rank = outgoing.sender;
   header.bucket = outgoing.transfer->key.bucket;
-  header.offset = outgoing.parcel->ranges.front().offset;
+  header.offset = outgoing.hop_chunk->ranges.front().offset;
   header.total = outgoing.transfer->spec.bytes;
   header.dtype = outgoing.transfer->spec.dtype;
   header.hop = static_cast<uint32_t>(hop.number);
@@ -81,10 +81,10 @@ void HopExchange::Send(const Outgoing& outgoing) {
   HopTransfer& transfer = *outgoing.transfer;
   HopPosition& position = transfer.positions.at(outgoing.sender);
   const RankPlan::Send& send = position.plan().sends[outgoing.send];
-  if (send.of_terms && position.PrepareTerms(*outgoing.parcel)) {
+  if (send.of_terms && position.PrepareTerms(*outgoing.hop_chunk)) {
     overflow_.Note(transfer.key.step, outgoing.sender);
   }
-  const Pieces payload = position.Sent(send, *outgoing.parcel);
+  const ByteSpans payload = position.Sent(send, *outgoing.hop_chunk);
   const ChunkHeader header = HeaderOf(outgoing, send.hop);
   auto& links = groups_[GroupOf(transfer.key.bucket)].links;
   const auto link = links.find(send.hop.edge);
@@ -100,14 +100,14 @@ void HopExchange::Send(const Outgoing& outgoing) {
   bool is_over;
   {
     MutexLock lock(&mutex_);
-    position.to_send -= outgoing.parcel->bytes;
+    position.to_send -= outgoing.hop_chunk->bytes;
     is_over = EndsNow(transfer);
   }
   if (is_over) table_.Complete(transfer.key);
 }
 
 absl::Status HopExchange::SendTo(Link* link, const Outgoing& outgoing, const ChunkHeader& header,
-                                 const Pieces& payload) {
+                                 const ByteSpans& payload) {
   ChunkHeader sealed = header;
   sealed.checksum = Checksum(payload);
   std::vector<grpc::Slice> slices;
@@ -115,7 +115,7 @@ absl::Status HopExchange::SendTo(Link* link, const Outgoing& outgoing, const Chu
     slices.push_back(outgoing.transfer->lender.Lend(piece.data(), piece.size()));
   }
   const absl::Status sent = link->neighbour->Write(EncodeChunk(sealed, std::move(slices)));
-  if (sent.ok()) link->sent_bytes += outgoing.parcel->bytes;
+  if (sent.ok()) link->sent_bytes += outgoing.hop_chunk->bytes;
   return sent;
 }
 

@@ -30,7 +30,7 @@
 
 namespace gradwire {
 
-// Chunks that came before their bucket was expected, their receiver had handed in its terms, or
+// Chunks that came before their bucket was expected, their receiver had contributed its terms, or
 // what is added before them had come: of each hop in the order of their coming. A hop is held from
 // its first chunk on until Next finds that all of them were taken: so long its further chunks have
 // to queue here too. Not thread-safe.

@@ -1,4 +1,4 @@
-// libgradwire_optimizer.so: see common/serving/piece_optimizer.h.
+// libgradwire_optimizer.so: see common/parameter_server/piece_optimizer.h.
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "common/serving/piece_optimizer.h"
+#include "common/parameter_server/piece_optimizer.h"
 #include "worker/learning/sliced_optimizer.h"
 
 namespace gradwire {

@@ -1,4 +1,4 @@
-#include "common/serving/served_model.h"
+#include "common/parameter_server/parameter_server.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,11 +34,11 @@ absl::StatusOr<MakePieceOptimizer> Plain(const v1::Serving&) {
 
 // A model of two float32 and a buffer of four bytes; three ranks, of which worker 2 carries the
 // last two.
-class ServedModelTest : public ::testing::Test {
+class ParameterServerTest : public ::testing::Test {
  protected:
   static constexpr Incarnation kWorkers[] = {Incarnation(11), Incarnation(12)};
 
-  void Make(absl::optional<uint64_t> staleness, ServedModel::LoadOptimizers load = &Plain) {
+  void Make(absl::optional<uint64_t> staleness, ParameterServer::LoadOptimizers load = &Plain) {
     view_.run_id = MakeRunId();
     view_.epoch = CoordinatorEpoch(1);
     view_.generation = Generation(1);
@@ -49,12 +49,12 @@ class ServedModelTest : public ::testing::Test {
     serving.set_optimizer("plain");
     if (staleness.has_value()) serving.set_staleness(*staleness);
     serving.set_steps(5);
-    model_ = std::make_unique<ServedModel>(LayoutId(0), view_, buckets_, Share(), serving,
-                                           std::move(load));
+    model_ = std::make_unique<ParameterServer>(LayoutId(0), view_, buckets_, Shard(), serving,
+                                               std::move(load));
   }
   Chunk MakeChunk(uint64_t step, int rank, int bucket, std::string bytes) const {
     auto owner = std::make_shared<const std::string>(std::move(bytes));
-    const Pieces payload = {{reinterpret_cast<const uint8_t*>(owner->data()), owner->size()}};
+    const ByteSpans payload = {{reinterpret_cast<const uint8_t*>(owner->data()), owner->size()}};
     Chunk chunk{{view_.run_id, view_.epoch, view_.generation, LayoutId(0), Step(step), Rank(rank),
                  Bucket(bucket), 0, owner->size(),
                  bucket == 0 ? v1::DTYPE_FLOAT32 : v1::DTYPE_BYTES, Checksum(payload)},
@@ -93,11 +93,11 @@ class ServedModelTest : public ::testing::Test {
 
   View view_;
   std::vector<BucketSpec> buckets_ = {{8, v1::DTYPE_FLOAT32}};
-  std::unique_ptr<ServedModel> model_;
-  ServedModel::Answer last_;
+  std::unique_ptr<ParameterServer> model_;
+  ParameterServer::Answer last_;
 };
 
-TEST_F(ServedModelTest, Begin_ByRank0_EachWorkerGetsIt) {
+TEST_F(ParameterServerTest, Begin_ByRank0_EachWorkerGetsIt) {
   Make(0);
   EXPECT_EQ(*Begin(), Verdict::kAccept);
   EXPECT_THAT(Take(0), ElementsAre(0));
@@ -106,14 +106,14 @@ TEST_F(ServedModelTest, Begin_ByRank0_EachWorkerGetsIt) {
   EXPECT_THAT(Take(1), IsEmpty());
 }
 
-TEST_F(ServedModelTest, Begin_ByAnotherRank_InvalidArgument) {
+TEST_F(ParameterServerTest, Begin_ByAnotherRank_InvalidArgument) {
   Make(0);
   const auto verdict = Add(MakeChunk(0, 1, 0, Floats(1, 1)));
   EXPECT_EQ(verdict.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(verdict.status().message(), HasSubstr("expected the model of rank 0 in step 0"));
 }
 
-TEST_F(ServedModelTest, NoStaleness_OneStepByTheMeanOfAll) {
+TEST_F(ParameterServerTest, NoStaleness_OneStepByTheMeanOfAll) {
   Make(0);
   ASSERT_TRUE(Begin().ok());
   Take(0), Take(1);
@@ -129,7 +129,7 @@ TEST_F(ServedModelTest, NoStaleness_OneStepByTheMeanOfAll) {
   EXPECT_THAT(Take(1), ElementsAre(1));
 }
 
-TEST_F(ServedModelTest, Staleness_EachTermAtOnceAtAThirdOfItsRate) {
+TEST_F(ParameterServerTest, Staleness_EachTermAtOnceAtAThirdOfItsRate) {
   Make(1);
   ASSERT_TRUE(Begin().ok());
   Take(0);
@@ -140,7 +140,7 @@ TEST_F(ServedModelTest, Staleness_EachTermAtOnceAtAThirdOfItsRate) {
   EXPECT_EQ(last_.header.clocks.fastest, 1u);
 }
 
-TEST_F(ServedModelTest, Staleness_RankThatLeadsByIt_IsAnsweredOnceTheSlowestHasMoved) {
+TEST_F(ParameterServerTest, Staleness_RankThatLeadsByIt_IsAnsweredOnceTheSlowestHasMoved) {
   Make(1);
   ASSERT_TRUE(Begin().ok());
   EXPECT_TRUE(Push(1, 0, 1).ok());
@@ -153,7 +153,7 @@ TEST_F(ServedModelTest, Staleness_RankThatLeadsByIt_IsAnsweredOnceTheSlowestHasM
   EXPECT_THAT(Take(0), ElementsAre(2));
 }
 
-TEST_F(ServedModelTest, Staleness_RankThatDoesNotWait_OutOfRange) {
+TEST_F(ParameterServerTest, Staleness_RankThatDoesNotWait_OutOfRange) {
   Make(1);
   ASSERT_TRUE(Begin().ok());
   EXPECT_TRUE(Push(1, 0, 1).ok());
@@ -164,7 +164,7 @@ TEST_F(ServedModelTest, Staleness_RankThatDoesNotWait_OutOfRange) {
   EXPECT_EQ(Push(5, 0, 1).status().code(), absl::StatusCode::kOutOfRange);
 }
 
-TEST_F(ServedModelTest, NoBound_OnlyTheLastStepWaitsForAll) {
+TEST_F(ParameterServerTest, NoBound_OnlyTheLastStepWaitsForAll) {
   Make(absl::nullopt);
   ASSERT_TRUE(Begin().ok());
   for (uint64_t step = 1; step <= 5; ++step) EXPECT_TRUE(Push(step, 0, 1).ok());
@@ -179,7 +179,7 @@ TEST_F(ServedModelTest, NoBound_OnlyTheLastStepWaitsForAll) {
   EXPECT_EQ(parameter(), of_worker_0);
 }
 
-TEST_F(ServedModelTest, WorkerOfTwoRanks_IsAnsweredAfterBoth) {
+TEST_F(ParameterServerTest, WorkerOfTwoRanks_IsAnsweredAfterBoth) {
   Make(absl::nullopt);
   ASSERT_TRUE(Begin().ok());
   Take(1);
@@ -189,7 +189,7 @@ TEST_F(ServedModelTest, WorkerOfTwoRanks_IsAnsweredAfterBoth) {
   EXPECT_THAT(Take(1), ElementsAre(1));
 }
 
-TEST_F(ServedModelTest, Answer_IsTheModelOfItsTime) {
+TEST_F(ParameterServerTest, Answer_IsTheModelOfItsTime) {
   Make(absl::nullopt);
   ASSERT_TRUE(Begin().ok());
   EXPECT_TRUE(Push(1, 0, 6).ok());
@@ -198,7 +198,7 @@ TEST_F(ServedModelTest, Answer_IsTheModelOfItsTime) {
   EXPECT_EQ(parameter(), 9);  // without rank 1's
 }
 
-TEST_F(ServedModelTest, Resend_IsAcknowledgedAndChangesNothing) {
+TEST_F(ParameterServerTest, Resend_IsAcknowledgedAndChangesNothing) {
   Make(absl::nullopt);
   ASSERT_TRUE(Begin().ok());
   EXPECT_EQ(*Begin(), Verdict::kCommitted);
@@ -208,7 +208,7 @@ TEST_F(ServedModelTest, Resend_IsAcknowledgedAndChangesNothing) {
   EXPECT_EQ(parameter(), 9);
 }
 
-TEST_F(ServedModelTest, Buffers_ThoseOfTheRoot) {
+TEST_F(ParameterServerTest, Buffers_ThoseOfTheRoot) {
   buckets_.push_back({4, v1::DTYPE_BYTES});
   Make(absl::nullopt);
   ASSERT_TRUE(Add(MakeChunk(0, 0, 1, "zero")).ok());
@@ -221,18 +221,18 @@ TEST_F(ServedModelTest, Buffers_ThoseOfTheRoot) {
   EXPECT_EQ(std::memcmp(last_.chunk->data.get(), "root", 4), 0);
 }
 
-TEST_F(ServedModelTest, NoOptimizer_SaysWhy) {
+TEST_F(ParameterServerTest, NoOptimizer_SaysWhy) {
   Make(0, [](const v1::Serving&) { return absl::FailedPreconditionError("no module"); });
   EXPECT_EQ(Begin().status(), absl::FailedPreconditionError("no module"));
 }
 
-TEST_F(ServedModelTest, Stranger_GetsNothing) {
+TEST_F(ParameterServerTest, Stranger_GetsNothing) {
   Make(0);
   ASSERT_TRUE(Begin().ok());
   EXPECT_FALSE(model_->Next(Incarnation(99)).has_value());
 }
 
-TEST_F(ServedModelTest, ChunkOfNoBucketOrRank_InvalidArgument) {
+TEST_F(ParameterServerTest, ChunkOfNoBucketOrRank_InvalidArgument) {
   Make(0);
   Chunk bucket = MakeChunk(0, 0, 0, Floats(1, 1));
   bucket.header.bucket = Bucket(7);

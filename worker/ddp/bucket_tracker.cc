@@ -1,4 +1,4 @@
-#include "worker/ddp/step_exchange.h"
+#include "worker/ddp/bucket_tracker.h"
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
@@ -11,7 +11,7 @@ constexpr absl::Duration kMargin = absl::Seconds(2);
 
 }  // namespace
 
-void StepExchange::Attach(Exchange* exchange, LayoutId layout, size_t buckets, size_t ranks) {
+void BucketTracker::Attach(Exchange* exchange, LayoutId layout, size_t buckets, size_t ranks) {
   exchange_ = exchange;
   layout_ = layout;
   handed_in_.assign(buckets, std::vector<bool>(ranks));
@@ -19,7 +19,7 @@ void StepExchange::Attach(Exchange* exchange, LayoutId layout, size_t buckets, s
   states_.assign(buckets, State::kHeld);
 }
 
-void StepExchange::Begin(Step step, absl::Duration timeout) {
+void BucketTracker::Begin(Step step, absl::Duration timeout) {
   step_ = step;
   timeout_ = timeout;
   deadline_ = absl::InfiniteFuture();
@@ -30,8 +30,8 @@ void StepExchange::Begin(Step step, absl::Duration timeout) {
   times_ = {};
 }
 
-void StepExchange::HandIn(size_t bucket, size_t index, Rank rank, absl::Span<const uint8_t> terms,
-                          absl::Span<uint8_t> result) {
+void BucketTracker::Contribute(size_t bucket, size_t index, Rank rank,
+                               absl::Span<const uint8_t> terms, absl::Span<uint8_t> result) {
   const BucketKey key{layout_, step_, Bucket(static_cast<int>(bucket))};
   bool held;
   {
@@ -43,7 +43,7 @@ void StepExchange::HandIn(size_t bucket, size_t index, Rank rank, absl::Span<con
   if (!terms.empty()) exchange_->Contribute(key, rank, terms);
 }
 
-void StepExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result) {
+void BucketTracker::Expect(const BucketKey& key, absl::Span<uint8_t> result) {
   const auto bucket = static_cast<size_t>(key.bucket.value());
   const absl::Time now = SteadyNow();
   if (deadline_ == absl::InfiniteFuture()) deadline_ = now + timeout_;
@@ -56,7 +56,7 @@ void StepExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result) {
                     [this, bucket](const absl::Status& status) { Done(bucket, status); });
 }
 
-void StepExchange::Done(size_t bucket, const absl::Status& status) {
+void BucketTracker::Done(size_t bucket, const absl::Status& status) {
   MutexLock lock(&mutex_);
   states_[bucket] = State::kThere;
   if (status_.ok()) status_ = status;
@@ -65,7 +65,7 @@ void StepExchange::Done(size_t bucket, const absl::Status& status) {
 }
 
 // Whether Next() has something to give.
-bool StepExchange::CanTell() const {
+bool BucketTracker::CanTell() const {
   if (!status_.ok() || under_way_ == 0) return true;
   for (const State state : states_) {
     if (state == State::kThere) return true;
@@ -73,7 +73,7 @@ bool StepExchange::CanTell() const {
   return false;
 }
 
-absl::StatusOr<size_t> StepExchange::Take() {
+absl::StatusOr<size_t> BucketTracker::Take() {
   if (!status_.ok()) return status_;
   for (size_t bucket = states_.size(); bucket-- > 0;) {
     if (states_[bucket] != State::kThere) continue;
@@ -84,7 +84,7 @@ absl::StatusOr<size_t> StepExchange::Take() {
       absl::StrCat("step ", step_.value(), ": no bucket is under way"));
 }
 
-void StepExchange::Wait() {
+void BucketTracker::Wait() {
   const absl::Time start = SteadyNow();
   while (!CanTell()) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline_ + kMargin) || CanTell()) continue;
@@ -94,13 +94,13 @@ void StepExchange::Wait() {
   times_[Phase::kExposedCommunication] += SteadyNow() - start;
 }
 
-absl::StatusOr<size_t> StepExchange::Next() {
+absl::StatusOr<size_t> BucketTracker::Next() {
   MutexLock lock(&mutex_);
   if (!CanTell()) Wait();
   return Take();
 }
 
-void StepExchange::Abandon(const absl::Status& reason) {
+void BucketTracker::Abandon(const absl::Status& reason) {
   {
     MutexLock lock(&mutex_);
     if (under_way_ == 0) return;
@@ -110,7 +110,7 @@ void StepExchange::Abandon(const absl::Status& reason) {
   while (under_way_ > 0) changed_.Wait(&mutex_);
 }
 
-PhaseTimes StepExchange::times() const {
+PhaseTimes BucketTracker::times() const {
   MutexLock lock(&mutex_);
   PhaseTimes times = times_;
   if (under_way_ > 0) times[Phase::kCommunication] += SteadyNow() - busy_since_;

@@ -1,4 +1,4 @@
-#include "common/serving/served_model.h"
+#include "common/parameter_server/parameter_server.h"
 
 #include <utility>
 
@@ -6,12 +6,13 @@
 
 namespace gradwire {
 
-ServedModel::ServedModel(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
-                         const Share& share, const v1::Serving& serving, LoadOptimizers load)
+ParameterServer::ParameterServer(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
+                                 const Shard& share, const v1::Serving& serving,
+                                 LoadOptimizers load)
     : layout_(layout),
       view_(view),
       buckets_(std::move(buckets)),
-      share_(share),
+      shard_(share),
       serving_(serving),
       load_(std::move(load)),
       blocks_(buckets_, view.world_size) {
@@ -21,26 +22,29 @@ ServedModel::ServedModel(LayoutId layout, const View& view, std::vector<BucketSp
   MakePieces(BoundOf(serving));
 }
 
-void ServedModel::MakePieces(const StalenessBound& bound) {
+void ParameterServer::MakePieces(const StalenessBound& bound) {
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const Bucket bucket(static_cast<int>(b));
     const BucketSpec& spec = buckets_[b];
-    grids_.emplace_back(bucket, spec.bytes, view_.chunk_bytes, share_.owners,
+    grids_.emplace_back(bucket, spec.bytes, view_.chunk_bytes, shard_.owners,
                         Grid::AlignmentOf(spec.dtype));
     const Grid& grid = grids_.back();
     slots_.emplace_back(grid.pieces());
     for (size_t i = 0; i < grid.pieces(); ++i) {
-      if (!share_.Has(grid.Owner(i))) continue;
-      ServedPiece::Place place{bucket, spec, grid.Offset(i), grid.Bytes(i), grid.NumberInShare(i),
-                               {}};
-      if (!IsBroadcast(spec)) place.ranges = blocks_.Cut(bucket, place.offset, place.bytes);
-      held_bytes_ += place.bytes;
-      slots_[b][i] = std::make_unique<Slot>(ServedPiece(std::move(place), &ranks_, bound));
+      if (!shard_.Has(grid.Owner(i))) continue;
+      ParameterPiece::Position position{
+          bucket, spec, grid.Offset(i), grid.Bytes(i), grid.NumberInShard(i), {}};
+      if (!IsBroadcast(spec))
+        position.ranges = blocks_.Cut(bucket, position.offset, position.bytes);
+      held_bytes_ += position.bytes;
+      slots_[b][i] =
+          std::make_unique<LockedPiece>(ParameterPiece(std::move(position), &ranks_, bound));
     }
   }
 }
 
-absl::StatusOr<Verdict> ServedModel::Judge(const Chunk& chunk, const ServedPiece& piece) const {
+absl::StatusOr<Verdict> ParameterServer::Judge(const Chunk& chunk,
+                                               const ParameterPiece& piece) const {
   const ChunkHeader& header = chunk.header;
   const Rank root = buckets_[header.bucket.value()].root;
   if (!piece.begun() && header.step == Step(0) && header.rank != root) {
@@ -60,12 +64,12 @@ absl::StatusOr<Verdict> ServedModel::Judge(const Chunk& chunk, const ServedPiece
       piece.MissingFor(Step(header.step.value() - 1)).size(), " ranks are missing"));
 }
 
-const absl::StatusOr<MakePieceOptimizer>& ServedModel::Optimizers() {
+const absl::StatusOr<MakePieceOptimizer>& ParameterServer::Optimizers() {
   std::call_once(loaded_, [this] { optimizers_ = load_(serving_); });
   return optimizers_;
 }
 
-absl::StatusOr<Verdict> ServedModel::Add(Chunk chunk, bool* answered) {
+absl::StatusOr<Verdict> ParameterServer::Add(Chunk chunk, bool* answered) {
   const ChunkHeader header = chunk.header;
   // The grid knows no bucket or rank that does not exist.
   const absl::StatusOr<Verdict> possible = JudgeHeader(
@@ -73,12 +77,12 @@ absl::StatusOr<Verdict> ServedModel::Add(Chunk chunk, bool* answered) {
       {view_.run_id, view_.epoch, view_.generation, header.step, view_.world_size, buckets_},
       absl::nullopt);
   if (!possible.ok() || *possible != Verdict::kAccept) return possible;
-  const absl::StatusOr<size_t> place = FindPieceOfShare(grids_, share_, chunk);
-  if (!place.ok()) return place.status();
+  const absl::StatusOr<size_t> index = FindPieceOfShard(grids_, shard_, chunk);
+  if (!index.ok()) return index.status();
   const absl::StatusOr<MakePieceOptimizer>& optimizers = Optimizers();
   if (!optimizers.ok()) return optimizers.status();
-  Slot& slot = *slots_[header.bucket.value()][*place];
-  std::vector<ServedPiece::Answer> answers;
+  LockedPiece& slot = *slots_[header.bucket.value()][*index];
+  std::vector<ParameterPiece::Answer> answers;
   {
     MutexLock lock(&slot.mutex);
     const absl::StatusOr<Verdict> verdict = Judge(chunk, slot.piece);
@@ -91,9 +95,9 @@ absl::StatusOr<Verdict> ServedModel::Add(Chunk chunk, bool* answered) {
   return Verdict::kAccept;
 }
 
-void ServedModel::Queue(std::vector<ServedPiece::Answer> answers) {
+void ParameterServer::Queue(std::vector<ParameterPiece::Answer> answers) {
   MutexLock lock(&mutex_);
-  for (ServedPiece::Answer& answer : answers) {
+  for (ParameterPiece::Answer& answer : answers) {
     const BucketSpec& spec = buckets_[answer.model->bucket.value()];
     ChunkHeader header = HeaderOfMean(view_, layout_, spec, answer.step, *answer.model);
     header.clocks = answer.clocks;
@@ -101,7 +105,7 @@ void ServedModel::Queue(std::vector<ServedPiece::Answer> answers) {
   }
 }
 
-absl::optional<ServedModel::Answer> ServedModel::Next(Incarnation reader) {
+absl::optional<ParameterServer::Answer> ParameterServer::Next(Incarnation reader) {
   MutexLock lock(&mutex_);
   for (size_t i = 0; i < answers_.size(); ++i) {
     if (view_.members[i].incarnation != reader || answers_[i].empty()) continue;
@@ -112,7 +116,7 @@ absl::optional<ServedModel::Answer> ServedModel::Next(Incarnation reader) {
   return absl::nullopt;
 }
 
-std::set<int> ServedModel::Missing(Step step) const {
+std::set<int> ParameterServer::Missing(Step step) const {
   std::set<int> missing;
   for (const auto& slots : slots_) {
     for (const auto& slot : slots) {

@@ -18,27 +18,27 @@ namespace gradwire {
 
 // The buckets of one step after the other on their way through an Exchange. A bucket is
 //
-//   held ── HandIn ──► under way ── the exchange's done ──► there ── Next ──► taken
+//   held ── Contribute ──► under way ── the exchange's done ──► there ── Next ──► taken
 //            of the first rank
 //
 // One thread calls; the exchange's threads end transfers.
-class StepExchange {
+class BucketTracker {
  public:
   // No bucket is under way. `exchange` is used until the next Attach; it may be null if
-  // nothing is handed in.
+  // nothing is contributed.
   void Attach(Exchange* exchange, LayoutId layout, size_t buckets, size_t ranks);
 
   // All buckets are held. None of the step before is under way. The step's exchange may
-  // take `timeout` from the first HandIn on.
+  // take `timeout` from the first Contribute on.
   void Begin(Step step, absl::Duration timeout);
 
-  // Whether carried rank number `rank` has handed in a bucket in this step.
-  bool HandedIn(size_t bucket, size_t rank) const { return handed_in_[bucket][rank]; }
+  // Whether carried rank number `rank` has contributed a bucket in this step.
+  bool Contributed(size_t bucket, size_t rank) const { return handed_in_[bucket][rank]; }
   // Gives the exchange the `terms` of carried rank number `index`, which is `rank`. The
   // first rank's call says where the result goes. Empty terms: nothing, but the result is
   // expected.
-  void HandIn(size_t bucket, size_t index, Rank rank, absl::Span<const uint8_t> terms,
-              absl::Span<uint8_t> result);
+  void Contribute(size_t bucket, size_t index, Rank rank, absl::Span<const uint8_t> terms,
+                  absl::Span<uint8_t> result);
 
   // Takes the highest bucket that is there; waits if there is none.
   //   FailedPrecondition  none is under way either

@@ -1,4 +1,4 @@
-#include "worker/backends/fold/piece_queue.h"
+#include "worker/backends/fold/chunk_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kPieceBytes = 1024;
 constexpr uint64_t kWindow = 2 * kPieceBytes;
 
-class PieceQueueTest : public testing::Test {
+class ChunkQueueTest : public testing::Test {
  protected:
   static std::shared_ptr<FoldTransfer> MakeTransfer(int layout, int bucket) {
     const BucketSpec spec{8 * kPieceBytes, v1::DTYPE_FLOAT32};
@@ -33,10 +33,10 @@ class PieceQueueTest : public testing::Test {
 
   int PopBucket() { return queue_.Pop()->transfer->key.bucket.value(); }
 
-  PieceQueue queue_{kWindow};
+  ChunkQueue queue_{kWindow};
 };
 
-TEST_F(PieceQueueTest, Pop_SeveralBuckets_HighestFirst) {
+TEST_F(ChunkQueueTest, Pop_SeveralBuckets_HighestFirst) {
   PushAll(0, 1);
   PushAll(2, 1);
   PushAll(1, 1);
@@ -44,9 +44,9 @@ TEST_F(PieceQueueTest, Pop_SeveralBuckets_HighestFirst) {
   EXPECT_EQ(PopBucket(), 1);
 }
 
-TEST_F(PieceQueueTest, Pop_WindowFull_WaitsForAMean) {
+TEST_F(ChunkQueueTest, Pop_WindowFull_WaitsForAMean) {
   PushAll(0, 3);
-  const Piece first = *queue_.Pop();
+  const OutgoingChunk first = *queue_.Pop();
   queue_.Pop();
   auto third = std::async(std::launch::async, [this] { return queue_.Pop()->index; });
   EXPECT_EQ(third.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
@@ -54,7 +54,7 @@ TEST_F(PieceQueueTest, Pop_WindowFull_WaitsForAMean) {
   EXPECT_EQ(third.get(), 2u);
 }
 
-TEST_F(PieceQueueTest, Pop_WindowFullOfLowerBuckets_HigherBucketLeaves) {
+TEST_F(ChunkQueueTest, Pop_WindowFullOfLowerBuckets_HigherBucketLeaves) {
   PushAll(0, 2);
   queue_.Pop();
   queue_.Pop();
@@ -62,7 +62,7 @@ TEST_F(PieceQueueTest, Pop_WindowFullOfLowerBuckets_HigherBucketLeaves) {
   EXPECT_EQ(PopBucket(), 1);
 }
 
-TEST_F(PieceQueueTest, Pop_WindowOfAnotherRankIsFull_RankLeaves) {
+TEST_F(ChunkQueueTest, Pop_WindowOfAnotherRankIsFull_RankLeaves) {
   PushAll(0, 3, /*rank=*/0);
   queue_.Pop();
   queue_.Pop();
@@ -70,7 +70,7 @@ TEST_F(PieceQueueTest, Pop_WindowOfAnotherRankIsFull_RankLeaves) {
   EXPECT_EQ(queue_.Pop()->rank, Rank(1));
 }
 
-TEST_F(PieceQueueTest, Pop_WindowOfAnotherLayoutIsFull_LayoutLeaves) {
+TEST_F(ChunkQueueTest, Pop_WindowOfAnotherLayoutIsFull_LayoutLeaves) {
   PushAll(0, 3, 0, /*layout=*/0);
   queue_.Pop();
   queue_.Pop();
@@ -78,21 +78,22 @@ TEST_F(PieceQueueTest, Pop_WindowOfAnotherLayoutIsFull_LayoutLeaves) {
   EXPECT_EQ(queue_.Pop()->transfer->key.layout, LayoutId(1));
 }
 
-TEST_F(PieceQueueTest, Close_PiecesWait_TheyLeaveFirst) {
+TEST_F(ChunkQueueTest, Close_PiecesWait_TheyLeaveFirst) {
   PushAll(0, 1);
   queue_.Close();
   EXPECT_TRUE(queue_.Pop().has_value());
   EXPECT_FALSE(queue_.Pop().has_value());
 }
 
-TEST_F(PieceQueueTest, Cancel_PiecesWait_NoneLeaves) {
+TEST_F(ChunkQueueTest, Cancel_PiecesWait_NoneLeaves) {
   PushAll(0, 1);
   queue_.Cancel();
   EXPECT_FALSE(queue_.Pop().has_value());
 }
 
-// As a lane uses it: a thread for each rank that hands in, one that sends, one that receives means.
-class PieceQueueThreadsTest : public PieceQueueTest {
+// As a lane uses it: a thread for each rank that contributes, one that sends, one that receives
+// means.
+class PieceQueueThreadsTest : public ChunkQueueTest {
  protected:
   static constexpr int kRanks = 3;
   static constexpr int kBuckets = 5;
@@ -103,13 +104,13 @@ class PieceQueueThreadsTest : public PieceQueueTest {
       transfers_.push_back(MakeTransfer(0, bucket));
     }
     for (int rank = 0; rank < kRanks; ++rank) {
-      threads_.emplace_back([this, rank] { HandIn(rank); });
+      threads_.emplace_back([this, rank] { Contribute(rank); });
     }
   }
   ~PieceQueueThreadsTest() override {
     for (std::thread& thread : threads_) thread.join();
   }
-  void HandIn(int rank) {
+  void Contribute(int rank) {
     for (const auto& transfer : transfers_) {
       for (size_t piece = 0; piece < kPieces; ++piece) {
         queue_.Push({transfer, piece, Rank(rank), {}});
@@ -125,7 +126,7 @@ TEST_F(PieceQueueThreadsTest, PushPopAndMeans_AllAtOnce_EachPieceLeavesOnceForEa
   std::map<std::pair<int, size_t>, int> left;  // by bucket and piece: for how many ranks
   std::vector<std::future<void>> means;
   for (int i = 0; i < kRanks * kBuckets * static_cast<int>(kPieces); ++i) {
-    const Piece piece = *queue_.Pop();
+    const OutgoingChunk piece = *queue_.Pop();
     const int ranks = ++left[{piece.transfer->key.bucket.value(), piece.index}];
     ASSERT_LE(ranks, kRanks);
     if (ranks < kRanks) continue;  // there is no mean without the others

@@ -1,4 +1,4 @@
-#include "common/serving/optimizer_module.h"
+#include "common/parameter_server/optimizer_module.h"
 
 #include <dlfcn.h>
 

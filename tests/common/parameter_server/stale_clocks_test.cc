@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "common/serving/served_piece.h"
+#include "common/parameter_server/parameter_piece.h"
 
 namespace gradwire {
 namespace {

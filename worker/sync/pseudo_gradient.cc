@@ -1,4 +1,4 @@
-#include "worker/sync/model_drift.h"
+#include "worker/sync/pseudo_gradient.h"
 
 #include <string>
 #include <utility>
@@ -40,24 +40,24 @@ absl::Span<uint8_t> BytesOf(const torch::Tensor& tensor) {
 
 }  // namespace
 
-ModelDrift::OfBucket ModelDrift::Make(std::vector<torch::Tensor> tensors, size_t ranks,
-                                      const OuterStep& outer) {
+PseudoGradient::OfBucket PseudoGradient::Make(std::vector<torch::Tensor> tensors, size_t ranks,
+                                              const OuterStep& outer) {
   const torch::Tensor anchor = Flat(tensors);
-  std::vector<torch::Tensor> drifts;
-  for (size_t rank = 0; rank < ranks; ++rank) drifts.push_back(torch::zeros_like(anchor));
-  return {std::move(tensors),        anchor,   std::move(drifts),
+  std::vector<torch::Tensor> pseudo_gradients;
+  for (size_t rank = 0; rank < ranks; ++rank) pseudo_gradients.push_back(torch::zeros_like(anchor));
+  return {std::move(tensors),        anchor,   std::move(pseudo_gradients),
           torch::zeros_like(anchor), outer.lr, SlicedOptimizer({anchor}, Sgd(outer.momentum))};
 }
 
-ModelDrift::ModelDrift(std::vector<std::vector<torch::Tensor>> tensors, bool buffers, size_t ranks,
-                       const OuterStep& outer) {
+PseudoGradient::PseudoGradient(std::vector<std::vector<torch::Tensor>> tensors, bool buffers,
+                               size_t ranks, const OuterStep& outer) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const bool plain = buffers && i + 1 == tensors.size();
     buckets_.push_back(Make(std::move(tensors[i]), ranks, plain ? OuterStep() : outer));
   }
 }
 
-std::vector<BucketSpec> ModelDrift::Specs() const {
+std::vector<BucketSpec> PseudoGradient::Specs() const {
   std::vector<BucketSpec> specs;
   for (const OfBucket& bucket : buckets_) {
     specs.push_back({bucket.anchor.nbytes(), v1::DTYPE_FLOAT32});
@@ -65,41 +65,43 @@ std::vector<BucketSpec> ModelDrift::Specs() const {
   return specs;
 }
 
-absl::Span<uint8_t> ModelDrift::drift(size_t bucket, size_t rank) {
-  return BytesOf(buckets_[bucket].drifts[rank]);
+absl::Span<uint8_t> PseudoGradient::pseudo_gradient(size_t bucket, size_t rank) {
+  return BytesOf(buckets_[bucket].pseudo_gradients[rank]);
 }
 
-absl::Span<uint8_t> ModelDrift::mean(size_t bucket) { return BytesOf(buckets_[bucket].mean); }
+absl::Span<uint8_t> PseudoGradient::mean(size_t bucket) { return BytesOf(buckets_[bucket].mean); }
 
-void ModelDrift::Measure(size_t bucket, size_t rank) {
+void PseudoGradient::Measure(size_t bucket, size_t rank) {
   OfBucket& one = buckets_[bucket];
-  one.drifts[rank].copy_(one.anchor);
-  ForEach(one.tensors, one.drifts[rank],
-          [](const torch::Tensor& tensor, torch::Tensor drift) { drift.sub_(tensor); });
+  one.pseudo_gradients[rank].copy_(one.anchor);
+  ForEach(one.tensors, one.pseudo_gradients[rank],
+          [](const torch::Tensor& tensor, torch::Tensor pseudo_gradient) {
+            pseudo_gradient.sub_(tensor);
+          });
 }
 
-void ModelDrift::Step(size_t bucket) {
+void PseudoGradient::Step(size_t bucket) {
   OfBucket& one = buckets_[bucket];
   const torch::Tensor before = one.anchor.clone();
   one.outer.Step(one.mean, one.lr);
   torch::sub_out(one.mean, one.anchor, before);
 }
 
-void ModelDrift::Reset(size_t bucket) {
+void PseudoGradient::Reset(size_t bucket) {
   OfBucket& one = buckets_[bucket];
   ForEach(one.tensors, one.anchor,
           [](torch::Tensor tensor, const torch::Tensor& anchor) { tensor.copy_(anchor); });
 }
 
-// What the rank was at Measure is the old anchor − drift.
-void ModelDrift::Correct(size_t bucket, size_t rank) {
+// What the rank was at Measure is the old anchor − pseudo_gradient.
+void PseudoGradient::Correct(size_t bucket, size_t rank) {
   OfBucket& one = buckets_[bucket];
-  one.drifts[rank].add_(one.mean);
-  ForEach(one.tensors, one.drifts[rank],
+  one.pseudo_gradients[rank].add_(one.mean);
+  ForEach(one.tensors, one.pseudo_gradients[rank],
           [](torch::Tensor tensor, const torch::Tensor& change) { tensor.add_(change); });
 }
 
-ModelDrift::State ModelDrift::Capture() const {
+PseudoGradient::State PseudoGradient::Capture() const {
   State state;
   for (const OfBucket& bucket : buckets_) {
     state.anchors.push_back(bucket.anchor.clone());
@@ -108,7 +110,7 @@ ModelDrift::State ModelDrift::Capture() const {
   return state;
 }
 
-absl::Status ModelDrift::CheckState(const State& state) const {
+absl::Status PseudoGradient::CheckState(const State& state) const {
   std::string got, expected;
   for (const torch::Tensor& anchor : state.anchors) absl::StrAppend(&got, " ", anchor.numel());
   for (const OfBucket& bucket : buckets_) absl::StrAppend(&expected, " ", bucket.anchor.numel());
@@ -117,7 +119,7 @@ absl::Status ModelDrift::CheckState(const State& state) const {
       absl::StrCat("state of an outer step: got buckets of", got, " elements, expected", expected));
 }
 
-absl::Status ModelDrift::Restore(const State& state) {
+absl::Status PseudoGradient::Restore(const State& state) {
   if (absl::Status fits = CheckState(state); !fits.ok()) return fits;
   for (size_t i = 0; i < buckets_.size(); ++i) {
     absl::Status status = buckets_[i].outer.SetState(state.momenta[i]);

@@ -13,8 +13,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/optional.h"
 #include "common/base/mutex.h"
-#include "common/serving/optimizer_module.h"
-#include "common/serving/served_piece.h"
+#include "common/parameter_server/optimizer_module.h"
+#include "common/parameter_server/parameter_piece.h"
 #include "common/sums/layout_sums.h"
 #include "common/wire/judge.h"
 #include "common/wire/view.h"
@@ -28,14 +28,14 @@ namespace gradwire {
 //
 // It holds the share, what the optimiser keeps, with S = 0 the terms of the open step, and the
 // answers that were not fetched: at most the share once for each worker. Thread-safe.
-class ServedModel {
+class ParameterServer {
  public:
   using LoadOptimizers = std::function<absl::StatusOr<MakePieceOptimizer>(const v1::Serving&)>;
 
   // `buckets` are of float32 or bytes. `load` is called with the first chunk.
-  ServedModel(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
-              const Share& share, const v1::Serving& serving,
-              LoadOptimizers load = &LoadPieceOptimizers);
+  ParameterServer(LayoutId layout, const View& view, std::vector<BucketSpec> buckets,
+                  const Shard& share, const v1::Serving& serving,
+                  LoadOptimizers load = &LoadPieceOptimizers);
 
   // Takes a chunk of this layout whose run and generation were judged. Errors: those of
   // JudgeHeader, where the rank's next step is the open one; of `load`; InvalidArgument if the
@@ -59,27 +59,28 @@ class ServedModel {
   uint64_t held_bytes() const { return held_bytes_; }
 
  private:
-  struct Slot {
-    explicit Slot(ServedPiece piece) : piece(std::move(piece)) {}
+  struct LockedPiece {
+    explicit LockedPiece(ParameterPiece piece) : piece(std::move(piece)) {}
     mutable Mutex mutex;
-    ServedPiece piece ABSL_GUARDED_BY(mutex);
+    ParameterPiece piece ABSL_GUARDED_BY(mutex);
   };
 
   void MakePieces(const StalenessBound& bound);
-  absl::StatusOr<Verdict> Judge(const Chunk& chunk, const ServedPiece& piece) const;
+  absl::StatusOr<Verdict> Judge(const Chunk& chunk, const ParameterPiece& piece) const;
   const absl::StatusOr<MakePieceOptimizer>& Optimizers();
-  void Queue(std::vector<ServedPiece::Answer> answers);
+  void Queue(std::vector<ParameterPiece::Answer> answers);
 
   const LayoutId layout_;
   const View view_;
   const std::vector<BucketSpec> buckets_;
-  const Share share_;
+  const Shard shard_;
   const v1::Serving serving_;
   const LoadOptimizers load_;
   const FoldBlocks blocks_;
-  ServedRanks ranks_;                                      // constant after construction, as
-  std::vector<Grid> grids_;                                // by bucket
-  std::vector<std::vector<std::unique_ptr<Slot>>> slots_;  // by bucket, piece; others' are null
+  ServerClients ranks_;      // constant after construction, as
+  std::vector<Grid> grids_;  // by bucket
+  std::vector<std::vector<std::unique_ptr<LockedPiece>>>
+      slots_;  // by bucket, piece; others' are null
   uint64_t held_bytes_ = 0;
 
   std::once_flag loaded_;

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/serving/piece_optimizer.h"
+#include "common/parameter_server/piece_optimizer.h"
 #include "gradwire/v1/membership.pb.h"
 
 namespace gradwire {

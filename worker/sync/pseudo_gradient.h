@@ -19,7 +19,7 @@ namespace gradwire {
 // them one again (Douillard et al. 2023, algorithm 1):
 //
 //   anchor  θ                    the model after the last exchange: the same on all ranks
-//   drift   d_r = θ − θ_r        of carried rank r; what is exchanged
+//   pseudo_gradient   d_r = θ − θ_r        of carried rank r; what is exchanged
 //   mean    d = mean of all d_r
 //   step    m ← μ·m + d,  θ ← θ − η·(d + μ·m)        (θ ← θ − η·d without momentum)
 //
@@ -30,27 +30,27 @@ namespace gradwire {
 // there is one, holds the buffers. All are float32. The ranks' models take turns with the module
 // (see Reducer::BeginForward): methods that say `rank`, the number of a carried one, read or write
 // the module, which has that rank's model. Memory, in float32 of all buckets: ranks + 2, with
-// momentum + 3. Not thread-safe; an exchange's threads may read drifts and write means.
-class ModelDrift {
+// momentum + 3. Not thread-safe; an exchange's threads may read pseudo_gradients and write means.
+class PseudoGradient {
  public:
   // `tensors` of each bucket share memory with the module. The anchor is what they are now.
   // `buffers`: the last bucket is of buffers.
-  ModelDrift(std::vector<std::vector<torch::Tensor>> tensors, bool buffers, size_t ranks,
-             const OuterStep& outer);
+  PseudoGradient(std::vector<std::vector<torch::Tensor>> tensors, bool buffers, size_t ranks,
+                 const OuterStep& outer);
 
   size_t bucket_count() const { return buckets_.size(); }
   std::vector<BucketSpec> Specs() const;
-  absl::Span<uint8_t> drift(size_t bucket, size_t rank);
+  absl::Span<uint8_t> pseudo_gradient(size_t bucket, size_t rank);
   absl::Span<uint8_t> mean(size_t bucket);
 
-  // drift = anchor − module.
+  // pseudo_gradient = anchor − module.
   void Measure(size_t bucket, size_t rank);
   // The bucket's mean is there: moves the anchor.
   void Step(size_t bucket);
   // After Step of all buckets and before Measure: module = anchor.
   void Reset(size_t bucket);
   // Likewise, of a rank that went on training since Measure: what it did since stays,
-  // module += new anchor − what it was at Measure. Once, for the drift is used up.
+  // module += new anchor − what it was at Measure. Once, for the pseudo_gradient is used up.
   void Correct(size_t bucket, size_t rank);
 
   // What the next exchange depends on besides the models: of each bucket the anchor, and behind
@@ -67,9 +67,9 @@ class ModelDrift {
  private:
   struct OfBucket {
     std::vector<torch::Tensor> tensors;
-    torch::Tensor anchor;               // this and those below: one dimension
-    std::vector<torch::Tensor> drifts;  // by rank
-    torch::Tensor mean;                 // after Step what it moved the anchor by
+    torch::Tensor anchor;                         // this and those below: one dimension
+    std::vector<torch::Tensor> pseudo_gradients;  // by rank
+    torch::Tensor mean;                           // after Step what it moved the anchor by
     double lr;
     SlicedOptimizer outer;  // of the anchor
   };

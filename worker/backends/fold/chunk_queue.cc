@@ -1,8 +1,8 @@
-#include "worker/backends/fold/piece_queue.h"
+#include "worker/backends/fold/chunk_queue.h"
 
 namespace gradwire {
 
-void PieceQueue::Push(Piece piece) {
+void ChunkQueue::Push(OutgoingChunk piece) {
   MutexLock lock(&mutex_);
   if (cancelled_) return;
   const BucketKey& key = piece.transfer->key;
@@ -11,7 +11,7 @@ void PieceQueue::Push(Piece piece) {
   changed_.NotifyOne();
 }
 
-bool PieceQueue::MayLeave(const Flow& flow) const {
+bool ChunkQueue::MayLeave(const Flow& flow) const {
   if (flow.waiting.empty()) return false;
   const Bucket highest = flow.waiting.rbegin()->first;
   uint64_t bytes = 0;
@@ -21,7 +21,7 @@ bool PieceQueue::MayLeave(const Flow& flow) const {
   return bytes < window_bytes_;
 }
 
-PieceQueue::Flow* PieceQueue::NextFlow() {
+ChunkQueue::Flow* ChunkQueue::NextFlow() {
   Flow* next = nullptr;
   for (auto& [key, flow] : flows_) {
     if (!MayLeave(flow)) continue;
@@ -32,11 +32,11 @@ PieceQueue::Flow* PieceQueue::NextFlow() {
   return next;
 }
 
-absl::optional<Piece> PieceQueue::TakeNext() {
+absl::optional<OutgoingChunk> ChunkQueue::TakeNext() {
   Flow* flow = NextFlow();
   if (flow == nullptr) return absl::nullopt;
   const auto highest = std::prev(flow->waiting.end());
-  Piece next = std::move(highest->second.front());
+  OutgoingChunk next = std::move(highest->second.front());
   flow->under_way[highest->first] += next.bytes();
   highest->second.pop_front();
   if (highest->second.empty()) flow->waiting.erase(highest);
@@ -44,16 +44,16 @@ absl::optional<Piece> PieceQueue::TakeNext() {
   return next;
 }
 
-absl::optional<Piece> PieceQueue::Pop() {
+absl::optional<OutgoingChunk> ChunkQueue::Pop() {
   MutexLock lock(&mutex_);
   while (!cancelled_ && !(closed_ && waiting_ == 0)) {
-    if (absl::optional<Piece> next = TakeNext()) return next;
+    if (absl::optional<OutgoingChunk> next = TakeNext()) return next;
     changed_.Wait(&mutex_);
   }
   return absl::nullopt;
 }
 
-void PieceQueue::OnMean(const FoldTransfer& transfer, size_t index) {
+void ChunkQueue::OnMean(const FoldTransfer& transfer, size_t index) {
   MutexLock lock(&mutex_);
   for (auto& [key, flow] : flows_) {
     if (key.first != transfer.key.layout) continue;
@@ -65,13 +65,13 @@ void PieceQueue::OnMean(const FoldTransfer& transfer, size_t index) {
   changed_.NotifyOne();
 }
 
-void PieceQueue::Close() {
+void ChunkQueue::Close() {
   MutexLock lock(&mutex_);
   closed_ = true;
   changed_.NotifyAll();
 }
 
-void PieceQueue::Cancel() {
+void ChunkQueue::Cancel() {
   MutexLock lock(&mutex_);
   cancelled_ = true;
   flows_.clear();

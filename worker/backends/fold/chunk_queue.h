@@ -31,7 +31,7 @@ struct FoldTransfer : Transfer {
 };
 
 // A piece of a bucket that a rank contributes.
-struct Piece {
+struct OutgoingChunk {
   std::shared_ptr<FoldTransfer> transfer;
   size_t index = 0;
   Rank rank;
@@ -41,7 +41,7 @@ struct Piece {
   uint64_t bytes() const { return transfer->grid.Bytes(index); }
 };
 
-// Pieces on their way to one aggregator: those of the highest bucket first
+// ByteSpans on their way to one aggregator: those of the highest bucket first
 // (the next forward wants them first), and no more than a window of them under
 // way. The window keeps all ranks at the same pieces, so that none floods a
 // link that others need, aggregators hold little, and an urgent bucket does not
@@ -49,16 +49,16 @@ struct Piece {
 //
 // A piece may leave if less than `window_bytes` of its own and higher buckets of the same
 // layout and rank are under way. Lower buckets do not count, so the highest bucket
-// that all ranks have handed in always moves on: no order of hand-in can lock up. Ranks
+// that all ranks have contributed always moves on: no order of contributing can lock up. Ranks
 // do not count either: the means that one rank's window waits for need the terms of this
 // worker's other ranks, which come later. Thread-safe.
-class PieceQueue {
+class ChunkQueue {
  public:
-  explicit PieceQueue(uint64_t window_bytes) : window_bytes_(window_bytes) {}
+  explicit ChunkQueue(uint64_t window_bytes) : window_bytes_(window_bytes) {}
 
-  void Push(Piece piece);
+  void Push(OutgoingChunk piece);
   // Waits for the next piece that may leave; none after Close or Cancel.
-  absl::optional<Piece> Pop();
+  absl::optional<OutgoingChunk> Pop();
   // The mean of piece `index` of a bucket is here.
   void OnMean(const FoldTransfer& transfer, size_t index);
   // What is queued still leaves; then Pop returns none.
@@ -69,14 +69,14 @@ class PieceQueue {
  private:
   // What has a window of its own.
   struct Flow {
-    std::map<Bucket, std::deque<Piece>> waiting;
+    std::map<Bucket, std::deque<OutgoingChunk>> waiting;
     std::map<Bucket, uint64_t> under_way;  // bytes
   };
 
   bool MayLeave(const Flow& flow) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The flow whose next piece is of the highest bucket; null if none may leave.
   Flow* NextFlow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::optional<Piece> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::optional<OutgoingChunk> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const uint64_t window_bytes_;
   Mutex mutex_;

@@ -10,7 +10,7 @@
 #include "absl/types/optional.h"
 #include "common/base/ids.h"
 #include "common/fold/blocks.h"
-#include "common/serving/optimizer_module.h"
+#include "common/parameter_server/optimizer_module.h"
 #include "common/sums/layout_sums.h"
 #include "common/wire/chunk.h"
 #include "gradwire/v1/membership.pb.h"
@@ -59,7 +59,7 @@ class StaleClocks {
 };
 
 // Who pushes to a served model and who pulls it: a worker pulls once for all ranks that it carries.
-struct ServedRanks {
+struct ServerClients {
   int world_size = 1;
   std::vector<std::vector<Rank>> of_reader;  // those that each worker carries
 };
@@ -72,15 +72,15 @@ struct ServedRanks {
 //                 └──► Answer: for each worker in each step, once the clocks let it go on
 //
 // A piece of bytes (buffers) is what its root pushed last. Not thread-safe.
-class ServedPiece {
+class ParameterPiece {
  public:
   // Where it stands in its layout.
-  struct Place {
+  struct Position {
     Bucket bucket;
     BucketSpec spec;
     uint64_t offset = 0;
     uint64_t bytes = 0;
-    size_t number_in_share = 0;     // see Grid
+    size_t number_in_shard = 0;     // see Grid
     std::vector<FoldRange> ranges;  // of the fold; none of bytes
   };
   // What one worker gets after one step.
@@ -92,7 +92,7 @@ class ServedPiece {
   };
 
   // `ranks` outlives it.
-  ServedPiece(Place place, const ServedRanks* ranks, const StalenessBound& bound);
+  ParameterPiece(Position position, const ServerClients* ranks, const StalenessBound& bound);
 
   // Whether Begin was called.
   bool begun() const { return data_ != nullptr; }
@@ -102,7 +102,7 @@ class ServedPiece {
   bool MayPush(Rank rank) const { return clocks_.MayBegin(clocks_.clock(rank)); }
 
   // What training begins with, as many bytes as the piece has. `make` is not used for bytes.
-  std::vector<Answer> Begin(const Pieces& payload, const MakePieceOptimizer& make);
+  std::vector<Answer> Begin(const ByteSpans& payload, const MakePieceOptimizer& make);
   // The gradients of a step, NextOf their rank, which MayPush.
   std::vector<Answer> Push(Chunk chunk);
 
@@ -115,8 +115,8 @@ class ServedPiece {
   std::vector<Answer> TakeDue();
   std::shared_ptr<const MeanChunk> Snapshot();
 
-  const Place place_;
-  const ServedRanks& ranks_;
+  const Position position_;
+  const ServerClients& ranks_;
   const bool folds_;
   StaleClocks clocks_;
   std::unique_ptr<uint8_t[]> data_;  // null before Begin

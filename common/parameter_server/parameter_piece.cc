@@ -1,4 +1,4 @@
-#include "common/serving/served_piece.h"
+#include "common/parameter_server/parameter_piece.h"
 
 #include <algorithm>
 #include <utility>
@@ -39,26 +39,27 @@ uint64_t StaleClocks::Needed(uint64_t step) const {
   return step - *bound_.staleness;
 }
 
-ServedPiece::ServedPiece(Place place, const ServedRanks* ranks, const StalenessBound& bound)
-    : place_(std::move(place)),
+ParameterPiece::ParameterPiece(Position position, const ServerClients* ranks,
+                               const StalenessBound& bound)
+    : position_(std::move(position)),
       ranks_(*ranks),
       folds_(bound.staleness == uint64_t{0}),
       clocks_(ranks->world_size, bound),
       wanted_(ranks->of_reader.size(), Step(0)) {}
 
-Step ServedPiece::NextOf(Rank rank) const { return Step(begun() ? clocks_.clock(rank) + 1 : 0); }
+Step ParameterPiece::NextOf(Rank rank) const { return Step(begun() ? clocks_.clock(rank) + 1 : 0); }
 
-std::vector<ServedPiece::Answer> ServedPiece::Begin(const Pieces& payload,
-                                                    const MakePieceOptimizer& make) {
-  data_.reset(new uint8_t[place_.bytes]);
+std::vector<ParameterPiece::Answer> ParameterPiece::Begin(const ByteSpans& payload,
+                                                          const MakePieceOptimizer& make) {
+  data_.reset(new uint8_t[position_.bytes]);
   CopyTo(payload, data_.get());
-  if (!IsBroadcast(place_.spec)) {
-    optimizer_ = make({reinterpret_cast<float*>(data_.get()), place_.bytes / sizeof(float)});
+  if (!IsBroadcast(position_.spec)) {
+    optimizer_ = make({reinterpret_cast<float*>(data_.get()), position_.bytes / sizeof(float)});
   }
   return TakeDue();
 }
 
-std::vector<ServedPiece::Answer> ServedPiece::Push(Chunk chunk) {
+std::vector<ParameterPiece::Answer> ParameterPiece::Push(Chunk chunk) {
   const Rank rank = chunk.header.rank;
   const Step step = chunk.header.step;
   clocks_.Advance(rank);
@@ -73,14 +74,14 @@ std::vector<ServedPiece::Answer> ServedPiece::Push(Chunk chunk) {
   return TakeDue();
 }
 
-void ServedPiece::Take(Chunk chunk) {
-  if (IsBroadcast(place_.spec)) {
-    if (chunk.header.rank != place_.spec.root) return;
+void ParameterPiece::Take(Chunk chunk) {
+  if (IsBroadcast(position_.spec)) {
+    if (chunk.header.rank != position_.spec.root) return;
     CopyTo(chunk.payload, data_.get());
   } else if (folds_) {
     return HoldForFold(std::move(chunk));
   } else {
-    const absl::Span<float> gradient = Scratch(place_.bytes);
+    const absl::Span<float> gradient = Scratch(position_.bytes);
     CopyTo(chunk.payload, BytesOf(gradient).data());
     optimizer_->Step(gradient.data(), chunk.header.clocks.rate / ranks_.world_size);
   }
@@ -88,21 +89,21 @@ void ServedPiece::Take(Chunk chunk) {
 }
 
 // No rank pushes a second term before it has the model that the first one went into.
-void ServedPiece::HoldForFold(Chunk chunk) {
+void ParameterPiece::HoldForFold(Chunk chunk) {
   terms_.push_back(std::move(chunk));
   if (terms_.size() < static_cast<size_t>(ranks_.world_size)) return;
   std::sort(terms_.begin(), terms_.end(),
             [](const Chunk& a, const Chunk& b) { return a.header.rank < b.header.rank; });
-  std::vector<Pieces> payloads;
+  std::vector<ByteSpans> payloads;
   for (const Chunk& term : terms_) payloads.push_back(term.payload);
-  const absl::Span<float> mean = Scratch(place_.bytes);
-  Fold(payloads, place_.spec.dtype, place_.ranges, BytesOf(mean));
+  const absl::Span<float> mean = Scratch(position_.bytes);
+  Fold(payloads, position_.spec.dtype, position_.ranges, BytesOf(mean));
   optimizer_->Step(mean.data(), terms_.front().header.clocks.rate);
   terms_.clear();
   snapshot_ = nullptr;
 }
 
-std::vector<ServedPiece::Answer> ServedPiece::TakeDue() {
+std::vector<ParameterPiece::Answer> ParameterPiece::TakeDue() {
   std::vector<Answer> answers;
   for (size_t reader = 0; reader < wanted_.size(); ++reader) {
     absl::optional<Step>& step = wanted_[reader];
@@ -115,23 +116,23 @@ std::vector<ServedPiece::Answer> ServedPiece::TakeDue() {
 }
 
 // Who is answered gets the piece as it is then, whatever comes before it is sent.
-std::shared_ptr<const MeanChunk> ServedPiece::Snapshot() {
+std::shared_ptr<const MeanChunk> ParameterPiece::Snapshot() {
   if (snapshot_ != nullptr) return snapshot_;
   auto snapshot = std::make_shared<MeanChunk>();
-  snapshot->bucket = place_.bucket;
-  snapshot->number_in_share = place_.number_in_share;
-  snapshot->offset = place_.offset;
-  snapshot->covers = snapshot->bytes = place_.bytes;
-  snapshot->data.reset(new uint8_t[place_.bytes]);
-  std::copy(data_.get(), data_.get() + place_.bytes, snapshot->data.get());
+  snapshot->bucket = position_.bucket;
+  snapshot->number_in_shard = position_.number_in_shard;
+  snapshot->offset = position_.offset;
+  snapshot->covers = snapshot->bytes = position_.bytes;
+  snapshot->data.reset(new uint8_t[position_.bytes]);
+  std::copy(data_.get(), data_.get() + position_.bytes, snapshot->data.get());
   snapshot->checksum = Checksum({snapshot->data.get(), snapshot->bytes});
   return snapshot_ = std::move(snapshot);
 }
 
-std::vector<Rank> ServedPiece::MissingFor(Step step) const {
+std::vector<Rank> ParameterPiece::MissingFor(Step step) const {
   std::vector<Rank> missing;
   for (int rank = 0; rank < ranks_.world_size; ++rank) {
-    if (!begun() && Rank(rank) != place_.spec.root) continue;
+    if (!begun() && Rank(rank) != position_.spec.root) continue;
     if (!begun() || clocks_.clock(Rank(rank)) < clocks_.Needed(step.value())) {
       missing.emplace_back(rank);
     }
