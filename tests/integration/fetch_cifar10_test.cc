@@ -186,7 +186,7 @@ TEST(InstallPackages, UnknownPurpose_Always_IsBadUsage) {
   const auto install = Process::Start(SourcePath("deploy/install-packages"), {"cooking"});
   EXPECT_EQ(*install->Wait(kSoon), 2);
   EXPECT_THAT(install->err(),
-              HasSubstr("no packages for 'cooking' (known: build, package, data, observe, test)"));
+              HasSubstr("no packages for 'cooking' (known: build, package, data, docs, observe, test)"));
 }
 
 }  // namespace
