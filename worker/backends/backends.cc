@@ -108,10 +108,12 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                                      const BackendOptions& options) {
 #define GRADWIRE_BACKEND(row_name, factory, ...) \
   if (name == row_name) return factory(options);
+#include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   if (name == kAutoBackend) return AutoBackend::Make(options);
   std::string names;
 #define GRADWIRE_BACKEND(row_name, ...) absl::StrAppend(&names, " ", row_name);
+#include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   return absl::NotFoundError(absl::StrCat("back end '", name, "' does not exist; expected ",
                                           kAutoBackend, " or one of:", names));
