@@ -224,6 +224,9 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   if (IsMember(*context, (*aggregator)->view())) call.Begin();
   MeanCursor cursor;
   cursor.reader = Incarnation(request.incarnation());
+  cursor.lane = request.lane();
+  cursor.lanes = lanes;
+  cursor.by_bucket = request.by_bucket();
   if (absl::Status own = CheckReader(*context, (*aggregator)->view(), cursor.reader); !own.ok()) {
     return own;
   }
@@ -236,8 +239,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
     }
     if (!mean.ok()) return mean.status();
     const MeanChunk& chunk = *mean->chunk;
-    const uint64_t turn = request.by_bucket() ? mean->header.bucket.value() : chunk.number_in_shard;
-    if (turn % lanes != request.lane()) continue;
+    if (!cursor.Wants(mean->header.bucket, chunk.number_in_shard)) continue;
     grpc::Slice payload = SliceOwnedBy(mean->chunk, chunk.data.get(), chunk.bytes);
     if (!writer->Write(EncodeChunk(mean->header, {std::move(payload)}))) {
       return absl::CancelledError("the receiver of means went away");

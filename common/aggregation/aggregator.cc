@@ -165,11 +165,15 @@ absl::Status Aggregator::CheckReader(const RunId& run_id, CoordinatorEpoch epoch
 }
 
 absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::NextOf(
-    const LayoutSums& sums, MeanCursor::Position* position) const {
+    const LayoutSums& sums, const MeanCursor& cursor, MeanCursor::Position* position) const {
+  const auto wants = [&cursor](Bucket bucket, size_t number_in_shard) {
+    return cursor.Wants(bucket, number_in_shard);
+  };
   while (true) {
     const auto* results = sums.Results(position->step);
     const bool is_new = position->step == view_.first_step && position->index == 0;
-    if (results == nullptr && is_new) {
+    // A worker does not wait for a lane that has no piece, so such a lane may come at any step.
+    if (results == nullptr && is_new && sums.HasPieceFor(wants)) {
       return absl::OutOfRangeError(absl::StrCat("the results of step ", position->step.value(),
                                                 " are gone: the open step is ",
                                                 sums.open_step().value()));
@@ -185,7 +189,7 @@ absl::StatusOr<Mean> Aggregator::TryNext(MeanCursor* cursor) {
   for (const auto& [layout, sums] : layouts_) {
     MeanCursor::Position& position =
         cursor->positions.try_emplace(layout, MeanCursor::Position{view_.first_step}).first->second;
-    absl::StatusOr<std::shared_ptr<const MeanChunk>> chunk = NextOf(sums, &position);
+    absl::StatusOr<std::shared_ptr<const MeanChunk>> chunk = NextOf(sums, *cursor, &position);
     if (!chunk.ok()) return chunk.status();
     if (*chunk != nullptr) return Mean{sums.HeaderOf(position.step, **chunk), *chunk};
   }

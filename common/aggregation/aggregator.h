@@ -37,7 +37,17 @@ struct MeanCursor {
     Step step;
     size_t index = 0;
   };
+  // Whether this reader gets the means of a piece. Readers that share the means of one aggregator
+  // ("lanes") take turns by piece, or by bucket.
+  bool Wants(Bucket bucket, size_t number_in_shard) const {
+    const uint64_t turn = by_bucket ? static_cast<uint64_t>(bucket.value()) : number_in_shard;
+    return turn % lanes == lane;
+  }
+
   std::map<LayoutId, Position> positions;
+  uint32_t lane = 0;
+  uint32_t lanes = 1;  // at least 1
+  bool by_bucket = false;
   Incarnation reader;  // whose answers it gets of layouts that are served
   bool sends = false;  // the reader has got a result, and not come back for the next
 };
@@ -117,6 +127,7 @@ class Aggregator {
   void CountSend(MeanCursor* cursor, bool sends) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The next result of one layout if it is there; null if not.
   absl::StatusOr<std::shared_ptr<const MeanChunk>> NextOf(const LayoutSums& sums,
+                                                          const MeanCursor& cursor,
                                                           MeanCursor::Position* position) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Mean> TryNext(MeanCursor* cursor) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

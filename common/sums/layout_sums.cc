@@ -280,6 +280,17 @@ const std::vector<std::shared_ptr<const MeanChunk>>* LayoutSums::Results(Step st
   return nullptr;
 }
 
+bool LayoutSums::HasPieceFor(absl::FunctionRef<bool(Bucket, size_t)> wants) const {
+  for (size_t b = 0; b < grids_.size(); ++b) {
+    const Grid& grid = grids_[b];
+    for (size_t piece = 0; piece < grid.pieces(); ++piece) {
+      if (!shard_.Has(grid.Owner(piece))) continue;
+      if (wants(Bucket(static_cast<int>(b)), grid.NumberInShard(piece))) return true;
+    }
+  }
+  return false;
+}
+
 std::set<int> LayoutSums::Missing() const {
   std::set<int> of_begun;  // pieces that have some term
   std::set<int> of_all;

@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
@@ -132,6 +133,9 @@ class LayoutSums {
   // The results of a step so far, in the order in which they were completed; null if they are
   // not held.
   const std::vector<std::shared_ptr<const MeanChunk>>* Results(Step step) const;
+
+  // Whether `wants` is true of a piece of this share, by its bucket and its number in the share.
+  bool HasPieceFor(absl::FunctionRef<bool(Bucket, size_t)> wants) const;
 
   // The ranks that hold up the open step: pieces lack their terms, but have others'. If
   // no piece has any term, all ranks whose terms lack.
