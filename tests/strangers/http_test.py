@@ -58,6 +58,21 @@ class HttpTest(strangers.StrangersTest):
         while connection.recv(4096):
             pass
 
+    def test_request_that_comes_byte_by_byte_is_ended_too(self):
+        connection = self.connect()
+        connection.settimeout(0.5)
+        begin = time.monotonic()
+        ended = False
+        while not ended and time.monotonic() - begin < 10:
+            try:
+                connection.sendall(b"G")
+                ended = not connection.recv(4096)
+            except TimeoutError:
+                pass  # it waits for more
+            except OSError:
+                ended = True
+        self.assertTrue(ended)
+
     def test_names_that_are_not_its_own_are_refused(self):
         for name in ("rebound.example.com", "rebound.example.com:9400"):
             answer = self.answer(f"GET /status.json HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())

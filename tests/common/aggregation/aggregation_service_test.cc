@@ -3,6 +3,7 @@
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <ctime>
 #include <memory>
 #include <utility>
@@ -70,8 +71,9 @@ class AggregationServiceTest : public ::testing::Test {
   const TestTerms terms_;
   const View view_;
   uint64_t step_ = 0;
-  AggregationTimes last_;  // of the last iteration that counts
-  AggregationService service_{{}};
+  AggregationTimes last_;        // of the last iteration that counts
+  std::atomic<int> errors_ = 0;  // that calls ended with
+  AggregationService service_{{nullptr, nullptr, [this](absl::StatusCode) { ++errors_; }}};
   const std::shared_ptr<Aggregator> aggregator_;
   GrpcServer server_;
   const std::shared_ptr<grpc::Channel> channel_;
@@ -116,6 +118,29 @@ TEST_F(AggregationServiceTest, Scatter_ReaderGoesInTheMidstOfAMean_SendsNoMore) 
     AddStep();
   } while (Sends() && SteadyNow() < deadline);
   EXPECT_FALSE(Sends());
+}
+
+// Every run ends so.
+TEST_F(AggregationServiceTest, Scatter_ReaderHasHadEnough_CountsNoError) {
+  AddStep();
+  grpc::ClientContext context;
+  const auto reader = stub_->Scatter(&context, Request());
+  v1::Chunk chunk;
+  ASSERT_TRUE(reader->Read(&chunk));
+  context.TryCancel();
+  server_.Shutdown();  // once all calls have ended
+  EXPECT_EQ(errors_, 0);
+}
+
+TEST_F(AggregationServiceTest, Scatter_LaneBeyondTheLast_CountsAnError) {
+  v1::ScatterRequest request = Request();
+  request.set_lanes(2);
+  request.set_lane(2);
+  grpc::ClientContext context;
+  v1::Chunk chunk;
+  EXPECT_FALSE(stub_->Scatter(&context, request)->Read(&chunk));
+  server_.Shutdown();
+  EXPECT_EQ(errors_, 1);
 }
 
 }  // namespace

@@ -133,6 +133,12 @@ TEST_F(LayoutAgreementTest, Declare_NoGradients_IsRefused) {
             "floating-point dtype");
 }
 
+TEST_F(LayoutAgreementTest, Forget_WhoDeclaredNothing_AgreesOnAllThatTheOthersDeclared) {
+  ASSERT_TRUE(Declare(0, TestLayout()).ok());
+  ASSERT_TRUE(Declare(0, TestLayout(1)).ok());
+  EXPECT_THAT(layouts_.Forget(Incarnation(1)), ElementsAre(LayoutId(0), LayoutId(1)));
+}
+
 TEST_F(LayoutAgreementTest, MissingOf_WhoHasDeclaredAll_IsNothing) {
   EXPECT_FALSE(layouts_.MissingOf(Incarnation(0)));
   ASSERT_TRUE(Declare(0, TestLayout()).ok());

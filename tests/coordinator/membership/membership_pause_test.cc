@@ -226,6 +226,14 @@ TEST_F(MembershipPauseTest, TheAwaitedIsGone_SaysSo) {
   EXPECT_THAT(Reason(), EndsWith("the run is paused for 60 s"));
 }
 
+// Who is gone cannot be heard again, so the pause lasts whatever the silent one does.
+TEST_F(MembershipPauseTest, OneIsGoneAndALaterOneSilent_PromisesNoEarlierEnd) {
+  Broke(2);
+  EXPECT_THAT(All<PauseRun>(Pass(absl::Seconds(3), {1})), SizeIs(1));
+  EXPECT_THAT(Reason(), HasSubstr("rank 2 (10.10.1.2:3) is not heard"));
+  EXPECT_THAT(Reason(), EndsWith("the run is paused for 60 s"));
+}
+
 TEST_F(MembershipPauseTest, TwoAreSilent_BothAreWaitedFor) {
   EXPECT_THAT(All<PauseRun>(Pass(absl::Seconds(3), {1})), SizeIs(2));
   EXPECT_THAT(Reason(), EndsWith("or until these are heard again"));
