@@ -143,5 +143,20 @@ TEST_F(AggregationServiceTest, Scatter_LaneBeyondTheLast_CountsAnError) {
   EXPECT_EQ(errors_, 1);
 }
 
+// A worker does not wait for a lane that has no piece, so such a lane may come at any step.
+TEST_F(AggregationServiceTest, Scatter_LateLaneWithoutAPiece_Waits) {
+  for (int i = 0; i < 3; ++i) AddStep();
+  v1::ScatterRequest request = Request();
+  request.set_lanes(5);  // for four pieces
+  request.set_lane(4);
+  grpc::ClientContext context;
+  context.set_deadline(ToGrpcDeadline(SteadyNow() + absl::Seconds(1)));
+  v1::Chunk chunk;
+  const auto reader = stub_->Scatter(&context, request);
+  EXPECT_FALSE(reader->Read(&chunk));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+}
+
 }  // namespace
 }  // namespace gradwire
