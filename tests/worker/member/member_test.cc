@@ -163,11 +163,12 @@ absl::optional<v1::Work> WaitsIn(uint64_t generation) {
 // Of a worker that declares what it exchanges, and takes no part in anything else.
 absl::StatusOr<std::unique_ptr<Session>> Declare(
     const std::string& coordinator, int rank = 1,
-    std::function<absl::optional<v1::Work>()> work = nullptr) {
+    std::function<absl::optional<v1::Work>()> work = nullptr,
+    Session::OnAbort on_abort = [](const absl::Status&) {}) {
   SessionOptions options;
   options.coordinator = coordinator;
   options.work = std::move(work);
-  auto session = Session::Open(options, [](const absl::Status&) {});
+  auto session = Session::Open(options, std::move(on_abort));
   if (!session.ok()) return session.status();
   v1::Hello hello = HelloOf(rank);
   hello.set_address("127.0.0.1:1");
@@ -198,27 +199,34 @@ class MemberLateTest : public ::testing::Test {
     options.backend = "coordinator";  // which does not need the others
     options.step_timeout = absl::Milliseconds(100);
     MemberHooks hooks;
-    hooks.work = [this] { return WaitsIn(generation_); };
+    hooks.work = work_;
     auto created = RunMember::Create(options, hooks);
     if (!created.ok()) return created.status();
     member_ = *std::move(created);
     const absl::StatusOr<View> view = member_->Join(HelloOf(0));
     return view.ok() ? DeclareAndConnect(*member_, *view) : view.status();
   }
-  // Starts it beside two peers: rank 1 does nothing, rank 2 does its part in the first view only.
-  void StartBesideTwoThatStop() {
+  // Starts it beside two peers, which do nothing: rank 1, which tells nothing of itself, and rank
+  // 2, which tells `work`.
+  void StartBesideTwo(std::function<absl::optional<v1::Work>()> work) {
     StartCoordinator(3);
-    auto silent =
-        std::async(std::launch::async, [this] { return Declare(coordinator_->address(), 1); });
-    auto later = std::async(std::launch::async, [this] {
-      return Declare(coordinator_->address(), 2, [] { return WaitsIn(1); });
-    });
+    std::vector<std::future<absl::StatusOr<std::unique_ptr<Session>>>> declared;
+    for (int rank = 1; rank <= 2; ++rank) {
+      declared.push_back(std::async(std::launch::async, [this, rank, work] {
+        return Declare(coordinator_->address(), rank, rank == 1 ? nullptr : work,
+                       [this, rank](const absl::Status& end) { ends_[rank].set_value(end); });
+      }));
+    }
     ASSERT_EQ(StartWorker(), absl::OkStatus());
-    for (auto* peer : {&silent, &later}) {
-      auto session = peer->get();
+    for (auto& peer : declared) {
+      auto session = peer.get();
       ASSERT_TRUE(session.ok()) << session.status();
       peers_.push_back(*std::move(session));
     }
+  }
+  // Likewise, but rank 2 does its part in the first view.
+  void StartBesideTwoThatStop() {
+    ASSERT_NO_FATAL_FAILURE(StartBesideTwo([] { return WaitsIn(1); }));
     v1::Ready ready;
     ready.set_generation(1);
     peers_[1]->ReportReady(ready);
@@ -231,8 +239,23 @@ class MemberLateTest : public ::testing::Test {
     return member_->AwaitNextView(sealed, Step(0));
   }
 
+  // How rank 0's bucket ends, to which nobody else adds anything within the step timeout.
+  absl::Status WaitForMean() {
+    const std::vector<uint8_t> terms(kBytes, 1);
+    std::vector<uint8_t> mean(kBytes);
+    std::promise<absl::Status> done;
+    const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+    member_->exchange().Expect(key, absl::MakeSpan(mean), SteadyNow() + absl::Milliseconds(100),
+                               [&done](const absl::Status& status) { done.set_value(status); });
+    member_->exchange().Contribute(key, Rank(0), terms);
+    return done.get_future().get();
+  }
+
   std::atomic<uint64_t> generation_{1};  // which the worker says it waits in
+  // What it says of itself; empty: nothing, as a program on the library does not.
+  std::function<absl::optional<v1::Work>()> work_ = [this] { return WaitsIn(generation_); };
   std::unique_ptr<Coordinator> coordinator_;
+  std::promise<absl::Status> ends_[3];  // by rank, as the coordinator tells it
   std::vector<std::unique_ptr<Session>> peers_;
   std::unique_ptr<RunMember> member_;
 };
@@ -258,6 +281,19 @@ TEST_F(MemberLateTest, AwaitSealed_ASecondDoesNothingInTheNextView_ItIsLostToo) 
   next = AwaitLoss();
   ASSERT_EQ(next.kind, NextView::kGoOn);
   EXPECT_EQ(next.view.OwnRanks(), std::vector<Rank>({Rank(0), Rank(1), Rank(2)}));
+}
+
+TEST_F(MemberLateTest, AwaitNextView_PartsOfTwoAreMissing_BothAreLost) {
+  work_ = nullptr;  // then the coordinator takes for late only those that are named
+  ASSERT_NO_FATAL_FAILURE(StartBesideTwo(nullptr));
+  const absl::Status late = WaitForMean();
+  ASSERT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  EXPECT_EQ(member_->AwaitNextView(late, Step(0)).kind, NextView::kGoOn);
+  for (const int rank : {1, 2}) {
+    std::future<absl::Status> told = ends_[rank].get_future();
+    ASSERT_EQ(told.wait_for(kSoon), std::future_status::ready) << rank;
+    EXPECT_THAT(std::string(told.get().message()), HasSubstr("waited in vain for its part"));
+  }
 }
 
 TEST_F(MemberLateTest, TellLost_TwiceBeforeReportReady_CoordinatorHearsTheSum) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/wire/chunk.h"
+#include "tests/worker/run/recorded_exchange.h"
 #include "tests/worker/run/training.h"
 
 namespace gradwire {
@@ -12,12 +13,31 @@ namespace {
 
 using testing::Batches;
 using ::testing::ElementsAre;
+using testing::FoldingExchange;
 using testing::HashOf;
 using ::testing::IsEmpty;
 using testing::PlainModel;
+using testing::Recording;
 using testing::RunTrainer;
 
 constexpr int kSamples = 4;
+
+// For one rank. All buckets come but the second one.
+class BreakingExchange : public FoldingExchange {
+ public:
+  explicit BreakingExchange(Recording* recording) : FoldingExchange(1, recording) {}
+  void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+              Done done) override {
+    if (IsLost(key)) return done(absl::UnavailableError("a worker was lost"));
+    FoldingExchange::Expect(key, result, deadline, std::move(done));
+  }
+  void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override {
+    if (!IsLost(key)) FoldingExchange::Contribute(key, rank, terms);
+  }
+
+ private:
+  static bool IsLost(const BucketKey& key) { return key.bucket == Bucket(1); }
+};
 
 class SealTest : public ::testing::Test {
  protected:
@@ -49,10 +69,17 @@ class SealTest : public ::testing::Test {
   }
 
   // From step `first` to step `end`.
-  absl::Status Run(int64_t first, int64_t end) {
+  absl::Status Run(int64_t first, int64_t end, Synchronizer* sync = nullptr) {
     Batches batches(end, kSamples, 0, kSamples);
     for (int64_t step = 0; step < first; ++step) batches.Next().value();
-    return RunTrainer(*trainer_, std::move(batches), nullptr);
+    return RunTrainer(*trainer_, std::move(batches), sync);
+  }
+  // The first step, through `exchange`, one bucket after the other.
+  absl::Status RunStepThrough(Exchange* exchange) {
+    const auto sync = MakeSynchronizer("per-layer", &trainer_->reducer()).value();
+    exchange->AddLayout(LayoutId(0), sync->BucketSpecs());
+    sync->Attach(exchange, LayoutId(0), {Rank(0)});
+    return Run(0, 1, sync.get());
   }
 
   std::vector<uint64_t> ComparedSteps() const {
@@ -94,6 +121,19 @@ TEST_F(SealTest, Rewind_FirstStepOfTheViewIsCompared) {
   EXPECT_TRUE(Run(1, 4).ok());
   EXPECT_THAT(ComparedSteps(), ElementsAre(0, 1));
   EXPECT_THAT(ready_, ElementsAre(0, 1, 1, 2, 3));
+  EXPECT_EQ(digests_, expected_);
+}
+
+TEST_F(SealTest, Rewind_StepThatWasAppliedInPart_DigestsOfWhatItLeftWhenItWasComputedAnew) {
+  Make(1);
+  Recording recording;
+  BreakingExchange breaking(&recording);
+  EXPECT_TRUE(absl::IsUnavailable(RunStepThrough(&breaking)));
+  trainer_->Rewind(Step(0));
+  FoldingExchange whole(1, &recording);
+  EXPECT_TRUE(RunStepThrough(&whole).ok());
+  EXPECT_THAT(ready_, ElementsAre(0));
+  EXPECT_EQ(digests_[0].size(), model_->parameters().size());
   EXPECT_EQ(digests_, expected_);
 }
 
