@@ -2,11 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <future>
+#include <thread>
 
 #include "common/base/clock.h"
 #include "common/fold/fold.h"
+#include "common/rpc/grpc_server.h"
+#include "gradwire/v1/aggregation.grpc.pb.h"
 #include "tests/cluster/backend_cluster.h"
 
 namespace gradwire {
@@ -92,6 +96,57 @@ TEST(AggregatorsTest, AllReduce_RankStaysAway_AggregatorsHoldAWindow) {
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("gradients of rank 1 are missing"));
   EXPECT_LE(cluster.exchange(0).totals().bytes_sent, 4u << 20);
+}
+
+// An aggregator that hangs: its process is there, and no call ends.
+class HangingAggregation : public v1::Aggregation::Service {
+  grpc::Status Gather(grpc::ServerContext* context, grpc::ServerReader<v1::Chunk>*,
+                      v1::GatherReply*) override {
+    return Hang(*context);
+  }
+  grpc::Status Scatter(grpc::ServerContext* context, const v1::ScatterRequest*,
+                       grpc::ServerWriter<v1::Chunk>*) override {
+    return Hang(*context);
+  }
+  grpc::Status Missing(grpc::ServerContext* context, const v1::MissingRequest*,
+                       v1::MissingReply*) override {
+    return Hang(*context);
+  }
+  static grpc::Status Hang(const grpc::ServerContext& context) {
+    while (!context.IsCancelled()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return grpc::Status::CANCELLED;
+  }
+};
+
+TEST(AggregatorsTest, AllReduce_AggregatorHangs_DeadlineEndsItAndNamesTheAggregator) {
+  HangingAggregation aggregation;
+  GrpcServer server = StartGrpcServer("127.0.0.1:0", {&aggregation}).value();
+  BackendOptions options;
+  options.coordinator = server.address;
+  View view;
+  view.world_size = 1;
+  view.chunk_bytes = 1 << 20;
+  view.members = {{MakeIncarnation(), "127.0.0.1:1", {Rank(0)}}};
+  view.self = view.members[0].incarnation;
+  const auto backend = MakeBackend("coordinator", options).value();
+  absl::optional<Incarnation> suspect;
+  const Backend::Ended never = [] { return absl::OkStatus(); };
+  const auto exchange = backend->Connect(view, never, &suspect).value();
+  exchange->AddLayout(LayoutId(0), {{4, v1::DTYPE_FLOAT32}});
+  const std::vector<uint8_t> terms(4);
+  std::vector<uint8_t> mean(4);
+  std::promise<absl::Status> done;
+  std::future<absl::Status> ended = done.get_future();
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  exchange->Expect(key, absl::MakeSpan(mean), SteadyNow() + absl::Milliseconds(100),
+                   [&done](const absl::Status& status) { done.set_value(status); });
+  exchange->Contribute(key, Rank(0), terms);
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  server.Shutdown();  // which ends it in any case
+  const absl::Status status = ended.get();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("coordinator " + server.address + " does not answer"));
 }
 
 }  // namespace

@@ -119,6 +119,18 @@ TEST(ProcessGroup, AllReduce_LongMean_EqualOnAllRanksAndRight) {
   });
 }
 
+TEST(ProcessGroup, AllReduce_LongMeanWithAHalfTypeOnTheWire_IsNotRoundedToIt) {
+  GroupOptions options;
+  options.wire = "bf16";  // of gradients
+  const auto body = [](const auto& group) {
+    const torch::Tensor expected = torch::full({300001}, 1 + 1.0 / 4096, torch::kFloat);
+    torch::Tensor tensor = expected.clone();
+    group->all_reduce(tensor, ReduceOp::kMean);
+    EXPECT_TRUE(torch::equal(tensor, expected)) << tensor[0];
+  };
+  RunRanksWell(2, body, options);
+}
+
 TEST(ProcessGroup, AllReduce_LongSum_IsExact) {
   constexpr int64_t kElements = 300001;
   RunRanksWell(2, [](const auto& group) {

@@ -184,7 +184,7 @@ absl::StatusOr<std::unique_ptr<Session>> Declare(
 // A worker that is gone before anybody has reached it.
 absl::Status ComeAndGo(const std::string& coordinator) { return Declare(coordinator).status(); }
 
-// A worker that waits, of a step timeout of 0.1 s, beside peers that the test drives.
+// A worker that waits beside peers that the test drives.
 class MemberLateTest : public ::testing::Test {
  protected:
   void StartCoordinator(int world_size) {
@@ -197,7 +197,7 @@ class MemberLateTest : public ::testing::Test {
   absl::Status StartWorker() {
     MemberOptions options = Options(coordinator_->address());
     options.backend = "coordinator";  // which does not need the others
-    options.step_timeout = absl::Milliseconds(100);
+    options.step_timeout = step_timeout_;
     MemberHooks hooks;
     hooks.work = work_;
     auto created = RunMember::Create(options, hooks);
@@ -245,13 +245,14 @@ class MemberLateTest : public ::testing::Test {
     std::vector<uint8_t> mean(kBytes);
     std::promise<absl::Status> done;
     const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
-    member_->exchange().Expect(key, absl::MakeSpan(mean), SteadyNow() + absl::Milliseconds(100),
+    member_->exchange().Expect(key, absl::MakeSpan(mean), SteadyNow() + step_timeout_,
                                [&done](const absl::Status& status) { done.set_value(status); });
     member_->exchange().Contribute(key, Rank(0), terms);
     return done.get_future().get();
   }
 
-  std::atomic<uint64_t> generation_{1};  // which the worker says it waits in
+  absl::Duration step_timeout_ = absl::Milliseconds(100);  // of the worker
+  std::atomic<uint64_t> generation_{1};                    // which the worker says it waits in
   // What it says of itself; empty: nothing, as a program on the library does not.
   std::function<absl::optional<v1::Work>()> work_ = [this] { return WaitsIn(generation_); };
   std::unique_ptr<Coordinator> coordinator_;
@@ -269,6 +270,19 @@ TEST_F(MemberLateTest, AwaitSealed_AnotherDoesNothing_ItIsLostAndTheWaitEnds) {
   const NextView next = AwaitLoss();
   ASSERT_EQ(next.kind, NextView::kGoOn);
   EXPECT_EQ(next.view.OwnRanks(), std::vector<Rank>({Rank(0), Rank(1)}));
+}
+
+// They may take one for what they do before they wait for a mean, and one to get it.
+TEST_F(MemberLateTest, AwaitSealed_AnotherDoesNothing_ItHasTwoStepTimeoutsBeforeItIsLost) {
+  step_timeout_ = absl::Seconds(2);  // longer than the coordinator looks into what it is told
+  StartCoordinator(2);
+  auto peer = std::async(std::launch::async, [this] { return Declare(coordinator_->address()); });
+  ASSERT_EQ(StartWorker(), absl::OkStatus());
+  const auto session = peer.get();
+  ASSERT_TRUE(session.ok()) << session.status();
+  const absl::Time begun = SteadyNow();
+  ASSERT_EQ(AwaitLoss().kind, NextView::kGoOn);
+  EXPECT_GE(SteadyNow() - begun, 2 * step_timeout_);
 }
 
 TEST_F(MemberLateTest, AwaitSealed_ASecondDoesNothingInTheNextView_ItIsLostToo) {

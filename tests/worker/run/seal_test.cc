@@ -112,6 +112,18 @@ TEST_F(SealTest, Run_EverySecondStepIsCompared_DigestsOfWhatTheStepLeft) {
   EXPECT_NE(digests_[0], digests_[2]);
 }
 
+// Else what a second loss costs would be counted from there.
+TEST_F(SealTest, Rewind_StepsThatHadBegun_HaveNotBegunAnyMore) {
+  Make(0);
+  lost_ = Step(1);
+  EXPECT_TRUE(absl::IsAborted(Run(0, 4)));
+  EXPECT_TRUE(trainer_->BegunAt(Step(1)).has_value());
+  EXPECT_TRUE(trainer_->BegunAt(Step(2)).has_value());
+  trainer_->Rewind(Step(1));
+  EXPECT_FALSE(trainer_->BegunAt(Step(1)).has_value());
+  EXPECT_FALSE(trainer_->BegunAt(Step(2)).has_value());
+}
+
 TEST_F(SealTest, Rewind_FirstStepOfTheViewIsCompared) {
   Make(100);
   lost_ = Step(1);
