@@ -211,11 +211,14 @@ absl::Status CheckNames(const WorkerOptions& options, const std::vector<Rank>& r
 
 absl::Status CheckOutputs(const WorkerOptions& options, const std::vector<Rank>& ranks) {
   if (absl::Status named = CheckNames(options, ranks); !named.ok()) return named;
-  for (const std::string& path :
-       {options.summary, options.log_jsonl, options.trace, options.save_weights}) {
+  std::vector<std::string> paths = {PathOfRank(options.trace, ranks.front()), options.save_weights};
+  for (const Rank rank : ranks) {
+    paths.push_back(PathOfRank(options.summary, rank));
+    paths.push_back(PathOfRank(options.log_jsonl, rank));
+  }
+  for (const std::string& path : paths) {
     if (path.empty()) continue;
-    const absl::Status status = CheckWritable(PathOfRank(path, ranks.front()));
-    if (!status.ok()) return status;
+    if (absl::Status status = CheckWritable(path); !status.ok()) return status;
   }
   return absl::OkStatus();
 }

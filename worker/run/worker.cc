@@ -401,11 +401,11 @@ v1::StatusReply Worker::GetStatus() {
   reply.set_program("gradwire-worker");
   reply.set_version(GRADWIRE_VERSION);
   StepReporter* reporter;
-  View view;
+  View view;  // of a worker that has joined: until then another thread writes it without the lock
   {
     MutexLock lock(&mutex_);
     reporter = shown_reporter_;
-    view = view_;
+    if (reporter != nullptr) view = view_;
   }
   reply.set_state(stopper_->requested() ? "aborted" : reporter ? "running" : "waiting");
   reply.set_reason(std::string(stopper_->reason().message()));
