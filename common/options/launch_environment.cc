@@ -27,7 +27,7 @@ absl::StatusOr<std::string> FirstSlurmHost(absl::string_view nodes) {
   }
   const absl::string_view inside = nodes.substr(end + 1, close - end - 1);
   const std::string number(inside.substr(0, inside.find_first_of(",-")));
-  // What follows may be a suffix, or a second bracket ("rack[1-2]node[3-4]").
+  // A suffix or a second bracket may follow ("rack[1-2]node[3-4]").
   const absl::string_view rest = nodes.substr(close + 1);
   if (rest.empty() || rest[0] == ',') return absl::StrCat(prefix, number);
   absl::StatusOr<std::string> suffix = FirstSlurmHost(rest);
@@ -60,8 +60,8 @@ namespace {
 
 struct Launcher {
   std::string name;
-  std::vector<std::string> marks;  // it is there if all of these are
-  // Option and variable; of several for one option the first that is there counts.
+  std::vector<std::string> marks;  // all must be set for this launcher
+  // Option and variable; if an option has several variables, the first that is set counts.
   std::vector<std::pair<std::string, std::string>> values;
 };
 
@@ -110,7 +110,7 @@ void Take(const Environment& environment, const std::string& variable, const std
   if (!text.empty()) found->values.insert({option, {text, variable}});
 }
 
-// The coordinator on `host`, which `variable` named.
+// Sets the coordinator's address to `host`, which comes from `variable`.
 void TakeHost(const Environment& environment, const std::string& host, const std::string& variable,
               const std::string& port_variable, LaunchEnvironment* found) {
   const std::string text = Value(environment, port_variable);
@@ -124,7 +124,7 @@ void TakeHost(const Environment& environment, const std::string& host, const std
                                   absl::StrCat(variable, " and ", port_variable)};
 }
 
-// True if the environment names the coordinator's host.
+// Returns true if the environment names the coordinator's host.
 bool TakeMasterAddress(const Environment& environment, LaunchEnvironment* found) {
   for (const char* prefix : {"", "PET_"}) {
     const std::string variable = absl::StrCat(prefix, "MASTER_ADDR");
@@ -158,7 +158,7 @@ void TakeSlurmLocalSize(const Environment& environment, LaunchEnvironment* found
   Take(environment, "SLURM_NTASKS_PER_NODE", "local-world-size", found);
 }
 
-// If all of OpenMPI's processes are on this host, so is the coordinator.
+// If all of OpenMPI's processes run on this host, the coordinator does too.
 void TakeOpenMpiHost(const Environment& environment, LaunchEnvironment* found) {
   constexpr char kHere[] = "OMPI_COMM_WORLD_LOCAL_SIZE";
   if (!Has(environment, kHere) ||

@@ -1,6 +1,6 @@
-# Writes OUTPUT, for #include: "accumulate", "advertise" … the name of every option of a program
-# that a user starts, once, in order. A program does not have the others' rows, and all of them are
-# set in one environment: so the names are read from the rows themselves, Add("batch-size", …), in
+# Writes OUTPUT, for #include: the names of all options of the programs that a user starts, each
+# once, in order: "accumulate", "advertise" … A program lacks the rows of other programs, but all
+# share one environment. So the names are read from the rows themselves, Add("batch-size", …), in
 # SOURCES. OUTPUT is left alone if nothing changed.
 set(names)
 foreach(source IN LISTS SOURCES)

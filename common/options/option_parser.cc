@@ -33,13 +33,13 @@ absl::Status UnexpectedArgument(const std::string& argument, const std::vector<s
   }
   if (absl::c_linear_search(behind_dashes, option.substr(start))) {
     return absl::InvalidArgumentError(
-        absl::StrCat(option, " is an option of the workers: put it behind --"));
+        absl::StrCat(option, " is an option of the workers: put it after --"));
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown option ", option, DidYouMean(option.substr(start), names, "--")));
 }
 
-// The help text with default and `mark` at the end of its first line.
+// Returns the help text with default and `mark` at the end of its first line.
 std::string HelpOf(const OptionRow& row, const std::string& mark) {
   std::string behind = row.value.initial.empty() ? "" : absl::StrCat(" [", row.value.initial, "]");
   if (row.agreement != Agreement::kMayDiffer && !mark.empty()) absl::StrAppend(&behind, " ", mark);
@@ -47,7 +47,7 @@ std::string HelpOf(const OptionRow& row, const std::string& mark) {
   return absl::StrCat(row.help.substr(0, line_end), behind, row.help.substr(line_end));
 }
 
-// One key of a config file, with the section that it stands in.
+// One key of a config file, with its section.
 struct FileItem {
   std::string section;  // "" outside any
   std::string key;
@@ -56,7 +56,7 @@ struct FileItem {
 
 absl::StatusOr<std::vector<FileItem>> ReadItems(const std::string& path) {
   std::ifstream file(path);
-  if (file) file.peek();  // a folder can be opened, and not read
+  if (file) file.peek();  // a folder can be opened but not read
   if (!file.is_open() || file.bad()) {
     return absl::NotFoundError(absl::StrCat("cannot read the config file '", path, "'"));
   }
@@ -122,7 +122,7 @@ OptionParser::OptionParser(const std::string& program, const std::string& descri
                            std::vector<std::string> sections)
     : app_(std::make_unique<CLI::App>(description, program)), sections_(std::move(sections)) {
   Group("General");
-  app_->allow_extras();  // refused in our words
+  app_->allow_extras();  // refused with our own message
   app_->option_defaults()->take_last();
   app_->get_formatter()->column_width(kHelpColumn);
   app_->set_help_flag("-h,--help", "Print this help and exit");
@@ -140,7 +140,7 @@ void OptionParser::Add(const std::string& name, const std::string& value_name,
   CLI::Option* option =
       app_->add_option("--" + name, CLI::callback_t(), HelpOf(row, agreement_mark_));
   option->option_text(value_name);
-  // A missing value is found in ReadFlags, where it can be said in our words.
+  // ReadFlags reports a missing value, with our own message.
   row.value.is_switch ? option->expected(0) : option->expected(0, 1);
   if (row.value.is_list) option->join();
   sources_[name] = Source{};
@@ -168,7 +168,7 @@ void OptionParser::Give(const std::string& name, const std::string& text, Source
   }
 }
 
-// "--switch", "false" as "--switch=false": CLI11 would not see that they belong together.
+// "--switch", "false" becomes "--switch=false"; otherwise CLI11 would not connect them.
 std::vector<std::string> OptionParser::JoinSwitches(const std::vector<std::string>& args) const {
   std::vector<std::string> joined;
   bool behind_switch = false;
@@ -219,7 +219,7 @@ absl::Status OptionParser::ReadFlags(const std::vector<std::string>& args) {
 absl::Status OptionParser::ReadFile(const std::string& path) {
   const absl::StatusOr<std::vector<FileItem>> items = ReadItems(path);
   if (!items.ok()) return items.status();
-  // The last of a key counts.
+  // The last value of a key counts.
   for (auto item = items->rbegin(); item != items->rend(); ++item) {
     const bool mine =
         item->section.empty() || std::count(sections_.begin(), sections_.end(), item->section) > 0;

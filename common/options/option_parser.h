@@ -20,7 +20,7 @@ class App;
 
 namespace gradwire {
 
-// Where a value may come from, weakest first.
+// Where a value can come from, weakest first.
 enum class Layer { kDefault, kFile, kLauncher, kEnvironment, kFlag };
 
 // Where a value came from: "--rank", "GRADWIRE_RANK", "SLURM_PROCID",
@@ -33,7 +33,7 @@ struct Source {
 // By option name.
 using Sources = std::map<std::string, Source>;
 
-// A value that another program's environment gives to an option.
+// The value of an option in another program's environment.
 struct LauncherValue {
   std::string text;
   std::string variable;  // "SLURM_PROCID"
@@ -42,67 +42,66 @@ struct LauncherValue {
 using LauncherValues = std::map<std::string, LauncherValue>;
 
 // Whether all ranks of a run must have the same value of an option, and how a worker that joins
-// lets the coordinator see that it has it.
+// proves it to the coordinator.
 enum class Agreement {
   kMayDiffer,             // each rank may have its own value
   kSetting,               // the same value everywhere; a setting of Hello
   kSettingUnlessDefault,  // the same; the setting is left out if the value is the default
-  kCompared,              // the same; compared in another way than as a setting
+  kCompared,              // the same; compared otherwise than as a setting
 };
 
-// Judges an option that was given when all have their values: whether what it is for is there.
-// InvalidArgument names its `source`; `sources` are those of all options.
+// Checks the prerequisites of an option that was given, once all options have their values.
+// InvalidArgument names its `source`; `sources` has the sources of all options.
 using Need = std::function<absl::Status(const std::string& source, const Sources& sources)>;
 
-// One option of a program: everything there is to say of it.
+// One option of a program.
 struct OptionRow {
   std::string name;        // "batch-size"
   std::string value_name;  // "N"
   std::string help;
   OptionValue value;  // its type, field and default
   Agreement agreement = Agreement::kMayDiffer;
-  Need need;  // none: it is for every run
+  Need need;  // empty: no prerequisites
 };
 
-// What a program was told.
+// The result of reading a program's options.
 template <typename Options>
 struct Parsed {
   Options options;
   Sources sources;                           // of every option
-  std::map<std::string, std::string> texts;  // as given, of options that are not at their default
+  std::map<std::string, std::string> texts;  // as given; only options not at their default
   std::vector<std::string> warnings;         // sentences for stderr
-  std::string print;                         // not empty: print this to stdout and exit with 0
+  std::string print;                         // if not empty: print it to stdout and exit with 0
 };
 
-// The arguments after the program's name.
+// Returns the arguments after the program's name.
 std::vector<std::string> Arguments(int argc, const char* const* argv);
 
 // Prints `message` to stderr as "program: message" with a hint at --help.
 void PrintUsageError(absl::string_view program, absl::string_view message);
-// What a program does whose first argument has to be one of `commands`, and is missing or another:
-// prints "got no command, expected one of a, b", or the wrong one with the nearest, as
-// PrintUsageError does. `kind` is what they are: "command". Gives the exit code.
+// Handles a first argument that is missing or is not one of `commands`: prints "got no command,
+// expected one of a, b", or the wrong word and the nearest command, as PrintUsageError does. `kind`
+// names the group, such as "command". Returns the exit code.
 int NoSuchCommand(absl::string_view program, absl::string_view kind,
                   const std::vector<std::string>& commands, const std::vector<std::string>& args);
 void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings);
 
-// What main does with what it was told. A value: exit with it (a usage error was
-// printed to stderr, or help to stdout). None: go on; warnings were printed.
+// Returns the exit code if main must exit now (a usage error was printed to stderr, or help to
+// stdout). Returns none if main goes on; warnings were printed.
 template <typename Options>
 absl::optional<int> EarlyExit(absl::string_view program,
                               const absl::StatusOr<Parsed<Options>>& parsed);
 absl::optional<int> EarlyExit(absl::string_view program, const absl::Status& status,
                               const std::vector<std::string>& warnings, const std::string& print);
 
-// The options of one program. Each can be given as --name, as GRADWIRE_NAME and
-// as a key of the file that --config names; the strongest layer wins:
+// The options of one program. Each can be given as --name, as GRADWIRE_NAME and as a key of the
+// file named by --config. The strongest layer wins:
 //
 //   flag > GRADWIRE_NAME > launcher's environment > file > default
 //
-// Keys of the file outside any [section] are for every program that reads it;
-// those in the sections that the program was made with are for it as well, and
-// other sections are left alone. An option that is given twice keeps the last value, unless
-// it is a list.
+// Keys of the file outside any [section] apply to every program that reads it. Keys in the sections
+// given to the constructor apply to this program as well; other sections are ignored. An option
+// that is given twice keeps the last value, unless it is a list.
 class OptionParser {
  public:
   // `program` as typed ("gradwire launch"); `sections` of a config file.
@@ -111,43 +110,41 @@ class OptionParser {
 
   ~OptionParser();
 
-  // Options added from here on are under this title in --help.
+  // Lists the options added from here on under this title in --help.
   void Group(const std::string& title);
   void Add(const std::string& name, const std::string& value_name, const std::string& help,
            OptionValue value, Agreement agreement = Agreement::kMayDiffer, Need need = nullptr);
-  // In --help, `mark` follows the default of options added from here on that have an Agreement
-  // other than kMayDiffer. Without this call none is marked: most programs start no ranks.
+  // From here on, --help prints `mark` after the default of options whose Agreement is not
+  // kMayDiffer. Without this call no option is marked: most programs start no ranks.
   void MarkAgreement(const std::string& mark);
-  // Arguments that are no options and no option's values, such as "FILE", any number
-  // of them, also what is behind "--". Without this they are errors.
-  // `value_name` has no ':', which some versions of CLI11 refuse.
+  // Accepts any number of arguments that are neither options nor values of options, such as "FILE",
+  // and those after "--". Without this call they are errors. `value_name` must not contain ':',
+  // which some versions of CLI11 refuse.
   void TakeOperands(const std::string& value_name, const std::string& help);
-  // Options that stand behind "--": the message for one that stands in front of it says so.
+  // Names the options that belong after "--"; if one stands before it, the error says so.
   void KnowBehindDashes(std::vector<std::string> names) { behind_dashes_ = std::move(names); }
-  // A last paragraph of --help.
+  // Sets the last paragraph of --help.
   void Footer(const std::string& text);
 
-  // Writes the fields. InvalidArgument: a sentence that names the option and
-  // where it was given, what was got, what was expected; for an unknown name
-  // the nearest that exists. NotFound: the config file cannot be read. A value
-  // that a stronger layer replaces is not judged.
-  // What the launcher says of options that this program has not is left alone.
+  // Writes the fields. InvalidArgument: a sentence with the option, where it was given, the value,
+  // and the expected values; for an unknown name also the nearest known one. NotFound: the config
+  // file cannot be read. A value that a stronger layer replaces is not checked. Values of the
+  // launcher for options that this program lacks are ignored.
   absl::Status Parse(const std::vector<std::string>& args, const Environment& environment,
                      const LauncherValues& launcher = {});
-  // The same, and all that is to be known of it besides the fields.
+  // The same, and writes everything else that is known besides the fields.
   template <typename Options>
   absl::Status Parse(const std::vector<std::string>& args, const Environment& environment,
                      const LauncherValues& launcher, Parsed<Options>* parsed);
 
-  // Of two names for one thing, or two ways to say one thing: the one that is in
-  // force, "" if both are at their default. InvalidArgument if both were given
-  // in the same layer.
+  // Of two options with one meaning, returns the one in effect, "" if both have their default.
+  // InvalidArgument if both were given in the same layer.
   absl::StatusOr<std::string> InForce(const std::string& first, const std::string& second) const;
 
-  // The first error, by name, of the needs of options that were given.
+  // Returns the first error, by name, of the needs of options that were given.
   absl::Status CheckNeeds() const;
 
-  // All options, by name.
+  // Returns all options, by name.
   const std::map<std::string, OptionRow>& rows() const { return rows_; }
   const Source& source(const std::string& name) const { return sources_.at(name); }
   const Sources& sources() const { return sources_; }
@@ -158,7 +155,7 @@ class OptionParser {
 
  private:
   std::vector<std::string> Names() const;
-  // The text of an option in a layer, which counts if no layer before gave one.
+  // Records the text of an option in a layer, unless a stronger layer has set it.
   void Give(const std::string& name, const std::string& text, Source source);
   std::vector<std::string> JoinSwitches(const std::vector<std::string>& args) const;
   absl::Status ReadFlags(const std::vector<std::string>& args);

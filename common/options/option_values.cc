@@ -15,7 +15,7 @@
 namespace gradwire {
 namespace {
 
-// `read` gives a text's value, or none if the text is not what is `expected`.
+// `read` returns the value of a text, or none if the text is not as `expected`.
 template <typename T, typename Read>
 OptionValue ReadBy(T* field, const std::string& expected, Read read) {
   OptionValue value;
@@ -53,7 +53,7 @@ OptionValue RealValue(double* field, const std::string& expected, Accept accept)
   });
 }
 
-// A text that is `accept`ed.
+// A text that passes `accept`.
 template <typename Accept>
 OptionValue TextValue(std::string* field, const std::string& expected, Accept accept) {
   return ReadBy(field, expected, [=](const std::string& text) {

@@ -10,17 +10,17 @@
 
 namespace gradwire {
 
-// How the text of one option becomes a field. The field must outlive the value.
+// Converts the text of one option to a field. The field must outlive the value.
 struct OptionValue {
-  // Checks the text and writes the field. InvalidArgument "got 'x', expected …"
-  // leaves the field as it was.
+  // Checks the text and writes the field. InvalidArgument "got 'x', expected …"; the field then
+  // keeps its value.
   std::function<absl::Status(const std::string& text)> set;
-  // Returns the field as a text that `set` takes, "" if it is at a default that has none.
-  // Only rows with an Agreement need it.
+  // Returns the field as a text that `set` accepts, "" if it has a default without a text. Only
+  // rows with an Agreement need it.
   std::function<std::string()> get;
-  std::string initial;     // the field's value when this was made, for --help
+  std::string initial;     // the field's value at construction, for --help
   bool is_switch = false;  // the option without a value means true
-  bool is_list = false;    // as a flag it may be given several times: `set` gets each
+  bool is_list = false;    // the flag may be repeated: `set` gets each value
 };
 
 // Whole numbers from `min` to `max`.
@@ -37,16 +37,16 @@ OptionValue RealFromBelow(double* field, double from, double below);
 // true or false (also 1, 0, yes, no, on, off).
 OptionValue Switch(bool* field);
 
-// One of `names`; a wrong one is answered with the nearest.
+// One of `names`; the error for another name suggests the nearest.
 OptionValue Choice(std::string* field, std::vector<std::string> names);
 
 // Anything.
 OptionValue Text(std::string* field);
 
-// "HOST:PORT". To listen, port 0 is right and picks one; to connect it is wrong.
+// "HOST:PORT". Port 0 selects a free port when listening, and is an error when connecting.
 OptionValue ListenAddress(std::string* field);
 OptionValue ConnectAddress(std::string* field);
-// As ListenAddress, or "off".
+// Like ListenAddress, or "off".
 OptionValue ListenAddressOrOff(std::string* field);
 
 // `value` with another text for its default in --help, such as "assigned".

@@ -25,21 +25,21 @@ bool MayBePublic(const SecurityOptions& options) { return WantsTls(options) || o
 
 void AddSecurityOptions(SecurityOptions* options, OptionParser* parser) {
   parser->Group("Security");
-  parser->Add("token-file", "FILE", "a secret that all calls of the run carry, the same everywhere",
+  parser->Add("token-file", "FILE", "file with the secret that all calls of the run carry",
               Text(&options->token_file), Agreement::kCompared);
   parser->Add("tls-cert", "FILE",
-              "encrypt all calls: this host's certificate (PEM), with the names and addresses by "
-              "which others reach it; read again when it changes",
+              "encrypt all calls: certificate (PEM) with all names and addresses of this host; "
+              "read again when it changes",
               Text(&options->tls_cert));
-  parser->Add("tls-key", "FILE", "the certificate's key", Text(&options->tls_key));
-  parser->Add("tls-ca", "FILE", "the CA that has signed the certificates of all in the run",
+  parser->Add("tls-key", "FILE", "key of the certificate", Text(&options->tls_key));
+  parser->Add("tls-ca", "FILE", "certificate of the CA that signed all certificates of the run",
               Text(&options->tls_ca));
   parser->Add("plain-http", "true|false",
-              "with --tls-cert: pages and metrics are not encrypted, and ask for no certificate",
+              "with --tls-cert: serve pages and metrics unencrypted, without client certificates",
               Switch(&options->plain_http));
   parser->Add("insecure", "true|false",
-              "without --tls-cert: listen also where anybody could connect, beyond this host and "
-              "private networks",
+              "without --tls-cert: also listen on public addresses, beyond this host and private "
+              "networks",
               Switch(&options->insecure));
 }
 
@@ -55,9 +55,8 @@ std::vector<std::string> SupportedNames() {
 
 void AddInstructionsOption(std::string* name, OptionParser* parser) {
   parser->Add("instructions", "NAME",
-              "instructions of the processor that sums and checksums use, with the same result:\n"
-              "avx512, avx2 or baseline",
-              WithDefault(Choice(name, {"avx512", "avx2", "baseline"}), "the best that it has"));
+              "instruction set of sums and checksums, with the same result: avx512, avx2, baseline",
+              WithDefault(Choice(name, {"avx512", "avx2", "baseline"}), "the best available"));
 }
 
 absl::Status UseInstructions(absl::string_view name) {
@@ -68,9 +67,9 @@ absl::Status UseInstructions(absl::string_view name) {
   if (set == sets.end()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--instructions: got '", name,
-        "', expected what this processor has: ", absl::StrJoin(SupportedNames(), ", ")));
+        "', expected one that this processor supports: ", absl::StrJoin(SupportedNames(), ", ")));
   }
-  spdlog::info("sums and checksums use instructions of {}", set->name);
+  spdlog::info("sums and checksums use instruction set {}", set->name);
   UseKernels(*set);
   for (const Xxh3Kernel* kernel : Xxh3Kernels()) {
     if (kernel->name == name) UseXxh3(*kernel);

@@ -10,29 +10,29 @@ namespace gradwire {
 
 class OptionParser;
 
-// How a program's calls are guarded; the same for all that take part in a run.
+// How a program's calls are protected; the same for all processes of a run.
 struct SecurityOptions {
   std::string token_file;  // empty: calls carry no token
-  // PEM: a certificate with what stands between it and the CA, its key, and the CA of the run. All
-  // or none; none: calls are not encrypted.
+  // PEM: certificate with the chain up to the CA, its key, and the run's CA. All three or none;
+  // none: calls are not encrypted.
   std::string tls_cert;
   std::string tls_key;
   std::string tls_ca;
-  bool plain_http = false;  // with TLS, pages are not encrypted all the same
-  bool insecure = false;    // without TLS, anybody may be able to reach what is served
-  // In place of that file, for who makes the token. Not an option.
+  bool plain_http = false;  // with TLS, pages are nevertheless not encrypted
+  bool insecure = false;    // without TLS, any host may be able to connect
+  // The token itself, for a process that creates it. Not an option.
   std::string token;
 };
 
-// Whether any of the files for TLS is given.
+// Returns whether any of the TLS files is given.
 bool WantsTls(const SecurityOptions& options);
 
-// Whether pages and metrics are to be.
+// Returns whether pages and metrics are encrypted.
 bool EncryptsPages(const SecurityOptions& options);
-// Whether servers may be where anybody reaches them (common/rpc/reach.h).
+// Returns whether servers may listen on public addresses (common/rpc/reach.h).
 bool MayBePublic(const SecurityOptions& options);
 
-// Those of programs that take part in a run.
+// Adds the options of programs that take part in a run.
 void AddSecurityOptions(SecurityOptions* options, OptionParser* parser);
 
 class OptionParser;
@@ -40,9 +40,9 @@ class OptionParser;
 // Adds --instructions.
 void AddInstructionsOption(std::string* name, OptionParser* parser);
 
-// Lets sums and checksums of this process use no newer instructions than those of the set `name`:
-// "avx512", "avx2" or "baseline", or "" for the best that there are. InvalidArgument if the
-// processor lacks them. Before anything is summed.
+// Limits sums and checksums of this process to the instruction set `name`: "avx512", "avx2" or
+// "baseline", or "" for the best available. InvalidArgument if the processor lacks it. Must be
+// called before the first sum.
 absl::Status UseInstructions(absl::string_view name);
 
 }  // namespace gradwire

@@ -7,9 +7,9 @@
 
 namespace gradwire {
 
-// What --version prints: "gradwire-worker 0.2.0", and below it a line for each of protocol,
-// compiler, libtorch and gRPC of the build, and for the BLAS and the instruction sets that would
-// be used here. The first line is equal wherever the program runs; hosts are compared by it.
+// Returns the text of --version: "gradwire-worker 0.2.0", then a line for each of protocol,
+// compiler, libtorch and gRPC of the build, and for the BLAS and the instruction sets used here.
+// The first line is the same on all hosts with this version, so hosts are compared by it.
 std::string VersionText(absl::string_view program);
 
 }  // namespace gradwire

@@ -13,7 +13,7 @@
 namespace gradwire {
 namespace {
 
-// Bytes of what a worker says of itself; of a message, all is told to all others.
+// Longest text that a worker may send about itself; some of it is sent to all others.
 constexpr size_t kMostWord = 64;
 constexpr size_t kMostName = 256;
 constexpr size_t kMostValue = 1024;
@@ -79,8 +79,8 @@ absl::Status CheckRanks(const v1::Hello& hello, const RunSize& size) {
   return absl::OkStatus();
 }
 
-// InvalidArgument if one of the two addresses is a loopback address and the other is not:
-// one of the two could not be reached.
+// InvalidArgument if exactly one of the two addresses is a loopback address: it cannot be reached
+// from the other host.
 absl::Status CheckReach(const std::string& address, const Participant& other) {
   const absl::StatusOr<HostPort> mine = ParseHostPort(address);
   const absl::StatusOr<HostPort> theirs = ParseHostPort(other.address);
@@ -98,14 +98,14 @@ absl::Status CheckReach(const std::string& address, const Participant& other) {
 }
 
 absl::Status CheckAddress(const std::string& address, const Roster& roster) {
-  // All members were compared with the first when they came.
+  // All members were compared with the first one when they joined.
   const auto members = roster.All();
   if (!members.empty()) return CheckReach(address, *members.front());
   return ParseHostPort(address).status();
 }
 
 absl::Status CheckRoom(const Roster& roster) {
-  // It may have all workers and still wait for aggregators.
+  // A run with all workers may still wait for aggregators.
   if (!roster.HasAllWorkers()) return absl::OkStatus();
   const RunSize& size = roster.size();
   const std::string count = size.workers == size.world_size ? "" : absl::StrCat(size.workers, " ");

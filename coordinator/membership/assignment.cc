@@ -10,7 +10,7 @@ namespace gradwire {
 
 namespace {
 
-// Those that stand in no wish, ascending.
+// Returns the ranks that are in no wish, ascending.
 std::vector<Rank> UnwantedRanks(const std::vector<Wish>& wishes, int world_size) {
   std::vector<bool> wanted(world_size, false);
   for (const Wish& wish : wishes) {
@@ -25,9 +25,9 @@ std::vector<Rank> UnwantedRanks(const std::vector<Wish>& wishes, int world_size)
 
 absl::Status CheckDeal(const std::vector<Rank>& unwanted, size_t takers, size_t workers) {
   if (takers == 0 && !unwanted.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(NameOf(unwanted), " would be carried by nobody: got other ranks for all of ",
-                     workers, " workers, expected that they carry all ranks together"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        NameOf(unwanted), " would be carried by no worker: got other ranks for all of ", workers,
+        " workers, expected that they carry all ranks together"));
   }
   if (unwanted.size() >= takers) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("ranks: ", unwanted.size(), " would be left for ",
@@ -35,7 +35,7 @@ absl::Status CheckDeal(const std::vector<Rank>& unwanted, size_t takers, size_t 
                                                  " workers, expected at least one for each"));
 }
 
-// Steps round the ring from `rank` to the nearest of `others` behind it.
+// Returns the distance on the ring from `rank` to the next of `others`.
 int DistanceTo(const std::vector<Rank>& others, Rank rank, int world_size) {
   int nearest = world_size;
   for (Rank other : others) {

@@ -10,23 +10,23 @@
 
 namespace gradwire {
 
-// The ranks that a worker wants to carry; none: any.
+// The ranks that a worker requests; empty: any.
 using Wish = std::vector<Rank>;
 
-// Who carries which of the `world_size` ranks: of each worker, by its place in `wishes`, the
-// order of joining. Wanted ranks are theirs; what nobody wants is dealt to those that want
-// any, evenly and contiguously. Each gets at least one, in ascending order.
+// Returns the ranks of each worker, in the order of `wishes`, which is the order of joining.
+// Workers get the ranks that they request. The other ranks are divided evenly and contiguously
+// among workers with an empty wish. Each worker gets at least one rank, in ascending order.
 //
 //   world size 6, wishes {}, {2}, {}, {}:   0 1 | 2 | 3 4 | 5
 //
-// No rank stands in two wishes, and all are below `world_size`. InvalidArgument if ranks
-// would be carried by nobody, which it names, or a worker would carry none.
+// No rank may be in two wishes, and all must be below `world_size`. InvalidArgument, with the
+// ranks, if no worker would carry some ranks, or if a worker would carry none.
 absl::StatusOr<std::vector<std::vector<Rank>>> Assign(const std::vector<Wish>& wishes,
                                                       int world_size);
 
-// Deals ranks whose carrier is gone to those who carry the others: each, ascending, to one of those
-// that carry fewest, the nearest behind it round the ring of ranks. `carried`: what each carries,
-// one or more, and gets.
+// Deals the ranks of lost workers, in ascending order, to the others. Each rank goes to a worker
+// that carries fewest; of several, to the one with the next rank on the ring. `carried`: each
+// worker's ranks, at least one; the dealt ranks are added.
 void Adopt(const std::vector<Rank>& orphans, int world_size,
            std::vector<std::vector<Rank>*>* carried);
 

@@ -7,9 +7,9 @@
 namespace gradwire {
 namespace {
 
-// More than any gradient; less than what sums and tables of it could overflow at.
+// More than any gradient needs; sums and tables of that size cannot overflow.
 constexpr uint64_t kMaxBytes = uint64_t{1} << 38;
-// More than any model has.
+// More than any model needs.
 constexpr int kMaxBuckets = 1 << 16;
 constexpr int kMaxTensors = 1 << 18;
 constexpr size_t kMaxNameBytes = 256;
@@ -61,18 +61,18 @@ absl::Status CheckSize(const v1::Layout& layout) {
                    " tensors, expected at most ", kMaxBuckets, " and ", kMaxTensors));
 }
 
-// What aggregators serve they keep in float32.
+// Aggregators keep served parameters in float32.
 absl::Status CheckServing(const std::vector<BucketSpec>& buckets, const v1::Serving& serving) {
   for (size_t i = 0; i < buckets.size() && !serving.optimizer().empty(); ++i) {
     if (buckets[i].dtype == v1::DTYPE_FLOAT32 || IsBroadcast(buckets[i])) continue;
-    return absl::InvalidArgumentError(absl::StrCat("bucket ", i, ": got ",
-                                                   v1::DType_Name(buckets[i].dtype),
-                                                   ", expected DTYPE_FLOAT32, as it is served"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("bucket ", i, ": got ", v1::DType_Name(buckets[i].dtype),
+                     ", expected DTYPE_FLOAT32, because the layout is served"));
   }
   return absl::OkStatus();
 }
 
-// Empty if equal.
+// Returns "" if both are equal.
 std::string ServingDifference(const v1::Serving& got, const v1::Serving& expected,
                               absl::string_view owner) {
   if (got.SerializeAsString() == expected.SerializeAsString()) return "";

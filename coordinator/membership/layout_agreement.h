@@ -14,42 +14,43 @@
 
 namespace gradwire {
 
-// What the workers of a run exchange: the n-th layout is agreed when all that are left have
-// declared it. Who declares it first fixes it. Pure.
+// The layouts that the workers of a run exchange. The n-th layout is agreed when all remaining
+// workers have declared it. The first declaration of a layout is the reference. Pure.
 class LayoutAgreement {
  public:
   LayoutAgreement(int world_size, int workers) : world_size_(world_size), workers_(workers) {}
 
-  // `worker`, of this name ("rank 0"), declares a layout. True: now all have. InvalidArgument
-  //   if its id is not the next one of this worker's;
-  //   if a bucket is empty, of unknown type, not whole elements or of a root beyond the
-  //   world size, or all together are too large or have no gradients;
-  //   if it differs from the first worker's: names the first tensor or bucket that does, or says
-  //   how the model is to be served.
+  // Takes a layout declared by `worker`; `name` is for messages ("rank 0"). True if all workers
+  // have declared it now. InvalidArgument
+  //   if its id is not this worker's next one;
+  //   if a bucket is empty, of unknown type, not a whole number of elements or of an invalid root;
+  //   if all buckets together are too large or have no gradients;
+  //   if it differs from the first worker's, with the first tensor or bucket that differs, or with
+  //   how the model is served.
   absl::StatusOr<bool> Declare(Incarnation worker, absl::string_view name,
                                const v1::Layout& layout);
 
-  // The worker takes no part any more. Gives the layouts which that lets be agreed.
+  // Removes a worker. Returns the layouts that are now agreed.
   std::vector<LayoutId> Forget(Incarnation worker);
 
-  // Of a layout that was declared.
+  // `id` must be a declared layout.
   const std::vector<BucketSpec>& BucketsOf(LayoutId id) const {
     return layouts_[id.value()].buckets;
   }
-  // How many are agreed.
+  // Number of agreed layouts.
   size_t agreed() const { return agreed_; }
-  // For messages; "tensor 7" if there is none with such a name.
+  // For messages; "tensor 7" if it has no name.
   std::string NameOfTensor(LayoutId id, size_t tensor) const;
-  // Names no optimiser if the layout is not served.
+  // Names no optimizer if the layout is not served.
   const v1::Serving& ServingOf(LayoutId id) const { return layouts_[id.value()].serving; }
-  // The first layout that others have declared and `worker` has not, with its name for
-  // messages: "layout 1 (vgg11)".
+  // Returns the first layout that others have declared and `worker` has not, as "layout 1 (vgg11)"
+  // for messages.
   std::optional<std::string> MissingOf(Incarnation worker) const;
 
  private:
   struct Declared {
     std::string name;   // "layout 1 (vgg11)"
-    std::string owner;  // who was first
+    std::string owner;  // the first worker to declare it
     Layout tensors;
     std::vector<BucketSpec> buckets;
     v1::Serving serving;

@@ -10,10 +10,10 @@
 namespace gradwire {
 namespace {
 
-// For what a worker does behind the last step: it closes its trace. Results are written before it.
+// Time for a worker to close its trace after the last step. It has written its results by then.
 constexpr absl::Duration kDeparture = absl::Minutes(1);
 
-// Bytes of what others say, where people read it.
+// Longest text of a member in messages for people.
 constexpr size_t kMostAddress = 100;
 
 RunSize SizeOf(const MembershipConfig& config) {
@@ -44,11 +44,11 @@ absl::Status Membership::CheckOpen() const {
   if (IsOver()) return absl::FailedPreconditionError(absl::StrCat("the run is over: ", reason_));
   if (paused_until_) {
     return absl::FailedPreconditionError(
-        "the run is paused, and waits for workers that it had; nobody can take their place");
+        "the run is paused and waits for its own workers; no other worker can take their place");
   }
   if (state_ == State::kWaiting || roster_.HasAllWorkers()) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      "the run goes on without the workers that it has lost; nobody can take their place");
+      "the run goes on without the workers that it has lost; no other worker can take their place");
 }
 
 Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Time now) {
@@ -161,7 +161,9 @@ Outcome Membership::OnHeartbeat(SessionId session, const v1::Heartbeat& heartbea
   Participant* member = Hear(session, "Heartbeat", now, &outcome);
   if (member == nullptr) return outcome;
   const bool is_back = missing_.count(member->incarnation) > 0;
-  if (is_back) member->gaps.OnPause(absl::InfiniteDuration(), now);  // that was not its usual gap
+  if (is_back)
+    member->gaps.OnPause(absl::InfiniteDuration(),
+                         now);  // its usual gap does not include the pause
   member->gaps.OnHeartbeat(now);
   if (heartbeat.has_work()) NoteWork(member->incarnation, heartbeat.work(), now);
   if (heartbeat.sent() > 0) outcome.actions.emplace_back(SendEcho{session, heartbeat.sent()});
@@ -245,7 +247,7 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
     outcome.actions.emplace_back(TellCost{Generation(ready.generation()), FromProto(ready.lost())});
   }
   if (ready.generation() != generation_.value()) return outcome;
-  if (paused_until_) return outcome;  // the step is done again by all
+  if (paused_until_) return outcome;  // all workers repeat the step
   if (!seals_ || through_ || worker->ready || ready.step() != open_.value()) {
     return OnNonsense(
         session,
@@ -257,7 +259,7 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
     worker->digests.push_back({digest.tensor(), digest.digest()});
   }
   SealIfAllAreReady(now, &outcome);
-  // All say the same of it; and what is open is the step behind, once it is sealed.
+  // All say the same. The last step is open until it is sealed.
   through_ = ready.last() && ready.step() < open_.value();
   if (through_) through_at_ = now;
   return outcome;
@@ -286,7 +288,7 @@ Outcome Membership::OnLeave(SessionId session, const v1::Leave& leave, absl::Tim
   if (member == nullptr) return outcome;
   EndSession(member, absl::OkStatus(), &outcome);
   const bool has_finished = leave.finished() && state_ == State::kRunning && !member->share;
-  // Others still need who has not waited for the last step to be sealed.
+  // Others still need a worker that has not waited for the last step to be sealed.
   if (has_finished && (through_ || !seals_ || !is_sealing_)) {
     Finish(member, &outcome);
     return outcome;
@@ -357,7 +359,7 @@ void Membership::Finish(Participant* worker, Outcome* outcome) {
   FinishIfAllHave(outcome);
 }
 
-// All that are there still.
+// Ends the run if all remaining workers have finished.
 void Membership::FinishIfAllHave(Outcome* outcome) {
   const auto workers = roster_.Workers();
   const bool all = std::none_of(workers.begin(), workers.end(), [](const Participant* worker) {
@@ -396,12 +398,12 @@ void Membership::EndSession(Participant* member, const absl::Status& status, Out
   member->session.reset();
 }
 
-// A loss that would end the run is believed only after the longest lease. One that makes it wait is
-// not a loss yet.
+// If a loss would end the run, the coordinator waits for the longest lease. A silence that pauses
+// the run is not a loss yet.
 void Membership::CheckLeases(absl::Time now, Outcome* outcome) {
   for (Incarnation incarnation : roster_.Silent(now)) {
     Participant* member = roster_.Find(incarnation);
-    if (member == nullptr) continue;  // evicted with one before it
+    if (member == nullptr) continue;  // evicted together with an earlier one
     const bool is_awaited = state_ == State::kRunning && CanWaitFor(*member);
     const bool harmless = is_awaited || (state_ == State::kRunning && CanGoOnWithout(*member));
     if (!harmless && now - member->last_heard <= config_.lease) continue;

@@ -1,4 +1,4 @@
-// The part of Membership that says what the loss of a member means.
+// The part of Membership that handles the loss of a member.
 #include <algorithm>
 #include <iterator>
 
@@ -23,7 +23,7 @@ Outcome Membership::OnSuspect(SessionId session, const v1::Suspect& suspect, abs
   if (by == nullptr) return outcome;
   const Incarnation incarnation(suspect.incarnation());
   const bool is_named = !suspect.late() || suspect.incarnation() != 0;
-  // Who went on to another view broke off with those that have yet to hear of it.
+  // A worker in a later view broke off with those that have not learned of it yet.
   const bool is_past = seals_ && suspect.generation() != generation_.value();
   const bool is_lost = is_named && roster_.WasRemoved(incarnation);
   if (is_past || through_ || paused_until_ || is_lost) return outcome;
@@ -60,12 +60,12 @@ void Membership::OnLoss(Participant* member, absl::string_view long_cause, absl:
   Pause(*member, absl::StrCat(Was(*member), " lost: ", cause), now, outcome);
 }
 
-// Nobody else has an aggregator's share; after the last step nobody needs it.
+// No other member has an aggregator's share. After the last step no worker needs an aggregator.
 bool Membership::CanGoOnWithout(const Participant& member) const {
   return member.share ? through_ : WhyNotGoOnWithout(member).empty();
 }
 
-// The step will be computed anew by those that have the same.
+// The workers with equal parameters compute the step again.
 void Membership::OnDifference(const ReplicaDifference& difference, absl::Time now,
                               Outcome* outcome) {
   const std::string where = absl::StrCat("after step ", open_.value(), ", first in ",
@@ -82,7 +82,7 @@ void Membership::OnDifference(const ReplicaDifference& difference, absl::Time no
   }
 }
 
-// A worker whose step was sealed was lost in the next one, even if its StepDone never arrived.
+// A worker whose step was sealed was lost in the next step, even if its StepDone never arrived.
 Step Membership::StepOfLoss(const Participant& member) const {
   return std::max(open_, steps_.FirstOpen(member.ranks));
 }
@@ -101,10 +101,10 @@ std::string Membership::WhyNobodyGoesOn() const {
       return absl::StrCat("the run cannot go on without it: ", worker->cannot_recover);
     }
   }
-  if (!seals_) return "no other worker is there";
+  if (!seals_) return "it is the only worker";
   for (const Participant* worker : workers) {
     if (worker->standing == Standing::kFinished && !through_) {
-      return absl::StrCat(NameOf(*worker), " finished already, and takes over nothing");
+      return absl::StrCat(NameOf(*worker), " has already finished and cannot adopt ranks");
     }
   }
   return "";
@@ -119,7 +119,7 @@ int Membership::CountWithout(const Participant* lost) const {
 }
 
 std::string Membership::TooFewWithout(const Participant& lost) const {
-  if (through_) return "";  // nobody is needed any more
+  if (through_) return "";  // no worker is needed any more
   const int left = CountWithout(&lost);
   const int least = std::max(1, config_.min_workers);
   if (left >= least) return "";
@@ -132,7 +132,7 @@ std::string Membership::WhyNotGoOnWithout(const Participant& worker) const {
   return why.empty() ? TooFewWithout(worker) : why;
 }
 
-// Who is through needs nobody; else the others adopt its ranks.
+// After the last step no worker is needed; otherwise the others adopt the lost worker's ranks.
 void Membership::GoOnWithout(Participant* lost, absl::string_view cause, absl::Time now,
                              Outcome* outcome) {
   const std::string who = Was(*lost);
@@ -178,7 +178,7 @@ void Membership::Dismiss(Participant* lost, absl::string_view cause, Outcome* ou
 void Membership::BeginNextView(const std::vector<LayoutId>& agreed, absl::Time now,
                                Outcome* outcome) {
   went_on_ = now;
-  suspicions_.Forget();  // they were of the view before
+  suspicions_.Forget();  // they were of the previous view
   for (Participant* worker : roster_.Workers()) worker->ready = false;
   SendViewToAll(outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {
@@ -202,7 +202,7 @@ void Membership::FreePlace(const Participant& member, absl::string_view cause, O
 void Membership::CheckSuspicions(absl::Time now, Outcome* outcome) {
   const std::optional<absl::Time> since = suspicions_.since();
   if (!since || now < *since + config_.suspect_grace) return;
-  if (through_) return suspicions_.Forget();  // nobody needs anybody any more
+  if (through_) return suspicions_.Forget();  // no worker needs another one any more
   std::vector<WorkerState> joined;
   for (const Participant* worker : roster_.WorkersAsTheyJoined()) {
     joined.push_back({worker->incarnation, worker->last_heard, worker->ready,

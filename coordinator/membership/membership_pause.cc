@@ -1,4 +1,4 @@
-// The part of Membership that lets a run wait while it has too few workers.
+// The part of Membership that pauses a run with too few workers.
 #include <algorithm>
 #include <utility>
 
@@ -7,8 +7,8 @@
 
 namespace gradwire {
 
-// Not one whose workers never seal a step, as they would not break one off; nor once nobody is left
-// who could come back or has the run's state.
+// A worker that never seals a step cannot break one off, so its run cannot wait. Neither can a run
+// without a worker that could come back or that has the run's state.
 bool Membership::CanWaitFor(const Participant& member) const {
   if (member.share || config_.pause_timeout <= absl::ZeroDuration() || through_) return false;
   if (!is_sealing_ || !WhyNobodyGoesOn().empty() || TooFewWithout(member).empty()) return false;
@@ -47,8 +47,8 @@ std::string Membership::WhoIsMissing() const {
   return text;
 }
 
-// A run that had more than it needs would have gone on; so all of those that are missing are
-// awaited.
+// If the run had more workers than it needs, it would have continued. So it waits for all missing
+// ones.
 void Membership::ShowPause(Outcome* outcome) {
   const Participant& missing = *roster_.Find(missing_.begin()->first);
   bool can_end = true;
@@ -63,7 +63,7 @@ void Membership::ShowPause(Outcome* outcome) {
   outcome->actions.emplace_back(PauseRun{open_, CountWithout(nullptr), reason_});
 }
 
-// With all of them the run goes on from what they have before the open step.
+// When all are back, the run continues from their state before the open step.
 void Membership::OnHeardAgain(Participant* worker, absl::Time now, Outcome* outcome) {
   worker->standing = Standing::kRunning;
   missing_.erase(worker->incarnation);
@@ -81,11 +81,11 @@ void Membership::EndLongPause(absl::Time now, Outcome* outcome) {
   const std::string why = WhoIsMissing();
   for (const Participant* worker : std::as_const(roster_).Workers()) {
     const bool is_awaited = missing_.count(worker->incarnation) > 0 && worker->session;
-    if (is_awaited) TellOfLoss(*worker, "it was silent to the end of a pause", outcome);
+    if (is_awaited) TellOfLoss(*worker, "it was silent until the end of a pause", outcome);
   }
   Fail(absl::AbortedError(absl::StrCat("the run was paused for ",
                                        absl::ToDoubleSeconds(config_.pause_timeout),
-                                       " s, and not all came back: ", why)),
+                                       " s, and not all workers came back: ", why)),
        outcome);
 }
 

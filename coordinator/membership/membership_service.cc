@@ -29,7 +29,7 @@ spdlog::level::level_enum LevelOf(const Outcome& outcome) {
   return level;
 }
 
-// Which is refused for that, and may have no checksum.
+// A message of another protocol is refused for that reason; it may have no checksum.
 bool IsOfAnotherProtocol(const v1::WorkerMessage& message) {
   if (message.has_hello()) return message.hello().protocol() != kProtocolVersion;
   return message.has_offer() && message.offer().protocol() != kProtocolVersion;
@@ -100,7 +100,7 @@ void MembershipService::MakeRoom() {
   }
   if (silent < most_silent_) return;
   Dismiss(oldest, absl::ResourceExhaustedError(
-                      absl::StrCat("too many sessions: ", silent, " have said nothing yet")));
+                      absl::StrCat("too many sessions: ", silent, " have sent no message yet")));
 }
 
 void MembershipService::Cancel(OpenSession* session, std::string fault) {
@@ -201,7 +201,7 @@ void MembershipService::Enqueue(const Outcome& outcome) {
     });
   }
   for (const Action& action : outcome.actions) {
-    // Named, as the analysis of locks does not look into lambdas.
+    // Named, because the lock analysis does not look into lambdas.
     std::visit([this](const auto& a) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { Enact(a); }, action);
   }
 }
@@ -219,7 +219,7 @@ void MembershipService::Post(OpenSession* session, v1::CoordinatorMessage messag
   if (session->waiting.size() >= kMostWaiting) {
     --session->pending;
     changed_.NotifyAll();
-    return Cancel(session, absl::StrCat("it let ", kMostWaiting, " messages wait"));
+    return Cancel(session, absl::StrCat("it left ", kMostWaiting, " messages unread"));
   }
   if (session->waiting.empty()) session->writing_since = SteadyNow();
   session->waiting.push_back(std::move(message));
@@ -236,7 +236,7 @@ void MembershipService::WriteAll(OpenSession* session) {
     v1::CoordinatorMessage& message = session->waiting.front();
     mutex_.Unlock();
     SetChecksum(number++, &message);
-    // A failed write needs no care here: the stream is broken, and its Read says so.
+    // A failed write needs no handling here: the stream is broken, and its Read reports that.
     session->stream->Write(message);
     mutex_.Lock();
     session->waiting.pop_front();
@@ -391,7 +391,7 @@ void MembershipService::CancelOverdue(absl::Time now) {
     } else if (!session.heard && now - session.opened_at > kFirstMessage) {
       Dismiss(&session, absl::DeadlineExceededError("session: got nothing, expected Hello"));
     } else if (!session.waiting.empty() && now - session.writing_since > lease_) {
-      Cancel(&session, absl::StrCat("it took no message for ", absl::FormatDuration(lease_)));
+      Cancel(&session, absl::StrCat("it read no message for ", absl::FormatDuration(lease_)));
     }
   }
 }

@@ -22,90 +22,90 @@
 
 namespace gradwire {
 
-// Membership behind gRPC: turns messages into events of the pure Membership and
-// its actions into messages, and nothing else.
+// Membership behind gRPC: converts messages to events of the pure Membership, and its actions to
+// messages.
 //
-// Threads: gRPC lends one to every open Session, where it reads; each that is written to has a
-// writer of its own, so that who takes nothing holds up nobody; a ticker calls OnTick. Whichever
-// thread brings an event also carries out the actions, in the order in which Membership gave
-// them, with no lock held; a thread that finds another one at it leaves its actions to that one.
+// Threads: gRPC provides one per open Session, which reads. Each session that receives messages has
+// a writer thread, so that a worker that reads nothing delays no other. A ticker calls OnTick. The
+// thread that brings an event also carries out the actions, in Membership's order and with no lock
+// held. If another thread is already doing so, it leaves its actions to that one.
 //
-// Ends of a session: when the coordinator ends it while its thread reads, the
-// worker (told by Abort) half-closes and gets the status; one that does not
-// within kCloseGrace is cancelled. So is who says nothing within kFirstMessage, who takes no
-// message for a lease or lets kMostWaiting wait, and, when more say nothing than could be a
-// run's, the one that does so for longest.
+// End of a session: if the coordinator ends it while its thread reads, the worker (which received
+// Abort) half-closes and gets the status. A worker that does not half-close within kCloseGrace is
+// cancelled. So is a session that sends nothing within kFirstMessage, that reads no message for a
+// lease, or that leaves kMostWaiting messages unread. If more silent sessions are open than a run
+// can have, the longest silent one is cancelled, too.
 class MembershipService final : public v1::Membership::Service {
  public:
-  // Called with no lock held, one at a time, on a thread of gRPC's or the
-  // ticker's; they must not destroy the service.
+  // Called with no lock held, one at a time, on a thread of gRPC or the ticker. They must not
+  // destroy the service.
   struct Callbacks {
-    // A view begins, the first when all workers are there; called before any worker hears of it,
-    // and followed by on_layout for each layout that is agreed.
+    // A view begins; the first one when all workers have joined. Called before any worker learns of
+    // it. on_layout follows for each agreed layout.
     std::function<void(const View&)> on_view;
-    // All workers have declared a layout, with these buckets in the type of the wire; called
-    // before any worker hears of it. The serving names no optimiser if the model is not served.
+    // All workers have declared a layout; the buckets have the type on the wire. Called before any
+    // worker learns of it. `Serving` names no optimizer if the model is not served.
     std::function<void(LayoutId, const std::vector<BucketSpec>&, const v1::Serving&)> on_layout;
-    // The run waits for workers, until on_view or on_run_over.
+    // The run waits for workers until on_view or on_run_over.
     std::function<void(const PauseRun&)> on_pause;
     // A rank has done a step.
     std::function<void(const v1::StepDone&)> on_step_done;
-    // A worker was lost while the run was under way. If this goes on, on_view is next.
+    // A worker was lost during the run. If the run continues, on_view is next.
     std::function<void(const TellLoss&)> on_loss;
     // All ranks have done the steps before this one; not called for step 0.
     std::function<void(Step)> on_step;
-    // Once. OK: all ranks finished. Called after Abort was written to all that take it within
-    // kCloseGrace.
+    // Called once. OK: all ranks finished. Called after Abort was written to all that read it
+    // within kCloseGrace.
     std::function<void(const absl::Status&)> on_run_over;
-    // Others have waited for a worker for long.
+    // Others have waited long for a worker.
     std::function<void(const TellStraggler&)> on_straggler;
-    // Going on with a view after the first cost one of its workers this.
+    // A view after the first had this cost for one of its workers.
     std::function<void(const TellCost&)> on_cost;
   };
 
-  // `log_prefix` stands in front of each line of its log.
+  // `log_prefix` precedes each line of its log.
   MembershipService(const MembershipConfig& config, Callbacks callbacks,
                     std::string log_prefix = "");
-  // The server must be shut down: no Session may be open any more.
+  // The server must be shut down, with no open Session.
   ~MembershipService() override;
 
   using Stream = grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::WorkerMessage>;
   grpc::Status Session(grpc::ServerContext* context, Stream* stream) override;
 
-  // State and progress, without program and version. Any thread.
+  // Returns state and progress, without program and version. Any thread.
   v1::StatusReply Status() const;
 
-  // Ends the run with Abort to all workers if it is not over, then waits for
-  // the open sessions to end, at most `grace`.
+  // Ends the run with Abort to all workers if it is not over, then waits at most `grace` for the
+  // open sessions to end.
   void Stop(absl::string_view reason, absl::Duration grace);
 
  private:
-  // How long an ended session's worker has for its half-close.
+  // How long the worker of an ended session has for its half-close.
   static constexpr absl::Duration kCloseGrace = absl::Milliseconds(300);
-  // How long it may take to say Hello or Offer.
+  // How long a session may take to send Hello or Offer.
   static constexpr absl::Duration kFirstMessage = absl::Seconds(5);
-  // Messages to one session.
+  // Most unread messages of one session.
   static constexpr size_t kMostWaiting = 1024;
 
-  // A Session call under way. Its thread waits for `pending` to be 0, and for the writer's end,
-  // before it returns, so that `stream` lives as long as somebody may write.
+  // An open Session call. Before it returns, its thread waits until `pending` is 0 and the writer
+  // has ended, so that `stream` outlives all writes.
   struct OpenSession {
     grpc::ServerContext* context = nullptr;
     Stream* stream = nullptr;
     absl::Time opened_at;
-    bool heard = false;               // it has said something
+    bool heard = false;               // it has sent a message
     int pending = 0;                  // messages queued, waiting or being written
-    std::optional<absl::Status> end;  // what CloseSession said
+    std::optional<absl::Status> end;  // status of CloseSession
     absl::Time ended_at;
     std::string fault;  // why the coordinator cancelled it; empty: it did not
 
-    std::thread writer;                          // from the first message on
-    std::deque<v1::CoordinatorMessage> waiting;  // for it; the first may be under way
-    absl::Time writing_since;                    // the first of them
+    std::thread writer;                          // started with the first message
+    std::deque<v1::CoordinatorMessage> waiting;  // for the writer; the first may be under way
+    absl::Time writing_since;                    // start of the first one's write
     bool closing = false;                        // the writer may end
     CondVar posted;                              // for the writer
 
-    // The coordinator itself stood still for so long: nothing of that was the other's.
+    // The coordinator itself stood still that long; the time does not count as the other's silence.
     void Forgive(absl::Duration still, absl::Time now) {
       for (absl::Time* since : {&opened_at, &ended_at, &writing_since}) {
         *since = std::min(now, *since + still);
@@ -115,33 +115,33 @@ class MembershipService final : public v1::Membership::Service {
 
   SessionId Open(grpc::ServerContext* context, Stream* stream);
   bool Ended(SessionId id) const;
-  // `intact`: what its checksum says.
+  // `intact`: result of the checksum.
   void OnMessage(SessionId id, const absl::Status& intact, const v1::WorkerMessage& message);
-  // Ends a session in which a message came broken.
+  // Ends a session in which a corrupt message arrived.
   void OnBroken(SessionId id, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether a first message comes from the host that it names.
+  // Checks that a first message comes from the host that it names.
   absl::Status CheckSender(SessionId id, const v1::WorkerMessage& message) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Outcome Judge(SessionId id, const v1::WorkerMessage& message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Reports a stream that broke, waits for its writes, forgets it. Returns the status to end with.
+  // Reports a broken stream, waits for its writes, forgets it. Returns the status of the call.
   absl::Status Close(SessionId id, bool broke);
-  // Lets the writer end, letting go of the lock meanwhile.
+  // Lets the writer end; releases the lock meanwhile.
   void EndWriter(OpenSession* session) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The writer's thread.
   void WriteAll(OpenSession* session);
   // Gives a message to the writer.
   void Post(OpenSession* session, v1::CoordinatorMessage message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Waits until nothing waits to be written, or for kCloseGrace.
+  // Waits until all messages are written, at most kCloseGrace.
   void AwaitWriters();
-  // Wakes the session's thread, which finds the stream broken; calls nothing of ours.
+  // Wakes the session's thread, which finds the stream broken. Calls none of our callbacks.
   static void Cancel(OpenSession* session, std::string fault);
-  // The same for one that is no member.
+  // The same for a session that is not a member's.
   static void Dismiss(OpenSession* session, const absl::Status& status);
   void MakeRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Notes what must be done, in order; Drain does it, letting go of the lock meanwhile.
+  // Queues the actions in order. Drain carries them out and releases the lock meanwhile.
   void Enqueue(const Outcome& outcome) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void EnqueueWrite(SessionId id, v1::CoordinatorMessage message)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -173,7 +173,7 @@ class MembershipService final : public v1::Membership::Service {
   const std::string log_prefix_;
 
   mutable Mutex mutex_;
-  CondVar changed_;  // a session was written to or forgotten; or stopping_
+  CondVar changed_;  // a message was queued, a session was forgotten, or stopping_ is set
   Membership membership_ ABSL_GUARDED_BY(mutex_);
   std::map<SessionId, OpenSession> sessions_ ABSL_GUARDED_BY(mutex_);
   SessionId last_id_ ABSL_GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// The part of Membership that names those who hold the others up.
+// The part of Membership that names workers which hold up the others.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@ std::string InTenths(absl::Duration duration) {
 }
 
 // "rank 2 (host:port) holds up step 17: rank 0 has waited for 3.1 s, for bucket 3; it has been in
-// backward of step 17 for 4.2 s, as it said 0.4 s ago".
+// backward of step 17 for 4.2 s (reported 0.4 s ago)".
 std::string Sentence(const Straggler& straggler, const Participant& worker,
                      const Participant& waiting, absl::Time now) {
   std::string text = absl::StrCat(Describe(worker), worker.ranks.size() > 1 ? " hold" : " holds",
@@ -24,7 +24,7 @@ std::string Sentence(const Straggler& straggler, const Participant& worker,
   if (straggler.bucket) absl::StrAppend(&text, ", for bucket ", straggler.bucket->value());
   absl::StrAppend(&text, "; it has been in ", straggler.work.phase, " of step ",
                   straggler.work.step.value(), " for ", InTenths(now - straggler.work.since),
-                  ", as it said ", InTenths(now - straggler.work.told), " ago");
+                  " (reported ", InTenths(now - straggler.work.told), " ago)");
   return text;
 }
 
@@ -32,7 +32,7 @@ std::string Sentence(const Straggler& straggler, const Participant& worker,
 
 void Membership::NoteWork(Incarnation worker, const v1::Work& told, absl::Time now) {
   Work work = WorkOf(told, now);
-  work.since = std::max(work.since, went_on_);  // perhaps of the view before
+  work.since = std::max(work.since, went_on_);  // it may have begun in the previous view
   stragglers_.OnWork(worker, std::move(work));
 }
 

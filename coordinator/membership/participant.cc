@@ -115,7 +115,7 @@ namespace {
 
 using Digests = std::vector<TensorDigest>;
 
-// They differ.
+// `a` and `b` must differ.
 size_t FirstDifference(const Digests& a, const Digests& b) {
   const auto [at_a, at_b] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
   return at_a != a.end() ? at_a->tensor : at_b->tensor;

@@ -41,7 +41,7 @@ std::string Roster::Count() const {
   if (size_.aggregators > 0) {
     absl::StrAppend(&count, " and ", aggregators, " of ", size_.aggregators, " aggregators");
   }
-  return absl::StrCat(count, " are there");
+  return absl::StrCat(count, " are present");
 }
 
 bool Roster::HasAllWorkers() const { return WorkerCount() == size_.workers; }
@@ -204,7 +204,7 @@ v1::RankStatus StatusOf(const Participant& worker, const v1::RankStatus& progres
   status.set_address(worker.address);
   status.set_metrics(worker.metrics);
   status.set_pid(worker.pid);
-  // Whose session lives may come back.
+  // A worker with an open session may come back.
   const bool is_awaited = worker.standing == Standing::kLost && worker.session.has_value();
   status.set_state(is_awaited ? "silent" : kNames[static_cast<int>(worker.standing)]);
   if (worker.session && now) {

@@ -13,13 +13,13 @@ constexpr size_t kIterations = 21;
 constexpr size_t kMostPhase = 40;
 constexpr int kTimesTheMedian = 3;
 constexpr absl::Duration kLeastPatience = absl::Seconds(2);
-constexpr absl::Duration kHeard = absl::Seconds(1);  // of one that is well
+constexpr absl::Duration kHeard = absl::Seconds(1);  // longest silence of a healthy worker
 
 int64_t Number(Step step) { return static_cast<int64_t>(step.value()); }
 
 }  // namespace
 
-// What others say of themselves is shown to people, so it has an end.
+// People read these texts, so their length is limited.
 Work WorkOf(const v1::Work& work, absl::Time now) {
   Work told;
   told.step = Step(work.step());

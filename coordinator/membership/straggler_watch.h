@@ -14,65 +14,65 @@
 
 namespace gradwire {
 
-// What a worker is at, as it said last.
+// The current work of a worker, by its last report.
 struct Work {
   Step step;
   std::string phase;             // "backward"
-  bool waits = false;            // for others' part of the step
-  std::optional<Bucket> bucket;  // of which it waits for
-  absl::Time since;              // it began with that
+  bool waits = false;            // for the others' parts of the step
+  std::optional<Bucket> bucket;  // that it waits for
+  absl::Time since;              // start of that phase
   absl::Time told;
-  Generation generation = {};  // of the view in which it did
+  Generation generation = {};  // of its view
 };
-// As a heartbeat has it that came `now`.
+// Converts the work in a heartbeat that came at `now`.
 Work WorkOf(const v1::Work& work, absl::Time now);
 
-// A worker that others have waited for, for long.
+// A worker that others have waited long for.
 struct Straggler {
   Incarnation worker;
-  Step step;                     // of those who wait
-  absl::Duration waited;         // by the one that has for longest
-  Incarnation waiting;           // that one
+  Step step;                     // of the waiting workers
+  absl::Duration waited;         // longest wait of a worker
+  Incarnation waiting;           // the worker with the longest wait
   std::optional<Bucket> bucket;  // that it waits for
-  Work work;                     // of the straggler, as far as it is known
+  Work work;                     // of the straggler, if known
 };
 
-// Finds who holds up a step: others wait in it, for longer than max(3 × the median iteration, 2 s),
-// and the worker has not come to waiting in that step, or has said nothing for so long that it
-// would have said something. If there is none, and all are heard, it is one that waits in an
-// earlier step. Names each worker once a step.
+// Finds the worker that holds up a step. Others must have waited in the step longer than max(3 ×
+// the median iteration, 2 s). The straggler does not wait in that step yet, or it has missed
+// reports. If no such worker exists and all are heard, the straggler waits in an earlier step.
+// Names each worker once per step.
 //
-// Pure: times are of a clock that never falls.
+// Pure: times must come from a monotonic clock.
 class StragglerWatch {
  public:
-  // `silence`: of a worker that is well, at most; heartbeats come four times a second.
+  // `silence`: longest silence of a healthy worker; heartbeats come four times a second.
   explicit StragglerWatch(absl::Duration silence = absl::Seconds(3)) : silence_(silence) {}
 
   void OnStep(absl::Duration iteration);
   void OnWork(Incarnation worker, Work work);
-  // It has gone, or carries other ranks from now on.
+  // The worker has gone, or carries other ranks from now on.
   void Forget();
-  // What it is at, as it said last; null if it has not.
+  // Returns its last report; null if there is none.
   const Work* Find(Incarnation worker) const;
 
-  // Those to be named now.
+  // Returns the stragglers that must be named now.
   std::vector<Straggler> Find(absl::Time now);
 
  private:
   absl::Duration Patience() const;
-  // Of those who wait in the furthest step, the one that has for longest, if one of those that are
-  // heard waits; null if nobody waits.
+  // Of the workers that wait in the furthest step, returns the one that has waited longest, if a
+  // heard one waits; null if no worker waits.
   const std::pair<const Incarnation, Work>* LongestWaiting(absl::Time now) const;
-  // Whether it is known to hold up others that wait in `step`.
+  // Returns whether the worker is known to hold up others in `step`.
   bool Holds(const Work& work, Step step, absl::Time now) const;
-  // Whether others have what it waits for: of one that is heard that counts only if all are, as it
-  // may wait for the one that is not.
+  // Returns whether others already have the data that it waits for. If the worker is heard, this
+  // counts only if all are heard, because it may wait for a silent one.
   bool IsOvertaken(const Work& work, Step step, absl::Time now) const;
 
   const absl::Duration silence_;
-  std::deque<absl::Duration> iterations_;  // the last
+  std::deque<absl::Duration> iterations_;  // the latest
   std::map<Incarnation, Work> work_;
-  std::map<Incarnation, Step> named_;  // in which step last
+  std::map<Incarnation, Step> named_;  // step in which each was last named
 };
 
 }  // namespace gradwire

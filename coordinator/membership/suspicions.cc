@@ -10,12 +10,12 @@
 namespace gradwire {
 namespace {
 
-// How a worker stands to a step that another one awaits in vain.
+// State of a worker in a step for which another one waits in vain.
 enum class Blame {
-  kBusy,    // it has not come to waiting in it
-  kSilent,  // it has said nothing since the other one complained
-  kBehind,  // it waits, but has not come as far as the other one
-  kWaits,   // as the other one does, or it is beyond
+  kBusy,    // it does not wait in the step yet
+  kSilent,  // it has sent nothing since the other one complained
+  kBehind,  // it waits, but is behind the other one
+  kWaits,   // it waits like the other one, or it is further
 };
 
 Blame BlameOf(const WorkerState& worker, const WorkerState& by, const Suspicion& late,
@@ -23,8 +23,8 @@ Blame BlameOf(const WorkerState& worker, const WorkerState& by, const Suspicion&
   if (worker.heard < since) return Blame::kSilent;
   if (worker.owes_layout) return Blame::kBusy;
   if (!worker.work.has_value()) {
-    // One that tells nothing has not begun with the view if others have; of a program that never
-    // tells it is the one that is named.
+    // A worker that reports no work has not begun the view if others have. In a program that never
+    // reports, the named worker is to blame.
     return by.work.has_value() || late.suspect == worker.incarnation ? Blame::kBusy : Blame::kWaits;
   }
   if (!worker.work->waits && worker.work->step <= late.step) return Blame::kBusy;
@@ -67,11 +67,11 @@ void Suspicions::Explain(Incarnation lost) {
   late_.erase(std::remove_if(late_.begin(), late_.end(), is_explained), late_.end());
 }
 
-// A minimum vertex cover: of each pair one has to go, and all ways to choose are few.
+// Finds a minimum vertex cover: one of each pair is lost. The number of choices is small.
 std::set<Incarnation> Suspicions::FewestOf(const std::vector<WorkerState>& joined,
                                            absl::Time since) const {
-  // Less is better: how many go, how many of these were heard, how many did not stand in earlier
-  // suspicions, and how early they joined, the latest first.
+  // Lower is better: number of lost workers, of these the number that were heard, the number
+  // without earlier suspicions, and how early they joined, the latest first.
   using Cost = std::tuple<size_t, size_t, size_t, std::vector<std::ptrdiff_t>>;
   const auto cost_of = [&](const std::set<Incarnation>& who) {
     size_t heard = 0, unsuspected = 0;
@@ -112,7 +112,7 @@ void Suspicions::KeepWhatCounts() {
   told_.erase(std::max(behind_all_others, told_.begin() + 1), told_.end());
 }
 
-// All break off with one that waited in vain; so that is no more than what follows.
+// All break off with a worker that waited in vain, so those suspicions are only consequences.
 std::vector<Culprit> Suspicions::Judge(const std::vector<WorkerState>& joined) {
   std::vector<Culprit> culprits = late_.empty() ? JudgeUnreached(joined) : JudgeLate(joined);
   Forget();

@@ -12,66 +12,67 @@
 
 namespace gradwire {
 
-// One worker says that another one does not answer it, while both are heard here.
+// One worker says that another one does not answer it; the coordinator hears both.
 struct Suspicion {
   Incarnation by;
-  Incarnation suspect;       // if late, of no worker if `by` cannot know
+  Incarnation suspect;       // if late: no worker if `by` cannot know
   std::string by_name;       // "rank 0"
   std::string suspect_name;  // "rank 1"
   std::string cause;
-  // It ended a call, perhaps for another one's sake.
+  // It ended a call, perhaps because of another worker.
   bool broke_off = false;
-  double at = 0;  // when `by` found out; see Suspect
-  // It may answer, but its part of `step` did not come in time.
+  double at = 0;  // when `by` noticed; see Suspect
+  // It may answer, but its part of `step` was late.
   bool late = false;
   Step step = {};
 };
 
-// A worker that is to be lost for suspicions, and why, as a message has it: "rank 0 got no answer
+// A worker that is lost because of suspicions, and the cause for messages: "rank 0 got no answer
 // from it: …" or "it got no answer from rank 1: …".
 struct Culprit {
   Incarnation incarnation;
   std::string cause;
 };
 
-// What is known of a worker of the view.
+// The state of a worker of the view.
 struct WorkerState {
   Incarnation incarnation;
   absl::Time heard;          // last
   bool ready = false;        // for the first step that is not sealed
-  bool owes_layout = false;  // others have declared one that it has not
-  std::optional<Work> work;  // in this view; none: it has not begun, or does not tell
-  bool is_over = false;      // it has finished, or is lost already
+  bool owes_layout = false;  // it has not declared a layout that others have
+  std::optional<Work> work;  // in this view; none: not begun, or not reported
+  bool is_over = false;      // it has finished, or is already lost
 };
 
-// What workers of a view have said of each other, and who is to be lost for it: the fewest workers
-// without whom nobody would have a suspicion left, as it may be the one who suspects that nobody
-// reaches. One who only broke off counts if nobody else is suspected, and of several the
-// one that was found out first: one loss makes a whole ring break off. Of as few, those who were
-// not heard here either since the first suspicion; then those who already stood in suspicions for
-// which another one was lost, without a step being sealed since; then those that joined last.
+// Suspicions of the workers of a view, and who is lost because of them: the smallest set of workers
+// whose removal resolves every suspicion. The suspecting worker can be lost instead of the suspect,
+// because it may be the unreachable one. A worker that only broke off counts if no other is
+// suspected; of several, the one that was found first: one loss makes a whole ring break off. Of
+// sets of equal size, these are preferred in this order: workers that have been silent since the
+// first suspicion; workers that stood in earlier suspicions for which another one was lost, with no
+// step sealed since; workers that joined last.
 //
-// That a step is late is another matter: those that say so wait, and all who wait may have the same
-// cause. Then those are lost who do not wait for others, as they say themselves, and are not beyond
-// that step; if there are none, those that were not heard since; if all were, those who have not
-// come as far as one that waits in vain. Whom the word names counts only if they tell nothing of
-// their work. Nobody is lost if all wait for each other.
+// A late step is another matter: its reporters wait, and all waiting workers may have the same
+// cause. Then the lost workers are those that do not wait, by their own reports, and are not beyond
+// that step. If there are none, those that have been silent since. If all were heard, those that
+// are behind a worker that waits in vain. The worker named in the report counts only if it reports
+// no work. No worker is lost if all wait for each other.
 //
 // Pure, like Membership.
 class Suspicions {
  public:
-  // Of a pair the first counts, and of all the first kMost; those who cannot reach each other say
-  // it again in the next view. Of what is late the first kMostLate count.
+  // Of each pair only the first suspicion counts, and of all the first kMost; workers that cannot
+  // reach each other report it again in the next view. Of late steps the first kMostLate count.
   static constexpr size_t kMost = 12;
   static constexpr size_t kMostLate = 1024;
   void Add(Suspicion suspicion, absl::Time now);
 
-  // When the first of them came; none if there is none.
+  // Returns when the first suspicion came; none if there is none.
   std::optional<absl::Time> since() const;
 
-  // This worker is lost by a cause of its own, which explains what it said and what was said of it.
+  // This worker is lost by a cause of its own, which explains all suspicions by it and of it.
   void Explain(Incarnation lost);
-  // They were of an earlier view.
+  // Drops the suspicions of an earlier view.
   void Forget() {
     told_.clear();
     late_.clear();
@@ -79,7 +80,7 @@ class Suspicions {
   // Workers have reached each other.
   void OnSealed() { stood_.clear(); }
 
-  // Those who are to be lost, and forgets the suspicions. `joined`: the workers in order of
+  // Returns the workers to be lost, and forgets the suspicions. `joined`: the workers in order of
   // joining.
   std::vector<Culprit> Judge(const std::vector<WorkerState>& joined);
 
@@ -95,8 +96,8 @@ class Suspicions {
   std::vector<Culprit> JudgeLate(const std::vector<WorkerState>& joined) const;
 
   std::vector<Told> told_;
-  std::vector<Told> late_;       // of them, those that say that a part is late
-  std::set<Incarnation> stood_;  // in suspicions of which somebody else was lost
+  std::vector<Told> late_;       // those about late parts
+  std::set<Incarnation> stood_;  // in suspicions for which another worker was lost
 };
 
 }  // namespace gradwire

@@ -18,12 +18,12 @@ namespace gradwire {
 namespace {
 
 constexpr absl::Duration kAbortGrace = absl::Milliseconds(400);
-// A page that is open asks every second.
+// An open live page requests the status every second.
 constexpr absl::Duration kViewerPause = absl::Seconds(3);
 constexpr absl::Duration kViewerGrace = absl::Milliseconds(1500);
-// And then for the history, with the steps that it has not seen.
+// Then it requests the history, with the steps that it lacks.
 constexpr absl::Duration kViewerRest = absl::Milliseconds(500);
-// The same, both, if the coordinator was told to stop.
+// Limit of both waits together if the coordinator was told to stop.
 constexpr absl::Duration kStoppedGrace = absl::Milliseconds(700);
 constexpr absl::Duration kStoppedRest = absl::Milliseconds(300);
 constexpr char kJson[] = "application/json; charset=utf-8";
@@ -67,7 +67,7 @@ absl::Status CheckOptions(const CoordinatorOptions& options) {
   return absl::OkStatus();
 }
 
-// The live page is "/", its files are "/assets/NAME".
+// The live page is "/"; its files are "/assets/NAME".
 const WebAsset* AssetAt(absl::string_view path) {
   if (path == "/") return FindWebAsset("");
   if (!absl::ConsumePrefix(&path, "/assets/") || path.empty()) return nullptr;
@@ -83,9 +83,9 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
   if (!security.ok()) return security.status();
   const bool never_waits = options.on_loss != kRecover || options.min_workers == 1;
   if (options.pause_timeout_seconds > 0 && never_waits) {
-    spdlog::warn("{}--pause-timeout changes nothing: the run {}", options.log_prefix,
-                 options.on_loss == kRecover ? "goes on with one worker (--min-workers 1)"
-                                             : "ends with a loss (--on-loss stop)");
+    spdlog::warn("{}--pause-timeout has no effect: the run {}", options.log_prefix,
+                 options.on_loss == kRecover ? "continues with one worker (--min-workers 1)"
+                                             : "ends after a loss (--on-loss stop)");
   }
   auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(on_fold)));
   if (absl::Status status = coordinator->Listen(options, *security); !status.ok()) return status;
@@ -126,7 +126,7 @@ Coordinator::~Coordinator() {
 }
 
 absl::Status Coordinator::Listen(const CoordinatorOptions& options, const Security& security) {
-  // Metrics first: once gRPC is served, workers may come.
+  // Metrics first: workers may join as soon as gRPC is served.
   if (absl::Status status = ServeMetrics(options, security); !status.ok()) return status;
   absl::StatusOr<GrpcServer> grpc = StartGrpcServer(
       options.listen, {&membership_, &aggregation_, &rendezvous_, &status_}, security);
@@ -157,7 +157,7 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
 
 void Coordinator::OnView(const View& view) {
   const bool is_first = aggregator_ == nullptr;
-  if (!is_first) aggregator_->Abort(absl::AbortedError("another view has begun"));
+  if (!is_first) aggregator_->Abort(absl::AbortedError("a newer view has begun"));
   auto on_step = [this](LayoutId, Step, const Waits& waits) { OnWaits(waits); };
   auto on_iteration = [this](const AggregationTimes& times) { history_.AddAggregation(times); };
   aggregator_ =
@@ -179,7 +179,7 @@ void Coordinator::OnNextView(const View& view, absl::Time now) {
   if (change.lost.empty()) {
     return history_.AddEvent(
         {now, view.first_step, "resumed",
-         absl::StrCat("all workers are heard again; generation ", view.generation.value(),
+         absl::StrCat("all workers are back; generation ", view.generation.value(),
                       " begins with step ", view.first_step.value())});
   }
   history_.losses().GoOn({view.generation, view.first_step, change.adoptions, std::nullopt});
@@ -239,7 +239,7 @@ void Coordinator::OnLoss(const TellLoss& loss) {
                      absl::StrCat(NameOf(loss.ranks), was, " lost: ", loss.cause)});
 }
 
-// Nobody is to wait for what those who are missing owe it.
+// No worker may wait for contributions of the missing ones.
 void Coordinator::OnPause(const PauseRun& pause) {
   aggregator_->Abort(absl::AbortedError(pause.reason));
   metrics_.SetView(pause.workers, view_.generation);
@@ -252,7 +252,7 @@ void Coordinator::OnStraggler(const TellStraggler& straggler) {
 }
 
 Page Coordinator::StatusPage() {
-  bool ended;  // before the page is made: then it surely tells so
+  bool ended;  // read before the page is made, so that the page surely shows the end
   {
     MutexLock lock(&mutex_);
     ended = over_.has_value();
@@ -298,8 +298,8 @@ void Coordinator::Linger() {
   const absl::Time deadline = SteadyNow() + linger_;
   MutexLock lock(&mutex_);
   if (stopping_) return;
-  spdlog::info("{}metrics are served for {} after the end of the run; a signal ends that",
-               log_prefix_, absl::FormatDuration(linger_));
+  spdlog::info("{}metrics stay available for {} after the run; a signal ends this", log_prefix_,
+               absl::FormatDuration(linger_));
   while (!stopping_ && !over_changed_.WaitWithDeadline(&mutex_, deadline)) {
   }
 }

@@ -24,8 +24,7 @@
 
 namespace gradwire {
 
-// The coordinator of one run: everything that a run needs in the middle, and
-// the servers that make it reachable.
+// The coordinator of one run, with its servers.
 //
 //   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► a new Aggregator
 //                 │                      ├─ on_layout ───► Aggregator::AddLayout
@@ -40,37 +39,37 @@ namespace gradwire {
 class Coordinator {
  public:
   // Listens and waits for workers. Errors:
-  //   InvalidArgument     an option that makes no sense, such as an address; no token in its file
+  //   InvalidArgument     an invalid option, such as an address; no token in its file
   //   NotFound            the token's file cannot be read
-  //   FailedPrecondition  an address cannot be bound, or the port file not be
-  //                       written; says why
-  // `on_fold` hears of each sum of one bucket's terms, if it is not empty.
+  //   FailedPrecondition  an address cannot be bound, or the port file cannot be written; with
+  //                       the reason
+  // If `on_fold` is set, it is called for each sum of one bucket's terms.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(const CoordinatorOptions& options,
                                                             OnSpan on_fold = nullptr);
 
-  // Stops if need be.
+  // Calls Stop.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  // Waits until the run is over. OK: all ranks finished. Else Aborted or
-  // DeadlineExceeded with the reason that the workers got too.
+  // Blocks until the run is over. OK: all ranks finished. Otherwise Aborted or DeadlineExceeded,
+  // with the same reason as the workers receive.
   absl::Status Wait();
 
-  // After Wait: writes what this process did in an iteration, as JSON, or null if it averaged no
-  // gradients. Errors: those of ReplaceFile.
+  // After Wait: writes this process's mean iteration as JSON, or null if it averaged no gradients.
+  // Errors are those of ReplaceFile.
   absl::Status WriteSummary(const std::string& path) const;
 
-  // After Wait: where metrics are served, goes on for options.linger_seconds, so that
-  // the last ones are scraped. Stop ends it.
+  // After Wait: if metrics are served, blocks for options.linger_seconds, so that the last values
+  // are scraped. Stop ends this.
   void Linger();
 
-  // After Wait: if somebody follows /status.json, gives them a moment, at most
-  // 2 s, to see how the run ended.
+  // After Wait: if a client polls /status.json, waits up to 2 s until it has seen the end of the
+  // run.
   void WaitForViewer();
 
-  // Ends the run, if it is not over, with `reason` to all workers; then closes
-  // the servers. Takes at most a second. May be called again.
+  // Ends the run, if it is not over, and sends `reason` to all workers; then closes the servers
+  // within about a second. May be called again.
   void Stop(absl::string_view reason);
 
   const std::string& address() const { return grpc_.address; }  // "host:port" of gRPC
@@ -94,25 +93,27 @@ class Coordinator {
 
   const RunId run_id_;
   const absl::Duration linger_;
-  const int min_workers_;  // that a run which can go on without others needs
+  const int min_workers_;  // that a run which can recover needs
   const OnSpan on_fold_;
   const std::string log_prefix_;
   CoordinatorMetrics metrics_;
 
   Mutex mutex_;
   CondVar over_changed_;
-  std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);          // how the run ended
-  absl::Time viewed_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();  // /status.json was
+  std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);  // how the run ended
+  absl::Time viewed_ ABSL_GUARDED_BY(mutex_) =
+      absl::InfinitePast();  // last request of /status.json
   bool end_viewed_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  // Terms come here, and tell how long ranks wait for each other; else their own work does.
+  // True if gradients pass here and show how long ranks wait for each other. Otherwise the waits
+  // are derived from the ranks' own work.
   std::atomic<bool> sees_waits_{false};
   RunHistory history_;
 
-  // From here on, what has threads that use the above.
+  // Members from here on have threads that use the members above.
   AggregationService aggregation_;
-  // Used by membership's callbacks alone; null and meaningless before the first view.
-  std::shared_ptr<Aggregator> aggregator_;  // of the view
+  // Only for the callbacks of membership; null before the first view.
+  std::shared_ptr<Aggregator> aggregator_;  // of the current view
   View view_;
   RendezvousStore rendezvous_store_;
   RendezvousService rendezvous_;

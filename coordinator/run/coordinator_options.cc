@@ -12,25 +12,26 @@ namespace {
 
 constexpr char kGroup[] = "Coordinator";
 constexpr char kDescription[] =
-    "Brings the workers of one run together, averages their gradients for the back end\n"
-    "'coordinator', and watches over all of them.";
+    "Connects the workers of one run, averages their gradients for the back end 'coordinator',\n"
+    "and detects lost workers.";
 
 constexpr char kFooter[] =
     "Each option can also be given as GRADWIRE_NAME in the environment (GRADWIRE_WORLD_SIZE) or\n"
-    "as a key of the --config file (world-size = 4), at its top or in its section\n"
-    "[coordinator]: flag > GRADWIRE_NAME > file > default.";
+    "as a key of the --config file (world-size = 4), at its top level or in section\n"
+    "[coordinator]. Precedence: flag > GRADWIRE_NAME > file > default.";
 
 void AddAggregatorOptions(CoordinatorOptions* options, OptionParser* parser) {
   parser->Group("Separate aggregator");
   parser->Add("aggregate-only", "true|false",
-              "be one of the separate aggregators of another coordinator's run",
+              "be a separate aggregator in another coordinator's run",
               Switch(&options->aggregate_only));
-  parser->Add("coordinator", "HOST:PORT", "with --aggregate-only: where that coordinator listens",
+  parser->Add("coordinator", "HOST:PORT", "with --aggregate-only: address of that coordinator",
               ConnectAddress(&options->coordinator));
-  parser->Add("advertise", "HOST", "with --aggregate-only: host name or address that workers use",
-              WithDefault(Text(&options->advertise), "of the connection to the coordinator"));
+  parser->Add("advertise", "HOST",
+              "with --aggregate-only: host name or address of this aggregator for workers",
+              WithDefault(Text(&options->advertise), "address used to reach the coordinator"));
   parser->Add("connect-timeout-seconds", "SECONDS",
-              "with --aggregate-only: wait for the coordinator to answer",
+              "with --aggregate-only: longest wait for the coordinator to answer",
               RealAbove(&options->connect_timeout_seconds, 0));
 }
 
@@ -38,37 +39,40 @@ void AddAggregatorOptions(CoordinatorOptions* options, OptionParser* parser) {
 
 void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
   parser->Group(kGroup);
-  parser->Add("listen", "HOST:PORT", "where workers connect; port 0 picks one and prints it",
+  parser->Add("listen", "HOST:PORT",
+              "address for workers; port 0 selects a free port and prints it",
               ListenAddress(&options->listen));
-  parser->Add("metrics", "HOST:PORT", "serve Prometheus metrics and /healthz; or off",
+  parser->Add("metrics", "HOST:PORT", "address of metrics, live page and /healthz; or off",
               ListenAddressOrOff(&options->metrics));
-  parser->Add("http-names", "NAMES",
-              "names of this host for the pages, with commas, beside addresses and local names",
-              Text(&options->http_names));
-  parser->Add("http-token", "true|false",
-              "ask for the token of --token-file there, too: as a password, or a bearer token",
-              Switch(&options->http_token));
-  parser->Add("port-file", "FILE", "write the bound addresses to FILE", Text(&options->port_file));
   parser->Add(
-      "lease-seconds", "SECONDS",
-      "silence after which a worker is lost, at most; sooner where its heartbeats are regular",
-      RealAbove(&options->lease_seconds, 0));
+      "http-names", "NAMES",
+      "comma-separated host names accepted by the pages, besides IP addresses and local names",
+      Text(&options->http_names));
+  parser->Add("http-token", "true|false",
+              "pages require the token of --token-file, as a password or a bearer token",
+              Switch(&options->http_token));
+  parser->Add("port-file", "FILE", "file for the bound addresses", Text(&options->port_file));
+  parser->Add("lease-seconds", "SECONDS",
+              "longest silence after which a worker is lost; shorter if its heartbeats are regular",
+              RealAbove(&options->lease_seconds, 0));
   parser->Add("min-lease-seconds", "SECONDS",
-              "the same at least; no more than --lease-seconds counts",
+              "shortest silence after which a worker is lost; capped at --lease-seconds",
               RealAbove(&options->min_lease_seconds, 0));
   parser->Add(
       "on-loss", "NAME",
-      "when a worker is lost: recover (others carry its ranks, with the same result), or stop",
+      "when a worker is lost: recover (others carry its ranks, with the same result) or stop",
       Choice(&options->on_loss, {kRecover, kStop}));
-  parser->Add("min-workers", "N", "with fewer left the run is paused, and ends",
-              Integer(&options->min_workers, 1, 65535));
+  parser->Add(
+      "min-workers", "N",
+      "minimum number of workers; with fewer, the run pauses for --pause-timeout, then ends",
+      Integer(&options->min_workers, 1, 65535));
   parser->Add("pause-timeout", "SECONDS",
-              "how long it is paused for silent workers to be heard again; 0: it ends at once",
+              "time that a paused run waits for silent workers; 0: it ends at once",
               RealFrom(&options->pause_timeout_seconds, 0));
-  parser->Add("rendezvous-timeout-seconds", "SECONDS", "wait for all workers to be there",
+  parser->Add("rendezvous-timeout-seconds", "SECONDS", "longest wait for all workers to join",
               RealAbove(&options->rendezvous_timeout_seconds, 0));
   parser->Add("linger-seconds", "SECONDS",
-              "after the end of the run serve metrics and pages for so long",
+              "time to serve metrics and pages after the end of the run",
               RealFrom(&options->linger_seconds, 0));
   parser->Add("chunk-kib", "KiB", "longest piece of Gather and Scatter",
               Integer(&options->chunk_kib, 1, 4096));
@@ -82,8 +86,7 @@ absl::Status CheckServing(const CoordinatorOptions& options) {
   if (reach.ok()) reach = CheckReach("--metrics", options.metrics, options.security);
   if (!reach.ok()) return reach;
   if (!options.http_token || !options.security.token_file.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "--http-token: there is no token to ask for; expected a --token-file with it");
+  return absl::InvalidArgumentError("--http-token: got no token, expected --token-file with it");
 }
 
 absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
@@ -93,15 +96,15 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
   parser.Footer(kFooter);
   AddCoordinatorOptions(&parsed.options, &parser);
   parser.Add("aggregators", "N",
-             "separate aggregators that back end sharded uses; 0: the workers themselves",
+             "separate aggregators for back end sharded; 0: the workers aggregate",
              Integer(&parsed.options.aggregators, 0, 65535));
-  parser.Add("trace", "FILE", "time line of its sums, in Chrome's trace format (for Perfetto)",
+  parser.Add("trace", "FILE",
+             "time line of the coordinator's sums, in Chrome's trace format (for Perfetto)",
              Text(&parsed.options.trace));
-  parser.Add("aggregation-summary", "FILE",
-             "write what it did in an iteration, on average, to FILE as JSON",
+  parser.Add("aggregation-summary", "FILE", "file for the coordinator's mean iteration, as JSON",
              Text(&parsed.options.aggregation_summary));
-  parser.Add("world-size", "N", "ranks in the run", Integer(&parsed.options.world_size, 1, 65535));
-  parser.Add("workers", "N", "processes that carry the ranks, each one or several",
+  parser.Add("world-size", "N", "number of ranks", Integer(&parsed.options.world_size, 1, 65535));
+  parser.Add("workers", "N", "processes that carry the ranks, one or more each",
              WithDefault(Integer(&parsed.options.workers, 1, 65535), "as many as --world-size"));
   AddAggregatorOptions(&parsed.options, &parser);
   const absl::Status status = parser.Parse(args, environment, {}, &parsed);
@@ -113,10 +116,11 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
   }
   if (absl::Status serving = CheckServing(parsed.options); !serving.ok()) return serving;
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
-    return absl::InvalidArgumentError("--trace: not with --aggregate-only");
+    return absl::InvalidArgumentError("--trace: cannot be used with --aggregate-only");
   }
   if (parsed.options.aggregate_only && !parsed.options.aggregation_summary.empty()) {
-    return absl::InvalidArgumentError("--aggregation-summary: not with --aggregate-only");
+    return absl::InvalidArgumentError(
+        "--aggregation-summary: cannot be used with --aggregate-only");
   }
   return parsed;
 }
@@ -125,7 +129,7 @@ absl::Status WritePortFile(const std::string& path, const std::string& grpc,
                            const std::string& metrics) {
   std::string text = absl::StrCat("grpc=", grpc, "\n");
   if (!metrics.empty()) absl::StrAppend(&text, "metrics=", metrics, "\n");
-  // Renamed into place, so that nobody reads half of it.
+  // Renamed into place, so that no process reads a partial file.
   const absl::Status written = ReplaceFile(path, text);
   if (written.ok()) return written;
   return absl::FailedPreconditionError(absl::StrCat(

@@ -16,53 +16,52 @@ namespace gradwire {
 inline constexpr char kRecover[] = "recover";
 inline constexpr char kStop[] = "stop";
 
-// Everything a coordinator can be told. Names, units and meaning:
-// `gradwire-coordinator --help`. Defaults are here and nowhere else.
+// All options of a coordinator. `gradwire-coordinator --help` has names, units and meaning. Only
+// this struct has the defaults.
 struct CoordinatorOptions {
-  std::string listen = "0.0.0.0:29400";  // port 0 picks one and prints it
+  std::string listen = "0.0.0.0:29400";  // port 0 selects a free port and prints it
   int world_size = 1;                    // ranks
-  int workers = 0;                       // processes that carry them; 0: as many as ranks
-  int aggregators = 0;                   // separate ones that back end sharded is to use
-  bool aggregate_only = false;           // be such an aggregator, of the run of `coordinator`
+  int workers = 0;                       // processes that carry the ranks; 0: as many as ranks
+  int aggregators = 0;          // separate aggregators for back end sharded; 0: the workers
+  bool aggregate_only = false;  // be a separate aggregator in the run of `coordinator`
   std::string coordinator = "127.0.0.1:29400";
-  std::string advertise;  // host that workers use; empty: of the connection to the coordinator
+  std::string advertise;  // empty: the address used to reach the coordinator
   double connect_timeout_seconds = 30;
   std::string metrics = "127.0.0.1:9400";   // "off": not served
-  std::string http_names;                   // of this host, for pages; separated by commas
-  bool http_token = false;                  // pages ask for the token, too
-  std::string port_file;                    // bound addresses are written here
-  std::string trace;                        // time line of the sums is written here
-  std::string aggregation_summary;          // what it did in an iteration is written here
-  double min_lease_seconds = 1;             // silence after which a worker is lost: at least
-  double lease_seconds = 10;                // and at most
-  std::string on_loss = kRecover;           // what becomes of the run: recover or stop
-  int min_workers = 1;                      // that a run goes on with after a loss
-  double pause_timeout_seconds = 0;         // that it waits with fewer for silent ones
-  double rendezvous_timeout_seconds = 600;  // until all workers are there
-  double linger_seconds = 0;                // still serves metrics after the run's end
+  std::string http_names;                   // host names accepted by pages, comma-separated
+  bool http_token = false;                  // pages require the token
+  std::string port_file;                    // file for the bound addresses
+  std::string trace;                        // file for the time line of the sums
+  std::string aggregation_summary;          // file for the mean iteration
+  double min_lease_seconds = 1;             // shortest silence after which a worker is lost
+  double lease_seconds = 10;                // longest silence after which a worker is lost
+  std::string on_loss = kRecover;           // what a loss means for the run: recover or stop
+  int min_workers = 1;                      // with fewer, the run pauses, then ends
+  double pause_timeout_seconds = 0;         // how long a paused run waits for silent workers
+  double rendezvous_timeout_seconds = 600;  // longest wait for all workers to join
+  double linger_seconds = 0;                // time to serve metrics after the run
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
-  std::string instructions;                 // empty: the best that the processor has
+  std::string instructions;                 // empty: the best available
   SecurityOptions security;
-  // In front of each line of its log, for a process that logs other things too. Not an option.
+  // Prefix of each log line, for a process with several components. Not an option.
   std::string log_prefix;
 };
 
-// Adds a coordinator's options to `parser`, all but --world-size: it is the
-// number of workers to `gradwire launch`, which takes the other ones as they are.
+// Adds all of a coordinator's options to `parser` except --world-size, which `gradwire launch`
+// computes from its number of workers.
 void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser);
 
-// That the coordinator may serve where, and to whom, it is told. InvalidArgument if pages are to
-// ask for a token and none is given; and as CheckReach.
+// Returns OK if the coordinator may listen on the addresses in `options`. InvalidArgument if pages
+// require a token and none is given; otherwise the errors of CheckReach.
 absl::Status CheckServing(const CoordinatorOptions& options);
 
-// Reads a coordinator's options from all layers (see OptionParser; a launcher's
-// environment says nothing to it). Errors as OptionParser::Parse. `metrics` is
-// "off" if they are not served.
+// Reads a coordinator's options from all layers except a launcher's environment; see OptionParser.
+// Errors are those of OptionParser::Parse. `metrics` is "off" if they are not served.
 absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
     const std::vector<std::string>& args, const Environment& environment);
 
-// Writes "grpc=HOST:PORT" and, if `metrics` is not empty, "metrics=HOST:PORT" to
-// `path`, whole or not at all. FailedPrecondition says why it cannot be written.
+// Writes "grpc=HOST:PORT" and, if `metrics` is not empty, "metrics=HOST:PORT" to `path`,
+// atomically. FailedPrecondition, with the reason, if that fails.
 absl::Status WritePortFile(const std::string& path, const std::string& grpc,
                            const std::string& metrics);
 

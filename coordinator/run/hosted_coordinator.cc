@@ -16,7 +16,8 @@ namespace {
 constexpr char kUsualMetrics[] = "127.0.0.1:9400";
 constexpr char kAnyMetrics[] = "127.0.0.1:0";
 
-// What the environment says to a hosted coordinator; its other variables are the worker's.
+// Options that a hosted coordinator reads from the environment; the other variables are the
+// worker's.
 constexpr const char* kOwnOptions[] = {
     "aggregators",    "chunk-kib",         "http-token",  "lease-seconds",
     "linger-seconds", "min-lease-seconds", "min-workers", "on-loss",
@@ -28,7 +29,7 @@ bool IsNumeric(const std::string& host) {
          inet_pton(AF_INET6, host.c_str(), bytes) == 1;
 }
 
-// Where to listen so that all who resolve the host's name get here.
+// Returns an address to listen on that all hosts reach by the host's name.
 std::string ListenAddressFor(const HostPort& address) {
   const bool exact = IsNumeric(address.host) || IsLoopback(address.host);
   return ToString(HostPort{exact ? address.host : "0.0.0.0", address.port});
@@ -41,7 +42,7 @@ absl::StatusOr<CoordinatorOptions> OptionsOf(const HostedCoordinator::Options& o
   for (const char* name : kOwnOptions) {
     own[VariableOf(name)] = Value(environment, VariableOf(name));
   }
-  // Who starts equal processes ends them all when one is lost, and rank 0 cannot be lost at all.
+  // A launcher of equal processes ends them all when one is lost, and rank 0 cannot be lost at all.
   if (own[VariableOf("on-loss")].empty()) own[VariableOf("on-loss")] = kStop;
   own[VariableOf("world-size")] = absl::StrCat(options.world_size);
   own[VariableOf("token-file")] = options.security.token_file;
@@ -56,7 +57,7 @@ absl::StatusOr<CoordinatorOptions> OptionsOf(const HostedCoordinator::Options& o
   return parsed->options;
 }
 
-// With a page of its own if another run has the usual one.
+// Serves pages on another port if another run uses the default one.
 absl::StatusOr<std::unique_ptr<Coordinator>> StartAt(CoordinatorOptions options,
                                                      bool may_move_metrics) {
   auto coordinator = Coordinator::Start(options);
@@ -80,7 +81,7 @@ absl::StatusOr<std::unique_ptr<HostedCoordinator>> HostedCoordinator::StartUnles
   if (!own.ok()) return own.status();
   auto coordinator = StartAt(*own, options.metrics.empty());
   if (!coordinator.ok()) {
-    // Somebody else may have come first.
+    // Another process may have been faster.
     const absl::StatusOr<AddressUse> use = Probe(options.address);
     if (use.ok() && *use == AddressUse::kServed) return nullptr;
     return coordinator.status();

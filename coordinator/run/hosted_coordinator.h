@@ -11,40 +11,39 @@
 
 namespace gradwire {
 
-// A coordinator on threads of a process that is one of its run's workers, so that a
-// launcher which starts W equal processes (torchrun, mpirun, srun) needs nothing else.
-// Thread-safe.
+// A coordinator on threads of one of its run's workers, so that a launcher that starts equal
+// processes (torchrun, mpirun, srun) needs no other program. Thread-safe.
 class HostedCoordinator {
  public:
   struct Options {
-    std::string address;  // "host:port" that the workers connect to; port 0 picks one
+    std::string address;  // "host:port" for the workers; port 0 selects a free one
     int world_size = 1;
-    // "host:port" or "off": live page and metrics. Empty: 127.0.0.1:9400, and if that is
-    // taken another port.
+    // "host:port" of live page and metrics, or "off". Empty: 127.0.0.1:9400, or a free port if that
+    // is taken.
     std::string metrics;
     SecurityOptions security = {};
   };
 
-  // Serves at `options.address`: there alone if the host is numeric or localhost; on all
-  // addresses if it is another name, which other hosts may resolve in another way. Leases,
-  // timeouts, chunk size, linger and port file come from `environment` (GRADWIRE_…), as for
-  // gradwire-coordinator. Null if somebody else listens there, or if it is an address of another
-  // host. Errors as Coordinator::Start, and those of options in the environment.
+  // Listens only on `options.address` if its host is numeric or localhost. If it is another name,
+  // which other hosts may resolve in another way, listens on all addresses. Leases, timeouts, chunk
+  // size, linger time and port file come from `environment` (GRADWIRE_…), as for
+  // gradwire-coordinator. Null if another process already listens there, or if the address belongs
+  // to another host. Errors are those of Coordinator::Start and of options in the environment.
   static absl::StatusOr<std::unique_ptr<HostedCoordinator>> StartUnlessServed(
       const Options& options, const Environment& environment);
 
   // Ends the run, if it is not over.
   ~HostedCoordinator();
 
-  // "host:port" where this process reaches it.
+  // "host:port" by which this process reaches the coordinator.
   const std::string& address() const { return address_; }
   // "host:port"; empty if they are not served.
   std::string metrics_address() const { return coordinator_->metrics_address(); }
 
-  // Waits until all workers have left, or the run has failed; then, as the options say,
-  // until who watches the page has seen how it ended.
+  // Blocks until all workers have left or the run has failed; then, as the options say, until an
+  // open live page has seen the end.
   void AwaitEnd();
-  // Ends the run, if it is not over, with `reason` to all workers; AwaitEnd returns then.
+  // Ends the run, if it is not over, and sends `reason` to all workers; AwaitEnd then returns.
   void Stop(absl::string_view reason) { coordinator_->Stop(reason); }
 
  private:

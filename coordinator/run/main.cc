@@ -1,4 +1,4 @@
-// gradwire-coordinator: the middle of one run.
+// gradwire-coordinator: the coordinator of one run.
 #include <spdlog/spdlog.h>
 
 #include <csignal>
@@ -30,7 +30,7 @@ int Failed(const absl::Status& status) {
   return ExitCode(status);
 }
 
-// Waits for the end of the run. A signal ends it for all workers.
+// Waits for the end of the run. A signal ends the run for all workers.
 int Run(Coordinator& coordinator, const std::string& summary) {
   SignalThread signals([&coordinator](int signal) {
     coordinator.Stop(absl::StrCat("the coordinator was stopped by ", NameOf(signal)));
@@ -56,7 +56,7 @@ int RunCoordinator(const CoordinatorOptions& options, OnSpan on_fold) {
   return Run(**coordinator, options.aggregation_summary);
 }
 
-// In the time line the coordinator comes behind the ranks, and has the clock.
+// In the time line the coordinator follows the ranks; its clock is the reference.
 int RunTraced(const CoordinatorOptions& options) {
   const auto log = TraceLog::Open(options.trace, options.world_size, "coordinator");
   if (!log.ok()) return Failed(log.status());
@@ -66,7 +66,7 @@ int RunTraced(const CoordinatorOptions& options) {
   return exit_code == kExitDone && !written.ok() ? Failed(written) : exit_code;
 }
 
-// A separate aggregator, to the end of the run. A signal ends it for all.
+// Runs a separate aggregator until the end of the run. A signal ends the run for all.
 int RunAggregator(const CoordinatorOptions& options) {
   auto aggregator = SeparateAggregator::Start(options);
   if (!aggregator.ok()) return Failed(aggregator.status());

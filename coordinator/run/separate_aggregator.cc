@@ -80,7 +80,7 @@ absl::Status SeparateAggregator::Run() {
 
 absl::Status SeparateAggregator::Serve(const View& view) {
   if (!view.aggregator.has_value()) {
-    return absl::InternalError("the coordinator sent a view that gives this aggregator no share");
+    return absl::InternalError("the coordinator sent a view without a share for this aggregator");
   }
   const Shard share{static_cast<int>(view.aggregators.size()), {*view.aggregator}};
   auto on_step = [this](LayoutId, Step step, const Waits&) {
@@ -88,14 +88,14 @@ absl::Status SeparateAggregator::Serve(const View& view) {
   };
   auto aggregator = std::make_shared<Aggregator>(view, share, AggregatorHooks{on_step, nullptr});
   MutexLock lock(&mutex_);
-  // Another thread brings the first view, which a further one may overtake.
+  // Another thread handles the first view; a later view may arrive before it is done.
   if (aggregator_ != nullptr && view.generation < aggregator_->view().generation) {
     return absl::OkStatus();
   }
   for (const AgreedLayout& agreed : layouts_) {
     aggregator->AddLayout(agreed.layout, agreed.buckets, agreed.serving);
   }
-  if (aggregator_ != nullptr) aggregator_->Abort(absl::AbortedError("another view has begun"));
+  if (aggregator_ != nullptr) aggregator_->Abort(absl::AbortedError("a newer view has begun"));
   aggregator_ = std::move(aggregator);
   aggregation_.Serve(aggregator_);
   metrics_.SetView(static_cast<int>(view.members.size()), view.generation);

@@ -25,24 +25,24 @@ namespace gradwire {
 // each gradient once. Thread-safe.
 class SeparateAggregator {
  public:
-  // Listens, and connects to the run's coordinator. Errors: those of MetricsServer::Start, of
-  // WritePortFile, and of RunEndpoint::Create, Serve and Open.
+  // Listens, and connects to the run's coordinator. Errors are those of MetricsServer::Start,
+  // WritePortFile, and RunEndpoint::Create, Serve and Open.
   static absl::StatusOr<std::unique_ptr<SeparateAggregator>> Start(
       const CoordinatorOptions& options);
 
-  // Stops if need be.
+  // Calls Stop.
   ~SeparateAggregator();
   SeparateAggregator(const SeparateAggregator&) = delete;
   SeparateAggregator& operator=(const SeparateAggregator&) = delete;
 
-  // Takes part in the run and waits for its end. OK: all ranks finished. Else
-  // how the session was refused or ended, see Session::Join and OnAbort.
+  // Takes part in the run until its end. OK: all ranks finished. Otherwise the error by which the
+  // session was refused or ended; see Session::Join and OnAbort.
   absl::Status Run();
 
-  // Leaves the run, which ends it for all, with `reason`. From any thread.
+  // Leaves the run with `reason`, which ends the run for all. From any thread.
   void Stop(absl::string_view reason);
 
-  const std::string& address() const { return endpoint_->address(); }  // that workers use
+  const std::string& address() const { return endpoint_->address(); }  // for workers
 
  private:
   struct AgreedLayout {
@@ -53,9 +53,9 @@ class SeparateAggregator {
   SeparateAggregator(const CoordinatorOptions& options, std::unique_ptr<RunEndpoint> endpoint);
   absl::Status Listen();
   absl::Status Connect();
-  // Makes the aggregator of `view`, gives it the layouts that came before, and ends that of the
-  // view before. Does nothing if it is of a later view already. Internal if the view has no share
-  // for it.
+  // Creates the aggregator of `view` with the layouts so far, and ends the previous view's
+  // aggregator. Does nothing if a later view is already served. Internal if the view has no share
+  // for this aggregator.
   absl::Status Serve(const View& view);
   void OnNewView(const View& view);
   void OnLayout(const AgreedLayout& agreed);
@@ -69,11 +69,11 @@ class SeparateAggregator {
   Mutex mutex_;
   CondVar changed_;
   std::optional<absl::Status> over_ ABSL_GUARDED_BY(mutex_);
-  std::shared_ptr<Aggregator> aggregator_ ABSL_GUARDED_BY(mutex_);  // null before the View
+  std::shared_ptr<Aggregator> aggregator_ ABSL_GUARDED_BY(mutex_);  // null before the first view
   std::vector<AgreedLayout> layouts_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
 
-  const std::unique_ptr<RunEndpoint> endpoint_;  // last: its threads use the above
+  const std::unique_ptr<RunEndpoint> endpoint_;  // last: its threads use the members above
 };
 
 }  // namespace gradwire

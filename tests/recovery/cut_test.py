@@ -34,7 +34,7 @@ class CutRun:
         self.workers = [None] * WORLD_SIZE
         for rank in sorted(range(WORLD_SIZE), key=lambda rank: rank == last):
             if rank == last:
-                wait_until("the others", lambda: "3 of 4 workers are there" in
+                wait_until("the others", lambda: "3 of 4 workers are present" in
                            self.coordinator.text(), SECONDS)
             self.workers[rank] = self._start(
                 rank + 1, f"rank{rank}", BIN / "gradwire-worker", "--coordinator",

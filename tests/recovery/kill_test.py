@@ -212,7 +212,7 @@ class KillTest(LaunchedTest):
         loss, = self.status(address)["failures"]["last"]
         run.signal_launcher(signal.SIGTERM)
         run.end()
-        self.assertRegex(left, "^3 of 4 workers are there: rank 2 .* was lost .*, and rank 2 is carried "
+        self.assertRegex(left, "^3 of 4 workers are present: rank 2 .* was lost .*, and rank 2 is carried "
                                "on by the worker of ranks ")
         self.assertEqual(loss["pid"], pid)
         costs = [float(cost) for cost in re.findall(r"goes on; the loss cost ([\d.]+) s", run.text)]

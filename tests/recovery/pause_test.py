@@ -69,7 +69,7 @@ class PauseTest(LaunchedTest):
         begun = time.monotonic()
         self.assertEqual(run.end(), 137, run.text)
         self.assertGreater(time.monotonic() - begun, 0.9 * SOON)
-        self.assertIn("the run was paused for 1 s, and not all came back: rank 1 ", run.text)
+        self.assertIn("the run was paused for 1 s, and not all workers came back: rank 1 ", run.text)
         # Nobody went on meanwhile.
         steps = [int(step) for step in re.findall(r"\[rank 0\] epoch .* iteration (\d+)/", run.text)]
         self.assertLess(max(steps), 149)

@@ -161,7 +161,7 @@ void SimCoordinator::Enact(const FormRun& form) {
   view_ = Falsified(form.view);
   ready_.clear();
   scene_->checks.OnViewMade(view_);
-  if (!is_first) site_.Abort(absl::AbortedError("another view has begun"));
+  if (!is_first) site_.Abort(absl::AbortedError("a newer view has begun"));
   site_.Serve(view_, Shard());
   if (!is_first) scene_->reached(Moment::kViewMade, -1);
 }

@@ -55,7 +55,7 @@ class SessionTest(strangers.StrangersTest):
         os.kill(coordinator.pid, signal.SIGCONT)
         self.ask(deaf, stream)
         self.assertFalse(deaf.ended(stream, 0.6), coordinator.text())
-        self.assertNotIn("took no message", coordinator.text())
+        self.assertNotIn("read no message", coordinator.text())
 
     def test_worker_that_reads_nothing_is_lost(self):
         coordinator = self.coordinator(2, "--lease-seconds", "2")
@@ -64,7 +64,7 @@ class SessionTest(strangers.StrangersTest):
         while not deaf.ended(stream, 0.3) and time.monotonic() < deadline:
             with contextlib.suppress(OSError):
                 self.ask(deaf, stream)
-        strangers.wait_for("its loss", lambda: "took no message for 2s" in coordinator.text(), 5)
+        strangers.wait_for("its loss", lambda: "read no message for 2s" in coordinator.text(), 5)
 
     def test_silent_sessions_are_bounded_and_end(self):
         coordinator = self.coordinator(2)

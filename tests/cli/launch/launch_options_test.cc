@@ -108,9 +108,9 @@ TEST(ParseLaunchOptions, WorkersZero_IsRefused) {
 
 TEST(ParseLaunchOptions, WorkerOptionOnTheLeft_IsUnknown) {
   EXPECT_EQ(ErrorOf({"--batch-size", "3"}),
-            "--batch-size is an option of the workers: put it behind --");
+            "--batch-size is an option of the workers: put it after --");
   EXPECT_EQ(ErrorOf({"--batch-size=3"}),
-            "--batch-size is an option of the workers: put it behind --");
+            "--batch-size is an option of the workers: put it after --");
 }
 
 TEST(ParseLaunchOptions, WrongWorkerOption_IsJudgedBeforeTheStart) {

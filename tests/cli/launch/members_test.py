@@ -114,7 +114,7 @@ class Losses(unittest.TestCase):
                               "or more to go on", ends_run=True))
 
     def test_other_lines_tell_of_none(self):
-        for line in (b"rank 1 (a:1) joined; 2 of 2 workers are there", b"",
+        for line in (b"rank 1 (a:1) joined; 2 of 2 workers are present", b"",
                      b"rank 1 (a:1) is not heard: it was silent for 2 s; the run is paused",
                      b"rank 1 (a:1) was lost: it was silent for 2 s; the run is paused for 1 s"):
             self.assert_told(line)

@@ -79,7 +79,7 @@ TEST_F(CheckHelloTest, LastWorkerLeavesRanksToNobody_NamesThem) {
   LetIn(TestHello(1, {0}));
   const absl::Status status = Check(TestHello(2, {3}));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("ranks 1, 2 would be carried by nobody"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("ranks 1, 2 would be carried by no worker"));
 }
 
 TEST_F(CheckHelloTest, NothingLeftForTheOthers_IsRefused) {

@@ -40,7 +40,7 @@ TEST(Assign, SomeWishes_TheRestIsDealtToTheOthers) {
 TEST(Assign, RanksThatNobodyWouldCarry_AreNamed) {
   EXPECT_EQ(Assign({Wants({0}), Wants({2})}, 4).status(),
             absl::InvalidArgumentError(
-                "ranks 1, 3 would be carried by nobody: got other ranks for all of 2 workers, "
+                "ranks 1, 3 would be carried by no worker: got other ranks for all of 2 workers, "
                 "expected that they carry all ranks together"));
 }
 

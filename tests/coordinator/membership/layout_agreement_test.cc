@@ -89,7 +89,8 @@ TEST_F(LayoutAgreementTest, Declare_ServedInAnotherType_IsRefused) {
   layout.mutable_serving()->set_optimizer("sgd");
   layout.mutable_buckets(0)->set_dtype(v1::DTYPE_BFLOAT16);
   EXPECT_EQ(Refusal(layout),
-            "layout 0: bucket 0: got DTYPE_BFLOAT16, expected DTYPE_FLOAT32, as it is served");
+            "layout 0: bucket 0: got DTYPE_BFLOAT16, expected DTYPE_FLOAT32, because the layout is "
+            "served");
 }
 
 TEST_F(LayoutAgreementTest, Declare_PartOfAFloat_IsRefused) {

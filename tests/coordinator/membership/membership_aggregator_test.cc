@@ -59,7 +59,7 @@ TEST_F(MembershipAggregatorTest, OnOffer_LastOne_AllGetTheViewWithAddresses) {
 TEST_F(MembershipAggregatorTest, OnHello_AggregatorsMissing_RunWaits) {
   const Outcome outcome = Hello();
   EXPECT_TRUE(outcome.actions.empty());
-  EXPECT_THAT(outcome.why, HasSubstr("1 of 1 workers and 0 of 2 aggregators are there"));
+  EXPECT_THAT(outcome.why, HasSubstr("1 of 1 workers and 0 of 2 aggregators are present"));
 }
 
 TEST_F(MembershipAggregatorTest, OnHello_OneTooManyWhileAggregatorsAreMissing_FailedPrecondition) {
@@ -98,7 +98,7 @@ TEST_F(MembershipAggregatorTest, OnOffer_LoopbackAmongOthers_InvalidArgument) {
 TEST_F(MembershipAggregatorTest, OnStreamClosed_BeforeTheRun_PlaceIsFree) {
   Offer(kAggregator, "10.10.1.11:1");
   const Outcome outcome = membership_.OnStreamClosed(SessionId(kAggregator), "it broke", now_);
-  EXPECT_THAT(outcome.why, HasSubstr("0 of 2 aggregators are there"));
+  EXPECT_THAT(outcome.why, HasSubstr("0 of 2 aggregators are present"));
   Hello();
   Offer(12, "10.10.1.12:1");
   EXPECT_EQ(All<FormRun>(Offer(13, "10.10.1.13:1")).size(), 1u);
@@ -250,9 +250,10 @@ TEST_F(MembershipAggregatorRecoveryTest, Loss_OfAnAggregatorAfterTheLastStep_Nob
 TEST_F(MembershipAggregatorRecoveryTest, Status_AnAggregatorWasLost_ItIsNotCounted) {
   for (const int rank : {0, 1}) LastReady(kWorker + rank);
   Broke(kAggregator);
-  EXPECT_EQ(membership_.Status().reason(),
-            "2 of 2 workers and 1 of 2 aggregators are there: aggregator 0 (10.10.1.11:1) was lost "
-            "after the last step");
+  EXPECT_EQ(
+      membership_.Status().reason(),
+      "2 of 2 workers and 1 of 2 aggregators are present: aggregator 0 (10.10.1.11:1) was lost "
+      "after the last step");
 }
 
 }  // namespace

@@ -153,10 +153,10 @@ TEST_F(MembershipPauseTest, NobodyComesBack_EndsAfterTheTimeoutAndTellsOfTheLoss
   EXPECT_THAT(All<EndRun>(Pass(kTimeout - absl::Seconds(2), {1, 3})), IsEmpty());
   const Outcome outcome = Pass(absl::Seconds(2), {1, 3});
   ASSERT_THAT(All<EndRun>(outcome), SizeIs(1));
-  EXPECT_EQ(
-      All<EndRun>(outcome)[0].status.message(),
-      "the run was paused for 60 s, and not all came back: rank 1 (10.10.1.2:2) is not heard: "
-      "it was silent for 2 s");
+  EXPECT_EQ(All<EndRun>(outcome)[0].status.message(),
+            "the run was paused for 60 s, and not all workers came back: rank 1 (10.10.1.2:2) is "
+            "not heard: "
+            "it was silent for 2 s");
   EXPECT_THAT(All<SendAbort>(outcome), SizeIs(3));
   ASSERT_THAT(All<TellLoss>(outcome), SizeIs(1));
   EXPECT_THAT(All<TellLoss>(outcome)[0].ranks, ElementsAre(Rank(1)));

@@ -63,7 +63,7 @@ TEST_F(MembershipRanksTest, OnHello_LastWorker_DealsTheRanksEvenly) {
 }
 
 TEST_F(MembershipRanksTest, OnHello_UnevenWish_TheOtherGetsTheRest) {
-  EXPECT_EQ(Hello(1).why, "ranks 0, 1 (10.10.1.2:1) joined; 1 of 2 workers are there");
+  EXPECT_EQ(Hello(1).why, "ranks 0, 1 (10.10.1.2:1) joined; 1 of 2 workers are present");
   const auto views = All<SendView>(Hello(2, {0, 1, 3}));
   EXPECT_THAT(views.at(0).view.OwnRanks(), ElementsAre(Rank(0), Rank(1), Rank(3)));
   EXPECT_EQ(views.at(1).session, SessionId(1));

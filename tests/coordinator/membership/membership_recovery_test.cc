@@ -153,17 +153,17 @@ TEST_F(MembershipRecoveryTest, Ready_AllHaveOtherParameters_EndsTheRun) {
 
 TEST_F(MembershipRecoveryTest, Loss_StatusCountsWhoIsLeftAndNamesWhoCarriesTheRank) {
   Begin();
-  EXPECT_EQ(recovering_->Status().reason(), "3 of 3 workers are there");
+  EXPECT_EQ(recovering_->Status().reason(), "3 of 3 workers are present");
   for (int session = 1; session <= 3; ++session) Ready(session, 0);
   Broke(2);
   EXPECT_EQ(
       recovering_->Status().reason(),
-      "2 of 3 workers are there: rank 1 (10.10.1.2:2) was lost in step 1, and rank 1 is carried "
+      "2 of 3 workers are present: rank 1 (10.10.1.2:2) was lost in step 1, and rank 1 is carried "
       "on by the worker of ranks 1, 2");
   Broke(3);
   EXPECT_EQ(
       recovering_->Status().reason(),
-      "1 of 3 workers are there: ranks 1, 2 (10.10.1.2:3) were lost in step 1, and ranks 1, 2 "
+      "1 of 3 workers are present: ranks 1, 2 (10.10.1.2:3) were lost in step 1, and ranks 1, 2 "
       "are carried on by the worker of ranks 0, 1, 2");
 }
 
@@ -173,7 +173,7 @@ TEST_F(MembershipRecoveryTest, Loss_AfterTheLastStep_StatusCountsWhoIsLeft) {
   for (int session = 1; session <= 3; ++session) Ready(session, 1, 1, /*last=*/true);
   Broke(2);
   EXPECT_EQ(recovering_->Status().reason(),
-            "2 of 3 workers are there: rank 1 (10.10.1.2:2) was lost after the last step");
+            "2 of 3 workers are present: rank 1 (10.10.1.2:2) was lost after the last step");
 }
 
 TEST_F(MembershipRecoveryTest, Ready_WithWhatTheViewCost_IsTold) {
@@ -266,7 +266,7 @@ TEST_F(MembershipRecoveryTest, Finished_ThenALoss_EndsTheRun) {
   const std::vector<EndRun> end = All<EndRun>(Broke(2));
   ASSERT_THAT(end, SizeIs(1));
   EXPECT_THAT(end[0].status.message(),
-              HasSubstr("rank 0 finished already, and takes over nothing"));
+              HasSubstr("rank 0 has already finished and cannot adopt ranks"));
 }
 
 TEST_F(MembershipRecoveryTest, Loss_AnotherWorkerComes_IsRefusedAndTheRunGoesOn) {
@@ -278,7 +278,7 @@ TEST_F(MembershipRecoveryTest, Loss_AnotherWorkerComes_IsRefusedAndTheRunGoesOn)
     ASSERT_THAT(All<CloseSession>(outcome), SizeIs(1));
     EXPECT_EQ(All<CloseSession>(outcome)[0].status,
               absl::FailedPreconditionError("the run goes on without the workers that it has lost; "
-                                            "nobody can take their place"));
+                                            "no other worker can take their place"));
   }
   EXPECT_THAT(Ready(1, 0, 2).actions, IsEmpty());
   EXPECT_THAT(All<SendSealed>(Ready(3, 0, 2)), SizeIs(2));

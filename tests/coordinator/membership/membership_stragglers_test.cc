@@ -64,7 +64,7 @@ TEST_F(MembershipStragglersTest, OthersWait_ItIsNamedOnceWithWhatIsKnown) {
   EXPECT_EQ(
       told[0].what,
       "rank 2 (10.10.1.2:3) holds up step 1: rank 0 has waited for 2.1 s, for bucket 3; it has "
-      "been in backward of step 1 for 2.6 s, as it said 1.1 s ago");
+      "been in backward of step 1 for 2.6 s (reported 1.1 s ago)");
 }
 
 TEST_F(MembershipStragglersTest, NobodyTellsOfWork_NobodyIsNamed) {

@@ -15,7 +15,7 @@ using MembershipTest = testing::MembershipFixture;
 TEST_F(MembershipTest, OnHello_FirstWorker_WaitsForMore) {
   const Outcome outcome = Hello(1);
   EXPECT_THAT(outcome.actions, IsEmpty());
-  EXPECT_EQ(outcome.why, "rank 0 (10.10.1.2:1) joined; 1 of 3 workers are there");
+  EXPECT_EQ(outcome.why, "rank 0 (10.10.1.2:1) joined; 1 of 3 workers are present");
 }
 
 TEST_F(MembershipTest, OnHello_LastWorker_FormsRunBeforeAnyViewIsSent) {
@@ -166,7 +166,7 @@ TEST_F(MembershipTest, OnStreamClosed_BeforeTheView_FreesTheRank) {
   EXPECT_THAT(outcome.actions, IsEmpty());
   EXPECT_EQ(outcome.why,
             "rank 1 (10.10.1.2:2) is gone before the run began, its place is free: its session "
-            "stream broke; 1 of 3 workers are there");
+            "stream broke; 1 of 3 workers are present");
   EXPECT_THAT(Hello(3, {1}).actions, IsEmpty());
 }
 
@@ -323,7 +323,7 @@ TEST_F(MembershipTest, Status_MidRun_HasEachRanksProgress) {
 TEST_F(MembershipTest, Status_Waiting_SaysHowManyAreThere) {
   Hello(1);
   EXPECT_EQ(membership_.Status().state(), "waiting");
-  EXPECT_EQ(membership_.Status().reason(), "1 of 3 workers are there");
+  EXPECT_EQ(membership_.Status().reason(), "1 of 3 workers are present");
   EXPECT_EQ(membership_.Status().generation(), 0);
 }
 

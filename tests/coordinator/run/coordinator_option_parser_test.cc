@@ -61,9 +61,10 @@ TEST(ParseCoordinatorOptions, MoreWorkersThanRanks_IsRefused) {
 }
 
 TEST(ParseCoordinatorOptions, TraceOfASeparateAggregator_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--aggregate-only", "--trace", "f"}), "--trace: not with --aggregate-only");
+  EXPECT_EQ(ErrorOf({"--aggregate-only", "--trace", "f"}),
+            "--trace: cannot be used with --aggregate-only");
   EXPECT_EQ(ErrorOf({"--aggregate-only", "--aggregation-summary", "f"}),
-            "--aggregation-summary: not with --aggregate-only");
+            "--aggregation-summary: cannot be used with --aggregate-only");
 }
 
 TEST(ParseCoordinatorOptions, TorchrunsWorldSize_IsNotOurs) {

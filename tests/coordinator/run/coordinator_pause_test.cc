@@ -89,7 +89,7 @@ TEST_F(CoordinatorPauseTest, ItIsHeardAgain_ShownAndNobodyIsLost) {
   EXPECT_EQ(status["state"], "running");
   EXPECT_EQ(status["events"].back()["kind"], "resumed");
   EXPECT_EQ(status["events"].back()["text"],
-            "all workers are heard again; generation 2 begins with step 1");
+            "all workers are back; generation 2 begins with step 1");
   const std::string metrics = Get("/metrics");
   EXPECT_THAT(metrics, HasSubstr("\ngradwire_workers 2\n"));
   EXPECT_THAT(metrics, HasSubstr("\ngradwire_generation 2\n"));

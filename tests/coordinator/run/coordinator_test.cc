@@ -135,7 +135,7 @@ TEST(CoordinatorStatus, OverGrpc_TellsProgramAndState) {
   EXPECT_EQ(reply.program(), "gradwire-coordinator");
   EXPECT_EQ(reply.version(), GRADWIRE_VERSION);
   EXPECT_EQ(reply.state(), "waiting");
-  EXPECT_EQ(reply.reason(), "0 of 1 workers are there");
+  EXPECT_EQ(reply.reason(), "0 of 1 workers are present");
 }
 
 // Answer of a unary method that takes an empty message, as bytes.

@@ -115,7 +115,7 @@ TEST(ViewChanges, AwaitView_AfterTheEnd_GivesNone) {
 // transfers with Cancelled, which may be heard of before the view is.
 TEST(MayBeALoss, TransfersThatBrokeOrWereEnded_MayBe) {
   EXPECT_TRUE(MayBeALoss(absl::UnavailableError("reset")));
-  EXPECT_TRUE(MayBeALoss(absl::AbortedError("another view has begun")));
+  EXPECT_TRUE(MayBeALoss(absl::AbortedError("a newer view has begun")));
   EXPECT_TRUE(MayBeALoss(absl::CancelledError("signal 15")));
   EXPECT_FALSE(MayBeALoss(absl::DataLossError("two truths")));
   EXPECT_FALSE(MayBeALoss(absl::InternalError("torch")));
