@@ -24,7 +24,7 @@ namespace gradwire {
 
 namespace {
 
-constexpr size_t kMostHostBytes = 253;  // as DNS has it
+constexpr size_t kMostHostBytes = 253;  // limit of DNS
 
 absl::Status BadForm(absl::string_view text) {
   return absl::InvalidArgumentError(
@@ -32,7 +32,8 @@ absl::Status BadForm(absl::string_view text) {
                    "', expected HOST:PORT, such as 10.10.1.1:29400 or [::1]:29400"));
 }
 
-// A name or numeric address, perhaps with a zone; nothing that could do harm in a log.
+// Returns whether it is a name or numeric address, perhaps with a zone. Characters that could harm
+// a log are refused.
 bool IsHost(absl::string_view host) {
   const auto fits = [](char c) { return absl::ascii_isalnum(c) || absl::StrContains(".-_:%", c); };
   return !host.empty() && host.size() <= kMostHostBytes &&
@@ -88,14 +89,15 @@ std::string WhyNotBound(const HostPort& address) {
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   const bool bound = bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, 1) == 0;
-  const std::string why = bound ? "it was refused, but is free now" : std::strerror(errno);
+  const std::string why =
+      bound ? "binding failed, but the address is free now" : std::strerror(errno);
   close(fd);
   return absl::AsciiStrToLower(why);
 }
 
 namespace {
 
-// The system may allow a billion, of which tables are made here and there.
+// The system may allow a billion, but some libraries make tables of that size.
 constexpr rlim_t kEnough = 65536;
 
 }  // namespace
@@ -116,7 +118,7 @@ void RaiseDescriptorLimit() {
 
 size_t DescriptorLimit() {
   rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;  // what is usual
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;  // the usual limit
   return static_cast<size_t>(std::min(limit.rlim_cur, kEnough));
 }
 
@@ -126,7 +128,7 @@ using AddressList = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
 constexpr int kBacklog = 512;
 
-// None if the name is not known.
+// Returns none if the name is unknown.
 AddressList AddressesOf(const HostPort& address) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -144,8 +146,8 @@ uint16_t& PortOf(sockaddr_storage* address) {
                                         : reinterpret_cast<sockaddr_in*>(address)->sin_port;
 }
 
-// None if it cannot be bound. `port`: 0, or what the sockets before it have; gets what this one
-// has.
+// Returns none if binding fails. `port`: 0, or the port of the earlier sockets; receives this one's
+// port.
 UniqueFd ListenOn(const addrinfo& target, bool both_kinds, uint16_t* port) {
   UniqueFd fd(socket(target.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const int on = 1;

@@ -12,29 +12,29 @@
 
 namespace gradwire {
 
-// Where something listens. `host` is a name or a numeric address without
-// brackets, as getaddrinfo takes it.
+// The address of a server. `host` is a name or a numeric address without brackets, as for
+// getaddrinfo.
 struct HostPort {
   std::string host;
   uint16_t port = 0;
 };
 
-// Takes "10.10.1.1:29400", "node0:29400" or "[fd00::1]:29400" apart.
-// InvalidArgument if the text has another form; the message shows the text.
+// Parses "10.10.1.1:29400", "node0:29400" or "[fd00::1]:29400". InvalidArgument, with the text, if
+// it has another form.
 absl::StatusOr<HostPort> ParseHostPort(absl::string_view text);
 
-// "10.10.1.1:29400"; an IPv6 address gets its brackets.
+// Returns "10.10.1.1:29400", with brackets around an IPv6 address.
 std::string ToString(const HostPort& address);
 
-// True for 127.*, ::1 and localhost: addresses that other hosts cannot reach.
+// Returns true for 127.*, ::1 and localhost: other hosts cannot reach these addresses.
 bool IsLoopback(absl::string_view host);
 
-// `bound`, where something listens ("0.0.0.0:9400"), with the host of `reachable`
-// ("10.10.1.2:4711", of the same machine) if it listens on all addresses.
+// Returns `bound`, the address of a server ("0.0.0.0:9400"). If that means all addresses, its host
+// is replaced by the host of `reachable` ("10.10.1.2:4711"), which is on the same machine.
 std::string ReachableAt(const std::string& bound, const std::string& reachable);
 
-// Why nothing can listen at `address`, as the system says ("address already in use"): the libraries
-// that tried do not tell. Tries it once more for that.
+// Returns the system's reason why no server can listen at `address` ("address already in use"). The
+// libraries that failed do not report it, so this tries once more.
 std::string WhyNotBound(const HostPort& address);
 
 // Owns a file descriptor; -1: none.
@@ -51,37 +51,37 @@ class UniqueFd {
 
   int get() const { return fd_; }
   int Release() { return std::exchange(fd_, -1); }
-  void Reset(int fd = -1);  // closes what it has
+  void Reset(int fd = -1);  // closes its descriptor
 
  private:
   int fd_ = -1;
 };
 
-// Lets this process have as many descriptors as it may. To be called at the start of a program:
-// a server that has none left takes no one in any more.
+// Raises this process's limit of descriptors as far as allowed. Call it at the start of a program:
+// a server without free descriptors accepts no connections.
 void RaiseDescriptorLimit();
 
-// How many descriptors this process may have.
+// Returns this process's limit of descriptors.
 size_t DescriptorLimit();
 
-// Sockets that listen.
+// Listening sockets.
 struct Listening {
-  std::vector<UniqueFd> sockets;  // non-blocking, all of one port; not empty
-  HostPort address;               // as asked for, with the port that was bound
+  std::vector<UniqueFd> sockets;  // non-blocking, with one port; not empty
+  HostPort address;               // as requested, with the bound port
 };
 
-// Listens at all addresses that `address` stands for; 0.0.0.0 and :: stand for all of this host,
-// of both kinds. Port 0 picks a free one; a port in use is refused, not shared.
-// FailedPrecondition if none can be bound: says why, as part of a sentence.
+// Listens on all addresses of `address`; 0.0.0.0 and :: stand for all IPv4 and IPv6 addresses of
+// this host. Port 0 selects a free port; a port in use is an error. FailedPrecondition if no
+// address can be bound, with the reason as part of a sentence.
 absl::StatusOr<Listening> ListenAt(const HostPort& address);
 
-// What came of an attempt to accept.
+// Result of an attempt to accept.
 enum class Accepted {
   kConnection,
-  kNobody,       // who was there is gone, or nobody was
-  kNoResources,  // descriptors or memory; worth another try after a while
+  kNobody,       // no connection is waiting
+  kNoResources,  // no descriptor or memory is left; try again later
 };
-// Takes the next connection of a listening socket; it is non-blocking, with TCP_NODELAY.
+// Accepts the next connection of a listening socket; it is non-blocking, with TCP_NODELAY.
 Accepted Accept(const UniqueFd& listening, UniqueFd* connection);
 
 }  // namespace gradwire

@@ -9,7 +9,7 @@ absl::Time PacedSleep::EndOf(absl::Time begin, absl::Duration duration) const {
   return begin + duration - owed_;
 }
 
-// By a deadline: between a duration's computation and its sleep this thread may have to wait.
+// Sleeps until a deadline: the thread may be delayed between computing a duration and sleeping.
 void PacedSleep::For(absl::Duration duration) {
   const absl::Time end = EndOf(SteadyNow(), duration);
   std::this_thread::sleep_until(

@@ -9,18 +9,18 @@
 
 namespace gradwire {
 
-// Now on the clock of deadlines and durations, which nobody sets and which stands while the machine
-// sleeps; its zero is arbitrary. Only what people or other machines read as a time of day
-// (`time` in records, traces, the events of a page) comes from absl::Now(): a test holds the
-// sources to that. From any thread.
+// Returns the time on the clock for deadlines and durations, which is never set and stands still
+// while the machine sleeps; its zero is arbitrary. Only times of day for people or other machines
+// (`time` in records, traces, events of a page) come from absl::Now(); a test checks the sources
+// for that. From any thread.
 inline absl::Time SteadyNow() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-// The time of day at `steady`, if no clock is set between then and now.
+// Returns the time of day at `steady`, if no clock is set between then and now.
 inline absl::Time ToTimeOfDay(absl::Time steady) { return absl::Now() + (steady - SteadyNow()); }
 
-// For gRPC, which gives and takes deadlines as times of day and keeps them as steady ones.
+// For gRPC, whose interface takes deadlines as times of day but keeps them as steady times.
 inline std::chrono::system_clock::time_point ToGrpcDeadline(absl::Time steady) {
   return absl::ToChronoTime(ToTimeOfDay(steady));
 }
@@ -41,22 +41,22 @@ class Stopwatch {
   absl::Time last_ = SteadyNow();
 };
 
-// As messages and JSON give times.
+// The format of times in messages and JSON.
 inline double UnixSeconds(absl::Time time) {
   return absl::ToDoubleSeconds(time - absl::UnixEpoch());
 }
 
-// Sleeps in place of work, again and again. Who sleeps too long, because the machine was busy or
-// the timer coarse, sleeps so much less the next times: in all, sleeps take what was asked for and
-// what is still owed. What lies between two sleeps is nobody's debt. Not thread-safe.
+// Sleeps that emulate work, repeatedly. If a sleep is too long, because the machine was busy or the
+// timer coarse, later sleeps are shorter by that time, so the total is right. Time between two
+// sleeps does not count. Not thread-safe.
 class PacedSleep {
  public:
-  // Until `duration` has passed, less what sleeps before this one took too long; not at all if
-  // they took longer.
+  // Sleeps for `duration` minus the excess of earlier sleeps; returns at once if the excess is
+  // larger.
   void For(absl::Duration duration);
 
-  // The decision alone: when a sleep that begins at `begin` is to end, and what is owed after it
-  // did at `woken`.
+  // The computation alone: returns the end of a sleep that starts at `begin`, and the excess that
+  // remains if it ends at `woken`.
   absl::Time EndOf(absl::Time begin, absl::Duration duration) const;
   void Settle(absl::Time end, absl::Time woken) { owed_ = woken - end; }
   absl::Duration owed() const { return owed_; }

@@ -18,8 +18,8 @@ namespace {
 
 constexpr absl::string_view kPrefix = "GRADWIRE_";
 
-// The variables of all programs' options, without kPrefix: one environment is usually shared by
-// several programs. And that of no option.
+// The variables of all programs' options, without kPrefix, because several programs usually share
+// one environment. Also the variable that belongs to no option.
 const std::vector<std::string>& KnownVariables() {
   static const auto* const known = [] {
     auto* names = new std::vector<std::string>;

@@ -9,30 +9,29 @@
 
 namespace gradwire {
 
-// Environment variables by name. Passed as a value, so that whoever reads it
-// can be tested, and so that a child's can be made from one's own.
+// Environment variables by name. A value, so that functions that read it can be tested and a
+// child's environment can be derived.
 using Environment = std::map<std::string, std::string>;
 
-// What this process was started with.
+// Returns the environment of this process.
 Environment CurrentEnvironment();
 
-// The value, or "" if it is absent. Everywhere in Gradwire a variable that is
-// set to nothing counts as absent.
+// Returns the value, or "" if it is absent. All of Gradwire treats an empty variable as absent.
 std::string Value(const Environment& environment, const std::string& name);
 
-// "GRADWIRE_BATCH_SIZE" for "batch-size".
+// Returns "GRADWIRE_BATCH_SIZE" for "batch-size".
 std::string VariableOf(absl::string_view option);
 
-// One sentence for each GRADWIRE_* variable that no program of Gradwire knows,
-// with the nearest one that exists.
+// Returns one sentence for each GRADWIRE_* variable that no program of Gradwire knows, with the
+// nearest known one.
 std::vector<std::string> UnknownVariables(const Environment& environment);
 
-// The folder of this program.
+// Returns the folder of this program.
 std::string ProgramDir();
 
-// Path of a program or module that nobody types: beside this program if it is there, else in
-// ../libexec/gradwire, as seen from this program's folder. In the build tree and where
-// it is installed alike.
+// Returns the path of an internal program or module: beside this program if it exists there, else
+// in ../libexec/gradwire, relative to this program's folder. Works in the build tree and when
+// installed.
 std::string PrivateFile(absl::string_view name);
 
 }  // namespace gradwire

@@ -24,8 +24,8 @@ namespace gradwire {
 
 namespace {
 
-// Microseconds of CPU time in each period; without a limit "max" (version 2) or -1 (version 1),
-// which come out as no number above 0.
+// Reads microseconds of CPU time per period. Without a limit the file has "max" (version 2) or -1
+// (version 1); the result is then not above 0.
 double Number(std::istream&& file) {
   double number = 0;
   return file >> number ? number : 0;
@@ -41,8 +41,8 @@ double CoresOf(const std::string& folder) {
   return quota > 0 && period > 0 ? quota / period : 0;
 }
 
-// `group` and all around it, up to the root. In a container the root may be the group itself,
-// and what is written before it not be there.
+// Applies the limits of `group` and its ancestors, up to the root. In a container the group itself
+// may be the root, and the path before it may not exist.
 void Tighten(const std::string& hierarchy, std::string group, std::optional<CpuQuota>* tightest) {
   for (;;) {
     const double cores = CoresOf(hierarchy + group);
@@ -61,7 +61,7 @@ std::string HostId() {
   return name;
 }
 
-// Cores that this process is bound to, or all: how many, and which ("0,1,4").
+// The cores that this process is bound to, or all: their number and names ("0,1,4").
 struct BoundCores {
   int count = 0;
   std::string names;
@@ -69,7 +69,7 @@ struct BoundCores {
 
 BoundCores OwnCores() {
   cpu_set_t cores;
-  // It fails with more cores than the set can name.
+  // Fails if the machine has more cores than the set can hold.
   if (sched_getaffinity(0, sizeof(cores), &cores) != 0) {
     return {std::max(1, static_cast<int>(std::thread::hardware_concurrency())), "all"};
   }
@@ -81,7 +81,7 @@ BoundCores OwnCores() {
   return own;
 }
 
-// If it leaves less than `cores`.
+// Returns the quota if it is less than `cores`.
 std::optional<CpuQuota> OwnQuota(int cores) {
   std::ifstream file("/proc/self/cgroup");
   const std::string groups{std::istreambuf_iterator<char>(file), {}};
@@ -90,7 +90,7 @@ std::optional<CpuQuota> OwnQuota(int cores) {
   return quota;
 }
 
-// Groups are counted from it: in containers, all may have the name "/".
+// Group names are relative to it: in containers, all may be "/".
 std::string GroupNamespace() {
   char name[64] = {};
   return readlink("/proc/self/ns/cgroup", name, sizeof(name) - 1) > 0 ? name : "";
@@ -101,7 +101,7 @@ std::string GroupNamespace() {
 std::optional<CpuQuota> FindCpuQuota(const std::string& own_groups, const std::string& mounted) {
   std::optional<CpuQuota> tightest;
   for (absl::string_view line : absl::StrSplit(own_groups, '\n')) {
-    // "0::/group" of version 2, "4:cpu,cpuacct:/group" of version 1.
+    // Either "0::/group" (version 2) or "4:cpu,cpuacct:/group" (version 1).
     const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
     if (parts.size() < 3 || !absl::StartsWith(parts[2], "/")) continue;
     if (parts[1].empty()) {
@@ -138,7 +138,7 @@ struct CloseLibrary {
 };
 using Library = std::unique_ptr<void, CloseLibrary>;
 
-// What the process already computes with goes first: libtorch's, or one preloaded.
+// The BLAS that the process already uses comes first: libtorch's, or a preloaded one.
 void* MatrixProduct(const Library& library) {
   void* const product = dlsym(RTLD_DEFAULT, kMatrixProduct);
   return product != nullptr ? product : dlsym(library.get(), kMatrixProduct);
@@ -158,7 +158,7 @@ std::string PathOfSymbol(void* symbol) {
   return error ? info.dli_fname : path.string();
 }
 
-// The newest of OpenBLAS's kernels for this CPU; "" where it finds them itself.
+// Returns OpenBLAS's newest kernels for this CPU; "" if OpenBLAS selects them itself.
 std::string BestCore() {
 #ifdef __x86_64__
   if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
@@ -174,7 +174,7 @@ std::string VariantName(int parallel) {
   return parallel == 0 ? "serial" : parallel == 1 ? "pthread" : "openmp";
 }
 
-// With no name if it is no OpenBLAS. Its configuration begins with "OpenBLAS 0.3.21 ".
+// Has no name if it is not OpenBLAS. Its configuration begins with "OpenBLAS 0.3.21 ".
 Blas DescribeOpenBlas(const Library& library) {
   const char* const config = CallOr<const char*>(nullptr, library, "openblas_get_config");
   if (config == nullptr) return {};
@@ -186,14 +186,14 @@ Blas DescribeOpenBlas(const Library& library) {
           CoreWarning(core, BestCore())};
 }
 
-// Netlib's file bears the version of its interface; Debian's other libraries do not.
+// Netlib's file name has the version of its interface; those of Debian's other libraries do not.
 bool IsReference(const std::string& path) {
   return absl::StartsWith(std::filesystem::path(path).filename().string(), "libblas.so.3.");
 }
 
 std::string ReferenceWarning(const std::string& path) {
-  return absl::StrCat("matrices are multiplied by the reference BLAS, ", path,
-                      ", which takes about ten times as long as OpenBLAS: apt-get install ",
+  return absl::StrCat("libtorch multiplies matrices with the reference BLAS, ", path,
+                      ", which is about ten times slower than OpenBLAS: apt-get install ",
                       kBlasPackage);
 }
 
@@ -221,9 +221,8 @@ std::string Describe(const Blas& blas) { return absl::StrCat(blas.name, ", ", bl
 
 std::string CoreWarning(const std::string& core, const std::string& best) {
   if (core != kOldestCore || best.empty()) return "";
-  return absl::StrCat("OpenBLAS does not know this CPU and multiplies matrices with its oldest ",
-                      "kernels (", core, "), at less than half the speed: export ",
-                      "OPENBLAS_CORETYPE=", best);
+  return absl::StrCat("OpenBLAS does not know this CPU and uses its oldest ", "kernels (", core,
+                      "), at less than half the speed: export ", "OPENBLAS_CORETYPE=", best);
 }
 
 void SetBlasThreads(int threads) {

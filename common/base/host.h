@@ -8,54 +8,53 @@
 
 namespace gradwire {
 
-// A limit of CPU time, as containers have (docker --cpus, Kubernetes' limits).
+// A limit of CPU time, as of containers (docker --cpus, Kubernetes' limits).
 struct CpuQuota {
   double cores = 0;   // that may be busy on average
-  std::string group;  // the control group whose members share them
+  std::string group;  // the control group that shares them
 };
 
-// The tightest of a process's control groups and of those around them; none if there is no limit.
-// `own_groups`: the process's /proc/PID/cgroup; `mounted`: where the hierarchies are, of
-// version 1, of version 2, or of both. What cannot be read limits nothing.
+// Returns the tightest quota of a process's control groups and their ancestors; none if no limit is
+// set. `own_groups`: the process's /proc/PID/cgroup; `mounted`: mount point of the hierarchies, of
+// version 1, 2 or both. An unreadable file sets no limit.
 std::optional<CpuQuota> FindCpuQuota(const std::string& own_groups,
                                      const std::string& mounted = "/sys/fs/cgroup");
 
-// Cores that this process may keep busy, 1 or more: those that it is bound to (mpirun, Slurm,
-// taskset), or fewer where its control group limits CPU time (containers).
+// Returns the number of cores that this process may keep busy, at least 1: those that it is bound
+// to (mpirun, Slurm, taskset), or fewer if its control group limits CPU time (containers).
 int UsableCores();
 
-// Equal for processes that share those cores, different for others. It names the id that Linux
-// draws when it starts, which containers and network namespaces of one machine share (or else the
-// host's name), the cores, and the control group if that limits. So processes that a launcher
-// bound to cores of their own share none.
+// Returns an id that is equal for processes that share those cores, and different for others. It
+// consists of the id that Linux draws at boot (or else the host's name), which containers and
+// network namespaces of one machine share, the cores, and the control group if that sets a limit.
+// So processes that a launcher bound to separate cores have different ids.
 std::string CoresId();
 
-// The Debian package of the BLAS that Gradwire is made for.
+// The Debian package of the BLAS for which Gradwire is tuned.
 inline constexpr char kBlasPackage[] = "libopenblas0-openmp";
 
-// The library that multiplies matrices for libtorch.
+// The library with which libtorch multiplies matrices.
 struct Blas {
   std::string name;     // "OpenBLAS 0.3.21 (openmp, SkylakeX)", "reference BLAS", "unknown BLAS"
-  std::string path;     // of its file, links resolved
-  std::string warning;  // why it is slow here and what to do; "" if it is not known to be
+  std::string path;     // of its file, with links resolved
+  std::string warning;  // why it is slow here and what to do; "" if it is not
 };
 
-// The one that this process computes on; without libtorch in the process, the one that
-// libtorch would get here: what the loader finds as `library`. It may load that for a
-// moment, and with it start OpenBLAS's threads. NotFound, with the loader's reason, when
-// there is none.
+// Returns the BLAS that this process uses. Without libtorch in the process, returns the one that
+// libtorch would use here: the loader's result for `library`. It may be loaded for a moment, which
+// starts OpenBLAS's threads. NotFound, with the loader's reason, if no BLAS is found.
 absl::StatusOr<Blas> FindBlas(const std::string& library = "libblas.so.3");
 
-// "OpenBLAS 0.3.21 (openmp, SkylakeX), /usr/lib/…/libblas.so.3".
+// Returns "OpenBLAS 0.3.21 (openmp, SkylakeX), /usr/lib/…/libblas.so.3".
 std::string Describe(const Blas& blas);
 
-// Why an OpenBLAS with the kernels `core` is slow on a CPU that could run `best`, and what to
-// set; "" if it is not. A CPU that is newer than the library gets its oldest kernels.
+// Returns why an OpenBLAS with the kernels `core` is slow on a CPU that could run `best`, and which
+// variable to set; "" if it is not slow. A CPU newer than the library gets its oldest kernels.
 std::string CoreWarning(const std::string& core, const std::string& best);
 
-// Lets an OpenBLAS that this process has loaded compute with `threads` threads, whatever
-// OPENBLAS_NUM_THREADS says; another BLAS keeps its own number. torch::set_num_threads reaches
-// the openmp variant, but not the pthread one. Call on the thread that computes, and
+// Makes an OpenBLAS in this process compute with `threads` threads, regardless of
+// OPENBLAS_NUM_THREADS; another BLAS keeps its own number. torch::set_num_threads works for the
+// openmp variant but not for the pthread one. Call on the thread that computes, and call
 // torch::set_num_threads after it.
 void SetBlasThreads(int threads);
 

@@ -11,8 +11,8 @@
 
 namespace gradwire {
 
-// An integer that does not mix with integers of another meaning. Construction
-// is explicit; `value()` gives the number back for arithmetic and printing.
+// An integer that cannot be mixed with integers of another meaning. Construction is explicit;
+// `value()` returns the number for arithmetic and printing.
 template <typename Tag, typename T>
 class StrongInt {
  public:
@@ -42,16 +42,16 @@ class StrongInt {
 
 // One share of the data and one term of every averaged gradient; 0 ≤ rank < W.
 using Rank = StrongInt<struct RankTag, int>;
-// One optimiser update, counted from 0 over the whole run.
+// One optimizer update, counted from 0 over the whole run.
 using Step = StrongInt<struct StepTag, uint64_t>;
-// What is exchanged under one name: all buckets of one model, say. Counted from 0 in the
-// order in which a worker declares them, which is the same on all workers.
+// A set of buckets that is exchanged under one name, such as all buckets of a model. Counted from 0
+// in the order of declaration, which is the same on all workers.
 using LayoutId = StrongInt<struct LayoutIdTag, int>;
-// Index of a contiguous range of what is exchanged in a step.
+// Index of a contiguous range of the data that is exchanged in a step.
 using Bucket = StrongInt<struct BucketTag, int>;
-// Number of a view of the run; only grows.
+// Number of a view of the run; only increases.
 using Generation = StrongInt<struct GenerationTag, uint64_t>;
-// How often this run's coordinator has started; only grows.
+// Number of starts of this run's coordinator; only increases.
 using CoordinatorEpoch = StrongInt<struct CoordinatorEpochTag, uint64_t>;
 // Random id of one start of one process.
 using Incarnation = StrongInt<struct IncarnationTag, uint64_t>;
@@ -59,9 +59,9 @@ using Incarnation = StrongInt<struct IncarnationTag, uint64_t>;
 // Names one training job.
 using RunId = std::array<uint8_t, 16>;
 
-// 32 lower-case hexadecimal digits.
+// Returns 32 lower-case hexadecimal digits.
 std::string ToHex(const RunId& run_id);
-// Random, from the operating system.
+// Returns a random id from the operating system.
 RunId MakeRunId();
 Incarnation MakeIncarnation();
 

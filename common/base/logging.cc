@@ -20,7 +20,7 @@ bool IsSet(const char* variable) {
   return value != nullptr && *value != '\0';
 }
 
-// The message, as "%*". Much of it was sent by others.
+// The message, as "%*". Other processes sent much of it.
 class PlainMessage : public spdlog::custom_flag_formatter {
  public:
   void format(const spdlog::details::log_msg& message, const std::tm&,

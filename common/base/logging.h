@@ -6,16 +6,16 @@
 
 namespace gradwire {
 
-// Sends spdlog's default logger to stderr, in colour on a terminal unless
-// NO_COLOR is set, so that stdout carries nothing but data. gRPC's own messages
-// are shown only at level debug, as ours say the same in plain words; setting
-// GRPC_VERBOSITY brings them back. Call once, at the start of a program.
+// Sends spdlog's default logger to stderr, in colour on a terminal unless NO_COLOR is set: stdout
+// is only for data. gRPC's own messages are shown only at level debug, because ours say the same in
+// plain words; GRPC_VERBOSITY enables them. Call once, at the start of a program.
 void LogToStderr();
 
-// For lines of the log that strangers cause: at most one in ten seconds. Not thread-safe.
+// Limits log lines that strangers cause to one in ten seconds. Not thread-safe.
 class LogThrottle {
  public:
-  // Whether the line may be written now; if so, `left_out` gets how many were not.
+  // Returns whether the line may be written now; `left_out` then receives the number of skipped
+  // lines.
   bool MayLog(int* left_out) {
     const absl::Time now = SteadyNow();
     ++waiting_;

@@ -40,7 +40,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
   Mutex* mutex_;
 };
 
-// Waits may wake without cause: wait in a loop over the condition.
+// A wait may wake without cause: call it in a loop over the condition.
 class CondVar {
  public:
   void Wait(Mutex* mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
@@ -66,20 +66,20 @@ class CondVar {
   std::condition_variable cond_;
 };
 
-// Waits for a number of operations to end, and keeps the first error. Thread-safe;
-// may be destroyed when Wait has returned.
+// Waits for a number of operations to end, and keeps the first error. Thread-safe; may be destroyed
+// once Wait has returned.
 class BlockingCounter {
  public:
   explicit BlockingCounter(size_t count) : left_(count) {}
 
-  // One operation ended.
+  // One operation has ended.
   void Done(const absl::Status& status) {
     MutexLock lock(&mutex_);
     if (status_.ok()) status_ = status;
     if (--left_ == 0) changed_.NotifyAll();
   }
 
-  // Waits for all until `deadline`; false if it passed first.
+  // Waits for all operations; returns false if `deadline` passes first.
   bool WaitUntil(absl::Time deadline) {
     MutexLock lock(&mutex_);
     while (left_ > 0) {
@@ -88,7 +88,7 @@ class BlockingCounter {
     return true;
   }
 
-  // Waits for all; returns the first error, or OK.
+  // Waits for all operations; returns the first error, or OK.
   absl::Status Wait() {
     MutexLock lock(&mutex_);
     while (left_ > 0) changed_.Wait(&mutex_);

@@ -19,13 +19,13 @@
 namespace gradwire {
 namespace {
 
-// Of a file that was not there: nobody's link is followed.
+// For a new file; never follows a link made by another user.
 constexpr int kNew = O_CREAT | O_EXCL | O_NOFOLLOW;
 
-// What a path leads to.
+// The target of a path.
 struct Target {
   std::string path;      // without links, if it exists
-  bool replace = false;  // by a new file: a regular file, or nothing yet
+  bool replace = false;  // by a new file: the target is a regular file or does not exist
 };
 
 Target Resolve(const std::string& path) {
@@ -35,13 +35,13 @@ Target Resolve(const std::string& path) {
   target.path = real == nullptr ? path : real.get();
   struct stat info = {};
   target.replace = stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode);
-  // A pipe or a deleted file has a name only by the link.
+  // A pipe or a deleted file has a name only through the link.
   if (real == nullptr || !target.replace) target.path = path;
   return target;
 }
 
-// In the target's folder, so that a rename is one move; a name that nobody can foresee and put a
-// link there.
+// Returns a name in the target's folder, so that a rename is atomic. It is random, so that no other
+// user can place a link there.
 std::string Temporary(const Target& target) {
   std::random_device random;
   return absl::StrCat(target.path, ".", absl::Hex(random(), absl::kZeroPad8),
@@ -52,7 +52,7 @@ int Open(const std::string& path, int flags) {
   return open(path.c_str(), flags | O_WRONLY | O_CLOEXEC | O_NOCTTY, 0666);
 }
 
-// A file that is written piece by piece. After the first error it takes no more.
+// A file that is written piece by piece. After the first error it drops pieces.
 class PieceFile {
  public:
   PieceFile(const std::string& path, int flags)
@@ -71,7 +71,7 @@ class PieceFile {
   void Sync() {
     if (error_ == 0 && fsync(fd_) != 0) error_ = errno;
   }
-  // Returns 0, or the errno of what failed first.
+  // Returns 0, or the errno of the first failure.
   int Close() {
     if (fd_ >= 0 && close(fd_) != 0 && error_ == 0) error_ = errno;
     fd_ = -1;
@@ -83,7 +83,7 @@ class PieceFile {
   int error_;
 };
 
-// Each of these returns 0, or the errno of what failed first.
+// Each of these returns 0, or the errno of the first failure.
 
 int WriteInPlace(const std::string& path, const WriteContent& content) {
   PieceFile file(path, 0);
@@ -91,8 +91,8 @@ int WriteInPlace(const std::string& path, const WriteContent& content) {
   return file.Close();
 }
 
-// Makes the new name of a file in the folder last. A folder that this process may write to but not
-// read cannot be opened, and some file systems cannot sync a folder: then nothing can be done.
+// Makes the new name of a file in the folder durable. Ignores a folder that this process cannot
+// read and so cannot open, and file systems that cannot sync a folder.
 int SyncFolderOf(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
   const int fd = open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -118,7 +118,7 @@ int Replace(const Target& target, const WriteContent& content) {
   return error;
 }
 
-// Opens nothing: the reader of a pipe would take the close for its end.
+// Does not open the file: the reader of a pipe would take the close for its end.
 int MayWriteInPlace(const std::string& path) {
   struct stat info = {};
   if (stat(path.c_str(), &info) != 0) return errno;

@@ -16,7 +16,7 @@ namespace {
 
 bool IsControl(unsigned char byte) { return byte < 0x20 || byte == 0x7f; }
 
-// U+0080 to U+009F are C2 80 to C2 9F.
+// U+0080 to U+009F are encoded as C2 80 to C2 9F.
 bool IsLateControl(absl::string_view text) {
   return text.size() >= 2 && text[0] == '\xc2' && static_cast<unsigned char>(text[1]) < 0xa0;
 }

@@ -9,27 +9,26 @@
 
 namespace gradwire {
 
-// For words that others have sent, and that people read.
+// For words from other processes that people read.
 
-// With "\x1b" for each control character, so that nobody forges a line of the log or has a
-// terminal do anything. The rest, UTF-8 too, stays.
+// Replaces each control character by "\x1b" and the like, so that no process can forge a line of
+// the log or control a terminal. Other characters, including UTF-8, stay.
 std::string WithoutControls(absl::string_view text);
 
-// At most `most` bytes of it, whole characters of UTF-8, and "…" if that is not all.
+// Returns at most `most` bytes of it, whole UTF-8 characters, with "…" if it was shortened.
 std::string Shortened(absl::string_view text, size_t most);
 
-// The candidate that `word` most probably was meant to be; "" if none is near.
-// Near means a small optimal string alignment distance: few insertions, deletions,
-// replacements and swaps of neighbours; or that one is the beginning of the other. Case,
-// '-' and '_' do not count.
+// Returns the candidate that `word` most probably means; "" if none is near. Near means a small
+// optimal string alignment distance (insertions, deletions, replacements and swaps of neighbors),
+// or that one is the beginning of the other. Case, '-' and '_' are ignored.
 std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates);
 
-// "; did you mean PREFIXcandidate?", or "" if none is near.
+// Returns "; did you mean PREFIXcandidate?", or "" if none is near.
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& candidates,
                        absl::string_view prefix);
 
-// "expected one of a, b, c; did you mean b?": for the message about a `word` that is none of
-// `names`, which are not empty.
+// Returns "expected one of a, b, c; did you mean b?" for a message about a `word` that is not in
+// `names`, which must not be empty.
 std::string ExpectedOneOf(const std::vector<std::string>& names, absl::string_view word);
 
 }  // namespace gradwire

@@ -7,23 +7,22 @@
 
 namespace gradwire {
 
-// Blocks SIGINT and SIGTERM in the calling thread and all that it starts from
-// then on; they wait until a SignalThread takes them. First line of a main().
+// Blocks SIGINT and SIGTERM in the calling thread and in all threads that it starts afterwards,
+// until a SignalThread takes them. Must be the first line of a main().
 void BlockStopSignals();
 
-// Turns SIGINT and SIGTERM into a call on an ordinary thread, where everything
-// is allowed (in a signal handler hardly anything is). Every thread of the
-// process must have them blocked.
+// Turns SIGINT and SIGTERM into a call on an ordinary thread, which, unlike a signal handler, may
+// do anything. Every thread of the process must have them blocked.
 class SignalThread {
  public:
-  // `on_signal` gets the signal's number, once per signal, one at a time.
+  // Calls `on_signal` with the signal's number, once per signal, one at a time.
   explicit SignalThread(std::function<void(int)> on_signal);
-  // Waits for a call under way. The signals stay blocked.
+  // Waits for a running call. The signals stay blocked.
   ~SignalThread();
   SignalThread(const SignalThread&) = delete;
   SignalThread& operator=(const SignalThread&) = delete;
 
-  // The first signal that came, or 0. Any thread.
+  // Returns the first signal that came, or 0. Any thread.
   int received() const { return received_; }
 
  private:

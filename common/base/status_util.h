@@ -8,11 +8,11 @@
 
 namespace gradwire {
 
-// The one place where status changes its type. Codes are the same numbers.
+// The only place where statuses are converted. Both types use the same numbers.
 grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 
-// `status` with "context: " in front of its message; OK stays OK.
+// Returns `status` with "context: " before its message; OK stays OK.
 absl::Status Annotate(const absl::Status& status, absl::string_view context);
 
 // InvalidArgument: "`what`: got `got`, expected `expected`".
@@ -23,8 +23,8 @@ inline constexpr int kExitDone = 0;
 inline constexpr int kExitFailed = 1;
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitTryAgain = 75;  // EX_TEMPFAIL
-// InvalidArgument, AlreadyExists, NotFound, OutOfRange (a wrong option, file or
-// peer) → 2; Unavailable (out of reach) → 75; OK → 0; all else → 1.
+// InvalidArgument, AlreadyExists, NotFound, OutOfRange (a wrong option, file or peer) → 2;
+// Unavailable (coordinator out of reach) → 75; OK → 0; all others → 1.
 int ExitCode(const absl::Status& status);
 
 }  // namespace gradwire

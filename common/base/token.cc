@@ -27,7 +27,7 @@ absl::Status CheckToken(absl::string_view token) {
   }
   const auto is_plain = [](char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); };
   if (std::all_of(token.begin(), token.end(), is_plain)) return absl::OkStatus();
-  return absl::InvalidArgumentError("got white space, or what is no ASCII, within the token");
+  return absl::InvalidArgumentError("got white space or a character outside ASCII in the token");
 }
 
 void WarnIfPublic(const std::string& path) {
@@ -36,7 +36,8 @@ void WarnIfPublic(const std::string& path) {
   const bool is_public =
       (permissions & std::filesystem::perms::others_read) != std::filesystem::perms::none;
   if (!error && is_public) {
-    spdlog::warn("all users of this host can read the token in '{}'; chmod 600 ends that", path);
+    spdlog::warn("all users of this host can read the token in '{}'; restrict it with chmod 600",
+                 path);
   }
 }
 
@@ -44,7 +45,7 @@ void WarnIfPublic(const std::string& path) {
 
 absl::StatusOr<std::string> ReadToken(const std::string& path) {
   std::ifstream file(path);
-  if (file) file.peek();  // a folder can be opened, and not read
+  if (file) file.peek();  // a folder can be opened but not read
   if (!file.is_open() || file.bad()) {
     return absl::NotFoundError(absl::StrCat("--token-file: cannot read '", path, "'"));
   }

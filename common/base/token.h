@@ -8,19 +8,18 @@
 
 namespace gradwire {
 
-// The secret that those who take part in a run share: 16 to 1024 characters of ASCII, none of them
-// white space.
+// The secret that the processes of a run share: 16 to 1024 ASCII characters without white space.
 
-// The token in a file, without the white space behind it. Warns in the log if all users of this
+// Reads the token from a file, without trailing white space. Logs a warning if all users of this
 // host can read the file.
 //   NotFound         it cannot be read
-//   InvalidArgument  what stands there is no token; shows nothing of it
+//   InvalidArgument  its content is not a token; the message does not show the content
 absl::StatusOr<std::string> ReadToken(const std::string& path);
 
-// A new one: 256 random bits, as 64 digits.
+// Returns a new token: 256 random bits, as 64 digits.
 std::string MakeToken();
 
-// Whether they are equal; where they differ cannot be told from the time that it takes.
+// Returns whether they are equal, in a time that does not depend on where they differ.
 bool IsSameToken(absl::string_view said, absl::string_view expected);
 
 }  // namespace gradwire

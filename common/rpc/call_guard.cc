@@ -24,7 +24,7 @@ void CallContext::Cancel() {
   if (context_ != nullptr) context_->TryCancel();
 }
 
-// Memory comes back to those who wait for it without the lock.
+// Memory returns to threads that wait for it without the lock.
 void CallContext::Release() {
   std::unique_ptr<grpc::ClientContext> released;
   MutexLock lock(&mutex_);
@@ -72,10 +72,10 @@ void CallGuard::Run() {
   }
 }
 
-// Only wakes the call's thread, which calls nothing of ours before it has the lock.
+// Only wakes the call's thread, which takes the lock before it calls our code.
 void CallGuard::End(grpc::ServerContext* context) {
   if (int left_out; log_.MayLog(&left_out)) {
-    spdlog::warn("ended a call from {}, and {} before it: it said nothing of this run within {}",
+    spdlog::warn("ended a call from {}, and {} before it: no valid message of this run within {}",
                  context->peer(), left_out, absl::FormatDuration(patience_));
   }
   context->TryCancel();

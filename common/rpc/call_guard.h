@@ -15,21 +15,21 @@
 
 namespace gradwire {
 
-// The context of one long call, which may be cancelled from any thread, and let go of when the call
-// is over: until then gRPC (1.51) keeps the last message of a cancelled call, and with it the
-// memory that it was lent.
+// The context of one long call. The call may be cancelled from any thread, and the context released
+// when the call is over. Until then gRPC (1.51) keeps the last message of a cancelled call, with
+// the memory lent to it.
 class CallContext {
  public:
-  // `self` says who calls (SayWho).
+  // `self` identifies the caller (SayWho).
   explicit CallContext(Incarnation self);
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;
 
-  // For the stream of the call; good until Release.
+  // For the stream of the call; valid until Release.
   grpc::ClientContext* get();
-  // Does nothing once the call is over.
+  // Does nothing after the call is over.
   void Cancel();
-  // The call has finished, and its stream is gone.
+  // The call has finished, and its stream is destroyed.
   void Release();
 
  private:
@@ -37,15 +37,15 @@ class CallContext {
   std::unique_ptr<grpc::ClientContext> context_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Ends calls whose caller does not show in time that it takes part in the run: each holds a
-// thread for as long as it likes. Thread-safe.
+// Ends calls whose caller does not prove in time that it takes part in the run: each call holds a
+// thread. Thread-safe.
 class CallGuard {
  public:
   explicit CallGuard(absl::Duration patience);
-  // No call is watched any more.
+  // No call may be watched any more.
   ~CallGuard();
 
-  // A call while it is watched; it is cancelled when the guard's patience is over.
+  // A call while it is watched; it is cancelled when the guard's time limit passes.
   class Watch {
    public:
     Watch(CallGuard* guard, grpc::ServerContext* context);
@@ -53,11 +53,11 @@ class CallGuard {
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
 
-    // The caller takes part: watches no more.
+    // The caller takes part: stops watching.
     void Trust();
 
    private:
-    CallGuard* guard_;  // null: watches no more
+    CallGuard* guard_;  // null: not watching
     grpc::ServerContext* const context_;
   };
 

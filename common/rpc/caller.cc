@@ -18,9 +18,9 @@ namespace gradwire {
 namespace {
 
 constexpr char kIncarnationKey[] = "gradwire-incarnation";
-constexpr size_t kMost = 200;  // bytes of what others have sent, in a message
+constexpr size_t kMost = 200;  // longest text of a caller in a message
 
-// None if the caller does not say who it is, or nothing that makes sense.
+// Returns none if the caller sends no valid id.
 absl::optional<Incarnation> Said(const grpc::ServerContext& context) {
   const auto said = context.client_metadata().find(kIncarnationKey);
   if (said == context.client_metadata().end()) return absl::nullopt;
@@ -51,14 +51,14 @@ bool IsMember(const grpc::ServerContext& context, const View& view) {
 
 absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view address) {
   const auto certificate = context.auth_context();
-  // One without names has no identity for gRPC, but is one.
+  // A certificate without names has no identity for gRPC, but it is one.
   const auto types = certificate->FindPropertyValues(GRPC_TRANSPORT_SECURITY_TYPE_PROPERTY_NAME);
   const bool is_tls = std::any_of(types.begin(), types.end(), [](const grpc::string_ref& type) {
     return type == GRPC_TLS_TRANSPORT_SECURITY_TYPE || type == GRPC_SSL_TRANSPORT_SECURITY_TYPE;
   });
   if (!is_tls) return absl::OkStatus();
   const absl::StatusOr<HostPort> parsed = ParseHostPort(address);
-  if (!parsed.ok()) return absl::OkStatus();  // it is refused for that
+  if (!parsed.ok()) return absl::OkStatus();  // refused for that reason elsewhere
   std::vector<std::string> names;
   for (const grpc::string_ref& name :
        certificate->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
@@ -66,8 +66,9 @@ absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view add
     if (names.back() == parsed->host) return absl::OkStatus();
   }
   return absl::PermissionDeniedError(absl::StrCat(
-      "got ", WithoutControls(Shortened(address, kMost)), " from one whose certificate is for ",
-      WithoutControls(Shortened(absl::StrJoin(names, ", "), kMost)), "; expected its own address"));
+      "got ", WithoutControls(Shortened(address, kMost)), ", but the caller's certificate is for ",
+      WithoutControls(Shortened(absl::StrJoin(names, ", "), kMost)),
+      "; expected the caller's own address"));
 }
 
 absl::Status CheckReader(const grpc::ServerContext& context, const View& view, Incarnation reader) {

@@ -13,38 +13,38 @@
 
 namespace gradwire {
 
-// A worker says with each long call who it is: by its incarnation, which only members of the
-// run have heard of.
+// Identifies the caller of a long call by its incarnation, which only members of the run know.
 void SayWho(Incarnation self, grpc::ClientContext* context);
 
-// Whether the caller says who it is.
+// Returns whether the caller identifies itself.
 bool SaysWho(const grpc::ServerContext& context);
-// Whether the caller says that it is a member of the view.
+// Returns whether the caller identifies itself as a member of the view.
 bool IsMember(const grpc::ServerContext& context, const View& view);
 
-// Whether a caller that shows a certificate (TLS) is the host of `address`, "host:port": the
-// certificate is for that host. Without one it cannot be told, and counts. PermissionDenied says
-// whom the certificate is for.
+// Checks that a caller with a certificate (TLS) is the host of `address`, "host:port": the
+// certificate must be for that host. OK without a certificate. PermissionDenied has the
+// certificate's names.
 absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view address);
 
-// Whether the caller may have what is meant for the member `reader`: it says that it is that one,
-// and with TLS is on its host. OK if there is no such member, for nothing is meant for it then.
+// Checks that the caller may receive data for the member `reader`: it must identify itself as that
+// member and, with TLS, run on its host. OK if no such member exists, because no data is meant for
+// it.
 absl::Status CheckReader(const grpc::ServerContext& context, const View& view, Incarnation reader);
 
-// What the caller of one call may say: only what comes from the member that it says it is, and with
-// TLS from that member's host. Of the call's thread.
+// Checks what the caller of one call sends: only data of the member that it identifies itself as
+// and, with TLS, only from that member's host. For the call's thread.
 class Authority {
  public:
   explicit Authority(const grpc::ServerContext* context) : context_(*context) {}
 
-  // Whether that may be a term of `rank` in `view`; of another generation, or of a rank beyond the
-  // view's, it is for others to judge. PermissionDenied names the rank.
+  // Returns whether the data may be a term of `rank` in `view`. Another generation or a rank out of
+  // range is checked elsewhere. PermissionDenied names the rank.
   absl::Status Check(const View& view, Generation generation, Rank rank);
 
  private:
   const grpc::ServerContext& context_;
-  Generation generation_;  // of what follows
-  std::set<Rank> ranks_;   // that were found right
+  Generation generation_;  // of the ranks below
+  std::set<Rank> ranks_;   // ranks that passed the check
 };
 
 }  // namespace gradwire

@@ -17,14 +17,14 @@ namespace gradwire {
 
 namespace {
 
-// Both sides ask after the other when nothing came for this long. Servers give it as long again to
-// answer; so do channels, but for those with a coordinator.
+// Both sides send a keepalive ping after this time without data. Servers wait as long again for the
+// answer; so do channels, except those to a coordinator.
 constexpr int kKeepaliveMs = 5000;
-// Of a new connection, until it speaks HTTP/2.
+// Until a new connection speaks HTTP/2.
 constexpr int kHandshakeMs = 5000;
-// Of a connection without calls: those of a run have one as long as they are open.
+// For a connection without calls: those of a run always have one.
 constexpr int kIdleMs = 30000;
-// More than a run has of them on one connection.
+// More than a run needs on one connection.
 constexpr int kMostStreams = 128;
 // Despite its name, this argument is how long one connection attempt may take.
 constexpr int kConnectMs = 3000;
@@ -73,7 +73,7 @@ void ConfigureServer(grpc::ServerBuilder* builder) {
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder->AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveMs);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
-  // Clients ask as often, which the default takes for abuse.
+  // Clients ping as often, which the default treats as abuse.
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                               kKeepaliveMs / 5);
   builder->AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
@@ -89,16 +89,15 @@ void KeepFreedMemory() {
 
 namespace {
 
-// A connection whose calls nobody waits in is looked after so often, in milliseconds; gRPC's own
-// value is 5000. After a call was cancelled, memory that it was lent is back only when what stood
-// in the connection was written, or its end was noticed: those who go on without a lost worker
-// wait for that.
+// How often gRPC polls a connection if no thread waits in its calls, in milliseconds; its own value
+// is 5000. After a cancelled call, memory lent to it returns only when the pending data of the
+// connection was written or its end was noticed. Workers that continue after a loss wait for that.
 constexpr char kBackupPollMs[] = "50";
 
 }  // namespace
 
-// gRPC is never shut down: when the last channel or server goes, it would wait for
-// its backup poller, which may sleep up to 10 s (1.51). The end of the process does.
+// gRPC is never shut down: when the last channel or server ends, it would wait for its backup
+// poller, which may sleep up to 10 s (1.51). The end of the process stops it.
 void KeepGrpc() {
   static const bool kept = [] {
     setenv("GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS", kBackupPollMs, /*replace=*/0);

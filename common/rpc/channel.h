@@ -15,42 +15,42 @@
 
 namespace gradwire {
 
-// A caller that wants an answer by D sets its call's deadline to D plus this,
-// and the server answers by D: so that a late answer can say who is missing.
+// A caller that needs an answer by D sets its call's deadline to D plus this, and the server
+// answers by D, so that a late answer can still name the missing ranks.
 inline constexpr absl::Duration kAnswerMargin = absl::Seconds(1);
 
-// How long a peer may be stopped, or a link be cut, before calls on a channel with it end: between
-// workers, and of a coordinator, without which a run cannot go on.
+// How long a peer may be stopped, or a link be cut, before calls on a channel to it end: between
+// workers, and to a coordinator whose loss ends the run.
 inline constexpr absl::Duration kPeerSilence = absl::Seconds(10);
 inline constexpr absl::Duration kCoordinatorSilence = absl::Seconds(35);
 
-// A channel with what `security` asks for, and with a connection of its own (not shared with other
-// channels to the same address), no proxy, no retries (they would cache what
-// is sent), messages up to kMaxMessageBytes, and reconnects within 0.1 to 1 s.
-// With TLS the peer's certificate has to be for `name`, if it is not empty, or else for the host of
-// `address`. A peer that does not answer for `silence`, which is more than 5 s, ends calls. From
-// the first channel or server on, gRPC stays up until the process ends.
+// Creates a channel with the credentials of `security`. It has its own connection (not shared with
+// other channels to the same address), no proxy, no retries (they would cache the sent data),
+// messages up to kMaxMessageBytes, and reconnects within 0.1 to 1 s. With TLS the peer's
+// certificate must be for `name` or, if that is empty, for the host of `address`. If a peer does
+// not answer for `silence`, which must be more than 5 s, calls end. After the first channel or
+// server, gRPC stays loaded until the process ends.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Security& security = {},
                                            const std::string& name = "",
                                            absl::Duration silence = kPeerSilence);
 
-// Waits until `channel` is connected, so that a first attempt that fails for a
-// passing reason does not fail a call. Unavailable after 10 s: "`peer` does not
-// answer within 10s"; or the error of `ended`, asked ten times a second.
+// Waits until `channel` is connected, so that a failure of the first attempt for a temporary reason
+// does not fail a call. Unavailable after 10 s: "`peer` does not answer within 10s"; or the error
+// of `ended`, which is called ten times a second.
 absl::Status WaitConnected(grpc::Channel* channel, absl::string_view peer,
                            const std::function<absl::Status()>& ended);
 
-// The same limits for a server; a port in use is refused, not shared.
+// Sets the same limits for a server; a port in use is an error, not shared.
 void ConfigureServer(grpc::ServerBuilder* builder);
 
-// Keeps freed memory in the process: glibc would give received slices back to
-// the kernel and fault them in again, which costs more than all else on the
-// data path. Call once, at the start of a program that moves gradients.
+// Keeps freed memory in the process: glibc would return received slices to the kernel and fault
+// them in again, which costs more than the rest of the data path. Call once, at the start of a
+// program that moves gradients.
 void KeepFreedMemory();
 
-// Starts gRPC with our settings, which it reads but once, and keeps it until the process ends. To
-// be called before anything of gRPC's is made; further calls do nothing.
+// Starts gRPC with our settings, which it reads only once, and keeps it until the process ends.
+// Must be called before any gRPC object is created; further calls do nothing.
 void KeepGrpc();
 
 }  // namespace gradwire

@@ -15,8 +15,8 @@ namespace gradwire {
 namespace {
 
 constexpr size_t kMostConnections = 16384;
-constexpr int kAnswerMs = 5000;  // until a peer has to confirm what was sent
-constexpr int kRestMs = 100;     // after an attempt that lacked resources
+constexpr int kAnswerMs = 5000;  // for a peer to acknowledge sent data
+constexpr int kRestMs = 100;     // after an attempt without resources
 
 uint64_t CookieOf(int fd) {
   uint64_t cookie = 0;
@@ -79,12 +79,13 @@ bool ConnectionListener::TakeAll(const UniqueFd& listening) {
 void ConnectionListener::Take(const UniqueFd& listening, UniqueFd connection) {
   if (!HasRoom()) {
     if (int left_out; refusals_.MayLog(&left_out)) {
-      spdlog::warn("closed a connection, and {} before it: {} are open, which is the limit",
-                   left_out, limit_);
+      spdlog::warn(
+          "closed a connection, and {} before it: reached the limit of {} open connections",
+          left_out, limit_);
     }
     return;
   }
-  // As gRPC's own listener would do it for a server with keepalive.
+  // gRPC's own listener does the same for a server with keepalive.
   setsockopt(connection.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &kAnswerMs, sizeof(kAnswerMs));
   connections_.push_back({connection.get(), CookieOf(connection.get())});
   Acceptor::NewConnectionParameters parameters;

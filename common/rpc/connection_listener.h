@@ -14,28 +14,29 @@
 
 namespace gradwire {
 
-// Accepts connections for a gRPC server, on a thread of its own. gRPC's listener (1.51) gives up
-// for good, and says nothing, when it lacks a descriptor once. This one tries again, takes no
-// more connections than leave descriptors for the rest of the process, and logs both.
+// Accepts connections for a gRPC server, on a thread of its own. gRPC's listener (1.51) stops for
+// good, without a message, after it once lacked a descriptor. This one tries again, limits the
+// number of connections so that descriptors remain for the rest of the process, and logs both
+// events.
 class ConnectionListener {
  public:
   using Acceptor = grpc::experimental::ExternalConnectionAcceptor;
 
-  // gRPC's server of `acceptor` runs, and outlives this object.
+  // gRPC's server of `acceptor` must run and outlive this object.
   ConnectionListener(Listening listening, std::unique_ptr<Acceptor> acceptor);
-  // Closes the port; connections stay.
+  // Closes the port; connections stay open.
   ~ConnectionListener();
 
  private:
-  // A connection that gRPC has closed may have left its descriptor to another one: the cookie,
-  // which the kernel never gives twice, tells.
+  // The descriptor of a connection closed by gRPC may be reused. The kernel's cookie is unique and
+  // shows that.
   struct Connection {
     int fd;
     uint64_t cookie;
   };
 
   void Run();
-  // Waits for somebody, or for the end; false: the end.
+  // Waits for a connection or for the end; returns false at the end.
   bool Wait(bool listens);
   bool TakeAll(const UniqueFd& listening);
   void Take(const UniqueFd& listening, UniqueFd connection);
@@ -43,7 +44,7 @@ class ConnectionListener {
 
   const Listening listening_;
   const std::unique_ptr<Acceptor> acceptor_;
-  const size_t limit_;    // connections at a time
+  const size_t limit_;    // number of open connections
   const UniqueFd ended_;  // an eventfd
   std::vector<Connection> connections_;
   LogThrottle refusals_;

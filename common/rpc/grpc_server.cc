@@ -20,7 +20,7 @@ namespace gradwire {
 namespace {
 
 constexpr absl::Duration kCallGrace = absl::Milliseconds(500);
-constexpr int kUsualWorkers = 8;  // until it is known how many there are
+constexpr int kUsualWorkers = 8;  // until their number is known
 
 }  // namespace
 
@@ -57,7 +57,7 @@ absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
     return absl::FailedPreconditionError(
-        absl::StrCat("cannot listen on ", ToString(*address), ": gRPC does not start"));
+        absl::StrCat("cannot listen on ", ToString(*address), ": gRPC could not start"));
   }
   const std::string bound = ToString(listening->address);
   auto listener = std::make_unique<ConnectionListener>(*std::move(listening), std::move(acceptor));

@@ -17,37 +17,36 @@
 
 namespace gradwire {
 
-// Calls that a run of so many workers may have under way at a server, each of which holds a
-// thread, with room for people and programs that look: at most 64 connections of each worker,
-// with two calls each, and some.
+// Returns the limit of open calls at a server for a run with this many workers; each call holds a
+// thread. At most 64 connections of each worker, with two calls each, and some for people and
+// monitoring programs.
 constexpr int CallsOf(int workers) { return 64 + 132 * workers; }
 
 struct GrpcServer {
   std::unique_ptr<grpc::Server> server;
-  std::string address;  // "host:port" as asked for, with the port that was bound
+  std::string address;  // "host:port" as requested, with the bound port
   std::shared_ptr<grpc::ResourceQuota> quota;
-  std::unique_ptr<ConnectionListener> listener;  // ends before the server
+  std::unique_ptr<ConnectionListener> listener;  // must end before the server
 
-  // From now on so many calls at a time are taken; one more ends with ResourceExhausted.
+  // Sets the limit of open calls; further calls end with ResourceExhausted.
   void AllowCalls(int calls) const;
-  // Ends it, if it was started: calls under way have half a second to end by themselves.
+  // Ends the server, if it was started: open calls have half a second to finish.
   void Shutdown();
 };
 
-// Serves `services`, health and reflection on `listen` ("host:port"; port 0
-// picks a free one), to calls that `security` lets in, with the limits of ConfigureServer and
-// ConnectionListener, and CallsOf(8) calls. The services must outlive the server.
-//   InvalidArgument     `listen` is not of that form
-//   FailedPrecondition  it cannot be bound; says why
+// Serves `services`, health and reflection on `listen` ("host:port"; port 0 selects a free one), to
+// calls that `security` accepts, with the limits of ConfigureServer and ConnectionListener, and
+// CallsOf(8) calls. The services must outlive the server.
+//   InvalidArgument     `listen` is malformed
+//   FailedPrecondition  it cannot be bound; with the reason
 absl::StatusOr<GrpcServer> StartGrpcServer(absl::string_view listen,
                                            const std::vector<grpc::Service*>& services,
                                            const Security& security = {});
 
-// Serves Status.Get from a function of its owner's.
+// Serves Status.Get from a function.
 class StatusService final : public v1::Status::Service {
  public:
-  // `get` is called from many threads at once, and must stay valid as long as
-  // the server runs.
+  // `get` is called from many threads at once, and must stay valid while the server runs.
   explicit StatusService(std::function<v1::StatusReply()> get);
 
   grpc::Status Get(grpc::ServerContext* context, const v1::StatusRequest* request,

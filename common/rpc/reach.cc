@@ -16,14 +16,14 @@
 namespace gradwire {
 namespace {
 
-// Of IPv6; an address of IPv4 is ::ffff:a.b.c.d.
+// IPv6; an IPv4 address is ::ffff:a.b.c.d.
 using AddressBytes = std::array<uint8_t, sizeof(in6_addr)>;
 
 constexpr int kBitsBeforeIpv4 = 96;
 
 struct Network {
   const char* address;
-  int bits;  // that all of its addresses share
+  int bits;  // length of the common prefix
 };
 
 constexpr Network kPrivateNetworks[] = {
@@ -39,9 +39,9 @@ bool IsIpv4(const AddressBytes& bytes) {
          bytes[11] == 0xff;
 }
 
-// None if it is no numeric address.
+// Returns none if it is not a numeric address.
 absl::optional<AddressBytes> BytesOf(absl::string_view numeric) {
-  const std::string text(numeric.substr(0, numeric.find('%')));  // without its zone
+  const std::string text(numeric.substr(0, numeric.find('%')));  // without the zone
   AddressBytes bytes = {};
   if (inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1) return bytes;
   if (inet_pton(AF_INET, text.c_str(), bytes.data() + kBitsBeforeIpv4 / 8) != 1) {
@@ -61,7 +61,7 @@ bool IsIn(const Network& network, const AddressBytes& bytes) {
   return true;
 }
 
-// Empty if it is of another kind.
+// Empty if it is neither IPv4 nor IPv6.
 std::string NumericText(const sockaddr* address) {
   if (address == nullptr) return "";
   if (address->sa_family != AF_INET && address->sa_family != AF_INET6) return "";
@@ -72,7 +72,7 @@ std::string NumericText(const sockaddr* address) {
   return host;
 }
 
-// None if the name is not known: then nothing will listen there.
+// Returns none if the name is unknown: then no server can listen there.
 std::vector<std::string> AddressesOfName(const std::string& host) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_STREAM;
@@ -126,10 +126,10 @@ absl::Status CheckReach(absl::string_view option, absl::string_view listen,
   if (!reached.has_value()) return absl::OkStatus();
   const std::string where =
       *reached == address->host ? "" : absl::StrCat(", which is ", *reached, " too");
-  return absl::InvalidArgumentError(
-      absl::StrCat(option, ": got ", listen, where, ": anybody could reach that, and nothing is ",
-                   "encrypted; expected TLS (--tls-cert, --tls-key, --tls-ca), an address of a ",
-                   "private network, or --insecure"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, ": got ", listen, where, ": any host could reach that address, and calls are ",
+      "not encrypted; expected TLS (--tls-cert, --tls-key, --tls-ca), an address of a ",
+      "private network, or --insecure"));
 }
 
 absl::Status CheckReach(absl::string_view option, absl::string_view listen,

@@ -11,27 +11,28 @@
 
 namespace gradwire {
 
-// From how far away a server can be reached.
+// Who can reach a server.
 
-// Whether only this host and private networks know the address: loopback, link-local, those of
-// RFC 1918, RFC 4193 and RFC 6598, and those of examples. False for what is no numeric address.
+// Returns whether the address is known only on this host and in private networks: loopback,
+// link-local, RFC 1918, RFC 4193, RFC 6598, and addresses for examples. False if it is not a
+// numeric address.
 bool IsPrivateAddress(absl::string_view numeric);
 
-// The numeric addresses of this host's interfaces.
+// Returns the numeric addresses of this host's interfaces.
 std::vector<std::string> OwnAddresses();
 
-// An address at which anybody could reach what listens at `host`; none if there is none. A name
-// counts as what it stands for now, and 0.0.0.0 and :: as all of `own`.
+// Returns a public address of a server that listens on `host`; none if it has none. A name counts
+// as its present addresses; 0.0.0.0 and :: count as all of `own`.
 absl::optional<std::string> PublicAddressOf(const std::string& host,
                                             const std::vector<std::string>& own);
 
-// That anybody could not reach what listens at `listen` ("host:port"; "" and "off": nothing does)
-// on a host with the addresses `own`.
-//   InvalidArgument  anybody could: says where, and what to do. Or it is not of that form.
+// Checks that a server on `listen` ("host:port"; "" and "off": no server) cannot be reached from
+// public networks, on a host with the addresses `own`.
+//   InvalidArgument  it can; has the address and the remedies. Or `listen` is malformed.
 absl::Status CheckReach(absl::string_view option, absl::string_view listen,
                         const std::vector<std::string>& own = OwnAddresses());
 
-// The same of a program with the options `security`, which may allow it.
+// The same for a program with the options `security`, which may allow it.
 absl::Status CheckReach(absl::string_view option, absl::string_view listen,
                         const SecurityOptions& security);
 

@@ -28,14 +28,14 @@ namespace gradwire {
 
 namespace {
 
-// A file for TLS, and how OpenSSL takes it.
+// A TLS file, and the OpenSSL function that loads it.
 struct File {
   const char* option;
   const std::string& path;
   std::function<bool(SSL_CTX* context, const char* path)> take;
 };
 
-// A key with a passphrase would ask for it on the terminal.
+// A key with a passphrase would otherwise ask for it on the terminal.
 int NoPassphrase(char*, int, int, void*) { return 0; }
 
 std::string FirstError() {
@@ -64,7 +64,7 @@ absl::Status CheckDates(const std::string& path, const X509* certificate) {
   const bool has_ended = X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0;
   if (has_begun && !has_ended) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--tls-cert: the certificate in '", path, "' ",
-                                                 has_ended ? "has ended" : "is not valid yet",
+                                                 has_ended ? "has expired" : "is not valid yet",
                                                  ", by this host's clock"));
 }
 
@@ -105,11 +105,11 @@ using Certificates = std::shared_ptr<tls::CertificateProviderInterface>;
 constexpr unsigned kLookSeconds = 1;
 constexpr char kTokenKey[] = "gradwire-token";
 constexpr char kNoToken[] =
-    "this run asks for a token, and the call has none; expected the coordinator's --token-file";
+    "this run requires a token, and the call has none; expected the coordinator's --token-file";
 constexpr char kWrongToken[] =
-    "the call's token is not that of this run; expected the coordinator's --token-file";
+    "the call's token is not this run's; expected the coordinator's --token-file";
 
-// Puts the token in each call. Neither this nor TokenJudge waits, so gRPC needs no threads for it.
+// Adds the token to each call. Neither this nor TokenJudge blocks, so gRPC needs no threads for it.
 class TokenBearer : public grpc::MetadataCredentialsPlugin {
  public:
   explicit TokenBearer(std::string token) : token_(std::move(token)) {}
@@ -164,7 +164,7 @@ tls::TlsChannelCredentialsOptions ChannelOptions(const Certificates& certificate
   return options;
 }
 
-// By which name others will reach a client, if at all, its server cannot know.
+// The server cannot know by which name others reach a client.
 tls::TlsServerCredentialsOptions ServerOptions(const Certificates& certificates) {
   tls::TlsServerCredentialsOptions options(certificates);
   options.watch_root_certs();
@@ -192,14 +192,14 @@ absl::StatusOr<Security> Security::Read(const SecurityOptions& options) {
     security.token_ = *std::move(token);
   }
   if (security.token_.empty()) return security;
-  // Also where the channel protects nothing.
+  // Also on a channel without encryption.
   security.call_ = tls::MetadataCredentialsFromPlugin(
       std::make_unique<TokenBearer>(security.token_), GRPC_SECURITY_NONE);
   return security;
 }
 
-// gRPC (1.51) has tokens only for credentials that it calls secure. Those of xDS are, and where
-// there is no xDS they are just the ones that they are given.
+// gRPC (1.51) allows tokens only with credentials that it considers secure. xDS credentials are
+// and, without xDS, they act as the given credentials.
 std::shared_ptr<grpc::ChannelCredentials> Security::ForChannel() const {
   if (encrypts()) {
     const auto credentials = tls::TlsCredentials(ChannelOptions(certificates_));

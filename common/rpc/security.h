@@ -18,42 +18,42 @@ class CertificateProviderInterface;
 
 namespace gradwire {
 
-// OpenSSL's, with a certificate, its key and a CA.
+// OpenSSL's context, with a certificate, its key and a CA.
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
-// One with the files of `options`, all of which are wanted. Errors: those of CheckCertificates.
+// Creates a context from the files of `options`; all are required. Errors are those of
+// CheckCertificates.
 absl::StatusOr<TlsContext> ReadCertificates(const SecurityOptions& options);
 
-// Whether TLS can be spoken with the files of `options`, all of which are wanted. gRPC itself would
-// say nothing, and refuse every connection.
-//   InvalidArgument  one is not given, or is not what it should be, the certificate has ended or
-//                    is not valid yet, or the key is another one's
-//   NotFound         one cannot be read
+// Checks the TLS files of `options`; all are required. gRPC itself would refuse every connection
+// without a message.
+//   InvalidArgument  a file is not given or malformed, the certificate has expired or is not valid
+//                    yet, or the key belongs to another certificate
+//   NotFound         a file cannot be read
 absl::Status CheckCertificates(const SecurityOptions& options);
 
-// What guards a process's calls: the token that each carries, and TLS, in which both ends show a
-// certificate of the run's CA. Made once, and copied to whatever makes a channel or serves. The
-// files of TLS are looked at once a second: what is connected later has the certificates that stand
-// there then. Thread-safe.
+// Protects a process's calls: by the token that each carries, and by TLS, in which both sides show
+// a certificate of the run's CA. Created once, and copied to every user. The TLS files are checked
+// once a second: later connections use the certificates that they then contain. Thread-safe.
 class Security {
  public:
-  // No guard.
+  // No protection.
   Security() = default;
-  // What `options` ask for. Errors: those of ReadToken and CheckCertificates.
+  // Reads what `options` require. Errors are those of ReadToken and CheckCertificates.
   static absl::StatusOr<Security> Read(const SecurityOptions& options);
 
-  // The token; empty if there is none.
+  // Returns the token; empty if there is none.
   const std::string& token() const { return token_; }
 
   bool encrypts() const { return certificates_ != nullptr; }
-  // Whether a server may be where anybody reaches it (common/rpc/reach.h).
+  // Returns whether a server may listen on public addresses (common/rpc/reach.h).
   bool may_be_public() const { return may_be_public_; }
 
-  // Of a channel whose calls carry the token. With TLS the server has to show a certificate for the
-  // name or address that the channel is to.
+  // Returns credentials of a channel whose calls carry the token. With TLS the server must show a
+  // certificate for the channel's name or address.
   std::shared_ptr<grpc::ChannelCredentials> ForChannel() const;
-  // Of a server. A call without the token, or with another one, ends with Unauthenticated before
-  // anything of ours hears of it: it costs no thread, and nothing that it sends is read.
+  // Returns credentials of a server. A call without the token, or with another one, ends with
+  // Unauthenticated before our code sees it: it costs no thread, and its data are not read.
   std::shared_ptr<grpc::ServerCredentials> ForServer() const;
 
  private:

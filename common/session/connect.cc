@@ -52,7 +52,7 @@ bool Answers(const addrinfo& target) {
   return error == 0;
 }
 
-// Only an address of this host can be bound; the port is left to the system.
+// Only an address of this host can be bound; the system selects the port.
 bool IsOfThisHost(const HostPort& numeric) {
   const absl::StatusOr<AddressList> any_port = Resolve({numeric.host, 0}, SOCK_STREAM);
   if (!any_port.ok()) return false;
@@ -80,7 +80,7 @@ namespace {
 constexpr absl::Duration kFirstWait = absl::Milliseconds(100);
 constexpr absl::Duration kLongestWait = absl::Seconds(2);
 constexpr absl::Duration kAttempt = absl::Seconds(3);       // for one address to answer
-constexpr absl::Duration kSlice = absl::Milliseconds(100);  // between looks at `cancelled`
+constexpr absl::Duration kSlice = absl::Milliseconds(100);  // interval of the checks of `cancelled`
 
 // One call of ConnectToCoordinator.
 class Connector {
@@ -99,7 +99,7 @@ class Connector {
  private:
   // One attempt over all addresses of the name.
   absl::StatusOr<std::shared_ptr<grpc::Channel>> Attempt();
-  // OK if something accepts TCP connections there. Tells more than gRPC does.
+  // OK if a TCP connection can be made. Its error says more than gRPC's.
   absl::Status Knock(const addrinfo& target) const;
   absl::Status AwaitConnection(int fd) const;
   absl::StatusOr<std::shared_ptr<grpc::Channel>> OpenChannel(const HostPort& numeric) const;
@@ -173,8 +173,8 @@ absl::Status Connector::AwaitConnection(int fd) const {
 
 absl::Status Connector::WhyNot(const std::shared_ptr<grpc::Channel>& channel) const {
   if (!security_.encrypts())
-    return absl::UnavailableError("it does not speak gRPC, or with TLS alone");
-  // Only a call hears what the last attempt ended with.
+    return absl::UnavailableError("it does not speak gRPC, or requires TLS");
+  // Only a call reports the error of the last attempt.
   grpc::ClientContext context;
   context.set_deadline(ToGrpcDeadline(SteadyNow() + kAttempt));
   v1::StatusReply reply;

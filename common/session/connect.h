@@ -13,23 +13,21 @@
 
 namespace gradwire {
 
-// What a process finds at an address before it serves there itself.
+// State of an address before a process serves there itself.
 enum class AddressUse {
-  kServed,     // something accepts connections
-  kFree,       // nothing does, and it is an address of this host
-  kElsewhere,  // nothing does, and it is another host's, or the name is not known
+  kServed,     // a process accepts connections
+  kFree,       // no process does, and the address belongs to this host
+  kElsewhere,  // no process does, and the address is another host's or unknown
 };
 
-// Looks at `address`, "host:port". Waits for at most 2 s. InvalidArgument if it is not of
-// that form.
+// Checks `address`, "host:port"; takes at most 2 s. InvalidArgument if it is malformed.
 absl::StatusOr<AddressUse> Probe(const std::string& address);
 
-// A connected channel to the coordinator at `address` ("host:port"), with a TCP
-// connection of its own, for which no proxy is used. While nobody answers it
-// tries again after 0.1, 0.2, … 2 s, and says so in the log.
-//   InvalidArgument  `address` is not of that form
-//   Unavailable      no answer within `timeout`; names address, cause, attempts
-//   Cancelled        `cancelled` returned true; it is asked every 0.1 s
+// Returns a channel connected to the coordinator at `address` ("host:port"), over its own TCP
+// connection without a proxy. Retries after 0.1, 0.2, … 2 s, and logs that.
+//   InvalidArgument  `address` is malformed
+//   Unavailable      no answer within `timeout`; has address, cause, attempts
+//   Cancelled        `cancelled` returned true; checked every 0.1 s
 absl::StatusOr<std::shared_ptr<grpc::Channel>> ConnectToCoordinator(
     const std::string& address, absl::Duration timeout, const std::function<bool()>& cancelled,
     const Security& security = {});

@@ -44,8 +44,7 @@ std::string ErrorWords(int error) { return absl::AsciiStrToLower(std::strerror(e
 
 namespace {
 
-// A UDP socket that is connected knows which of the host's addresses it would
-// send from.
+// A connected UDP socket knows the source address of its packets.
 absl::StatusOr<std::string> SourceTowards(const addrinfo& target) {
   const int fd = socket(target.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::UnavailableError(ErrorWords(errno));
@@ -99,7 +98,7 @@ absl::StatusOr<std::string> AdvertisedAddress(const std::string& advertise,
     source = absl::StrCat("the address of this host towards ", coordinator);
   }
   const std::string address = ToString(HostPort{host, served->port});
-  spdlog::info("others reach this process at {} ({})", address, source);
+  spdlog::info("address of this process for others: {} ({})", address, source);
   return address;
 }
 

@@ -14,32 +14,31 @@ namespace gradwire {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// All addresses of `address`, in the system's order of preference; never empty.
-// `socket_type` is SOCK_STREAM or SOCK_DGRAM. Unavailable if the name is not known.
+// Returns all addresses of `address`, in the system's order of preference; never empty.
+// `socket_type` is SOCK_STREAM or SOCK_DGRAM. Unavailable if the name is unknown.
 absl::StatusOr<AddressList> Resolve(const HostPort& address, int socket_type);
 
-// The numeric form; port 0 and an empty host if it is neither IPv4 nor IPv6.
+// Returns the numeric form; port 0 and an empty host if it is neither IPv4 nor IPv6.
 HostPort NumericAddress(const sockaddr* address, socklen_t length);
 
-// What strerror says, in lower case, as part of a sentence: "connection refused".
+// Returns strerror's text in lower case, as part of a sentence: "connection refused".
 std::string ErrorWords(int error);
 
-// The numeric address, without port, that this host uses towards `coordinator`
-// ("host:port"): the one on which hosts of the coordinator's network can reach
-// this one. Sends nothing.
-//   InvalidArgument  `coordinator` is not of that form
-//   Unavailable      the name is unknown, or there is no route
+// Returns the numeric address, without port, that this host uses towards `coordinator`
+// ("host:port"). Hosts in the coordinator's network reach this host there. Sends nothing.
+//   InvalidArgument  `coordinator` is malformed
+//   Unavailable      the name is unknown, or no route exists
 absl::StatusOr<std::string> LocalAddressTowards(absl::string_view coordinator);
 
-// Where a process listens that was told `listen` ("host:port"); if that is empty, on a free port of
-// the address of above alone, or with a host `advertise`, which may be any of this host's, on all.
-// Errors as above.
+// Returns where a process must listen: at `listen` ("host:port"). If that is empty, on a free port:
+// on all addresses if `advertise` is set, which may be any address of this host, else only on
+// LocalAddressTowards. Errors as above.
 absl::StatusOr<std::string> ListenAddressOf(const std::string& listen, const std::string& advertise,
                                             const std::string& coordinator);
 
-// "host:port" at which others reach what this process serves at `bound`
-// ("0.0.0.0:4711"): with host `advertise`, or, if that is empty, with the address
-// of above. Says in the log which one and why. Errors as above.
+// Returns "host:port" by which others reach the server bound to `bound` ("0.0.0.0:4711"). Its host
+// is `advertise` or, if that is empty, LocalAddressTowards. Logs the address and the reason. Errors
+// as above.
 absl::StatusOr<std::string> AdvertisedAddress(const std::string& advertise,
                                               const std::string& coordinator,
                                               const std::string& bound);

@@ -19,26 +19,26 @@
 
 namespace gradwire {
 
-// How a process reaches a run, and where others reach it.
+// Addresses of a run and of this process.
 struct RunEndpointOptions {
   std::string coordinator;  // "host:port"
   std::string listen;       // "host:port"; empty: see ListenAddressOf
-  std::string advertise;    // host that others use; empty: see AdvertisedAddress
-  absl::Duration connect_timeout = absl::Seconds(30);  // until the coordinator answers
+  std::string advertise;    // host for others; empty: see AdvertisedAddress
+  absl::Duration connect_timeout = absl::Seconds(30);  // longest wait for the coordinator
   SecurityOptions security = {};
 };
 
-// What a process that takes part in a run has, whatever its part is: the server that others
-// call, and the session with the coordinator.
+// A process's connection with a run, in any role: the server that others call, and the session with
+// the coordinator.
 //
 //   Create ─► Serve ─► Open ─► Join or Offer ─► session() … ─► CloseSession
 //
-// One thread calls; Stop, address and joined may be called from any.
+// For one thread; Stop, address and joined may be called from any.
 class RunEndpoint {
  public:
-  // Errors: those of Security::Read.
+  // Errors are those of Security::Read.
   static absl::StatusOr<std::unique_ptr<RunEndpoint>> Create(const RunEndpointOptions& options);
-  // As CloseSession; then the server ends.
+  // Calls CloseSession, then shuts the server down.
   ~RunEndpoint();
   RunEndpoint(const RunEndpoint&) = delete;
   RunEndpoint& operator=(const RunEndpoint&) = delete;
@@ -46,34 +46,34 @@ class RunEndpoint {
   const RunEndpointOptions& options() const { return options_; }
   const Security& security() const { return security_; }
 
-  // Serves others. The services outlive this object. Errors: those of ListenAddressOf,
-  // StartGrpcServer and AdvertisedAddress.
+  // Serves other processes. The services must outlive this object. Errors are those of
+  // ListenAddressOf, StartGrpcServer and AdvertisedAddress.
   absl::Status Serve(const std::vector<grpc::Service*>& services);
-  // After Serve. "host:port": where the server is bound, and where others reach it.
+  // After Serve. "host:port" to which the server is bound, and by which others reach it.
   const std::string& bound() const { return server_.address; }
   const std::string& address() const { return address_; }
 
-  // Connects with the coordinator; see Session::Open. `stopped` and `work` as in SessionOptions.
+  // Connects to the coordinator; see Session::Open. `stopped` and `work` as in SessionOptions.
   absl::Status Open(std::function<bool()> stopped, Session::OnAbort on_abort,
                     Session::Listener listener = {},
                     std::function<absl::optional<v1::Work>()> work = nullptr);
 
-  // Enter the run as a worker or as an aggregator, and wait for the view. `hello` gets the address
-  // and what is to be said of this process: its id, its host, its cores. The server then takes as
-  // many calls as the view's workers make. Errors: those of Session::Join.
+  // Join the run as a worker or as an aggregator, and wait for the view. Join adds the address,
+  // process id, host and cores to `hello`. The server then allows as many calls as the view's
+  // workers need. Errors are those of Session::Join.
   absl::StatusOr<View> Join(v1::Hello hello);
   absl::StatusOr<View> Offer(Session::OnLayout on_layout);
-  // Whether a view came.
+  // Returns whether a view has arrived.
   bool joined() const;
 
   // After Open.
   Session& session() { return *session_; }
 
-  // Goes early. A member leaves with `reason`, which the coordinator tells the others; who
-  // still waits for a view ends its wait with Cancelled.
+  // Leaves early. A member leaves with `reason`, which the coordinator sends to the others. A
+  // process that still waits for a view ends its wait with Cancelled.
   void Stop(absl::string_view reason);
 
-  // Ends the session; none of its callbacks runs any more. session() is gone.
+  // Ends the session and waits for its callbacks. session() is then invalid.
   void CloseSession();
 
  private:

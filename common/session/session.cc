@@ -15,7 +15,8 @@ namespace {
 
 constexpr absl::Duration kLeaveTimeout = absl::Seconds(2);
 
-// Codes that gRPC gives when the connection broke; the coordinator sends none of them.
+// Returns true for codes that gRPC reports for a broken connection; the coordinator sends none of
+// them.
 bool IsBrokenStream(grpc::StatusCode code) {
   return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::CANCELLED ||
          code == grpc::StatusCode::INTERNAL || code == grpc::StatusCode::UNKNOWN;
@@ -82,7 +83,7 @@ absl::StatusOr<View> Session::Enter(const v1::WorkerMessage& message) {
   MutexLock lock(&mutex_);
   while (!view_ && !end_) changed_.Wait(&mutex_);
   if (view_) return *view_;
-  // A stream that ended well gave no View either.
+  // A stream that ended with OK gave no View either.
   return end_->ok() ? absl::CancelledError("left before the run began") : *end_;
 }
 
@@ -248,7 +249,7 @@ void Session::OnEcho(const v1::Echo& echo) {
   const double now = UnixSeconds(absl::Now());
   MutexLock lock(&mutex_);
   const double round_trip = now - echo.sent();
-  // Below 0 if the clock was set back meanwhile.
+  // Negative if the clock was set back meanwhile.
   if (round_trip < 0 || round_trip >= shortest_round_trip_) return;
   shortest_round_trip_ = round_trip;
   clock_offset_ = echo.received() - (echo.sent() + now) / 2;
@@ -327,7 +328,7 @@ void Session::Write(v1::WorkerMessage message) {
   MutexLock lock(&write_mutex_);
   if (half_closed_) return;
   SetChecksum(written_++, &message);
-  // A write that fails needs no care: the stream is broken, and the reader sees it.
+  // A failed write needs no handling: the stream is broken, and the reader notices.
   stream_->Write(message);
 }
 

@@ -15,11 +15,11 @@
 
 namespace gradwire {
 
-// What is told of compression, out of a worker's totals. Not thread-safe.
+// Compression figures of a step, from a worker's totals. Not thread-safe.
 class CompressionMeter {
  public:
-  // `totals` are up to the end of a step. None if nothing was compressed in it. The residual is
-  // that of the step in which it was measured last.
+  // `totals` are up to the end of a step. Returns none if nothing was compressed in it. The
+  // residual is of the last step in which it was measured.
   absl::optional<StepRecord::Compressed> OnStep(const CompressionTotals& totals);
 
  private:
@@ -35,16 +35,15 @@ class FigureSeries {
  public:
   enum class Of { kWorker, kCoordinator };
 
-  // Declares them in `registry`, which outlives this object. Figures that every run has are there
-  // from the start, as 0; others come with their first value, and so do those of each rank.
+  // Declares the series in `registry`, which must outlive this object. Figures of every run exist
+  // from the start, as 0; others appear with their first value, and so do those of each rank.
   FigureSeries(prometheus::Registry* registry, Of of);
 
-  // Adds a step to the counters and shows its values in the gauges. Takes a lock for each figure
-  // and may allocate.
+  // Adds a step to the counters and sets the gauges. Takes a lock per figure and may allocate.
   void Observe(const StepRecord& record) const;
 
  private:
-  // One of the two families is null, by the figure's kind.
+  // One of the two families is null, depending on the figure's kind.
   struct Row {
     const StepFigure* figure;
     prometheus::Family<prometheus::Counter>* counters;

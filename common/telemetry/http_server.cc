@@ -24,7 +24,7 @@ namespace gradwire {
 
 namespace {
 
-// RFC 6761, 6762, 8375, and those of clusters.
+// RFC 6761, 6762, 8375, and domains of clusters.
 constexpr absl::string_view kPrivateDomains[] = {".local", ".localhost", ".internal", ".home.arpa",
                                                  ".test",  ".svc",       ".cluster"};
 
@@ -76,7 +76,7 @@ namespace {
 constexpr size_t kMostConnections = 256;
 constexpr size_t kMostHeadBytes = 16 << 10;
 constexpr absl::Duration kReadTime = absl::Seconds(2);  // for a whole head
-// With TLS, whose greeting comes before: a browser may ask its user for a certificate.
+// With TLS, whose handshake comes first: a browser may ask its user for a certificate.
 constexpr absl::Duration kGreetTime = absl::Seconds(10);
 constexpr absl::Duration kWriteTime = absl::Seconds(10);  // for a whole answer
 constexpr absl::Duration kDrainTime = absl::Seconds(1);   // for the client to close
@@ -109,7 +109,7 @@ std::string TextOf(const Page& page, bool with_body) {
   return absl::StrCat("HTTP/1.1 ", page.code, " ", ReasonOf(page.code),
                       "\r\nContent-Type: ", page.content_type,
                       "\r\nContent-Length: ", page.body.size(),
-                      // A browser then asks its user.
+                      // A browser then asks its user for the password.
                       page.code == 401 ? "\r\nWWW-Authenticate: Basic realm=\"gradwire\"" : "",
                       "\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
                       with_body ? page.body : "");
@@ -119,7 +119,7 @@ Page Refusal(int code, absl::string_view why) {
   return {code, kPlainText, absl::StrCat(why, "\n")};
 }
 
-// The value of a header, from lines "Name: value"; empty if it is not there.
+// Returns the value of a header, from lines "Name: value"; empty if it is missing.
 absl::string_view HeaderOf(absl::string_view lines, absl::string_view name) {
   for (absl::string_view line : absl::StrSplit(lines, "\r\n")) {
     const std::pair<absl::string_view, absl::string_view> header =
@@ -130,7 +130,8 @@ absl::string_view HeaderOf(absl::string_view lines, absl::string_view name) {
   return "";
 }
 
-// OpenSSL writes to connections that have gone as any file. Else it would end the process.
+// OpenSSL writes to sockets like to files; a closed connection would raise SIGPIPE and end the
+// process.
 void BlockBrokenPipes() {
   sigset_t broken;
   sigemptyset(&broken);
@@ -158,7 +159,7 @@ void HttpServer::Run() {
   BlockBrokenPipes();
   std::vector<pollfd> waited;
   while (Wait(&waited)) {
-    // Those of `waited`, behind the end, are the connections in their order, then who listens.
+    // `waited` has the end, the connections in order, then the listening sockets.
     size_t next = 1;
     const absl::Time now = SteadyNow();
     for (auto it = connections_.begin(); it != connections_.end(); ++next) {
@@ -202,7 +203,7 @@ void HttpServer::TakeAll(const UniqueFd& listening) {
     const absl::Time deadline = SteadyNow() + (tls_ == nullptr ? kReadTime : kGreetTime);
     Connection& connection =
         connections_.emplace_back(Connection{std::move(page), deadline, State::kReading, ""});
-    // Most requests are there by now.
+    // Most requests have already arrived.
     if (!GoOn(&connection)) connections_.pop_back();
   }
 }
@@ -277,7 +278,7 @@ bool HttpServer::Write(Connection* connection) {
   return End(connection);
 }
 
-// Closed right away, what the client still sends would take from it the answer, or what TLS said.
+// If the server closed at once, unread data of the client could discard the answer or TLS's alert.
 bool HttpServer::End(Connection* connection) {
   connection->socket.EndSending();
   connection->state = State::kDraining;

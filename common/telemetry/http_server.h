@@ -18,46 +18,46 @@
 
 namespace gradwire {
 
-// Whether `host` of a request ("node0:9400") may mean this server. A page of the web can let a
-// name of its own stand for any address, and so have a browser within the network read what is
-// served there ("DNS rebinding"); it can do that only with a name that the public DNS knows. So
-// these are ours: IP addresses, names without a dot, those under the domains that the public
-// DNS leaves alone, this host's own name, and `names`. An empty host, too: no browser sends it.
+// Returns whether `host` of a request ("node0:9400") may mean this server. A web page can point a
+// name of its own at any address, and so make a browser within the network read our pages ("DNS
+// rebinding"); that needs a name in the public DNS. So these names are accepted: IP addresses,
+// names without a dot, names in domains that the public DNS does not use, this host's own name, and
+// `names`. Also an empty host, which no browser sends.
 bool IsOurs(absl::string_view host, const std::vector<std::string>& names);
 
-// Whether a request's header "Authorization" shows the run's token (common/base/token.h): as
-// programs do, "Bearer TOKEN", or as browsers do, "Basic " and the Base64 of "NAME:TOKEN", with any
-// name. RFC 6750, 2.1; RFC 7617, 2.
+// Returns whether a request's header "Authorization" has the run's token (common/base/token.h): as
+// "Bearer TOKEN" from programs, or as "Basic " and the Base64 of "NAME:TOKEN", with any name, from
+// browsers. RFC 6750, 2.1; RFC 7617, 2.
 bool ShowsToken(absl::string_view authorization, absl::string_view token);
 
-// What an HTTP server is asked for.
+// A request to an HTTP server.
 struct PageRequest {
-  absl::string_view path;   // "/sd"
-  absl::string_view query;  // what follows "?"; may be empty
-  absl::string_view host;   // "host:port" by which the client reached this server; may be empty
-  absl::string_view authorization;  // the header of this name; may be empty
+  absl::string_view path;           // "/sd"
+  absl::string_view query;          // part after "?"; may be empty
+  absl::string_view host;           // "host:port" in the client's request; may be empty
+  absl::string_view authorization;  // header of this name; may be empty
 };
 
 constexpr char kPlainText[] = "text/plain; charset=utf-8";
 
-// What it answers.
+// The answer to a request.
 struct Page {
   int code = 200;
   std::string content_type;
   std::string body;
 };
 
-// Serves pages over HTTP/1.1, with TLS if wanted, one request a connection, all on one thread that
-// waits for nobody: whoever sends half a request, or takes half an answer, costs a descriptor and
-// some memory for some seconds and holds up no one. (A library with a thread for each connection
-// does neither.)
+// Serves pages over HTTP/1.1, optionally with TLS, one request per connection, all on one thread
+// that waits for no client: half a request or an unread answer costs a descriptor and some memory
+// for some seconds and delays no other client. (A library with one thread per connection lacks both
+// properties.)
 //
 //   accept ─► READING ── head is there ─► WRITING ── all is sent ─► DRAINING ─► closed
 //                │ kReadTime               │ kWriteTime              │ kDrainTime
 //                │ TLS: kGreetTime         │                         │
 //                └─────────────────────────┴─────────────────────────┴────────► closed
 //
-// When there are too many connections the one that has been reading for longest goes.
+// If there are too many connections, the one that has been reading for longest is closed.
 class HttpServer {
  public:
   // Called on the server's thread; must not block.
@@ -70,7 +70,7 @@ class HttpServer {
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // The whole answer to a request whose head, without the empty line, is `head`.
+  // Returns the whole answer to a request whose head, without the empty line, is `head`.
   static std::string AnswerTo(absl::string_view head, const Handler& handler);
 
  private:
@@ -79,15 +79,15 @@ class HttpServer {
     PageSocket socket;
     absl::Time deadline;
     State state = State::kReading;
-    std::string text;  // what was read, or what is left to write
+    std::string text;  // received so far, or still to be sent
   };
 
   void Run();
-  // Waits until something can be done; false: the end.
+  // Waits for an event; returns false at the end.
   bool Wait(std::vector<pollfd>* waited);
   void TakeAll(const UniqueFd& listening);
   void MakeRoom();
-  // Goes on with a connection; false: it is over.
+  // Continues with a connection; returns false when it is over.
   bool GoOn(Connection* connection);
   bool Read(Connection* connection);
   bool Write(Connection* connection);
@@ -100,7 +100,7 @@ class HttpServer {
   const std::unique_ptr<PageTls> tls_;             // null: plain HTTP
   const size_t limit_;                             // connections
   const UniqueFd ended_;                           // an eventfd
-  absl::Time rests_until_ = absl::InfinitePast();  // nobody is taken in
+  absl::Time rests_until_ = absl::InfinitePast();  // no connection is accepted
   std::list<Connection> connections_;              // oldest first
   std::thread thread_;
 };

@@ -8,7 +8,7 @@ namespace {
 using prometheus::Family;
 using prometheus::Histogram;
 
-// Seconds. From a transfer on a fast network to a step on a slow machine.
+// In seconds, from a transfer on a fast network to a step on a slow machine.
 Histogram::BucketBoundaries SecondsBuckets() {
   return {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 }

@@ -18,25 +18,24 @@
 
 namespace gradwire {
 
-// What both kinds of process measure. Every metric of the project is declared once, with its help
-// text: as a member here, or, if it is a figure of each step, in a row of kStepFigures. Names start
-// with gradwire_; times are in seconds and sizes in bytes; labels have few values (rank, phase,
-// sync, backend, direction, code), so that the number of series does not grow with the run.
+// Metrics of both kinds of process. Every metric of the project is declared once, with its help
+// text: as a member here or, for a figure of each step, in a row of kStepFigures. Names start with
+// gradwire_; times are in seconds and sizes in bytes; labels have few values (rank, phase, sync,
+// backend, direction, code), so that the number of series does not grow with the run.
 //
-// Each object owns a registry, which outlives it for whoever holds a pointer.
-// All methods may be called from any thread at the same time and cost less than
-// a microsecond, but for those that say otherwise.
+// Each object owns a registry, which stays alive while any pointer to it exists. All methods may be
+// called from any thread at the same time and cost less than a microsecond, except where noted.
 class ProcessMetrics {
  public:
   ProcessMetrics(const ProcessMetrics&) = delete;
   ProcessMetrics& operator=(const ProcessMetrics&) = delete;
 
-  // What MetricsServer serves.
+  // The registry that MetricsServer serves.
   const std::shared_ptr<prometheus::Registry>& registry() const { return registry_; }
 
-  // The view that is in force: `workers` processes.
+  // Sets the current view: `workers` processes.
   void SetView(int workers, Generation generation);
-  // The step that is being worked on.
+  // Sets the step in progress.
   void SetStep(Step step);
   // Payload of gradients and buffers, without headers.
   void CountSent(uint64_t bytes);
@@ -54,7 +53,7 @@ class ProcessMetrics {
   ProcessMetrics();
   ~ProcessMetrics() = default;
 
-  // Each declares a metric. A family has one series for each set of labels.
+  // Each declares a metric. A family has one series per set of labels.
   Family<Counter>& NewCounters(const char* name, const char* help);
   Family<Gauge>& NewGauges(const char* name, const char* help);
   Family<Histogram>& NewHistograms(const char* name, const char* help);
@@ -65,7 +64,7 @@ class ProcessMetrics {
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   Gauge& workers_ = NewGauge("gradwire_workers", "Worker processes in the view.");
   Gauge& generation_ = NewGauge("gradwire_generation", "Number of the view in force.");
-  Gauge& step_ = NewGauge("gradwire_step", "Step that is being worked on.");
+  Gauge& step_ = NewGauge("gradwire_step", "Step in progress.");
   Family<Counter>& bytes_ =
       NewCounters("gradwire_bytes_total", "Payload of gradients and buffers, without headers.");
   Counter& bytes_sent_ = bytes_.Add({{"direction", "sent"}});
@@ -76,14 +75,14 @@ class ProcessMetrics {
 
 class WorkerMetrics : public ProcessMetrics {
  public:
-  // `sync` and `backend` are the names that the worker's options use.
+  // `sync` and `backend` are the names in the worker's options.
   WorkerMetrics(absl::string_view sync, absl::string_view backend);
 
   // One iteration ended. Takes locks.
   void Observe(const StepRecord& record);
-  // In `steps` more steps a gradient of this worker's was too large for the wire type.
+  // In `steps` more steps a gradient of this worker was too large for the wire type.
   void CountWireOverflows(uint64_t steps);
-  // A loss of others cost this time, in one of the phases of LostTime.
+  // A loss of another worker cost this time, in one of the phases of LostTime.
   void CountLostTime(absl::string_view phase, absl::Duration lost);
 
  private:
@@ -94,33 +93,32 @@ class WorkerMetrics : public ProcessMetrics {
   Counter& wire_overflows_ =
       NewCounter("gradwire_wire_overflows_total",
                  "Steps in which a gradient of this worker was too large for the wire type.");
-  Family<Counter>& lost_time_ =
-      NewCounters("gradwire_recovery_seconds_total",
-                  "What losses of others cost this worker: computing in vain, waiting for the next "
-                  "view, connecting anew.");
+  Family<Counter>& lost_time_ = NewCounters(
+      "gradwire_recovery_seconds_total",
+      "Time that this worker lost by losses of others: computing in vain, waiting for the next "
+      "view, connecting anew.");
 };
 
 class CoordinatorMetrics : public ProcessMetrics {
  public:
-  // In some step `rank`'s contribution was complete `lag` after the first
-  // rank's. Takes a lock and may allocate.
+  // In a step, `rank`'s contribution was complete `lag` after the first rank's. Takes a lock and
+  // may allocate.
   void ObserveRankLag(Rank rank, absl::Duration lag);
-  // How many workers the run needs.
+  // Sets the number of workers that the run needs.
   void SetMinWorkers(int workers);
-  // How many steps the run has in all; 0: not known yet.
+  // Sets the run's number of steps; 0: not known yet.
   void SetTotalSteps(uint64_t steps);
-  // Mean over the ranks' losses in a step.
+  // Sets the mean of the ranks' losses in a step.
   void SetLoss(double loss);
-  // A rank has told of a step. Takes locks and may allocate.
+  // A rank has reported a step. Takes locks and may allocate.
   void Observe(const StepRecord& record);
   // The run lost a worker that had its view.
   void CountLostWorker();
-  // The others have gone on and carry its `ranks` (a number), with the first step that was not
-  // sealed.
+  // The others continue with its `ranks` (a number) from the first step that was not sealed.
   void CountRecovery(size_t ranks);
-  // It turned out that losses after which the run went on have cost this much more.
+  // Losses after which the run continued cost this much more time.
   void CountLostTime(absl::Duration lost);
-  // Others have waited for the rank for long. Takes a lock and may allocate.
+  // Others have waited long for the rank. Takes a lock and may allocate.
   void CountStraggler(Rank rank);
 
  private:
@@ -130,19 +128,20 @@ class CoordinatorMetrics : public ProcessMetrics {
   Gauge& loss_ = NewGauge("gradwire_loss", "Mean over the ranks' losses in the last step.");
   Counter& lost_workers_ = NewCounter("gradwire_lost_workers_total",
                                       "Workers that the run lost while it was under way.");
-  Counter& recoveries_ = NewCounter(
-      "gradwire_recoveries_total", "Times that the others went on without a worker that was lost.");
-  Counter& recovered_ranks_ = NewCounter("gradwire_recovered_ranks_total",
-                                         "Ranks that others carry on, as their worker was lost.");
+  Counter& recoveries_ = NewCounter("gradwire_recoveries_total",
+                                    "Times that the others continued without a lost worker.");
+  Counter& recovered_ranks_ =
+      NewCounter("gradwire_recovered_ranks_total",
+                 "Ranks that others carry on because their worker was lost.");
   Counter& lost_seconds_ =
       NewCounter("gradwire_lost_seconds_total",
-                 "What losses cost the run: of each, the time of the worker that lost most.");
+                 "Time that losses cost the run: for each, the time of the worker that lost most.");
   Family<Counter>& stragglers_ =
       NewCounters("gradwire_stragglers_total",
-                  "Steps in which others waited for a rank for long, and the log says so.");
+                  "Steps in which others waited long for a rank; the log has a line for each.");
   Family<Histogram>& rank_lag_ =
       NewHistograms("gradwire_rank_lag_seconds",
-                    "How much later than the first rank's a rank's contribution was complete.");
+                    "Time from the first rank's complete contribution to this rank's.");
   Family<Histogram>& rank_wait_ =
       NewHistograms("gradwire_rank_wait_seconds", "Deprecated name of gradwire_rank_lag_seconds.");
   FigureSeries figures_{registry().get(), FigureSeries::Of::kCoordinator};

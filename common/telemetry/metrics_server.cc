@@ -76,7 +76,7 @@ std::string MetricsServer::url() const {
 Page MetricsServer::Answer(absl::string_view method, const PageRequest& request) const {
   if (!IsOurs(request.host, names_)) {
     return {421, kPlainText,
-            absl::StrCat(request.host, " is no name of this server; use its IP address\n")};
+            absl::StrCat(request.host, " is not a name of this server; use its IP address\n")};
   }
   if (method != "GET" && method != "HEAD") {
     return {405, kPlainText, absl::StrCat(method, " is not served here; use GET\n")};
@@ -101,7 +101,7 @@ Page MetricsServer::PageAt(const PageRequest& request) const {
   if (path == "/healthz") return {200, kPlainText, "alive\n"};
   if (path == "/readyz") {
     if (ready_()) return {200, kPlainText, "ready\n"};
-    return {503, kPlainText, "not ready: not every worker is there yet\n"};
+    return {503, kPlainText, "not ready: some workers have not joined yet\n"};
   }
   return {404, kPlainText, absl::StrCat(path, " is not served; try /metrics, /healthz, /readyz\n")};
 }

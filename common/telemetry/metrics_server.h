@@ -17,36 +17,36 @@
 
 namespace gradwire {
 
-// Who may ask for pages, and how.
+// Who may request pages, and how.
 struct PageGuard {
-  std::string token;  // empty if none is asked for
-  // Whether they are encrypted (EncryptsPages), and may be public (MayBePublic).
+  std::string token;  // empty: not required
+  // Whether pages are encrypted (EncryptsPages), and may be public (MayBePublic).
   SecurityOptions security;
 };
 
-// Answers HTTP, or HTTPS, GET and HEAD, on a thread of its own:
+// Answers HTTP or HTTPS requests, GET and HEAD, on a thread of its own:
 //
 //   /metrics   200, the registry in Prometheus' text format
 //   /healthz   200 as long as the process can answer
 //   /readyz    200 or 503, as `ready` says
-//   else       404; other methods 405; names that are not ours (IsOurs) 421
+//   others     404; other methods 405; host names that are not ours (IsOurs) 421
 //
-// With a token, what does not show it (ShowsToken) gets 401, but for /healthz and /readyz. With
-// HTTPS all have to show a certificate (PageTls).
+// With a token, a request without it (ShowsToken) gets 401, except for /healthz and /readyz. With
+// HTTPS each client must show a certificate (PageTls).
 //
-// Where `pages` has an answer, that one is given instead. See HttpServer. Thread-safe.
+// If `pages` has an answer, it replaces these. See HttpServer. Thread-safe.
 class MetricsServer {
  public:
   // Called on the server's thread; must not block.
   using Ready = std::function<bool()>;
-  // Likewise. None: there is no such page.
+  // The same. None: no such page exists.
   using Pages = std::function<absl::optional<Page>(const PageRequest&)>;
 
-  // Listens on `address`, "host:port"; port 0 picks a free one. Errors:
-  //   InvalidArgument     `address` is not of that form
-  //   FailedPrecondition  the address cannot be bound; says why
-  // and those of CheckReach and CheckCertificates.
-  // `names`: of this server, beside the one in `address` and those that IsOurs knows.
+  // Listens on `address`, "host:port"; port 0 selects a free one. Errors:
+  //   InvalidArgument     `address` is malformed
+  //   FailedPrecondition  the address cannot be bound; with the reason
+  // and those of CheckReach and CheckCertificates. `names`: names of this server besides the one in
+  // `address` and those that IsOurs accepts.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(
       absl::string_view address, std::shared_ptr<prometheus::Registry> registry, Ready ready,
       Pages pages = nullptr, std::vector<std::string> names = {}, const PageGuard& guard = {});
@@ -54,7 +54,7 @@ class MetricsServer {
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  // "host:port" with the port that was bound.
+  // "host:port" with the bound port.
   const std::string& address() const { return address_; }
   // "https://host:port".
   std::string url() const;
@@ -64,13 +64,13 @@ class MetricsServer {
                 std::vector<std::string> names, const PageGuard& guard);
   absl::Status Listen(const HostPort& address);
   Page Answer(absl::string_view method, const PageRequest& request) const;
-  // Of a request that is to be served.
+  // Returns the page for a valid request.
   Page PageAt(const PageRequest& request) const;
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const Ready ready_;
   const Pages pages_;               // may be empty
-  std::vector<std::string> names_;  // with that of `address_`
+  std::vector<std::string> names_;  // including that of `address_`
   const PageGuard guard_;
   std::string address_;
   std::unique_ptr<HttpServer> server_;

@@ -22,16 +22,16 @@ namespace {
 
 constexpr absl::Duration kLookEach = absl::Seconds(1);
 
-// Who connects has to show a certificate; no session is resumed, so each is looked at anew.
+// Each client must show a certificate. Sessions are not resumed, so each certificate is checked.
 void AskForCertificates(SSL_CTX* context, const std::string& ca) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
-  // By it a browser chooses among those that it has.
+  // A browser uses this to choose among its certificates.
   SSL_CTX_set_client_CA_list(context, SSL_load_client_CA_file(ca.c_str()));
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION);
   SSL_CTX_set_num_tickets(context, 0);
-  // What is left of an answer moves as parts of it go.
+  // The rest of an answer moves in memory when parts of it are sent.
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 }
 
@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<PageTls>> PageTls::Read(const SecurityOptions& op
 }
 
 absl::Status PageTls::Take() {
-  std::string stamp = Stamp();  // first: what changes while they are read is read again
+  std::string stamp = Stamp();  // first: a change while the files are read causes another read
   absl::StatusOr<TlsContext> context = ReadCertificates(options_);
   if (!context.ok()) return context.status();
   AskForCertificates(context->get(), options_.tls_ca);
@@ -61,7 +61,7 @@ ssl_ctx_st* PageTls::Context() {
   if (Stamp() == stamp_) return context_.get();
   if (absl::Status taken = Take(); !taken.ok()) {
     if (int left_out; log_.MayLog(&left_out)) {
-      spdlog::warn("pages keep the certificate that they had: {}", std::string(taken.message()));
+      spdlog::warn("pages keep their previous certificate: {}", std::string(taken.message()));
     }
   }
   return context_.get();
@@ -92,7 +92,7 @@ PageSocket::PageSocket(UniqueFd socket, ssl_ctx_st* context)
   ssl_.reset(SSL_new(context));
   if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), socket_.get()) != 1) {
     ssl_.reset();
-    socket_.Reset();  // never plain in its place
+    socket_.Reset();  // never continues without TLS
     return;
   }
   SSL_set_accept_state(ssl_.get());

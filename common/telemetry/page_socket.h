@@ -16,50 +16,49 @@ struct ssl_st;
 
 namespace gradwire {
 
-// How pages are encrypted: as calls are, both ends show a certificate of the run's CA. The files
-// are looked at once a second at most; new ones count for connections that come from then on, and
-// while they do not fit together the last that did are used. Not thread-safe.
+// How pages are encrypted: like calls, with certificates of the run's CA on both sides. The files
+// are checked at most once a second. New files apply to later connections; while they do not match
+// each other, the last matching ones are used. Not thread-safe.
 class PageTls {
  public:
-  // Errors: those of CheckCertificates.
+  // Errors are those of CheckCertificates.
   static absl::StatusOr<std::unique_ptr<PageTls>> Read(const SecurityOptions& options);
   PageTls(const PageTls&) = delete;
   PageTls& operator=(const PageTls&) = delete;
 
-  // For the next connection.
+  // Returns the context for the next connection.
   ssl_ctx_st* Context();
 
  private:
   explicit PageTls(const SecurityOptions& options) : options_(options) {}
   absl::Status Take();
-  // Differs once one of the files is another one.
+  // Changes when one of the files changes.
   std::string Stamp() const;
 
   const SecurityOptions options_;
   TlsContext context_;
-  std::string stamp_;  // of the files that it was made of
+  std::string stamp_;  // of the files that it was made from
   absl::Time next_look_;
   LogThrottle log_;
 };
 
-// A connection on which nothing waits: with TLS, or without. Not thread-safe; where SIGPIPE is
-// blocked.
+// A non-blocking connection, with or without TLS. Not thread-safe; SIGPIPE must be blocked.
 class PageSocket {
  public:
-  static constexpr ssize_t kOver = 0;    // it has ended, or cannot go on
-  static constexpr ssize_t kLater = -1;  // once events() are there
+  static constexpr ssize_t kOver = 0;    // it has ended or failed
+  static constexpr ssize_t kLater = -1;  // try again when events() are ready
 
-  // `socket` does not block. With a context it is the server's end of TLS, else it is plain.
+  // `socket` must be non-blocking. With a context it is the server side of TLS, else it is plain.
   explicit PageSocket(UniqueFd socket, ssl_ctx_st* context = nullptr);
 
   int get() const { return socket_.get(); }
-  // What poll is to wait for before the next try.
+  // The events for which poll must wait before the next try.
   short events() const { return events_; }
 
-  // How many bytes came, or went; kOver; kLater.
+  // Returns the number of bytes received or sent; kOver; kLater.
   ssize_t Receive(char* bytes, size_t size);
   ssize_t Send(const char* bytes, size_t size);
-  // Nothing more is sent; what is received from then on is not decrypted, and only to be dropped.
+  // Sends no more data; data received afterwards are not decrypted and must be dropped.
   void EndSending();
 
  private:

@@ -12,25 +12,25 @@
 
 namespace gradwire {
 
-// Where the wall time of an iteration goes. Parts of the trainer's time line follow
-// each other; other phases go on beside them:
+// Parts of an iteration's wall time. The parts of the trainer's time line follow each other; other
+// phases run in parallel:
 //
 //   data ── forward ── backward ──── exposed_communication ── optimizer
 //                          └── communication ────────────┘
 //
-// A step's last communication and optimizer may lie within the next one's forward
-// pass. They count for their step alone.
+// A step's last communication and optimizer may overlap the next step's forward pass. They count
+// only for their own step.
 enum class Phase {
 #define GRADWIRE_PHASE(symbol, ...) k##symbol,
 #include "common/telemetry/phases.inc"
 #undef GRADWIRE_PHASE
 };
 
-// A line of phases.inc; the columns are explained there.
+// A row of phases.inc, which explains the columns.
 struct PhaseInfo {
   Phase phase;
   const char* name;
-  const char* pointer;  // JSON pointer to its seconds in whatever has "phase_seconds"
+  const char* pointer;  // JSON pointer to its seconds in an object that has "phase_seconds"
   const char* title;
   const char* label;
   const char* about;
@@ -38,7 +38,7 @@ struct PhaseInfo {
   const char* colour;
 };
 
-// All of them, in order.
+// All phases, in order.
 inline constexpr PhaseInfo kPhases[] = {
 #define GRADWIRE_PHASE(symbol, name, title, label, about, is_part, colour) \
   {Phase::k##symbol, name, "/phase_seconds/" name, title, label, about, is_part, colour},
@@ -68,19 +68,19 @@ using PhaseSeconds = PerPhase<double>;  // NaN: not measured
 
 PhaseSeconds ToSeconds(const PhaseTimes& times);
 
-// "phase_seconds": {"data": …, "forward": …, …}; what is not finite becomes null.
+// "phase_seconds": {"data": …, "forward": …, …}; a value that is not finite becomes null.
 nlohmann::ordered_json PhaseJson(const PhaseSeconds& seconds);
 
-// The list for programs that have no C++: [{"name", "title", "label", "about",
-// "is_part", "colour"}].
+// The list for programs in other languages: [{"name", "title", "label", "about", "is_part",
+// "colour"}].
 nlohmann::ordered_json PhaseListJson();
 
 // Time that a worker lost because another worker was lost, or because the run paused. The three
-// parts follow each other, so they add up. The run as a whole lost as much as the worker that lost
-// most.
+// parts follow each other, so they add up. The run as a whole loses the time of the worker that
+// lost most.
 struct LostTime {
-  absl::Duration computing;   // in the step that is computed anew, until the worker broke off
-  absl::Duration waiting;     // then, until it had the next view
+  absl::Duration computing;   // in the step that is computed again, until the worker broke off
+  absl::Duration waiting;     // then, until it received the next view
   absl::Duration connecting;  // then, until it could compute again
 
   absl::Duration total() const { return computing + waiting + connecting; }

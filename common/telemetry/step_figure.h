@@ -15,10 +15,10 @@ namespace gradwire {
 
 struct StepRecord;
 
-// Times are seconds, points in time Unix seconds.
+// Times are in seconds, points in time Unix seconds.
 using FigureValue = std::variant<bool, int64_t, uint64_t, double, PhaseTimes>;
 
-// The value as a number. Phases are none: 0.
+// Returns the value as a number; 0 for phases.
 template <typename T>
 T NumberOf(const FigureValue& value) {
   return std::visit(
@@ -32,20 +32,20 @@ T NumberOf(const FigureValue& value) {
       value);
 }
 
-// Of two numbers; a flag counts as 1.
+// Returns the sum of two numbers; a flag counts as 1.
 FigureValue Sum(const FigureValue& a, const FigureValue& b);
 
-// Phases as in PhaseJson; a number that is not finite is written as null.
+// Phases as in PhaseJson; a number that is not finite becomes null.
 nlohmann::ordered_json FigureJson(const FigureValue& value);
 
-// How a row reads and writes a member of StepRecord, by the member's type.
+// Reads and writes a member of StepRecord, depending on the member's type.
 namespace step_figure_internal {
 
 template <typename T>
 inline constexpr bool kIsOptional = false;
 template <typename T>
 inline constexpr bool kIsOptional<absl::optional<T>> = true;
-// A member of StepRecord that is a strong id.
+// Matches a member of StepRecord that is a strong id.
 template <typename T, typename = void>
 inline constexpr bool kIsId = false;
 template <typename T>
@@ -60,7 +60,7 @@ absl::optional<FigureValue> ValueOf(const T& member) {
   } else if constexpr (std::is_same_v<T, absl::Duration>) {
     return FigureValue(absl::ToDoubleSeconds(member));
   } else if constexpr (std::is_same_v<T, absl::Time>) {
-    // A double has microseconds, and noise below them.
+    // A double has microseconds; digits below are noise.
     return FigureValue(static_cast<double>(absl::ToUnixMicros(member)) / 1e6);
   } else if constexpr (std::is_same_v<T, bool>) {
     return member ? absl::make_optional(FigureValue(true)) : absl::nullopt;
@@ -110,23 +110,23 @@ void Set(const FigureValue& value, StepRecord* record) {
 
 }  // namespace step_figure_internal
 
-// A row of kStepFigures (step_record.h): one figure of a training step, and each output that
-// shows it. The key is its name in JSON and that of its field in StepDone; without such a field
-// the coordinator does not receive it. A row is built from left to right:
+// A row of kStepFigures (step_record.h): one figure of a training step, with each output that shows
+// it. The key is its name in JSON and that of its field in StepDone; the coordinator receives only
+// figures with such a field. A row is built from left to right:
 //
 //   StepFigure::Of<&StepRecord::samples>("samples").SumOfRanks().OnPage()
 //
-// The step log has each figure unless its row says NotLogged; other outputs have those whose row
-// names them.
+// The step log has each figure unless its row has NotLogged; other outputs have only the figures
+// whose rows name them.
 struct StepFigure {
-  // What the figure is for a worker that carries several ranks.
+  // How the figure is computed for a worker that carries several ranks.
   enum class OfWorker { kSame, kSum, kMean };
   enum class InSummary { kNot, kSum, kMeanAndMax, kLast };
   enum class Series { kNone, kCounter, kGauge };
   enum class AtCoordinator { kNone, kOfRank, kOfRun };
 
-  // A member of StepRecord, or a member of one that is optional: a number, a flag, a strong id, a
-  // time or the phases.
+  // A member of StepRecord, or of an optional member: a number, a flag, a strong id, a time or the
+  // phases.
   template <auto kMember>
   static constexpr StepFigure Of(const char* key) {
     return {key, &step_figure_internal::Get<kMember>, &step_figure_internal::Set<kMember>};
@@ -141,10 +141,10 @@ struct StepFigure {
   constexpr StepFigure NotLogged() { return With(&StepFigure::logged, false); }
   constexpr StepFigure SumOfRanks() { return With(&StepFigure::of_worker, OfWorker::kSum); }
   constexpr StepFigure MeanOfRanks() { return With(&StepFigure::of_worker, OfWorker::kMean); }
-  // Each rank's in the coordinator's /status.json.
+  // Each rank's value in the coordinator's /status.json.
   constexpr StepFigure OnPage() { return With(&StepFigure::on_page, true); }
-  // In a rank's summary, at this JSON pointer: over all steps the sum; the mean and the maximum;
-  // or the last value. Without a value in any step the sum is 0, and the others are absent.
+  // In a rank's summary, at this JSON pointer, over all steps: the sum; the mean and the maximum;
+  // or the last value. If no step has a value, the sum is 0, and the others are absent.
   constexpr StepFigure SummedAt(const char* place) { return At(place, InSummary::kSum); }
   constexpr StepFigure MeanAndMaxAt(const char* place) { return At(place, InSummary::kMeanAndMax); }
   constexpr StepFigure LastAt(const char* place) { return At(place, InSummary::kLast); }
@@ -155,7 +155,7 @@ struct StepFigure {
   constexpr StepFigure Gauge(const char* name, const char* help) {
     return Measured(Series::kGauge, name, help);
   }
-  // In the coordinator's /metrics, too: one value per rank, with its label, or one of the run.
+  // Also in the coordinator's /metrics: one value per rank, with its label, or one for the run.
   constexpr StepFigure CoordinatorOfRank() {
     return With(&StepFigure::at_coordinator, AtCoordinator::kOfRank);
   }
@@ -164,11 +164,12 @@ struct StepFigure {
   }
 
   const char* key;
-  // None if the step has no such figure; so is a flag that is false.
+  // None if the step lacks the figure or if a flag is false.
   absl::optional<FigureValue> (*get)(const StepRecord& record);
-  // Numbers are converted. An optional member is made.
+  // Numbers are converted. An optional member is created.
   void (*set)(const FigureValue& value, StepRecord* record);
-  bool optional = false;  // only some runs have it; their pages and /metrics show it once they do
+  bool optional =
+      false;  // only some runs have it; pages and /metrics show it after its first value
   bool logged = true;
   bool on_page = false;
   OfWorker of_worker = OfWorker::kSame;

@@ -10,7 +10,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Reflection;
 
-// Null: the figure does not travel.
+// Null: the figure is not sent.
 const FieldDescriptor* FieldOf(const StepFigure& figure) {
   return v1::StepDone::descriptor()->FindFieldByName(figure.key);
 }
@@ -58,7 +58,7 @@ absl::optional<FigureValue> GetField(const v1::StepDone& done, const FieldDescri
   }
 }
 
-// Over the worker's ranks.
+// Combines the worker's ranks.
 FigureValue Total(const StepFigure& figure, absl::Span<const StepRecord> records) {
   const bool mean = figure.of_worker == StepFigure::OfWorker::kMean;
   const double ranks = static_cast<double>(records.size());

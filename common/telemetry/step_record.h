@@ -13,46 +13,46 @@
 
 namespace gradwire {
 
-// What one step of one rank did. The trainer measures it; log, summary, progress,
-// metrics, status and the live page all say what stands here.
+// One step of one rank. The trainer measures it; log, summary, progress, metrics, status and the
+// live page all show it.
 struct StepRecord {
   Step step;
-  int64_t epoch = 0;  // from 0
+  int64_t epoch = 0;  // counted from 0
   Rank rank;
-  // Mean over the rank's batch, before the update; NaN if the program does not tell it.
+  // Mean over the rank's batch, before the update; NaN if the program does not report it.
   double loss = 0;
   bool loss_told = true;
   int64_t samples = 0;  // of the rank
   int64_t padded = 0;   // of the samples, repeats
-  int64_t correct = 0;  // of the samples, those that the model got right before the update
-  double lr = 0;        // learning rate of the update; 0 if the program does not tell it
-  // Of the worker that carries the rank, all its ranks together:
-  absl::Duration iteration;  // from the end of the last iteration to the end of this
+  int64_t correct = 0;  // samples that the model classified correctly before the update
+  double lr = 0;        // learning rate of the update; 0 if the program does not report it
+  // For the worker that carries the rank, all its ranks together:
+  absl::Duration iteration;  // from the end of the previous iteration to the end of this one
   PhaseTimes phases;
-  // Payload in this iteration. That of a process is divided evenly among its ranks.
+  // Payload in this iteration, divided evenly among the ranks of a process.
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
-  absl::Time time;  // of its end
-  // Of a model that is served, when the rank got it: steps that the fastest rank was ahead of this
-  // one, and of the slowest.
+  absl::Time time;  // end of the iteration
+  // For a served model, when the rank received it: the number of steps by which the fastest rank
+  // was ahead of this one, and of the slowest.
   struct Staleness {
     uint64_t lag = 0;
     uint64_t spread = 0;
   };
   absl::optional<Staleness> staleness;
-  bool skipped = false;  // the update was left out, as the mean gradient was not finite
-  // Of gradients that are compressed, those of all the worker's ranks together.
+  bool skipped = false;  // the update was skipped because the mean gradient was not finite
+  // For compressed gradients, of all the worker's ranks together.
   struct Compressed {
-    double ratio = 1;  // bytes in float32 over those that travelled, there and back
-    // L2 norm of what has been left out so far over that of the gradients; of the last step in
-    // which it was measured, see IsResidualMeasured. None if there is none yet.
+    double ratio = 1;  // bytes in float32 / bytes on the wire, in both directions
+    // L2 norm of the accumulated compression error / L2 norm of the gradients; of the last step in
+    // which it was measured, see IsResidualMeasured. None before the first measurement.
     absl::optional<double> residual;
   };
   absl::optional<Compressed> compressed;
 };
 
-// Every figure of a step, in the order of the step log: a new one is a member above and a row here,
-// and, for the coordinator, a field of StepDone. See StepFigure for what a row can say.
+// Every figure of a step, in the order of the step log. To add one, add a member above, a row here
+// and, for the coordinator, a field of StepDone. StepFigure documents the rows.
 inline constexpr StepFigure kStepFigures[] = {
     StepFigure::Of<&StepRecord::step>("step"),
     StepFigure::Of<&StepRecord::epoch>("epoch"),
@@ -69,7 +69,7 @@ inline constexpr StepFigure kStepFigures[] = {
         "/samples/padded"),
     StepFigure::Of<&StepRecord::correct>("correct").NotLogged().SumOfRanks().Counter(
         "gradwire_correct_samples_total",
-        "Of the samples, those that the model got right before the update."),
+        "Samples that the model classified correctly before the update."),
     StepFigure::Of<&StepRecord::iteration>("iteration_seconds"),
     StepFigure::Of<&StepRecord::phases>("phase_seconds"),
     StepFigure::Of<&StepRecord::bytes_sent>("bytes_sent").SumOfRanks().OnPage(),
@@ -79,41 +79,41 @@ inline constexpr StepFigure kStepFigures[] = {
         .OnPage()
         .MeanAndMaxAt("/staleness/lag")
         .Gauge("gradwire_lag_steps",
-               "Steps that the fastest rank was ahead of this one; of a model that is served.")
+               "Steps by which the fastest rank was ahead of this one; only for a served model.")
         .CoordinatorOfRank(),
     StepFigure::Of<&StepRecord::staleness, &StepRecord::Staleness::spread>("spread")
         .OnPage()
         .MeanAndMaxAt("/staleness/spread")
         .Gauge("gradwire_clock_spread_steps",
-               "Steps that the fastest rank was ahead of the slowest; of a model that is served.")
+               "Steps by which the fastest rank was ahead of the slowest; only for a served model.")
         .CoordinatorOfRun(),
     StepFigure::Of<&StepRecord::skipped>("skipped")
         .SummedAt("/failures/skipped_steps")
         .Counter("gradwire_skipped_steps_total",
-                 "Steps whose update was left out, as the mean gradient was not finite."),
+                 "Steps whose update was skipped because the mean gradient was not finite."),
     StepFigure::Of<&StepRecord::compressed, &StepRecord::Compressed::ratio>("compression_ratio")
         .OnPage()
         .Gauge("gradwire_compression_ratio",
-               "Bytes of gradients in float32 over those that travelled, in the last step.")
+               "Bytes of gradients in float32 divided by bytes on the wire, in the last step.")
         .CoordinatorOfRank(),
     StepFigure::Of<&StepRecord::compressed, &StepRecord::Compressed::residual>("residual_norm")
         .OnPage()
         .LastAt("/residual_norm")
         .Gauge("gradwire_residual_norm",
-               "L2 norm of what compression has left out so far over that of the gradients.")
+               "L2 norm of the compression error so far divided by that of the gradients.")
         .CoordinatorOfRank(),
 };
 
-// The step of a worker as a whole: the first rank's record, with the figures that add up over its
-// ranks. `records` is not empty.
+// Returns the step of a whole worker: the first rank's record, with the figures that add up over
+// its ranks. `records` must not be empty.
 StepRecord RecordOfWorker(absl::Span<const StepRecord> records);
 
-// The part of the iteration that the rank did not spend waiting for others.
+// Returns the part of the iteration that the rank did not spend waiting for others.
 absl::Duration OwnWork(const StepRecord& record);
 
-// The record on the wire. total_steps, which is of the run, is left 0.
+// Converts the record for the wire. total_steps, which belongs to the run, stays 0.
 v1::StepDone ToStepDone(const StepRecord& record);
-// A phase that `done` does not name took no time; one that is not ours is left out.
+// A phase that `done` lacks took no time; an unknown phase is ignored.
 StepRecord FromStepDone(const v1::StepDone& done);
 
 }  // namespace gradwire

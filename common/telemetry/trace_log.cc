@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<TraceLog>> TraceLog::Open(absl::string_view path,
   auto log = absl::WrapUnique(new TraceLog(path, file, process));
   MutexLock lock(&log->mutex_);
   log->NameProcess(name);
-  std::fflush(file);  // whatever happens, this much is there
+  std::fflush(file);  // the file has at least this event after a crash
   return log;
 }
 
@@ -77,7 +77,7 @@ void TraceLog::AddComplete(const TraceSpan& span, int thread, absl::string_view 
 
 void TraceLog::AddAsync(const TraceSpan& span) {
   ++last_async_;
-  // Viewers tell asynchronous events apart by their ids alone, over all processes.
+  // Viewers distinguish asynchronous events only by their ids, across all processes.
   const uint64_t id = (static_cast<uint64_t>(process_) << 32) + last_async_;
   for (const char phase : {'b', 'e'}) {
     Write(

@@ -19,44 +19,43 @@ namespace gradwire {
 // A piece of work of one rank, for a time line.
 struct TraceSpan {
   enum class Lane {
-    kCompute,      // of the trainer's thread; these do not overlap
+    kCompute,      // on the trainer's thread; these do not overlap
     kTransfer,     // of `bucket`; those of one bucket do not overlap
-    kAggregation,  // of `bucket`; any may overlap
+    kAggregation,  // of `bucket`; these may overlap
   };
   Lane lane = Lane::kCompute;
-  const char* name = "";  // such as "forward"; lives for ever
+  const char* name = "";  // such as "forward"; must be a literal
   Step step;
-  Bucket bucket;  // of kTransfer and kAggregation
+  Bucket bucket;  // for kTransfer and kAggregation
   absl::Time begin;
   absl::Time end;
 };
 
-// Hears of spans when they end, on the thread that did the work; any thread, several
-// at a time. Empty: nobody listens, and times need not be taken.
+// Receives spans when they end, on the thread that did the work; any thread, several at a time.
+// Empty: spans are not needed and need not be timed.
 using OnSpan = std::function<void(const TraceSpan&)>;
 
-// The file of --trace: what one process did when, in the JSON array form of Chrome's
-// Trace Event Format, an event a line, so that a file which a crash cut off can be
-// read up to there. Threads: "compute", and one for each bucket's transfers; sums are
-// asynchronous events. Times are of this host's clock, in microseconds; the last
-// event "clock_offset" has what is to be added for the coordinator's.
-// Thread-safe.
+// The file of --trace: the work of one process over time, in the JSON array form of Chrome's Trace
+// Event Format. It has one event per line, so that a file cut off by a crash can be read up to
+// there. Threads: "compute", and one for each bucket's transfers; sums are asynchronous events.
+// Times are of this host's clock, in microseconds; the last event "clock_offset" has the difference
+// to the coordinator's clock. Thread-safe.
 class TraceLog {
  public:
-  // Empties the file if it exists. `process` is the number of this process in the
-  // time line, `name` what viewers show. InvalidArgument "cannot write PATH: …".
+  // Empties the file if it exists. `process` is the number of this process in the time line, `name`
+  // its name in viewers. InvalidArgument "cannot write PATH: …".
   static absl::StatusOr<std::unique_ptr<TraceLog>> Open(absl::string_view path, int process,
                                                         absl::string_view name);
 
-  // Its times, of SteadyNow, become times of day.
+  // Converts its times, of SteadyNow, to times of day.
   void Add(const TraceSpan& span);
 
-  // The coordinator's clock minus this one's, as it is known so far: for a process
-  // that is killed before Close. What was added until now is then in the file too.
+  // Sets the coordinator's clock minus this one's, as known so far, for a process that is killed
+  // before Close. Events added until now are then in the file, too.
   void SetClockOffset(absl::Duration offset);
 
-  // Writes what is left. `clock_offset`: the coordinator's clock minus this one's.
-  // To be called once, at the end. Internal "cannot write PATH: …" if any write failed.
+  // Writes the remaining events. `clock_offset`: the coordinator's clock minus this one's. Call
+  // once, at the end. Internal "cannot write PATH: …" if any write failed.
   absl::Status Close(absl::Duration clock_offset);
 
  private:
@@ -79,9 +78,9 @@ class TraceLog {
   Mutex mutex_;
   std::unique_ptr<std::FILE, CloseFile> file_ ABSL_GUARDED_BY(mutex_);
   bool compute_named_ ABSL_GUARDED_BY(mutex_) = false;
-  int buckets_named_ ABSL_GUARDED_BY(mutex_) = 0;  // whose threads have names
+  int buckets_named_ ABSL_GUARDED_BY(mutex_) = 0;  // buckets whose threads have names
   uint64_t last_async_ ABSL_GUARDED_BY(mutex_) = 0;
-  int error_ ABSL_GUARDED_BY(mutex_) = 0;  // errno of the first write that failed
+  int error_ ABSL_GUARDED_BY(mutex_) = 0;  // errno of the first failed write
 };
 
 }  // namespace gradwire

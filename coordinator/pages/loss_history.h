@@ -15,17 +15,17 @@
 
 namespace gradwire {
 
-// How a run went on after a loss.
+// How a run continued after a loss.
 struct Continuation {
-  Generation generation;  // of the view
-  Step first_step;        // that it begins with
+  Generation generation;  // of the new view
+  Step first_step;        // of the new view
   std::vector<Adoption> adoptions;
-  // Of the worker that lost most time, of those that have told so far; none: none has, or all went
-  // straight on to a later view and told of that one.
+  // Largest loss of time that a worker has reported so far; none if no worker has reported, or if
+  // all went straight to a later view and reported that one.
   std::optional<LostTime> cost;
 };
 
-// A worker that a run lost while it was under way.
+// A worker that was lost during the run.
 struct LostWorker {
   absl::Time time;
   Step step;  // the first that not all of its ranks had done
@@ -33,27 +33,26 @@ struct LostWorker {
   std::string cause;
   std::string address;                    // "host:port"
   uint32_t pid = 0;                       // process id there; 0: unknown
-  std::optional<Continuation> continued;  // none: the run has ended
+  std::optional<Continuation> continued;  // none: the run ended
 };
 
-// A run's losses, in bounded memory: the last 100, and the sums of all. Thread-safe.
+// A run's losses, in bounded memory: the last 100, and totals of all. Thread-safe.
 class LossHistory {
  public:
   struct Totals {
     uint64_t losses = 0;
     uint64_t recovered_ranks = 0;  // that others have carried on
-    LostTime lost;                 // of losses after which the run went on
+    LostTime lost;                 // in losses after which the run continued
   };
 
   void Add(LostWorker loss);
-  // The run goes on after the last loss.
+  // The run continues after the last loss.
   void GoOn(Continuation continuation);
-  // A worker tells what it cost it to go on with the view of this generation. Returns by how much
-  // the total of all losses has grown: zero unless a loss led to that view and no worker told of
-  // more.
+  // A worker reports its cost of continuing with the view of this generation. Returns the increase
+  // of the total: zero unless a loss led to that view and no worker reported a larger cost.
   absl::Duration AddCost(Generation generation, const LostTime& cost);
 
-  // Oldest first.
+  // Returns the losses, oldest first.
   std::vector<LostWorker> Losses() const;
   Totals totals() const;
 
@@ -63,8 +62,8 @@ class LossHistory {
   Totals totals_ ABSL_GUARDED_BY(mutex_);
 };
 
-// For people: "rank 2 is carried on with rank 0 at 10.10.1.1:4711", and so for each that adopted
-// some, "; " between them.
+// Returns text for people: "rank 2 is carried on with rank 0 at 10.10.1.1:4711", one such part for
+// each worker that adopted ranks, separated by "; ".
 std::string Describe(const std::vector<Adoption>& adoptions);
 
 }  // namespace gradwire

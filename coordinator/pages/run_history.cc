@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kPoints = 4096;
 constexpr size_t kEvents = 100;
 constexpr size_t kRecentSteps = 20;
-// Ranks are not that far apart; one that tells of more makes them up.
+// Ranks are never that far apart; a rank that reports more must be faulty.
 constexpr size_t kMostUnderWay = 4096;
 
 HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
@@ -33,14 +33,14 @@ HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
     point.bytes_sent += static_cast<double>(record.bytes_sent);
     loss += record.loss / world_size;
   }
-  // One rank's that is not a number is everybody's trouble.
+  // One rank's loss that is not finite must not spoil the mean.
   if (std::isfinite(loss)) point.loss = loss;
   const double iteration = absl::ToDoubleSeconds(point.iteration);
   if (iteration > 0) point.samples_per_second = samples / iteration;
   return point;
 }
 
-// Of `a` and what followed it.
+// Merges `a` and the point after it.
 HistoryPoint Merge(const HistoryPoint& a, const HistoryPoint& b) {
   HistoryPoint point = b;
   point.first = a.first;
@@ -58,7 +58,7 @@ HistoryPoint Merge(const HistoryPoint& a, const HistoryPoint& b) {
   return point;
 }
 
-// In groups of `size`, the last one perhaps smaller.
+// Merges groups of `size` points; the last group may be smaller.
 std::vector<HistoryPoint> MergeEach(size_t size, const std::vector<HistoryPoint>& points) {
   std::vector<HistoryPoint> merged;
   for (size_t i = 0; i < points.size(); ++i) {
@@ -97,7 +97,7 @@ std::optional<RunHistory::StepOfRanks> RunHistory::Add(const StepRecord& record,
   if (told.size() < world_size_) return std::nullopt;
   StepOfRanks ranks;
   for (const auto& entry : told) ranks.push_back(entry.second);
-  // Earlier steps that a rank never told of, as its worker was lost, are passed over.
+  // Drops earlier steps that a rank never reported because its worker was lost.
   under_way_.erase(under_way_.begin(), under_way_.upper_bound(record.step));
   AddPoint(PointOf(ranks, now));
   return ranks;

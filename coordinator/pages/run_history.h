@@ -17,7 +17,7 @@
 
 namespace gradwire {
 
-// Something that a person who watches the run wants to know of.
+// An event of interest to a person who watches the run.
 struct RunEvent {
   absl::Time time;
   Step step;
@@ -25,64 +25,63 @@ struct RunEvent {
   std::string text;  // one sentence
 };
 
-// One or more steps in a row, over all ranks.
+// One or more consecutive steps, over all ranks.
 struct HistoryPoint {
   Step first;
   uint64_t steps = 0;
-  absl::Time end;            // when the last rank had done the last of them
+  absl::Time end;            // when the last rank had done the last step
   absl::Duration iteration;  // mean over steps and ranks
-  PhaseTimes phases;         // likewise
+  PhaseTimes phases;         // means likewise
   absl::Duration longest;    // iteration of any rank
-  // Mean over all ranks, of the steps in which each one's is finite; none: no such.
+  // Mean over all ranks and the steps in which each one's loss is finite; none: no such step.
   std::optional<double> loss;
   double samples_per_second = 0;  // all ranks, from their mean iteration time
-  double bytes_sent = 0;          // of a step, all ranks; mean over steps
+  double bytes_sent = 0;          // per step, of all ranks; mean over steps
 };
 
-// What a rank did last.
+// The latest progress of a rank.
 struct RankProgress {
   StepRecord last;
-  absl::Duration work;  // own work; mean over at most the last 20 steps
+  absl::Duration work;  // mean of own work over at most the last 20 steps
 };
 
-// What this process did in the iterations that count (see AggregationClock).
+// This process's work in the counted iterations (see AggregationClock).
 struct AggregationTotals {
   uint64_t iterations = 0;
   AggregationTimes times;  // sums over these
 };
 
-// What the ranks of one run told of their steps, in bounded memory: however long
-// the run, at most 4096 points are kept, each of as many steps as that takes (a
-// power of two), and at most 4096 steps that not all ranks have done. The first loss of a rank
-// that is not finite is an event. Thread-safe.
+// The steps that the ranks of one run report, in bounded memory. It keeps at most 4096 points, each
+// of as many steps as necessary (a power of two), and at most 4096 steps that not all ranks have
+// done. The first loss of a rank that is not finite is an event. Thread-safe.
 class RunHistory {
  public:
-  // Of a step that all ranks have done: what each told, by rank.
+  // Reports of a step that all ranks have done, by rank.
   using StepOfRanks = std::vector<StepRecord>;
 
-  // All ranks are there. Steps that came before are forgotten.
+  // All ranks have joined. Earlier steps are dropped.
   void Begin(int world_size, absl::Time now);
-  // A rank has done a step of a run of `total_steps`. When it is the last one to do so,
-  // returns what all told. A rank tells of each step once, in order.
+  // Adds a rank's report of a step in a run of `total_steps`. If it is the last rank in this step,
+  // returns all reports. A rank reports each step once, in order.
   std::optional<StepOfRanks> Add(const StepRecord& record, uint64_t total_steps, absl::Time now);
   void AddEvent(RunEvent event);
   void AddAggregation(const AggregationTimes& iteration);
   LossHistory& losses() { return losses_; }
   const LossHistory& losses() const { return losses_; }
 
-  // Since when the ranks have been there.
+  // Returns the time of Begin.
   std::optional<absl::Time> started() const;
-  // The last 100, oldest first.
+  // Returns the last 100 events, oldest first.
   std::vector<RunEvent> Events() const;
-  // What `rank` did last; none if it has done no step.
+  // Returns the latest progress of `rank`; none if it has done no step.
   std::optional<RankProgress> ProgressOf(Rank rank) const;
-  // The rank with the longest own work; none of less than two ranks with steps.
+  // Returns the rank with the longest own work; none if fewer than two ranks have done steps.
   std::optional<Rank> Slowest() const;
-  // Steps of the run, as the ranks say; 0 if it is not known.
+  // Returns the run's number of steps, as the ranks report it; 0 if unknown.
   uint64_t total_steps() const;
   // All zero if no gradients are averaged here.
   AggregationTotals aggregation() const;
-  // All steps that all ranks have done, in order, in at most `most` points.
+  // Returns all steps that all ranks have done, in order, in at most `most` points.
   std::vector<HistoryPoint> Points(size_t most) const;
 
  private:
@@ -103,7 +102,7 @@ class RunHistory {
   std::map<Rank, OfRank> ranks_ ABSL_GUARDED_BY(mutex_);
   std::map<Step, std::map<Rank, StepRecord>> under_way_ ABSL_GUARDED_BY(mutex_);
   uint64_t total_steps_ ABSL_GUARDED_BY(mutex_) = 0;
-  uint64_t resolution_ ABSL_GUARDED_BY(mutex_) = 1;  // steps a point
+  uint64_t resolution_ ABSL_GUARDED_BY(mutex_) = 1;  // steps per point
   std::vector<HistoryPoint> points_ ABSL_GUARDED_BY(mutex_);
   std::deque<RunEvent> events_ ABSL_GUARDED_BY(mutex_);
   AggregationTotals aggregation_ ABSL_GUARDED_BY(mutex_);

@@ -14,44 +14,43 @@
 
 namespace gradwire {
 
-// A file of the live page. It is part of the program, and lives as long.
+// A file of the live page. It is embedded in the program and valid until its end.
 struct WebAsset {
-  absl::string_view content_type;  // as in HTTP's Content-Type
+  absl::string_view content_type;  // for HTTP's Content-Type
   absl::string_view body;
 };
 
-// The file that is served as /assets/`name`, such as "page.js"; "" is the page
-// itself, which is served as /. nullptr if there is none of that name.
-// Thread-safe.
+// Returns the file that is served as /assets/`name`, such as "page.js"; "" is the page itself,
+// served as /. nullptr if the name is unknown. Thread-safe.
 const WebAsset* FindWebAsset(absl::string_view name);
 
-// What the coordinator tells of its run over HTTP, as JSON. Times are Unix
-// seconds, durations seconds; what is not finite, or not known, is null.
-// docs/output.md lists the fields. Pure functions; any thread.
+// The coordinator's pages about its run, as JSON. Times are Unix seconds; durations are in seconds;
+// a value that is not finite or not known is null. docs/output.md lists the fields. Pure functions;
+// any thread.
 
-// How many steps all ranks have done.
+// Returns the number of steps that all ranks have done.
 uint64_t StepsDone(const v1::StatusReply& status);
 
 // /status.json: the state of the run and of each rank.
 std::string StatusJson(const v1::StatusReply& status, const RunHistory& history, absl::Time now);
 
-// What `gradwire-coordinator --aggregation-summary` writes: "coordinator" of /status.json,
-// indented.
+// Returns the content of `gradwire-coordinator --aggregation-summary`: "coordinator" of
+// /status.json, indented.
 std::string CoordinatorSummary(const RunHistory& history);
 
-// /history.json: the steps so far in at most `points` points.
+// /history.json: all steps so far in at most `points` points.
 std::string HistoryJson(const RunHistory& history, absl::string_view run_id, size_t points);
 
-// /sd, for Prometheus' http_sd_configs: the coordinator, which serves at `own_address`
-// ("host:port"), and the workers that are in the run and serve metrics.
+// /sd, for Prometheus' http_sd_configs: the coordinator at `own_address` ("host:port"), and the
+// present workers that serve metrics.
 std::string TargetsJson(const v1::StatusReply& status, absl::string_view own_address);
 
-// Who scrapes the targets above asks for "/metrics?run=HEX". If that is another run than
-// `run`, which was here before and left its port: 404. None: answer as usual.
+// Answers a scraper of the targets above, which requests "/metrics?run=HEX". 404 if that run is not
+// `run` but an earlier one that used the same port. None: answer as usual.
 absl::optional<Page> AnswerOtherRun(absl::string_view query, absl::string_view run);
 
-// The value of "points" in a query such as "points=600": 600 if it is not there. At
-// most 2000. InvalidArgument if it is no positive number.
+// Returns the value of "points" in a query such as "points=600", at most 2000; 600 if it is
+// missing. InvalidArgument if it is not a positive number.
 absl::StatusOr<size_t> PointsOfQuery(absl::string_view query);
 
 }  // namespace gradwire

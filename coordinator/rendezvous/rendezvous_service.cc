@@ -12,7 +12,7 @@
 namespace gradwire {
 namespace {
 
-// How often a waiting call looks whether its caller is still there.
+// How often a waiting call checks whether its caller still exists.
 constexpr absl::Duration kLookInterval = absl::Milliseconds(500);
 
 template <typename Repeated>

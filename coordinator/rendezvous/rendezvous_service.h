@@ -9,12 +9,11 @@
 
 namespace gradwire {
 
-// Serves v1.Rendezvous (see rendezvous.proto) of one run from a RendezvousStore.
-// Only translates. A Wait holds a thread of gRPC's until it ends, its deadline
-// passes or its caller is gone.
+// Serves v1.Rendezvous (see rendezvous.proto) of one run from a RendezvousStore. A Wait holds one
+// of gRPC's threads until it ends, its deadline passes or its caller is gone.
 class RendezvousService final : public v1::Rendezvous::Service {
  public:
-  // `store` outlives the service.
+  // `store` must outlive the service.
   RendezvousService(const RunId& run_id, RendezvousStore* store);
 
   grpc::Status Set(grpc::ServerContext* context, const v1::SetRequest* request,

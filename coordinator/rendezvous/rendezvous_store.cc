@@ -30,7 +30,7 @@ absl::Status RendezvousStore::SetLocked(const std::string& key, std::string valu
   const size_t freed = old == values_.end() ? 0 : key.size() + old->second.size();
   const size_t bytes = bytes_ - freed + key.size() + value.size();
   if (bytes > kMaxBytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("key '", key, "': all values would take ",
+    return absl::ResourceExhaustedError(absl::StrCat("key '", key, "': all values would need ",
                                                      bytes, " bytes, more than ", kMaxBytes));
   }
   bytes_ = bytes;
@@ -95,7 +95,7 @@ absl::StatusOr<int64_t> RendezvousStore::Add(const std::string& key, int64_t del
   }
   if (__builtin_add_overflow(sum, delta, &sum)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("value of '", key, "' does not fit 64 bits with ", delta, " more"));
+        absl::StrCat("value of '", key, "' does not fit in 64 bits after adding ", delta));
   }
   if (absl::Status set = SetLocked(key, absl::StrCat(sum)); !set.ok()) return set;
   return sum;

@@ -14,36 +14,36 @@
 
 namespace gradwire {
 
-// The keys and values behind v1.Rendezvous (see rendezvous.proto for what each
-// call promises). Thread-safe; memory is bounded.
+// The keys and values behind v1.Rendezvous (see rendezvous.proto for the contract of each call).
+// Thread-safe; memory is bounded.
 //
 // Errors of every method:
-//   InvalidArgument  a key is empty or too long, or there are too many
-//   Aborted          whatever Abort said
+//   InvalidArgument  a key is empty or too long, or too many keys were given
+//   Aborted          the reason of Abort
 class RendezvousStore {
  public:
   static constexpr size_t kMaxKeyBytes = 256;
-  static constexpr size_t kMaxKeys = 1024;  // in a request
+  static constexpr size_t kMaxKeys = 1024;  // per request
   static constexpr size_t kMaxValueBytes = 1 << 20;
   static constexpr size_t kMaxBytes = 64 << 20;  // all keys and values
 
   using Keys = std::vector<std::string>;
   using Entries = std::vector<std::pair<std::string, std::string>>;  // key, value
 
-  // ResourceExhausted: the value is too long, or all would be too much.
+  // ResourceExhausted: the value is too long, or all values would be too large.
   absl::Status Set(const std::string& key, std::string value);
-  // Those that are there, in the order of `keys`.
+  // Returns the existing keys, in the order of `keys`.
   absl::StatusOr<Entries> Get(const Keys& keys) const;
-  // All, as soon as they are there. DeadlineExceeded names those that are missing.
+  // Blocks until all keys exist. DeadlineExceeded names the missing ones.
   absl::StatusOr<Entries> Wait(const Keys& keys, absl::Time deadline);
-  // The sum. InvalidArgument: the value is not a number, or the sum too large.
+  // Returns the sum. InvalidArgument: the value is not a number, or the sum is too large.
   absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta);
-  // Whether it was there.
+  // Returns whether the key existed.
   absl::StatusOr<bool> Delete(const std::string& key);
   absl::StatusOr<uint64_t> Count() const;
 
-  // Ends all waits, and all further calls, with `reason`, which is not OK. The
-  // first one counts.
+  // Ends all waits and all further calls with `reason`, which must not be OK. The first call
+  // counts.
   void Abort(absl::Status reason);
 
  private:

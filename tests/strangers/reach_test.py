@@ -30,7 +30,7 @@ class ReachTest(strangers.StrangersTest):
                 ["gradwire", "launch", "--", "--listen", PUBLIC]):
             ended = self.run_program(program, *options)
             self.assertEqual(ended.returncode, 2, ended.stderr)
-            self.assertIn(f": got {PUBLIC}: anybody could reach that", ended.stderr)
+            self.assertIn(f": got {PUBLIC}: any host could reach that address", ended.stderr)
             self.assertIn("expected TLS (--tls-cert, --tls-key, --tls-ca)", ended.stderr)
 
     def test_who_is_told_so_tries_it(self):

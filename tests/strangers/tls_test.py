@@ -134,7 +134,7 @@ class TlsTest(Certificates):
         coordinator = self.guarded(1)
         stranger = self.worker(coordinator, 0, *options_of(self.ours, "elsewhere"), "--iterations", "3")
         self.assertEqual(stranger.wait(60), 1, stranger.text())
-        self.assertIn("from one whose certificate is for elsewhere; expected its own address",
+        self.assertIn("but the caller's certificate is for elsewhere; expected the caller's own address",
                       stranger.text())
         self.assert_done([self.member(coordinator, 0, "--iterations", "3"), coordinator])
 
@@ -181,8 +181,8 @@ class TlsTest(Certificates):
                 (all_three[:2], "--tls-key: got none, expected --tls-cert, --tls-key and --tls-ca"),
                 ([*all_three[:5], os.devnull], "--tls-ca: cannot use"),
                 ([*all_three[:5], self.folder / "no"], "--tls-ca: cannot read"),
-                (of_another, "--tls-key: cannot use"), (ended, "has ended, by this host's clock"),
-                (["--metrics", "8.8.8.8:9400"], "--metrics: got 8.8.8.8:9400: anybody could reach")):
+                (of_another, "--tls-key: cannot use"), (ended, "has expired, by this host's clock"),
+                (["--metrics", "8.8.8.8:9400"], "--metrics: got 8.8.8.8:9400: any host could reach")):
             self.assertIn(why, self.refused(*options))
 
 

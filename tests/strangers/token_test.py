@@ -64,7 +64,7 @@ class TokenTest(strangers.StrangersTest):
     def test_worker_with_another_token_is_told_and_the_run_goes_on(self):
         coordinator = self.guarded(1)
         for options, why in (([], "the call has none"),
-                             (["--token-file", self.file_with(WRONG)], "is not that of this run")):
+                             (["--token-file", self.file_with(WRONG)], "is not this run's")):
             stranger = self.worker(coordinator, 0, "--iterations", "3", *options)
             self.assertEqual(stranger.wait(60), 2, stranger.text())
             self.assertIn(why, stranger.text())

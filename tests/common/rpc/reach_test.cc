@@ -69,10 +69,11 @@ TEST(IsPrivateAddress, OthersAndWhatIsNone_AreNot) {
 
 TEST(CheckReach, PublicAddress_NamesItAndWhatToDo) {
   const std::string why = Refusal("8.8.8.8:29400", kPrivateHost);
-  EXPECT_THAT(why, HasSubstr("--listen: got 8.8.8.8:29400: anybody could reach that"));
+  EXPECT_THAT(why, HasSubstr("--listen: got 8.8.8.8:29400: any host could reach that address"));
   EXPECT_THAT(why, HasSubstr("TLS (--tls-cert, --tls-key, --tls-ca)"));
   EXPECT_THAT(why, HasSubstr("--insecure"));
-  EXPECT_THAT(Refusal("[2606:4700::1]:1", kPrivateHost), HasSubstr("anybody could reach that"));
+  EXPECT_THAT(Refusal("[2606:4700::1]:1", kPrivateHost),
+              HasSubstr("any host could reach that address"));
 }
 
 TEST(CheckReach, AllAddresses_AreThoseOfTheHost) {

@@ -74,14 +74,14 @@ TEST_F(SecurityTest, WrongToken_RefusedBeforeTheService) {
   Serve(WithToken(kToken));
   for (const char* wrong :
        {"the-token-of-another", "the-token-of-this-rum", "the-token-of-this-ru"}) {
-    ExpectRefused(Ask(WithToken(wrong)), "is not that of this run");
+    ExpectRefused(Ask(WithToken(wrong)), "is not this run's");
   }
 }
 
 TEST_F(SecurityTest, HeaderByHand_CountsAsWell) {
   Serve(WithToken(kToken));
-  ExpectRefused(Ask(Security(), "gradwire-token", "the-token-of-another"), "is not that of this");
-  ExpectRefused(Ask(Security(), "gradwire-token", ""), "is not that of this run");
+  ExpectRefused(Ask(Security(), "gradwire-token", "the-token-of-another"), "is not this run's");
+  ExpectRefused(Ask(Security(), "gradwire-token", ""), "is not this run's");
   EXPECT_TRUE(Ask(Security(), "gradwire-token", kToken).ok());
 }
 

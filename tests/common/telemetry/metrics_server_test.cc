@@ -75,7 +75,7 @@ TEST_F(MetricsServerTest, Healthz_Always_Is200) {
 TEST_F(MetricsServerTest, Readyz_NotReady_Is503WithAReason) {
   const HttpReply reply = Get("/readyz");
   EXPECT_EQ(reply.code, 503);
-  EXPECT_THAT(reply.body, HasSubstr("not ready: not every worker is there yet"));
+  EXPECT_THAT(reply.body, HasSubstr("not ready: some workers have not joined yet"));
 }
 
 TEST_F(MetricsServerTest, Readyz_Ready_Is200) {

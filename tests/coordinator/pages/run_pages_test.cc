@@ -245,7 +245,7 @@ TEST(AnswerOtherRun, RunThatWasHereBefore_IsNotFound) {
   const absl::optional<Page> page = AnswerOtherRun("run=34cd", "12ab");
   ASSERT_TRUE(page.has_value());
   EXPECT_EQ(page->code, 404);
-  EXPECT_EQ(page->body, "run 34cd is not here, but run 12ab\n");
+  EXPECT_EQ(page->body, "run: got 34cd, expected 12ab\n");
 }
 
 TEST(PointsOfQuery, Number_AtMostTheLargest) {

@@ -91,7 +91,7 @@ TEST(RendezvousStoreTest, Add_SumTooLarge_InvalidArgument) {
   RendezvousStore store;
   ASSERT_TRUE(store.Set("n", absl::StrCat(std::numeric_limits<int64_t>::max())).ok());
   EXPECT_EQ(store.Add("n", 1).status(),
-            absl::InvalidArgumentError("value of 'n' does not fit 64 bits with 1 more"));
+            absl::InvalidArgumentError("value of 'n' does not fit in 64 bits after adding 1"));
 }
 
 TEST(RendezvousStoreTest, Delete_SaysWhetherTheKeyWasThere) {
@@ -134,7 +134,7 @@ class FullRendezvousStoreTest : public ::testing::Test {
 TEST_F(FullRendezvousStoreTest, Set_OneByteMore_ResourceExhausted) {
   EXPECT_EQ(store_.Set("k", ""),
             absl::ResourceExhaustedError(
-                "key 'k': all values would take 67108865 bytes, more than 67108864"));
+                "key 'k': all values would need 67108865 bytes, more than 67108864"));
 }
 
 TEST_F(FullRendezvousStoreTest, Set_AfterDelete_HasRoomAgain) {
