@@ -35,7 +35,7 @@ absl::optional<AggregationTimes> AggregationClock::EndStep(LayoutId layout, absl
   if (!pacer_.has_value()) pacer_ = layout;
   if (*pacer_ != layout) {
     if (others_.insert(layout).second) return absl::nullopt;
-    pacer_ = layout;  // the one before has ended
+    pacer_ = layout;  // the previous pacer has ended
     Spoil();
   }
   others_.clear();

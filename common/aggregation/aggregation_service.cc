@@ -19,11 +19,11 @@
 namespace gradwire {
 namespace {
 
-// How often a waiting call looks whether its caller is still there.
+// How often a waiting call checks whether its caller still exists.
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
-// A peer may have its view a moment earlier than this side.
+// A peer may receive its view a moment earlier than this side.
 constexpr absl::Duration kViewTimeout = absl::Seconds(10);
-// Of one who is no member, for its first chunk.
+// Limit for the first chunk of a caller that is not a member.
 constexpr absl::Duration kPatience = absl::Seconds(1);
 
 }  // namespace
@@ -46,8 +46,8 @@ class AggregationService::CountedCall {
   bool counts_ = false;
 };
 
-// The methods are registered by hand, as generated code does it, because
-// generated sync code knows messages only, not byte buffers.
+// The methods are registered by hand, like in generated code, because generated synchronous code
+// supports only messages, not byte buffers.
 AggregationService::AggregationService(AggregationObserver observer)
     : observer_(std::move(observer)), guard_(kPatience) {
   using grpc::internal::RpcMethod;
@@ -130,11 +130,12 @@ absl::StatusOr<std::shared_ptr<Aggregator>> AggregationService::WaitForAggregato
   MutexLock lock(&mutex_);
   while (aborted_.ok() && IsToCome(run_id, generation)) {
     changed_.WaitWithDeadline(&mutex_, SteadyNow() + kLookSlice);
-    if (context.IsCancelled()) return absl::CancelledError("the caller went away");
-    // A member goes when its own time is over; who computes for long hears of a view late.
+    if (context.IsCancelled()) return absl::CancelledError("the caller is gone");
+    // A member gives up by its own deadline; an aggregator that computes for long learns of a view
+    // late.
     const bool may_stay = aggregator_ != nullptr && IsMember(context, aggregator_->view());
     if (may_stay || SteadyNow() < deadline) continue;
-    if (aggregator_ != nullptr) return aggregator_;  // it says what it expected
+    if (aggregator_ != nullptr) return aggregator_;  // its check reports the expected view
     return absl::DeadlineExceededError(
         absl::StrCat("the run did not begin here within ", absl::FormatDuration(kViewTimeout)));
   }
@@ -166,7 +167,7 @@ grpc::Status AggregationService::Gather(grpc::ServerContext* context,
 absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
                                          grpc::ServerReader<grpc::ByteBuffer>* reader,
                                          v1::GatherReply* reply) {
-  // Whoever is a member of a view to come is one of this view.
+  // A member of a later view is a member of this one.
   const auto current = WaitForAggregator(*context, RunId{}, Generation(0));
   if (!current.ok()) return current.status();
   CountedCall call(this);
@@ -177,7 +178,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
   };
   if (IsMember(*context, (*current)->view())) trust();
   Authority authority(context);
-  std::shared_ptr<Aggregator> aggregator;  // of the first chunk's view
+  std::shared_ptr<Aggregator> aggregator;  // of the view of the first chunk
   grpc::ByteBuffer buffer;
   while (reader->Read(&buffer)) {
     absl::StatusOr<Chunk> chunk = DecodeChunk(&buffer);
@@ -207,7 +208,7 @@ absl::Status AggregationService::TakeAll(grpc::ServerContext* context,
 grpc::Status AggregationService::Scatter(grpc::ServerContext* context,
                                          const v1::ScatterRequest* request, MeanWriter* writer) {
   const absl::Status status = SendAll(context, *request, writer);
-  // A reader goes away when it has had enough.
+  // A reader that needs no more data cancels.
   return absl::IsCancelled(status) ? ToGrpc(status) : Report(status);
 }
 
@@ -216,7 +217,7 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
   const uint32_t lanes = std::max(1u, request.lanes());
   if (request.lane() >= lanes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("Scatter: got lane ", request.lane(), ", expected one below ", lanes));
+        absl::StrCat("Scatter: got lane ", request.lane(), ", expected a lane below ", lanes));
   }
   absl::StatusOr<std::shared_ptr<Aggregator>> aggregator = AggregatorFor(*context, request);
   if (!aggregator.ok()) return aggregator.status();
@@ -235,14 +236,14 @@ absl::Status AggregationService::SendAll(grpc::ServerContext* context,
     absl::StatusOr<Mean> mean = (*aggregator)->Next(&cursor, SteadyNow() + kLookSlice);
     if (absl::IsDeadlineExceeded(mean.status())) {
       if (!context->IsCancelled()) continue;
-      return absl::CancelledError("the receiver of means went away");
+      return absl::CancelledError("the receiver of means is gone");
     }
     if (!mean.ok()) return mean.status();
     const MeanChunk& chunk = *mean->chunk;
     if (!cursor.Wants(mean->header.bucket, chunk.number_in_shard)) continue;
     grpc::Slice payload = SliceOwnedBy(mean->chunk, chunk.data.get(), chunk.bytes);
     if (!writer->Write(EncodeChunk(mean->header, {std::move(payload)}))) {
-      return absl::CancelledError("the receiver of means went away");
+      return absl::CancelledError("the receiver of means is gone");
     }
     if (observer_.on_sent) observer_.on_sent(chunk.bytes);
   }

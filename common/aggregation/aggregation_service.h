@@ -18,30 +18,29 @@
 
 namespace gradwire {
 
-// Who hears what AggregationService moves; called on its threads, often.
+// Observes the data that AggregationService moves; called often, on its threads.
 struct AggregationObserver {
   std::function<void(uint64_t bytes)> on_received;
   std::function<void(uint64_t bytes)> on_sent;
-  std::function<void(absl::StatusCode)> on_error;  // how a call ended, if not OK
+  std::function<void(absl::StatusCode)> on_error;  // status of a call, if not OK
 };
 
-// gRPC's side of the Aggregator: service gradwire.v1.Aggregation, with messages
-// taken and given as byte buffers, so that payloads are never copied. Only
-// translates; judging and summing is the aggregator's. Thread-safe. A Gather of one who is no
-// member (see IsMember) is ended if no chunk of it is accepted within a second.
+// gRPC's side of the Aggregator: service gradwire.v1.Aggregation, with messages as byte buffers, so
+// that payloads are never copied. The Aggregator checks and sums. Thread-safe. A Gather of a caller
+// that is not a member (see IsMember) is ended if none of its chunks is accepted within a second.
 class AggregationService : public grpc::Service {
  public:
   explicit AggregationService(AggregationObserver observer);
 
-  // Serves the aggregator of a view from now on; that of an earlier view was aborted.
-  // Calls that came before wait for it for some seconds.
+  // Serves the aggregator of a view from now on; the previous one was aborted. Earlier calls wait
+  // some seconds for it.
   void Serve(std::shared_ptr<Aggregator> aggregator);
 
-  // Aborts the aggregator that is served, and ends calls that wait for one.
+  // Aborts the current aggregator, and ends calls that wait for one.
   void Abort(const absl::Status& reason);
 
-  // Waits until no Gather or Scatter of a member is open; false if `deadline` passed first. Who
-  // does not say which member it is counts from its first chunk that is accepted.
+  // Waits until no Gather or Scatter of a member is open; false if `deadline` passes first. A
+  // caller that does not identify itself counts from its first accepted chunk.
   bool WaitUntilIdle(absl::Time deadline);
 
  private:
@@ -54,14 +53,14 @@ class AggregationService : public grpc::Service {
                        MeanWriter* writer);
   grpc::Status Missing(const grpc::ServerContext& context, const v1::MissingRequest& request,
                        v1::MissingReply* reply);
-  // Of this view, or of a later one. Cancelled if the caller goes away, or the server ends, before
-  // there is one.
+  // Waits for the aggregator of this view or a later one. Cancelled if the caller is gone, or the
+  // server ends, before one exists.
   absl::StatusOr<std::shared_ptr<Aggregator>> WaitForAggregator(const grpc::ServerContext& context,
                                                                 const RunId& run_id,
                                                                 Generation generation);
   bool IsToCome(const RunId& run_id, Generation generation) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The same, for who reads in the view that a request names.
+  // The same, for a reader in the view that the request names.
   template <typename Request>
   absl::StatusOr<std::shared_ptr<Aggregator>> AggregatorFor(const grpc::ServerContext& context,
                                                             const Request& request);

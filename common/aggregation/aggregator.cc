@@ -8,7 +8,7 @@
 namespace gradwire {
 namespace {
 
-// A peer may have heard of a layout a moment earlier than this side.
+// A peer may learn of a layout a moment earlier than this side.
 constexpr absl::Duration kLayoutTimeout = absl::Seconds(10);
 
 }  // namespace
@@ -36,7 +36,7 @@ absl::Status Aggregator::WaitForLayout(const ChunkHeader& header) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "chunk of ", ToString(header), ": got layout ", header.layout.value(),
-        ", which was not agreed on; expected one below ", layouts_.size() + models_.size()));
+        ", which was not agreed; expected a layout below ", layouts_.size() + models_.size()));
   }
   return state_;
 }
@@ -75,7 +75,7 @@ absl::StatusOr<Verdict> Aggregator::Hold(Chunk* chunk, std::vector<Chunk>* terms
 absl::StatusOr<Verdict> Aggregator::Serve(ParameterServer* model, Chunk chunk) {
   bool answered = false;
   absl::StatusOr<Verdict> verdict = model->Add(std::move(chunk), &answered);
-  // Without an optimiser nobody is ever answered, so those who wait are told why.
+  // Without an optimizer no worker ever gets an answer, so the waiting ones receive the reason.
   if (absl::IsFailedPrecondition(verdict.status())) Abort(verdict.status());
   MutexLock lock(&mutex_);
   if (answered) changed_.NotifyAll();
@@ -109,7 +109,7 @@ void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> t
   if (hooks_.on_fold) {
     hooks_.on_fold({TraceSpan::Lane::kAggregation, "fold", step, mean->bucket, begin, SteadyNow()});
   }
-  terms.clear();  // back to their owner before anyone hears of the mean
+  terms.clear();  // returns the memory to its owner before any reader learns of the mean
   Waits waits;
   absl::optional<AggregationTimes> iteration;
   {
@@ -123,7 +123,7 @@ void Aggregator::FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> t
   if (iteration.has_value() && hooks_.on_iteration) hooks_.on_iteration(*iteration);
 }
 
-// Ranks exchange bytes alone in evaluations, which are in no iteration.
+// Only evaluations exchange bytes alone, and they belong to no iteration.
 absl::optional<AggregationTimes> Aggregator::EndStep(LayoutId layout) {
   if (layouts_.at(layout).has_terms_of_all()) return clock_.EndStep(layout, SteadyNow());
   clock_.Spoil();
@@ -175,7 +175,7 @@ absl::StatusOr<std::shared_ptr<const MeanChunk>> Aggregator::NextOf(
     // A worker does not wait for a lane that has no piece, so such a lane may come at any step.
     if (results == nullptr && is_new && sums.HasPieceFor(wants)) {
       return absl::OutOfRangeError(absl::StrCat("the results of step ", position->step.value(),
-                                                " are gone: the open step is ",
+                                                " are no longer available: the open step is ",
                                                 sums.open_step().value()));
     }
     if (results != nullptr && position->index < results->size())
@@ -209,7 +209,7 @@ absl::StatusOr<Mean> Aggregator::Next(MeanCursor* cursor, absl::Time deadline) {
     const bool sends = next.ok() && next->chunk != nullptr;
     CountSend(cursor, sends);
     if (!next.ok() || sends) return next;
-    if (late) return absl::DeadlineExceededError("no mean is there yet");
+    if (late) return absl::DeadlineExceededError("no mean is available yet");
     late = changed_.WaitWithDeadline(&mutex_, deadline);
   }
 }
@@ -222,7 +222,7 @@ void Aggregator::Leave(MeanCursor* cursor) {
 void Aggregator::Abort(absl::Status reason) {
   MutexLock lock(&mutex_);
   if (state_.ok()) state_ = std::move(reason);
-  // Terms of this process go back to their owner.
+  // Returns terms of this process to their owner.
   for (auto& [layout, sums] : layouts_) sums.DropTerms();
   changed_.NotifyAll();
 }

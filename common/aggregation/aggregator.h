@@ -18,20 +18,21 @@
 
 namespace gradwire {
 
-// Who hears of an aggregator's work; called on the thread that did it, with no lock held.
+// Callbacks of an aggregator, on the thread that did the work, with no lock held.
 struct AggregatorHooks {
-  std::function<void(LayoutId, Step, const Waits&)> on_step;            // a step is over
-  OnSpan on_fold;                                                       // a sum was made
-  std::function<void(const AggregationTimes&)> on_iteration = nullptr;  // one that counts is over
+  std::function<void(LayoutId, Step, const Waits&)> on_step;  // a step is over
+  OnSpan on_fold;                                             // a sum was made
+  std::function<void(const AggregationTimes&)> on_iteration =
+      nullptr;  // a counted iteration is over
 };
 
-// A finished piece, as a reader gets it.
+// A finished piece for a reader.
 struct Mean {
   ChunkHeader header;
   std::shared_ptr<const MeanChunk> chunk;
 };
 
-// Where one reader of means stands: which result of which step of each layout comes next.
+// The position of one reader of means: the next result of the next step of each layout.
 struct MeanCursor {
   struct Position {
     Step step;
@@ -48,20 +49,20 @@ struct MeanCursor {
   uint32_t lane = 0;
   uint32_t lanes = 1;  // at least 1
   bool by_bucket = false;
-  Incarnation reader;  // whose answers it gets of layouts that are served
-  bool sends = false;  // the reader has got a result, and not come back for the next
+  Incarnation reader;  // for its answers, in served layouts
+  bool sends = false;  // the reader has taken a result, and not asked for the next
 };
 
-// Sums the terms of all ranks in one view, piece by piece, as the fold says. The
-// coordinator has one that sums everything; with back end `sharded` every rank, or every
-// separate aggregator, has one for its share.
+// Sums the terms of all ranks in one view, piece by piece, as the fold defines. The coordinator has
+// one that sums everything; with back end `sharded` each rank, or each separate aggregator, has one
+// for its share.
 //
 //   Add(rank 0) ──┐   slot of (layout, bucket, piece): W terms, any order of arrival
 //   Add(rank 1) ──┼─► full? ──► Fold ──► results of the step, in order of completion
 //   Add(rank 2) ──┘                        ▲
 //   Next(cursor) ──────────────────────────┘  one reader per worker and lane, blocking
 //
-// See LayoutSums for what is held. Thread-safe. Folds run on the thread whose Add filled
+// See LayoutSums for the data that it holds. Thread-safe. Folds run on the thread whose Add filled
 // the slot, with no lock held.
 class Aggregator {
  public:
@@ -69,63 +70,61 @@ class Aggregator {
 
   const View& view() const { return view_; }
 
-  // Begins with the view's first step of a layout, a served one with 0. `buckets` are in the type
-  // of the wire, and every worker contributes to some of them. Chunks that come earlier wait for
-  // it. If `serving` names an optimiser, its model is served (see ParameterServer): what Next gives
-  // are answers in position of means.
+  // Begins with the view's first step of a layout, and with step 0 of a served one. `buckets` have
+  // the type on the wire, and every worker contributes to some of them. Earlier chunks wait for
+  // this call. If `serving` names an optimizer, the model is served (see ParameterServer): Next
+  // then returns answers instead of means.
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets, const v1::Serving& serving = {});
 
-  // Takes one term. kAccept: held or summed; other verdicts: dropped, fine. Waits some
-  // seconds for a layout that this side does not have yet.
-  // Errors: those of LayoutSums::Judge or ParameterServer::Add, and CheckPayload;
-  // FailedPrecondition if the layout did not come, or if there is no optimiser, which ends all;
-  // Aborted after Abort.
+  // Takes one term. kAccept: held or summed. Other verdicts: dropped, not an error. Waits some
+  // seconds for a layout that this side does not have yet. Errors: those of LayoutSums::Judge or
+  // ParameterServer::Add, and CheckPayload; FailedPrecondition if the layout does not come, or if
+  // the optimizer does not exist, which ends all calls; Aborted after Abort.
   absl::StatusOr<Verdict> Add(Chunk chunk);
 
-  // The same for a chunk of this process: its checksum is not looked at.
+  // The same for a chunk of this process, without a check of its checksum.
   absl::StatusOr<Verdict> AddOwn(Chunk chunk);
 
-  // Whether a reader with this view may call Next: PermissionDenied if it is of
-  // another run, Aborted if it is of another epoch or generation, else OK or the
-  // error of Abort.
+  // Checks whether a reader with this view may call Next: PermissionDenied if it is of another run,
+  // Aborted if it is of another epoch or generation; else OK or the error of Abort.
   absl::Status CheckReader(const RunId& run_id, CoordinatorEpoch epoch,
                            Generation generation) const;
 
-  // The next result behind `cursor`, which moves on, waiting for it. The reader's worker sends
-  // terms only of steps that it has all results of: so a step that is gone was over for a
-  // cursor that is within or behind an earlier one.
-  //   DeadlineExceeded  none came
-  //   OutOfRange        a new cursor is late: its first results are gone
+  // Waits for the next result after `cursor`, and advances the cursor. The reader's worker sends
+  // terms only for steps of which it has all results. So a dropped step was over for any cursor at
+  // or after an earlier one.
+  //   DeadlineExceeded  no result came
+  //   OutOfRange        a new cursor is late: its first results are no longer available
   //   Aborted           see Abort
   absl::StatusOr<Mean> Next(MeanCursor* cursor, absl::Time deadline);
-  // The reader does not come back: what it got last is on its way.
+  // The reader does not return: its last result is on its way.
   void Leave(MeanCursor* cursor);
 
   // See LayoutSums::Missing; empty if the step is not the open one.
   std::vector<Rank> MissingRanks(LayoutId layout, Step step) const;
 
-  // Ends all waits, and all further calls, with `reason`, which is not OK.
+  // Ends all waits and all further calls with `reason`, which must not be OK.
   void Abort(absl::Status reason);
 
-  // Payload bytes held at present, terms and results.
+  // Returns the payload bytes of terms and results held now.
   uint64_t held_bytes() const;
 
  private:
-  // OK once the layout is there, waiting for it.
+  // Waits until the layout exists; then OK.
   absl::Status WaitForLayout(const ChunkHeader& header) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // kAccept if the chunk is of this view and its layout is there.
+  // kAccept if the chunk is of this view and its layout exists.
   absl::StatusOr<Verdict> JudgeEarly(const ChunkHeader& header)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Verdict> Serve(ParameterServer* model, Chunk chunk);
-  // What AddOwn does with the lock held; `terms` gets what has to be summed now. If the chunk is
-  // for a model, `model` gets that, and the chunk stays.
+  // The part of AddOwn that needs the lock; `terms` receives the terms that must be summed now. If
+  // the chunk is for a model, `model` receives that, and the chunk stays.
   absl::StatusOr<Verdict> Hold(Chunk* chunk, std::vector<Chunk>* terms, ParameterServer** model);
   void FoldAndPublish(LayoutId layout, Step step, std::vector<Chunk> terms);
-  // A step of a layout is over. The times of the iteration, if that ends one that counts.
+  // A step of a layout is over. Returns the times of the iteration if that ends a counted one.
   absl::optional<AggregationTimes> EndStep(LayoutId layout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Counts the time until now, and whether the reader sends from now on.
+  // Counts the time until now; `sends`: whether the reader sends from now on.
   void CountSend(MeanCursor* cursor, bool sends) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The next result of one layout if it is there; null if not.
+  // Returns the next result of one layout; null if it is not ready.
   absl::StatusOr<std::shared_ptr<const MeanChunk>> NextOf(const LayoutSums& sums,
                                                           const MeanCursor& cursor,
                                                           MeanCursor::Position* position) const
@@ -139,9 +138,9 @@ class Aggregator {
   mutable Mutex mutex_;
   CondVar changed_;
   absl::Status state_ ABSL_GUARDED_BY(mutex_);
-  AggregationClock clock_ ABSL_GUARDED_BY(mutex_);  // not of layouts that are served
+  AggregationClock clock_ ABSL_GUARDED_BY(mutex_);  // not for served layouts
   std::map<LayoutId, LayoutSums> layouts_ ABSL_GUARDED_BY(mutex_);
-  // Those that are served. What stands in it is there to be called without the lock, and stays.
+  // The served layouts. An entry may be used without the lock, and is never removed.
   std::map<LayoutId, std::unique_ptr<ParameterServer>> models_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -2,7 +2,7 @@
 
 namespace gradwire {
 
-// Each line's factories, in a file of its own.
+// The factories of each row are defined in a file of its own.
 #define GRADWIRE_CODEC(name, dtype, coding, compressor, has_density, help) \
   std::unique_ptr<Coding> coding();                                        \
   std::unique_ptr<Compressor> compressor(const Compression& compression, uint64_t elements);

@@ -13,57 +13,59 @@
 
 namespace gradwire {
 
-// What the payloads of one coded dtype say. A payload stands for some float32 elements that
-// begin at a multiple of unit() in their bucket; units do not depend on each other, so that
-// the result is the same however a bucket is cut. Without state, from any thread.
+// The encoding of one coded dtype. A payload represents float32 elements that begin at a multiple
+// of unit() in their bucket. Units are independent, so the result does not depend on how a bucket
+// is cut. Stateless, from any thread.
 class Coding {
  public:
   virtual ~Coding() = default;
 
   virtual uint64_t unit() const = 0;
 
-  // Of an element's term and its mean together, half of that, over `world_size` ranks: at most.
+  // Returns an upper bound of the bytes per element over `world_size` ranks: half of an element's
+  // term and mean together.
   virtual double BytesPerElement(const Compression& compression, int world_size) const = 0;
 
-  // InvalidArgument, with what was got and expected, if `payload` is none of `elements`
+  // InvalidArgument, with the value and the expected one, if `payload` does not encode `elements`
   // elements.
   virtual absl::Status Check(const ByteSpans& payload, uint64_t elements) const = 0;
 
-  // The elements of a payload that Check has passed.
+  // Decodes a payload that has passed Check.
   virtual void Decode(const ByteSpans& payload, absl::Span<float> out) const = 0;
 
-  // Whether EncodeMean leaves something out.
+  // Returns whether EncodeMean has a residual.
   virtual bool has_residual() const = 0;
 
-  // The payload of a mean. `residual` is what earlier steps left out, as long as `mean`, or
-  // empty without has_residual(); what is left out now is in it then.
+  // Encodes a mean. `residual` is the accumulated error of earlier steps, as long as `mean`, or
+  // empty without has_residual(); it receives the new error.
   virtual std::vector<uint8_t> EncodeMean(absl::Span<const float> mean,
                                           absl::Span<float> residual) const = 0;
 };
 
-// Null for a dtype whose payloads are plain elements or bytes. Lives for ever.
+// Null for a dtype whose payloads are plain elements or bytes. The result is never destroyed.
 const Coding* CodingOf(v1::DType dtype);
 
-// Encodes the terms of one rank's bucket, and remembers what it leaves out for the next step.
-// Parts of the bucket that do not overlap may be encoded from several threads.
+// Encodes the terms of one rank's bucket, and carries the encoding error over to the next step.
+// Several threads may encode parts of the bucket that do not overlap.
 class Compressor {
  public:
   virtual ~Compressor() = default;
 
-  // The payload of `values`, which begin at element `first` of the bucket, a multiple of the
-  // unit. Once for each element in each step.
+  // Encodes `values`, which begin at element `first` of the bucket, a multiple of the unit. Must be
+  // called once per element and step.
   virtual std::vector<uint8_t> Encode(Step step, uint64_t first,
                                       absl::Span<const float> values) = 0;
 
-  // All that later payloads depend on, as many floats as the bucket has elements each: to be
-  // captured and restored between steps. What has been left out comes first.
+  // Returns all state on which later payloads depend, each with as many floats as the bucket has
+  // elements, so that it can be captured and restored between steps. The accumulated error comes
+  // first.
   virtual std::vector<absl::Span<float>> state() = 0;
 };
 
-// Of a bucket of `elements`. `compression` is on.
+// For a bucket of `elements`. `compression` must be on.
 std::unique_ptr<Compressor> MakeCompressor(const Compression& compression, uint64_t elements);
 
-// One run of memory with what is in `payload`: itself, or a copy in `copy`.
+// Returns the bytes of `payload` in contiguous memory: its own, or a copy in `copy`.
 const uint8_t* Contiguous(const ByteSpans& payload, std::vector<uint8_t>* copy);
 
 }  // namespace gradwire

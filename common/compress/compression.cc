@@ -16,7 +16,7 @@ namespace {
 constexpr double kFirstDensity = 0.25;
 constexpr uint64_t kMostRank = 1024;
 
-// What follows a name.
+// The argument after a name.
 enum class Argument { kNone, kDensity, kRank };
 
 struct Row {
@@ -44,7 +44,7 @@ std::string RangeOf(Argument argument) {
                                         : absl::StrCat(" with R from 1 to ", kMostRank);
 }
 
-// `name`: what stands in front of the colon.
+// `name`: the part before the colon.
 absl::Status Unexpected(absl::string_view text, absl::string_view name) {
   std::string expected = kNoCompression;
   std::vector<std::string> names = {kNoCompression};
@@ -86,8 +86,7 @@ absl::StatusOr<Compression> ParseCompression(absl::string_view text) {
 }
 
 std::string DescribeCompressions() {
-  std::string text =
-      "fewer bytes for gradients, with an error that later steps make up for:\n  none";
+  std::string text = "compression of gradients; later steps correct its error:\n  none";
   for (const Row& row : kRows) {
     absl::StrAppend(&text, "\n  ", row.name, ShapeOf(row.argument), ": ", row.help);
   }

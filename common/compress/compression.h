@@ -11,37 +11,36 @@
 
 namespace gradwire {
 
-// How the terms of gradients are made shorter than their elements: what --compress says. The
-// same on all workers.
+// How terms of gradients are compressed, from --compress. The same on all workers.
 struct Compression {
-  v1::DType dtype = v1::DTYPE_UNSPECIFIED;  // of the payloads; unspecified: not at all
-  // Where the dtype says that only a share is sent:
+  v1::DType dtype = v1::DTYPE_UNSPECIFIED;  // of the payloads; unspecified: no compression
+  // For a dtype that sends only a share of the elements:
   bool has_density = false;
-  double density = 1;  // the share of elements
-  float momentum = 0;  // that ranks keep, in place of the optimiser's
-  // Of the matrices that travel as products; 0: none does. The dtype is float32 then.
+  double density = 1;  // the share
+  float momentum = 0;  // kept by ranks instead of the optimizer's
+  // Rank of the products that replace matrices; 0: no matrix. The dtype is then float32.
   uint64_t rank = 0;
-  // Steps until the density is reached, or that products begin after.
+  // Steps until the density is reached, or until products begin.
   int64_t warmup_steps = 0;
 
   bool is_on() const { return dtype != v1::DTYPE_UNSPECIFIED; }
   bool has_factors() const { return rank > 0; }
-  // Whether payloads are made and read by a Coding.
+  // Returns whether a Coding encodes the payloads.
   bool is_coded() const { return is_on() && !has_factors(); }
   bool has_warmup() const { return has_density || has_factors(); }
 };
 
 inline constexpr char kNoCompression[] = "none";
 
-// Of kNoCompression, or a row of codecs.inc with its argument: "int8", "top-k:0.01", "powersgd:2".
-// InvalidArgument says what was expected.
+// Parses kNoCompression or a row of codecs.inc with its argument: "int8", "top-k:0.01",
+// "powersgd:2". InvalidArgument has the expected values.
 absl::StatusOr<Compression> ParseCompression(absl::string_view text);
 
-// kNoCompression and the rows, with a line of help each.
+// Returns kNoCompression and the rows, each with a line of help.
 std::string DescribeCompressions();
 
-// The share in `step`: with a warm-up of N steps it falls from a quarter to `density`, by
-// the same factor each step (Lin et al., Deep Gradient Compression, ICLR 2018, 3.3).
+// Returns the share in `step`. With a warm-up of N steps it falls from a quarter to `density`, by
+// the same factor in each step (Lin et al., Deep Gradient Compression, ICLR 2018, 3.3).
 double DensityAt(const Compression& compression, uint64_t step);
 
 }  // namespace gradwire

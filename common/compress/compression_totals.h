@@ -8,13 +8,13 @@
 
 namespace gradwire {
 
-// What compression has made of a worker's gradients so far; 0 without.
+// Totals of compression for a worker's gradients so far; 0 without compression.
 struct CompressionTotals {
-  // Bytes of the terms of its ranks and of the means that it got: in float32, and as payloads.
+  // Bytes of its ranks' terms and of the means that it received, in float32 and as payloads.
   uint64_t whole_bytes = 0;
   uint64_t coded_bytes = 0;
-  // Sums of squares, over the steps in which they are measured: of the terms, and of what has been
-  // left out of payloads until then.
+  // Sums of squares over the steps in which they are measured: of the terms, and of the accumulated
+  // error.
   double gradient_square = 0;
   double residual_square = 0;
 
@@ -27,10 +27,11 @@ struct CompressionTotals {
   }
 };
 
-// In every eighth step, as it is a pass more over gradients and residuals.
+// Only every eighth step, because it takes another pass over gradients and residuals.
 inline bool IsResidualMeasured(Step step) { return step.value() % 8 == 0; }
 
-// The sum of squares; 0 if it is not finite, for one such step is not to hide all later ones.
+// Returns the sum of squares; 0 if it is not finite, so that one such step does not hide all later
+// ones.
 double SquareOf(absl::Span<const float> values);
 
 }  // namespace gradwire

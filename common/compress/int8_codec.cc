@@ -1,11 +1,11 @@
-// Eight bits an element: a unit of 1,024 has a scale, its largest magnitude / 127, and each element
-// is the nearest multiple of it. What is rounded off is added to the next step's value (error
-// feedback: Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019). A unit:
+// Eight bits per element: a unit of 1,024 has a scale, its largest magnitude / 127, and each
+// element is rounded to the nearest multiple of it. The rounding error is added to the next step's
+// value (error feedback: Karimireddy et al., Error Feedback Fixes SignSGD, ICML 2019). A unit:
 //
 //   scale, float32 | an int8 for each element; the last unit of a bucket may be shorter
 //
-// A unit with NaN or infinity, or with what is nearly that and would come out so, has scale NaN,
-// and so all of it is NaN; its residual is 0.
+// A unit with NaN or infinity, or with a value that would round to infinity, has scale NaN: all its
+// elements are NaN, and its residual is 0.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -58,8 +58,9 @@ class Int8 : public Coding {
       float scale;
       std::memcpy(&scale, in, kScaleBytes);
       if (std::isnan(scale) || (scale >= 0 && std::isfinite(scale))) continue;
-      return absl::InvalidArgumentError(absl::StrCat("unit ", i / kUnit, ": got scale ", scale,
-                                                     ", expected a finite one from 0 on, or NaN"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unit ", i / kUnit, ": got scale ", scale,
+                       ", expected a finite one of 0 or more, or NaN"));
     }
     return absl::OkStatus();
   }

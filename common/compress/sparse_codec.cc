@@ -1,9 +1,9 @@
-// The elements that are largest, with their places; what is not sent adds up until it is (Lin et
-// al., Deep Gradient Compression, ICLR 2018: momentum correction and factor masking). Of each unit
-// of 4,096 elements as many are sent as the density says, at least one. A payload:
+// The largest elements, with their places. The others accumulate until they are sent (Lin et al.,
+// Deep Gradient Compression, ICLR 2018: momentum correction and factor masking). For each unit of
+// 4,096 elements, the density determines how many are sent, at least one. A payload:
 //
-//   0, uint8 | for each unit: how many, uint16 | their places in the unit, uint16 | values, float32
-//   1, uint8 | all elements, float32, where that is shorter
+//   0, uint8 | per unit: count, uint16 | places in the unit, uint16 | values, float32
+//   1, uint8 | all elements, float32, if that is shorter
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -32,7 +32,7 @@ T ReadAt(const uint8_t* in) {
   return value;
 }
 
-// The entries of one unit, as they lie in a payload.
+// The entries of one unit in a payload.
 class UnitView {
  public:
   explicit UnitView(const uint8_t* in) : in_(in) {}
@@ -49,7 +49,7 @@ class UnitView {
   const uint8_t* const in_;
 };
 
-// Appends the elements of one unit at `places`, which ascend.
+// Appends the elements of one unit at `places`, which must be ascending.
 void AppendUnit(absl::Span<const float> unit, absl::Span<const uint16_t> places,
                 std::vector<uint8_t>* payload) {
   const auto append = [payload](const auto& value) {
@@ -71,7 +71,7 @@ std::vector<uint8_t> DensePayload(absl::Span<const float> values) {
 class Sparse : public Coding {
  public:
   uint64_t unit() const override { return kPlaces; }
-  // No two ranks choose the same elements, if it comes to the worst.
+  // In the worst case, no two ranks send the same elements.
   double BytesPerElement(const Compression& compression, int world_size) const override {
     const double term = compression.density * kEntryBytes;
     return (term + std::min(world_size * term, static_cast<double>(sizeof(float)))) / 2;
@@ -80,7 +80,7 @@ class Sparse : public Coding {
 
   absl::Status Check(const ByteSpans& payload, uint64_t elements) const override {
     const uint64_t bytes = TotalBytes(payload);
-    if (bytes == 0) return Malformed("got 0 bytes, expected one at least");
+    if (bytes == 0) return Malformed("got 0 bytes, expected at least one");
     std::vector<uint8_t> copy;
     const uint8_t* in = Contiguous(payload, &copy);
     if (*in == kSparse) return CheckUnits(in + 1, in + bytes, elements);
@@ -125,7 +125,7 @@ class Sparse : public Coding {
     for (uint64_t start = 0; start < elements; start += kPlaces) {
       const uint64_t left = static_cast<uint64_t>(end - in);
       if (left < kCountBytes || left < UnitView(in).bytes()) {
-        return Malformed(absl::StrCat("it ends within unit ", start / kPlaces));
+        return Malformed(absl::StrCat("payload ends within unit ", start / kPlaces));
       }
       const UnitView unit(in);
       int64_t least = 0;
@@ -141,7 +141,7 @@ class Sparse : public Coding {
       in += unit.bytes();
     }
     if (in == end) return absl::OkStatus();
-    return Malformed(absl::StrCat("got ", end - in, " bytes behind the last unit, expected none"));
+    return Malformed(absl::StrCat("got ", end - in, " bytes after the last unit, expected none"));
   }
 };
 
@@ -192,10 +192,10 @@ class TopKTerms : public Compressor {
     }
   }
 
-  // Bits of a magnitude, which order as it does; NaN is above infinity.
+  // Returns a magnitude's bits, which sort like the magnitude; NaN is above infinity.
   static uint32_t Magnitude(float value) { return absl::bit_cast<uint32_t>(value) & 0x7fffffff; }
 
-  // The places of the largest elements, ascending; of equal ones the first, of zeros none.
+  // Returns the places of the largest elements, ascending; of equal ones the first, of zeros none.
   static std::vector<uint16_t> Largest(absl::Span<const float> values, double density) {
     const auto wanted =
         static_cast<size_t>(std::ceil(density * static_cast<double>(values.size())));

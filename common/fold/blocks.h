@@ -14,33 +14,32 @@
 
 namespace gradwire {
 
-// A part of a bucket in one block: bytes on the wire from the bucket's start, and the rank
-// that its sum begins with.
+// A part of a bucket within one block: bytes on the wire from the bucket's start, and the rank at
+// which its sum begins.
 struct FoldRange {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   int first_rank = 0;
 };
 
-// Where the fold of a layout begins. The flat gradient, that is all buckets that are averaged,
-// in their order, is cut into blocks of E elements. The mean in block i is, in float32 and in
-// this order, with s = i mod W,
+// Where the fold of a layout begins. The flat gradient (all averaged buckets, in order) is cut into
+// blocks of E elements. The mean in block i is, in float32 and in this order, with s = i mod W,
 //
 //   ((t_s + t_{s+1}) + … + t_{W-1} + t_0 + … + t_{s-1}) × 1/W
 //
-// which is what a ring does by itself, block i starting at rank s, and a coordinator or an
-// aggregator can do as easily. E depends on the number of elements and on W alone:
-// the power of two that gives each rank 8 blocks or more, but 4 Ki at least and 16 Ki at most.
-// So the mean does not depend on how the gradient is cut into buckets or messages.
+// A ring computes this naturally, with block i starting at rank s; a coordinator or an aggregator
+// can do it as easily. E depends only on the number of elements and W: it is the power of two that
+// gives each rank at least 8 blocks, but at least 4 Ki and at most 16 Ki. So the mean does not
+// depend on how the gradient is cut into buckets or messages.
 class FoldBlocks {
  public:
-  // `buckets` are all of one layout, in float32 or as they are on the wire.
+  // `buckets` are all buckets of one layout, in float32 or with the type on the wire.
   FoldBlocks(absl::Span<const BucketSpec> buckets, int world_size);
 
   uint64_t block_elements() const { return block_elements_; }
 
-  // [offset, offset + bytes) of a bucket that is averaged, cut where blocks begin; ascending.
-  // `offset` and `bytes` are whole elements within the bucket.
+  // Cuts [offset, offset + bytes) of an averaged bucket at block boundaries; ascending. `offset`
+  // and `bytes` must be whole elements within the bucket.
   std::vector<FoldRange> Cut(Bucket bucket, uint64_t offset, uint64_t bytes) const;
 
  private:
@@ -54,8 +53,8 @@ class FoldBlocks {
   uint64_t block_elements_;
 };
 
-// Walks ByteSpans element by element or run by run. Not thread-safe. The pieces
-// outlive the cursor and hold whole elements in total.
+// Iterates over ByteSpans by element or by run. Not thread-safe. The pieces must outlive the cursor
+// and have a whole number of elements in total.
 class SpanCursor {
  public:
   // `element_bytes` is at most 4.
@@ -64,16 +63,16 @@ class SpanCursor {
     SkipEmpty();
   }
 
-  // Where the next element starts; not to be called at the end.
+  // Returns the start of the next element; must not be called at the end.
   const uint8_t* data() const { return (*pieces_)[index_].data() + used_; }
 
-  // Elements from data() on that lie whole in its piece; 0 if the next one straddles.
+  // Returns the number of whole elements from data() on in its piece; 0 if the next one straddles.
   size_t run() const { return ((*pieces_)[index_].size() - used_) / element_bytes_; }
 
   void Advance(size_t elements) { Skip(elements * element_bytes_); }
 
-  // Puts the next element together, goes behind it, and returns where it is: in
-  // the cursor's own memory until the next call.
+  // Assembles the next element, moves past it, and returns its address: in the cursor's own memory
+  // until the next call.
   const uint8_t* TakeElement() {
     for (size_t have = 0; have < element_bytes_;) {
       const size_t left = (*pieces_)[index_].size() - used_;

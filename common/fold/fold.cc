@@ -29,13 +29,13 @@ namespace {
 template <typename T>
 using PerTerm = absl::InlinedVector<T, 16>;
 
-// Elements that lie whole in the current piece of every term, at most `limit`.
+// Returns the number of whole elements in the current piece of every term, at most `limit`.
 size_t RunLength(const PerTerm<SpanCursor>& cursors, size_t limit) {
   for (const SpanCursor& cursor : cursors) limit = std::min(limit, cursor.run());
   return limit;
 }
 
-// Sums the next `count` elements of all terms, beginning with that of rank `first`.
+// Sums the next `count` elements of all terms, starting with rank `first`.
 bool FoldNext(const WireKernels& kernels, size_t first, size_t count, PerTerm<SpanCursor>* cursors,
               uint8_t* out) {
   const size_t ranks = cursors->size();

@@ -14,18 +14,18 @@
 namespace gradwire {
 namespace {
 
-// Bits of a float32.
-constexpr int32_t kMagnitude = 0x7fffffff;         // all but the sign
+// Bit patterns of a float32.
+constexpr int32_t kMagnitude = 0x7fffffff;         // all bits except the sign
 constexpr int32_t kInfinity = 0x7f800000;          // above it: NaN
 constexpr int32_t kQuiet = 0x00400000;             // set in a quiet NaN
-constexpr int32_t kBfloat16Overflow = 0x7f7f8000;  // the least that rounds to infinity
-constexpr int32_t kFloat16Overflow = 0x477ff000;   // likewise: 65520
+constexpr int32_t kBfloat16Overflow = 0x7f7f8000;  // the smallest that rounds to infinity
+constexpr int32_t kFloat16Overflow = 0x477ff000;   // the same: 65520
 constexpr int32_t kFloat16Normal = 0x38800000;     // 2^-14
 constexpr int32_t kOneHalf = 0x3f000000;           // 0.5
 
 constexpr float kRounder = 12582912;  // 1.5 × 2^23
-constexpr float kLeastInt8 = 1e-35f;  // below it 127 / x might be infinite
-constexpr size_t kDotSums = 32;       // of every instruction set, or bits would differ
+constexpr float kLeastInt8 = 1e-35f;  // below it, 127 / x could be infinite
+constexpr size_t kDotSums = 32;       // for every instruction set, otherwise the bits would differ
 
 using Terms = absl::Span<const uint8_t* const>;
 
@@ -63,7 +63,7 @@ namespace avx512 {
 
 #if defined(__x86_64__)
 
-// Not every compiler's __builtin_cpu_supports knows f16c.
+// Some compilers' __builtin_cpu_supports does not support f16c.
 bool HasF16c() {
   unsigned int eax, ebx, ecx, edx;
   return __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 && (ecx & bit_F16C) != 0;

@@ -9,15 +9,15 @@
 
 namespace gradwire {
 
-// The arithmetic of one element type on the wire, over contiguous memory. Byte
-// pointers need no alignment, and outputs may not overlap inputs. All sums are
-// made in float32; results are rounded to the wire type once, to nearest, ties
-// to even. Those that round return true if a finite value became infinite.
+// The arithmetic of one type on the wire, over contiguous memory. Byte pointers need no alignment,
+// and outputs must not overlap inputs. Sums are computed in float32; results are rounded to the
+// type on the wire once, to nearest, ties to even. Functions that round return true if a finite
+// value became infinite.
 struct WireKernels {
   size_t element_bytes;
-  // out[i] = ((terms[0][i] + terms[1][i]) + …) × scale; all in the wire type.
+  // out[i] = ((terms[0][i] + terms[1][i]) + …) × scale; all with the type on the wire.
   bool (*fold)(absl::Span<const uint8_t* const> terms, size_t count, float scale, uint8_t* out);
-  // out[i] = (a[i] + b[i]) × scale; a and out in the wire type.
+  // out[i] = (a[i] + b[i]) × scale; a and out with the type on the wire.
   bool (*add_scaled)(const uint8_t* a, const float* b, size_t count, float scale, uint8_t* out);
   bool (*narrow)(const float* in, size_t count, uint8_t* out);
   void (*widen)(const uint8_t* in, size_t count, float* out);
@@ -31,14 +31,15 @@ struct KernelSet {
   WireKernels float16;
 
   // residual[i] += values[i]; out[i] is the nearest integer to residual[i] / scale, ties to even,
-  // from -127 to 127, and residual[i] what is left. Returns the scale: the largest magnitude /
-  // 127; 0 where that is below 1e-35 (all of it is left); NaN if a value is not finite, and
-  // then all of `out` and `residual` are 0.
+  // from -127 to 127; residual[i] becomes the remainder. Returns the scale: the largest magnitude /
+  // 127; 0 if that is below 1e-35 (everything remains); NaN if a value is not finite, and then
+  // `out` and `residual` become 0.
   float (*encode_int8)(const float* values, size_t count, float* residual, int8_t* out);
   // out[i] = in[i] × scale.
   void (*decode_int8)(const int8_t* in, size_t count, float scale, float* out);
 
-  // The sum of a[i] × b[i], in float32: in 32 sums of every 32nd product, and these in pairs.
+  // Returns the sum of a[i] × b[i], in float32: 32 sums of every 32nd product, then summed in
+  // pairs.
   float (*dot)(const float* a, const float* b, size_t count);
   // out[i] += in[i] × factor, rounded twice.
   void (*add_multiple)(const float* in, size_t count, float factor, float* out);
@@ -47,11 +48,11 @@ struct KernelSet {
   const WireKernels& For(v1::DType dtype) const;
 };
 
-// Those that this processor has, best first.
+// Returns the sets that this processor supports, best first.
 absl::Span<const KernelSet> SupportedKernels();
-// The set that this process computes with: the first of these, unless another one was chosen.
+// Returns the set in use: the first of these, unless another one was selected.
 const KernelSet& KernelsInUse();
-// Before anything is computed.
+// Selects a set. Must be called before any computation.
 void UseKernels(const KernelSet& set);
 
 }  // namespace gradwire

@@ -34,7 +34,7 @@ absl::StatusOr<MakePieceOptimizer> LoadPieceOptimizers(const v1::Serving& servin
                                   serving.weight_decay(), serving.nesterov()};
     return std::unique_ptr<PieceOptimizer>(make(spec, parameters.data(), parameters.size(), error));
   };
-  // What torch takes for one parameter it takes for all.
+  // torch accepts one parameter exactly if it accepts all.
   float parameter = 0;
   std::string error;
   if (make_one({&parameter, 1}, &error) == nullptr) {

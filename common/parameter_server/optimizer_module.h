@@ -11,14 +11,14 @@
 
 namespace gradwire {
 
-// An optimiser for these parameters, which outlive it. From any thread.
+// Creates an optimizer for these parameters, which must outlive it. From any thread.
 using MakePieceOptimizer =
     std::function<std::unique_ptr<PieceOptimizer>(absl::Span<float> parameters)>;
 
-// That which `serving` names, one of torch's, with the bits that it has in a worker. It is in a
-// module, libgradwire_optimizer.so (see PrivateFile), which the first call loads and which stays:
-// who serves no model needs no torch. FailedPrecondition, with the reason: it cannot be loaded, or
-// torch does not take it.
+// Returns the optimizer named by `serving`, one of torch's, with the same bits as in a worker. It
+// is in a module, libgradwire_optimizer.so (see PrivateFile), which the first call loads and which
+// stays loaded: an aggregator without a served model needs no torch. FailedPrecondition, with the
+// reason, if it cannot be loaded or torch refuses the options.
 absl::StatusOr<MakePieceOptimizer> LoadPieceOptimizers(const v1::Serving& serving);
 
 }  // namespace gradwire

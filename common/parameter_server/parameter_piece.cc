@@ -8,7 +8,7 @@
 namespace gradwire {
 namespace {
 
-// Memory for a gradient, kept from piece to piece.
+// Memory for a gradient, reused for all pieces.
 absl::Span<float> Scratch(uint64_t bytes) {
   static thread_local std::vector<float> scratch;
   scratch.resize(bytes / sizeof(float));
@@ -88,7 +88,7 @@ void ParameterPiece::Take(Chunk chunk) {
   snapshot_ = nullptr;
 }
 
-// No rank pushes a second term before it has the model that the first one went into.
+// No rank pushes a second term before it has received the model with its first one.
 void ParameterPiece::HoldForFold(Chunk chunk) {
   terms_.push_back(std::move(chunk));
   if (terms_.size() < static_cast<size_t>(ranks_.world_size)) return;
@@ -115,7 +115,7 @@ std::vector<ParameterPiece::Answer> ParameterPiece::TakeDue() {
   return answers;
 }
 
-// Who is answered gets the piece as it is then, whatever comes before it is sent.
+// A worker gets the piece as it is at its answer, even if it changes before it is sent.
 std::shared_ptr<const MeanChunk> ParameterPiece::Snapshot() {
   if (snapshot_ != nullptr) return snapshot_;
   auto snapshot = std::make_shared<MeanChunk>();

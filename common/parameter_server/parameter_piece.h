@@ -17,11 +17,11 @@
 
 namespace gradwire {
 
-// How far ranks may be apart, and when they meet.
+// How many steps ranks may be apart, and when they meet.
 struct StalenessBound {
-  absl::optional<uint64_t> staleness;  // S; none: any number of steps
-  uint64_t steps = 0;                  // of the run, after which all meet
-  uint64_t meet_every = 0;             // steps; 0: they meet at the end alone
+  absl::optional<uint64_t> staleness;  // S; none: unlimited
+  uint64_t steps = 0;                  // of the run; all ranks meet after the last one
+  uint64_t meet_every = 0;             // steps; 0: they meet only at the end
 };
 
 StalenessBound BoundOf(const v1::Serving& serving);
@@ -34,9 +34,9 @@ StalenessBound BoundOf(const v1::Serving& serving);
 //   S = 2   rank 0  ├─0─┼─1─┼─2─┼┄┄┄┄┄┄┄┄┄┄┄┄┼─3─┤     step 3 needs clocks of 1 or more
 //           rank 1  ├────────0───────┼┄pushed┄┼────1 …
 //
-// So at any time a rank computes at most S steps ahead of the slowest one, and clocks are at most
-// S + 1 apart; with S = 0 all are in one step. The slowest rank never waits. A step at which ranks
-// meet, and the end of the run, need all clocks to be there. Pure; not thread-safe.
+// So a rank computes at most S steps ahead of the slowest one, and clocks differ by at most S + 1.
+// With S = 0 all ranks are in one step. The slowest rank never waits. At a step where ranks meet,
+// and at the end of the run, all clocks must have arrived. Pure; not thread-safe.
 class StaleClocks {
  public:
   StaleClocks(int ranks, const StalenessBound& bound) : bound_(bound), clocks_(ranks) {}
@@ -48,8 +48,8 @@ class StaleClocks {
   uint64_t slowest() const;
   uint64_t fastest() const;
 
-  // What all clocks must have reached before any rank begins `step`; the number of steps of the run
-  // stands for its end.
+  // Returns the value that all clocks must have reached before any rank begins `step`; the number
+  // of steps of the run stands for its end.
   uint64_t Needed(uint64_t step) const;
   bool MayBegin(uint64_t step) const { return slowest() >= Needed(step); }
 
@@ -58,55 +58,55 @@ class StaleClocks {
   std::vector<uint64_t> clocks_;  // by rank
 };
 
-// Who pushes to a served model and who pulls it: a worker pulls once for all ranks that it carries.
+// The clients of a served model: ranks push, and a worker pulls once for all ranks that it carries.
 struct ServerClients {
   int world_size = 1;
-  std::vector<std::vector<Rank>> of_reader;  // those that each worker carries
+  std::vector<std::vector<Rank>> of_reader;  // the ranks of each worker
 };
 
-// One piece of a model that is served: its parameters, their optimiser, and the clocks of the ranks
-// that push to it.
+// One piece of a served model: its parameters, their optimizer, and the clocks of the ranks that
+// push to it.
 //
-//   Begin ──► parameters ◄── optimiser ◄── gradients of Push: with S = 0 their fold, once all are
-//                 │                        there; else each as it comes, at 1/W of its rate
-//                 └──► Answer: for each worker in each step, once the clocks let it go on
+//   Begin ──► parameters ◄── optimizer ◄── gradients of Push: with S = 0 their fold, once all have
+//                 │                        arrived; else each on arrival, at 1/W of its rate
+//                 └──► Answer: for each worker in each step, once the clocks let it continue
 //
-// A piece of bytes (buffers) is what its root pushed last. Not thread-safe.
+// A piece of bytes (buffers) is the last one that its root pushed. Not thread-safe.
 class ParameterPiece {
  public:
-  // Where it stands in its layout.
+  // Its position in its layout.
   struct Position {
     Bucket bucket;
     BucketSpec spec;
     uint64_t offset = 0;
     uint64_t bytes = 0;
     size_t number_in_shard = 0;     // see Grid
-    std::vector<FoldRange> ranges;  // of the fold; none of bytes
+    std::vector<FoldRange> ranges;  // of the fold; empty for bytes
   };
-  // What one worker gets after one step.
+  // The result for one worker after one step.
   struct Answer {
     size_t reader = 0;
-    Step step;  // 0: as training begins
+    Step step;  // 0: the start of training
     ChunkClocks clocks;
     std::shared_ptr<const MeanChunk> model;
   };
 
-  // `ranks` outlives it.
+  // `ranks` must outlive it.
   ParameterPiece(Position position, const ServerClients* ranks, const StalenessBound& bound);
 
-  // Whether Begin was called.
+  // Returns whether Begin was called.
   bool begun() const { return data_ != nullptr; }
-  // The step that `rank` may push next: one behind its clock.
+  // Returns the next step that `rank` may push: the one after its clock.
   Step NextOf(Rank rank) const;
-  // Whether it has waited for the model that its next push is to come from.
+  // Returns whether it has waited for the model from which its next push must come.
   bool MayPush(Rank rank) const { return clocks_.MayBegin(clocks_.clock(rank)); }
 
-  // What training begins with, as many bytes as the piece has. `make` is not used for bytes.
+  // The values at the start of training, with the piece's size. `make` is not used for bytes.
   std::vector<Answer> Begin(const ByteSpans& payload, const MakePieceOptimizer& make);
-  // The gradients of a step, NextOf their rank, which MayPush.
+  // The gradients of one step, NextOf their rank, for which MayPush must be true.
   std::vector<Answer> Push(Chunk chunk);
 
-  // The ranks without which nobody can begin `step`.
+  // Returns the ranks that prevent others from beginning `step`.
   std::vector<Rank> MissingFor(Step step) const;
 
  private:
@@ -122,8 +122,8 @@ class ParameterPiece {
   std::unique_ptr<uint8_t[]> data_;  // null before Begin
   std::unique_ptr<PieceOptimizer> optimizer_;
   std::vector<Chunk> terms_;                   // of the open step, if they are folded
-  std::vector<absl::optional<Step>> wanted_;   // by reader: the step that it waits behind
-  std::shared_ptr<const MeanChunk> snapshot_;  // null once the piece has changed
+  std::vector<absl::optional<Step>> wanted_;   // by reader: the step whose answer it waits for
+  std::shared_ptr<const MeanChunk> snapshot_;  // null after the piece has changed
 };
 
 }  // namespace gradwire

@@ -59,9 +59,10 @@ absl::StatusOr<Verdict> ParameterServer::Judge(const Chunk& chunk,
                   absl::nullopt);
   if (!verdict.ok() || *verdict != Verdict::kAccept || !piece.begun()) return verdict;
   if (piece.MayPush(header.rank)) return verdict;
-  return absl::OutOfRangeError(absl::StrCat(
-      "chunk of ", ToString(header), ": expected it after the model of the step before, for which ",
-      piece.MissingFor(Step(header.step.value() - 1)).size(), " ranks are missing"));
+  return absl::OutOfRangeError(
+      absl::StrCat("chunk of ", ToString(header),
+                   ": expected it after the model of the previous step, for which ",
+                   piece.MissingFor(Step(header.step.value() - 1)).size(), " ranks are missing"));
 }
 
 const absl::StatusOr<MakePieceOptimizer>& ParameterServer::Optimizers() {
@@ -71,7 +72,7 @@ const absl::StatusOr<MakePieceOptimizer>& ParameterServer::Optimizers() {
 
 absl::StatusOr<Verdict> ParameterServer::Add(Chunk chunk, bool* answered) {
   const ChunkHeader header = chunk.header;
-  // The grid knows no bucket or rank that does not exist.
+  // The grid contains only existing buckets and ranks.
   const absl::StatusOr<Verdict> possible = JudgeHeader(
       header, CoveredBytes(chunk),
       {view_.run_id, view_.epoch, view_.generation, header.step, view_.world_size, buckets_},

@@ -21,13 +21,13 @@
 
 namespace gradwire {
 
-// One aggregator's share of a model that is served (see v1.Serving): in place of means workers get
-// the model, each at its own time.
+// One aggregator's share of a served model (see v1.Serving): workers receive the model instead of
+// means, each at its own time.
 //
-//   Add ──► piece (its own lock): optimiser, clocks ──► answers, a queue for each worker ──► Next
+//   Add ──► piece (its own lock): optimizer, clocks ──► answers, a queue for each worker ──► Next
 //
-// It holds the share, what the optimiser keeps, with S = 0 the terms of the open step, and the
-// answers that were not fetched: at most the share once for each worker. Thread-safe.
+// It holds the share, the optimizer's state, with S = 0 the terms of the open step, and the answers
+// that were not fetched: at most the share once per worker. Thread-safe.
 class ParameterServer {
  public:
   using LoadOptimizers = std::function<absl::StatusOr<MakePieceOptimizer>(const v1::Serving&)>;
@@ -37,25 +37,25 @@ class ParameterServer {
                   const Shard& share, const v1::Serving& serving,
                   LoadOptimizers load = &LoadPieceOptimizers);
 
-  // Takes a chunk of this layout whose run and generation were judged. Errors: those of
-  // JudgeHeader, where the rank's next step is the open one; of `load`; InvalidArgument if the
-  // chunk is no piece of the grid, another aggregator's, of float32 but not whole, or begins
+  // Takes a chunk of this layout whose run and generation were checked. Errors: those of
+  // JudgeHeader, with the rank's next step as the open one; those of `load`; InvalidArgument if the
+  // chunk is not a piece of the grid, is another aggregator's, has a partial float32, or starts
   // training and is not from rank 0; OutOfRange if its rank has not waited for the model.
-  // `answered`, false before: whether there are answers now that were not there.
+  // `answered` must be false before the call; becomes true if new answers exist.
   absl::StatusOr<Verdict> Add(Chunk chunk, bool* answered);
 
-  // The next answer of a worker, which goes away; none if there is none. Others than the view's
-  // members get none.
+  // Removes and returns the next answer of a worker; none if there is none. A worker outside the
+  // view gets none.
   struct Answer {
     ChunkHeader header;
     std::shared_ptr<const MeanChunk> chunk;
   };
   absl::optional<Answer> Next(Incarnation reader);
 
-  // The ranks that a worker waits for which has sent its terms of `step`.
+  // Returns the ranks for which a worker waits that has sent its terms of `step`.
   std::set<int> Missing(Step step) const;
 
-  // Of the share, without the optimiser's state.
+  // Of the share, without the optimizer's state.
   uint64_t held_bytes() const { return held_bytes_; }
 
  private:
@@ -80,11 +80,11 @@ class ParameterServer {
   ServerClients ranks_;      // constant after construction, as
   std::vector<Grid> grids_;  // by bucket
   std::vector<std::vector<std::unique_ptr<LockedPiece>>>
-      slots_;  // by bucket, piece; others' are null
+      slots_;  // by bucket, piece; null for other aggregators' pieces
   uint64_t held_bytes_ = 0;
 
   std::once_flag loaded_;
-  absl::StatusOr<MakePieceOptimizer> optimizers_;  // once loaded
+  absl::StatusOr<MakePieceOptimizer> optimizers_;  // set once loaded
 
   Mutex mutex_;
   std::vector<std::deque<Answer>> answers_ ABSL_GUARDED_BY(mutex_);  // by reader

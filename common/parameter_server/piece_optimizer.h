@@ -4,16 +4,17 @@
 #include <cstddef>
 #include <string>
 
-// What libgradwire_optimizer.so has for those who load it (see optimizer_module.h). It shares this
-// header with the programs, and no library of ours: two copies of one would be in the process.
+// The interface of libgradwire_optimizer.so for programs that load it (see optimizer_module.h).
+// They share only this header and no library of ours: otherwise the process would contain two
+// copies of one.
 
 namespace gradwire {
 
-// Trains some parameters where they are kept. Not thread-safe, but not bound to a thread.
+// Trains some parameters in place. Not thread-safe, but not bound to a thread.
 class PieceOptimizer {
  public:
   virtual ~PieceOptimizer() = default;
-  // One update, by as many elements of gradient as there are parameters.
+  // One update. `gradient` has as many elements as there are parameters.
   virtual void Step(const float* gradient, double rate) = 0;
 };
 
@@ -27,8 +28,8 @@ struct PieceOptimizerSpec {
 
 }  // namespace gradwire
 
-// One for these parameters, which outlive it, to be deleted by the caller. Null, with the reason in
-// `error`, if torch has no such optimiser.
+// Creates an optimizer for these parameters, which must outlive it; the caller deletes it. Null,
+// with the reason in `error`, if torch has no such optimizer.
 extern "C" gradwire::PieceOptimizer* gradwire_make_piece_optimizer(
     const gradwire::PieceOptimizerSpec& spec, float* parameters, size_t count, std::string* error);
 

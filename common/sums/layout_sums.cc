@@ -14,7 +14,7 @@ namespace gradwire {
 
 namespace {
 
-// Below this share per owner, a message more costs more than a longer one.
+// Below this share per owner, an additional message costs more than a longer one.
 constexpr uint64_t kLeastShare = 16 << 10;
 
 uint64_t CeilDivide(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -100,7 +100,7 @@ LayoutSums::StepState LayoutSums::NewStep(Step step) const {
   return state;
 }
 
-// Not before they are wanted: with other back ends nothing is summed here.
+// Allocated on first use: with other back ends nothing is summed here.
 std::vector<LayoutSums::PieceTerms> LayoutSums::NewSlots(int bucket) const {
   const Grid& grid = grids_[bucket];
   std::vector<PieceTerms> slots(grid.pieces());
@@ -209,7 +209,7 @@ bool LayoutSums::Hold(Chunk chunk, size_t piece, absl::Time now, std::vector<Chu
 std::vector<uint8_t> LayoutSums::FoldCoded(const Coding& coding, const std::vector<Chunk>& terms,
                                            const MeanChunk& mean) {
   const size_t count = mean.covers / sizeof(float);
-  // Kept from piece to piece: each would be given back to the system, and paged in anew.
+  // Reused for all pieces: otherwise each would be returned to the system and paged in again.
   static thread_local std::vector<float> decoded;
   decoded.resize((terms.size() + 1) * count);
   std::vector<ByteSpans> pieces;
@@ -249,7 +249,7 @@ std::shared_ptr<MeanChunk> LayoutSums::Fold(const std::vector<Chunk>& terms) {
   } else {
     std::vector<ByteSpans> pieces;
     for (const Chunk& term : terms) pieces.push_back(term.payload);
-    // A mean of finite terms is finite in the same type, so nothing overflows here.
+    // A mean of finite terms is finite in the same type, so no value overflows here.
     gradwire::Fold(pieces, first.header.dtype, blocks_.Cut(mean->bucket, mean->offset, mean->bytes),
                    absl::MakeSpan(mean->data.get(), mean->bytes));
   }
@@ -292,7 +292,7 @@ bool LayoutSums::HasPieceFor(absl::FunctionRef<bool(Bucket, size_t)> wants) cons
 }
 
 std::set<int> LayoutSums::Missing() const {
-  std::set<int> of_begun;  // pieces that have some term
+  std::set<int> of_begun;  // pieces with at least one term
   std::set<int> of_all;
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const bool is_new = open_.slots[b].empty();

@@ -28,7 +28,7 @@ ByteSpans Part(const ByteSpans& pieces, size_t offset, size_t bytes) {
       offset -= piece.size();
       continue;
     }
-    part.push_back(piece.subspan(offset, bytes));  // at most to its end
+    part.push_back(piece.subspan(offset, bytes));  // at most up to its end
     bytes -= part.back().size();
     offset = 0;
   }

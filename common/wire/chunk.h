@@ -13,10 +13,10 @@
 
 namespace gradwire {
 
-// A payload may be at most this long; receivers refuse longer messages.
+// Maximum length of a payload; receivers refuse longer messages.
 inline constexpr uint64_t kMaxPayloadBytes = uint64_t{4} << 20;
-// Limit for a whole message, with room for the header and a clear error above
-// kMaxPayloadBytes instead of gRPC's.
+// Limit of a whole message. It leaves room for the header and for our own, clearer error above
+// kMaxPayloadBytes.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
 // v1.Clocks.
@@ -26,7 +26,7 @@ struct ChunkClocks {
   uint64_t fastest = 0;
 };
 
-// The fields of v1.Chunk but for the payload; see chunk.proto for units.
+// The fields of v1.Chunk except the payload; see chunk.proto for units.
 struct ChunkHeader {
   RunId run_id{};
   CoordinatorEpoch epoch;
@@ -38,39 +38,38 @@ struct ChunkHeader {
   uint64_t offset = 0;
   uint64_t total = 0;
   v1::DType dtype = v1::DTYPE_FLOAT32;
-  uint64_t checksum = 0;  // of the payload alone; on the wire: WireChecksum
+  uint64_t checksum = 0;  // of the payload only; on the wire: WireChecksum
   uint32_t hop = 0;
   uint64_t covers = 0;
   ChunkClocks clocks = {};
 };
 
-// "step 7, rank 2, bucket 0, offset 1048576", with the layout in front unless it is 0:
-// for messages.
+// Returns "step 7, rank 2, bucket 0, offset 1048576" for messages, after the layout unless it is 0.
 std::string ToString(const ChunkHeader& header);
 
-// Bytes that lie in several pieces of memory, in order; pieces may be empty,
-// unaligned, and may split an element.
+// Bytes in several pieces of memory, in order. Pieces may be empty, unaligned, and may split an
+// element.
 using ByteSpans = std::vector<absl::Span<const uint8_t>>;
 
 size_t TotalBytes(const ByteSpans& pieces);
-// The part from `offset` on, `bytes` long, which is within `pieces`.
+// Returns the part from `offset` on, `bytes` long, which must be within `pieces`.
 ByteSpans Part(const ByteSpans& pieces, size_t offset, size_t bytes);
 
-// A received chunk. `pieces` stay valid as long as `owner` (or a copy) lives.
+// A received chunk. `pieces` are valid as long as `owner` (or a copy) lives.
 struct Chunk {
   ChunkHeader header;
   ByteSpans payload;
   std::shared_ptr<const void> owner;
 };
 
-// Bytes of the bucket that the chunk stands for.
+// Returns the number of the bucket's bytes that the chunk represents.
 uint64_t CoveredBytes(const Chunk& chunk);
 
-// XXH3_64bits with seed 0 over all pieces, as if they were one.
+// Returns XXH3_64bits with seed 0 over all pieces, as if they were contiguous.
 uint64_t Checksum(const ByteSpans& pieces);
 uint64_t Checksum(absl::Span<const uint8_t> bytes);
 
-// Copies all pieces to `out`, which has room for TotalBytes(pieces).
+// Copies all pieces to `out`, which must have room for TotalBytes(pieces).
 void CopyTo(const ByteSpans& pieces, uint8_t* out);
 
 }  // namespace gradwire

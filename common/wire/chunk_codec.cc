@@ -37,18 +37,18 @@ enum Field {
   kPayload = 15,
 };
 
-// A double and two varints, each with its tag.
+// One double and two varints, each with its tag.
 constexpr size_t kMaxClocksBytes = 31;
-// 16 + 2 bytes run_id, eleven varints of at most 10 + 1, fixed64 + 1, clocks + 2, payload's length.
+// run_id 16 + 2 bytes, eleven varints of at most 10 + 1, fixed64 + 1, clocks + 2, payload length.
 constexpr size_t kMaxHeaderBytes = 187 + kMaxClocksBytes + 2;
 
 uint8_t* WriteVarint(Field field, uint64_t value, uint8_t* out) {
-  if (value == 0) return out;  // proto3 leaves out default values
+  if (value == 0) return out;  // proto3 omits default values
   out = WireFormatLite::WriteTagToArray(field, WireFormatLite::WIRETYPE_VARINT, out);
   return CodedOutputStream::WriteVarint64ToArray(value, out);
 }
 
-// Clocks are left out where nothing is served.
+// Clocks are omitted unless the layout is served.
 uint8_t* WriteClocks(const ChunkClocks& clocks, uint8_t* out) {
   v1::Clocks message;
   message.set_rate(clocks.rate);
@@ -61,7 +61,7 @@ uint8_t* WriteClocks(const ChunkClocks& clocks, uint8_t* out) {
   return message.SerializeWithCachedSizesToArray(out);
 }
 
-// XXH3_64bits of the header's other fields, see chunk.proto.
+// XXH3_64bits of the other header fields, see chunk.proto.
 uint64_t HeaderChecksum(const ChunkHeader& header) {
   uint64_t rate;
   static_assert(sizeof(rate) == sizeof(header.clocks.rate), "a binary64");
@@ -98,13 +98,13 @@ absl::Status TooLong(uint64_t bytes) {
       absl::StrCat("got ", bytes, " bytes, expected a payload of at most ", kMaxPayloadBytes));
 }
 
-// Reads one varint into `value`, of which at most `limit` is allowed.
+// Reads one varint, at most `limit`, into `value`.
 bool ReadVarint(CodedInputStream* in, uint64_t limit, uint64_t* value) {
   return in->ReadVarint64(value) && *value <= limit;
 }
 
-// Reads a tag, as strictly as protobuf's own parsers: at most 5 bytes, no field 0.
-// Groups, which proto3 has not, are refused too.
+// Reads a tag, as strictly as protobuf's own parsers: at most 5 bytes, no field 0. Also refuses
+// groups, which proto3 does not have.
 bool ReadTag(CodedInputStream* in, uint32_t* tag) {
   const int start = in->CurrentPosition();
   uint64_t value = 0;
@@ -123,7 +123,7 @@ bool ReadRunId(CodedInputStream* in, RunId* run_id) {
 bool ReadClocks(CodedInputStream* in, ChunkClocks* clocks) {
   uint32_t size = 0;
   std::string bytes;
-  // One that comes in parts is all of them together.
+  // A field that comes in parts is the concatenation of the parts.
   v1::Clocks message;
   message.set_rate(clocks->rate);
   message.set_slowest(clocks->slowest);
@@ -136,7 +136,7 @@ bool ReadClocks(CodedInputStream* in, ChunkClocks* clocks) {
   return true;
 }
 
-// Reads the field behind `tag`, which is not the payload's.
+// Reads the field after `tag`, which must not be the payload's.
 bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
   constexpr uint64_t kAny = std::numeric_limits<uint64_t>::max();
   constexpr uint64_t kInt = std::numeric_limits<int>::max();
@@ -196,25 +196,25 @@ bool ReadField(CodedInputStream* in, uint32_t tag, ChunkHeader* header) {
   return true;
 }
 
-// Where the payload starts, behind its tag, in a message of `message_bytes`.
+// Returns the offset of the payload, after its tag, in a message of `message_bytes`.
 absl::StatusOr<size_t> ReadPayloadStart(CodedInputStream* in, uint32_t tag, size_t message_bytes) {
   uint64_t size = 0;
   if (WireFormatLite::GetTagWireType(tag) != WireFormatLite::WIRETYPE_LENGTH_DELIMITED ||
       !in->ReadVarint64(&size)) {
-    return Malformed("the payload's length cannot be read");
+    return Malformed("cannot read the length of the payload");
   }
   const size_t start = in->CurrentPosition();
   if (size == message_bytes - start && size <= kMaxPayloadBytes) return start;
   if (size > kMaxPayloadBytes) return TooLong(size);
-  return Malformed(absl::StrCat("got ", message_bytes - start, " bytes behind the header, ",
+  return Malformed(absl::StrCat("got ", message_bytes - start, " bytes after the header,  ",
                                 "expected a payload of ", size, " as the last field"));
 }
 
-// The same, after reading all before it.
+// The same, after reading all fields before it.
 absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes, ChunkHeader* header) {
   header->dtype = v1::DTYPE_UNSPECIFIED;
   bool has_run_id = false;
-  size_t payload_start = message_bytes;  // an empty payload is left out on the wire
+  size_t payload_start = message_bytes;  // an empty payload is omitted on the wire
   while (static_cast<size_t>(in->CurrentPosition()) < message_bytes) {
     uint32_t tag = 0;
     if (!ReadTag(in, &tag)) return Malformed("not a protobuf message");
@@ -226,15 +226,15 @@ absl::StatusOr<size_t> ReadHeader(CodedInputStream* in, size_t message_bytes, Ch
       break;
     }
     if (!ReadField(in, tag, header)) {
-      return Malformed(absl::StrCat("field ", field, " cannot be read or is out of range"));
+      return Malformed(absl::StrCat("field ", field, " is malformed or out of range"));
     }
     has_run_id |= tag == WireFormatLite::MakeTag(kRunId, WireFormatLite::WIRETYPE_LENGTH_DELIMITED);
   }
-  if (!has_run_id) return Malformed("it has no run_id");
+  if (!has_run_id) return Malformed("got no run_id");
   return payload_start;
 }
 
-// The pieces of `slices` behind the first `skip` bytes.
+// Returns the pieces of `slices` after the first `skip` bytes.
 ByteSpans PiecesBehind(const std::vector<grpc::Slice>& slices, size_t skip) {
   ByteSpans pieces;
   for (const grpc::Slice& slice : slices) {
@@ -305,10 +305,10 @@ absl::StatusOr<Chunk> DecodeChunk(grpc::ByteBuffer* buffer) {
     if (!start.ok()) return start.status();
     payload_start = *start;
   }
-  // Of a header that is not as it was sent this is no payload's.
+  // If the header was changed on its way, the result differs from the payload's checksum.
   chunk.header.checksum = WireChecksum(chunk.header);
   auto slices = std::make_shared<std::vector<grpc::Slice>>();
-  if (!buffer->Dump(slices.get()).ok()) return Malformed("its slices cannot be read");
+  if (!buffer->Dump(slices.get()).ok()) return Malformed("cannot read its slices");
   chunk.payload = PiecesBehind(*slices, payload_start);
   chunk.owner = std::move(slices);
   return chunk;

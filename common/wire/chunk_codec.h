@@ -12,23 +12,23 @@
 
 namespace gradwire {
 
-// What v1.Chunk.checksum is: the payload's (`header.checksum`) and that of all other fields in one.
-// Given what came in its place, it gives the payload's back.
+// Returns v1.Chunk.checksum: the checksum of the payload (`header.checksum`) combined with that of
+// the other fields. Given the received checksum instead, returns the payload's.
 uint64_t WireChecksum(const ChunkHeader& header);
 
-// The bytes of a serialised v1.Chunk up to its payload, byte for byte as
-// protobuf writes them; the payload's bytes follow.
+// Returns the bytes of a serialized v1.Chunk up to its payload, byte for byte as protobuf writes
+// them; the payload's bytes follow.
 std::string EncodeChunkHeader(const ChunkHeader& header, uint64_t payload_bytes);
 
-// A serialised v1.Chunk: a slice for the header, and the payload's by reference (they
-// decide how long their memory must live).
+// Serializes a v1.Chunk: one slice for the header, and the payload's slices by reference; their
+// memory must outlive the buffer.
 grpc::ByteBuffer EncodeChunk(const ChunkHeader& header, std::vector<grpc::Slice> payload);
 
-// Reads a serialised v1.Chunk without copying its payload: the result holds
-// references to the buffer's slices. Its checksum fits its payload only if all fields are as they
-// were sent (CheckPayload). InvalidArgument if it is not a v1.Chunk,
-// the payload is not the last field or longer than kMaxPayloadBytes, the
-// run_id is missing or not 16 bytes, or rank, bucket, dtype or hop are no int32.
+// Parses a serialized v1.Chunk without copying its payload: the result holds references to the
+// buffer's slices. Its checksum matches its payload only if no field was changed (CheckPayload).
+// InvalidArgument if it is not a v1.Chunk, the payload is not the last field or longer than
+// kMaxPayloadBytes, the run_id is missing or not 16 bytes, or rank, bucket, dtype or hop are not
+// int32.
 absl::StatusOr<Chunk> DecodeChunk(grpc::ByteBuffer* buffer);
 
 }  // namespace gradwire

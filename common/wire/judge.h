@@ -13,12 +13,12 @@
 
 namespace gradwire {
 
-// What a receiver knows when a chunk comes in.
+// The receiver's state when a chunk arrives.
 struct ReceiverState {
   RunId run_id{};
   CoordinatorEpoch epoch;
   Generation generation;
-  Step open_step;  // the step that is being summed; all before it are committed
+  Step open_step;  // the step being summed; all earlier steps are committed
   int world_size = 0;
   absl::Span<const BucketSpec> buckets;
 };
@@ -27,17 +27,17 @@ enum class Verdict {
   kAccept,     // take it
   kStale,      // of an older epoch or generation: drop and count
   kCommitted,  // its step is over: acknowledge and drop
-  kDuplicate,  // held already, same bytes: acknowledge and drop
+  kDuplicate,  // already held, with the same bytes: acknowledge and drop
 };
 
-// Whether a chunk is of the receiver's run and view: kAccept, kStale, PermissionDenied or
-// Aborted as JudgeHeader, which asks this first.
+// Checks that a chunk is of the receiver's run and view: kAccept, kStale, PermissionDenied or
+// Aborted, as in JudgeHeader, which checks this first.
 absl::StatusOr<Verdict> JudgeView(const ChunkHeader& header, const ReceiverState& receiver);
 
-// Judges the header of a received chunk; all receivers of Chunk ask this. Pure.
-// `covered_bytes` are those of the bucket that it stands for (CoveredBytes).
-// `held_checksum` is that of the chunk held under the same key, if there is one.
-// Errors (see chunk.proto), whose messages name step, rank and bucket:
+// Checks the header of a received chunk; all receivers of Chunk use this. Pure. `covered_bytes`:
+// bytes of the bucket that it represents (CoveredBytes). `held_checksum`: checksum of the chunk
+// held under the same key, if any. Errors (see chunk.proto); their messages name step, rank and
+// bucket:
 //   PermissionDenied  another run
 //   Aborted           an epoch or generation newer than the receiver's: send again later
 //   InvalidArgument   rank, bucket, total, dtype, offset or length contradict the layout
@@ -47,7 +47,7 @@ absl::StatusOr<Verdict> JudgeHeader(const ChunkHeader& header, uint64_t covered_
                                     const ReceiverState& receiver,
                                     absl::optional<uint64_t> held_checksum);
 
-// DataLoss, naming the chunk, if the payload does not have the header's checksum.
+// DataLoss, with the chunk's name, if the payload does not match the header's checksum.
 absl::Status CheckPayload(const Chunk& chunk);
 
 }  // namespace gradwire

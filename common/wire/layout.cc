@@ -26,7 +26,7 @@ std::string ToString(const BucketSpec& bucket) {
   return absl::StrCat(bucket.bytes, " bytes of ", v1::DType_Name(bucket.dtype));
 }
 
-// The first index at which the two lists differ, as a sentence.
+// Describes the first index at which the two lists differ.
 template <typename T>
 std::string FirstDifferenceOf(const std::vector<T>& got, const std::vector<T>& expected,
                               absl::string_view what, absl::string_view expected_owner) {

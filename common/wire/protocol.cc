@@ -16,7 +16,7 @@ uint64_t ChecksumOf(uint64_t number, const google::protobuf::Message& message) {
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream out(&stream);
-    out.SetSerializationDeterministic(true);  // maps have an order
+    out.SetSerializationDeterministic(true);  // with a fixed order of map entries
     message.SerializeToCodedStream(&out);
     out.WriteLittleEndian64(number);
   }
@@ -36,7 +36,7 @@ absl::Status Take(uint64_t number, Message* message) {
   const uint64_t checksum = ChecksumOf(number, *message);
   if (said == checksum) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrFormat("message %d of the session came broken, or one before it was lost: got "
+      absl::StrFormat("message %d of the session is corrupt, or an earlier one was lost: got "
                       "checksum %016x, expected %016x",
                       number, said, checksum));
 }

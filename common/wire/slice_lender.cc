@@ -54,8 +54,8 @@ absl::Status SliceLender::Reclaim(absl::Status status) {
   while (ledger_->lent > 0) {
     if (!ledger_->returned.WaitWithDeadline(&ledger_->mutex, deadline)) continue;
     if (ledger_->lent == 0) break;
-    return absl::InternalError(absl::StrCat("the transfer still holds ", ledger_->lent,
-                                            " pieces of memory that it was lent"));
+    return absl::InternalError(
+        absl::StrCat("the transfer still holds ", ledger_->lent, " borrowed pieces of memory"));
   }
   return status;
 }

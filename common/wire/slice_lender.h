@@ -10,26 +10,24 @@
 
 namespace gradwire {
 
-// Lends memory to gRPC without a copy and knows when all of it came back.
-// gRPC may hold a slice for longer than the Write that sent it: memory may be
-// reused or freed only after Reclaim. The lender itself may be destroyed
-// while slices are out. Thread-safe.
+// Lends memory to gRPC without a copy, and knows when all of it was returned. gRPC may hold a slice
+// after the Write that sent it: memory may be reused or freed only after Reclaim. The lender itself
+// may be destroyed while slices exist. Thread-safe.
 class SliceLender {
  public:
   SliceLender();
   ~SliceLender();
 
-  // A slice over `bytes` bytes at `data`, which the caller keeps alive and
-  // unchanged until it is back.
+  // Returns a slice over `bytes` bytes at `data`. The caller keeps them alive and unchanged until
+  // the slice is destroyed.
   grpc::Slice Lend(const void* data, size_t bytes);
 
-  // The same for a user of memory other than gRPC: it is back when the last copy
-  // of the token is gone.
+  // The same for a user other than gRPC: the memory is returned when the last copy of the token is
+  // destroyed.
   std::shared_ptr<const void> LendToken();
 
-  // Waits until every lent slice was destroyed, which takes gRPC an instant once
-  // the data is written or the call is dead. Returns `status`, or Internal if
-  // memory is still out after 5 s.
+  // Waits until every slice is destroyed, usually at once after the data is written or the call is
+  // over. Returns `status`, or Internal if memory is still lent after 5 s.
   absl::Status Reclaim(absl::Status status);
 
  private:
@@ -37,7 +35,7 @@ class SliceLender {
   std::shared_ptr<Ledger> ledger_;
 };
 
-// A slice over memory that `owner` keeps alive; released with the slice.
+// Returns a slice over memory that `owner` keeps alive; the slice holds `owner`.
 grpc::Slice SliceOwnedBy(std::shared_ptr<const void> owner, const void* data, size_t bytes);
 
 }  // namespace gradwire

@@ -11,7 +11,7 @@ namespace gradwire {
 
 namespace {
 
-// Null if it is in the view no more.
+// Returns null if it is no longer in the view.
 const Member* FindMember(const View& view, Incarnation incarnation) {
   const auto found = std::find_if(
       view.members.begin(), view.members.end(),

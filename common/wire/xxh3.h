@@ -7,17 +7,17 @@
 
 namespace gradwire {
 
-// Room for an XXH3_state_t.
+// Memory for an XXH3_state_t.
 struct alignas(64) Xxh3State {
   unsigned char bytes[640];
 };
 
-// XXH3_64bits with seed 0 of xxhash.h, compiled for one instruction set (Debian's libxxhash
-// knows only the oldest: a half to a quarter of the speed). All give the same values.
+// XXH3_64bits with seed 0 of xxhash.h, compiled for one instruction set. All give the same values.
+// (Debian's libxxhash supports only the oldest, with a quarter to half of the speed.)
 struct Xxh3Kernel {
   const char* name;  // "avx512", "avx2" or "baseline"
   uint64_t (*whole)(const void* bytes, size_t size);
-  // The same of bytes that come in pieces: begin, update for each, end.
+  // The same for bytes in pieces: begin, update for each, end.
   void (*begin)(Xxh3State* state);
   void (*update)(Xxh3State* state, const void* bytes, size_t size);
   uint64_t (*end)(const Xxh3State* state);
@@ -29,12 +29,12 @@ extern const Xxh3Kernel kXxh3Avx2;
 extern const Xxh3Kernel kXxh3Avx512;
 #endif
 
-// Those that this processor can run, the fastest first; never empty.
+// Returns the kernels that this processor supports, fastest first; never empty.
 std::vector<const Xxh3Kernel*> Xxh3Kernels();
 
-// The one that this process uses: the first of these, until another one was chosen.
+// Returns the kernel of this process: the first of these, unless another one was selected.
 const Xxh3Kernel& Xxh3InUse();
-// Before any checksum is made.
+// Selects a kernel. Must be called before the first checksum.
 void UseXxh3(const Xxh3Kernel& kernel);
 
 }  // namespace gradwire

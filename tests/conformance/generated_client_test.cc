@@ -121,7 +121,7 @@ TEST_F(GeneratedClientTest, Scatter_ReaderIsLate_OutOfRange) {
     ASSERT_TRUE(Gather(&reply).ok());
   }
   ExpectScatterRefused(ReaderOf(chunk_), grpc::StatusCode::OUT_OF_RANGE,
-                       "the results of step 0 are gone: the open step is 2");
+                       "the results of step 0 are no longer available: the open step is 2");
 }
 
 TEST_F(GeneratedClientTest, Scatter_OtherRun_PermissionDenied) {
@@ -134,7 +134,7 @@ TEST_F(GeneratedClientTest, Scatter_LaneIsNotBelowLanes_InvalidArgument) {
   request.set_lane(2);
   request.set_lanes(2);
   ExpectScatterRefused(request, grpc::StatusCode::INVALID_ARGUMENT,
-                       "got lane 2, expected one below 2");
+                       "got lane 2, expected a lane below 2");
 }
 
 TEST_F(GeneratedClientTest, Missing_NothingIsHandedIn_TheRankUntilItsStepIsOver) {

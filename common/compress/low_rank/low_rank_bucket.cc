@@ -12,11 +12,11 @@ namespace gradwire {
 
 namespace {
 
-// What is left of a vector is no more than its rounding errors below this part of it.
+// A remainder below this part of a vector consists only of rounding errors.
 constexpr double kLeastPart = 1e-6;
 constexpr int kAttempts = 8;
 
-// In double, where no square of a float32 over- or underflows.
+// In double, so that no square of a float32 over- or underflows.
 double Dot(absl::Span<const float> a, absl::Span<const float> b) {
   double sum = 0;
   for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * b[i];
@@ -29,8 +29,8 @@ void Subtract(absl::Span<const float> unit, double factor, absl::Span<float> vec
   }
 }
 
-// Takes out of vector number `index` what those before it have, and makes it 1 long. False, and
-// the vector is anything, if nothing is left.
+// Removes the components along earlier vectors from vector number `index`, and normalizes it.
+// Returns false if no part is left; the vector is then unspecified.
 bool MakeOne(absl::Span<float> vectors, uint64_t length, size_t index) {
   const absl::Span<float> vector = vectors.subspan(index * length, length);
   const double before = std::sqrt(Dot(vector, vector));
@@ -63,9 +63,9 @@ void Orthonormalize(absl::Span<float> vectors, uint64_t length, const DrawVector
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-constexpr uint64_t kFirstDraw = 0;  // later ones: behind step s, s + 1
+constexpr uint64_t kFirstDraw = 0;  // later draws: after step s, s + 1
 
-// Vector number `index` of those that begin at `first`.
+// Returns vector number `index` of those that begin at `first`.
 template <typename T>
 absl::Span<T> VectorOf(absl::Span<T> all, uint64_t first, uint64_t index, uint64_t length) {
   return all.subspan(first + index * length, length);
@@ -81,7 +81,7 @@ bool IsFinite(absl::Span<const float> values) {
 
 void Fill(absl::Span<float> values, float value) { std::fill(values.begin(), values.end(), value); }
 
-// Evenly from -1 to 1, in steps of 2^-23; the standard says which.
+// Uniform from -1 to 1, in steps of 2^-23; the C++ standard defines the sequence.
 void Draw(std::seed_seq key, absl::Span<float> vector) {
   std::mt19937 random(key);
   for (float& element : vector) element = static_cast<float>(random() >> 8) * 0x1p-23f - 1;
@@ -101,7 +101,7 @@ LowRankBucket::LowRankBucket(const LowRankLayout* layout, Bucket number, size_t 
   for (size_t i = 0; i < layout_.matrices.size(); ++i) Begin(i, kFirstDraw);
 }
 
-// Makes the basis of matrix number `index` orthonormal.
+// Orthonormalizes the basis of matrix number `index`.
 void LowRankBucket::Begin(size_t index, uint64_t draw) {
   const LowRankMatrix& matrix = layout_.matrices[index];
   Orthonormalize(
@@ -134,7 +134,7 @@ void LowRankBucket::Project(size_t rank, absl::Span<const float> gradient) {
   }
 }
 
-// All ranks see the same mean, so all of them see that something in it is not finite.
+// All ranks see the same mean, so all of them see a value that is not finite.
 void LowRankBucket::ProjectBack() {
   for (const LowRankMatrix& matrix : layout_.matrices) {
     const absl::Span<float> p = left_mean().subspan(matrix.left, matrix.rank * matrix.rows);
@@ -182,7 +182,7 @@ void LowRankBucket::Reconstruct(absl::Span<float> mean) {
   }
 }
 
-// out = P Qᵀ, of the means.
+// out = P Qᵀ, from the means.
 void LowRankBucket::Multiply(const LowRankMatrix& matrix, absl::Span<float> out) {
   Fill(out, 0);
   for (uint64_t row = 0; row < matrix.rows; ++row) {
@@ -194,7 +194,7 @@ void LowRankBucket::Multiply(const LowRankMatrix& matrix, absl::Span<float> out)
   }
 }
 
-// Its Q are drawn anew, as they are zero.
+// Its Q are drawn again because they are zero.
 void LowRankBucket::Forget(const LowRankMatrix& matrix) {
   Fill(right_mean().subspan(matrix.right, matrix.rank * matrix.columns), 0);
   for (std::vector<float>& residual : residual_) {

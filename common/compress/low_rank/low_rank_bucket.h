@@ -12,18 +12,18 @@
 
 namespace gradwire {
 
-// Fills a vector in place of number `index`, which depends on those before it; another one in each
-// `attempt`, which are counted from 0.
+// Draws a replacement for vector number `index`, which depends on earlier ones. Each `attempt`,
+// counted from 0, draws another one.
 using DrawVector = std::function<void(size_t index, int attempt, absl::Span<float> vector)>;
 
-// Makes `vectors`, of `length` elements one behind the other, all of them finite, orthogonal to
-// each other and of length 1: modified Gram-Schmidt, each vector twice (Giraud and Langou 2002).
-// One that depends on those before it, or is zero, is drawn; with a null `draw`, or if some
-// attempts change nothing, it becomes zero. The bits are the same on every processor.
+// Makes `vectors`, contiguous, finite and of `length` elements each, orthonormal: modified
+// Gram-Schmidt, each vector twice (Giraud and Langou 2002). A vector that is zero or depends on
+// earlier ones is replaced by `draw`. With a null `draw`, or after some failed attempts, it becomes
+// zero. The bits are the same on every processor.
 void Orthonormalize(absl::Span<float> vectors, uint64_t length, const DrawVector& draw);
 
-// One bucket of a worker's ranks by PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, algorithms
-// 1 and 2), without the exchanges. Of each matrix, with Q the same on all ranks and orthonormal:
+// One bucket of a worker's ranks in PowerSGD (Vogels, Karimireddy, Jaggi, NeurIPS 2019, algorithms
+// 1 and 2), without the exchanges. For each matrix, with Q orthonormal and equal on all ranks:
 //
 //   Project      M_r ← e_r + G_r     P_r = M_r Q       ─► mean P of all ranks
 //   ProjectBack  P ← orthonormal P   Q_r = M_rᵀ P      ─► mean Q
@@ -31,37 +31,37 @@ void Orthonormalize(absl::Span<float> vectors, uint64_t length, const DrawVector
 //   Reconstruct  mean gradient = P Qᵀ
 //   Renew        Q ← orthonormal Q, for the next step (warm start)
 //
-// in this order in each step. The residual e_r is what rank r's own factors leave out, so the mean
-// of all residuals is what the mean gradient leaves out. Other tensors travel beside P as they are.
+// in this order in each step. The residual e_r is the error of rank r's own factors, so the mean of
+// all residuals is the error of the mean gradient. Other tensors travel unchanged next to P.
 //
-// A vector of Q that is zero or depends on others is drawn anew: a function of bucket, matrix, step
-// and place, the same on all ranks, as the first Q are. A matrix in which some rank has NaN or
-// infinity becomes NaN on all ranks, and begins anew: nothing of it is kept.
+// A vector of Q that is zero or depends on others is drawn again, and so are the first Q. The draw
+// is a function of bucket, matrix, step and index, and so equal on all ranks. A matrix in which any
+// rank has NaN or infinity becomes NaN on all ranks, and starts again without earlier state.
 //
 // P Qᵀ and orthonormal vectors have the same bits on every processor. Not thread-safe.
 class LowRankBucket {
  public:
-  // Of `ranks` ranks that this worker carries. `layout` outlives this object.
+  // For `ranks` ranks that this worker carries. `layout` must outlive this object.
   LowRankBucket(const LowRankLayout* layout, Bucket number, size_t ranks);
 
-  // `gradient` of carried rank number `rank`, of the whole bucket; left(rank) is there then.
+  // `gradient` of carried rank number `rank`, of the whole bucket. Sets left(rank).
   void Project(size_t rank, absl::Span<const float> gradient);
-  // left_mean() holds the mean over all ranks; right(rank) is there then, of each rank.
+  // left_mean() must hold the mean over all ranks. Sets right(rank) of each rank.
   void ProjectBack();
-  // right_mean() holds the mean; `mean` is of the whole bucket.
+  // right_mean() must hold the mean; `mean` is the output for the whole bucket.
   void Reconstruct(absl::Span<float> mean);
-  // Behind `step`, which is counted from 0.
+  // After `step`, counted from 0.
   void Renew(Step step);
 
   absl::Span<const float> left(size_t rank) const { return left_[rank]; }
   absl::Span<const float> right(size_t rank) const { return right_[rank]; }
-  // What its matrices leave out; from ProjectBack on.
+  // The error of its matrices; valid from ProjectBack on.
   absl::Span<const float> residual(size_t rank) const { return residual_[rank]; }
   absl::Span<float> left_mean() { return absl::MakeSpan(left_mean_); }
   absl::Span<float> right_mean() { return absl::MakeSpan(right_mean_); }
 
-  // All that later steps depend on, to be captured and restored behind Renew: Q, and each rank's
-  // residual.
+  // All state on which later steps depend, so that it can be captured and restored after Renew: Q,
+  // and each rank's residual.
   std::vector<absl::Span<float>> state();
 
  private:
@@ -74,7 +74,7 @@ class LowRankBucket {
 
   const LowRankLayout& layout_;
   const uint64_t number_;
-  std::vector<float> basis_;                  // Q that P_r are made with
+  std::vector<float> basis_;                  // the Q for P_r
   std::vector<std::vector<float>> residual_;  // e_r, by rank; M_r from Project to ProjectBack
   std::vector<std::vector<float>> left_;      // P_r and plain elements, by rank
   std::vector<std::vector<float>> right_;     // Q_r, by rank

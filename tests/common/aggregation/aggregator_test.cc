@@ -166,7 +166,7 @@ TEST_F(AggregatorTest, Next_FirstChunkComplete_ResultBeforeTheRest) {
 TEST_F(AggregatorTest, Next_RanksMissing_DeadlineExceeded) {
   AddAll(terms_.StepOf(0, {1}));
   EXPECT_EQ(aggregator_.Next(&cursor_, SteadyNow() + absl::Milliseconds(10)).status(),
-            absl::DeadlineExceededError("no mean is there yet"));
+            absl::DeadlineExceededError("no mean is available yet"));
 }
 
 TEST_F(AggregatorTest, Next_AddedWhileWaiting_ResultAtOnce) {
@@ -179,8 +179,9 @@ TEST_F(AggregatorTest, Next_AddedWhileWaiting_ResultAtOnce) {
 
 TEST_F(AggregatorTest, Next_StepLongOverForANewReader_OutOfRange) {
   for (uint64_t step = 0; step < 2; ++step) AddAll(terms_.StepOf(step, {0, 1, 2}));
-  EXPECT_EQ(aggregator_.Next(&cursor_, absl::InfiniteFuture()).status(),
-            absl::OutOfRangeError("the results of step 0 are gone: the open step is 2"));
+  EXPECT_EQ(
+      aggregator_.Next(&cursor_, absl::InfiniteFuture()).status(),
+      absl::OutOfRangeError("the results of step 0 are no longer available: the open step is 2"));
 }
 
 TEST_F(AggregatorTest, Next_StepsLongOverForAReaderThatContinues_GoesOnWithTheFirstHeld) {

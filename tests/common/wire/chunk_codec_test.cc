@@ -131,7 +131,7 @@ TEST(ChunkCodecTest, DecodeChunk_TruncatedPayload_InvalidArgument) {
   const absl::Status status = DecodeError(bytes);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("got 9 bytes behind the header, expected a payload of 10"));
+              HasSubstr("got 9 bytes after the header, expected a payload of 10"));
 }
 
 TEST(ChunkCodecTest, DecodeChunk_PayloadIsNotLast_InvalidArgument) {
@@ -148,7 +148,7 @@ TEST(ChunkCodecTest, DecodeChunk_ShortRunId_InvalidArgumentNamesField) {
   v1::Chunk message;
   message.set_run_id("short");
   EXPECT_THAT(std::string(DecodeError(message.SerializeAsString()).message()),
-              HasSubstr("field 1 cannot be read or is out of range"));
+              HasSubstr("field 1 is malformed or out of range"));
 }
 
 TEST(ChunkCodecTest, DecodeChunk_EndsInsideATag_InvalidArgument) {
@@ -161,21 +161,21 @@ TEST(ChunkCodecTest, DecodeChunk_NoRunId_InvalidArgument) {
   v1::Chunk message;
   message.set_payload("abc");
   EXPECT_EQ(DecodeError(message.SerializeAsString()),
-            absl::InvalidArgumentError("malformed chunk: it has no run_id"));
+            absl::InvalidArgumentError("malformed chunk: got no run_id"));
 }
 
 TEST(ChunkCodecTest, DecodeChunk_PayloadIsAVarint_InvalidArgument) {
   const std::string bytes =
       ToMessage(SomeHeader(), "").SerializeAsString() + std::string("\x78\x00", 2);
   EXPECT_EQ(DecodeError(bytes),
-            absl::InvalidArgumentError("malformed chunk: the payload's length cannot be read"));
+            absl::InvalidArgumentError("malformed chunk: cannot read the length of the payload"));
 }
 
 TEST(ChunkCodecTest, DecodeChunk_RankAboveInt32_InvalidArgumentNamesField) {
   v1::Chunk message = ToMessage(SomeHeader(), "abc");
   message.set_rank(0x80000000u);
   EXPECT_THAT(std::string(DecodeError(message.SerializeAsString()).message()),
-              HasSubstr("field 5 cannot be read or is out of range"));
+              HasSubstr("field 5 is malformed or out of range"));
 }
 
 TEST(ChunkCodecTest, DecodeChunk_PayloadsUpToTheLimit_AreTaken) {

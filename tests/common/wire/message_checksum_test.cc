@@ -52,7 +52,7 @@ TEST(TakeChecksum, None_SaysWhatWasExpected) {
   EXPECT_THAT(
       std::string(TakeChecksum(0, &message).message()),
       HasSubstr(
-          "came broken, or one before it was lost: got checksum 0000000000000000, expected "));
+          "is corrupt, or an earlier one was lost: got checksum 0000000000000000, expected "));
 }
 
 TEST(SetChecksum, Twice_IsThatOfTheMessageAsItIsNow) {

@@ -402,7 +402,7 @@ TEST_F(MembershipServiceTest, Session_BrokenHello_IsRefusedAndHarmsNobody) {
   const grpc::Status status = spoken.Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DATA_LOSS);
   EXPECT_THAT(status.error_message(),
-              HasSubstr("came broken, or one before it was lost: got checksum "));
+              HasSubstr("is corrupt, or an earlier one was lost: got checksum "));
   FormRun();
 }
 
@@ -414,8 +414,8 @@ TEST_F(MembershipServiceTest, Session_BrokenMessageOfAMember_IsALossThatSaysSo) 
   SetChecksum(0, &message);  // that of another place
   spoken.Write(message);
   EXPECT_THAT(std::string(over_.Get().message()),
-              HasSubstr("rank 2 (10.10.1.2:2) was lost in step 0: message 1 of the session came "
-                        "broken, or one before it was lost: got checksum "));
+              HasSubstr("rank 2 (10.10.1.2:2) was lost in step 0: message 1 of the session is "
+                        "corrupt, or an earlier one was lost: got checksum "));
   EXPECT_EQ(spoken.Finish().error_code(), grpc::StatusCode::DATA_LOSS);
 }
 

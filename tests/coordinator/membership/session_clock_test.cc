@@ -160,7 +160,7 @@ TEST(SessionJoin, BrokenView_IsALostCoordinator) {
   const absl::Status status = (*session)->Join(TestHello(1)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_NE(status.message().find(
-                "message 0 of the session came broken, or one before it was lost: got checksum "),
+                "message 0 of the session is corrupt, or an earlier one was lost: got checksum "),
             absl::string_view::npos)
       << status;
 }
