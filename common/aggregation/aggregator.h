@@ -77,7 +77,7 @@ class Aggregator {
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets, const v1::Serving& serving = {});
 
   // Takes one term. kAccept: held or summed. Other verdicts: dropped, not an error. Waits some
-  // seconds for a layout that this side does not have yet. Errors: those of LayoutSums::Judge or
+  // seconds for a layout that this side does not have yet. Errors: as for LayoutSums::Judge or
   // ParameterServer::Add, and CheckPayload; FailedPrecondition if the layout does not come, or if
   // the optimizer does not exist, which ends all calls; Aborted after Abort.
   absl::StatusOr<Verdict> Add(Chunk chunk);

@@ -6,7 +6,7 @@
 
 namespace gradwire {
 
-// Sends spdlog's default logger to stderr, in colour on a terminal unless NO_COLOR is set: stdout
+// Sends spdlog's default logger to stderr, in color on a terminal unless NO_COLOR is set: stdout
 // is only for data. gRPC's own messages are shown only at level debug, because ours say the same in
 // plain words; GRPC_VERBOSITY enables them. Call once, at the start of a program.
 void LogToStderr();

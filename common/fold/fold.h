@@ -36,9 +36,9 @@ void Widen(const ByteSpans& pieces, v1::DType dtype, absl::Span<float> out);
 bool Fold(absl::Span<const ByteSpans> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
           absl::Span<uint8_t> mean);
 
-// out[i] = (a[i] + b[i]) × scale, rounded once; `a` in pieces and `out` have the type on the wire,
-// as above, `b` is float32. For ring hops, where `a` comes from the left neighbor. A scale of 1 is
-// exact. Returns as Fold.
+// out[i] = (a[i] + b[i]) × scale, rounded once; `a`, in pieces, and `out` have the type on the
+// wire, as above, `b` is float32. For ring hops, where `a` comes from the left neighbor. A scale of
+// 1 is exact. Returns as Fold.
 bool AddScaled(const ByteSpans& a, v1::DType dtype, const float* b, float scale,
                absl::Span<uint8_t> out);
 

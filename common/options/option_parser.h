@@ -20,10 +20,10 @@ class App;
 
 namespace gradwire {
 
-// Where a value can come from, weakest first.
+// Possible origins of a value, weakest first.
 enum class Layer { kDefault, kFile, kLauncher, kEnvironment, kFlag };
 
-// Where a value came from: "--rank", "GRADWIRE_RANK", "SLURM_PROCID",
+// The origin of a value: "--rank", "GRADWIRE_RANK", "SLURM_PROCID",
 // "rank in run.ini", "default".
 struct Source {
   Layer layer = Layer::kDefault;

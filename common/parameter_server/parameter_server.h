@@ -55,7 +55,7 @@ class ParameterServer {
   // Returns the ranks for which a worker waits that has sent its terms of `step`.
   std::set<int> Missing(Step step) const;
 
-  // Of the share, without the optimizer's state.
+  // Returns the bytes of the share, without the optimizer's state.
   uint64_t held_bytes() const { return held_bytes_; }
 
  private:

@@ -11,7 +11,7 @@
 
 namespace gradwire {
 
-// Who can reach a server.
+// Whether a server can be reached from public networks.
 
 // Returns whether the address is known only on this host and in private networks: loopback,
 // link-local, RFC 1918, RFC 4193, RFC 6598, and addresses for examples. False if it is not a

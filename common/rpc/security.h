@@ -39,7 +39,7 @@ class Security {
  public:
   // No protection.
   Security() = default;
-  // Reads what `options` require. Errors are those of ReadToken and CheckCertificates.
+  // Reads what `options` require. Errors: as for ReadToken and CheckCertificates.
   static absl::StatusOr<Security> Read(const SecurityOptions& options);
 
   // Returns the token; empty if there is none.

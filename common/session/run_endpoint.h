@@ -36,7 +36,7 @@ struct RunEndpointOptions {
 // For one thread; Stop, address and joined may be called from any.
 class RunEndpoint {
  public:
-  // Errors are those of Security::Read.
+  // Errors: as for Security::Read.
   static absl::StatusOr<std::unique_ptr<RunEndpoint>> Create(const RunEndpointOptions& options);
   // Calls CloseSession, then shuts the server down.
   ~RunEndpoint();
@@ -60,7 +60,7 @@ class RunEndpoint {
 
   // Join the run as a worker or as an aggregator, and wait for the view. Join adds the address,
   // process id, host and cores to `hello`. The server then allows as many calls as the view's
-  // workers need. Errors are those of Session::Join.
+  // workers need. Errors: as for Session::Join.
   absl::StatusOr<View> Join(v1::Hello hello);
   absl::StatusOr<View> Offer(Session::OnLayout on_layout);
   // Returns whether a view has arrived.

@@ -114,7 +114,7 @@ class LayoutSums {
              const Shard& share);
 
   // Judges a chunk of this layout whose run and generation were checked; with kAccept also sets its
-  // piece. Errors: those of JudgeHeader; InvalidArgument if the chunk is not a piece of the grid,
+  // piece. Errors: as for JudgeHeader; InvalidArgument if the chunk is not a piece of the grid,
   // belongs to another aggregator, is not from the root, or its payload is invalid for its codec;
   // ResourceExhausted.
   absl::StatusOr<Verdict> Judge(const Chunk& chunk, size_t* piece) const;
@@ -186,7 +186,7 @@ class LayoutSums {
   std::vector<uint8_t> FoldCoded(const Coding& coding, const std::vector<Chunk>& terms,
                                  const MeanChunk& mean);
   absl::StatusOr<size_t> FindPiece(const Chunk& chunk) const;
-  // Counts a term that has arrived; `open_.missing` is that of its bucket.
+  // Counts a term that has arrived; `open_.missing` belongs to its bucket.
   void CountTerm(int bucket, size_t index);
   // Returns how many ranks have a term in a bucket: all, or only the root.
   int TermsOf(const BucketSpec& bucket) const;

@@ -95,8 +95,8 @@ class WorkerMetrics : public ProcessMetrics {
                  "Steps in which a gradient of this worker was too large for the wire type.");
   Family<Counter>& lost_time_ = NewCounters(
       "gradwire_recovery_seconds_total",
-      "Time that this worker lost by losses of others: computing in vain, waiting for the next "
-      "view, connecting anew.");
+      "Time that losses of others cost this worker: computing in vain, waiting for the next "
+      "view, connecting again.");
 };
 
 class CoordinatorMetrics : public ProcessMetrics {

@@ -17,7 +17,7 @@
 
 namespace gradwire {
 
-// Who may request pages, and how.
+// Access rules for pages.
 struct PageGuard {
   std::string token;  // empty: not required
   // Whether pages are encrypted (EncryptsPages), and may be public (MayBePublic).
@@ -70,7 +70,7 @@ class MetricsServer {
   const std::shared_ptr<prometheus::Registry> registry_;
   const Ready ready_;
   const Pages pages_;               // may be empty
-  std::vector<std::string> names_;  // including that of `address_`
+  std::vector<std::string> names_;  // including the host of `address_`
   const PageGuard guard_;
   std::string address_;
   std::unique_ptr<HttpServer> server_;

@@ -21,7 +21,7 @@ namespace gradwire {
 // each other, the last matching ones are used. Not thread-safe.
 class PageTls {
  public:
-  // Errors are those of CheckCertificates.
+  // Errors: as for CheckCertificates.
   static absl::StatusOr<std::unique_ptr<PageTls>> Read(const SecurityOptions& options);
   PageTls(const PageTls&) = delete;
   PageTls& operator=(const PageTls&) = delete;

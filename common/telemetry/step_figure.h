@@ -111,8 +111,8 @@ void Set(const FigureValue& value, StepRecord* record) {
 }  // namespace step_figure_internal
 
 // A row of kStepFigures (step_record.h): one figure of a training step, with each output that shows
-// it. The key is its name in JSON and that of its field in StepDone; the coordinator receives only
-// figures with such a field. A row is built from left to right:
+// it. The key is its name in JSON and the name of its field in StepDone; the coordinator receives
+// only figures with such a field. A row is built from left to right:
 //
 //   StepFigure::Of<&StepRecord::samples>("samples").SumOfRanks().OnPage()
 //

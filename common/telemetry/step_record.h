@@ -100,7 +100,7 @@ inline constexpr StepFigure kStepFigures[] = {
         .OnPage()
         .LastAt("/residual_norm")
         .Gauge("gradwire_residual_norm",
-               "L2 norm of the compression error so far divided by that of the gradients.")
+               "L2 norm of the compression error so far divided by the norm of the gradients.")
         .CoordinatorOfRank(),
 };
 

@@ -50,7 +50,7 @@ class TraceLog {
   // Converts its times, of SteadyNow, to times of day.
   void Add(const TraceSpan& span);
 
-  // Sets the coordinator's clock minus this one's, as known so far, for a process that is killed
+  // Sets the coordinator's clock minus this one's, as known so far. Needed if the process is killed
   // before Close. Events added until now are then in the file, too.
   void SetClockOffset(absl::Duration offset);
 

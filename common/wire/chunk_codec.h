@@ -12,7 +12,7 @@
 
 namespace gradwire {
 
-// Returns v1.Chunk.checksum: the checksum of the payload (`header.checksum`) combined with that of
+// Returns v1.Chunk.checksum: the checksum of the payload (`header.checksum`) xor that of
 // the other fields. Given the received checksum instead, returns the payload's.
 uint64_t WireChecksum(const ChunkHeader& header);
 

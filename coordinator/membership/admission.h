@@ -10,7 +10,7 @@
 
 namespace gradwire {
 
-// Checks of a Hello or an Offer, for a run that is not over. All pure. The sender receives the
+// Checks of a Hello or an Offer in a run that is not over. All pure. The sender receives the
 // error; each has the value and the expected one.
 
 // Option name to value; must be equal on all workers.

@@ -209,7 +209,7 @@ class Membership {
   // The last step of admitting the member with this incarnation.
   Outcome Welcome(Incarnation incarnation);
   // Returns the member of a session and notes that it was heard. Null if there is none; `outcome`
-  // is then that of OnNonsense.
+  // is then set as by OnNonsense.
   Participant* Hear(SessionId session, absl::string_view what, absl::Time now, Outcome* outcome);
   // The same for messages that only a worker may send, and only after the run has begun.
   Participant* HearWorker(SessionId session, absl::string_view what, absl::Time now,

@@ -41,8 +41,8 @@ class Roster {
   // Returns the ranks that no member carries.
   std::vector<Rank> FreeRanks() const;
 
-  // Checks that ranks could still be dealt if another worker with this wish joined. Errors are
-  // those of Assign.
+  // Checks that ranks could still be dealt if another worker with this wish joined. Errors: as
+  // for Assign.
   absl::Status CheckWish(const Wish& wish) const;
   // The worker's wish must have passed CheckWish.
   void Add(Participant participant);

@@ -60,8 +60,8 @@ class StragglerWatch {
 
  private:
   absl::Duration Patience() const;
-  // Of the workers that wait in the furthest step, returns the one that has waited longest, if a
-  // heard one waits; null if no worker waits.
+  // Returns the worker that has waited longest among those in the furthest step, if a heard one
+  // waits; null if no worker waits.
   const std::pair<const Incarnation, Work>* LongestWaiting(absl::Time now) const;
   // Returns whether the worker is known to hold up others in `step`.
   bool Holds(const Work& work, Step step, absl::Time now) const;

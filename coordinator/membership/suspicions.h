@@ -44,19 +44,23 @@ struct WorkerState {
   bool is_over = false;      // it has finished, or is already lost
 };
 
-// Suspicions of the workers of a view, and who is lost because of them: the smallest set of workers
-// whose removal resolves every suspicion. The suspecting worker can be lost instead of the suspect,
+// Suspicions of the workers of a view. They cause the loss of the smallest set of workers whose
+// removal resolves every suspicion. The suspecting worker can be lost instead of the suspect,
 // because it may be the unreachable one. A worker that only broke off counts if no other is
-// suspected; of several, the one that was found first: one loss makes a whole ring break off. Of
-// sets of equal size, these are preferred in this order: workers that have been silent since the
-// first suspicion; workers that stood in earlier suspicions for which another one was lost, with no
-// step sealed since; workers that joined last.
+// suspected; if several broke off, only the first one counts, because one loss makes a whole ring
+// break off. Among sets of equal size, these workers are lost first:
+//   1. workers that have been silent since the first suspicion,
+//   2. workers that were in earlier suspicions for which another one was lost, with no step sealed
+//      since,
+//   3. workers that joined last.
 //
-// A late step is another matter: its reporters wait, and all waiting workers may have the same
-// cause. Then the lost workers are those that do not wait, by their own reports, and are not beyond
-// that step. If there are none, those that have been silent since. If all were heard, those that
-// are behind a worker that waits in vain. The worker named in the report counts only if it reports
-// no work. No worker is lost if all wait for each other.
+// A late step is different: its reporters wait, and all waiting workers may have the same cause.
+// These workers are lost; each rule applies only if the one before finds no worker:
+//   1. workers that do not wait, by their own reports, and are not beyond that step,
+//   2. workers that have been silent since,
+//   3. workers that are behind a worker that waits in vain.
+// The worker named in the report counts only if it reports no work. If all wait for each other, no
+// worker is lost.
 //
 // Pure, like Membership.
 class Suspicions {

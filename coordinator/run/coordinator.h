@@ -57,7 +57,7 @@ class Coordinator {
   absl::Status Wait();
 
   // After Wait: writes this process's mean iteration as JSON, or null if it averaged no gradients.
-  // Errors are those of ReplaceFile.
+  // Errors: as for ReplaceFile.
   absl::Status WriteSummary(const std::string& path) const;
 
   // After Wait: if metrics are served, blocks for options.linger_seconds, so that the last values

@@ -56,7 +56,7 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser);
 absl::Status CheckServing(const CoordinatorOptions& options);
 
 // Reads a coordinator's options from all layers except a launcher's environment; see OptionParser.
-// Errors are those of OptionParser::Parse. `metrics` is "off" if they are not served.
+// Errors: as for OptionParser::Parse. `metrics` is "off" if they are not served.
 absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
     const std::vector<std::string>& args, const Environment& environment);
 

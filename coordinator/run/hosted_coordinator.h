@@ -28,7 +28,7 @@ class HostedCoordinator {
   // which other hosts may resolve in another way, listens on all addresses. Leases, timeouts, chunk
   // size, linger time and port file come from `environment` (GRADWIRE_…), as for
   // gradwire-coordinator. Null if another process already listens there, or if the address belongs
-  // to another host. Errors are those of Coordinator::Start and of options in the environment.
+  // to another host. Errors: as for Coordinator::Start and of options in the environment.
   static absl::StatusOr<std::unique_ptr<HostedCoordinator>> StartUnlessServed(
       const Options& options, const Environment& environment);
 

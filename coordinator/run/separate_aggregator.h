@@ -25,7 +25,7 @@ namespace gradwire {
 // each gradient once. Thread-safe.
 class SeparateAggregator {
  public:
-  // Listens, and connects to the run's coordinator. Errors are those of MetricsServer::Start,
+  // Listens, and connects to the run's coordinator. Errors: as for MetricsServer::Start,
   // WritePortFile, and RunEndpoint::Create, Serve and Open.
   static absl::StatusOr<std::unique_ptr<SeparateAggregator>> Start(
       const CoordinatorOptions& options);

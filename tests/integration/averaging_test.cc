@@ -204,7 +204,7 @@ TEST(Averaging, Instructions_EachSetOfThisProcessor_SameHash) {
       EXPECT_THAT(result.Distinct("parameters_sha256"), ElementsAre(expected)) << result.err;
       for (const char* who : {"coordinator", "rank 0", "rank 1"}) {
         EXPECT_THAT(result.err,
-                    ContainsRegex(absl::StrCat("\\[", who, "\\].* instructions of ", set.name)));
+                    ContainsRegex(absl::StrCat("\\[", who, "\\].* instruction set ", set.name)));
       }
     }
   }
