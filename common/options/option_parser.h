@@ -47,7 +47,7 @@ enum class Agreement {
   kMayDiffer,             // each rank may have its own value
   kSetting,               // the same value everywhere; a setting of Hello
   kSettingUnlessDefault,  // the same; the setting is left out if the value is the default
-  kCompared,              // the same; compared otherwise than as a setting
+  kCompared,              // the same; compared in another way
 };
 
 // Checks the prerequisites of an option that was given, once all options have their values.
@@ -87,7 +87,7 @@ int NoSuchCommand(absl::string_view program, absl::string_view kind,
 void PrintWarnings(absl::string_view program, const std::vector<std::string>& warnings);
 
 // Returns the exit code if main must exit now (a usage error was printed to stderr, or help to
-// stdout). Returns none if main goes on; warnings were printed.
+// stdout). Returns none if main must continue; warnings were printed.
 template <typename Options>
 absl::optional<int> EarlyExit(absl::string_view program,
                               const absl::StatusOr<Parsed<Options>>& parsed);

@@ -21,7 +21,7 @@ namespace gradwire {
 // OpenSSL's context, with a certificate, its key and a CA.
 using TlsContext = std::shared_ptr<ssl_ctx_st>;
 
-// Creates a context from the files of `options`; all are required. Errors are those of
+// Creates a context from the files of `options`; all are required. Errors: as for
 // CheckCertificates.
 absl::StatusOr<TlsContext> ReadCertificates(const SecurityOptions& options);
 

@@ -36,8 +36,7 @@ struct MembershipConfig {
   absl::Duration min_lease = absl::Seconds(1);
   absl::Duration lease = absl::Seconds(10);
   absl::Duration rendezvous_timeout = absl::Seconds(600);
-  absl::Duration suspect_grace =
-      absl::Seconds(1);  // time for a suspect to be lost by a cause of its own
+  absl::Duration suspect_grace = absl::Seconds(1);  // for another cause of a loss to show
   uint64_t chunk_bytes = 256 << 10;
   bool recover = false;  // whether the run continues after the loss of a worker, if all workers can
   int min_workers = 1;   // with which it continues

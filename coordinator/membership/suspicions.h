@@ -65,8 +65,8 @@ struct WorkerState {
 // Pure, like Membership.
 class Suspicions {
  public:
-  // Of each pair only the first suspicion counts, and of all the first kMost; workers that cannot
-  // reach each other report it again in the next view. Of late steps the first kMostLate count.
+  // Only the first suspicion of each pair counts, and only the first kMost in all; workers that
+  // cannot reach each other report it again in the next view. Limit of late steps: kMostLate.
   static constexpr size_t kMost = 12;
   static constexpr size_t kMostLate = 1024;
   void Add(Suspicion suspicion, absl::Time now);
