@@ -1,7 +1,7 @@
 #ifndef GRADWIRE_DDP_H_
 #define GRADWIRE_DDP_H_
 
-// All of Gradwire's library. docs/library.md shows it name by name beside Python's.
+// Includes all headers of Gradwire's library. docs/library.md compares it with Python's API.
 #include <gradwire/distributed_data_parallel.h>
 #include <gradwire/distributed_sampler.h>
 #include <gradwire/error.h>

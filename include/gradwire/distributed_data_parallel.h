@@ -15,35 +15,35 @@
 namespace gradwire {
 
 struct DDPOptions {
-  // Buffers (BatchNorm statistics) become rank 0's at the end of each backward pass that
-  // averages, so that all forward passes of a step begin with the same ones.
+  // Copies rank 0's buffers (BatchNorm statistics) to all ranks at the end of each averaging
+  // backward pass. All forward passes of a step then begin with the same buffers.
   bool broadcast_buffers = true;
-  // MiB. Gradients travel in buckets of so much or more, each as soon as backward has made
-  // it; 0: a bucket for each parameter. Small ones leave early, each costs about 0.1 ms.
+  // Size of a bucket in MiB; 0: a bucket for each parameter. Gradients travel in buckets of this
+  // size or more, each as soon as backward has computed it. Small buckets leave early; each costs
+  // about 0.1 ms.
   double bucket_cap_mb = 1;
-  // False: parameters that backward gives no gradient are an error. True: they count as zero
-  // on this rank; those that no rank used keep their .grad as it is. Costs one more message.
+  // False: a parameter without a gradient after backward is an error. True: it counts as zero on
+  // this rank; if no rank used it, its .grad stays unchanged. Costs one more message.
   bool find_unused_parameters = false;
-  // True: each .grad becomes a view into the memory of the buckets, which saves a copy of
-  // all gradients. It must not be detached or resized then, and is overwritten by the next
-  // averaging backward pass, also where it was kept under another name.
+  // True: each .grad becomes a view into the memory of the buckets, which saves a copy of all
+  // gradients. Such a .grad must not be detached or resized. The next averaging backward pass
+  // overwrites it, even if the program keeps it under another name.
   bool gradient_as_bucket_view = false;
-  // Of the model, for messages; default "model 0", "model 1", … in the order in which they are
-  // made.
+  // Name of the model in messages. Default: "model 0", "model 1", … in order of construction.
   std::string name;
 };
 
 struct JoinOptions {
-  // Gradients are divided by the number of all ranks; false: of those that still have data,
-  // so that a late batch counts as much as an early one.
+  // True: gradients are divided by the number of all ranks. False: by the number of ranks that
+  // still have data, so that a late batch counts as much as an early one.
   bool divide_by_initial_world_size = true;
-  // When the first rank has no data any more, all ranks throw Error (kAborted).
+  // All ranks throw Error (kAborted) when the first rank runs out of data.
   bool throw_on_early_termination = false;
 };
 
-// Makes a module data-parallel: each rank computes its own loss on its own share of the data,
-// and when backward() returns, the .grad of each parameter is the mean of all ranks'. Any
-// optimiser of torch then does the same on all ranks.
+// Makes a module data-parallel. Each rank computes its own loss on its own share of the data. When
+// backward() returns, the .grad of each parameter is the mean over all ranks. Any optimizer of
+// torch then makes the same update on all ranks.
 //
 //   auto group = gradwire::init_process_group();
 //   Net net;
@@ -52,51 +52,54 @@ struct JoinOptions {
 //   …
 //   adam.zero_grad(); loss(net->forward(x), y).backward(); adam.step();
 //
-// It attaches to the parameters; the module's forward is called as before. Models are made in the
-// same order on all ranks, and each averaging backward pass of one is one on all ranks: what
-// is averaged is what .grad would be without this object. So
-//   - gradients of passes under no_sync, or set by hand before the pass, are in the mean,
-//     and what an earlier pass left in .grad, unless it was zeroed, is too: as it is
-//     equal on all ranks, it comes out as it was;
-//   - several averaging passes before one step of the optimiser add up to the right sum, but
-//     each has its own exchange; all but the last belong under no_sync;
-//   - torch::autograd::grad, which leaves .grad alone, averages nothing.
-// With GroupOptions::compress the mean is near that one, and what it lacks comes in later passes,
-// so gradients are to be zeroed before each pass that averages. What is left out is the object's,
-// and lost with it. A backward pass may go through several modules with an object each; all are
+// The object attaches to the parameters; call the module's forward as usual. Construct models in
+// the same order on all ranks, and run the averaging backward passes of each model on all ranks.
+//
+// The object averages what .grad would be without it:
+//   - The mean includes gradients of passes under no_sync, gradients set by hand before the pass,
+//     and a .grad that an earlier pass left, unless it was zeroed. An averaged .grad is equal on
+//     all ranks, so averaging it again does not change it.
+//   - Several averaging passes before one step of the optimizer add up to the right sum, but each
+//     has its own exchange. Run all but the last under no_sync.
+//   - torch::autograd::grad does not change .grad, so it averages nothing.
+// With GroupOptions::compress the result is near that mean. The object keeps the rest and adds it
+// in later passes, so zero the gradients before each averaging pass; the rest is lost with the
+// object. A backward pass may go through several modules that each have an object; all are
 // averaged.
 //
-// backward() throws Error if it cannot be done; the run is over then, for all ranks:
+// backward() throws Error if averaging fails; the run is then over for all ranks:
 //   kInvalidArgument     a parameter got no gradient (see find_unused_parameters), or one that is
-//                        sparse or not of float32; names it
-//   kFailedPrecondition  backward ran within backward (reentrant checkpoints); or it was
-//                        not finished before (something else threw in it)
-//   others               as those of ProcessGroup's collectives
+//                        sparse or not of float32; names the parameter
+//   kFailedPrecondition  backward ran within backward (reentrant checkpoints), or an earlier
+//                        backward did not finish because something else threw in it
+//   others               those of ProcessGroup's collectives
 //
-// One thread at a time, that of the group's collectives; backward of CPU tensors runs there.
+// One thread at a time, the one that calls the group's collectives; backward of CPU tensors runs
+// there.
 class GRADWIRE_EXPORT DistributedDataParallel {
  public:
-  // All parameters that require a gradient are float32, and all parameters and buffers are
-  // on the CPU and contiguous. Names, shapes and types have to be equal on all ranks; values
-  // become rank 0's. Which parameters require a gradient is fixed from here on, and so are their
-  // tensors. The module and the group are kept. Throws Error: kInvalidArgument of this rank's
-  // module, or, with the first difference, if the ranks' modules differ (kAborted on the others).
+  // All parameters that require a gradient must be float32; all parameters and buffers must be
+  // contiguous and on the CPU. Names, shapes and types must be equal on all ranks; rank 0's values
+  // are copied to all. From now on the set of parameters that require a gradient, and their
+  // tensors, are fixed. Keeps the module and the group. Throws Error (kInvalidArgument) if this
+  // rank's module is unsuitable or the ranks' modules differ; the message names the first
+  // difference (kAborted on the other ranks).
   DistributedDataParallel(std::shared_ptr<torch::nn::Module> module,
                           std::shared_ptr<ProcessGroup> group, const DDPOptions& options = {});
-  // Of a holder (TORCH_MODULE).
+  // Takes a module holder (TORCH_MODULE).
   template <typename Contained>
   DistributedDataParallel(const torch::nn::ModuleHolder<Contained>& module,
                           std::shared_ptr<ProcessGroup> group, const DDPOptions& options = {})
       : DistributedDataParallel(std::static_pointer_cast<torch::nn::Module>(module.ptr()),
                                 std::move(group), options) {}
 
-  // Detaches; gradients stay as they are.
+  // Detaches from the parameters; gradients stay as they are.
   ~DistributedDataParallel();
   DistributedDataParallel(const DistributedDataParallel&) = delete;
   DistributedDataParallel& operator=(const DistributedDataParallel&) = delete;
 
-  // While it lives, backward passes average nothing: gradients add up in .grad, and the next
-  // pass after it averages the sum. May be nested.
+  // While a guard exists, backward passes average nothing: gradients add up in .grad. The next pass
+  // without a guard averages the sum. Guards may be nested.
   class GRADWIRE_EXPORT NoSyncGuard {
    public:
     ~NoSyncGuard();
@@ -108,21 +111,21 @@ class GRADWIRE_EXPORT DistributedDataParallel {
     explicit NoSyncGuard(DistributedDataParallel* ddp);
     DistributedDataParallel* const ddp_;
   };
-  // The object outlives the guard.
+  // The object must outlive the guard.
   [[nodiscard]] NoSyncGuard no_sync();
 
-  // Runs `loop`, a rank's training loop, where ranks have different numbers of batches: one that
-  // is through goes on to take part in the others' averaging, with zeros, until all are
-  // through; then all have the parameters and buffers of the highest rank that was
-  // last. Called by all ranks; costs one more message for each averaging pass. What `loop` throws
-  // comes out. Within it no collective of the group may be called.
+  // Runs `loop`, a rank's training loop, if ranks have different numbers of batches. A rank that
+  // has finished takes part in the averaging of the others, with zeros, until all have finished.
+  // Then all ranks take the parameters and buffers of the highest rank among the last to finish.
+  // Call it on all ranks. Costs one more message for each averaging pass. Rethrows exceptions of
+  // `loop`. `loop` must not call a collective of the group.
   void join(const std::function<void()>& loop, const JoinOptions& options = {});
 
-  // For pages, metrics and `gradwire status`: the loss of the next averaging backward pass, and of
-  // how many samples.
+  // Reports the loss of the next averaging backward pass, and its number of samples, to pages,
+  // metrics and `gradwire status`.
   void report_loss(double loss, int64_t samples = 0);
 
-  // Averaging backward passes that were completed.
+  // Returns the number of completed averaging backward passes.
   int64_t steps() const;
   const std::shared_ptr<torch::nn::Module>& module() const;
 

@@ -9,33 +9,34 @@
 
 namespace gradwire {
 
-// What kind of thing went wrong, so that a program can tell what to do about it.
+// Kinds of errors, so that a program can decide what to do.
 enum class ErrorCode {
-  kInvalidArgument,     // a mistake of this program's: an option, a tensor, a model
-  kFailedPrecondition,  // it is not the time for this: the group is closed, the run is full
+  kInvalidArgument,     // a mistake in this program: an option, a tensor, a model
+  kFailedPrecondition,  // not possible now: the group is closed, the run is full
   kUnavailable,         // the coordinator or a peer cannot be reached; try again later
-  kDeadlineExceeded,    // others did not come or answer in time; the message names them
+  kDeadlineExceeded,    // other ranks did not join or answer in time; the message names them
   kAborted,             // the run is over for all ranks; the message says why
-  kDataLoss,            // what a peer sent is not what it made
-  kInternal,            // none of these, such as a file that cannot be written
+  kDataLoss,            // data of a peer arrived damaged
+  kInternal,            // any other error, such as a file that cannot be written
 };
 
 // "invalid argument", "aborted", …
 GRADWIRE_EXPORT const char* ToString(ErrorCode code);
 
-// The one exception of this library. After one from a collective with another code than
-// kInvalidArgument, or any from DistributedDataParallel, the group cannot be used any more: each
-// further call throws the same, and close() is all that is left. The other ranks hear of it
-// within about a second.
+// The only exception of this library. After an Error from a collective with a code other than
+// kInvalidArgument, or any Error from DistributedDataParallel, the group is unusable: each further
+// call throws the same Error, and only close() remains. The other ranks learn of the error within
+// about a second.
 class GRADWIRE_EXPORT Error : public std::runtime_error {
  public:
   Error(ErrorCode code, int rank, int64_t step, const std::string& message);
   ~Error() override;
 
   ErrorCode code() const noexcept { return code_; }
-  // The rank of the process that throws; -1 if it has none yet.
+  // Returns the rank of the process that throws; -1 if it has none yet.
   int rank() const noexcept { return rank_; }
-  // The step of DistributedDataParallel in which it happened, from 0; -1 outside of one.
+  // Returns the step of DistributedDataParallel in which the error happened, from 0; -1 outside of
+  // a step.
   int64_t step() const noexcept { return step_; }
 
  private:

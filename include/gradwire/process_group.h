@@ -12,130 +12,132 @@
 
 namespace gradwire {
 
-// Where a process stands in a run, and how it talks with the others. A field that is left
-// as it is comes from the environment, and else has the default named here:
+// A process's place in a run, and its network settings. A field that is not set takes its value
+// from the environment, or else the default given here:
 //
 //   field > GRADWIRE_FIELD (GRADWIRE_WORLD_SIZE) > torchrun's, OpenMPI's, Slurm's,
 //   Kubernetes' variables > default
 //
-// A program that nobody launched, and that says nothing, is a run of one rank.
+// A program that was not launched and sets no field is a run of one rank.
 struct GroupOptions {
-  // "host:port" where the coordinator listens. Default 127.0.0.1:29400; a run of one rank
-  // with no address given has a port of its own.
+  // "host:port" of the coordinator. Default: 127.0.0.1:29400; a run of one rank without an address
+  // uses a free port.
   std::string coordinator;
-  int rank = -1;        // from 0; default: the coordinator deals
-  int world_size = 0;   // ranks in the run; default: what the coordinator says
+  int rank = -1;        // from 0; default: assigned by the coordinator
+  int world_size = 0;   // ranks in the run; default: the coordinator's
   int local_rank = -1;  // among the processes of this host, from 0; default 0
 
-  // If nobody listens at `coordinator`, and it is an address of this host, rank 0 is the
-  // coordinator too, on threads of this process. It needs `world_size` for that.
+  // Rank 0 also runs the coordinator, on threads of this process, if no program listens at
+  // `coordinator` and that is an address of this host. This needs `world_size`.
   bool host_coordinator = true;
-  // "host:port" or "off": the live page and metrics of the coordinator that this process
-  // hosts. Default 127.0.0.1:9400, or another port if that one is taken; environment:
+  // "host:port" or "off": the live page and metrics of the coordinator that this process hosts.
+  // Default: 127.0.0.1:9400, or a free port if that one is taken. Environment:
   // GRADWIRE_COORDINATOR_METRICS.
   std::string coordinator_metrics;
 
-  // How bytes are averaged: "auto" (default), "ring", "sharded" or "coordinator"; in float32 with
-  // the same bits. Equal on all ranks.
+  // How bytes are averaged: "auto" (default), "ring", "sharded" or "coordinator". All give the same
+  // bits in float32. Must be equal on all ranks.
   std::string backend;
-  // Gradients on the wire: "fp32" (default), "bf16" or "fp16"; sums are made in float32 and
-  // rounded once. Of DistributedDataParallel only. Equal on all ranks.
+  // Type of gradients on the wire: "fp32" (default), "bf16" or "fp16". Sums are computed in float32
+  // and rounded once. Only for DistributedDataParallel. Must be equal on all ranks.
   std::string wire;
-  // Fewer bytes for gradients, in place of `wire`: "none" (default), "int8", "top-k:D", the share D
-  // of elements that are largest, or "powersgd:R", matrices as products of rank R. What a rank
-  // leaves out it adds in the next step. int8 and top-k need "sharded" or "coordinator", and "auto"
-  // is "sharded" then. Of DistributedDataParallel only. Equal on all ranks.
+  // Compression of gradients, instead of `wire`: "none" (default); "int8"; "top-k:D", the share D
+  // of largest elements; or "powersgd:R", matrices as products of rank R. A rank adds what it
+  // leaves out in the next step. int8 and top-k need "sharded" or "coordinator"; "auto" is then
+  // "sharded". Only for DistributedDataParallel. Must be equal on all ranks.
   std::string compress;
-  // top-k: averaging passes of a model in which the share falls from a quarter to D; powersgd:
-  // first ones that go without. Default 0.
+  // With top-k: averaging passes of a model in which the share falls from a quarter to D. With
+  // powersgd: first passes that are not compressed. Default: 0.
   int64_t compress_warmup = 0;
-  int connections = 0;  // to each peer, default 1
+  int connections = 0;  // number of connections to each peer; default 1
 
-  // What is averaged, for pages and messages. Default: the program's file name.
+  // Name of the computation on pages and in messages. Default: the program's file name.
   std::string name;
-  // "host:port" or "off" (default): where this process serves Prometheus metrics; port 0
-  // picks one.
+  // "host:port" or "off" (default): where this process serves Prometheus metrics; port 0 picks a
+  // free port.
   std::string metrics;
   // File for a time line in Chrome's trace format; "{rank}" in it becomes the rank. Default: none.
   std::string trace;
 
-  // "host:port" where peers connect; default: a free port of the address that this host has towards
-  // the coordinator, or of all with `advertise`.
+  // "host:port" at which peers connect. Default: a free port at this host's interface towards the
+  // coordinator, or at all interfaces if `advertise` is set.
   std::string listen;
-  std::string advertise;  // host that peers use; default: of the connection to the coordinator
+  std::string advertise;  // host that peers use; default: as seen from the coordinator
 
-  double connect_timeout_seconds = 0;  // until the coordinator answers; default 30
-  // Until all ranks have done their part of a step or a collective, from this rank's own
-  // on; default 300. Until all ranks are there when the group is made: the coordinator's, 600.
+  double connect_timeout_seconds = 0;  // longest wait for an answer of the coordinator; default 30
+  // Longest wait for the other ranks in a step or a collective, from this rank's own part on;
+  // default 300. In init_process_group: longest wait for all ranks; default: the coordinator's,
+  // 600.
   double step_timeout_seconds = 0;
-  // A secret that all calls of the run carry, in a file: the same for all ranks. A coordinator that
-  // this process hosts lets in only calls that carry it. Default: none, for the other ranks could
-  // not know it; but `gradwire launch` makes one, and so does a run of one rank that hosts itself.
+  // File with a secret, the same for all ranks, that all calls of the run carry. A coordinator
+  // hosted by this process accepts only calls that carry it. Default: none, because the other ranks
+  // could not know it; but `gradwire launch` creates one, and so does a run of one rank that hosts
+  // itself.
   std::string token_file;
   // PEM files, all three or none: this host's certificate, its key, and the CA of the run. With
-  // them all calls are encrypted, and only who has a certificate of that CA is let in; in a run of
-  // one rank that hosts itself nothing leaves this host, and they are not used. Pages and metrics
-  // are served by HTTPS then, to the same, unless GRADWIRE_PLAIN_HTTP is true. Default: none.
+  // them all calls are encrypted, and only peers with a certificate of that CA are accepted. Pages
+  // and metrics are then served by HTTPS to the same peers, unless GRADWIRE_PLAIN_HTTP is true. A
+  // run of one rank that hosts itself ignores them, because nothing leaves this host. Default:
+  // none.
   std::string tls_cert;
   std::string tls_key;
   std::string tls_ca;
-  // Without them: lets what is listened at be in the reach of anybody, beyond this host and private
-  // networks.
+  // Without TLS: allows listening on public addresses, beyond this host and private networks.
   bool insecure = false;
-  // Lets malloc keep freed memory, for the whole process (mallopt): what gradients are
-  // received in is not faulted in again at each step.
+  // Lets malloc keep freed memory in the whole process (mallopt), so that receiving gradients
+  // causes no new page faults in each step.
   bool keep_freed_memory = true;
 };
 
 enum class ReduceOp { kSum, kMean };
 
-// All processes of a run, each with one rank. Made by init_process_group.
+// All processes of a run, each with one rank. init_process_group makes it.
 //
-// A collective is called by all ranks, in the same order, each on one thread at a time:
-// that of the group, where DistributedDataParallel and backward run too. Tensors are on the
-// CPU, dense, of equal shape and type on all ranks, and may be of any layout in memory. They are
-// changed in place, with no history of autograd.
+// Call each collective on all ranks, in the same order, on one thread at a time: the thread on
+// which DistributedDataParallel and backward run, too. Tensors must be dense, on the CPU, and of
+// equal shape and type on all ranks; any memory layout is allowed. They are changed in place,
+// without autograd history.
 //
-// All methods but close() throw Error:
-//   kInvalidArgument     a tensor that is not as told here, on this rank; nothing was sent.
-//                        Other ranks wait until their timeout, unless they make the same mistake
+// All methods except close() throw Error:
+//   kInvalidArgument     this rank's tensor does not meet these conditions; nothing was sent. Other
+//                        ranks wait until their timeout, unless they make the same mistake
 //   kFailedPrecondition  the group is closed
-//   kDeadlineExceeded    ranks did not come within step_timeout_seconds
-//   kAborted             the run is over: a rank failed, was lost, or called something else;
-//                        names it
-//   kUnavailable         the coordinator or a peer is out of reach
+//   kDeadlineExceeded    ranks did not take part within step_timeout_seconds
+//   kAborted             the run is over: a rank failed, was lost, or called something else; the
+//                        message names it
+//   kUnavailable         the coordinator or a peer cannot be reached
 class GRADWIRE_EXPORT ProcessGroup {
  public:
-  // As close(), but what goes wrong is only logged.
+  // Closes as close() does, but only logs errors.
   ~ProcessGroup();
   ProcessGroup(const ProcessGroup&) = delete;
   ProcessGroup& operator=(const ProcessGroup&) = delete;
 
-  // These stay as they are, also once the group is closed. From any thread.
-  int rank() const;        // of this process, from 0
-  int world_size() const;  // how many ranks there are
-  int local_rank() const;  // of this process among those of its host, from 0
+  // These never change, not even after close(). Call them from any thread.
+  int rank() const;        // rank of this process, from 0
+  int world_size() const;  // number of ranks
+  int local_rank() const;  // index of this process among those of its host, from 0
 
-  // Replaces `tensor` by the sum or mean over all ranks; equal, bit for bit, on all of
-  // them. Floating point or integers. Summed in rank order in float64 (integers: in int64)
-  // and then made the tensor's type, so integers wrap around and means of them are cut off
-  // towards 0; but a float32 mean of 256 KiB or more is summed as gradients are, in float32.
+  // Replaces `tensor` by the sum or mean over all ranks, with the same bits on all of them. Takes
+  // floating point or integers. Sums in rank order in float64 (integers: in int64) and converts to
+  // the tensor's type, so integers wrap around and means of integers are truncated towards 0. A
+  // float32 mean of 256 KiB or more is summed in float32, as gradients are.
   void all_reduce(torch::Tensor tensor, ReduceOp op = ReduceOp::kSum);
-  // Replaces `tensor` by that of rank `root`. Any type.
+  // Replaces `tensor` by the tensor of rank `root`. Any type.
   void broadcast(torch::Tensor tensor, int root = 0);
-  // The tensors of all ranks, by rank; of this one it is a copy. Any type.
+  // Returns the tensors of all ranks, in rank order; this rank's is a copy. Any type.
   std::vector<torch::Tensor> all_gather(const torch::Tensor& tensor);
   // Returns once all ranks have called it.
   void barrier();
 
-  // Says that this rank is done, and returns once all ranks have said so: until then others may
-  // need what this process serves. May be called again, and then does nothing;
-  // DistributedDataParallel objects of the group may be destroyed later.
-  //   kAborted, kUnavailable, kInternal  the run had failed; or the trace cannot be written
+  // Reports that this rank is done, and returns once all ranks have reported it: until then other
+  // ranks may need this process. Further calls do nothing. DistributedDataParallel objects of the
+  // group may be destroyed later. Throws Error:
+  //   kAborted, kUnavailable, kInternal  the run had failed, or the trace cannot be written
   void close();
 
-  // Where the live page of the hosted coordinator is, "host:port"; "" if this process hosts
-  // none, or it has none.
+  // Returns the address of the hosted coordinator's live page, "host:port"; "" if this process
+  // hosts none or the page is off.
   std::string page() const;
 
  private:
@@ -148,14 +150,14 @@ class GRADWIRE_EXPORT ProcessGroup {
   const std::unique_ptr<Impl> impl_;
 };
 
-// Joins the run, and returns when all its ranks are there. A process may be in several
-// groups, of different runs. What happens is told in the log, on stderr (spdlog's default
-// logger if the program has set one). Installs no signal handler. Throws Error:
-//   kInvalidArgument     an option or a variable of the environment makes no sense; or one that
-//                        has to be equal on all ranks is not, as the token
-//   kFailedPrecondition  an address cannot be bound; the rank is taken; the run has all ranks
+// Joins the run, and returns when all ranks have joined. A process may be in several groups, of
+// different runs. Logs to stderr (to spdlog's default logger if the program has set one). Installs
+// no signal handler. Throws Error:
+//   kInvalidArgument     an option or an environment variable is invalid, or a value that must be
+//                        equal on all ranks, such as the token, differs
+//   kFailedPrecondition  an address cannot be bound, the rank is taken, or the run is full
 //   kUnavailable         the coordinator does not answer within connect_timeout_seconds
-//   kDeadlineExceeded    not all ranks came; names those that are missing
+//   kDeadlineExceeded    not all ranks joined; the message names the missing ones
 //   kAborted             the run ended before it began
 GRADWIRE_EXPORT std::shared_ptr<ProcessGroup> init_process_group(const GroupOptions& options = {});
 

@@ -22,12 +22,12 @@ constexpr char kDescription[] =
     "input, and size of all tensors.";
 
 void AddAll(ModelOptions* options, OptionParser* parser) {
-  parser->Add("model", "NAME", DescribeChoices("only this one:", ModelChoices()),
+  parser->Add("model", "NAME", DescribeChoices("show only this model:", ModelChoices()),
               WithDefault(Choice(&options->name, NamesOf(ModelChoices())), "all"));
-  parser->Add("classes", "N", "classes to tell apart", Integer(&options->classes, 1));
-  parser->Add("hidden", "N", "replace classifiers by layers features, N, N, classes",
+  parser->Add("classes", "N", "number of classes", Integer(&options->classes, 1));
+  parser->Add("hidden", "N", "replace classifiers by layers of features, N, N, classes units",
               WithDefault(Integer(&options->hidden, 1), "their own"));
-  parser->Add("freeze-features", "true|false", "train the classifiers alone",
+  parser->Add("freeze-features", "true|false", "train only the classifiers",
               Switch(&options->freeze_features));
 }
 

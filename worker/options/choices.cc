@@ -41,7 +41,7 @@ std::vector<NamedChoice> BackendChoices() {
 std::vector<NamedChoice> BackendChoicesWithAuto() {
   std::vector<NamedChoice> choices = BackendChoices();
   choices.push_back(
-      {kAutoBackend, "ring, or sharded where there are separate aggregators (exact in fp32)"});
+      {kAutoBackend, "sharded if there are separate aggregators, else ring (exact in fp32)"});
   return choices;
 }
 

@@ -11,14 +11,14 @@
 
 namespace gradwire {
 
-// A name that an option takes, with one line of help.
+// A value of an option, with one line of help.
 struct NamedChoice {
   std::string name;
   std::string help;
 };
 
-// The lines of the tables (models.inc, datasets.inc, syncs.inc …),
-// without what they make, so that no torch is needed to check an option.
+// The rows of the tables (models.inc, datasets.inc, syncs.inc …), without their factories, so that
+// options can be checked without torch.
 std::vector<NamedChoice> ModelChoices();
 std::vector<NamedChoice> DatasetChoices();
 std::vector<NamedChoice> SyncChoices();
@@ -27,26 +27,26 @@ std::vector<NamedChoice> OptimizerChoices();
 std::vector<NamedChoice> ScheduleChoices();
 std::vector<NamedChoice> LossChoices();
 
-// In place of a back end: the quickest that is exact in fp32. Its bits do not depend on which
-// one that is: ring, or with separate aggregators sharded.
+// Stands for the fastest back end that is exact in fp32: sharded if there are separate aggregators,
+// else ring. Both give the same bits.
 inline constexpr char kAutoBackend[] = "auto";
 inline constexpr char kAutoOfWorkers[] = "ring";
 inline constexpr char kAutoOfAggregators[] = "sharded";
-// `backend`; or, in place of kAutoBackend, the one with aggregators if the run needs these: for
-// several connections, or codecs.
+// Returns `backend`. If it is kAutoBackend and the run needs aggregators (for several connections
+// or a codec), returns the back end that has them.
 std::string BackendFor(const std::string& backend, bool aggregates);
-// The rows, and kAutoBackend.
+// The rows and kAutoBackend.
 std::vector<NamedChoice> BackendChoicesWithAuto();
 
 std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices);
 
-// `title` and below it a line for each choice, for --help.
+// Returns `title` and one line for each choice, for --help.
 std::string DescribeChoices(absl::string_view title, const std::vector<NamedChoice>& choices);
 
-// What --compress and the optimiser's momentum ask for. InvalidArgument as ParseCompression.
+// Combines --compress with the optimizer's momentum. Errors: those of ParseCompression.
 absl::StatusOr<Compression> CompressionOf(const WorkerOptions& options);
 
-// The type of gradients on the wire: the codec's, or that of --wire.
+// Returns the type of gradients on the wire: the codec's, or --wire.
 absl::StatusOr<v1::DType> WireTypeOf(const WorkerOptions& options);
 
 }  // namespace gradwire

@@ -18,15 +18,15 @@ constexpr int64_t kMaxHidden = 1 << 20;
 }  // namespace
 
 void AddModelFlags(ModelFlags* flags, OptionParser* parser) {
-  parser->Add("model", "NAME", DescribeChoices("the network:", ModelChoices()),
+  parser->Add("model", "NAME", DescribeChoices("model to train:", ModelChoices()),
               Choice(&flags->model, NamesOf(ModelChoices())), Agreement::kSetting);
-  parser->Add("image-size", "N", "scale images to NxN pixels for the model",
+  parser->Add("image-size", "N", "scale images to NxN pixels",
               WithDefault(Integer(&flags->image_size, 1, kMaxImageSize), "the model's"),
               Agreement::kSettingUnlessDefault);
-  parser->Add("hidden", "N", "replace the model's classifier by layers features, N, N, classes",
+  parser->Add("hidden", "N", "replace the classifier by layers of features, N, N, classes units",
               WithDefault(Integer(&flags->hidden, 1, kMaxHidden), "its own classifier"),
               Agreement::kSettingUnlessDefault);
-  parser->Add("freeze-features", "true|false", "train the model's classifier alone",
+  parser->Add("freeze-features", "true|false", "train only the classifier of the model",
               Switch(&flags->freeze_features), Agreement::kSettingUnlessDefault);
 }
 
@@ -43,7 +43,7 @@ namespace {
 
 constexpr double kMostSeconds = 3600;
 
-// False of NaN, too.
+// False for NaN, too.
 bool ReadSeconds(absl::string_view text, double* seconds) {
   return absl::SimpleAtod(text, seconds) && *seconds >= 0 && *seconds <= kMostSeconds;
 }
@@ -74,8 +74,8 @@ std::string ToString(const absl::optional<ComputeSeconds>& seconds) {
 
 void AddComputeSeconds(absl::optional<ComputeSeconds>* field, OptionParser* parser) {
   parser->Add("compute-seconds", "F,B",
-              "emulate computation: sleep F s in forward and B s in backward of each step, and"
-              "\nlearn nothing",
+              "emulate computation: in each step, sleep F s in forward and B s in backward\n"
+              "instead of training",
               WithDefault(ComputeSecondsValue(field), "computes"),
               Agreement::kSettingUnlessDefault);
 }

@@ -10,31 +10,30 @@
 
 namespace gradwire {
 
-// The options of a worker that say which network it trains: for it, and for commands that pass them
-// on to it. Whether the model can have what they ask for, PrepareModel finds out.
+// Options that select the network, for the worker and for commands that pass them on to it.
+// PrepareModel checks that the model supports them.
 struct ModelFlags {
   std::string model = "vgg11";
   int64_t image_size = 0;        // pixels a side; 0: the model's own shape
   int64_t hidden = 0;            // width of a new classifier; 0: the model's own
-  bool freeze_features = false;  // the classifier alone is trained
+  bool freeze_features = false;  // only the classifier is trained
 };
 
 void AddModelFlags(ModelFlags* flags, OptionParser* parser);
 
-// As a command line; what is as by default is left out, but for the model.
+// Returns command-line arguments: --model, and each other option that differs from its default.
 std::vector<std::string> ToArguments(const ModelFlags& flags);
 
-// What the computation of one step and rank, of a whole batch, takes where it is emulated: a rank
-// sleeps in place of computing.
+// Seconds that a rank sleeps in each step for a whole batch, if computation is emulated.
 struct ComputeSeconds {
   double forward = 0;
   double backward = 0;
 };
 
-// "0.3,0.6", as the option takes it; empty for a computation that is real.
+// Returns "0.3,0.6", as the option takes it; empty if computation is real.
 std::string ToString(const absl::optional<ComputeSeconds>& seconds);
 
-// --compute-seconds F,B, each from 0 to an hour.
+// Adds --compute-seconds F,B, each from 0 to an hour.
 void AddComputeSeconds(absl::optional<ComputeSeconds>* field, OptionParser* parser);
 
 }  // namespace gradwire

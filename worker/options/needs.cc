@@ -12,7 +12,7 @@
 namespace gradwire {
 namespace {
 
-// `needed`, "--scale-lr", is there if and only if the option may be given.
+// The option is valid if and only if `is_there()` says that `needed`, "--scale-lr", is given.
 Need Needs(std::string needed, std::function<bool()> is_there) {
   return [needed = std::move(needed), is_there = std::move(is_there)](const std::string& source,
                                                                       const Sources& /*sources*/) {
@@ -22,7 +22,7 @@ Need Needs(std::string needed, std::function<bool()> is_there) {
   };
 }
 
-// "sgd", or "sgd or adam": the names that `has` says yes of.
+// Returns "sgd", or "sgd or adam": the names for which `has` is true.
 template <typename Has>
 std::string Either(const std::vector<NamedChoice>& choices, Has has) {
   std::vector<std::string> names;
@@ -47,7 +47,7 @@ Need NeedsSchedule(const WorkerOptions* options, bool ScheduleTraits::*trait) {
 Need NeedsWarmUpOfCodec(const WorkerOptions* options) {
   return Needs("--compress top-k or powersgd", [options] {
     const absl::StatusOr<Compression> compression = CompressionOf(*options);
-    return !compression.ok() || compression->has_warmup();  // a wrong one is another's to refuse
+    return !compression.ok() || compression->has_warmup();  // another check refuses a wrong one
   });
 }
 
@@ -61,7 +61,7 @@ Need NeedsMomentum(const WorkerOptions* options) {
     if (has(options->optimizer)) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         source, ": got it with optimizer ", options->optimizer, " (", sources.at("optimizer").name,
-        "), which has none, expected ", Either(OptimizerChoices(), has)));
+        "), which has no momentum, expected ", Either(OptimizerChoices(), has)));
   };
 }
 
@@ -78,8 +78,8 @@ Need NeedsLateUpdate(const WorkerOptions* options) {
   return [options](const std::string& /*source*/, const Sources& sources) {
     if (TraitsOfSync(options->sync).updates_late) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("--barrier is for a sync that updates late; got sync ", options->sync, " (",
-                     sources.at("sync").name, "), which always waits for all"));
+        absl::StrCat("--barrier: got sync ", options->sync, " (", sources.at("sync").name,
+                     "), expected a sync that updates late, such as ddp"));
   };
 }
 

@@ -10,8 +10,8 @@
 
 namespace gradwire {
 
-// What an option of a worker is for, a column of its row: a trait of a sync, schedule or optimizer,
-// or another option. `options` are those that the row's value writes to.
+// Needs: the last column of an option's row. Such an option is valid only with a trait of a sync,
+// schedule or optimizer, or with another option. `options` are those that the row writes to.
 
 // "--outer-lr: got it without --sync diloco:H, expected both or neither"
 Need NeedsSync(const WorkerOptions* options, bool SyncTraits::*trait);
@@ -19,14 +19,14 @@ Need NeedsSchedule(const WorkerOptions* options, bool ScheduleTraits::*trait);
 Need NeedsWarmUpOfCodec(const WorkerOptions* options);
 Need NeedsScaledRate(const WorkerOptions* options);
 
-// "--momentum: got it with optimizer adam (--optimizer), which has none, expected sgd"
+// "--momentum: got it with optimizer adam (--optimizer), which has no momentum, expected sgd"
 Need NeedsMomentum(const WorkerOptions* options);
 // "--devices: got sync ddp (default), expected --sync data-parallel"
 Need NeedsOnDevices(const WorkerOptions* options);
 Need NeedsLateUpdate(const WorkerOptions* options);
 Need NeedsConnections(const WorkerOptions* options);
 
-// `need`, unless what was given is the default, which is now in `field`.
+// Applies `need` only if the value in `field` differs from its default.
 template <typename T>
 Need IfChanged(const T* field, Need need) {
   return [field, usual = *field, need](const std::string& source, const Sources& sources) {

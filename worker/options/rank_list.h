@@ -10,14 +10,14 @@
 
 namespace gradwire {
 
-// The ranks that "2", "0,1", "0-2" or "0-1,5" name, ascending. InvalidArgument "got 'x',
-// expected …" if it is not of that form, a rank is not from 0 to 65534, or one is named twice.
+// Returns the ranks in "2", "0,1", "0-2" or "0-1,5", in ascending order. InvalidArgument "got 'x',
+// expected …" if the form is wrong, a rank is outside of 0 to 65534, or a rank appears twice.
 absl::StatusOr<std::vector<Rank>> ParseRanks(const std::string& text);
 
-// "0,1,2": what ParseRanks takes.
+// Returns the text that ParseRanks reads, "0,1,2".
 std::string ToText(const std::vector<Rank>& ranks);
 
-// An option that takes such a list.
+// An option whose value is such a list.
 OptionValue RankList(std::vector<Rank>* field);
 
 }  // namespace gradwire

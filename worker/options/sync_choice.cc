@@ -24,9 +24,9 @@ absl::StatusOr<int64_t> IntervalOfSync(absl::string_view sync) {
   const bool given = name.size() < sync.size();
   if (!TraitsOfSync(name).periodic) {
     if (!given) return 0;
-    return absl::InvalidArgumentError(absl::StrCat("got '", sync, "', expected ", name,
-                                                   ", which exchanges in every step and takes no "
-                                                   "interval"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("got '", sync, "', expected ", name,
+                     ", which exchanges in every step and has no interval"));
   }
   int64_t interval = 0;
   if (given && absl::SimpleAtoi(sync.substr(name.size() + 1), &interval) && interval > 0) {
@@ -34,7 +34,7 @@ absl::StatusOr<int64_t> IntervalOfSync(absl::string_view sync) {
   }
   return absl::InvalidArgumentError(
       absl::StrCat("got '", sync, "', expected ", Form(name),
-                   ", with H the steps from one exchange to the next, 1 or more"));
+                   ", where H is the number of steps between two exchanges, 1 or more"));
 }
 
 std::string SyncsWith(bool SyncTraits::*trait) {

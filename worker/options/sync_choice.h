@@ -11,40 +11,39 @@
 
 namespace gradwire {
 
-// torch::optim::SGD with Nesterov's momentum; 1 and 0 make the mean of the models of their mean
-// drift.
+// torch::optim::SGD with Nesterov momentum. With lr 1 and momentum 0, the step sets each model to
+// the mean of all models.
 struct OuterStep {
   double lr = 1;
   double momentum = 0;
 };
 
-// What a sync is told by the options of a worker, besides its name.
+// Options of a sync besides its name.
 struct SyncSettings {
-  int64_t delay = 0;             // of a periodic one: steps from an exchange to its use, fewer
-                                 // than its interval
-  OuterStep outer = {0.7, 0.9};  // of one with an outer step
+  int64_t delay = 0;  // of a periodic sync: steps from an exchange to its use, below its interval
+  OuterStep outer = {0.7, 0.9};  // of a sync with an outer step
 };
 
-// A sync is told as the name of its row, "ddp", or, if it is periodic (see SyncTraits), with its
-// interval H, the steps from one exchange to the next: "local-sgd:10".
+// A sync is given by the name of its row, "ddp". A periodic one (see SyncTraits) also has an
+// interval H, the number of steps between two exchanges: "local-sgd:10".
 
-// What stands in front of the colon, or all.
+// Returns the part before the colon, or all if there is none.
 absl::string_view NameOfSync(absl::string_view sync);
 
-// H, 1 or more; 0 of a sync that is not periodic. `sync` has the name of a row. InvalidArgument
-// "got 'x', expected …" if H is missing, too much, or no such number.
+// Returns H, 1 or more; 0 for a sync that is not periodic. The name must be in the table.
+// InvalidArgument "got 'x', expected …" if H is missing, too large, or no number from 1.
 absl::StatusOr<int64_t> IntervalOfSync(absl::string_view sync);
 
-// "--sync local-sgd:H or diloco:H": all rows that have `trait`, for messages.
+// Returns "--sync local-sgd:H or diloco:H": all rows that have `trait`, for messages.
 std::string SyncsWith(bool SyncTraits::*trait);
 
-// An option that takes --staleness: a number of steps, or inf, which is kNoBound.
+// The option --staleness: a number of steps, or inf, which is kNoBound.
 inline constexpr int64_t kNoBound = -1;
 OptionValue StalenessValue(int64_t* field);
-// As it is told.
+// Returns the value as the option takes it.
 std::string StalenessText(int64_t staleness);
 
-// An option that takes a sync.
+// An option whose value is a sync.
 OptionValue SyncChoice(std::string* field);
 
 }  // namespace gradwire

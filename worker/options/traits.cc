@@ -8,7 +8,7 @@
 
 namespace gradwire {
 
-// What a row's traits are made of: each sets one field.
+// Defines a trait that sets one field.
 #define GRADWIRE_TRAIT(Traits, Name, argument, field, value) \
   Traits Traits::Name(argument)&& {                          \
     field = value;                                           \
@@ -70,8 +70,9 @@ OptimizerTraits TraitsOfOptimizer(absl::string_view name) {
 absl::Status CheckConnections(absl::string_view backend, int connections,
                               absl::string_view source) {
   if (connections == 1 || TraitsOfBackend(backend).connections) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(source, ": got ", connections, " with back end ",
-                                                 backend, ", expected 1: it has one to each peer"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(source, ": got ", connections, " with back end ", backend,
+                   ", expected 1: this back end has one connection to each peer"));
 }
 
 absl::Status CheckTls(absl::string_view backend, bool tls) {

@@ -8,20 +8,20 @@
 
 namespace gradwire {
 
-// What a sync is like: the third column of its row in syncs.inc. A row names only what sets it
-// apart, as in Averages("auto").Overlaps().BucketCapMb(1), so a new trait touches only the rows
-// that have it.
+// Properties of a sync, the third column of its row in syncs.inc. A row names only properties that
+// differ from the defaults, as in Averages("auto").Overlaps().BucketCapMb(1), so a new trait
+// changes only the rows that have it.
 struct SyncTraits {
   bool averages = false;  // over all ranks; false: one process alone, without a coordinator
-  std::string default_backend = "none";  // "none" for a sync that averages nothing
+  std::string default_backend = "none";  // "none": averages nothing
   bool on_devices = false;               // divides each batch among the --devices of its process
   bool overlaps = false;                 // buckets leave during backward
-  bool updates_late = false;  // updates as late as the next forward pass reads a parameter
-  bool gathers = false;       // at rank 0, which scatters the mean, if the back end can
-  bool periodic = false;      // told as NAME:H; averages the ranks' own models every H steps
-  bool outer = false;         // passes what is exchanged through an outer optimizer
+  bool updates_late = false;  // a parameter is updated just before the next forward pass reads it
+  bool gathers = false;       // at rank 0, which scatters the mean, if the back end can do it
+  bool periodic = false;      // named NAME:H; averages the ranks' own models every H steps
+  bool outer = false;         // applies the exchanged mean with an outer optimizer
   bool served = false;        // the aggregators keep the model and its optimizer
-  double bucket_cap_mb = 25;  // MiB unless told otherwise; 0: a bucket for each parameter
+  double bucket_cap_mb = 25;  // MiB, the default; 0: a bucket for each parameter
 
   SyncTraits Averages(absl::string_view backend) &&;
   SyncTraits OnDevices() &&;
@@ -34,39 +34,39 @@ struct SyncTraits {
   SyncTraits BucketCapMb(double mib) &&;
 };
 
-// Which links an average loads.
+// The network links that an average loads.
 enum class LinkPattern {
-  kCoordinator,  // gradients go up to the coordinator and means come down
-  kWorkers,      // the coordinator moves none, and all workers the same
-  kTree,         // nor here, and rank 0 the most
+  kCoordinator,  // gradients go to the coordinator, and means come back
+  kWorkers,      // none to the coordinator, the same between all workers
+  kTree,         // none to the coordinator, most at rank 0
 };
 
-// Which collectives a back end has.
+// The collectives that a back end has.
 enum class Collectives {
-  kTwo,  // all-reduce and broadcast: all that training needs
-  kAll,  // those of v1.Collective
+  kTwo,  // all-reduce and broadcast, all that training needs
+  kAll,  // all of v1.Collective
 };
 
-// Whether a mean is the fold (docs/architecture.md), bit for bit.
+// Whether the mean is the fold (docs/architecture.md), bit for bit.
 enum class Exact {
   kNever,
-  kFloat32,  // with float32 on the wire; halves are rounded more than once
+  kFloat32,  // with float32 on the wire; 16-bit types are rounded more than once
   kAlways,
 };
 
-// What a back end is like: the third column of its row in backends.inc, in the same manner.
+// Properties of a back end, the third column of its row in backends.inc.
 struct BackendTraits {
   Exact exact = Exact::kNever;
   bool halves = false;         // takes --wire bf16 and fp16
-  bool several_ranks = false;  // a worker may carry more than one
-  bool recovers = false;       // a step can be done again in a further view
+  bool several_ranks = false;  // a worker may carry several ranks
+  bool recovers = false;       // a step can be repeated in a later view
   bool any_order = false;      // workers may begin exchanges in different orders
-  bool connections = false;    // takes more than one to each of its peers
-  bool aggregates = false;     // aggregators fold, and may keep a model (parameter server)
-  bool codecs = false;         // takes a --compress whose payloads the receiver decodes
+  bool connections = false;    // accepts several connections to each peer
+  bool aggregates = false;     // aggregators fold, and can keep a model (parameter server)
+  bool codecs = false;         // accepts a --compress whose payloads the receiver decodes
   LinkPattern links = LinkPattern::kWorkers;
   Collectives collectives = Collectives::kTwo;
-  bool tls = true;  // all its connections are gRPC's, which TLS encrypts
+  bool tls = true;  // all connections are gRPC's, which TLS encrypts
 
   BackendTraits Gives(Exact fold) &&;
   BackendTraits Halves() &&;
@@ -81,30 +81,30 @@ struct BackendTraits {
   BackendTraits NoTls() &&;
 };
 
-// The columns of a row of optimizers.inc, likewise.
+// Columns of a row of optimizers.inc.
 struct OptimizerTraits {
   bool has_momentum = true;
   double lr = 0.1;
   double weight_decay = 0;
 };
 
-// The columns of a row of schedules.inc, likewise.
+// Columns of a row of schedules.inc.
 struct ScheduleTraits {
   bool has_steps = false;
 };
 
-// Of a name that stands in its table, or kAutoBackend; for others the struct's defaults. What
-// follows a colon in the name of a sync, its interval, does not matter (see NameOfSync).
+// Return the traits of the row `name`, or of kAutoBackend; for other names the struct's defaults.
+// TraitsOfSync ignores the interval after a colon (see NameOfSync).
 SyncTraits TraitsOfSync(absl::string_view name);
 BackendTraits TraitsOfBackend(absl::string_view name);
 OptimizerTraits TraitsOfOptimizer(absl::string_view name);
 ScheduleTraits TraitsOfSchedule(absl::string_view name);
 
-// InvalidArgument if back end `backend` takes no more than one connection to each peer, and
-// `source` asks for several.
+// Returns InvalidArgument if `source` asks for several connections and back end `backend` accepts
+// only one to each peer.
 absl::Status CheckConnections(absl::string_view backend, int connections, absl::string_view source);
 
-// InvalidArgument if `tls` is asked for and back end `backend` has connections without it.
+// Returns InvalidArgument if `tls` is true and back end `backend` has connections without TLS.
 absl::Status CheckTls(absl::string_view backend, bool tls);
 
 }  // namespace gradwire

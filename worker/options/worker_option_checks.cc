@@ -21,18 +21,18 @@ absl::Status CheckRanks(const Parsed<WorkerOptions>& parsed) {
   if (options.world_size > 0 && last >= options.world_size) {
     return absl::InvalidArgumentError(
         absl::StrCat(source, ": got '", last, "', expected a rank from 0 to ",
-                     options.world_size - 1, ", for the world size is ", options.world_size, " (",
-                     parsed.sources.at("world-size").name, ")"));
+                     options.world_size - 1, ", because the world size is ", options.world_size,
+                     " (", parsed.sources.at("world-size").name, ")"));
   }
   if (options.ranks.size() == 1 || TraitsOfBackend(options.backend).several_ranks) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(absl::StrCat(source, ": got ", options.ranks.size(),
-                                                 " ranks, expected one, for back end ",
-                                                 options.backend, " carries one for each worker"));
+                                                 " ranks, expected one, because back end ",
+                                                 options.backend, " carries one rank per worker"));
 }
 
-// A sync that averages nothing takes nothing that is for several ranks.
+// A sync that averages nothing accepts no option for several ranks.
 absl::Status CheckAlone(const Parsed<WorkerOptions>& parsed, bool backend_given) {
   const WorkerOptions& options = parsed.options;
   if (TraitsOfSync(options.sync).averages) return absl::OkStatus();
@@ -67,10 +67,11 @@ absl::Status CheckHosting(const Parsed<WorkerOptions>& parsed) {
   if (!options.host_coordinator || (!options.ranks.empty() && options.world_size > 0)) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      parsed.sources.at("host-coordinator").name, ": got no ",
-      options.ranks.empty() ? "rank" : "world size",
-      ", expected both in the options or the launcher's environment, for rank 0 is to host"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(parsed.sources.at("host-coordinator").name, ": got no ",
+                   options.ranks.empty() ? "rank" : "world size",
+                   ", expected both in the options or the launcher's environment, because rank 0 "
+                   "hosts the coordinator"));
 }
 
 absl::Status CheckCompression(const Parsed<WorkerOptions>& parsed) {
@@ -92,7 +93,7 @@ absl::Status CheckCompression(const Parsed<WorkerOptions>& parsed) {
                   "coordinator or sharded, whose aggregators decode");
   }
   if (compression->has_density && options.nesterov) {
-    return refuse("nesterov", "nesterov", "plain momentum, which the ranks keep");
+    return refuse("nesterov", "nesterov", "plain momentum, which the ranks apply");
   }
   return absl::OkStatus();
 }
@@ -131,7 +132,7 @@ absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
                                                  parsed.sources.at(name).name));
 }
 
-// Nothing is computed, so there is nothing to divide, to score or to keep.
+// Emulated computation has no devices, no scores and no weights.
 absl::Status CheckEmulation(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (!options.compute_seconds.has_value()) return absl::OkStatus();
@@ -141,7 +142,7 @@ absl::Status CheckEmulation(const Parsed<WorkerOptions>& parsed) {
     if (!given) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(parsed.sources.at("compute-seconds").name,
-                     ": sleeps in place of computing, so it takes no --", name, "; got it in ",
+                     ": sleeps instead of computing, so it takes no --", name, "; got it in ",
                      parsed.sources.at(name).name));
   }
   return absl::OkStatus();
@@ -157,7 +158,7 @@ absl::Status CheckSavedWeights(const Parsed<WorkerOptions>& parsed) {
                    "', expected a name that ends in .safetensors, .pt or .pth"));
 }
 
-// What syncs whose ranks train by themselves cannot do.
+// Refuses options that a periodic sync does not support.
 absl::Status CheckPeriodic(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (!TraitsOfSync(options.sync).periodic) return absl::OkStatus();
@@ -172,10 +173,10 @@ absl::Status CheckPeriodic(const Parsed<WorkerOptions>& parsed) {
   return absl::InvalidArgumentError(
       absl::StrCat(parsed.sources.at("delay").name, ": got ", options.delay, " with --sync ",
                    options.sync, " (", parsed.sources.at("sync").name,
-                   "), expected fewer steps than lie between two exchanges, 0 to ", *interval - 1));
+                   "), expected fewer steps than between two exchanges, 0 to ", *interval - 1));
 }
 
-// What a model that aggregators serve cannot do.
+// Refuses options that a served model (parameter server) does not support.
 absl::Status CheckServed(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   if (!TraitsOfSync(options.sync).served) return absl::OkStatus();
@@ -189,13 +190,14 @@ absl::Status CheckServed(const Parsed<WorkerOptions>& parsed) {
                   "coordinator, or sharded with separate aggregators, which keep the model");
   }
   if (options.wire != WorkerOptions().wire) {
-    return refuse("wire", "fp32, as parameters are pulled as they are");
+    return refuse("wire", "fp32, because parameters are pulled without rounding");
   }
   if (options.compress != kNoCompression) {
-    return refuse("compress", "none, as parameters are pulled as they are");
+    return refuse("compress", "none, because parameters are pulled without rounding");
   }
   if (options.clip_norm > 0) {
-    return refuse("clip-norm", "no limit, as aggregators apply each rank's gradient by itself");
+    return refuse("clip-norm",
+                  "no limit, because aggregators apply each rank's gradient separately");
   }
   if (options.connections > 1) return refuse("connections", "1 to each aggregator");
   return options.groups > 1 ? refuse("groups", "1") : absl::OkStatus();
@@ -206,10 +208,10 @@ absl::Status CheckMomentum(const Parsed<WorkerOptions>& parsed) {
   if (!options.nesterov || options.momentum > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(parsed.sources.at("nesterov").name, ": got momentum 0 (",
-                   parsed.sources.at("momentum").name, "), expected one above 0"));
+                   parsed.sources.at("momentum").name, "), expected a momentum above 0"));
 }
 
-// All workers see the same mean, and so decide alike.
+// All workers see the same mean, so they act alike.
 absl::Status CheckNonfinite(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
   const std::string& source = parsed.sources.at("on-nonfinite").name;
@@ -225,7 +227,7 @@ absl::Status CheckNonfinite(const Parsed<WorkerOptions>& parsed) {
   return absl::InvalidArgumentError(
       absl::StrCat(source, ": got skip with --compress ", options.compress, " (",
                    parsed.sources.at("compress").name,
-                   "), expected none: what a rank puts aside would be infinite, too"));
+                   "), expected none: the residual that a rank keeps would be infinite, too"));
 }
 
 absl::Status CheckEvaluation(const Parsed<WorkerOptions>& parsed) {

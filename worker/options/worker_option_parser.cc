@@ -29,14 +29,15 @@ constexpr char kDescription[] =
     "with those of the other ranks.";
 
 constexpr char kFooter[] =
-    "Each option can also be given as GRADWIRE_NAME in the environment (GRADWIRE_BATCH_SIZE) or\n"
-    "as a key of the --config file (batch-size = 64), at its top or in its section [worker]:\n"
-    "flag > GRADWIRE_NAME > launcher's environment > file > default. Options marked (all ranks)\n"
-    "must have the same value on every rank of a run. Rank, world size and\n"
-    "coordinator are found in torchrun's, Slurm's, OpenMPI's and Kubernetes' environments;\n"
-    "'gradwire env' shows what would be used. GRADWIRE_PROGRESS is bar, plain or none.";
+    "Each option is also an environment variable GRADWIRE_NAME (GRADWIRE_BATCH_SIZE) and a "
+    "key\nof the --config file (batch-size = 64), at its top or in its section [worker]. "
+    "Priority:\nflag > GRADWIRE_NAME > launcher's environment > file > default. Options marked "
+    "(all ranks)\n"
+    "must have the same value on every rank of a run. The worker finds rank, world size and\n"
+    "coordinator in the environments of torchrun, Slurm, OpenMPI and Kubernetes;\n"
+    "'gradwire env' shows the values in effect. GRADWIRE_PROGRESS is bar, plain or none.";
 
-// The course's names for options that have another one here.
+// The course's names of options that have a different name here.
 struct CourseOptions {
   std::string master_ip;
   int num_nodes = 0;
@@ -44,25 +45,27 @@ struct CourseOptions {
 
 void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parser) {
   parser->Group("Place in the run");
-  parser->Add("coordinator", "HOST:PORT", "where the coordinator listens",
+  parser->Add("coordinator", "HOST:PORT", "address of the coordinator",
               ConnectAddress(&options->coordinator), Agreement::kCompared);
-  parser->Add("rank", "R", "rank of this worker, from 0, or those that it carries: 0,1 or 0-2",
+  parser->Add("rank", "R",
+              "rank of this worker, from 0, or several ranks that it carries: 0,1 or 0-2",
               WithDefault(RankList(&options->ranks), "assigned"));
-  parser->Add("world-size", "N", "ranks in the run",
+  parser->Add("world-size", "N", "number of ranks in the run",
               WithDefault(Integer(&options->world_size, 1, kMaxRanks), "the coordinator's"),
               Agreement::kCompared);
   parser->Add("host-coordinator", "true|false",
-              "if nobody listens there, rank 0 is the coordinator too; needs rank and world size",
+              "rank 0 also runs the coordinator if no program listens there;\n"
+              "needs --rank and --world-size",
               Switch(&options->host_coordinator));
   parser->Add("coordinator-metrics", "HOST:PORT",
-              "live page and metrics of that coordinator; or off",
+              "address of that coordinator's live page and metrics; or off",
               WithDefault(ListenAddressOrOff(&options->coordinator_metrics),
                           "127.0.0.1:9400, or a free port"));
   parser->Add("master-ip", "HOST", "the same as --coordinator HOST:29400", Text(&course->master_ip),
               Agreement::kCompared);
   parser->Add("num-nodes", "N", "the same as --world-size",
               WithDefault(Integer(&course->num_nodes, 1, kMaxRanks), ""), Agreement::kCompared);
-  parser->Add("local-world-size", "N", "workers on this host, which share its cores",
+  parser->Add("local-world-size", "N", "workers on this host; they share its cores",
               Integer(&options->local_world_size, 1, kMaxRanks));
 }
 
@@ -71,51 +74,50 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
               SyncChoice(&options->sync), Agreement::kSetting);
   parser->Add("delay", "D",
-              "with local-sgd and diloco: train D steps more while an exchange is under way",
+              "with local-sgd, diloco: train D more steps while an exchange is under way",
               Integer(&options->delay, 0), Agreement::kSettingUnlessDefault,
               NeedsSync(options, &SyncTraits::periodic));
-  parser->Add("outer-lr", "X", "learning rate of diloco's outer step",
+  parser->Add("outer-lr", "X", "with diloco: learning rate of the outer step",
               RealAbove(&options->outer.lr, 0), Agreement::kSettingUnlessDefault,
               NeedsSync(options, &SyncTraits::outer));
-  parser->Add("outer-momentum", "X", "Nesterov's momentum of diloco's outer step",
+  parser->Add("outer-momentum", "X", "with diloco: Nesterov momentum of the outer step",
               RealFromBelow(&options->outer.momentum, 0, 1), Agreement::kSettingUnlessDefault,
               NeedsSync(options, &SyncTraits::outer));
+  parser->Add("staleness", "S",
+              "with parameter-server: steps that a rank may be ahead of the slowest one;\n"
+              "inf: any number",
+              StalenessValue(&options->staleness), Agreement::kSettingUnlessDefault,
+              NeedsSync(options, &SyncTraits::served));
   parser->Add(
-      "staleness", "S",
-      "with parameter-server: steps that a rank may be ahead of the slowest; inf: any number",
-      StalenessValue(&options->staleness), Agreement::kSettingUnlessDefault,
-      NeedsSync(options, &SyncTraits::served));
-  parser->Add(
-      "backend", "NAME", DescribeChoices("how they are averaged:", BackendChoicesWithAuto()),
+      "backend", "NAME", DescribeChoices("how gradients are averaged:", BackendChoicesWithAuto()),
       WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "the sync's"),
       Agreement::kSetting);
-  parser->Add("bucket-cap-mb", "MiB",
-              "a bucket is closed when it holds this much; 0: a bucket per parameter",
-              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"),
-              Agreement::kSetting);
+  parser->Add("bucket-cap-mb", "MiB", "size of a bucket; 0: a bucket for each parameter",
+              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "by sync"), Agreement::kSetting);
   parser->Add("barrier", "true|false",
-              "with a sync that updates late: update all parameters before the next forward pass",
+              "with ddp and parameter-server: update all parameters before the next\n"
+              "forward pass begins",
               Switch(&options->barrier), Agreement::kMayDiffer,
               IfChanged(&options->barrier, NeedsLateUpdate(options)));
   parser->Add("wire", "TYPE",
-              "gradients on the wire: fp32, bf16 or fp16; sums are made in float32, rounded once",
+              "type of gradients on the wire: fp32, bf16 or fp16; sums are in float32",
               Choice(&options->wire, WireNames()), Agreement::kSetting);
   parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress),
               Agreement::kSettingUnlessDefault);
   parser->Add("compress-warmup", "N",
-              "with top-k the share falls from a quarter to its value within so many iterations; "
-              "with powersgd they go without it",
+              "with top-k: iterations in which the share falls from a quarter to D;\n"
+              "with powersgd: first iterations, which are not compressed",
               Integer(&options->compress_warmup, 0), Agreement::kSettingUnlessDefault,
               NeedsWarmUpOfCodec(options));
   parser->Add("groups", "N",
-              "buckets take turns on so many groups, each with connections of its own",
+              "number of groups, each with its own connections; buckets take turns on them",
               Integer(&options->groups, 1, kMaxGroups), Agreement::kSettingUnlessDefault);
   parser->Add("devices", "N",
               "with sync data-parallel: groups of compute threads that divide each batch",
               Integer(&options->devices, 1, kMaxDevices), Agreement::kMayDiffer,
               IfChanged(&options->devices, NeedsOnDevices(options)));
   parser->Add("broadcast-buffers", "true|false",
-              "with the gradients of each step, copy rank 0's buffers (BatchNorm) to all;\n"
+              "in each step, copy rank 0's buffers (BatchNorm statistics) to all ranks;\n"
               "with local-sgd and diloco: average them with the parameters",
               Switch(&options->broadcast_buffers), Agreement::kSetting);
 }
@@ -124,36 +126,37 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Model and training");
   AddModelFlags(options, parser);
   parser->Add("weights", "FILE",
-              "start from these weights: safetensors, or a state dict of torch.save",
+              "file of initial weights: safetensors, or a state dict by torch.save",
               WithDefault(Text(&options->weights), "drawn by --seed"), Agreement::kCompared);
   parser->Add("save-weights", "FILE",
-              "rank 0 writes the trained weights: FILE.safetensors, FILE.pt or FILE.pth",
+              "file for the trained weights, written by rank 0: .safetensors, .pt or .pth",
               Text(&options->save_weights));
   parser->Add("batch-size", "N", "samples per rank and forward pass",
               Integer(&options->batch_size, 1), Agreement::kSetting);
   parser->Add("accumulate", "N",
-              "forward and backward passes per iteration; their gradients are averaged first",
+              "forward and backward passes per iteration; gradients are exchanged once",
               Integer(&options->accumulate, 1), Agreement::kSetting);
-  parser->Add("iterations", "N", "iterations to train",
-              WithDefault(Integer(&options->iterations, 1), "as --epochs"), Agreement::kSetting);
-  parser->Add("epochs", "N", "passes over the data to train", Integer(&options->epochs, 1),
+  parser->Add("iterations", "N", "stop after N iterations",
+              WithDefault(Integer(&options->iterations, 1), "set by --epochs"),
+              Agreement::kSetting);
+  parser->Add("epochs", "N", "stop after N passes over the data", Integer(&options->epochs, 1),
               Agreement::kSetting);
   AddComputeSeconds(&options->compute_seconds, parser);
   parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0),
               Agreement::kSetting);
+  parser->Add("inference", "native|vanilla",
+              "score the test data on --devices instead of training. native: keep the devices;\n"
+              "vanilla: replicate, scatter, parallel apply and gather for each batch",
+              WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"),
+              Agreement::kMayDiffer, NeedsOnDevices(options));
   parser->Add(
-      "inference", "native|vanilla",
-      "do not train, but score the test data on --devices, which are kept (native) or made\n"
-      "anew for each batch, by replicate, scatter, parallel apply, gather (vanilla)",
-      WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"),
-      Agreement::kMayDiffer, NeedsOnDevices(options));
-  parser->Add("threads", "N", "compute threads of a device, the same number on all workers",
-              WithDefault(Integer(&options->threads, 1, 4096), "what all hosts can give"),
-              Agreement::kCompared);
+      "threads", "N", "compute threads of each device, the same number on all workers",
+      WithDefault(Integer(&options->threads, 1, 4096), "cores per worker, smallest of all hosts"),
+      Agreement::kCompared);
   AddInstructionsOption(&options->instructions, parser);
-  parser->Add("evaluate", "true|false", "at the end, print loss and accuracy on the test data",
+  parser->Add("evaluate", "true|false", "print loss and accuracy on the test data at the end",
               Switch(&options->evaluate), Agreement::kSettingUnlessDefault);
-  parser->Add("evaluate-every", "N", "the same after every N epochs and at the end",
+  parser->Add("evaluate-every", "N", "the same after every N epochs, and at the end",
               WithDefault(Integer(&options->evaluate_every, 1), "at the end, if at all"),
               Agreement::kSettingUnlessDefault);
 }
@@ -161,53 +164,54 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
 void AddLearning(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Loss and optimizer");
   parser->Add("on-nonfinite", "WHAT",
-              "if a mean gradient has an infinity or NaN: train on with it, end the run, or leave "
-              "the step's update out",
+              "if the mean gradient has an infinity or NaN: ignore it, stop the run, or skip the\n"
+              "update of the step",
               Choice(&options->on_nonfinite, {"ignore", "stop", "skip"}),
               Agreement::kSettingUnlessDefault);
-  parser->Add("loss", "NAME", DescribeChoices("what training makes small:", LossChoices()),
+  parser->Add("loss", "NAME", DescribeChoices("loss function:", LossChoices()),
               Choice(&options->loss, NamesOf(LossChoices())), Agreement::kSettingUnlessDefault);
-  parser->Add(
-      "optimizer", "NAME", DescribeChoices("how gradients change the weights:", OptimizerChoices()),
-      Choice(&options->optimizer, NamesOf(OptimizerChoices())), Agreement::kSettingUnlessDefault);
-  parser->Add("lr", "X", "learning rate",
-              WithDefault(RealAbove(&options->lr, 0), "as suits the optimizer"),
+  parser->Add("optimizer", "NAME", DescribeChoices("optimizer:", OptimizerChoices()),
+              Choice(&options->optimizer, NamesOf(OptimizerChoices())),
+              Agreement::kSettingUnlessDefault);
+  parser->Add("lr", "X", "learning rate", WithDefault(RealAbove(&options->lr, 0), "by optimizer"),
               Agreement::kSetting);
-  parser->Add("momentum", "X", "momentum of sgd", RealFromBelow(&options->momentum, 0, 1),
+  parser->Add("momentum", "X", "with sgd: momentum", RealFromBelow(&options->momentum, 0, 1),
               Agreement::kSetting, NeedsMomentum(options));
-  parser->Add("nesterov", "true|false", "Nesterov's momentum", Switch(&options->nesterov),
+  parser->Add("nesterov", "true|false", "use Nesterov momentum", Switch(&options->nesterov),
               Agreement::kSettingUnlessDefault, NeedsMomentum(options));
-  parser->Add("weight-decay", "X", "L2 penalty; of adamw decoupled from the gradient",
-              WithDefault(RealFrom(&options->weight_decay, 0), "as suits the optimizer"),
+  parser->Add("weight-decay", "X", "L2 penalty; with adamw, decoupled from the gradient",
+              WithDefault(RealFrom(&options->weight_decay, 0), "by optimizer"),
               Agreement::kSetting);
   parser->Add("clip-norm", "X",
-              "the most that the norm of the averaged gradient may be; a longer one is scaled down",
+              "largest norm of the averaged gradient; a longer gradient is scaled down to it",
               WithDefault(RealAbove(&options->clip_norm, 0), "no limit"),
               Agreement::kSettingUnlessDefault);
   parser->Add(
-      "lr-schedule", "NAME", DescribeChoices("how the learning rate goes down:", ScheduleChoices()),
+      "lr-schedule", "NAME",
+      DescribeChoices("schedule of the learning rate, after the warm-up:", ScheduleChoices()),
       Choice(&options->lr_schedule, NamesOf(ScheduleChoices())), Agreement::kSettingUnlessDefault);
-  parser->Add("lr-step-epochs", "N", "epochs from one step down to the next",
+  parser->Add("lr-step-epochs", "N", "with step: epochs between two reductions of the rate",
               Integer(&options->lr_step_epochs, 1), Agreement::kSettingUnlessDefault,
               NeedsSchedule(options, &ScheduleTraits::has_steps));
-  parser->Add("lr-gamma", "X", "factor of a step down", RealAbove(&options->lr_gamma, 0),
-              Agreement::kSettingUnlessDefault, NeedsSchedule(options, &ScheduleTraits::has_steps));
+  parser->Add("lr-gamma", "X", "with step: factor of each reduction",
+              RealAbove(&options->lr_gamma, 0), Agreement::kSettingUnlessDefault,
+              NeedsSchedule(options, &ScheduleTraits::has_steps));
   parser->Add("scale-lr", "true|false",
-              "multiply --lr by the samples of an iteration, of all ranks, over --base-batch",
+              "multiply --lr by (samples per iteration on all ranks) / --base-batch",
               Switch(&options->scale_lr), Agreement::kSettingUnlessDefault);
-  parser->Add("base-batch", "N", "samples of an iteration that --lr is for",
+  parser->Add("base-batch", "N", "with --scale-lr: samples per iteration for which --lr is meant",
               Integer(&options->base_batch, 1), Agreement::kSettingUnlessDefault,
               NeedsScaledRate(options));
   parser->Add("warmup-epochs", "N",
-              "raise the learning rate in equal parts: with --scale-lr from --lr to the scaled\n"
-              "one, without from --lr over the iterations of the warm-up to --lr",
+              "epochs in which the learning rate rises linearly: with --scale-lr from --lr\n"
+              "to the scaled rate; otherwise from --lr / warm-up iterations to --lr",
               Integer(&options->warmup_epochs, 0, kMaxWarmupEpochs),
               Agreement::kSettingUnlessDefault);
 }
 
 void AddData(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Data");
-  parser->Add("dataset", "NAME", DescribeChoices("the images:", DatasetChoices()),
+  parser->Add("dataset", "NAME", DescribeChoices("training data:", DatasetChoices()),
               Choice(&options->dataset, NamesOf(DatasetChoices())), Agreement::kSetting);
   parser->Add("data-dir", "DIR", "folder with the data set's files",
               WithDefault(Text(&options->data_dir), "the data set's usual place"));
@@ -216,12 +220,13 @@ void AddData(WorkerOptions* options, OptionParser* parser) {
   parser->Add("sampler-seed", "N", "seed of the order of samples",
               Integer(&options->sampler_seed, 0), Agreement::kSetting);
   parser->Add("set-epoch", "true|false",
-              "a new order of samples in each epoch; false: always the first one's",
+              "new order of samples in each epoch; false: always the order of the first epoch",
               Switch(&options->set_epoch), Agreement::kSettingUnlessDefault);
-  parser->Add("loaders", "N", "threads that make batches ahead; they change no value",
+  parser->Add("loaders", "N", "threads that prepare batches; the values do not depend on N",
               Integer(&options->loaders, 1, 256));
   parser->Add("drop-last", "true|false",
-              "drop samples that do not divide by the ranks (otherwise some are used twice)",
+              "leave out the last samples if the ranks do not divide their number\n"
+              "(otherwise some samples are used twice)",
               Switch(&options->drop_last), Agreement::kSetting);
 }
 
@@ -229,33 +234,34 @@ void AddOutput(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Output");
   parser->Add("print-every", "N", "print iterations 0, N, 2 N, ...; 0: none",
               Integer(&options->print_every, 0));
-  parser->Add("summary", "FILE", "write a JSON object about the whole run",
+  parser->Add("summary", "FILE", "file for a JSON object about the whole run",
               Text(&options->summary));
-  parser->Add("log-jsonl", "FILE", "write a JSON object for each iteration and each epoch",
+  parser->Add("log-jsonl", "FILE", "file for one JSON object per iteration and per epoch",
               Text(&options->log_jsonl));
-  parser->Add("trace", "FILE", "write a time line in Chrome's trace format (Perfetto reads it)",
+  parser->Add("trace", "FILE", "file for a time line in Chrome's trace format (Perfetto reads it)",
               Text(&options->trace));
-  parser->Add("metrics", "HOST:PORT", "serve Prometheus metrics; port 0 picks one",
+  parser->Add("metrics", "HOST:PORT", "address of Prometheus metrics; port 0 picks a free port",
               WithDefault(ListenAddressOrOff(&options->metrics), "off"));
 }
 
 void AddNetwork(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Network");
-  parser->Add("listen", "HOST:PORT", "where neighbours connect; port 0 picks one",
-              WithDefault(ListenAddress(&options->listen), "towards the coordinator"));
-  parser->Add("advertise", "HOST", "host name or address that neighbours use",
-              WithDefault(Text(&options->advertise), "of the connection to the coordinator"));
+  parser->Add("listen", "HOST:PORT", "address at which neighbors connect; port 0 picks a free port",
+              WithDefault(ListenAddress(&options->listen), "interface towards the coordinator"));
+  parser->Add("advertise", "HOST", "host name or address that neighbors use",
+              WithDefault(Text(&options->advertise), "as seen from the coordinator"));
   parser->Add("connections", "N",
-              "to each aggregator, for back ends coordinator and sharded; auto is sharded then",
+              "connections to each aggregator (back ends coordinator and sharded;\n"
+              "with N above 1, auto is sharded)",
               Integer(&options->connections, 1, 64), Agreement::kMayDiffer,
               NeedsConnections(options));
-  parser->Add("connect-timeout-seconds", "SECONDS", "wait for the coordinator to answer",
+  parser->Add("connect-timeout-seconds", "SECONDS", "longest wait for an answer of the coordinator",
               RealAbove(&options->connect_timeout_seconds, 0));
-  parser->Add("step-timeout-seconds", "SECONDS", "wait for all gradients of a step",
+  parser->Add("step-timeout-seconds", "SECONDS", "longest wait for all gradients of a step",
               RealAbove(&options->step_timeout_seconds, 0));
   parser->Add("check-replicas", "K",
-              "compare all workers' parameters every K steps where the run goes on without a lost "
-              "worker; who differs is lost; 0: never",
+              "if the run can go on without a lost worker: compare the parameters of all\n"
+              "workers every K steps; a worker that differs is lost; 0: never",
               Integer(&options->check_replicas, 0, INT64_MAX), Agreement::kSettingUnlessDefault);
 }
 
@@ -272,7 +278,7 @@ void AddAll(WorkerOptions* options, CourseOptions* course, OptionParser* parser)
   parser->Footer(kFooter);
 }
 
-// Makes the course's names into ours.
+// Copies the course's options to the options that they stand for.
 absl::Status ApplyCourseOptions(const CourseOptions& course, const OptionParser& parser,
                                 Parsed<WorkerOptions>* parsed) {
   const absl::StatusOr<std::string> address = parser.InForce("master-ip", "coordinator");
@@ -299,7 +305,7 @@ absl::Status ApplyLength(const OptionParser& parser, WorkerOptions* options) {
   return absl::OkStatus();
 }
 
-// What was left open: as the sync, or the host of a process alone, has it.
+// Fills in defaults that depend on the sync, the optimizer or, for a process alone, this host.
 void FillIn(Parsed<WorkerOptions>* parsed) {
   WorkerOptions* const options = &parsed->options;
   const OptimizerTraits optimizer = TraitsOfOptimizer(options->optimizer);
@@ -357,7 +363,7 @@ std::vector<std::string> WorkerOptionNames() {
 }
 
 std::map<std::string, AgreedValue> AgreedValues(const WorkerOptions& options) {
-  WorkerOptions copy = options;  // rows could write to it
+  WorkerOptions copy = options;  // rows can write to it
   WorkerOptions defaults;
   CourseOptions course;
   OptionParser parser("", "", {});

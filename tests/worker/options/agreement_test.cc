@@ -161,7 +161,8 @@ TEST(Agreement, Value_IsTextThatTheOptionTakes) {
 }
 
 TEST(Agreement, Default_IsShownAsInHelp) {
-  EXPECT_EQ(AgreedValues(WorkerOptions()).at("threads").shown, "what all hosts can give");
+  EXPECT_EQ(AgreedValues(WorkerOptions()).at("threads").shown,
+            "cores per worker, smallest of all hosts");
   WorkerOptions options;
   options.threads = 2;
   EXPECT_EQ(AgreedValues(options).at("threads").shown, "2");

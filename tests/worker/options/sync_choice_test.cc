@@ -28,20 +28,18 @@ TEST(SyncChoice, Interval_OfAPeriodicSync_IsTaken) {
 TEST(SyncChoice, WrongInterval_SaysWhatIsExpected) {
   for (const char* sync : {"local-sgd", "local-sgd:", "local-sgd:0", "local-sgd:-3", "local-sgd:x",
                            "local-sgd:2.5", "local-sgd:3:4", "local-sgd:99999999999999999999"}) {
-    EXPECT_EQ(ErrorOf({"--sync", sync}),
-              std::string("--sync: got '") + sync +
-                  "', expected local-sgd:H, with H the steps from one exchange to the next, 1 or "
-                  "more");
+    EXPECT_EQ(ErrorOf({"--sync", sync}), std::string("--sync: got '") + sync +
+                                             "', expected local-sgd:H, where H is the number of "
+                                             "steps between two exchanges, 1 or more");
   }
   EXPECT_EQ(ErrorOf({"--sync", "diloco"}),
-            "--sync: got 'diloco', expected diloco:H, with H the steps from one exchange to the "
-            "next, 1 or more");
+            "--sync: got 'diloco', expected diloco:H, where H is the number of steps between two "
+            "exchanges, 1 or more");
 }
 
 TEST(SyncChoice, IntervalOfAnotherSync_SaysThatItTakesNone) {
   EXPECT_EQ(ErrorOf({"--sync", "ddp:3"}),
-            "--sync: got 'ddp:3', expected ddp, which exchanges in every step and takes no "
-            "interval");
+            "--sync: got 'ddp:3', expected ddp, which exchanges in every step and has no interval");
 }
 
 TEST(SyncChoice, UnknownName_ListsThem) {
@@ -50,8 +48,8 @@ TEST(SyncChoice, UnknownName_ListsThem) {
 
 TEST(SyncChoice, DelayAsLongAsTheInterval_BadUsage) {
   EXPECT_EQ(ErrorOf({"--sync", "local-sgd:4", "--delay", "4"}),
-            "--delay: got 4 with --sync local-sgd:4 (--sync), expected fewer steps than lie "
-            "between two exchanges, 0 to 3");
+            "--delay: got 4 with --sync local-sgd:4 (--sync), expected fewer steps than between "
+            "two exchanges, 0 to 3");
 }
 
 TEST(SyncChoice, OptionsOfAnotherSync_BadUsage) {

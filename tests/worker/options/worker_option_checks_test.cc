@@ -21,7 +21,7 @@ TEST(CheckWorkerOptions, GroupsAndConnections_AreNotForOneRun) {
 
 TEST(CheckWorkerOptions, RankBeyondWorldSize_NamesBothAndTheirSources) {
   EXPECT_EQ(ErrorOf({"--rank", "4"}, {{"GRADWIRE_WORLD_SIZE", "4"}}),
-            "--rank: got '4', expected a rank from 0 to 3, for the world size is 4 "
+            "--rank: got '4', expected a rank from 0 to 3, because the world size is 4 "
             "(GRADWIRE_WORLD_SIZE)");
 }
 
@@ -57,7 +57,7 @@ TEST(CheckWorkerOptions, CompressionWithWhatItCannot_IsRefused) {
             "--compress: got 'int8' with wire bf16 (--wire), expected one of them");
   EXPECT_EQ(ErrorOf({"--compress", "top-k:0.1", "--nesterov"}),
             "--compress: got 'top-k:0.1' with nesterov (--nesterov), expected plain momentum, "
-            "which the ranks keep");
+            "which the ranks apply");
   EXPECT_EQ(ErrorOf({"--sync", "none", "--compress", "int8"}),
             "--sync none sends nothing, so it compresses nothing; got 'int8' (--compress)");
 }
@@ -109,14 +109,14 @@ TEST(CheckWorkerOptions, DataParallelWithOthers_IsRefused) {
 
 TEST(CheckWorkerOptions, EmulationWithWhatNeedsComputation_IsRefused) {
   EXPECT_EQ(ErrorOf({"--compute-seconds", "1,2", "--save-weights", "a.pt"}),
-            "--compute-seconds: sleeps in place of computing, so it takes no --save-weights; got "
-            "it in --save-weights");
+            "--compute-seconds: sleeps instead of computing, so it takes no --save-weights; got it "
+            "in --save-weights");
   EXPECT_EQ(
       ErrorOf({"--compute-seconds", "1,2", "--sync", "data-parallel", "--inference", "native"}),
-      "--compute-seconds: sleeps in place of computing, so it takes no --inference; got it in "
+      "--compute-seconds: sleeps instead of computing, so it takes no --inference; got it in "
       "--inference");
   EXPECT_EQ(ErrorOf({"--compute-seconds", "1,2", "--sync", "data-parallel", "--devices", "2"}),
-            "--compute-seconds: sleeps in place of computing, so it takes no --devices; got it in "
+            "--compute-seconds: sleeps instead of computing, so it takes no --devices; got it in "
             "--devices");
 }
 
@@ -149,9 +149,9 @@ TEST(CheckWorkerOptions, BarrierWithDdp_IsTaken) {
 }
 
 TEST(CheckWorkerOptions, BarrierWithOtherSync_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--sync", "all-reduce", "--barrier"}),
-            "--barrier is for a sync that updates late; got sync all-reduce (--sync), which "
-            "always waits for all");
+  EXPECT_EQ(
+      ErrorOf({"--sync", "all-reduce", "--barrier"}),
+      "--barrier: got sync all-reduce (--sync), expected a sync that updates late, such as ddp");
 }
 
 TEST(CheckWorkerOptions, SavedWeightsOfNoFormat_AreRefused) {
@@ -172,14 +172,16 @@ TEST(CheckWorkerOptions, NesterovWithMomentum_IsTaken) {
 
 TEST(CheckWorkerOptions, NesterovWithoutMomentum_IsRefused) {
   EXPECT_EQ(ErrorOf({"--nesterov", "true", "--momentum", "0"}),
-            "--nesterov: got momentum 0 (--momentum), expected one above 0");
+            "--nesterov: got momentum 0 (--momentum), expected a momentum above 0");
 }
 
 TEST(CheckWorkerOptions, MomentumWithAdam_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--momentum", "0.9", "--optimizer", "adam"}),
-            "--momentum: got it with optimizer adam (--optimizer), which has none, expected sgd");
-  EXPECT_EQ(ErrorOf({"--nesterov", "true", "--optimizer", "adamw"}),
-            "--nesterov: got it with optimizer adamw (--optimizer), which has none, expected sgd");
+  EXPECT_EQ(
+      ErrorOf({"--momentum", "0.9", "--optimizer", "adam"}),
+      "--momentum: got it with optimizer adam (--optimizer), which has no momentum, expected sgd");
+  EXPECT_EQ(
+      ErrorOf({"--nesterov", "true", "--optimizer", "adamw"}),
+      "--nesterov: got it with optimizer adamw (--optimizer), which has no momentum, expected sgd");
 }
 
 TEST(CheckWorkerOptions, OptionsOfASchedule_AreRefusedWithoutIt) {
@@ -193,13 +195,13 @@ TEST(CheckWorkerOptions, OptionsOfASchedule_AreRefusedWithoutIt) {
 
 TEST(CheckWorkerOptions, SeveralRanksBeyondWorldSize_NamesTheLast) {
   EXPECT_EQ(ErrorOf({"--rank", "2-4", "--world-size", "4"}),
-            "--rank: got '4', expected a rank from 0 to 3, for the world size is 4 "
+            "--rank: got '4', expected a rank from 0 to 3, because the world size is 4 "
             "(--world-size)");
 }
 
 TEST(CheckWorkerOptions, SeveralRanksWithABackendOfOne_AreRefused) {
   EXPECT_EQ(ErrorOf({"--rank", "0,1", "--backend", "gloo"}),
-            "--rank: got 2 ranks, expected one, for back end gloo carries one for each worker");
+            "--rank: got 2 ranks, expected one, because back end gloo carries one rank per worker");
 }
 
 TEST(CheckWorkerOptions, ConnectionsWithAuto_AreShardeds) {
@@ -210,7 +212,8 @@ TEST(CheckWorkerOptions, ConnectionsWithAuto_AreShardeds) {
 
 TEST(CheckWorkerOptions, ConnectionsWithABackendOfOne_AreRefused) {
   EXPECT_EQ(ErrorOf({"--backend", "ring", "--connections", "2"}),
-            "--connections: got 2 with back end ring, expected 1: it has one to each peer");
+            "--connections: got 2 with back end ring, expected 1: this back end has one connection "
+            "to each peer");
 }
 
 }  // namespace

@@ -283,10 +283,9 @@ TEST(ParseWorkerOptions, OnNonfinite_NeedsACommonMean) {
   EXPECT_EQ(ErrorOf({"--on-nonfinite", "stop", "--sync", "diloco:5"}),
             "--on-nonfinite: got stop with --sync diloco:5 (--sync), expected a sync whose workers "
             "apply the mean of gradients");
-  EXPECT_EQ(
-      ErrorOf({"--on-nonfinite", "skip", "--compress", "int8"}),
-      "--on-nonfinite: got skip with --compress int8 (--compress), expected none: what a rank "
-      "puts aside would be infinite, too");
+  EXPECT_EQ(ErrorOf({"--on-nonfinite", "skip", "--compress", "int8"}),
+            "--on-nonfinite: got skip with --compress int8 (--compress), expected none: the "
+            "residual that a rank keeps would be infinite, too");
   EXPECT_TRUE(Parse({"--on-nonfinite", "stop", "--compress", "int8"}).ok());
 }
 
@@ -296,8 +295,8 @@ TEST(ParseWorkerOptions, ClipNorm_IsAboveZeroAndNeedsOneGradient) {
   EXPECT_EQ(Parse({"--clip-norm", "0.5", "--sync", "local-sgd:4"})->options.clip_norm, 0.5);
   EXPECT_EQ(ErrorOf({"--clip-norm", "0"}), "--clip-norm: got '0', expected a number above 0");
   EXPECT_EQ(ErrorOf({"--clip-norm", "1", "--sync", "parameter-server"}),
-            "--clip-norm: got it with --sync parameter-server (--sync), expected no limit, as "
-            "aggregators apply each rank's gradient by itself");
+            "--clip-norm: got it with --sync parameter-server (--sync), expected no limit, because "
+            "aggregators apply each rank's gradient separately");
 }
 
 TEST(ParseWorkerOptions, UnknownSync_ListsThoseThatExist) {

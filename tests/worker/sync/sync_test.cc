@@ -103,8 +103,8 @@ TEST_F(SyncTest, MakeSynchronizer_UnknownName_NotFoundListsThem) {
 
 TEST_F(SyncTest, MakeSynchronizer_NoInterval_InvalidArgument) {
   EXPECT_EQ(MakeSynchronizer("diloco", reducer_.get()).status(),
-            absl::InvalidArgumentError("got 'diloco', expected diloco:H, with H the steps from one "
-                                       "exchange to the next, 1 or more"));
+            absl::InvalidArgumentError("got 'diloco', expected diloco:H, where H is the number of "
+                                       "steps between two exchanges, 1 or more"));
 }
 
 }  // namespace
