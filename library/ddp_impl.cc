@@ -103,7 +103,7 @@ void DistributedDataParallel::Impl::Fail(const absl::Status& status) {
   reducer_->Abandon(told);
   Arm();  // so that later passes are told too
   run_->Check(told, static_cast<int64_t>(member_.step().value()));
-  throw ToError(absl::InternalError("the run failed without a cause"), -1, -1);
+  throw ToError(absl::InternalError("the run failed for an unknown reason"), -1, -1);
 }
 
 void DistributedDataParallel::Impl::Arm() {
@@ -154,8 +154,8 @@ absl::Status DistributedDataParallel::Impl::CheckAllUsed() const {
   return absl::InvalidArgumentError(absl::StrCat(
       "rank ", member_.rank().value(), ", step ", member_.step().value(),
       ": backward gave no gradient to ", absl::StrJoin(names, ", "),
-      "; expected one for every parameter, or the option find_unused_parameters (backward within "
-      "backward, as reentrant checkpoints do it, is not supported)"));
+      "; expected one for every parameter, or the option find_unused_parameters (reentrant "
+      "checkpoints, which run backward within backward, are not supported)"));
 }
 
 absl::StatusOr<std::vector<bool>> DistributedDataParallel::Impl::UsedAnywhere(bool has_data) {

@@ -36,11 +36,11 @@ DistributedDataParallel::Impl::Active DistributedDataParallel::Impl::TakeAnswers
 void DistributedDataParallel::Impl::ThrowIfEarly(const Active& active) {
   const auto first = std::find(active.begin(), active.end(), false);
   if (!join_options_.throw_on_early_termination || first == active.end()) return;
-  reducer_->Abandon(absl::CancelledError("a rank has no data any more"));
+  reducer_->Abandon(absl::CancelledError("a rank has run out of data"));
   Arm();
-  run_->Check(absl::AbortedError(absl::StrCat("rank ", first - active.begin(),
-                                              " has no data any more, and the option "
-                                              "throw_on_early_termination is set")),
+  run_->Check(absl::AbortedError(absl::StrCat(
+                  "rank ", first - active.begin(),
+                  " has run out of data, and the option throw_on_early_termination is set")),
               static_cast<int64_t>(member_.step().value()));
 }
 
@@ -63,7 +63,7 @@ absl::Status DistributedDataParallel::Impl::ShareBuffers(const Active& active) {
 
 // One averaging pass without data.
 void DistributedDataParallel::Impl::Shadow(const Active& active) {
-  reducer_->Abandon(absl::CancelledError("the rank has no data any more"));
+  reducer_->Abandon(absl::CancelledError("the rank has run out of data"));
   reducer_->EndForward(member_.rank());
   KeepBuffers();
   reducer_->ZeroTerms(member_.rank());

@@ -29,7 +29,8 @@ GroupMember::GroupMember(const GroupSettings& settings, const Environment& envir
     : settings_(settings), environment_(environment), metrics_(kSync, settings.backend) {}
 
 GroupMember::~GroupMember() {
-  if (member_ != nullptr) member_->Stop(absl::CancelledError("it left before its end"));
+  if (member_ != nullptr)
+    member_->Stop(absl::CancelledError("the process left before the end of the run"));
 }
 
 absl::Status GroupMember::Start() {

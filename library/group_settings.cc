@@ -117,7 +117,7 @@ absl::Status CheckCompression(const OptionParser& parser, const GroupSettings& s
   if (compression.has_factors() && !TraitsOfBackend(settings.backend).any_order) {
     return absl::InvalidArgumentError(absl::StrCat(
         got, "back end ", settings.backend, " (", parser.source("backend").name,
-        "), expected another one: that needs all exchanges in one order on all ranks"));
+        "), expected another back end: this one needs the same order of exchanges on all ranks"));
   }
   if (compression.is_coded() && !TraitsOfBackend(settings.backend).codecs) {
     return absl::InvalidArgumentError(
@@ -155,7 +155,7 @@ absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
   if (settings.world_size > 0 && settings.rank >= settings.world_size) {
     return absl::InvalidArgumentError(absl::StrCat(
         parser.source("rank").name, ": got '", settings.rank, "', expected a rank from 0 to ",
-        settings.world_size - 1, ", for the world size is ", settings.world_size, " (",
+        settings.world_size - 1, ", because the world size is ", settings.world_size, " (",
         parser.source("world-size").name, ")"));
   }
   absl::Status wire = SettleWire(parser, numbers.compress_warmup, &settings);

@@ -35,10 +35,10 @@ absl::Status ForEachPiece(size_t bytes, const Body& body) {
 }
 
 absl::Status OtherCall(Rank rank) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "rank ", rank.value(),
-      " called another collective, or with a tensor of another type or shape; expected "
-      "the same on all ranks"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("rank ", rank.value(),
+                   " called another collective, or passed a tensor of another type or shape; "
+                   "expected the same on all ranks"));
 }
 
 uint64_t SignatureAt(const uint8_t* data) {

@@ -192,7 +192,7 @@ TEST_F(GlooExchangeTest, AllReduce_DeadlinePassesWithNobodyBehind_SaysSo) {
   engine_->EndAfterAbort(0);
   EXPECT_EQ(done.get(),
             absl::DeadlineExceededError("step 0, bucket 0: not averaged by the deadline; all ranks "
-                                        "have handed it in, but gloo has not finished"));
+                                        "have contributed, but gloo has not finished"));
 }
 
 TEST_F(GlooExchangeTest, AllReduce_DeadlinePassesWhileConnecting_DeadlineExceeded) {

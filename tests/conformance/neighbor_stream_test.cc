@@ -214,7 +214,7 @@ TEST_F(NeighborStreamTest, SecondStream_InTheNameOfTheNeighbour_RefusedAndTheRun
   v1::Chunk chunk = chunks_[0];
   chunk.set_step(1);
   ExpectRefused(chunk, grpc::StatusCode::INVALID_ARGUMENT,
-                "got it in a second stream, expected all of a view in one");
+                "got it in a second stream, expected one stream per view");
   ExpectStepWorks(1);
 }
 
@@ -230,7 +230,7 @@ TEST_F(NeighborStreamTest, Gap_EndsTheStepAndSuspectsTheNeighbour) {
               HasSubstr("got hop_chunk 2 of its segment, expected 1"));
   const absl::Status status = done.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()), StartsWith("neighbour rank 0 ("));
+  EXPECT_THAT(std::string(status.message()), StartsWith("neighbor rank 0 ("));
   EXPECT_EQ(SuspectOfReceiver(), ReceiverView().members[0].incarnation);
 }
 
@@ -284,7 +284,8 @@ TEST_F(NeighborStreamTest, HalfClosedInTheMiddleOfAStep_NeighbourHasLeftButIsNoS
   }
   const absl::Status status = done.get();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr(") has left, and others have not done all"));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(") has left, but other workers have not finished all"));
   EXPECT_FALSE(cluster_.exchange(kReceiver).suspect().has_value());
 }
 

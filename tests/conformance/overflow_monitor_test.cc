@@ -17,14 +17,16 @@ TEST(OverflowMonitorTest, Note_SeveralInAStep_CountTheStepOnce) {
 TEST(OverflowMonitorTest, OverflowMessage_Fp16_NamesStepRankAndWayOut) {
   EXPECT_EQ(OverflowMessage(v1::DTYPE_FLOAT16, Step(7), Rank(2), 1),
             "step 7, rank 2: a gradient is too large for fp16 (above 65504) and became infinite on "
-            "the wire, and so does the mean of all ranks; --wire bf16 has the range of fp32, and a "
+            "the wire, so the mean of all ranks is infinite, too; --wire bf16 has the range of "
+            "fp32, and a "
             "smaller --lr keeps gradients small (steps with such gradients: 1)");
 }
 
 TEST(OverflowMonitorTest, OverflowMessage_Bf16_SaysNothingOfBf16AsAWayOut) {
   EXPECT_EQ(OverflowMessage(v1::DTYPE_BFLOAT16, Step(7), Rank(2), 4),
             "step 7, rank 2: a gradient is too large for bf16 (above 3.39e38) and became infinite "
-            "on the wire, and so does the mean of all ranks; a smaller --lr keeps gradients small "
+            "on the wire, so the mean of all ranks is infinite, too; a smaller --lr keeps "
+            "gradients small "
             "(steps with such gradients: 4)");
 }
 

@@ -108,7 +108,7 @@ TEST(Join, ThrowOnEarlyTermination_AllRanksThrowAndTheRunGoesOn) {
       ADD_FAILURE() << "expected an Error";
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kAborted);
-      EXPECT_THAT(error.what(), HasSubstr("rank 0 has no data any more"));
+      EXPECT_THAT(error.what(), HasSubstr("rank 0 has run out of data"));
       EXPECT_EQ(error.step(), 1);
     }
     group->barrier();

@@ -32,7 +32,7 @@ std::string OverflowMessage(v1::DType wire, Step step, Rank rank, uint64_t steps
   return absl::StrCat(
       "step ", step.value(), ", rank ", rank.value(), ": a gradient is too large for ",
       WireName(wire), is_half ? " (above 65504)" : " (above 3.39e38)",
-      " and became infinite on the wire, and so does the mean of all ranks; ",
+      " and became infinite on the wire, so the mean of all ranks is infinite, too; ",
       is_half ? "--wire bf16 has the range of fp32, and a smaller --lr keeps gradients small"
               : "a smaller --lr keeps gradients small",
       " (steps with such gradients: ", steps, ")");

@@ -32,8 +32,7 @@ absl::Status CheckRank(Rank rank, int world_size) {
 
 absl::StatusOr<Sampler> Sampler::Create(int64_t samples, const SamplerOptions& options) {
   if (samples < 1 || samples > std::numeric_limits<uint32_t>::max()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(samples, " samples to share out, expected 1 to 4294967295"));
+    return absl::InvalidArgumentError(absl::StrCat(samples, " samples, expected 1 to 4294967295"));
   }
   if (options.world_size < 1) {
     return absl::InvalidArgumentError(
@@ -43,7 +42,7 @@ absl::StatusOr<Sampler> Sampler::Create(int64_t samples, const SamplerOptions& o
   if (sampler.per_rank_ == 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(samples, " samples for ", options.world_size,
-                     " ranks: dropping the tail leaves none for any rank"));
+                     " ranks: without the tail no rank has a sample"));
   }
   return sampler;
 }

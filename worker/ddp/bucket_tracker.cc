@@ -89,7 +89,7 @@ void BucketTracker::Wait() {
   while (!CanTell()) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline_ + kMargin) || CanTell()) continue;
     status_ = absl::DeadlineExceededError(
-        absl::StrCat("step ", step_.value(), ": a neighbour takes no more data"));
+        absl::StrCat("step ", step_.value(), ": a neighbor takes no more data"));
   }
   times_[Phase::kExposedCommunication] += SteadyNow() - start;
 }

@@ -267,7 +267,7 @@ absl::Status RunMember::AwaitSealed(Step step) {
     const absl::Duration waited = SteadyNow() - begun;
     if (waited < late_after) continue;
     const absl::Status late = absl::DeadlineExceededError(absl::StrCat(
-        "coordinator ", options_.endpoint.coordinator, " did not say within ",
+        "coordinator ", options_.endpoint.coordinator, " did not confirm within ",
         absl::ToInt64Seconds(waited), " s that all workers have the means of step ", step.value()));
     ReportLate(late, step);
     if (waited > late_after + kWordTimeout) return late;

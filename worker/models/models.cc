@@ -23,7 +23,8 @@ absl::StatusOr<std::shared_ptr<Model>> MakeModel(absl::string_view name, int64_t
   if (name == entry) return factory(classes);
 #include "worker/options/models.inc"
 #undef GRADWIRE_MODEL
-  return absl::NotFoundError(absl::StrCat("no model is called '", name, "'; there are:", kNames));
+  return absl::NotFoundError(
+      absl::StrCat("model '", name, "' does not exist; expected one of:", kNames));
 }
 
 }  // namespace gradwire

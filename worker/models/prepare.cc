@@ -16,7 +16,7 @@ absl::Status CheckImageSize(const ModelOptions& options, Model* model) {
   const std::string got = absl::StrCat("--image-size: got ", options.image_size, ", expected ");
   if (model->image_shape().vocabulary > 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(got, "none, for model ", options.name, " takes token ids"));
+        absl::StrCat(got, "none, because model ", options.name, " takes token ids"));
   }
   const ImageShape shape = ShapeFor(*model, options.image_size);
   const torch::NoGradGuard values_only;

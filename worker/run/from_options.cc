@@ -20,15 +20,15 @@ namespace {
 
 // Why a worker with these options cannot go on without a lost one; empty if it can.
 std::string WhyNotRecover(const WorkerOptions& options) {
-  if (!options.inference.empty()) return "with --inference nobody takes over a part";
+  if (!options.inference.empty()) return "with --inference no worker takes over another's part";
   if (TraitsOfSync(options.sync).periodic) {
-    return absl::StrCat("with sync ", options.sync, " each rank has a model of its own");
+    return absl::StrCat("with sync ", options.sync, " each rank has its own model");
   }
   if (TraitsOfSync(options.sync).served) {
-    return absl::StrCat("with sync ", options.sync, " what was pushed cannot be taken back");
+    return absl::StrCat("with sync ", options.sync, " pushed gradients cannot be taken back");
   }
   if (options.compress != WorkerOptions().compress) {
-    return absl::StrCat("what a rank has put aside is lost with it (--compress ", options.compress,
+    return absl::StrCat("the residuals of a rank are lost with it (--compress ", options.compress,
                         ")");
   }
   if (TraitsOfBackend(options.backend).recovers) return "";

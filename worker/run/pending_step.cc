@@ -115,8 +115,9 @@ class MeanStep : public PendingStep {
       if (!AllFinite(reducer_->terms(bucket, rank))) from.push_back(rank);
     }
     const std::string name = model_->named_parameters().keys()[reducer_->IndicesOf(bucket)[i]];
-    return absl::StrCat("the mean gradient of ", name, " is not finite",
-                        from.empty() ? "" : absl::StrCat(", as that of ", NameOf(from), " is not"));
+    return absl::StrCat(
+        "the mean gradient of ", name, " is not finite",
+        from.empty() ? "" : absl::StrCat(", because of the gradient of ", NameOf(from)));
   }
 
   std::vector<SlicedOptimizer> optimizers_;  // by bucket

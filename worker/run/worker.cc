@@ -149,7 +149,7 @@ absl::Status Worker::MakeTheModel() {
 
 void Worker::EmulateComputation() {
   spdlog::warn(
-      "computation is emulated: sleeps of {} s (forward, backward) a step; nothing is learnt",
+      "computation is emulated: sleeps of {} s (forward, backward) per step; nothing is learned",
       ToString(options_.compute_seconds));
   model_ = std::make_shared<EmulatedModel>(model_, ShapeFor(*model_, options_.image_size),
                                            train_->classes, *options_.compute_seconds,

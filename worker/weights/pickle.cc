@@ -78,7 +78,8 @@ class Machine {
   void Fill(std::vector<PickleValue> items) {
     PickleValue& value = stack_.back();
     for (PickleValue& item : items) {
-      if (item.depth >= kMostDepth) return Fail("values within each other", "fewer of them");
+      if (item.depth >= kMostDepth)
+        return Fail("values that are nested too deeply", "fewer of them");
       value.depth = std::max(value.depth, item.depth + 1);
       value.count += item.count;
       value.items.push_back(std::move(item));
@@ -88,7 +89,7 @@ class Machine {
   // Whether there may be a copy of `value`.
   bool MayCopy(const PickleValue& value) {
     copied_ += value.count;
-    if (copied_ > kMostCopied) Fail("copies of copies", "fewer of them");
+    if (copied_ > kMostCopied) Fail("too many copies of values", "fewer of them");
     return copied_ <= kMostCopied;
   }
 
@@ -122,7 +123,7 @@ class Machine {
   void Extend(Kind kind, std::vector<PickleValue> items) {
     if (stack_.empty() || stack_.back().kind != kind ||
         (kind == Kind::kDict && items.size() % 2 != 0)) {
-      return Fail("items of something else", "a list or dict and what fits in");
+      return Fail("items without a list or dict", "a list or dict, and items that fit");
     }
     Fill(std::move(items));
   }
@@ -144,7 +145,7 @@ class Machine {
 
   void Recall(int64_t key) {
     const auto found = memo_.find(key);
-    if (found == memo_.end()) return Fail(absl::StrCat("memo ", key), "one that was written");
+    if (found == memo_.end()) return Fail(absl::StrCat("memo ", key), "one that was stored");
     if (MayCopy(found->second)) stack_.push_back(found->second);
   }
 

@@ -74,7 +74,7 @@ absl::StatusOr<torch::Tensor> ParseTensor(const std::string& key, const Json& en
   const int64_t end = offsets->back();
   if (begin < 0 || begin > end || end > static_cast<int64_t>(data.size())) {
     return Unexpected(absl::StrCat("'", key, "'"), absl::StrCat("offsets ", begin, " to ", end),
-                      absl::StrCat("ones within the ", data.size(), " bytes of values"));
+                      absl::StrCat("offsets within the ", data.size(), " bytes of values"));
   }
   const absl::optional<int64_t> bytes = BytesOf(*shape, *type);
   if (bytes != end - begin) {
@@ -90,14 +90,14 @@ absl::StatusOr<torch::Tensor> ParseTensor(const std::string& key, const Json& en
 absl::StatusOr<uint64_t> HeaderBytes(absl::string_view bytes) {
   if (bytes.size() < kLengthBytes) {
     return Unexpected("header", absl::StrCat(bytes.size(), " bytes"),
-                      "weights as safetensors or of torch.save");
+                      "weights in safetensors or torch.save format");
   }
   uint64_t length = 0;
   std::memcpy(&length, bytes.data(), kLengthBytes);
   if (length <= bytes.size() - kLengthBytes) return length;
   return Unexpected("header",
                     absl::StrCat("a length of ", length, " in a file of ", bytes.size(), " bytes"),
-                    "weights as safetensors or of torch.save; is the file cut short?");
+                    "weights in safetensors or torch.save format; is the file cut short?");
 }
 
 std::string NameOf(torch::ScalarType type) {
@@ -142,8 +142,8 @@ absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes) {
     if (!tensor.ok()) return tensor.status();
     used += tensor->nbytes();
     if (used > values.size()) {
-      return Unexpected(absl::StrCat("'", key, "'"), "values that other tensors have too",
-                        "each to have its own");
+      return Unexpected(absl::StrCat("'", key, "'"), "bytes that belong to other tensors, too",
+                        "separate bytes for each tensor");
     }
     weights.emplace(key, *std::move(tensor));
   }

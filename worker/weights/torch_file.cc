@@ -64,7 +64,7 @@ std::vector<int64_t> NumbersOf(const PickleValue& list) {
 absl::StatusOr<torch::Tensor> ReadStorage(const PickleValue& id, PyTorchStreamReader& reader) {
   if (id.kind != Kind::kPersistent || id.items[0].items.size() < 3 ||
       id.items[0].items[2].kind != Kind::kText) {
-    return Unexpected("storage", "something else", "an id of torch's");
+    return Unexpected("storage", "something else", "a storage id of torch");
   }
   const std::vector<PickleValue>& parts = id.items[0].items;
   for (const auto& [name, type] : kStorages) {
@@ -200,7 +200,8 @@ absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes) {
   try {
     return Parse(bytes);
   } catch (const c10::Error& error) {
-    return Unexpected("archive", error.what_without_backtrace(), "a whole one of torch.save");
+    return Unexpected("archive", error.what_without_backtrace(),
+                      "a complete archive of torch.save");
   }
 }
 

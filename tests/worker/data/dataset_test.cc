@@ -262,7 +262,7 @@ TEST_F(IdxTest, LoadDataset_HugeClaim_NoMemoryIsTakenForIt) {
 TEST_F(IdxTest, LoadDataset_AbsurdDimensions_SaysSo) {
   WriteFile(images_, Idx(0x803, {0xffffffff, 0xffffffff, 0xffffffff}, ""));
   ExpectError(Load().status(), absl::StatusCode::kInvalidArgument,
-              {images_, "dimensions beyond all sense, expected at most 2^31 values"});
+              {images_, "dimensions that are too large, expected at most 2^31 values"});
 }
 
 TEST_F(IdxTest, LoadDataset_GzippedTruncated_SaysSo) {
@@ -355,7 +355,7 @@ TEST(Synthetic, LoadDataset_ClassMeansOfTrain_TellTestImagesApart) {
 
 TEST(LoadDataset, LoadDataset_UnknownName_NotFoundListsNames) {
   ExpectError(LoadDataset("cifar11", "", Split::kTrain).status(), absl::StatusCode::kNotFound,
-              {"no data set is called 'cifar11'", "cifar10 cifar100 fashion-mnist"});
+              {"data set 'cifar11' does not exist", "cifar10 cifar100 fashion-mnist"});
 }
 
 }  // namespace

@@ -55,14 +55,14 @@ TEST_F(ImageFolderTest, OtherSize_NamesTheFile) {
   Write("train/cat/a.ppm", "abcdef");
   Write("train/cat/b.ppm", "abc");
   EXPECT_THAT(ErrorOf(Split::kTrain),
-              HasSubstr("/train/cat/b.ppm: got 1x1 pixels, expected 2x1 as the first image has"));
+              HasSubstr("/train/cat/b.ppm: got 1x1 pixels, expected 2x1 as in the first image"));
 }
 
 TEST_F(ImageFolderTest, OtherClassesInTest_AreRefused) {
   Write("train/cat/a.ppm", "abc");
   Write("test/cow/a.ppm", "abc");
   EXPECT_THAT(ErrorOf(Split::kTest),
-              HasSubstr("/test: got classes cow, expected those of train, cat"));
+              HasSubstr("/test: got classes cow, expected the classes of train, cat"));
 }
 
 TEST_F(ImageFolderTest, FileThatIsNoImage_IsNamed) {

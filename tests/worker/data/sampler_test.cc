@@ -142,7 +142,7 @@ TEST(Sampler, Describe_EvenShares_SaysNoMore) {
 TEST(Sampler, Create_NoSamples_InvalidArgument) {
   const absl::Status status = Sampler::Create(0, {}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(), "0 samples to share out, expected 1 to 4294967295");
+  EXPECT_EQ(status.message(), "0 samples, expected 1 to 4294967295");
 }
 
 TEST(Sampler, Create_TooManySamples_InvalidArgument) {
@@ -160,7 +160,7 @@ TEST(Sampler, Create_NoRanks_InvalidArgument) {
 TEST(Sampler, Create_DropLastLeavesNothing_InvalidArgument) {
   const absl::Status status = Sampler::Create(3, {4, true, 0, true}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(), "3 samples for 4 ranks: dropping the tail leaves none for any rank");
+  EXPECT_EQ(status.message(), "3 samples for 4 ranks: without the tail no rank has a sample");
 }
 
 }  // namespace

@@ -129,7 +129,7 @@ TEST_F(BucketTrackerTest, Next_ExchangeSilentPastTheDeadline_DeadlineExceeded) {
   Begin(-absl::Seconds(10));
   Contribute(0);
   EXPECT_EQ(step_.Next().status(),
-            absl::DeadlineExceededError("step 7: a neighbour takes no more data"));
+            absl::DeadlineExceededError("step 7: a neighbor takes no more data"));
   step_.Abandon(absl::CancelledError("over"));
 }
 

@@ -89,7 +89,7 @@ TEST(MakeModel, MakeModel_UnknownName_NotFoundListsNames) {
   const absl::Status status = MakeModel("vgg12", 10).status();
   EXPECT_TRUE(absl::IsNotFound(status));
   EXPECT_THAT(std::string(status.message()),
-              ::testing::StartsWith("no model is called 'vgg12'; there are: vgg11"));
+              ::testing::StartsWith("model 'vgg12' does not exist; expected one of: vgg11"));
 }
 
 }  // namespace

@@ -178,12 +178,12 @@ TEST(Pickle, ItemsOfSomethingElse_AreRefused) {
                             "}K\x01"
                             "a.",
                             "}(K\x01u.", "K\x01K\x02K\x03s."}) {
-    EXPECT_THAT(ErrorOf(bytes), HasSubstr("got items of something else")) << bytes;
+    EXPECT_THAT(ErrorOf(bytes), HasSubstr("got items without a list or dict")) << bytes;
   }
 }
 
 TEST(Pickle, MemoThatWasNeverWritten_IsNamed) {
-  EXPECT_THAT(ErrorOf("h\x09."), HasSubstr("got memo 9, expected one that was written"));
+  EXPECT_THAT(ErrorOf("h\x09."), HasSubstr("got memo 9, expected one that was stored"));
   EXPECT_THAT(ErrorOf(Bytes("j\x01\x00\x01\x00.")), HasSubstr("got memo 65537"));
 }
 
@@ -202,17 +202,17 @@ TEST(Pickle, ValuesDeepWithinEachOther_AreRefused) {
   EXPECT_EQ(Unpickled("N" + Repeated("\x85", 60) + ".").depth, 61);
   for (const std::string& level : {std::string("\x85"), std::string("Q")}) {
     EXPECT_THAT(ErrorOf("N" + Repeated(level, 300000) + "."),
-                HasSubstr("got values within each other"));
+                HasSubstr("got values that are nested too deeply"));
   }
   EXPECT_THAT(ErrorOf(Repeated("]", 300000) + Repeated("a", 299999) + "."),
-              HasSubstr("got values within each other"));
+              HasSubstr("got values that are nested too deeply"));
 }
 
 // 64 steps, each a list of the one before twice, would be 2^64 values.
 TEST(Pickle, CopiesOfCopies_AreRefused) {
   std::string bytes = "Nq\x01";
   for (int i = 0; i < 60; ++i) absl::StrAppend(&bytes, "h\x01h\x01\x86q\x01");
-  EXPECT_THAT(ErrorOf(bytes + "."), HasSubstr("got copies of copies"));
+  EXPECT_THAT(ErrorOf(bytes + "."), HasSubstr("got too many copies of values"));
 }
 
 }  // namespace

@@ -144,7 +144,7 @@ TEST(ReadWeights, ReadWeights_NoFile_NotFound) {
 TEST(ParseSafetensors, ParseSafetensors_OffsetsBeyondFile_SaysBoth) {
   const std::string header = R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})";
   EXPECT_THAT(ErrorOf(ParseSafetensors(File(header, std::string(8, 'x'))).status()),
-              HasSubstr("'w': got offsets 4 to 12, expected ones within the 8 bytes"));
+              HasSubstr("'w': got offsets 4 to 12, expected offsets within the 8 bytes"));
 }
 
 TEST(ParseSafetensors, ParseSafetensors_OffsetsOfAnotherShape_SaysBoth) {

@@ -286,7 +286,7 @@ TEST_F(LateUpdateTest, Run_OneTransferNeverEnds_DeadlineExceeded) {
   exchange_.on_contribute = [&](const BucketKey& key) {
     if (key.bucket.value() > 0) exchange_.End(key.bucket.value());
   };
-  EXPECT_EQ(Run(2), absl::DeadlineExceededError("step 0: a neighbour takes no more data"));
+  EXPECT_EQ(Run(2), absl::DeadlineExceededError("step 0: a neighbor takes no more data"));
 }
 
 }  // namespace

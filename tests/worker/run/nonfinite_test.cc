@@ -78,8 +78,9 @@ TEST_P(NonfiniteTest, Ignore_TheModelTakesIt) {
 TEST_P(NonfiniteTest, Stop_NamesStepParameterAndRank) {
   const absl::Status status = Train(OptionsFor(Nonfinite::kStop));
   EXPECT_TRUE(IsOfAll(status)) << status;
-  EXPECT_EQ(status.message(),
-            "step 2: the mean gradient of linear.bias is not finite, as that of rank 0 is not");
+  EXPECT_EQ(
+      status.message(),
+      "step 2: the mean gradient of linear.bias is not finite, because of the gradient of rank 0");
 }
 
 TEST_P(NonfiniteTest, Skip_BitsOfARunWithoutTheStep) {

@@ -150,7 +150,7 @@ Lateness FoldExchange::Explain(const Transfer& late) const {
   if (!missing.empty()) {
     absl::StrAppend(&what, "gradients of rank ", absl::StrJoin(missing, ", "), " are missing");
   } else if (silent.empty()) {
-    absl::StrAppend(&what, "the mean did not come in time");
+    absl::StrAppend(&what, "the mean did not arrive in time");
   }
   absl::StrAppend(&what, missing.empty() || silent.empty() ? "" : "; ",
                   absl::StrJoin(silent, "; "));

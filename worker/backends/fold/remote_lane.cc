@@ -128,7 +128,7 @@ void RemoteLane::ReceiveAll() {
   }
   absl::Status status = FromGrpc(reader->Finish());
   if (finished_) return;
-  if (status.ok()) status = absl::UnavailableError("it ended the stream early");
+  if (status.ok()) status = absl::UnavailableError("the peer ended the stream early");
   Fail(status, "Scatter from");
 }
 

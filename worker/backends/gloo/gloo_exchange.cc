@@ -251,7 +251,7 @@ Lateness GlooExchange::Explain(const Transfer& late) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < view_.world_size; ++rank) keys.push_back(CountKey(rank));
   const auto counts = rendezvous_.Get(keys, SteadyNow() + kAskTimeout);
-  std::string cause = "all ranks have handed it in, but gloo has not finished";
+  std::string cause = "all ranks have contributed, but gloo has not finished";
   std::vector<int> behind;
   for (int rank = 0; counts.ok() && rank < view_.world_size; ++rank) {
     Sequence count = 0;

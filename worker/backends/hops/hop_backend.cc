@@ -60,7 +60,7 @@ absl::StatusOr<HopExchange*> HopBackend::Borrow(const NeighborStream& stream,
   MutexLock lock(&mutex_);
   while (IsToCome(chunk)) {
     changed_.WaitWithDeadline(&mutex_, SteadyNow() + kLookSlice);
-    if (stream.is_gone()) return absl::CancelledError("the neighbour went away");
+    if (stream.is_gone()) return absl::CancelledError("the neighbor has gone");
   }
   ++using_;
   return exchange_;

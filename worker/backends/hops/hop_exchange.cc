@@ -38,7 +38,7 @@ HopExchange::HopExchange(const Topology* topology, const View& view, const Backe
 HopExchange::~HopExchange() { table_.Close(); }
 
 std::string HopExchange::NameOfNeighbour(Rank rank) const {
-  return absl::StrCat("neighbour rank ", rank.value(), " (", view_.Carrier(rank).address, ")");
+  return absl::StrCat("neighbor rank ", rank.value(), " (", view_.Carrier(rank).address, ")");
 }
 
 absl::Status HopExchange::Start(const Backend::Ended& ended) {
@@ -126,8 +126,8 @@ absl::Status HopExchange::CheckSources(const HopTransfer& transfer) {
   const BucketKey& key = transfer.key;
   const absl::optional<Step> first = queues_[GroupOf(key.bucket)].early.FirstStep(key.layout);
   if (first.has_value() && *first < key.step) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a neighbour sent more chunks of step ", first->value(), " than there are"));
+    return absl::InvalidArgumentError(absl::StrCat("a neighbor sent too many chunks of step ",
+                                                   first->value(), " than there are"));
   }
   for (const auto& [source, state] : sources_) {
     if (!state.over || !Owes(source, transfer)) continue;
@@ -192,7 +192,7 @@ absl::Status HopExchange::CheckStream(StreamId stream, const ChunkHeader& header
   const auto [state, is_first] = sources_.try_emplace(source, SourceState{stream});
   if (state->second.stream == stream) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "chunk of ", ToString(header), ": got it in a second stream, expected all of a view in one"));
+      "chunk of ", ToString(header), ": got it in a second stream, expected one stream per view"));
 }
 
 absl::Status HopExchange::Accept(const HopKey& key, Chunk chunk) {
@@ -297,8 +297,8 @@ absl::Status HopExchange::LetGo() const { return absl::AbortedError(table_.failu
 
 // It is there, and well: so it is no suspect.
 absl::Status HopExchange::HasLeft(Rank neighbour) const {
-  return absl::FailedPreconditionError(
-      absl::StrCat(NameOfNeighbour(neighbour), " has left, and others have not done all steps"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      NameOfNeighbour(neighbour), " has left, but other workers have not finished all steps"));
 }
 
 void HopExchange::Fail(const absl::Status& status, Rank neighbour) {
@@ -349,8 +349,8 @@ Lateness HopExchange::Explain(const Transfer& late) {
     absl::StrAppend(&what, what.empty() ? "" : ", ", bytes, " bytes of ", NameOfNeighbour(rank));
     suspects.insert(view_.Carrier(rank).incarnation);
   }
-  what = missing.empty() ? "a neighbour takes no more data"
-                         : absl::StrCat(what, " or those behind it are missing");
+  what = missing.empty() ? "a neighbor takes no more data"
+                         : absl::StrCat(what, " or later ones are missing");
   return {absl::DeadlineExceededError(absl::StrCat(ToString(late.key), ": ", what)),
           {suspects.begin(), suspects.end()}};
 }
@@ -364,7 +364,7 @@ absl::Status HopExchange::Finish(absl::Time deadline) {
   while (!stopped_ && (!std::all_of(queues_.begin(), queues_.end(), is_over) ||
                        std::any_of(sources_.begin(), sources_.end(), is_open))) {
     if (!changed_.WaitWithDeadline(&mutex_, deadline)) continue;
-    return absl::DeadlineExceededError("the streams did not close: neighbours are still busy");
+    return absl::DeadlineExceededError("the streams did not close: neighbors are still busy");
   }
   return table_.failure();
 }

@@ -134,7 +134,7 @@ absl::Status NeighborSender::Write(const grpc::ByteBuffer& message) {
   if (stream_ == nullptr) return absl::UnavailableError("the stream is over");
   if (stream_->Write(message)) return absl::OkStatus();
   const absl::Status status = Finish();
-  return status.ok() ? absl::UnavailableError("it ended the stream") : status;
+  return status.ok() ? absl::UnavailableError("the neighbor ended the stream") : status;
 }
 
 absl::Status NeighborSender::Close() {

@@ -29,7 +29,7 @@ struct Spec {
 
 Spec Cifar10() {
   return {"cifar10",
-          "`deploy/fetch-cifar10 DIR` gets the files",
+          "`deploy/fetch-cifar10 DIR` downloads the files",
           1,
           10,
           {125.3, 123.0, 113.9},
@@ -41,7 +41,7 @@ Spec Cifar10() {
 
 Spec Cifar100() {
   return {"cifar100",
-          "`deploy/fetch-cifar100 DIR` gets the files",
+          "`deploy/fetch-cifar100 DIR` downloads the files",
           2,
           100,
           {129.3, 124.1, 112.4},

@@ -27,7 +27,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadDataset(absl::string_view nam
 #include "worker/options/datasets.inc"
 #undef GRADWIRE_DATASET
   return absl::NotFoundError(
-      absl::StrCat("no data set is called '", name, "'; there are:", kNames));
+      absl::StrCat("data set '", name, "' does not exist; expected one of:", kNames));
 }
 
 }  // namespace gradwire

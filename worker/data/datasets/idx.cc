@@ -87,7 +87,7 @@ absl::StatusOr<int64_t> ReadDimensions(const std::string& path, gzFile file, int
     dimensions.push_back(*dimension);
     if (*dimension == 0) return Unexpected(path, "an empty array", "some values");
     if (*dimension > kMostValues / values) {
-      return Unexpected(path, "dimensions beyond all sense", "at most 2^31 values");
+      return Unexpected(path, "dimensions that are too large", "at most 2^31 values");
     }
     values *= *dimension;
   }
@@ -203,7 +203,8 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadMnist(const std::string& data
   IdxDatasetSpec spec;
   spec.name = "mnist";
   spec.how_to_get =
-      "`deploy/fetch-mnist DIR` gets the files; `--dataset fashion-mnist` has the same shape and "
+      "`deploy/fetch-mnist DIR` downloads the files; `--dataset fashion-mnist` has the same shape "
+      "and "
       "is "
       "in Debian's dataset-fashion-mnist";
   spec.mean = 0.1307f;
@@ -216,7 +217,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadFashionMnist(const std::strin
   constexpr char kDebianDir[] = "/usr/share/datasets/fashion-mnist";
   IdxDatasetSpec spec;
   spec.name = "fashion-mnist";
-  spec.how_to_get = "`apt-get install dataset-fashion-mnist` gets the files";
+  spec.how_to_get = "`apt-get install dataset-fashion-mnist` installs the files";
   spec.mean = 0.2860f;
   spec.std_dev = 0.3530f;
   return LoadIdxDataset(spec, data_dir.empty() ? kDebianDir : data_dir, split);

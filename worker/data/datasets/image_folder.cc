@@ -45,7 +45,7 @@ absl::Status CheckSize(const std::string& path, int width, int height, const Dat
   if (width == dataset.width && height == dataset.height) return absl::OkStatus();
   return Unexpected(path, absl::StrCat(width, "x", height, " pixels"),
                     absl::StrCat(dataset.width, "x", dataset.height,
-                                 " as the first image has; scale them beforehand"));
+                                 " as in the first image; scale the images first"));
 }
 
 absl::Status Append(const std::string& path, size_t label, Dataset* dataset) {
@@ -86,7 +86,7 @@ absl::StatusOr<Names> ClassesOf(const std::string& data_dir, const std::string& 
   if (!there.ok()) return there;
   if (*there != *classes) {
     return Unexpected(folder, absl::StrCat("classes ", absl::StrJoin(*there, ", ")),
-                      absl::StrCat("those of train, ", absl::StrJoin(*classes, ", ")));
+                      absl::StrCat("the classes of train, ", absl::StrJoin(*classes, ", ")));
   }
   if (classes->size() <= kMostClasses) return classes;
   return Unexpected(folder, absl::StrCat(classes->size(), " classes"),
