@@ -37,7 +37,7 @@ class TracedExchange : public Exchange {
 
  private:
   const OnSpan on_span_;
-  const std::unique_ptr<Exchange> exchange_;  // ends first: its threads call on_span_
+  const std::unique_ptr<Exchange> exchange_;  // ends first, because its threads call on_span_
 };
 
 class TracedBackend : public Backend {
@@ -66,7 +66,7 @@ std::unique_ptr<Backend> TraceBackend(std::unique_ptr<Backend> backend, OnSpan o
 
 namespace {
 
-// Serves for both rows, as the view is not known yet.
+// Serves for both rows, because the view is not known yet.
 class AutoBackend : public Backend {
  public:
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
@@ -98,7 +98,7 @@ class AutoBackend : public Backend {
 
 }  // namespace
 
-// Each line's factory, in a file of its own, with its own errors.
+// Each row's factory is in its own file, with its own errors.
 #define GRADWIRE_BACKEND(name, factory, ...) \
   absl::StatusOr<std::unique_ptr<Backend>> factory(const BackendOptions& options);
 #include "worker/options/backends.inc"

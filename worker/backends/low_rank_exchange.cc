@@ -39,7 +39,7 @@ void LowRankExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets
   exchange_->AddLayout(layout, std::move(buckets));
 }
 
-// The key of a bucket as it is, or of a gradient bucket's left exchange.
+// Returns the key of the bucket, or of the left exchange of a gradient bucket.
 BucketKey LowRankExchange::Below(const BucketKey& key) const {
   if (IsWhole(key)) return {layouts_.whole, key.step, key.bucket};
   return {layouts_.factors, Step(key.step.value() - layouts_.whole_steps),
@@ -72,7 +72,7 @@ void LowRankExchange::Post(std::function<void()> task) {
   changed_.NotifyAll();
 }
 
-// Null at the end.
+// Returns null at the end.
 std::function<void()> LowRankExchange::NextTask() {
   MutexLock lock(&mutex_);
   while (tasks_.empty() && !closing_) changed_.Wait(&mutex_);
@@ -86,7 +86,7 @@ void LowRankExchange::Run() {
   while (const std::function<void()> task = NextTask()) task();
 }
 
-// Both exchanges are expected at once, so their order is that of the buckets on all workers.
+// Expects both exchanges at once, so their order is the order of the buckets on all workers.
 void LowRankExchange::Begin(const BucketKey& key, absl::Time deadline, Transfer transfer) {
   BucketKey below = Below(key);
   if (!IsGradient(key)) {
@@ -107,7 +107,7 @@ void LowRankExchange::Begin(const BucketKey& key, absl::Time deadline, Transfer 
                     });
 }
 
-// A bucket that has failed is through with its terms.
+// A failed bucket no longer uses its terms.
 void LowRankExchange::Project(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
   if (!IsGradient(key)) return exchange_->Contribute(Below(key), rank, terms);
   if (!TransferOf(key).done) return;
@@ -156,7 +156,7 @@ void LowRankExchange::CountLeftOut(const BucketKey& key) {
   }
 }
 
-// The next step's basis is made while others go on.
+// Computes the next step's basis while other buckets go on.
 void LowRankExchange::End(const BucketKey& key) {
   Transfer transfer = std::exchange(TransferOf(key), Transfer());
   if (transfer.status.ok()) {

@@ -16,30 +16,29 @@
 
 namespace gradwire {
 
-// Where gradients travel through the exchange below.
+// The layouts through which the gradients are sent.
 struct LowRankLayouts {
   LayoutId factors;          // has the plan's specs
-  LayoutId whole;            // has the buckets that are contributed; used if whole_steps > 0
-  uint64_t whole_steps = 0;  // so many first steps go there
+  LayoutId whole;            // of the contributed buckets; used if whole_steps > 0
+  uint64_t whole_steps = 0;  // number of first steps that use it
 };
 
-// Gradient buckets as products of thin matrices (see LowRankBucket), by exchanges through another
-// one, whichever it is. Of each bucket:
+// Sends gradient buckets as products of thin matrices (see LowRankBucket), through another exchange
+// of any kind. Each bucket goes through
 //
 //   Expect, Contribute of each rank ─► left: mean P ─► right: mean Q ─► result, done
 //
-// What is wanted of a bucket, and when its exchanges end, is a task of this object's thread, in the
-// order in which it comes; so all calls below are made on that thread, but those of whole steps,
-// which are passed on. Buckets behind the plan's are passed on, too.
+// Each call and each end of an exchange is a task of this object's thread, in order of arrival. So
+// this thread makes all calls of the other exchange, except those of whole steps and of buckets
+// after the plan's, which are passed on directly.
 //
-// Keys may have any layout, as there is one. What is left out outlives steps, not this object.
+// Keys may have any layout, because there is only one. The residuals last as long as this object.
 class LowRankExchange : public Exchange {
  public:
-  // `exchange`, which knows the layouts, outlives this object. `ranks`: those that this worker
-  // carries.
+  // `exchange`, which knows the layouts, must outlive this object. `ranks`: carried by this worker.
   LowRankExchange(Exchange* exchange, LowRankPlan plan, const LowRankLayouts& layouts,
                   std::vector<Rank> ranks);
-  // No transfer is under way.
+  // No transfer may be under way.
   ~LowRankExchange() override;
 
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) override;
@@ -56,8 +55,8 @@ class LowRankExchange : public Exchange {
   struct Transfer {
     Step step;
     absl::Span<uint8_t> result;
-    Done done;            // null: none is under way
-    int under_way = 0;    // of its two exchanges
+    Done done;            // null: not under way
+    int under_way = 0;    // how many of its two exchanges
     absl::Status status;  // the first error
   };
 
@@ -94,7 +93,7 @@ class LowRankExchange : public Exchange {
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;
   CompressionTotals compressed_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // last, as it uses all others
+  std::thread thread_;  // last, because it uses all members above
 };
 
 }  // namespace gradwire

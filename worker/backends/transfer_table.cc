@@ -86,7 +86,7 @@ bool TransferTable::Add(std::shared_ptr<Transfer> transfer) {
   Step& open_step = open_steps_.try_emplace(transfer->key.layout, first_).first->second;
   open_step = std::max(open_step, transfer->key.step);
   const BucketKey key = transfer->key;
-  // Waking the keeper for each bucket would cost one of 4 KiB a sixth of its time or more.
+  // Waking the keeper for each bucket would cost a 4 KiB bucket a sixth of its time or more.
   if (transfer->deadline < watched_ || !failure_.ok()) keeper_wakes_.NotifyAll();
   transfers_[key] = std::move(transfer);
   return failure_.ok();
@@ -174,7 +174,7 @@ std::shared_ptr<Transfer> TransferTable::WaitForDeadline() {
   return nullptr;
 }
 
-// The thread that failed may not have called `stop` yet when the keeper sees the failure.
+// When the keeper sees the failure, the thread that failed may not have called `stop` yet.
 void TransferTable::WaitForStop() {
   MutexLock lock(&mutex_);
   while (!stopped_) keeper_wakes_.Wait(&mutex_);
@@ -190,7 +190,7 @@ void TransferTable::Keep() {
   EndAll();
 }
 
-// Also what is added until the table is closed.
+// Ends transfers that are added until the table is closed, too.
 void TransferTable::EndAll() {
   while (true) {
     std::map<BucketKey, std::shared_ptr<Transfer>> ended;

@@ -20,18 +20,17 @@
 
 namespace gradwire {
 
-// Says when a gradient was too large for the wire type. Warns of the first step
-// in which that happens and then at the 2nd, 4th, 8th … such step, so that a run
-// that diverges does not fill the log. Thread-safe.
+// Warns of gradients that are too large for the wire type: in the first such step, and then in the
+// 2nd, 4th, 8th …, so that a run that diverges does not fill the log. Thread-safe.
 class OverflowMonitor {
  public:
   explicit OverflowMonitor(v1::DType wire) : wire_(wire) {}
 
-  // A finite value became infinite when `rank` rounded it for the wire in `step`.
-  // Steps come in order; further calls for the same step change nothing.
+  // Notes that `rank` rounded a finite value to infinity for the wire in `step`. Steps come in
+  // order; further calls for the same step change nothing.
   void Note(Step step, Rank rank);
 
-  // Steps noted so far.
+  // Returns the number of such steps.
   uint64_t steps() const;
 
  private:
@@ -41,17 +40,17 @@ class OverflowMonitor {
   uint64_t steps_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// The warning: what happened, what follows from it, and what to do.
+// Returns the warning: what happened, its effect, and what to do.
 std::string OverflowMessage(v1::DType wire, Step step, Rank rank, uint64_t steps);
 
-// What an exchange that failed tells peers that wait for something from it. Not that somebody does
-// not answer: they would take this worker for that one.
+// Returns the error for peers that wait for a failed exchange. It does not say that a worker is
+// silent, because the peers would take this worker for that one.
 absl::Status EndForPeers(const absl::Status& failure);
 
-// Why a transfer is late: the failure, DeadlineExceeded, in words for all ranks, and whose parts
-// are missing, as far as that is known.
+// Why a transfer is late: the failure, DeadlineExceeded, in words for all ranks, and the workers
+// whose parts are missing, if they are known.
 struct Lateness {
-  // NOLINTNEXTLINE(google-explicit-constructor): without workers it is the failure alone.
+  // NOLINTNEXTLINE(google-explicit-constructor): without workers it is only the failure.
   Lateness(absl::Status status, std::vector<Incarnation> missing = {})
       : failure(std::move(status)), workers(std::move(missing)) {}
 
@@ -59,70 +58,71 @@ struct Lateness {
   std::vector<Incarnation> workers;
 };
 
-// The transfers that an exchange has under way: who waits for which bucket until when, the
-// first failure, and the end of everything after it.
+// The transfers that an exchange has under way with their deadlines, the first failure, and the end
+// of all transfers after it.
 //
 //   Add ─► under way ── Complete ──────────────────────────► done(OK)
 //              │
 //              └─ Fail, or a deadline ─► stop ─► drain ─► done(failure), also for what
 //                                                         is added later
 //
-// A keeper thread watches deadlines and, after a failure, ends the transfers. Thread-safe.
+// A keeper thread watches deadlines and ends the transfers after a failure. Thread-safe.
 class TransferTable {
  public:
-  // What the exchange does for the table; never called with a lock of the table's held.
+  // Called by the table, never with its lock held.
   struct Hooks {
-    // Keeper thread.
+    // Explains a late transfer. Keeper thread.
     std::function<Lateness(const Transfer& late)> explain;
-    // The first failure is here: the exchange's threads are told to stop. On the thread that
-    // calls Fail; must not block.
+    // Tells the exchange's threads to stop after the first failure. On the thread that calls Fail;
+    // must not block.
     std::function<void(const absl::Status& failure)> stop;
-    // After `stop`: returns when no thread uses a transfer any more. Keeper thread, once.
+    // After `stop`: returns when no thread uses a transfer. Keeper thread, once.
     std::function<void()> drain;
   };
 
   // Layouts begin with step `first`.
   explicit TransferTable(Hooks hooks, Step first = Step(0));
-  // Close first.
+  // Call Close first.
   ~TransferTable();
 
-  // Starts the keeper. Before it deadlines pass unnoticed, and after a failure nothing ends.
+  // Starts the keeper. Before that, deadlines have no effect, and a failure ends no transfer.
   void Start();
-  // Fails with Cancelled, ends all transfers and the keeper. What `drain` needs must live.
+  // Fails with Cancelled, ends all transfers and the keeper. `drain` may still be called.
   void Close();
 
   // `specs` are on the wire.
   void AddLayout(LayoutId layout, std::vector<BucketSpec> specs);
-  // The buckets of a layout, waiting for it until it is added; null once the exchange has
+  // Returns the buckets of a layout, after waiting until it is added; null once the exchange has
   // failed. Valid as long as the table.
   const std::vector<BucketSpec>* WaitForLayout(LayoutId layout);
-  // The spec of a bucket whose layout was added.
+  // Returns the spec of a bucket of an added layout.
   const BucketSpec& SpecOf(const BucketKey& key) const;
 
-  // A bucket is expected. False if the exchange has failed: the keeper ends the transfer.
+  // Adds an expected bucket. Returns false if the exchange has failed: the keeper ends the
+  // transfer.
   bool Add(std::shared_ptr<Transfer> transfer);
-  // Null if it is not under way.
+  // Returns null if it is not under way.
   std::shared_ptr<Transfer> Find(const BucketKey& key) const;
-  // All that are under way.
+  // Returns all that are under way.
   std::vector<std::shared_ptr<Transfer>> All() const;
-  // OutOfRange: the step is neither the open one of its layout nor the next.
+  // Returns OutOfRange if the step is neither the open one of its layout nor the next.
   absl::Status CheckStep(LayoutId layout, Step step) const;
 
-  // Ends a transfer well: waits an instant for lent memory and calls done, unless it was
-  // ended before.
+  // Ends a transfer with success: waits briefly for lent memory and calls done, unless it has
+  // ended.
   void Complete(const BucketKey& key);
 
-  // The first failure counts. `suspect`: the worker that it happened at, if known.
+  // The first failure counts. `suspect`: the worker at which it happened, if known.
   void Fail(const absl::Status& status, absl::optional<Incarnation> suspect);
 
-  // The first failure; OK as long as there is none.
+  // Returns the first failure; OK if there is none.
   absl::Status failure() const;
   absl::optional<Suspect> suspect() const;
 
  private:
   void FailAt(const absl::Status& status, std::vector<Incarnation> suspects);
   void Keep();
-  // The transfer whose deadline passed; null once the exchange has failed.
+  // Returns the transfer whose deadline passed; null once the exchange has failed.
   std::shared_ptr<Transfer> WaitForDeadline();
   void WaitForStop();
   void EndAll();
@@ -131,13 +131,13 @@ class TransferTable {
   const Step first_;
   mutable Mutex mutex_;
   CondVar changed_;       // a layout was added, or the exchange failed
-  CondVar keeper_wakes_;  // something for the keeper to do
-  absl::Time watched_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // when it wakes by itself
+  CondVar keeper_wakes_;  // the keeper has work
+  absl::Time watched_ ABSL_GUARDED_BY(mutex_) = absl::InfiniteFuture();  // next wake-up
   std::map<LayoutId, std::vector<BucketSpec>> layouts_ ABSL_GUARDED_BY(mutex_);
   std::map<LayoutId, Step> open_steps_ ABSL_GUARDED_BY(mutex_);
   std::map<BucketKey, std::shared_ptr<Transfer>> transfers_ ABSL_GUARDED_BY(mutex_);
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Incarnation> suspects_ ABSL_GUARDED_BY(mutex_);  // behind failure_
+  std::vector<Incarnation> suspects_ ABSL_GUARDED_BY(mutex_);  // workers at which failure_ happened
   absl::Time failed_at_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // `stop` has returned
   bool closing_ ABSL_GUARDED_BY(mutex_) = false;

@@ -16,7 +16,7 @@
 
 namespace gradwire {
 
-// The buckets of one step after the other on their way through an Exchange. A bucket is
+// The buckets of one step at a time on their way through an Exchange. A bucket is
 //
 //   held ── Contribute ──► under way ── the exchange's done ──► there ── Next ──► taken
 //            of the first rank
@@ -24,33 +24,33 @@ namespace gradwire {
 // One thread calls; the exchange's threads end transfers.
 class BucketTracker {
  public:
-  // No bucket is under way. `exchange` is used until the next Attach; it may be null if
-  // nothing is contributed.
+  // No bucket may be under way. `exchange` is used until the next Attach; may be null if nothing is
+  // contributed.
   void Attach(Exchange* exchange, LayoutId layout, size_t buckets, size_t ranks);
 
-  // All buckets are held. None of the step before is under way. The step's exchange may
-  // take `timeout` from the first Contribute on.
+  // Begins a step: all buckets are held. None of the previous step may be under way. The exchange
+  // must finish within `timeout` from the first Contribute.
   void Begin(Step step, absl::Duration timeout);
 
-  // Whether carried rank number `rank` has contributed a bucket in this step.
+  // Whether carried rank `rank` has contributed a bucket in this step.
   bool Contributed(size_t bucket, size_t rank) const { return handed_in_[bucket][rank]; }
-  // Gives the exchange the `terms` of carried rank number `index`, which is `rank`. The
-  // first rank's call says where the result goes. Empty terms: nothing, but the result is
-  // expected.
+  // Contributes the `terms` of carried rank `index`, which is `rank`. The first rank's call sets
+  // the place of the result. With empty terms only the result is expected.
   void Contribute(size_t bucket, size_t index, Rank rank, absl::Span<const uint8_t> terms,
                   absl::Span<uint8_t> result);
 
-  // Takes the highest bucket that is there; waits if there is none.
+  // Takes the highest bucket whose result is there; waits if there is none.
   //   FailedPrecondition  none is under way either
-  //   DeadlineExceeded    the timeout passed and the exchange said nothing, for
-  //                       it is stuck in a write
-  //   or the first error of a transfer of the step, whatever else is there
+  //   DeadlineExceeded    the timeout passed and the exchange stays silent, because it is stuck in
+  //   a
+  //                       write
+  //   or the first error of a transfer of the step, even if other buckets are there
   absl::StatusOr<size_t> Next();
 
   // Waits until no transfer is under way; cancels the exchange with `reason` if one is.
   void Abandon(const absl::Status& reason);
 
-  // Of the step until now.
+  // Returns the times of the step until now.
   PhaseTimes times() const;
 
  private:
@@ -62,7 +62,7 @@ class BucketTracker {
   bool CanTell() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<size_t> Take() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Of the calling thread:
+  // Only for the calling thread:
   Exchange* exchange_ = nullptr;
   LayoutId layout_;
   std::vector<std::vector<bool>> handed_in_;  // by bucket and carried rank

@@ -14,48 +14,48 @@
 
 namespace gradwire {
 
-// What is told of a backward pass, from inside it; each may be empty. They may begin a pass
-// anew, and throw then.
+// Callbacks within a backward pass; each may be empty. They may begin another pass, and must then
+// throw.
 struct PassListener {
   // Before the first gradient of the pass is taken.
   std::function<void()> on_begin = nullptr;
-  // The terms of a bucket are complete. In the order of the buckets: of bucket i only
-  // after i - 1. Left out for those that backward did not complete, because it gave a
-  // parameter no gradient, and those behind them.
+  // The terms of a bucket are complete. Called in the order of the buckets: for bucket i only after
+  // i - 1. Not called for buckets that backward did not complete, because a parameter got no
+  // gradient, nor for the buckets after them.
   std::function<void(size_t bucket)> on_bucket = nullptr;
-  // The pass's first error, which EndPass returns too; nobody hears of buckets after it.
+  // The first error of the pass, which EndPass also returns; no on_bucket after it.
   std::function<void(const absl::Status& error)> on_error = nullptr;
 };
 
-// Puts the gradients that a backward pass makes into the terms of a FlatGradient, and tells
-// which buckets are complete.
+// Copies the gradients of a backward pass to the terms of a FlatGradient, and reports complete
+// buckets.
 //
-// Autograd has one node for each parameter that adds to its .grad, once in a backward
-// pass; this object keeps those nodes alive and hangs a hook on each. Outside of a pass
-// the hooks do nothing. Not thread-safe: backward on the CPU runs on the thread that
-// calls it.
+// For each parameter, autograd has a node that adds to its .grad, once in a backward pass. This
+// object keeps those nodes alive and adds a hook to each. Outside of a pass the hooks do nothing.
+// Not thread-safe: backward on the CPU runs on the calling thread.
 class GradientHooks {
  public:
-  // `gradient` outlives this object. `keep_grad`: a parameter's .grad stays when its value
-  // is in the terms; else it is taken away.
+  // `gradient` must outlive this object. `keep_grad`: keep a parameter's .grad after copying it to
+  // the terms; else remove it.
   GradientHooks(FlatGradient* gradient, bool keep_grad);
-  // Takes the hooks away.
+  // Removes the hooks.
   ~GradientHooks();
   GradientHooks(const GradientHooks&) = delete;
   GradientHooks& operator=(const GradientHooks&) = delete;
 
-  // The next backward pass makes the terms of carried rank number `rank`.
+  // The next backward pass computes the terms of carried rank `rank`.
   void Begin(size_t rank, PassListener listener);
-  // Terms of parameters that the pass gave no gradient become what their .grad has from
-  // passes before, or zero. Ends the pass. See Reducer::EndPass for errors.
+  // Ends the pass. Terms of parameters without a gradient in the pass become their .grad from
+  // earlier passes, or zero. See Reducer::EndPass for errors.
   absl::Status End();
-  // Ends the pass as it is.
+  // Ends the pass without that.
   void Cancel() { in_pass_ = false; }
 
-  // Indices (see FlatGradient::index_of) of parameters that got no gradient in the pass,
+  // Returns the indices (see FlatGradient::index_of) of parameters without a gradient in the pass,
   // ascending.
   std::vector<size_t> Unused() const;
-  // After End: those of them that had none of passes before either, so that their terms are zero.
+  // After End: returns those of them without one from earlier passes, too, so that their terms are
+  // zero.
   std::vector<size_t> WithoutGradient() const;
 
  private:
@@ -80,11 +80,11 @@ class GradientHooks {
   size_t rank_ = 0;
   PassListener listener_;
   absl::Status status_;          // its first error
-  bool begun_ = false;           // a gradient came
-  std::vector<bool> seen_;       // by parameter: its gradient came
-  std::vector<bool> taken_;      // by parameter: there was one, of this pass or those before
-  std::vector<size_t> missing_;  // by bucket: parameters without their gradient
-  size_t next_ = 0;              // first bucket that was not told of
+  bool begun_ = false;           // a gradient has arrived
+  std::vector<bool> seen_;       // by parameter: its gradient has arrived
+  std::vector<bool> taken_;      // by parameter: it had a gradient in this pass or earlier ones
+  std::vector<size_t> missing_;  // by bucket: number of parameters without their gradient
+  size_t next_ = 0;              // first bucket that was not reported
 };
 
 }  // namespace gradwire

@@ -13,17 +13,17 @@
 
 namespace gradwire {
 
-// How the reducer's buckets travel as products of `rank`.
+// Returns the plan that sends the reducer's buckets as products of `rank`.
 LowRankPlan LowRankPlanOf(const Reducer& reducer, uint64_t rank);
 
-// SHA-256 of the tensors' elements, one after the other, as they lie in memory
-// (little endian), in 64 hexadecimal digits. Tensors are contiguous, on the CPU.
+// Returns the SHA-256 of the tensors' elements in order, as in memory (little endian), as 64
+// hexadecimal digits. Tensors must be contiguous and on the CPU.
 std::string Sha256(const std::vector<torch::Tensor>& tensors);
 
-// Those that are float32, as they lie in memory, in base64. Likewise contiguous, on the CPU.
+// Returns the float32 tensors among them, as in memory, in base64. Same conditions.
 std::string FloatsInBase64(const std::vector<torch::Tensor>& tensors);
 
-// Names, shapes and types of all parameters, then all buffers, in registration order.
+// Returns names, shapes and types of all parameters, then all buffers, in registration order.
 Layout LayoutOf(const torch::nn::Module& model);
 
 }  // namespace gradwire

@@ -13,15 +13,15 @@
 
 namespace gradwire {
 
-// A module's buffers (BatchNorm statistics), and perhaps its parameters, as each of several ranks
-// sees them, that take turns with the module. If they are broadcast, all ranks start a step from
-// what rank 0 had at the end of the step before; if not, each goes on with its own.
+// A module's buffers (BatchNorm statistics), and perhaps its parameters, for several ranks that
+// take turns with the module. If they are broadcast, all ranks start a step with rank 0's buffers
+// from the end of the previous step; if not, each rank keeps its own.
 //
 //             Load             Store                       Take
 //   start ───────────► module ───────► result ─ Exchange ───────► start, module
 //
-// A step can be undone (Rewind): what is broadcast always, a rank's own if it is `undoable`. Of
-// each rank there is then what it had before each step that is not final, and what it has now:
+// A step can be undone (Rewind): always if buffers are broadcast, else if they are `undoable`. For
+// each rank this keeps its state before each step that is not final, and its state now:
 //
 //   before step k   before k + 1   after k + 1       k: the first step that Rewind may undo
 //   front           …              back
@@ -31,32 +31,32 @@ namespace gradwire {
 class RankBuffers {
  public:
   // `buffers`: any type, on the CPU, contiguous; in registration order. `undoable`: Keep is called
-  // once for each step, in order, as soon as it is final, and until then Rewind may be.
+  // once for each step, in order, as soon as it is final; until then Rewind may be called.
   RankBuffers(std::vector<torch::Tensor> buffers, bool broadcast, bool undoable);
 
-  // This worker carries `ranks`, ascending; each starts from what the module has. Exception: if
-  // Rewind came before and nothing is broadcast, the ranks that it carried already keep their own.
+  // Sets the ranks of this worker, ascending; each starts with the module's state. Exception: after
+  // Rewind, if nothing is broadcast, ranks that the worker already carried keep their own state.
   void SetRanks(absl::Span<const Rank> ranks);
 
-  // Whether there is something to be exchanged.
+  // Whether there is anything to exchange.
   bool travel() const { return broadcast_ && bytes_ > 0; }
   size_t bytes() const { return bytes_; }
 
-  // Carried rank number `rank` starts its forward passes, or is through with them. Both do nothing
-  // that one rank alone does not need.
+  // Carried rank `rank` starts or ends its forward passes. Do nothing that a single rank does not
+  // need.
   void Load(size_t rank);
   void Store(size_t rank);
 
-  // Where rank 0's buffers come from (after its Store) and where they arrive.
+  // The source of rank 0's buffers (after its Store), and the place where they arrive.
   absl::Span<uint8_t> travelling() { return absl::MakeSpan(travelling_); }
-  // They have arrived: the module has them, and all ranks start from them.
+  // They have arrived: sets the module to them; all ranks start from them.
   void Take();
 
-  // The first step that is not final (if buffers are broadcast: the one whose buffers were taken)
-  // is final now.
+  // Declares the first step that is not final (if buffers are broadcast: the step of the last Take)
+  // as final.
   void Keep();
-  // All steps that are not final will be computed anew. Each rank has again what it had before the
-  // first of them; the module has what the first carried rank had. To be followed by SetRanks.
+  // Undoes all steps that are not final. Each rank gets its state before the first of them; the
+  // module gets the state of the first carried rank. Call SetRanks next.
   void Rewind();
 
  private:
@@ -69,14 +69,14 @@ class RankBuffers {
   const bool undoable_;
   size_t bytes_ = 0;
   std::vector<Rank> ranks_;
-  // If not broadcast: of each carried rank, as drawn above; only the last if not undoable. Empty if
-  // the module is all that is needed.
+  // If not broadcast: the states of each carried rank, as drawn above; only the last if not
+  // undoable. Empty if the module is enough.
   std::vector<std::deque<Bytes>> own_;
   bool rewound_ = false;  // since the last SetRanks
   // If broadcast:
-  Bytes start_;  // of all ranks
+  Bytes start_;  // for all ranks
   Bytes travelling_;
-  Bytes previous_;  // what ranks started from before the last Take
+  Bytes previous_;  // the ranks' start before the last Take
   bool has_previous_ = false;
 };
 

@@ -27,35 +27,35 @@ namespace gradwire {
 struct MemberOptions {
   RunEndpointOptions endpoint;
   std::string backend = "auto";  // a row of backends.inc, or kAutoBackend
-  // What the back end is made with, but for coordinator and security, which are the endpoint's.
+  // Options of the back end, except coordinator and security, which are the endpoint's.
   BackendOptions transport = {};
   absl::Duration step_timeout = absl::Minutes(5);
-  // Several threads use the exchange, each with layouts of its own.
+  // Several threads use the exchange, each with its own layouts.
   bool shares_exchange = false;
 };
 
 struct MemberHooks {
-  // What Status.Get answers and heartbeats tell; on threads of their own. Empty: nothing.
+  // Answers of Status.Get and contents of heartbeats, called on separate threads. May be empty.
   std::function<v1::StatusReply()> status = nullptr;
   std::function<absl::optional<v1::Work>()> work = nullptr;
-  // The coordinator has ended the run, or it is lost; before transfers end. On the session's
-  // thread; once.
+  // Called once when the coordinator has ended the run or is lost, before transfers end. On the
+  // session's thread.
   std::function<void(const absl::Status&)> on_end = nullptr;
 };
 
-// What becomes of a run when training broke off.
+// How a run continues after training broke off.
 struct NextView {
   enum Kind {
-    kEnd,      // it is over, or will not go on: there is no view
-    kGoOn,     // without a worker that was lost
-    kUnpause,  // with all workers that were there: a pause is over
+    kEnd,      // the run is over or will not go on; there is no view
+    kGoOn,     // without a lost worker
+    kUnpause,  // with the same workers, after a pause
   };
   Kind kind = kEnd;
   View view = {};
-  absl::Time heard;  // of SteadyNow: when the view came
+  absl::Time heard;  // time of SteadyNow at which the view arrived
 };
 
-// A worker's part in a run with others, whoever its ranks compute for:
+// A worker's part in a run, whatever its ranks compute:
 //
 //   RunEndpoint ── view, sealed, abort ──► RunMember
 //   Backend ── Connect(view) ──► Exchange
@@ -64,81 +64,80 @@ struct NextView {
 //                                  │   ▲
 //                    AwaitNextView ▼   │ Connect     if a worker was lost, and steps are sealed
 //
-// One thread calls; Stop, ended, joined, address, ReportStep and clock_offset may be called from
-// any. The first reason to end is kept: waits and transfers end with it.
+// Call it from one thread; only Stop, ended, joined, address, ReportStep and clock_offset may be
+// called from any. The first reason to end counts: it ends waits and transfers.
 class RunMember {
  public:
   // Makes the back end and serves the peers. Errors: those of MakeBackend, RunEndpoint::Create and
   // Serve.
   static absl::StatusOr<std::unique_ptr<RunMember>> Create(const MemberOptions& options,
                                                            MemberHooks hooks = {});
-  // No transfer is under way, or they end with Cancelled.
+  // Ends transfers that are under way with Cancelled.
   ~RunMember();
   RunMember(const RunMember&) = delete;
   RunMember& operator=(const RunMember&) = delete;
 
-  // Where the peers reach this worker, "host:port".
+  // Returns the address at which peers reach this worker, "host:port".
   const std::string& address() const { return endpoint_->address(); }
 
   // Waits for the coordinator, sends `hello` (see RunEndpoint::Join), and waits for the view.
-  // Errors: those of Session::Open and Join, how it ended, or FailedPrecondition if the back end
+  // Errors: those of Session::Open and Join; how the run ended; FailedPrecondition if the back end
   // cannot carry as many ranks as the view gives it.
   absl::StatusOr<View> Join(v1::Hello hello);
   bool joined() const { return endpoint_->joined(); }
-  // OK, or how the run ended for this worker: the coordinator's word, or the reason of Stop or
+  // Returns OK, or how the run ended for this worker: by the coordinator, or the reason of Stop or
   // Fail.
   absl::Status ended() const { return changes_.ended(); }
 
-  // Declares what the workers exchange (`buckets` in float32) of `tensors`, under a `name` for
-  // messages, before or after Connect; all workers do so in the same order. Without tensors the
-  // first bucket's bytes are one, called `name`. If `serving` names an optimiser, aggregators serve
-  // the model. Errors: those of Session::DeclareLayout, at the latest a minute after a step
-  // timeout; FailedPrecondition if the model is to be served, and workers are the aggregators.
+  // Declares a layout: `buckets` (in float32) of `tensors`, with a `name` for messages. Call it
+  // before or after Connect, in the same order on all workers. Without tensors, the bytes of the
+  // first bucket are one tensor called `name`. If `serving` names an optimizer, aggregators serve
+  // the model. Errors: those of Session::DeclareLayout, at most a minute after a step timeout;
+  // FailedPrecondition if the model would be served but workers are the aggregators.
   absl::StatusOr<LayoutId> Declare(const std::string& name, const Layout& tensors,
                                    const std::vector<BucketSpec>& buckets,
                                    const v1::Serving& serving = {});
-  // Connects with the workers of `view`: the one of Join, or a further one. All layouts that were
-  // declared are known to the exchange. Errors: those of Backend::Connect; Aborted if there is one
-  // further still.
+  // Connects with the workers of `view`, the view of Join or a later one. The exchange knows all
+  // declared layouts. Errors: those of Backend::Connect; Aborted if a newer view exists.
   absl::Status Connect(const View& view);
-  // After Connect, until the next.
+  // Valid after Connect, until the next.
   Exchange& exchange() { return *exchange_; }
-  // What all exchanges together have moved.
+  // Returns the totals of all exchanges.
   TransferTotals totals() const;
 
-  // All means of `step` are here; `digests` of the parameters, if they are to be compared. `last`:
-  // there is no such step, as all are done.
+  // Reports that all means of `step` have arrived; `digests`: of the parameters, if they are
+  // compared. `last`: there is no such step, because all are done.
   void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {});
-  // What it cost this worker to go on with the view; the coordinator is told with the next
-  // ReportReady, of the sum if there was none since the last call.
+  // Adds the time that this worker lost by going on in the view. The next ReportReady sends the sum
+  // to the coordinator.
   void TellLost(const LostTime& lost) { (lost_ ? *lost_ : lost_.emplace()) += lost; }
-  // Waits until all workers of the view have said so. Aborted if a further view came before that;
-  // DeadlineExceeded if the coordinator says nothing for long; or how the run ended.
-  // Meanwhile a peer that does not answer is told of, which may be what the others wait for, and
-  // after two step timeouts that the step is not sealed: others may take one to get its means, and
-  // one for what they do behind it.
+  // Waits until all workers of the view have reported `step`. Returns Aborted if a newer view came
+  // first, DeadlineExceeded if the coordinator stays silent for long, or how the run ended.
+  // Meanwhile it reports a peer that does not answer, because the others may wait for that peer.
+  // After two step timeouts it reports that the step is not sealed: other workers may take one
+  // timeout for its means and one for their next step.
   absl::Status AwaitSealed(Step step);
-  // After `failure` (not OK) ended `step`: tells the coordinator if a peer did not answer, or was
-  // late, and waits for a further view, a little or until the end of a pause.
+  // After `failure` (not OK) ended `step`: reports a peer that did not answer or was late, and
+  // waits for a newer view, shortly, or until the end of a pause.
   NextView AwaitNextView(const absl::Status& failure, Step step);
-  // The run ends for this worker with `failure` (not OK) of `step`. The coordinator is told, unless
-  // it has ended the run itself: its word counts more than what this worker saw, and is awaited as
-  // by AwaitNextView if that has not been called in this view. `of_all`: every worker ends with it,
-  // so nobody is to go on without this one. Returns how the run ended.
+  // Ends the run for this worker with `failure` (not OK) of `step`, and tells the coordinator. If
+  // the coordinator has ended the run itself, its reason counts more; waits for it as AwaitNextView
+  // does, unless that was called in this view. `of_all`: every worker ends with this error, so none
+  // goes on without this one. Returns how the run ended.
   absl::Status Fail(const absl::Status& failure, Step step, bool of_all = false);
 
   // See Session.
   void ReportStep(const v1::StepDone& done) { endpoint_->session().ReportStep(done); }
   absl::Duration clock_offset() { return endpoint_->session().clock_offset(); }
 
-  // Peers are done with each other; see Exchange::Finish.
+  // Ends the exchange with the peers; see Exchange::Finish.
   absl::Status Finish(absl::Time deadline);
-  // All is done; `reason` is for messages.
+  // Leaves the run after the last step; `reason` is for messages.
   absl::Status Leave(absl::string_view reason = "all steps are done");
   // After Leave: waits until the others are done too, or the coordinator is gone; at most 10 s.
   void AwaitEndOfRun();
 
-  // This worker goes early: the others hear `reason`, and transfers end with it.
+  // Leaves early: ends transfers with `reason`, which the other workers get.
   void Stop(const absl::Status& reason);
 
  private:
@@ -152,9 +151,9 @@ class RunMember {
   // Ends waits and transfers with `reason`.
   void End(const absl::Status& reason);
   void CancelExchange(const absl::Status& reason);
-  // Tells the coordinator of a peer that does not answer, or that is late, once a view.
+  // Reports a peer that does not answer or is late, once a view.
   void ReportSuspect(const absl::optional<Suspect>& suspect, Step step);
-  // The same if it is not known whose part of the step is late.
+  // Reports a late step if the late worker is unknown.
   void ReportLate(const absl::Status& late, Step step);
   absl::StatusOr<LayoutId> DeclareLayout(v1::Layout layout);
 
@@ -163,12 +162,12 @@ class RunMember {
   StatusService status_service_;
   const std::unique_ptr<Backend> backend_;
 
-  View view_;                        // the last that it joined or connected in
-  absl::optional<Suspect> suspect_;  // whom Connect could not reach
+  View view_;                        // the last in which it joined or connected
+  absl::optional<Suspect> suspect_;  // that Connect could not reach
   bool reported_ = false;            // a suspect, in this view
-  bool told_of_end_ = false;         // AwaitNextView has given kEnd in this view
+  bool told_of_end_ = false;         // AwaitNextView has returned kEnd in this view
   ViewChanges changes_;
-  absl::optional<LostTime> lost_;  // of which the coordinator has yet to be told
+  absl::optional<LostTime> lost_;  // not yet reported to the coordinator
   std::vector<std::pair<LayoutId, std::vector<BucketSpec>>> layouts_;  // in float32
   TransferTotals past_;                                                // of earlier exchanges
 
@@ -178,7 +177,7 @@ class RunMember {
   Generation shown_generation_ ABSL_GUARDED_BY(mutex_);         // its view's
   absl::Time view_heard_ ABSL_GUARDED_BY(mutex_);               // when the latest came
 
-  const std::unique_ptr<RunEndpoint> endpoint_;  // last: its threads use the above
+  const std::unique_ptr<RunEndpoint> endpoint_;  // last: its threads use the members above
 };
 
 }  // namespace gradwire

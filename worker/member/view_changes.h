@@ -15,9 +15,9 @@
 
 namespace gradwire {
 
-// An exchange for several threads, each with layouts of its own: one at a time is let through where
-// an exchange wants one thread. A group whose models travel as factors has them: the threads of
-// LowRankExchange, and that of the collectives.
+// An exchange that several threads use, each with its own layouts: it lets one thread at a time
+// call an exchange that allows only one. Example: a group that uses powersgd, with the threads of
+// LowRankExchange and the thread of the collectives.
 class SharedExchange : public Exchange {
  public:
   explicit SharedExchange(std::unique_ptr<Exchange> exchange) : exchange_(std::move(exchange)) {}
@@ -26,7 +26,7 @@ class SharedExchange : public Exchange {
     MutexLock lock(&mutex_);
     exchange_->AddLayout(layout, std::move(buckets));
   }
-  // `done` may run within the call: it must not call this exchange.
+  // `done` may run within the call, and must not call this exchange.
   void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
               Done done) override {
     MutexLock lock(&mutex_);
@@ -46,39 +46,37 @@ class SharedExchange : public Exchange {
   const std::unique_ptr<Exchange> exchange_;
 };
 
-// Whether `status`, with which training ended in a run that this worker was not told to leave, may
-// come of the loss of another one: a transfer with it broke, was ended by it, or by one that heard
-// of the loss first, or did not end in time.
+// Whether the loss of another worker may have caused `status`, with which training ended: a
+// transfer with it broke, was ended by it or by a worker that learned of the loss first, or did not
+// end in time. Not for a worker that was told to leave.
 bool MayBeALoss(const absl::Status& status);
 
-// What the coordinator said of a run that recovers, for a trainer that asks: which steps are
-// sealed, and whether there is a further view (see membership.proto). It says both in one stream,
-// so a step that was sealed before the further view is known to be.
-//
-// Thread-safe.
+// The coordinator's news in a run that recovers, for a trainer that asks: which steps are sealed,
+// and whether there is a newer view (see membership.proto). Both come in one stream, so a step that
+// was sealed before the newer view is known to be sealed. Thread-safe.
 class ViewChanges {
  public:
-  // What the coordinator says, in its order.
+  // News of the coordinator, in order.
   void OnSealed(Step step);
   void OnNewView(View view);
-  // There will be a further view, or an end, after a while.
+  // A newer view, or an end, will follow after a while.
   void OnPaused();
-  // Nothing more comes: all waits end with `reason`, which is not OK. The first counts.
+  // Ends all waits with `reason`, which is not OK. The first reason counts.
   void End(const absl::Status& reason);
-  // OK, or that reason.
+  // Returns OK, or that reason.
   absl::Status ended() const;
-  // Waits for it until `deadline`.
+  // Waits until `deadline` for the end.
   absl::Status AwaitEnd(absl::Time deadline);
 
-  // Waits until `step` is sealed. Aborted if a further view or a pause came before, or the reason
-  // of End; none if it is not known by `deadline`.
+  // Waits until `step` is sealed. Returns Aborted if a newer view or a pause came before, or the
+  // reason of End; nothing if this is not known by `deadline`.
   absl::optional<absl::Status> AwaitSealed(Step step, absl::Time deadline);
-  // The same at once.
+  // The same without waiting.
   absl::optional<absl::Status> WhetherSealed(Step step) const;
-  // OK, or Aborted if the run is paused, or a further view has come that was not taken.
+  // Returns OK, or Aborted if the run is paused or a newer view was not taken.
   absl::Status Unchanged() const;
-  // Waits for a further view, and takes the latest; none if none has come by `deadline`, unless the
-  // run is paused then, or after End.
+  // Waits for a newer view, and takes the latest. Returns nothing after End, or if none has come by
+  // `deadline`; in a pause it waits on.
   absl::optional<View> AwaitView(absl::Time deadline);
 
  private:

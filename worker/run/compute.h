@@ -7,23 +7,23 @@
 
 namespace gradwire {
 
-// Lets libtorch, and the BLAS library under it, compute with `threads` threads (at least 1)
-// on the thread that calls, and logs which BLAS that is, with a warning for a slow one. How
-// many threads share a sum decides its bits.
+// Makes libtorch and its BLAS library compute with `threads` threads (at least 1) on the calling
+// thread. Logs the name of the BLAS, with a warning if it is slow. The number of threads that share
+// a sum decides its bits.
 void UseComputeThreads(int threads);
 
-// The seed of torch's generator in front of one forward pass, for dropout and the like. A
-// function of its arguments alone, so that any process can redo any rank's pass:
+// Returns the seed of torch's generator for one forward pass (dropout and the like). It depends
+// only on the arguments, so any process can repeat any rank's pass:
 //
-//   mix(x)  the finaliser of splitmix64 (Steele, Lea, Flood 2014)
+//   mix(x)  the finalizer of splitmix64 (Steele, Lea, Flood 2014)
 //   state   "forward\0" as a little endian number, then for each of seed, step, rank and
 //           micro_batch in this order: state = mix((state xor value) + 0x9e3779b97f4a7c15)
 //
-// `micro_batch`: number of the pass within the rank's step, from 0. Changing this changes
-// every run of a model that draws random numbers: the values are pinned by a test.
+// `micro_batch`: number of the pass within the rank's step, from 0. Any change here changes every
+// run of a model that draws random numbers, so a test pins the values.
 uint64_t ForwardSeed(uint64_t seed, Step step, Rank rank, int64_t micro_batch);
 
-// Makes that the state of torch's generator of this process.
+// Sets the state of torch's generator in this process.
 void SeedForward(uint64_t seed);
 
 }  // namespace gradwire

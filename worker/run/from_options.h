@@ -26,39 +26,38 @@
 
 namespace gradwire {
 
-// What a worker says of itself when it joins: the ranks that it wants, its host, and the
-// settings that have to be equal on all workers. `training_samples`: in its data set.
-// Addresses are left to the caller.
+// Returns a worker's Hello: the ranks that it wants, its host, and the settings that must be equal
+// on all workers. `training_samples`: number in its data set. The caller adds the addresses.
 v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples);
 
-// Declares, under `name` and in place of the reducer's buckets, what `compression`, which has
-// factors, makes of the gradients of `tensors`, and gives the exchange for them; the reducer may
-// use it under any layout. `member` is connected and outlives it; `ranks` are those that it
-// carries. Says in the log what travels and what is kept. Errors: those of RunMember::Declare.
+// Declares, under `name` and instead of the reducer's buckets, the factors that `compression` makes
+// of the gradients of `tensors`. Returns the exchange for them; the reducer may use it with any
+// layout. `member` must be connected and outlive the exchange; `ranks` are the carried ones. Logs
+// the bytes that are sent and kept. Errors: those of RunMember::Declare.
 absl::StatusOr<std::unique_ptr<LowRankExchange>> ConnectLowRank(
     RunMember* member, const std::string& name, const Layout& tensors, const Reducer& reducer,
     const Compression& compression, std::vector<Rank> ranks);
 
-// What a worker's options, which are checked, mean for its parts.
+// Convert a worker's checked options to the options of its parts.
 ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes);
 absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
                                                 const TrainingSize& run, OnSpan on_span);
-// `model`, as ModelOptionsOf made it, on all devices that are asked for; null if that is one.
+// Puts `model`, made from ModelOptionsOf, on all devices; returns null if there is only one.
 // Errors: those of PrepareModel.
 absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,
                                                         int64_t classes,
                                                         std::shared_ptr<Model> model);
-// `on_span` hears of transfers and sums; may be empty. Errors: those of CompressionOf.
+// `on_span` gets transfers and sums; may be empty. Errors: those of CompressionOf.
 absl::StatusOr<MemberOptions> MemberOptionsOf(const WorkerOptions& options, OnSpan on_span);
-// For MakeSynchronizer. Errors: those of MakeLearningRate.
+// Returns the options of MakeSynchronizer. Errors: those of MakeLearningRate.
 absl::StatusOr<SyncOptions> SyncOptionsOf(const WorkerOptions& options, const TrainingSize& run,
                                           const Model& model);
-// How aggregators are to serve the model; names no optimiser with a sync whose model they do not.
+// Returns how aggregators serve the model; without an optimizer if they do not.
 v1::Serving ServingOf(const WorkerOptions& options, const TrainingSize& run);
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size);
 
-// Whether `ranks` of one worker (one or more) can write the files that they are told to, each
-// to one of its own. InvalidArgument: "cannot write …", or several ranks have one name.
+// Checks that `ranks` of one worker (one or more) can write their output files, each to its own
+// file. InvalidArgument: "cannot write …", or several ranks have the same file.
 absl::Status CheckOutputs(const WorkerOptions& options, const std::vector<Rank>& ranks);
 
 }  // namespace gradwire

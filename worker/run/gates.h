@@ -12,15 +12,15 @@
 
 namespace gradwire {
 
-// A stage of a model (see Model::stages), and in front of it a gate: the buckets that hold
-// what it reads have to be up to date first.
+// A stage of a model (see Model::stages) and its gate: the buckets that hold the parameters that
+// the stage reads. They must be up to date before the stage runs.
 struct GatedStage {
   std::function<torch::Tensor(torch::Tensor)> forward;
   std::vector<size_t> buckets;
 };
 
-// The stages of `model`, or all of it as one. What no stage names, and the buffers, are
-// wanted by the first one. The model outlives them.
+// Returns the stages of `model`, or the whole model as one stage. The first stage also reads the
+// buffers and the parameters that no stage names. The model must outlive the stages.
 std::vector<GatedStage> GateStages(Model* model, const Reducer& reducer);
 
 }  // namespace gradwire

@@ -20,92 +20,94 @@
 
 namespace gradwire {
 
-// What becomes of a step whose mean gradient has an infinity or NaN. All workers have the same
-// mean, so they do the same.
+// What to do in a step whose mean gradient has an infinity or NaN. All workers have the same mean,
+// so they act alike.
 enum class Nonfinite { kIgnore, kStop, kSkip };
 
-// Whether an error is one that all workers end with, in the same step: that of Nonfinite::kStop,
-// which has this payload.
+// Whether all workers end with this error in the same step: an error of Nonfinite::kStop, which has
+// this payload.
 inline constexpr char kOfAll[] = "gradwire/of-all";
 inline bool IsOfAll(const absl::Status& status) { return status.GetPayload(kOfAll).has_value(); }
 
 struct UpdateOptions {
   OptimizerOptions optimizer = {};
-  Nonfinite on_nonfinite = Nonfinite::kIgnore;  // kSkip: not with updates that are late
-  // The most that the gradient's norm may be: that of all parameters together. A longer one is
-  // scaled down to it before the update, as torch's clip_grad_norm_ does it; 0: as it comes. Not
-  // with updates that are late, nor with Updater::kServer.
+  Nonfinite on_nonfinite = Nonfinite::kIgnore;  // kSkip: not with late updates
+  // Largest norm of the gradient over all parameters; a longer gradient is scaled down before the
+  // update, as by torch's clip_grad_norm_; 0: no limit. Not with late updates, nor with
+  // Updater::kServer.
   double clip_norm = 0;
-  // Parameters are compared after each step whose number this divides, and after the first of each
+  // Parameters are compared after each step that this divides, and after the first step of each
   // view; 0: never.
   int64_t compare_every = 0;
 };
 
-// The step whose gradients are there: its updates, bucket by bucket, and, if steps are sealed, what
-// it takes to undo them until it is.
+// The step whose gradients have arrived: its updates, bucket by bucket, and, until it is sealed,
+// the data to undo them.
 //
 //   Begin ─► Update of each bucket ─► End          and then, if it is sealed:  Keep or Rewind
 //
-// There is an implementation for each Updater: the mean of all ranks goes through one optimizer;
-// each rank's own gradient goes through its own; or what comes are the parameters.
-// Not thread-safe.
+// There is an implementation for each Updater: one optimizer applies the mean of all ranks; each
+// rank's optimizer applies its own gradient; or the parameters arrive. Not thread-safe.
 class PendingStep {
  public:
-  // `model` and `reducer`, which is the model's, outlive it. NotFound as FindOptimizer.
+  // `model` and its `reducer` must outlive it. NotFound as in FindOptimizer.
   static absl::StatusOr<std::unique_ptr<PendingStep>> Create(const Model* model, Reducer* reducer,
                                                              const UpdateOptions& options);
   virtual ~PendingStep() = default;
   PendingStep(const PendingStep&) = delete;
   PendingStep& operator=(const PendingStep&) = delete;
 
-  // While a step is computed: all terms of `rank`, carried rank number `index`, are there.
+  // Called during the computation of a step when all terms of `rank`, carried rank `index`, are
+  // complete.
   virtual void OnRankDone(size_t index, Rank rank, double lr);
 
-  // `reports` of the step's ranks, one or more, and their times together. `averaged`: over all
-  // ranks; else its gradient is that of the only one.
+  // Begins the updates. `reports`: one for each rank of the step; `times`: the sum of their times.
+  // `averaged`: the gradient is the mean of all ranks; else it is the gradient of the only rank.
   void Begin(std::vector<StepRecord> reports, const PhaseTimes& times, bool averaged);
-  // From Begin to TakeReports or Drop.
+  // True from Begin to TakeReports or Drop.
   bool begun() const { return !reports_.empty(); }
   Step step() const { return reports_.front().step; }
   PhaseTimes& times() { return times_; }
-  // It will not be completed.
+  // Gives up the step.
   void Drop() { reports_.clear(); }
 
-  // The result of the bucket is there, and the parameters become what it makes of them. Of buffers
-  // the reducer has done that.
+  // Updates the parameters of a bucket whose result has arrived. (The reducer has updated buffers.)
   void Update(size_t bucket);
   bool IsUpdated(size_t bucket) const { return updated_[bucket]; }
   bool IsComplete() const { return to_update_ == 0; }
-  // After the last Update. OutOfRange with kOfAll, of Nonfinite::kStop: names the step, the
-  // parameter and perhaps a rank. A step that is skipped is undone.
+  // Called after the last Update. With Nonfinite::kStop returns OutOfRange with kOfAll, which names
+  // the step, the parameter and perhaps a rank. Undoes a step that is skipped.
   virtual absl::Status End() { return absl::OkStatus(); }
-  // With their times. The step is done.
+  // Returns the reports with their times. The step is done.
   std::vector<StepRecord> TakeReports(absl::Duration iteration);
 
-  // Steps are sealed: from the next Update on it can be undone. At most one can; see Keep.
+  // Makes the step undoable from the next Update on, if steps are sealed. At most one step is; see
+  // Keep.
   void MakeUndoable() { undoable_ = step(); }
   absl::optional<Step> undoable() const { return undoable_; }
-  // After End, of the parameters that were updated, by tensor, if they are compared in this step.
+  // Returns, after End, the digests of the updated parameters by tensor, if this step compares
+  // them.
   std::vector<TensorDigest> TakeDigests();
-  // It is sealed, and will never be undone.
+  // Declares the step sealed: it will never be undone.
   void Keep();
-  // It and what is behind it will be computed anew from step `first` on; or, if it is before that
-  // step, it is kept. Parameters and optimizers are what they were before `first`.
+  // Undoes the step if it is `first` or later, else keeps it: all steps from `first` on will be
+  // computed again. Parameters and optimizers get their state before `first`.
   void Rewind(Step first);
 
  protected:
   PendingStep(const Model* model, Reducer* reducer, const UpdateOptions& options)
       : model_(model), reducer_(reducer), options_(options) {}
 
-  // Of a gradient bucket; and after the last bucket of the step.
+  // Apply updates one gradient bucket; ApplyRest runs after the last bucket of the step.
   virtual void Apply(size_t bucket) = 0;
   virtual void ApplyRest() {}
-  // Makes parameters and optimizers what they were before what was applied since undoable_ was set,
-  // or forgets how.
+  // Undo restores parameters and optimizers to their state when undoable_ was set; Forget drops
+  // that state.
   virtual void Undo() {}
   virtual void Forget() {}
 
-  // The gradient of `bucket`: the mean of all ranks if it is averaged, else that of the only one.
+  // Returns the gradient of `bucket`: the mean of all ranks if it is averaged, else the only
+  // rank's.
   torch::Tensor GradientOf(size_t bucket) const {
     return averaged_ ? reducer_->mean(bucket) : reducer_->terms(bucket, reducer_->ranks().front());
   }
@@ -115,14 +117,14 @@ class PendingStep {
   const Model* const model_;
   Reducer* const reducer_;
   const UpdateOptions options_;
-  std::vector<StepRecord> reports_;  // of a step that is begun; else empty
+  std::vector<StepRecord> reports_;  // of a step that has begun; else empty
   absl::optional<Step> undoable_;
 
  private:
   PhaseTimes times_;
   bool averaged_ = false;
   std::vector<bool> updated_;  // by bucket
-  size_t to_update_ = 0;       // how many are not
+  size_t to_update_ = 0;       // how many buckets are not updated
   Step first_;                 // of the view
   std::vector<TensorDigest> digests_;
 };

@@ -27,16 +27,16 @@
 
 namespace gradwire {
 
-// What a worker is at, for the heartbeats. Thread-safe.
+// The worker's current phase, for the heartbeats. Thread-safe.
 class CurrentWork {
  public:
-  // From `now` on it is in `phase` of `step`, a literal. `waits`: for others' part of it, of
-  // `bucket` if that is known.
+  // From `now` on the worker is in `phase` (a literal) of `step`. `waits`: it waits for other
+  // workers, for `bucket` if that is known.
   void Begin(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket,
              absl::Time now);
-  // From now on phases begin in the view of this generation, first 0.
+  // Sets the generation of the view in which later phases begin; 0 at first.
   void SetGeneration(Generation generation);
-  // None before the first Begin.
+  // Returns nothing before the first Begin.
   absl::optional<v1::Work> At(absl::Time now) const;
 
  private:
@@ -46,9 +46,8 @@ class CurrentWork {
   Generation generation_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Tells of each step: progress, metrics, and for each rank that the worker carries a log, a
-// summary and a status. What the process as a whole sent and received counts at its first
-// rank. Not thread-safe but for Status.
+// Reports each step: progress, metrics, and for each carried rank a log, a summary and a status.
+// The process's total bytes count for its first rank. Only Summaries and Status are thread-safe.
 class StepReporter {
  public:
   struct Run {
@@ -58,32 +57,32 @@ class StepReporter {
     int64_t steps_per_epoch = 0;
   };
 
-  // Opens the logs. `metrics` outlives this object. Errors: InvalidArgument if a log cannot
-  // be written or the environment's GRADWIRE_PROGRESS is wrong.
+  // Opens the logs. `metrics` must outlive this object. Returns InvalidArgument if a log cannot be
+  // written or the environment's GRADWIRE_PROGRESS is wrong.
   static absl::StatusOr<std::unique_ptr<StepReporter>> Create(const WorkerOptions& options,
                                                               const Run& run,
                                                               WorkerMetrics* metrics);
 
-  // Others were lost, and the worker carries these ranks from now on, some of which others carried
-  // before: of those it knows, and its logs tell, what comes from here on. `adopted` is set here.
+  // After a loss, the worker carries these ranks from now on. For ranks that others carried before,
+  // reports and logs begin here. Sets `adopted`.
   void GoOn(Recovery recovery);
 
-  // A step is done; `records` has one for each rank, `totals` is up to now. Returns what the
-  // coordinator is to be told, for each rank. A log that cannot be written is warned of and
-  // given up: the others' run does not end for it.
+  // Reports a step; `records` has one for each rank, `totals` counts up to now. Returns what to
+  // tell the coordinator about each rank. If a log cannot be written, warns and stops writing it:
+  // the run does not end for that.
   std::vector<v1::StepDone> OnStep(std::vector<StepRecord> records, const TransferTotals& totals);
-  // Log lines of others come now.
+  // Makes way for other log lines.
   void Pause() { progress_.Pause(); }
-  // An evaluation after the last step, of each rank.
+  // Reports an evaluation after the last step, for each rank.
   void OnEvaluation(absl::Span<const Evaluation> evaluations);
-  // Training is over, however it ended. Internal if a log was given up.
+  // Ends the report, however training ended. Returns Internal if a log was given up.
   absl::Status Finish();
 
-  // What is known of carried rank number `index`: all but hashes.
+  // Returns the summary of carried rank `index`, without hashes.
   Summary SummaryOf(size_t index) const;
-  // Of all carried ranks, in their order. From any thread.
+  // Returns the summaries of all carried ranks, in order. From any thread.
   std::vector<Summary> Summaries() const;
-  // Of each rank; without addresses. From any thread.
+  // Returns the status of each rank, without addresses. From any thread.
   std::vector<v1::RankStatus> Status() const;
 
  private:

@@ -10,29 +10,29 @@
 
 namespace gradwire {
 
-// Why a worker has to end before its time, and the guard that it does.
+// Stops a worker early, with a guard that ends the process if it does not stop.
 //
-// The trainer may be deep in a forward pass that cannot be interrupted. If it
-// has not ended kGrace after the request, the process is ended with the exit
-// code of the request, so that everyone stops within 2 s.
+// The trainer may be in a forward pass that cannot be interrupted. If it has not ended kGrace after
+// the request, the guard ends the process with the request's exit code, so all workers stop within
+// 2 s.
 class Stopper {
  public:
   using OnCut = std::function<void(const absl::Status& reason, int exit_code)>;
 
-  // `on_cut` is called in a thread of its own before the guard ends the process, which waits for it
-  // no longer than kCutGrace; null: nothing is called.
+  // The guard calls `on_cut` on its own thread before it ends the process, and waits for it no
+  // longer than kCutGrace. May be null.
   explicit Stopper(OnCut on_cut = nullptr);
-  // The worker ended in time.
+  // Called when the worker ended in time.
   ~Stopper();
 
-  // From any thread; the first request wins. `reason` is not OK.
+  // Requests the end; the first request counts. From any thread. `reason` is not OK.
   void Request(absl::Status reason, int exit_code);
 
   bool requested() const { return requested_; }
-  // Of the request; OK and 0 if there is none.
+  // The request's reason and exit code; OK and 0 if there is none.
   absl::Status reason() const;
   int exit_code() const;
-  // Waits for a request until `deadline`; whether there is one.
+  // Waits for a request until `deadline`. Returns whether there is one.
   bool WaitForRequest(absl::Time deadline);
 
  private:

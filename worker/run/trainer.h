@@ -29,13 +29,13 @@
 
 namespace gradwire {
 
-// What a trainer says and asks of steps in a run that goes on when a worker is lost. Both empty: a
-// step that is applied stays so.
+// The trainer's link to a run that goes on after a loss. If both are empty, an applied step is
+// final.
 struct StepSeal {
-  // All of its means are here, and applied; `digests` of the trained parameters in steps in which
-  // they are compared, else empty. Must not block.
+  // Called when all means of the step have arrived and are applied. `digests`: of the trained
+  // parameters in steps that compare them, else empty. Must not block.
   std::function<void(Step, absl::Span<const TensorDigest> digests)> ready;
-  std::function<absl::Status(Step)> await;  // until it will never be computed anew
+  std::function<absl::Status(Step)> await;  // blocks until the step is final
 };
 
 struct TrainerOptions {
@@ -45,89 +45,90 @@ struct TrainerOptions {
   UpdateOptions update = {};
   absl::Duration step_timeout = absl::Seconds(300);
   int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
-  uint64_t seed = 744;        // of what forward passes draw, such as dropout
+  uint64_t seed = 744;        // for random numbers in forward passes, such as dropout
   bool updates_late = false;  // parameters are updated within the next forward pass
   StepSeal seal = {};
-  // Hears what the trainer begins with: a phase of a step, and whether it waits in it for others,
-  // in which bucket if that is known. Must not block.
+  // Called when the trainer begins a phase of a step. `waits`: it waits for other workers, for the
+  // given bucket if that is known. Must not block.
   std::function<void(const char* phase, Step, bool waits, absl::optional<Bucket>)> on_phase =
       nullptr;
-  OnSpan on_span = nullptr;  // hears of data, forward, backward, wait, optimizer and exchange
+  OnSpan on_span = nullptr;  // gets data, forward, backward, wait, optimizer and exchange
 };
 
-// One worker's part in training: for each rank that it carries, one after the other,
+// Trains one worker's ranks, one after the other:
 //
 //   batch ─► forward ─► backward ─┐
-//   batch ─► forward ─► backward ─┴─► sync (mean of all ranks) ─► optimiser
+//   batch ─► forward ─► backward ─┴─► sync (mean of all ranks) ─► optimizer
 //
-// Every rank's pass is a function of parameters, its batch, its buffers (see RankBuffers)
-// and ForwardSeed alone; so it does not matter which worker carries it.
+// A rank's pass depends only on parameters, its batch, its buffers (see RankBuffers) and
+// ForwardSeed, so any worker can carry the rank.
 //
-// A batch of more than micro_batch samples goes through forward and backward in
-// pieces whose gradients add up; what is exchanged is their sum.
+// A batch of more than micro_batch samples goes through forward and backward in pieces. Their
+// gradients add up, and the sum is exchanged.
 //
-// If updates are late, the optimiser runs within the first rank's forward pass of
-// the step behind, a bucket at a time, with the same bits:
+// With late updates, the optimizer runs within the first rank's forward pass of the next step, a
+// bucket at a time, with the same bits:
 //
 //   forward   ┌ gate ┐ stage 0 ┌ gate ┐ stage 1 …    gate: takes means and updates
 //             └──────┘         └──────┘              parameters, until all that the
 //                                                    stage reads are up to date
 //
-// If steps are sealed, what a step changes can be undone until it is (see PendingStep): the
-// optimiser saves each bucket before it updates it, and no bucket of the step behind it is taken
-// before that. So the wait is hidden behind a step's computation. After an error Rewind makes
-// parameters, optimisers and buffers what they were before any step, and Run may be called anew
-// with its batches.
+// If steps are sealed, a step can be undone until it is sealed (see PendingStep): the optimizer
+// saves each bucket before it updates it, and takes no bucket of the next step before the seal. The
+// next step's computation hides that wait. After an error, Rewind restores parameters, optimizers
+// and buffers to their state before a step, and Run may be called again with the batches from that
+// step on.
 //
-// If ranks have models of their own (see Updater), each has an optimiser of its own, too,
-// that is run behind its backward pass, with its own gradient:
+// If ranks have their own models (see Updater), each also has its own optimizer, which runs after
+// its backward pass with its own gradient:
 //
-//   for each rank   batch ─► forward ─► backward ─► optimiser      then   sync
+//   for each rank   batch ─► forward ─► backward ─► optimizer      then   sync
 //
-// A step that is skipped leaves parameters and optimisers as they were; buffers are what its
-// forward passes made of them, and a schedule of the learning rate goes on.
+// A skipped step does not change parameters and optimizers. Buffers keep the changes of its forward
+// passes, and the schedule of the learning rate goes on.
 //
-// If the model is served, the optimiser is where it is served, and what comes are parameters.
+// If the model is served, the optimizer runs at the aggregators, and parameters arrive instead of
+// means.
 //
 // Not thread-safe: everything runs on the caller's thread.
 class Trainer {
  public:
   using NextBatch = std::function<absl::StatusOr<Batch>()>;
-  // Of each carried rank, in their order; bytes and time are left to the listener.
+  // Gets a record for each carried rank, in order, without bytes and time.
   using OnStep = std::function<void(absl::Span<const StepRecord>)>;
 
-  // `model` is in training mode. Errors: those of Reducer::Create and FindOptimizer.
+  // `model` must be in training mode. Errors: those of Reducer::Create and FindOptimizer.
   static absl::StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<Model> model,
                                                          const TrainerOptions& options);
 
-  // To be attached to an exchange before Run (see Synchronizer), unless nothing is averaged.
+  // Attach it to an exchange before Run (see Synchronizer), unless nothing is averaged.
   Reducer& reducer() { return *reducer_; }
 
-  // Trains until `next` says OutOfRange in place of a step's first batch (all are done: OK),
-  // `stopped` is true between two phases (Cancelled), or an error:
-  //   that of `next`, or of the sync (see Synchronizer::NextBucket)
-  //   Internal  torch threw
-  //   OutOfRange, of Nonfinite::kStop, with kOfAll: names the step, the parameter and perhaps a
-  //   rank
-  // `next` gives each step's batches, of each carried rank in their order. `sync` is null if
-  // nothing is averaged; not so with models of their own. `on_step` hears of each step after its
-  // last update, in order. On return no transfer is under way but what the sync delays; unless OK,
-  // the last step was abandoned.
+  // Trains until `next` returns OutOfRange for a step's first batch (all steps are done: returns
+  // OK), `stopped` returns true between two phases (Cancelled), or an error occurs:
+  //   an error of `next`, or of the sync (see Synchronizer::NextBucket)
+  //   Internal    torch threw
+  //   OutOfRange  with kOfAll, from Nonfinite::kStop: names the step, the parameter and perhaps
+  //               a rank
+  // `next` gives each step's batches, one for each carried rank, in order. `sync` is null if
+  // nothing is averaged, but not if ranks have their own models. `on_step` is called for each step
+  // after its last update, in order. On return no transfer is under way, except those that the sync
+  // delays; unless OK, the last step was abandoned.
   absl::Status Run(const NextBatch& next, Synchronizer* sync, const OnStep& on_step,
                    const std::function<bool()>& stopped);
 
-  // After an error of Run, if steps are sealed: all before `first` are, and it is computed next.
-  // To be followed by Reducer::Attach.
+  // After an error of Run, if steps are sealed: makes `first` the next step; all before it are
+  // sealed. Call Reducer::Attach next.
   void Rewind(Step first);
 
-  // The first step that is not complete, or the last one.
+  // Returns the first step that is not complete, or the last one.
   Step current_step() const { return current_step_; }
-  // When the computation of `step`, one that is not sealed, began, of SteadyNow; none if it has
-  // not.
+  // Returns the time of SteadyNow at which the computation of `step`, not yet sealed, began;
+  // nothing if it has not begun.
   absl::optional<absl::Time> BegunAt(Step step) const;
 
  private:
-  // What Run was called with.
+  // The arguments of Run.
   struct Calls {
     const NextBatch& next;
     Synchronizer* const sync;
@@ -153,7 +154,7 @@ class Trainer {
   void Update(size_t bucket);
   absl::Status EndStep(Calls& calls);
   absl::Status EndOwnStep(Calls& calls);
-  // The time since `watch` was looked at last counts for a phase of `step`.
+  // Adds the time since the last lap of `watch` to a phase of `step`.
   void Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const;
   void Begin(const char* phase, Step step) const;
   void BeginWait(Step step, absl::optional<Bucket> bucket = absl::nullopt) const;
@@ -168,12 +169,12 @@ class Trainer {
   std::vector<size_t> all_buckets_;
 
   Step current_step_;
-  // The step that is computed: what was told of its ranks until now, and their times together.
+  // Reports of ranks whose pass of this step is done, and the sum of their times.
   Step computing_;
-  Step next_step_;  // the one behind
+  Step next_step_;  // the step after it
   std::vector<StepRecord> reports_;
   PhaseTimes times_;
-  // When the last two steps began: by their numbers' last bit.
+  // When the last two steps began, by the last bit of the step.
   std::array<absl::optional<std::pair<Step, absl::Time>>, 2> begun_;
 };
 

@@ -33,26 +33,25 @@
 
 namespace gradwire {
 
-// One worker process: everything that its ranks need, put together.
+// One worker process: all parts that its ranks need.
 //
 //   RunMember ── view, end ──► Stopper ──► Trainer ◄── Loader ◄── TrainingBatches
 //     └── Exchange ◄── Reducer ◄── Synchronizer ◄─┤
 //   MetricsServer ◄── WorkerMetrics ◄── StepReporter ◄┘ ──► logs, summaries, progress
 //
-// With a sync that averages nothing there is no member. With --inference there is no
-// trainer and nothing in front of it: test data is scored in its place. Run once. Stop may be
-// called from any thread.
+// With a sync that averages nothing there is no member. With --inference there is no trainer,
+// loader or training data; the worker scores test data. Run once. Stop may be called from any
+// thread.
 class Worker {
  public:
-  // `options` are checked (see ParseWorkerOptions).
+  // `options` are already checked (see ParseWorkerOptions).
   explicit Worker(const WorkerOptions& options);
   ~Worker();
 
-  // Trains until done. Logs what happened. Returns the exit code of the
-  // process (docs/output.md).
+  // Trains until done, and logs the outcome. Returns the exit code of the process (docs/output.md).
   int Run();
 
-  // Ends the run within 2 s, with `exit_code`; the others hear `reason`.
+  // Ends the run within 2 s, with `exit_code`; the other workers get `reason`.
   void Stop(const std::string& reason, int exit_code);
 
  private:
@@ -94,15 +93,15 @@ class Worker {
   void OnStep(absl::Span<const StepRecord> reports);
   void TellOfStep();
   absl::Status AwaitSealed(Step step);
-  // Of the parameters that are not trained and the buffers that training leaves as they are; empty
-  // if there are none.
+  // Returns the hash of parameters and buffers that training does not change; empty if there are
+  // none.
   std::string HashOfFrozen() const;
   absl::Status WriteResults();
   absl::Status SaveWeights();
   absl::Status WriteSummaries();
   std::string SummaryPath(Rank rank) const;
-  // Writes what is known of a run that ended early, without the model; if `reason` is OK, nothing
-  // is written, now and later. From any thread; only the first call counts.
+  // Writes summaries of a run that ended early, without the model. If `reason` is OK, nothing is
+  // written, now or later. From any thread; only the first call counts.
   void SummarizeEnd(const absl::Status& reason, int exit_code);
   void NoteOutputs(const absl::Status& written);
   absl::Status EndWithoutOutputs();
@@ -126,43 +125,43 @@ class Worker {
   std::shared_ptr<const Dataset> train_;
   std::shared_ptr<const Dataset> test_;  // null without --evaluate or --inference
   std::shared_ptr<Model> model_;
-  std::string frozen_sha256_;  // of what training does not change; empty if there is none
+  std::string frozen_sha256_;  // of tensors that training does not change; empty if there are none
   std::shared_ptr<DataParallel> devices_;  // the model on all devices; null if there is one
   std::unique_ptr<TraceLog> trace_log_;    // null without --trace
   View view_;                              // changed with the lock held, by the trainer's thread
   std::vector<Rank> ranks_;                // of this worker, as the view says
-  std::vector<Rank> first_ranks_;          // as the first view said
+  std::vector<Rank> first_ranks_;          // in the first view
   LayoutId layout_;                        // of the gradients
-  View trained_view_;                      // the last that it trained in
-  // Of SteadyNow: when training was broken off for another view, when that was heard of, and since
-  // when nothing was done that lasts (none: all does so far).
+  View trained_view_;                      // the last view in which it trained
+  // Times of SteadyNow: when training broke off for another view; when that view arrived; and since
+  // when no lasting work was done (none: all work so far lasts).
   absl::Time broken_off_;
   absl::Time view_heard_;
   absl::optional<absl::Time> in_vain_since_;
   struct {
     std::vector<StepRecord> records;  // empty: none
     TransferTotals totals;
-  } unsealed_;  // a step that nobody was told of
+  } unsealed_;  // a step that is not yet reported
   std::unique_ptr<const TrainingBatches> batches_;
   std::unique_ptr<const EvaluationBatches> test_batches_;  // null without --inference
-  std::string outputs_sha256_;                             // likewise empty
+  std::string outputs_sha256_;                             // empty without --inference
   absl::Status results_;                                   // of the last WriteResults
-  absl::Status outputs_;                                   // what could not be written
+  absl::Status outputs_;                                   // outputs that could not be written
 
-  // What other threads ask for; it stays once it is set.
+  // Read by other threads; never changes once set.
   Mutex mutex_;
-  StepReporter* shown_reporter_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the view is there, too
+  StepReporter* shown_reporter_ ABSL_GUARDED_BY(mutex_) = nullptr;  // set when the view is known
   RunMember* shown_member_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::unique_ptr<StepReporter> reporter_;
 
-  // From here on, what has threads that use the above.
+  // The members below have threads that use the members above.
   std::unique_ptr<MetricsServer> metrics_server_;
   std::unique_ptr<RunMember> member_;          // null for a sync that averages nothing
-  std::unique_ptr<LowRankExchange> low_rank_;  // on its exchange; null if none is asked for
+  std::unique_ptr<LowRankExchange> low_rank_;  // uses the member's exchange; null without powersgd
   std::unique_ptr<Trainer> trainer_;           // uses the exchange
-  std::unique_ptr<Evaluator> evaluator_;       // likewise; null without --evaluate
-  absl::optional<LayoutId> evaluations_;       // if they are divided
-  std::unique_ptr<Synchronizer> sync_;         // null likewise
+  std::unique_ptr<Evaluator> evaluator_;       // uses the exchange; null without --evaluate
+  absl::optional<LayoutId> evaluations_;       // set if they are divided
+  std::unique_ptr<Synchronizer> sync_;         // null for a sync that averages nothing
   std::unique_ptr<Loader> loader_;
   uint64_t next_batch_ = 0;  // of the loader, counted over all carried ranks
 };

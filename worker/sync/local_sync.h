@@ -10,23 +10,23 @@
 
 namespace gradwire {
 
-// Every rank trains a model of its own; after every H steps, and after the run's last one, models
-// are exchanged and made one (see PseudoGradient). With a delay of D steps the ranks go on training
-// meanwhile:
+// Every rank trains its own model. After every H steps, and after the last step of the run, the
+// ranks exchange their models and combine them into one (see PseudoGradient). With a delay of D
+// steps the ranks continue to train meanwhile:
 //
 //   D = 0   train H ── exchange ── train H ── exchange ── …
 //   D > 0   train H ── train D ─┬─ train H − D ── train D ─┬─ …
-//               └── exchange ───┘        └──── exchange ───┘    what came is added to what was
+//               └── exchange ───┘        └──── exchange ───┘    adds the result to what was
 //                                                               trained meanwhile
 //
-// The last step's exchange is always waited for, so all ranks end with one model; if one is under
-// way then, it is used first. A delayed exchange is used in the same step on all ranks, whenever it
-// comes: the result does not depend on how fast links are.
+// The last exchange is always waited for, so all ranks end with one model; an exchange that is
+// still under way is used first. All ranks use a delayed exchange in the same step, whenever it
+// arrives, so the result does not depend on the speed of links.
 //
-// On the wire an exchange is a step of its layout, counted by itself.
+// On the wire an exchange is a step of its layout, counted separately.
 class LocalSync : public Synchronizer {
  public:
-  // `reducer` has models of their own.
+  // `reducer` must have own models (Updater::kRank).
   LocalSync(Reducer* reducer, const SyncOptions& options, const OuterStep& outer);
   ~LocalSync() override;
 
@@ -34,16 +34,17 @@ class LocalSync : public Synchronizer {
   void Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) override;
   void OnBackwardDone(Rank /*rank*/) override {}
   absl::Status OnStepDone(Step step) override;
-  // Of the transfers the part that fell into the time since the last call; as optimizer, what
-  // measuring, the outer step and the change of the models took.
+  // Returns the part of the transfers since the last call. Phase optimizer: the time for
+  // pseudo-gradients, the outer step and the change of the models.
   PhaseTimes TakeTimes() override;
   void Abandon(const absl::Status& reason) override;
-  // The mean of all ranks' models as they are now. It is found by an exchange, whose bytes count as
-  // sent, unless they are one. Takes 2 · ranks + 3 times the model's memory for so long.
+  // Makes the model the mean of all ranks' current models. Unless all are equal, an exchange
+  // computes it, and its bytes count as sent. Takes 2 · ranks + 3 times the model's memory
+  // meanwhile.
   absl::Status BeginEvaluation() override;
   void EndEvaluation() override;
 
-  // For a checkpoint, when no exchange is under way; see PseudoGradient. Not before Attach.
+  // For a checkpoint, when no exchange is under way; see PseudoGradient. Only after Attach.
   PseudoGradient& pseudo_gradient() { return *pseudo_gradient_; }
 
  private:
@@ -65,12 +66,12 @@ class LocalSync : public Synchronizer {
   BucketTracker exchange_;
   Step next_;                                     // of the layout
   bool under_way_ = false;                        // contributed and not used
-  bool arrived_ = false;                          // all of it is there
-  Step due_;                                      // after which it is to be used
-  bool one_ = true;                               // all models are the anchor
+  bool arrived_ = false;                          // all results have arrived
+  Step due_;                                      // use the exchange after this step
+  bool one_ = true;                               // all models equal the anchor
   std::vector<std::vector<torch::Tensor>> kept_;  // models during an evaluation, by rank
   PhaseTimes times_;                              // not taken yet
-  PhaseTimes counted_;                            // of the exchange's
+  PhaseTimes counted_;                            // from the exchange
 };
 
 }  // namespace gradwire

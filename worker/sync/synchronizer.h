@@ -21,76 +21,77 @@
 
 namespace gradwire {
 
-// What a sync may be told besides its name.
+// Options of a sync besides its name.
 struct SyncOptions : SyncSettings {
-  int64_t interval = 0;             // steps from one exchange to the next, of a periodic one
+  int64_t interval = 0;             // of a periodic sync: steps between two exchanges
   int64_t total_steps = INT64_MAX;  // of the run
   absl::Duration step_timeout = absl::Seconds(300);
-  // Of a step of training, for a sync whose model is served.
+  // Learning rate of a training step, for a sync whose model is served.
   std::function<double(Step)> learning_rate = [](Step) { return 0.1; };
-  // Buffers that are averaged where parameters are: float32, on the CPU, contiguous.
+  // Buffers that are averaged with the parameters: float32, on the CPU, contiguous.
   std::vector<torch::Tensor> averaged_buffers = {};
 };
 
-// When a reducer's buckets are contributed: hooks that the trainer calls, all on its thread.
-// In every step, for each rank that the worker carries, in their order:
+// Decides when the reducer's buckets are contributed, through hooks that the trainer calls, all on
+// its thread. In every step, for each carried rank in order:
 //
 //   forward ─► OnForwardDone ─► backward ────────────► OnBackwardDone
 //                                 └─ OnBucketReady(0), (1), …
 //
-// and then NextBucket once for each bucket. Each bucket has to be contributed once for each
-// rank, in an order of buckets that is the same on all workers. Whether NextBucket is
-// called before the next step's forward pass begins, or from within it as its stages
-// come to their parameters, says the sync's row in syncs.inc (see SyncTraits).
+// and then NextBucket once for each bucket. Each bucket must be contributed once for each rank,
+// with the same order of buckets on all workers. The sync's row in syncs.inc (see SyncTraits) says
+// whether NextBucket is called before the next step's forward pass, or within it, when a stage
+// needs its parameters.
 //
-// Where ranks have models of their own (see ReducerOptions), nothing is contributed to the
-// reducer and NextBucket is not called. Each rank's pass is followed by its own update, and the
-// last one's by OnStepDone, in which the sync exchanges what it exchanges.
+// If ranks have their own models (see ReducerOptions), nothing is contributed to the reducer and
+// NextBucket is not called. Each rank's pass is followed by its own update, and the last one's by
+// OnStepDone, in which the sync makes its exchange.
 class Synchronizer {
  public:
-  // `reducer` outlives this object.
+  // `reducer` must outlive this object.
   explicit Synchronizer(Reducer* reducer) : reducer_(reducer) {}
   // No transfer is under way, or it is cancelled and waited for.
   virtual ~Synchronizer() = default;
   Synchronizer(const Synchronizer&) = delete;
   Synchronizer& operator=(const Synchronizer&) = delete;
 
-  // The buckets that ranks exchange, in float32, and with whom; see Reducer.
+  // The buckets that ranks exchange, in float32, and the exchange to use; see Reducer.
   virtual std::vector<BucketSpec> BucketSpecs() const { return reducer_->BucketSpecs(); }
   virtual void Attach(Exchange* exchange, LayoutId layout, std::vector<Rank> ranks) {
     reducer_->Attach(exchange, layout, std::move(ranks));
   }
 
-  // Once, after Attach: what ranks need of each other before the first step. Errors as NextBucket.
+  // Exchanges what ranks need before the first step. Once, after Attach. Errors: those of
+  // NextBucket.
   virtual absl::Status Start() { return absl::OkStatus(); }
 
-  // The last forward pass of `rank` is through, so its buffers are what they are going to be.
+  // The last forward pass of `rank` is done, so its buffers are final.
   virtual void OnForwardDone(Rank /*rank*/) {}
 
-  // The terms of `rank` for a gradient bucket are there. In the order of the buckets, from
-  // inside backward. Left out for those that backward did not complete, because it
-  // gave a parameter no gradient, and those behind them.
+  // The terms of `rank` for a gradient bucket are complete. Called in the order of the buckets,
+  // within backward. Not called for buckets that backward did not complete, because a parameter got
+  // no gradient, nor for the buckets after them.
   virtual void OnBucketReady(size_t /*bucket*/, Rank /*rank*/) {}
 
-  // All terms of `rank` are there.
+  // All terms of `rank` are complete.
   virtual void OnBackwardDone(Rank rank) = 0;
 
   // See Reducer::NextBucket.
   virtual absl::StatusOr<size_t> NextBucket() { return reducer_->NextBucket(); }
 
-  // All carried ranks have made their updates of `step`. Steps follow each other from 0. Errors as
+  // All carried ranks have made their updates of `step`. Steps count from 0. Errors: those of
   // NextBucket.
   virtual absl::Status OnStepDone(Step /*step*/) { return absl::OkStatus(); }
 
-  // What the exchange took since the last call, or in the step.
+  // Returns the exchange's times since the last call, or in the step.
   virtual PhaseTimes TakeTimes() { return reducer_->times(); }
 
   // See Reducer::Abandon.
   virtual void Abandon(const absl::Status& reason) { reducer_->Abandon(reason); }
 
-  // Between two steps: from here to EndEvaluation each rank's model (see Reducer::BeginForward) is
-  // the one that an evaluation is of. Training goes on as if there had been none. Errors as
-  // NextBucket; there is no EndEvaluation after one.
+  // Between two steps: until EndEvaluation each rank's model (see Reducer::BeginForward) is the one
+  // to evaluate. Training continues as if there had been no evaluation. Errors: those of
+  // NextBucket; do not call EndEvaluation after one.
   virtual absl::Status BeginEvaluation() { return absl::OkStatus(); }
   virtual void EndEvaluation() {}
 
@@ -103,9 +104,9 @@ class Synchronizer {
   Reducer* const reducer_;
 };
 
-// Makes the sync called `name` (see syncs.inc), which has its interval in it; null for one that
-// averages nothing. NotFound lists the names; InvalidArgument as IntervalOfSync. `reducer` outlives
-// it.
+// Makes the sync called `name` (see syncs.inc), which includes its interval; null for one that
+// averages nothing. NotFound lists the names; InvalidArgument as in IntervalOfSync. `reducer` must
+// outlive it.
 absl::StatusOr<std::unique_ptr<Synchronizer>> MakeSynchronizer(absl::string_view name,
                                                                Reducer* reducer,
                                                                SyncOptions options = {});

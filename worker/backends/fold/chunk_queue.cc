@@ -58,7 +58,7 @@ void ChunkQueue::OnMean(const FoldTransfer& transfer, size_t index) {
   for (auto& [key, flow] : flows_) {
     if (key.first != transfer.key.layout) continue;
     const auto found = flow.under_way.find(transfer.key.bucket);
-    if (found == flow.under_way.end()) continue;  // bytes that another worker sent
+    if (found == flow.under_way.end()) continue;  // bytes sent by another worker
     found->second -= transfer.grid.Bytes(index);
     if (found->second == 0) flow.under_way.erase(found);
   }

@@ -17,7 +17,7 @@
 
 namespace gradwire {
 
-// One bucket on its way to its aggregators and back.
+// A bucket on its way to its aggregators and back.
 struct FoldTransfer : Transfer {
   FoldTransfer(Transfer transfer, Grid grid)
       : Transfer(std::move(transfer)),
@@ -35,46 +35,45 @@ struct OutgoingChunk {
   std::shared_ptr<FoldTransfer> transfer;
   size_t index = 0;
   Rank rank;
-  absl::Span<const uint8_t> terms;  // the rank's, of the whole bucket
-  double rate = 0;                  // of the step, for a model that is served
+  absl::Span<const uint8_t> terms;  // the rank's terms of the whole bucket
+  double rate = 0;                  // learning rate of the step, for a served model
 
   uint64_t bytes() const { return transfer->grid.Bytes(index); }
 };
 
-// ByteSpans on their way to one aggregator: those of the highest bucket first
-// (the next forward wants them first), and no more than a window of them under
-// way. The window keeps all ranks at the same pieces, so that none floods a
-// link that others need, aggregators hold little, and an urgent bucket does not
-// stand behind megabytes in socket buffers.
+// Pieces on their way to one aggregator. The highest bucket goes first, because the next forward
+// pass needs it first. At most a window of bytes is under way: it keeps all ranks at the same
+// pieces, so that no rank floods a link that others need, aggregators hold little, and an urgent
+// bucket does not wait for megabytes in socket buffers.
 //
-// A piece may leave if less than `window_bytes` of its own and higher buckets of the same
-// layout and rank are under way. Lower buckets do not count, so the highest bucket
-// that all ranks have contributed always moves on: no order of contributing can lock up. Ranks
-// do not count either: the means that one rank's window waits for need the terms of this
-// worker's other ranks, which come later. Thread-safe.
+// A piece may leave if less than `window_bytes` of its own and higher buckets of the same layout
+// and rank are under way. Lower buckets do not count, so the highest bucket that all ranks have
+// contributed always moves on: no order of contributions can deadlock. Each rank has its own
+// window, because the means that one rank waits for need the terms of this worker's other ranks,
+// which come later. Thread-safe.
 class ChunkQueue {
  public:
   explicit ChunkQueue(uint64_t window_bytes) : window_bytes_(window_bytes) {}
 
   void Push(OutgoingChunk piece);
-  // Waits for the next piece that may leave; none after Close or Cancel.
+  // Waits for the next piece that may leave; returns none after Close or Cancel.
   absl::optional<OutgoingChunk> Pop();
-  // The mean of piece `index` of a bucket is here.
+  // Called when the mean of piece `index` of a bucket has arrived.
   void OnMean(const FoldTransfer& transfer, size_t index);
-  // What is queued still leaves; then Pop returns none.
+  // Queued pieces still leave; then Pop returns none.
   void Close();
-  // Pop returns none at once, and pieces are let go.
+  // Pop returns none at once, and queued pieces are dropped.
   void Cancel();
 
  private:
-  // What has a window of its own.
+  // A flow has its own window.
   struct Flow {
     std::map<Bucket, std::deque<OutgoingChunk>> waiting;
     std::map<Bucket, uint64_t> under_way;  // bytes
   };
 
   bool MayLeave(const Flow& flow) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The flow whose next piece is of the highest bucket; null if none may leave.
+  // Returns the flow whose next piece is of the highest bucket; null if none may leave.
   Flow* NextFlow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::optional<OutgoingChunk> TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

@@ -13,12 +13,11 @@
 namespace gradwire {
 namespace {
 
-// The exact fold at one or several aggregators, each of which sums its shares of
-// every bucket: at the coordinator, at all workers, or at separate processes. See
-// FoldExchange.
+// The exact fold at one or several aggregators; each sums its shares of every bucket. Aggregators
+// are the coordinator, all workers, or separate processes. See FoldExchange.
 class FoldBackend : public Backend {
  public:
-  // All aggregators of a view.
+  // Returns all aggregators of a view.
   using EndpointsOf = std::function<std::vector<Endpoint>(const View& view)>;
 
   // `serves`: this worker may have shares.
@@ -35,7 +34,7 @@ class FoldBackend : public Backend {
   const BackendOptions options_;
   const EndpointsOf endpoints_of_;
   Compressors compressors_;
-  Traffic traffic_;                              // with that of the service
+  Traffic traffic_;                              // including the service's
   std::unique_ptr<AggregationService> service_;  // null if this worker serves none
 };
 
@@ -58,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Exchange>> FoldBackend::Connect(
   return exchange;
 }
 
-// A share for each separate aggregator if there are any, else for each rank at its carrier.
+// One share for each separate aggregator; if there are none, one for each rank at its carrier.
 std::vector<Endpoint> AggregatorsOf(const View& view) {
   std::vector<Endpoint> endpoints;
   for (const std::string& address : view.aggregators) {
@@ -89,8 +88,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCoordinatorBackend(const BackendOpt
   return std::make_unique<FoldBackend>(options, endpoints, false);
 }
 
-// Every worker, or separate aggregator, folds its shares: direct reduce-scatter,
-// then all-gather. There are as many shares as ranks, whoever carries these.
+// Every worker or separate aggregator folds its shares: direct reduce-scatter, then all-gather.
+// There are as many shares as ranks, whichever worker carries them.
 absl::StatusOr<std::unique_ptr<Backend>> MakeShardedBackend(const BackendOptions& options) {
   return std::make_unique<FoldBackend>(options, AggregatorsOf, true);
 }

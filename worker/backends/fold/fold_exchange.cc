@@ -104,8 +104,8 @@ void FoldExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const 
   const auto transfer = std::static_pointer_cast<FoldTransfer>(table_.Find(key));
   if (transfer == nullptr) return;  // it has failed
   const Grid& grid = transfer->grid;
-  // In the same order for all ranks: else the windows of two of them could each wait for
-  // what the other one's holds back.
+  // The same order for all ranks: otherwise two ranks' windows could each wait for pieces that the
+  // other window holds back.
   for (size_t piece = 0; piece < grid.pieces(); ++piece) {
     const auto& connections = lanes_[endpoint_of_share_[grid.Owner(piece)]];
     const size_t turn = options_.groups > 1 ? key.bucket.value() : grid.NumberInShard(piece);
@@ -124,11 +124,11 @@ absl::StatusOr<std::shared_ptr<FoldTransfer>> FoldExchange::FindOrKeep(
 }
 
 void FoldExchange::OnMean(const std::shared_ptr<FoldTransfer>& transfer) {
-  // The aggregators have all of our terms, so the memory is on its way back.
+  // The aggregators have all of our terms, so the lent memory is returned soon.
   if (--transfer->pieces_left == 0) table_.Complete(transfer->key);
 }
 
-// Suspects are the carriers of the missing ranks, and workers that sum and do not say.
+// Suspects are the carriers of the missing ranks, and aggregating workers that do not answer.
 Lateness FoldExchange::Explain(const Transfer& late) const {
   std::set<int> missing;
   std::set<Incarnation> suspects;
@@ -160,7 +160,7 @@ Lateness FoldExchange::Explain(const Transfer& late) const {
 absl::Status FoldExchange::Finish(absl::Time deadline) {
   ForEachLane([](Lane* lane) { lane->Finish(); });
   if (absl::Status status = table_.failure(); !status.ok()) return status;
-  // Peers may still want means of this worker's shares.
+  // Peers may still need means of this worker's shares.
   if (service_ == nullptr || service_->WaitUntilIdle(deadline)) return table_.failure();
   return absl::DeadlineExceededError("other workers are still busy with the last step");
 }

@@ -22,17 +22,17 @@ namespace gradwire {
 //   trainer ── pieces ┼─ lane ── Gather ──► aggregator 1  ├── means ──► lanes' receivers
 //                     └─ local lane ──────► this worker's ┘              └─ done(bucket)
 //
-// The table's keeper thread watches deadlines; after a failure it joins the lanes and ends
-// what is still under way.
+// The table's keeper thread watches deadlines. After a failure it joins the lanes and ends the
+// transfers that are under way.
 class FoldExchange : public Exchange, private LaneHost {
  public:
-  // `service` serves this worker's aggregator; null if it serves none. It, `compressors` and
-  // `traffic` outlive the exchange.
+  // `service` serves this worker's aggregator; null if it has none. `service`, `compressors` and
+  // `traffic` must outlive the exchange.
   FoldExchange(const BackendOptions& options, const View& view, std::vector<Endpoint> endpoints,
                AggregationService* service, Compressors* compressors, Traffic* traffic);
   ~FoldExchange() override;
 
-  // Connects all lanes and starts them. Call once, first.
+  // Connects all lanes and starts them. Call it once, first.
   absl::Status Start(const Backend::Ended& ended);
 
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) override;
@@ -75,17 +75,17 @@ class FoldExchange : public Exchange, private LaneHost {
   const uint64_t sent_before_;
   const uint64_t received_before_;
   OverflowMonitor overflow_;
-  int owners_ = 0;  // shares; constant after construction
-  // By endpoint; several connections each. Constant after construction.
+  int owners_ = 0;  // number of shares; constant after construction
+  // By endpoint, which may have several connections. Constant after construction.
   std::vector<std::vector<std::unique_ptr<Lane>>> lanes_;
-  std::vector<absl::optional<Incarnation>> summing_;  // which worker each endpoint is, likewise
+  std::vector<absl::optional<Incarnation>> summing_;  // the worker of each endpoint; constant, too
   std::vector<size_t> endpoint_of_share_;
   std::shared_ptr<Aggregator> aggregator_;  // of this worker's shares; null if it has none
-  double rate_ = 0;                         // of the thread that contributes
+  double rate_ = 0;                         // only for the thread that contributes
   mutable Mutex mutex_;
   ChunkClocks clocks_ ABSL_GUARDED_BY(mutex_);
   CompressionTotals compressed_ ABSL_GUARDED_BY(mutex_);
-  // What came of buckets that are not expected yet: bytes of a root that is ahead.
+  // Data for buckets that are not expected yet: bytes of a root that is ahead.
   std::map<BucketKey, std::vector<std::function<void()>>> early_ ABSL_GUARDED_BY(mutex_);
   TransferTable table_;
 };

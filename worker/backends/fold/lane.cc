@@ -11,7 +11,7 @@
 namespace gradwire {
 namespace {
 
-// Enough to hide a round trip, little enough to wait behind.
+// Large enough to hide a round trip, and small enough that an urgent bucket waits only briefly.
 constexpr uint64_t kWindowBytes = 1 << 20;
 constexpr uint64_t kHalfBytes = 2;
 

@@ -29,16 +29,16 @@
 
 namespace gradwire {
 
-// The compressors of this worker's ranks, one for each rank and bucket, made when first asked
-// for. They outlive views, as what is left out of one step belongs to a later one. Thread-safe.
+// The compressors of this worker's ranks, one for each rank and bucket, made on demand. They
+// outlive views, because the residual of one step belongs to a later one. Thread-safe.
 class Compressors {
  public:
   explicit Compressors(const Compression& compression) : compression_(compression) {}
 
-  // Of a bucket of `elements`; lives as long as this.
+  // Returns the compressor of a bucket of `elements`; it lives as long as this object.
   Compressor* Of(LayoutId layout, Rank rank, Bucket bucket, uint64_t elements);
 
-  // Bytes that they keep from step to step.
+  // Returns the bytes kept from step to step.
   uint64_t state_bytes() const;
 
  private:
@@ -49,42 +49,43 @@ class Compressors {
   std::map<Key, std::unique_ptr<Compressor>> made_ ABSL_GUARDED_BY(mutex_);
 };
 
-// Who sums which shares.
+// An aggregator and the shares that it sums.
 struct Endpoint {
   std::string name;                       // "coordinator 10.10.1.5:29400"
   std::string address;                    // "host:port"
-  absl::optional<Incarnation> worker;     // it is this worker
+  absl::optional<Incarnation> worker;     // set if it is this worker
   std::vector<int> shares;                // see Grid; the shares of all endpoints are 0 … n-1
-  absl::Duration silence = kPeerSilence;  // that ends its lanes; see MakeChannel
+  absl::Duration silence = kPeerSilence;  // longest silence of its lanes; see MakeChannel
 };
 
-// What lanes need of their exchange. Called on the lanes' threads.
+// The lanes' view of their exchange. Called on the lanes' threads.
 class LaneHost {
  public:
   virtual ~LaneHost() = default;
-  // The transfer of a key. Null if it is not expected yet: then `later` runs once it is. A
-  // receiver must not wait for that: what it has next may be of another layout, and wanted
-  // first. Null too once the exchange has failed. OutOfRange: neither the open step nor the
-  // next one.
+  // Returns the transfer of a key. If the key is not expected yet, returns null, and `later` runs
+  // once it is: a receiver must not wait for it, because its next chunk may be of another layout
+  // and more urgent. Null also once the exchange has failed. OutOfRange: neither the open step nor
+  // the next one.
   virtual absl::StatusOr<std::shared_ptr<FoldTransfer>> FindOrKeep(const BucketKey& key,
                                                                    std::function<void()> later) = 0;
-  // The buckets of a layout on the wire, waiting for it; null once the exchange has failed.
+  // Returns the buckets of a layout on the wire, after waiting for it; null once the exchange has
+  // failed.
   virtual const std::vector<BucketSpec>* WaitForLayout(LayoutId layout) = 0;
   // A piece's mean is written.
   virtual void OnMean(const std::shared_ptr<FoldTransfer>& transfer) = 0;
-  // What an answer of a served model said of the ranks.
+  // Clocks of the ranks, from an answer of a served model.
   virtual void OnClocks(const ChunkClocks& clocks) = 0;
   // A term was encoded, or a mean decoded.
   virtual void OnCompressed(const CompressionTotals& more) = 0;
   virtual void OnSent(uint64_t bytes) = 0;
-  // A finite gradient became infinite in the type of the wire.
+  // A finite gradient became infinite in the wire type.
   virtual void OnOverflow(Step step, Rank rank) = 0;
   virtual void OnReceived(uint64_t bytes) = 0;
-  // The lane is broken. The first failure counts.
+  // The lane failed. The first failure counts.
   virtual void OnFailure(const absl::Status& status, absl::optional<Incarnation> suspect) = 0;
 };
 
-// What all lanes of an exchange know; constant.
+// Shared by all lanes of an exchange; constant.
 struct LaneContext {
   LaneHost* host = nullptr;
   View view;
@@ -92,22 +93,22 @@ struct LaneContext {
   Security security = {};
 };
 
-// One way to one aggregator: a thread that sends the terms of this worker's ranks, and
-// one that takes means.
+// A connection with one aggregator: a thread that sends the terms of this worker's ranks, and a
+// thread that receives means.
 class Lane {
  public:
   explicit Lane(const LaneContext& context);
-  // Cancel and Join first.
+  // Call Cancel and Join first.
   virtual ~Lane() = default;
 
   // Waits until the aggregator can be reached; see WaitConnected.
   virtual absl::Status Connect(const std::function<absl::Status()>& ended) = 0;
-  // Ends both threads soon. From any thread.
+  // Makes both threads end soon. From any thread.
   virtual void Cancel();
-  // After the last step: all terms are acknowledged. Errors come by OnFailure.
+  // After the last step: returns when all terms are acknowledged. Errors go to OnFailure.
   virtual void Finish() = 0;
-  // Whose terms of `step` the aggregator lacks; an error names the aggregator
-  // that does not answer.
+  // Returns the ranks whose terms of `step` the aggregator lacks; an error names an aggregator that
+  // does not answer.
   virtual absl::StatusOr<std::vector<Rank>> Missing(LayoutId layout, Step step) = 0;
 
   void Start();
@@ -119,11 +120,11 @@ class Lane {
   virtual void ReceiveAll() = 0;
 
   ChunkHeader HeaderOf(const OutgoingChunk& piece) const;
-  // A term in the type of the wire, without a copy where the types are the same.
+  // Returns a term in the wire type, without a copy if the types are equal.
   Chunk TermOf(const OutgoingChunk& piece) const;
   Chunk NarrowTerm(const ChunkHeader& header, const OutgoingChunk& piece) const;
   Chunk CodedTerm(ChunkHeader header, const OutgoingChunk& piece) const;
-  // Writes a mean to where it belongs.
+  // Writes a mean to its place.
   absl::Status Take(const Chunk& mean);
 
   const LaneContext& context_;
@@ -133,18 +134,18 @@ class Lane {
 
  private:
   struct MeanTarget {
-    std::shared_ptr<FoldTransfer> transfer;  // null if it is kept for later
+    std::shared_ptr<FoldTransfer> transfer;  // null if the mean is kept for later
     size_t piece = 0;
   };
   absl::StatusOr<MeanTarget> FindTarget(const Chunk& mean);
-  // Writes the elements of a payload in the type of the wire to `out`, which is float32.
+  // Converts a payload from the wire type to float32 in `out`.
   static absl::Status Unpack(const Chunk& mean, uint8_t* out);
-  // As JudgeHeader for a mean of a layout that this side has.
+  // As JudgeHeader, for a mean of a layout that this side has.
   absl::StatusOr<Verdict> Judge(const ChunkHeader& header, uint64_t bytes,
                                 const std::vector<BucketSpec>& buckets) const;
 };
 
-// Which of the connections to one aggregator a lane is, and what they share: the pieces of each
+// The index of a lane among the connections to one aggregator. Lanes divide the pieces of each
 // bucket, or the buckets.
 struct LaneAssignment {
   int lane = 0;
@@ -152,13 +153,13 @@ struct LaneAssignment {
   bool by_bucket = false;
 };
 
-// Through gRPC.
+// A lane through gRPC.
 std::unique_ptr<Lane> MakeRemoteLane(const LaneContext& context, Endpoint endpoint,
                                      const LaneAssignment& assignment);
 
 class Aggregator;
 
-// To the aggregator of this process.
+// A lane to the aggregator of this process.
 std::unique_ptr<Lane> MakeLocalLane(const LaneContext& context, Aggregator* aggregator);
 
 }  // namespace gradwire

@@ -20,7 +20,7 @@ using grpc::internal::RpcMethod;
 
 constexpr absl::Duration kMissingTimeout = absl::Seconds(1);
 
-// A Gather and a Scatter that are open as long as the view.
+// A Gather and a Scatter call that stay open as long as the view.
 class RemoteLane : public Lane {
  public:
   RemoteLane(const LaneContext& context, Endpoint endpoint, const LaneAssignment& assignment)

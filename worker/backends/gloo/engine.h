@@ -13,76 +13,75 @@
 
 namespace gradwire {
 
-// Keys and values that all ranks of a run share: what an engine finds its peers
-// with. Thread-safe. Every method may fail with the error of the service
-// behind it; see rendezvous.proto.
+// Keys and values that all ranks of a run share, so that an engine finds its peers. Thread-safe.
+// Every method may return an error of the service behind it; see rendezvous.proto.
 class KeyValueStore {
  public:
   virtual ~KeyValueStore() = default;
   virtual absl::Status Set(const std::string& key, const std::string& value) = 0;
-  // The values, in the order of `keys`, once all are there. DeadlineExceeded
-  // names the keys that are missing.
+  // Returns the values, in the order of `keys`, once all exist. DeadlineExceeded names the missing
+  // keys.
   virtual absl::StatusOr<std::vector<std::string>> Wait(const std::vector<std::string>& keys,
                                                         absl::Time deadline) = 0;
-  // Whether all are there.
+  // Whether all keys exist.
   virtual absl::StatusOr<bool> Check(const std::vector<std::string>& keys) = 0;
   // Adds to a counter, which starts at 0; returns the sum.
   virtual absl::StatusOr<int64_t> Add(const std::string& key, int64_t delta) = 0;
-  // Whether the key was there.
+  // Returns whether the key existed.
   virtual absl::StatusOr<bool> Delete(const std::string& key) = 0;
   virtual absl::StatusOr<int64_t> Count() = 0;
 };
 
-// c10d's ProcessGroupGloo, with nothing of torch in the interface. It lives in a
-// module of its own (libgradwire_gloo.so), which is loaded when it is asked for:
-// libtorch takes 0.8 s to load, and no other back end needs it.
+// c10d's ProcessGroupGloo, with an interface without torch. It is in a separate module
+// (libgradwire_gloo.so), which is loaded on demand: libtorch takes 0.8 s to load, and no other back
+// end needs it.
 //
 //   Bind ─► Connect ─► Sum, Broadcast, Gather, Scatter … ─► destructor
 //               └────────┴── Abort, from any thread
 //
-// Sum to Scatter are called by one thread, in the same order on all ranks. They take turns on the
-// engine's groups, each of which has connections and threads of its own.
-// Making one has the whole process ignore SIGPIPE: without that a peer's death
-// would kill this process too.
+// Call Sum to Scatter on one thread, in the same order on all ranks. They take turns on the
+// engine's groups; each group has its own connections and threads. An engine makes the whole
+// process ignore SIGPIPE, because otherwise a peer's death would kill this process too.
 class GlooEngine {
  public:
-  // Runs once, on a thread of the engine's or the caller's, with no lock held;
-  // the memory is then not used any more. Unavailable: a connection broke, or Abort.
+  // Runs once, on a thread of the engine or the caller, with no lock held. The engine no longer
+  // uses the memory. Unavailable: a connection broke, or Abort was called.
   using Done = std::function<void(absl::Status)>;
 
-  // Waits for what is under way: call Abort before if that should be short.
+  // Waits for operations that are under way; call Abort first to shorten that.
   virtual ~GlooEngine() = default;
 
-  // Chooses the address to listen on and connect from. FailedPrecondition if it
-  // is not one of this host's.
+  // Chooses the address on which to listen and from which to connect. FailedPrecondition if it is
+  // not an address of this host.
   virtual absl::Status Bind(const std::string& host) = 0;
-  // Connects with all peers; they find each other through `store`, which outlives the
-  // engine. Blocks until all are there. Unavailable if it fails; the message says why.
+  // Connects with all peers, which find each other through `store`; it must outlive the engine.
+  // Blocks until all are connected. Unavailable if that fails; the message says why.
   virtual absl::Status Connect(int rank, int world_size, KeyValueStore* store) = 0;
 
   // Sums over all ranks, in place.
   virtual void Sum(absl::Span<float> values, Done done) = 0;
   // Copies the bytes of rank `root` to all ranks, in place.
   virtual void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) = 0;
-  // Rank `root` gets `mine` of rank r in parts[r], which is as long; elsewhere there are no parts.
+  // Rank `root` gets `mine` of rank r in parts[r], of the same size; other ranks have no parts.
   virtual void Gather(absl::Span<uint8_t> mine, const std::vector<absl::Span<uint8_t>>& parts,
                       int root, Done done) = 0;
-  // Rank r gets parts[r] of rank `root` in `mine`; elsewhere there are no parts, which may be the
-  // same memory.
+  // Rank r gets parts[r] of rank `root` in `mine`; other ranks have no parts. Parts may be the same
+  // memory.
   virtual void Scatter(const std::vector<absl::Span<uint8_t>>& parts, absl::Span<uint8_t> mine,
                        int root, Done done) = 0;
 
-  // The peers whose connection is broken. Spoils the connections: call it only
+  // Returns the peers whose connection is broken. This makes the connections unusable: call it only
   // after a failure, and then Abort.
   virtual std::vector<int> BrokenPeers() = 0;
-  // Ends what is under way and all that comes, with Unavailable. A Connect that
-  // waits for the store is ended by an error of the store's.
+  // Ends operations, now and later, with Unavailable. If Connect waits for the store, an error of
+  // the store ends it.
   virtual void Abort() = 0;
 };
 
 }  // namespace gradwire
 
-// The module's one symbol: an engine of so many groups, at least 1. The caller owns it.
+// The module's only symbol: returns an engine with that many groups, at least 1. The caller owns
+// it.
 extern "C" gradwire::GlooEngine* gradwire_make_gloo_engine(int groups);
 
 #endif  // GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_H_

@@ -18,8 +18,8 @@ absl::Status CannotLoad() {
   return absl::FailedPreconditionError(absl::StrCat("back end gloo: cannot load ", dlerror()));
 }
 
-// Loads libgradwire_gloo.so (see PrivateFile) and makes an engine of `groups` with it. The module
-// stays loaded. FailedPrecondition if it cannot be loaded; says why.
+// Loads libgradwire_gloo.so (see PrivateFile), which stays loaded, and makes an engine of `groups`
+// with it. FailedPrecondition if it cannot be loaded; the message says why.
 absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine(int groups) {
   const std::string path = PrivateFile("libgradwire_gloo.so");
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -51,7 +51,7 @@ class GlooBackend : public Backend {
 
 // InvalidArgument: the wire is not float32. FailedPrecondition: the engine cannot be loaded.
 absl::StatusOr<std::unique_ptr<Backend>> MakeGlooBackend(const BackendOptions& options) {
-  // It would sum fp16 in fp16, and does not know bf16; the sum has to be made in float32.
+  // gloo sums fp16 in fp16, and does not know bf16; sums must be made in float32.
   if (options.wire != v1::DTYPE_FLOAT32) {
     return absl::InvalidArgumentError(absl::StrCat(
         "back end gloo cannot sum ", WireName(options.wire), " in float32; expected --wire fp32"));

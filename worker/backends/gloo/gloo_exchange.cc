@@ -17,14 +17,14 @@
 namespace gradwire {
 namespace {
 
-// The others hear how far this rank is, but no more often than this.
+// Shortest time between two messages to the other ranks about this rank's progress.
 constexpr absl::Duration kNewsInterval = absl::Milliseconds(100);
-// For asking how far the others are; shorter than a sync waits beyond its deadline.
+// Longest wait for the other ranks' progress; shorter than a sync waits after its deadline.
 constexpr absl::Duration kAskTimeout = absl::Seconds(1);
 
-// There if the rank has lost a connection, and so has closed all of its own.
+// This key exists if the rank has lost a connection, and therefore closed all of its own.
 std::string LostAPeerKey(int rank) { return absl::StrCat("lost-a-peer/", rank); }
-// How many buckets the rank has contributed.
+// The number of buckets that the rank has contributed.
 std::string CountKey(int rank) { return absl::StrCat("handed-in/", rank); }
 
 void Scale(absl::Span<uint8_t> bytes, int world_size) {
@@ -33,7 +33,7 @@ void Scale(absl::Span<uint8_t> bytes, int world_size) {
   for (size_t i = 0; i < bytes.size() / sizeof(float); ++i) values[i] *= factor;
 }
 
-// How many ranks a rank passes the root's bytes on to, in gloo's binomial tree;
+// Returns the number of ranks to which a rank passes on the root's bytes, in gloo's binomial tree;
 // `from_root` is its distance from the root.
 int BroadcastChildren(int from_root, int world_size) {
   int children = 0;
@@ -189,7 +189,7 @@ void GlooExchange::OnEngineDone(const GlooTransfer& transfer, const absl::Status
     if (!IsBroadcast(transfer.spec) && !gathers_) Scale(transfer.result, view_.world_size);
     Count(transfer);
   } else if (table_.failure().ok()) {
-    // Only of the first break it is known which connection it was.
+    // The broken connection is known only for the first break.
     OnBreak(transfer, status);
   }
   {
@@ -202,7 +202,7 @@ void GlooExchange::OnEngineDone(const GlooTransfer& transfer, const absl::Status
 
 std::vector<int> GlooExchange::LostPeers() {
   const std::vector<int> broken = engine_->BrokenPeers();
-  // Said before this rank closes its own connections, for which it is not to blame.
+  // Reported before this rank closes its own connections, because it is not the cause.
   rendezvous_.Set(LostAPeerKey(rank_), "").IgnoreError();
   std::vector<std::string> keys;
   for (const int rank : broken) keys.push_back(LostAPeerKey(rank));
@@ -306,7 +306,7 @@ void GlooExchange::ContactLoop() {
   }
   Sequence told = 0;
   while (WaitForNews(&told)) {
-    // Only for the words of an error: a coordinator that does not answer is noticed elsewhere.
+    // Only for the text of an error; a silent coordinator is noticed elsewhere.
     rendezvous_.Set(CountKey(rank_), absl::StrCat(told)).IgnoreError();
   }
 }

@@ -18,26 +18,26 @@
 
 namespace gradwire {
 
-// c10d's ProcessGroupGloo, for comparison: the same worker and the same overlap,
-// another engine. Its ring adds in an order of its own: the same bits on every rank, near
-// the fold; gathered at rank 0 it is the fold. Peers connect with each other on the address that
-// the worker advertises, on ports of gloo's own, and find each other at the coordinator.
+// c10d's ProcessGroupGloo, for comparison: the same worker and the same overlap with another
+// engine. Its ring adds in its own order: the same bits on every rank, near the fold. If rank 0
+// gathers, the result is the fold. Peers connect at the address that the worker advertises, on
+// gloo's ports; they find each other at the coordinator.
 //
 //   trainer ── queue ──► issue thread ── in the order expected ──► engine's threads
 //                                                                    × 1/W, done
 //   contact thread: connects; then tells the other ranks, at most ten
 //                   times a second, how many buckets were contributed
 //
-// ProcessGroupGloo knows neither deadlines nor who is missing: a deadline that
-// passes is noticed by the table, the counts of the others say who is behind, and the
-// engine's operations are ended before `done` runs.
+// ProcessGroupGloo has no deadlines and does not know which rank is missing. The table notices a
+// passed deadline, the other ranks' counts show which rank is late, and the engine's operations are
+// ended before `done` runs.
 class GlooExchange : public Exchange {
  public:
   GlooExchange(const View& view, const BackendOptions& options, std::unique_ptr<GlooEngine> engine);
   ~GlooExchange() override;
 
-  // InvalidArgument if a worker carries several ranks. FailedPrecondition if the address
-  // in the view is not one of this host's. Call once, first.
+  // InvalidArgument if a worker carries several ranks; FailedPrecondition if the address in the
+  // view is not an address of this host. Call it once, first.
   absl::Status Start();
 
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) override;
@@ -45,9 +45,9 @@ class GlooExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
-  // Nothing is left to do: gloo sends nothing that its receiver has not asked for.
+  // Does nothing: gloo sends only data that its receiver has asked for.
   absl::Status Finish(absl::Time) override { return table_.failure(); }
-  // As gloo's algorithms have it, for it does not count.
+  // Computed from gloo's algorithms, because gloo does not count.
   TransferTotals totals() const override { return {traffic_.sent, traffic_.received}; }
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
@@ -56,17 +56,17 @@ class GlooExchange : public Exchange {
   struct GlooTransfer : Transfer {
     using Transfer::Transfer;
     Sequence sequence = 0;
-    absl::Span<const uint8_t> terms;  // empty: the result has what goes in
+    absl::Span<const uint8_t> terms;  // empty: the result holds the input
     // At rank 0, if it gathers:
     std::vector<FoldRange> ranges;  // of the bucket
     std::vector<float> gathered;    // all ranks' terms, then the mean
   };
 
-  // The next transfer to give to the engine; null: the end.
+  // Returns the next transfer for the engine; null: the end.
   std::shared_ptr<GlooTransfer> NextToIssue();
   void IssueLoop();
   void Issue(const std::shared_ptr<GlooTransfer>& transfer);
-  // At rank 0, which folds. The gather is over when it returns.
+  // Runs at rank 0, which folds. The gather has ended on return.
   void GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Done& done);
   void OnEngineDone(const GlooTransfer& transfer, const absl::Status& status);
   void Count(const Transfer& transfer);
@@ -74,7 +74,7 @@ class GlooExchange : public Exchange {
 
   std::string RankNames(const std::vector<int>& ranks) const;
   Lateness Explain(const Transfer& late);
-  // Those whose connection is broken, less those who only closed it because of another.
+  // Returns ranks whose connection is broken, without those that only closed it because of another.
   std::vector<int> LostPeers();
   void OnBreak(const Transfer& transfer, const absl::Status& status);
   void Stop(const absl::Status& reason);
@@ -82,31 +82,31 @@ class GlooExchange : public Exchange {
 
   void ContactLoop();
   absl::Status ConnectPeers();
-  // Waits for buckets that the other ranks have not heard of; false: the end.
+  // Waits for buckets that the other ranks do not know of; returns false at the end.
   bool WaitForNews(Sequence* told);
 
   const View view_;
   const int rank_;                         // of this worker; -1 if it carries several
-  const bool gathers_;                     // in place of an all-reduce
+  const bool gathers_;                     // instead of an all-reduce
   std::map<LayoutId, FoldBlocks> blocks_;  // if it gathers
   GlooRendezvous rendezvous_;
   Traffic traffic_;
 
   mutable Mutex mutex_;
-  CondVar changed_;  // what the issue thread waits for
-  CondVar handed_;   // what the contact thread waits for: news, or a failure
-  CondVar failed_;   // between two messages it is woken by a failure only
+  CondVar changed_;  // for the issue thread
+  CondVar handed_;   // for the contact thread: news, or a failure
+  CondVar failed_;   // a failure; the contact thread waits for it between two messages
   Sequence expected_ ABSL_GUARDED_BY(mutex_) = 0;   // how many
   Sequence handed_in_ ABSL_GUARDED_BY(mutex_) = 0;  // how many
   Sequence issued_ ABSL_GUARDED_BY(mutex_) = 0;     // how many
-  // Handed in and not given to the engine.
+  // Contributed, but not given to the engine.
   std::map<Sequence, std::shared_ptr<GlooTransfer>> ready_ ABSL_GUARDED_BY(mutex_);
   int in_engine_ ABSL_GUARDED_BY(mutex_) = 0;  // operations
   bool bound_ ABSL_GUARDED_BY(mutex_) = false;
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // after a failure
 
-  // The engine's threads use all of the above.
+  // The engine's threads use all members above.
   std::unique_ptr<GlooEngine> engine_;
   std::thread contact_thread_;
   std::thread issue_thread_;

@@ -12,7 +12,7 @@
 namespace gradwire {
 namespace {
 
-// Of calls that do not wait for other ranks.
+// For calls that do not wait for other ranks.
 constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
 }  // namespace

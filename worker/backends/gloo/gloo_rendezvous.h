@@ -18,16 +18,16 @@
 
 namespace gradwire {
 
-// The worker's end of v1.Rendezvous at the coordinator. Errors are those of
-// rendezvous.proto, with "rendezvous at coordinator HOST:PORT" in front;
-// Unavailable if it does not answer; after Cancel, its reason. Thread-safe.
+// Client of v1.Rendezvous at the coordinator. Errors are those of rendezvous.proto, prefixed with
+// "rendezvous at coordinator HOST:PORT"; Unavailable if it does not answer; after Cancel, its
+// reason. Thread-safe.
 class GlooRendezvous : public KeyValueStore {
  public:
   // `coordinator` is "host:port".
   explicit GlooRendezvous(const std::string& coordinator, const Security& security = {});
 
-  // Waits until the coordinator answers; then keys are those of the view's run
-  // and generation. Call once, before all else but Cancel.
+  // Waits until the coordinator answers; then keys belong to the view's run and generation. Call it
+  // once, before all other methods except Cancel.
   absl::Status Connect(const View& view);
 
   absl::Status Set(const std::string& key, const std::string& value) override;
@@ -38,18 +38,18 @@ class GlooRendezvous : public KeyValueStore {
   absl::StatusOr<bool> Delete(const std::string& key) override;
   absl::StatusOr<int64_t> Count() override;
 
-  // For each key its value, if it is there.
+  // Returns the value of each key, if it exists.
   absl::StatusOr<std::vector<absl::optional<std::string>>> Get(const std::vector<std::string>& keys,
                                                                absl::Time deadline);
 
-  // Ends all calls, also those to come.
+  // Ends all calls, now and later.
   void Cancel(const absl::Status& reason);
 
  private:
   using Stub = v1::Rendezvous::Stub;
 
   std::string FullKey(const std::string& key) const;
-  // One call of `method`, which Cancel can end. Fills in the run.
+  // Makes one call of `method`, which Cancel can end. Fills in the run.
   template <typename Request, typename Reply>
   absl::StatusOr<Reply> Call(grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
                                                           Reply*),

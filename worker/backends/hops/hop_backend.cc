@@ -7,7 +7,7 @@
 namespace gradwire {
 namespace {
 
-// How often a stream that waits for the view looks whether its caller is still there.
+// How often a stream that waits for the view checks that its caller still exists.
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
 
 }  // namespace
@@ -73,7 +73,7 @@ void HopBackend::Return() {
 }
 
 bool HopBackend::Knows(const NeighborStream& stream) {
-  // Whoever is a member of a view to come is one of this view.
+  // Every member of a future view is a member of this view.
   absl::StatusOr<HopExchange*> exchange = Borrow(stream, ChunkHeader());
   if (!exchange.ok()) return false;
   const bool knows = stream.is_member((*exchange)->view());

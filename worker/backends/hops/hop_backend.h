@@ -11,11 +11,11 @@
 
 namespace gradwire {
 
-// Collectives between neighbours, by the ways of a topology; see HopExchange. Serves v1.Neighbor,
-// whose chunks go to the exchange of the view.
+// Collectives between neighbors along a topology; see HopExchange. Serves v1.Neighbor, whose chunks
+// go to the exchange of the view.
 class HopBackend : public Backend, private ChunkHandler {
  public:
-  // `topology` outlives the back end.
+  // `topology` must outlive the back end.
   HopBackend(const Topology& topology, const BackendOptions& options);
 
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
@@ -23,17 +23,17 @@ class HopBackend : public Backend, private ChunkHandler {
   std::vector<grpc::Service*> services() override { return {&service_}; }
 
  private:
-  class Connected;  // the exchange, which takes itself out of here when it goes
+  class Connected;  // the exchange; it removes itself from here when it is destroyed
 
   bool Knows(const NeighborStream& stream) override;
   absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) override;
   void OnEnd(const NeighborStream& stream, const absl::Status& status) override;
-  // The exchange of the chunk's view, waiting for it if it is still to come, or that of a later
-  // one; to be given back by Return.
+  // Returns the exchange of the chunk's view, after waiting if that is a future view, or of a later
+  // view; end its use with Return.
   absl::StatusOr<HopExchange*> Borrow(const NeighborStream& stream, const ChunkHeader& chunk);
   bool IsToCome(const ChunkHeader& chunk) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Return();
-  // Waits until no chunk is being handed to it.
+  // Waits until no chunk is being passed to it.
   void Forget();
 
   const Topology& topology_;

@@ -292,10 +292,10 @@ bool HopExchange::Owes(const Source& source, const HopTransfer& transfer) const 
   return false;
 }
 
-// It is not this worker that the neighbour is to suspect.
+// The error keeps the neighbor from suspecting this worker.
 absl::Status HopExchange::LetGo() const { return absl::AbortedError(table_.failure().message()); }
 
-// It is there, and well: so it is no suspect.
+// The neighbor is alive, so it is no suspect.
 absl::Status HopExchange::HasLeft(Rank neighbour) const {
   return absl::FailedPreconditionError(absl::StrCat(
       NameOfNeighbour(neighbour), " has left, but other workers have not finished all steps"));
@@ -318,8 +318,8 @@ void HopExchange::Stop() {
   changed_.NotifyAll();
 }
 
-// A neighbour that is gone may leave a write, and what it was lent, behind; the end of its
-// connection gives that back.
+// The writes to a neighbor that has gone may still use lent memory; the end of the connection
+// returns it.
 void HopExchange::Drain() {
   for (Group& group : groups_) {
     group.sender.join();
@@ -329,7 +329,7 @@ void HopExchange::Drain() {
   while (taking_ > 0) changed_.Wait(&mutex_);
 }
 
-// A neighbour may wait for one behind it: that the coordinator knows.
+// A neighbor may be late because it waits for another one; the coordinator finds out.
 Lateness HopExchange::Explain(const Transfer& late) {
   const auto& transfer = static_cast<const HopTransfer&>(late);
   std::map<Rank, uint64_t> missing;  // bytes by neighbour

@@ -22,35 +22,35 @@
 
 namespace gradwire {
 
-// Collectives of one view from rank to rank, chunk by chunk: a chunk that comes in is added to
-// (or copied) and goes on at once, so that both directions of a link are busy. Which ways they
-// take is in the plans; a worker may carry several ranks.
+// Collectives of one view from rank to rank, chunk by chunk. A chunk that arrives is added (or
+// copied) and sent on at once, so that both directions of a link are busy. The plans define the
+// routes; a worker may carry several ranks.
 //
-//   neighbours ── chunks ──► stream threads of NeighborService: add, queue the next hops
+//   neighbors ── chunks ──► stream threads of NeighborService: add, queue the next hops
 //                                   │ queue                        ▲
 //                                   ▼                              │ rank of this worker
-//                      sender thread: writes to a neighbour ───────┘
+//                      sender thread: writes to a neighbor ────────┘
 //
-// Between two ranks of one worker a chunk stays where it is: the sender thread hands it
-// to the other rank. A neighbour that is ahead does not wait: what comes before the
-// receiving rank has contributed its terms, or before what is added first, is kept and added by the
-// sender thread; of each hop no more than its segment.
+// Between two ranks of one worker a chunk stays in memory: the sender thread gives it to the other
+// rank. A neighbor that is ahead does not wait. A chunk that arrives before the receiving rank has
+// contributed its terms, or before chunks that must be added first, is kept and added by the sender
+// thread; at most a segment for each hop.
 //
-// With G groups bucket i is of group i mod G, which has a queue, a thread and connections of its
-// own.
+// With G groups, bucket i is in group i mod G; each group has its own queue, thread and
+// connections.
 //
-// Sums are in the order of the plan: the same bits on every rank, whoever carries it; the fold, if
-// the topology says so. With bf16 or fp16 on the wire every hop adds in float32 and rounds once,
-// and all ranks apply the mean as it was rounded. Memory: slices in flight; what is kept; for
-// halves one gradient on the wire; and both, for each further rank of the worker, if the topology
-// does not share memory. Float32 sums are made in the result's memory.
+// The plan fixes the order of sums: the same bits on every rank, whichever worker carries it, and
+// the fold if the topology says so. With bf16 or fp16 on the wire, every hop adds in float32 and
+// rounds once, and all ranks apply the mean as it was rounded. Memory: slices in flight; kept
+// chunks; for 16-bit types one gradient in the wire type; and both again for each further rank of
+// the worker, unless the topology shares memory. Float32 sums are made in the memory of the result.
 class HopExchange : public Exchange {
  public:
-  // `topology` outlives the exchange.
+  // `topology` must outlive the exchange.
   HopExchange(const Topology* topology, const View& view, const BackendOptions& options);
   ~HopExchange() override;
 
-  // Connects with the neighbours and starts the senders. Call once, first.
+  // Connects with the neighbors and starts the senders. Call it once, first.
   absl::Status Start(const Backend::Ended& ended);
 
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) override;
@@ -63,46 +63,46 @@ class HopExchange : public Exchange {
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
   const View& view() const { return view_; }
-  // What comes in a neighbour's stream, and the end of that stream; see ChunkHandler.
+  // Handle a chunk from a neighbor's stream, and the end of the stream; see ChunkHandler.
   absl::Status OnChunk(StreamId stream, Chunk chunk);
   void OnEnd(StreamId stream, const absl::Status& status);
 
  private:
-  using HopKey = EarlyChunks::Key;  // a hop that leads to a rank of this worker
+  using HopKey = EarlyChunks::Key;  // a hop to a rank of this worker
 
   // A bucket under way. The counts of positions are guarded by mutex_.
   struct HopTransfer : Transfer {
     using Transfer::Transfer;
-    // PrepareTerms: sender thread; Take: one thread at a time for a hop.
+    // PrepareTerms runs on the sender thread; Take on one thread at a time for each hop.
     std::map<Rank, HopPosition> positions;
     int taking = 0;  // threads that use the spans; guarded by mutex_
   };
-  // What one neighbour sends to one rank in one group.
+  // The stream from one neighbor to one rank in one group.
   using Source = std::pair<Edge, int>;
   struct SourceState {
     StreamId stream;
     bool over = false;
   };
-  // What is ready to be sent.
+  // A chunk that is ready to be sent.
   struct Outgoing {
     std::shared_ptr<HopTransfer> transfer;
     Rank sender;
     int send = 0;  // of the sender's plan
     const HopChunk* hop_chunk = nullptr;
   };
-  // What a sender thread does next; all empty after a mere wait.
+  // The next task of a sender thread; all empty after a mere wait.
   struct Work {
-    std::shared_ptr<HopTransfer> taker;  // of `chunk`, which came early
+    std::shared_ptr<HopTransfer> taker;  // takes `chunk`, which arrived early
     HopKey key;
     Chunk chunk;
     Outgoing outgoing;
   };
-  // Of one group, for its sender thread.
+  // The state of a group's sender thread.
   struct Queue {
-    // The highest bucket goes first: the next forward pass begins with it.
+    // The highest bucket goes first, because the next forward pass begins with it.
     std::map<Bucket, std::deque<Outgoing>> outgoing;
     EarlyChunks early;
-    bool over = false;  // the thread is
+    bool over = false;  // the thread has ended
   };
   // A connection to another worker.
   struct Link {
@@ -114,8 +114,8 @@ class HopExchange : public Exchange {
     std::thread sender;
   };
   struct Memory {
-    std::vector<uint8_t> half;    // for halves: what is sent
-    std::vector<uint8_t> result;  // empty: that of the transfer
+    std::vector<uint8_t> half;    // for 16-bit types: memory that is sent
+    std::vector<uint8_t> result;  // empty: the transfer's memory
   };
 
   absl::Status Connect(Edge edge, const Backend::Ended& ended);
@@ -123,21 +123,21 @@ class HopExchange : public Exchange {
   HopPosition MakePosition(const Transfer& transfer, Rank rank);
   void QueueTerms(const std::shared_ptr<HopTransfer>& transfer, const HopPosition& position)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What came early of a step that is over was of no bucket of it; and a neighbour that
-  // is gone sends no more.
+  // Returns an error if chunks of a step that is over were kept but belonged to no bucket of it, or
+  // if a neighbor that has gone still owes chunks.
   absl::Status CheckSources(const HopTransfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enqueue(Outgoing outgoing) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckStream(StreamId stream, const ChunkHeader& header, const HopKey& key);
-  // A judged chunk.
+  // Accepts a chunk that was judged.
   absl::Status Accept(const HopKey& key, Chunk chunk);
-  // The transfer that takes the chunk now; null if the chunk was kept for later.
+  // Returns the transfer that takes the chunk now; null if the chunk was kept for later.
   absl::StatusOr<std::shared_ptr<HopTransfer>> FindOrKeep(const HopKey& key, Chunk* chunk);
   absl::Status Take(const std::shared_ptr<HopTransfer>& transfer, const HopKey& key,
                     const Chunk& chunk);
-  // Whether a source owes something of the transfer.
+  // Whether a source still owes data to the transfer.
   bool Owes(const Source& source, const HopTransfer& transfer) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Whether nothing is left to do; true once.
+  // Whether nothing is left to do; true only once.
   bool EndsNow(const HopTransfer& transfer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   void SenderLoop(int group);
@@ -149,9 +149,9 @@ class HopExchange : public Exchange {
                       const ByteSpans& payload);
   ChunkHeader HeaderOf(const Outgoing& outgoing, const Hop& hop) const;
 
-  // What neighbours hear that still send when the exchange has failed.
+  // Returns the error for neighbors that still send after the exchange has failed.
   absl::Status LetGo() const;
-  // What a neighbour that ended its stream in good order, but owes chunks, is said to have done.
+  // Returns the error for a neighbor that ended its stream in order but owes chunks.
   absl::Status HasLeft(Rank neighbour) const;
   void Fail(const absl::Status& status, Rank neighbour);
   void Stop();
@@ -169,12 +169,12 @@ class HopExchange : public Exchange {
   OverflowMonitor overflow_;
   std::atomic<uint64_t> received_bytes_{0};
   std::vector<Group> groups_;  // constant after Start
-  // Lent to the buckets' transfers; of the first rank alone if the topology shares memory.
+  // Lent to the buckets' transfers; only for the first rank if the topology shares memory.
   std::map<std::tuple<LayoutId, Bucket, Rank>, Memory> memory_;
 
   mutable Mutex mutex_;
   CondVar changed_;
-  std::map<Source, SourceState> sources_ ABSL_GUARDED_BY(mutex_);  // that have sent something
+  std::map<Source, SourceState> sources_ ABSL_GUARDED_BY(mutex_);  // that have sent data
   std::vector<Queue> queues_ ABSL_GUARDED_BY(mutex_);              // by group
   int under_way_ ABSL_GUARDED_BY(mutex_) = 0;                      // transfers
   int taking_ ABSL_GUARDED_BY(mutex_) = 0;                         // threads that use transfers

@@ -15,12 +15,12 @@ std::vector<Edge> SpreadOnRing(int root, int world_size) {
   return edges;
 }
 
-// Begins at its right neighbour.
+// Begins at the right neighbor of the root.
 std::vector<Edge> CollectOnRing(int root, int world_size) {
   return SpreadOnRing((root + 1) % world_size, world_size);
 }
 
-// The ranks beside `rank`: its children from the highest to the lowest, then its parent.
+// Returns the ranks next to `rank`: its children from the highest to the lowest, then its parent.
 std::vector<int> Neighbours(int rank, int world_size) {
   std::vector<int> neighbours;
   const int lowest = rank & -rank;
@@ -66,17 +66,17 @@ const Topology& TreeTopology() {
 
 namespace {
 
-// Which way one segment goes.
+// The route of one segment.
 struct Way {
   std::vector<Edge> edges;
-  size_t adding = 0;  // so many of the first ones
+  size_t adding = 0;  // that many first edges add
 };
 
 Way Copied(std::vector<Edge> edges) { return {std::move(edges), 0}; }
 
 Way Summed(std::vector<Edge> edges) { return {edges, edges.size()}; }
 
-// Those of `edges`, by which a root reaches all, that lead to `rank`.
+// Returns the part of `edges`, by which a root reaches all, that leads to `rank`.
 std::vector<Edge> Path(const std::vector<Edge>& edges, int rank) {
   std::vector<Edge> path;
   for (auto edge = edges.rbegin(); edge != edges.rend(); ++edge) {

@@ -8,7 +8,7 @@
 namespace gradwire {
 namespace {
 
-// Small enough that hops overlap, large enough that a message's cost is small.
+// Small enough to overlap hops, and large enough to make the cost of a message small.
 constexpr uint64_t kHopChunkBytes = 512 << 10;
 
 absl::Status JudgeAll(const Chunk& chunk, const View& view,

@@ -19,20 +19,20 @@
 
 namespace gradwire {
 
-// What goes in one message: some ranges of a bucket that take the same way.
+// The content of one message: ranges of a bucket that take the same route.
 struct HopChunk {
   std::vector<FoldRange> ranges;  // ascending
   uint64_t bytes = 0;             // of all
 };
 
-// How a bucket is cut into segments, each of which goes its own way, and these into chunks of at
-// most 512 KiB. Pure arithmetic, in bytes on the wire.
+// Cuts a bucket into segments, each with its own route, and segments into chunks of at most 512
+// KiB. Pure arithmetic, in bytes on the wire.
 class Segments {
  public:
-  // `count` segments of whole elements, one behind the other; the first (elements mod count) are
-  // one element longer.
+  // Returns `count` segments of whole elements, one after the other; the first (elements mod count)
+  // are one element longer.
   static Segments Even(const BucketSpec& spec, int count);
-  // Segment s is what is folded from rank s on; `blocks` are those of the bucket's layout.
+  // Segment s is the part whose fold begins with rank s; `blocks` are those of the bucket's layout.
   static Segments OfFold(Bucket bucket, const BucketSpec& spec, const FoldBlocks& blocks,
                          int world_size);
 
@@ -44,7 +44,7 @@ class Segments {
     int segment = 0;
     size_t hop_chunk = 0;  // in its segment
   };
-  // The chunk that begins at `offset`; none if there is none.
+  // Returns the chunk that begins at `offset`, if there is one.
   absl::optional<Position> Find(uint64_t offset) const;
 
  private:
@@ -55,7 +55,7 @@ class Segments {
   std::map<uint64_t, Position> positions_;  // by offset
 };
 
-// How one bucket goes from rank to rank.
+// The plan of one bucket.
 struct BucketPlan {
   const HopPlan& hops;
   Segments segments;
@@ -66,19 +66,19 @@ struct BucketPlan {
 // The plans of one worker in one view. Thread-safe.
 class HopPlans {
  public:
-  // `topology` outlives this object.
+  // `topology` must outlive this object.
   HopPlans(const Topology* topology, const View& view) : topology_(*topology), view_(view) {}
 
-  // Makes a layout's plans, whose buckets are on the wire; before the following.
+  // Makes the plans of a layout, whose buckets are on the wire. Call it before the methods below.
   void Add(LayoutId layout, const std::vector<BucketSpec>& specs);
   // Valid as long as this object.
   const BucketPlan& Of(const BucketKey& key) const;
-  // What a hop carries.
+  // Returns the bytes of a hop.
   uint64_t BytesOf(const EarlyChunks::Key& hop) const;
 
-  // Judges a chunk that came from another worker, whatever bucket of `buckets` it is of, and says
-  // which hop it is of. InvalidArgument or DataLoss as JudgeHeader and CheckPayload;
-  // InvalidArgument too for what is no chunk, or not of a hop from another worker to this one.
+  // Judges a chunk from another worker, of any bucket of `buckets`, and returns its hop. Errors:
+  // InvalidArgument or DataLoss as in JudgeHeader and CheckPayload; InvalidArgument if it is no
+  // chunk, or not of a hop from another worker to this one.
   absl::StatusOr<EarlyChunks::Key> Judge(const Chunk& chunk,
                                          const std::vector<BucketSpec>& buckets) const;
 

@@ -81,9 +81,9 @@ bool HopPosition::TakeRange(const RankPlan::Receive& receive, const FoldRange& r
     const float scale = receive.hop.completes ? 1.0f / static_cast<float>(world_size_) : 1.0f;
     overflow = AddScaled(payload, spec_.dtype, own, scale, {wire, range.bytes});
   } else if (payload.front().data() != wire) {
-    CopyTo(payload, wire);  // else it comes from a rank of the same worker
+    CopyTo(payload, wire);  // else a rank of the same worker has written it
   }
-  // Also who computes a mean applies what it sends.
+  // The rank that computes a mean also applies the value that it sends.
   if (is_half() && receive.widens) {
     Widen({{wire, range.bytes}}, spec_.dtype, ResultAt(range.offset, range.bytes));
   }

@@ -12,18 +12,18 @@
 
 namespace gradwire {
 
-// One bucket on its way past one rank: what the rank sends, expects and computes. Offsets
-// and sizes are in bytes on the wire. No threads and no gRPC streams in here.
+// The state of one bucket at one rank: its sends, receives and sums. Offsets and sizes are in bytes
+// on the wire. No threads and no gRPC streams in here.
 //
-//   float32   wire memory = the result: sums and means are made where they end up
-//   halves    wire memory = the caller's: what is sent lies there, and means are
+//   float32   wire memory = the result: sums and means are computed in place
+//   halves    wire memory = the caller's: it holds the data to send, and means are
 //             widened from it into the result
 //   bytes     wire memory = the result
 class HopPosition {
  public:
-  // `result` is where this rank makes the bucket's result, and `half_memory` has the bucket's
-  // bytes for halves and is not used for other types; both are the caller's, who may share them
-  // between the ranks of a worker if the topology allows it. All outlive this object.
+  // `result`: where this rank computes the bucket's result. `half_memory`: memory of the bucket's
+  // bytes for halves, unused for other types. The caller owns both, and may share them between the
+  // ranks of a worker if the topology allows it. All arguments must outlive this object.
   HopPosition(const Transfer* transfer, const BucketPlan* plan, Rank rank, int world_size,
               absl::Span<uint8_t> result, uint8_t* half_memory);
 
@@ -33,29 +33,27 @@ class HopPosition {
     return segments_.Of(hop.segment);
   }
 
-  // The rank's terms, once. What is received of no other rank goes to the result; true if a
-  // finite value became infinite by that. The caller sets `has_terms` then, under its lock.
+  // Sets the rank's terms, once. Parts that no other rank sends go to the result; returns true if a
+  // finite value became infinite by that. The caller then sets `has_terms`, under its lock.
   bool SetTerms(absl::Span<const uint8_t> terms);
-  // Whether the terms are there, if there are to be any.
+  // Whether the terms are set, if the rank contributes any.
   bool is_ready() const { return has_terms || !contributes_; }
-  // Whether the chunk that begins at `offset` can be taken from `receive`: it has been from the
-  // one before.
+  // Whether the chunk at `offset` can be taken from `receive`: the earlier receive has taken it.
   bool CanTake(int receive, uint64_t offset) const;
 
-  // Which chunk of `receive` a chunk is, which HopPlans::Judge found right. InvalidArgument if it
-  // is not the next one.
+  // Returns the index of a chunk within `receive`, after HopPlans::Judge. InvalidArgument if it is
+  // not the next one.
   absl::StatusOr<size_t> NextOf(int receive, const ChunkHeader& header) const;
-  // Adds or copies what NextOf gave. True if a finite value became infinite.
+  // Adds or copies the chunk of NextOf. Returns true if a finite value became infinite.
   bool Take(const RankPlan::Receive& receive, const HopChunk& hop_chunk, const ByteSpans& payload);
-  // Gets the rank's own terms ready for a send of them. Returns as Take.
+  // Prepares the rank's own terms for a send. Returns as Take does.
   bool PrepareTerms(const HopChunk& hop_chunk);
-  // What to send, which PrepareTerms or Take made.
+  // Returns the data to send, after PrepareTerms or Take.
   ByteSpans Sent(const RankPlan::Send& send, const HopChunk& hop_chunk) const;
 
   bool has_terms = false;
-  // Of each of the plan's receives, bytes that have not come, and chunks that have been taken; of
-  // all, bytes that have not been taken, and not been sent. All kept by the exchange, under its
-  // lock.
+  // For each of the plan's receives: bytes that have not arrived, and chunks taken. For all: bytes
+  // not taken, and not sent. The exchange keeps these counts, under its lock.
   std::vector<uint64_t> to_receive;
   std::vector<size_t> taken;
   uint64_t to_take = 0;

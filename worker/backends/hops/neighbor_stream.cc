@@ -62,7 +62,7 @@ constexpr absl::Duration kPatience = absl::Seconds(1);
 
 }  // namespace
 
-// Registered by hand, as in aggregation_service.cc, for byte buffers.
+// Registered manually for byte buffers, as in aggregation_service.cc.
 NeighborService::NeighborService(ChunkHandler* handler) : handler_(handler), guard_(kPatience) {
   using Handler =
       grpc::internal::BidiStreamingHandler<NeighborService, grpc::ByteBuffer, v1::NeighborReply>;
@@ -84,7 +84,7 @@ grpc::Status NeighborService::Serve(grpc::ServerContext* context, Stream* stream
   absl::Status status = TakeAll(from, stream, &watch, &taken);
   const bool broke = context->IsCancelled();
   if (status.ok() && broke) {
-    // Or it has ended it, which cannot be told apart.
+    // Or the sender has ended it; this side sees no difference.
     status = absl::AbortedError(absl::StrCat("its stream from ", context->peer(), " broke"));
   }
   if (taken) {

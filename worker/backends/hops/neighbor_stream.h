@@ -30,17 +30,17 @@
 
 namespace gradwire {
 
-// Chunks that came before their bucket was expected, their receiver had contributed its terms, or
-// what is added before them had come: of each hop in the order of their coming. A hop is held from
-// its first chunk on until Next finds that all of them were taken: so long its further chunks have
-// to queue here too. Not thread-safe.
+// Chunks that arrived too early: before their bucket was expected, their receiver had contributed
+// its terms, or earlier parts of the sum had arrived. Keeps the chunks of each hop in order of
+// arrival. A hop is held from its first chunk until Next finds that all were taken; meanwhile its
+// later chunks queue here too. Not thread-safe.
 class EarlyChunks {
  public:
   // One hop of a bucket.
   struct Key {
     BucketKey bucket;
     Rank receiver;
-    int receive = 0;  // which of the receiver's; see RankPlan
+    int receive = 0;  // index among the receiver's receives; see RankPlan
 
     friend bool operator<(const Key& a, const Key& b) {
       return std::tie(a.bucket, a.receiver, a.receive) < std::tie(b.bucket, b.receiver, b.receive);
@@ -48,17 +48,18 @@ class EarlyChunks {
   };
 
   bool Holds(const Key& key) const { return held_.count(key) > 0; }
-  // Of all chunks of `key` since it is held.
+  // Bytes of all chunks of `key` since it is held.
   uint64_t Bytes(const Key& key) const;
 
-  // InvalidArgument, and nothing is kept, if those of `key` were more than `most_bytes`.
+  // Returns InvalidArgument, and keeps nothing, if `key` would have more than `most_bytes`.
   absl::Status Keep(const Key& key, Chunk chunk, uint64_t most_bytes);
 
-  // A key and its next chunk, if that `is_ready`. What Next gave before has been taken.
+  // Returns a key and its next chunk, if that `is_ready`. The previous result of Next has been
+  // taken.
   using IsReady = std::function<bool(const Key&, const Chunk&)>;
   absl::optional<std::pair<Key, Chunk>> Next(const IsReady& is_ready);
 
-  // The lowest step of a layout of which a chunk waits.
+  // Returns the lowest step of a layout with a waiting chunk.
   absl::optional<Step> FirstStep(LayoutId layout) const;
 
   void Clear() { held_.clear(); }
@@ -77,25 +78,25 @@ struct NeighborStream {
   StreamId id;
   std::function<bool()> is_gone;               // whether the call was cancelled
   std::function<bool(const View&)> is_member;  // whether its caller is in a view
-  Authority* authority;                        // what its caller may say; of its own thread
+  Authority* authority;                        // what its caller may do; only for its own thread
 };
 
-// Who takes what NeighborService gets; called on the stream's own thread.
+// Gets the chunks of NeighborService, on the stream's own thread.
 class ChunkHandler {
  public:
   virtual ~ChunkHandler() = default;
-  // Whether the caller is a member of the run. Blocks as long as there is no view.
+  // Whether the caller is a member of the run. Blocks while there is no view.
   virtual bool Knows(const NeighborStream& stream) = 0;
-  // May block, as long as there is no view: the sender is then held back by flow
-  // control. An error ends the stream with it.
+  // Takes a chunk. May block while there is no view: flow control then holds the sender back. An
+  // error ends the stream with it.
   virtual absl::Status OnChunk(const NeighborStream& stream, Chunk chunk) = 0;
-  // A stream of which a chunk was taken ended; OK if the sender half-closed it.
-  // (A stranger whose first chunk is refused does not disturb the run.)
+  // A stream of which a chunk was taken has ended; OK if the sender half-closed it. (A stranger
+  // whose first chunk is refused does not disturb the run.)
   virtual void OnEnd(const NeighborStream& stream, const absl::Status& status) = 0;
 };
 
-// Serves v1.Neighbor (see neighbor.proto): hands every chunk to a handler, which outlives it. A
-// stream of one who is no member is ended if no chunk of it is taken within a second.
+// Serves v1.Neighbor (see neighbor.proto): passes every chunk to a handler, which must outlive it.
+// Ends a stream of a stranger if no chunk of it is taken within a second.
 class NeighborService : public grpc::Service {
  public:
   explicit NeighborService(ChunkHandler* handler);
@@ -111,32 +112,31 @@ class NeighborService : public grpc::Service {
   std::atomic<uint64_t> last_id_{0};
 };
 
-// A stream from one rank of this worker to one of another. One thread uses it; Cancel may come from
-// any.
+// A stream from a rank of this worker to a rank of another. For one thread, except Cancel.
 class NeighborSender {
  public:
-  // Connects, which takes until the neighbour answers; errors as WaitConnected. `name` is
-  // for messages; `self` is this worker.
+  // Connects, and blocks until the neighbor answers; errors as in WaitConnected. `name` is for
+  // messages; `self` is this worker.
   static absl::StatusOr<std::unique_ptr<NeighborSender>> Connect(const std::string& address,
                                                                  const std::string& name,
                                                                  Incarnation self,
                                                                  const Backend::Ended& ended,
                                                                  const Security& security);
 
-  // Not OK: how the neighbour ended the stream; Unavailable if it is out of reach.
+  // If not OK: how the neighbor ended the stream; Unavailable if it cannot be reached.
   absl::Status Write(const grpc::ByteBuffer& message);
-  // Half-closes, and waits for the neighbour's end.
+  // Half-closes the stream, and waits until the neighbor ends it.
   absl::Status Close();
   void Cancel() { context_.Cancel(); }
 
  private:
   NeighborSender(std::shared_ptr<grpc::Channel> channel, Incarnation self);
-  // How the neighbour ended the stream, which is over then.
+  // Returns how the neighbor ended the stream, which is then over.
   absl::Status Finish();
 
   const std::shared_ptr<grpc::Channel> channel_;
   CallContext context_;
-  // Null once it is over.
+  // Null once the stream is over.
   std::unique_ptr<grpc::ClientReaderWriter<grpc::ByteBuffer, v1::NeighborReply>> stream_;
 };
 

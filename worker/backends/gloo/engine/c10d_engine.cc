@@ -1,4 +1,4 @@
-// The only unit of the back ends that sees c10d.
+// The only source file of the back ends that includes c10d.
 #include "worker/backends/gloo/engine/c10d_engine.h"
 
 #include <ATen/ops/from_blob.h>
@@ -77,7 +77,7 @@ void AbortableDevice::Abort() {
   try {
     buffer->waitRecv(std::chrono::milliseconds(1));
   } catch (const std::exception&) {
-    // It timed out, as meant.
+    // It timed out, as intended.
   }
 }
 
@@ -134,12 +134,12 @@ namespace {
 using Tensors = std::vector<at::Tensor>;
 using Work = c10::intrusive_ptr<c10d::Work>;
 
-// Deadlines are the back end's; gloo's own timeouts would be a second set.
+// The back end has deadlines; gloo's timeouts would be a second set.
 constexpr std::chrono::hours kNoTimeout(24);
-// As torch.distributed has it: so many operations at a time, of each group.
+// Concurrent operations of each group, as in torch.distributed.
 constexpr int kThreads = 2;
 
-// Without the source line in front and the trace behind: "Connection closed by peer …".
+// Removes the source line before the message and the trace after it: "Connection closed by peer …".
 std::string Words(const std::string& what) {
   const std::string first_line = what.substr(0, what.find('\n'));
   return std::regex_replace(first_line, std::regex(R"(^\[[^\]]*\.cc:\d+\] )"), "");
@@ -149,7 +149,7 @@ at::Tensor TensorOf(absl::Span<uint8_t> bytes) {
   return at::from_blob(bytes.data(), {static_cast<int64_t>(bytes.size())}, at::kByte);
 }
 
-// One list, or none on ranks that have no parts.
+// Returns one list, or none on ranks that have no parts.
 std::vector<Tensors> TensorsOf(const std::vector<absl::Span<uint8_t>>& parts) {
   if (parts.empty()) return {};
   Tensors tensors;
@@ -161,11 +161,11 @@ absl::Status StatusOf(const std::exception& error) {
   return absl::UnavailableError(Words(error.what()));
 }
 
-// A group is one of ProcessGroupGloo's devices: it makes connections for each of them, and its
-// operations take turns on these.
+// A group is a device of ProcessGroupGloo, which makes connections for each device; operations take
+// turns on them.
 class C10dEngine : public GlooEngine {
  public:
-  // Gloo writes to sockets whose other end may be gone, from threads of its own.
+  // Gloo writes to sockets whose other end may be closed, from its own threads.
   explicit C10dEngine(int groups) : groups_(groups) { std::signal(SIGPIPE, SIG_IGN); }
 
   absl::Status Bind(const std::string& host) override {

@@ -15,10 +15,9 @@
 
 namespace gradwire {
 
-// Gloo's TCP device, with what ProcessGroupGloo lacks: an end to operations
-// under way. It keeps the (one) transport context that is made with it; when a
-// wait in a context times out, gloo closes all of its connections and ends all
-// operations on them, so Abort makes such a wait and lets it time out.
+// Gloo's TCP device with Abort, which ProcessGroupGloo lacks. It keeps its only transport context.
+// If a wait in a context times out, gloo closes all connections of the context and ends all
+// operations on them; Abort makes such a wait and lets it time out.
 //
 // Thread-safe.
 class AbortableDevice : public gloo::transport::tcp::Device {
@@ -28,19 +27,19 @@ class AbortableDevice : public gloo::transport::tcp::Device {
 
   std::shared_ptr<gloo::transport::Context> createContext(int rank, int size) override;
 
-  // To be called when the context has all its pairs: before that, Abort waits
-  // to be carried out here. Throws std::runtime_error if there was one.
+  // Call it when the context has all its pairs: an earlier Abort is carried out here, with
+  // std::runtime_error.
   void OnPairsMade();
 
-  // The ranks whose connection is closed. Asks for data that never comes, so
-  // the context is of no use afterwards.
+  // Returns the ranks whose connection is closed. Waits for data that never comes, so the context
+  // is useless afterwards.
   std::vector<int> BrokenPeers();
   // Ends all operations, now and later, with gloo::IoException.
   void Abort();
 
  private:
   using Context = std::shared_ptr<gloo::transport::Context>;
-  // The context, if it has all its pairs.
+  // Returns the context, if it has all its pairs.
   Context Ready();
 
   Mutex mutex_;
@@ -49,15 +48,15 @@ class AbortableDevice : public gloo::transport::tcp::Device {
   bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// Shows a KeyValueStore to c10d. Errors become exceptions (std::runtime_error),
-// which is what the base class has for them; c10d hands them back to who called it.
+// Adapts a KeyValueStore to c10d. Errors become exceptions (std::runtime_error), as the base class
+// requires; c10d passes them to its caller.
 class C10dStore : public c10d::Store {
  public:
-  // `store` outlives this. `on_set` runs before each set.
+  // `store` must outlive this object. `on_set` runs before each set.
   C10dStore(KeyValueStore* store, std::function<void()> on_set);
 
   void set(const std::string& key, const std::vector<uint8_t>& value) override;
-  // Waits for the key, at most the store's timeout.
+  // Waits for the key, at most for the store's timeout.
   std::vector<uint8_t> get(const std::string& key) override;
   int64_t add(const std::string& key, int64_t value) override;
   bool deleteKey(const std::string& key) override;
