@@ -23,15 +23,15 @@
 
 namespace gradwire {
 
-// One module's reducer, from hook to hook. A rank's averaging pass:
+// One module's reducer and its hooks. A rank's averaging pass:
 //
-//   Arm ─► forward ─► backward ┬ OnBegin  ┬ bucket 0, 1, … ┬ OnEnd ┬─► optimiser
+//   Arm ─► forward ─► backward ┬ OnBegin  ┬ bucket 0, 1, … ┬ OnEnd ┬─► optimizer
 //                              │ (join:   │ contributed      │ means │
 //                              │ asks who │ (answers)      │ are   │
 //                              │ is there)│                │ .grad │─► Arm
 //
-// OnEnd runs inside backward() too: the engine calls it when all nodes are through. A rank
-// that has no data any more takes part by Shadow in place of forward and backward.
+// OnEnd runs inside backward(), too: the engine calls it when all nodes are done. A rank that has
+// run out of data takes part with Shadow instead of forward and backward.
 class DistributedDataParallel::Impl {
  public:
   Impl(std::shared_ptr<torch::nn::Module> module, std::shared_ptr<ProcessGroup> group,
@@ -46,7 +46,7 @@ class DistributedDataParallel::Impl {
   const std::shared_ptr<torch::nn::Module>& module() const { return module_; }
 
  private:
-  // Who takes part with data, by rank; empty outside of Join.
+  // Which ranks have data; empty outside of Join.
   using Active = std::vector<bool>;
   // A parameter in a bucket.
   struct BucketParameter {
@@ -55,16 +55,16 @@ class DistributedDataParallel::Impl {
   };
 
   absl::Status Attach();
-  // Makes the buckets known to all ranks, and `exchange` what they travel through.
+  // Declares the buckets to all ranks, and connects `exchange`.
   absl::Status Connect();
-  // The next backward pass averages.
+  // Makes the next backward pass average.
   void Arm();
   void OnBegin();
   void OnEnd();
-  // The rest of the pass, behind backward or in place of it.
+  // Ends the pass, after backward or instead of it.
   absl::Status Finish(const Active& active, bool has_data);
   absl::Status CheckAllUsed() const;
-  // For each parameter whether some rank has a gradient for it; empty: all do.
+  // Returns for each parameter whether some rank has a gradient for it; empty: all do.
   absl::StatusOr<std::vector<bool>> UsedAnywhere(bool has_data);
   absl::Status TakeMeans(const std::vector<bool>& used, double scale);
   void SetGradient(size_t bucket, size_t index, double scale);
@@ -75,7 +75,7 @@ class DistributedDataParallel::Impl {
   void Shadow(const Active& active);
   void ThrowIfEarly(const Active& active);
   void Report();
-  // Ends the run with `status` (not OK), and throws what is to be told.
+  // Ends the run with `status` (not OK), and throws the error to report.
   [[noreturn]] void Fail(const absl::Status& status);
   absl::Status WithName(const absl::Status& status) const;
 
@@ -87,23 +87,23 @@ class DistributedDataParallel::Impl {
   const std::string name_;
   std::vector<std::string> names_;  // of parameters
   std::vector<torch::Tensor> buffers_;
-  std::unique_ptr<LowRankExchange> low_rank_;  // null unless gradients travel as factors
-  CompressionMeter compression_;               // of that
+  std::unique_ptr<LowRankExchange> low_rank_;  // null unless powersgd
+  CompressionMeter compression_;               // for low_rank_
   std::unique_ptr<Reducer> reducer_;
   std::vector<std::vector<BucketParameter>> slots_;  // by gradient bucket
   Step step_;
-  int no_sync_ = 0;  // guards that live
+  int no_sync_ = 0;  // number of guards
 
   bool joining_ = false;
   JoinOptions join_options_;
   Active active_;                           // of the pass
-  std::vector<torch::Tensor> own_buffers_;  // of the pass, before others' come
+  std::vector<torch::Tensor> own_buffers_;  // of the pass, before the other ranks' arrive
 
   // Of the step:
   absl::Time last_end_ = SteadyNow();
   absl::Time begin_;
   absl::Time backward_end_;
-  absl::optional<double> loss_;  // of this step, if the program told it
+  absl::optional<double> loss_;  // of this step, if the program reported it
   int64_t samples_ = 0;
 };
 

@@ -9,7 +9,7 @@
 
 namespace gradwire {
 
-// The one place where a status (not OK) becomes an exception.
+// Converts a status (not OK) to an exception, for the whole library.
 Error ToError(const absl::Status& status, int rank, int64_t step);
 
 }  // namespace gradwire

@@ -23,16 +23,16 @@
 
 namespace gradwire {
 
-// A process's part in a run: everything behind a ProcessGroup but the collectives.
+// A process's part in a run: all of a ProcessGroup except the collectives.
 //
-//   HostedCoordinator (of rank 0, if nobody else serves)
+//   HostedCoordinator (at rank 0, if no other program serves)
 //   RunMember ──► Exchange ◄── collectives, reducers
 //   MetricsServer ◄── WorkerMetrics ◄── Report of each step ──► coordinator, trace
 //
-// One thread calls. The first failure is kept: it is what all later calls return.
+// One thread calls. All calls after the first failure return it.
 class GroupMember {
  public:
-  // Joins the run and waits until all its ranks are there. Errors: see init_process_group.
+  // Joins the run and waits for all its ranks. Errors: see init_process_group.
   static absl::StatusOr<std::unique_ptr<GroupMember>> Join(const GroupSettings& settings,
                                                            const Environment& environment);
   // Leaves with a failure unless Leave was called.
@@ -43,34 +43,34 @@ class GroupMember {
   const GroupSettings& settings() const { return settings_; }
   Rank rank() const { return rank_; }
   int world_size() const { return view_.world_size; }
-  // Of the hosted coordinator; empty if there is none.
+  // Returns the hosted coordinator's page; empty if there is none.
   std::string page() const;
 
-  // OK, or how the run failed, or FailedPrecondition after Leave.
+  // Returns OK, how the run failed, or FailedPrecondition after Leave.
   absl::Status state();
 
-  // Makes the same layout known to all ranks, which call this in the same order; `buckets` in
-  // float32. Errors: InvalidArgument and Aborted name the first difference; else as Session.
+  // Declares a layout; all ranks do so in the same order. `buckets` are in float32. Errors:
+  // InvalidArgument and Aborted name the first difference; else those of Session.
   absl::StatusOr<LayoutId> Declare(const std::string& name, const Layout& tensors,
                                    const std::vector<BucketSpec>& buckets);
-  // Only while state() is OK or a transfer is to be waited for.
+  // Use it only while state() is OK or to wait for a transfer.
   Exchange& exchange() { return member_->exchange(); }
   RunMember& member() { return *member_; }
   absl::Time StepDeadline() const { return SteadyNow() + settings_.step_timeout; }
 
-  // The run fails with `cause` (not OK) in the step that is going on. The others are told, and
-  // all transfers end. Returns the failure to be told: the coordinator's word, if it comes.
+  // Fails the run with `cause` (not OK) in the current step: tells the other ranks, and ends all
+  // transfers. Returns the failure to report: the coordinator's, if it arrives.
   absl::Status Fail(const absl::Status& cause);
 
-  // Steps are counted over all that is averaged in the run.
+  // Steps count all averages of the run.
   Step step() const { return step_; }
-  // The step is done. Step, rank, bytes and time are set here. A loss of NaN: not known.
+  // Reports the step as done. Sets step, rank, bytes and time. A loss of NaN is unknown.
   void Report(StepRecord record);
-  // Hears of the phases of steps; empty without a trace.
+  // Returns the listener of the steps' phases; empty without a trace.
   OnSpan span_listener();
 
-  // Done; waits until the others are. Returns how the run failed, if it did, or that the
-  // trace cannot be written. To be called once.
+  // Leaves the run; waits until the other ranks are done. Returns how the run failed, if it did, or
+  // that the trace cannot be written. Call it once.
   absl::Status Leave();
 
  private:
@@ -82,14 +82,14 @@ class GroupMember {
   absl::Status Join();
   v1::Hello MakeHello() const;
   absl::Status OpenTrace();
-  // Sets what was sent and received since the last step, and how the exchange compressed it.
+  // Sets the bytes sent and received since the last step, and their compression.
   void CountTransfers(StepRecord* record);
   absl::Status CloseTrace();
   v1::StatusReply GetStatus();
 
   GroupSettings settings_;
   const Environment environment_;
-  std::unique_ptr<HostedCoordinator> hosted_;  // null where another one serves
+  std::unique_ptr<HostedCoordinator> hosted_;  // null if another program serves
   WorkerMetrics metrics_;
   std::unique_ptr<TraceLog> trace_log_;  // null without a trace
   View view_;
@@ -99,11 +99,11 @@ class GroupMember {
   CompressionMeter compression_;
 
   Mutex mutex_;
-  const RunMember* shown_member_ ABSL_GUARDED_BY(mutex_) = nullptr;  // once it has joined
+  const RunMember* shown_member_ ABSL_GUARDED_BY(mutex_) = nullptr;  // set once it has joined
   bool left_ ABSL_GUARDED_BY(mutex_) = false;
   v1::RankStatus rank_status_ ABSL_GUARDED_BY(mutex_);
 
-  // From here on, what has threads that use the above.
+  // The members below have threads that use the members above.
   std::unique_ptr<MetricsServer> metrics_server_;
   std::unique_ptr<RunMember> member_;
 };

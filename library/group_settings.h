@@ -14,32 +14,32 @@
 
 namespace gradwire {
 
-// GroupOptions with all that was left open filled in.
+// GroupOptions with all defaults filled in.
 struct GroupSettings {
-  std::string coordinator = "127.0.0.1:29400";  // port 0: this process hosts it on a free one
-  int rank = -1;                                // -1: the coordinator deals
-  int world_size = 0;                           // 0: what the coordinator says
+  std::string coordinator = "127.0.0.1:29400";  // port 0: this process hosts it at a free port
+  int rank = -1;                                // -1: assigned by the coordinator
+  int world_size = 0;                           // 0: the coordinator's
   int local_rank = 0;
   bool host_coordinator = true;
-  std::string coordinator_metrics;  // "": the usual place
+  std::string coordinator_metrics;  // "": the usual address
   std::string backend = "auto";
   std::string wire = "fp32";
-  v1::DType wire_dtype = v1::DTYPE_FLOAT32;  // the same, or the codec's
+  v1::DType wire_dtype = v1::DTYPE_FLOAT32;  // of `wire`, or the codec's
   std::string compress = kNoCompression;
-  Compression compression;  // the same
+  Compression compression;  // parsed `compress`
   int connections = 1;
   std::string name;
   std::string metrics;  // "": not served
   std::string trace;    // "": none
-  std::string listen;   // empty: towards the coordinator
+  std::string listen;   // empty: the interface towards the coordinator
   std::string advertise;
   absl::Duration connect_timeout;
   absl::Duration step_timeout;
   SecurityOptions security;
 };
 
-// `options`, and where they say nothing the environment; see GroupOptions. InvalidArgument
-// names the option and where it was given, what was got, and what was expected.
+// Reads `options`, and the environment for fields that are not set; see GroupOptions.
+// InvalidArgument names the option and its source, what was got, and what was expected.
 absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
                                                 const Environment& environment);
 

@@ -15,7 +15,7 @@
 
 namespace gradwire {
 
-// What a ProcessGroup is made of, for it and for DistributedDataParallel.
+// The parts of a ProcessGroup, also for DistributedDataParallel.
 class ProcessGroup::Impl {
  public:
   explicit Impl(std::unique_ptr<GroupMember> member)
@@ -28,11 +28,11 @@ class ProcessGroup::Impl {
   // Throws `status` unless it is OK.
   void Check(const absl::Status& status, int64_t step = -1) const;
   void Close();
-  // Whether an exception that is on its way was not when the group was made: its owner
-  // does not end in good order.
+  // Whether an exception was thrown since the group was made and is still unwinding: then its owner
+  // does not end in order.
   bool Unwinding() const { return std::uncaught_exceptions() > exceptions_; }
   bool closed() const { return closed_; }
-  // "model 0", "model 1", …
+  // Returns "model 0", "model 1", …
   std::string NextModelName() { return "model " + std::to_string(models_++); }
 
  private:

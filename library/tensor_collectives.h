@@ -23,33 +23,32 @@
 
 namespace gradwire {
 
-// Collectives of any length over an Exchange, whose buckets have fixed lengths: a message is
-// cut into pieces, and a piece travels in the smallest of the layouts of 1 KiB, 2 KiB, 4 KiB …
-// that it fits in, each call a step of that layout. Layouts are declared when they are first used.
+// Collectives of any length over an Exchange, whose buckets have fixed lengths. A message is cut
+// into pieces; each piece is sent in the smallest layout that it fits in, of 1 KiB, 2 KiB, 4 KiB …,
+// and each call is a step of that layout. Layouts are declared at their first use.
 //
-// A step is over when all ranks have begun it. Each piece carries a signature of 8 bytes, in which
-// the caller puts what has to be equal on all ranks (operation, type, shape). All ranks call the
-// same, in the same order; one thread at a time. An error ends the run (see GroupMember::Fail).
-//   InvalidArgument, Aborted  ranks do not call the same
-//   or that of the exchange
+// A step ends when all ranks have begun it. Each piece carries a signature of 8 bytes for values
+// that must be equal on all ranks (operation, type, shape). All ranks must make the same calls in
+// the same order, on one thread at a time. An error ends the run (see GroupMember::Fail).
+//   InvalidArgument, Aborted  ranks do not make the same call
+//   or an error of the exchange
 class ByteCollectives {
  public:
-  // Most bytes that go in one piece; a multiple of every element's size.
+  // Most bytes of one piece; a multiple of every element's size.
   static constexpr size_t kMaxPiece = (1 << 20) - 16;
 
-  // `member` outlives this object.
+  // `member` must outlive this object.
   explicit ByteCollectives(GroupMember* member) : member_(member) {}
 
-  // `all` gets every rank's `mine`, by rank; it is W times as long.
+  // Writes every rank's `mine` to `all`, by rank; `all` is W times as long.
   absl::Status Gather(uint64_t signature, absl::Span<const uint8_t> mine, absl::Span<uint8_t> all);
-  // Gather in two halves, between which other calls may come and `mine` may change; of at most
+  // Gather in two halves: between them other calls may be made and `mine` may change. At most
   // kMaxPiece bytes, and one at a time.
   absl::Status BeginGather(uint64_t signature, absl::Span<const uint8_t> mine);
   absl::Status EndGather(absl::Span<uint8_t> all);
-  // `bytes` becomes that of `root`.
+  // Sets `bytes` to those of `root`.
   absl::Status Broadcast(uint64_t signature, Rank root, absl::Span<uint8_t> bytes);
-  // `values` become their mean over all ranks, folded as gradients are, through the type on
-  // the wire.
+  // Sets `values` to their mean over all ranks, folded as gradients are, in the wire type.
   absl::Status Mean(uint64_t signature, absl::Span<float> values);
 
  private:
@@ -60,15 +59,15 @@ class ByteCollectives {
     Step next;
     size_t piece = 0;           // bytes of a bucket
     std::vector<uint8_t> data;  // of all its buckets, as they arrive
-    // Behind them, where they are of bytes, a bucket of one float: its mean holds the step
-    // until all ranks are there, so that no root runs ahead.
+    // After buckets of bytes comes a bucket of one float: its mean ends the step only when all
+    // ranks are there, so that no root runs ahead.
     bool gated = true;
   };
 
   // A step of a channel that is under way.
   struct Call {
     Channel* channel = nullptr;
-    float mean = 0;  // of the gate
+    float mean = 0;  // of the gate's bucket
     absl::optional<WholeStep> step;
   };
 
@@ -83,8 +82,8 @@ class ByteCollectives {
                            size_t stride);
   absl::Status BroadcastPiece(uint64_t signature, Rank root, absl::Span<uint8_t> bytes);
   absl::Status MeanPiece(absl::Span<float> values);
-  // One step: result of bucket i goes to channel->data; `terms` is this rank's part in bucket
-  // `own`, if it is one of them.
+  // Runs one step: the result of bucket i goes to channel->data; `terms` is this rank's part in
+  // bucket `own`, if that is a bucket.
   absl::Status Run(Channel* channel, size_t own, const uint8_t* terms);
   std::unique_ptr<Call> Start(Channel* channel, size_t own, const uint8_t* terms);
   absl::Status Await(Call* call);
@@ -96,22 +95,21 @@ class ByteCollectives {
   size_t begun_size_ = 0;
 };
 
-// Collectives of tensors; see ProcessGroup for what they do. InvalidArgument of a tensor that
-// cannot be used comes before anything is sent, and leaves the run as it is; after other errors
-// it is over.
+// Collectives of tensors; see ProcessGroup. InvalidArgument for an unusable tensor comes before
+// anything is sent, and does not affect the run; other errors end it.
 class TensorCollectives {
  public:
-  // `member` outlives this object.
+  // `member` must outlive this object.
   explicit TensorCollectives(GroupMember* member) : member_(member), collectives_(member) {}
 
   absl::Status AllReduce(torch::Tensor tensor, ReduceOp op);
   absl::Status Broadcast(torch::Tensor tensor, Rank root);
   absl::StatusOr<std::vector<torch::Tensor>> AllGather(const torch::Tensor& tensor);
-  // Each rank's answer to one question, by rank, in two halves: other collectives may come
-  // between them.
+  // Gets each rank's answer to one question, by rank, in two halves: other collectives may be
+  // called between them.
   absl::Status BeginAsk(bool mine);
   absl::StatusOr<std::vector<bool>> EndAsk();
-  // All of `tensors` become those of `root`, in one go.
+  // Sets all of `tensors` to those of `root`, in one message.
   absl::Status BroadcastAll(const std::vector<torch::Tensor>& tensors, Rank root);
 
  private:

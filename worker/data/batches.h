@@ -15,36 +15,34 @@
 
 namespace gradwire {
 
-// What one rank is shown in one step. The tensors are the holder's own: nothing
-// else refers to their memory.
+// The samples of one rank in one step. The holder owns the tensors' memory alone.
 struct Batch {
   Step step;             // counted over the whole run
-  int64_t epoch = 0;     // pass over the data that the step belongs to, from 0
-  int64_t padded = 0;    // how many of the samples are repeats that fill up the ranks
-  torch::Tensor images;  // (N, C, H, W), float32, normalised
+  int64_t epoch = 0;     // the step's pass over the data, from 0
+  int64_t padded = 0;    // number of samples that are repeats to fill up the ranks
+  torch::Tensor images;  // (N, C, H, W), float32, normalized
   torch::Tensor labels;  // (N), int64
 
   int64_t size() const { return labels.size(0); }
 };
 
-// All images of a data set once, in its own order and without augmentation:
+// All images of a data set once, in its order and without augmentation:
 //
 //   for (int64_t i = 0; i < batches->count(); ++i) Evaluate(batches->Make(i));
 //
-// Immutable; safe to use from any thread. No thread of torch's is used.
+// Immutable; safe to use from any thread. Uses no thread of torch.
 class EvaluationBatches {
  public:
-  // `batch_size`: images a batch; the last one holds what is left.
-  //   InvalidArgument  batch size below 1, or what ImageFormatter refuses
+  // `batch_size`: images per batch; the last one has the remaining images.
+  //   InvalidArgument  batch size below 1, or an error of ImageFormatter
   static absl::StatusOr<std::unique_ptr<const EvaluationBatches>> Create(
       std::shared_ptr<const Dataset> dataset, const ImageShape& shape, int64_t batch_size);
 
-  // Number of batches.
   int64_t count() const;
-  // Number of images in all of them.
+  // Returns the number of images in all batches.
   int64_t samples() const { return formatter_->dataset().size(); }
 
-  // Batch 0 ≤ index < count(); its `step` is the index.
+  // Returns batch 0 ≤ index < count(); its `step` is the index.
   Batch Make(int64_t index) const;
 
  private:
@@ -58,18 +56,17 @@ struct TrainingBatchOptions {
   SamplerOptions sampler;
   int64_t batch_size = 64;  // samples per rank and step
   bool augment = true;
-  uint64_t seed = 744;  // of the augmentation
+  uint64_t seed = 744;  // for the augmentation
 };
 
-// The batch of every (step, rank) of a run, as a pure function of the options:
-// any process can make any rank's batch again, with the same bits. Steps count
-// through the epochs; an epoch's last batch holds what is left and may be
-// smaller, by the same number on every rank.
+// The batch of every (step, rank) of a run, as a pure function of the options: any process can make
+// any rank's batch again, with the same bits. Steps count through the epochs. An epoch's last batch
+// has the remaining samples, the same number on every rank.
 //
-// Safe to use from any thread. No thread of torch's is used.
+// Safe to use from any thread. Uses no thread of torch.
 class TrainingBatches {
  public:
-  //   InvalidArgument  batch size below 1, or what Sampler and ImageFormatter refuse
+  //   InvalidArgument  batch size below 1, or an error of Sampler or ImageFormatter
   static absl::StatusOr<std::unique_ptr<const TrainingBatches>> Create(
       std::shared_ptr<const Dataset> dataset, const ImageShape& shape,
       const TrainingBatchOptions& options);
@@ -92,7 +89,7 @@ class TrainingBatches {
   const Sampler sampler_;
   const TrainingBatchOptions options_;
 
-  // The order asked for last: a shuffle costs as much as a batch.
+  // The latest order: a shuffle costs as much as a batch.
   mutable Mutex mutex_;
   mutable int64_t order_epoch_ ABSL_GUARDED_BY(mutex_) = -1;
   mutable Order order_ ABSL_GUARDED_BY(mutex_);

@@ -13,32 +13,32 @@
 
 namespace gradwire {
 
-// Turns images as published (bytes) into what a model takes (float32):
+// Converts published images (bytes) to a model's input (float32):
 //
-//   pad      with zeros to the model's height and width, unless they are scaled; an odd
-//            pixel goes to the bottom and the right
-//   augment  crop and flip, still in bytes: cropped-in borders are black
-//   repeat   a single channel to all channels of the model
-//   normalise  (byte / 255 - mean) / std in float32, in this order, so that the
-//            result has the bits of the same expression in torch
-//   scale    if the model's shape says so: bilinear, as torch's interpolate without
-//            align_corners and antialias
+//   pad        with zeros to the model's height and width, unless they are scaled; an odd
+//              pixel goes to the bottom and the right
+//   augment    crop and flip, still in bytes: borders in the crop are black
+//   repeat     a single channel to all channels of the model
+//   normalize  (byte / 255 - mean) / std in float32, in this order, for the bits of the same
+//              expression in torch
+//   scale      if the model's shape says so: bilinear, as torch's interpolate without
+//              align_corners and antialias
 //
 // Token ids become the same numbers in float32.
 //
-// Plain loops over a table of 256 values a channel; no thread of torch's is
-// used. Keeps the data set alive. Immutable; safe to use from any thread.
+// Plain loops over a table of 256 values per channel; uses no thread of torch. Keeps the data set
+// alive. Immutable; safe to use from any thread.
 class ImageFormatter {
  public:
-  //   InvalidArgument  the images are larger than `shape` and not scaled, have neither its
-  //                    number of channels nor one, or the data set is empty or
-  //                    has not one mean and std a channel; it has images for a model that takes
-  //                    token ids, or the other way round, or other ids than the model
+  //   InvalidArgument  the images are larger than `shape` and not scaled; they have neither its
+  //                    number of channels nor one; the data set is empty, or does not have one
+  //                    mean and std per channel; it has images but the model takes token ids, or
+  //                    the reverse; it has other ids than the model
   static absl::StatusOr<std::unique_ptr<const ImageFormatter>> Create(
       std::shared_ptr<const Dataset> dataset, const ImageShape& shape);
 
-  // Writes image `index` (0 ≤ index < dataset size) to `out`: values_per_image()
-  // floats, (C, H, W). `augmentation` of default value changes nothing.
+  // Writes image `index` (0 ≤ index < dataset size) to `out`: values_per_image() floats, (C, H, W).
+  // The default `augmentation` changes nothing.
   void Write(int64_t index, const Augmentation& augmentation, float* out) const;
 
   int64_t values_per_image() const { return shape_.channels * shape_.height * shape_.width; }
@@ -47,11 +47,11 @@ class ImageFormatter {
 
  private:
   using Table = std::array<float, 256>;  // of one channel, by byte
-  // A row or column of a scaled image: between two of the image.
+  // A row or column of a scaled image lies between two of the image.
   struct Tap {
     int64_t first = 0;
     int64_t second = 0;
-    float weight = 0;  // of the second
+    float weight = 0;  // weight of the second
   };
 
   ImageFormatter(std::shared_ptr<const Dataset> dataset, const ImageShape& shape);
@@ -63,7 +63,7 @@ class ImageFormatter {
 
   const std::shared_ptr<const Dataset> dataset_;
   const ImageShape shape_;
-  ImageShape frame_;           // what images are padded and cropped to
+  ImageShape frame_;           // images are padded and cropped to this
   std::vector<Table> tables_;  // by channel of the data set
   std::vector<Tap> rows_;      // of a scaled image, from one of frame_
   std::vector<Tap> columns_;

@@ -16,7 +16,7 @@
 
 namespace gradwire {
 
-// Groups of compute threads of this process, each of which works on its own:
+// Groups of compute threads of this process, which work independently:
 //
 //   device 0        the thread that calls Run, with its intra-op threads
 //   device 1, 2 …   a thread each, with as many intra-op threads
@@ -24,59 +24,58 @@ namespace gradwire {
 // Not thread-safe.
 class Devices {
  public:
-  // `count` devices, at least 1, of `threads` compute threads each; the caller of Run has set
-  // its own. `kept`: threads last as long as this object; else each Run makes new ones.
+  // `count` devices, at least 1, with `threads` compute threads each; the caller of Run has set its
+  // own. `kept`: threads last as long as this object; else each Run makes new ones.
   Devices(int count, int threads, bool kept);
 
   int count() const { return count_; }
 
-  // Calls task(d) on device d, for 0 ≤ d < `used` ≤ count() at the same time, and returns when
-  // all have ended. Throws a c10::Error if a task threw: what the lowest device said, and
-  // which one that was.
+  // Calls task(d) on device d, for 0 ≤ d < `used` ≤ count() at the same time, and returns when all
+  // have ended. If tasks threw, throws a c10::Error with the message and number of the lowest such
+  // device.
   void Run(int used, const std::function<void(int)>& task);
 
  private:
-  // `task` catches what it throws itself.
+  // `task` must catch its exceptions.
   std::future<void> Start(int device, std::function<void()> task);
 
   const int count_;
   const int threads_;
-  std::vector<std::unique_ptr<c10::ThreadPool>> kept_;  // of device 1, 2 …; none unless kept
+  std::vector<std::unique_ptr<c10::ThreadPool>> kept_;  // devices 1, 2 …; empty unless kept
 };
 
 // How devices get the model for each batch.
 enum class Replication {
-  // Threads and replicas are kept. All devices have one memory, so replicas read the model's
-  // own parameters, and get copies of those buffers alone that training changes.
+  // Keep threads and replicas. All devices share one memory, so replicas read the model's own
+  // parameters; only buffers that training changes are copied.
   kNative,
-  // Replicate, scatter, parallel apply, gather, written out: new copies of all tensors and
-  // new threads for each batch.
+  // Replicate, scatter, parallel apply and gather explicitly: new copies of all tensors and new
+  // threads for each batch.
   kVanilla,
 };
 
-// A model whose batches are divided among the devices of this process, as torch.nn.DataParallel
-// divides them:
+// A model whose batches are divided among the devices of this process, as in torch.nn.DataParallel:
 //
 //   images ─ scatter ─┬─ device 0: the model itself ─┬─ gather ─► scores of the whole batch
 //                     ├─ device 1: a replica         ┤
 //                     └─ device 2: a replica         ┘
 //
-// and backward the other way: each device computes the gradients of its share, which are added
-// up in the order of the devices and go to the model's parameters. Scores and gradients are
-// those of one device but for rounding. BatchNorm normalises each share by itself, and the
-// model's statistics are those of device 0. Dropout draws from one generator, in whatever order
-// devices come to it.
+// Backward runs the other way: each device computes the gradients of its share; they are added in
+// the order of the devices and go to the model's parameters. Scores and gradients equal those of
+// one device, except for rounding. BatchNorm normalizes each share separately, and the model's
+// statistics are those of device 0. Dropout draws from one generator, in the order in which devices
+// reach it.
 //
-// Shares have ceil(N / devices) samples, the last one what is left: a small batch may not reach
-// all devices. What a device other than 0 gets or gives is copied, and counted. The functions
-// throw c10::Error, as any model's, if one device did. Not thread-safe; scores are gone through
-// backward before the next forward pass.
+// Shares have ceil(N / devices) samples, and the last one the rest: a small batch may not reach all
+// devices. Data to or from a device other than 0 is copied, and counted. The functions throw
+// c10::Error, like any model, if a device threw. Not thread-safe; backward of scores must run
+// before the next forward pass.
 class DataParallel : public Model {
  public:
   using MakeReplica = std::function<absl::StatusOr<std::shared_ptr<Model>>()>;
 
-  // `make` gives models like `model`, whose weights do not matter. `threads`: of each device.
-  // Errors: those of `make`.
+  // `make` returns models like `model`, with any weights. `threads`: of each device. Errors: those
+  // of `make`.
   static absl::StatusOr<std::shared_ptr<DataParallel>> Create(std::shared_ptr<Model> model,
                                                               const MakeReplica& make, int devices,
                                                               int threads, Replication replication);
@@ -85,11 +84,11 @@ class DataParallel : public Model {
   ImageShape image_shape() const override { return on_[0].model->image_shape(); }
   std::vector<torch::Tensor> trained_buffers() const override { return on_[0].statistics; }
 
-  // What replicating, scattering, gathering and adding up took since the last call: it is
-  // communication, all of it exposed, and no part of the forward and backward passes in which
-  // it was measured, so that this is to be added to their times.
+  // Returns the time of replicating, scattering, gathering and adding since the last call. It is
+  // communication, all of it exposed, and is not included in the times of the forward and backward
+  // passes in which it was measured: add it to them.
   PhaseTimes TakeTimes();
-  // Between devices, since the beginning.
+  // Returns the bytes between devices since the beginning.
   uint64_t bytes_moved() const { return bytes_moved_; }
 
  private:
@@ -98,12 +97,12 @@ class DataParallel : public Model {
     std::shared_ptr<Model> model;
     std::vector<torch::Tensor> tensors;     // parameters, then buffers
     std::vector<torch::Tensor> trained;     // of the parameters
-    std::vector<torch::Tensor> statistics;  // of the buffers, those that training changes
+    std::vector<torch::Tensor> statistics;  // buffers that training changes
   };
 
   DataParallel(std::vector<Replica> on, int threads, Replication replication);
   static Replica ReplicaOf(std::shared_ptr<Model> model);
-  // By device; as many as are used.
+  // Returns the shares by device, for as many devices as are used.
   std::vector<torch::Tensor> Scatter(const torch::Tensor& batch);
   void Replicate(int used);
   void Give(const torch::Tensor& from, bool copied, torch::Tensor* to);
@@ -117,7 +116,7 @@ class DataParallel : public Model {
   std::vector<Replica> on_;  // by device
   Devices devices_;
   uint64_t bytes_moved_ = 0;
-  absl::Duration in_forward_, in_backward_;  // of communication, since TakeTimes
+  absl::Duration in_forward_, in_backward_;  // communication since TakeTimes
 };
 
 }  // namespace gradwire

@@ -41,8 +41,7 @@ class BucketTracker {
 
   // Takes the highest bucket whose result is there; waits if there is none.
   //   FailedPrecondition  none is under way either
-  //   DeadlineExceeded    the timeout passed and the exchange stays silent, because it is stuck in
-  //   a
+  //   DeadlineExceeded    the timeout passed, and the exchange is silent because it is stuck in a
   //                       write
   //   or the first error of a transfer of the step, even if other buckets are there
   absl::StatusOr<size_t> Next();

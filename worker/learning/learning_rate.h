@@ -10,7 +10,7 @@
 
 namespace gradwire {
 
-// What a run comes to, as all workers have it.
+// The size of a run, equal on all workers.
 struct TrainingSize {
   int world_size = 1;
   int64_t steps_per_epoch = 1;
@@ -19,18 +19,18 @@ struct TrainingSize {
 
 using LearningRate = std::function<double(Step)>;
 
-// The learning rate of each step, a pure function of these arguments and the step:
+// Returns the learning rate of each step, a pure function of these arguments and the step:
 //
 //   target   --lr; with --scale-lr times batch-size × accumulate × W / --base-batch
-//   warm-up  steps 0 … w - 1 of --warmup-epochs. With --scale-lr from --lr to the target in
-//            equal parts, as Goyal et al. 2017: lr + (target - lr) · step / w. Without,
-//            where there is nothing between the two, from lr / w: lr · (step + 1) / w
+//   warm-up  steps 0 … w - 1 of --warmup-epochs. With --scale-lr linear from --lr to the target,
+//            as in Goyal et al. 2017: lr + (target - lr) · step / w. Otherwise linear from
+//            lr / w, because lr is the target: lr · (step + 1) / w
 //   then     target times the factor of --lr-schedule (schedules.inc)
 //
-// Where warm-up ends, the target is reached. A step schedule counts epochs from the beginning of
-// the run; a cosine begins behind the warm-up.
+// The rate reaches the target at the end of the warm-up. Schedule step counts epochs from the start
+// of the run; cosine begins after the warm-up.
 //
-// `options` are checked. NotFound: a schedule that does not exist; lists the names.
+// `options` must be checked. NotFound lists the names if the schedule does not exist.
 absl::StatusOr<LearningRate> MakeLearningRate(const WorkerOptions& options,
                                               const TrainingSize& run);
 

@@ -8,17 +8,17 @@
 
 namespace gradwire {
 
-// What training makes small, a scalar: the mean over the samples, or their sum. `scores`:
-// (N, classes), float32; `labels`: (N), int64.
+// A loss function: returns a scalar, the mean over the samples, or their sum. `scores`: (N,
+// classes), float32; `labels`: (N), int64.
 using Loss = torch::Tensor (*)(const torch::Tensor& scores, const torch::Tensor& labels, bool sum);
 
-// Each line of losses.inc.
+// Each row of losses.inc.
 #define GRADWIRE_LOSS(name, function, help) \
   torch::Tensor function(const torch::Tensor& scores, const torch::Tensor& labels, bool sum);
 #include "worker/options/losses.inc"
 #undef GRADWIRE_LOSS
 
-// The loss called `name`. NotFound lists the names.
+// Returns the loss `name`. NotFound lists the names.
 absl::StatusOr<Loss> FindLoss(absl::string_view name);
 
 }  // namespace gradwire

@@ -14,27 +14,27 @@ namespace gradwire {
 
 struct OptimizerOptions {
   std::string name = "sgd";  // see optimizers.inc
-  double momentum = 0.9;     // of those that have one
+  double momentum = 0.9;     // if the optimizer has one
   double weight_decay = 1e-4;
-  bool nesterov = false;  // likewise; needs a momentum above 0
+  bool nesterov = false;  // needs a momentum above 0
 };
 
-// What SlicedOptimizer has to know of one of torch's optimisers.
+// What SlicedOptimizer needs to know of an optimizer of torch.
 struct OptimizerKind {
-  // One for these tensors. Its learning rate is set before each step.
+  // Makes one for these tensors. Its learning rate is set before each step.
   std::function<std::unique_ptr<torch::optim::Optimizer>(std::vector<torch::Tensor>)> make;
-  // Dimensions of what it keeps of a tensor: 1 for as many float32 as the tensor has elements,
-  // 0 for one int64 that is the same for all tensors.
+  // Dimensions of the state for a tensor: 1 for as many float32 as the tensor has elements, 0 for
+  // one int64 that is equal for all tensors.
   std::vector<int64_t> dimensions;
-  // That, of one dimension or none, shared; empty as long as there is none.
+  // Returns that state as shared tensors of one dimension or none; empty while there is none.
   std::function<std::vector<torch::Tensor>(const torch::optim::OptimizerParamState&)> tensors_of;
-  // The state that has these.
+  // Makes the state from these tensors.
   std::function<std::unique_ptr<torch::optim::OptimizerParamState>(
       const std::vector<torch::Tensor>&)>
       state_of;
 };
 
-// The optimiser that `options` name. NotFound lists the names.
+// Returns the optimizer of `options`. NotFound lists the names.
 absl::StatusOr<OptimizerKind> FindOptimizer(const OptimizerOptions& options);
 
 }  // namespace gradwire

@@ -12,43 +12,41 @@
 
 namespace gradwire {
 
-// One of torch's optimisers with the same bits and less memory traffic. They make several
-// passes over each tensor; on the whole of a large one each pass reads it from
-// memory again. This one hands them slices of the parameters that stay in a core's
-// cache from the first pass to the last. Not thread-safe.
+// An optimizer of torch with the same bits and less memory traffic. torch makes several passes over
+// each tensor, and each pass reads a large tensor from memory again. This class passes slices of
+// the parameters to torch, which stay in a core's cache from the first pass to the last. Not
+// thread-safe.
 class SlicedOptimizer {
  public:
   // `parameters`: float32, on the CPU, contiguous.
   SlicedOptimizer(absl::Span<const torch::Tensor> parameters, OptimizerKind kind);
 
-  // Updates the parameters. `gradient` has theirs in a row.
+  // Updates the parameters. `gradient` has the gradients of all parameters, one after the other.
   void Step(const torch::Tensor& gradient, double learning_rate);
 
-  // Before a Step that may have to be undone: keeps a copy of the parameters and of State(), in
-  // memory that is used again and again.
+  // Copies parameters and State() before a Step that may be undone, to reused memory.
   void Save();
-  // Makes parameters and state what they were when Save was called last.
+  // Restores parameters and state of the last Save.
   void Undo();
 
-  // What the next Step depends on besides parameters, gradient and learning rate, as the
-  // kind's `dimensions` say, of all parameters in a row, a copy: the momentum of SGD; the
-  // step, exp_avg and exp_avg_sq of Adam. Empty as long as there is none. It does not depend on how
-  // parameters are sliced.
+  // Returns a copy of the state of the next Step besides parameters, gradient and learning rate, of
+  // all parameters one after the other, in the kind's `dimensions`: the momentum of SGD; the step,
+  // exp_avg and exp_avg_sq of Adam. Empty while there is none. Does not depend on the slices.
   std::vector<torch::Tensor> State() const;
-  // Makes it what State() gave. InvalidArgument if it does not fit the parameters; the
-  // state is unchanged then.
+  // Restores a result of State(). Returns InvalidArgument, and changes nothing, if it does not fit
+  // the parameters.
   absl::Status SetState(const std::vector<torch::Tensor>& state);
 
  private:
   absl::Status CheckState(const std::vector<torch::Tensor>& state) const;
-  // What the optimiser keeps of each slice; empty as long as there is none.
+  // Returns the optimizer's state of each slice; empty while there is none.
   std::vector<std::vector<torch::Tensor>> StateOfSlices() const;
 
   const OptimizerKind kind_;
   std::vector<torch::Tensor> slices_;                    // share the parameters' memory
   std::unique_ptr<torch::optim::Optimizer> optimizer_;   // of the slices
   std::vector<torch::Tensor> saved_parameters_;          // by slice
-  std::vector<std::vector<torch::Tensor>> saved_state_;  // likewise; empty: there was none
+  std::vector<std::vector<torch::Tensor>> saved_state_;  // by slice; empty: there was none
 };
 
 }  // namespace gradwire

@@ -14,28 +14,28 @@
 
 namespace gradwire {
 
-// What sleeps. Held by the model, and by the graphs of passes under way.
+// A layer that sleeps. Owned by the model, and by the graphs of passes under way.
 struct EmulatedLayer : torch::CustomClassHolder {
   std::vector<torch::Tensor> parameters;
   std::vector<torch::Tensor> gradients;
   double forward_seconds = 0;  // for a sample
   double backward_seconds = 0;
-  std::shared_ptr<PacedSleep> sleep;  // all layers' own
+  std::shared_ptr<PacedSleep> sleep;  // shared by all layers
 };
 
-// Another model's parameters, buffers and stages, and in place of its computation a sleep for each
-// layer (see LayerCost), of the time that its multiply-adds are of all:
+// Has another model's parameters, buffers and stages. Instead of computing, each layer (see
+// LayerCost) sleeps for the share of its multiply-adds:
 //
 //   forward   sleep(1) ─► sleep(2) ─► … ─► sleep(n) ─► scores, all zero
 //   backward  gradients of n at once after its sleep, then of n - 1, … of 1
 //
-// So buckets become ready one after the other, as in a real backward pass, while the processor is
+// So buckets become ready one after the other, as in a real backward pass, and the processor is
 // free for other ranks: many hosts can be studied on few cores. Gradients are random numbers, drawn
-// once, the same in each step: nothing is learnt.
+// once, the same in each step: the model learns nothing.
 class EmulatedModel : public Model {
  public:
-  // `seconds`: of a pass over `batch_size` samples; fewer take their part. `shape`: of the images
-  // that `model` gets, of which it makes `classes` scores.
+  // `seconds`: of a pass over `batch_size` samples; fewer samples take less in proportion. `shape`:
+  // of the images for `model`, which gives `classes` scores.
   EmulatedModel(std::shared_ptr<Model> model, const ImageShape& shape, int64_t classes,
                 const ComputeSeconds& seconds, int64_t batch_size);
 

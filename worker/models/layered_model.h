@@ -10,43 +10,43 @@
 
 namespace gradwire {
 
-// A model that is a row of layers, each of which takes what the one before it gave:
+// A model that is a sequence of layers; each takes the output of the previous one:
 //
 //   input ─► layer ─► … ─► layer ─► (N, features) ─► classifier's layers ─► scores
 //            └──── the extractor ────┘
 //
-// Its constructor appends the layers in their order. A stage (see Model::stages) begins at
-// each layer that has parameters, but for BatchNorm, which stays with what is before it.
+// Its constructor appends the layers in order. A stage (see Model::stages) begins at each layer
+// with parameters, except BatchNorm, which is in the stage of the layer before it.
 class LayeredModel : public Model {
  public:
   torch::Tensor forward(torch::Tensor input) final;
   ImageShape image_shape() const final { return shape_; }
   std::vector<Stage> stages() final;
-  // A frozen extractor's buffers stay as they are.
+  // A frozen extractor's buffers do not change.
   std::vector<torch::Tensor> trained_buffers() const final;
-  // A frozen extractor stays in evaluation mode: its BatchNorm uses what it has.
+  // A frozen extractor stays in evaluation mode: its BatchNorm uses the statistics that it has.
   void train(bool on = true) final;
 
-  // Name of the child that is the classifier: its tensors' names begin with it and a point.
+  // Returns the name of the classifier child: its tensors' names begin with it and a point.
   const std::string& classifier() const { return classifier_; }
-  // Puts features → hidden → hidden → classes, with ReLU and dropout between, in place of the
-  // classifier. Its weights are drawn as a Python program would that assigns such a
-  // torch.nn.Sequential. Features that are maps are averaged over each map first.
+  // Replaces the classifier by features → hidden → hidden → classes, with ReLU and dropout between.
+  // Draws its weights like a Python program that assigns such a torch.nn.Sequential. If features
+  // are maps, each map is averaged first.
   void ReplaceClassifier(int64_t hidden, int64_t classes);
-  // From now on the classifier alone is trained.
+  // From now on only the classifier is trained.
   void FreezeFeatures();
 
  protected:
   explicit LayeredModel(const ImageShape& shape) : shape_(shape) {}
 
-  // The next layer, a module or its holder, registered as `path`: names with points
-  // between, as in a key of a state dict.
+  // Appends a layer, a module or its holder, registered as `path`: names with points between, as in
+  // a key of a state dict.
   template <typename Layer>
   void Append(const std::string& path, Layer layer) {
     AppendAny(path, torch::nn::AnyModule(std::move(layer)));
   }
-  // What is appended from here on is the classifier; all its tensors are in child `name`. It
-  // gets `features` numbers for each sample, or as many maps.
+  // Layers appended from now on are the classifier; all its tensors are in child `name`. Its input
+  // is `features` numbers for each sample, or as many maps.
   void BeginClassifier(const std::string& name, int64_t features);
 
  private:
@@ -57,7 +57,7 @@ class LayeredModel : public Model {
 
   const ImageShape shape_;
   std::vector<Layers> stages_;
-  size_t classifier_stage_ = 0;  // the first one that is the classifier's
+  size_t classifier_stage_ = 0;  // the classifier's first stage
   std::string classifier_;
   int64_t features_ = 0;
   bool frozen_ = false;

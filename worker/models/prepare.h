@@ -11,28 +11,29 @@
 
 namespace gradwire {
 
-// A model as a run trains it.
+// Options of a model in a run.
 struct ModelOptions {
   std::string name;
   int64_t classes = 10;
-  int64_t image_size = 0;        // images are scaled to as many pixels a side; 0: the model's
+  int64_t image_size = 0;        // scales images to this many pixels a side; 0: the model's
   int64_t hidden = 0;            // width of a new classifier with three layers; 0: the model's own
-  bool freeze_features = false;  // the classifier alone is trained
+  bool freeze_features = false;  // only the classifier is trained
   std::string weights;           // file; empty: as drawn
 };
 
-// MakeModel, then the classifier is replaced, the weights are read, and what is not to be trained
-// is frozen. Weights are drawn from torch's global generator (seed it first). With `hidden` or
-// `freeze_features` a file's classifier is passed over unless it fits: the model's is a new one.
+// Makes the model, replaces the classifier, reads the weights, and freezes tensors that are not
+// trained. Weights are drawn from torch's global generator (seed it first). With `hidden` or
+// `freeze_features`, the classifier in the file is ignored unless it fits; the model then keeps its
+// new one.
 //   NotFound         no such model, or no such file
-//   InvalidArgument  the weights are not the model's (see LoadWeights); it takes no images of
-//                    that size; it has no classifier apart
+//   InvalidArgument  the weights do not fit the model (see LoadWeights); it takes no images of
+//                    that size; it has no separate classifier
 absl::StatusOr<std::shared_ptr<Model>> PrepareModel(const ModelOptions& options);
 
-// Parameters that are not trained, then buffers that training does not change.
+// Returns parameters that are not trained, then buffers that training does not change.
 std::vector<torch::Tensor> FrozenTensors(const Model& model);
 
-// What data sets are made to fit: the model's own shape, or images of `image_size` unless 0.
+// Returns the shape that data sets must fit: the model's own, or images of `image_size` unless 0.
 ImageShape ShapeFor(const Model& model, int64_t image_size);
 
 }  // namespace gradwire

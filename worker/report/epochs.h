@@ -11,53 +11,52 @@
 
 namespace gradwire {
 
-// NaN, which JSON gives as null: nothing was measured.
+// Not measured: NaN, which is null in JSON.
 inline constexpr double kUnmeasured = std::numeric_limits<double>::quiet_NaN();
 
-// How good a model is on some samples.
+// Quality of a model on some samples.
 struct Quality {
   double loss = kUnmeasured;      // mean over the samples
-  double accuracy = kUnmeasured;  // share of samples that it got right, 0 to 1
+  double accuracy = kUnmeasured;  // share of correct samples, 0 to 1
 };
 
-// What one rank did in an epoch, or in as much of it as the run has: a row of the summary and of
-// the step log.
+// One rank's epoch, or the part of it that the run has: a row of the summary and of the step log.
 struct EpochRow {
   int64_t epoch = 0;  // from 0
   int64_t iterations = 0;
-  double seconds = 0;                  // of its iterations together
+  double seconds = 0;                  // sum over its iterations
   double seconds_without_loading = 0;  // without waiting for batches
-  Quality train;                       // of the rank's samples, each before the update it was for
-  double lr = 0;                       // of the last iteration
-  absl::optional<Quality> test;        // of the model at its end, if that was evaluated
+  Quality train;                       // on the rank's samples, each before its own update
+  double lr = 0;                       // in the last iteration
+  absl::optional<Quality> test;        // for the model at its end, if it was evaluated
 };
 
 // Adds up the steps of one rank, epoch by epoch. Not thread-safe.
 class EpochCollector {
  public:
-  // The next step. Gives the row of the epoch before if this is the first of another one.
+  // Adds the next step. Returns the row of the previous epoch if this is the first of another one.
   absl::optional<EpochRow> Add(const StepRecord& record);
-  // An evaluation after the last step.
+  // Sets an evaluation after the last step.
   void SetTest(const Quality& test);
-  // There are no more steps: gives the row that is still open, if there is one.
+  // After the last step: returns the row that is still open, if there is one.
   absl::optional<EpochRow> Finish();
 
-  // All rows, in order, also one that is open.
+  // Returns all rows, in order, including an open one.
   std::vector<EpochRow> rows() const;
 
  private:
   std::vector<EpochRow> closed_;
-  // The epoch that goes on, and sums over its samples.
+  // The current epoch, and sums over its samples.
   absl::optional<EpochRow> open_;
   double loss_ = 0;
   int64_t correct_ = 0;
   int64_t samples_ = 0;
 };
 
-// "train", "test": {"loss", "accuracy"}; what is not finite becomes null.
+// Returns "train", "test": {"loss", "accuracy"}; values that are not finite become null.
 nlohmann::ordered_json QualityJson(const Quality& quality);
-// {"epoch", "iterations", "seconds", "seconds_without_loading", "loss", "accuracy", "lr"} and,
-// where it was evaluated, "test".
+// Returns {"epoch", "iterations", "seconds", "seconds_without_loading", "loss", "accuracy", "lr"}
+// and, if it was evaluated, "test".
 nlohmann::ordered_json EpochJson(const EpochRow& row);
 
 }  // namespace gradwire

@@ -10,20 +10,19 @@
 
 namespace gradwire {
 
-// What the steps of a rank come to, in each figure of kStepFigures that is in summaries. Not
-// thread-safe.
+// Totals of a rank's steps for each figure of kStepFigures in summaries. Not thread-safe.
 class FigureTotals {
  public:
-  // The next step.
+  // Adds the next step.
   void Add(const StepRecord& record);
 
-  // The figures at the places that their rows give, nested as these are. A mean and a maximum are
-  // {"mean", "max"}. See StepFigure for steps without a value.
+  // Returns the figures, nested at the places in their rows. A mean and a maximum are {"mean",
+  // "max"}. See StepFigure for steps without a value.
   nlohmann::ordered_json ToJson() const;
 
  private:
   struct Total {
-    int64_t steps = 0;  // that have a value
+    int64_t steps = 0;  // with a value
     FigureValue sum = int64_t{0};
     FigureValue max = int64_t{0};
     FigureValue last = int64_t{0};

@@ -15,26 +15,25 @@
 namespace gradwire {
 
 enum class ProgressMode {
-  kBar,    // one line that is drawn again and again; lines as in kPlain above it
-  kPlain,  // a line each --print-every
+  kBar,    // one line that is redrawn; lines as in kPlain above it
+  kPlain,  // a line every --print-every iterations
   kNone,   // silent
 };
 
-// GRADWIRE_PROGRESS=bar|plain|none decides; else a bar on a terminal (`is_terminal`
-// of the stream written to) unless TERM is "dumb", and plain lines otherwise.
-// InvalidArgument: another value of GRADWIRE_PROGRESS.
+// GRADWIRE_PROGRESS=bar|plain|none decides. Otherwise: a bar on a terminal (`is_terminal` of the
+// output stream) unless TERM is "dumb", else plain lines. InvalidArgument: another value of
+// GRADWIRE_PROGRESS.
 absl::StatusOr<ProgressMode> DetectMode(const Environment& environment, bool is_terminal);
 
-// False if NO_COLOR is set (https://no-color.org). Only bars have colour.
+// Returns false if NO_COLOR is set (https://no-color.org). Only bars have color.
 bool UseColour(const Environment& environment);
 
-// COLUMNS if it is a number above 0, else what the terminal behind `fd` says,
-// else 80.
+// Returns COLUMNS if it is a number above 0, else the width of the terminal at `fd`, else 80.
 int TerminalWidth(const Environment& environment, int fd);
 
 struct ProgressOptions {
   int64_t total_steps = 0;      // of the whole run
-  int64_t steps_per_epoch = 0;  // of a whole epoch
+  int64_t steps_per_epoch = 0;  // of a complete epoch
   int64_t epochs = 1;
   int64_t print_every = 20;  // 0: no lines
   int world_size = 1;
@@ -43,26 +42,25 @@ struct ProgressOptions {
   int width = 80;       // columns, of the bar
 };
 
-// Says how training goes: loss, speed, share of time in communication, time
-// left, and once the average iteration time over iterations 2 to 40. Not
-// thread-safe.
+// Prints the progress of training: loss, speed, share of time in communication, time left, and once
+// the average iteration time over iterations 2 to 40. Not thread-safe.
 class ProgressReporter {
  public:
-  // `out` must outlive this.
+  // `out` must outlive this object.
   ProgressReporter(const ProgressOptions& options, std::ostream& out)
       : options_(options), out_(out) {}
 
-  // After each step, all of one rank.
+  // Call it after each step, always for the same rank.
   void OnStep(const StepRecord& record);
 
-  // An epoch of that rank is over.
+  // Call it after each epoch of that rank.
   void OnEpoch(const EpochRow& row);
 
-  // Ends the bar's line, if there is one: others write now.
+  // Ends the bar's line, if there is one, before other output.
   void Pause();
 
-  // Ends the bar's line; if less than 40 iterations were done, gives the
-  // average over those. To be called once, however training ended.
+  // Ends the bar's line; after less than 40 iterations, prints the average over those. Call it
+  // once, however training ended.
   void Finish();
 
  private:

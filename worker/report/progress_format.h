@@ -10,14 +10,13 @@
 
 namespace gradwire {
 
-// Whether --print-every `print_every` reports `iteration` (from 0, over the
-// whole run): 0, N, 2 N, … 0 reports none.
+// Whether --print-every `print_every` prints `iteration` (from 0, over the whole run): 0, N, 2 N, …
+// 0 prints none.
 inline bool IsPrinted(uint64_t iteration, int64_t print_every) {
   return print_every > 0 && iteration % static_cast<uint64_t>(print_every) == 0;
 }
 
-// Where a run stands. Counts start at 1 where nothing else is said; ASCII only, so that bytes are
-// columns.
+// The state of a run. Counts start at 1 unless stated; ASCII only, so that bytes are columns.
 struct Progress {
   int64_t epoch = 1;
   int64_t epochs = 1;
@@ -28,32 +27,31 @@ struct Progress {
   double loss = 0;
   // Over the last iterations:
   double seconds_per_iteration = 0;
-  double images_per_second = 0;    // of all ranks; 0 if it is not known
+  double images_per_second = 0;    // of all ranks; 0 if unknown
   double communication_share = 0;  // of the time, 0 to 1
   absl::Duration left;             // until the last iteration
 };
 
-// "42 s", "1 min 30 s", "2 h 5 min"; rounded to what is shown.
+// "42 s", "1 min 30 s", "2 h 5 min"; rounded to the displayed units.
 std::string FormatLeft(absl::Duration left);
 
-// "epoch 1/1 iteration 20/196 loss 2.3456  0.512 s/iteration  500 images/s
-// communication 34 %  left 1 min 30 s", in one line without an end.
+// "epoch 1/1 iteration 20/196 loss 2.3456  0.512 s/iteration  500 images/s communication 34 %  left
+// 1 min 30 s", in one line without a newline.
 std::string FormatPlain(const Progress& progress);
 
-// The same in short behind a bar that grows, without an end. Shorter than
-// `width` columns, so that no terminal wraps it, and filled up to there with
-// spaces. A narrow terminal gets no bar, a very narrow one cut text.
-// `colour`: the bar is green.
+// The same in short after a bar, without a newline. Shorter than `width` columns, so that no
+// terminal wraps it, and padded with spaces. A narrow terminal gets no bar, a very narrow one
+// shortened text. `colour`: the bar is green.
 std::string FormatBar(const Progress& progress, int width, bool colour);
 
-// "epoch 1/5: loss 2.3456  accuracy 12.34 %  lr 0.1  12.3 s, 11.8 s without loading", and of one
-// that was evaluated "  test loss 2.3401  accuracy 13.57 %".
+// "epoch 1/5: loss 2.3456  accuracy 12.34 %  lr 0.1  12.3 s, 11.8 s without loading"; if the epoch
+// was evaluated, also "  test loss 2.3401  accuracy 13.57 %".
 std::string FormatEpoch(const EpochRow& row, int64_t epochs);
 
 // "average iteration time over iterations 2 to 40: 0.512 s", as the course asks.
 std::string FormatAverage(int64_t last_iteration, absl::Duration mean);
 
-// `line` filled up to `width` - 1 columns, so that nothing of a bar stays behind it.
+// Returns `line` padded to `width` - 1 columns, so that it covers a bar.
 std::string Padded(absl::string_view line, int width);
 
 }  // namespace gradwire

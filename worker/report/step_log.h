@@ -20,44 +20,43 @@
 
 namespace gradwire {
 
-// How a worker went on when others were lost.
+// How a worker went on after a loss.
 struct Recovery {
-  Generation generation;      // of the view that it went on with
-  Step step;                  // that this begins with
-  ViewChange change;          // since the last view that it trained in
-  std::vector<Rank> ranks;    // that the worker carries from there on
-  std::vector<Rank> adopted;  // those of them that it did not carry before
-  absl::Time heard;           // when the view came; time of day
-  absl::Time gone_on;         // when it could compute again; likewise
+  Generation generation;      // of the new view
+  Step step;                  // the first step in it
+  ViewChange change;          // since the last view in which it trained
+  std::vector<Rank> ranks;    // carried from then on
+  std::vector<Rank> adopted;  // those that it did not carry before
+  absl::Time heard;           // when the view arrived; time of day
+  absl::Time gone_on;         // when it could compute again; time of day
   LostTime lost;
 };
 
-// The fields above by their names, times Unix in seconds; of the change, how many `losses` there
-// were, the `lost_ranks`, and the `carriers` of these, with their `ranks` and those `adopted`;
-// `seconds_lost` is the total, beside `seconds_lost_by_phase`.
+// Returns these fields by name, with Unix times in seconds. For the change: the number of `losses`,
+// the `lost_ranks`, and their `carriers` with `ranks` and `adopted`. `seconds_lost` is the total of
+// `seconds_lost_by_phase`.
 nlohmann::ordered_json RecoveryJson(const Recovery& recovery);
 
-// One line of JSON, with its newline: the figures of kStepFigures that are logged, in their order.
-// A number that is not finite is null.
+// Returns one line of JSON with its newline: the logged figures of kStepFigures, in order. Numbers
+// that are not finite become null.
 std::string ToJsonLine(const StepRecord& record);
-// Likewise, of an epoch that is over: kind, which is "epoch" and which no iteration has, rank, and
-// what EpochJson says.
+// The same for a finished epoch: kind "epoch" (iterations have no kind), rank, and the fields of
+// EpochJson.
 std::string ToJsonLine(Rank rank, const EpochRow& row);
 
-// Likewise, of having gone on without a worker: kind, which is "recovery", rank, and what
-// RecoveryJson says.
+// The same for a recovery: kind "recovery", rank, and the fields of RecoveryJson.
 std::string ToJsonLine(Rank rank, const Recovery& recovery);
 
-// The file of --log-jsonl: a line an iteration, an epoch and a loss, each written at once, so that
-// it can be followed and survives a crash of this process. Not thread-safe.
+// The file of --log-jsonl: a line per iteration, epoch and loss, each written at once, so that it
+// can be followed and survives a crash of this process. Not thread-safe.
 class StepLog {
  public:
-  // Empties the file if it exists, or, if it `goes_on`, writes behind what it has. InvalidArgument
-  // "cannot write PATH: …".
+  // Empties the file if it exists, or, if it `goes_on`, appends to it. InvalidArgument "cannot
+  // write PATH: …".
   static absl::StatusOr<std::unique_ptr<StepLog>> Open(absl::string_view path,
                                                        bool goes_on = false);
 
-  // `line` ends with its newline. Internal "cannot write PATH: …", for example as the disk is full.
+  // `line` ends with its newline. Internal "cannot write PATH: …", for example if the disk is full.
   absl::Status Write(const std::string& line);
 
  private:

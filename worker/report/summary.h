@@ -15,7 +15,7 @@
 
 namespace gradwire {
 
-// How long iterations took, in seconds.
+// Times of iterations, in seconds.
 struct IterationSeconds {
   double mean = kUnmeasured;
   double p50 = kUnmeasured;
@@ -23,8 +23,8 @@ struct IterationSeconds {
   double p99 = kUnmeasured;
 };
 
-// What one rank's run came to: the fields of --summary, by the same names. The
-// first iteration warms up, so it counts in no time; a run of one has none.
+// One rank's result: the fields of --summary, by the same names. No time includes the first
+// iteration, which warms up, so a run of one iteration has none.
 struct Summary {
   int rank = 0;
   int world_size = 1;
@@ -35,21 +35,21 @@ struct Summary {
   std::string model;
   std::string dataset;
   int64_t batch_size = 0;  // per rank
-  struct Emulated {        // seconds of sleep a step in place of computation
+  struct Emulated {        // seconds of sleep per step instead of computation
     double forward_seconds = 0;
     double backward_seconds = 0;
   };
-  absl::optional<Emulated> emulated;  // absent where the model computes
+  absl::optional<Emulated> emulated;  // absent if the model computes
   int64_t iterations = 0;
-  struct Ended {   // before all iterations were done
+  struct Ended {   // early, before all iterations were done
     int code = 0;  // of the process
     std::string reason;
   };
-  absl::optional<Ended> ended;  // absent of a run that was done; else there is nothing of the model
+  absl::optional<Ended> ended;  // absent if the run was done; else there are no fields of the model
   IterationSeconds iteration_seconds;
   PhaseSeconds phase_seconds;  // means
-  // The ranks that the rank's worker carried at the end, this one among them; and, as a mean over
-  // the iterations whose times are above, how many it computed: more than one make them longer.
+  // The ranks that the rank's worker carried at the end, including this one; and the mean number
+  // that it computed in the timed iterations: more than one makes them longer.
   std::vector<int> ranks_of_worker;
   double mean_ranks_of_worker = kUnmeasured;
   uint64_t bytes_sent = 0;  // of the whole run
@@ -59,44 +59,45 @@ struct Summary {
     double last = kUnmeasured;
   } loss;
   int64_t print_every = 0;
-  std::vector<double> losses;    // of iterations 0, N, 2 N, …; N is print_every
-  Quality train;                 // of the last epoch
+  std::vector<double> losses;    // at iterations 0, N, 2 N, …; N is print_every
+  Quality train;                 // in the last epoch
   absl::optional<Quality> test;  // at the end; absent without --evaluate
   std::vector<EpochRow> epochs;
-  FigureTotals figures;  // of all steps
-  // Of gradients that are compressed: over the whole run. Absent of others.
+  FigureTotals figures;  // over all steps
+  // For compressed gradients, over the whole run; else absent.
   absl::optional<double> compression_ratio;
   int64_t trained_parameters = 0;
-  // Of what training leaves as it is, before and after it; empty if there is no such thing.
+  // Hashes of tensors that training does not change, before and after it; empty if there are none.
   struct {
     std::string first;
     std::string last;
   } frozen_sha256;
-  std::string outputs_sha256;  // of --inference; empty without
+  std::string outputs_sha256;  // of --inference; else empty
   std::string parameters_sha256;
   std::string buffers_sha256;
-  std::string buffers;    // float32 ones, in base64, where ranks keep their own; else absent
-  struct Failures {       // of the worker that writes it
-    int64_t views = 1;    // that it trained in
-    int64_t losses = 0;   // other workers that were lost before the last of them
-    int64_t retries = 0;  // steps that it computed anew because another was lost
-    int64_t recomputed_ranks = 0;  // ranks that it took over
-    LostTime lost;                 // in all of them
+  std::string buffers;             // float32 ones, in base64, if ranks keep their own; else absent
+  struct Failures {                // of the worker that writes it
+    int64_t views = 1;             // in which it trained
+    int64_t losses = 0;            // other workers lost before the last view
+    int64_t retries = 0;           // steps computed again after a loss
+    int64_t recomputed_ranks = 0;  // ranks taken over
+    LostTime lost;                 // in all losses
     std::vector<Recovery> recoveries;
   } failures;
 };
 
-// Gathers step by step what a summary needs, but for epochs. Holds 8 bytes a step. Not
+// Collects the data of a summary step by step, except epochs. Needs 8 bytes per step. Not
 // thread-safe.
 class SummaryCollector {
  public:
   explicit SummaryCollector(int64_t print_every) : print_every_(print_every) {}
 
-  // The next step, all of one rank; its worker computed `ranks_of_worker` ranks in it.
+  // Adds the next step, always for the same rank; its worker computed `ranks_of_worker` ranks in
+  // it.
   void Add(const StepRecord& record, size_t ranks_of_worker = 1);
 
   // Sets iterations, iteration_seconds, phase_seconds, mean_ranks_of_worker, loss, print_every,
-  // losses and figures; leaves the rest.
+  // losses and figures; does not change the rest.
   void Fill(Summary& summary) const;
 
  private:
@@ -109,16 +110,16 @@ class SummaryCollector {
   double last_loss_ = kUnmeasured;
   std::vector<double> losses_;
   std::vector<double> iteration_seconds_;  // without the first iteration
-  PhaseTimes sums_;                        // likewise
-  size_t ranks_of_worker_ = 0;             // likewise: a sum
+  PhaseTimes sums_;                        // without the first iteration
+  size_t ranks_of_worker_ = 0;             // without the first iteration; a sum
   FigureTotals figures_;
 };
 
-// Mean and percentiles of `seconds`, interpolated between the two nearest
-// values; all unmeasured if there are none.
+// Returns mean and percentiles of `seconds`, interpolated between the two nearest values; all
+// unmeasured if there are none.
 IterationSeconds Describe(std::vector<double> seconds);
 
-// One indented JSON object that ends with a newline; what is not finite is null.
+// Returns an indented JSON object with a final newline; values that are not finite are null.
 std::string ToJson(const Summary& summary);
 
 // Writes ToJson to the file; see ReplaceFile.

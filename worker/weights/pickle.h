@@ -10,7 +10,7 @@
 
 namespace gradwire {
 
-// What Python's pickle holds of a state dict. Nothing is called: a call is data, too.
+// The content of Python's pickle of a state dict. Nothing is called: a call is data, too.
 struct PickleValue {
   enum class Kind {
     kNone,
@@ -26,17 +26,17 @@ struct PickleValue {
   int64_t number = 0;
   std::string text;
   std::vector<PickleValue> items;
-  int depth = 1;       // of values within each other
+  int depth = 1;       // of nested values
   uint64_t count = 1;  // of all these
 
   // Whether it is a call of `global` ("module name"); collections.OrderedDict is a dict instead.
   bool IsCall(absl::string_view global) const;
 };
 
-// Reads a pickle of the protocols 2 and 3, as torch.save writes it. An object's state (BUILD), such
-// as a state dict's _metadata, is passed over; what a dict gets after it was put into the memo is
-// not seen by who takes it from there. InvalidArgument names the opcode or the end that was got,
-// and where; so it does for what would take far more memory or stack than any state dict needs.
+// Reads a pickle of protocol 2 or 3, as torch.save writes it. Ignores an object's state (BUILD),
+// such as the _metadata of a state dict. A copy from the memo does not get items that the dict got
+// after it was stored. InvalidArgument names the opcode or the end of data, and the position; also
+// for data that needs far more memory or stack than any state dict.
 absl::StatusOr<PickleValue> ParsePickle(absl::string_view bytes);
 
 }  // namespace gradwire

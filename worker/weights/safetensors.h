@@ -15,16 +15,16 @@ namespace gradwire {
 //
 //   8 bytes   N, the length of the header
 //   N bytes   JSON: {KEY: {"dtype": "F32", "shape": [2, 3], "data_offsets": [BEGIN, END]}, …},
-//             offsets counted from the end of the header; "__metadata__" is passed over
+//             offsets counted from the end of the header; "__metadata__" is ignored
 //   the rest  the values, in row-major order
 
-// The tensors of a file's `bytes`, which are copied. InvalidArgument, with what was got and
-// expected: it is cut short, its header is no such JSON, a type is unknown, or offsets lie
-// outside of the file, do not hold the shape, or give tensors together more than the file has.
+// Returns copies of the tensors in a file's `bytes`. InvalidArgument, with what was got and
+// expected: the file is cut short, its header is no such JSON, a type is unknown, or offsets are
+// outside of the file, do not fit the shape, or overlap.
 absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes);
 
-// Gives a file of `weights` piece by piece: the header, then each tensor's values from its own
-// memory. Copies nothing but one tensor at a time, if it is not contiguous.
+// Writes a file of `weights` piece by piece: the header, then each tensor's values from its own
+// memory. Copies at most one tensor at a time, if it is not contiguous.
 void StreamSafetensors(const Weights& weights, const WritePiece& write);
 
 // Writes such a file. Returns Internal "cannot write …".

@@ -11,19 +11,19 @@
 
 namespace gradwire {
 
-// What torch.save (1.6 and later) makes of a state dict: a zip archive of data.pkl, a pickle of
+// The format of torch.save (1.6 and later) for a state dict: a zip archive of data.pkl, a pickle of
 // {KEY: tensor of a storage}, and of data/NUMBER, the bytes of each storage.
 
-// Whether a file's `bytes` are such an archive, whole or not.
+// Whether a file's `bytes` are such an archive, complete or not.
 bool IsTorchFile(absl::string_view bytes);
 
-// The tensors of a file's `bytes`, which are copied. InvalidArgument, with what was got and
-// expected: the archive is damaged or cut short, holds no state dict (names the key that is no
-// tensor), or a tensor lies outside of its storage.
+// Returns copies of the tensors in a file's `bytes`. InvalidArgument, with what was got and
+// expected: the archive is damaged or cut short, is no state dict (names a key whose value is no
+// tensor), or a tensor is outside of its storage.
 absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes);
 
-// Gives a file that torch.load reads, with weights_only too, piece by piece: each tensor's values
-// from its own memory. Copies nothing but one tensor at a time, if it is not contiguous.
+// Writes a file that torch.load reads, also with weights_only, piece by piece: each tensor's values
+// from its own memory. Copies at most one tensor at a time, if it is not contiguous.
 void StreamTorchFile(const Weights& weights, const WritePiece& write);
 
 // Writes such a file. Returns Internal "cannot write …".

@@ -12,29 +12,30 @@
 
 namespace gradwire {
 
-// A state dict: a model's parameters and buffers by their keys.
+// A state dict: a model's parameters and buffers by key.
 using Weights = std::map<std::string, torch::Tensor>;
 
-// All of a model, in its own memory.
+// Returns all of a model, in its own memory.
 Weights WeightsOf(const torch::nn::Module& model);
 
-// Reads what `path` holds: safetensors (safetensors.h), or what torch.save wrote (torch_file.h).
-// Its first bytes say which. Errors name the file.
+// Reads the file `path`: safetensors (safetensors.h) or the format of torch.save (torch_file.h), by
+// its first bytes. Errors name the file.
 //   NotFound         it cannot be read
-//   InvalidArgument  it is neither, or not a sound one of its kind
+//   InvalidArgument  it has neither format, or is damaged
 absl::StatusOr<Weights> ReadWeights(const std::string& path);
 
-// Writes `path` as its name ends: in .safetensors, or in .pt or .pth as torch.save does.
-//   InvalidArgument  another end
+// Writes `path`: as safetensors if the name ends in .safetensors, or as torch.save if it ends in
+// .pt or .pth.
+//   InvalidArgument  another extension
 //   Internal         "cannot write …"
 absl::Status WriteWeights(const std::string& path, const Weights& weights);
 
-// Copies `weights` into `model`. What begins with `replaced` and a point is the exception if
-// `replaced` is not empty: unless all of it fits, it stays as it is. A key that ends in
-// num_batches_tracked may be missing: old versions of torch had none. DenseNets' published keys
-// of old (norm.1 for norm1) are understood. The model is unchanged after an error:
-//   InvalidArgument  a key is missing or is not the model's; the shape or type of one is not
-//                    that of the model's. The message names it, what was got, what expected.
+// Copies `weights` into `model`. Keys that begin with `replaced` (if not empty) and a point are
+// ignored unless all of them fit. A key that ends in num_batches_tracked may be missing: old
+// versions of torch had none. Accepts old keys of published DenseNets (norm.1 for norm1). After an
+// error the model is unchanged:
+//   InvalidArgument  a key is missing or is not in the model; a shape or type differs from the
+//                    model's. The message names the key, what was got, and what was expected.
 absl::Status LoadWeights(Weights weights, absl::string_view replaced, torch::nn::Module* model);
 
 }  // namespace gradwire
