@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   gradwire::DistributedDataParallel critic_ddp(critic.ptr(), group);
   torch::optim::Adam generator_adam(generator->parameters(), 1e-3);
   torch::optim::Adam critic_adam(critic->parameters(), 1e-3);
-  torch::manual_seed(group->rank());  // each rank has points and noise of its own
+  torch::manual_seed(group->rank());  // each rank has its own points and noise
 
   for (int step = 0; step < steps; ++step) {
     const torch::Tensor drawn = generator->forward(torch::randn({64, 8}));
@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
     const torch::Tensor loss = Loss(critic->forward(drawn), 1);
     generator_ddp.report_loss(loss.item<double>(), 64);
     {
-      // Gradients flow through the critic; its own are thrown away.
+      // Gradients flow through the critic; its own gradients are not used.
       const auto critic_stays = critic_ddp.no_sync();
       loss.backward();
     }

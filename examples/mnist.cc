@@ -1,7 +1,7 @@
 // Trains a small net on (Fashion-)MNIST, data-parallel: mnist FOLDER [EPOCHS]
 //   gradwire launch --workers 4 --program ./mnist -- FOLDER
 //   torchrun --no_python --nproc_per_node 4 ./mnist FOLDER
-// FOLDER holds the four unpacked IDX files under their published names.
+// FOLDER contains the four unpacked IDX files under their published names.
 #include <gradwire/ddp.h>
 #include <torch/torch.h>
 

@@ -87,7 +87,7 @@ absl::Status DistributedDataParallel::Impl::Connect() {
   return absl::OkStatus();
 }
 
-// "parameter 3 …" with its name.
+// Replaces "parameter 3 …" by the parameter's name.
 absl::Status DistributedDataParallel::Impl::WithName(const absl::Status& status) const {
   absl::string_view rest = status.message();
   if (!absl::ConsumePrefix(&rest, "parameter ")) return status;
@@ -101,7 +101,7 @@ absl::Status DistributedDataParallel::Impl::WithName(const absl::Status& status)
 void DistributedDataParallel::Impl::Fail(const absl::Status& status) {
   const absl::Status told = member_.Fail(WithName(status));
   reducer_->Abandon(told);
-  Arm();  // so that later passes are told too
+  Arm();  // so that later passes throw it, too
   run_->Check(told, static_cast<int64_t>(member_.step().value()));
   throw ToError(absl::InternalError("the run failed for an unknown reason"), -1, -1);
 }
@@ -163,7 +163,7 @@ absl::StatusOr<std::vector<bool>> DistributedDataParallel::Impl::UsedAnywhere(bo
   if (!options_.find_unused_parameters) return used;
   torch::Tensor mine = torch::full({static_cast<int64_t>(names_.size())}, has_data, torch::kInt);
   if (has_data) {
-    // What a parameter has from passes before is averaged.
+    // A gradient from earlier passes is averaged.
     for (const size_t index : reducer_->WithoutGradient()) mine[static_cast<int64_t>(index)] = 0;
   }
   absl::Status status = run_->collectives().AllReduce(mine, ReduceOp::kSum);
@@ -186,13 +186,13 @@ absl::Status DistributedDataParallel::Impl::Finish(const Active& active, bool ha
   return status.ok() ? ShareBuffers(active) : status;
 }
 
-// Of parameters that are `used`; others keep what they have.
+// Sets the gradients of parameters that are `used`; the others keep theirs.
 absl::Status DistributedDataParallel::Impl::TakeMeans(const std::vector<bool>& used, double scale) {
   const torch::NoGradGuard values_only;
   for (size_t left = reducer_->bucket_count(); left > 0; --left) {
     const absl::StatusOr<size_t> bucket = reducer_->NextBucket();
     if (!bucket.ok()) return bucket.status();
-    if (*bucket == slots_.size()) continue;  // that of the buffers
+    if (*bucket == slots_.size()) continue;  // the bucket of the buffers
     for (size_t i = 0; i < slots_[*bucket].size(); ++i) {
       if (used[slots_[*bucket][i].index]) SetGradient(*bucket, i, scale);
     }
@@ -205,7 +205,7 @@ void DistributedDataParallel::Impl::SetGradient(size_t bucket, size_t index, dou
   torch::Tensor mean = reducer_->mean(bucket, index);
   if (scale != 1) mean.mul_(scale);
   if (options_.gradient_as_bucket_view) {
-    // The same memory, but no view: zero_grad() would refuse to detach one.
+    // The same memory, but no view, because zero_grad() cannot detach a view.
     parameter.mutable_grad() =
         torch::empty({0}, mean.options())
             .set_(mean.storage(), mean.storage_offset(), mean.sizes(), mean.strides());

@@ -1,4 +1,4 @@
-// DistributedDataParallel::join: ranks that have different numbers of batches.
+// DistributedDataParallel::join: for ranks with different numbers of batches.
 #include <algorithm>
 #include <utility>
 
@@ -21,7 +21,7 @@ Rank HighestOf(const std::vector<bool>& active) {
 
 }  // namespace
 
-// All ranks ask in each pass before they contribute anything.
+// All ranks ask in each pass, before they contribute anything.
 void DistributedDataParallel::Impl::AskWhoIsActive(bool self) {
   if (absl::Status status = run_->collectives().BeginAsk(self); !status.ok()) Fail(status);
 }
@@ -32,7 +32,7 @@ DistributedDataParallel::Impl::Active DistributedDataParallel::Impl::TakeAnswers
   return *std::move(answers);
 }
 
-// The run itself goes on: all ranks throw this at the same point.
+// The run itself continues: all ranks throw this at the same point.
 void DistributedDataParallel::Impl::ThrowIfEarly(const Active& active) {
   const auto first = std::find(active.begin(), active.end(), false);
   if (!join_options_.throw_on_early_termination || first == active.end()) return;
@@ -44,8 +44,8 @@ void DistributedDataParallel::Impl::ThrowIfEarly(const Active& active) {
               static_cast<int64_t>(member_.step().value()));
 }
 
-// In join the buffers of the highest rank that has data count, as in PyTorch: those of rank 0,
-// which came with the gradients, are old once it has none.
+// As in PyTorch, join takes the buffers of the highest rank that has data: rank 0's, which arrive
+// with the gradients, are outdated once it has none.
 void DistributedDataParallel::Impl::KeepBuffers() {
   own_buffers_.clear();
   if (!joining_ || !options_.broadcast_buffers) return;
@@ -61,7 +61,7 @@ absl::Status DistributedDataParallel::Impl::ShareBuffers(const Active& active) {
   return run_->collectives().BroadcastAll(buffers_, source);
 }
 
-// One averaging pass without data.
+// Runs one averaging pass without data.
 void DistributedDataParallel::Impl::Shadow(const Active& active) {
   reducer_->Abandon(absl::CancelledError("the rank has run out of data"));
   reducer_->EndForward(member_.rank());

@@ -33,10 +33,10 @@ int64_t ReadNumber(torch::serialize::InputArchive& archive, const char* key) {
 struct DistributedSampler::State {
   SamplerOptions options;
   int rank;
-  gradwire::Sampler sampler;  // not torch's, which the class inherits
+  gradwire::Sampler sampler;  // not the inherited torch one
   int64_t epoch = 0;
   size_t position = 0;
-  std::vector<int64_t> indices = {};  // of the pass; empty: it has not begun
+  std::vector<int64_t> indices = {};  // of the pass; empty before it begins
 
   void Begin() {
     if (indices.empty()) indices = sampler.Indices(epoch, Rank(rank)).value();

@@ -13,8 +13,7 @@
 namespace gradwire {
 namespace {
 
-constexpr char kSync[] =
-    "ddp";  // what DistributedDataParallel does, as options of a worker name it
+constexpr char kSync[] = "ddp";  // the sync of DistributedDataParallel, as a worker's option
 
 }  // namespace
 
@@ -195,7 +194,7 @@ absl::Status GroupMember::CloseTrace() {
 absl::Status GroupMember::Leave() {
   absl::Status status = state();
   if (status.ok()) {
-    // The others may work on for as long as they like; if one is lost, the run ends.
+    // The other ranks may continue for any time; if one is lost, the run ends.
     status = member_->Finish(absl::InfiniteFuture());
     if (!status.ok()) status = Fail(status);
   }

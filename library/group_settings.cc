@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kMaxRanks = 65535;
 
-// Those of OptionParser's types that are not those of GroupSettings.
+// Options whose type differs between OptionParser and GroupSettings.
 struct Numbers {
   double connect_timeout = 30;  // seconds
   double step_timeout = 300;
@@ -48,7 +48,7 @@ void AddOptions(GroupSettings* settings, Numbers* numbers, OptionParser* parser)
   AddSecurityOptions(&settings->security, parser);
 }
 
-// The fields that were set, as flags: the strongest layer.
+// Returns the fields that were set, as flags: the layer with the highest priority.
 std::vector<std::string> FlagsOf(const GroupOptions& options) {
   std::vector<std::string> flags;
   const auto add = [&flags](bool set, const char* name, const auto& value) {
@@ -88,7 +88,7 @@ std::string ProgramName() {
   return std::filesystem::read_symlink("/proc/self/exe", error).filename().string();
 }
 
-// A run of one rank needs no place that others know, nor a secret, nor a certificate.
+// A run of one rank needs no known address, secret or certificate.
 void SettleAlone(bool coordinator_given, GroupSettings* settings) {
   if (coordinator_given || !settings->host_coordinator) return;
   if (settings->world_size == 0 && settings->rank <= 0) settings->world_size = 1;
@@ -127,7 +127,7 @@ absl::Status CheckCompression(const OptionParser& parser, const GroupSettings& s
   return absl::OkStatus();
 }
 
-// How gradients travel, and through which back end.
+// Settles the wire type, the compression and the back end.
 absl::Status SettleWire(const OptionParser& parser, int64_t warmup, GroupSettings* settings) {
   const absl::StatusOr<Compression> compression = ParseCompression(settings->compress);
   if (!compression.ok()) return Annotate(compression.status(), parser.source("compress").name);

@@ -10,7 +10,7 @@ namespace gradwire {
 
 namespace {
 
-// A program that has not given spdlog a logger of its own would see us on stdout.
+// If a program has not set a logger, spdlog would print our log to stdout.
 void SettleLogging() {
   if (spdlog::default_logger()->name().empty()) LogToStderr();
 }
@@ -83,7 +83,7 @@ std::shared_ptr<ProcessGroup> init_process_group(const GroupOptions& options) {
   if (!member.ok()) throw ToError(member.status(), settings->rank, -1);
   auto impl = std::make_unique<ProcessGroup::Impl>(*std::move(member));
   const std::shared_ptr<ProcessGroup> group(new ProcessGroup(std::move(impl)));
-  group->barrier();  // so that nobody has left before all are connected
+  group->barrier();  // so that no rank leaves before all are connected
   return group;
 }
 

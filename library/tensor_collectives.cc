@@ -22,7 +22,7 @@ size_t PieceFor(size_t bytes) {
   return piece;
 }
 
-// Calls `body(first, count)` for cuts of at most kMaxPiece bytes; once at least.
+// Calls `body(first, count)` for pieces of at most kMaxPiece bytes, at least once.
 template <typename Body>
 absl::Status ForEachPiece(size_t bytes, const Body& body) {
   size_t first = 0;
@@ -49,7 +49,7 @@ uint64_t SignatureAt(const uint8_t* data) {
 
 }  // namespace
 
-// For messages: what ranks that call something else are told.
+// Returns the name of a call, for messages to ranks that made another one.
 std::string ByteCollectives::NameOf(Kind kind, Rank root) {
   if (kind == Kind::kGather) return "all_gather";
   if (kind == Kind::kGatherInHalves) return "all_gather in halves";
@@ -131,7 +131,7 @@ absl::StatusOr<std::unique_ptr<ByteCollectives::Call>> ByteCollectives::StartGat
   return Start(*channel, own, terms);
 }
 
-// `size` bytes of each rank; `all` may be null for none.
+// Takes `size` bytes of each rank; `all` may be null to drop them.
 absl::Status ByteCollectives::TakeGathered(Call* call, uint64_t signature, size_t size,
                                            uint8_t* all, size_t stride) {
   if (absl::Status status = Await(call); !status.ok()) return status;
@@ -200,7 +200,7 @@ absl::Status ByteCollectives::MeanPiece(absl::Span<float> values) {
   const size_t bytes = values.size() * sizeof(float);
   const absl::StatusOr<Channel*> channel = ChannelFor(Kind::kMean, Rank(0), bytes);
   if (!channel.ok()) return channel.status();
-  std::vector<uint8_t> terms((*channel)->piece);  // zero behind the values
+  std::vector<uint8_t> terms((*channel)->piece);  // zero after the values
   std::memcpy(terms.data(), values.data(), bytes);
   if (absl::Status status = Run(*channel, 0, terms.data()); !status.ok()) return status;
   std::memcpy(values.data(), (*channel)->data.data(), bytes);
@@ -219,8 +219,8 @@ absl::Status ByteCollectives::Mean(uint64_t signature, absl::Span<float> values)
 
 namespace {
 
-// From here on a float32 mean goes the way of gradients, which moves 2 bytes for each of the
-// tensor's in place of W.
+// From this size on a float32 mean is exchanged like gradients: 2 bytes for each byte of the tensor
+// instead of W.
 constexpr size_t kFoldedBytes = 256 << 10;
 constexpr uint64_t kAskSignature = 1;
 
@@ -261,7 +261,7 @@ absl::Status CheckNumbers(const torch::Tensor& tensor) {
 
 }  // namespace
 
-// Sums in rank order: the same bits on all ranks.
+// Sums in rank order, for the same bits on all ranks.
 absl::Status TensorCollectives::FoldSlice(uint64_t signature, torch::Tensor slice, ReduceOp op) {
   const int64_t ranks = member_->world_size();
   const torch::Tensor all = torch::empty({ranks, slice.numel()}, slice.options());

@@ -1,4 +1,4 @@
-// gradwire-trainer: what gradwire-worker becomes once its options are judged.
+// gradwire-trainer: gradwire-worker becomes this program once it has checked its options.
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ int Failed(const absl::Status& status) {
   return ExitCode(status);
 }
 
-// What --host-coordinator asks for; null if it is not for this process to do.
+// Hosts the coordinator for --host-coordinator; null if another process must do it.
 absl::StatusOr<std::unique_ptr<HostedCoordinator>> Host(const WorkerOptions& options) {
   const auto& ranks = options.ranks;
   if (!options.host_coordinator || std::find(ranks.begin(), ranks.end(), Rank(0)) == ranks.end()) {
@@ -48,7 +48,7 @@ int Train(const WorkerOptions& options) {
   return worker.Run();
 }
 
-// The other workers still need the coordinator.
+// Waits, because the other workers still need the coordinator.
 int AwaitOthers(HostedCoordinator* hosted, int exit_code) {
   SignalThread signals([hosted](int signal) { hosted->Stop(ReasonOf(signal)); });
   hosted->AwaitEnd();

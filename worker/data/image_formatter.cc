@@ -18,7 +18,7 @@ std::string Tokens(int64_t count, int64_t vocabulary) {
   return absl::StrCat(count, " token ids below ", vocabulary);
 }
 
-// Of a data set or a model of which one has token ids.
+// Checks a data set and a model if at least one has token ids.
 absl::Status CheckTokens(const Dataset& dataset, const ImageShape& shape) {
   const bool fits = dataset.vocabulary > 0 && dataset.vocabulary <= shape.vocabulary &&
                     dataset.width == shape.width;
@@ -103,7 +103,7 @@ void ImageFormatter::WriteTokens(int64_t index, float* out) const {
   std::copy_n(first, dataset_->width, out);
 }
 
-// A pixel of the result lies where its middle does.
+// Each pixel of the result is at the position of its center.
 std::vector<ImageFormatter::Tap> ImageFormatter::TapsOf(int64_t from, int64_t to) {
   const float scale = static_cast<float>(from) / static_cast<float>(to);
   std::vector<Tap> taps;
@@ -130,7 +130,7 @@ void ImageFormatter::Scale(const float* plane, float* out) const {
 
 void ImageFormatter::WritePlane(const uint8_t* plane, const Table& table,
                                 const Augmentation& augmentation, float* out) const {
-  // Row y of the result is row y + down of the plane; likewise its columns.
+  // Row y of the result is row y + down of the plane; the same holds for columns.
   const int64_t height = dataset_->height;
   const int64_t width = dataset_->width;
   const int64_t down = augmentation.top - kCropPadding - (frame_.height - height) / 2;

@@ -12,7 +12,7 @@ namespace gradwire {
 
 namespace {
 
-// Or the largest number, if there is none as large.
+// Returns the product, or the largest number if it overflows.
 int64_t Product(int64_t steps, int64_t ranks) { return std::min(steps, INT64_MAX / ranks) * ranks; }
 
 }  // namespace
@@ -78,7 +78,7 @@ void Loader::Run() {
   }
 }
 
-// The next batch that this thread is to make; none if there is none.
+// Returns the number of the next batch for this thread; none if there is none.
 absl::optional<int64_t> Loader::Begin() {
   MutexLock lock(&mutex_);
   while (!stopped_ && begun_ < total_ && begun_ - next_ >= options_.run_ahead) {
@@ -94,7 +94,7 @@ absl::StatusOr<Batch> Loader::Guarded(int64_t number) const {
   const Rank rank = options_.ranks[static_cast<size_t>(number % ranks)];
   try {
     return make_(step, rank);
-  } catch (const std::exception& error) {  // torch's and the allocator's; none may leave a thread
+  } catch (const std::exception& error) {  // from torch or the allocator; none may leave a thread
     return absl::InternalError(absl::StrCat("making the batch of step ", step.value(), ", rank ",
                                             rank.value(), ": ", error.what()));
   }

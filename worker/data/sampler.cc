@@ -12,8 +12,8 @@
 namespace gradwire {
 namespace {
 
-// One 32-bit number a swap, reduced by modulo, as torch.randperm does it; any
-// other way to shuffle would give another order.
+// One 32-bit number per swap, reduced by modulo, as in torch.randperm; any other way would give
+// another order.
 void Shuffle(uint64_t seed, std::vector<int64_t>& order) {
   std::mt19937 generator(static_cast<uint32_t>(seed));
   for (size_t i = 0; i + 1 < order.size(); ++i) {
@@ -70,7 +70,7 @@ int64_t Sampler::OrderIndex(Rank rank, int64_t position) const {
 }
 
 int64_t Sampler::PaddedAmong(Rank rank, int64_t first, int64_t count) const {
-  // Positions from this one on lie beyond the order's end.
+  // Positions from this one on are after the end of the order.
   const int64_t own = (samples_ - rank.value() + options_.world_size - 1) / options_.world_size;
   return std::clamp<int64_t>(first + count - own, 0, count);
 }

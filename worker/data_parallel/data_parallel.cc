@@ -13,7 +13,7 @@ namespace gradwire {
 
 namespace {
 
-// What `task` threw; "" if it did not.
+// Returns the message that `task` threw; "" if it did not throw.
 std::string ErrorOf(const std::function<void(int)>& task, int device) {
   try {
     task(device);
@@ -65,7 +65,7 @@ namespace {
 
 using torch::autograd::variable_list;
 
-// The step of autograd from the gradient of the gathered scores to those of the parameters.
+// The autograd node from the gradient of the gathered scores to the gradients of the parameters.
 class ThroughDevices : public torch::autograd::Node {
  public:
   using Function = std::function<variable_list(const torch::Tensor&)>;
@@ -204,7 +204,7 @@ variable_list DataParallel::Backward(const std::vector<torch::Tensor>& outputs,
   return sums;
 }
 
-// A parameter that no device used has none.
+// A parameter that no device used has no gradient.
 variable_list DataParallel::AddUp(std::vector<variable_list> gradients) {
   const torch::NoGradGuard values_only;
   variable_list sums = std::move(gradients[0]);

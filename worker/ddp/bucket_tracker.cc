@@ -64,7 +64,7 @@ void BucketTracker::Done(size_t bucket, const absl::Status& status) {
   changed_.NotifyAll();
 }
 
-// Whether Next() has something to give.
+// Whether Next() has a result or an error.
 bool BucketTracker::CanTell() const {
   if (!status_.ok() || under_way_ == 0) return true;
   for (const State state : states_) {

@@ -11,7 +11,7 @@ constexpr double kFirstBucketCapBytes = 1 << 20;
 }  // namespace
 
 FlatGradient::FlatGradient(const std::vector<torch::Tensor>& parameters, double bucket_cap_bytes) {
-  bool open = false;  // the last bucket takes more
+  bool open = false;  // the last bucket accepts more
   for (size_t index = parameters.size(); index-- > 0;) {
     const torch::Tensor& parameter = parameters[index];
     if (!parameter.requires_grad() || parameter.numel() == 0) continue;

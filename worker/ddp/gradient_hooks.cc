@@ -10,7 +10,7 @@
 namespace gradwire {
 namespace {
 
-// By a copy: the listener may be replaced while it runs.
+// Calls a copy, because the listener may be replaced while it runs.
 template <typename Function, typename... Arguments>
 void Tell(Function function, const Arguments&... arguments) {
   if (function) function(arguments...);
@@ -54,7 +54,7 @@ void GradientHooks::Begin(size_t rank, PassListener listener) {
   in_pass_ = true;
 }
 
-// After an error nobody is told of more buckets: they must not be contributed.
+// After an error no more buckets are reported, because they must not be contributed.
 void GradientHooks::OnGradient(size_t i) {
   if (!in_pass_) return;
   if (!std::exchange(begun_, true)) Tell(listener_.on_begin);

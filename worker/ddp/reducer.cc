@@ -12,7 +12,7 @@ absl::Span<uint8_t> BytesOf(const torch::Tensor& tensor) {
   return {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
-// Empty if `tensor` can be used.
+// Returns what is wrong with `tensor`; empty if it can be used.
 std::string WhatIsWrong(const torch::Tensor& tensor) {
   if (!tensor.device().is_cpu()) return absl::StrCat("on ", tensor.device().str());
   return tensor.is_contiguous() ? "" : "not contiguous";
@@ -42,7 +42,7 @@ absl::Status CheckBuffers(const std::vector<torch::Tensor>& buffers) {
   return absl::OkStatus();
 }
 
-// What each rank has of its own.
+// Returns the tensors that each rank has for itself.
 std::vector<torch::Tensor> OwnTensors(std::vector<torch::Tensor> buffers,
                                       const std::vector<torch::Tensor>& parameters,
                                       bool own_models) {
@@ -112,7 +112,7 @@ absl::Status Reducer::StartServed(absl::Duration timeout) {
   return status;
 }
 
-// What is contributed are rank 0's terms, which hold its parameters for so long.
+// The terms of rank 0 are contributed; until then they hold its parameters.
 absl::Status Reducer::ContributeAndTakeModel() {
   const torch::NoGradGuard values_only;
   const Rank first = ranks_.front();

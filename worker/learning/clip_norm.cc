@@ -5,7 +5,8 @@
 
 namespace gradwire {
 
-// Those have all bits of the exponent set. Without branches, so that it is as fast as the memory.
+// Infinity and NaN have all bits of the exponent set. Without branches, so that it is as fast as
+// the memory.
 bool AllFinite(const torch::Tensor& floats) {
   constexpr uint32_t kExponent = 0x7f800000;
   const auto* const elements = floats.data_ptr<float>();

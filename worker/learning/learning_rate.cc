@@ -8,7 +8,7 @@
 namespace gradwire {
 namespace {
 
-// Of an iteration behind the warm-up.
+// An iteration after the warm-up.
 struct Iteration {
   int64_t epoch;
   int64_t step;   // from the end of the warm-up

@@ -31,7 +31,7 @@ OptimizerKind Sgd(const OptimizerOptions& options) {
 
 namespace {
 
-// Adam and AdamW keep the same, under different types.
+// Adam and AdamW have the same state, under different types.
 template <typename Optimizer, typename Options, typename State>
 OptimizerKind KindOf(const OptimizerOptions& options) {
   Options of_torch;
@@ -68,7 +68,7 @@ OptimizerKind AdamW(const OptimizerOptions& options) {
       options);
 }
 
-// Each line's factory, in a file of its own or of its family.
+// Each row's factory is in its own file or its family's.
 #define GRADWIRE_OPTIMIZER(name, factory, ...) OptimizerKind factory(const OptimizerOptions&);
 #include "worker/options/optimizers.inc"
 #undef GRADWIRE_OPTIMIZER

@@ -19,8 +19,8 @@
 namespace gradwire {
 namespace {
 
-// A slice of parameter, gradient, momentum and a temporary are 512 KiB. It is also
-// the least that torch gives a thread of its own.
+// A slice of parameter, gradient, momentum and a temporary are 512 KiB. It is also the least work
+// for which torch uses another thread.
 constexpr int64_t kElementsPerThread = 32768;
 
 std::vector<torch::Tensor> SlicesOf(absl::Span<const torch::Tensor> parameters) {
@@ -35,8 +35,8 @@ std::vector<torch::Tensor> SlicesOf(absl::Span<const torch::Tensor> parameters) 
   return slices;
 }
 
-// A key of an optimiser's state: newer versions of torch name a tensor by its address, older by
-// that address as text.
+// Returns a key of an optimizer's state: newer versions of torch use the address of a tensor, older
+// ones that address as text.
 template <typename Map>
 typename Map::key_type KeyOf(const torch::Tensor& slice) {
   if constexpr (std::is_same_v<typename Map::key_type, std::string>) {
@@ -55,7 +55,7 @@ std::string Describe(const std::vector<torch::Tensor>& state) {
   });
 }
 
-// Past the caches, which hold what the optimiser is about to use: a saved copy is hardly ever read.
+// Bypasses the caches, which hold the optimizer's next data: a saved copy is rarely read.
 void CopyPastCaches(const torch::Tensor& from, const torch::Tensor& to) {
 #ifdef __SSE2__
   constexpr size_t kStride = sizeof(__m128i);
@@ -74,7 +74,7 @@ void CopyPastCaches(const torch::Tensor& from, const torch::Tensor& to) {
 #endif
 }
 
-// Makes `to`, which is empty or has tensors as `from` has, equal to it; one thread, byte by byte.
+// Copies `from` to `to`, which is empty or has equal shapes; one thread, byte by byte.
 void CopyInto(const std::vector<torch::Tensor>& from, std::vector<torch::Tensor>* to) {
   const bool is_new = to->size() != from.size();
   if (is_new) to->clear();

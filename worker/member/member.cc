@@ -20,9 +20,9 @@ namespace {
 // The coordinator knows the cause of a broken transfer within about a second.
 constexpr absl::Duration kVerdictTimeout = absl::Milliseconds(1800);
 constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
-// For what workers prepare before they declare a layout, beside a step timeout.
+// For the workers' preparation before they declare a layout, besides a step timeout.
 constexpr absl::Duration kPreparing = absl::Minutes(1);
-// Longer than a coordinator is silent that has not been lost (kCoordinatorSilence).
+// Longer than any silence of a coordinator that is not lost (kCoordinatorSilence).
 constexpr absl::Duration kWordTimeout = absl::Seconds(45);
 constexpr absl::Duration kEndTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndSlice = absl::Milliseconds(50);
@@ -76,7 +76,7 @@ RunMember::RunMember(const MemberOptions& options, MemberHooks hooks,
       backend_(std::move(backend)),
       endpoint_(std::move(endpoint)) {}
 
-// Then the endpoint goes, so nobody calls in any more when the exchange ends.
+// The endpoint ends next, so it makes no calls when the exchange ends.
 RunMember::~RunMember() { CancelExchange(absl::CancelledError("the worker ends")); }
 
 absl::Status RunMember::Serve() {
@@ -119,7 +119,7 @@ absl::StatusOr<LayoutId> RunMember::Declare(const std::string& name, const Layou
   return layout;
 }
 
-// A worker that does not come to declare it is lost; then the others have.
+// If a worker does not declare the layout in time, it is lost; then the others have declared it.
 absl::StatusOr<LayoutId> RunMember::DeclareLayout(v1::Layout declared) {
   const LayoutId id(static_cast<int>(layouts_.size()));
   Session& session = endpoint_->session();
@@ -161,7 +161,7 @@ absl::Status RunMember::Connect(const View& view) {
     shown_exchange_ = exchange_.get();
     shown_generation_ = view.generation;
   }
-  // An end, or a view, that came before the exchange was shown did not reach it.
+  // An end or a view that came before the exchange was shown did not reach it.
   return EndedOrChanged();
 }
 
@@ -179,7 +179,7 @@ TransferTotals RunMember::totals() const {
 }
 
 absl::Status RunMember::Finish(absl::Time deadline) {
-  // Everybody has all means when the last step is sealed, and who is late has been lost.
+  // All workers have all means when the last step is sealed, and late workers have been lost.
   return view_.seals ? absl::OkStatus() : exchange_->Finish(deadline);
 }
 
@@ -194,7 +194,7 @@ void RunMember::OnNewView(View view) {
     view_heard_ = SteadyNow();
   }
   changes_.OnNewView(std::move(view));
-  // The trainer may have connected in the view already.
+  // The trainer may already have connected in the view.
   MutexLock lock(&mutex_);
   if (shown_exchange_ == nullptr || shown_generation_ == generation) return;
   shown_exchange_->Cancel(
@@ -236,7 +236,7 @@ void RunMember::AwaitEndOfRun() {
 }
 
 void RunMember::Stop(const absl::Status& reason) {
-  changes_.End(reason);  // who waits for the coordinator looks
+  changes_.End(reason);  // wakes threads that wait for the coordinator
   endpoint_->Stop(reason.message());
   CancelExchange(reason);
 }
@@ -262,7 +262,7 @@ absl::Status RunMember::AwaitSealed(Step step) {
   while (true) {
     const auto verdict = changes_.AwaitSealed(step, SteadyNow() + kLookSlice);
     if (verdict.has_value()) return *verdict;
-    // What is under way meanwhile is of the step behind it.
+    // Current transfers are of the next step.
     ReportSuspect(exchange_->suspect(), Step(step.value() + 1));
     const absl::Duration waited = SteadyNow() - begun;
     if (waited < late_after) continue;

@@ -31,7 +31,7 @@ void ViewChanges::OnNewView(View view) {
   changed_.NotifyAll();
 }
 
-// A view that was not taken yet is of a run that goes on no more.
+// A view that was not taken yet is obsolete: its run has paused.
 void ViewChanges::OnPaused() {
   MutexLock lock(&mutex_);
   view_.reset();

@@ -4,9 +4,10 @@ namespace gradwire {
 namespace {
 
 // Krizhevsky's "One weird trick for parallelizing convolutional neural networks" (2014), in one
-// column. Keys and weights of a seed are those of torchvision's alexnet. Images of 63x63 at least.
+// column. Has the keys and, for a seed, the weights of torchvision's alexnet. Images of at least
+// 63x63.
 class AlexNet : public LayeredModel {
-  static constexpr int64_t kSide = 6;  // of the maps that the classifier gets
+  static constexpr int64_t kSide = 6;  // of the classifier's input maps
   static constexpr int64_t kFeatures = 256 * kSide * kSide;
   static constexpr int64_t kHidden = 4096;
 

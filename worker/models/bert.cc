@@ -12,14 +12,13 @@ constexpr int64_t kTokens = 128;
 constexpr double kDropout = 0.1;
 constexpr double kWeightDeviation = 0.02;
 
-// The size of a BERT.
 struct BertPlan {
   int64_t layers;
   int64_t width;
   int64_t heads;
 };
 
-// Token ids, (N, 1, 1, T) of any type, become vectors, (T, N, width).
+// Converts token ids, (N, 1, 1, T) of any type, to vectors, (T, N, width).
 class Embeddings : public torch::nn::Module {
  public:
   explicit Embeddings(int64_t width)
@@ -45,8 +44,8 @@ class Embeddings : public torch::nn::Module {
 
 torch::Tensor FirstToken(const torch::Tensor& vectors) { return vectors[0]; }
 
-// Devlin and others' BERT that classifies sequences, over torch's own encoder layers, whose keys
-// it has. All weights are drawn from a normal distribution, in the order of the keys.
+// BERT (Devlin et al.) for classification of sequences, from torch's encoder layers, with their
+// keys. All weights are drawn from a normal distribution, in the order of the keys.
 class Bert : public LayeredModel {
  public:
   Bert(int64_t classes, const BertPlan& plan) : LayeredModel({1, 1, kTokens, false, kVocabulary}) {

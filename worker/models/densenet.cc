@@ -9,7 +9,7 @@ constexpr int64_t kBottleneck = 4 * kGrowth;
 constexpr int64_t kFirstMaps = 64;
 constexpr int kLayers[] = {6, 12, 24, 16};  // in each block
 
-// Gives its input with kGrowth maps more.
+// Returns its input with kGrowth more maps.
 class DenseLayer : public torch::nn::Module {
  public:
   explicit DenseLayer(int64_t channels)
@@ -35,8 +35,8 @@ class DenseLayer : public torch::nn::Module {
   torch::nn::Conv2d conv2_;
 };
 
-// Huang and others' DenseNet-121. Keys and weights of a seed are those of torchvision's
-// densenet121. Images of 29x29 at least.
+// DenseNet-121 (Huang et al.). Has the keys and, for a seed, the weights of torchvision's
+// densenet121. Images of at least 29x29.
 class DenseNet : public LayeredModel {
  public:
   explicit DenseNet(int64_t classes) : LayeredModel(kScaledImages) {
@@ -69,7 +69,7 @@ class DenseNet : public LayeredModel {
            torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(3).stride(2).padding(1)));
   }
 
-  // Half the maps of half the size. Returns their number.
+  // Appends layers that halve the number of maps and their size. Returns the number of maps.
   int64_t AppendTransition(int number, int64_t channels) {
     const std::string path = absl::StrCat("features.transition", number, ".");
     Append(path + "norm", torch::nn::BatchNorm2d(channels));

@@ -18,8 +18,8 @@ void SleepFor(const EmulatedLayer& layer, double seconds_of_sample, int64_t samp
   layer.sleep->For(absl::Seconds(seconds_of_sample * static_cast<double>(samples)));
 }
 
-// Gives gradients away without a copy. What a .grad has from a pass before is added to in place:
-// it must not be the layer's own.
+// Returns the gradients without a copy. A .grad from an earlier pass is added to in place, so it
+// must not be the layer's own.
 std::vector<torch::Tensor> GradientsOf(const EmulatedLayer& layer) {
   std::vector<torch::Tensor> gradients;
   for (size_t i = 0; i < layer.parameters.size(); ++i) {
@@ -40,7 +40,7 @@ class Sleep : public torch::autograd::Function<Sleep> {
     return input.clone();
   }
 
-  // Of all arguments of forward(), each parameter by itself.
+  // For all arguments of forward(), each parameter separately.
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list outputs) {
     const auto capsule = context->saved_data["layer"].toCapsule();
@@ -66,7 +66,7 @@ std::vector<torch::Tensor> DrawGradients(const std::vector<torch::Tensor>& param
   return gradients;
 }
 
-// Through a layer that is frozen no backward pass goes.
+// No backward pass goes through a frozen layer.
 std::vector<LayerCost> TrainedOnly(std::vector<LayerCost> costs) {
   for (LayerCost& layer : costs) {
     if (!layer.parameters.front().requires_grad()) layer.multiply_adds = 0;
@@ -105,7 +105,7 @@ EmulatedModel::EmulatedModel(std::shared_ptr<Model> model, const ImageShape& sha
   }
 }
 
-// All tensors keep their names and their order.
+// All tensors keep their names and order.
 void EmulatedModel::ShowAsOwn() {
   for (const auto& parameter : model_->named_parameters(/*recurse=*/false)) {
     register_parameter(parameter.key(), parameter.value(), parameter.value().requires_grad());
@@ -118,7 +118,7 @@ void EmulatedModel::ShowAsOwn() {
 
 void EmulatedModel::train(bool on) {
   Model::train(on);
-  model_->train(on);  // which may keep a part of itself in evaluation mode
+  model_->train(on);  // it may keep a part in evaluation mode
 }
 
 torch::Tensor EmulatedModel::Begin(const torch::Tensor& images) const {

@@ -13,13 +13,13 @@
 namespace gradwire {
 namespace {
 
-// What torch's operators are made of in the end; the others call these.
+// Basic operators of torch; the others call these.
 constexpr absl::string_view kConvolution = "aten::convolution";
-// Of which operand has the rows that are multiplied.
+// Index of the operand that has the rows.
 constexpr std::pair<absl::string_view, size_t> kProducts[] = {
     {"aten::mm", 0}, {"aten::bmm", 0}, {"aten::addmm", 1}, {"aten::baddbmm", 1}};
 
-// Outputs times multiply-adds for each; 0 for an operator that has none.
+// Returns outputs times multiply-adds for each output; 0 for an operator without any.
 int64_t MultiplyAddsOf(absl::string_view name, const std::vector<torch::Tensor>& inputs,
                        int64_t outputs) {
   if (name == kConvolution) return outputs * inputs[1][0].numel();
@@ -29,7 +29,7 @@ int64_t MultiplyAddsOf(absl::string_view name, const std::vector<torch::Tensor>&
   return 0;
 }
 
-// Undefined for what is none, so that positions stay.
+// Returns an undefined tensor for other values, so that positions stay.
 std::vector<torch::Tensor> TensorsOf(c10::ArrayRef<const c10::IValue> values) {
   std::vector<torch::Tensor> tensors;
   for (const c10::IValue& value : values) {
@@ -38,7 +38,7 @@ std::vector<torch::Tensor> TensorsOf(c10::ArrayRef<const c10::IValue> values) {
   return tensors;
 }
 
-// Which layer an operator works for: slices and transposes of a parameter share its storage.
+// Assigns operators to layers: slices and transposes of a parameter share its storage.
 class Counter {
  public:
   explicit Counter(const Model& model) {
@@ -93,7 +93,7 @@ void OnOperator(const at::RecordFunction& function, at::ObserverContext*) {
   if (counting != nullptr) counting->Add(function);
 }
 
-// While it is there, the operators that this thread calls are counted.
+// Counts the operators that this thread calls, as long as it exists.
 class Observation {
  public:
   explicit Observation(Counter* counter) {

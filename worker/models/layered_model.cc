@@ -99,7 +99,7 @@ void LayeredModel::AppendAny(const std::string& path, torch::nn::AnyModule layer
   stages_.back().push_back(std::move(layer));
 }
 
-// Modules that only hold others are made when the first of these comes.
+// Creates modules that only contain others when their first child comes.
 void LayeredModel::Register(const std::string& path,
                             const std::shared_ptr<torch::nn::Module>& layer) {
   std::vector<std::string> names = absl::StrSplit(path, '.');

@@ -5,7 +5,7 @@ namespace {
 
 constexpr int64_t kFeatures = 16 * 5 * 5;
 
-// LeCun's LeNet-5 with ReLU and maximum pooling, as courses write it today.
+// LeNet-5 (LeCun) with ReLU and maximum pooling, as courses write it today.
 class LeNet : public LayeredModel {
  public:
   explicit LeNet(int64_t classes) : LayeredModel(ImageShape()) {

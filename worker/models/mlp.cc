@@ -5,7 +5,7 @@ namespace {
 
 constexpr int64_t kHidden = 128;
 
-// One hidden layer: the least that learns something.
+// One hidden layer: the smallest model that learns.
 class Mlp : public LayeredModel {
  public:
   explicit Mlp(int64_t classes) : LayeredModel(ImageShape()) {

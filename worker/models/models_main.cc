@@ -1,4 +1,4 @@
-// gradwire-models: the table of models, each made once, that `gradwire models` prints.
+// gradwire-models: prints the table of models for `gradwire models`; makes each model once.
 #include <torch/torch.h>
 
 #include <iostream>

@@ -31,7 +31,7 @@ absl::Status CheckImageSize(const ModelOptions& options, Model* model) {
   return absl::OkStatus();
 }
 
-// `layered` is null for a model that has no classifier apart.
+// `layered` is null for a model without a separate classifier.
 absl::Status CheckClassifier(const ModelOptions& options, const LayeredModel* layered) {
   if (layered != nullptr || (options.hidden == 0 && !options.freeze_features)) {
     return absl::OkStatus();

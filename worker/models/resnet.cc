@@ -6,7 +6,7 @@
 namespace gradwire {
 namespace {
 
-// What a ResNet is made of.
+// The structure of a ResNet.
 struct ResNetPlan {
   std::array<int, 4> blocks;  // in each of its four groups
   bool bottleneck;  // a block is 1x1, 3x3, 1x1, the last with 4 times the maps; else 3x3, 3x3
@@ -14,8 +14,8 @@ struct ResNetPlan {
 
 constexpr int64_t kFirstWidth = 64;
 
-// Convolutions with BatchNorm, whose result is added to the input, which a 1x1 convolution fits
-// to it where the shapes differ.
+// Convolutions with BatchNorm; their result is added to the input. If the shapes differ, a 1x1
+// convolution adapts the input.
 class ResidualBlock : public torch::nn::Module {
  public:
   ResidualBlock(int64_t channels, int64_t width, int64_t stride, bool bottleneck) {
@@ -56,8 +56,8 @@ class ResidualBlock : public torch::nn::Module {
   torch::nn::Sequential fit_;
 };
 
-// He and others' ResNet, with the stride of a bottleneck in its 3x3 convolution. Keys and weights
-// of a seed are those of torchvision's models. Images of any size.
+// ResNet (He et al.), with the stride of a bottleneck in its 3x3 convolution. Has the keys and, for
+// a seed, the weights of torchvision's models. Images of any size.
 class ResNet : public LayeredModel {
  public:
   ResNet(int64_t classes, const ResNetPlan& plan) : LayeredModel(kScaledImages) {

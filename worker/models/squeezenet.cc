@@ -3,8 +3,8 @@
 namespace gradwire {
 namespace {
 
-// A layer of 1x1 convolutions that gives `squeezed` maps, and behind it one of 1x1 and one of
-// 3x3 convolutions, whose `expanded` maps each are put together.
+// A layer of 1x1 convolutions with `squeezed` maps, followed by a layer of 1x1 and a layer of 3x3
+// convolutions with `expanded` maps each, which are concatenated.
 class Fire : public torch::nn::Module {
  public:
   Fire(int64_t channels, int64_t squeezed, int64_t expanded)
@@ -23,8 +23,8 @@ class Fire : public torch::nn::Module {
   torch::nn::Conv2d squeeze_, expand1x1_, expand3x3_;
 };
 
-// Iandola and others' SqueezeNet 1.0. Keys and weights of a seed are those of torchvision's
-// squeezenet1_0. Images of 21x21 at least.
+// SqueezeNet 1.0 (Iandola et al.). Has the keys and, for a seed, the weights of torchvision's
+// squeezenet1_0. Images of at least 21x21.
 class SqueezeNet : public LayeredModel {
   static constexpr int64_t kFeatures = 512;
 
@@ -67,7 +67,7 @@ class SqueezeNet : public LayeredModel {
            torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(3).stride(2).ceil_mode(true)));
   }
 
-  // The classifier is drawn from a narrow normal distribution.
+  // Draws the classifier from a narrow normal distribution.
   void DrawWeights() {
     for (const auto& entry : named_modules("", /*include_self=*/false)) {
       auto* convolution = entry.value()->as<torch::nn::Conv2d>();

@@ -5,9 +5,9 @@ namespace gradwire {
 
 namespace {
 
-// Simonyan and Zisserman's configuration A for small images: BatchNorm after
-// each convolution and one linear layer. Modules are made in the order of a
-// Python program that says the same, so a seed gives the same weights there.
+// Configuration A (Simonyan and Zisserman) for small images: BatchNorm after each convolution and
+// one linear layer. Modules are made in the order of an equal Python program, so a seed gives the
+// same weights there.
 class Vgg11 : public LayeredModel {
   static constexpr int64_t kPool = 0;
   static constexpr int64_t kWidths[] = {64,  kPool, 128,   kPool, 256, 256,  kPool,
@@ -51,13 +51,13 @@ std::shared_ptr<Model> MakeVgg11(int64_t classes) { return std::make_shared<Vgg1
 
 namespace {
 
-// Simonyan and Zisserman's configuration D. Keys and weights of a seed are those of
-// torchvision's vgg16. Images of 32x32 at least.
+// Configuration D (Simonyan and Zisserman). Has the keys and, for a seed, the weights of
+// torchvision's vgg16. Images of at least 32x32.
 class Vgg16 : public LayeredModel {
   static constexpr int64_t kPool = 0;
   static constexpr int64_t kWidths[] = {64,    64,  kPool, 128, 128,   kPool, 256, 256, 256,
                                         kPool, 512, 512,   512, kPool, 512,   512, 512, kPool};
-  static constexpr int64_t kSide = 7;  // of the maps that the classifier gets
+  static constexpr int64_t kSide = 7;  // of the classifier's input maps
   static constexpr int64_t kFeatures = 512 * kSide * kSide;
   static constexpr int64_t kHidden = 4096;
 

@@ -14,7 +14,7 @@ namespace {
 // The course's average, of 39 values: iterations 2 to 40.
 constexpr int64_t kLastAveraged = 40;
 constexpr size_t kRecent = 20;
-// A fast model would otherwise spend its time on the terminal.
+// Otherwise a fast model would spend its time on the terminal.
 constexpr absl::Duration kDrawInterval = absl::Milliseconds(100);
 
 }  // namespace
@@ -67,7 +67,7 @@ void ProgressReporter::Finish() {
   if (!average_printed_ && done_ > 1) PrintAverage();
 }
 
-// The first iteration warms up, so it is forgotten as soon as there is another.
+// The first iteration warms up, so it is dropped as soon as there is another.
 void ProgressReporter::Remember(const StepRecord& record) {
   if (done_ == 1 || recent_.size() == kRecent) recent_.pop_front();
   recent_.push_back({record.samples, record.iteration, record.phases[Phase::kCommunication]});

@@ -11,11 +11,11 @@ namespace {
 constexpr int kMostCells = 30;
 constexpr int kFewestCells = 5;
 
-// What may be written to without a wrap.
+// Returns the columns that can be used without a wrap.
 size_t Columns(int width) { return static_cast<size_t>(std::max(width - 1, 0)); }
 
 std::string Seconds(double seconds) {
-  // Three digits behind the point say too little of a fast model.
+  // Three decimals are not enough for a fast model.
   return seconds < 0.1 ? absl::StrFormat("%.3g s", seconds) : absl::StrFormat("%.3f s", seconds);
 }
 

@@ -10,7 +10,7 @@ namespace gradwire {
 
 namespace {
 
-// As the other rows have it: of whole microseconds.
+// In whole microseconds, like the other rows.
 double Seconds(absl::Time time) { return static_cast<double>(absl::ToUnixMicros(time)) / 1e6; }
 
 std::vector<int> Numbers(const std::vector<Rank>& ranks) {
@@ -66,7 +66,7 @@ std::string ToJsonLine(Rank rank, const Recovery& recovery) {
 }
 
 absl::StatusOr<std::unique_ptr<StepLog>> StepLog::Open(absl::string_view path, bool goes_on) {
-  // Several ranks of a worker may have one file, so each line goes to its end.
+  // Several ranks of a worker may share a file, so each line is appended.
   if (!goes_on) {
     if (std::FILE* const emptied = std::fopen(std::string(path).c_str(), "we"))
       std::fclose(emptied);

@@ -47,7 +47,7 @@ Json IterationJson(const IterationSeconds& seconds) {
   return {{"mean", seconds.mean}, {"p50", seconds.p50}, {"p90", seconds.p90}, {"p99", seconds.p99}};
 }
 
-// Moves `key` of `figures`, if it is there, to the end of `json`.
+// Moves `key` of `figures`, if it exists, to the end of `json`.
 void Take(const char* key, Json& figures, Json& json) {
   const auto found = figures.find(key);
   if (found == figures.end()) return;
@@ -173,7 +173,7 @@ std::string ToJson(const Summary& summary) {
   AddMeasurements(summary, figures, json);
   AddResults(summary, figures, json);
   json.update(figures);
-  // A name that is not UTF-8 must not lose the summary.
+  // A name that is not UTF-8 must not cost the summary.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -18,7 +18,7 @@ namespace gradwire {
 
 namespace {
 
-// Why a worker with these options cannot go on without a lost one; empty if it can.
+// Returns why a worker with these options cannot go on without a lost one; empty if it can.
 std::string WhyNotRecover(const WorkerOptions& options) {
   if (!options.inference.empty()) return "with --inference no worker takes over another's part";
   if (TraitsOfSync(options.sync).periodic) {
@@ -97,7 +97,7 @@ absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& opt
                                                         std::shared_ptr<Model> model) {
   if (options.devices == 1) return nullptr;
   ModelOptions replica = ModelOptionsOf(options, classes);
-  replica.weights.clear();  // as the size of images, they were judged for the model itself
+  replica.weights.clear();  // like the image size, they were checked for the model itself
   replica.image_size = 0;
   return DataParallel::Create(
       std::move(model), [&replica] { return PrepareModel(replica); }, options.devices,
@@ -115,7 +115,7 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   trainer.loss = *loss;
   const absl::StatusOr<Compression> compression = CompressionOf(options);
   if (!compression.ok()) return compression.status();
-  const double momentum = compression->momentum > 0 ? 0 : options.momentum;  // the ranks keep it
+  const double momentum = compression->momentum > 0 ? 0 : options.momentum;  // the ranks apply it
   trainer.update.optimizer = {options.optimizer, momentum, options.weight_decay, options.nesterov};
   trainer.learning_rate = *std::move(learning_rate);
   trainer.reducer.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
@@ -127,8 +127,8 @@ absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,
   trainer.update.on_nonfinite = NonfiniteOf(options.on_nonfinite);
   trainer.update.clip_norm = options.clip_norm;
   trainer.update.compare_every = options.check_replicas;
-  // A forward pass with an update that is taken back would have to be taken back, too; and a
-  // gradient's norm is known when all of it is there.
+  // With a skipped update, a forward pass that used it would have to be undone, too; and the norm
+  // of a gradient is known only when all of it has arrived.
   const bool waits = options.barrier || trainer.update.on_nonfinite == Nonfinite::kSkip ||
                      trainer.update.clip_norm > 0;
   trainer.updates_late = TraitsOfSync(options.sync).updates_late && !waits;
@@ -196,7 +196,7 @@ TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size
 
 namespace {
 
-// A trace is the worker's; a log and a summary are a rank's.
+// A worker has one trace; each rank has a log and a summary.
 absl::Status CheckNames(const WorkerOptions& options, const std::vector<Rank>& ranks) {
   if (ranks.size() == 1) return absl::OkStatus();
   for (const std::string& path : {options.summary, options.log_jsonl}) {

@@ -6,7 +6,7 @@
 namespace gradwire {
 namespace {
 
-// The stages of a model, or all of it as one.
+// Returns the stages of a model, or the whole model as one.
 std::vector<Stage> StagesOf(Model* model) {
   std::vector<Stage> stages = model->stages();
   if (!stages.empty()) return stages;

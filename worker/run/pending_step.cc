@@ -25,7 +25,7 @@ std::vector<SlicedOptimizer> OptimizersOf(const Reducer& reducer, const Optimize
   return optimizers;
 }
 
-// What a gradient, of which `gradient_of` gives the buckets, is to be multiplied with.
+// Returns the factor of a gradient for clipping; `gradient_of` returns its buckets.
 template <typename GradientOfBucket>
 float ScaleFor(const Reducer& reducer, double clip_norm, const GradientOfBucket& gradient_of) {
   std::vector<std::pair<size_t, torch::Tensor>> parts;  // by parameter
@@ -46,8 +46,8 @@ float ScaleFor(const Reducer& reducer, double clip_norm, const GradientOfBucket&
   return ClipScale(gradients, clip_norm);
 }
 
-// The mean of all ranks, or the gradient of the only one, goes through one optimizer. All workers
-// do the same.
+// One optimizer applies the mean of all ranks, or the gradient of the only one. All workers do the
+// same.
 class MeanStep : public PendingStep {
  public:
   MeanStep(const Model* model, Reducer* reducer, const UpdateOptions& options,
@@ -71,7 +71,7 @@ class MeanStep : public PendingStep {
   }
 
  private:
-  // A gradient that may have to be scaled is applied when all of it is there.
+  // A gradient that may have to be scaled is applied when all of it has arrived.
   void Apply(size_t bucket) override {
     const torch::Tensor gradient = GradientOf(bucket);
     const bool looks = options_.on_nonfinite != Nonfinite::kIgnore && nonfinite_.empty();
@@ -101,7 +101,8 @@ class MeanStep : public PendingStep {
   }
   void Forget() override { saved_.clear(); }
 
-  // The bucket's first parameter with such a gradient, and the carried ranks that have put one in.
+  // Names the bucket's first parameter with such a gradient, and the carried ranks that contributed
+  // one.
   std::string DescribeNonfinite(size_t bucket) const {
     const torch::Tensor gradient = GradientOf(bucket);
     const std::vector<torch::Tensor> parameters = reducer_->ParametersOf(bucket);
@@ -121,11 +122,11 @@ class MeanStep : public PendingStep {
   }
 
   std::vector<SlicedOptimizer> optimizers_;  // by bucket
-  std::vector<size_t> saved_;                // buckets that have to be undone
-  std::string nonfinite_;  // why the gradient is not finite; empty if it is, or nobody looks
+  std::vector<size_t> saved_;                // buckets to undo
+  std::string nonfinite_;  // why the gradient is not finite; empty if it is, or is not checked
 };
 
-// Each rank has a model and an optimizer of its own, which takes its own gradient.
+// Each rank has its own model and optimizer, which applies its own gradient.
 class OwnStep : public PendingStep {
  public:
   OwnStep(const Model* model, Reducer* reducer, const UpdateOptions& options,
@@ -151,7 +152,7 @@ class OwnStep : public PendingStep {
   std::vector<std::vector<SlicedOptimizer>> optimizers_;  // by carried rank and bucket
 };
 
-// The optimizer is where the model is served: what comes are parameters.
+// The optimizer runs where the model is served; parameters arrive.
 class ParameterServerStep : public PendingStep {
  public:
   ParameterServerStep(const Model* model, Reducer* reducer, const UpdateOptions& options)

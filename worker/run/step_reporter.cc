@@ -56,11 +56,11 @@ absl::StatusOr<ProgressOptions> ProgressOf(const WorkerOptions& options,
   return progress;
 }
 
-// Of what a process has sent or received, the part that counts for its rank number `index`: an
-// equal one, as nobody can tell them apart. The parts add up to all, and none ever shrinks.
+// Returns the part of a process's bytes for its rank `index`: equal parts, because the process
+// cannot attribute them. The parts add up to all bytes, and none ever shrinks.
 uint64_t PartOf(uint64_t bytes, size_t index, size_t ranks) { return (bytes + index) / ranks; }
 
-// None if nobody told of clocks, which are above 0 from the first step on.
+// Returns nothing if no answer had clocks, which are above 0 from the first step on.
 absl::optional<StepRecord::Staleness> StalenessAfter(Step step, const ChunkClocks& clocks) {
   const uint64_t own = step.value() + 1;
   if (clocks.fastest < own || clocks.fastest < clocks.slowest) return absl::nullopt;
@@ -160,7 +160,7 @@ void StepReporter::AddStep(size_t index, const StepRecord& record) {
   WriteLog(index, ToJsonLine(record));
 }
 
-// Says what an epoch came to, if there is one. People see that of the first rank.
+// Reports a finished epoch, if there is one. The progress shows the first rank's.
 void StepReporter::OnEpoch(size_t index, const absl::optional<EpochRow>& row) {
   if (!row.has_value()) return;
   if (index == 0) progress_.OnEpoch(*row);
@@ -210,7 +210,7 @@ void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* 
   counted_ = totals;
 }
 
-// Of the worker as a whole; people see the first rank's loss.
+// Metrics are of the whole worker; the progress shows the first rank's loss.
 void StepReporter::Measure(absl::Span<const StepRecord> records) {
   metrics_->Observe(RecordOfWorker(records));
   progress_.OnStep(records.front());

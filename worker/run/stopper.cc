@@ -70,7 +70,7 @@ void Stopper::Guard() {
   }
 }
 
-// It may wait for what the cut computation holds, or for a disk.
+// It may wait for a lock of the computation that was cut off, or for a disk.
 void Stopper::RunOnCut(const absl::Status& reason, int exit_code) const {
   if (!on_cut_) return;
   auto done = std::make_shared<std::promise<void>>();

@@ -40,7 +40,7 @@ Trainer::Trainer(std::shared_ptr<Model> model, const TrainerOptions& options,
   std::iota(all_buckets_.begin(), all_buckets_.end(), 0);
 }
 
-// The rank's terms are the sum of this pass and those before; they leave as the sync says.
+// The rank's terms are the sum of this pass and earlier ones; the sync decides when they are sent.
 absl::Status Trainer::LastBackward(const torch::Tensor& loss, Rank rank, Calls& calls) {
   Synchronizer* const sync = calls.sync;
   if (reducer_->updater() != Updater::kRank) reducer_->EndForward(rank);
@@ -57,7 +57,7 @@ absl::Status Trainer::LastBackward(const torch::Tensor& loss, Rank rank, Calls& 
   return status;
 }
 
-// The time at gates is that of the step before.
+// Time at gates counts for the previous step.
 absl::StatusOr<torch::Tensor> Trainer::Forward(torch::Tensor images, Calls& calls) {
   for (const GatedStage& stage : stages_) {
     if (absl::Status status = PassGate(stage.buckets, calls); !status.ok()) return status;
@@ -68,7 +68,7 @@ absl::StatusOr<torch::Tensor> Trainer::Forward(torch::Tensor images, Calls& call
   return images;
 }
 
-// Of `count` samples of the batch, from `first` on: their share of the batch's mean.
+// Computes the loss of `count` samples from `first` on: their part of the batch's mean.
 absl::StatusOr<torch::Tensor> Trainer::LossOf(const Batch& batch, int64_t first, int64_t count,
                                               Calls& calls, StepRecord* report) {
   absl::StatusOr<torch::Tensor> scores = Forward(batch.images.narrow(0, first, count), calls);
@@ -85,7 +85,7 @@ absl::StatusOr<torch::Tensor> Trainer::LossOf(const Batch& batch, int64_t first,
 }
 
 absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepRecord* report) {
-  // Buffers of the step before have to be there before any rank starts from them.
+  // Buffers of the previous step must arrive before any rank starts with them.
   if (absl::Status status = PassGate(stages_.front().buckets, calls); !status.ok()) return status;
   reducer_->BeginForward(rank);
   const int64_t size = batch.size();
@@ -113,7 +113,7 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
   return absl::OkStatus();
 }
 
-// The reducer gave the buffers to the module when it gave their bucket.
+// The reducer already gave the buffers to the module with their bucket.
 void Trainer::Update(size_t bucket) {
   Stopwatch watch;
   pending_->Update(bucket);
@@ -146,12 +146,12 @@ absl::StatusOr<size_t> Trainer::AwaitBucket(size_t wanted, Calls& calls) {
   absl::Duration waited;  // the reducer counts it
   BeginWait(pending_->step(), Bucket(static_cast<int>(wanted)));
   absl::StatusOr<size_t> bucket = calls.sync->NextBucket();
-  if (bucket.ok()) Begin("forward", computing_);  // else nothing is done any more
+  if (bucket.ok()) Begin("forward", computing_);  // after an error nothing follows
   Lap(&watch, "wait", pending_->step(), &waited);
   return bucket;
 }
 
-// Of the step before the pending one, or of the pending one once all of it is applied.
+// Waits for the step before the pending one, or for the pending one once it is fully applied.
 absl::Status Trainer::AwaitSeal() {
   const absl::optional<Step> unsealed = pending_->undoable();
   if (!unsealed.has_value()) return absl::OkStatus();
@@ -175,8 +175,8 @@ absl::optional<absl::Time> Trainer::BegunAt(Step step) const {
   return begun->second;
 }
 
-// Until the parameters in `buckets` are up to date, updates whatever can be:
-// what comes early is not left for a time when nothing else is to be done.
+// Until the parameters in `buckets` are up to date, updates all buckets that have arrived, so that
+// no early bucket is left for later.
 absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls) {
   if (!pending_->begun()) return absl::OkStatus();
   if (pending_->undoable().has_value() && *pending_->undoable() != pending_->step()) {
@@ -194,7 +194,7 @@ absl::Status Trainer::PassGate(const std::vector<size_t>& buckets, Calls& calls)
   return pending_->IsComplete() ? EndStep(calls) : absl::OkStatus();
 }
 
-// All of the pending step's updates are made.
+// All updates of the pending step are done.
 absl::Status Trainer::EndStep(Calls& calls) {
   if (absl::Status ended = pending_->End(); !ended.ok()) return ended;
   Report(calls);
@@ -221,7 +221,7 @@ absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
   return status;
 }
 
-// The updates are made, and the sync makes of the models what it does.
+// The updates are done; the sync now makes its exchange.
 absl::Status Trainer::EndOwnStep(Calls& calls) {
   Stopwatch watch;
   absl::Duration taken;  // the sync counts it
@@ -232,7 +232,7 @@ absl::Status Trainer::EndOwnStep(Calls& calls) {
   return status;
 }
 
-// `wait` began when the first rank's batch was asked for.
+// `wait` began with the request for the first rank's batch.
 absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls& calls) {
   computing_ = batch->step;
   next_step_ = Step(computing_.value() + 1);
@@ -271,7 +271,7 @@ absl::Status Trainer::RunSteps(Calls& calls) {
   }
 }
 
-// Leaves nothing of a step that was not completed.
+// Drops all of a step that was not completed.
 void Trainer::Reset() {
   pending_->Drop();
   for (torch::Tensor& parameter : model_->parameters()) parameter.mutable_grad().reset();

@@ -46,13 +46,14 @@ int Worker::Run() {
   return exit_code;
 }
 
-// What cannot be written is told, and at the end by the exit code; the others' run goes on.
+// Logs outputs that cannot be written; the exit code reports them at the end. The run continues for
+// the others.
 void Worker::NoteOutputs(const absl::Status& written) {
   if (!written.ok()) spdlog::warn("{}", std::string(written.message()));
   outputs_.Update(written);
 }
 
-// An exit code that tells of a failure has a launcher end the others, so they go first.
+// An exit code of a failure makes a launcher end the other workers, so they must end first.
 absl::Status Worker::EndWithoutOutputs() {
   if (!outputs_.ok() && member_ != nullptr) member_->AwaitEndOfRun();
   return outputs_;
@@ -62,7 +63,7 @@ int Worker::EndCode(const absl::Status& status) {
   if (status.ok()) return kExitDone;
   spdlog::error("{}", std::string(status.message()));
   if (stopper_->requested()) return stopper_->exit_code();
-  // Before the run, an error is one of options or reach; in it, it is a failure.
+  // Before the run, an error is a wrong option or an unreachable address; later, it is a failure.
   const bool joined = member_ != nullptr && member_->joined();
   return joined ? kExitFailed : ExitCode(status);
 }
@@ -87,8 +88,8 @@ absl::Status Worker::ExplainFailure(absl::Status status) {
   return stopper_->requested() ? stopper_->reason() : status;
 }
 
-// A wrong option or missing data is found before this worker joins, so that it ends nobody
-// else's run.
+// Finds a wrong option or missing data before this worker joins, so that it ends no other worker's
+// run.
 absl::Status Worker::Prepare() {
   absl::Status status =
       CheckOutputs(options_, options_.ranks.empty() ? std::vector<Rank>{Rank(0)} : options_.ranks);
@@ -134,7 +135,7 @@ absl::Status Worker::LoadData() {
   return absl::OkStatus();
 }
 
-// Initial weights are drawn by one thread, whatever the number that the view will say.
+// One thread draws the initial weights, whatever the number of threads in the view.
 absl::Status Worker::MakeTheModel() {
   torch::manual_seed(options_.seed);
   absl::StatusOr<std::shared_ptr<Model>> model =
@@ -174,7 +175,8 @@ absl::Status Worker::Join() {
     MutexLock lock(&mutex_);
     shown_member_ = member_.get();
   }
-  if (stopper_->requested()) return stopper_->reason();  // it may have come too early to be shown
+  if (stopper_->requested())
+    return stopper_->reason();  // it may have come before member_ was shown
   v1::Hello hello = MakeHello(options_, train_->size());
   if (!options_.weights.empty()) {
     (*hello.mutable_settings())["SHA-256 of weights"] = Sha256(model_->parameters());
@@ -202,7 +204,7 @@ absl::Status Worker::OpenTrace() {
   return absl::OkStatus();
 }
 
-// Empty without --trace. The log is opened before anything that spans tell of.
+// Returns nothing without --trace. Opens the log before the first span.
 OnSpan Worker::SpanListener() {
   if (options_.trace.empty()) return nullptr;
   return [this](const TraceSpan& span) { trace_log_->Add(span); };
@@ -259,7 +261,8 @@ absl::Status Worker::Attach() {
   return compression->has_factors() ? AttachLowRank(*compression) : AttachBuckets();
 }
 
-// Declares before it connects: if a worker is lost meanwhile, the next view's exchange knows it.
+// Declares before it connects, so that the next view's exchange knows the layout if a worker is
+// lost.
 absl::Status Worker::AttachBuckets() {
   const absl::StatusOr<LayoutId> layout = member_->Declare(
       options_.model, LayoutOf(*model_), sync_->BucketSpecs(), ServingOf(options_, Size()));
@@ -338,7 +341,7 @@ absl::Status Worker::MakeReporter() {
   return absl::OkStatus();
 }
 
-// Ranks that have the same buffers share the work.
+// Ranks with equal buffers share the work.
 absl::Status Worker::DivideEvaluations() {
   if (evaluator_ == nullptr || view_.world_size == 1 || !options_.broadcast_buffers) {
     return absl::OkStatus();
@@ -370,7 +373,7 @@ absl::Status Worker::Infer() {
   return absl::OkStatus();
 }
 
-// Nobody hears of a step that may yet be computed anew.
+// A step that may be computed again is not reported.
 void Worker::OnStep(absl::Span<const StepRecord> reports) {
   std::vector<StepRecord> records(reports.begin(), reports.end());
   for (StepRecord& record : records) record.time = absl::Now();

@@ -1,5 +1,5 @@
-// gradwire-worker: judges its options within milliseconds, then becomes
-// gradwire-trainer, which loads libtorch and trains.
+// gradwire-worker: checks its options within milliseconds, then becomes gradwire-trainer, which
+// loads libtorch and trains.
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,7 +19,7 @@ constexpr char kProgram[] = "gradwire-worker";
 int Main(int argc, char** argv) {
   absl::StatusOr<Parsed<WorkerOptions>> parsed =
       ParseWorkerOptions(Arguments(argc, argv), CurrentEnvironment());
-  // The trainer reads the same options and says what is to be warned of.
+  // The trainer reads the same options and prints the warnings.
   if (parsed.ok()) parsed->warnings.clear();
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
   const std::string trainer = PrivateFile("gradwire-trainer");

@@ -1,4 +1,4 @@
-// The part of Worker that writes what a run ends with: weights and summaries.
+// The part of Worker that writes weights and summaries at the end of a run.
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -23,7 +23,7 @@ int64_t CountTrained(const Model& model) {
   return count;
 }
 
-// Whether another worker, which carried the rank on to its end, wrote the file after `begun`.
+// Whether another worker that carried the rank to its end wrote the file after `begun`.
 bool IsOfThisRun(const std::string& path, absl::Time begun) {
   struct stat info = {};
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
@@ -37,8 +37,8 @@ std::string Worker::HashOfFrozen() const {
   return frozen.empty() ? "" : Sha256(frozen);
 }
 
-// Closes the last epoch first, so that the summary has it and comes after it where both go to one
-// stream. Train tells if a log could not be written. Summaries are written even if the weights
+// Closes the last epoch first, so that the summary includes it and comes after it if both go to one
+// stream. Train reports a log that could not be written. Writes summaries even if the weights
 // cannot be saved.
 absl::Status Worker::WriteResults() {
   reporter_->Finish().IgnoreError();
@@ -54,7 +54,7 @@ absl::Status Worker::SaveWeights() {
   return WriteWeights(options_.save_weights, WeightsOf(*model_));
 }
 
-// Of a rank that it took over it does not replace its own, though {rank} is not in the name.
+// For a rank that it took over it does not replace its own file, even without {rank} in the name.
 std::string Worker::SummaryPath(Rank rank) const {
   const std::string path = PathOfRank(options_.summary, rank);
   const bool own = std::find(first_ranks_.begin(), first_ranks_.end(), rank) != first_ranks_.end();

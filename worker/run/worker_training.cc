@@ -38,7 +38,7 @@ absl::Status Worker::TrainAndEvaluate() {
   return status;
 }
 
-// With the evaluation in front of step `first`, if there is one.
+// Includes the evaluation before step `first`, if there is one.
 absl::Status Worker::TrainFrom(int64_t first) {
   absl::Status status = first > 0 && IsEvaluated(first) ? Evaluate() : absl::OkStatus();
   for (int64_t steps = first; status.ok() && steps < TotalSteps();) {
@@ -50,8 +50,8 @@ absl::Status Worker::TrainFrom(int64_t first) {
 }
 
 // Writes the results before the last Ready: if this worker is lost earlier, the others take over
-// its ranks and write theirs. Files are replaced as a whole, so it does no harm to write them
-// twice. Then waits, so that no worker has gone while others still need something from it.
+// its ranks and write theirs. Files are replaced as a whole, so it is safe to write them twice.
+// Then waits, so that no worker leaves while others still need it.
 absl::Status Worker::End() {
   const Step behind_all(static_cast<uint64_t>(TotalSteps()));
   BeginPhase("results", behind_all, /*waits=*/false, absl::nullopt);
@@ -70,7 +70,7 @@ absl::Status Worker::AwaitSealed(Step step) {
   return sealed;
 }
 
-// After all steps, and after as many epochs as the options say.
+// After all steps, and after every --evaluate-every epochs.
 bool Worker::IsEvaluated(int64_t steps) const {
   if (evaluator_ == nullptr) return false;
   const int64_t every = options_.evaluate_every * batches_->steps_per_epoch();
@@ -82,8 +82,8 @@ int64_t Worker::NextEvaluation(int64_t steps) const {
   return every == 0 ? TotalSteps() : std::min(TotalSteps(), (steps / every + 1) * every);
 }
 
-// After `status` ended training: whether a worker was lost and this one has a new view, in which
-// the step is computed anew.
+// After `status` ended training: whether a worker was lost and this one has a new view, in which it
+// computes the step again.
 bool Worker::GoesOn(const absl::Status& status) {
   if (!view_.seals || IsOfAll(status)) return false;
   broken_off_ = SteadyNow();
@@ -101,7 +101,7 @@ bool Worker::GoesOn(const absl::Status& status) {
   return true;
 }
 
-// From what all have at the beginning of the view's first step.
+// Goes on from the common state at the beginning of the view's first step.
 absl::Status Worker::GoOn() {
   const absl::Time view_taken = SteadyNow();
   metrics_.SetView(static_cast<int>(view_.members.size()), view_.generation);
@@ -142,7 +142,7 @@ void Worker::TellOfRecovery(absl::Time view_taken) {
   in_vain_since_.reset();
 }
 
-// For the coordinator, should others wait for this worker.
+// Tells the coordinator, in case other workers wait for this one.
 void Worker::BeginPhase(const char* phase, Step step, bool waits, absl::optional<Bucket> bucket) {
   work_.Begin(phase, step, waits, bucket, SteadyNow());
 }

@@ -2,13 +2,13 @@
 
 namespace gradwire {
 
-// One process alone: its own gradient is the average.
+// A process alone: its own gradient is the average.
 std::unique_ptr<Synchronizer> MakeNoSync(Reducer*, const SyncOptions&) { return nullptr; }
 
 namespace {
 
-// After the backward pass of its last rank a worker contributes all buckets at once, and waits
-// for all: communication and computation never overlap.
+// After the backward pass of its last rank a worker contributes all buckets at once, and waits for
+// all: communication and computation never overlap.
 class AfterBackwardSync : public Synchronizer {
  public:
   using Synchronizer::Synchronizer;
@@ -26,9 +26,8 @@ std::unique_ptr<Synchronizer> MakeAfterBackwardSync(Reducer* reducer, const Sync
 
 namespace {
 
-// Exchanges one bucket after the other, from the back of the model to the front, each when the
-// one before is through: with a bucket for each parameter it is the loop over parameters that
-// courses begin with.
+// Exchanges one bucket at a time, from the back of the model to the front. With a bucket for each
+// parameter it is the loop over parameters with which courses begin.
 class PerLayerSync : public Synchronizer {
  public:
   using Synchronizer::Synchronizer;
@@ -43,7 +42,7 @@ class PerLayerSync : public Synchronizer {
   }
 
  private:
-  size_t next_ = 0;  // bucket to be contributed
+  size_t next_ = 0;  // next bucket to contribute
 };
 
 }  // namespace
@@ -54,8 +53,8 @@ std::unique_ptr<Synchronizer> MakePerLayerSync(Reducer* reducer, const SyncOptio
 
 namespace {
 
-// Hands in each bucket as soon as backward has made it. The buffers go first, for they are
-// there first. So the order is the same on all workers: buffers, bucket 0, 1, …
+// Contributes each bucket as soon as backward has completed it. The buffers are complete first, so
+// the order is the same on all workers: buffers, bucket 0, 1, …
 class DdpSync : public Synchronizer {
  public:
   using Synchronizer::Synchronizer;

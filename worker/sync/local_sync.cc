@@ -17,7 +17,7 @@ LocalSync::LocalSync(Reducer* reducer, const SyncOptions& options, const OuterSt
 
 LocalSync::~LocalSync() { exchange_.Abandon(absl::CancelledError("training is over")); }
 
-// By bucket.
+// Returns the tensors by bucket.
 std::vector<std::vector<torch::Tensor>> LocalSync::Tensors() const {
   std::vector<std::vector<torch::Tensor>> tensors;
   for (size_t i = 0; i < reducer().gradient_buckets(); ++i) {
@@ -71,7 +71,7 @@ absl::Status LocalSync::ExchangeIfDue(Step step) {
   return options_.delay == 0 || IsLast(step) ? Use(/*one=*/true) : absl::OkStatus();
 }
 
-// A bucket leaves as soon as the worker's last rank has measured it.
+// Contributes each bucket as soon as the worker's last rank has measured it.
 void LocalSync::Send(PseudoGradient& pseudo_gradient) {
   CountTransfers();
   counted_ = {};
@@ -98,7 +98,7 @@ absl::Status LocalSync::Arrive() {
   return absl::OkStatus();
 }
 
-// `one`: no rank has trained since its pseudo_gradient was measured.
+// `one`: no rank has trained since its pseudo-gradient was measured.
 absl::Status LocalSync::Use(bool one) {
   if (absl::Status status = Arrive(); !status.ok()) return status;
   under_way_ = false;
@@ -120,7 +120,7 @@ void LocalSync::Give(PseudoGradient& pseudo_gradient, bool one) {
   }
 }
 
-// What the transfers took since it was counted last.
+// Adds the transfers' time since the last count.
 void LocalSync::CountTransfers() {
   const PhaseTimes now = exchange_.times();
   for (const Phase phase : kOfTransfers) times_[phase] += now[phase] - counted_[phase];
@@ -134,7 +134,7 @@ void LocalSync::Abandon(const absl::Status& reason) {
   exchange_.Abandon(reason);
 }
 
-// Of the module's tensors that are exchanged.
+// Returns copies of the module's exchanged tensors.
 std::vector<torch::Tensor> LocalSync::Copies() {
   std::vector<torch::Tensor> copies;
   for (const std::vector<torch::Tensor>& tensors : Tensors()) {
@@ -145,7 +145,7 @@ std::vector<torch::Tensor> LocalSync::Copies() {
 
 absl::Status LocalSync::BeginEvaluation() {
   if (one_) return absl::OkStatus();
-  // One step of the layout at a time; it is used when it is due.
+  // The layout has one step at a time; the result is used when it is due.
   if (under_way_) {
     if (absl::Status status = Arrive(); !status.ok()) return status;
   }
@@ -155,11 +155,11 @@ absl::Status LocalSync::BeginEvaluation() {
     kept_.push_back(Copies());
   }
   const absl::Status status = MakeAllTheirMean();
-  counted_ = exchange_.times();  // it is in no step
+  counted_ = exchange_.times();  // belongs to no step
   return status;
 }
 
-// From the same anchor on all ranks, with no outer step but the plain one.
+// From the same anchor on all ranks, with a plain outer step.
 absl::Status LocalSync::MakeAllTheirMean() {
   PseudoGradient mean(Tensors(), !options_.averaged_buffers.empty(), reducer().ranks().size(),
                       OuterStep());
@@ -190,8 +190,8 @@ void LocalSync::EndEvaluation() {
   kept_.clear();
 }
 
-// The outer step adds the mean of what the ranks' models moved, so what comes out is their mean:
-// Stich, "Local SGD converges fast and communicates little", ICLR 2019.
+// The outer step adds the mean change of the ranks' models, so the result is their mean: Stich,
+// "Local SGD converges fast and communicates little", ICLR 2019.
 std::unique_ptr<Synchronizer> MakeLocalSgdSync(Reducer* reducer, const SyncOptions& options) {
   return std::make_unique<LocalSync>(reducer, options, OuterStep{1, 0});
 }

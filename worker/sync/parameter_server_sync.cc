@@ -5,9 +5,8 @@
 namespace gradwire {
 namespace {
 
-// Gradients are pushed as backward makes them, in the order of DdpSync, and the next forward pass
-// begins with what is pulled: the parameters, from whoever serves them. How far ranks may be apart
-// meanwhile is the aggregators' matter (see StaleClocks).
+// Pushes gradients as backward completes them, in the order of DdpSync. The next forward pass
+// begins with the pulled parameters. The aggregators bound the lag between ranks (see StaleClocks).
 class ParameterServerSync : public Synchronizer {
  public:
   ParameterServerSync(Reducer* reducer, const SyncOptions& options)

@@ -12,7 +12,7 @@ OptimizerKind Sgd(double momentum) {
   OptimizerOptions options;
   options.momentum = momentum;
   options.weight_decay = 0;
-  options.nesterov = momentum > 0;  // torch wants one for it
+  options.nesterov = momentum > 0;  // torch requires momentum for it
   return *FindOptimizer(options);
 }
 
@@ -22,8 +22,8 @@ torch::Tensor Flat(const std::vector<torch::Tensor>& tensors) {
   return torch::cat(flat);
 }
 
-// Calls `use(tensor, part of flat, in its shape)` for each of `tensors`, which stand in a row in
-// `flat`.
+// Calls `use(tensor, part of flat, in its shape)` for each of `tensors`, whose data are one after
+// the other in `flat`.
 template <typename Use>
 void ForEach(const std::vector<torch::Tensor>& tensors, const torch::Tensor& flat, Use use) {
   const torch::NoGradGuard values_only;
@@ -93,7 +93,7 @@ void PseudoGradient::Reset(size_t bucket) {
           [](torch::Tensor tensor, const torch::Tensor& anchor) { tensor.copy_(anchor); });
 }
 
-// What the rank was at Measure is the old anchor − pseudo_gradient.
+// The rank's model at Measure is the old anchor − pseudo_gradient.
 void PseudoGradient::Correct(size_t bucket, size_t rank) {
   OfBucket& one = buckets_[bucket];
   one.pseudo_gradients[rank].add_(one.mean);

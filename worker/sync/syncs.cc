@@ -7,7 +7,7 @@
 
 namespace gradwire {
 
-// Each line's factory, in a file of its own.
+// Each row's factory, in its own file.
 #define GRADWIRE_SYNC(name, factory, ...) \
   std::unique_ptr<Synchronizer> factory(Reducer* reducer, const SyncOptions& options);
 #include "worker/options/syncs.inc"

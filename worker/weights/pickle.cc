@@ -14,12 +14,12 @@ namespace {
 using Kind = PickleValue::Kind;
 
 constexpr char kOrderedDict[] = "collections OrderedDict";
-// Values are copied and destroyed recursively, and a few bytes can ask for copies of copies.
+// Values are copied and destroyed recursively, and a few bytes can request copies of copies.
 constexpr int kMostDepth = 64;
 constexpr uint64_t kMostCopied = 1 << 22;
 
-// One run of pickle's stack machine. After the first error, `status` has it, and all that is
-// read is empty.
+// One run of pickle's stack machine. After the first error, `status` has it, and all later reads
+// are empty.
 class Machine {
  public:
   explicit Machine(absl::string_view bytes) : bytes_(bytes) {}
@@ -47,7 +47,7 @@ class Machine {
     return bytes_.substr(at_ - count, count);
   }
 
-  // Little endian; `sign` if the highest bit is one.
+  // Little endian; `sign`: the highest bit is the sign.
   int64_t TakeNumber(uint64_t count, bool sign) {
     const absl::string_view digits = Take(count);
     if (digits.size() > sizeof(int64_t)) {
@@ -74,7 +74,7 @@ class Machine {
     Fill(std::move(items));
   }
 
-  // Puts `items` into the last value.
+  // Adds `items` to the last value.
   void Fill(std::vector<PickleValue> items) {
     PickleValue& value = stack_.back();
     for (PickleValue& item : items) {
@@ -86,7 +86,7 @@ class Machine {
     }
   }
 
-  // Whether there may be a copy of `value`.
+  // Whether `value` may be copied.
   bool MayCopy(const PickleValue& value) {
     copied_ += value.count;
     if (copied_ > kMostCopied) Fail("too many copies of values", "fewer of them");
@@ -103,7 +103,7 @@ class Machine {
     return value;
   }
 
-  // The last `count` values, in their order.
+  // Returns the last `count` values, in order.
   std::vector<PickleValue> PopItems(size_t count) {
     std::vector<PickleValue> items(count);
     while (count-- > 0) items[count] = Pop();
@@ -158,7 +158,7 @@ class Machine {
     }
   }
 
-  // Each returns whether `opcode` is one of its own.
+  // Each returns whether it handles `opcode`.
   bool Value(char opcode) {
     switch (opcode) {
       case 'N':
@@ -242,7 +242,7 @@ class Machine {
   std::vector<PickleValue> stack_;
   std::vector<size_t> marks_;  // sizes of the stack
   std::map<int64_t, PickleValue> memo_;
-  uint64_t copied_ = 0;  // values, to the memo and from there
+  uint64_t copied_ = 0;  // values copied to and from the memo
   bool stopped_ = false;
   absl::Status status_;
 };

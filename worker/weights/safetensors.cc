@@ -33,7 +33,7 @@ absl::StatusOr<torch::ScalarType> TypeOf(const std::string& key, const Json& ent
                     "a dtype such as \"F32\"");
 }
 
-// A list of numbers from 0 on; `count` of them unless that is below 0.
+// Returns a list of numbers from 0 on, `count` of them unless that is negative.
 absl::StatusOr<std::vector<int64_t>> NumbersOf(const std::string& key, const Json& entry,
                                                const std::string& field, int count) {
   const auto list = entry.find(field);
@@ -48,7 +48,7 @@ absl::StatusOr<std::vector<int64_t>> NumbersOf(const std::string& key, const Jso
                     absl::StrCat(field, " as a list of numbers from 0"));
 }
 
-// Bytes that the shape takes; none if there is no such memory, or its strides are no numbers.
+// Returns the bytes of the shape; none if they or the strides overflow.
 absl::optional<int64_t> BytesOf(const std::vector<int64_t>& shape, torch::ScalarType type) {
   auto bytes = static_cast<int64_t>(c10::elementSize(type));
   bool is_empty = false;
@@ -107,7 +107,7 @@ std::string NameOf(torch::ScalarType type) {
   return "";
 }
 
-// Of the values as they follow each other in the order of `weights`.
+// Describes the values in the order of `weights`.
 std::string HeaderOf(const Weights& weights) {
   Json entries = Json::object();
   size_t begin = 0;
@@ -127,7 +127,8 @@ absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes) {
   const absl::StatusOr<uint64_t> length = HeaderBytes(bytes);
   if (!length.ok()) return length.status();
   const absl::string_view header = bytes.substr(kLengthBytes, *length);
-  // What is deeper than a list in a tensor's entry is left out: messages show values recursively.
+  // Ignores values deeper than a list in a tensor's entry, because messages print values
+  // recursively.
   const auto is_shallow = [](int depth, Json::parse_event_t, const Json&) { return depth < 4; };
   const Json entries =
       Json::parse(header.begin(), header.end(), is_shallow, /*allow_exceptions=*/false);

@@ -60,7 +60,7 @@ std::vector<int64_t> NumbersOf(const PickleValue& list) {
   return numbers;
 }
 
-// Of a persistent id ("storage", type, key, location, elements).
+// Reads the storage of a persistent id ("storage", type, key, location, elements).
 absl::StatusOr<torch::Tensor> ReadStorage(const PickleValue& id, PyTorchStreamReader& reader) {
   if (id.kind != Kind::kPersistent || id.items[0].items.size() < 3 ||
       id.items[0].items[2].kind != Kind::kText) {
@@ -77,7 +77,7 @@ absl::StatusOr<torch::Tensor> ReadStorage(const PickleValue& id, PyTorchStreamRe
                     "a type such as torch FloatStorage");
 }
 
-// Whether a tensor of these sizes and strides lies within `elements`.
+// Whether a tensor of these sizes and strides is within `elements`.
 bool Fits(int64_t offset, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
           int64_t elements) {
   int64_t last = offset;
@@ -92,8 +92,8 @@ bool Fits(int64_t offset, const std::vector<int64_t>& sizes, const std::vector<i
   return last < elements;
 }
 
-// Of a call of _rebuild_tensor_v2(storage, offset, size, stride, …), or of _rebuild_parameter of
-// such a call.
+// Reads a call of _rebuild_tensor_v2(storage, offset, size, stride, …), or of _rebuild_parameter
+// with such a call.
 absl::StatusOr<torch::Tensor> ParseTensor(const PickleValue& value, PyTorchStreamReader& reader) {
   if (value.IsCall(kRebuildParameter) && value.items.size() > 1) {
     return ParseTensor(value.items[1], reader);
@@ -138,7 +138,7 @@ absl::StatusOr<Weights> Parse(absl::string_view bytes) {
   return ParseDict(*dict, reader);
 }
 
-// Pickle's opcodes for an integer from 0, a text, a global and a tuple of numbers.
+// Return pickle's opcodes for an integer from 0, a text, a global and a tuple of numbers.
 std::string Integer(int64_t number) {
   return absl::StrCat("\x8a\x08", absl::string_view(reinterpret_cast<const char*>(&number), 8));
 }
@@ -173,7 +173,7 @@ std::vector<int64_t> RowMajorStrides(torch::IntArrayRef sizes) {
   return strides;
 }
 
-// The call that gives `tensor`, whose storage is data/KEY, in row-major order.
+// Returns the call that makes `tensor`, whose storage is data/KEY, in row-major order.
 std::string Rebuild(const torch::Tensor& tensor, absl::string_view key) {
   const std::string storage =
       absl::StrCat("(", Text("storage"), Global(StorageName(tensor.scalar_type())), Text(key),

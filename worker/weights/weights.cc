@@ -67,7 +67,7 @@ absl::Status Check(const Weights& weights, const Weights& own) {
   return absl::OkStatus();
 }
 
-// Takes out what begins with `prefix`.
+// Removes and returns the entries that begin with `prefix`.
 Weights Split(absl::string_view prefix, Weights* weights) {
   Weights taken;
   for (auto it = weights->begin(); it != weights->end();) {

@@ -332,7 +332,7 @@ void HopExchange::Drain() {
 // A neighbor may be late because it waits for another one; the coordinator finds out.
 Lateness HopExchange::Explain(const Transfer& late) {
   const auto& transfer = static_cast<const HopTransfer&>(late);
-  std::map<Rank, uint64_t> missing;  // bytes by neighbour
+  std::map<Rank, uint64_t> missing;  // bytes by neighbor
   {
     MutexLock lock(&mutex_);
     for (const auto& [rank, position] : transfer.positions) {

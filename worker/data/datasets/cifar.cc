@@ -10,10 +10,10 @@ namespace gradwire {
 namespace {
 
 constexpr int64_t kPixelBytes = int64_t{3} * 32 * 32;
-// More than ten times the largest file of either; a sparse one of any size costs no disk.
+// More than ten times the largest file; a sparse file of any size needs no disk space.
 constexpr int64_t kMostBytes = int64_t{2} << 30;
 
-// One of the two data sets. A record is its labels, of which the last one counts, then the pixels.
+// One of the two data sets. A record is its labels, of which only the last counts, then the pixels.
 struct Spec {
   std::string name;
   std::string how_to_get;
@@ -57,7 +57,7 @@ Dataset EmptyDataset(const Spec& spec) {
   dataset.height = 32;
   dataset.width = 32;
   dataset.classes = spec.classes;
-  // Divided in double and then rounded, as torchvision.transforms.Normalize takes them.
+  // Divided in double and then rounded, as for torchvision.transforms.Normalize.
   for (const double mean : spec.means) dataset.mean.push_back(static_cast<float>(mean / 255));
   for (const double std_dev : spec.std_devs) {
     dataset.std_dev.push_back(static_cast<float>(std_dev / 255));
@@ -100,7 +100,7 @@ absl::Status Append(const Spec& spec, const std::string& path, Dataset& dataset)
   const absl::StatusOr<std::string> bytes = ReadWhole(spec, path);
   if (!bytes.ok()) return bytes.status();
   const int64_t size_bytes = static_cast<int64_t>(bytes->size());
-  // Once more: it may have become shorter.
+  // Check again: the file may have become shorter.
   if (absl::Status status = CheckSize(spec, path, size_bytes); !status.ok()) return status;
   dataset.pixels.reserve(dataset.pixels.size() + bytes->size());
   for (int64_t at = 0; at < size_bytes; at += spec.record_bytes()) {

@@ -21,27 +21,25 @@
 namespace gradwire {
 namespace {
 
-// What an IDX file of bytes holds: an array in row-major order. (On disk: two
-// zero bytes, 8 for unsigned bytes, the number of dimensions, each dimension as
-// 4 bytes big endian, the values.)
+// The content of an IDX file of bytes: an array in row-major order. (On disk: two zero bytes, 8 for
+// unsigned bytes, the number of dimensions, each dimension as 4 bytes big endian, the values.)
 struct IdxArray {
   std::vector<int64_t> dimensions;
   std::vector<uint8_t> values;
 };
 
-// A pair of IDX files with one-channel images and labels below 10, under the
-// names that MNIST gave them (train-images-idx3-ubyte, train-labels-idx1-ubyte,
-// t10k-…), each plain or with .gz.
+// A pair of IDX files with one-channel images and labels below 10, under MNIST's names
+// (train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-…), each plain or with .gz.
 struct IdxDatasetSpec {
   absl::string_view name;
-  absl::string_view how_to_get;  // ends the message when a file is missing
+  absl::string_view how_to_get;  // end of the message if a file is missing
   float mean = 0;                // of byte / 255
   float std_dev = 1;
 };
 
 constexpr int kDigits = 10;
 constexpr int64_t kPieceBytes = 1 << 20;
-// More than any image file of the kind has; a sparse one of any size costs no disk.
+// More than any such image file has; a sparse file of any size needs no disk space.
 constexpr int64_t kMostValues = int64_t{1} << 31;
 
 struct CloseGz {
@@ -49,13 +47,13 @@ struct CloseGz {
 };
 using GzHandle = std::unique_ptr<gzFile_s, CloseGz>;
 
-// Reads up to `size_bytes`, fewer only at the end of the file.
+// Reads up to `size_bytes`; fewer only at the end of the file.
 absl::StatusOr<int64_t> ReadUpTo(const std::string& path, gzFile file, uint8_t* out,
                                  int64_t size_bytes) {
   const int got = gzread(file, out, static_cast<unsigned>(size_bytes));
   int code = Z_OK;
   const char* message = gzerror(file, &code);
-  // A gzip stream cut short is Z_BUF_ERROR, though gzread gives what it has.
+  // A truncated gzip stream is Z_BUF_ERROR, although gzread returns its data.
   if (got >= 0 && code == Z_OK) return got;
   return absl::InvalidArgumentError(absl::StrCat(path, ": damaged or truncated: ", message));
 }
@@ -77,7 +75,7 @@ absl::Status CheckMagic(const std::string& path, gzFile file, int rank) {
                     absl::StrFormat("0x%08x", expected));
 }
 
-// Product of the dimensions, read from the file; 0 and absurd sizes are errors.
+// Returns the product of the dimensions in the file. 0 and absurd sizes are errors.
 absl::StatusOr<int64_t> ReadDimensions(const std::string& path, gzFile file, int rank,
                                        std::vector<int64_t>& dimensions) {
   int64_t values = 1;
@@ -94,10 +92,10 @@ absl::StatusOr<int64_t> ReadDimensions(const std::string& path, gzFile file, int
   return values;
 }
 
-// Memory grows with what the file holds, not with what its header claims.
+// Memory grows with the content of the file, not with the size in its header.
 absl::Status ReadValues(const std::string& path, gzFile file, int64_t expected,
                         std::vector<uint8_t>& values) {
-  const int64_t limit = expected + 1;  // one more shows that there is more
+  const int64_t limit = expected + 1;  // one more value reveals a longer file
   while (static_cast<int64_t>(values.size()) < limit) {
     const int64_t before = static_cast<int64_t>(values.size());
     const int64_t want = std::min(kPieceBytes, limit - before);
@@ -176,9 +174,9 @@ std::shared_ptr<const Dataset> Assemble(const IdxDatasetSpec& spec, IdxArray ima
   return std::make_shared<const Dataset>(std::move(dataset));
 }
 
-// Reads such a pair from `data_dir`. Errors of ReadIdx, and
+// Reads such a pair from `data_dir`. Errors: those of ReadIdx, and
 //   NotFound         `data_dir` is empty, or a file is missing
-//   InvalidArgument  a wrong label; not as many labels as images
+//   InvalidArgument  a wrong label; different numbers of labels and images
 absl::StatusOr<std::shared_ptr<const Dataset>> LoadIdxDataset(const IdxDatasetSpec& spec,
                                                               const std::string& data_dir,
                                                               Split split) {

@@ -12,8 +12,9 @@
 #include "common/base/status_util.h"
 #include "worker/data/dataset.h"
 
-// Folders as torchvision's ImageFolder takes them: DIR/train/CLASS/IMAGE and DIR/test/CLASS/IMAGE,
-// classes in the order of their names. All images are in memory, so they have one size.
+// Folders in the format of torchvision's ImageFolder: DIR/train/CLASS/IMAGE and
+// DIR/test/CLASS/IMAGE, with classes in the order of their names. All images are in memory and have
+// the same size.
 
 namespace gradwire {
 namespace {
@@ -23,7 +24,7 @@ constexpr size_t kMostClasses = 256;
 
 using Names = std::vector<std::string>;
 
-// What is in a folder, by name; hidden files are not.
+// Returns the names in a folder, sorted, without hidden files.
 absl::StatusOr<Names> NamesIn(const std::string& folder) {
   std::error_code error;
   Names names;
@@ -78,7 +79,7 @@ absl::Status AppendClass(const std::string& folder, size_t label, Dataset* datas
   return absl::OkStatus();
 }
 
-// Those of the training images, which `split` must have, too.
+// Returns the classes of the training images. `split` must have the same.
 absl::StatusOr<Names> ClassesOf(const std::string& data_dir, const std::string& folder) {
   absl::StatusOr<Names> classes = NamesIn(data_dir + "/train");
   if (!classes.ok()) return classes;
@@ -105,7 +106,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadImages(const std::string& dat
   dataset.name = "images";
   dataset.channels = kChannels;
   dataset.classes = static_cast<int64_t>(classes->size());
-  dataset.mean = {0.485f, 0.456f, 0.406f};  // of ImageNet, for which pretrained weights are
+  dataset.mean = {0.485f, 0.456f, 0.406f};  // of ImageNet, as for pretrained weights
   dataset.std_dev = {0.229f, 0.224f, 0.225f};
   for (size_t label = 0; label < classes->size(); ++label) {
     const absl::Status status =

@@ -8,14 +8,13 @@ namespace gradwire {
 namespace {
 
 constexpr int64_t kSide = 32;
-constexpr int64_t kBlock = 8;  // pixels along a side of a patch of one colour
+constexpr int64_t kBlock = 8;  // pixels along a side of a patch of one color
 constexpr int64_t kImageBytes = 3 * kSide * kSide;
 constexpr uint64_t kImageClasses = 10;
 constexpr uint64_t kLowSevenBits = 0x7f7f7f7f7f7f7f7f;
 
-// A patchwork for each class: every patch of each channel has a value of 0 to
-// 127, drawn from the class, the channel and the place. (Flipping the picture
-// leaves it learnable.)
+// A patchwork for each class: every patch of each channel has a value of 0 to 127, drawn from the
+// class, the channel and the place. (It stays learnable if the picture is flipped.)
 std::vector<uint8_t> MakePatterns() {
   std::vector<uint8_t> patterns;
   for (uint64_t plane = 0; plane < kImageClasses * 3; ++plane) {
@@ -29,7 +28,7 @@ std::vector<uint8_t> MakePatterns() {
   return patterns;
 }
 
-// Pattern plus noise of 0 to 127, eight pixels at a time: no sum carries over.
+// Pattern plus noise of 0 to 127, eight pixels at a time; no sum overflows into the next pixel.
 void WriteImage(const uint8_t* pattern, uint64_t state, uint8_t* out) {
   for (int64_t i = 0; i < kImageBytes; i += 8) {
     uint64_t pixels;
@@ -42,9 +41,9 @@ void WriteImage(const uint8_t* pattern, uint64_t state, uint8_t* out) {
 constexpr int64_t kTokens = 128;
 constexpr uint64_t kVocabulary = 30522;
 constexpr uint64_t kTokenClasses = 10;
-constexpr uint64_t kWordsOfClass = 64;  // which make up half of its sequences
+constexpr uint64_t kWordsOfClass = 64;  // half of the tokens of its sequences
 
-// A token of a sequence of class `label`: any, or one of the class's own.
+// Draws a token of a sequence of class `label`: any token, or one of the class.
 uint16_t Draw(uint64_t state, uint64_t label) {
   const uint64_t drawn = SplitMix64(state);
   const uint64_t own = label * kWordsOfClass + (drawn >> 1) % kWordsOfClass;
@@ -62,7 +61,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> LoadSynthetic(const std::string& 
   dataset.height = kSide;
   dataset.width = kSide;
   dataset.classes = kImageClasses;
-  // Of the sum of two uniform values of 0 to 127, over 255.
+  // For the sum of two uniform values of 0 to 127, over 255.
   dataset.mean.assign(3, 0.498f);
   dataset.std_dev.assign(3, 0.205f);
   dataset.labels.resize(train ? 50000 : 10000);

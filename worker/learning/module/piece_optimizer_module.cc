@@ -12,7 +12,7 @@
 namespace gradwire {
 namespace {
 
-// torch gives no thread of its own less than this: each piece is trained by the thread that asks.
+// Below this size torch uses no extra thread: the thread that asks trains the piece.
 constexpr int64_t kElementsOfOneThread = 32768;
 
 std::vector<torch::Tensor> Slices(float* parameters, int64_t count) {
