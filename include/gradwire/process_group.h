@@ -62,7 +62,7 @@ struct GroupOptions {
   // "host:port" at which peers connect. Default: a free port at this host's interface towards the
   // coordinator, or at all interfaces if `advertise` is set.
   std::string listen;
-  std::string advertise;  // host that peers use; default: as seen from the coordinator
+  std::string advertise;  // host that peers use; default: this end of the coordinator's connection
 
   double connect_timeout_seconds = 0;  // longest wait for an answer of the coordinator; default 30
   // Longest wait for the other ranks in a step or a collective, from this rank's own part on;

@@ -74,8 +74,8 @@ std::string ToString(const absl::optional<ComputeSeconds>& seconds) {
 
 void AddComputeSeconds(absl::optional<ComputeSeconds>* field, OptionParser* parser) {
   parser->Add("compute-seconds", "F,B",
-              "emulate computation: in each step, sleep F s in forward and B s in backward\n"
-              "instead of training",
+              "emulate computation: sleep F s in forward and B s in backward of each step\n"
+              "(nothing is learned)",
               WithDefault(ComputeSecondsValue(field), "computes"),
               Agreement::kSettingUnlessDefault);
 }

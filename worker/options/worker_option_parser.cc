@@ -54,8 +54,8 @@ void AddPlace(WorkerOptions* options, CourseOptions* course, OptionParser* parse
               WithDefault(Integer(&options->world_size, 1, kMaxRanks), "the coordinator's"),
               Agreement::kCompared);
   parser->Add("host-coordinator", "true|false",
-              "rank 0 also runs the coordinator if no program listens there;\n"
-              "needs --rank and --world-size",
+              "rank 0 also runs the coordinator if no program listens there\n"
+              "(needs --rank and --world-size)",
               Switch(&options->host_coordinator));
   parser->Add("coordinator-metrics", "HOST:PORT",
               "address of that coordinator's live page and metrics; or off",
@@ -84,8 +84,7 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               RealFromBelow(&options->outer.momentum, 0, 1), Agreement::kSettingUnlessDefault,
               NeedsSync(options, &SyncTraits::outer));
   parser->Add("staleness", "S",
-              "with parameter-server: steps that a rank may be ahead of the slowest one;\n"
-              "inf: any number",
+              "with parameter-server: steps that a rank may be ahead of the slowest one; or inf",
               StalenessValue(&options->staleness), Agreement::kSettingUnlessDefault,
               NeedsSync(options, &SyncTraits::served));
   parser->Add(
@@ -95,8 +94,7 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("bucket-cap-mb", "MiB", "size of a bucket; 0: a bucket for each parameter",
               WithDefault(RealFrom(&options->bucket_cap_mb, 0), "by sync"), Agreement::kSetting);
   parser->Add("barrier", "true|false",
-              "with ddp and parameter-server: update all parameters before the next\n"
-              "forward pass begins",
+              "update all parameters before the next forward pass (ddp, parameter-server)",
               Switch(&options->barrier), Agreement::kMayDiffer,
               IfChanged(&options->barrier, NeedsLateUpdate(options)));
   parser->Add("wire", "TYPE",
@@ -105,8 +103,8 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
   parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress),
               Agreement::kSettingUnlessDefault);
   parser->Add("compress-warmup", "N",
-              "with top-k: iterations in which the share falls from a quarter to D;\n"
-              "with powersgd: first iterations, which are not compressed",
+              "first iterations, with less or no compression\n"
+              "(top-k: the share falls from a quarter to D; powersgd: no compression)",
               Integer(&options->compress_warmup, 0), Agreement::kSettingUnlessDefault,
               NeedsWarmUpOfCodec(options));
   parser->Add("groups", "N",
@@ -117,8 +115,8 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               Integer(&options->devices, 1, kMaxDevices), Agreement::kMayDiffer,
               IfChanged(&options->devices, NeedsOnDevices(options)));
   parser->Add("broadcast-buffers", "true|false",
-              "in each step, copy rank 0's buffers (BatchNorm statistics) to all ranks;\n"
-              "with local-sgd and diloco: average them with the parameters",
+              "copy rank 0's buffers (BatchNorm statistics) to all ranks in each step\n"
+              "(local-sgd, diloco: average them with the parameters)",
               Switch(&options->broadcast_buffers), Agreement::kSetting);
 }
 
@@ -145,8 +143,8 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0),
               Agreement::kSetting);
   parser->Add("inference", "native|vanilla",
-              "score the test data on --devices instead of training. native: keep the devices;\n"
-              "vanilla: replicate, scatter, parallel apply and gather for each batch",
+              "score the test data on --devices instead of training\n"
+              "(native: keep the devices; vanilla: set them up for each batch)",
               WithDefault(Choice(&options->inference, {"native", "vanilla"}), "trains"),
               Agreement::kMayDiffer, NeedsOnDevices(options));
   parser->Add(
@@ -164,8 +162,7 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
 void AddLearning(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Loss and optimizer");
   parser->Add("on-nonfinite", "WHAT",
-              "if the mean gradient has an infinity or NaN: ignore it, stop the run, or skip the\n"
-              "update of the step",
+              "if the mean gradient has an infinity or NaN: ignore it, stop, or skip the update",
               Choice(&options->on_nonfinite, {"ignore", "stop", "skip"}),
               Agreement::kSettingUnlessDefault);
   parser->Add("loss", "NAME", DescribeChoices("loss function:", LossChoices()),
@@ -203,8 +200,8 @@ void AddLearning(WorkerOptions* options, OptionParser* parser) {
               Integer(&options->base_batch, 1), Agreement::kSettingUnlessDefault,
               NeedsScaledRate(options));
   parser->Add("warmup-epochs", "N",
-              "epochs in which the learning rate rises linearly: with --scale-lr from --lr\n"
-              "to the scaled rate; otherwise from --lr / warm-up iterations to --lr",
+              "epochs in which the learning rate rises linearly to its full value\n"
+              "(with --scale-lr from --lr, otherwise from --lr / warm-up iterations)",
               Integer(&options->warmup_epochs, 0, kMaxWarmupEpochs),
               Agreement::kSettingUnlessDefault);
 }
@@ -248,11 +245,12 @@ void AddNetwork(WorkerOptions* options, OptionParser* parser) {
   parser->Group("Network");
   parser->Add("listen", "HOST:PORT", "address at which neighbors connect; port 0 picks a free port",
               WithDefault(ListenAddress(&options->listen), "interface towards the coordinator"));
-  parser->Add("advertise", "HOST", "host name or address that neighbors use",
-              WithDefault(Text(&options->advertise), "as seen from the coordinator"));
+  parser->Add(
+      "advertise", "HOST", "host name or address that neighbors use",
+      WithDefault(Text(&options->advertise), "local address of the connection to the coordinator"));
   parser->Add("connections", "N",
-              "connections to each aggregator (back ends coordinator and sharded;\n"
-              "with N above 1, auto is sharded)",
+              "connections to each aggregator (back ends coordinator and sharded)\n"
+              "(above 1, auto is sharded)",
               Integer(&options->connections, 1, 64), Agreement::kMayDiffer,
               NeedsConnections(options));
   parser->Add("connect-timeout-seconds", "SECONDS", "longest wait for an answer of the coordinator",
@@ -260,8 +258,8 @@ void AddNetwork(WorkerOptions* options, OptionParser* parser) {
   parser->Add("step-timeout-seconds", "SECONDS", "longest wait for all gradients of a step",
               RealAbove(&options->step_timeout_seconds, 0));
   parser->Add("check-replicas", "K",
-              "if the run can go on without a lost worker: compare the parameters of all\n"
-              "workers every K steps; a worker that differs is lost; 0: never",
+              "compare the parameters of all workers every K steps; 0: never\n"
+              "(if the run can go on without a lost worker; a worker that differs is lost)",
               Integer(&options->check_replicas, 0, INT64_MAX), Agreement::kSettingUnlessDefault);
 }
 

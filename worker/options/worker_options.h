@@ -73,7 +73,7 @@ struct WorkerOptions : ModelFlags, SyncSettings {
   std::string summary;
   std::string metrics;    // empty: not served
   std::string listen;     // Neighbor service; empty: the interface towards the coordinator
-  std::string advertise;  // host that neighbors use; empty: as seen from the coordinator
+  std::string advertise;  // host for neighbors; empty: this end of the coordinator's connection
   int64_t print_every = 20;
   double connect_timeout_seconds = 30;  // until the coordinator answers
   double step_timeout_seconds = 300;    // until all gradients of a step are in

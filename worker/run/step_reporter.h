@@ -99,7 +99,7 @@ class StepReporter {
   void Count(const TransferTotals& totals, std::vector<StepRecord>* records);
   void Measure(absl::Span<const StepRecord> records);
   void AddStep(size_t index, const StepRecord& record);
-  // Those that it did not carry before.
+  // Returns the ranks that it did not carry before.
   std::vector<Rank> SetRanks(const std::vector<Rank>& ranks);
   void OnEpoch(size_t index, const absl::optional<EpochRow>& row);
   // Unless it is OK.
