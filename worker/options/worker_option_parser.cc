@@ -87,10 +87,10 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               "with parameter-server: steps that a rank may be ahead of the slowest one; or inf",
               StalenessValue(&options->staleness), Agreement::kSettingUnlessDefault,
               NeedsSync(options, &SyncTraits::served));
-  parser->Add(
-      "backend", "NAME", DescribeChoices("how gradients are averaged:", BackendChoicesWithAuto()),
-      WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "the sync's"),
-      Agreement::kSetting);
+  parser->Add("backend", "NAME",
+              DescribeChoices("how gradients are averaged:", BackendChoicesWithAuto()),
+              WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "by sync"),
+              Agreement::kSetting);
   parser->Add("bucket-cap-mb", "MiB", "size of a bucket; 0: a bucket for each parameter",
               WithDefault(RealFrom(&options->bucket_cap_mb, 0), "by sync"), Agreement::kSetting);
   parser->Add("barrier", "true|false",
