@@ -1,4 +1,4 @@
-// gradwire: what a person types.
+// gradwire: the command that users type.
 #include <algorithm>
 #include <iostream>
 #include <string>
@@ -27,16 +27,16 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"launch", "run a coordinator and workers on this machine or on several hosts", LaunchCommand},
-    {"bench", "measure back ends and training, beside PyTorch + Gloo if wanted", BenchCommand},
+    {"bench", "measure back ends and training; optionally PyTorch + Gloo, too", BenchCommand},
     {"models", "list the models: parameters, buffers, input, size", ModelsCommand},
-    {"experiment", "reproduce what a course or paper did: tables, figures, verdicts",
+    {"experiment", "reproduce the results of a course or paper: tables, figures, verdicts",
      ExperimentCommand},
-    {"plan", "before a run: buckets, bytes, and the least time of an iteration", PlanCommand},
+    {"plan", "predict buckets, bytes and the minimum iteration time of a run", PlanCommand},
     {"trace", "merge the --trace files of several hosts into one time line", TraceCommand},
-    {"status", "what a running coordinator says of its run; --watch follows it", StatusCommand},
-    {"report", "HTML with figures, and CSV, from the --log-jsonl files of runs", ReportCommand},
-    {"doctor", "what stands in the way of a run, here or on the hosts of a --hostfile",
-     DoctorCommand},
+    {"status", "show the state of a run, from its coordinator; --watch follows it", StatusCommand},
+    {"report", "make an HTML page, figures and CSV from the --log-jsonl files of runs",
+     ReportCommand},
+    {"doctor", "find what would stop a run, here or on the hosts of a --hostfile", DoctorCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };
 
@@ -54,7 +54,7 @@ std::string Help() {
   return text;
 }
 
-// None, or one that there is not.
+// Reports a missing or unknown command.
 int NoCommand(const std::vector<std::string>& args) {
   std::vector<std::string> names;
   for (const Command& command : kCommands) names.push_back(command.name);

@@ -17,8 +17,8 @@ constexpr char kProgram[] = "gradwire bench";
 constexpr char kHelp[] =
     "Usage: gradwire bench MEASUREMENT [OPTIONS]\n\n"
     "Measurements:\n"
-    "  collectives  averages of buckets of many sizes, with each back end\n"
-    "  training     iterations of whole training runs, with each set-up\n\n"
+    "  collectives  time collectives on buckets of many sizes, with each back end\n"
+    "  training     time the iterations of training runs, with each set-up\n\n"
     "'gradwire bench MEASUREMENT --help' shows its options.\n";
 
 std::vector<std::string> Measurements() { return {"collectives", "training"}; }
@@ -31,7 +31,7 @@ int Fail(const absl::Status& status) {
 template <typename Options>
 using MakeRequest = nlohmann::ordered_json (*)(const Options& options, const std::string& command);
 
-// Becomes `script`, or gives the exit code.
+// Replaces this process with `script`. Returns the exit code if it cannot.
 template <typename Options>
 int BenchWith(const absl::StatusOr<Parsed<Options>>& parsed, const std::vector<std::string>& args,
               const Environment& environment, MakeRequest<Options> request,

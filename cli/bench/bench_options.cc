@@ -22,11 +22,12 @@ constexpr uint64_t kVgg11Bytes = 36924456;
 constexpr int kMaxWorkers = 256;
 
 constexpr char kFooter[] =
-    "Without --hostfile and --hosts all processes run on this machine. With a --hostfile rank I\n"
-    "runs on its host I, by ssh, and the coordinator on the next one or, without one, on the\n"
-    "first. With --hosts rank I runs on host I and the coordinator on host W, by a program with\n"
-    "the sub-commands 'up N RATE', 'run I CMD...', 'addr I' and 'down'.\n"
-    "Exit code: 0 measured, 1 failed or values were wrong, 2 bad usage, 128+n by signal n.";
+    "Without --hostfile and --hosts, all processes run on this machine. With --hostfile, rank I\n"
+    "runs on host I of the file, over ssh. The coordinator runs on the next host or, if there is\n"
+    "no next host, on the first. With --hosts, rank I runs on host I, and the coordinator on host\n"
+    "W (the number of workers). PROGRAM has the sub-commands 'up N RATE', 'run I CMD...',\n"
+    "'addr I' and 'down'.\n"
+    "Exit code: 0 measured, 1 failed or wrong values, 2 bad usage, 128+n by signal n.";
 
 OptionValue Size(uint64_t* field) {
   OptionValue value;
@@ -54,7 +55,7 @@ OptionValue SizeList(std::vector<uint64_t>* field) {
   return value;
 }
 
-// Comma-separated names out of `names`, each at most once.
+// Comma-separated names from `names`; repeated names count once.
 OptionValue NameList(std::vector<std::string>* field, std::vector<std::string> names) {
   OptionValue value;
   value.initial = absl::StrJoin(*field, ",");
@@ -87,37 +88,38 @@ OptionValue Rate(std::string* field) {
 }
 
 void AddWhere(BenchOptions* options, OptionParser* parser) {
-  parser->Group("Where");
-  parser->Add("workers", "N", "ranks", Integer(&options->workers, 1, kMaxWorkers));
+  parser->Group("Hosts");
+  parser->Add("workers", "N", "number of ranks", Integer(&options->workers, 1, kMaxWorkers));
   AddHosts(options, parser);
 }
 
 void AddOutput(BenchOptions* options, OptionParser* parser) {
   parser->Group("Output");
-  parser->Add("json", "FILE", "write all figures", Text(&options->files.json));
-  parser->Add("csv", "FILE", "write the table", Text(&options->files.csv));
-  parser->Add("markdown", "FILE", "write the report",
-              WithDefault(Text(&options->files.markdown), "to stdout"));
+  parser->Add("json", "FILE", "write all values as JSON", Text(&options->files.json));
+  parser->Add("csv", "FILE", "write the table as CSV", Text(&options->files.csv));
+  parser->Add("markdown", "FILE", "write the report as Markdown",
+              WithDefault(Text(&options->files.markdown), "stdout"));
   parser->Footer(kFooter);
 }
 
-// InvalidArgument if PyTorch's side does not have the model.
+// InvalidArgument if the PyTorch scripts do not have the model.
 absl::Status CheckPeersModel(const TrainingOptions& options) {
   const bool peers = std::any_of(
       options.setups.begin(), options.setups.end(),
       [](const std::string& name) { return SetupCalled(name).kind == SetupKind::kPeer; });
   const std::vector<std::string> own = ToArguments(options);
   if (!peers || own == ToArguments(ModelFlags())) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("--peers have vgg11 as it is; got ", absl::StrJoin(own, " ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--peers supports only vgg11 without model options; got ", absl::StrJoin(own, " ")));
 }
 
 std::string DescribeOperations() {
-  return absl::StrCat("which collectives: ", absl::StrJoin(OperationNames(), ", "),
-                      ";\nring and tree have all, the others all-reduce and broadcast");
+  return absl::StrCat(
+      "collectives to measure: ", absl::StrJoin(OperationNames(), ", "),
+      ";\nring and tree have all of them, other back ends all-reduce and broadcast");
 }
 
-// Fills in `backends`, if none were given. InvalidArgument if one lacks an operation.
+// Fills in `backends` if none were given. InvalidArgument if a given one lacks an operation.
 absl::Status CompleteBackends(CollectivesOptions* options) {
   const std::vector<std::string> given = options->backends;
   options->backends.clear();
@@ -128,8 +130,8 @@ absl::Status CompleteBackends(CollectivesOptions* options) {
     if (lacked == options->ops.end()) {
       options->backends.push_back(backend);
     } else if (!given.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("--ops: got '", *lacked, "', which back end ",
-                                                     backend, " (--backends) does not have"));
+      return absl::InvalidArgumentError(absl::StrCat("--ops: got '", *lacked, "', but back end ",
+                                                     backend, " (--backends) does not have it"));
     }
   }
   return absl::OkStatus();
@@ -146,18 +148,19 @@ absl::Status Finish(const std::vector<std::string>& args, const Environment& env
 }  // namespace
 
 void AddHosts(BenchOptions* options, OptionParser* parser) {
-  parser->Add("hostfile", "FILE", "names a host in each line, which ssh reaches",
+  parser->Add("hostfile", "FILE", "file with one ssh host per line",
               WithDefault(Text(&options->hostfile), "this machine"));
-  parser->Add("hosts", "PROGRAM", "path of the program that makes and drives hosts",
+  parser->Add("hosts", "PROGRAM", "program that creates hosts and runs commands on them",
               WithDefault(Text(&options->hosts), "this machine"));
-  parser->Add("rate", "RATE", "of the hosts' links: 1gbit, 10gbit, none", Rate(&options->rate));
-  parser->Add("link-gbit", "X", "speed of the links, for what can be reached",
-              WithDefault(RealAbove(&options->link_gbit, 0), "as --rate"));
-  parser->Add("port", "N", "where the coordinator listens on its host",
+  parser->Add("rate", "RATE", "rate of the links of --hosts: 1gbit, 10gbit, none",
+              Rate(&options->rate));
+  parser->Add("link-gbit", "X", "speed of the links in Gbit/s, to compute minimum times",
+              WithDefault(RealAbove(&options->link_gbit, 0), "same as --rate"));
+  parser->Add("port", "N", "port of the coordinator on its host",
               Integer(&options->port, 1, 65535));
-  parser->Add("peers", "true|false", "measure PyTorch + Gloo as well, in turn",
+  parser->Add("peers", "true|false", "also measure PyTorch + Gloo, in turn with Gradwire",
               Switch(&options->peers));
-  parser->Add("timeout-seconds", "S", "for each start of all ranks",
+  parser->Add("timeout-seconds", "S", "time limit for each start of all ranks",
               RealAbove(&options->timeout_seconds, 0));
 }
 
@@ -167,7 +170,7 @@ absl::Status CheckHosts(const OptionParser& parser, BenchOptions* options) {
   (*where == "hosts" ? options->hostfile : options->hosts).clear();
   if (options->hosts.empty() && options->rate != "none") {
     return absl::InvalidArgumentError(
-        absl::StrCat(parser.source("rate").name, ": only links of --hosts can be given a rate"));
+        absl::StrCat(parser.source("rate").name, ": only the links of --hosts can have a rate"));
   }
   return absl::OkStatus();
 }
@@ -221,36 +224,39 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
   CollectivesOptions& options = parsed.options;
   OptionParser parser(
       "gradwire bench collectives",
-      "Measures how long the back ends take for a collective of one bucket over all ranks, and\n"
-      "checks what comes out.",
+      "Measures how long each back end takes for a collective on one bucket over all ranks, and\n"
+      "checks the results.",
       {"bench"});
-  parser.Group("What");
-  parser.Add("min-bytes", "N", "smallest bucket", Size(&options.min_bytes));
-  parser.Add("max-bytes", "N", "largest bucket", Size(&options.max_bytes));
-  parser.Add("factor", "N", "from one size to the next", Integer(&options.factor, 2, 1 << 20));
-  parser.Add("sizes", "N,N,...", "these sizes in place of a range (K, M, G: powers of 1024)",
-             WithDefault(SizeList(&options.sizes), "the range, and VGG-11's 36924456"));
+  parser.Group("Measurement");
+  parser.Add("min-bytes", "N", "smallest bucket, in bytes", Size(&options.min_bytes));
+  parser.Add("max-bytes", "N", "largest bucket, in bytes", Size(&options.max_bytes));
+  parser.Add("factor", "N", "ratio of each size to the one before",
+             Integer(&options.factor, 2, 1 << 20));
+  parser.Add("sizes", "N,N,...", "measure these sizes instead of a range (K, M, G: powers of 1024)",
+             WithDefault(SizeList(&options.sizes), "the range and VGG-11's 36924456"));
   parser.Add("ops", "NAME,...", DescribeOperations(), NameList(&options.ops, OperationNames()));
-  parser.Add("backends", "NAME,...", "how bytes are averaged",
+  parser.Add("backends", "NAME,...", "back ends to measure",
              WithDefault(NameList(&options.backends, NamesOf(BackendChoices())),
-                         "all that have the operations"));
+                         "all that have the --ops"));
   parser.Add("wire", "TYPE,...", "element types on the wire",
              NameList(&options.wires, WireNames()));
   parser.Add("warmup", "N", "iterations before the measured ones", Integer(&options.warmup, 1));
   parser.Add("iterations", "N", "measured iterations", Integer(&options.iterations, 1));
   parser.Add("seconds-per-size", "S",
-             "fewer iterations if they take longer, and a quarter of it for the warm-up; 0: never",
+             "time limit of the measured iterations: fewer if they take longer;\na quarter of it "
+             "limits the warm-up; 0: no limit",
              RealFrom(&options.seconds_per_size, 0));
-  parser.Add("tls", "true|false",
-             "with encrypted connections as well, by certificates that it makes; on this machine",
-             Switch(&options.tls));
+  parser.Add(
+      "tls", "true|false",
+      "also measure encrypted connections, with temporary certificates;\non this machine only",
+      Switch(&options.tls));
   AddWhere(&options.bench, &parser);
   AddOutput(&options.bench, &parser);
   const absl::Status status = Finish(args, environment, &parser, &parsed);
   if (!status.ok()) return status;
   if (options.tls && !(options.bench.hosts.empty() && options.bench.hostfile.empty())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        parser.source("tls").name, ": got it with hosts, expected this machine alone"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(parser.source("tls").name, ": got it with hosts, expected this machine only"));
   }
   if (parsed.print.empty() && options.Sizes().empty()) {
     return absl::InvalidArgumentError(absl::StrCat("--min-bytes: got '", options.min_bytes,
@@ -270,19 +276,20 @@ absl::StatusOr<Parsed<TrainingOptions>> ParseTrainingOptions(const std::vector<s
   TrainingOptions& options = parsed.options;
   OptionParser parser(
       "gradwire bench training",
-      "Trains with one set-up after the other, in rounds, on the same hosts, and compares\n"
-      "their iteration times.",
+      "Trains with each set-up in turn, for several rounds on the same hosts, and compares the\n"
+      "iteration times.",
       {"bench"});
-  parser.Group("What");
-  parser.Add("setups", "NAME,...", DescribeSetups(),
-             WithDefault(NameList(&options.setups, SetupNames()), "all; peers with --peers"));
-  parser.Add("rounds", "N", "how often each set-up has its turn", Integer(&options.rounds, 1));
-  parser.Add("iterations", "N", "of each turn; the first is not counted",
+  parser.Group("Measurement");
+  parser.Add(
+      "setups", "NAME,...", DescribeSetups(),
+      WithDefault(NameList(&options.setups, SetupNames()), "all; those of PyTorch with --peers"));
+  parser.Add("rounds", "N", "number of runs of each set-up", Integer(&options.rounds, 1));
+  parser.Add("iterations", "N", "iterations of each run; the first is not counted",
              Integer(&options.iterations, 2));
   parser.Add("batch-size", "B", "samples per rank and iteration", Integer(&options.batch_size, 1));
   AddComputeSeconds(&options.compute_seconds, &parser);
   AddModelFlags(&options, &parser);
-  parser.Add("dataset", "NAME", DescribeChoices("the images:", DatasetChoices()),
+  parser.Add("dataset", "NAME", DescribeChoices("training data:", DatasetChoices()),
              Choice(&options.dataset, NamesOf(DatasetChoices())));
   parser.Add("data-dir", "DIR", "folder with the data set's files", Text(&options.data_dir));
   AddWhere(&options.bench, &parser);

@@ -14,19 +14,19 @@
 
 namespace gradwire {
 
-// What both measurements are told.
+// Options of both measurements.
 struct BenchOptions {
   int workers = 4;
-  std::string hosts;             // program that drives hosts; empty: there is none
-  std::string hostfile;          // names hosts; empty, as `hosts`: this machine
-  std::string rate = "none";     // of their links, tc's notation
-  double link_gbit = 0;          // 0: as `rate` says, else unknown
-  int port = 29400;              // of the coordinator on hosts
-  bool peers = false;            // PyTorch + Gloo as well
-  double timeout_seconds = 600;  // for one set of processes
+  std::string hosts;             // program that creates hosts; empty: none
+  std::string hostfile;          // file of hosts; if `hosts` is empty, too: this machine
+  std::string rate = "none";     // rate of the links of `hosts`, in tc's notation
+  double link_gbit = 0;          // 0: by `rate`; unknown without a rate
+  int port = 29400;              // port of the coordinator on hosts
+  bool peers = false;            // also measure PyTorch + Gloo
+  double timeout_seconds = 600;  // limit of each start of all ranks
   ReportFiles files;
 
-  // Speed of the links, if it is known.
+  // The speed of the links in Gbit/s, if known.
   absl::optional<double> LinkGbit() const;
 };
 
@@ -35,47 +35,47 @@ struct CollectivesOptions {
   uint64_t min_bytes = 4;
   uint64_t max_bytes = 256 << 20;
   uint64_t factor = 4;
-  std::vector<uint64_t> sizes;  // empty: as the three above say, and VGG-11's
+  std::vector<uint64_t> sizes;  // empty: by the three above, and VGG-11's
   std::vector<std::string> ops = {"all-reduce"};
   std::vector<std::string> backends;
   std::vector<std::string> wires = {"fp32"};
   int warmup = 20;
   int iterations = 50;
-  double seconds_per_size = 60;  // for the measured iterations; 0: no limit
-  bool tls = false;              // with encrypted connections as well
+  double seconds_per_size = 60;  // limit of the measured iterations; 0: no limit
+  bool tls = false;              // also measure encrypted connections
 
-  // Bytes of each bucket, rising.
+  // The sizes of the buckets in bytes, ascending.
   std::vector<uint64_t> Sizes() const;
 };
 
 struct TrainingOptions : ModelFlags {
   BenchOptions bench;
-  std::vector<std::string> setups;  // names; see bench/setups.inc
+  std::vector<std::string> setups;  // names from bench/setups.inc
   int rounds = 3;
-  int iterations = 15;  // of each round; the first is not counted
+  int iterations = 15;  // per round; the first is not counted
   int64_t batch_size = 8;
-  absl::optional<ComputeSeconds> compute_seconds;  // sleeps in place of computation, if any
+  absl::optional<ComputeSeconds> compute_seconds;  // if set, sleeps instead of computing
   std::string dataset = "synthetic";
   std::string data_dir;
 };
 
-// 10^9 bits a second of a rate in tc's notation ("1gbit", "500mbit"); none for
-// "none". InvalidArgument shows what was got.
+// Converts a rate in tc's notation ("1gbit", "500mbit") to Gbit/s; nullopt for "none".
+// InvalidArgument shows `rate`.
 absl::StatusOr<absl::optional<double>> GbitOfRate(const std::string& rate);
 
-// Bytes of "4", "36924456", "64K", "1M", "1G" (powers of 1024); a positive
-// multiple of 4. InvalidArgument shows what was got.
+// Parses "4", "36924456", "64K", "1M", "1G" (powers of 1024) into bytes: a positive multiple of 4.
+// InvalidArgument shows `text`.
 absl::StatusOr<uint64_t> ParseSize(const std::string& text);
 
-// The options that say where ranks run, and with whom they are compared: all of BenchOptions but
-// workers and files.
+// Adds all options of BenchOptions except workers and files: where ranks run, and what they are
+// compared with.
 void AddHosts(BenchOptions* options, OptionParser* parser);
-// Of hosts and hostfile clears the one that a stronger one replaces. InvalidArgument if the options
-// do not fit together.
+// Keeps only the stronger of hosts and hostfile (flag > environment > file). InvalidArgument if the
+// options do not fit together.
 absl::Status CheckHosts(const OptionParser& parser, BenchOptions* options);
 
-// Errors as OptionParser::Parse, and InvalidArgument for a list with an unknown
-// name (with the nearest right one), or options that do not fit together.
+// Errors as OptionParser::Parse. InvalidArgument also for an unknown name in a list (suggests the
+// nearest one), and for options that do not fit together.
 absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
     const std::vector<std::string>& args, const Environment& environment);
 absl::StatusOr<Parsed<TrainingOptions>> ParseTrainingOptions(const std::vector<std::string>& args,

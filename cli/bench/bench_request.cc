@@ -52,14 +52,14 @@ Json Wires(const CollectivesOptions& options, const std::string& backend) {
   return wires;
 }
 
-// What one byte puts on the links.
+// The load that one byte puts on the links.
 LinkLoad LoadOf(const Operation& operation, const std::string& backend, int workers) {
   if (operation.collective == v1::COLLECTIVE_ALL_REDUCE) return LoadOfAverage(backend, workers, 1);
   if (operation.collective == v1::COLLECTIVE_BROADCAST) return LoadOfBroadcast(backend, workers, 1);
   return {BusFactor(operation, workers), 0};
 }
 
-// By operation that the back end has: null if the links' speed is not known.
+// By name of each operation that the back end has; null if the speed of the links is unknown.
 Json LeastSecondsPerByte(const CollectivesOptions& options, const std::string& backend) {
   const absl::optional<double> gbit = options.bench.LinkGbit();
   Json least = Json::object();

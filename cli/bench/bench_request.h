@@ -8,36 +8,40 @@
 
 namespace gradwire {
 
-// What the scripts of a measurement, and of experiments, get. All have
+// The requests to the scripts of measurements and experiments. All have
 //
 //   command            as typed, for the report
 //   programs           paths of coordinator, worker, collectives (the program of a rank), layout
-//                      (which finds out whether model and data can be had), make_certificates,
-//                      and of the peers' folder
-//   versions           blas, gradwire and grpc, in words
-//   blas_path          of the workers' BLAS; "" if there is none
-//   workers, hosts (program; ""), hostfile (""; neither: this machine), rate, port, peers
-//   (whether), timeout_seconds
-//   link_gbit          null if it is not known
+//                      (which checks that model and data are available), make_certificates, and
+//                      the folder of the PyTorch scripts (peers)
+//   versions           of blas, gradwire and grpc, as text
+//   blas_path          path of the workers' BLAS; "": none
+//   workers, rate, port, timeout_seconds   as the options
+//   hosts, hostfile    "": not given; both "": this machine
+//   peers              whether PyTorch + Gloo are measured, too
+//   link_gbit          null: unknown
 //   files              json, csv, markdown
 //
-// and the options of the measurement itself, by their names.
+// and the options of the measurement, by name.
 nlohmann::ordered_json BenchRequest(const BenchOptions& options, const std::string& command);
 
-// More: model_options, of the worker; compute_seconds, null unless computation is emulated, with
-// forward, backward, and option, both in the worker's notation; ring_seconds_per_byte of gradient,
-// the least time on the links, null if their speed is not known; setups, each with name, kind
-// ("alone", "own", "peer"), options, peers.
+// Adds
+//   model_options          arguments of the worker
+//   compute_seconds        null: not emulated; else forward and backward in seconds, and option
+//   (both
+//                          in the worker's notation)
+//   ring_seconds_per_byte  minimum time on the links per byte of gradient; null: speed unknown
+//   setups                 each with name, kind ("alone", "own", "peer"), options, peers
 nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);
 
-// More: tls (whether to measure with it, too); ops, each with name, sums (whether it has a type on
-// the wire), sizes, and busbw_factor, from algbw to busbw; backends, the peers' last, each with
+// Adds tls (whether to measure with it, too); ops, each with name, sums (whether it has a type on
+// the wire), sizes, and busbw_factor (busbw / algbw); backends, PyTorch last, each with
 //   name, is_peer
-//   tls                     whether it is to be measured with TLS, too
-//   wires                   those to be measured: bytes of an element by name
-//   loads_coordinator       whether gradients go through it
-//   least_seconds_per_byte  of each operation that it has, by name: on the busiest link; null
-//                           if its speed is not known
+//   tls                     whether to measure it with TLS, too
+//   wires                   types to measure: bytes of an element by name
+//   loads_coordinator       whether gradients go through the coordinator
+//   least_seconds_per_byte  minimum time on the busiest link, by name of each operation that the
+//                           back end has; null: speed unknown
 nlohmann::ordered_json CollectivesRequest(const CollectivesOptions& options,
                                           const std::string& command);
 

@@ -8,15 +8,15 @@ namespace {
 constexpr char kProgram[] = "gradwire doctor";
 
 constexpr char kDescription[] =
-    "Looks at what a run needs, on this machine or on all hosts of a --hostfile: versions, names,\n"
+    "Checks what a run needs, on this machine or on all hosts of a --hostfile: versions, names,\n"
     "addresses, ports both ways, bandwidth and latency of each pair, clocks, instruction sets,\n"
-    "threads, memory, disks and data. Says what was found, what was expected and what to do.";
+    "threads, memory, disks and data. Reports what it found, what it expected and what to do.";
 
 constexpr char kFooter[] =
-    "It measures the links of a --hostfile, which takes about a second for each host: not beside\n"
-    "a run.\n"
+    "With a --hostfile it also measures the links, for about a second per host. Do not start it\n"
+    "on hosts where a run is under way.\n"
     "\n"
-    "Exit: 0 a run would work, 1 something is in its way, 2 wrong usage, 128+n by signal n.\n"
+    "Exit: 0 a run would work, 1 a problem was found, 2 wrong usage, 128+n by signal n.\n"
     "\n"
     "Example: gradwire doctor --hostfile hosts --data-dir /proj/cifar";
 
@@ -33,15 +33,17 @@ struct DoctorOptions {
 
 void AddAll(DoctorOptions* options, OptionParser* parser) {
   parser->Group("Doctor");
-  parser->Add("hostfile", "FILE", "names a host in each line, which ssh reaches",
+  parser->Add("hostfile", "FILE", "file with one ssh host per line",
               WithDefault(Text(&options->hostfile), "this machine"));
-  parser->Add("per-host", "N", "workers that each of its hosts is to carry",
-              WithDefault(Integer(&options->per_host, 1, kMaxWorkers), "slots=N behind it, or 1"));
-  parser->Add("network", "ADDR/BITS", "the network in which its hosts reach each other",
-              WithDefault(Text(&options->network), "that of their names"));
+  parser->Add(
+      "per-host", "N", "workers on each host of --hostfile",
+      WithDefault(Integer(&options->per_host, 1, kMaxWorkers), "slots=N after the host, or 1"));
+  parser->Add("network", "ADDR/BITS", "network over which the hosts reach each other",
+              WithDefault(Text(&options->network), "the addresses of their names"));
   parser->Add("data-dir", "DIR", "folder with the data set, on every host",
-              WithDefault(Text(&options->data_dir), "not looked at"));
-  parser->Add("port", "N", "of the coordinator, which must be free and reached by all",
+              WithDefault(Text(&options->data_dir), "not checked"));
+  parser->Add("port", "N",
+              "the coordinator's port, which must be free and reachable from all hosts",
               Integer(&options->port, 1, 65535));
   parser->Add("memory-gib", "X", "free memory that each worker needs, in GiB",
               RealAbove(&options->memory_gib, 0));
@@ -51,8 +53,8 @@ void AddAll(DoctorOptions* options, OptionParser* parser) {
 absl::Status CheckNoHosts(const OptionParser& parser) {
   for (const char* option : {"per-host", "network"}) {
     if (parser.texts().count(option) == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        parser.source(option).name, " is about the hosts of a --hostfile, and there is none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(parser.source(option).name, " needs a --hostfile"));
   }
   return absl::OkStatus();
 }

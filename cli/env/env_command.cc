@@ -18,16 +18,16 @@ namespace {
 
 constexpr char kProgram[] = "gradwire env";
 constexpr char kJsonHelp[] =
-    "\ngradwire env takes a worker's options and shows the place in the run that they and the\n"
-    "environment give it, and the library that multiplies its matrices; with --json as one JSON\n"
-    "object.\n";
+    "\ngradwire env takes a worker's options. It shows the worker's rank, world size and "
+    "addresses,\n"
+    "where each comes from, and the BLAS library; with --json, as one JSON object.\n";
 
 EnvValue OptionOr(const Parsed<WorkerOptions>& parsed, const std::string& name, bool known,
                   const std::string& value, const std::string& otherwise) {
   return {name, known ? value : otherwise, known, parsed.sources.at(name).name};
 }
 
-// No option of a worker: it has no use for it. Other programs of the job may.
+// A worker has no such option because it does not need the value; other programs of the job may.
 EnvValue LocalRank(const Parsed<WorkerOptions>& parsed, const LaunchEnvironment& launcher) {
   const auto told = launcher.values.find("local-rank");
   if (told != launcher.values.end()) {

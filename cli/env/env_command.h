@@ -15,24 +15,24 @@ namespace gradwire {
 // A value that a worker started here would use, and where it comes from.
 struct EnvValue {
   std::string name;    // "rank", "world-size", "local-rank", …
-  std::string value;   // for people; may say that there is none
-  bool known = false;  // false: `value` says why there is none
+  std::string value;   // as shown to people
+  bool known = false;  // false: `value` says why it is unknown
   std::string source;  // "--rank", "SLURM_PROCID", "default", …
 };
 
-// Rank, world size, both on this host, coordinator, this host's address towards it, and what
-// FindBlas gave.
+// Rank, world size, local rank, local world size, coordinator, this host's address towards the
+// coordinator, and the result of FindBlas.
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
                                 const LaunchEnvironment& launcher,
                                 const absl::StatusOr<Blas>& blas);
 
-// A line for each value.
+// One line per value.
 std::string EnvText(const std::vector<EnvValue>& values);
 // One object: {"rank": {"value": 3, "source": "RANK"}, …}; unknown values are null.
 std::string EnvJson(const std::vector<EnvValue>& values);
 
-// `gradwire env`: takes a worker's options, and --json. Warns of a slow BLAS. Returns the
-// exit code.
+// `gradwire env`: takes a worker's options and --json. Warns about a slow BLAS. Returns the exit
+// code.
 int EnvCommand(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace gradwire

@@ -15,12 +15,12 @@ namespace {
 constexpr char kProgram[] = "gradwire experiment";
 
 constexpr char kDescription[] =
-    "Runs all that an experiment of a course or paper needs, and writes tables, figures to hand\n"
-    "in, the published values beside the measured ones, and a verdict on every claim.\n"
-    "'gradwire experiment list' shows their names.";
+    "Runs an experiment of a course or paper. Writes tables, figures to hand in, the published\n"
+    "values beside the measured ones, and a verdict on every claim.\n"
+    "'gradwire experiment list' lists the experiments.";
 
 constexpr char kFooter[] =
-    "A run that has ended is kept in --out: the same command goes on after a break.\n"
+    "Finished runs are kept in --out: after an interruption, the same command continues.\n"
     "Example: gradwire experiment course --scale quick";
 
 constexpr double kMaxSecondsPerRun = 24 * 3600;
@@ -34,10 +34,10 @@ struct ExperimentOptions {
   bool again = false;
   int threads = 0;
   std::vector<std::string> links;  // rates, each once
-  double target = 0;               // accuracy; 0: the experiment's own
+  double target = 0;               // accuracy; 0: the experiment's default
 };
 
-// Rates with commas between them.
+// Comma-separated rates.
 OptionValue RateList(std::vector<std::string>* field) {
   OptionValue value;
   value.set = [field](const std::string& text) {
@@ -65,25 +65,25 @@ nlohmann::ordered_json LinksJson(const std::vector<std::string>& rates) {
 }
 
 void AddAll(ExperimentOptions* options, OptionParser* parser) {
-  parser->Group("What");
-  parser->TakeOperands("NAME", "the experiment, or list");
-  parser->Add("scale", "NAME", "quick: minutes on two cores; full: the source's size",
+  parser->Group("Experiment");
+  parser->TakeOperands("NAME", "name of the experiment, or list");
+  parser->Add("scale", "NAME", "quick: minutes on two cores; full: the size of the course or paper",
               Text(&options->scale));
   parser->Add("data-dir", "DIR",
-              "folder with CIFAR-10 (deploy/fetch-cifar10); data-parallel and inference: with\n"
-              "MNIST (deploy/fetch-mnist)",
-              WithDefault(Text(&options->data_dir), "Fashion-MNIST or made-up images"));
-  parser->Add("out", "DIR", "for the report, and what it is made of",
+              "folder with CIFAR-10 (deploy/fetch-cifar10);\n"
+              "for data-parallel and inference, with MNIST (deploy/fetch-mnist)",
+              WithDefault(Text(&options->data_dir), "Fashion-MNIST or synthetic images"));
+  parser->Add("out", "DIR", "folder for the report and its data",
               WithDefault(Text(&options->out), "gradwire-NAME-SCALE"));
-  parser->Add("again", "true|false", "repeat runs that --out has already", Switch(&options->again));
+  parser->Add("again", "true|false", "repeat runs that --out already has", Switch(&options->again));
   parser->Add("threads", "N", "compute threads of each rank",
-              WithDefault(Integer(&options->threads, 1, kMaxThreads), "as many as it has"));
+              WithDefault(Integer(&options->threads, 1, kMaxThreads), "what all hosts can give"));
   parser->Add("link", "RATE,RATE,...",
-              "time-to-accuracy: with links of these rates, one after the other (--hosts)",
-              WithDefault(RateList(&options->links), "as they are"));
-  parser->Add("target", "X", "time-to-accuracy: the test accuracy to be reached, 0 to 1",
-              WithDefault(RealFromBelow(&options->target, 0, 1), "of float32, as --scale says"));
-  parser->Group("Where");
+              "time-to-accuracy: rates of the links of --hosts, one after the other",
+              WithDefault(RateList(&options->links), "unchanged"));
+  parser->Add("target", "X", "time-to-accuracy: the test accuracy to reach, from 0 to 1",
+              WithDefault(RealFromBelow(&options->target, 0, 1), "that of float32, by --scale"));
+  parser->Group("Hosts");
   AddHosts(&options->bench, parser);
   parser->Footer(kFooter);
 }

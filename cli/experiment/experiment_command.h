@@ -11,20 +11,20 @@
 
 namespace gradwire {
 
-// The script gets what cli/bench/bench_request.h says, with
+// The script gets the fields of BenchRequest (cli/bench/bench_request.h), and
 //
-//   words     NAME, or what stands in its place
+//   words     the operands as given; one NAME is expected
 //   scale, data_dir, out ("": named after the experiment), again
-//   threads   compute threads of each rank; 0: as many as there are
-//   link      {"rate", "gbit" (null: none)} of each rate that links shall have in turn
-//   target    test accuracy, 0 to 1; 0: the experiment's own
+//   threads   compute threads of each rank; 0: as many as possible
+//   link      {"rate", "gbit" (null: no limit)} for each rate to measure
+//   target    test accuracy, 0 to 1; 0: the experiment's default
 //
 // Errors as OptionParser::Parse and CheckHosts.
 absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std::string>& args,
                                                           const Environment& environment);
 
-// `gradwire experiment`: reads the options, then becomes the script that runs, reports and judges.
-// Returns, with the exit code of the program, only if there is nothing to run.
+// `gradwire experiment`: reads the options, then replaces this process with the script that runs,
+// reports and judges. Returns only if it cannot or need not: with the exit code of the program.
 int ExperimentCommand(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace gradwire

@@ -32,48 +32,49 @@ constexpr char kProgram[] = "gradwire launch";
 
 constexpr char kDescription[] =
     "Runs a coordinator and N workers on this machine, or on the hosts of a --hostfile, and waits\n"
-    "for their end. What stands behind -- are the workers' options (gradwire-worker --help), or\n"
-    "those of --program.";
+    "until they end. The arguments after -- are the workers' options (gradwire-worker --help), or\n"
+    "the arguments of --program.";
 
 constexpr char kFooter[] =
-    "Each option can also be given as GRADWIRE_NAME in the environment or as a key of the\n"
-    "--config file, in its section [launch] or [coordinator]; workers read the same file's\n"
-    "section [worker]. GRADWIRE_LISTEN and GRADWIRE_METRICS are the coordinator's here.\n"
-    "A worker adds its first rank to the port of its --metrics and --listen; in --log-jsonl FILE,\n"
-    "{rank} is the rank, and without it run.jsonl becomes run.rank0.jsonl, run.rank1.jsonl ...\n"
-    "With '-- --sync none' a single worker runs without a coordinator.\n"
-    "A --program finds its place in GRADWIRE_RANK, GRADWIRE_WORLD_SIZE, GRADWIRE_LOCAL_RANK,\n"
-    "GRADWIRE_LOCAL_WORLD_SIZE and GRADWIRE_COORDINATOR, and in torchrun's RANK, WORLD_SIZE,\n"
-    "LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.\n"
-    "With a --hostfile its hosts are filled in their order; the coordinator runs on the first.\n"
-    "Summaries, --trace and --log-jsonl come back to this machine.\n"
-    "All calls between them carry the token of --token-file, or without it a random one.\n"
-    "If a worker is lost, the others go on with its ranks where they can (--on-loss). Else, and "
-    "if\n"
-    "one has a wrong option, all are ended; the exit code is that one's, 128+n by signal n.\n"
+    "Each option can also be set as GRADWIRE_NAME in the environment or as a key of the --config\n"
+    "file, in its section [launch] or [coordinator]. Workers read section [worker] of that file.\n"
+    "GRADWIRE_LISTEN and GRADWIRE_METRICS set the coordinator's options here.\n"
+    "Each worker adds its first rank to the port of its --metrics and --listen. In --log-jsonl\n"
+    "FILE, {rank} stands for the rank. Without {rank}, run.jsonl becomes run.rank0.jsonl,\n"
+    "run.rank1.jsonl ...\n"
+    "With '-- --sync none', a single worker runs without a coordinator.\n"
+    "A --program finds its place in the run in GRADWIRE_RANK, GRADWIRE_WORLD_SIZE,\n"
+    "GRADWIRE_LOCAL_RANK, GRADWIRE_LOCAL_WORLD_SIZE and GRADWIRE_COORDINATOR, and in torchrun's\n"
+    "RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.\n"
+    "With a --hostfile, workers fill its hosts in order. The coordinator runs on the first host.\n"
+    "Summaries, --trace and --log-jsonl files come back to this machine.\n"
+    "All calls carry the token of --token-file or, without it, a random token.\n"
+    "If a worker is lost, the others continue with its ranks if they can (--on-loss). If they\n"
+    "cannot, or if a worker has a wrong option, all processes end. The exit code is then that\n"
+    "worker's, 128+n by signal n.\n"
     "\n"
     "Example: gradwire launch --workers 2 -- --sync gather-scatter --epochs 1 --evaluate\n"
     "         gradwire launch --workers 4 --program ./train -- --its options\n"
     "         gradwire launch --hostfile hosts -- --dataset cifar10 --data-dir /proj/cifar";
 
-// Worker options that only make sense from the launcher itself.
+// Worker options that the launcher sets itself.
 const char* const kOwnOptions[] = {"rank",      "world-size",       "coordinator", "master-ip",
                                    "num-nodes", "local-world-size", "token-file"};
 
-// They say where the hosts of a --hostfile are, and what runs there.
+// Options that need a --hostfile.
 const char* const kOfHosts[] = {"per-host", "network"};
 
-// What launch makes of what gradwire-worker writes.
+// Options that need files written by gradwire-worker.
 const char* const kOfWorkers[] = {"summary", "trace", "link-gbit"};
 
-// `where` they stand: " behind --", or "".
+// `where`: the place of `worker_args`, " after --" or "".
 absl::Status CheckNotOurs(const std::vector<std::string>& worker_args, absl::string_view where) {
   for (const std::string& arg : worker_args) {
     const std::string option = arg.substr(0, arg.find('='));
     for (const char* collected : {"--summary", "--trace"}) {
       if (option != collected) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          "put ", collected, " in front of --: what all ranks write is collected in one file"));
+          "put ", collected, " before --: launch collects the output of all ranks in one file"));
     }
     for (const char* own : kOwnOptions) {
       if (option != absl::StrCat("--", own)) continue;
@@ -97,30 +98,30 @@ OptionValue RankOptions(std::map<int, std::vector<std::string>>* field) {
 
 void AddAll(LaunchOptions* options, OptionParser* parser) {
   parser->Group("Launch");
-  parser->Add("workers", "N", "workers to start",
+  parser->Add("workers", "N", "number of workers to start",
               WithDefault(Integer(&options->workers, 1, kMaxWorkers),
                           "1, or as many as the hosts have room for"));
-  parser->Add("world-size", "W", "ranks, which are dealt evenly to the workers",
-              WithDefault(Integer(&options->world_size, 1, kMaxRanks), "as many as --workers"));
-  parser->Add("hostfile", "FILE", "names a host in each line, which ssh reaches",
+  parser->Add("world-size", "W", "number of ranks, divided evenly among the workers",
+              WithDefault(Integer(&options->world_size, 1, kMaxRanks), "same as --workers"));
+  parser->Add("hostfile", "FILE", "file with one ssh host per line",
               WithDefault(Text(&options->hostfile), "this machine"));
-  parser->Add("per-host", "N", "workers on each of its hosts",
-              WithDefault(Integer(&options->per_host, 1, kMaxWorkers), "slots=N behind it, or 1"));
-  parser->Add("network", "ADDR/BITS", "the network in which its hosts reach each other",
-              WithDefault(Text(&options->network), "that of their names"));
-  parser->Add("program", "FILE", "what to start in place of gradwire-worker",
+  parser->Add(
+      "per-host", "N", "workers on each host of --hostfile",
+      WithDefault(Integer(&options->per_host, 1, kMaxWorkers), "slots=N after the host, or 1"));
+  parser->Add("network", "ADDR/BITS", "network over which the hosts reach each other",
+              WithDefault(Text(&options->network), "the addresses of their names"));
+  parser->Add("program", "FILE", "program to start instead of gradwire-worker",
               WithDefault(Text(&options->program), "gradwire-worker"));
-  parser->Add("summary", "FILE", "collect the summaries of all ranks: {\"ranks\": [...]}",
+  parser->Add("summary", "FILE", "write the summaries of all ranks: {\"ranks\": [...]}",
               Text(&options->summary));
   parser->Add("trace", "FILE",
-              "one time line of all ranks, in Chrome's trace format (for Perfetto)",
+              "write one time line of all ranks, in Chrome's trace format (for Perfetto)",
               Text(&options->trace));
-  parser->Add("link-gbit", "X",
-              "speed of every link, in 10^9 bits a second, for comparison in the last table",
+  parser->Add("link-gbit", "X", "speed of every link in Gbit/s, for comparison in the last table",
               WithDefault(RealAbove(&options->link_gbit, 0), "unknown"));
   parser->Add("rank-options", "R:OPTIONS[;...]",
-              "further options of single ranks (1:--loaders 2),\n"
-              "other than those that gradwire-worker --help marks (all ranks)",
+              "extra options for single ranks (1:--loaders 2);\n"
+              "not those that gradwire-worker --help marks (all ranks)",
               RankOptions(&options->rank_options));
   options->coordinator.listen = "127.0.0.1:0";
   options->coordinator.metrics = "127.0.0.1:0";
@@ -131,8 +132,8 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
 absl::Status CheckNoHosts(const Parsed<LaunchOptions>& parsed) {
   for (const char* option : kOfHosts) {
     if (parsed.texts.count(option) == 0) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        parsed.sources.at(option).name, " is about the hosts of a --hostfile, and there is none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at(option).name, " needs a --hostfile"));
   }
   return absl::OkStatus();
 }
@@ -142,17 +143,16 @@ absl::Status TakeHosts(Parsed<LaunchOptions>* parsed) {
   if (options.hostfile.empty()) return CheckNoHosts(*parsed);
   std::ifstream file(options.hostfile);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  // The script reads it again, and says what is wrong with it.
+  // The script reads the file again and reports its errors.
   const int places = std::max(1, CountPlaces(text, options.per_host));
   if (parsed->texts.count("workers") == 0) options.workers = places;
   if (options.workers <= std::min(places, kMaxWorkers)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--workers: got ", options.workers, ", and the hosts of ", options.hostfile,
-      " have room for ", places, " (slots=N in it, or --per-host; at most ", kMaxWorkers, ")"));
+      "--workers: got ", options.workers, ", but the hosts of ", options.hostfile,
+      " have room for ", places, " (set slots=N in it, or --per-host; at most ", kMaxWorkers, ")"));
 }
 
-// The place of `rank` in a run of its own: whether its options are right does
-// not depend on the others.
+// The environment of the only rank of a run: the check of its options does not need the others.
 Environment AloneEnvironment(const Environment& environment, const std::string& config) {
   Environment alone = MembersEnvironment(environment, config);
   alone[VariableOf("coordinator")] = "127.0.0.1:29400";
@@ -169,15 +169,14 @@ absl::Status CheckRanks(const LaunchOptions& options) {
       "--rank-options: got rank ", last, ", expected one from 0 to ", options.world_size - 1));
 }
 
-// InvalidArgument if a rank with the options `mine` could not be in a run with others that have
-// those of `all`.
+// InvalidArgument if a rank with the options `mine` cannot join ranks with the options `all`.
 absl::Status CheckAgreement(const WorkerOptions& mine, const WorkerOptions& all) {
   const std::map<std::string, AgreedValue> expected = AgreedValues(all);
   for (const auto& [name, got] : AgreedValues(mine)) {
     if (got.text == expected.at(name).text) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("got --", name, " '", got.shown, "', expected '", expected.at(name).shown,
-                     "', because all ranks must share --", name, "; put it behind -- for all"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "got --", name, " '", got.shown, "', expected '", expected.at(name).shown,
+        "', because all ranks must share --", name, "; put it after -- for all ranks"));
   }
   return absl::OkStatus();
 }
@@ -213,8 +212,8 @@ absl::Status CheckAlone(const LaunchOptions& options) {
                                 ? absl::StrCat("--workers is ", options.workers)
                                 : absl::StrCat("--world-size is ", options.world_size);
   return absl::InvalidArgumentError(
-      absl::StrCat("--sync ", options.worker.sync, " is for one worker alone, and ", cause,
-                   "; independent workers would all train the same model for themselves"));
+      absl::StrCat("--sync ", options.worker.sync, " is for a single worker, but ", cause,
+                   "; without averaging, each worker would train the same model alone"));
 }
 
 absl::Status TakeWorldSize(LaunchOptions* options) {
@@ -228,9 +227,9 @@ absl::Status TakeWorldSize(LaunchOptions* options) {
 absl::Status CheckProgram(const Parsed<LaunchOptions>& parsed) {
   const LaunchOptions& options = parsed.options;
   if (options.world_size != options.workers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--program: got --world-size ", options.world_size, ", expected ",
-                     options.workers, " as --workers, for a program carries one rank"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--program: got --world-size ", options.world_size, ", expected ", options.workers,
+        ", the same as --workers, because a program carries one rank"));
   }
   const std::string& program = options.program;
   std::error_code ignored;
@@ -243,7 +242,7 @@ absl::Status CheckProgram(const Parsed<LaunchOptions>& parsed) {
     if (parsed.texts.count(option) == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(parsed.sources.at(option).name,
-                     " with --program: it is about what gradwire-worker writes at its end"));
+                     " with --program: it needs the files that gradwire-worker writes at its end"));
   }
   return absl::OkStatus();
 }
@@ -255,7 +254,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   if (status.ok()) status = CheckRanks(options);
   if (status.ok()) status = CheckServing(options.coordinator);
   if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
-  if (status.ok()) status = CheckNotOurs(options.worker_args, " behind --");
+  if (status.ok()) status = CheckNotOurs(options.worker_args, " after --");
   if (!status.ok()) return status;
   const auto worker =
       ParseWorkerOptions(options.worker_args, AloneEnvironment(environment, options.config));
@@ -267,7 +266,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   return CheckRankOptions(options, environment);
 }
 
-// Newer versions of CLI11 leave them where they split.
+// Newer versions of CLI11 keep the quotes when they split a line.
 std::string WithoutQuotes(const std::string& arg) {
   const bool quoted =
       arg.size() > 1 && arg.front() == arg.back() && (arg.front() == '\'' || arg.front() == '"');

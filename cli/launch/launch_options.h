@@ -13,49 +13,52 @@
 
 namespace gradwire {
 
-// What `gradwire launch` was told.
+// The options of `gradwire launch`.
 struct LaunchOptions {
   int workers = 1;       // processes
-  std::string hostfile;  // names hosts that ssh reaches; empty: this machine
-  int per_host = 0;      // workers on each; 0: as many as the file says
-  std::string network;   // "10.10.1.0/24": of the hosts' addresses; empty: as the file says
-  int world_size = 0;    // ranks that they carry; after parsing never 0
+  std::string hostfile;  // file of ssh hosts; empty: this machine
+  int per_host = 0;      // workers on each host; 0: as in the file
+  std::string network;   // "10.10.1.0/24", to choose addresses; empty: as in the file
+  int world_size = 0;    // ranks of all workers; never 0 after parsing
   CoordinatorOptions coordinator;
-  // Of the coordinator, as given, by option; the rest is at its default.
+  // Options of the coordinator that were given: text by name.
   std::map<std::string, std::string> coordinator_texts;
   std::string summary;                                   // empty: not written
-  std::string trace;                                     // likewise
-  double link_gbit = 0;                                  // of every link; 0: unknown
+  std::string trace;                                     // empty: not written
+  double link_gbit = 0;                                  // speed of every link; 0: unknown
   std::string config;                                    // empty: none
   std::string program;                                   // empty: gradwire-worker
-  std::vector<std::string> worker_args;                  // what stands behind "--"
-  std::map<int, std::vector<std::string>> rank_options;  // further ones of single ranks
-  WorkerOptions worker;  // what worker_args mean to rank 0; defaults with a program
+  std::vector<std::string> worker_args;                  // the arguments after "--"
+  std::map<int, std::vector<std::string>> rank_options;  // extra options of single ranks
+  WorkerOptions worker;  // worker_args as rank 0 reads them; defaults with a program
 };
 
-// Reads `args` (without "gradwire launch"): own options, those of the
-// coordinator, "--", those of the workers. All are judged here, before anything
-// is started; but what stands behind "--" for a --program is its own business.
+// Reads `args` (without "gradwire launch"): options of the launcher and the coordinator, "--",
+// options of the workers. Checks all of them before any process starts, except the arguments of a
+// --program.
 //
-// Errors as ParseWorkerOptions and ParseCoordinatorOptions; and InvalidArgument
-// if a worker's option is one that the launcher sets itself, if --workers is more than the hosts
-// have room for, if options of hosts are given without any, if `--sync none` is
-// to run with several ranks, if there are fewer ranks than workers, if --rank-options names
-// a rank beyond them, if --program cannot be run, or if an option is given that is of no use
-// with it.
+// Errors as ParseWorkerOptions and ParseCoordinatorOptions. InvalidArgument also if
+//   - a worker's option is one that the launcher sets itself
+//   - --workers exceeds the room on the hosts
+//   - an option needs a --hostfile that is not given
+//   - `--sync none` has several ranks
+//   - there are fewer ranks than workers
+//   - --rank-options names a rank that does not exist
+//   - --program cannot be run, or excludes a given option
 absl::StatusOr<Parsed<LaunchOptions>> ParseLaunchOptions(const std::vector<std::string>& args,
                                                          const Environment& environment);
 
-// How many workers the hosts of a --hostfile have room for: `per_host` on each or, if that is 0,
-// what slots=N behind it says, or 1. Whether its lines are right is not judged here.
+// Returns the room for workers on the hosts of a --hostfile with the content `text`: `per_host` on
+// each or, if that is 0, slots=N of its line, or 1. Does not check the lines.
 int CountPlaces(const std::string& text, int per_host);
 
-// "1: --seed 3; 2: --lr 1 --augment false" as lists of arguments by rank.
-// InvalidArgument shows the part that has another form.
+// Parses "1: --seed 3; 2: --lr 1 --augment false" into lists of arguments by rank. InvalidArgument
+// shows the malformed part.
 absl::StatusOr<std::map<int, std::vector<std::string>>> ParseRankOptions(const std::string& text);
 
-// What all that is launched has in its environment: without what the launcher decides, or what is
-// meant for the coordinator (GRADWIRE_LISTEN, GRADWIRE_METRICS), which gets it as arguments.
+// The environment of all launched processes: without the variables of options that the launcher
+// sets, and without those of the coordinator (GRADWIRE_LISTEN, GRADWIRE_METRICS), which gets them
+// as arguments.
 Environment MembersEnvironment(const Environment& environment, const std::string& config);
 
 }  // namespace gradwire

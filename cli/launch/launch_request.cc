@@ -28,14 +28,14 @@ Json Coordinator(const LaunchOptions& options) {
     texts["listen"] = options.coordinator.listen;
     texts["metrics"] = options.coordinator.metrics;
   }
-  texts.erase("token-file");  // it is handed to all in another way
+  texts.erase("token-file");  // all processes get the token in another way
   if (!options.coordinator.security.plain_http) texts.erase("plain-http");
   texts["world-size"] = absl::StrCat(options.world_size);
   texts["workers"] = absl::StrCat(options.workers);
   return texts;
 }
 
-// Names of those choices that have the trait.
+// Names of the choices that have the trait.
 template <typename Trait>
 Json NamesWith(const std::vector<NamedChoice>& choices, Trait trait) {
   Json names = Json::array();

@@ -7,28 +7,28 @@
 
 namespace gradwire {
 
-// What cli/launch/launch.py gets:
+// The request to cli/launch/launch.py:
 //
 //   programs             paths of coordinator, worker and gradwire
-//   program              to start in place of the worker; "": none
+//   program              the --program to start; "": the worker
 //   workers, world_size
 //   hostfile             "": this machine
-//   per_host             workers on each of its hosts; 0: as it says
-//   network              of its hosts' addresses, "10.10.1.0/24"; "": as it says
-//   coordinator          its options, texts by name; null if there is nothing to coordinate. With a
-//                        hostfile without listen and metrics, unless they were given
-//   lease_seconds        silence after which one of them is lost
-//   linger_seconds       of the coordinator
-//   token_file           of all; "": a random token
+//   per_host             workers on each host; 0: as in the hostfile
+//   network              "10.10.1.0/24", to choose addresses; "": as in the hostfile
+//   coordinator          its options, texts by name; null: no coordinator. With a hostfile, listen
+//                        and metrics only if they were given
+//   lease_seconds        silence after which a worker is lost
+//   linger_seconds       as the coordinator's option
+//   token_file           token of all processes; "": a random token
 //   rank_options         [[rank, [argument, ...]], ...]
-//   log_jsonl, metrics, listen   of a worker; these differ by rank
-//   config               the workers' file; "": none
-//   dataset, data_dir, weights   what a worker reads
+//   log_jsonl, metrics, listen   options of a worker that differ by rank
+//   config               configuration file of the workers; "": none
+//   dataset, data_dir, weights   the files that a worker reads
 //   summary, trace       files; "": not written
-//   seconds_per_byte     of a link, at least; null if its speed is not known
-//   phases               as PhaseListJson
-//   overlapping          names of syncs whose transfers run beside backward
-//   halving              names of back ends that take half types
+//   seconds_per_byte     minimum time on a link; null: speed unknown
+//   phases               see PhaseListJson
+//   overlapping          names of syncs whose transfers overlap backward
+//   halving              names of back ends that can send 16-bit types
 //   through_coordinator  names of back ends that load the coordinator's link
 nlohmann::ordered_json LaunchRequest(const LaunchOptions& options);
 

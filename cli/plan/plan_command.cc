@@ -93,26 +93,26 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kProgram[] = "gradwire plan";
 constexpr char kDescription[] =
-    "Says before a run what it exchanges and what an iteration takes at least, for each back\n"
-    "end; with the --summary of a finished run also what that measured.";
+    "Predicts what a run will exchange and the minimum time of an iteration, for each back end.\n"
+    "With the --summary of a finished run, it also shows what that run measured.";
 
 void AddAll(PlanOptions* options, OptionParser* parser) {
   parser->Group("Run");
-  parser->Add("workers", "N", "ranks", Integer(&options->workers, 1, 65536));
-  parser->Add("link-gbit", "X", "speed of every link, each way, in 10^9 bits a second",
+  parser->Add("workers", "N", "number of ranks", Integer(&options->workers, 1, 65536));
+  parser->Add("link-gbit", "X", "speed of every link in each direction, in Gbit/s",
               RealAbove(&options->link_gbit, 0));
   AddModelFlags(options, parser);
   parser->Add("batch-size", "B", "samples per rank and iteration",
               Integer(&options->batch_size, 1));
   parser->Add("sync", "NAME", DescribeChoices("when gradients are averaged:", SyncChoices()),
               SyncChoice(&options->sync));
-  parser->Add("bucket-cap-mb", "MB", "size of a bucket, MiB; 0: one per parameter",
-              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "as suits the sync"));
+  parser->Add("bucket-cap-mb", "MB", "size of a bucket in MiB; 0: one bucket per parameter",
+              WithDefault(RealFrom(&options->bucket_cap_mb, 0), "depends on --sync"));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
   parser->Add("compress", "CODEC", DescribeCompressions(), Text(&options->compress));
-  parser->Add("broadcast-buffers", "true|false", "rank 0's buffers go to all",
+  parser->Add("broadcast-buffers", "true|false", "send rank 0's buffers to all ranks",
               Switch(&options->broadcast_buffers));
-  parser->Add("compute-seconds", "S", "an iteration without exchange, measured",
+  parser->Add("compute-seconds", "S", "measured time of an iteration without exchange",
               WithDefault(RealFrom(&options->compute_seconds, 0), "unknown, or the summary's"));
   parser->Group("Epoch");
   parser->Add("samples", "N", "training samples", WithDefault(Integer(&options->samples, 1), ""));
@@ -120,19 +120,18 @@ void AddAll(PlanOptions* options, OptionParser* parser) {
               WithDefault(Choice(&options->dataset, NamesOf(DatasetChoices())), "none"));
   parser->Add("data-dir", "DIR", "folder with the data set's files", Text(&options->data_dir));
   parser->Group("Output");
-  parser->Add("summary", "FILE", "of a finished run: what it measured is put beside",
+  parser->Add("summary", "FILE", "summary of a finished run, to show beside the plan",
               Text(&options->summary));
-  parser->Add("json", "FILE", "write all figures", Text(&options->files.json));
-  parser->Add("csv", "FILE", "write the table of back ends", Text(&options->files.csv));
-  parser->Add("markdown", "FILE", "write the plan",
-              WithDefault(Text(&options->files.markdown), "to stdout"));
+  parser->Add("json", "FILE", "write all values as JSON", Text(&options->files.json));
+  parser->Add("csv", "FILE", "write the table of back ends as CSV", Text(&options->files.csv));
+  parser->Add("markdown", "FILE", "write the plan as Markdown",
+              WithDefault(Text(&options->files.markdown), "stdout"));
   parser->Footer("Example: gradwire plan --workers 4 --link-gbit 1 --compute-seconds 0.37");
 }
 
 absl::StatusOr<MeasuredRun> ReadRun(const std::string& file) {
   std::ostringstream text;
-  text
-      << std::ifstream(file).rdbuf();  // ends at an error of reading, where an iterator would throw
+  text << std::ifstream(file).rdbuf();  // ends at a read error; an iterator would throw
   if (text.str().empty()) {
     return absl::NotFoundError(absl::StrCat("--summary: cannot read '", file, "'"));
   }
@@ -142,7 +141,7 @@ absl::StatusOr<MeasuredRun> ReadRun(const std::string& file) {
   return run;
 }
 
-// Of one byte, in both directions of the links.
+// The load of one byte, in each direction of the links.
 Json LoadJson(const LinkLoad& load) {
   return {{"worker", load.worker_bytes}, {"coordinator", load.coordinator_bytes}};
 }
@@ -159,7 +158,7 @@ Json Backends(const PlanOptions& options) {
   return backends;
 }
 
-// `compress` was judged.
+// `options.compress` is valid.
 double ElementBytes(const PlanOptions& options) {
   const Compression compression = *ParseCompression(options.compress);
   if (!compression.is_coded()) return WireBytes(options.wire);
@@ -175,7 +174,7 @@ Json MeasuredJson(const absl::optional<MeasuredRun>& run) {
           {"bytes_sent_per_step", run->bytes_sent_per_step}};
 }
 
-// What cli/plan/plan.py says of it.
+// The fields that cli/plan/plan.py documents.
 Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& measured,
              const std::string& command) {
   std::vector<std::string> layout = LayoutArguments(options);
@@ -198,7 +197,7 @@ Json Request(const PlanOptions& options, const absl::optional<MeasuredRun>& meas
           {"files", ToJson(options.files)}};
 }
 
-// Returns only if there is no plan.
+// Returns only on failure.
 absl::Status Plan(Parsed<PlanOptions> parsed, const Environment& environment,
                   const std::string& command) {
   const absl::Status writable = CheckWritable(parsed.options.files);
@@ -257,7 +256,7 @@ std::vector<std::string> LayoutArguments(const PlanOptions& options) {
   std::vector<std::string> args = ToArguments(options);
   args.insert(args.end(), {"--sync", options.sync, "--broadcast-buffers",
                            options.broadcast_buffers ? "true" : "false"});
-  // What travels by exchanges of its own is laid out otherwise.
+  // Low-rank factors have exchanges and a layout of their own.
   if (ParseCompression(options.compress)->has_factors()) {
     args.insert(args.end(), {"--compress", options.compress});
   }

@@ -14,7 +14,7 @@
 
 namespace gradwire {
 
-// What a finished run measured, means over its ranks.
+// What a finished run measured: means over its ranks.
 struct MeasuredRun {
   int workers = 0;
   std::string sync;
@@ -25,15 +25,15 @@ struct MeasuredRun {
   int64_t batch_size = 0;
   double iteration_seconds = 0;  // median
   double exposed_seconds = 0;
-  double compute_seconds = 0;      // forward, backward and optimiser
-  double bytes_sent_per_step = 0;  // of a worker
+  double compute_seconds = 0;      // forward, backward and optimizer
+  double bytes_sent_per_step = 0;  // by one worker
 };
 
-// From a worker's summary or a launch's {"ranks": […]}. InvalidArgument names the
-// field that is missing.
+// Reads the summary of a worker, or {"ranks": […]} of a launch. InvalidArgument names a missing
+// field.
 absl::StatusOr<MeasuredRun> RunFromSummary(const nlohmann::json& summary);
 
-// What `gradwire plan` was told.
+// The options of `gradwire plan`.
 struct PlanOptions : ModelFlags {
   int workers = 4;
   double link_gbit = 1;
@@ -41,11 +41,11 @@ struct PlanOptions : ModelFlags {
   std::string compress = "none";
   int64_t batch_size = 64;
   std::string sync = "ddp";   // for the default of bucket_cap_mb
-  double bucket_cap_mb = -1;  // below 0: as suits the sync
+  double bucket_cap_mb = -1;  // below 0: the sync's default
   bool broadcast_buffers = true;
-  double compute_seconds = 0;  // 0: not known, or the summary's
-  int64_t samples = 0;         // 0: the data set's
-  std::string dataset;         // empty: nothing is said of epochs
+  double compute_seconds = 0;  // 0: unknown, or from the summary
+  int64_t samples = 0;         // 0: of the data set
+  std::string dataset;         // empty: the plan has no epochs
   std::string data_dir;
   std::string summary;  // of a finished run; empty: none
   ReportFiles files;
@@ -55,15 +55,15 @@ struct PlanOptions : ModelFlags {
 absl::StatusOr<Parsed<PlanOptions>> ParsePlanOptions(const std::vector<std::string>& args,
                                                      const Environment& environment);
 
-// Takes what was not given from a run that is to stand beside the plan.
-// InvalidArgument if what was given is not what that run was.
+// Takes options that were not given from a run to be shown beside the plan. InvalidArgument if a
+// given option differs from that run's.
 absl::Status AdoptRun(const MeasuredRun& run, Parsed<PlanOptions>* parsed);
 
-// Arguments of gradwire-layout.
+// The arguments of gradwire-layout.
 std::vector<std::string> LayoutArguments(const PlanOptions& options);
 
-// `gradwire plan`: reads the options and the summary, then becomes the script that plans. Returns,
-// with the exit code of the program, only if there is nothing to plan.
+// `gradwire plan`: reads the options and the summary, then replaces this process with the script
+// that plans. Returns only if it cannot or need not: with the exit code of the program.
 int PlanCommand(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace gradwire

@@ -9,16 +9,16 @@ namespace {
 constexpr char kProgram[] = "gradwire report";
 
 constexpr char kDescription[] =
-    "Turns the --log-jsonl files of one or several runs into an HTML page with figures. Beside\n"
-    "report.html stand report.runs.csv and report.steps.csv, and each figure as PNG, SVG and PDF:\n"
-    "report.loss.png and so on, also of iteration-time, phases and scaling.";
+    "Makes an HTML page with figures from the --log-jsonl files of one or several runs. Next to\n"
+    "report.html it writes report.runs.csv, report.steps.csv, and each figure (loss,\n"
+    "iteration-time, phases, scaling) as PNG, SVG and PDF: report.loss.png and so on.";
 
 constexpr char kFooter[] =
-    "Logs whose names differ only in their rank are one run, as gradwire launch writes them:\n"
-    "ddp-4.rank0.jsonl, ddp-4.rank1.jsonl ... are run ddp-4. --run NAME=FILE,FILE puts a run\n"
-    "together by hand, and may be given several times. Give the logs of all ranks. Scaling is\n"
-    "shown where runs are named alike but for their number of ranks: ddp-2, ddp-4, or ddp-w2,\n"
-    "ddp-w4. The figures need matplotlib (Debian's python3-matplotlib).\n"
+    "Logs whose names differ only in the rank belong to one run, as gradwire launch writes them:\n"
+    "ddp-4.rank0.jsonl, ddp-4.rank1.jsonl ... are run ddp-4. --run NAME=FILE,FILE names the files\n"
+    "of a run explicitly, and may be repeated. Give the logs of all ranks. The page shows scaling\n"
+    "if the names of runs differ only in the number of ranks: ddp-2, ddp-4, or ddp-w2, ddp-w4.\n"
+    "The figures need matplotlib (Debian's python3-matplotlib).\n"
     "\n"
     "Example: gradwire report --out compare.html ring.rank*.jsonl ddp.rank*.jsonl";
 
@@ -40,10 +40,10 @@ absl::StatusOr<Parsed<ScriptCall>> ParseReportOptions(const std::vector<std::str
   std::vector<std::string> runs;
   OptionParser parser(kProgram, kDescription, {"report"});
   parser.Group("Report");
-  parser.Add("out", "FILE", "the HTML page; CSV files and figures go beside it", Text(&out));
-  parser.Add("run", "NAME=FILE[,FILE...]", "logs of all ranks of a run, and its name",
+  parser.Add("out", "FILE", "HTML page; CSV files and figures go next to it", Text(&out));
+  parser.Add("run", "NAME=FILE[,FILE...]", "name of a run, and the logs of all its ranks",
              AddTo(&runs));
-  parser.TakeOperands("LOG", "what one rank wrote with --log-jsonl");
+  parser.TakeOperands("LOG", "file that one rank wrote with --log-jsonl");
   parser.Footer(kFooter);
   Parsed<ScriptCall> parsed;
   absl::Status status = parser.Parse(args, environment, {}, &parsed);

@@ -9,18 +9,21 @@ namespace {
 constexpr char kProgram[] = "gradwire status";
 
 constexpr char kDescription[] =
-    "Shows what a running coordinator says of its run: ranks, step, phases of the last step,\n"
-    "slowest rank, losses of workers. ADDRESS is the coordinator's --metrics, which gradwire\n"
-    "launch says at its start; without it, 127.0.0.1:9400.";
+    "Shows the state of a run, from its coordinator: ranks, step, phases of the last step, "
+    "slowest\n"
+    "rank, lost workers. ADDRESS is the coordinator's --metrics, which gradwire launch prints "
+    "when\n"
+    "it starts; the default is 127.0.0.1:9400.";
 
 constexpr char kFooter[] =
-    "A coordinator with --http-token answers only with its --token-file, and one with TLS only\n"
-    "with a certificate of its CA, unless it has --plain-http.\n"
-    "With --json nothing is left out; with --watch that is a line for each second. GRADWIRE_JSON\n"
-    "is another program's, and not read here.\n"
+    "A coordinator with --http-token answers only if you give its --token-file. A coordinator "
+    "with\n"
+    "TLS answers only if you give a certificate of its CA, unless it has --plain-http.\n"
+    "--json prints everything; with --watch, it prints one line per second. This command ignores\n"
+    "GRADWIRE_JSON, which other commands use.\n"
     "\n"
-    "Exit: 0 shown, or the run that was watched is over; 1 another program answers there;\n"
-    "2 wrong usage; 75 nobody answers.";
+    "Exit: 0 shown, or the watched run has ended; 1 another program answers at this address;\n"
+    "2 wrong usage; 75 no answer.";
 
 absl::Status SetAddress(const std::vector<std::string>& addresses, std::string* coordinator) {
   if (addresses.empty()) return absl::OkStatus();
@@ -40,22 +43,23 @@ nlohmann::ordered_json TlsFiles(const SecurityOptions& security) {
 
 absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::string>& args,
                                                       const Environment& environment) {
-  std::string coordinator = "127.0.0.1:9400";  // its --metrics
+  std::string coordinator = "127.0.0.1:9400";  // its --metrics address
   bool watch = false;
   bool json = false;
   SecurityOptions security;
   OptionParser parser(kProgram, kDescription, {"status"});
   parser.Group("Status");
-  parser.Add("watch", "true|false", "again each second, until the run ends or Ctrl-C",
+  parser.Add("watch", "true|false", "repeat every second, until the run ends or Ctrl-C",
              Switch(&watch));
-  parser.Add("json", "true|false", "print what came, as JSON", Switch(&json));
-  parser.Add("token-file", "FILE", "the run's, for a coordinator with --http-token",
+  parser.Add("json", "true|false", "print the coordinator's answer as JSON", Switch(&json));
+  parser.Add("token-file", "FILE", "token of the run, for a coordinator with --http-token",
              Text(&security.token_file));
-  parser.Add("tls-cert", "FILE", "for a coordinator with TLS: a certificate of its CA",
+  parser.Add("tls-cert", "FILE", "certificate of the coordinator's CA, for a coordinator with TLS",
              Text(&security.tls_cert));
-  parser.Add("tls-key", "FILE", "the certificate's key", Text(&security.tls_key));
-  parser.Add("tls-ca", "FILE", "the CA of the coordinator's certificate", Text(&security.tls_ca));
-  parser.Add("plain-http", "true|false", "the coordinator has it, too: pages are not encrypted",
+  parser.Add("tls-key", "FILE", "key of that certificate", Text(&security.tls_key));
+  parser.Add("tls-ca", "FILE", "CA of the coordinator's certificate", Text(&security.tls_ca));
+  parser.Add("plain-http", "true|false",
+             "the coordinator has --plain-http: its pages are not encrypted",
              Switch(&security.plain_http));
   parser.TakeOperands("ADDRESS", "HOST:PORT of the coordinator's --metrics [127.0.0.1:9400]");
   parser.Footer(kFooter);

@@ -10,51 +10,48 @@
 
 namespace gradwire {
 
-// What `gradwire` calls, a function for each command; plan, env and experiment, which say more of
-// themselves, have headers of their own.
+// The functions that run the commands of `gradwire`; plan, env and experiment have their own
+// headers.
+//
+// Commands that are scripts replace this process. Their functions return only if the script cannot
+// or need not start (--help): with the exit code of the program.
 
-// `gradwire bench collectives` and `gradwire bench training`: reads the options, then becomes
-// the script that measures, prints and writes the report. Returns, with the exit code of the
-// program, only if there is nothing to measure.
+// `gradwire bench collectives` and `gradwire bench training`: reads the options, then runs the
+// script that measures, prints and writes the report.
 int BenchCommand(const std::vector<std::string>& args, const Environment& environment);
 
-// The call is of doctor.py, which says what it takes. InvalidArgument and NotFound as
-// OptionParser::Parse; InvalidArgument also if options of hosts are given without any.
+// The call of doctor.py, which documents its input. InvalidArgument and NotFound as
+// OptionParser::Parse; InvalidArgument also if options need a --hostfile that is not given.
 absl::StatusOr<Parsed<ScriptCall>> ParseDoctorOptions(const std::vector<std::string>& args,
                                                       const Environment& environment);
 
-// `gradwire doctor`: whether a run would work, and what is in its way. Returns the exit code of the
-// program.
+// `gradwire doctor`: checks whether a run would work.
 int DoctorCommand(const std::vector<std::string>& args, const Environment& environment);
 
-// `gradwire launch`: reads the options, then becomes the script that runs a coordinator and workers
-// on this machine. Returns, with the exit code of the program, only if nothing is to be started.
+// `gradwire launch`: reads the options, then runs the script that starts a coordinator and workers.
 int LaunchCommand(const std::vector<std::string>& args, const Environment& environment);
 
-// `gradwire models`: this process becomes gradwire-models, which has torch. Returns, with the
-// exit code of the program, only if that cannot be started.
+// `gradwire models`: replaces this process with gradwire-models, which links torch.
 int ModelsCommand(const std::vector<std::string>& args, const Environment& environment);
 
-// Reads `args`, in which logs and options may stand in any order; what stands behind "--" are
-// logs. The call is of report.py, which says what it takes. Errors as OptionParser::Parse.
+// Reads `args`: logs and options in any order; arguments after "--" are logs. The call of
+// report.py, which documents its input. Errors as OptionParser::Parse.
 absl::StatusOr<Parsed<ScriptCall>> ParseReportOptions(const std::vector<std::string>& args,
                                                       const Environment& environment);
 
-// `gradwire report`: an HTML page, figures and CSV from the --log-jsonl
-// files of one or several runs. Returns the exit code of the program.
+// `gradwire report`: makes an HTML page, figures and CSV from --log-jsonl files.
 int ReportCommand(const std::vector<std::string>& args, const Environment& environment);
 
-// The call is of status.py, which says what it takes. InvalidArgument and NotFound as
-// OptionParser::Parse; InvalidArgument also if there is no one address to connect to.
+// The call of status.py, which documents its input. InvalidArgument and NotFound as
+// OptionParser::Parse; InvalidArgument also unless exactly one address is given or none.
 absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::string>& args,
                                                       const Environment& environment);
 
-// `gradwire status`: what a running coordinator says of its run. Returns the exit
-// code of the program.
+// `gradwire status`: shows the state of a run.
 int StatusCommand(const std::vector<std::string>& args, const Environment& environment);
 
-// `gradwire trace --out FILE FILE...`: what `gradwire launch --trace` does at its end,
-// for processes that were started by hand. Returns the exit code.
+// `gradwire trace --out FILE FILE...`: merges the traces of processes that were started by hand, as
+// `gradwire launch --trace` does for its own.
 int TraceCommand(const std::vector<std::string>& args, const Environment& environment);
 
 }  // namespace gradwire

@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr char kPython[] = "/usr/bin/python3";  // Debian's, which finds Debian's packages
 
-// What is not UTF-8 would reach the script as another name.
+// InvalidArgument if `data` is not UTF-8: the script would read a different name.
 absl::StatusOr<std::string> Utf8(const Json& data) {
   const std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
   if (text == data.dump(-1, ' ', false, Json::error_handler_t::ignore)) return text;
@@ -35,7 +35,7 @@ std::vector<char*> Pointers(std::vector<std::string>* texts) {
   return pointers;
 }
 
-// The command line; errors of BecomeScript. Names of files are UTF-8 in every locale, as `data` is.
+// The command line. Errors as BecomeScript. "-X utf8": file names are UTF-8 in every locale.
 absl::StatusOr<std::vector<std::string>> ArgumentsOf(absl::string_view name, const Json& data,
                                                      const std::vector<std::string>& operands) {
   const absl::StatusOr<std::string> text = Utf8(data);

@@ -12,42 +12,42 @@
 
 namespace gradwire {
 
-// Replaces this process, which keeps its id, by Debian's Python running the script
-// PrivateFile(name), such as "cli/bench/bench_training.py", with `data` as its first argument and
-// `operands` as the others: names of files, which may be many and need not be UTF-8. Without the
-// settings and packages of this user's Python, which may not fit Debian's. Other threads
-// end; signals that are blocked stay so. Returns only if it cannot be done:
+// Replaces this process with Debian's Python, which runs the script PrivateFile(name), such as
+// "cli/bench/bench_training.py". The process keeps its id. The first argument of the script is
+// `data`, the others are `operands`: file names, which need not be UTF-8. Python ignores the user's
+// settings and packages, which may not fit Debian's. Other threads end; blocked signals stay
+// blocked. Returns only on errors:
 //   InvalidArgument     a text in `data` is not UTF-8
-//   NotFound            the script is not there
-//   FailedPrecondition  Python cannot be started: why
+//   NotFound            the script does not exist
+//   FailedPrecondition  Python cannot start; says why
 absl::Status BecomeScript(absl::string_view name, const nlohmann::ordered_json& data,
                           const Environment& environment,
                           const std::vector<std::string>& operands = {});
 
-// A command that is Python: what its options say, as BecomeScript takes it.
+// The arguments of BecomeScript for a command that is a script.
 struct ScriptCall {
   std::string name;
   nlohmann::ordered_json data = nlohmann::ordered_json::object();
   std::vector<std::string> operands;
 };
 
-// What such a command does. Returns the exit code of `program` ("gradwire report") if nothing is to
-// be started, or cannot be.
+// Runs the script. Returns only if it cannot or need not start: the exit code of `program`
+// ("gradwire report").
 int RunCommand(absl::string_view program, const absl::StatusOr<Parsed<ScriptCall>>& parsed,
                const Environment& environment);
 
-// Where a report goes; an empty name means nowhere, but for Markdown stdout.
+// The files of a report; an empty name: not written, or stdout for Markdown.
 struct ReportFiles {
   std::string json;
   std::string csv;
   std::string markdown;
 };
 
-// Whether all files can be written, before a long measurement: InvalidArgument
-// names option and cause.
+// Checks before a long measurement that all files can be written. InvalidArgument names option and
+// cause.
 absl::Status CheckWritable(const ReportFiles& files);
 
-// As cli/runs/report.py takes them: json, csv, markdown.
+// The fields json, csv and markdown, for cli/runs/report.py.
 nlohmann::ordered_json ToJson(const ReportFiles& files);
 
 }  // namespace gradwire

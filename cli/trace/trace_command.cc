@@ -18,8 +18,9 @@ absl::StatusOr<Parsed<ScriptCall>> ParseTraceOptions(const std::vector<std::stri
   std::string out;
   OptionParser parser(kProgram, kDescription, {"trace"});
   parser.Group("Trace");
-  parser.Add("out", "FILE", "the time line, in Chrome's trace format (for Perfetto)", Text(&out));
-  parser.TakeOperands("FILE", "what one process wrote");
+  parser.Add("out", "FILE", "merged time line, in Chrome's trace format (for Perfetto)",
+             Text(&out));
+  parser.TakeOperands("FILE", "file that one process wrote with --trace");
   parser.Footer(kFooter);
   Parsed<ScriptCall> parsed;
   absl::Status status = parser.Parse(args, environment, {}, &parsed);

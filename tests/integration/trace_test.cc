@@ -161,7 +161,7 @@ TEST(Trace, OneRankFailsBeforeItJoins_TheOthersAreInIt) {
 TEST(Trace, Launch_BehindTheDashes_IsRefused) {
   const auto launch = StartLaunch(1, {"--trace", "x"});
   EXPECT_EQ(*launch->Wait(absl::Seconds(20)), 2);
-  EXPECT_THAT(launch->err(), HasSubstr("put --trace in front of --"));
+  EXPECT_THAT(launch->err(), HasSubstr("put --trace before --"));
 }
 
 }  // namespace

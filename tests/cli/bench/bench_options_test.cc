@@ -65,9 +65,8 @@ TEST(LinkGbit, RateOrOption_OptionWins) {
 
 TEST(ParseCollectivesOptions, TlsOnHosts_IsRefused) {
   EXPECT_TRUE(Collectives({"--tls"}).tls);
-  EXPECT_THAT(CollectivesError({"--tls", "--hosts", "h"}),
-              HasSubstr("expected this machine alone"));
-  EXPECT_THAT(CollectivesError({"--tls", "--hostfile", "h"}), HasSubstr("this machine alone"));
+  EXPECT_THAT(CollectivesError({"--tls", "--hosts", "h"}), HasSubstr("expected this machine only"));
+  EXPECT_THAT(CollectivesError({"--tls", "--hostfile", "h"}), HasSubstr("this machine only"));
 }
 
 TEST(ParseCollectivesOptions, UnknownOption_NamesTheNearest) {
@@ -83,7 +82,7 @@ TEST(ParseCollectivesOptions, UnknownBackend_NamesTheNearest) {
 
 TEST(ParseCollectivesOptions, OpThatABackEndLacks_NamesBoth) {
   EXPECT_EQ(CollectivesError({"--ops", "all-reduce,gather", "--backends", "ring,sharded"}),
-            "--ops: got 'gather', which back end sharded (--backends) does not have");
+            "--ops: got 'gather', but back end sharded (--backends) does not have it");
 }
 
 TEST(ParseCollectivesOptions, NoBackends_AreThoseWithTheOps) {
@@ -101,7 +100,7 @@ TEST(ParseCollectivesOptions, UnknownWire_NamesTheNearest) {
 
 TEST(ParseCollectivesOptions, RateWithoutHosts_IsRefused) {
   EXPECT_EQ(CollectivesError({"--rate", "1gbit"}),
-            "--rate: only links of --hosts can be given a rate");
+            "--rate: only the links of --hosts can have a rate");
 }
 
 TEST(ParseCollectivesOptions, HostsTwice_AreRefused) {
@@ -134,7 +133,8 @@ TEST(ParseTrainingOptions, PeersWithAnotherModel_AreRefused) {
        {Args{"--model", "lenet"}, Args{"--hidden", "8"}, Args{"--freeze-features"}}) {
     Args args = {"--peers", "--setups", "ddp,gloo-ddp"};
     args.insert(args.end(), model.begin(), model.end());
-    EXPECT_THAT(TrainingError(args), HasSubstr("--peers have vgg11 as it is; got --model"));
+    EXPECT_THAT(TrainingError(args),
+                HasSubstr("--peers supports only vgg11 without model options; got --model"));
     args[2] = "ddp";
     EXPECT_EQ(TrainingError(args), "");
   }

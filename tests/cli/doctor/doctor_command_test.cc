@@ -31,8 +31,7 @@ TEST(ParseDoctorOptions, Hosts_AreTaken) {
 }
 
 TEST(ParseDoctorOptions, PlacesWithoutHosts_AreRefused) {
-  EXPECT_EQ(ErrorOf({"--per-host", "2"}),
-            "--per-host is about the hosts of a --hostfile, and there is none");
+  EXPECT_EQ(ErrorOf({"--per-host", "2"}), "--per-host needs a --hostfile");
 }
 
 TEST(ParseDoctorOptions, Operand_IsRefused) { EXPECT_NE(ErrorOf({"hosts"}), ""); }

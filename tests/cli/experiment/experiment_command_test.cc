@@ -79,7 +79,7 @@ TEST(ParseExperimentOptions, HostsInTwoWays_AreRefused) {
 
 TEST(ParseExperimentOptions, RateOfAHostfile_IsRefused) {
   EXPECT_THAT(ErrorOf({"course", "--hostfile", "f", "--rate", "1gbit"}),
-              HasSubstr("only links of --hosts can be given a rate"));
+              HasSubstr("only the links of --hosts can have a rate"));
 }
 
 TEST(ParseExperimentOptions, Links_AreRatesWithTheirSpeeds) {
@@ -107,7 +107,7 @@ TEST(ParseExperimentOptions, Target_IsAShare) {
 
 TEST(ParseExperimentOptions, Help_SaysHowToListThem) {
   EXPECT_THAT(ParseExperimentOptions({"--help"}, {})->print,
-              HasSubstr("'gradwire experiment list' shows their names"));
+              HasSubstr("'gradwire experiment list' lists the experiments"));
 }
 
 }  // namespace

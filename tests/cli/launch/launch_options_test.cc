@@ -55,7 +55,7 @@ TEST(ParseLaunchOptions, FewerRanksThanWorkers_IsRefused) {
 
 TEST(ParseLaunchOptions, SeveralRanksWithoutSync_IsRefused) {
   EXPECT_THAT(ErrorOf({"--world-size", "2", "--", "--sync", "none"}),
-              HasSubstr("--sync none is for one worker alone, and --world-size is 2"));
+              HasSubstr("--sync none is for a single worker, but --world-size is 2"));
 }
 
 TEST(ParseLaunchOptions, TorchrunsEnvironment_DoesNotPlaceTheWorkers) {
@@ -83,12 +83,11 @@ TEST(ParseLaunchOptions, Hostfile_IsFilledUnlessFewerAreWanted) {
   EXPECT_EQ(ParseLaunchOptions({args[0], args[1]}, {})->options.world_size, 3);
   EXPECT_EQ(ParseLaunchOptions({args[0], args[1], args[2], "2"}, {})->options.workers, 2);
   EXPECT_THAT(ErrorOf({args[0], args[1], args[2], "4"}),
-              HasSubstr("--workers: got 4, and the hosts of "));
+              HasSubstr("--workers: got 4, but the hosts of "));
 }
 
 TEST(ParseLaunchOptions, PlacesWithoutHosts_AreRefused) {
-  EXPECT_EQ(ErrorOf({"--per-host", "2"}),
-            "--per-host is about the hosts of a --hostfile, and there is none");
+  EXPECT_EQ(ErrorOf({"--per-host", "2"}), "--per-host needs a --hostfile");
 }
 
 TEST(ParseLaunchOptions, LinkSpeed_IsTheLaunchersAlone) {
@@ -120,20 +119,21 @@ TEST(ParseLaunchOptions, WrongWorkerOption_IsJudgedBeforeTheStart) {
 
 TEST(ParseLaunchOptions, OptionsOfTheLauncher_AreRefusedBehindTheDashes) {
   EXPECT_EQ(ErrorOf({"--", "--rank", "1"}),
-            "--rank behind --: gradwire launch sets it for each worker");
+            "--rank after --: gradwire launch sets it for each worker");
   EXPECT_EQ(ErrorOf({"--", "--master-ip=h"}),
-            "--master-ip behind --: gradwire launch sets it for each worker");
+            "--master-ip after --: gradwire launch sets it for each worker");
 }
 
 TEST(ParseLaunchOptions, SummaryBehindTheDashes_IsSentToTheLeft) {
   EXPECT_EQ(ErrorOf({"--", "--summary", "s"}),
-            "put --summary in front of --: what all ranks write is collected in one file");
+            "put --summary before --: launch collects the output of all ranks in one file");
 }
 
 TEST(ParseLaunchOptions, SyncNoneWithSeveralWorkers_IsRefused) {
-  EXPECT_EQ(ErrorOf({"--workers", "2", "--", "--sync", "none"}),
-            "--sync none is for one worker alone, and --workers is 2; independent workers would "
-            "all train the same model for themselves");
+  EXPECT_EQ(
+      ErrorOf({"--workers", "2", "--", "--sync", "none"}),
+      "--sync none is for a single worker, but --workers is 2; without averaging, each worker "
+      "would train the same model alone");
 }
 
 TEST(ParseLaunchOptions, RankOptionsBeyondTheWorkers_AreRefused) {
@@ -152,14 +152,14 @@ TEST(ParseLaunchOptions, WrongRankOptions_NameTheRank) {
 TEST(ParseLaunchOptions, RankOptionsThatAllRanksMustShare_AreRefused) {
   EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--seed 3"}),
             "--rank-options: rank 1: got --seed '3', expected '744', because all ranks must share "
-            "--seed; put it behind -- for all");
+            "--seed; put it after -- for all ranks");
   EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--threads 2"}),
             "--rank-options: rank 1: got --threads '2', expected 'cores per worker, smallest of "
             "all hosts', because "
-            "all ranks must share --threads; put it behind -- for all");
+            "all ranks must share --threads; put it after -- for all ranks");
   EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "0:--seed 4", "--", "--seed", "3"}),
             "--rank-options: rank 0: got --seed '4', expected '3', because all ranks must share "
-            "--seed; put it behind -- for all");
+            "--seed; put it after -- for all ranks");
 }
 
 TEST(ParseLaunchOptions, RankOptionThatChangesASharedOne_IsRefused) {
@@ -184,9 +184,10 @@ TEST(ParseLaunchOptions, RankOptionsThatMayDiffer_AreTaken) {
 TEST(ParseLaunchOptions, RankOptionsOfTheLauncher_AreRefused) {
   EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--world-size 3"}),
             "--rank-options: rank 1: --world-size: gradwire launch sets it for each worker");
-  EXPECT_EQ(ErrorOf({"--workers", "2", "--rank-options", "1:--trace t"}),
-            "--rank-options: rank 1: put --trace in front of --: what all ranks write is collected "
-            "in one file");
+  EXPECT_EQ(
+      ErrorOf({"--workers", "2", "--rank-options", "1:--trace t"}),
+      "--rank-options: rank 1: put --trace before --: launch collects the output of all ranks "
+      "in one file");
 }
 
 TEST(ParseLaunchOptions, ExampleOfHelp_IsTaken) {
@@ -225,7 +226,8 @@ TEST(ParseLaunchOptions, ProgramThatCannotBeRun_IsNamed) {
 }
 
 TEST(ParseLaunchOptions, OptionsOfOurWorkersWithAProgram_AreRefused) {
-  constexpr char kWhy[] = " with --program: it is about what gradwire-worker writes at its end";
+  constexpr char kWhy[] =
+      " with --program: it needs the files that gradwire-worker writes at its end";
   EXPECT_EQ(ErrorOf({"--program", "/bin/sh", "--summary", "s"}), absl::StrCat("--summary", kWhy));
   EXPECT_EQ(ErrorOf({"--program", "/bin/sh", "--link-gbit", "1"}),
             absl::StrCat("--link-gbit", kWhy));

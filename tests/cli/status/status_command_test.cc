@@ -57,7 +57,7 @@ TEST(ParseStatusOptions, JsonOfAnotherProgram_IsNotRead) {
 }
 
 TEST(ParseStatusOptions, Help_NamesExitCodes) {
-  EXPECT_THAT(ParseStatusOptions({"--help"}, {})->print, HasSubstr("75 nobody answers"));
+  EXPECT_THAT(ParseStatusOptions({"--help"}, {})->print, HasSubstr("75 no answer"));
 }
 
 TEST(StatusCommand, WrongUsage_IsTwo) {
