@@ -1,6 +1,6 @@
-// gradwire-layout: what a worker with these options would exchange, as JSON:
-// parameters, buffers, buckets, and, if a data set is named, its training samples and their order.
-// With --evaluate the test data have to be there, too.
+// gradwire-layout: prints as JSON what a worker with these options would exchange: parameters,
+// buffers and buckets; if a data set is named, also the number of training samples and their order.
+// With --evaluate, also checks that the test data exist.
 #include <torch/version.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ Json BucketsJson(const std::vector<BucketSpec>& buckets) {
   return json;
 }
 
-// The samples with which each rank begins the first epochs: [epoch][rank][i].
+// The first samples of each rank in the first epochs: [epoch][rank][i].
 Json OrderJson(const Sampler& sampler, int ranks) {
   Json epochs = Json::array();
   for (int64_t epoch = 0; epoch < kShownEpochs; ++epoch) {
@@ -61,7 +61,7 @@ Json OrderJson(const Sampler& sampler, int ranks) {
   return epochs;
 }
 
-// Null if none is named.
+// Null if no data set is named.
 absl::StatusOr<std::shared_ptr<const Dataset>> NamedDataset(const Parsed<WorkerOptions>& parsed) {
   if (parsed.sources.at("dataset").layer == Layer::kDefault) return nullptr;
   const WorkerOptions& options = parsed.options;
@@ -72,7 +72,7 @@ absl::StatusOr<std::shared_ptr<const Dataset>> NamedDataset(const Parsed<WorkerO
   return LoadDataset(options.dataset, options.data_dir, Split::kTrain);
 }
 
-// What is said of the data, which have to fit the model.
+// Adds the fields about the data. Fails if they do not fit the model.
 absl::Status DescribeData(const WorkerOptions& options, std::shared_ptr<const Dataset> dataset,
                           const Model& model, Json* json) {
   if (dataset == nullptr) return absl::OkStatus();

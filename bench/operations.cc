@@ -63,7 +63,7 @@ namespace {
 
 double RingFactor(int world_size) { return 2.0 * (world_size - 1) / world_size; }
 
-// Children of the root of a binomial tree.
+// The number of children of the root of a binomial tree.
 int TreeChildren(int world_size) {
   int children = 0;
   for (int bit = 1; bit < world_size; bit <<= 1) ++children;
@@ -125,7 +125,7 @@ const Setup& SetupCalled(absl::string_view name) {
 }
 
 std::string DescribeSetups() {
-  std::string text = "what is compared:";
+  std::string text = "set-ups to compare:";
   for (const Setup& setup : Setups()) {
     absl::StrAppend(&text, "\n  ", setup.name, ": ", setup.help);
   }

@@ -16,73 +16,73 @@ namespace gradwire {
 struct Operation {
   std::string name;  // "all-gather"
   v1::Collective collective = v1::COLLECTIVE_UNSPECIFIED;
-  bool sums = false;      // what comes out are means; else what one rank put in
-  bool in_parts = false;  // part r of W comes from, or gets to, rank r alone
+  bool sums = false;      // the results are means; else copies of one rank's input
+  bool in_parts = false;  // part r of W belongs to rank r
 
-  // Of float32 elements; those of operations in parts are a multiple of W.
+  // A bucket of `bytes` of float32; in parts, the number of elements is a multiple of W.
   BucketSpec BucketOf(uint64_t bytes) const;
 };
 
-// All, in the order in which they are explained.
+// All operations, in the order of the documentation.
 const std::vector<Operation>& Operations();
 std::vector<std::string> OperationNames();
-// The one called `name`, which exists.
+// The operation called `name`, which must exist.
 const Operation& OperationCalled(absl::string_view name);
 
-// Whether a back end has the operation.
+// Whether the back end supports the operation.
 bool Has(absl::string_view backend, const Operation& operation);
-// Whether PyTorch's Gloo has it.
+// Whether PyTorch's Gloo supports the operation.
 bool PeerHas(const Operation& operation);
 
-// The part of the bytes that the busiest link carries in one direction at the least, between the
-// ranks themselves; nccl-tests' factor from algbw to busbw.
+// The minimum share of the bytes that the busiest link carries in one direction, between the ranks
+// themselves: the factor busbw / algbw of nccl-tests.
 double BusFactor(const Operation& operation, int world_size);
 
-// `bytes`, or the next number that an operation in parts can cut for `world_size` ranks.
+// `bytes`; for an operation in parts, rounded up so that `world_size` ranks can divide them.
 uint64_t SizeFor(const Operation& operation, uint64_t bytes, int world_size);
 
-// What one exchange puts on the links, in bytes of payload for each direction:
-// as many bytes leave a host as come to it.
+// The load of one exchange on the links, in bytes of payload for each direction: each host sends as
+// many bytes as it receives.
 struct LinkLoad {
   double worker_bytes = 0;       // on each worker's link, or the busiest one's
   double coordinator_bytes = 0;  // on the coordinator's; 0 if it moves no gradients
 };
 
 // Averaging `bytes` over `world_size` ranks.
-//   coordinator   each worker's gradient goes up and a mean comes down, so the
-//                 coordinator's link carries W of them: W x S, a worker's S
-//   tree          rank 0 has ceil(log2 W) children, with each of which it exchanges S
-//   others        2(W-1)/W x S on each worker's link: the least that any all-reduce
-//                 between the ranks themselves can do (Patarasuk and Yuan 2009,
-//                 theorem 1); ring and direct exchange both reach it
+//   coordinator   each worker sends its gradient and receives the mean: S on a worker's link,
+//                 W x S on the coordinator's
+//   tree          rank 0 exchanges S with each of its ceil(log2 W) children
+//   others        2(W-1)/W x S on each worker's link: the lower bound of an all-reduce between
+//                 the ranks themselves (Patarasuk and Yuan 2009, theorem 1); ring and direct
+//                 exchange both reach it
 LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes);
 
-// Copying rank 0's `bytes` to all: every other rank has to get them once, and the
-// coordinator sends them to each of the W workers.
+// Copying rank 0's `bytes` to all ranks: every other rank receives them once; the coordinator sends
+// them to each of the W workers.
 LinkLoad LoadOfBroadcast(absl::string_view backend, int world_size, double bytes);
 
-// The part of an Ethernet link that is payload of TCP: of a full frame at an MTU
-// of 1500 with TCP's timestamps, 1448 of 1514 bytes.
+// The share of an Ethernet link that is TCP payload: 1448 of the 1514 bytes of a full frame, at an
+// MTU of 1500 and with TCP timestamps.
 inline constexpr double kPayloadShare = 1448.0 / 1514.0;
 
-// The least time that the busiest link needs for its load. Links are full duplex;
-// `link_gbit` is 10^9 bits a second, headers included.
+// The minimum time in which the busiest link carries its load. Links are full duplex; `link_gbit`
+// is in Gbit/s, headers included.
 double LeastSeconds(const LinkLoad& load, double link_gbit);
 
-// nccl-tests' busbw for a given algbw: 2(W-1)/W x algbw, the speed of the links
-// whatever W is.
+// The busbw of nccl-tests for a given algbw: 2(W-1)/W x algbw. It shows the speed of the links for
+// any W.
 double BusBandwidth(double algorithm_bandwidth, int world_size);
 
 // Bytes of a gradient element on the wire: 4 for fp32, 2 for bf16 and fp16.
 double WireBytes(absl::string_view wire);
 
 enum class SetupKind {
-  kAlone,  // every rank for itself
+  kAlone,  // every rank trains alone
   kOwn,    // with a coordinator
   kPeer,   // PyTorch + Gloo
 };
 
-// A line of bench/setups.inc.
+// A row of bench/setups.inc.
 struct Setup {
   std::string name;
   SetupKind kind = SetupKind::kOwn;
@@ -91,17 +91,16 @@ struct Setup {
   std::string help;
 };
 
-// All lines, in order.
+// All rows, in order.
 const std::vector<Setup>& Setups();
 std::vector<std::string> SetupNames();
-// The line called `name`, which exists.
+// The row called `name`, which must exist.
 const Setup& SetupCalled(absl::string_view name);
-// For --help: a line for each.
+// For --help: one line per set-up.
 std::string DescribeSetups();
 
-// Fills in `chosen` if it is empty: all lines of Gradwire's, and the peers' if
-// `peers`. InvalidArgument if a peer is chosen without `peers`, or `dataset` is
-// one that the peer cannot read.
+// Fills in `chosen` if it is empty: all set-ups of Gradwire and, with `peers`, those of PyTorch.
+// InvalidArgument if a PyTorch set-up is chosen without `peers`, or cannot read `dataset`.
 absl::Status CompleteSetups(bool peers, const std::string& dataset,
                             std::vector<std::string>* chosen);
 

@@ -1,7 +1,7 @@
-// One rank of compare.py's training on the library: train MODE STEPS WIDTH
-// The twin of train.py, which does the same with PyTorch's DistributedDataParallel over Gloo.
-// Prints a line for each pass forward: its loss, and how long the step took that it ended, in
-// seconds; rank 0 also the loss of its final weights and buffers.
+// One rank of the training that compare.py measures, on the library: train MODE STEPS WIDTH
+// train.py does the same with PyTorch's DistributedDataParallel over Gloo.
+// Prints one line per forward pass: its loss, and the seconds of its step. Rank 0 also prints the
+// loss of its final weights and buffers.
 #include <gradwire/ddp.h>
 #include <torch/torch.h>
 
@@ -18,16 +18,16 @@
 namespace {
 
 constexpr int kBatch = 16;
-constexpr int kPasses = 3;  // of mode no-sync, for each step
+constexpr int kPasses = 3;  // per step, in mode no-sync
 
-// A convolution of 3 x 3 without bias, and its normalisation.
+// A 3 x 3 convolution without bias, and batch normalization.
 torch::nn::Sequential Block(int in, int out) {
   return torch::nn::Sequential(
       torch::nn::Conv2d(torch::nn::Conv2dOptions(in, out, 3).padding(1).bias(false)),
       torch::nn::BatchNorm2d(out));
 }
 
-// Images of 28 x 28; has a branch that a pass may leave out. Smooth throughout: see train.py.
+// For images of 28 x 28. A pass may skip the branch. All functions are smooth: see train.py.
 struct Net : torch::nn::Module {
   explicit Net(int width)
       : first(register_module("first", Block(1, width))),
@@ -115,7 +115,7 @@ void NoSync(Run* run, int steps) {
   }
 }
 
-// Odd ranks leave the branch out of each pass; every third step all of them do.
+// Odd ranks skip the branch in each pass; all ranks skip it in every third step.
 void Unused(Run* run, int steps) {
   for (int step = 0; step < steps; ++step)
     run->Step([&] { run->Pass(/*with_branch=*/run->rank % 2 == 0 && step % 3 != 2); });
@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
   }
   torch::set_num_threads(1);
   auto group = gradwire::init_process_group();
-  torch::manual_seed(744 + group->rank());  // rank 0's weights are to be everybody's
+  torch::manual_seed(744 + group->rank());  // all ranks must get rank 0's weights
   Run run(group, argv[1], std::stoi(argv[3]));
   torch::manual_seed(1000 + group->rank());
   modes.at(argv[1])(&run, std::stoi(argv[2]));

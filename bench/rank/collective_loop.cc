@@ -21,7 +21,7 @@ double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
 }
 
-// Of this process so far, all threads.
+// CPU time of all threads of this process so far.
 double CpuSeconds() {
   rusage usage = {};
   getrusage(RUSAGE_SELF, &usage);
@@ -160,8 +160,8 @@ absl::Status CollectiveLoop::Measure(int count) {
 }
 
 absl::StatusOr<int> CollectiveLoop::Agree(int asked, double seconds, absl::Duration limit) {
-  // Whole per cent: small whole numbers have an exact sum in every order and in
-  // every format on the wire, so that all ranks get the same mean.
+  // Whole percents: sums of small integers are exact in every order and every wire format, so all
+  // ranks get the same mean.
   const double part = absl::ToDoubleSeconds(limit) / std::max(seconds * asked, 1e-9);
   const auto percent = static_cast<float>(std::clamp(std::floor(100 * part), 0.0, 100.0));
   std::fill(terms_.begin(), terms_.end(), percent);

@@ -14,76 +14,77 @@
 
 namespace gradwire {
 
-// What one rank is to do; the same on all ranks.
+// The task of each rank; equal on all ranks.
 struct LoopOptions {
   Operation operation = OperationCalled("all-reduce");
-  uint64_t bytes = 4;   // of the bucket, a positive multiple of 4; see SizeFor
+  uint64_t bytes = 4;   // size of the bucket, a positive multiple of 4; see SizeFor
   int warmup = 20;      // iterations before the measured ones
-  int iterations = 50;  // measured ones
-  // Fewer iterations if they would take longer than this; a quarter of it for
-  // the warm-up. InfiniteDuration: as many as asked for.
+  int iterations = 50;  // measured iterations
+  // Time limit of the measured iterations; a quarter of it limits the warm-up. Fewer iterations run
+  // if they would take longer. InfiniteDuration: no limit.
   absl::Duration limit = absl::InfiniteDuration();
   absl::Duration step_timeout = absl::Seconds(120);
 };
 
 // What one rank measured.
 struct LoopResult {
-  std::vector<double> seconds;  // of each measured iteration, in their order
-  // Of the measured iterations alone, of this process.
+  std::vector<double> seconds;  // of each measured iteration, in order
+  // Of this process, during the measured iterations only.
   double cpu_seconds = 0;
   TransferTotals moved;
-  uint64_t iterations_in_all = 0;  // with warm-up and checks
-  uint64_t checked = 0;            // values that were compared
-  uint64_t wrong = 0;              // those of them that were wrong
+  uint64_t iterations_in_all = 0;  // including warm-up and checks
+  uint64_t checked = 0;            // values compared
+  uint64_t wrong = 0;              // wrong values among them
 };
 
-// What one rank puts in and gets, once, and what it sent for that.
+// Input, output and traffic of one rank in one iteration.
 struct Shown {
   std::vector<float> input;
-  std::vector<absl::optional<float>> output;  // none where nothing comes out
+  std::vector<absl::optional<float>> output;  // nullopt: not an output of this rank
   TransferTotals moved;
 };
 
-// The buckets of layout 0: that of the operation, and, but for an all-reduce, a gate: one float32
-// that all ranks average behind each iteration, because no rank may be far ahead of another.
+// The buckets of layout 0: the operation's bucket and, except for all-reduce, a gate. The gate is
+// one float32 that all ranks average after each iteration, so that no rank gets far ahead.
 std::vector<BucketSpec> LoopBuckets(const LoopOptions& options);
 
-// Does one operation over and over and checks what comes back. All ranks call
-// Run with equal options; layout 0 is LoopBuckets.
+// Repeats one operation and checks the results. All ranks call Run with equal options; layout 0 is
+// LoopBuckets.
 //
-//   2 to connect, `warmup`     filled anew and checked in full
-//   `iterations`               back to back; samples filled anew and checked
-//   1                          filled anew and checked in full
+//   iterations                   input                  check
+//   2 (to connect) and `warmup`  refilled               all elements
+//   `iterations`, measured       samples are refilled   samples
+//   1                            refilled               all elements
 //
-// Ranks agree on shorter loops by averaging what each proposes, over the back
-// end under test, between these parts. The gate is not in the times.
+// Between these parts, the ranks agree on the number of iterations: they average their proposals
+// over the back end under test. The times do not include the gate.
 class CollectiveLoop {
  public:
-  // `exchange`, whose worker carries `rank` of `world_size` alone, and `pattern` outlive the loop.
+  // `exchange` and `pattern` outlive the loop. The worker of `exchange` carries only `rank`.
   CollectiveLoop(Exchange* exchange, Rank rank, int world_size, const Pattern* pattern,
                  const LoopOptions& options);
-  // Waits for a gate that an error left under way: it is in the exchange's hands.
+  // Waits for a gate that is still under way after an error: the exchange writes to it.
   ~CollectiveLoop();
   CollectiveLoop(const CollectiveLoop&) = delete;
   CollectiveLoop& operator=(const CollectiveLoop&) = delete;
 
-  // Once, this or Show. Errors are those of Exchange::Done, with the iteration.
+  // Call either Run or Show, once. Errors of Exchange::Done, with the iteration.
   absl::StatusOr<LoopResult> Run();
-  // One iteration, of which element i of rank r is 10r + i.
+  // Runs one iteration; element i of rank r is 10r + i.
   absl::StatusOr<Shown> Show();
 
  private:
   BucketKey KeyOf(int bucket) const { return {LayoutId(0), step_, Bucket(bucket)}; }
-  // The operation alone; the step goes on.
+  // Runs the operation only; does not end the step.
   absl::Status Operate();
-  // Ends an iteration. `proposal` is averaged; see gate_.
+  // Ends the iteration: averages `proposal` of all ranks into gate_.
   absl::Status PassGate(float proposal);
   absl::Status Wait(std::future<absl::Status> ended) const;
-  // Operate, and how long it took; then the gate.
+  // Returns the seconds of Operate; then passes the gate.
   absl::StatusOr<double> TimedIteration(float proposal = 0);
   absl::Status CheckedIterations(int count);
   absl::Status Measure(int count);
-  // How many of `asked` iterations of `seconds` each all ranks do within `limit`.
+  // How many of the `asked` iterations, each taking `seconds`, all ranks can run within `limit`.
   absl::StatusOr<int> Agree(int asked, double seconds, absl::Duration limit);
 
   Exchange* const exchange_;
@@ -94,8 +95,8 @@ class CollectiveLoop {
   const std::vector<Expected> expected_;
   Step step_;
   std::future<absl::Status> gate_ended_;
-  float proposal_ = 0;       // to the gate
-  float gate_ = 0;           // the mean of all ranks' proposals
+  float proposal_ = 0;       // this rank's value in the gate
+  float gate_ = 0;           // mean of all proposals
   double last_seconds_ = 0;  // of the last checked iteration
   std::vector<float> terms_;
   std::vector<float> mean_;

@@ -13,14 +13,14 @@
 
 namespace gradwire {
 
-// One rank of a real run whose gradient is one bucket: it joins the coordinator,
-// does one collective with the back end of choice, and leaves.
+// One rank of a real run whose gradient is one bucket. It joins the run, repeats one collective
+// with the chosen back end, and leaves.
 class CollectiveRank {
  public:
   // Errors of RunMember::Create, Join, Connect and Declare.
   static absl::StatusOr<std::unique_ptr<CollectiveRank>> Join(const RankOptions& options);
-  // What was measured, or is to be shown: one JSON object on one line, with its newline. Errors of
-  // CollectiveLoop, and of RunMember::Finish and Leave.
+  // Runs the loop. Returns its results (with --show, its values): one JSON object on one line, with
+  // a newline. Errors of CollectiveLoop, RunMember::Finish and RunMember::Leave.
   absl::StatusOr<std::string> Measure();
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kStepStride = 7;
 
-// Evenly spread over [-1, 1), with all 24 bits of a float's fraction in use.
+// Uniform over [-1, 1); uses all 24 bits of a float's significand.
 float Term(int rank, uint64_t index) {
   uint64_t x = (index << 16) + static_cast<uint64_t>(rank) + 1;
   x *= 0x9e3779b97f4a7c15u;
@@ -22,7 +22,7 @@ float Term(int rank, uint64_t index) {
   return static_cast<float>(x >> 40) / (1 << 23) - 1.0f;
 }
 
-// Of all ranks' terms, added from that of rank `first` on.
+// The mean of all ranks' terms, summed from rank `first` on.
 float MeanFrom(int first, int world_size, uint64_t index) {
   float sum = Term(first, index);
   for (int i = 1; i < world_size; ++i) sum += Term((first + i) % world_size, index);
@@ -97,7 +97,7 @@ bool Pattern::Right(Step step, size_t index, float value, int rank) const {
   const size_t at = (Offset(step) + index) % kPeriod;
   if (rank != Expected::kMean) return value == terms_[rank][at];
   const auto first = static_cast<size_t>(ranges_[index / block_elements_].first_rank);
-  // Not true for NaN.
+  // False for NaN.
   return std::abs(static_cast<double>(value) - means_[first][at]) <= tolerance_[at];
 }
 

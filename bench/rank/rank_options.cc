@@ -8,22 +8,22 @@ namespace gradwire {
 namespace {
 
 void AddAll(RankOptions* options, OptionParser* parser) {
-  parser->Add("coordinator", "HOST:PORT", "where the coordinator listens",
+  parser->Add("coordinator", "HOST:PORT", "address of the coordinator",
               ConnectAddress(&options->coordinator));
-  parser->Add("rank", "R", "this process's rank", Integer(&options->rank, 0));
-  parser->Add("world-size", "N", "ranks", Integer(&options->world_size, 1));
-  parser->Add("backend", "NAME", "how bytes are averaged", Text(&options->backend));
+  parser->Add("rank", "R", "rank of this process", Integer(&options->rank, 0));
+  parser->Add("world-size", "N", "number of ranks", Integer(&options->world_size, 1));
+  parser->Add("backend", "NAME", "back end", Text(&options->backend));
   parser->Add("wire", "TYPE", "element type on the wire", Choice(&options->wire, WireNames()));
-  parser->Add("op", "NAME", "which collective", Choice(&options->op, OperationNames()));
-  parser->Add("show", "true|false", "do it once; print what goes in, comes out and is sent",
+  parser->Add("op", "NAME", "collective to run", Choice(&options->op, OperationNames()));
+  parser->Add("show", "true|false", "run once; print input, output and bytes sent",
               Switch(&options->show));
   parser->Add("bytes", "N", "size of the bucket as float32, a multiple of 4",
               Integer(&options->bytes, 4));
   parser->Add("warmup", "N", "iterations before the measured ones", Integer(&options->warmup, 1));
   parser->Add("iterations", "N", "measured iterations", Integer(&options->iterations, 1));
-  parser->Add("seconds", "S", "at most this long for the measured iterations; 0: no limit",
+  parser->Add("seconds", "S", "time limit of the measured iterations; 0: no limit",
               RealFrom(&options->seconds, 0));
-  parser->Add("timeout-seconds", "S", "wait for one iteration, and for the coordinator",
+  parser->Add("timeout-seconds", "S", "limit of one iteration, and of the wait for the coordinator",
               RealAbove(&options->timeout_seconds, 0));
   AddSecurityOptions(&options->security, parser);
 }
@@ -51,11 +51,11 @@ absl::Status Check(const RankOptions& options) {
 
 absl::StatusOr<Parsed<RankOptions>> ParseRankOptions(const std::vector<std::string>& args) {
   Parsed<RankOptions> parsed;
-  OptionParser parser(
-      "gradwire-collectives",
-      "One rank of `gradwire bench collectives`: averages one bucket over and over\n"
-      "and prints what it measured as JSON.",
-      {});
+  OptionParser parser("gradwire-collectives",
+                      "One rank of `gradwire bench collectives`: repeats a collective on one "
+                      "bucket and prints its\n"
+                      "measurements as JSON.",
+                      {});
   AddAll(&parsed.options, &parser);
   absl::Status status = parser.Parse(args, {}, {}, &parsed);
   if (status.ok() && parsed.print.empty()) status = Check(parsed.options);

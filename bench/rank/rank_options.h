@@ -10,15 +10,15 @@
 
 namespace gradwire {
 
-// Everything that `gradwire bench collectives` tells one rank.
+// The options that `gradwire bench collectives` gives to one rank.
 struct RankOptions {
   std::string coordinator = "127.0.0.1:29400";
   int rank = 0;
   int world_size = 1;
   std::string backend = "ring";
   std::string wire = "fp32";
-  std::string op = "all-reduce";  // an Operation's name
-  bool show = false;              // one iteration, with what goes in and comes out
+  std::string op = "all-reduce";  // name of an Operation
+  bool show = false;              // one iteration; print input and output
   uint64_t bytes = 4;
   int warmup = 20;
   int iterations = 50;
@@ -27,8 +27,8 @@ struct RankOptions {
   SecurityOptions security;
 };
 
-// Reads flags; errors as OptionParser::Parse, and InvalidArgument for a size that
-// the operation cannot cut, one that the back end does not have, or a rank beyond the world size.
+// Reads flags. Errors as OptionParser::Parse. InvalidArgument also if the operation cannot divide
+// the size, the back end does not have the operation, or the rank is not below the world size.
 absl::StatusOr<Parsed<RankOptions>> ParseRankOptions(const std::vector<std::string>& args);
 
 }  // namespace gradwire

@@ -27,9 +27,8 @@ nlohmann::ordered_json BenchRequest(const BenchOptions& options, const std::stri
 
 // Adds
 //   model_options          arguments of the worker
-//   compute_seconds        null: not emulated; else forward and backward in seconds, and option
-//   (both
-//                          in the worker's notation)
+//   compute_seconds        null: not emulated; else forward and backward in seconds, and option,
+//                          the worker's notation for both
 //   ring_seconds_per_byte  minimum time on the links per byte of gradient; null: speed unknown
 //   setups                 each with name, kind ("alone", "own", "peer"), options, peers
 nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);
