@@ -1,33 +1,34 @@
-// Charts over steps that share one cursor, one visible range and the marks of
-// events. dygraphs lays out, scales and draws; pointer and keys are handled here,
-// so that a finger still scrolls the page and all charts move together.
+// Charts over steps. They share one cursor, one visible range and the marks of events. dygraphs
+// lays out, scales and draws. This file handles pointer and keys, so that a finger still scrolls
+// the page and all charts move together.
 
 import {count} from './format.js';
 import {STACK, toneOf} from './model.js';
 
-// The page has a legend of its own; that of dygraphs brings inline styles.
+// The page has its own legend. The legend of dygraphs uses inline styles, which the page's content
+// security policy forbids.
 Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
 
 const color = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-// In CSS.
+// As a CSS value.
 export const phaseColor = (name) => `var(--phase-${name})`;
 const centre = (row) => row.step + (row.steps - 1) / 2;
 const end = (row) => row.step + row.steps - 0.5;
 
-// What the charts have in common. `onChange` is called when the cursor or the range
-// has changed by the reader's hand.
+// The shared state of the charts. Calls `onChange` when the reader moves the cursor or changes the
+// range.
 export class Timeline {
   constructor(onChange) {
     this.rows = [];
-    this.marks = [];      // {step, kind}; what came before the first step has none
+    this.marks = [];      // {step, kind}; events before the first step have no mark
     this.window = null;   // [from, to] in steps while zoomed
     this.cursor = null;   // index of a row
     this.charts = [];
     this.onChange = onChange;
   }
 
-  // Rows as of model.js. The cursor stays on its step, though rows merge.
+  // Takes rows of model.js. The cursor stays on its step even if rows merge.
   update(rows, marks) {
     const step = this.cursor === null ? null : this.rows[this.cursor].step;
     this.rows = rows;
@@ -90,10 +91,13 @@ export class Timeline {
   }
 }
 
-// One chart. `spec`: columns, gives functions from a row to a value; colors, a function
-// to their colours; format, of values on the axis; range, from the visible rows to
-// [lowest, highest]; bars: all columns but the last are the tops of a stack, the
-// highest first; label and describe, for who cannot see it.
+// One chart. `spec`:
+//   columns          returns functions from a row to a value
+//   colors           returns the colors of the columns
+//   format           formats a value on the axis
+//   range            returns [lowest, highest] for the visible rows
+//   bars             whether all columns except the last are the tops of a stack, highest first
+//   label, describe  texts for screen readers
 export class StepChart {
   constructor(element, spec, timeline) {
     this.element = element;
@@ -160,8 +164,8 @@ export class StepChart {
     });
   }
 
-  // Called by dygraphs for each column, the highest of the stack first; the lower
-  // ones then cover what is theirs.
+  // dygraphs calls this for each column, the highest of the stack first. Lower columns are drawn
+  // over higher ones.
   plotStack(event) {
     const {drawingContext: context, dygraph: graph, points, plotArea} = event;
     context.fillStyle = event.color;
@@ -181,7 +185,7 @@ export class StepChart {
     }
   }
 
-  // The longest iteration of any rank, as steps.
+  // Draws the longest iteration of any rank as a step line.
   plotEnvelope(context, graph, points) {
     context.lineWidth = 1;
     context.beginPath();
@@ -313,8 +317,8 @@ export function stackColors() {
   return [...colors.reverse(), color('muted')];
 }
 
-// Of values that start at 0. A few that are far longer than the others (a first
-// step, a pause) go beyond the scale; `beyond` counts them.
+// The scale of values that start at 0. A few values that are far larger than the others (a first
+// step, a pause) exceed the scale; `beyond` counts them.
 export function scaleOf(values) {
   const sorted = values.filter(Number.isFinite).sort((a, b) => a - b);
   if (sorted.length === 0) return {top: 1, beyond: 0};

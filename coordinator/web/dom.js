@@ -1,5 +1,4 @@
-// Small helpers for the document. Text of the coordinator is only ever set as
-// text, so nothing in it is taken for HTML.
+// Small helpers for the document. They set the coordinator's texts as text only, never as HTML.
 
 export const byId = (id) => document.getElementById(id);
 
@@ -10,8 +9,8 @@ export function make(tag, className = '', text = '') {
   return element;
 }
 
-// Leaves the element alone if it says so already: what the reader has selected, and
-// what a screen reader is at, stays.
+// Does not touch an element that already has the text, to keep the reader's selection and the
+// position of a screen reader.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
@@ -20,7 +19,7 @@ export function setTone(element, tone) {
   if (element.dataset.tone !== tone) element.dataset.tone = tone;
 }
 
-// Makes `parent` have exactly `count` children, by `build` and from the end.
+// Adds children with `build`, or removes the last ones, until `parent` has `count` children.
 export function keepChildren(parent, count, build) {
   while (parent.children.length > count) parent.lastElementChild.remove();
   while (parent.children.length < count) parent.append(build(parent.children.length));

@@ -1,4 +1,4 @@
-# Writes OUTPUT: the files FILES (separated by commas) as entries of the table in
+# Writes the files FILES (comma-separated) into OUTPUT, as entries of the table in
 # coordinator/pages/run_pages.cc.
 #
 #   cmake -DOUTPUT=FILE -DFILES=FILE,FILE... -P embed.cmake
@@ -18,7 +18,7 @@ foreach(file IN LISTS files)
     message(FATAL_ERROR "embed.cmake: no content type for ${file}")
   endif()
   file(READ "${file}" text)
-  # The map is not served.
+  # The source map is not served.
   string(REGEX REPLACE "\n//# sourceMappingURL=[^\n]*" "" text "${text}")
   string(APPEND table
     "{\"${name}\", {\"${type_${extension}}\", Text(R\"gradwire(${text})gradwire\")}},\n")

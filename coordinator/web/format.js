@@ -1,5 +1,4 @@
-// Numbers as people read them, each with its unit. What is not a finite number
-// is an en dash.
+// Formats numbers with their units. Values that are not finite numbers become an en dash.
 
 export const NONE = '–';
 
@@ -12,7 +11,7 @@ function digits(value) {
   return String(Number(value.toFixed(Math.min(places, 12))));
 }
 
-// A span of less than some minutes: "320 µs", "51.2 ms", "1.23 s".
+// A short time: "320 µs", "51.2 ms", "1.23 s".
 export function seconds(value) {
   if (!isNumber(value)) return NONE;
   const size = Math.abs(value);
@@ -23,7 +22,7 @@ export function seconds(value) {
   return duration(value);
 }
 
-// A span that people plan with: "40 s", "2 min 05 s", "3 h 12 min", "2 d 4 h".
+// A long time: "40 s", "2 min 05 s", "3 h 12 min", "2 d 4 h".
 export function duration(value) {
   if (!isNumber(value)) return NONE;
   const whole = Math.max(0, Math.round(value));
@@ -53,7 +52,7 @@ export function loss(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-// Of 10, "k" of 1000: "B/s", "MB/s".
+// With decimal prefixes ("k" is 1000): "B/s", "MB/s".
 export function rate(value, unit = 'B/s') {
   if (!isNumber(value)) return NONE;
   const prefixes = ['', 'k', 'M', 'G', 'T', 'P'];
@@ -65,7 +64,7 @@ export function rate(value, unit = 'B/s') {
   return `${digits(value)} ${prefixes[index]}${unit}`;
 }
 
-// Of Unix seconds, in the time zone of the reader: "14:03:59".
+// Unix seconds as a time in the reader's time zone: "14:03:59".
 export function clock(unixSeconds) {
   if (!isNumber(unixSeconds)) return NONE;
   return new Date(unixSeconds * 1000).toLocaleTimeString('en-GB');

@@ -1,4 +1,4 @@
-// Workers that were lost, and who carries their ranks on.
+// The lost workers, and the workers that took over their ranks.
 
 import {byId, keepChildren, make, setText} from './dom.js';
 import {clock, count, seconds} from './format.js';
@@ -9,7 +9,7 @@ const failuresOf = (status) => status.failures || {};
 // "rank 2", "ranks 0, 1".
 export const namesOf = (ranks) => `${ranks.length === 1 ? 'rank' : 'ranks'} ${ranks.join(', ')}`;
 
-// Other ranks of the worker that carries `rank`: a worker is known by its address.
+// The other ranks of the worker that carries `rank`. The address identifies a worker.
 export function besides(status, rank) {
   const ranks = listOf(status.ranks).filter((other) => other.address && other !== rank);
   return ranks.filter((other) => other.address === rank.address).map((other) => other.rank);
@@ -22,7 +22,7 @@ function carriedOn(loss) {
     `${namesOf(listOf(carrier.adopted))} on the worker of ${namesOf(listOf(carrier.ranks))} ` +
     `(${carrier.address})`);
   if (carriers.length === 0) return '';
-  // What it cost is told with the first step after the loss.
+  // The cost is known after the first step that follows the loss.
   const cost = Number.isFinite(loss.seconds_lost) ? ` ${seconds(loss.seconds_lost)} lost.` : '';
   return ` From step ${count(loss.first_step)} on: ${carriers.join('; ')}.${cost}`;
 }
@@ -34,14 +34,14 @@ function lossSentence(loss) {
   return `${names[0].toUpperCase()}${names.slice(1)} ${was} lost: ${loss.cause}.` + carriedOn(loss);
 }
 
-// While the run goes on, for the top of the page; '' if nobody was lost.
+// The notice of a running run, for the top of the page; '' if no worker was lost.
 export function lossNotice(status) {
   const last = listOf(failuresOf(status).last);
   if (last.length === 0) return '';
   const ranks = [...new Set(last.flatMap((loss) => listOf(loss.ranks)))].sort((a, b) => a - b);
   const workers = lossCount(status) === 1 ? 'a worker was' : `${count(lossCount(status))} workers were`;
-  return `The run goes on, though ${workers} lost: the others carry ${namesOf(ranks)} too, so a ` +
-    'step takes as long as the worker with most ranks.';
+  return `The run continues, but ${workers} lost: the others also carry ${namesOf(ranks)}, so a ` +
+    'step takes as long as on the worker with the most ranks.';
 }
 
 function makeLoss() {
@@ -50,7 +50,7 @@ function makeLoss() {
   return item;
 }
 
-// The latest on top; not shown if there is none.
+// Shows the latest loss first; hides the card if there is none.
 export function showLosses(status) {
   const losses = [...listOf(failuresOf(status).last)].reverse();
   byId('losses-card').hidden = losses.length === 0;

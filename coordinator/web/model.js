@@ -1,12 +1,12 @@
-// What the page says, computed from /status.json and /history.json. No DOM here.
-// Whatever is missing or null in them is NaN or null here, never an error.
+// Computes the content of the page from /status.json and /history.json. No DOM here. A missing or
+// null field becomes NaN or null, never an error.
 
 const OTHER = {name: 'other', label: 'other', about: 'not measured as a phase'};
-// What a rank's own work is without.
+// A rank's own work excludes this phase.
 export const EXPOSED = 'exposed_communication';
 
-// Phases as /status.json lists them: those that make up an iteration, from the bottom of
-// the stack to its top, and those that go on beside them.
+// The phases of /status.json. STACK: the parts of an iteration, from the bottom of the stack to the
+// top. BESIDE: phases that overlap them.
 export let STACK = [OTHER];
 export let BESIDE = [];
 
@@ -18,7 +18,7 @@ export function setPhases(status) {
 
 const number = (value) => (typeof value === 'number' ? value : NaN);
 
-// Seconds of each phase, by its name; what the iteration has beyond STACK is 'other'.
+// Seconds by name of each phase; 'other' is the rest of the iteration.
 export function phasesOf(entry) {
   const given = entry.phase_seconds || {};
   const phases = Object.fromEntries(BESIDE.map(({name}) => [name, number(given[name])]));
@@ -32,7 +32,7 @@ export function phasesOf(entry) {
   return phases;
 }
 
-// Points of /history.json as the charts want them, in the order of steps.
+// Converts the points of /history.json to rows for the charts, in the order of steps.
 export function rowsOf(history, ranks) {
   return ((history && history.points) || []).map((point) => {
     const seconds = number(point.iteration_seconds);
@@ -51,8 +51,8 @@ export function rowsOf(history, ranks) {
   });
 }
 
-// The mean over the last rows that hold at least `steps` steps, as a row; null
-// without rows. A value that is NaN in some rows is the mean of the others.
+// Returns a row: the mean over the last rows, which hold at least `steps` steps together; null
+// without rows. NaN values are left out of the mean.
 export function meanOfLast(rows, steps) {
   let first = rows.length;
   let counted = 0;
@@ -91,9 +91,8 @@ function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-// The rank that needs the longest for its own work, and by how much it exceeds the
-// median of the others: {rank, work, others, excess (seconds), share}. null if
-// there are not two ranks to compare.
+// The rank with the longest own work, compared with the median of the others: {rank, work, others,
+// excess (seconds), share}. null with fewer than two ranks to compare.
 export function slowest(status) {
   const known = ((status && status.ranks) || []).filter((rank) => number(rank.work_seconds) > 0);
   const slow = known.find((rank) => rank.rank === status.slowest_rank);
@@ -103,16 +102,16 @@ export function slowest(status) {
   return {rank: slow.rank, work: slow.work_seconds, others, excess, share: excess / others};
 }
 
-// From how large a share on a rank counts as a straggler on this page.
+// Minimum share of excess with which the page calls a rank a straggler.
 export const STRAGGLER_SHARE = 0.1;
 
-// Seconds until all steps are done at the pace of `recent`; NaN if not known.
+// Seconds until all steps are done at the pace of `recent`; NaN if unknown.
 export function secondsLeft(status, recent) {
   if (!recent || !(status.total_steps > 0)) return NaN;
   return Math.max(0, status.total_steps - status.step) * recent.seconds;
 }
 
-// How alarming an event or a state is: 'bad', 'warn', 'good' or 'quiet'.
+// The tone of an event or state: 'bad', 'warn', 'good', 'run' or 'quiet'.
 export function toneOf(kind) {
   const tones = {lost: 'bad', aborted: 'bad', 'not-finite': 'bad', suspect: 'warn', straggler: 'warn', finished: 'good', recovered: 'good', paused: 'bad', resumed: 'good', running: 'run'};
   return Object.hasOwn(tones, kind) ? tones[kind] : 'quiet';

@@ -1,5 +1,5 @@
-// The sentence at the top of the page: what the run's state is, or that the
-// coordinator does not answer any more. {tone, state, text}; state is for the pill.
+// The sentence at the top of the page: the state of the run, or that the coordinator no longer
+// answers. {tone, state, text}; state is for the pill.
 
 import {clock} from './format.js';
 import {lossNotice} from './losses.js';
@@ -33,7 +33,7 @@ export function noticeOf(status) {
     case 'paused':
       return {tone: 'bad', state: 'paused', text};
     case 'waiting': {
-      const come = `${(status.ranks || []).length} of ${status.world_size} workers have come.`;
+      const come = `${(status.ranks || []).length} of ${status.world_size} workers have joined.`;
       return {tone: 'quiet', state: 'waiting', text: `${come} ${text}`};
     }
     case 'finished':
@@ -45,18 +45,18 @@ export function noticeOf(status) {
   }
 }
 
-// After the coordinator has stopped to answer; `status` is the last one, or null.
+// The notice when the coordinator does not answer; `status` is the last one, or null.
 export function goneNotice(status, lastHeard) {
   if (status === null) {
     const text = 'The coordinator does not answer. Trying again.';
     return {tone: 'bad', state: 'no answer', text};
   }
-  const kept = `What follows is the last that it said, at ${clock(lastHeard)}.`;
+  const kept = `This page shows its last report, from ${clock(lastHeard)}.`;
   const last = noticeOf(status);
   if (status.state === 'finished' || status.state === 'aborted') {
     return {...last, text: `${last.text} The coordinator has ended. ${kept}`};
   }
-  const text = 'The coordinator does not answer: the run has ended, or it was lost. ' +
+  const text = 'The coordinator does not answer. It has ended with the run, or was lost. ' +
     `${kept} Trying again.`;
   return {tone: 'bad', state: 'no answer', text};
 }

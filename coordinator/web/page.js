@@ -1,4 +1,4 @@
-// The live page of a run: asks the coordinator each second and shows what it says.
+// The live page of a run: fetches the state from the coordinator every second and shows it.
 
 import {lineColor, phaseColor, scaleOf, stackColors, stackColumns, StepChart,
         Timeline} from './charts.js';
@@ -13,12 +13,12 @@ import {showRanks} from './ranks.js';
 const POLL_MS = 1000;
 const POLL_HIDDEN_MS = 10000;
 const POLL_GONE_MS = 5000;
-const GONE_AFTER = 2;       // requests without an answer
+const GONE_AFTER = 2;       // requests without an answer, in a row
 const ANSWER_MS = 5000;     // for one request
 const RECENT_STEPS = 20;
 
 let status = null;          // the last /status.json
-let rows = [];              // of the last /history.json
+let rows = [];              // from the last /history.json
 let lastHeard = 0;          // Unix seconds of this browser's clock
 let failures = 0;           // requests in a row without an answer
 let timer = 0;
@@ -37,14 +37,14 @@ async function fetchJson(path) {
   return answer.json();
 }
 
-// As many points as the chart has room for; more while zoomed, to see single steps.
+// The number of points that fit the chart; more when zoomed in, to show single steps.
 function pointsWanted() {
   if (timeline.window !== null) return 2000;
   return Math.min(600, Math.max(150, byId('time-chart').clientWidth));
 }
 
-// The history of a status that says that the run is over has all its steps. Without
-// the history the page shows the last one.
+// Fetches the status first: if it says that the run is over, the history then has all steps. If the
+// history fails, the page keeps the last one.
 async function ask() {
   const next = await fetchJson('status.json');
   if (status !== null && next.run !== status.run) timeline.showAll();
@@ -136,7 +136,7 @@ function showProgress() {
   setText(byId('progress-text'), progressText());
 }
 
-// [name, value, what else] of each.
+// Each tile: [name, value, note, tone].
 function tiles() {
   const row = recentRow();
   const slow = slowest(status);
@@ -177,7 +177,7 @@ function showTiles() {
   });
 }
 
-// Values of the step under the cursor, or of the last ones.
+// Shows the values of the step under the cursor, or means over the last steps.
 function showValues() {
   const under = timeline.rows[timeline.cursor];
   const row = under || recentRow();
@@ -209,7 +209,7 @@ function showLegendRow(row, {mark, name, label, about}, value, share) {
   setText(row.children[2], share);
 }
 
-// As the stack, from its top; then what is not in it.
+// The phases of the stack from top to bottom, then the times, then the phases outside the stack.
 function showLegend(row) {
   const body = byId('legend').tBodies[0];
   const phases = [...STACK].reverse().map((phase) => ({...phase, mark: 'part'}));
@@ -234,7 +234,7 @@ function makeEvent() {
   return item;
 }
 
-// The latest on top.
+// Shows the latest event first.
 function showEvents() {
   const events = [...(status.events || [])].reverse();
   keepChildren(byId('events'), events.length, makeEvent);
@@ -274,11 +274,11 @@ function lossRange(visible) {
 
 function timeRange(visible) {
   const {top, beyond} = scaleOf(visible.map((row) => Math.max(row.seconds, row.longest)));
-  setText(byId('beyond'), beyond > 0 ? `${count(beyond)} longer than the scale` : '');
+  setText(byId('beyond'), beyond > 0 ? `${count(beyond)} beyond the scale` : '');
   return [0, top];
 }
 
-// Of shares: at least a tenth, at most all.
+// The top of a scale of shares: at least 0.1, at most 1.
 const shareTop = (values) => Math.min(1, Math.max(0.1, scaleOf(values).top));
 
 function describePhases(row) {

@@ -1,4 +1,4 @@
-// The table of ranks, and the sentence on which is the slowest.
+// The table of ranks, and the sentences above it.
 
 import {phaseColor} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
@@ -6,13 +6,12 @@ import {count, loss, NONE, percent, seconds} from './format.js';
 import {besides, namesOf} from './losses.js';
 import {EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
 
-// After this long without a message a rank that runs is marked as silent; workers
-// send one each second.
+// A running rank without a message for this long is marked as silent. Workers send one per second.
 export const SILENT_SECONDS = 3;
 
 const COLUMNS = ['Rank', 'Address', 'State', 'Steps', 'Loss', 'Iteration', 'Own work', 'Exposed',
-                 'Last step', 'Heard'];
-const NUMBERS = new Set(['Steps', 'Loss', 'Iteration', 'Own work', 'Exposed', 'Heard']);
+                 'Last step', 'Last heard'];
+const NUMBERS = new Set(['Steps', 'Loss', 'Iteration', 'Own work', 'Exposed', 'Last heard']);
 
 export const isSilent = (rank) => rank.state === 'running' && rank.heard_seconds > SILENT_SECONDS;
 
@@ -26,8 +25,8 @@ export function slowestSentence(status) {
     return `The ranks are even: the slowest, rank ${slow.rank}, needs ${more} for its own work.`;
   }
   const others = besides(status, ranks.find((rank) => rank.rank === slow.rank));
-  const why = others.length > 0 ? ` Its worker carries ${namesOf(others)} too.` : '';
-  return `Rank ${slow.rank} holds the others up: ${seconds(slow.work)} of own work in an ` +
+  const why = others.length > 0 ? ` Its worker also carries ${namesOf(others)}.` : '';
+  return `Rank ${slow.rank} holds up the others: its own work takes ${seconds(slow.work)} per ` +
     `iteration, ${seconds(slow.excess)} or ${more}.${why}`;
 }
 
@@ -61,33 +60,33 @@ function showBar(bar, rank, longest) {
                                       .join(', ') || 'no step yet');
 }
 
-// A loss of null after a step is one that JSON cannot say: infinite or not a number. A program that
-// tells none gives none.
+// After a step, a loss of null is infinite or not a number, which JSON cannot hold. A program that
+// reports no loss has no such field.
 const lossText = (rank) =>
   (rank.loss === null && rank.steps_done > 0 ? 'not finite' : loss(rank.loss));
 
-// With a parameter server ranks may be apart.
+// With a parameter server, ranks may be at different steps.
 const stepsText = (rank) =>
   (rank.lag > 0 ? `${count(rank.steps_done)} (${count(rank.lag)} behind)` : count(rank.steps_done));
 
-// As the rank that told last says: the one that is furthest.
+// The spread that the rank with the most steps reports, because it is the latest.
 export function spreadSentence(status) {
   const told = (status.ranks || []).filter((rank) => Number.isFinite(rank.spread));
   if (told.length === 0) return '';
   const {spread} = told.reduce((a, b) => (b.steps_done > a.steps_done ? b : a));
   const bound = (status.settings || {}).staleness || '0';
-  return `The clocks of the ranks are ${count(spread)} steps apart; staleness ${bound}.`;
+  return `The clocks of the ranks are ${count(spread)} steps apart; staleness bound: ${bound}.`;
 }
 
-// Bytes are about the same on all ranks; of what is left out the most.
+// The mean of the bytes, which are about equal on all ranks; the maximum of the residuals.
 export function compressionSentence(status) {
   const told = (status.ranks || []).filter((rank) => Number.isFinite(rank.compression_ratio));
   if (told.length === 0) return '';
   const share = told.reduce((sum, rank) => sum + 1 / rank.compression_ratio, 0) / told.length;
   const residuals = told.map((rank) => rank.residual_norm).filter(Number.isFinite);
   const left = residuals.length === 0 ? '' :
-    `; what is left out so far is up to ${percent(Math.max(...residuals))} as long as they are`;
-  return `Gradients travel in ${percent(share)} of their bytes${left}.`;
+    `; the norm of what is left out so far is up to ${percent(Math.max(...residuals))} of theirs`;
+  return `Gradients are sent in ${percent(share)} of their bytes${left}.`;
 }
 
 const heardText = (seconds) =>

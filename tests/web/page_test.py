@@ -156,7 +156,7 @@ class PageTest(unittest.TestCase):
         points = [fake.point(step) for step in range(40)]
         points[0] = fake.point(0, iteration_seconds=9.0, longest_seconds=9.5)
         self.open(fake.status(step=40), lambda _: {"run": "a", "resolution": 1, "points": points})
-        self.wait(lambda: self.text("#beyond") == "1 longer than the scale", "the note")
+        self.wait(lambda: self.text("#beyond") == "1 beyond the scale", "the note")
 
     def test_straggler_is_named_with_its_excess(self):
         status = fake.status(step=40)
@@ -164,7 +164,7 @@ class PageTest(unittest.TestCase):
         status["slowest_rank"] = 2
         self.open(status)
         self.assertEqual(self.text("#slowest"),
-                         "Rank 2 holds the others up: 490 ms of own work in an iteration, "
+                         "Rank 2 holds up the others: its own work takes 490 ms per iteration, "
                          "140 ms or 40 % more than the median of the others.")
         self.assertEqual(self.texts("#ranks .tag"), ["", "", "slowest", ""])
 
@@ -182,7 +182,7 @@ class PageTest(unittest.TestCase):
         for rank, lag in zip(status["ranks"], (0, 3, 1, 1)):
             rank.update(steps_done=20 - lag, lag=lag, spread=3)
         self.open(status)
-        self.assertIn("The clocks of the ranks are 3 steps apart; staleness 4.",
+        self.assertIn("The clocks of the ranks are 3 steps apart; staleness bound: 4.",
                       self.text("#slowest"))
         cells = self.texts("#ranks td[data-label='Steps']")
         self.assertEqual(cells, ["20", "17 (3 behind)", "19 (1 behind)", "19 (1 behind)"])
@@ -193,8 +193,8 @@ class PageTest(unittest.TestCase):
             rank.update(compression_ratio=4)
         status["ranks"][2].update(residual_norm=0.5)
         self.open(status)
-        self.assertIn("Gradients travel in 25 % of their bytes; what is left out so far is up to "
-                      "50 % as long as they are.", self.text("#slowest"))
+        self.assertIn("Gradients are sent in 25 % of their bytes; the norm of what is left out so "
+                      "far is up to 50 % of theirs.", self.text("#slowest"))
 
     def test_lost_worker_is_in_notice_table_events_and_charts(self):
         cause = "rank 1 (10.10.1.2:45275) was lost in step 30: its session stream broke"
@@ -212,8 +212,8 @@ class PageTest(unittest.TestCase):
     def test_run_that_goes_on_says_who_was_lost_and_who_carries_on(self):
         self.open(fake.with_loss(fake.status(step=30)))
         self.assertEqual(
-            self.text("#notice"), "The run goes on, though a worker was lost: the others carry rank 2 "
-            "too, so a step takes as long as the worker with most ranks.")
+            self.text("#notice"), "The run continues, but a worker was lost: the others also carry "
+            "rank 2, so a step takes as long as on the worker with the most ranks.")
         self.assertEqual(self.text("#losses-sum"), "1 worker, 412 ms in all")
         self.assertEqual(
             self.text("#losses .what"), "Rank 2 was lost: its session stream broke. From step 7 on: "
@@ -224,7 +224,7 @@ class PageTest(unittest.TestCase):
         status = fake.with_loss(fake.status(step=30), lost=2, by=3)
         status["ranks"][3]["work_seconds"] = 0.7
         self.open(status)
-        self.assertTrue(self.text("#slowest").endswith(" Its worker carries rank 2 too."),
+        self.assertTrue(self.text("#slowest").endswith(" Its worker also carries rank 2."),
                         self.text("#slowest"))
 
     def test_loss_that_nobody_carries_on_has_no_cost(self):
@@ -262,7 +262,7 @@ class PageTest(unittest.TestCase):
         status = fake.status(step=0, state="waiting", reason="", ranks=2, world_size=4,
                              started=None, settings={}, total_steps=0, events=[])
         self.open(status)
-        self.assertEqual(self.text("#notice"), "2 of 4 workers have come.")
+        self.assertEqual(self.text("#notice"), "2 of 4 workers have joined.")
         self.assertEqual(set(self.texts("#tiles .value")), {"–"})
         self.assertEqual(self.text("#slowest"), "Nothing to compare yet.")
         self.assertEqual(browser.errors(self.driver), [])

@@ -58,7 +58,7 @@ class RunTest(unittest.TestCase):
             self.wait(lambda: self.text("#losses .what").startswith("Rank 1 was lost: "), "the loss")
             self.assertRegex(self.text("#losses .what"),
                              r" From step \d+ on: rank 1 on the worker of ranks (0, 1|1, 2) \(")
-            self.assertIn("the others carry rank 1 too", self.text("#notice"))
+            self.assertIn("the others also carry rank 1", self.text("#notice"))
             self.assertEqual(self.text("#state"), "running")
             self.assertEqual(len(browser.texts(self.driver, "#ranks tbody tr")), 3)
             sharers = browser.texts(self.driver, "#ranks .sharers")
