@@ -1,5 +1,5 @@
-"""Arguments of the Python scripts of deploy/, tests/ and bench/. A script's docstring is its help, and the
-first indented lines in it are its usage, so that each is written once."""
+"""Arguments of the Python scripts of deploy/, tests/ and bench/. The docstring of a script is its help,
+and the first indented lines in it are its usage, so that each is written once."""
 import argparse
 import difflib
 import os
@@ -10,20 +10,20 @@ EXIT_USAGE = 2
 
 
 def usage_of(doc):
-    """The first indented lines."""
+    """Returns the first indented lines."""
     found = re.search(r"^ +\S.*\n(?: +\S.*\n)*", doc + "\n", re.MULTILINE)
     return found[0]
 
 
 def did_you_mean(word, names):
-    """"; did you mean --rounds?", or "" if none of `names` is near."""
+    """Returns "; did you mean --rounds?", or "" if `word` is not close to any of `names`."""
     near = difflib.get_close_matches(word, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
 class Parser(argparse.ArgumentParser):
-    """Says one sentence and the usage of what is wrong, with the nearest option or choice, and
-    exits 2."""
+    """On wrong arguments, prints one sentence with the nearest option or choice, then the usage, and
+    exits with 2."""
 
     def __init__(self, doc):
         super().__init__(prog=os.path.basename(sys.argv[0]), description=doc.strip(),

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Sourced by the shell scripts of deploy/ and tests/. The comment at a script's head is its help, and the
-# first indented lines in it are its usage, so that each is written once. Needs nothing but bash.
+# The shell scripts of deploy/ and tests/ source this file. The comment at the head of a script is its
+# help, and the first indented lines in it are its usage, so that each is written once. Needs only bash.
 
-# The comment at the head of the script, without the first line and the signs in front.
+# Prints the comment at the head of the script, without the "#!" line and the comment signs.
 print_help() {
   local line
   while IFS= read -r line && [[ $line == '#'* ]]; do
@@ -24,7 +24,7 @@ print_usage() {
   printf 'Usage:\n%s' "$usage"
 }
 
-# With --help or -h among the arguments, prints the help and exits 0. Behind -- nothing is looked at.
+# If --help or -h is among the arguments before --, prints the help and exits with 0.
 help_if_asked() {
   local word
   for word in "$@"; do
@@ -35,7 +35,7 @@ help_if_asked() {
   done
 }
 
-# Says what is wrong with the arguments, and the usage, and exits 2.
+# Prints the error "$1" and the usage, and exits with 2.
 wrong_arguments() {
   {
     printf '%s: %s\n' "${0##*/}" "$1"
@@ -44,7 +44,7 @@ wrong_arguments() {
   exit 2
 }
 
-# For a script without any arguments.
+# For scripts without arguments.
 no_arguments() {
   help_if_asked "$@"
   (($# == 0)) || wrong_arguments "got '$1', expected no arguments"

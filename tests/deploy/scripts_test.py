@@ -87,7 +87,7 @@ class Provision(Scripts):
         for host in ("127.0.0.1", "127.0.0.2"):
             self.assertIn(f"[{host}] installed gradwire_9.deb\n", said)
             self.assertIn(f"[{host}] done: gradwire 9\n", said)
-        self.assertTrue(said.endswith("provision: 2 hosts have Gradwire\n"), said)
+        self.assertTrue(said.endswith("provision: done on 2 hosts\n"), said)
         self.assertEqual(self.log.read_text().count("/gradwire_9.deb"), 2)
 
     def test_shared_folder_is_left_alone_and_no_mark_stays(self):
@@ -137,12 +137,12 @@ class Provision(Scripts):
         hosts, nobody = self.hosts("127.0.0.1"), self.folder / "nobody"
         nobody.write_text("# none\n")
         for words, expected in (
-                (["--debs"], "--debs: expected a folder behind it"),
+                (["--debs"], "--debs: got no value, expected a folder"),
                 (["--debs", "/no/such", hosts], "--debs: got '/no/such', expected a folder"),
                 (["--what", empty, hosts], "got --what, expected --debs, --programs or --data"),
                 (["--debs", empty, hosts], f"--debs: no .deb file in '{empty}'"),
                 (["--programs", empty, hosts], f"no '{empty}/bin/gradwire'; build first"),
-                (["--debs", self.debs], "got 0 files, expected one with the hosts"),
+                (["--debs", self.debs], "got 0 files, expected one file of hosts"),
                 (["--debs", self.debs, hosts, hosts], "got 2 files, expected one"),
                 (["--debs", self.debs, "/no/such"], "cannot read '/no/such'"),
                 (["--debs", self.debs, nobody], f"no host in '{nobody}'")):
@@ -264,10 +264,10 @@ class Release(Scripts):
         self.assertEqual([path.name for path in self.out().iterdir()], ["mine"])
 
     def test_wrong_words_are_refused(self):
-        for words, expected in (([], "got no folder for what is made"),
+        for words, expected in (([], "got no folder for the files"),
                                 (["--what", "out"], "unknown option --what"),
                                 (["a", "b"], "got two folders, 'a' and 'b', expected one"),
-                                (["--uncommitted"], "got no folder for what is made")):
+                                (["--uncommitted"], "got no folder for the files")):
             code, said = self.release(*words)
             self.assertEqual(code, 2)
             self.assertIn(f"release: {expected}\nUsage:\n  deploy/release OUT", said)
@@ -282,7 +282,7 @@ class Release(Scripts):
         shutil.rmtree(self.checkout / ".git")
         code, said = self.release(self.out(), GIT_CEILING_DIRECTORIES=str(self.folder))
         self.assertEqual(code, 2)
-        self.assertIn("this is no git checkout", said)
+        self.assertIn("this is not a git checkout", said)
 
 
 class Quickstart(Scripts):

@@ -31,10 +31,10 @@ class ProvisionTest(unittest.TestCase):
         exit_code, printed = self.provision("--programs", BUILD, "--data", data,
                                             lines=("10.10.1.1 slots=2", "10.10.1.2  # new"))
         self.assertEqual(exit_code, 0, printed)
-        for line in ("[10.10.1.1] packages are there", f"[10.10.1.2] {BUILD} copied",
+        for line in ("[10.10.1.1] packages are installed", f"[10.10.1.2] {BUILD} copied",
                      f"[10.10.1.1] {BUILD} is the same folder there: nothing copied",
                      f"[10.10.1.2] {data} copied", "[10.10.1.2] done: gradwire ",
-                     "provision: 2 hosts have Gradwire"):
+                     "provision: done on 2 hosts"):
             self.assertIn(line, printed)
         exit_code, printed = self.hosts.gradwire(
             "launch", "--hostfile", self.hosts.hostfile("10.10.1.2"), "--", "--model", "lenet",

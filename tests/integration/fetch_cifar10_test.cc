@@ -155,7 +155,7 @@ TEST_F(FetchCifar10Test, Url_WholePartIsThere_NeedsNoServer) {
 TEST_F(FetchCifar10Test, Url_PartIsSpoilt_FailsAndRemovesIt) {
   WriteFile(part_, "not the beginning");
   EXPECT_EQ(Fetch({dir_, "--url", "file://" + archive_, "--md5", sum_}), 1);
-  EXPECT_THAT(err_, HasSubstr("so it is removed"));
+  EXPECT_THAT(err_, HasSubstr("it was removed"));
   EXPECT_TRUE(NothingIsLeft());
 }
 

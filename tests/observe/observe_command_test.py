@@ -52,14 +52,14 @@ class Refuses(unittest.TestCase):
                         if pathlib.Path(folder, tool).exists())
             (self.folder / tool).symlink_to(path)
         self.assert_fails(observe(environment={"PATH": str(self.folder)}), 1,
-                          "observe: there is no prometheus; install Debian's package prometheus "
+                          "observe: prometheus is missing; install Debian's package prometheus "
                           "(deploy/install-packages observe)")
 
     def test_a_port_that_is_taken(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             self.assert_fails(observe("--port", str(port), "--data-dir", str(self.folder)), 1,
-                              f"observe: port {port} is taken; give another --port")
+                              f"observe: port {port} is in use; give another --port")
 
     def test_a_data_dir_that_cannot_be_written(self):
         (self.folder / "file").touch()
@@ -85,9 +85,9 @@ class Runs(unittest.TestCase):
                                "--data-dir", folder, "--scrape-interval", "2s",
                                "--alertmanager", "127.0.0.1:9"], pathlib.Path(folder, "output"))
             self.addCleanup(process.end)
-            wait_for("observe to start", lambda: "found.\n" in process.text(), 30)
+            wait_for("observe to start", lambda: "when it starts.\n" in process.text(), 30)
             self.assertIn(f"http://127.0.0.1:{port}/graph", process.text())
-            self.assertIn(f"Nothing answers at http://{coordinator}/sd yet", process.text())
+            self.assertIn(f"No coordinator answers at http://{coordinator}/sd yet", process.text())
             configuration = get(f"http://127.0.0.1:{port}/api/v1/status/config")
             for expected in ("scrape_interval: 2s", "evaluation_interval: 2s",
                              "refresh_interval: 2s", f"url: http://{coordinator}/sd"):
