@@ -1,4 +1,4 @@
-"""A machine that has far too few cores for its workers: nobody is taken for lost."""
+"""On a machine with far too few cores for its workers, no worker counts as lost."""
 import json
 import os
 import pathlib
@@ -11,7 +11,7 @@ BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
 WORKERS = 8
 CORES = sorted(os.sched_getaffinity(0))[:2]
 BUSY_LOOPS = 1
-# Some minutes of VGG-11, far longer than leases need to adapt.
+# Some minutes of VGG-11: much longer than the leases need to adapt.
 RUN = ["--dataset", "synthetic", "--batch-size", "16", "--iterations", "40", "--threads", "1",
        "--lr", "0.01", "--print-every", "0"]
 

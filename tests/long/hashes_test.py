@@ -1,4 +1,4 @@
-"""The bits of a run: the same for every sync and back end, on any number of processes."""
+"""A run gives the same bits with every sync and back end, on any number of processes."""
 import json
 import os
 import pathlib
@@ -15,7 +15,7 @@ RUN = ["--iterations", "20", "--batch-size", "2", "--lr", "0.01", "--threads", "
 
 
 def hashes(sync, backend, processes):
-    """SHA-256 of parameters and buffers of each rank."""
+    """Returns the SHA-256 of the parameters and of the buffers, for each rank."""
     with tempfile.TemporaryDirectory(prefix="gradwire-hashes-") as folder:
         summary = pathlib.Path(folder, "summary.json")
         command = [BIN / "gradwire", "launch", "--workers", processes, "--world-size", WORLD_SIZE,

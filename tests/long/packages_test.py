@@ -1,4 +1,4 @@
-"""The Debian packages in a Debian made from the archive: installed, used, and removed."""
+"""Installs, uses and removes the Debian packages, in a Debian system made from the archive."""
 import os
 import pathlib
 import shutil
@@ -9,10 +9,10 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"]).parent
 CHROOT = SOURCE / "tests/support/debian-chroot"
-SUITE = "bookworm"  # what the packages of this build depend on
+SUITE = "bookworm"  # the Debian release that the packages of this build fit
 LAUNCH = ("gradwire launch --workers 2 --summary summary.json -- --model lenet --dataset synthetic "
           "--batch-size 8 --iterations 5 --threads 1")
-# The packages themselves, what is known of them, and where a run was told to write.
+# Folders that do not count: the packages, records of packages, and output of runs.
 APART = ("/debs/", "/tmp/", "/var/cache/apt/", "/var/lib/apt/", "/var/lib/dpkg/", "/var/log/")
 
 
@@ -64,7 +64,7 @@ class PackagesTest(unittest.TestCase):
         self.assertEqual(own & left, set())
         self.assertEqual({file for file in left if "gradwire" in file}, set())
 
-    # Behind the other, which asks what is left: "the" comes behind "programs".
+    # Must run after the other test, which checks for leftovers: "the" sorts after "programs".
     def test_the_library_examples_built_with_the_packages_and_run(self):
         shutil.copytree(SOURCE / "examples", self.root / "root/examples")
         self.apt("install /debs/libgradwire0_*.deb /debs/libgradwire-dev_*.deb "
@@ -74,7 +74,7 @@ class PackagesTest(unittest.TestCase):
         out = self.inside("cd /tmp && gradwire launch --workers 2 --program examples/gan -- 2")
         self.assertIn("mean radius", out)
         self.inside("pkg-config --exists --print-errors gradwire")
-        # The documentation has the same examples.
+        # The documentation package has the same examples.
         self.inside("diff -r /root/examples /usr/share/doc/gradwire-doc/examples "
                     "--exclude=deploy")
 

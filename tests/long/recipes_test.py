@@ -1,4 +1,4 @@
-"""What docs/extending.md shows how to add: made in a copy of the sources, built, and run."""
+"""Adds the examples of docs/extending.md to a copy of the sources, builds it and runs them."""
 import os
 import pathlib
 import re
@@ -19,7 +19,7 @@ SECONDS_TO_RUN = 120
 
 
 class Recipe:
-    """A section of the page: `files` with their texts, `changes` of files, and `commands`."""
+    """A section of the page: `files` with their texts, `changes` to files, and `commands`."""
 
     def __init__(self, section):
         self.name, _, text = section.partition("\n")
@@ -42,8 +42,8 @@ def recipes():
 
 
 def changed(text, change):
-    """`text` with the lines that `change` marks with + and without those with -: where its lines
-    stand without the former, which has to be one place; at the end if there are none."""
+    """Applies the diff `change` to `text`. The old lines must occur exactly once; without old lines,
+    the new ones go to the end."""
     lines = change.splitlines(keepends=True)
     old = "".join(line[1:] for line in lines if line[0] != "+")
     new = "".join(line[1:] for line in lines if line[0] != "-")
@@ -63,7 +63,7 @@ class RecipesTest(unittest.TestCase):
         cls.copy.refresh()
         for recipe in cls.recipes:
             for name, text in recipe.files.items():
-                assert not cls.copy.has(name), f"{recipe.name}: {name} is there already"
+                assert not cls.copy.has(name), f"{recipe.name}: {name} exists already"
                 cls.copy.write(name, text)
             for name, change in recipe.changes:
                 cls.copy.write(name, changed(cls.copy.read(name), change))

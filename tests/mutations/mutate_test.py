@@ -112,7 +112,7 @@ class RunTest(unittest.TestCase):
 
     def test_problem_names_what_is_not_there(self):
         self.assertEqual(change("return a + b", "return a").problem(), "")
-        self.assertIn("got no_test.py, which is not there",
+        self.assertIn("got no_test.py, which does not exist",
                       change("return a + b", "return a", ["no_test.py"]).problem())
         self.assertIn("got no change", change("return a + b", "return a + b").problem())
 
