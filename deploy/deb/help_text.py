@@ -1,4 +1,4 @@
-"""What the programs' --help says, which is made from their tables of options."""
+"""Reads the --help of the programs, which they make from their tables of options."""
 import dataclasses
 import re
 import subprocess
@@ -12,8 +12,8 @@ _USAGE = re.compile(r"^Usage: (.*)\n", re.MULTILINE)
 
 @dataclasses.dataclass
 class Option:
-    """One option: "--sync", "NAME", its help, and the words that its value may be, if they are few,
-    each with what it means."""
+    """One option: "--sync", "NAME", its help, and its possible values, if they are listed, each with its
+    meaning."""
     name: str
     value: str
     help: str
@@ -22,7 +22,7 @@ class Option:
 
 @dataclasses.dataclass
 class Command:
-    """A program or one of its commands, as typed: ("gradwire", "bench", "training")."""
+    """A program or one of its commands: ("gradwire", "bench", "training")."""
     words: tuple
     summary: str
     description: str
@@ -61,7 +61,7 @@ def _commands(lines, words, folder):
 
 
 def read(folder, words, summary=""):
-    """The Command `words` of the programs in `folder`. Raises CalledProcessError."""
+    """Returns the Command `words` of the programs in `folder`. Raises CalledProcessError."""
     text = subprocess.run([folder / words[0], *words[1:], "--help"], check=True, text=True,
                           stdout=subprocess.PIPE).stdout
     description, usage, rest = _USAGE.split(text, maxsplit=1)
@@ -84,12 +84,12 @@ def read(folder, words, summary=""):
 
 
 def walk(command):
-    """`command` and those below it."""
+    """Yields `command` and its sub-commands."""
     yield command
     for below in command.commands:
         yield from walk(below)
 
 
 def every_command(folder):
-    """All Commands of the programs in `folder`."""
+    """Returns all Commands of the programs in `folder`."""
     return [command for program in PROGRAMS for command in walk(read(folder, (program,)))]
