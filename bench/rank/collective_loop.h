@@ -26,7 +26,7 @@ struct LoopOptions {
   absl::Duration step_timeout = absl::Seconds(120);
 };
 
-// What one rank measured.
+// The results of one rank.
 struct LoopResult {
   std::vector<double> seconds;  // of each measured iteration, in order
   // Of this process, during the measured iterations only.

@@ -115,8 +115,8 @@ absl::Status CheckPeersModel(const TrainingOptions& options) {
 
 std::string DescribeOperations() {
   return absl::StrCat(
-      "collectives to measure: ", absl::StrJoin(OperationNames(), ", "),
-      ";\nring and tree have all of them, other back ends all-reduce and broadcast");
+      "collectives to measure\n", absl::StrJoin(OperationNames(), ", "),
+      "\n(ring and tree have all of them, other back ends all-reduce and broadcast)");
 }
 
 // Fills in `backends` if none were given. InvalidArgument if a given one lacks an operation.
@@ -232,7 +232,7 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
   parser.Add("max-bytes", "N", "largest bucket, in bytes", Size(&options.max_bytes));
   parser.Add("factor", "N", "ratio of each size to the one before",
              Integer(&options.factor, 2, 1 << 20));
-  parser.Add("sizes", "N,N,...", "measure these sizes instead of a range (K, M, G: powers of 1024)",
+  parser.Add("sizes", "N,N,...", "sizes instead of a range (K, M, G: powers of 1024)",
              WithDefault(SizeList(&options.sizes), "the range and VGG-11's 36924456"));
   parser.Add("ops", "NAME,...", DescribeOperations(), NameList(&options.ops, OperationNames()));
   parser.Add("backends", "NAME,...", "back ends to measure",
@@ -243,13 +243,13 @@ absl::StatusOr<Parsed<CollectivesOptions>> ParseCollectivesOptions(
   parser.Add("warmup", "N", "iterations before the measured ones", Integer(&options.warmup, 1));
   parser.Add("iterations", "N", "measured iterations", Integer(&options.iterations, 1));
   parser.Add("seconds-per-size", "S",
-             "time limit of the measured iterations: fewer if they take longer;\na quarter of it "
-             "limits the warm-up; 0: no limit",
+             "time limit for the measured iterations; 0: no limit\n"
+             "(fewer iterations run if they take longer; the warm-up may take a quarter)",
              RealFrom(&options.seconds_per_size, 0));
-  parser.Add(
-      "tls", "true|false",
-      "also measure encrypted connections, with temporary certificates;\non this machine only",
-      Switch(&options.tls));
+  parser.Add("tls", "true|false",
+             "also measure encrypted connections, on this machine only\n"
+             "(makes temporary certificates)",
+             Switch(&options.tls));
   AddWhere(&options.bench, &parser);
   AddOutput(&options.bench, &parser);
   const absl::Status status = Finish(args, environment, &parser, &parsed);

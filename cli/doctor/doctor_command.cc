@@ -42,8 +42,7 @@ void AddAll(DoctorOptions* options, OptionParser* parser) {
               WithDefault(Text(&options->network), "the addresses of their names"));
   parser->Add("data-dir", "DIR", "folder with the data set, on every host",
               WithDefault(Text(&options->data_dir), "not checked"));
-  parser->Add("port", "N",
-              "the coordinator's port, which must be free and reachable from all hosts",
+  parser->Add("port", "N", "port of the coordinator: must be free, and reachable from all hosts",
               Integer(&options->port, 1, 65535));
   parser->Add("memory-gib", "X", "free memory that each worker needs, in GiB",
               RealAbove(&options->memory_gib, 0));

@@ -70,8 +70,8 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Add("scale", "NAME", "quick: minutes on two cores; full: the size of the course or paper",
               Text(&options->scale));
   parser->Add("data-dir", "DIR",
-              "folder with CIFAR-10 (deploy/fetch-cifar10);\n"
-              "for data-parallel and inference, with MNIST (deploy/fetch-mnist)",
+              "folder with CIFAR-10 (deploy/fetch-cifar10)\n"
+              "(data-parallel and inference: with MNIST, deploy/fetch-mnist)",
               WithDefault(Text(&options->data_dir), "Fashion-MNIST or synthetic images"));
   parser->Add("out", "DIR", "folder for the report and its data",
               WithDefault(Text(&options->out), "gradwire-NAME-SCALE"));

@@ -120,8 +120,8 @@ void AddAll(LaunchOptions* options, OptionParser* parser) {
   parser->Add("link-gbit", "X", "speed of every link in Gbit/s, for comparison in the last table",
               WithDefault(RealAbove(&options->link_gbit, 0), "unknown"));
   parser->Add("rank-options", "R:OPTIONS[;...]",
-              "extra options for single ranks (1:--loaders 2);\n"
-              "not those that gradwire-worker --help marks (all ranks)",
+              "extra options for single ranks (1:--loaders 2),\n"
+              "except those that gradwire-worker --help marks (all ranks)",
               RankOptions(&options->rank_options));
   options->coordinator.listen = "127.0.0.1:0";
   options->coordinator.metrics = "127.0.0.1:0";

@@ -14,7 +14,7 @@
 
 namespace gradwire {
 
-// What a finished run measured: means over its ranks.
+// The results of a finished run: means over its ranks.
 struct MeasuredRun {
   int workers = 0;
   std::string sync;

@@ -18,7 +18,7 @@ constexpr char kDescription[] =
 constexpr char kFooter[] =
     "A coordinator with --http-token answers only if you give its --token-file. A coordinator "
     "with\n"
-    "TLS answers only if you give a certificate of its CA, unless it has --plain-http.\n"
+    "TLS answers only if you give a certificate that its CA signed, unless it has --plain-http.\n"
     "--json prints everything; with --watch, it prints one line per second. This command ignores\n"
     "GRADWIRE_JSON, which other commands use.\n"
     "\n"
@@ -54,7 +54,8 @@ absl::StatusOr<Parsed<ScriptCall>> ParseStatusOptions(const std::vector<std::str
   parser.Add("json", "true|false", "print the coordinator's answer as JSON", Switch(&json));
   parser.Add("token-file", "FILE", "token of the run, for a coordinator with --http-token",
              Text(&security.token_file));
-  parser.Add("tls-cert", "FILE", "certificate of the coordinator's CA, for a coordinator with TLS",
+  parser.Add("tls-cert", "FILE",
+             "certificate signed by the coordinator's CA, for a coordinator with TLS",
              Text(&security.tls_cert));
   parser.Add("tls-key", "FILE", "key of that certificate", Text(&security.tls_key));
   parser.Add("tls-ca", "FILE", "CA of the coordinator's certificate", Text(&security.tls_ca));
