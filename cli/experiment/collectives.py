@@ -8,10 +8,11 @@ from cli.runs.quantiles import median
 from cli.runs.tables import Column
 
 SOURCE = "the course's sheet (write small programs first) and the lecture on all-reduce"
-BACKENDS = ("coordinator", "sharded", "ring", "tree", "gloo")
+# A choice: the operations that expected_outputs defines.
 OPS = ("send-recv", "broadcast", "scatter", "gather", "reduce", "all-gather", "reduce-scatter",
        "all-reduce")
-SHOWN = ("ring", "tree")  # side by side
+# A choice: the lecture's two ways to reduce, drawn side by side.
+SHOWN = ("ring", "tree")
 SHOWN_RANKS = 4  # with an element for each in the tensor
 PARAMETERS = 60_000_000  # of the lecture's model, exchanged in pieces
 FLOAT_BYTES = 4
@@ -44,7 +45,7 @@ def runs(setting):
     return showings() + [
         Averages(name_of(backend, size), f"{backend}, {size:,} bytes", scale["ranks"], size,
                  backend, scale["iterations"], scale["seconds"])
-        for backend in BACKENDS for size in scale["sizes"]]
+        for backend in setting.backends() for size in scale["sizes"]]
 
 
 def expected_outputs(op, inputs):
@@ -160,12 +161,12 @@ def times_table(setting, results):
         ("bytes", setting.scale["sizes"]),
         [(backend, f"{backend} (ms)",
           [1e3 * seconds for _, seconds in times_of(setting, results, backend)])
-         for backend in BACKENDS], 3)
+         for backend in setting.backends()], 3)
 
 
 def fit_table(setting, results):
     rows = []
-    for backend in BACKENDS:
+    for backend in setting.backends():
         latency, slope = fit(times_of(setting, results, backend))
         rows.append({"backend": backend, "latency": 1e3 * latency,
                      "bandwidth": 1 / slope / 1e9 if slope > 0 else None})
@@ -186,19 +187,21 @@ def times_picture(setting, results):
                  ("bytes", "time (ms)"),
                  [line(backend, setting.scale["sizes"],
                        [1e3 * seconds for _, seconds in times_of(setting, results, backend)])
-                  for backend in BACKENDS], x_log=10, y_log=10)
+                  for backend in setting.backends()], x_log=10, y_log=10)
 
 
 def pieces_picture(setting, results):
     return lines("pieces", "60 million parameters, piece by piece",
                  "lecture's figure of 60 M parameters in pieces",
                  ("parameters of a piece", "time (s)"),
-                 [line(backend, *zip(*pieces(setting, results, backend))) for backend in BACKENDS],
+                 [line(backend, *zip(*pieces(setting, results, backend)))
+                  for backend in setting.backends()],
                  "The time of one piece, times their number.", x_log=10, y_log=10)
 
 
 def values_claim(setting, results):
-    names = [name_of(backend, size) for backend in BACKENDS for size in setting.scale["sizes"]]
+    names = [name_of(backend, size) for backend in setting.backends()
+             for size in setting.scale["sizes"]]
     wrong = sum(results[name].wrong for name in names)
     return judge("Every rank gets the mean of all ranks' tensors.", "the sheet", wrong == 0,
                  f"{wrong} wrong values in {len(names)} runs")
@@ -218,7 +221,7 @@ def find(setting, results):
         [outputs_claim(results), ring_bytes_claim(setting, results),
          tree_bytes_claim(setting, results),
          values_claim(setting, results),
-         *(pieces_claim(setting, results, backend) for backend in BACKENDS)],
+         *(pieces_claim(setting, results, backend) for backend in setting.backends())],
         [values_table(results), links_table(results), times_table(setting, results),
          fit_table(setting, results)],
         [*(op_picture(results, op) for op in OPS),

@@ -60,7 +60,7 @@ def peer_run(setup, scale):
 def runs(setting):
     scale = setting.scale
     planned = [setup_run(setup, scale) for setup in SETUPS]
-    planned += [layers_run(setup, scale) for setup in BY_PARAMETER]
+    planned += [layers_run(setting, setup) for setup in BY_PARAMETER]
     if setting.peers:
         planned += [peer_run(setup, scale) for setup in SHARED]
     return planned + [nodes_run(setup, nodes, scale)

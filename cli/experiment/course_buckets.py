@@ -7,8 +7,7 @@ from cli.experiment.work import Training
 from cli.runs.tables import Column
 
 SOURCE = "parts on gather and scatter, and on all-reduce"
-# The back ends of those that the assignment has go parameter by parameter.
-BY_PARAMETER = {GATHER: "coordinator", REDUCE: "ring"}
+BY_PARAMETER = (GATHER, REDUCE)  # as the assignment has it
 MOST_ITERATIONS = 40
 
 
@@ -16,12 +15,13 @@ def layers_name(setup):
     return f"{setup.name}-by-parameter"
 
 
-def layers_run(setup, scale):
+def layers_run(setting, setup):
+    scale = setting.scale
     batch = scale["batch"] // setup.nodes
     return Training(layers_name(setup),
                     f"{setup.title}, parameter by parameter, {setup.nodes} × {batch}", setup.nodes,
                     batch, min(scale["iterations"], MOST_ITERATIONS),
-                    ("--sync", "per-layer", "--backend", BY_PARAMETER[setup]))
+                    ("--sync", "per-layer", "--backend", setting.backend_of(setup.name)))
 
 
 def layers_table(results):

@@ -19,6 +19,7 @@ class Setup:
     correct: int
 
 
+# A choice: the assignment's four ways to train, each with the sync after which it is named.
 ONE = Setup(
     "one-node", "one node", 1, ("--sync", "none"), "#0072b2", 1.461957, None,
     (2.4514, 2.8705, 2.3516, 2.2551, 2.3916, 2.2173, 2.2407, 2.1978, 2.1833, 2.1818), 2.1737, 1696)

@@ -17,6 +17,7 @@ SOURCE = "a benchmark report of data-parallel training and inference"
 SAMPLES = 60000  # of an epoch
 ONE_LAYER = 0  # width of a classifier
 WIDTHS = (4096, 2048, 1024)
+# A choice: the report's models, each with the width of its classifier.
 MODELS = (("squeezenet1_0", ONE_LAYER), ("alexnet", 4096), ("resnet18", ONE_LAYER),
           ("densenet121", 4096), ("vgg16", 4096))
 THREE_LAYERS = (("squeezenet1_0", 4096), ("resnet18", 4096))  # as the report's text has it

@@ -23,10 +23,14 @@ from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.machine import describe_environment
 from cli.runs.report import print_all
 from cli.runs.runner import Runner, torch_version
-from cli.terminal.command import WrongUsage, drive
+from cli.terminal.command import WrongUsage, did_you_mean, drive
 
 PROGRAM = "gradwire experiment"
 LIST = "list"
+# The tables (cli/experiment/tables_json.h) in which options of runs look names up.
+NAMED_BY = {"--model": "models", "--dataset": "datasets", "--sync": "syncs",
+            "--backend": "backends", "--wire": "wires", "--compress": "compressions",
+            "--op": "operations"}
 
 
 def listing():
@@ -42,6 +46,18 @@ def check(experiment, request):
                           EXIT_USAGE)
     if request["peers"] and (request["hosts"] or request["hostfile"]) and not request["threads"]:
         raise Failure("--peers on hosts needs --threads, so that all compute alike", EXIT_USAGE)
+
+
+def check_names(steps, tables):
+    """Failure if a run names a strategy that is not in the program's tables."""
+    for step in steps:
+        words = step.run.ranks[0]
+        for option, value in zip(words, words[1:]):
+            name = value.partition(":")[0]
+            names = list(tables[NAMED_BY[option]]) if option in NAMED_BY else [name]
+            if name not in names:
+                raise Failure(f"run {step.work.name}: {option}: got '{value}', expected one of "
+                              f"{', '.join(names)}{did_you_mean(name, names)}")
 
 
 def check_data(experiment, steps, setting):
@@ -87,6 +103,7 @@ def run_experiment(experiment, request, check_signals):
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     folder = Folder(out, experiment.name, request["scale"])
     steps = plan_of(experiment.runs(setting), setting, folder)
+    check_names(steps, request["tables"])
     check_data(experiment, steps, setting)
     say(f"{experiment.title}, scale {request['scale']}: {scale['about']}")
     for sentence in experiment.announce(setting):

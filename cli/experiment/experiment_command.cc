@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "cli/bench/bench_options.h"
 #include "cli/bench/bench_request.h"
+#include "cli/experiment/tables_json.h"
 
 namespace gradwire {
 namespace {
@@ -115,7 +116,8 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
                               {"again", options.again},
                               {"threads", options.threads},
                               {"link", LinksJson(options.links)},
-                              {"target", options.target}});
+                              {"target", options.target},
+                              {"tables", TablesJson()}});
   return parsed;
 }
 

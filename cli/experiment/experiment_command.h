@@ -18,6 +18,7 @@ namespace gradwire {
 //   threads   compute threads of each rank; 0: as many as possible
 //   link      {"rate", "gbit" (null: no limit)} for each rate to measure
 //   target    test accuracy, 0 to 1; 0: the experiment's default
+//   tables    see TablesJson
 //
 // Errors as OptionParser::Parse and CheckHosts.
 absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std::string>& args,

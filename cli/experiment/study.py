@@ -26,6 +26,17 @@ class Setting:
     def peers(self):
         return self.request["peers"]
 
+    def backends(self, trait=""):
+        """Returns the names in the program's table of back ends, or of those with a trait: see
+        cli/experiment/tables_json.h."""
+        rows = self.request["tables"]["backends"]
+        return [name for name, traits in rows.items() if not trait or traits[trait]]
+
+    def backend_of(self, sync):
+        """Returns the default back end of a sync; "" of one that is in no table, which the plan's
+        check refuses."""
+        return self.request["tables"]["syncs"].get(sync, {"backend": ""})["backend"]
+
     @property
     def has_hosts(self):
         """A host for each rank: times may be compared."""

@@ -28,6 +28,7 @@ class Method:
     is_leaner: bool = True  # than float32: it sends fewer bytes
 
 
+# A choice: at least one method of each kind, with the argument that its paper recommends.
 FLOAT32 = Method("fp32", "float32", "#0072b2", ("--sync", "ddp"), is_leaner=False)
 OWN = (
     FLOAT32,

@@ -36,6 +36,7 @@ class Cost:
         return 10000 * self.seconds_per_sample / 3
 
 
+# A choice: the models that experiments train.
 COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1 << 18),
          "mlp": Cost(0.0001, 1578536, 1 << 17),
          "resnet50": Cost(0.03, 94114088, 8 << 20), "bert_tiny": Cost(0.01, 17547304, 4 << 20),

@@ -48,6 +48,15 @@ TEST(ParseExperimentOptions, Options_ReachTheScript) {
   EXPECT_EQ(request["peers"], true);
 }
 
+TEST(ParseExperimentOptions, Tables_ReachTheScript) {
+  const Json tables = Request({"course"})["tables"];
+  EXPECT_EQ(tables["models"][0], "vgg11");
+  EXPECT_EQ(tables["compressions"], Json({"none", "int8", "top-k", "powersgd"}));
+  EXPECT_EQ(tables["syncs"]["all-reduce"]["backend"], "ring");
+  EXPECT_EQ(tables["backends"]["ring"], Json({{"loads_workers_alike", true}, {"exact", true}}));
+  EXPECT_EQ(tables["backends"]["tree"], Json({{"loads_workers_alike", false}, {"exact", false}}));
+}
+
 TEST(ParseExperimentOptions, Script_IsNamed) {
   EXPECT_EQ(ParseExperimentOptions({"course"}, {})->options.name, "cli/experiment/experiment.py");
 }

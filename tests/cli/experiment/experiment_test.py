@@ -10,7 +10,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fakes import FakeRunner, conduct_with, no_images, option, request_of
+from fakes import TABLES, TRAITS, FakeRunner, conduct_with, no_images, option, request_of
 from cli.experiment import experiment
 from cli.experiment.catalogue import EXPERIMENTS
 from cli.experiment.conduct import Pace, Step, duration
@@ -213,6 +213,20 @@ class Conducting(unittest.TestCase):
         self.conduct(FakeRunner())
         self.assert_refused("holds experiment course at scale tiny, got course at scale quick",
                             scale="quick")
+
+    def test_names_that_are_in_no_table_are_refused(self):
+        syncs = {name: row for name, row in TABLES["syncs"].items() if name != "gather-scatter"}
+        tables = {**TABLES, "syncs": {**syncs, "gather-scatters": {"backend": "ring"}}}
+        with self.assertRaisesRegex(Failure, "^run gather-scatter: --sync: got 'gather-scatter', "
+                                    "expected one of none, .*; did you mean gather-scatters\\?$"):
+            conduct_with(FakeRunner(), request_of(self.out, tables=tables), no_images)
+
+    def test_back_end_that_is_new_in_the_table_is_measured(self):
+        tables = {**TABLES, "backends": {**TABLES["backends"], "new": TRAITS}}
+        for name, column in (("collectives", "times"), ("ddp-paper", "groups")):
+            out = self.out / name
+            self.conduct(FakeRunner(), words=[name], out=str(out), tables=tables)
+            self.assertIn("new", (out / f"{column}.csv").read_text().split("\n")[0])
 
     def test_peers_on_hosts_need_threads(self):
         self.assert_refused("needs --threads", peers=True, hosts="hosts")

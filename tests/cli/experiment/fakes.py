@@ -15,6 +15,23 @@ from cli.runs.failure import Failure
 from cli.runs.runner import Outputs
 
 
+TRAITS = {"loads_workers_alike": True, "exact": True}
+TABLES = {"models": ["vgg11", "mlp", "lenet", "alexnet", "squeezenet1_0", "vgg16", "resnet18",
+                     "resnet50", "densenet121", "bert_tiny", "bert_base"],
+          "datasets": ["cifar10", "fashion-mnist", "mnist", "synthetic", "synthetic-tokens"],
+          "wires": ["fp32", "bf16", "fp16"],
+          "compressions": ["none", "int8", "top-k", "powersgd"],
+          "operations": ["send-recv", "broadcast", "scatter", "gather", "reduce", "all-gather",
+                         "reduce-scatter", "all-reduce"],
+          "syncs": {"none": {"backend": "none"}, "data-parallel": {"backend": "none"},
+                    "gather-scatter": {"backend": "coordinator"}, "all-reduce": {"backend": "ring"},
+                    **{name: {"backend": "auto"} for name in
+                       ("per-layer", "ddp", "local-sgd", "diloco", "parameter-server")}},
+          "backends": {"coordinator": {**TRAITS, "loads_workers_alike": False}, "sharded": TRAITS,
+                       "ring": TRAITS, "tree": {"loads_workers_alike": False, "exact": False},
+                       "gloo": {**TRAITS, "exact": False}}}
+
+
 def request_of(folder, name="course", **more):
     return {"command": f"gradwire experiment {name}", "words": [name], "scale": "tiny",
             "programs": {"worker": "/x/gradwire-worker", "coordinator": "/x/gradwire-coordinator",
@@ -24,7 +41,7 @@ def request_of(folder, name="course", **more):
             "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
             "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
-            "target": 0, **more}
+            "target": 0, "tables": TABLES, **more}
 
 
 def option(argv, name):

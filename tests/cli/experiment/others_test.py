@@ -189,7 +189,8 @@ class DdpPaper(unittest.TestCase):
     def groups_verdict(self, of_three):
         results = {ddp_paper.groups_name(backend, groups):
                    trained(1.0, sha256=backend + (of_three if groups == 3 else ""))
-                   for backend in ddp_paper.BACKENDS for groups in self.SCALE["groups"]}
+                   for backend in ddp_paper.backends(setting_of(self.SCALE))
+                   for groups in self.SCALE["groups"]}
         return ddp_paper.same_groups_claim(setting_of(self.SCALE), results).verdict
 
     def test_other_bits_with_more_groups_are_seen(self):
