@@ -1,5 +1,5 @@
-"""Collectives of small tensors, with what goes over which link, and all-reduce of tensors of many
-sizes: what the course's sheet advises to write first, and the lecture's cost of latency + bytes /
+"""Collectives of small tensors, with the bytes of each link, as the course's sheet advises to write
+first; and all-reduce of tensors of many sizes, for the lecture's cost of latency + bytes /
 bandwidth."""
 from cli.experiment.study import (Experiment, Findings, Picture, Table, judge, line, lines,
                                   tabulate_curves)
@@ -35,21 +35,18 @@ def shown_name(op, backend):
     return f"{op}-{backend}"
 
 
-def showings():
-    return [Showing(shown_name(op, backend), f"{op} of {SHOWN_RANKS} floats, {backend}",
-                    SHOWN_RANKS, op, backend, SHOWN_RANKS) for op in OPS for backend in SHOWN]
-
-
 def runs(setting):
     scale = setting.scale
-    return showings() + [
+    showings = [Showing(shown_name(op, backend), f"{op} of {SHOWN_RANKS} floats, {backend}",
+                        SHOWN_RANKS, op, backend, SHOWN_RANKS) for op in OPS for backend in SHOWN]
+    return showings + [
         Averages(name_of(backend, size), f"{backend}, {size:,} bytes", scale["ranks"], size,
                  backend, scale["iterations"], scale["seconds"])
         for backend in setting.backends() for size in scale["sizes"]]
 
 
 def expected_outputs(op, inputs):
-    """Of each rank, None where nothing comes out; sums are means."""
+    """Returns the outputs of each rank: sums are means, and None stands where nothing comes out."""
     ranks = range(len(inputs))
     means = [sum(column) / len(inputs) for column in zip(*inputs)]
     parts = [inputs[part][part] for part in ranks]  # an element for each rank
@@ -71,27 +68,33 @@ def values_text(values):
     return " ".join("·" if value is None else f"{value:g}" for value in values)
 
 
+def of_ops(results):
+    """Yields (operation, back end, Shown)."""
+    for op in OPS:
+        for backend in SHOWN:
+            yield op, backend, results[shown_name(op, backend)]
+
+
 def links_table(results):
     rows = [{"op": op, "backend": backend, "link": f"{sender} → {receiver}", "bytes": sent}
-            for op in OPS for backend in SHOWN
-            for (sender, receiver), sent in sorted(results[shown_name(op, backend)].links.items())]
+            for op, backend, shown in of_ops(results)
+            for (sender, receiver), sent in sorted(shown.links.items())]
     return Table("links", "What goes over which link", "the sheet's small programs",
                  [Column("op", "collective"), Column("backend", "back end"),
                   Column("link", "from → to"), Column("bytes", "bytes")], rows,
                  f"Tensors of {SHOWN_RANKS} floats, {4 * SHOWN_RANKS} bytes, on {SHOWN_RANKS} "
                  "ranks; rank 0 is the root and sends to the last one. Sums of less than 16 KB go "
-                 "round the ring in one piece.")
+                 "around the ring in one piece.")
 
 
 def values_table(results):
     rows = [{"op": op, "backend": backend, "rank": rank,
              "input": values_text(shown.inputs[rank]), "output": values_text(shown.outputs[rank])}
-            for op in OPS for backend in SHOWN
-            for shown in [results[shown_name(op, backend)]] for rank in range(SHOWN_RANKS)]
+            for op, backend, shown in of_ops(results) for rank in range(SHOWN_RANKS)]
     return Table("values", "What each rank puts in and gets", "the sheet's small programs",
                  [Column("op", "collective"), Column("backend", "back end"),
                   Column("rank", "rank"), Column("input", "input"), Column("output", "output")],
-                 rows, "Sums are means; · : nothing comes out there.")
+                 rows, "Sums are means. A rank has no output where there is a ·.")
 
 
 def op_picture(results, op):
@@ -109,8 +112,7 @@ def op_picture(results, op):
 
 
 def outputs_claim(results):
-    wrong = [shown_name(op, backend) for op in OPS for backend in SHOWN
-             for shown in [results[shown_name(op, backend)]]
+    wrong = [shown_name(op, backend) for op, backend, shown in of_ops(results)
              if shown.outputs != expected_outputs(op, shown.inputs)]
     return judge("Each collective gives every rank what its definition says, on ring and tree.",
                  "the sheet's small programs", not wrong,
@@ -126,7 +128,7 @@ def ring_bytes_claim(setting, results):
                  "Patarasuk and Yuan 2009",
                  all(abs(of_rank - planned) <= MOST_BLOCK for of_rank in sent),
                  f"{', '.join(f'{of_rank:,}' for of_rank in sent)} bytes of {size:,}, planned "
-                 f"{planned:,}, but for a block of the sum")
+                 f"{planned:,}, except for a block of the sum")
 
 
 def tree_bytes_claim(setting, results):
@@ -139,8 +141,8 @@ def tree_bytes_claim(setting, results):
 
 
 def fit(points):
-    """Latency (s) and seconds per byte of `points` (bytes, seconds): least squares of the relative
-    errors."""
+    """Fits latency (s) and seconds per byte to `points` (bytes, seconds), by least squares of the
+    relative errors."""
     weights = [1 / seconds**2 for _, seconds in points]
     total = sum(weights)
     middle_x = sum(w * x for w, (x, _) in zip(weights, points)) / total
@@ -153,15 +155,6 @@ def fit(points):
 def times_of(setting, results, backend):
     return [(size, median(results[name_of(backend, size)].seconds))
             for size in setting.scale["sizes"]]
-
-
-def times_table(setting, results):
-    return tabulate_curves(
-        "times", "Median time of an all-reduce", "the sheet's all-reduce of a tensor",
-        ("bytes", setting.scale["sizes"]),
-        [(backend, f"{backend} (ms)",
-          [1e3 * seconds for _, seconds in times_of(setting, results, backend)])
-         for backend in setting.backends()], 3)
 
 
 def fit_table(setting, results):
@@ -177,17 +170,22 @@ def fit_table(setting, results):
 
 
 def pieces(setting, results, backend):
-    """(parameters of a piece, seconds of all PARAMETERS one piece after the other)."""
+    """Returns (parameters of a piece, seconds of all PARAMETERS one piece after the other)."""
     return [(size // FLOAT_BYTES, seconds * PARAMETERS * FLOAT_BYTES / size)
             for size, seconds in times_of(setting, results, backend) if size >= 1000 * FLOAT_BYTES]
 
 
-def times_picture(setting, results):
-    return lines("times", "Median time of an all-reduce", "latency + bytes / bandwidth",
-                 ("bytes", "time (ms)"),
-                 [line(backend, setting.scale["sizes"],
-                       [1e3 * seconds for _, seconds in times_of(setting, results, backend)])
-                  for backend in setting.backends()], x_log=10, y_log=10)
+def times(setting, results):
+    """Returns a table and a figure."""
+    title, sizes = "Median time of an all-reduce", setting.scale["sizes"]
+    found = {backend: [1e3 * seconds for _, seconds in times_of(setting, results, backend)]
+             for backend in setting.backends()}
+    return (tabulate_curves("times", title, "the sheet's all-reduce of a tensor", ("bytes", sizes),
+                            [(backend, f"{backend} (ms)", values)
+                             for backend, values in found.items()], 3),
+            lines("times", title, "latency + bytes / bandwidth", ("bytes", "time (ms)"),
+                  [line(backend, sizes, values) for backend, values in found.items()],
+                  x_log=10, y_log=10))
 
 
 def pieces_picture(setting, results):
@@ -208,8 +206,7 @@ def values_claim(setting, results):
 
 
 def pieces_claim(setting, results, backend):
-    times = pieces(setting, results, backend)
-    (least, slow), (most, fast) = times[0], times[-1]
+    (least, slow), *_, (most, fast) = pieces(setting, results, backend)
     return judge(f"Few large pieces take less time than many small ones, {backend}.",
                  "lecture's figure of 60 M parameters in pieces", fast < slow,
                  f"{slow:.2f} s in pieces of {least:,} parameters, {fast:.2f} s of {most:,}",
@@ -222,10 +219,8 @@ def find(setting, results):
          tree_bytes_claim(setting, results),
          values_claim(setting, results),
          *(pieces_claim(setting, results, backend) for backend in setting.backends())],
-        [values_table(results), links_table(results), times_table(setting, results),
-         fit_table(setting, results)],
-        [*(op_picture(results, op) for op in OPS),
-         times_picture(setting, results), pieces_picture(setting, results)],
+        [values_table(results), links_table(results), *(op_picture(results, op) for op in OPS),
+         *times(setting, results), fit_table(setting, results), pieces_picture(setting, results)],
         ["An all-reduce here gives the mean; its time is the longest of all ranks'."])
 
 

@@ -1,13 +1,14 @@
 """The course's assignment: VGG-11 on CIFAR-10 on one node, and on four by gather and scatter, by
 all-reduce and by DistributedDataParallel."""
-from cli.experiment.course_buckets import (BY_PARAMETER, buckets_claim, layers_claim, layers_name,
-                                           layers_picture, layers_run, layers_table)
+import dataclasses
+
+from cli.experiment.course_buckets import (BY_PARAMETER, buckets_claim, by_parameter, layers_claim,
+                                           layers_name, layers_run)
 from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SETUPS, SHARED
 from cli.experiment.results import improvement, largest_difference
-from cli.experiment.study import (Experiment, Findings, Table, bars, judge, line, lines, tabulate,
-                                  tabulate_curves)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, line, lines,
+                                  tabulate, tabulate_curves)
 from cli.experiment.work import Training
-from cli.runs.tables import Column
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
 PRINTED = range(0, 200, 20)  # iterations whose loss is reported, counted from 0
@@ -39,138 +40,121 @@ def peer_name(setup):
     return f"gloo-{setup.name}"
 
 
-def setup_run(setup, scale):
-    return Training(setup.name, f"{setup.title}, {setup.nodes} × {scale['batch'] // setup.nodes}",
-                    setup.nodes, scale["batch"] // setup.nodes, scale["iterations"], setup.options,
-                    epochs=1 if "epoch" in scale else 0, tests="epoch" in scale)
-
-
-def nodes_run(setup, nodes, scale):
-    batch = scale["nodes_batch"] // nodes
-    return Training(nodes_name(setup, nodes), f"{setup.title}, {nodes} × {batch}", nodes, batch,
-                    scale["nodes_iterations"], setup.options)
+def setup_run(setup, scale, **more):
+    batch = scale["batch"] // setup.nodes
+    return Training(**{"name": setup.name, "title": f"{setup.title}, {setup.nodes} × {batch}",
+                       "ranks": setup.nodes, "batch_size": batch,
+                       "iterations": scale["iterations"], "options": setup.options, **more})
 
 
 def peer_run(setup, scale):
-    batch = scale["batch"] // setup.nodes
-    return Training(peer_name(setup), f"PyTorch + Gloo, {setup.title}, {setup.nodes} × {batch}",
-                    setup.nodes, batch, min(scale["iterations"], 40), (), peer_mode=setup.name)
+    run = setup_run(setup, scale)
+    return dataclasses.replace(run, name=peer_name(setup), title=f"PyTorch + Gloo, {run.title}",
+                               iterations=min(scale["iterations"], 40), options=(),
+                               peer_mode=setup.name)
 
 
 def runs(setting):
     scale = setting.scale
-    planned = [setup_run(setup, scale) for setup in SETUPS]
+    tests = "epoch" in scale
+    planned = [setup_run(setup, scale, epochs=int(tests), tests=tests) for setup in SETUPS]
     planned += [layers_run(setting, setup) for setup in BY_PARAMETER]
     if setting.peers:
         planned += [peer_run(setup, scale) for setup in SHARED]
-    return planned + [nodes_run(setup, nodes, scale)
-                      for setup in SHARED for nodes in scale["nodes"]]
+    for setup in SHARED:
+        for nodes in scale["nodes"]:
+            batch = scale["nodes_batch"] // nodes
+            planned.append(setup_run(
+                setup, scale, name=nodes_name(setup, nodes), ranks=nodes, batch_size=batch,
+                title=f"{setup.title}, {nodes} × {batch}", iterations=scale["nodes_iterations"]))
+    return planned
 
 
-def times_table(results):
-    rows, before = [], None
-    for setup in SETUPS:
-        mean = results[setup.name].mean_iteration()
-        row = {"setup": setup.title, "mean": mean, "improvement": improvement(before, mean),
-               "published": setup.mean_iteration,
-               "published_improvement": setup.improvement}
-        if peer_name(setup) in results:
-            row["gloo"] = results[peer_name(setup)].mean_iteration()
-        rows.append(row)
-        before = mean
-    peer = [Column("gloo", "PyTorch + Gloo (s)", 6)] if "gloo" in rows[-1] else []
-    return Table(
+def times(results):
+    """Returns a table and a figure."""
+    means = [results[setup.name].mean_iteration() for setup in SETUPS]
+    peers = [results.get(peer_name(setup)) for setup in SETUPS]
+    gloo = [peer and peer.mean_iteration() for peer in peers]
+    counted = results[ONE.name].counted_iterations()
+    table = tabulate(
         "times", "Mean time of an iteration", "task of each part",
-        [Column("setup", "set-up"), Column("mean", "measured (s)", 6),
-         Column("improvement", "improvement (%)", 2), *peer,
-         Column("published", "published (s)", 6),
-         Column("published_improvement", "published improvement (%)", 2)], rows,
-        f"Mean of iterations 2 to {results[ONE.name].counted_iterations() + 1}, that is of "
-        f"{results[ONE.name].counted_iterations()} values (the assignment's 40 iterations without "
-        "the first give 39), over the ranks. Improvement: on the line above.")
+        zip(SETUPS, means, [None, *means], gloo), [
+            ("setup", "set-up", lambda setup, *_: setup.title),
+            ("mean", "measured (s)", lambda _, mean, *__: mean, 6),
+            ("improvement", "improvement (%)",
+             lambda _, mean, before, __: improvement(before, mean), 2),
+            *([("gloo", "PyTorch + Gloo (s)", lambda *thing: thing[-1], 6)] if any(gloo) else []),
+            ("published", "published (s)", lambda setup, *_: setup.mean_iteration, 6),
+            ("published_improvement", "published improvement (%)",
+             lambda setup, *_: setup.improvement, 2)],
+        f"Mean of iterations 2 to {counted + 1}, that is of {counted} values (the assignment's 40 "
+        "iterations without the first give 39), over the ranks. Improvement: on the line above.")
+    series = {"measured": means, "published": [setup.mean_iteration for setup in SETUPS],
+              **({"PyTorch + Gloo": gloo} if any(gloo) else {})}
+    return table, bars(
+        "times", "Mean time of an iteration by set-up", "figure of mean times",
+        "mean time of an iteration (s)", [setup.title for setup in SETUPS], series,
+        "Published: on four other machines and at the assignment's size; compare the order.")
 
 
-def losses_table(results):
-    rows = []
-    for index, iteration in enumerate(PRINTED):
-        row = {"iteration": iteration}
-        for setup in SETUPS:
-            row[setup.name] = results[setup.name].loss_at(iteration)
-            row[f"{setup.name}_published"] = setup.losses[index]
-        rows.append(row)
-    return Table(
+def losses(results):
+    """Returns a table and a figure."""
+    table = tabulate_curves(
         "losses", "Loss of rank 0 at every 20th iteration", "task of each part",
-        [Column("iteration", "iteration"),
-         *(Column(setup.name, setup.title, 4) for setup in SETUPS),
-         *(Column(f"{setup.name}_published", f"{setup.title}, published", 4) for setup in SETUPS)],
-        rows, "Iterations count from 0. What is empty is behind the end of the run.")
+        ("iteration", PRINTED),
+        [(setup.name, setup.title, [results[setup.name].loss_at(step) for step in PRINTED])
+         for setup in SETUPS] +
+        [(f"{setup.name}_published", f"{setup.title}, published", setup.losses)
+         for setup in SETUPS], 4,
+        "Iterations count from 0. Cells after the end of the run are empty.")
+    of_setups = {setup: results[setup.name].losses() for setup in SETUPS}
+    return table, lines(
+        "losses", "Loss of rank 0", "losses of each part", ("iteration", "loss"),
+        [line(setup.title, range(len(values)), values, colour=setup.colour)
+         for setup, values in of_setups.items()],
+        "Gather and scatter, all-reduce and DDP have the same losses because they add in the same "
+        "order; the published ones did not.")
 
 
 def tested(results):
-    """(set-up, its test) of those that evaluated."""
+    """Returns (set-up, its test) of those that evaluated."""
     tests = [(setup, results[setup.name].summary.get("test")) for setup in SETUPS]
     return [(setup, test) for setup, test in tests if test]
 
 
-def correct(test):
-    return round(test["accuracy"] * TEST_SAMPLES)
-
-
-def test_table(results):
-    return tabulate("test", "Test after the epoch", "task of each part", tested(results), [
+def accuracies(results):
+    """Returns a table and a figure; nothing without tests."""
+    things = tested(results)
+    if not things:
+        return []
+    table = tabulate("test", "Test after the epoch", "task of each part", things, [
         ("setup", "set-up", lambda setup, _: setup.title),
         ("loss", "test loss", lambda _, test: test["loss"], 4),
         ("accuracy", "accuracy (%)", lambda _, test: 100 * test["accuracy"], 2),
         ("published_loss", "published loss", lambda setup, _: setup.test_loss, 4),
         ("published_accuracy", "published accuracy (%)", lambda setup, _: setup.correct / 100, 2)])
+    return table, bars("accuracy", "Test accuracy by set-up", "figure of accuracies",
+                       "test accuracy (%)", [row["setup"] for row in table.rows],
+                       {"measured": [row["accuracy"] for row in table.rows],
+                        "published": [row["published_accuracy"] for row in table.rows]})
 
 
 def nodes_times(setting, results, setup):
     return [results[nodes_name(setup, nodes)].mean_iteration() for nodes in setting.scale["nodes"]]
 
 
-def nodes_table(setting, results):
-    return tabulate_curves(
-        "nodes", f"Mean time of an iteration by nodes, total batch {setting.scale['nodes_batch']}",
-        "scaling task, total batch 300", ("nodes", setting.scale["nodes"]),
-        [(setup.name, f"{setup.title} (s)", nodes_times(setting, results, setup))
-         for setup in SHARED], 4)
-
-
-def times_picture(results):
-    series = {"measured": [results[setup.name].mean_iteration() for setup in SETUPS],
-              "published": [setup.mean_iteration for setup in SETUPS]}
-    if peer_name(DDP) in results:
-        peers = [results.get(peer_name(setup)) for setup in SETUPS]
-        series["PyTorch + Gloo"] = [peer and peer.mean_iteration() for peer in peers]
-    return bars("times", "Mean time of an iteration by set-up", "figure of mean times",
-                "mean time of an iteration (s)", [setup.title for setup in SETUPS], series,
-                "Published: on four other machines and at the assignment's size; compare the "
-                "order.")
-
-
-def losses_picture(results):
-    losses = {setup: results[setup.name].losses() for setup in SETUPS}
-    return lines("losses", "Loss of rank 0", "losses of each part", ("iteration", "loss"),
-                 [line(setup.title, range(len(values)), values, colour=setup.colour)
-                  for setup, values in losses.items()],
-                 "Gather and scatter, all-reduce and DDP have the same losses, for they add in "
-                 "the same order; the published ones did not.")
-
-
-def accuracy_picture(results):
-    return bars("accuracy", "Test accuracy by set-up", "figure of accuracies", "test accuracy (%)",
-                [setup.title for setup, _ in tested(results)],
-                {"measured": [100 * test["accuracy"] for _, test in tested(results)],
-                 "published": [setup.correct / 100 for setup, _ in tested(results)]})
-
-
-def nodes_picture(setting, results):
-    return lines(
-        "nodes", f"Mean time of an iteration by nodes, total batch {setting.scale['nodes_batch']}",
-        "figure of time against nodes", ("nodes", "mean time of an iteration (s)"),
-        [line(setup.title, setting.scale["nodes"], nodes_times(setting, results, setup),
-              colour=setup.colour) for setup in SHARED], y_from_zero=True)
+def by_nodes(setting, results):
+    """Returns a table and a figure."""
+    title = f"Mean time of an iteration by nodes, total batch {setting.scale['nodes_batch']}"
+    x = setting.scale["nodes"]
+    seconds = {setup: nodes_times(setting, results, setup) for setup in SHARED}
+    return (tabulate_curves("nodes", title, "scaling task, total batch 300", ("nodes", x),
+                            [(setup.name, f"{setup.title} (s)", values)
+                             for setup, values in seconds.items()], 4),
+            lines("nodes", title, "figure of time against nodes",
+                  ("nodes", "mean time of an iteration (s)"),
+                  [line(setup.title, x, values, colour=setup.colour)
+                   for setup, values in seconds.items()], y_from_zero=True))
 
 
 def first_losses(result):
@@ -229,26 +213,25 @@ def faster_claim(setting, results, slower, faster):
 
 
 def nodes_claim(setting, results, setup):
-    times = nodes_times(setting, results, setup)
+    seconds = nodes_times(setting, results, setup)
     return judge(f"Time falls with nodes, {setup.title}.", "figure of time against nodes",
-                 sorted(times, reverse=True) == times,
-                 ", ".join(f"{nodes} nodes {seconds:.4f} s"
-                           for nodes, seconds in zip(setting.scale["nodes"], times)),
+                 sorted(seconds, reverse=True) == seconds,
+                 ", ".join(f"{nodes} nodes {of_nodes:.4f} s"
+                           for nodes, of_nodes in zip(setting.scale["nodes"], seconds)),
                  setting.needs_hosts)
 
 
 def accuracy_claim(setting, results):
-    accuracies = [test["accuracy"] for _, test in tested(results)]
-    spread = max(accuracies, default=0) - min(accuracies, default=0)
+    found = {setup.title: test["accuracy"] for setup, test in tested(results)}
+    spread = max(found.values(), default=0) - min(found.values(), default=0)
     return judge(f"Test accuracies of the four set-ups are similar: within {100 * SIMILAR:g} "
                  "points.", "figure of accuracies", spread <= SIMILAR,
-                 ", ".join(f"{setup.title} {100 * test['accuracy']:.2f} %"
-                           for setup, test in tested(results)),
-                 needs_cifar10(setting), "" if accuracies else NEEDS_FULL)
+                 ", ".join(f"{title} {100 * accuracy:.2f} %" for title, accuracy in found.items()),
+                 needs_cifar10(setting), "" if found else NEEDS_FULL)
 
 
 def close_claim(setting, results):
-    """As close as in the published run: there they differ by up to 0.47 at iterations 0 to 180."""
+    """Takes the published runs as the measure: they differ by up to 0.47 at iterations 0 to 180."""
     allowed = max(abs(a - b) for setup in SHARED for a, b in zip(ONE.losses, setup.losses))
     pairs = [(results[ONE.name].loss_at(iteration), results[setup.name].loss_at(iteration))
              for setup in SHARED for iteration in PRINTED]
@@ -276,11 +259,10 @@ def notes(setting):
             "Published values are those of one report on four containers. Its improvements are "
             "given as they stand there; from its averages follow 37.31, 13.32 and 14.44 %."]
     if not setting.has_cifar10:
-        said.append("The images were made up (--dataset synthetic), so losses and accuracies say "
-                    "nothing of CIFAR-10.")
+        said.append(MADE_UP_IMAGES)
     if not setting.has_hosts:
-        said.append("All ranks shared this machine, so its cores were divided between them: times "
-                    "say little of what four nodes would take.")
+        said.append("All ranks shared the cores of this machine, so the times say little about "
+                    "four nodes.")
     if setting.peers:
         said.append("PyTorch + Gloo trained on the same model, batch and threads, without "
                     "augmentation.")
@@ -288,13 +270,10 @@ def notes(setting):
 
 
 def find(setting, results):
-    has_test = bool(tested(results))
     return Findings(
         claims(setting, results),
-        [times_table(results), layers_table(results), losses_table(results),
-         *([test_table(results)] if has_test else []), nodes_table(setting, results)],
-        [times_picture(results), layers_picture(results), losses_picture(results),
-         *([accuracy_picture(results)] if has_test else []), nodes_picture(setting, results)],
+        [*times(results), *by_parameter(results), *losses(results), *accuracies(results),
+         *by_nodes(setting, results)],
         notes(setting))
 
 

@@ -1,10 +1,9 @@
-"""The course's gather and scatter, and its all-reduce, parameter by parameter as the sheet says, so
-that what buckets gain is visible by itself."""
+"""The course's gather and scatter, and its all-reduce, parameter by parameter as the sheet says: they
+show what buckets alone gain."""
 from cli.experiment.course_setups import GATHER, REDUCE
 from cli.experiment.results import EXPOSED, improvement, largest_difference
-from cli.experiment.study import Table, bars, judge
+from cli.experiment.study import bars, judge, tabulate
 from cli.experiment.work import Training
-from cli.runs.tables import Column
 
 SOURCE = "parts on gather and scatter, and on all-reduce"
 BY_PARAMETER = (GATHER, REDUCE)  # as the assignment has it
@@ -24,30 +23,26 @@ def layers_run(setting, setup):
                     ("--sync", "per-layer", "--backend", setting.backend_of(setup.name)))
 
 
-def layers_table(results):
-    rows = []
-    for setup in BY_PARAMETER:
-        layers, buckets = (results[name] for name in (layers_name(setup), setup.name))
-        rows.append({"setup": setup.title, "layers": layers.mean_iteration(),
-                     "buckets": buckets.mean_iteration(),
-                     "gain": improvement(layers.mean_iteration(), buckets.mean_iteration()),
-                     "layers_exposed": layers.phase(EXPOSED), "exposed": buckets.phase(EXPOSED)})
-    return Table(
+def by_parameter(results):
+    """Returns a table and a figure."""
+    table = tabulate(
         "by-parameter", "What buckets gain", SOURCE,
-        [Column("setup", "set-up"), Column("layers", "parameter by parameter (s)", 4),
-         Column("buckets", "in buckets (s)", 4), Column("gain", "improvement (%)", 2),
-         Column("layers_exposed", "of it communication, by parameter (s)", 4),
-         Column("exposed", "in buckets (s)", 4)], rows,
+        [(setup, results[layers_name(setup)], results[setup.name]) for setup in BY_PARAMETER], [
+            ("setup", "set-up", lambda setup, *_: setup.title),
+            ("layers", "parameter by parameter (s)",
+             lambda _, layers, __: layers.mean_iteration(), 4),
+            ("buckets", "in buckets (s)", lambda _, __, buckets: buckets.mean_iteration(), 4),
+            ("gain", "improvement (%)", lambda _, layers, buckets: improvement(
+                layers.mean_iteration(), buckets.mean_iteration()), 2),
+            ("layers_exposed", "of it communication, by parameter (s)",
+             lambda _, layers, __: layers.phase(EXPOSED), 4),
+            ("exposed", "in buckets (s)", lambda _, __, buckets: buckets.phase(EXPOSED), 4)],
         "The assignment loops over the parameters after backward: 34 exchanges, one after the "
         "other. In buckets of 25 MiB it is three. Everything else is equal.")
-
-
-def layers_picture(results):
-    return bars("by-parameter", "What buckets gain", SOURCE, "mean time of an iteration (s)",
-                [setup.title for setup in BY_PARAMETER],
-                {"parameter by parameter": [results[layers_name(setup)].mean_iteration()
-                                            for setup in BY_PARAMETER],
-                 "in buckets": [results[setup.name].mean_iteration() for setup in BY_PARAMETER]})
+    return table, bars("by-parameter", "What buckets gain", SOURCE, "mean time of an iteration (s)",
+                       [row["setup"] for row in table.rows],
+                       {"parameter by parameter": [row["layers"] for row in table.rows],
+                        "in buckets": [row["buckets"] for row in table.rows]})
 
 
 def layers_claim(results):

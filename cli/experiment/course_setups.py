@@ -1,4 +1,4 @@
-"""The course's set-ups, and what a group reported of each."""
+"""The course's set-ups, and the numbers that a group published."""
 import dataclasses
 
 NODES = 4
@@ -6,7 +6,8 @@ NODES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """`published`: what a group reported of it; losses as of PRINTED."""
+    """`mean_iteration` and the fields after it are published numbers; `losses` are those of
+    PRINTED."""
     name: str
     title: str
     nodes: int

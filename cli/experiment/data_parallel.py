@@ -32,8 +32,8 @@ TOLERANCE = 1e-5  # of a loss, relative
 NEEDS_WEIGHTS = "needs extractors that are trained"
 SCALES = {
     "quick": {"about": "Images of 64×64 in place of 224×224, batches of 4 to 64 in place of 64 to "
-                       "1024, 5 iterations of each run, and a width of 1024 where the width is "
-                       "not what is changed.",
+                       "1024, 5 iterations of each run, and a width of 1024 except in the sweep "
+                       "of widths.",
               "image": 64, "batches": (4, 8, 16, 32, 64), "devices": (1, 2, 3, 4),
               "most_devices": 4, "models": MODELS + THREE_LAYERS, "iterations": 5,
               "base": ("vgg16", 1024, 16, 2), "threshold": 2.0},
@@ -50,7 +50,7 @@ SCALES = {
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """What is trained."""
+    """A model and the conditions of its training."""
     model: str
     width: int
     batch: int
@@ -71,7 +71,7 @@ class Point:
 
 @dataclasses.dataclass(frozen=True)
 class Factor:
-    """What is changed while the rest stays."""
+    """A property that changes while the others stay."""
     key: str
     title: str
     source: str
@@ -93,7 +93,7 @@ def base(setting):
 
 
 def points(setting, factor):
-    """Those that fit in memory."""
+    """Returns the points that fit in memory."""
     start, scale = base(setting), setting.scale
     changes = {"model": [{"model": model, "width": width} for model, width in scale["models"]],
                "batch": [{"batch": batch} for batch in scale["batches"]],
@@ -105,7 +105,7 @@ def points(setting, factor):
 
 
 def exact_points(setting):
-    """On one device, and on as many as usual."""
+    """Returns the same training on one device, and on the usual number."""
     several = dataclasses.replace(base(setting), model=EXACT[0], width=EXACT[1])
     return dataclasses.replace(several, devices=1), several
 
@@ -130,8 +130,8 @@ def runs(setting):
 
 
 def planned_bytes(setting, point, samples):
-    """Between devices, for a batch of `samples`: images to the others, scores from them, their
-    gradients to them, and from each the gradient of all that is trained."""
+    """Returns the bytes between devices for a batch of `samples`: images to the others, scores from
+    them, the scores' gradients to them, and from each the gradients of all trained parameters."""
     share = math.ceil(samples / point.devices)
     elsewhere, others = samples - share, math.ceil(samples / share) - 1
     image = CHANNELS * setting.scale["image"] ** 2
@@ -139,7 +139,7 @@ def planned_bytes(setting, point, samples):
 
 
 def formula(point):
-    """Parameters that an epoch transfers, as the report counts them."""
+    """Returns the parameters that an epoch transfers, as the report counts them."""
     return SAMPLES / (point.batch * point.devices) * point.trained
 
 
@@ -166,23 +166,30 @@ def factor_table(setting, results, factor):
         f"{', '.join(text for key, text in fixed.items() if key not in changed)}.")
 
 
-def transfer_table(setting, results):
-    return tabulate(
-        "transfer", "Data transfer of an epoch", "figure of data transfer per epoch",
-        all_points(setting), [
-            ("model", "model", lambda point: point.model),
-            ("classifier", "classifier", lambda point: point.classifier),
-            ("batch", "batch B", lambda point: point.batch),
-            ("devices", "devices k", lambda point: point.devices),
-            ("formula", "N/(B·k) × trained parameters", lambda point: round(formula(point))),
-            ("sent", "bytes between devices", lambda point: round(sent_per_epoch(results, point)))],
-        f"N is {SAMPLES:,}. The report's formula counts parameters, and a batch for each "
-        "device; here, as in torch.nn.DataParallel, the devices divide the batch B. Bytes "
-        "are those of an iteration that were counted, times the iterations of an epoch.")
+def transfer(setting, results):
+    """Returns a table and a figure."""
+    title, source = "Data transfer of an epoch", "figure of data transfer per epoch"
+    table = tabulate("transfer", title, source, all_points(setting), [
+        ("model", "model", lambda point: point.model),
+        ("classifier", "classifier", lambda point: point.classifier),
+        ("batch", "batch B", lambda point: point.batch),
+        ("devices", "devices k", lambda point: point.devices),
+        ("formula", "N/(B·k) × trained parameters", lambda point: round(formula(point))),
+        ("sent", "bytes between devices", lambda point: round(sent_per_epoch(results, point)))],
+        f"N is {SAMPLES:,}. The report's formula counts parameters, and a batch for each device; "
+        "here, as in torch.nn.DataParallel, the devices divide the batch B. Bytes are those of an "
+        "iteration that were counted, times the iterations of an epoch.")
+    shown = list(dict.fromkeys(point for factor in (BY_BATCH, BY_DEVICES)
+                               for point in points(setting, factor)))
+    return table, bars(
+        "transfer", title, source, "billions per epoch",
+        [f"batch {point.batch}, {point.devices} device(s)" for point in shown],
+        {"report's formula, parameters": [formula(point) / 1e9 for point in shown],
+         "bytes between devices": [sent_per_epoch(results, point) / 1e9 for point in shown]})
 
 
 def first_below(losses, threshold):
-    """The number of iterations until a loss is at most `threshold`; None if none is."""
+    """Returns the number of iterations until a loss is at most `threshold`; None if none is."""
     return next((number for number, loss in enumerate(losses, 1) if loss <= threshold), None)
 
 
@@ -204,7 +211,7 @@ def threshold_table(setting, results):
                  [Column("model", "model"), Column("trained_for", "iterations of the run"),
                   Column("iterations", "iterations to it"), Column("epochs", "epochs to it", 4)],
                  threshold_rows(setting, results),
-                 "What is empty was not reached. The report does not say its threshold.")
+                 "An empty cell: not reached. The report does not say its threshold.")
 
 
 def times_picture(setting, results, factor):
@@ -212,8 +219,8 @@ def times_picture(setting, results, factor):
     return bars(f"times-by-{factor.key}", f"Time of an iteration by {factor.title}", factor.source,
                 "mean time of an iteration (s)", map(factor.label, of_factor),
                 times_series([results[point.name] for point in of_factor]),
-                "Computation: zero_grad, forward, loss, backward, step. Communication: what "
-                "goes between the devices.", kind="stacked")
+                "Computation: zero_grad, forward, loss, backward, step. Communication: "
+                "transfers between the devices.", kind="stacked")
 
 
 def losses_picture(setting, results, factor):
@@ -221,17 +228,6 @@ def losses_picture(setting, results, factor):
     return lines(f"losses-by-{factor.key}", f"Loss by {factor.title}", factor.source,
                  ("iteration", "loss"), [line(factor.label(point), range(len(values)), values)
                                          for point, values in losses.items()])
-
-
-def transfer_picture(setting, results):
-    shown = list(dict.fromkeys(point for factor in (BY_BATCH, BY_DEVICES)
-                               for point in points(setting, factor)))
-    return bars("transfer", "Data transfer of an epoch", "figure of data transfer per epoch",
-                "billions per epoch",
-                [f"batch {point.batch}, {point.devices} device(s)" for point in shown],
-                {"report's formula, parameters": [formula(point) / 1e9 for point in shown],
-                 "bytes between devices": [sent_per_epoch(results, point) / 1e9
-                                           for point in shown]})
 
 
 def counts_claim(setting, results):
@@ -282,7 +278,7 @@ def order_claim(setting, results, factor, text, falls):
 
 
 def threshold_claim(setting, results):
-    """With the classifiers whose sizes the report has."""
+    """Judges the classifiers whose sizes the report has."""
     reached = {row["model"]: row["iterations"] for row in threshold_rows(setting, results)}
 
     def iterations_of(*models):
@@ -300,7 +296,7 @@ def threshold_claim(setting, results):
 
 
 def left_out(setting):
-    """Sentences on what memory does not allow."""
+    """Returns sentences on the runs that memory does not allow."""
     largest = max((point.batch for point in points(setting, BY_BATCH)), default=0)
     beyond = [batch for batch in setting.scale["batches"] if batch > largest]
     return [f"The sweep of batches ends at {largest}: {beyond[0]} would need more memory than the "
@@ -309,11 +305,11 @@ def left_out(setting):
 
 def find(setting, results):
     notes = [images_note(setting),
-             "A device is a group of compute threads of one process. Extractors have the weights "
-             "that --seed draws, for there are none to fetch: losses are not the report's.",
+             "A device is a group of compute threads of one process. Extractors have random "
+             "weights (--seed), because no trained ones are available; losses are not the report's.",
              "Communication is measured as the copies between devices. The report timed a barrier "
-             "behind each iteration, in which faster devices wait for slower ones: what it says "
-             "of communication follows from that. Bytes of gradients do not depend on the batch.",
+             "after each iteration, in which faster devices wait for slower ones; its findings on "
+             "communication follow from that. Bytes of gradients do not depend on the batch.",
              *left_out(setting)]
     return Findings(
         [counts_claim(setting, results), frozen_claim(setting, results),
@@ -322,10 +318,9 @@ def find(setting, results):
          order_claim(setting, results, BY_DEVICES, "Communication falls with devices.", True),
          threshold_claim(setting, results)],
         [*(factor_table(setting, results, factor) for factor in FACTORS),
-         transfer_table(setting, results), threshold_table(setting, results)],
-        [*(times_picture(setting, results, factor) for factor in FACTORS),
+         *(times_picture(setting, results, factor) for factor in FACTORS),
          *(losses_picture(setting, results, factor) for factor in FACTORS),
-         transfer_picture(setting, results)], notes)
+         *transfer(setting, results), threshold_table(setting, results)], notes)
 
 
 EXPERIMENT = Experiment("data-parallel", "Data-parallel training on the devices of one process",

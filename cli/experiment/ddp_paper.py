@@ -18,9 +18,16 @@ RING = "ring"
 TREE = "tree"
 TOLERANCE = 1e-5  # of a loss, relative
 FEW_STEPS = 5
-OVERLAPS = {  # how the exchange lies to the computation: options of the worker
+
+
+def overlapped(backend, bucket_mb):
+    """Returns the options of a worker whose exchange overlaps with backward alone."""
+    return "--sync", "ddp", "--backend", backend, "--bucket-cap-mb", bucket_mb, "--barrier"
+
+
+OVERLAPS = {  # with which computation the exchange overlaps: options of the worker
     "no overlap": ("--sync", "all-reduce", "--backend", RING, "--bucket-cap-mb", USUAL_MB),
-    "overlap": ("--sync", "ddp", "--backend", RING, "--bucket-cap-mb", USUAL_MB, "--barrier"),
+    "overlap": overlapped(RING, USUAL_MB),
     "also with next forward": ("--sync", "ddp", "--backend", RING, "--bucket-cap-mb", USUAL_MB)}
 PHASES = {"forward": "#56b4e9", "backward": "#0072b2", EXPOSED: "#d55e00", "optimizer": "#009e73"}
 TITLES = {EXPOSED: "exposed communication", "optimizer": "optimiser"}
@@ -29,7 +36,7 @@ HATCHES = {EXPOSED: "////"}
 
 @dataclasses.dataclass(frozen=True)
 class Network:
-    """Whose buckets are measured, in batches of a size that fits."""
+    """A network whose buckets are measured, with a batch that fits."""
     key: str
     title: str
     model: str
@@ -101,30 +108,21 @@ def scaling_run(scale, kind, ranks):
                     options, ranks=ranks, batch_size=batch)
 
 
-def bucket_run(scale, network, backend, size):
-    return training(scale, bucket_name(network, backend, size),
-                    f"{network.title}, {backend}, buckets of {size} MB",
-                    ("--sync", "ddp", "--backend", backend, "--bucket-cap-mb", size, "--barrier"),
-                    model=network.model, images=network.images, batch_size=network.batch)
-
-
-def groups_run(scale, backend, groups):
-    return training(scale, groups_name(backend, groups), f"{backend}, {groups} group(s) in turn",
-                    ("--sync", "ddp", "--backend", backend, "--bucket-cap-mb", GROUPED_MB,
-                     "--barrier", "--groups", groups))
-
-
 def runs(setting):
     scale = setting.scale
     planned = [training(scale, overlap_name(title), title, options)
                for title, options in OVERLAPS.items()]
-    planned += [bucket_run(scale, network, backend, size) for network in scale["networks"]
-                for backend in backends(setting) for size in scale["buckets"]]
-    planned += [groups_run(scale, backend, groups) for backend in backends(setting)
-                for groups in scale["groups"]]
+    planned += [training(scale, bucket_name(network, backend, size),
+                         f"{network.title}, {backend}, buckets of {size} MB",
+                         overlapped(backend, size), model=network.model, images=network.images,
+                         batch_size=network.batch)
+                for network in scale["networks"] for backend in backends(setting)
+                for size in scale["buckets"]]
+    planned += [training(scale, groups_name(backend, groups), f"{backend}, {groups} group(s) in turn",
+                         (*overlapped(backend, GROUPED_MB), "--groups", groups))
+                for backend in backends(setting) for groups in scale["groups"]]
     planned.append(training(scale, TREE, "sums up a tree, and the mean down again",
-                            ("--sync", "ddp", "--backend", TREE, "--bucket-cap-mb", USUAL_MB,
-                             "--barrier")))
+                            overlapped(TREE, USUAL_MB)))
     planned += [training(scale, passes_name(passes), f"an exchange every {passes} passes",
                          (*OVERLAPS["overlap"], "--accumulate", passes))
                 for passes in scale["passes"]]
@@ -132,24 +130,22 @@ def runs(setting):
                       for ranks in scale["scaling"]]
 
 
-def breakdown_table(results):
-    things = [(title, results[overlap_name(title)]) for title in OVERLAPS]
-    return tabulate("breakdown", "Where an iteration goes", "Fig. 6, latency breakdown", things, [
-        ("run", "communication", lambda title, _: title),
+def breakdown(results):
+    """Returns a table and a figure."""
+    title, source = "Where an iteration goes", "Fig. 6, latency breakdown"
+    of_overlaps = {overlap: results[overlap_name(overlap)] for overlap in OVERLAPS}
+    table = tabulate("breakdown", title, source, of_overlaps.items(), [
+        ("run", "communication", lambda overlap, _: overlap),
         *((phase, f"{TITLES.get(phase, phase)} (s)",
            lambda _, result, phase=phase: result.phase(phase), 4) for phase in PHASES),
         ("total", "median iteration (s)", lambda _, result: result.median_iteration(), 4)],
         "Phases are means without the first iteration, over the ranks.")
-
-
-def breakdown_picture(results):
     series = [{"name": TITLES.get(phase, phase), "colour": colour, "hatch": HATCHES.get(phase),
-               "values": [results[overlap_name(title)].phase(phase) for title in OVERLAPS]}
+               "values": [result.phase(phase) for result in of_overlaps.values()]}
               for phase, colour in PHASES.items()]
-    return bars("breakdown", "Where an iteration goes", "Fig. 6, latency breakdown",
-                "mean time of an iteration (s)", OVERLAPS, series,
-                "Communication that runs beside computation takes no time of its own.",
-                kind="stacked")
+    return table, bars("breakdown", title, source, "mean time of an iteration (s)", OVERLAPS, series,
+                       "Communication that runs beside computation takes no time of its own.",
+                       kind="stacked")
 
 
 def buckets_table(setting, results):
@@ -183,24 +179,27 @@ def groups_times(setting, results, backend):
             for groups in setting.scale["groups"]]
 
 
-def groups_table(setting, results):
-    return tabulate_curves(
-        "groups", "Time of an iteration by groups that buckets take turns on",
-        "Fig. 12, round-robin process groups", ("groups", setting.scale["groups"]),
-        [(backend, f"{backend} (s)", groups_times(setting, results, backend))
-         for backend in backends(setting)], 4, f"Medians, with buckets of {GROUPED_MB} MB.")
+def by_groups(setting, results):
+    """Returns a table and a figure."""
+    title = "Time of an iteration by groups that buckets take turns on"
+    source, x = "Fig. 12, round-robin process groups", setting.scale["groups"]
+    times = {backend: groups_times(setting, results, backend) for backend in backends(setting)}
+    return (tabulate_curves("groups", title, source, ("groups", x),
+                            [(backend, f"{backend} (s)", values)
+                             for backend, values in times.items()], 4,
+                            f"Medians, with buckets of {GROUPED_MB} MB."),
+            lines("groups", title, source, ("groups", "median time of an iteration (s)"),
+                  [line(backend, x, values) for backend, values in times.items()],
+                  y_from_zero=True))
 
 
-def groups_picture(setting, results):
-    return lines("groups", "Time of an iteration by groups that buckets take turns on",
-                 "Fig. 12, round-robin process groups",
-                 ("groups", "median time of an iteration (s)"),
-                 [line(backend, setting.scale["groups"], groups_times(setting, results, backend))
-                  for backend in backends(setting)], y_from_zero=True)
+def sent_per_iteration(result):
+    """Returns bytes, of all ranks."""
+    return sum(rank.summary["bytes_sent"] for rank in result.ranks) // result.iterations
 
 
 def busiest_bytes(result):
-    """That the busiest rank sends in an iteration."""
+    """Returns the bytes that the busiest rank sends in an iteration."""
     return max(rank.summary["bytes_sent"] for rank in result.ranks) // result.iterations
 
 
@@ -214,11 +213,6 @@ def tree_table(results):
         ("busiest", "of them by the busiest rank", lambda _, result: busiest_bytes(result))])
 
 
-def sent_per_iteration(result):
-    """Bytes, of all ranks."""
-    return sum(rank.summary["bytes_sent"] for rank in result.ranks) // result.iterations
-
-
 def passes_table(setting, results):
     things = [(passes, results[passes_name(passes)]) for passes in setting.scale["passes"]]
     return tabulate("no-sync", "An exchange every N passes (no_sync)",
@@ -230,26 +224,20 @@ def passes_table(setting, results):
          lambda passes, result: result.median_iteration() / passes, 4)])
 
 
-def scaling_times(setting, results, kind):
-    return [results[scaling_name(kind, ranks)].median_iteration()
-            for ranks in setting.scale["scaling"]]
-
-
-def scaling_table(setting, results):
-    titles = {"strong": f"strong, total batch {setting.scale['strong']} (s)",
-              "weak": f"weak, {setting.scale['batch']} for each rank (s)"}
-    return tabulate_curves(
-        "scaling", "Scaling", SCALING_SOURCE, ("ranks", setting.scale["scaling"]),
-        [(kind, title, scaling_times(setting, results, kind)) for kind, title in titles.items()],
-        4, "Medians of an iteration.")
-
-
-def scaling_picture(setting, results):
-    return lines("scaling", "Time of an iteration by ranks", SCALING_SOURCE,
-                 ("ranks", "median time of an iteration (s)"),
-                 [line(f"{kind} scaling", setting.scale["scaling"],
-                       scaling_times(setting, results, kind)) for kind in ("strong", "weak")],
-                 y_from_zero=True)
+def scaling(setting, results):
+    """Returns a table and a figure."""
+    x, titles = setting.scale["scaling"], {
+        "strong": f"strong, total batch {setting.scale['strong']} (s)",
+        "weak": f"weak, {setting.scale['batch']} for each rank (s)"}
+    times = {kind: [results[scaling_name(kind, ranks)].median_iteration() for ranks in x]
+             for kind in titles}
+    return (tabulate_curves("scaling", "Scaling", SCALING_SOURCE, ("ranks", x),
+                            [(kind, title, times[kind]) for kind, title in titles.items()], 4,
+                            "Medians of an iteration."),
+            lines("scaling", "Time of an iteration by ranks", SCALING_SOURCE,
+                  ("ranks", "median time of an iteration (s)"),
+                  [line(f"{kind} scaling", x, values) for kind, values in times.items()],
+                  y_from_zero=True))
 
 
 def overlap_claim(setting, results):
@@ -327,9 +315,9 @@ def passes_claim(setting, results):
 def find(setting, results):
     networks = setting.scale["networks"]
     sweeps = [(network, backend) for network in networks for backend in backends(setting)]
-    notes = ["Where no model is named it is VGG-11; the paper's measurements on NCCL need GPUs."]
+    notes = ["Runs that name no model train VGG-11; the paper's measurements on NCCL need GPUs."]
     if not setting.has_hosts:
-        notes.append("All ranks shared this machine, so times are no measure of a cluster's.")
+        notes.append("All ranks shared this machine, so times do not predict those of a cluster.")
     return Findings(
         [*(same_parameters_claim(setting, results, network) for network in networks),
          same_groups_claim(setting, results), passes_claim(setting, results),
@@ -337,11 +325,9 @@ def find(setting, results):
          tree_time_claim(setting, results),
          *(groups_claim(setting, results, backend) for backend in backends(setting)),
          *(buckets_claim(setting, results, *sweep) for sweep in sweeps)],
-        [breakdown_table(results), buckets_table(setting, results), passes_table(setting, results),
-         groups_table(setting, results), tree_table(results), scaling_table(setting, results)],
-        [breakdown_picture(results),
+        [*breakdown(results), buckets_table(setting, results), passes_table(setting, results),
          *(buckets_picture(setting, results, *sweep) for sweep in sweeps),
-         groups_picture(setting, results), scaling_picture(setting, results)], notes)
+         *by_groups(setting, results), tree_table(results), *scaling(setting, results)], notes)
 
 
 EXPERIMENT = Experiment("ddp-paper", "Buckets, overlap and scaling of DistributedDataParallel",

@@ -34,7 +34,7 @@ def name_of(kind, batch):
 
 
 def runs_by_batch(setting, results):
-    """(batch, kind, its result)"""
+    """Returns (batch, kind, result) of each run."""
     return [(batch, kind, results[name_of(kind, batch)])
             for batch in setting.scale["batches"] for kind in KINDS]
 
@@ -53,8 +53,10 @@ def runs(setting):
     return [run_of(setting, kind, batch) for batch in setting.scale["batches"] for kind in KINDS]
 
 
-def times_table(setting, results):
-    return tabulate("times", "Time of a batch", FIGURE, runs_by_batch(setting, results), [
+def times_by_batch(setting, results):
+    """Returns a table and a figure."""
+    things = runs_by_batch(setting, results)
+    table = tabulate("times", "Time of a batch", FIGURE, things, [
         ("batch", "batch", lambda batch, _, __: batch),
         ("kind", "data parallelism", lambda _, kind, __: KINDS[kind]),
         ("computation", "computation (s)", lambda _, __, result: computation(result), 4),
@@ -62,13 +64,9 @@ def times_table(setting, results):
         ("bytes", "bytes between devices", lambda _, __, result: round(mean(
             [record["bytes_sent"] for record in result.ranks[0].records[1:]])))],
         f"{setting.scale['devices']} devices divide a batch. Means without the first.")
-
-
-def times_picture(setting, results):
-    those = runs_by_batch(setting, results)
-    return bars("times", "Time of a batch", FIGURE, "mean time of a batch (s)",
-                [f"{batch}, {KINDS[kind]}" for batch, kind, _ in those],
-                times_series([result for *_, result in those]), kind="stacked")
+    return table, bars("times", "Time of a batch", FIGURE, "mean time of a batch (s)",
+                       [f"{batch}, {KINDS[kind]}" for batch, kind, _ in things],
+                       times_series([result for *_, result in things]), kind="stacked")
 
 
 def part_picture(setting, results, part):
@@ -98,12 +96,12 @@ def single_claim(setting, results):
 
 
 def times(setting, results, kind, part):
-    """Seconds by batch."""
+    """Returns seconds by batch."""
     return {batch: part(results[name_of(kind, batch)]) for batch in setting.scale["batches"]}
 
 
 def gaps(setting, results, part):
-    """Native's time less vanilla's, by batch."""
+    """Returns native's time less vanilla's, by batch."""
     vanilla = times(setting, results, "vanilla", part)
     return {batch: seconds - vanilla[batch]
             for batch, seconds in times(setting, results, "native", part).items()}
@@ -151,16 +149,15 @@ def find(setting, results):
              "A device is a group of compute threads of one process. Native keeps threads and "
              "replicas, which read the model's own parameters; vanilla copies all tensors to each "
              "device and makes new threads for each batch.",
-             "Weights are as --seed draws them: they decide neither times nor whether scores are "
-             "equal."]
+             "Weights are random (--seed); neither the times nor the equality of scores depend on "
+             "them."]
     return Findings(
         [same_scores_claim(setting, results), single_claim(setting, results),
          spike_claim(setting, results),
          faster_claim(setting, results, computation, "Fig. 4a"),
          faster_claim(setting, results, communication, "Fig. 4b"),
          alike_claim(setting, results), gap_claim(setting, results)],
-        [times_table(setting, results)],
-        [times_picture(setting, results),
+        [*times_by_batch(setting, results),
          part_picture(setting, results, computation),
          part_picture(setting, results, communication)], notes)
 

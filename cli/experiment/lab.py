@@ -1,5 +1,4 @@
 """The HPC lab: computation against communication of data-parallel training."""
-
 from cli.experiment import lab_data, large_batch
 from cli.experiment.lab_data import EXCHANGE_RANKS
 from cli.experiment.study import Experiment, Findings, Table, judge, line, lines, tabulate
@@ -34,7 +33,7 @@ def name_of(devices, batch):
 
 
 def batches(setting):
-    """Of one device, until memory ends."""
+    """Returns the batches that fit in the memory of one device."""
     return [batch for batch in setting.scale["batches"] if fits(setting, MODEL, 1, batch)]
 
 
@@ -57,7 +56,7 @@ def runs(setting):
 
 
 def last_records(rank):
-    """Of the 2nd epoch; of a run that ended within the first, all but the first iteration."""
+    """Returns records of the 2nd epoch; if there is none, all except the first iteration."""
     return [record for record in rank.records if record.get("epoch") == 1] or rank.records[1:]
 
 
@@ -69,13 +68,13 @@ def epoch_seconds(result, devices, batch, with_loading=True):
 
 
 def communication_seconds(result):
-    """Of an iteration: in which some transfer was under way."""
+    """Returns seconds of an iteration in which a transfer was under way."""
     return mean([record["phase_seconds"]["communication"]
                  for rank in result.ranks for record in last_records(rank)])
 
 
 def ring_bytes(devices, size):
-    """That each of `devices` sends to average `size` bytes (Patarasuk and Yuan, 2009)."""
+    """Returns what each of `devices` sends to average `size` bytes (Patarasuk and Yuan, 2009)."""
     return 2 * (devices - 1) / devices * size
 
 
@@ -84,7 +83,7 @@ class Measured:
 
     def __init__(self, setting, results):
         self.scale = setting.scale
-        # Memory may have ended a sweep before.
+        # Memory may have ended a sweep earlier.
         self.batches = [batch for batch in batches(setting) if name_of(1, batch) in results]
         self.results = {(devices, batch): results[name_of(devices, batch)]
                         for devices, batch in pairs(setting)
@@ -131,14 +130,14 @@ def speedup_table(measured):
 
 
 def strong_point(measured):
-    """A data point of strong scaling, out of the same runs."""
+    """Finds a point of strong scaling in the same runs."""
     for devices, batch in measured.several():
         if (1, devices * batch) in measured.seconds:
             alone, shared = measured.seconds[1, devices * batch], measured.seconds[devices, batch]
             return (f"Strong scaling needs no further run: a total batch of {devices * batch} took "
                     f"{alone:.2f} s on 1 device and {shared:.2f} s on {devices} of {batch} each, "
                     f"a speed-up of {alone / shared:.2f}.")
-    return "No two of these runs have the same total batch, which strong scaling would need."
+    return "Strong scaling needs two runs with the same total batch, and there are none."
 
 
 def split_table(measured):
@@ -156,8 +155,8 @@ def split_table(measured):
             ("computation", "computation, from Q1 (s)", computation, 2),
             ("rest", "the rest (s)", lambda *pair: measured.seconds[pair] - computation(*pair), 2),
             ("transfers", "transfers under way, measured (s)", transfers, 2)],
-        "Computation: Q1's epoch over the devices. The rest is what an epoch took beyond "
-        "it: on one machine also the wait for its cores.")
+        "Computation: Q1's epoch over the devices. The rest of an epoch includes, on one machine, "
+        "the wait for its cores.")
 
 
 def bandwidth_rows(measured):
@@ -217,15 +216,15 @@ def find(setting, results):
     notes = ["A device is a rank. Remedies for large batches (Q4): gradwire experiment "
              "large-batch."]
     if not setting.has_hosts:
-        notes.append("All ranks shared this machine and divided its cores: speed-ups say nothing "
-                     "of devices of their own.")
+        notes.append("All ranks shared the cores of this machine, so the speed-ups say nothing about "
+                     "separate devices.")
     return Findings(
         [bytes_claim(results), *lab_data.claims(results), large_batch.worse_claim(results, large),
          faster_claim(setting, measured)],
         [first_table(measured), speedup_table(measured), split_table(measured),
          bandwidth_table(measured),
-         large_batch.last_epoch_table(setting, large, results, LARGE), *lab_data.tables(results)],
-        [speedup_picture(measured)], notes)
+         large_batch.last_epoch_table(setting, large, results, LARGE), *lab_data.tables(results),
+         speedup_picture(measured)], notes)
 
 
 EXPERIMENT = Experiment("lab", "Computation against communication", SOURCE, SCALES, runs, find, 4)

@@ -1,5 +1,5 @@
-"""The HPC lab's questions on what goes where: the order of samples (Q5), what ranks send each other
-(Q6), and what happens if BatchNorm's statistics stay at home (Q7)."""
+"""The HPC lab's questions on data: the order of samples (Q5), the bytes that ranks send each other
+(Q6), and BatchNorm's statistics if they are not broadcast (Q7)."""
 import array
 import base64
 import math
@@ -22,13 +22,8 @@ def buffers_name(broadcast):
     return f"buffers-{broadcast}"
 
 
-def order_run(set_epoch):
-    return Order(order_name(set_epoch), f"order of samples, set_epoch: {set_epoch}", EXCHANGE_RANKS,
-                 ("--set-epoch", set_epoch))
-
-
 def exchange_run(setting, broadcast):
-    """At full scale an epoch, and a test of each rank."""
+    """Trains at full scale for an epoch, and tests each rank."""
     scale = setting.scale
     batch, epochs = scale["batches"][0], 1 if "epochs" in scale else 0
     iterations = steps_per_epoch(50000, EXCHANGE_RANKS, batch) if epochs else scale["iterations"]
@@ -38,7 +33,8 @@ def exchange_run(setting, broadcast):
 
 
 def runs(setting):
-    return [*map(order_run, SWITCHES),
+    return [*(Order(order_name(set_epoch), f"order of samples, set_epoch: {set_epoch}",
+                    EXCHANGE_RANKS, ("--set-epoch", set_epoch)) for set_epoch in SWITCHES),
             *(exchange_run(setting, broadcast) for broadcast in SWITCHES)]
 
 
@@ -53,7 +49,7 @@ def order_table(results):
     return Table("q5", "Samples with which each rank begins an epoch", "Q5",
                  [Column("set_epoch", "set_epoch"), Column("rank", "rank"),
                   Column("first", "1st epoch"), Column("second", "2nd epoch")], rows,
-                 "Without it every epoch has the same batches, which differ in augmentation alone.")
+                 "Without it every epoch has the same batches; only augmentation differs.")
 
 
 def order_claim(results):
@@ -79,9 +75,9 @@ def kinds_table(results):
     return Table("q6", f"Bytes of an iteration by kind, {EXCHANGE_RANKS} ranks over the ring",
                  "Q6", [Column("kind", "kind"), Column("bytes", "bytes")],
                  [{"kind": kind, "bytes": size} for kind, size in kinds],
-                 "Beside these a message to the coordinator from each rank and iteration, with its "
-                 "loss and times, and four heartbeats a second. Parameters never travel: all ranks "
-                 "begin with the same, and apply the same means.")
+                 "Each rank also sends the coordinator a message an iteration, with its loss and "
+                 "times, and four heartbeats a second. Parameters never travel: all ranks begin "
+                 "with the same, and apply the same means.")
 
 
 def floats_of(summary):
@@ -89,7 +85,8 @@ def floats_of(summary):
 
 
 def distance(summary, to):
-    """Of the statistics of two ranks, relative to the latter's length; 0 if they are equal."""
+    """Returns the distance of two ranks' statistics relative to the length of the latter's; 0 if
+    they are equal."""
     if summary["buffers_sha256"] == to["buffers_sha256"]:
         return 0.0
     return math.dist(floats_of(summary), floats_of(to)) / math.hypot(*floats_of(to))
@@ -111,7 +108,7 @@ def drift_table(results):
                   Column("distance", "distance from rank 0's", 4),
                   Column("accuracy", "test accuracy (%)", 2)], rows,
                  "Distance: of all running means and variances, relative to the length of rank "
-                 "0's. Accuracies are tested at full scale.")
+                 "0's. Accuracies are tested only at full scale.")
 
 
 def drift_claim(results):

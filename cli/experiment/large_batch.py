@@ -1,9 +1,9 @@
-"""Large batches: what they cost in training, and what helps."""
+"""Large batches: their cost in training, and remedies."""
 import dataclasses
 import math
 
-from cli.experiment.study import (Experiment, Findings, bars, judge, line, lines, tabulate,
-                                  tabulate_curves)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, line, lines,
+                                  tabulate, tabulate_curves)
 from cli.experiment.work import DDP, Training, fits
 from cli.runs import training
 
@@ -11,7 +11,7 @@ SOURCE = "the HPC lab (Q4), and Goyal et al., Accurate, Large Minibatch SGD, 201
 DEVICES = 4
 FASHION_MNIST = "fashion-mnist"
 SAMPLES = {FASHION_MNIST: 60000}
-USUAL_SAMPLES = 50000  # CIFAR-10, and what is made up
+USUAL_SAMPLES = 50000  # of CIFAR-10, and of made-up images
 NEEDS_EPOCHS = "needs all 5 epochs"
 SCALES = {
     "quick": {"about": "LeNet on Fashion-MNIST, 5 epochs; 512 for each device is taken as the "
@@ -29,7 +29,7 @@ SCALES = {
 
 @dataclasses.dataclass(frozen=True)
 class Way:
-    """To train with batches of one size."""
+    """A way to train with batches of one size."""
     name: str
     title: str
     devices: int
@@ -46,7 +46,7 @@ WAYS = (SMALL, PLAIN, SCALED, WARMED)
 
 
 def largest(setting, sizes):
-    """Batch of each device: the largest that fits, or the smallest of all."""
+    """Returns the batch of each device: the largest that fits, or the smallest of all."""
     fitting = [batch for batch in sizes["batches"]
                if fits(setting, sizes["model"], DEVICES, batch)]
     return max(fitting, default=min(sizes["batches"]))
@@ -57,7 +57,7 @@ def total_batch(setting, sizes, way):
 
 
 def lr_of(setting, sizes, way):
-    """Once it is warm."""
+    """Returns the learning rate after the warm-up."""
     return sizes["lr"] * (total_batch(setting, sizes, way) / sizes["base"] if way.scales else 1)
 
 
@@ -86,7 +86,7 @@ def runs(setting):
 
 
 def last_epoch_table(setting, sizes, results, ways):
-    """What Q4 asks for."""
+    """Answers Q4."""
     return tabulate("last-epoch", "Training loss and accuracy of the last epoch", "Q4", ways, [
         ("way", "way", lambda way: way.title),
         ("devices", "devices", lambda way: way.devices),
@@ -99,7 +99,7 @@ def last_epoch_table(setting, sizes, results, ways):
 
 
 def last_accuracy(results, way):
-    """Per cent."""
+    """Returns per cent."""
     return 100 * results[way.name].epochs()[-1]["accuracy"]
 
 
@@ -107,17 +107,16 @@ def losses_by_epoch(results, way):
     return [epoch["loss"] for epoch in results[way.name].epochs()]
 
 
-def epochs_table(results):
-    losses = [(way.name, way.title, losses_by_epoch(results, way)) for way in WAYS]
-    return tabulate_curves("epochs", "Training loss by epoch", "Q4, and remedies",
-                           ("epoch", range(1, len(losses[0][-1]) + 1)), losses, 4)
-
-
-def epochs_picture(results):
+def by_epoch(results):
+    """Returns a table and a figure."""
+    title, source = "Training loss by epoch", "Q4, and remedies"
     losses = {way: losses_by_epoch(results, way) for way in WAYS}
-    return lines("epochs", "Training loss by epoch", "Q4, and remedies", ("epoch", "training loss"),
-                 [line(way.title, range(1, len(values) + 1), values, colour=way.colour)
-                  for way, values in losses.items()])
+    x = range(1, len(losses[WAYS[-1]]) + 1)
+    return (tabulate_curves("epochs", title, source, ("epoch", x),
+                            [(way.name, way.title, values) for way, values in losses.items()], 4),
+            lines("epochs", title, source, ("epoch", "training loss"),
+                  [line(way.title, x, values, colour=way.colour)
+                   for way, values in losses.items()]))
 
 
 def accuracy_picture(results):
@@ -158,7 +157,7 @@ def rates(result):
 
 
 def is_warm_up(found, start, end, steps):
-    """Whether lr rises up to `end` within so many steps, and stays there."""
+    """Whether lr rises up to `end` within `steps` steps, and stays there."""
     rising, rest = found[:steps], found[steps:]
     return (start <= rising[0] < end and all(a < b for a, b in zip(rising, rising[1:])) and
             rising[-1] <= end * (1 + 1e-9) and all(math.isclose(rate, end) for rate in rest))
@@ -192,13 +191,12 @@ def find(setting, results):
     notes = [f"Batches of {largest(setting, sizes)} for each of {DEVICES} devices, which are "
              f"ranks, against {sizes['base']} on one."]
     if not setting.has_cifar10 and sizes["images"] == "synthetic":
-        notes.append("The images were made up (--dataset synthetic), so losses and accuracies say "
-                     "nothing of CIFAR-10.")
+        notes.append(MADE_UP_IMAGES)
     return Findings(
         [rate_claim(setting, results), steps_claim(setting, results),
          worse_claim(results, sizes), remedy_claim(results, sizes)],
-        [last_epoch_table(setting, sizes, results, WAYS), epochs_table(results)],
-        [epochs_picture(results), accuracy_picture(results)], notes)
+        [last_epoch_table(setting, sizes, results, WAYS), *by_epoch(results),
+         accuracy_picture(results)], notes)
 
 
 EXPERIMENT = Experiment("large-batch", "Large batches and their remedies", SOURCE, SCALES, runs,

@@ -12,6 +12,8 @@ CONFIRMED = "confirmed"
 NOT_CONFIRMED = "not confirmed"
 NOT_MEASURABLE = "not measurable here"
 NEEDS_HOSTS = "a time that needs a host for each worker (--hosts, --hostfile)"
+MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say nothing "
+                  "about CIFAR-10.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,12 +151,19 @@ def judge(text, source, holds, numbers, *unless):
     return Claim(text, source, CONFIRMED if holds else NOT_CONFIRMED, numbers)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Findings:
-    claims: list = dataclasses.field(default_factory=list)
-    tables: list = dataclasses.field(default_factory=list)
-    pictures: list = dataclasses.field(default_factory=list)
-    notes: list = dataclasses.field(default_factory=list)  # sentences
+    claims: list
+    shown: list  # tables and pictures, each kind in its order
+    notes: list  # sentences
+
+    @property
+    def tables(self):
+        return [one for one in self.shown if isinstance(one, Table)]
+
+    @property
+    def pictures(self):
+        return [one for one in self.shown if isinstance(one, Picture)]
 
 
 @dataclasses.dataclass(frozen=True)

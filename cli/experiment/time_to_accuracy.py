@@ -1,10 +1,9 @@
-"""Time to accuracy: what fewer bytes and fewer exchanges gain, and what they cost in accuracy."""
+"""Time to accuracy: the gain of fewer bytes and fewer exchanges, and their cost in accuracy."""
 import dataclasses
 import math
 import statistics
 
-from cli.experiment.study import (Experiment, Findings, judge, line, lines, tabulate,
-                                  values_of)
+from cli.experiment.study import Experiment, Findings, judge, line, lines, tabulate
 from cli.experiment.work import Training
 from cli.runs.quantiles import mean
 from cli.runs.training import steps_per_epoch
@@ -18,13 +17,13 @@ SIMILAR = 0.01  # of accuracy, between DistributedDataParallel and ours
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """`options`: of the worker or, for a peer, of PyTorch's script."""
+    """A way to train. `options`: of the worker or, for a peer, of PyTorch's script."""
     name: str
     title: str
     colour: str
     options: tuple
     is_peer: bool = False
-    through_one: bool = False  # host, which sends and receives what all ranks do
+    through_one: bool = False  # host, which sends and receives the bytes of all ranks
     is_leaner: bool = True  # than float32: it sends fewer bytes
 
 
@@ -50,8 +49,8 @@ PEERS = (PEER, Method("gloo-powersgd", "PyTorch DDP, PowerSGD 2", "#8c6d31",
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """A net and data, with batches of `batch` on each rank. The accuracy to be reached is what
-    float32 has after `target_epochs`, unless --target says another."""
+    """A net and data, with `batch` samples on each rank. The target is float32's accuracy after
+    `target_epochs`, unless --target says another."""
     key: str
     title: str
     model: str
@@ -89,7 +88,7 @@ def tasks(setting):
 
 
 def links(setting):
-    """{"rate", "gbit"} of each under which is trained; a rate of "": as they are."""
+    """Returns {"rate", "gbit"} of each kind of link to train on; a rate of "": as they are."""
     shaped = setting.request["link"] if setting.request["hosts"] else []
     return shaped or [{"rate": "", "gbit": None}]
 
@@ -125,7 +124,7 @@ def runs(setting):
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """What a run had come to when it was tested."""
+    """The state of a run when it was tested."""
     seconds: float  # of training, of the rank that took longest
     sent: float  # bytes, of a rank, the mean
     accuracy: float  # 0 to 1
@@ -137,7 +136,7 @@ def sent_in(result, epoch):
 
 
 def curve(result):
-    """Points of a run, one for each epoch."""
+    """Returns the points of a run, one for each epoch."""
     points, sent = [], 0
     seconds = [0.0] * len(result.ranks)
     for rows in zip(*(rank.summary["epochs"] for rank in result.ranks)):
@@ -154,7 +153,7 @@ def between(before, after, target):
 
 
 def reached(points, target):
-    """Where a curve, straight between tests, first has the accuracy; None if nowhere."""
+    """Returns the Point where a curve, straight between tests, first has the accuracy, or None."""
     before = None
     for point in points:
         if point.accuracy >= target:
@@ -163,19 +162,14 @@ def reached(points, target):
     return None
 
 
-def mean_curve(curves):
-    return [Point(*(mean([getattr(point, field.name) for point in points])
-                    for field in dataclasses.fields(Point))) for points in zip(*curves)]
-
-
 def middle(values):
-    """The median, of which None counts as never."""
+    """Returns the median. None counts as never."""
     found = statistics.median_high([math.inf if value is None else value for value in values])
     return None if found == math.inf else found
 
 
 class Outcome:
-    """Of a method on a task and a link, over the seeds."""
+    """The results of a method on a task and a link, over the seeds."""
 
     def __init__(self, method, curves, target):
         self.method, self.curves = method, curves
@@ -186,7 +180,8 @@ class Outcome:
         self.ends = [points[-1].accuracy for points in curves]
 
     def least_seconds(self, gbit, ranks):
-        """To the accuracy, on links of that speed: no less than the busiest one needs."""
+        """Returns the seconds to the accuracy on links of that speed: at least what the busiest
+        link needs."""
         if self.seconds is None or gbit is None:
             return self.seconds
         busiest = self.sent * (ranks if self.method.through_one else 1)
@@ -194,7 +189,7 @@ class Outcome:
 
 
 class Study:
-    """What was measured of a task on a link."""
+    """The measurements of a task on a link."""
 
     def __init__(self, setting, results, task, link):
         self.setting, self.task, self.link = setting, task, link
@@ -219,7 +214,7 @@ def target_of(setting, results, task):
 
 
 def rates_worked_out(setting):
-    """Links that were asked for, and could not be had."""
+    """Returns the links that were asked for but are not available."""
     return [] if setting.request["hosts"] else setting.request["link"]
 
 
@@ -244,37 +239,31 @@ def columns_of(study):
          lambda one: mean([points[-1].sent for points in one.curves]) / 1e6, 2)]
 
 
-def row_of(study, outcome):
-    return values_of(columns_of(study), outcome)
-
-
 def table_of(study):
     note = ("Medians over the seeds; empty: more than half do not reach it. Between two tests the "
-            "accuracy is taken to go straight. Seconds are of training, without tests. A rank "
+            "accuracy is assumed to be linear. Seconds are of training, without tests. A rank "
             "receives about as much as it sends.")
     if rates_worked_out(study.setting):
-        note += (" No less than: worked out, not measured; the larger of the time here and what "
-                 "the bytes need on the busiest link.")
+        note += (" No less than: calculated, not measured; the larger of the time here and of "
+                 "the time that the bytes need on the busiest link.")
     return tabulate(study.key, f"To {100 * study.target:.2f} % test accuracy: {study.where}",
                     "time to accuracy", study.outcomes, columns_of(study), note)
 
 
 def picture_of(study, key, axis, value):
-    curves = {outcome.method: mean_curve(outcome.curves) for outcome in study.outcomes}
+    """`value` of a point is its x; the means over the seeds are drawn."""
+    curves = {outcome.method: [
+        (mean([*map(value, points)]), 100 * mean([point.accuracy for point in points]))
+        for points in zip(*outcome.curves)] for outcome in study.outcomes}
     return lines(f"{study.key}-{key}", f"Test accuracy by {axis}: {study.where}",
                  "time to accuracy", (axis, "test accuracy (%)"),
-                 [line(method.title, map(value, points), [100 * point.accuracy for point in points],
-                       colour=method.colour) for method, points in curves.items()],
+                 [line(method.title, *zip(*points), colour=method.colour)
+                  for method, points in curves.items()],
                  "Means over the seeds, a point for each epoch.", x_log=10)
 
 
-def pictures_of(study):
-    return [picture_of(study, "seconds", "seconds of training", lambda point: point.seconds),
-            picture_of(study, "bytes", "MB sent by a rank", lambda point: point.sent / 1e6)]
-
-
 def bytes_claim(studies):
-    """Of whole runs, so that it needs no accuracy."""
+    """Compares whole runs, so it needs no accuracy."""
     wrong = [f"{one.method.title} ({study.where})" for study in studies for one in study.outcomes
              if one.method.is_leaner and any(points[-1].sent >= base[-1].sent for points, base in
                                              zip(one.curves, study.float32.curves))]
@@ -330,11 +319,11 @@ def notes(setting):
             "parameter server is the coordinator, through which all ranks' bytes go."]
     if not setting.request["hosts"]:
         said.append(f"{NOT_SHAPED[0].upper()}{NOT_SHAPED[1:]}: that needs --hosts. Times are those "
-                    "of the links that are there.")
+                    "of the links as they are.")
     if len(tasks(setting)) < len(setting.scale["tasks"]):
         said.append("VGG-11 was left out: it needs CIFAR-10 (--data-dir).")
     if setting.peers:
-        said.append("Bytes of PyTorch's are worked out, as a ring sends them: Gloo counts none.")
+        said.append("PyTorch's bytes are calculated for a ring, because Gloo counts none.")
     return said
 
 
@@ -345,13 +334,14 @@ def find(setting, results):
     for study in studies:
         claims += [reach_claim(study), best_claim(study)]
         claims += [peer_claim(study)] if setting.peers else []
-    return Findings(claims, [table_of(study) for study in studies],
-                    [picture for study in studies for picture in pictures_of(study)],
-                    notes(setting))
+    pictures = [picture for study in studies for picture in (
+        picture_of(study, "seconds", "seconds of training", lambda point: point.seconds),
+        picture_of(study, "bytes", "MB sent by a rank", lambda point: point.sent / 1e6))]
+    return Findings(claims, [*map(table_of, studies), *pictures], notes(setting))
 
 
 def announce(setting):
-    """What is to be said before it starts."""
+    """Returns sentences to print before it starts."""
     asked = [link["rate"] for link in rates_worked_out(setting)]
     return [f"--link {','.join(asked)}: {NOT_SHAPED}, which needs --hosts; the report says what "
             "they would at least take"] if asked else []

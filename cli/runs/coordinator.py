@@ -1,4 +1,4 @@
-"""What is known of a coordinator that one has started."""
+"""The addresses of a coordinator that this process has started."""
 import contextlib
 import pathlib
 
@@ -6,12 +6,12 @@ SECONDS_TO_LISTEN = 30
 
 
 def parse_addresses(text):
-    """What a --port-file says: {"grpc": "HOST:PORT", "metrics": likewise, if it serves them}."""
+    """Returns what a --port-file says: {"grpc": "HOST:PORT"}, and "metrics" if it serves them."""
     return {name: value for name, _, value in (line.partition("=") for line in text.splitlines())}
 
 
 def bound_addresses(port_file):
-    """The same of a file; empty before it is there."""
+    """Returns the same of a file; empty until the file exists."""
     with contextlib.suppress(OSError):
         return parse_addresses(pathlib.Path(port_file).read_text(errors="replace"))
     return {}

@@ -1,14 +1,14 @@
-"""CPU time that another process uses, from /proc."""
+"""CPU time of another process, from /proc."""
 import os
 import pathlib
 
 NAME_LENGTH = 15  # of a process in /proc
-USER_FIELD, SYSTEM_FIELD = 11, 12  # proc(5): fields 14 and 15, counted behind the name
+USER_FIELD, SYSTEM_FIELD = 11, 12  # proc(5): fields 14 and 15, counted after the name
 
 
 def cpu_ticks(stat, program):
-    """User and system time, in clock ticks, in a line of /proc/PID/stat; None if the process is
-    not `program` (its first 15 letters are compared) or the line is not of that form."""
+    """Returns user and system time, in clock ticks, from a line of /proc/PID/stat; None if the
+    process is not `program` (compared by its first 15 letters) or the line has another form."""
     start, end = stat.find("("), stat.rfind(")")
     if start < 0 or stat[start + 1:end] != program[:NAME_LENGTH]:
         return None
@@ -19,10 +19,10 @@ def cpu_ticks(stat, program):
 
 
 class CpuSampler:
-    """Between the first and the last sample, to about 10 ms.
+    """Measures CPU time between the first sample and the last, to about 10 ms.
 
-    Samples are only taken while the process is `program`: a child that has yet to become it, or
-    that drives it on another machine, is not mistaken for it.
+    A sample counts only while the process is `program`, so a child that has yet to become it, or that
+    drives it on another machine, is not mistaken for it.
     """
 
     def __init__(self, program):
@@ -43,5 +43,5 @@ class CpuSampler:
 
     @property
     def seconds(self):
-        """User and system time; None without a sample."""
+        """Returns user and system time; None without a sample."""
         return None if self._first is None else self._last - self._first

@@ -6,24 +6,25 @@ EXIT_USAGE = 2
 
 
 class Failure(Exception):
-    """What went wrong; `exit_code` is what the program ends with."""
+    """What went wrong. The program ends with `exit_code`."""
 
     def __init__(self, message, exit_code=EXIT_FAILED):
         super().__init__(message)
         self.exit_code = exit_code
 
     def within(self, context):
-        """The same, with "context: " in front."""
+        """Returns the same failure with "context: " before its message."""
         return type(self)(f"{context}: {self}", self.exit_code)
 
 
 class Stopped(Failure):
-    """A signal asked for the end."""
+    """A signal asked the program to stop."""
 
 
 @contextlib.contextmanager
 def within(context, exit_code=None):
-    """A Failure of what it holds has "context: " in front, and that exit code if it is given."""
+    """Puts "context: " before the message of a Failure in its block, and sets its exit code if one
+    is given."""
     try:
         yield
     except Failure as failure:
@@ -34,7 +35,7 @@ def within(context, exit_code=None):
 
 @contextlib.contextmanager
 def failing(what, exit_code=EXIT_FAILED):
-    """An OSError of what it holds becomes a Failure: `what`, and why."""
+    """Turns an OSError in its block into a Failure that says what failed and why."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""A watch over what the programs that we start have started themselves."""
+"""A process that kills what our programs have started when this process dies."""
 import contextlib
 import ctypes
 import os
@@ -10,8 +10,8 @@ MESSAGE = struct.Struct("i")  # a process group to watch, or minus one to forget
 
 
 def stand_guard(reader):
-    """In the guard: until the driver's end of the pipe is closed. Nothing but SIGKILL ends it
-    before, and it holds nothing else open that anyone might wait for."""
+    """Runs in the guard until the driver's end of the pipe is closed. Only SIGKILL ends the guard
+    earlier. It keeps nothing else open, because another process might wait for that."""
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     os.setpgid(0, 0)
     ctypes.CDLL(None).prctl(PR_SET_NAME, b"gradwire-guard")
@@ -27,9 +27,9 @@ def stand_guard(reader):
 
 
 class Guard:
-    """A process beside this one that kills process groups when this one dies, even by SIGKILL.
+    """Kills process groups when this process dies, even by SIGKILL.
 
-    The kernel tells only the children that their parent has died; this reaches what they have
+    The kernel tells only the children that their parent has died. The guard reaches what those have
     started.
     """
 
@@ -47,15 +47,15 @@ class Guard:
         self._tell(group)
 
     def remove(self, group):
-        """To be called while the id cannot be another group's yet."""
+        """Must be called before the id can become another group's."""
         self._tell(-group)
 
     def close(self):
-        """Leaves the groups alone."""
+        """Ends the guard and leaves the groups alone."""
         os.kill(self._pid, signal.SIGKILL)
         os.waitpid(self._pid, 0)
         os.close(self._writer)
 
     def _tell(self, message):
-        with contextlib.suppress(BrokenPipeError):  # a guard that was killed gets none
+        with contextlib.suppress(BrokenPipeError):  # the guard was killed
             os.write(self._writer, MESSAGE.pack(message))

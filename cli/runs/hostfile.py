@@ -1,10 +1,10 @@
-"""Files that name hosts, as OpenMPI has them:
+"""Files that name hosts, in OpenMPI's format:
 
     # the nodes of the experiment
     node0 slots=4
     node1
 
-A host in each line, and how many processes it has room for; what follows # is a comment.
+Each line names a host and how many processes it has room for. A comment starts with #.
 """
 import dataclasses
 import pathlib
@@ -14,13 +14,13 @@ from cli.runs.failure import EXIT_USAGE, Failure, failing, within
 
 NAME = re.compile(r"[A-Za-z0-9_][\w.@-]*")
 SLOTS = re.compile(r"slots=([1-9][0-9]*)")
-MOST_SLOTS = re.compile(r"max[-_]slots=[1-9][0-9]*")  # which OpenMPI takes, too
+MOST_SLOTS = re.compile(r"max[-_]slots=[1-9][0-9]*")  # OpenMPI takes these, too
 
 
 @dataclasses.dataclass(frozen=True)
 class HostLine:
     name: str  # as ssh takes it: "node1", "10.10.1.2", "me@node1"
-    slots: int | None  # None where the file does not say
+    slots: int | None  # None if the file does not say
     line: int  # its number, from 1
 
     @property
@@ -29,7 +29,7 @@ class HostLine:
 
 
 def parse_line(words, line):
-    """Failure says which word is wrong."""
+    """Returns a HostLine. Failure names the wrong word."""
     name, *rest = words
     if not NAME.fullmatch(name):
         raise Failure(f"got '{name}', expected a host's name or address", EXIT_USAGE)
@@ -37,7 +37,7 @@ def parse_line(words, line):
     for word in rest:
         found = SLOTS.fullmatch(word)
         if not found and not MOST_SLOTS.fullmatch(word):
-            raise Failure(f"got '{word}' behind '{name}', expected slots=N", EXIT_USAGE)
+            raise Failure(f"got '{word}' after '{name}', expected slots=N", EXIT_USAGE)
         slots = int(found[1]) if found else slots
     return HostLine(name, slots, line)
 
@@ -55,12 +55,12 @@ def parse_hosts(text):
             raise Failure(f"line {number}: '{host.network_name}' again, after line {first.line}",
                           EXIT_USAGE)
     if not hosts:
-        raise Failure("no host in it", EXIT_USAGE)
+        raise Failure("got no host, expected one a line", EXIT_USAGE)
     return list(hosts.values())
 
 
 def read_hostfile(path):
-    """All its hosts. Failure names the file, and the line that is wrong."""
+    """Returns all hosts of a file. Failure names the file and the wrong line."""
     with failing(f"--hostfile: cannot read '{path}'", EXIT_USAGE):
         text = pathlib.Path(path).read_text(encoding="utf-8", errors="replace")
     with within(f"--hostfile: {path}"):

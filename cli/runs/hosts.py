@@ -13,31 +13,31 @@ from cli.runs.process import Command
 
 THIS_MACHINE = "127.0.0.1"
 SECONDS_TO_ANSWER = 60
-# It asks for nothing, and notices a host that is dead before and while a program runs there.
+# ssh asks for nothing, and notices a host that dies before or while a program runs there.
 OPTIONS = ["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5",
            "-o", "ServerAliveCountMax=3"]
-# Becomes the program, and ends it when the connection does: stdin is open as long as we are.
-# One line without "!", for the shell of a user may be csh.
+# Becomes the program, and ends it when the connection ends: stdin stays open while we exist.
+# One line without "!", because a user's shell may be csh.
 REMOTE = ('exec 3<&0; (cat <&3; kill -TERM $$ && sleep 5 && kill -KILL $$) >/dev/null 2>&1 & '
           'exec "$@" </dev/null 3<&-')
 
 
 def own_environment():
-    """This process's, without GRADWIRE_* variables: those of this shell are not for a
-    measurement."""
+    """Returns this process's variables without GRADWIRE_*, which the user's shell has for other
+    runs."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GRADWIRE_")}
 
 
 class Hosts:
     """This machine, or hosts that a program makes and drives:
 
-    PROGRAM up N RATE     make hosts 0 ... N-1 with links of RATE (tc's notation)
-    PROGRAM run I CMD...  run CMD on host I, in the foreground
-    PROGRAM addr I        print host I's address
-    PROGRAM down          end and remove all hosts
+        PROGRAM up N RATE     make hosts 0 ... N-1 with links of RATE (tc's notation)
+        PROGRAM run I CMD...  run CMD on host I, in the foreground
+        PROGRAM addr I        print host I's address
+        PROGRAM down          end and remove all hosts
 
-    `program` empty: this machine. They are there within `with`; Failure from there as of Jobs,
-    naming the program. `check` as that of Jobs.
+    If `program` is empty, all is this machine. The hosts exist within `with`, which raises Failure as
+    Jobs does and names the program. `check`: see Jobs.
     """
 
     def __init__(self, program, count, rate, check):
@@ -66,12 +66,12 @@ class Hosts:
 
     @property
     def names(self):
-        """Of all hosts, by which they are told apart."""
+        """Returns a different name for each host."""
         return [THIS_MACHINE if self.local else str(host) for host in range(self.count)]
 
     def shape(self, rate):
-        """Makes the program's hosts anew, with links of `rate`, unless they have it. Failure as
-        from `with`."""
+        """Makes the program's hosts again with links of `rate`, unless they have that rate. Failure
+        as from `with`."""
         if self.local or rate == self._rate:
             return
         self._down()
@@ -82,7 +82,8 @@ class Hosts:
         return self._addresses[host]
 
     def command(self, host, argv, environment=None):
-        """`argv` as a command that runs on a host, with what is more than own_environment()."""
+        """Returns the command that runs `argv` on a host, with variables beyond
+        own_environment()."""
         prefix = [] if self.local else [self.program, "run", str(host)]
         return Command([*prefix, *argv], {**own_environment(), **(environment or {})})
 
@@ -91,7 +92,7 @@ class Hosts:
         self._addresses = [self._ask("addr", str(host)).strip() for host in range(self.count)]
 
     def _ask(self, *args):
-        # What it leaves may be the hosts.
+        # The hosts may be processes that it leaves running.
         command = Command([self.program, *args], own_environment(), leaves_others=True)
         return run_job(" ".join(command.argv), command, SECONDS_TO_ANSWER, self._check)
 
@@ -111,33 +112,34 @@ def find_ssh():
 
 
 def address_of(host):
-    """That its name has here, which should be the one in the experiment's network."""
+    """Returns the address that the host's name has here, which should be in the experiment's
+    network."""
     try:
         found = socket.getaddrinfo(host.network_name, None, socket.AF_INET, socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # the latter from a name that no host can have
+    except (OSError, UnicodeError):  # UnicodeError: no host can have such a name
         raise Failure(f"line {host.line}: no address for '{host.network_name}'",
                       EXIT_USAGE) from None
     return found[0][4][0]
 
 
 def addresses_of(hosts):
-    """Failure if others could not reach one under its address."""
+    """Returns all addresses. Failure if other hosts could not reach one of them."""
     addresses = [address_of(host) for host in hosts]
     own = [ipaddress.ip_address(address).is_loopback for address in addresses]
     if any(own) and not all(own):
         host = hosts[own.index(True)]
         raise Failure(f"line {host.line}: '{host.network_name}' is {addresses[own.index(True)]} "
-                      "here, where other hosts cannot reach it; write its address in their network",
+                      "here, and other hosts cannot reach that; write its address in their network",
                       EXIT_USAGE)
     return addresses
 
 
 class SshHosts(Hosts):
-    """The first hosts of a --hostfile, which are there already and are reached by ssh, one for each
-    rank; the coordinator, which counts as the last, is on the next one, or on the first if there is
-    no other.
+    """The first hosts of a --hostfile, which exist already and are reached by ssh, one for each
+    rank. The coordinator counts as the last host. It runs on the next one of the file, or on the first
+    if there is no other.
 
-    Failure from the constructor names the line that is wrong.
+    Failure from the constructor names the wrong line.
     """
     local = False
     names = ()
@@ -155,12 +157,12 @@ class SshHosts(Hosts):
             self._addresses = addresses_of(lines)
 
     def _up(self):
-        """They are up."""
+        """Does nothing: these hosts are up."""
 
     _down = _up
 
     def command(self, host, argv, environment=None):
-        """As that of Hosts; of this process's variables a host gets none."""
+        """As Hosts.command, but a host gets none of this process's variables."""
         settings = [f"{name}={value}" for name, value in (environment or {}).items()]
         remote = ["sh", "-c", REMOTE, "sh", *(["env", *settings] if settings else []), *argv]
         return Command([self._ssh, *OPTIONS, self.names[host], shlex.join(remote)],

@@ -1,4 +1,4 @@
-"""Programs that run beside each other, and whose output is wanted."""
+"""Programs that run side by side, and whose output is wanted."""
 import dataclasses
 import signal
 import time
@@ -17,7 +17,7 @@ SHOWN_LINES = 8
 class Job:
     name: str  # "rank 0", for messages
     process: object
-    serves: bool  # it runs until the others have ended, and prints nothing of use
+    serves: bool  # runs until the others have ended; its stdout does not matter
 
     def failure(self):
         why = "\n  ".join(last_lines(text_of(self.process.err), SHOWN_LINES))
@@ -25,9 +25,9 @@ class Job:
 
 
 class Jobs(ProcessSet):
-    """Programs of which one that fails ends the wait for all.
+    """Programs that are waited for together. One that fails ends the wait.
 
-    `check` is called about 20 times a second and raises Stopped if all is to end.
+    `check` is called about 20 times a second, and raises Stopped if all programs must end.
     """
 
     def __init__(self, check):
@@ -36,15 +36,15 @@ class Jobs(ProcessSet):
         self._jobs = []
 
     def start(self, name, command, serves=False):
-        """Starts one and gives its Process. Failure if it cannot be started."""
+        """Starts a program and returns its Process. Failure if it cannot be started."""
         process = self.add(command)
         self._jobs.append(Job(name, process, serves))
         return process
 
     def run_until(self, ready, deadline):
-        """Waits until ready() is true, asked about 20 times a second. Failure if a job failed:
-        how, and the end of what it wrote to stderr, as of all that failed with it within a
-        second; or at the deadline (of time.monotonic), with what still runs."""
+        """Waits until ready() is true, which is asked about 20 times a second. Failure if a job
+        failed: how it ended and the end of its stderr, for each job that failed within a second.
+        Failure at the deadline (of time.monotonic) names the jobs that still run."""
         while not ready():
             self._check()
             self._raise_failures(SECONDS_TO_SAY_WHY)
@@ -54,9 +54,9 @@ class Jobs(ProcessSet):
         self._raise_failures(0)
 
     def finish(self, deadline, tick=lambda: None):
-        """Waits until all that do not serve have ended well, then ends those that do. Gives
-        what the former printed to stdout, in the order of their start. Failure as run_until.
-        `tick` is called about 20 times a second, and once when the former have ended."""
+        """Waits until all jobs that do not serve have ended well, then ends those that do. Returns
+        what the former printed to stdout, in the order of their start. `tick` is called about 20
+        times a second, and once after they have ended. Failure as run_until."""
         def ready():
             tick()
             return self._workers_ended()
@@ -80,7 +80,7 @@ class Jobs(ProcessSet):
 
     def _still_running(self):
         names = ", ".join(job.name for job in self._running_jobs())
-        return f"{names} still running" if names else "nothing runs any more"
+        return f"{names} still running" if names else "no program runs any more"
 
     def _end_servers(self):
         for signal_number in (signal.SIGTERM, signal.SIGKILL):
@@ -92,7 +92,7 @@ class Jobs(ProcessSet):
 
 
 def run_job(name, command, seconds, check):
-    """Runs one program to its end and gives its stdout. Failure as of Jobs."""
+    """Runs one program to its end and returns its stdout. Failure as of Jobs."""
     with Jobs(check) as jobs:
         jobs.start(name, command)
         return jobs.finish(time.monotonic() + seconds)[0]

@@ -1,4 +1,4 @@
-"""JSON that came from elsewhere: any field may be missing."""
+"""JSON from elsewhere, in which any field may be missing."""
 import json
 import pathlib
 import re
@@ -8,15 +8,15 @@ CONTROL = re.compile("[\0-\x1f\x7f-\x9f]")
 
 
 def field_at(value, *keys):
-    """None if it is missing."""
+    """Returns the value at `keys`, one within the other; None if it is missing."""
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def text_at(value, *keys):
-    """"" if there is no text. A control character is shown as \\x1b, so that a terminal does not
-    obey it."""
+    """Returns a text; "" if there is none. Shows a control character as \\x1b, so that a terminal
+    does not obey it."""
     text = field_at(value, *keys)
     if not isinstance(text, str):
         return ""
@@ -24,20 +24,20 @@ def text_at(value, *keys):
 
 
 def number_at(value, *keys):
-    """None if there is no number."""
+    """Returns a float; None if there is no number."""
     number = field_at(value, *keys)
     known = type(number) in (int, float) and abs(number) <= sys.float_info.max
     return float(number) if known else None
 
 
 def list_at(value, *keys):
-    """An empty list if there is none."""
+    """Returns a list; empty if there is none."""
     found = field_at(value, *keys)
     return found if isinstance(found, list) else []
 
 
 def ranks_text(ranks):
-    """ "rank 2", "ranks 0, 1", of a list of numbers; what is no whole number is left out."""
+    """ "rank 2" or "ranks 0, 1" of a list of numbers. Leaves out what is no whole number."""
     known = [str(rank) for rank in ranks if type(rank) is int]
     return f"{'rank' if len(known) == 1 else 'ranks'} {', '.join(known) or '-'}"
 
@@ -47,7 +47,7 @@ def ranks_at(value, *keys):
 
 
 def no_number(text):
-    """For json.loads: JSON knows no NaN."""
+    """Refuses NaN and the like, which JSON does not have; for json.loads."""
     raise ValueError(f"{text} is not JSON")
 
 
@@ -59,7 +59,7 @@ def json_or_none(text):
 
 
 def object_in(file):
-    """None if the file is missing, or no JSON object is in it."""
+    """Returns the JSON object in a file; None if the file is missing or holds something else."""
     try:
         value = json_or_none(pathlib.Path(file).read_bytes())
     except OSError:

@@ -1,4 +1,4 @@
-"""What figures depend on, as far as the machine goes."""
+"""The machine and settings on which figures depend."""
 import datetime
 import os
 
@@ -6,7 +6,7 @@ from cli.hosts.probe import lines_of, value_in
 
 
 def describe_machine(versions):
-    """Date (UTC), cores of this process, CPU model and kernel; behind them `versions`."""
+    """Returns date (UTC), cores of this process, CPU model and kernel, then `versions`."""
     kernel = os.uname()
     now = datetime.datetime.now(datetime.timezone.utc)
     return {"date": now.strftime("%Y-%m-%d %H:%M UTC"),
@@ -17,7 +17,8 @@ def describe_machine(versions):
 
 
 def describe_environment(request, torch):
-    """What figures depend on. `torch`: version of the peers' PyTorch, or None."""
+    """Returns all facts on which figures depend. `torch`: version of the peers' PyTorch, or
+    None."""
     gbit = request["link_gbit"]
     rates = [link["rate"] for link in request.get("link", [])] if request["hosts"] else []
     return {**describe_machine(request["versions"]),

@@ -1,4 +1,4 @@
-"""Files that are written as a whole."""
+"""Files that are replaced as a whole."""
 import errno
 import os
 import stat
@@ -13,8 +13,8 @@ def write_in_place(path, content):
 
 
 def sync_folder_of(path):
-    """Makes the new name of a file last. Nothing can be done for a folder that this process may not
-    read, or on a file system that cannot sync one."""
+    """Makes the new name of a file durable. Does nothing if this process may not read the folder,
+    or the file system cannot sync one."""
     try:
         fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:
@@ -48,10 +48,10 @@ def is_replaced(path):
 
 
 def replace_file(path, content):
-    """Replaces the file in one move: a reader sees the old file or the new one, never a part. On
-    return the file and its name are on the disk. Follows links; writes in place to anything that is
-    no regular file (a terminal, a pipe, /dev/null). Raises Failure "cannot write ..."; unless the
-    disk failed after the move, the old file is then as it was."""
+    """Replaces the file in one move, so a reader sees the old file or the new one, never a part. On
+    return the file and its name are on the disk. Follows links. Writes in place to anything that is
+    no regular file (a terminal, a pipe, /dev/null). Raises Failure "cannot write ..."; the old file
+    is then unchanged, unless the disk failed after the move."""
     if isinstance(content, str):
         content = content.encode("utf-8", "surrogateescape")
     with failing(f"cannot write {path}"):
@@ -62,7 +62,7 @@ def replace_file(path, content):
 
 
 def probe(path):
-    """OSError if replace_file could not write there now; changes nothing."""
+    """Raises OSError if replace_file could not write there now. Changes nothing."""
     if is_replaced(path):
         part = f"{os.path.realpath(path)}.{os.getpid()}.tmp"
         os.close(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666))
@@ -74,6 +74,6 @@ def probe(path):
 
 
 def check_writable(path):
-    """Failure "cannot write ..." if replace_file could not write there now."""
+    """Raises Failure "cannot write ..." if replace_file could not write there now."""
     with failing(f"cannot write {path}"):
         probe(path)

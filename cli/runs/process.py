@@ -1,4 +1,4 @@
-"""A program that runs as a child, and what it prints."""
+"""A child process, and what it prints."""
 import contextlib
 import ctypes
 import dataclasses
@@ -11,7 +11,7 @@ from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure
 
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
-PIECE = 65536  # bytes that are read at once
+PIECE = 65536  # bytes read at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,36 +19,37 @@ class Command:
     """What to start."""
     argv: list  # argv[0] is the path of the program
     environment: dict  # all of it
-    leaves_others: bool = False  # what it has started itself and not ended is not killed after it
-    ends_with_stdin: bool = False  # as ssh does; in place of a SIGTERM, and before any other signal
-    link: object = None  # to the host on which it runs (cli/hosts/link.py); None: this machine
-    stdin: str = ""  # what it reads there
+    leaves_others: bool = False  # processes that it started and left are not killed after it
+    ends_with_stdin: bool = False  # as ssh does; closes stdin in place of a SIGTERM, and before others
+    link: object = None  # to its host (cli/hosts/link.py); None: this machine
+    stdin: str = ""  # its text
 
 
 def text_of(output):
-    """What a program printed; bytes that are no UTF-8 come out again as they were."""
+    """Decodes what a program printed. Bytes that are no UTF-8 are written again as they were."""
     return output.decode("utf-8", "surrogateescape")
 
 
 def last_lines(text, most):
-    """That say something, of what a program printed."""
+    """Returns the last lines of a text that are not blank."""
     return [line for line in text.split("\n") if line.strip()][-most:]
 
 
 def describe_end(status):
-    """"ended with exit code 3", "was killed by signal 9 (Killed)", for subprocess's return code."""
+    """Describes a return code of subprocess: "ended with exit code 3", "was killed by signal 9
+    (Killed)"."""
     if status >= 0:
         return f"ended with exit code {status}"
     return f"was killed by signal {-status} ({signal.strsignal(-status)})"
 
 
 def exit_code_of(status):
-    """For the same: the program's own, or 128 + n for signal n."""
+    """Returns the program's own exit code, or 128 + n for signal n, of the same."""
     return status if status >= 0 else 128 - status
 
 
 def die_with(parent):
-    """In the child: the kernel kills it when its parent dies, however that happens."""
+    """Runs in the child: makes the kernel kill it when its parent dies in any way."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(127)
@@ -68,7 +69,7 @@ def spawn(command):
 
 
 class Program:
-    """What runs here or on another host. `status`: return code as subprocess's; None while it
+    """A program here or on another host. `status`: return code as of subprocess; None while it
     runs."""
     @property
     def ended(self):
@@ -76,16 +77,16 @@ class Program:
 
     @property
     def failed(self):
-        """It ended, and not well; also if it was told to end."""
+        """Whether it ended, and not well; also if it was told to end."""
         return self.ended and self.status != 0
 
 
 class Process(Program):
-    """A child that leads a process group of its own, so that a terminal's Ctrl-C reaches the
-    driver alone. Nothing of it outlives the driver.
+    """A child that leads a process group of its own, so a terminal's Ctrl-C reaches only the
+    driver. No part of it outlives the driver.
 
-    What it prints comes in pieces of any size to `on_out` and `on_err`, or else is in out and err.
-    Failure from the constructor if it cannot be started.
+    Its output goes in pieces of any size to `on_out` and `on_err`, or is kept in out and err. Failure
+    from the constructor if it cannot be started.
     """
 
     def __init__(self, command, on_out=None, on_err=None):
@@ -105,25 +106,25 @@ class Process(Program):
 
     @property
     def place(self):
-        """Which one it is, for people."""
+        """Says which process it is, for people."""
         return f"process {self.pid}"
 
     @property
     def end(self):
-        """How it ended, for people."""
+        """Says how it ended, for people."""
         return describe_end(self.status)
 
     def write(self, text):
-        """To the stdin of one that ends with it; gives how many bytes it took for now."""
+        """Writes to the stdin of a program that ends with it. Returns how many bytes it took."""
         try:
             return os.write(self._popen.stdin.fileno(), text)
         except BlockingIOError:
             return 0
-        except (BrokenPipeError, ValueError):  # it ends, or was told to
+        except (BrokenPipeError, ValueError):  # it is ending
             return len(text)
 
     def signal(self, number):
-        """To its whole group, unless it has ended."""
+        """Signals the whole group, unless the process has ended."""
         if self.ended:
             return
         if self._popen.stdin:
@@ -132,7 +133,7 @@ class Process(Program):
             self._signal_group(number)
 
     def read(self, pipe):
-        """Takes some of what has come; false if there is nothing for now, None at the end."""
+        """Takes some of what has arrived. Returns False if nothing has, None at the end."""
         piece = pipe.read(PIECE)
         if piece is None:
             return False
@@ -142,8 +143,8 @@ class Process(Program):
         return True
 
     def reap(self):
-        """Once it has ended: takes what has come, kills those it leaves, and frees its id."""
-        if not self._leaves_others:  # before the group's id, which is its own, can be another's
+        """Takes what has arrived, kills what the ended process left, and frees its id."""
+        if not self._leaves_others:  # before the id can become another group's
             self._signal_group(signal.SIGKILL)
         self._popen.wait()
         for pipe in self.outputs:

@@ -1,4 +1,4 @@
-"""Programs that run beside each other."""
+"""Programs that run side by side."""
 import selectors
 import signal
 import time
@@ -11,10 +11,9 @@ SECONDS_TO_CLOSE = 3
 
 
 class ProcessSet:
-    """All happens in the calling thread, within wait(): output and ends, in the order in which they
-    came. Nothing is left of the programs behind `with`, nor if this process is killed, but for what
-    Command.leaves_others allows. What becomes of the others when one ends is its users' rule.
-    """
+    """Handles output and ends of programs within wait(), in the calling thread and in the order in
+    which they came. No program survives the `with` block or this process, except as
+    Command.leaves_others allows. Its user decides what happens to the others when one ends."""
 
     def __init__(self):
         self._processes = []
@@ -37,8 +36,8 @@ class ProcessSet:
         self._guard.close()
 
     def add(self, command, on_out=None, on_err=None, on_end=lambda: None):
-        """Starts one and gives its Process, which says what becomes of its output; `on_end` is
-        called after all of it. Failure if it cannot be started."""
+        """Starts a program and returns its Process, which says where its output goes. Calls
+        `on_end` after all output. Failure if it cannot be started."""
         if command.link:
             process = command.link.start(command, on_out, on_err, on_end)
         else:
@@ -47,8 +46,8 @@ class ProcessSet:
         return process
 
     def connect(self, link, command):
-        """Starts what connects with another host. Behind `with` it is closed, too; until then its
-        tick() is called at least twice a second in wait()."""
+        """Starts a program that connects with another host, and returns its process. Until `with`
+        ends the connection, wait() calls the link's tick() at least twice a second."""
         process = self._watched(command, link.feed, link.take_error, link.on_end)
         self._links.append((link, process))
         return process
@@ -64,14 +63,14 @@ class ProcessSet:
         return process
 
     def wake_on(self, fd):
-        """From now on wait() returns when `fd` is readable; the caller reads it."""
+        """Makes wait() return when `fd` is readable. The caller reads it."""
         self._selector.register(fd, selectors.EVENT_READ, lambda: None)
 
     def running(self):
         return [process for process in self._processes if not process.ended]
 
     def wait(self, seconds):
-        """Waits for something to happen, at most so long (None: for ever), and handles it."""
+        """Waits for an event, at most that long (None: without limit), and handles it."""
         if self._links:
             seconds = SECONDS_BETWEEN_TICKS if seconds is None else min(
                 seconds, SECONDS_BETWEEN_TICKS)
@@ -82,7 +81,7 @@ class ProcessSet:
             link.tick()
 
     def _close_links(self):
-        """Each ends what it has started over there."""
+        """Lets each link end what it has started on its host."""
         until = time.monotonic() + SECONDS_TO_CLOSE
         for link, _ in self._links:
             link.close()
@@ -99,7 +98,7 @@ class ProcessSet:
             self._selector.unregister(pipe)
 
     def _end(self, process, on_end):
-        self._guard.remove(process.pid)  # first: its id may be another's once it is reaped
+        self._guard.remove(process.pid)  # first: once reaped, its id may be another's
         process.reap()
         self._selector.unregister(process.end_fd)
         for pipe in process.outputs:

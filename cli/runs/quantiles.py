@@ -3,7 +3,7 @@ import math
 
 
 def mean(values):
-    """None if there are none; infinite if their sum is too great for a number."""
+    """Returns the mean; None of no values, infinite if their sum is too large for a float."""
     try:
         return math.fsum(values) / len(values) if values else None
     except OverflowError:
@@ -11,7 +11,7 @@ def mean(values):
 
 
 def quantile(values, fraction):
-    """Interpolated between the two nearest values; None if there are none."""
+    """Interpolates between the two nearest values; None of no values."""
     if not values:
         return None
     ordered = sorted(values)

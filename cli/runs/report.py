@@ -1,4 +1,4 @@
-"""What a measurement came to, as Markdown, JSON and CSV."""
+"""The results of a measurement, as Markdown, JSON and CSV."""
 import dataclasses
 import json
 import os
@@ -21,9 +21,9 @@ class Part:
 @dataclasses.dataclass
 class Report:
     title: str
-    command: str  # that made it
+    command: str  # as typed
     environment: dict
-    parts: list = dataclasses.field(default_factory=list)  # the first one is what CSV holds
+    parts: list = dataclasses.field(default_factory=list)  # CSV holds the first one
     notes: list = dataclasses.field(default_factory=list)  # sentences
 
     def markdown(self):
@@ -49,14 +49,14 @@ def print_all(text):
         sys.stdout.write(text)
         sys.stdout.flush()
     except OSError:
-        with open(os.devnull, "wb") as nowhere:  # for what is still in the buffer at the end
+        with open(os.devnull, "wb") as nowhere:  # takes what is left in the buffer
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         raise Failure("cannot write to stdout") from None
 
 
 def write_report(report, files):
-    """`files`: names by "json", "csv", "markdown"; an empty one means nowhere, but for Markdown
-    stdout. All are tried. Failure, the first one, if one cannot be written."""
+    """Writes to `files`, names by "json", "csv" and "markdown". An empty name means nowhere, except
+    that Markdown goes to stdout. Tries all three, then raises the first Failure."""
     texts = {"json": report.json, "csv": report.csv, "markdown": report.markdown}
     failures = []
     for kind, text in texts.items():

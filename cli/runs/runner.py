@@ -1,4 +1,4 @@
-"""Runs of several ranks, one after the other, on the hosts of a measurement."""
+"""Runs of several ranks, one run after the other, on the hosts of a measurement."""
 import contextlib
 import dataclasses
 import os
@@ -21,19 +21,19 @@ SECONDS_TO_TRY_OUT = 120
 FIRST_FREE_PORT = 10000
 PORTS_TO_TRY = 100
 
-# What a rank's argument may be: known only once the run starts.
+# Arguments of a rank whose value is known only after the run starts.
 COORDINATOR = "{coordinator}"  # "HOST:PORT" of the run's coordinator
-MASTER = "{master}"  # "HOST:PORT" of host 0, where nothing listens
+MASTER = "{master}"  # "HOST:PORT" of host 0, on which no program listens
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Ranks that start and end together: rank I on host I, and perhaps a coordinator of their
-    own on the last host."""
+    """Ranks that start and end together, rank I on host I. They may have a coordinator, which runs
+    on the last host."""
     ranks: list  # program and arguments of each
     coordinator: bool = True
-    environment: dict = dataclasses.field(default_factory=dict)  # more than own_environment()
-    coordinator_options: tuple = ()  # more of it
+    environment: dict = dataclasses.field(default_factory=dict)  # beyond own_environment()
+    coordinator_options: tuple = ()
     rate: str = ""  # of the links of --hosts; "": as they are
 
 
@@ -41,13 +41,12 @@ class Run:
 class Outputs:
     """What a run gave."""
     ranks: list  # what each printed to stdout
-    # Of the coordinator, from before the ranks came until they had ended; None if there was
-    # none, or on another machine.
+    # From before the ranks joined until they ended; None without a coordinator on this machine.
     coordinator_cpu_seconds: float | None = None
 
 
 def first_ephemeral_port():
-    """From here on the kernel gives ports to whoever asks for any."""
+    """Returns the first port that the kernel may give to any program."""
     try:
         return int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     except (OSError, ValueError):
@@ -55,8 +54,8 @@ def first_ephemeral_port():
 
 
 def free_port():
-    """A port of this machine on which nothing listens now. It is none that the kernel gives to
-    other programs, because the program that will listen there takes seconds to start."""
+    """Returns a port of this machine on which no program listens. The kernel does not give it to
+    other programs, because the one that will listen there takes seconds to start."""
     ports = range(FIRST_FREE_PORT, max(first_ephemeral_port(), FIRST_FREE_PORT + 1))
     for port in random.sample(ports, min(len(ports), PORTS_TO_TRY)):
         with socket.socket() as listener, contextlib.suppress(OSError):
@@ -66,18 +65,17 @@ def free_port():
 
 
 def hosts_of(request, check):
-    """Where the ranks of a request and a coordinator run. Failure as of SshHosts."""
+    """Returns the hosts of the ranks and of a coordinator. Failure as of SshHosts."""
     if request["hostfile"]:
         return SshHosts(request["hostfile"], request["workers"])
     return Hosts(request["hosts"], request["workers"] + 1, request["rate"], check)
 
 
 class Runner:
-    """Within `with` the hosts are there.
+    """Runs ranks on hosts that exist within `with`.
 
-    `request`: what was asked of the program, as cli/bench/bench_request.h says; `check` as that
-    of Jobs. Failure from the constructor: as of SshHosts; from `with`: as of Hosts, or without a
-    folder for temporary files.
+    `request`: see cli/bench/bench_request.h; `check`: see Jobs. Failure from the constructor as of
+    SshHosts; from `with` as of Hosts, or if there is no folder for temporary files.
     """
 
     def __init__(self, request, check):
@@ -98,9 +96,8 @@ class Runner:
         self._closing.__exit__(*error)
 
     def run(self, run, watch=lambda printed: None):
-        """Runs it to its end and gives its Outputs. Failure as of Jobs; the time limit is that
-        of the request. `watch` gets, about 20 times a second, the bytes that rank 0 has printed
-        so far."""
+        """Runs it to its end and returns its Outputs. Failure as of Jobs; the request has the time
+        limit. About 20 times a second `watch` gets the bytes that rank 0 has printed so far."""
         if run.rate:
             self._hosts.shape(run.rate)
         with Jobs(self._check) as jobs:
@@ -110,13 +107,13 @@ class Runner:
             return Outputs(jobs.finish(self._deadline(), lambda: watch(first.out)))
 
     def run_here(self, name, argv):
-        """Runs a program on this machine and gives its stdout, with the hosts' environment but
+        """Runs a program on this machine and returns its stdout. It has the hosts' environment, but
         not their network. Failure as of Jobs."""
         return run_job(name, Command(argv, own_environment()), SECONDS_TO_SAY_VERSION, self._check)
 
     def try_out(self, argv):
-        """Runs a program on every host at once, before anything counts, and gives what it printed
-        on the first. Failure names the hosts that are dead, or where it fails, and says why."""
+        """Runs a program on every host at once, before any run, and returns what it printed on the
+        first. Failure names each host that is dead or on which it fails, and says why."""
         program = os.path.basename(argv[0])
         places = {name: host for host, name in enumerate(self._hosts.names)}
         with Jobs(self._check) as jobs:
@@ -142,24 +139,24 @@ class Runner:
         return Outputs(jobs.finish(self._deadline(), tick), cpu.seconds)
 
     def _start_coordinator(self, program, run, jobs):
-        """Gives it, and its address."""
+        """Returns the coordinator's process and address."""
         host = self._hosts.count - 1
         listen = f"{self._hosts.address(host)}:{0 if self._hosts.local else self._request['port']}"
         argv = [program, "--listen", listen, "--world-size", str(len(run.ranks)), "--metrics", "off",
                 *run.coordinator_options]
         port_file = self._scratch / "ports"
         if self._hosts.local:
-            port_file.unlink(missing_ok=True)  # of the run before
+            port_file.unlink(missing_ok=True)  # of the previous run
             argv += ["--port-file", str(port_file)]
         process = jobs.start("coordinator", self._hosts.command(host, argv), serves=True)
         if not self._hosts.local:
-            return process, listen  # ranks on other hosts try again until it listens
+            return process, listen  # ranks on other hosts retry until it listens
         jobs.run_until(lambda: "grpc" in bound_addresses(port_file),
                        time.monotonic() + SECONDS_TO_LISTEN)
         return process, bound_addresses(port_file)["grpc"]
 
     def _start_ranks(self, run, addresses, jobs):
-        """Gives rank 0."""
+        """Returns rank 0's process."""
         ranks = []
         for rank, argv in enumerate(run.ranks):
             argv = [addresses.get(argument, argument) for argument in argv]
@@ -176,7 +173,7 @@ class Runner:
 
 
 def torch_version(runner):
-    """Of the PyTorch that peers run on. Failure if it is not there; says what to install."""
+    """Returns the version of the peers' PyTorch. Failure if it is missing says what to install."""
     try:
         return runner.run_here("python3", [
             PYTHON, "-c", "import torch.distributed, numpy; print(torch.__version__)"]).strip()

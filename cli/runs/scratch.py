@@ -5,6 +5,6 @@ from cli.runs.failure import failing
 
 
 def scratch_folder():
-    """Gone behind `with`. Failure if there can be none."""
+    """Returns a folder that `with` removes at its end. Failure if it cannot be made."""
     with failing("cannot make a folder for temporary files (TMPDIR)"):
         return tempfile.TemporaryDirectory(prefix="gradwire-")

@@ -1,5 +1,5 @@
-"""Tables for people (Markdown, or text on a terminal) and for programs (CSV). Rows are dicts; a
-field may be missing or None. Every table has a head, then a line for each row."""
+"""Tables for people (Markdown, or text on a terminal) and for programs (CSV). Rows are dicts in
+which a field may be missing or None. Each table has a head, then one line a row."""
 import json
 from typing import NamedTuple
 
@@ -11,10 +11,10 @@ GAP = 2
 
 
 class Column(NamedTuple):
-    """Which field of a row, its title, and how a number is shown to people."""
+    """A field of a row, its title, and how people see a number."""
     field: str
     title: str
-    digits: int = 0  # behind the point
+    digits: int = 0  # after the point
 
 
 def markdown_cell(value, column):
@@ -24,7 +24,7 @@ def markdown_cell(value, column):
 
 
 def markdown_lines(column, rows):
-    """A column: title, rule, cells."""
+    """Returns the column's title, rule and cells, all equally wide."""
     values = [row.get(column.field) for row in rows]
     left = any(isinstance(value, str) for value in values)
     cells = [column.title, "", *(markdown_cell(value, column) for value in values)]
@@ -35,7 +35,7 @@ def markdown_lines(column, rows):
 
 
 def markdown_table(columns, rows):
-    """Numbers stand to the right, whole ones with commas; what is missing is empty."""
+    """Aligns numbers to the right and puts commas into whole ones. A missing field is empty."""
     lines = zip(*(markdown_lines(column, rows) for column in columns))
     return "".join("|" + "".join(f" {cell} |" for cell in line) + "\n" for line in lines)
 
@@ -50,23 +50,23 @@ def csv_cell(value):
 
 
 def csv_table(columns, rows):
-    """Fields' names in the first line; numbers as they are, texts quoted where they must be; what
-    is missing is empty."""
+    """Writes field names first. Numbers stay as they are, and texts are quoted if they must be. A
+    missing field is empty."""
     lines = [[column.field for column in columns]]
     lines += [[csv_cell(row.get(column.field)) for column in columns] for row in rows]
     return "".join(",".join(line) + "\n" for line in lines)
 
 
 class TextColumn(NamedTuple):
-    """Which field of a row, its title, and how a number is shown."""
+    """A field of a row, its title, and how a number is shown."""
     keys: tuple  # ("phase_seconds", "data"): one within the other
     title: str
-    digits: int = 0  # behind the point
-    scale: float = 1  # a number is multiplied by it
+    digits: int = 0  # after the point
+    scale: float = 1  # a factor
 
 
 def phase_columns(phases):
-    """Milliseconds of each phase, as PhaseListJson lists them."""
+    """Returns a column of milliseconds for each phase, as PhaseListJson lists them."""
     return [TextColumn(("phase_seconds", str(field_at(phase, "name"))), text_at(phase, "title"),
                        1, 1000) for phase in phases]
 
@@ -79,8 +79,8 @@ def cell(row, column):
 
 
 def text_table(columns, rows):
-    """Its lines: a head, then one for each row. All stands to the right; what is missing is
-    "-"."""
+    """Returns the lines of a table: a head, then one for each row, aligned to the right. A missing
+    field is "-"."""
     drawn = []
     for column in columns:
         cells = [column.title, *(cell(row, column) for row in rows)]

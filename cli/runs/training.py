@@ -1,5 +1,4 @@
-"""Runs that train, and what their ranks print: what `gradwire bench` and `gradwire experiment`
-stand on alike."""
+"""Runs that train, and what their ranks print; for `gradwire bench` and `gradwire experiment`."""
 import dataclasses
 import math
 import pathlib
@@ -9,13 +8,13 @@ from cli.runs.json_fields import json_or_none
 from cli.runs.runner import COORDINATOR, MASTER, PYTHON, Run
 
 PEER_SCRIPT = "gloo_training.py"
-# All that a worker says goes to stdout.
+# A worker writes its log and summary to stdout.
 TO_STDOUT = ["--print-every", "0", "--log-jsonl", "/dev/stdout", "--summary", "/dev/stdout"]
 
 
 @dataclasses.dataclass
 class RankOutput:
-    """What one rank printed: a record for each iteration, and what its summary says."""
+    """What one rank printed: a record for each iteration, and its summary."""
     records: list
     summary: dict = dataclasses.field(default_factory=dict)
 
@@ -24,31 +23,32 @@ class RankOutput:
         return [record["iteration_seconds"] for record in self.records]
 
     def phase(self, name):
-        """Seconds of a phase in those iterations in which it was measured."""
+        """Returns seconds of a phase, in the iterations that measured it."""
         phases = [record.get("phase_seconds", {}).get(name) for record in self.records]
         return [seconds for seconds in phases if is_number(seconds)]
 
 
 def ranks_of(request, argv, count):
-    """`count` ranks of a worker that meet at a coordinator of theirs."""
+    """Returns a Run of `count` ranks that share a coordinator."""
     return Run([[request["programs"]["worker"], *argv, *TO_STDOUT,
                  "--coordinator", COORDINATOR, "--rank", str(rank)] for rank in range(count)])
 
 
 def alone(request, argv, count=1):
-    """`count` workers that know nothing of each other."""
+    """Returns a Run of `count` workers that do not communicate."""
     return Run([[request["programs"]["worker"], *argv, *TO_STDOUT]] * count, coordinator=False)
 
 
 def collective_ranks(request, count, options, coordinator_options=()):
-    """`count` ranks of the program that measures and shows collectives."""
+    """Returns a Run of the program that measures and shows collectives."""
     return Run([[request["programs"]["collectives"], "--coordinator", COORDINATOR,
                  "--rank", str(rank), "--world-size", str(count), *map(str, options)]
                 for rank in range(count)], coordinator_options=coordinator_options)
 
 
 def peers_of(request, script, argv, count):
-    """Ranks of a script of bench/peers/, which get `argv`. Failure if it is not there."""
+    """Returns a Run of a script of bench/peers/, which gets `argv`. Failure if the script is
+    missing."""
     path = pathlib.Path(request["programs"]["peers"], script)
     if not path.exists():
         raise Failure(f"no '{path}'; it is built and installed together with gradwire")
@@ -57,7 +57,7 @@ def peers_of(request, script, argv, count):
 
 
 def training_peers_of(request, argv, count):
-    """Those compute on the same BLAS as the workers, or end."""
+    """As peers_of; the ranks end unless they compute on the workers' BLAS."""
     blas = ["--blas", request["blas_path"]] if request["blas_path"] else []
     return peers_of(request, PEER_SCRIPT, [*argv, *blas], count)
 
@@ -67,8 +67,8 @@ def is_number(value):
 
 
 def steps_per_epoch(samples, workers, batch_size):
-    """Iterations that an epoch takes: each rank has an equal share of the samples, filled up, in
-    batches of which the last one may be smaller."""
+    """Returns the iterations of an epoch. Each rank has an equal share of the samples, filled up,
+    in batches of which the last may be smaller."""
     return math.ceil(math.ceil(samples / workers) / batch_size)
 
 
@@ -80,8 +80,8 @@ def object_of(text, what):
 
 
 def parse_output(text):
-    """A line of JSON for each iteration and epoch, and perhaps a summary: an object that begins
-    with a line of its own. What is known of epochs stands in the summary too."""
+    """Returns a RankOutput. The text has a line of JSON for each iteration and epoch, then perhaps
+    a summary: an object that begins on a line of its own. The summary repeats the epochs."""
     lines, summary_start, summary = text.partition("\n{\n")
     output = RankOutput([])
     for line in filter(str.strip, lines.split("\n")):
@@ -97,8 +97,8 @@ def parse_output(text):
 
 
 def parse_ranks(texts):
-    """What each rank printed. Failure if one printed something else, or they printed different
-    numbers of iterations."""
+    """Returns what each rank printed. Failure if a rank printed something else, or the ranks
+    printed different numbers of iterations."""
     outputs = []
     for rank, text in enumerate(texts):
         try:

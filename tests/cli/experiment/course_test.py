@@ -115,9 +115,9 @@ class Numbers(unittest.TestCase):
         self.assertEqual((run.mean_iteration(), run.counted_iterations()), (1.0, 39))
 
     def test_improvement_is_on_the_line_above(self):
-        rows = course.times_table(results_of(gather_scatter=trained(seconds=0.75),
-                                             all_reduce=trained(seconds=0.375))).rows
-        self.assertEqual([row["improvement"] for row in rows[:3]], [None, 25.0, 50.0])
+        table, _ = course.times(results_of(gather_scatter=trained(seconds=0.75),
+                                           all_reduce=trained(seconds=0.375)))
+        self.assertEqual([row["improvement"] for row in table.rows[:3]], [None, 25.0, 50.0])
 
     def test_epoch_is_asked_for_at_full_scale(self):
         gather = next(run for run in course.runs(setting_of()) if run.name == "gather-scatter")

@@ -8,12 +8,17 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
 from cli.experiment import time_to_accuracy as tta
 from cli.experiment.results import Trained
-from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+from cli.experiment.study import (CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting,
+                                  values_of)
 from cli.experiment.time_to_accuracy import Outcome, Point
 
 RATES = [{"rate": "1gbit", "gbit": 1.0}, {"rate": "100mbit", "gbit": 0.1}]
 TASK = dataclasses.replace(tta.SMALL, target_epochs=1)
 SCALE = {"ranks": 4, "seeds": (1, 2), "tasks": (TASK,)}
+
+
+def row_of(study, one):
+    return values_of(tta.columns_of(study), one)
 
 
 def setting_of(scale=SCALE, **more):
@@ -146,18 +151,18 @@ class Said(unittest.TestCase):
 
     def test_method_that_ends_lower_is_shown_lower(self):
         study = study_of(setting_of(target=0.75), int8=trained((0.5, 0.7), sent=250))
-        row = tta.row_of(study, outcome(study, "int8"))
+        row = row_of(study, outcome(study, "int8"))
         self.assertEqual((row["reached"], row["seconds"], row["megabytes"]), ("0 of 2", None, None))
         self.assertAlmostEqual(row["accuracy"], 70.0)
         self.assertAlmostEqual(row["run_megabytes"], 500 / 1e6)
 
     def test_ratio_is_to_float32(self):
         study = study_of(setting_of(target=0.8), diloco=trained((0.5, 0.8), (0.5, 0.25)))
-        self.assertAlmostEqual(tta.row_of(study, outcome(study, "diloco"))["ratio"], 0.25)
+        self.assertAlmostEqual(row_of(study, outcome(study, "diloco"))["ratio"], 0.25)
 
     def test_links_that_were_not_shaped_are_worked_out(self):
         study = study_of(setting_of(target=0.8, link=RATES), fp32=trained((0.5, 0.8), sent=1e9))
-        row = tta.row_of(study, study.float32)
+        row = row_of(study, study.float32)
         self.assertEqual((row["1gbit"], row["100mbit"]), (16.0, 160.0))
 
     def test_method_that_sends_more_is_named(self):

@@ -31,7 +31,7 @@ class ParseHosts(unittest.TestCase):
         self.assert_refused("a\n# x\nb\nme@a\n", "line 4: 'a' again, after line 1")
 
     def test_no_host_is_refused(self):
-        self.assert_refused("# none\n\n", "no host in it")
+        self.assert_refused("# none\n\n", "got no host, expected one a line")
 
     def test_other_word_is_named(self):
         self.assert_refused("a\nb cpu=4\n", "line 2: got 'cpu=4' behind 'b', expected slots=N")
@@ -45,7 +45,7 @@ class ParseHosts(unittest.TestCase):
 class ReadHostfile(unittest.TestCase):
     def test_failure_names_the_file(self):
         with tempfile.NamedTemporaryFile("w") as file:
-            with self.assertRaisesRegex(Failure, f"^--hostfile: {file.name}: no host in it$"):
+            with self.assertRaisesRegex(Failure, f"^--hostfile: {file.name}: got no host, expected one a line$"):
                 read_hostfile(file.name)
 
     def test_no_file_is_refused(self):
