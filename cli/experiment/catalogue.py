@@ -1,4 +1,4 @@
-"""The experiments, in the order in which `gradwire experiment list` shows them."""
+"""The experiments, in the order of `gradwire experiment list`."""
 from cli.experiment import (collectives, course, data_parallel, ddp_paper, inference, lab,
                             large_batch, time_to_accuracy)
 

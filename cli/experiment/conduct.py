@@ -1,4 +1,4 @@
-"""Runs what an experiment needs, one run after the other, and says how it goes."""
+"""Runs what an experiment needs, one run after the other, and reports progress."""
 import dataclasses
 import re
 import sys
@@ -14,7 +14,7 @@ NO_MEMORY = re.compile("can't allocate memory|std::bad_alloc|signal 9 |exit code
 
 
 def duration(seconds):
-    """About: "40 s", "6 min", "2.5 h"."""
+    """Rounds: "40 s", "6 min", "2.5 h"."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -29,16 +29,16 @@ class Step:
     run: object  # of cli/runs/runner.py
     fingerprint: str
     expected: float  # seconds
-    record: dict | None = None  # what it gave; None before it has run
+    record: dict | None = None  # its results; None until it has run
 
     @property
     def lacks_memory(self):
-        """It, or a smaller one of its sweep, did not fit."""
+        """Whether it, or a smaller one of its sweep, did not fit."""
         return bool(self.record and not self.record["ranks"])
 
 
 def plan_of(works, setting, folder):
-    """Steps; those that `folder` has kept have their record, unless they are to be repeated."""
+    """Returns the steps. Those that `folder` has kept have their record, except with --again."""
     steps = []
     for work in works:
         run = work.run(setting)
@@ -49,7 +49,7 @@ def plan_of(works, setting, folder):
 
 
 class Pace:
-    """How much longer than expected things take, by what has been done."""
+    """Estimates the time left from how long finished steps took, relative to what was expected."""
 
     def __init__(self, steps):
         self._steps = steps
@@ -63,7 +63,7 @@ class Pace:
             self.factor = sum(step.record["seconds"] for step in done) / expected
 
     def left(self, current=None, part=0.0, elapsed=0.0):
-        """Seconds; `part` of step `current` took `elapsed` so far."""
+        """Returns seconds. `part` of step `current` took `elapsed` so far."""
         factor = self.factor
         if current is None or part < LEAST_PART:
             rest = sum(step.expected for step in self._steps if not step.record) * factor
@@ -80,7 +80,7 @@ def say(text):
 
 
 class Ticker:
-    """The line of the run that is under way, on a terminal."""
+    """The progress line of the current run, on a terminal."""
 
     def __init__(self, title, step, pace):
         self._title, self._step, self._pace = title, step, pace
@@ -105,7 +105,7 @@ class Ticker:
 
 
 def announce(steps, folder):
-    """What will be run, and about how long that takes."""
+    """Says what will run, and about how long that takes."""
     pace = Pace(steps)
     kept = sum(step.record is not None for step in steps)
     say(f"{len(steps)} runs" + (f", of which {kept} are kept in {folder.path}" if kept else ""))
@@ -113,12 +113,12 @@ def announce(steps, folder):
         took = "kept" if step.record else f"about {duration(step.expected * pace.factor)}"
         say(f"  {step.work.name:<28} {step.work.title}: {took}")
     if kept < len(steps):
-        say(f"about {duration(pace.left())} in all, on a machine that does nothing else")
+        say(f"about {duration(pace.left())} in all, on an otherwise idle machine")
 
 
 def ranks_of_step(step, setting, runner, ticker):
-    """What they gave; [] if memory ends its sweep. Failure of Runner.run and the work's read(),
-    with its name."""
+    """Returns what the ranks gave; [] if memory ends its sweep. Failure of Runner.run and of the
+    work's read(), with its name."""
     try:
         return step.work.read(setting, runner.run(step.run, ticker.watch).ranks)
     except Failure as failure:
@@ -130,7 +130,7 @@ def ranks_of_step(step, setting, runner, ticker):
 
 
 def do_step(step, title, setting, runner, pace):
-    """Runs it and gives its record. Failure as of ranks_of_step."""
+    """Runs it and returns its record. Failure as of ranks_of_step."""
     ticker = Ticker(title, step, pace)
     try:
         ranks = ranks_of_step(step, setting, runner, ticker)
@@ -141,13 +141,13 @@ def do_step(step, title, setting, runner, pace):
 
 
 def is_beyond_memory(step, steps):
-    """A smaller one of its sweep did not fit."""
+    """Whether a smaller one of its sweep did not fit."""
     return step.work.sweep and any(other.lacks_memory and other.work.sweep == step.work.sweep
                                    for other in steps)
 
 
 def conduct(steps, setting, folder, runner, environment):
-    """Does what is not done yet, and keeps each run as it ends. Failure of do_step and Folder."""
+    """Does the steps without a record, and keeps each as it ends. Failure of do_step and Folder."""
     pace = Pace(steps)
     for number, step in enumerate(steps, 1):
         if step.record:

@@ -1,4 +1,4 @@
-"""Whether the folder of --data-dir holds the data set that an experiment reads from it."""
+"""Checks that the folder of --data-dir holds the data set that an experiment reads from it."""
 import dataclasses
 import os
 
@@ -7,10 +7,10 @@ from cli.runs.failure import EXIT_USAGE, Failure
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A data set as it is published."""
+    """A data set in its published form."""
     title: str
-    file: str  # one that its folder has, perhaps with .gz behind it
-    fetch: str  # the script that gets it
+    file: str  # a file of its folder, which may end in .gz
+    fetch: str  # the script that downloads it
 
 
 PUBLISHED = {"cifar10": Published("CIFAR-10", "data_batch_1.bin", "deploy/fetch-cifar10"),
@@ -20,7 +20,7 @@ OTHERWISE = {"fashion-mnist": "Debian's Fashion-MNIST", "synthetic": "made-up im
 
 
 def file_in(folder, published):
-    """The name of its file in the folder; "" if it has none."""
+    """Returns the name of its file in the folder; "" if there is none."""
     for name in (published.file, f"{published.file}.gz"):
         if os.path.exists(os.path.join(folder, name)):
             return name
@@ -28,7 +28,7 @@ def file_in(folder, published):
 
 
 def what_is_in(folder):
-    """A sentence's end: "which looks like CIFAR-10 (data_batch_1.bin)"."""
+    """Describes a folder: "which looks like CIFAR-10 (data_batch_1.bin)"."""
     if not os.path.isdir(folder):
         return "which is no folder"
     for published in PUBLISHED.values():
@@ -38,17 +38,17 @@ def what_is_in(folder):
 
 
 def dataset_of(options):
-    """The data set that a worker's options name."""
+    """Returns the data set that a worker's options name."""
     return options[options.index("--dataset") + 1]
 
 
 def check_data_folder(folder, options, without):
-    """Failure if the folder of --data-dir does not hold what `options`, a worker's, take from it.
-    `without`: the same options if --data-dir is left away; None if their run is left out then."""
+    """Failure if the folder of --data-dir lacks the data set of `options`, a worker's. `without`: the
+    options of the same run without --data-dir; None if there is no such run."""
     wanted = PUBLISHED[dataset_of(options)]
     if file_in(folder, wanted):
         return
     use = f"use {OTHERWISE[dataset_of(without)]}" if without else "do without the runs that need it"
     raise Failure(f"--data-dir: got '{folder}', {what_is_in(folder)}, expected {wanted.title} "
-                  f"({wanted.file}); fetch it with {wanted.fetch} DIR, or leave --data-dir away to "
+                  f"({wanted.file}); fetch it with {wanted.fetch} DIR, or omit --data-dir to "
                   f"{use}", EXIT_USAGE)

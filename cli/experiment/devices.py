@@ -1,4 +1,4 @@
-"""What the experiments on the devices of one process have in common: their runs and images."""
+"""Runs and images that the experiments on the devices of one process share."""
 import dataclasses
 import os
 
@@ -8,18 +8,19 @@ DEBIANS_IMAGES = "/usr/share/datasets/fashion-mnist"
 CLASSES = 10
 CHANNELS = 3  # grey images are repeated
 FULL_SIZE = 224  # pixels a side
+# A choice: the models of the benchmark report. Features that the classifier gets:
 FEATURES = {"squeezenet1_0": 512, "alexnet": 9216, "resnet18": 512, "densenet121": 1024,
-            "vgg16": 25088}  # that the classifier gets
+            "vgg16": 25088}
 # Forward, billions of multiplications for an image of the full size.
 WORK = {"squeezenet1_0": 0.82, "alexnet": 0.71, "resnet18": 1.8, "densenet121": 2.9, "vgg16": 15.5}
 WORK_PER_SECOND = 20.0  # of a core of 2020, likewise
-SECONDS_PER_PARAMETER = 2e-8  # that is drawn, given to a device, or trained; each time
+SECONDS_PER_PARAMETER = 2e-8  # to initialize, copy or train it once
 BYTES_PER_IMAGE = 30 << 20  # of memory, about, of the full size
 NEEDS_CORES = "a time that needs a core for each device"
 
 
 def images(setting):
-    """Options of the worker."""
+    """Returns options of the worker."""
     if setting.request["data_dir"]:
         return ["--dataset", "mnist", "--data-dir", os.path.abspath(setting.request["data_dir"])]
     return ["--dataset", "fashion-mnist" if os.path.isdir(DEBIANS_IMAGES) else "synthetic"]
@@ -29,29 +30,29 @@ def images_note(setting):
     name = images(setting)[1]
     if name == "mnist":
         return "The images are MNIST's."
-    return f"The images are {name}'s, for there is no MNIST (--data-dir)."
+    return f"The images are {name}'s, because MNIST is missing (--data-dir)."
 
 
 def threads(setting):
-    """Of a device, however many of them a run has: more devices have more threads, as they would
-    on machines of their own."""
+    """Returns the threads of a device, which do not depend on how many devices a run has: more
+    devices have more threads in all, as they would on separate machines."""
     return setting.request["threads"] or max(1, setting.cores // setting.scale["most_devices"])
 
 
 def lacks_cores(setting, devices):
-    """Why times of so many devices cannot be judged; "" if they can."""
+    """Returns why times of `devices` devices cannot be judged; "" if they can."""
     has = setting.has_hosts or setting.cores >= devices * threads(setting)
     return "" if has else NEEDS_CORES
 
 
 def classifier_size(model, width):
-    """Parameters of layers features, width, width, classes; of one layer if width is 0."""
+    """Returns the parameters of layers features, width, width, classes; of one if width is 0."""
     sizes = (FEATURES[model], width, width, CLASSES) if width else (FEATURES[model], CLASSES)
     return sum(inputs * outputs + outputs for inputs, outputs in zip(sizes, sizes[1:]))
 
 
 def fits(setting, devices, batch, trained):
-    """In the memory that is free: gradients, momentum and what devices compute."""
+    """Whether gradients, momentum and activations fit in the free memory."""
     part = (setting.scale["image"] / FULL_SIZE) ** 2
     return 4 * trained * (5 + devices) + batch * BYTES_PER_IMAGE * part < setting.memory
 
@@ -61,7 +62,7 @@ class OnDevices(Training):
     """One process whose devices divide each batch, of `batch_size` in all."""
     model: str = "vgg16"
     devices: int = 1
-    parameters: int = 0  # that are trained, or copied to each device
+    parameters: int = 0  # trained, or copied to each device
 
     def seconds(self, setting):
         cores = min(setting.cores, self.devices * threads(setting))
@@ -84,7 +85,7 @@ class OnDevices(Training):
 
 
 def computation(result):
-    """Mean seconds of an iteration, without the first one."""
+    """Returns mean seconds of an iteration, without the first one."""
     return sum(result.phase(name) or 0 for name in ("forward", "backward", "optimizer"))
 
 
@@ -93,7 +94,7 @@ def communication(result):
 
 
 def times_series(results):
-    """For a figure: a bar for each of `results`, in two parts."""
+    """Returns a figure's series: a bar for each of `results`, in two parts."""
     return [{"name": "computation", "colour": "#0072b2",
              "values": [computation(result) for result in results]},
             {"name": "communication", "colour": "#d55e00", "hatch": "////",

@@ -3,7 +3,7 @@
 
     experiment.py JSON    JSON: see cli/experiment/experiment_command.h
 
-Runs what is not in --out yet, and writes the report there.
+Does the runs that --out does not have yet, and writes the report there.
 """
 import dataclasses
 import os
@@ -33,19 +33,15 @@ NAMED_BY = {"--model": "models", "--dataset": "datasets", "--sync": "syncs",
             "--op": "operations"}
 
 
-def listing():
-    return "".join(f"{one.name:<17} {one.title}; after {one.source}\n" for one in EXPERIMENTS)
-
-
 def check(experiment, request):
-    """Failure for what could not work."""
+    """Failure if the options do not fit the experiment or each other."""
     for name in ("link", "target"):
         if request[name] and name not in experiment.options:
             takers = ", ".join(one.name for one in EXPERIMENTS if name in one.options)
             raise Failure(f"--{name}: got experiment {experiment.name}, expected {takers}",
                           EXIT_USAGE)
     if request["peers"] and (request["hosts"] or request["hostfile"]) and not request["threads"]:
-        raise Failure("--peers on hosts needs --threads, so that all compute alike", EXIT_USAGE)
+        raise Failure("--peers on hosts needs --threads, the same for all ranks", EXIT_USAGE)
 
 
 def check_names(steps, tables):
@@ -61,7 +57,7 @@ def check_names(steps, tables):
 
 
 def check_data(experiment, steps, setting):
-    """Failure if --data-dir is of another data set. On other hosts gradwire-layout sees to it."""
+    """Failure if --data-dir holds another data set. On other hosts gradwire-layout checks it."""
     folder = setting.request["data_dir"]
     if not folder or setting.has_hosts:
         return
@@ -79,7 +75,7 @@ def find(experiment, setting, steps):
 
 
 def try_out(steps, setting, runner):
-    """Failure if a host, the programs there or data are missing."""
+    """Failure if a host, its programs or data are missing."""
     layout = setting.request["programs"]["layout"]
     for options in dict.fromkeys(tuple(step.work.layout(setting)) for step in steps
                                  if not step.record):
@@ -127,7 +123,8 @@ def main_with(request, check_signals):
         names = ", ".join([*(one.name for one in EXPERIMENTS), LIST])
         raise WrongUsage(f"got {len(words)} names, expected one of {names}")
     if words[0] == LIST:
-        print_all(listing())
+        print_all("".join(f"{one.name:<17} {one.title}; after {one.source}\n"
+                          for one in EXPERIMENTS))
         return
     run_experiment(experiment_called(words[0], EXPERIMENTS), request, check_signals)
 

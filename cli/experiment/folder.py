@@ -1,9 +1,9 @@
-"""The folder of --out: what an experiment has measured so far, and its report.
+"""The folder of --out: the runs of an experiment so far, and its report.
 
     experiment.json     which experiment, and at which scale
-    runs/NAME.json      of each run that has ended: see Folder.keep
-    commands.txt        what each run starts
-    report.html ...     see cli/experiment/writing.py; it is there when all runs have ended
+    runs/NAME.json      each run that has ended: see Folder.keep
+    commands.txt        the commands of each run
+    report.html ...     see cli/experiment/writing.py; exists when all runs have ended
 """
 import hashlib
 import json
@@ -24,7 +24,7 @@ def write_json(path, value):
 
 
 def fingerprint(run, request):
-    """Of all that decides what a run measures. Failure as of read_hostfile."""
+    """Hashes all that decides what a run measures. Failure as of read_hostfile."""
     file = request["hostfile"]
     hosts = [host.name for host in read_hostfile(file)] if file else request["hosts"]
     what = [run.ranks, run.coordinator, run.environment, hosts,
@@ -33,7 +33,8 @@ def fingerprint(run, request):
 
 
 class Folder:
-    """Failure from the constructor if the folder holds something else, or cannot be written."""
+    """Keeps runs. Failure from the constructor if the folder holds something else or is not
+    writable."""
 
     def __init__(self, path, experiment, scale):
         self.path = pathlib.Path(path)
@@ -47,30 +48,30 @@ class Folder:
         (self.path / RUNS).mkdir(exist_ok=True)
 
     def drop_report(self):
-        """Before anything is measured anew, which it would not show."""
+        """Must be called before a new measurement, which the report would not show."""
         (self.path / REPORT).unlink(missing_ok=True)
 
     def kept(self, name, of_fingerprint):
-        """What was kept of a run; None if there is none, or of another command."""
+        """Returns the record of a run; None without one, or if it is of another command."""
         record = object_in(self._file(name))
         if record is None or record.get("fingerprint") != of_fingerprint:
             return None
         return record
 
     def keep(self, name, record):
-        """{"fingerprint", "commands", "seconds": that it took, "environment", "ranks"}."""
+        """`record`: {"fingerprint", "commands", "seconds": its duration, "environment", "ranks"}."""
         write_json(self._file(name), record)
 
     def _file(self, name):
         return self.path / RUNS / f"{name}.json"
 
     def _check(self, state):
-        """Failure if something else is there."""
+        """Failure if the folder holds something else."""
         if not self.path.exists() or not any(self.path.iterdir()):
             return
         there = object_in(self.path / STATE)
         if there is None:
-            raise Failure(f"--out: '{self.path}' is there and holds no experiment; name a folder "
+            raise Failure(f"--out: '{self.path}' exists and holds no experiment; name a folder "
                           "that is new or empty", EXIT_USAGE)
         if there != state:
             raise Failure(f"--out: '{self.path}' holds experiment {there.get('experiment')} at "

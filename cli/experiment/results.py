@@ -1,4 +1,4 @@
-"""What was measured in one run of an experiment."""
+"""The measurements of one run of an experiment."""
 from cli.experiment.work import Averages, Order, Showing, Training
 from cli.runs.quantiles import mean, median
 from cli.runs.training import RankOutput
@@ -8,18 +8,19 @@ EXPOSED = "exposed_communication"
 
 
 def improvement(before, after):
-    """Per cent."""
+    """Returns per cent; None without `before`."""
     return None if before is None else 100 * (before - after) / before
 
 
 def largest_difference(first, second, steps):
-    """Of the losses of any rank in the first `steps` of two Trained, relative to the first's."""
+    """Returns the largest difference, relative to the first's, of all ranks' losses in the first
+    `steps` of two Trained."""
     return max(abs(a - b) / abs(a) for rank in range(len(first.ranks))
                for a, b in zip(first.losses(rank)[:steps], second.losses(rank)[:steps]))
 
 
 class Trained:
-    """Of a Training. Ranks are as they were kept."""
+    """The results of a Training. `ranks`: as the folder keeps them."""
 
     def __init__(self, ranks):
         self.ranks = [RankOutput(rank["records"], rank["summary"]) for rank in ranks]
@@ -30,23 +31,23 @@ class Trained:
         return len(self.ranks[0].records)
 
     def counted_iterations(self):
-        """How many the mean iteration time is over: 39, if the run was long enough."""
+        """Returns how many iterations the mean is over: 39, if the run was long enough."""
         return len(self.ranks[0].records[COUNTED])
 
     def mean_iteration(self):
-        """Seconds, as the course takes them: the mean of iterations 2 to 40, over the ranks."""
+        """Returns seconds as the course measures: the mean of iterations 2 to 40, over the ranks."""
         return mean([seconds for rank in self.ranks for seconds in rank.seconds[COUNTED]])
 
     def median_iteration(self):
         return median([seconds for rank in self.ranks for seconds in rank.seconds[1:]])
 
     def iteration_seconds(self):
-        """Of each iteration but the first, the mean over the ranks."""
+        """Returns the mean over the ranks of each iteration except the first."""
         return [mean(of_ranks) for of_ranks in zip(*(rank.seconds for rank in self.ranks))][1:]
 
     def phase(self, name):
-        """Mean seconds of a phase over ranks and iterations but the first; None if it was not
-        measured."""
+        """Returns mean seconds of a phase over ranks and iterations except the first; None if it was
+        not measured."""
         return mean([seconds for rank in self.ranks
                      for seconds in RankOutput(rank.records[1:]).phase(name)])
 
@@ -54,17 +55,17 @@ class Trained:
         return [record["loss"] for record in self.ranks[rank].records]
 
     def loss_at(self, iteration, rank=0):
-        """Iterations count from 0; None if the run ended before."""
+        """Returns the loss of an iteration, counted from 0; None if the run ended earlier."""
         losses = self.losses(rank)
         return losses[iteration] if iteration < len(losses) else None
 
     def sent_per_iteration(self):
-        """Bytes of training, of all ranks."""
+        """Returns bytes of training, of all ranks."""
         return sum(record["bytes_sent"] for rank in self.ranks
                    for record in rank.records) // self.iterations
 
     def epochs(self):
-        """Of each: "loss" and "accuracy" (0 to 1) in training, over the ranks."""
+        """Returns "loss" and "accuracy" (0 to 1) of each in training, over the ranks."""
         return [{field: mean([epoch[field] for epoch in of_ranks])
                  for field in ("loss", "accuracy")}
                 for of_ranks in zip(*(rank.summary["epochs"] for rank in self.ranks))]
@@ -74,7 +75,7 @@ class Trained:
 
 
 class Shown:
-    """Of a Showing."""
+    """The results of a Showing."""
 
     def __init__(self, ranks):
         self.inputs = [rank["input"] for rank in ranks]
@@ -84,7 +85,7 @@ class Shown:
 
 
 class Averaged:
-    """Of an Averages."""
+    """The results of an Averages."""
 
     def __init__(self, ranks):
         self.wrong = sum(rank["wrong"] for rank in ranks)
@@ -93,7 +94,7 @@ class Averaged:
 
 
 class Ordered:
-    """Of an Order: indices, by epoch and rank."""
+    """The results of an Order: indices, by epoch and rank."""
 
     def __init__(self, epochs):
         self.epochs = epochs
@@ -103,5 +104,5 @@ RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered, Showing: Shown
 
 
 def result_of(work, kept):
-    """`kept`: what the work's read() gave."""
+    """Returns the results of `kept`, which the work's read() gave."""
     return next(result for kind, result in RESULTS.items() if isinstance(work, kind))(kept)

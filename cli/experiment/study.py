@@ -1,5 +1,5 @@
-"""What an experiment is made of. Its file in this folder holds it all, as data and as functions
-from what was measured to tables, figures and claims."""
+"""The parts of an experiment. Each experiment has a file in this folder, with its data and with
+functions that turn measurements into tables, figures and claims."""
 import dataclasses
 import os
 from collections.abc import Callable
@@ -12,17 +12,17 @@ CONFIRMED = "confirmed"
 NOT_CONFIRMED = "not confirmed"
 NOT_MEASURABLE = "not measurable here"
 NEEDS_HOSTS = "a time that needs a host for each worker (--hosts, --hostfile)"
-MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say nothing "
-                  "about CIFAR-10.")
+MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say "
+                  "nothing about CIFAR-10.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """Under which conditions an experiment runs."""
+    """The conditions of an experiment."""
     request: dict  # see cli/experiment/experiment_command.h
     scale: dict  # the sizes of the chosen scale, by the experiment's own names
     cores: int  # of this machine, for this process
-    memory: int  # bytes that are free on this machine
+    memory: int  # free bytes on this machine
 
     @property
     def peers(self):
@@ -41,12 +41,12 @@ class Setting:
 
     @property
     def has_hosts(self):
-        """A host for each rank: times may be compared."""
+        """Whether each rank has a host, so that times may be compared."""
         return bool(self.request["hosts"] or self.request["hostfile"])
 
     @property
     def needs_hosts(self):
-        """Why times cannot be judged; "" if they can."""
+        """Returns why times cannot be judged; "" if they can."""
         return "" if self.has_hosts else NEEDS_HOSTS
 
     @property
@@ -55,18 +55,18 @@ class Setting:
 
     @property
     def data(self):
-        """The options that name the images."""
+        """Returns the options that name the images."""
         return self.images("synthetic")
 
     def images(self, otherwise):
-        """CIFAR-10 if it was given, else the data set called `otherwise`."""
+        """Returns options for CIFAR-10 if it was given, else for the data set `otherwise`."""
         if self.has_cifar10:
             return ("--dataset", "cifar10", "--data-dir",
                     os.path.abspath(self.request["data_dir"]))
         return ("--dataset", otherwise)
 
     def threads(self, ranks):
-        """That each of `ranks` computes with; 0: as many as all hosts can give."""
+        """Returns the compute threads of each of `ranks`; 0: as many as all hosts have."""
         if self.request["threads"] or self.has_hosts:
             return self.request["threads"]
         return max(1, self.cores // ranks)
@@ -74,7 +74,7 @@ class Setting:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """`source`: which table, figure or question of the source it answers."""
+    """A table. `source`: the table, figure or question of the source that it answers."""
     key: str  # of its file
     title: str
     source: str
@@ -94,22 +94,22 @@ class Picture:
 
 
 def values_of(columns, thing):
-    """`columns`: of each its field, its title, a function that gives the value of a thing, and
-    perhaps digits behind the point. A thing that is a tuple comes in its parts."""
+    """Returns a row. `columns`: each a field, a title, a function that gives the value of a thing,
+    and optionally digits after the point. The function gets a tuple's parts one by one."""
     parts = thing if isinstance(thing, tuple) else (thing,)
     return {field: value(*parts) for field, _, value, *_ in columns}
 
 
 def tabulate(key, title, source, things, columns, note=""):
-    """A Table with a row for each of `things`: see values_of."""
+    """Returns a Table with a row for each of `things`: see values_of."""
     return Table(key, title, source,
                  [Column(field, called, *digits) for field, called, _, *digits in columns],
                  [values_of(columns, thing) for thing in things], note)
 
 
 def tabulate_curves(key, title, source, x, curves, digits, note=""):
-    """A Table with a row for each x: (name, values), and a column for each of `curves`: (field,
-    title, values)."""
+    """Returns a Table with a row for each x: (name, values), and a column for each of `curves`:
+    (field, title, values)."""
     name, values = x
     return Table(key, title, source,
                  [Column(name, name), *(Column(*of, digits) for *of, _ in curves)],
@@ -118,18 +118,18 @@ def tabulate_curves(key, title, source, x, curves, digits, note=""):
 
 
 def line(name, x, y, **more):
-    """One of a figure."""
+    """Returns a line of a figure."""
     return {"name": name, "x": list(x), "y": list(y), **more}
 
 
 def lines(key, title, source, labels, series, caption="", **more):
-    """A Picture of lines; `labels` of x and y."""
+    """Returns a Picture of lines; `labels` of x and y."""
     return Picture(key, title, source, {"kind": "lines", "x_label": labels[0], "y_label": labels[1],
                                         "series": series, **more}, caption)
 
 
 def bars(key, title, source, label, categories, series, caption="", kind="bars"):
-    """A Picture of bars, or of what else lies; `series`: by name, the values of the categories."""
+    """Returns a Picture of bars or boxes; `series`: values of the categories, by name."""
     if isinstance(series, dict):
         series = [{"name": name, "values": values} for name, values in series.items()]
     return Picture(key, title, source, {"kind": kind, "x_label": label, "series": series,
@@ -141,11 +141,11 @@ class Claim:
     text: str
     source: str
     verdict: str
-    numbers: str  # what it was judged by; why, if it could not be
+    numbers: str  # the evidence, or why there is no verdict
 
 
 def judge(text, source, holds, numbers, *unless):
-    """A claim. `unless`: why it cannot be judged here; a reason of "" is none."""
+    """Returns a Claim. `unless`: reasons why it cannot be judged here; "" is none."""
     if any(unless):
         return Claim(text, source, NOT_MEASURABLE, "; ".join(filter(None, [*unless, numbers])))
     return Claim(text, source, CONFIRMED if holds else NOT_CONFIRMED, numbers)
@@ -170,13 +170,13 @@ class Findings:
 class Experiment:
     name: str
     title: str
-    source: str  # which course or paper
-    scales: dict  # sizes by name; what `about` says is said of a scale
-    runs: Callable  # runs(setting): what is to be run, in order; see work.py
+    source: str  # a course or paper
+    scales: dict  # sizes by name; `about` describes the scale
+    runs: Callable  # runs(setting): the planned runs, in order; see work.py
     find: Callable  # find(setting, results): Findings; results: see results.py, by run's name
     most_ranks: int
-    options: tuple = ()  # that it takes, and not every one does
-    announce: Callable = lambda setting: []  # sentences to be said before it starts
+    options: tuple = ()  # that only some experiments take
+    announce: Callable = lambda setting: []  # sentences to print before it starts
 
     def scale(self, name):
         if name not in self.scales:
@@ -187,7 +187,7 @@ class Experiment:
 
 
 def experiment_called(name, experiments):
-    """Failure names the nearest one."""
+    """Returns the experiment. Failure names the nearest one."""
     for experiment in experiments:
         if experiment.name == name:
             return experiment

@@ -1,14 +1,14 @@
-"""The kinds of runs of which experiments are made. Each has
+"""The kinds of runs that experiments consist of. Each has
 
     name       of its file in --out/runs
     title      for people
     ranks      how many start together
-    run(setting)             what cli/runs/runner.py starts
-    read(setting, texts)     what the ranks printed, as it is kept: a list, one for each rank
-    part_done(printed)       from what rank 0 has printed so far: 0 to 1
-    seconds(setting)         about how long it takes
-    sweep                    which it is part of: rising sizes, up to the end of memory; "" for none
-    layout(setting)          options of gradwire-layout that show whether its data are there
+    run(setting)             returns a Run of cli/runs/runner.py
+    read(setting, texts)     returns what to keep of the ranks' output: a list, one for each rank
+    part_done(printed)       returns the part that is done, 0 to 1, from rank 0's output so far
+    seconds(setting)         estimates how long it takes
+    sweep                    its series of rising sizes, which ends when memory ends; "" for none
+    layout(setting)          returns options with which gradwire-layout checks its data
 """
 import dataclasses
 import json
@@ -19,21 +19,18 @@ from cli.runs.training import (alone, collective_ranks, parse_ranks, ranks_of, s
                                training_peers_of)
 
 SECONDS_TO_START = 3
+TEST_SAMPLES = 10000
 LOCAL_BYTES_PER_SECOND = 1e9
-# DistributedDataParallel as courses know it: over a ring, and all is done when an iteration ends.
+# DistributedDataParallel as courses know it: over a ring, and an iteration ends with its update.
 DDP = ("--sync", "ddp", "--backend", "ring", "--barrier")
 
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """Of a model, for what is said before anything is known."""
-    seconds_per_sample: float  # of training, about, on a core of 2020
+    """What a model costs, for estimates before the first run."""
+    seconds_per_sample: float  # of training on a core of 2020, roughly
     bytes: int  # of its parameters
-    memory_per_sample: int  # bytes, about, that a batch needs in training
-
-    @property
-    def seconds_per_test(self):
-        return 10000 * self.seconds_per_sample / 3
+    memory_per_sample: int  # bytes of a batch in training, roughly
 
 
 # A choice: the models that experiments train.
@@ -44,14 +41,13 @@ COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1
 
 
 def fits(setting, model, ranks, batch):
-    """Whether batches of that size fit into the memory of this machine, or of hosts like it."""
+    """Whether batches of that size fit in the memory of this machine, or of hosts like it."""
     ranks_here = 1 if setting.has_hosts else ranks
     return ranks_here * batch * COSTS[model].memory_per_sample < setting.memory
 
 
 def whole_epochs(scale, samples, ranks, batch):
-    """How many epochs a scale trains for, 0 for none, and how many iterations, of which a scale
-    without epochs says the number."""
+    """Returns the epochs of a scale, 0 if it trains for iterations, and the iterations."""
     epochs = scale.get("epochs", 0)
     return epochs, epochs * steps_per_epoch(samples, ranks, batch) or scale["iterations"]
 
@@ -67,15 +63,15 @@ class Training:
     title: str
     ranks: int
     batch_size: int  # of each rank
-    iterations: int  # expected, where `epochs` is given
+    iterations: int  # expected, if `epochs` is given
     options: tuple  # of the worker
     epochs: int = 0  # in place of iterations
     tests: bool = False  # all ranks evaluate at the end
-    peer_mode: str = ""  # PyTorch + Gloo in place of our worker: its --mode and `options`
+    peer_mode: str = ""  # --mode of PyTorch + Gloo, which then runs in place of our worker
     model: str = "vgg11"
     images: tuple = ()  # options that name them; empty: the setting's
     sweep: str = ""
-    rate: str = ""  # of links that are shaped for it; "": as the setting has them
+    rate: str = ""  # of links that are shaped for it; "": the setting's
     gbit: float | None = None  # of that rate
 
     def layout(self, setting):
@@ -107,7 +103,7 @@ class Training:
         passes = 1 if setting.has_hosts else self.ranks
         samples = self.batch_size * self.iterations * passes
         cost = COSTS[self.model]
-        tests = cost.seconds_per_test / at_once if self.tests else 0
+        tests = TEST_SAMPLES * cost.seconds_per_sample / 3 / at_once if self.tests else 0
         return (SECONDS_TO_START + samples * cost.seconds_per_sample / at_once + tests +
                 self.iterations * self._exchange_seconds(setting))
 
@@ -131,7 +127,7 @@ class Training:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """A run that trains nothing, and for which no data need to be there."""
+    """A run that trains nothing and needs no data."""
     name: str
     title: str
     ranks: int
@@ -141,7 +137,7 @@ class Work:
         return []
 
     def read(self, _setting, texts):
-        """What each of the ranks printed."""
+        """Returns what each rank printed."""
         try:
             return [json.loads(text) for text in texts]
         except ValueError:
@@ -153,7 +149,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Order(Work):
-    """The samples with which each rank begins two epochs: gradwire-layout says them."""
+    """The samples with which each rank begins two epochs, as gradwire-layout prints them."""
     options: tuple
 
     def layout(self, setting):
@@ -164,7 +160,7 @@ class Order(Work):
                    coordinator=False)
 
     def read(self, _setting, texts):
-        """Of each epoch, of each rank: indices."""
+        """Returns indices by epoch and rank."""
         return json.loads(texts[0])["order"]
 
     def seconds(self, _setting):
@@ -193,8 +189,8 @@ class Averages(Work):
 
 @dataclasses.dataclass(frozen=True)
 class Showing(Work):
-    """One collective of a small tensor, once: element i of rank r is 10r + i. Of each rank is kept:
-    input, output (null where nothing comes out), and sent: bytes by rank."""
+    """One collective of a small tensor, once: element i of rank r is 10r + i. Keeps each rank's
+    input, output (null where there is none), and sent: bytes by rank."""
     op: str
     backend: str
     elements: int

@@ -1,5 +1,5 @@
-"""The report of an experiment: a page that is complete in itself, the same in Markdown, and each
-table and figure as files.
+"""The report of an experiment: a self-contained page, the same in Markdown, and each table and figure
+as files.
 
     report.html, report.md
     KEY.csv                        a table
@@ -8,7 +8,7 @@ table and figure as files.
     results.json                   {"experiment", "scale", "tables": {KEY: [{column: value}]},
                                     "claims": [{"claim", "verdict": "confirmed", "not-confirmed" or
                                                 "not-measurable", "evidence"}]}
-    commands.txt                   what each run started; {coordinator} and {master}: addresses
+    commands.txt                   each run's commands; {coordinator} and {master}: addresses
 """
 import html
 import json
@@ -48,7 +48,7 @@ def heading(part):
 
 
 class Writing:
-    """`facts`: what figures depend on, by name; `command`: as typed."""
+    """Renders the report. `facts`: what figures depend on, by name; `command`: as typed."""
 
     def __init__(self, experiment, scale, command, facts, findings, steps):
         self._experiment, self._scale = experiment, scale
@@ -57,7 +57,7 @@ class Writing:
         self._claims = claims_table(findings.claims)
 
     def files(self):
-        """{name: content}; the page is the last."""
+        """Returns {name: content}, with the page last."""
         files = {f"{table.key}.csv": csv_table(table.columns, table.rows)
                  for table in [*self._findings.tables, self._claims]}
         files["results.json"] = self._results()

@@ -101,7 +101,7 @@ class Conducting(unittest.TestCase):
             self.assertRegex(str(raised.exception), (
                 f"^--data-dir: got '{folder}', which looks like CIFAR-10 \\(data_batch_1.bin\\), "
                 "expected MNIST \\(train-images-idx3-ubyte\\); fetch it with deploy/fetch-mnist "
-                "DIR, or leave --data-dir away to use (Debian's Fashion-MNIST|made-up images)$"))
+                "DIR, or omit --data-dir to use (Debian's Fashion-MNIST|made-up images)$"))
             self.assertEqual((runner.tried, runner.runs), ([], []))
 
     def test_folder_without_a_data_set_says_what_it_is(self):

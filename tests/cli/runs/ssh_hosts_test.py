@@ -124,7 +124,7 @@ class SshHostsTest(unittest.TestCase):
         self.assert_refused("hosts: line 1: no address for 'a..b'$", "a..b", "c")
 
     def test_loopback_among_others_is_refused(self):
-        self.assert_refused("line 2: '127.0.1.1' is 127.0.1.1 here, where other hosts cannot reach",
+        self.assert_refused("line 2: '127.0.1.1' is 127.0.1.1 here, and other hosts cannot reach",
                             "10.10.1.2", "127.0.1.1")
 
     def test_without_ssh_says_what_to_install(self):
