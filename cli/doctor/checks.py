@@ -1,15 +1,15 @@
-"""What `gradwire doctor` looks at beside cli/hosts/checks.py. Each function gives a sentence for
-each thing that is not as it must be: what was got, what was expected and what to do."""
+"""Checks of `gradwire doctor` beyond cli/hosts/checks.py. Each function yields a sentence for each
+problem: what was got, what was expected and what to do."""
 import statistics
 
 from cli.hosts.checks import interface_with, is_address, is_loopback, usual
 
 MOST_SECONDS_APART = 0.5  # of clocks
-SLOW_LINK = 1 / 4  # of what is usual
-MOST_LATENCY = 0.02  # seconds, unless it is usual
+SLOW_LINK = 1 / 4  # of the usual speed
+MOST_LATENCY = 0.02  # seconds, unless more is usual
 USUAL_MTU = 1500
 GIB = 1 << 30
-# Sets that decide which kernels compute.
+# Instruction sets by which libraries choose their kernels.
 SETS = ("sse4_1", "sse4_2", "avx", "avx2", "fma", "f16c", "bmi2", "avx_vnni", "avx512f", "avx512bw",
         "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_tile",
         "amx_int8", "amx_bf16", "asimd", "asimddp", "bf16", "i8mm", "sve", "sve2")
@@ -21,13 +21,13 @@ def mtu_of(host):
 
 
 def names(hosts):
-    """Own names, and those of the others as each host understands them."""
+    """Own names, and the others' names, mean the right addresses on each host."""
     for host in hosts:
         own = host.facts["host"]
         if len(hosts) > 1 and any(map(is_loopback, host.facts["own"])):
             yield (f"host {host.name}: its own name '{own}' means "
                    f"{', '.join(host.facts['own'])} there, loopback, expected {host.address}; "
-                   f"write '{host.address} {own}' in its /etc/hosts in place of the other line")
+                   f"write '{host.address} {own}' in its /etc/hosts in place of that line")
         for other in hosts:
             means = host.facts["means"].get(other.name)
             if is_address(other.name) or other.name == own or not means:
@@ -38,19 +38,19 @@ def names(hosts):
 
 
 def mtu(hosts, ways):
-    """Interfaces have what is usual, and packets of that size arrive."""
+    """All interfaces have the same MTU, and packets of that size arrive."""
     sizes = [mtu_of(host) for host in hosts]
     expected = max(sizes, key=lambda size: (sizes.count(size), size))
     for host, size in zip(hosts, sizes):
         if size != expected:
             name = (interface_with(host, host.address) or ("its interface",))[0]
-            yield (f"host {host.name}: got MTU {size} of {name}, expected {expected} as the others; "
+            yield (f"host {host.name}: got MTU {size} of {name}, expected {expected} as the others have; "
                    f"there: ip link set {name} mtu {expected}")
     for way, arrives in ways.large.items():
         if ways.small[way] and not arrives:
             size = min(sizes[way.start], sizes[way.end])
             yield (f"{arrow(hosts, way)}: packets of {size} bytes are lost, smaller ones arrive, "
-                   f"expected all to; the MTU of something between them is below {size}")
+                   f"expected all to arrive; a device between them has an MTU below {size}")
 
 
 def arrow(hosts, way):
@@ -60,8 +60,8 @@ def arrow(hosts, way):
 def taken_port(hosts, port):
     for host in hosts[:2]:  # where a coordinator may be
         if problem := host.facts.get("port_problem"):
-            yield (f"host {host.name}: port {port}: {problem}, expected it to be free; see who has "
-                   f"it: ss -ltnp, or use another --port")
+            yield (f"host {host.name}: port {port}: {problem}, expected it to be free; see which "
+                   "program has it: ss -ltnp, or use another --port")
 
 
 def ports(hosts, ways):
@@ -70,7 +70,7 @@ def ports(hosts, ways):
         if not closed:
             continue
         back = ways.ports[type(way)(way.end, way.start)]
-        other_way = "the other way is open" if not any(back.values()) else "the other way neither"
+        other_way = f"the other way is {'closed, too' if any(back.values()) else 'open'}"
         numbers = " and ".join(map(str, closed))
         yield (f"{arrow(hosts, way)}: port {numbers}: {next(iter(closed.values()))}, expected all "
                f"to be open ({other_way}); look at the firewall of {hosts[way.end].name}: "
@@ -78,13 +78,13 @@ def ports(hosts, ways):
 
 
 def best_links(ways, count):
-    """Of each host, the speed of its fastest link."""
+    """Returns the speed of each host's fastest link."""
     return [max((speed for way, speed in ways.speed.items()
                  if speed and place in (way.start, way.end)), default=0) for place in range(count)]
 
 
 def slow_ways(ways, count):
-    """Those with less than a quarter of what the median of the hosts' best links gives, and that
+    """Returns the ways with less than a quarter of the median of the hosts' best links, and that
     median."""
     expected = statistics.median_high(best_links(ways, count))
     return {way: speed for way, speed in ways.speed.items()
@@ -92,19 +92,19 @@ def slow_ways(ways, count):
 
 
 def slow_links(hosts, ways):
-    """A host of which all links are slow is named in place of them."""
+    """Names a host in place of its links if all of them are slow."""
     slow, expected = slow_ways(ways, len(hosts))
     best = best_links(ways, len(hosts))
     of_hosts = [place for place, speed in enumerate(best) if 0 < speed < SLOW_LINK * expected]
     for place in of_hosts:
         yield (f"host {hosts[place].name}: all its links are slow: got at most {gbit(best[place])}, "
-               f"expected about {gbit(expected)} as of the others; look at 'ethtool' of its "
+               f"expected about {gbit(expected)} as the others have; look at 'ethtool' of its "
                "interface, its cable, and what else uses it")
     for way, speed in slow.items():
         if way.start not in of_hosts and way.end not in of_hosts:
-            yield (f"{arrow(hosts, way)}: got {gbit(speed)}, expected about {gbit(expected)} as of "
-                   "the others; look at the cables and switches between them, and what else uses "
-                   "them")
+            yield (f"{arrow(hosts, way)}: got {gbit(speed)}, expected about {gbit(expected)} as "
+                   "the others have; look at the cables and switches between them, and what else "
+                   "uses them")
 
 
 def latency(hosts, ways):
@@ -115,13 +115,13 @@ def latency(hosts, ways):
     for way, seconds in known.items():
         if way.start < way.end and seconds > max(MOST_LATENCY, 10 * expected):
             yield (f"{arrow(hosts, way)}: got {seconds * 1e3:.1f} ms one way, expected about "
-                   f"{expected * 1e3:.1f} ms as of the others; look at 'ip route get' on both")
+                   f"{expected * 1e3:.1f} ms as the others have; look at 'ip route get' on both")
 
 
 def stalled(hosts, ways):
     for way, problem in ways.problems.items():
         yield (f"{arrow(hosts, way)}: connects, but data do not arrive: {problem}, expected them "
-               "to; look at the MTU of what is between them")
+               "to arrive; look at the MTU of the devices between them")
 
 
 def gbit(bytes_a_second):
@@ -129,7 +129,7 @@ def gbit(bytes_a_second):
 
 
 def clocks(hosts, ahead):
-    """`ahead`: seconds by which each is ahead of this machine."""
+    """All clocks agree. `ahead`: seconds by which each is ahead of this machine."""
     usual_time = statistics.median([0, *ahead])
     for host, seconds in zip(hosts, ahead):
         apart = seconds - usual_time
@@ -154,20 +154,20 @@ def instruction_sets(hosts):
         differs += [f"has {' '.join(more)} beside"] if more else []
         if differs:
             yield (f"host {host.name}: got instruction set of {host.facts['model'] or 'its CPU'}, "
-                   f"which {' and '.join(differs)}, expected that of the others, for it decides "
-                   "bits and speed; take hosts of one kind, or export on all OPENBLAS_CORETYPE, "
-                   "ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA for the least of them")
+                   f"which {' and '.join(differs)}, expected that of the others, because bits "
+                   "and speed depend on it; use hosts of one kind, or export OPENBLAS_CORETYPE, "
+                   "ATEN_CPU_CAPABILITY and ONEDNN_MAX_CPU_ISA for the weakest of them on all")
 
 
 def threads(hosts, workers):
     for host, count in zip(hosts, workers):
         if host.facts["cores"] < count:
             yield (f"host {host.name}: got {host.facts['cores']} cores for {count} workers, "
-                   "expected one for each at least; lower slots=N or --per-host")
+                   "expected at least one for each; lower slots=N or --per-host")
 
 
 def memory(hosts, workers, each):
-    """`each`: bytes for a worker."""
+    """Each host has memory for its workers. `each`: bytes for a worker."""
     for host, count in zip(hosts, workers):
         if host.facts["memory"] < count * each:
             yield (f"host {host.name}: got {host.facts['memory'] / GIB:.2g} GiB of free memory, "

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`gradwire doctor`, once its options are read: what cli/doctor/doctor_command.cc says."""
+"""`gradwire doctor`, once its options are read: see cli/doctor/doctor_command.cc."""
 import dataclasses
 import pathlib
 import sys
@@ -19,7 +19,7 @@ from cli.terminal.command import drive
 
 PROGRAM = "gradwire doctor"
 SECONDS_TO_CONNECT = 35
-SECONDS_TO_ANSWER = 600  # data are read whole
+SECONDS_TO_ANSWER = 600  # it reads all data
 SECONDS_TO_LOOK = 0.05
 SECONDS_OF_SILENCE = 10
 BEATS = 5
@@ -29,7 +29,7 @@ HERE = "127.0.0.1"
 
 @dataclasses.dataclass
 class Case:
-    """What the checks look at; `ways` is None on one machine alone."""
+    """The subject of the checks; `ways` is None on one machine alone."""
     request: dict
     expected_version: str
     hosts: list
@@ -39,7 +39,7 @@ class Case:
 
 
 def of_all(values, unit):
-    """ "2" or "2 to 8"."""
+    """Returns "2 cores" or "2 to 8 cores"."""
     least, most = (f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
                    for value in (min(values), max(values)))
     return f"{least if least == most else f'{least} to {most}'} {unit}"
@@ -70,7 +70,8 @@ def say_data(case):
     return f"{data['count']} files, {data['bytes']} bytes, checksum {data['sum'][:16]}"
 
 
-# A line for each: name, what was found, what is wrong, and whether it is about several hosts.
+# Each check: name, functions that return what was found and the problems, and whether it is about
+# several hosts.
 CHECKS = (
     ("version", lambda case: case.hosts[0].facts["version"],
      lambda case: checks.version(case.hosts, case.expected_version), False),
@@ -105,7 +106,7 @@ CHECKS = (
 
 
 class Report:
-    """Says what was found, check by check."""
+    """Prints the results, check by check."""
 
     def __init__(self):
         self.failed = []
@@ -120,7 +121,7 @@ class Report:
             print(f"ok      {name:<10} {found}", flush=True)
 
     def end(self):
-        """Failure unless all is well."""
+        """Raises Failure unless all is well."""
         if self.failed:
             raise Failure(f"{len(self.failed)} of the checks failed: {', '.join(self.failed)}",
                           EXIT_FAILED)
@@ -155,13 +156,12 @@ def say_all(case, report):
 
 
 def look_here(request, expected_version):
-    facts = probe.answer(questions_of(request))
-    host = checks.Host("this machine", HERE, facts)
+    host = checks.Host("this machine", HERE, probe.answer(questions_of(request)))
     return Case(request, expected_version, [host], [1], [0])
 
 
 class Hosts:
-    """Those of a --hostfile."""
+    """The hosts of a --hostfile."""
 
     def __init__(self, request, jobs, check):
         self._request, self._jobs, self._check = request, jobs, check
@@ -171,7 +171,7 @@ class Hosts:
         self._links = [Link(line.name, ssh, jobs, SECONDS_OF_SILENCE) for line, _ in self._places]
 
     def reach(self, report):
-        """Goes on with those that answer."""
+        """Waits for the hosts and keeps those that answer."""
         self._wait(lambda: all(link.ready or link.lost for link in self._links),
                    time.monotonic() + SECONDS_TO_CONNECT)
         problems = [link.lost or (link.problem and f"host {link.name}: {link.problem}")
@@ -184,7 +184,7 @@ class Hosts:
         self._links = [self._links[place] for place in there]
 
     def look(self, report, expected_version):
-        """A Case; None if too few answered."""
+        """Returns a Case; None if no host answered."""
         self.reach(report)
         if not self._links:
             return None

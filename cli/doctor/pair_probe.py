@@ -1,10 +1,10 @@
-"""What hosts find out about the way between them; started there with its own text (python3 -c).
-Arguments are JSON:
+"""Measures the way between two hosts. Runs there from its own text (python3 -c). Its arguments are
+JSON:
 
     serve {"ports": [...]}    listens at these and a free one, prints {"ports": [...], "udp": port}
                               and serves until it is ended
     try   [{"address", "ports", "udp", "bytes"}, ...]    prints for each {"ports": {port: "" or why
-                              not}, "small", "large": whether datagrams come back}
+                              not}, "small", "large": whether datagrams return}
     measure {"address", "port"}    prints {"seconds" one way, "out", "in": bytes a second, "problem"}
 """
 import json
@@ -24,7 +24,7 @@ ECHOES = 30
 TRIES = 3
 SECONDS_PER_TRY = 0.3
 COUNT = struct.Struct(">Q")
-IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3  # do not fragment, whatever was learnt before
+IP_MTU_DISCOVER, IP_PMTUDISC_PROBE = 10, 3  # never fragment
 HEADERS = 28  # of IP and UDP
 
 

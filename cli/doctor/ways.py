@@ -1,4 +1,4 @@
-"""The ways between hosts: whether ports can be reached, and how fast each pair is."""
+"""The ways between hosts: whether ports are reachable, and how fast each pair is."""
 import dataclasses
 import json
 import pathlib
@@ -23,17 +23,17 @@ class Way:
 
 @dataclasses.dataclass
 class Ways:
-    """What was found, by Way."""
-    ports: dict  # {port: "" or why it could not be reached}
-    small: dict  # whether small datagrams come back
-    large: dict  # ... those that fill a packet
+    """Results by Way."""
+    ports: dict  # {port: "" or why it is not reachable}
+    small: dict  # whether small datagrams return
+    large: dict  # ... and those that fill a packet
     seconds: dict  # latency
     speed: dict  # bytes a second
-    problems: dict  # why there are none
+    problems: dict  # why there is no speed
 
 
 def rounds_of(count):
-    """All pairs, in rounds in which each host has one partner at most."""
+    """Yields all pairs, in rounds in which each host has at most one partner."""
     places = [*range(count), *([None] if count % 2 else [])]
     for _ in range(len(places) - 1):
         half = len(places) // 2
@@ -43,7 +43,7 @@ def rounds_of(count):
 
 
 def served(processes, links, port, wait, seconds):
-    """Starts the servers; gives what each listens at."""
+    """Starts the servers, and returns the ports of each."""
     argv = python_there(PROBE, "serve", json.dumps({"ports": [port]}))
     servers = [processes.add(Command(argv, {}, link=link)) for link in links]
     wait(lambda: all(b"\n" in server.out or server.ended for server in servers),
@@ -53,7 +53,7 @@ def served(processes, links, port, wait, seconds):
 
 
 def peers_of(place, hosts, listening):
-    """Those that a host is to try, by their places."""
+    """Returns the peers that a host must try, by place."""
     return {other: {"address": hosts[other].address, "ports": listening[other]["ports"],
                     "udp": listening[other]["udp"],
                     "bytes": min(mtu_of(hosts[place]), mtu_of(hosts[other]))}
@@ -61,7 +61,7 @@ def peers_of(place, hosts, listening):
 
 
 def explore(processes, links, hosts, port, wait):
-    """`wait` as ask.py wants it. Failure if a host does not answer."""
+    """Returns the Ways. `wait` as ask.py needs it. Failure if a host does not answer."""
     found = Ways({}, {}, {}, {}, {}, {})
     listening = served(processes, links, port, wait, SECONDS_TO_SERVE)
     peers = [peers_of(place, hosts, listening) for place in range(len(hosts))]
@@ -74,7 +74,7 @@ def explore(processes, links, hosts, port, wait):
             found.small[way], found.large[way] = answer["small"], answer["large"]
     for pairs in rounds_of(len(hosts)):
         measure(processes, links, hosts, listening, pairs, found, wait)
-    # A moment's load is no slow link: those are measured once more, each alone.
+    # A short load may look like a slow link, so slow pairs are measured again, each alone.
     again = {tuple(sorted((way.start, way.end))) for way in slow_ways(found, len(hosts))[0]}
     for pair in sorted(again):
         measure(processes, links, hosts, listening, [pair], found, wait)
@@ -82,7 +82,7 @@ def explore(processes, links, hosts, port, wait):
 
 
 def measure(processes, links, hosts, listening, pairs, found, wait):
-    """Pairs at once, each both ways, over a connection in a direction in which there can be one."""
+    """Measures pairs at once, each both ways, over a connection in the direction that allows one."""
     measured, asked = [], []
     for pair in pairs:
         way = next((way for way in (Way(*pair), Way(*reversed(pair)))

@@ -1,20 +1,20 @@
-"""What Gradwire runs on another host: it starts programs there and passes on what they print.
+"""Gradwire's agent on another host: it starts programs there and passes on what they print.
 
-It comes over the connection itself (link.py), so it needs nothing of Gradwire there, and no module
-but the standard library. Frames go both ways, on stdin and stdout:
+Its text comes over the connection (link.py), so the host needs no Gradwire, and the agent imports
+only the standard library. Frames go both ways, on stdin and stdout:
 
     kind (1 byte)  id of a program (4)  length (4)  that many bytes
 
     to the agent: BEAT               from it: BEAT   its clock, seconds since 1970
                   START  JSON                 OUT    of a program's stdout
-                  SIGNAL its number           ERR    likewise
+                  SIGNAL its number           ERR    of its stderr
                                               END    exit code, or minus a signal
-                                            PID    of a program that was started
-                                            HELLO  JSON: "folder" for temporary files, or "problem"
+                                              PID    of a program that was started
+                                              HELLO  JSON: "folder" for temporary files, "problem"
 
-A SIGNAL for program 0 says that what was logged into that folder has been fetched. The agent ends
-itself, with all that it has started, when stdin ends or nothing has come for a while: the other
-side is gone then, or the network between.
+A SIGNAL for program 0 says that the logs in that folder have been fetched. When stdin ends, or
+nothing arrives for a while, the other side or the network is gone: the agent then ends itself and
+all that it has started.
 """
 import base64
 import json
@@ -28,16 +28,16 @@ import sys
 import tempfile
 import time
 
-MAGIC = b"\ngradwire-agent\n"  # behind all that a shell may print when it starts
+MAGIC = b"\ngradwire-agent\n"  # follows all that a shell may print when it starts
 HEADER = struct.Struct(">BII")
 BEAT, START, SIGNAL, OUT, ERR, END, HELLO, PID = range(8)
 PIECE = 65536
-MOST_UNSENT = 1 << 20  # bytes; beyond, programs wait until some have left
+MOST_UNSENT = 1 << 20  # bytes; with more, programs wait until some are sent
 SECONDS_TO_END = 1  # between SIGTERM and SIGKILL
 
 
 def die_with_agent(agent):
-    """In the child: the kernel kills it with us."""
+    """Runs in the child: makes the kernel kill it when the agent dies."""
     import ctypes
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
     if os.getppid() != agent:
@@ -45,7 +45,7 @@ def die_with_agent(agent):
 
 
 def frames(received):
-    """Takes the whole ones from what has come: kind, id, bytes."""
+    """Takes whole frames from what has arrived: kind, id, bytes."""
     while len(received) >= HEADER.size:
         kind, number, length = HEADER.unpack_from(received)
         if len(received) < HEADER.size + length:
@@ -77,7 +77,7 @@ class Program:
             pass
 
     def ended(self):
-        """Before its id can be another's, what it has left behind is killed."""
+        """Whether it has ended. Kills what it has left before its id can become another's."""
         if self.popen.returncode is not None:
             return True
         if os.waitid(os.P_PID, self.popen.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -91,17 +91,17 @@ class Agent:
     def __init__(self, settings):
         self.silence = settings["silence"]
         self.folder = None  # for temporary files
-        self.fetched = False  # what was logged there
+        self.fetched = False  # whether the logs there have been
         self.programs = {}
         self.received, self.unsent = bytearray(), bytearray(MAGIC)
         self.heard = time.monotonic()
-        self.gone = False  # the other side
+        self.gone = False  # whether the other side is
 
     def send(self, kind, number, payload):
         self.unsent += HEADER.pack(kind, number, len(payload)) + payload
 
     def greet(self, name):
-        """Makes the folder, and sees that it takes something."""
+        """Makes the folder, and tries to write to it."""
         path = os.path.join(os.environ.get("TMPDIR") or "/tmp", name)
         hello = {"folder": path, "problem": ""}
         try:
@@ -156,7 +156,7 @@ class Agent:
             self.gone = True
 
     def read(self, program, fd):
-        """False at the end, or if there is nothing for now."""
+        """Returns whether something was read."""
         try:
             piece = os.read(fd, PIECE)
         except BlockingIOError:
@@ -206,23 +206,21 @@ class Agent:
                 self.send(END, number, b"%d" % program.popen.returncode)
 
     def end_all(self):
-        """What the programs have logged stays if nobody could fetch it."""
+        """Ends all programs. Their logs stay unless they have been fetched."""
         until = time.monotonic() + SECONDS_TO_END
         for program in self.programs.values():
             program.signal(signal.SIGTERM)
         while time.monotonic() < until and not all(p.ended() for p in self.programs.values()):
             for program in self.programs.values():
-                for fd in program.pipes:  # one that waits for us to read could not end
+                for fd in program.pipes:  # a program with a full pipe could not end
                     self.drop(fd)
             time.sleep(0.02)
         for program in self.programs.values():
             program.signal(signal.SIGKILL)
             program.popen.wait()
-        if self.folder and (self.fetched or not self.has_logs()):
+        if self.folder and (self.fetched or not any(
+                name.startswith("log-") for name in os.listdir(self.folder))):
             shutil.rmtree(self.folder, ignore_errors=True)
-
-    def has_logs(self):
-        return any(name.startswith("log-") for name in os.listdir(self.folder))
 
     @staticmethod
     def drop(fd):
@@ -236,7 +234,7 @@ class Agent:
 def main():
     settings = json.loads(base64.b64decode(sys.argv[1]))
     try:
-        os.chdir(settings["start_in"])  # so that names of files mean what they mean over there
+        os.chdir(settings["start_in"])  # so that file names mean the same on both sides
     except OSError:
         pass
     agent = Agent(settings)

@@ -1,4 +1,4 @@
-"""The same program on all hosts, at once, and what each says."""
+"""Runs the same program on all hosts at once, and collects the answers."""
 import json
 import pathlib
 import time
@@ -10,7 +10,7 @@ PROBE = pathlib.Path(__file__).with_name("probe.py")
 
 
 def python_there(script, *arguments):
-    """A script of ours, for a host that has none of them."""
+    """Returns the command that runs a script of ours on a host that does not have it."""
     text = pathlib.Path(script).read_text(encoding="utf-8")
     return ["python3", "-I", "-S", "-c", text, *arguments]
 
@@ -24,7 +24,7 @@ class Asked:
 
     @property
     def problem(self):
-        """Why there is no answer; "" if there is one, or may come yet."""
+        """Returns why there is no answer; "" if there is one, or may still be."""
         if self._link.lost:
             return self._link.lost
         if not self.process.failed:
@@ -37,7 +37,7 @@ class Asked:
 
 
 def await_all(asked, wait, seconds):
-    """What each printed, as JSON. `wait(ready, deadline)` as that of the ProcessSet's user. Failure
+    """Returns the JSON that each printed. `wait(ready, deadline)` waits on the ProcessSet. Failure
     names the hosts that did not answer, and says why."""
     deadline = time.monotonic() + seconds
     wait(lambda: all(one.process.ended for one in asked), deadline)
@@ -50,7 +50,7 @@ def await_all(asked, wait, seconds):
 
 
 def ask_all(processes, links, questions, wait, seconds):
-    """What probe.py finds on each; `questions` of each host, or one for all."""
+    """Returns what probe.py finds on each host; `questions` for each host, or one for all."""
     each = questions if isinstance(questions, list) else [questions] * len(links)
     asked = [Asked(processes, link, python_there(PROBE, json.dumps(question)))
              for link, question in zip(links, each)]

@@ -1,5 +1,5 @@
-"""What must be so on the hosts of a run, from what probe.py found there: one function for each. It
-gives a sentence for each thing that is not, with what was got, what was expected and what to do."""
+"""Checks of the hosts of a run, from what probe.py found there. Each function yields a sentence for
+each problem: what was got, what was expected and what to do."""
 import collections
 import dataclasses
 import ipaddress
@@ -11,10 +11,10 @@ SHOWN_FILES = 3
 
 @dataclasses.dataclass
 class Host:
-    """One of them."""
+    """A host."""
     name: str  # as in the file, without the user
-    address: str  # under which others reach it
-    facts: dict  # what probe.py found
+    address: str  # at which others reach it
+    facts: dict  # of probe.py
 
 
 def is_address(name):
@@ -26,7 +26,7 @@ def is_address(name):
 
 
 def interface_with(host, address):
-    """Name, network and MTU of the interface that has it; None if there is none."""
+    """Returns name, network and MTU of the interface with the address; None if there is none."""
     for name, own, bits, mtu in host.facts["interfaces"]:
         if own == address:
             return name, ipaddress.ip_network(f"{own}/{bits}", strict=False), mtu
@@ -43,18 +43,14 @@ def own_addresses(host):
 
 
 def address_in(host, network):
-    """Its address in that network; "" without."""
+    """Returns its address in that network; "" if it has none."""
     return next((address for _, address, _ in own_addresses(host)
                  if ipaddress.ip_address(address) in network), "")
 
 
 def usual(values):
-    """The most frequent; of equals the first."""
+    """Returns the most frequent value; of several, the first."""
     return collections.Counter(values).most_common(1)[0][0]
-
-
-def named(host):
-    return host.name if host.name == host.address else f"{host.name} ({host.address})"
 
 
 def version(hosts, expected):
@@ -76,7 +72,7 @@ def programs(hosts):
 
 
 def holds_address(hosts):
-    """Each has the address that its name means here."""
+    """Each host has the address that its name means here."""
     for host in hosts:
         if host.address not in host.facts["held"]:
             own = ", ".join(f"{address} ({name})" for name, address, _ in own_addresses(host))
@@ -86,7 +82,7 @@ def holds_address(hosts):
 
 
 def other_network(hosts):
-    """A name that means an address in another network than those of the others."""
+    """Each name means an address in the network of the others."""
     networks = [found[1] if (found := interface_with(host, host.address)) else None
                 for host in hosts]
     known = [network for network in networks if network]
@@ -97,12 +93,12 @@ def other_network(hosts):
         better = address_in(host, expected)
         if better:
             yield (f"host {host.name}: its name means {host.address}, in network {network}, "
-                   f"expected {better}, for the other hosts are in {expected}; write {better} in "
-                   f"the file, or use --network {expected}")
+                   f"expected {better}, because the other hosts are in {expected}; write {better} "
+                   f"in the file, or use --network {expected}")
 
 
 def control_network(hosts):
-    """All are in a network that is not made for experiments, and there is one that is."""
+    """No host uses a control network although all are in one for experiments."""
     if len(hosts) < 2:
         return
     shared = set.intersection(*({network for _, _, network in own_addresses(host)
@@ -114,21 +110,21 @@ def control_network(hosts):
                        if ipaddress.ip_address(host.address) not in network), None)
         if (of_bed or public) and better:
             yield (f"host {host.name}: its name means {host.address}, in the control network, "
-                   f"expected {address_in(host, better)}, for all hosts have addresses in {better}; "
-                   f"write {address_in(host, better)} in the file, or use --network {better}")
+                   f"expected {address_in(host, better)}, because all hosts have addresses in "
+                   f"{better}; write {address_in(host, better)} in the file, or use --network {better}")
 
 
 def route(hosts):
-    """Each leaves for the others from the address under which they know it."""
+    """Each host reaches the others from the address at which they know it."""
     for host in hosts:
         for address, used in host.facts["from"].items():
             if used == host.address or is_loopback(address):
                 continue
             if not used:
-                yield (f"host {host.name}: no way to {address}, expected one through "
+                yield (f"host {host.name}: no route to {address}, expected one from "
                        f"{host.address}; look at 'ip route' there")
             else:
-                yield (f"host {host.name}: leaves for {address} from {used}, expected "
+                yield (f"host {host.name}: reaches {address} from {used}, expected "
                        f"{host.address}; look at 'ip route get {address}' there")
 
 
@@ -141,7 +137,7 @@ def room_for_files(hosts):
 
 
 def data(hosts, folder):
-    """All have the same files as the most have."""
+    """All hosts have the files that most have."""
     found = [host.facts.get("data") for host in hosts]
     if not any(found):
         return
@@ -165,7 +161,7 @@ def data(hosts, folder):
 
 
 def files(hosts):
-    """Such as weights."""
+    """All hosts have the same files, such as weights."""
     for path in hosts[0].facts["sizes"]:
         sizes = [host.facts["sizes"][path] for host in hosts]
         there = [size for size in sizes if size is not None]

@@ -1,5 +1,5 @@
-"""One connection to a host, by ssh, and the programs that run there: cli/hosts/agent.py is its
-other end."""
+"""An ssh connection to a host and the programs that run there. cli/hosts/agent.py is its other
+end."""
 import base64
 import json
 import os
@@ -17,14 +17,13 @@ from cli.terminal.command import EXIT_TRY_AGAIN
 SECONDS_TO_CONNECT = 30
 SECONDS_BETWEEN_BEATS = 1
 SECONDS_TO_KILL = 1
-# The other side notices earlier that it is alone than this one, and ends.
-EARLIER = 2
+EARLIER = 2  # by how much the other side notices a broken connection before this one, and ends
 LEAST_SILENCE = 3
 SHOWN_LINES = 4
 
 
 def agent_words(settings):
-    """The agent as the words of a command, which any shell takes as they are."""
+    """Returns the agent as the words of a command that means the same in every shell."""
     source = pathlib.Path(__file__).with_name("agent.py").read_bytes()
     packed = base64.b64encode(zlib.compress(source, 9)).decode()
     return ["exec", "python3", "-I", "-S", "-c",
@@ -33,20 +32,20 @@ def agent_words(settings):
 
 
 class RemoteProcess(Program):
-    """A program on another host; has what cli/runs/process.py's Process has for its users."""
+    """A program on another host, with the interface of cli/runs/process.py's Process."""
 
     def __init__(self, link, number, on_out, on_err, on_end):
         self._link, self._number, self._on_end = link, number, on_end
         self.out, self.err = bytearray(), bytearray()
         self.takes = {OUT: on_out or self.out.extend, ERR: on_err or self.err.extend}
-        self.pid = None  # over there; the host says it
+        self.pid = None  # on the host, which reports it
         self.status = None
-        self.kill_by = None  # it should have ended then
-        self._lost = ""  # why nothing is known of its end
+        self.kill_by = None  # when it must have ended
+        self._lost = ""  # why its end is not known
 
     @property
     def place(self):
-        """Which one it is, for people."""
+        """Says which process it is, for people."""
         host = f"host {self._link.name}"
         return host if self.pid is None else f"process {self.pid} on {host}"
 
@@ -70,8 +69,8 @@ class RemoteProcess(Program):
 
 
 class Link:
-    """Programs that run on one host. `name` as ssh takes it; `processes`: the ProcessSet that
-    carries the connection; `lease`: seconds of silence after which the host is lost.
+    """Programs on one host. `name` as ssh takes it; `processes`: the ProcessSet that carries the
+    connection; `lease`: seconds of silence after which the host is lost.
 
     connecting ──HELLO──► ready ──close()──► closed
         └──────ssh ends, silence: `lost` says why, and all programs end──►┘
@@ -79,13 +78,13 @@ class Link:
 
     def __init__(self, name, ssh, processes, lease):
         self.name = name
-        self.folder = ""  # for temporary files, over there
-        self.problem = ""  # why it cannot be written to
-        self.lost = ""  # why it is of no use any more
+        self.folder = ""  # for temporary files, on the host
+        self.problem = ""  # why the folder is not writable
+        self.lost = ""  # why the link is lost
         self.ready = False
         self._greeted = False
         self.round_trip = None  # seconds, the least so far
-        self.clock_ahead = None  # seconds; by how much its clock was ahead then
+        self.clock_ahead = None  # seconds by which its clock was ahead then
         self._lease = max(lease, LEAST_SILENCE + EARLIER)
         self._programs = {}
         self._numbers = 0
@@ -101,7 +100,8 @@ class Link:
         self._ssh = processes.connect(self, command)
 
     def start(self, command, on_out, on_err, on_end):
-        """What ProcessSet.add does, over there: a program, and variables beside the host's."""
+        """Starts a program on the host as ProcessSet.add does; the command's variables are added to
+        the host's."""
         self._numbers += 1
         program = RemoteProcess(self, self._numbers, on_out, on_err, on_end)
         self._programs[self._numbers] = program
@@ -116,11 +116,11 @@ class Link:
         self._flush()
 
     def forget_logs(self):
-        """They are here: the folder over there may go with the connection."""
+        """Says that the logs are here, so the folder on the host may be removed."""
         self.send(SIGNAL, 0)
 
     def close(self):
-        """Ends what runs there, and the connection."""
+        """Ends the programs on the host, and the connection."""
         self._flush()
         self._closing = True
         self._ssh.signal(signal.SIGTERM)
@@ -129,7 +129,7 @@ class Link:
     def awaits_time(self):
         return bool(self._beats) and not self.lost
 
-    # What a ProcessSet calls.
+    # A ProcessSet calls these.
 
     def feed(self, piece):
         self._heard = time.monotonic()
@@ -165,14 +165,14 @@ class Link:
             self.beat()
 
     def beat(self):
-        """Shows that this side is there, and asks for the time."""
+        """Shows that this side is alive, and asks for the time."""
         self._beat_at = time.monotonic() + SECONDS_BETWEEN_BEATS
         self._numbers += 1
         self._beats[self._numbers] = time.monotonic(), time.time()
         self.send(BEAT, self._numbers)
 
     def _skipped_greeting(self):
-        """What a shell prints when it starts comes first."""
+        """Skips what a shell prints when it starts. Returns whether that is done."""
         if not self._greeted and MAGIC in self._received:
             del self._received[:self._received.index(MAGIC) + len(MAGIC)]
             self._greeted = True
@@ -216,8 +216,8 @@ class Link:
 
 
 def raise_unready(links):
-    """Failure names the hosts that do not answer, or have no room for temporary files, and says
-    why."""
+    """Raises Failure that names the hosts that do not answer or have no room for temporary files,
+    and says why."""
     problems = [link.lost or (link.problem and f"host {link.name}: {link.problem}") or
                 ("" if link.ready else f"host {link.name}: did not answer")
                 for link in links]

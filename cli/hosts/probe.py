@@ -1,18 +1,18 @@
-"""What is to be known of a host before a run: started there with its own text (python3 -c), so it
-needs nothing of Gradwire. Gets questions as JSON and prints the answers as JSON:
+"""Finds facts about a host before a run. Runs there from its own text (python3 -c), so the host
+needs no Gradwire. Takes questions as JSON and prints the answers as JSON:
 
-    program   path of gradwire                    version, or problem of it
-    programs  what must be there to be run        missing
+    program   path of gradwire                    version, version_problem
+    programs  paths of programs                   missing: those that cannot be run
     names     of hosts                            means: {name: [address]}
     holds     addresses that it should have       held: those that it has
     towards   addresses of hosts                  from: {address: its own address that is used}
     folder    with data                           data: {files: {name: [bytes, sha256 or ""]}, count,
               (sums: with checksums)                     bytes, problem}
-    files     that must be there                  sizes: {name: bytes or null}
-    port      of the coordinator                  port_problem: why it cannot be listened at
+    files     that must exist                     sizes: {name: bytes or null}
+    port      of the coordinator                  port_problem: why a program cannot listen there
 
 and always host (its name), own (addresses of that name), interfaces [[name, address, bits, MTU]],
-model, flags, cores, memory (bytes that can be taken), free (bytes for temporary files).
+model, flags, cores, memory (available bytes), free (bytes for temporary files).
 """
 import fcntl
 import hashlib
@@ -30,7 +30,7 @@ SECONDS_TO_SAY_VERSION = 10
 
 
 def interfaces():
-    """Those with an IPv4 address, and the first one of each."""
+    """Returns the interfaces with an IPv4 address, and the first address of each."""
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         for _, name in socket.if_nameindex():
@@ -64,7 +64,7 @@ def holds(address):
 
 
 def used_towards(address):
-    """"" if there is no way."""
+    """Returns the own address that leads to `address`; "" without a route."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
             asked.connect((address, 9))
@@ -74,7 +74,7 @@ def used_towards(address):
 
 
 def version_of(program):
-    """What it says of itself, and why it does not."""
+    """Returns what `program --version` says, and why it says nothing."""
     try:
         said = subprocess.run([program, "--version"], stdin=subprocess.DEVNULL, check=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

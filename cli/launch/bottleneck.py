@@ -1,28 +1,28 @@
-"""What an iteration mostly waits for, and what to try."""
+"""Finds what an iteration mostly waits for, and what to try."""
 from cli.runs.json_fields import list_at, number_at, ranks_text, text_at
 from cli.runs.quantiles import mean, median
 
-# Parts of an iteration.
+# Fractions of an iteration.
 STRAGGLER_FROM = 0.1
 OVERHEAD_FROM = 1 / 6
-# Above this part of what its speed allows, a link is the limit.
+# Above this fraction of its speed, a link is the limit.
 LINK_IS_FULL = 0.7
-UNKNOWN = "not known, for no rank ran two iterations (the first one warms up)."
-# What a straggler may spend its time on.
+UNKNOWN = "not known, because no rank ran two iterations (the first one warms up)."
+# How a straggler may spend its time.
 WORK = {"waiting for data": ("data",), "forward and backward": ("forward", "backward"),
         "the optimizer": ("optimizer",)}
 
 
 class Rank:
-    """Seconds of an iteration of one rank: means, as its summary has them. They are of the rank's
-    worker, which may carry others too."""
+    """Mean seconds of an iteration of one rank, from its summary. They are those of the rank's
+    worker, which may carry other ranks, too."""
 
     def __init__(self, summary):
         self._summary = summary
         self.number = int(number_at(summary, "rank") or 0)
         self.iteration = number_at(summary, "iteration_seconds", "mean") or 0
         self.of_worker = list_at(summary, "ranks_of_worker", "last") or [self.number]
-        # How many ranks the worker computed in an iteration, a mean: fewer before it took over some.
+        # Mean number of ranks that the worker computed: fewer before it took over some.
         self.carried = max(1, number_at(summary, "ranks_of_worker", "mean") or 1)
         self.adopted = [rank for recovery in list_at(summary, "failures", "recoveries")
                         for rank in list_at(recovery, "adopted")]
@@ -58,12 +58,6 @@ def any_of(advice):
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def link_shares(summaries):
-    """Of the ranks' communication, the part that links of the given speed need at least."""
-    shares = (number_at(summary, "link_share") for summary in summaries)
-    return [share for share in shares if share is not None]
-
-
 def communication_advice(run, link_share, overlapping, halving, periodic, served):
     sync = (text_at(run, "sync") or "").split(":")[0]
     if sync in served:
@@ -85,9 +79,9 @@ def communication_advice(run, link_share, overlapping, halving, periodic, served
 
 
 def communication(exposed, iteration, summaries, *kinds):
-    shares = link_shares(summaries)
-    share = mean(shares) if shares else None
-    links = f", with the links at {share * 100:.0f} % of their speed" if shares else ""
+    shares = [number_at(summary, "link_share") for summary in summaries]
+    share = mean([share for share in shares if share is not None])
+    links = "" if share is None else f", with the links at {share * 100:.0f} % of their speed"
     advice = [*communication_advice(summaries[-1], share, *kinds)]
     return (f"exposed communication, {part_of(exposed, iteration)}{links}; "
             f"try {any_of(advice)}.")
@@ -112,7 +106,7 @@ def optimizer(seconds, iteration):
 
 
 def longest_work(slow, ranks):
-    """What the rank spends its time on, compared with all, for each rank that is carried."""
+    """Names the work on which the rank spends most more than all do, for each rank carried."""
     def excess(name):
         return (slow.phases(*WORK[name]) / slow.carried -
                 mean([rank.phases(*WORK[name]) / rank.carried for rank in ranks]))
@@ -120,8 +114,8 @@ def longest_work(slow, ranks):
 
 
 def slowest(ranks, iteration):
-    """The rank whose worker's own work is so much longer than the other workers' that it holds them
-    up, and the ranks of those. (None, None) if there is none."""
+    """Returns the rank whose worker's own work is so much longer than the other workers' that it
+    delays them, and the ranks of those. (None, None) if there is none."""
     slow = max(ranks, key=lambda rank: rank.own_work)
     others = [rank for rank in ranks if rank.of_worker != slow.of_worker]
     usual = median([rank.own_work for rank in others]) if others else slow.own_work
@@ -131,7 +125,7 @@ def slowest(ranks, iteration):
 
 
 def straggler(slow, others, ranks, iteration):
-    """A worker that is slower for each rank that it carries, too. None if it is not."""
+    """Describes a worker that is also slower for each rank that it carries; None if it is not."""
     usual = median([rank.work_per_rank for rank in others])
     if (slow.work_per_rank - usual) * slow.carried < STRAGGLER_FROM * iteration:
         return None
@@ -144,7 +138,7 @@ def straggler(slow, others, ranks, iteration):
 
 
 def uneven(slow, others):
-    """A worker that is slower because it carries more ranks, perhaps since one was lost."""
+    """Describes a worker that is slower because it carries more ranks, perhaps after a loss."""
     usual = median([rank.own_work for rank in others])
     times = (f"{slow.worker_name} computes {len(slow.of_worker)} ranks one after the other, so its own "
              f"work takes {slow.own_work * 1000:.1f} ms an iteration, that of the others "
@@ -157,7 +151,7 @@ def uneven(slow, others):
 
 
 def held_up(ranks, iteration):
-    """Why the others wait for one worker; None if they do not."""
+    """Says why the others wait for one worker; None if they do not."""
     slow, others = slowest(ranks, iteration)
     if slow is None:
         return None
@@ -180,15 +174,15 @@ def judge(ranks, summaries, *kinds):
 
 
 def bottleneck(summaries, overlapping=(), halving=(), periodic=(), served=()):
-    """One sentence. `summaries`: the ranks', any field of which may be missing, with link_share
-    where it is known; `overlapping`: syncs whose transfers run beside backward; `halving`: back
-    ends that take half types; `periodic`: syncs that exchange models every H steps; `served`: those
-    whose model aggregators keep. Judged in this order:
+    """Returns one sentence. `summaries`: the ranks', any field of which may be missing, with
+    link_share if it is known; `overlapping`: syncs whose transfers run beside backward; `halving`:
+    back ends that take half types; `periodic`: syncs that exchange models every H steps; `served`:
+    syncs whose model aggregators keep. The first that applies is named:
 
     straggler    one worker's own work (iteration − exposed communication) is longer than the median
-                 of the others' by at least a tenth of an iteration, and is so, too, for each rank
-                 that it carries
-    the loss of a worker, or an uneven deal: likewise, because it carries more ranks
+                 of the others' by at least a tenth of an iteration, also for each rank that it
+                 carries
+    the loss of a worker, or an uneven deal: the same, because it carries more ranks
     exposed communication, waiting for data, optimizer: the longest of the three, if it takes at
                  least a sixth of an iteration (means over the ranks)
     computation  otherwise

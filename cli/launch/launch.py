@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`gradwire launch`, once its options are read: what cli/launch/launch_request.h says, and behind
-it the arguments of the workers."""
+"""`gradwire launch`, once its options are read. The arguments are those of
+cli/launch/launch_request.h, then the workers'."""
 import contextlib
 import json
 import os
@@ -27,7 +27,7 @@ PROGRAM = "gradwire launch"
 
 
 class Launch:
-    """Starts the members in their order, waits for them, and says what came of it."""
+    """Starts the members in their order, waits for them, and reports the results."""
 
     def __init__(self, request, members, terminal, supervisor, hosts=None):
         self._request = request
@@ -37,7 +37,7 @@ class Launch:
         self._supervisor = supervisor
 
     def run(self):
-        """Gives the exit code."""
+        """Returns the exit code."""
         try:
             self._start_all()
         except Failure as failure:
@@ -46,7 +46,7 @@ class Launch:
         if self._hosts:
             self._tried(lambda: self._hosts.collect(self._members, self._supervisor.cause))
         traced = self._tried(self._write_trace)
-        for sentence in told_of_workers(self._supervisor):
+        for sentence in reports_of_workers(self._supervisor):
             self._say(sentence)
         reported = self._tried(lambda: self._report(exit_code))
         if self._supervisor.cause:
@@ -64,12 +64,12 @@ class Launch:
             self._supervisor.start(member)
 
     def _start_coordinator(self):
-        """Gives its address."""
+        """Returns its address."""
         if self._hosts:
             return self._start_coordinator_there()
         port_file = self._members.port_file
         with contextlib.suppress(OSError):
-            os.unlink(port_file)  # of an earlier run
+            os.unlink(port_file)  # of a previous run
         self._supervisor.start(self._members.coordinator())
         if not self._supervisor.run_until(lambda: "grpc" in bound_addresses(port_file),
                                           SECONDS_TO_LISTEN):
@@ -80,7 +80,7 @@ class Launch:
         return reachable(bound["grpc"])
 
     def _start_coordinator_there(self):
-        """Likewise, on the first host."""
+        """Returns its address, on the first host."""
         self._supervisor.start(self._members.coordinator())
         bound = self._hosts.bound_addresses(self._members.port_file, SECONDS_TO_LISTEN)
         host = self._hosts.coordinator_address
@@ -95,19 +95,19 @@ class Launch:
                       f"{scheme}://{metrics}/metrics")
 
     def _write_trace(self):
-        """Also of a run that failed: then it tells what came before."""
+        """Also writes the trace of a failed run: it shows what happened before."""
         if not self._request["trace"]:
             return
         processes = self._request["workers"] + (self._request["coordinator"] is not None)
         files = [self._members.here.trace_file(process) for process in range(processes)]
-        if self._supervisor.cause:  # one that fails before it has joined writes none
+        if self._supervisor.cause:  # a process that failed before it joined wrote none
             files = [file for file in files if os.path.exists(file)]
         with within("--trace"):
             replace_file(self._request["trace"], merge(files))
 
     def _report(self, exit_code):
-        """Of a run that ended early, what there is. Failure names the ranks whose summary should
-        exist and does not."""
+        """Reports what exists if the run ended early. Failure names the ranks whose summary is
+        missing although the run ended well."""
         if self._request["program"]:
             return
         request, supervisor = self._request, self._supervisor
@@ -138,7 +138,7 @@ class Launch:
             self._terminal.print_line(OUT, line.encode(errors="replace"))
 
     def _tried(self, action):
-        """Whether it could be done; says why not."""
+        """Returns whether the action succeeded; says why it did not."""
         try:
             action()
         except Failure as failure:
@@ -151,22 +151,22 @@ class Launch:
 
 
 def how_it_was_lost(member):
-    """Of a lost worker, which the launcher may have ended."""
+    """Describes the loss of a worker, which the launcher may have ended."""
     if not member.was_told_to_end:
         return member.end
     return (f"was lost: {member.loss.cause}; it still existed when the others had finished, so the "
             "launcher ended it")
 
 
-def told_of_workers(supervisor):
-    """Sentences about workers that were lost while the others went on, and about those that the
-    launcher had to end."""
+def reports_of_workers(supervisor):
+    """Yields sentences about workers that were lost while the others went on, and about those that
+    the launcher had to end."""
     result = "" if supervisor.cause else ", and the result is the same"
     for member in supervisor.lost:
         if member.loss and not member.loss.after_last_step:
             yield f"{member.who} {how_it_was_lost(member)}; the others went on with its ranks{result}"
         elif member.loss or not supervisor.cause:
-            yield f"{member.who} {how_it_was_lost(member)}; the others needed it no more{result}"
+            yield f"{member.who} {how_it_was_lost(member)}; the others did not need it any more{result}"
     for member in supervisor.late:
         yield (f"{member.who} still existed {SECONDS_TO_FINISH} s after the run had ended well, so "
                "the launcher ended it")
@@ -183,7 +183,7 @@ def check_outputs(request):
 
 
 def launch_on_hosts(request, arguments, scratch, terminal, supervisor):
-    # Only here, for this machine alone starts sooner without.
+    # Imported only here, because a launch on this machine starts sooner without it.
     from cli.launch.remote import LaunchHosts, environment_there
     hosts = LaunchHosts(request, supervisor)
     sites = hosts.prepare(arguments)

@@ -1,4 +1,4 @@
-"""Lines of a program's output, which comes in pieces of any size."""
+"""Splits a program's output, which comes in pieces of any size, into lines."""
 import re
 
 LONGEST_LINE = 64 << 10
@@ -7,12 +7,12 @@ ENDS_WITH_BARS = re.compile(rb"([\r\n])")
 
 
 class LineSplitter:
-    """Gives each line to `on_line`, without its end; one that is longer than 64 KiB in parts.
+    """Passes each line to `on_line`, without its end; one longer than 64 KiB in parts.
 
-    With `on_bar`, text that ends with "\\r" is a progress bar, and goes there at once; without,
-    "\\r" is a character like others. "\\r\\n" ends a line in both cases; a bar that ends so is
-    taken away (b"") and becomes a line. Of a stream with bars, spaces at the end are dropped: they
-    cover what a longer bar left behind.
+    With `on_bar`, text that ends with "\\r" is a progress bar and goes there at once; without,
+    "\\r" is an ordinary character. "\\r\\n" ends a line in both cases; a bar that ends so is
+    removed (b"") and becomes a line. A stream with bars loses spaces at the end, which only cover
+    the rest of a longer bar.
     """
 
     def __init__(self, on_line, on_bar=None):
@@ -32,7 +32,7 @@ class LineSplitter:
                 self._add(token)
 
     def flush(self):
-        """Gives out the last line if it has no end."""
+        """Passes on the last line if it has no end."""
         self._last_bar = None
         if self._text:
             self._end_line()

@@ -1,4 +1,4 @@
-"""The programs of a launch: arguments and environment of each."""
+"""The programs of a launch: the arguments and environment of each."""
 import dataclasses
 import os
 import pathlib
@@ -12,24 +12,24 @@ from cli.runs.process import Command
 CONFIG = "GRADWIRE_CONFIG"
 PROGRESS = "GRADWIRE_PROGRESS"
 LAST_PORT = 65535
-# Where one that listens on all addresses is reached on this machine.
+# The address at which a listener on all addresses is reached on this machine.
 REACHED_AT = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
 RECOVER = "recover"
-# Of the coordinator's log.
+# Texts of the coordinator's log.
 BEGUN = b"the run begins with generation"
 OVER = b"all ranks finished"
 FAILED = b"the run failed: "
 LOSS = re.compile(rb"ranks? (?P<ranks>[\d, ]+) \(\S+\) (?:was|were) lost "
                   rb"(?:in step \d+|(?P<after>after the last step)): (?P<cause>.*?)"
                   rb"(?:; ranks? [\d, ]+ (?:is|are) carried on by others|; all ranks finished|$)")
-# How calls are guarded: told to the launcher, meant for all.
+# Options for the security of calls: given to the launcher, valid for all programs.
 TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http", "insecure")
-# A program may join as late as it likes, or never: that it ends is seen here.
+# A program may join at any time, or never: the launcher sees when it ends.
 WITHOUT_END = {"rendezvous-timeout-seconds": "1e9"}
 
 
 def ranks_of(worker, workers, world_size):
-    """An even, contiguous deal."""
+    """Returns the ranks of a worker: contiguous, and shared out evenly."""
     each, more = divmod(world_size, workers)
     first = worker * each + min(worker, more)
     return range(first, first + each + (worker < more))
@@ -41,7 +41,7 @@ def name_of(ranks):
 
 
 def losses_in(line):
-    """The Losses that a line of the coordinator's log tells of."""
+    """Returns the Losses that a line of the coordinator's log reports."""
     return [Loss(frozenset(map(int, found["ranks"].split(b","))),
                  found["cause"].decode(errors="replace"), bool(found["after"]),
                  ends_run=FAILED in line)
@@ -49,8 +49,8 @@ def losses_in(line):
 
 
 def path_for_rank(path, rank, world_size):
-    """`path` of one of several ranks: {rank} replaced, or else the rank put in front of the
-    extension ("run.rank1.jsonl"). One rank alone keeps a plain path."""
+    """Returns a rank's path: with {rank} replaced, or with the rank inserted before the extension
+    ("run.rank1.jsonl"). A single rank keeps a plain path."""
     if "{rank}" in path or world_size == 1:
         return path.replace("{rank}", rank)
     stem, extension = os.path.splitext(path)
@@ -58,7 +58,8 @@ def path_for_rank(path, rank, world_size):
 
 
 def address_for_rank(address, rank):
-    """HOST:PORT+rank; port 0 stays 0, and what is no address as it is. Failure beyond 65535."""
+    """Returns HOST:PORT+rank. Port 0 stays 0, and a text that is no address stays as it is. Failure
+    beyond port 65535."""
     host, _, port = address.rpartition(":")
     if not host or int(port) == 0:
         return address
@@ -68,16 +69,12 @@ def address_for_rank(address, rank):
 
 
 def reachable(address, host_address=""):
-    """Where workers connect to what listens at `address`: on this machine, or on the host with that
-    address."""
+    """Returns the address at which workers reach a listener on this machine, or on the host with
+    `host_address`."""
     host, _, port = address.rpartition(":")
     if host in REACHED_AT:
         host = host_address or REACHED_AT[host]
     return f"{host}:{port}"
-
-
-def variable_of(option):
-    return f"GRADWIRE_{option.replace('-', '_').upper()}"
 
 
 def flags(options):
@@ -86,7 +83,7 @@ def flags(options):
 
 @dataclasses.dataclass(frozen=True)
 class Site:
-    """Where some of the workers run, and perhaps the coordinator."""
+    """A machine on which some workers run, and perhaps the coordinator."""
     scratch: str  # a folder there, for this launch alone
     workers: range  # their numbers
     link: object = None  # to the host; None: this machine
@@ -107,7 +104,7 @@ class Site:
         return self.file("aggregation.json")
 
     def trace_file(self, process):
-        """Of a worker, or of the coordinator, whose number is that of the workers."""
+        """Returns the file of a worker, or of the coordinator, whose number is after theirs."""
         return self.file(f"trace-{process}.json")
 
     def log_file(self, rank):
@@ -115,14 +112,14 @@ class Site:
 
 
 class Members:
-    """Makes them. `request`: as launch.py gets it; `arguments`: of workers, or of --program;
-    `scratch`: a folder for this launch alone; `environment`: what all get; `sites`: where they run,
-    the coordinator on the first (this machine, if there are none)."""
+    """Makes the members. `request`: as launch.py gets it; `arguments`: of workers, or of --program;
+    `scratch`: a folder for this launch alone; `environment`: of all; `sites`: where they run, the
+    coordinator on the first (none: this machine)."""
 
     def __init__(self, request, arguments, scratch, environment, sites=()):
         self._request = request
         self._arguments = arguments
-        self.here = Site(str(scratch), range(request["workers"]))  # what there is on this machine
+        self.here = Site(str(scratch), range(request["workers"]))  # files on this machine
         self._sites = sites or [self.here]
         self._environment = environment
         self._rank_options = dict(request["rank_options"])
@@ -136,7 +133,7 @@ class Members:
 
     @property
     def aggregation_file(self):
-        """What the coordinator did in an iteration, on this machine."""
+        """Returns the file, on this machine, with the coordinator's part of an iteration."""
         return self.here.aggregation_file
 
     def ranks(self, number):
@@ -153,7 +150,7 @@ class Members:
             options["aggregation-summary"] = site.aggregation_file
         if self._request["trace"]:
             options["trace"] = site.trace_file(self._request["workers"])
-        # Its options are all here.
+        # All its options are on the command line.
         environment = {name: value for name, value in self._environment.items() if name != CONFIG}
         environment[TOKEN_FILE] = site.token_file
         argv = [self._request["programs"]["coordinator"], *flags(options)]
@@ -162,12 +159,12 @@ class Members:
                       losses_in=losses_in)
 
     def worker(self, number, coordinator, bar_columns):
-        """`coordinator`: where it is reached; "" without one. `bar_columns`: worker 0 draws a bar
-        for a terminal of this width, the others are quiet; 0: none draws. GRADWIRE_PROGRESS goes
-        before. Failure without a port for it."""
+        """Returns a worker. `coordinator`: its address; "" without one. `bar_columns`: worker 0 draws
+        a bar for a terminal of this width, the others are quiet; 0: none draws. GRADWIRE_PROGRESS
+        takes precedence. Failure without a port for it."""
         ranks, site = self.ranks(number), self._site(number)
         own = self._place(ranks, site)
-        own["GRADWIRE_SUMMARY"] = site.summary_file("{rank}")  # it may get those of others
+        own["GRADWIRE_SUMMARY"] = site.summary_file("{rank}")  # it may take over ranks
         if self._request["trace"]:
             own["GRADWIRE_TRACE"] = site.trace_file(number)
         if coordinator:
@@ -181,7 +178,7 @@ class Members:
                       ranks=frozenset(ranks), ends_with_run=True)
 
     def program(self, rank, coordinator):
-        """Likewise, of --program: its arguments are passed on as they stand."""
+        """Returns a worker of --program, whose arguments are passed on unchanged."""
         host, _, port = coordinator.rpartition(":")
         site = self._site(rank)
         own = self._place([rank], site)
@@ -194,27 +191,27 @@ class Members:
                       ranks=frozenset([rank]))
 
     def log_file(self, rank):
-        """Where --log-jsonl puts that of a rank, on this machine."""
+        """Returns a rank's --log-jsonl on this machine."""
         return path_for_rank(self._request["log_jsonl"], rank, self._request["world_size"])
 
     def _site(self, number):
         return next(site for site in self._sites if number in site.workers)
 
     def _place(self, ranks, site):
-        """Of a worker that carries `ranks`, in the run."""
+        """Returns the variables that tell a worker which `ranks` of the run it carries."""
         ranks_there = sum(len(self.ranks(number)) for number in site.workers)
         own = {"GRADWIRE_RANK": ",".join(map(str, ranks)),
                "GRADWIRE_WORLD_SIZE": str(self._request["world_size"]),
                "GRADWIRE_LOCAL_WORLD_SIZE": str(ranks_there)}
         if self._request["coordinator"] is not None:
             own[TOKEN_FILE] = site.token_file
-            own |= {variable_of(name): text for name, text in self._request["coordinator"].items()
-                    if name in TLS}
+            own |= {f"GRADWIRE_{name.replace('-', '_').upper()}": text
+                    for name, text in self._request["coordinator"].items() if name in TLS}
         return own | {CONFIG: site.file("config")} if site.link and CONFIG in self._environment \
             else own
 
     def _options_by_rank(self, ranks, site):
-        """What differs; behind the workers' other options it wins."""
+        """Returns the options that differ by rank. They come last, so they win."""
         request, options = self._request, {}
         if request["log_jsonl"]:
             options["log-jsonl"] = site.log_file("{rank}") if site.link else self.log_file("{rank}")

@@ -1,5 +1,5 @@
-"""`gradwire launch --hostfile`: the hosts, what must be so there before anything starts, and what
-comes back from them."""
+"""`gradwire launch --hostfile`: the hosts, the checks before anything starts, and the files that come
+back from them."""
 import dataclasses
 import os
 import pathlib
@@ -22,9 +22,9 @@ SECONDS_TO_CONNECT = 35
 SECONDS_TO_ANSWER = 30
 SECONDS_TO_COLLECT = 600
 SECONDS_TO_COLLECT_AFTER_FAILURE = 3
-# Variables of this process that a host gets, too.
+# Prefixes of this process's variables that a host also gets.
 PASSED_ON = ("GRADWIRE_", "OMP_", "OPENBLAS_", "GRPC_", "NO_COLOR")
-# Where a data set is if --data-dir does not say.
+# Folders of data sets without --data-dir.
 USUAL_FOLDERS = {"fashion-mnist": "/usr/share/datasets/fashion-mnist"}
 MADE_UP = ("synthetic", "synthetic-tokens")
 AWAIT_PORTS = 'until grep -q ^grpc= "$1" 2>/dev/null; do sleep 0.02; done; cat "$1"'
@@ -37,14 +37,15 @@ def environment_there():
 
 
 def folder_of(request):
-    """With data that the hosts need; "" if there is none, or the worker will say what it needs."""
+    """Returns the folder with data that the hosts need; "" if there is none. Without a folder that
+    it needs, the worker says so."""
     if request["dataset"] in MADE_UP:
         return ""
     return request["data_dir"] or USUAL_FOLDERS.get(request["dataset"], "")
 
 
 class LaunchHosts:
-    """Failure from the constructor as of read_places and addresses_of."""
+    """The hosts of a launch. Failure from the constructor as of read_places and addresses_of."""
 
     def __init__(self, request, supervisor):
         self._supervisor = supervisor
@@ -64,21 +65,20 @@ class LaunchHosts:
         return self._addresses[0]
 
     def prepare(self, arguments):
-        """Waits for all hosts and looks at them. Gives where the workers run. Failure names all
-        that is not as it must be; nothing has been started then."""
-        ready = lambda: all(link.ready or link.lost for link in self._links)
-        self._wait(ready, SECONDS_TO_CONNECT)
+        """Waits for all hosts and checks them. Returns the Sites of the workers. Failure names all
+        problems; no program has been started then."""
+        self._wait(lambda: all(link.ready or link.lost for link in self._links),
+                   SECONDS_TO_CONNECT)
         raise_unready(self._links)
         self._check()
         self._check_listen()
-        sites = [Site(link.folder, workers, link, address) for link, address, (_, workers)
-                 in zip(self._links, self._addresses, self._places)]
-        self._sites = sites
+        self._sites = [Site(link.folder, workers, link, address) for link, address, (_, workers)
+                       in zip(self._links, self._addresses, self._places)]
         self._send_files()
-        return sites
+        return self._sites
 
     def bound_addresses(self, port_file, seconds):
-        """Of the coordinator. Failure if it does not listen in time."""
+        """Returns the coordinator's addresses. Failure if it does not listen in time."""
         waiting = self._supervisor.add(Command(["/bin/sh", "-c", AWAIT_PORTS, "sh", port_file], {},
                                                link=self._links[0]))
         if not self._supervisor.run_until(lambda: waiting.ended, seconds):
@@ -91,10 +91,9 @@ class LaunchHosts:
         return parse_addresses(text)
 
     def collect(self, members, cause):
-        """Fetches summaries, traces and logs. Failure names what could not be, and where it is."""
-        fetched = [self._fetch(*wanted) for wanted in self._wanted(members)]
-        if self._supervisor.lost:
-            fetched += [self._fetch(*wanted, adopted=True) for wanted in self._adopted(members)]
+        """Fetches summaries, traces and logs. Failure names the logs that are still on a host."""
+        wanted = sorted(self._wanted(members), key=lambda one: one[-1])  # adopted ones come last
+        fetched = [self._fetch(*one) for one in wanted]
         seconds = SECONDS_TO_COLLECT_AFTER_FAILURE if cause else SECONDS_TO_COLLECT
         self._supervisor.wait_for(lambda: all(one.process.ended for one in fetched), seconds)
         for one in fetched:
@@ -115,44 +114,39 @@ class LaunchHosts:
                                     for one in missing))
 
     def _wanted(self, members):
-        """(site, file there, file here)"""
-        for site in self._sites:
-            for number in site.workers:
-                for rank in members.ranks(number):
-                    if not self.request["program"]:
-                        yield site, site.summary_file(rank), members.here.summary_file(rank)
-                        if self.request["log_jsonl"]:
-                            yield site, site.log_file(rank), members.log_file(str(rank))
-                if self.request["trace"]:
-                    yield site, site.trace_file(number), members.here.trace_file(number)
-        if self.request["coordinator"] and not self.request["program"]:
-            yield self._sites[0], self._sites[0].aggregation_file, members.aggregation_file
-        if self.request["trace"] and self.request["coordinator"]:
-            site, number = self._sites[0], self.request["workers"]
-            yield site, site.trace_file(number), members.here.trace_file(number)
-
-    def _adopted(self, members):
-        """Likewise: of ranks that others may have carried on."""
+        """Yields (site, file there, file here, whether it belongs to a rank that another worker
+        began). After a loss any worker may have carried any rank."""
+        request, here = self.request, members.here
         for site in self._sites:
             own = {rank for number in site.workers for rank in members.ranks(number)}
-            for rank in set(range(self.request["world_size"])) - own:
-                yield site, site.summary_file(rank), members.here.summary_file(rank)
-                if self.request["log_jsonl"]:
-                    yield site, site.log_file(rank), members.log_file(str(rank))
+            for rank in range(request["world_size"]) if self._supervisor.lost else sorted(own):
+                adopted = rank not in own
+                if not request["program"]:
+                    yield site, site.summary_file(rank), here.summary_file(rank), adopted
+                    if request["log_jsonl"]:
+                        yield site, site.log_file(rank), members.log_file(str(rank)), adopted
+            if request["trace"]:
+                for number in site.workers:
+                    yield site, site.trace_file(number), here.trace_file(number), False
+        site, number = self._sites[0], request["workers"]
+        if request["coordinator"] and not request["program"]:
+            yield site, site.aggregation_file, members.aggregation_file, False
+        if request["coordinator"] and request["trace"]:
+            yield site, site.trace_file(number), here.trace_file(number), False
 
-    def _fetch(self, site, there, here, adopted=False):
+    def _fetch(self, site, there, here, adopted):
         file = open(f"{here}.{site.link.name}" if adopted else here, "wb")
         process = self._supervisor.add(Command(["/bin/cat", there], {}, link=site.link), file.write)
         return Fetched(process, file, site.link, there, here if adopted else "")
 
     def _addresses_here(self, path):
         if self._network:
-            return [""] * len(self._lines)  # the hosts will say
+            return [""] * len(self._lines)  # the hosts are asked
         with within(f"--hostfile: {path}"):
             return addresses_of(self._lines)
 
     def _wait(self, ready, seconds):
-        """As ask.py wants it. Failure after a signal."""
+        """Waits as ask.py needs it. Failure after a signal."""
         if self._supervisor.wait_for(ready, seconds) or not self._supervisor.signalled:
             return
         raise Failure("stopped", 128 + self._supervisor.signalled)
@@ -174,7 +168,7 @@ class LaunchHosts:
                     *checks.route(hosts), *checks.room_for_files(hosts),
                     *checks.data(hosts, wants["folder"]), *checks.files(hosts)]
         if problems:
-            raise Failure("\n".join([*problems, "nothing was started; 'gradwire doctor' looks at "
+            raise Failure("\n".join([*problems, "nothing was started; 'gradwire doctor' checks "
                                      "more"]), EXIT_USAGE)
 
     def _addresses_there(self):
@@ -200,11 +194,11 @@ class LaunchHosts:
         options = self.request["coordinator"] or {}
         if len(self._lines) > 1 and options.get("listen", "").startswith(LOOPBACK):
             raise Failure(f"--listen: got {options['listen']}, where other hosts cannot reach it; "
-                          f"leave it out, or give {self._addresses[0]}:PORT", EXIT_USAGE)
+                          f"omit it, or give {self._addresses[0]}:PORT", EXIT_USAGE)
 
     def _send_files(self):
-        """The token, and the workers' --config, which is on this machine and named by a variable.
-        On their way they are in no list of processes."""
+        """Sends the token, and the workers' --config, which is on this machine and named by a
+        variable, so that no list of processes shows them."""
         sent = [self._send(site.link, site.token_file, self._token) for site in self._sites]
         if self.request["config"]:
             text = pathlib.Path(self.request["config"]).read_text(errors="surrogateescape")
@@ -218,16 +212,16 @@ class LaunchHosts:
 
 @dataclasses.dataclass(frozen=True)
 class Fetched:
-    """A file on its way here."""
+    """A file that is being copied here."""
     process: object
     file: object
     link: Link
     there: str
-    adopted: str = ""  # the file here that it belongs to, of a rank that another worker began
+    adopted: str = ""  # the file here to which it belongs, of a rank that another worker began
 
     def join(self):
-        """What the other one had said stays in front in a log; a summary is of the last one, but
-        one of a run that ended early replaces no whole one."""
+        """Appends a log to that of the first worker. A summary replaces that of the first worker,
+        except that one of an early end never replaces a whole one."""
         if self.is_log:
             with open(self.file.name, "rb") as more, open(self.adopted, "ab") as log:
                 shutil.copyfileobj(more, log)

@@ -1,4 +1,4 @@
-"""The secret that all programs of a run share; common/base/token.h has its form."""
+"""The secret that all programs of a run share; common/base/token.h defines its form."""
 import os
 import re
 import secrets
@@ -15,22 +15,22 @@ def make_token():
 
 
 def read_token(path):
-    """What a --token-file says. Failure if it cannot be read, or that is none."""
+    """Returns the token in a --token-file. Failure if the file cannot be read or holds none."""
     with failing(f"--token-file: cannot read '{path}'", EXIT_USAGE), open(path, "rb") as file:
         token = file.read(ENOUGH_BYTES).rstrip()
     if not FORM.fullmatch(token):
-        raise Failure(f"--token-file: no token is in '{path}'; expected 16 to 1024 characters of "
+        raise Failure(f"--token-file: got no token in '{path}', expected 16 to 1024 characters of "
                       "ASCII without white space", EXIT_USAGE)
     return token.decode()
 
 
 def token_of(path):
-    """That of a file; without one it is random."""
+    """Returns the token in a file; a random one without a file."""
     return read_token(path) if path else make_token()
 
 
 def write_token(path, token):
-    """To a file that nobody else can read. Failure if it cannot be."""
+    """Writes a file that only this user can read. Failure if that is not possible."""
     with failing(f"cannot write '{path}'"):
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(token.encode())

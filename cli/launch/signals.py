@@ -6,10 +6,10 @@ HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signals:
-    """Notes those that come within `with`: nothing is interrupted. One at a time in a process."""
+    """Notes signals within `with`, and interrupts nothing. A process may have one at a time."""
 
     def __enter__(self):
-        self.fd, self._writer = os.pipe()  # fd: readable once one has come
+        self.fd, self._writer = os.pipe()  # fd: readable after a signal
         for end in (self.fd, self._writer):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
@@ -24,7 +24,7 @@ class Signals:
         os.close(self._writer)
 
     def take(self):
-        """Their numbers, in the order in which they came."""
+        """Returns their numbers, in the order in which they came."""
         try:
             return os.read(self.fd, 256)
         except BlockingIOError:

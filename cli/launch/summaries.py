@@ -1,24 +1,23 @@
-"""What all ranks' summaries say, for people."""
-
+"""All ranks' summaries, for people."""
 from cli.runs.json_fields import field_at, number_at, object_in, text_at
 from cli.runs.tables import TextColumn, phase_columns, text_table
 
 
 CODEC_COLUMNS = (TextColumn(("compression_ratio",), "ratio", 1),
                  TextColumn(("residual_norm",), "residual", 2))
-# What a worker wrote of its rank, or the coordinator of itself.
+# Reads what a worker wrote about a rank, or the coordinator about itself.
 read_summary = object_in
 
 
 def is_whole(file):
-    """Whether there is a summary of a worker that did not end early."""
+    """Whether the file is a summary of a worker that did not end early."""
     summary = read_summary(file)
     return summary is not None and "ended" not in summary
 
 
 def collect(files, ended=None):
-    """As --summary writes them, in the order of `files`, one for each rank. `ended`: the exit code
-    of a run that failed, and why; None if all went well."""
+    """Returns the summaries as --summary writes them; `files` has one for each rank. `ended`: the
+    exit code of a failed run, and why; None if all went well."""
     read = [read_summary(file) for file in files]
     collected = {"ranks": [summary for summary in read if summary is not None]}
     if missing := [rank for rank, summary in enumerate(read) if summary is None]:
@@ -29,7 +28,7 @@ def collect(files, ended=None):
 
 
 def transfer_of(summary):
-    """Ranks, bytes an iteration in one direction of this worker's link, and seconds of
+    """Returns ranks, bytes an iteration in one direction of this worker's link, and seconds of
     communication; None if they are not known."""
     ranks, iterations, sent, received = (number_at(summary, name) for name in (
         "world_size", "iterations", "bytes_sent", "bytes_received"))
@@ -42,8 +41,9 @@ def transfer_of(summary):
 
 
 def link_fields(summary, through_coordinator, seconds_per_byte):
-    """Through the coordinator a worker sends its gradient once, and the coordinator all; with other
-    back ends what leaves a worker is what an all-reduce puts on a link."""
+    """Returns busbw_gbit and link_share. Through the coordinator a worker sends its gradient once, and
+    the coordinator sends all. With other back ends a worker sends what an all-reduce puts on a
+    link."""
     transfer = transfer_of(summary)
     if transfer is None:
         return {}
@@ -57,12 +57,12 @@ def link_fields(summary, through_coordinator, seconds_per_byte):
 
 
 def with_shares(summary, through_coordinator, seconds_per_byte):
-    """A summary and what follows from it:
+    """Returns a summary with
 
-    exposed_share  of an iteration
+    exposed_share  the part of an iteration
     busbw_gbit     nccl-tests' measure: the bytes that a link must move for an all-reduce, over the
                    time of communication
-    link_share     of that time, what links of the given speed need at least
+    link_share     the part of that time that links of the given speed need at least
     """
     row = {**summary, **link_fields(summary, through_coordinator, seconds_per_byte)}
     mean = number_at(summary, "iteration_seconds", "mean")
@@ -73,16 +73,16 @@ def with_shares(summary, through_coordinator, seconds_per_byte):
 
 
 def in_tenths(seconds):
-    """Tenths of a millisecond, as the table shows times; None stays."""
+    """Rounds to tenths of a millisecond, as the table shows times; None stays."""
     return None if seconds is None else round(seconds * 1e4)
 
 
 def with_rest(row, phases):
-    """The row with what its table needs to add up:
+    """Returns the row with the fields that make it add up:
 
-    other   of the mean iteration, what no part of it is; from the times as they are shown, so that
-            they add up as they are shown
-    hidden  of the communication, what is not exposed
+    other   the mean iteration less all its parts, calculated from the rounded times, so that these
+            add up
+    hidden  the communication that is not exposed
     """
     mean, *parts = (in_tenths(number_at(row, *keys)) for keys in [
         ("iteration_seconds", "mean"),
@@ -120,17 +120,17 @@ def columns_of(phases, with_links, with_clocks, with_codec):
 
 
 def legend(phases):
-    """How a line of the table adds up."""
+    """Says how a line of the table adds up."""
     titles = [text_at(phase, "title") for phase in parts_of(phases)]
     return (f"Means in ms without the first iteration: iteration = {' + '.join(titles)} + other. "
             "(hidden) is communication beside these; communication = exposed + hidden.")
 
 
 def table(rows, phases, with_links):
-    """A line for each rank: the mean iteration and its parts, the communication that they hide, the
-    median, the shares, with a parameter server how far ranks were apart, in steps, with compression
-    its ratio and what it left out, relative to the gradients, losses and accuracy. Then a line that
-    says how the times add up."""
+    """Returns a line for each rank: the mean iteration and its parts, the communication that they
+    hide, the median, the shares, losses and accuracy; with a parameter server also how far ranks
+    were apart, in steps, and with compression its ratio and residual, relative to the gradients.
+    The last line says how the times add up."""
     with_clocks = any("staleness" in row for row in rows)
     with_codec = any("compression_ratio" in row for row in rows)
     rows = [with_rest(row, phases) for row in rows]
@@ -138,7 +138,7 @@ def table(rows, phases, with_links):
             legend(phases)]
 
 
-# What the coordinator does in an iteration: name in JSON, title, and what it means.
+# The coordinator's work in an iteration: name in JSON, title, and meaning.
 AGGREGATION = (("wait", "waits", "for the ranks to compute"),
                ("receive", "receives", "all ranks are sending terms"),
                ("fold", "folds", "adds them up"),
@@ -146,8 +146,8 @@ AGGREGATION = (("wait", "waits", "for the ranks to compute"),
 
 
 def coordinator_table(aggregation):
-    """What the coordinator did in a mean iteration, in a line that adds up, and what that means; no
-    line if it averaged no gradients."""
+    """Returns the coordinator's mean iteration in a line that adds up, and what that means; no line
+    if it averaged no gradients."""
     if not aggregation:
         return []
     mean = in_tenths(number_at(aggregation, "iteration_seconds", "mean"))

@@ -1,4 +1,4 @@
-"""Programs that run together, and what becomes of the others when one of them ends."""
+"""Runs programs together, and decides what happens to the others when one of them ends."""
 import dataclasses
 import math
 import signal
@@ -19,43 +19,43 @@ SECONDS_TO_FAIL = 2
 SECONDS_TO_STOP = 1.8
 SECONDS_TO_WIND_UP = 2
 SECONDS_TO_FINISH = 10  # a worker that has nothing left to do, on a host that may be busy
-# A shell's exit code of a program that a signal ended, and ours.
+# Exit codes of a program that a signal ended, as shells and our programs have them.
 BY_SIGNAL = range(129, 256)
 
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """What the coordinator says of a lost worker."""
-    ranks: frozenset  # its own, and those that it had taken over
+    """A lost worker, as the coordinator reports it."""
+    ranks: frozenset  # its own, and those that it took over
     cause: str
-    after_last_step: bool = False  # no other worker needed it any more
+    after_last_step: bool = False  # when no other worker needed it
     ends_run: bool = False  # the others cannot go on without it
 
 
 @dataclasses.dataclass(frozen=True)
 class Member:
-    """One of the programs."""
+    """One of the programs, with the rules for its end."""
     name: str  # "coordinator", "rank 0": its lines begin with "[name] "
     command: Command
     serves: bool = False  # it is done when all that do not serve have ended
     has_bar: bool = False  # its stderr may carry a progress bar
-    linger: float = 0  # seconds by which it is told later than others to end, unless by signal
+    linger: float = 0  # seconds by which it is ended later than others, except after a signal
     dispensable: bool = False  # once the run has begun, others may go on without it
-    begun_by: bytes = b""  # a line of its output with this in it says that the run has begun
-    over_by: bytes = b""  # and with this, that it ended well
-    losses_in: Callable = lambda line: ()  # the Losses that a line of its output tells of
+    begun_by: bytes = b""  # text in a line of its output: the run has begun
+    over_by: bytes = b""  # likewise: the run has ended well
+    losses_in: Callable = lambda line: ()  # the Losses that a line of its output reports
     ranks: frozenset = frozenset()  # that it begins with
     ends_with_run: bool = False  # it has nothing left to do when the run has ended well
 
 
 class Running:
-    """A member, once started: what it prints, and when it is to end."""
+    """A started member: its output, and the times at which it must end."""
 
     def __init__(self, member, terminal, on_line):
         self.name, self.serves, self._linger = member.name, member.serves, member.linger
         self.dispensable, self.ends_with_run = member.dispensable, member.ends_with_run
         self.ranks, self.losses_in = member.ranks, member.losses_in
-        self.loss = None  # its Loss, once the coordinator has said that the others go on without it
+        self.loss = None  # its Loss, after the coordinator says that the others go on without it
         self.says_begun = self.says_over = False
         self._begun_by, self._over_by = member.begun_by, member.over_by
         self._terminal, self._on_line = terminal, on_line
@@ -64,7 +64,7 @@ class Running:
         self._err = LineSplitter(lambda line: self._print(ERR, line),
                                  terminal.set_bar if member.has_bar else None)
         self._process = None
-        self._told_to_end = False
+        self.was_told_to_end = False
         self._terminate_at = self._kill_at = math.inf
 
     def start(self, command, processes, on_end):
@@ -82,7 +82,7 @@ class Running:
 
     @property
     def who(self):
-        """With its process and the host of that, for people."""
+        """Names the member with its process and host, for people."""
         return f"{self.name} ({self._process.place})"
 
     @property
@@ -94,17 +94,13 @@ class Running:
         return not self.serves and not self.ended
 
     @property
-    def was_told_to_end(self):
-        return self._told_to_end
-
-    @property
     def failed(self):
-        """It ended by itself, and not well."""
-        return self._process.failed and not self._told_to_end
+        """Whether it ended by itself, and not well."""
+        return self._process.failed and not self.was_told_to_end
 
     @property
     def was_killed(self):
-        """By a signal, also if it had the time to turn that into an exit code."""
+        """Whether a signal ended it, even if it turned that into an exit code."""
         return self.status < 0 or self.status in BY_SIGNAL
 
     @property
@@ -116,26 +112,26 @@ class Running:
         return self._process.end
 
     def signal(self, number):
-        """From now on how it ends is no news."""
+        """Sends a signal, after which its end is expected."""
         if not self._process.ended:
-            self._told_to_end = True
+            self.was_told_to_end = True
             self._process.signal(number)
 
     def end_after(self, until_terminate, until_kill):
-        """SIGTERM after so many seconds, SIGKILL after so many, or earlier if that was to come."""
+        """Schedules SIGTERM and SIGKILL after these seconds; an earlier SIGKILL stays."""
         now = time.monotonic() + self._linger
         self._terminate_at = now + until_terminate
         self._kill_at = min(self._kill_at, now + until_kill)
 
     def stop(self, number):
-        """By signal: SIGKILL soon after, however long it lingers."""
+        """Sends a signal, and SIGKILL soon after, even if it lingers."""
         self.signal(number)
         self._terminate_at = math.inf
         self._kill_at = min(self._kill_at, time.monotonic() + SECONDS_TO_STOP)
 
     @property
     def next_signal(self):
-        """When send_due has something to do."""
+        """Returns when send_due must be called."""
         return math.inf if self._process.ended else min(self._terminate_at, self._kill_at)
 
     def send_due(self):
@@ -160,42 +156,42 @@ class Supervisor(ProcessSet):
          └─────SIGINT, SIGTERM, SIGHUP────► stopped: passed on (SIGHUP as SIGTERM),
                                              SIGKILL at 1.8 s or at the next signal
 
-    A worker that can be dispensed with, and is lost while the run is under way, is none that
-    failed: the coordinator knows whether the run goes on. If it does not, the lost one is the cause,
-    unless the coordinator said earlier that the others go on without it, or was itself killed.
+    A dispensable worker that is lost during the run has not failed: the coordinator decides whether
+    the run goes on. If it does not, the lost worker is the cause, unless the coordinator said earlier
+    that the others go on without it, or was itself killed.
 
-    A lost worker need not have ended: one that was stopped (SIGSTOP) ends only by SIGKILL.
+    A lost worker may still exist: one that was stopped (SIGSTOP) ends only by SIGKILL.
 
-    A member that lingers has that much longer to wind up or after a failure. A signal ends that
-    too; to one that comes while winding up all has gone well.
+    A member that lingers has that much longer to wind up, or after a failure. A signal ends the
+    lingering. If a signal comes during winding up, the run has ended well all the same.
     """
 
     def __init__(self, terminal, signals):
         super().__init__()
         self.signalled = 0  # the signal that came during wait_for()
-        self.cause = ""  # who ended it and how; "" if all is well
+        self.cause = ""  # which member ended the run, and how; "" if all is well
         self._exit_code = 0
-        self._may_change_cause = False  # it may be what a member made of another one's end
-        self.lost = []  # ended members that the others may have gone on without, in their order
-        self.late = []  # workers that were not lost, and did not end by themselves after the run
+        self._may_change_cause = False  # it may be a consequence of another member's end
+        self.lost = []  # ended members without which the others may have gone on, in order
+        self.late = []  # workers that were not lost and had to be ended after the run
         self._terminal = terminal
         self._signals = signals
         self._members = []
-        self._all_started = False  # in run(): no member comes any more
+        self._all_started = False  # in run(): no further member will start
         self._stopped = False  # a signal has come
-        self._over = False  # the run has ended well, as the coordinator says
+        self._over = False  # the coordinator says that the run has ended well
         self._winding_up = False  # all workers ended with 0
         self.wake_on(signals.fd)
 
     def start(self, member):
-        """Failure if it cannot be started."""
+        """Starts a member. Failure if it cannot be started."""
         running = Running(member, self._terminal, self._on_line)
         running.start(member.command, self, self._on_end)
         self._members.append(running)
 
     def run_until(self, ready, seconds):
-        """Passes output on until ready(), asked every 10 ms. False if a member has failed, a signal
-        has come, none runs any more, or the time is over."""
+        """Passes output on until ready(), asked every 10 ms. Returns False if a member has failed, a
+        signal has come, no member runs any more, or the time is over."""
         deadline = time.monotonic() + seconds
         while not ready():
             now = time.monotonic()
@@ -205,8 +201,8 @@ class Supervisor(ProcessSet):
         return not self.cause
 
     def wait_for(self, ready, seconds):
-        """For what is no member: until ready(), asked whenever something has happened, a signal
-        comes, or the time is over. Gives ready()."""
+        """Waits, for programs that are no members, until ready(), asked after each event, until a
+        signal comes or the time is over. Returns ready()."""
         deadline = time.monotonic() + seconds
         while not ready():
             left = deadline - time.monotonic()
@@ -218,7 +214,7 @@ class Supervisor(ProcessSet):
         return ready()
 
     def fail(self, exit_code, cause):
-        """Ends all members, as if one had failed with that code for this cause."""
+        """Ends all members as if one had failed with that code for this cause."""
         if self.cause:
             return
         self.cause, self._exit_code = cause, exit_code
@@ -226,9 +222,9 @@ class Supervisor(ProcessSet):
             member.end_after(SECONDS_TO_SAY_WHY, SECONDS_TO_FAIL)
 
     def run(self):
-        """Until all members have ended; to be called once, when all are started. Gives 0 if all is
-        well, else the exit code of the member that failed first, or soon after by a signal, or
-        128 + the signal that came."""
+        """Runs until all members have ended; must be called once, after all have started. Returns 0 if
+        all is well; else the exit code of the member that failed first, or that a signal ended soon
+        after; or 128 + the signal that came."""
         self._all_started = True
         self._wind_up()  # in case all workers have ended already
         while self.running():
@@ -254,8 +250,7 @@ class Supervisor(ProcessSet):
             self._end_what_is_left()
 
     def _note_loss(self, loss):
-        """The ranks of one that was lost earlier are among those of the worker that took them
-        over."""
+        """Notes a loss, whose ranks include those that the worker took over earlier."""
         for member in self._members:
             if not member.ranks or member.loss or not member.ranks <= loss.ranks:
                 continue
@@ -285,14 +280,14 @@ class Supervisor(ProcessSet):
         return member.loss is not None or member.failed and self._may_go_on_without(member)
 
     def _blame(self, member):
-        """For the end of the run."""
+        """Makes the member the cause of the run's end."""
         if member.was_killed or not self.cause:
             self._set_cause(exit_code_of(member.status), f"{member.who} {member.end}",
                             final=member.was_killed)
 
     def _set_cause(self, exit_code, cause, final=False):
-        """The news of a killed member may come after what others make of it; the first of such news
-        is final."""
+        """Sets the cause, which is final for a killed member: its end may be seen only after the
+        failures of others that it causes."""
         if self._may_change_cause:
             self.cause = ""
         if not self.cause:
@@ -300,7 +295,7 @@ class Supervisor(ProcessSet):
         self.fail(exit_code, cause)
 
     def _culprit(self, member):
-        """`member` has failed, perhaps because of another one."""
+        """Returns the member that made `member` fail, which may be itself."""
         if member.serves and member.was_killed:
             return member
         pending = self._pending_losses()
@@ -308,11 +303,12 @@ class Supervisor(ProcessSet):
         return next(iter([*killed, *pending]), member)
 
     def _pending_losses(self):
-        """The coordinator has not said that the others go on without these."""
+        """Returns lost members of which the coordinator has not said that the others go on."""
         return [lost for lost in self.lost if lost.loss is None]
 
     def _may_go_on_without(self, member):
-        """Also before the coordinator has said so. One with a wrong option is missed."""
+        """Whether the others may go on without it, even if the coordinator has not said so yet. They
+        cannot go on without a member that has a wrong option."""
         begun = any(other.says_begun and not other.says_over for other in self._members)
         was_lost = member.status < 0 or exit_code_of(member.status) in (
             EXIT_FAILED, EXIT_TRY_AGAIN, *BY_SIGNAL)
@@ -339,7 +335,7 @@ class Supervisor(ProcessSet):
             member.end_after(SECONDS_TO_WIND_UP, 2 * SECONDS_TO_WIND_UP)
 
     def _fail_without_workers(self):
-        """All were lost; together, if they lost the coordinator."""
+        """Fails because all workers were lost; all at once, if they lost the coordinator."""
         pending = self._pending_losses()
         silent = [member for member in self._members if member.serves and not member.ended]
         if silent and pending and all(lost.status == EXIT_TRY_AGAIN for lost in pending):

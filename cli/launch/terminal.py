@@ -1,15 +1,15 @@
-"""Where `gradwire launch` writes."""
+"""The output of `gradwire launch`."""
 import errno
 import os
 import select
 
 OUT, ERR = 1, 2  # stdout, stderr
 CLEAR_LINE = b"\r\x1b[K"
-COLUMNS = 80  # where there is no terminal
+COLUMNS = 80  # without a terminal
 
 
 def draws_bars():
-    """Whether stderr is a terminal on which they may be drawn."""
+    """Whether stderr is a terminal that can show bars."""
     return os.isatty(ERR) and os.environ.get("TERM") != "dumb"
 
 
@@ -20,11 +20,11 @@ def wait_until_writable(fd):
 
 
 class Terminal:
-    """Whole lines to stdout and stderr and, on a terminal, a bar below them, which is gone behind
-    `with`."""
+    """Writes whole lines to stdout and stderr and, on a terminal, a bar below them, which `with`
+    removes at its end."""
 
     def __init__(self, draws_bar):
-        self.broken = False  # nobody reads any more
+        self.broken = False  # no process reads the output any more
         self._draws_bar = draws_bar
         self._bar = b""
 
@@ -36,11 +36,11 @@ class Terminal:
 
     @property
     def bar_columns(self):
-        """Characters in a line of stderr now; 0 if no bars are drawn."""
+        """Returns the current width of stderr in characters; 0 if no bars are drawn."""
         return self._columns() if self._draws_bar else 0
 
     def print_line(self, fd, line):
-        """One write for each, so that lines never mix."""
+        """Writes the line at once, so that lines never mix."""
         if self._bar:
             self._write(ERR, CLEAR_LINE)
         self._write(fd, line + b"\n")
@@ -48,7 +48,7 @@ class Terminal:
             self._write(ERR, self._bar)
 
     def set_bar(self, text):
-        """Replaces the bar; b"" takes it away."""
+        """Replaces the bar; b"" removes it."""
         if not self._draws_bar:
             return
         text = self._fitted(text)
@@ -57,8 +57,8 @@ class Terminal:
         self._bar = text
 
     def _fitted(self, text):
-        # A bar with colours is not cut: half an escape sequence would do worse, and rank 0 was told
-        # the width.
+        # A bar with colors is not cut: half an escape sequence would be worse, and rank 0 knows the
+        # width.
         if b"\x1b" in text:
             return text
         characters = text.decode(errors="surrogateescape")[:self._columns() - 1]

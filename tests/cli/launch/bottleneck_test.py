@@ -6,7 +6,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.launch.bottleneck import bottleneck
 
-UNKNOWN = "Bottleneck: not known, for no rank ran two iterations (the first one warms up)."
+UNKNOWN = "Bottleneck: not known, because no rank ran two iterations (the first one warms up)."
 
 
 def rank(number, data=0, exposed=0, optimizer=0, iteration=0.1, **more):

@@ -174,8 +174,8 @@ class LaunchTest(unittest.TestCase):
             summary = self.folder / "all.json"
             self.supervisor.lost = [Lost("rank 1", "was killed", loss, ranks=frozenset([1]))]
             self.assertEqual(self.run_all(coordinator=None, summaries=1, summary=str(summary)), 0)
-            self.assertEqual(self.said(), "gradwire launch: rank 1 was killed; the others needed it "
-                             "no more, and the result is the same")
+            self.assertEqual(self.said(), "gradwire launch: rank 1 was killed; the others did not need "
+                             "it any more, and the result is the same")
             self.assertEqual(json.loads(summary.read_text()),
                              {"ranks": [SUMMARY], "missing_ranks": [1], "coordinator": None})
 

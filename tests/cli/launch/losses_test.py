@@ -28,7 +28,7 @@ class Losses(unittest.TestCase):
             ["",
              "    lost  at step  carried on by the worker of  s lost  computing  waiting  connecting",
              "  rank 2        7                   ranks 0, 2   0.500      0.250    0.125       0.125",
-             "s lost, by the worker that lost most = computing (the step that broke off, with the "
+             "s lost, by the worker that lost most = computing (the interrupted step, with the "
              "wait for the lost worker) + waiting (for the new view) + connecting (until it computes again)"])
 
     def test_one_line_for_each_view_in_their_order(self):

@@ -40,7 +40,7 @@ class Token(unittest.TestCase):
         for text in (b"too-short", b"", b"a" * 1025, b"two lines-of\nsecret-words",
                      "a-secret-with-ä".encode()):
             self.path.write_bytes(text)
-            with self.assertRaisesRegex(Failure, "no token is in '.*token'; expected 16 to") as raised:
+            with self.assertRaisesRegex(Failure, "got no token in '.*token', expected 16 to") as raised:
                 read_token(str(self.path))
             self.assertNotIn("secret", str(raised.exception).replace(str(self.path), ""))
 

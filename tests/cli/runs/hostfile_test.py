@@ -35,7 +35,7 @@ class ParseHosts(unittest.TestCase):
 
     def test_other_word_is_named(self):
         self.assert_refused("a\nb cpu=4\n", "line 2: got 'cpu=4' after 'b', expected slots=N")
-        self.assert_refused("a slots=0\n", "line 1: got 'slots=0' behind 'a', expected slots=N")
+        self.assert_refused("a slots=0\n", "line 1: got 'slots=0' after 'a', expected slots=N")
 
     def test_option_is_no_host(self):
         self.assert_refused("-oProxyCommand=x\n",
