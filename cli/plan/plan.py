@@ -2,18 +2,19 @@
 """`gradwire plan`, once its options are read: buckets, bytes, and the least time of an iteration.
 
     plan.py JSON    {"command", "files": as of cli/runs/report.py,
-                     "layout_command": program and arguments that print the layout as JSON,
+                     "layout_command": program and arguments, which print the layout as JSON,
                      "model", "workers", "link_gbit", "wire", "batch_size",
                      "seconds_per_byte": of a link, "element_bytes": on the wire,
-                     "samples": of an epoch, or null: the layout's, if it has them,
+                     "samples": of an epoch; null: the layout's, if it has them,
                      "compute_seconds": of an iteration, alone, or null,
-                     "interval": steps from one exchange of models to the next; 0: gradients go
-                                 in every step,
+                     "interval": steps between exchanges of models; 0: every step exchanges
+                                 gradients,
                      "measured": {"sync", "backend", "iteration_seconds", "exposed_seconds",
                                   "bytes_sent_per_step"} of a finished run, or null,
                      "backends": [{"name",
-                                   "average": {"worker", "coordinator"}, of one byte, on the links
-                                   "broadcast": likewise}]}
+                                   "average": {"worker", "coordinator"}: bytes on their links for
+                                              one byte of a bucket,
+                                   "broadcast": the same}]}
 """
 import math
 import pathlib
@@ -52,17 +53,17 @@ NOTES = ["Bytes are payload, for each direction of a link. Transfer: the busiest
 
 
 def whole(size):
-    """Bytes are whole, but for a part of one where shares do not divide."""
+    """Rounds: shares of bytes that do not divide leave a fraction."""
     return math.floor(size + 0.5)
 
 
 class Plan:
-    """What ranks exchange, and what that takes. Failure if `layout` is not what gradwire-layout
-    prints."""
+    """The bytes that ranks exchange, and the time that takes. Failure if `layout` is not what
+    gradwire-layout prints."""
 
     def __init__(self, request, layout):
         if not isinstance(layout, dict) or not {"buckets", "parameters"} <= layout.keys():
-            raise Failure("no layout: buckets or parameters are missing")
+            raise Failure("got no layout, expected buckets and parameters")
         self.request = request
         self.buckets = layout["buckets"]
         self.parameters = sum(math.prod(tensor["shape"]) for tensor in layout["parameters"])
@@ -76,7 +77,7 @@ class Plan:
         return bucket["bytes"] / FLOAT_BYTES * self.request["element_bytes"]
 
     def bytes_on_link(self, backend, end):
-        """Of a step, the mean over those with an exchange and those without; `end`: "worker" or
+        """Returns the mean of a step, over steps with an exchange and without; `end`: "worker" or
         "coordinator"."""
         exchange = sum(self.wire_bytes(bucket) *
                        backend["average" if bucket["averaged"] else "broadcast"][end]
@@ -137,7 +138,7 @@ class Plan:
         return facts
 
     def report(self):
-        """Buckets, bytes, and what an iteration takes at least, for each back end."""
+        """Returns buckets, bytes, and the least time of an iteration, for each back end."""
         backends = [self.backend_row(backend) for backend in self.request["backends"]]
         buckets = [self.bucket_row(*numbered) for numbered in enumerate(self.buckets)]
         return Report(

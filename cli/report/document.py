@@ -1,4 +1,4 @@
-"""Pages that are complete in themselves and can be sent as they are."""
+"""Self-contained pages, which can be sent as they are."""
 import base64
 import html
 import importlib
@@ -41,13 +41,13 @@ FIGURE = """<h2>{title}</h2>
 
 
 def figure(title, caption, svg):
-    """`svg`: bytes; it is held by the page."""
+    """Returns HTML that contains the figure; `svg`: bytes."""
     return FIGURE.format(title=html.escape(title), caption=html.escape(caption),
                          svg=base64.b64encode(svg).decode())
 
 
 def table_rows(titles, rows):
-    """HTML of a table's lines: the head, then one for each row of texts."""
+    """Returns the HTML of a table's lines: the head, then one for each row of texts."""
     return "".join("<tr>" + "".join(f"<{tag}>{html.escape(text)}</{tag}>" for text in texts) +
                    "</tr>\n" for tag, texts in [("th", titles), *(("td", row) for row in rows)])
 
@@ -57,12 +57,12 @@ def items(texts):
 
 
 def page(title, body):
-    """`body`: HTML, in lines."""
+    """Returns a page; `body`: HTML, in lines."""
     return PAGE.format(title=html.escape(title), body=body)
 
 
 def drawing_module(name):
-    """One that draws, which is not loaded before it is needed: that takes its time. Failure without
+    """Loads a module that draws, only when it is needed because that takes time. Failure without
     matplotlib."""
     try:
         return importlib.import_module(name)

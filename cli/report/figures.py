@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Draws figures that can be handed in: PNG, SVG and PDF of each.
+"""Draws figures for print and screen: PNG, SVG and PDF of each.
 
     figures.py FILE     FILE: JSON, described here
 
@@ -11,24 +11,24 @@
    "x_label": "step",           with its unit, if it has one
    "y_label": "loss",
    "x_log": 2, "y_log": 10,     optional: a logarithmic axis, to this base
-   "y_from_zero": true,         optional, for lines; bars and boxes stand on zero anyway
-   "categories": ["a", "b"],    not for lines: what each row of bars or boxes is of
+   "y_from_zero": true,         optional, for lines; bars and boxes always start at zero
+   "categories": ["a", "b"],    not for lines: names of the rows of bars or boxes
    "series": [{
-     "name": "ddp",             in the legend; without it, it is not there
-     "colour": "#56b4e9",       optional, as that of a phase
-     "hatch": "////",           optional, matplotlib's, for print without colours
-     "x": [...], "y": [...],    lines; a value that is null leaves a gap
-     "dashed": true,            lines, optional: no markers, and the colour of the series before
-     "values": [...]}],         a number for each category; for a box a list of them
+     "name": "ddp",             in the legend; optional
+     "colour": "#56b4e9",       optional
+     "hatch": "////",           optional, matplotlib's, for print without colors
+     "x": [...], "y": [...],    lines; a null leaves a gap
+     "dashed": true,            lines, optional: no markers, and the color of the previous series
+     "values": [...]}],         a number for each category; a list of numbers for a box
    "panels": [{                 ranks only, in place of series: side by side
      "name": "ring",
      "ranks": [{"input": "0 1", "output": "5 6"}],
      "links": [{"from": 0, "to": 1, "label": "16 B"}]}]}]}
 
-Bars and boxes lie, so that long names have room; their values are on the x axis. Boxes
-hold the middle half of their values and are cut by the median; whiskers go from the 10th
-percentile to the 90th. Of ranks each is drawn with what goes in above it and what comes out
-below it, and arrows for what goes from one to another. Exit: 0 done, 1 failed; the last line on stderr says why.
+Bars and boxes are horizontal, so that long names have room. Boxes hold the middle half of their
+values, with a line at the median; whiskers go from the 10th percentile to the 90th. Each rank is
+drawn with its input above and its output below, and each link as an arrow. Exit: 0 done, 1 failed;
+the last line on stderr says why.
 """
 import io
 import json
@@ -44,7 +44,7 @@ from cli.runs.output_file import replace_file
 try:
     import matplotlib
 except ImportError:
-    sys.exit("matplotlib, which draws the figures, is not there: "
+    sys.exit("matplotlib, which draws the figures, is missing: "
              "install Debian's package python3-matplotlib")
 matplotlib.use("Agg")
 from matplotlib.figure import Figure
@@ -52,16 +52,15 @@ from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
 
 MATPLOTLIB = matplotlib.__version_info__[:2]
-# Okabe and Ito's, which also most who are colour-blind tell apart; in print the
-# markers help.
+# Okabe and Ito's colors, which most color-blind people can tell apart. Markers help in print.
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"]
 MARKERS = "osD^vPX"
-MOST_MARKED = 40      # points of a line that each get a marker
+MOST_MARKED = 40      # a line with more points has no markers
 WIDTH = 6.3           # inches: the text of an A4 page
 HEIGHTS = {"lines": 3.5, "ranks": 2.9}
 TITLE_WIDTH = 70      # characters
 ROW_HEIGHT = 0.3
-ARC = 0.45            # how far a link bends, of its length
+ARC = 0.45            # bend of a link, relative to its length
 STYLE = {
     "font.family": ["DejaVu Sans"],
     "font.size": 9,
@@ -86,12 +85,12 @@ def colour_of(series, index):
 
 
 def plain(text):
-    """A dollar sign does not begin a formula."""
+    """Escapes dollar signs, which would begin a formula."""
     return text.replace("$", r"\$")
 
 
 def label_of(series):
-    """For the legend, out of which matplotlib leaves what begins with _."""
+    """Returns the label in the legend, from which matplotlib omits names that begin with _."""
     if "name" not in series:
         return "_"
     return plain(f" {series['name']}" if series["name"].startswith("_") else series["name"])
@@ -140,7 +139,7 @@ def draw_stacked(axes, figure):
 
 
 def draw_box(axes, figure):
-    # As it is called from matplotlib 3.10 on, which warns of the old way.
+    # matplotlib 3.10 renamed the argument, and warns of the old name.
     flat = {"orientation": "horizontal"} if MATPLOTLIB >= (3, 10) else {"vert": False}
     for index, series in enumerate(figure["series"]):
         boxes = axes.boxplot([[v for v in values if v is not None] for values in series["values"]],
@@ -162,7 +161,7 @@ def draw_rank(axes, x, rank, values):
 
 
 def draw_link(axes, start, end, label):
-    """An arc above if it goes to the right, else below."""
+    """Draws an arc: above the ranks to the right, below them to the left."""
     axes.add_patch(FancyArrowPatch((start, 0), (end, 0), connectionstyle=f"arc3,rad={-ARC}",
                                    arrowstyle="-|>", mutation_scale=8, shrinkA=13, shrinkB=13,
                                    color=COLOURS[5], linewidth=0.9))
@@ -173,7 +172,7 @@ def draw_link(axes, start, end, label):
 
 def draw_ranks(axes, figure):
     axes.set_axis_off()
-    axes.set_aspect("equal")  # else labels do not lie on their arcs
+    axes.set_aspect("equal")  # otherwise labels would miss their arcs
     left = 0
     for panel in figure["panels"]:
         right = left + len(panel["ranks"]) - 1
@@ -221,7 +220,7 @@ def add_legend(axes, figure):
 
 
 def draw(figure):
-    """A matplotlib Figure of one description."""
+    """Returns a matplotlib Figure of one description."""
     lines, has_rows = figure["kind"] == "lines", "categories" in figure
     height = 1.4 + ROW_HEIGHT * rows_of(figure) if has_rows else HEIGHTS[figure["kind"]]
     with matplotlib.rc_context():
@@ -245,7 +244,7 @@ def draw(figure):
 
 
 def render(figure):
-    """{"png": bytes, "svg": bytes, "pdf": bytes}; equal descriptions give equal bytes."""
+    """Returns {"png": bytes, "svg": bytes, "pdf": bytes}, equal for equal descriptions."""
     canvas = draw(figure)
     files = {}
     with matplotlib.rc_context(STYLE):

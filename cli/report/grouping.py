@@ -1,13 +1,13 @@
-"""Which logs are of one run, and what a run is called.
+"""Groups logs into runs, and names the runs.
 
-Files whose names differ in nothing but their rank are one run, as those of `gradwire launch` are:
+Files whose names differ only in their rank are one run, as those of `gradwire launch` are:
 
     ddp.rank0.jsonl, ddp.rank1.jsonl     run "ddp"
     a/ddp-0.jsonl, a/ddp-1.jsonl         run "ddp": the last number that is the file's own rank
-    0/ddp.jsonl, 1/ddp.jsonl             run "ddp": likewise, in its folders
+    0/ddp.jsonl, 1/ddp.jsonl             run "ddp": the same, in a folder's name
 
-A run is named after its files without folder and ending; with the folder where two would have one
-name. Runs are in the order in which the logs stand.
+A run is named after its files without folder and ending, or with the folder if two runs would have
+the same name. Runs are in the order of their logs.
 """
 import collections
 import dataclasses
@@ -18,21 +18,21 @@ from cli.runs.failure import EXIT_USAGE, Failure
 
 MOST_NAMED = 10
 SEPARATORS = "-_. "
-RANK_MARK = "\0"  # stands for the rank; in no path
+RANK_MARK = "\0"  # stands for the rank; no path has it
 RANK_WORDS = ("", "w", "n", "x", "worker", "workers", "rank", "ranks", "node", "nodes")
 
 
 @dataclasses.dataclass
 class LoggedRun:
-    """The logs of one run, by rank. `setup` is its name without the number of its ranks: what
-    scaling is shown by."""
+    """The logs of one run, by rank. `setup`, its name without the number of ranks, groups runs for the
+    figure of scaling."""
     name: str
     setup: str
     logs: list
 
 
 def setup_name(name, ranks):
-    """`name` without a part that is the number of ranks: "ddp" for "ddp-4", "ddp-w4",
+    """Returns `name` without the part that is the number of ranks: "ddp" for "ddp-4", "ddp-w4",
     "4ranks-ddp" or "ddp_4nodes" with 4 ranks."""
     says_ranks = {text for word in RANK_WORDS for text in (f"{word}{ranks}", f"{ranks}{word}")}
     parts = re.split(f"([{re.escape(SEPARATORS)}])", name)
@@ -55,7 +55,7 @@ def make_run(name, logs):
 
 
 def key_of(log):
-    """The same for all ranks of a run."""
+    """Returns a key that all ranks of a run share."""
     for number in reversed(list(re.finditer("[0-9]+", log.file))):
         if number[0] == str(log.rank):
             return log.file[:number.start()] + RANK_MARK + log.file[number.end():]
@@ -63,7 +63,7 @@ def key_of(log):
 
 
 def without_rank(name):
-    """Without the mark, a word "rank" before it, and separators at both ends."""
+    """Removes the mark, a word "rank" before it, and separators at both ends."""
     before, mark, after = name.partition(RANK_MARK)
     if mark:
         before = before.rstrip(SEPARATORS).removesuffix("rank").rstrip(SEPARATORS)
@@ -75,7 +75,8 @@ def stem(path):
 
 
 def short_name(key, logs):
-    """A log alone keeps its name as it is, unless that says that it is a rank's."""
+    """Returns the name of a run's files without the rank. A single log keeps its name, unless it
+    contains "rank"."""
     own = stem(logs[0].file)
     if len(logs) == 1 and "rank" not in own:
         return own
@@ -83,14 +84,14 @@ def short_name(key, logs):
 
 
 def long_name(key, logs):
-    """With the innermost folder that is not named after the rank alone."""
+    """Adds the innermost folder that is not named only after the rank."""
     path = logs[0].file if len(logs) == 1 else key
     folders = [shown for part in os.path.dirname(path).split("/") if (shown := without_rank(part))]
     return "/".join([*folders[-1:], short_name(key, logs)])
 
 
 def names_of(groups):
-    """Of all groups, by key; all different."""
+    """Returns a different name for each group, by key."""
     shorts = collections.Counter(short_name(key, logs) for key, logs in groups.items())
     names = {}
     for key, logs in groups.items():
@@ -114,28 +115,28 @@ def last_step(log):
 
 
 def missing_ranks(run):
-    """A sentence, or None."""
+    """Returns a sentence, or None."""
     there = {log.rank for log in run.logs}
     missing = [rank for rank in range(max(there)) if rank not in there]
     if not missing:
         return None
     which = (f"{len(missing)} ranks" if len(missing) > MOST_NAMED
              else "rank " + ", ".join(map(str, missing)))
-    return f"Run {run.name} has no log of {which}; its figures are of the other ranks alone."
+    return f"Run {run.name} has no log of {which}; its figures are of the other ranks only."
 
 
 def unequal_ends(run):
-    """A sentence, or None."""
+    """Returns a sentence, or None."""
     first = min(run.logs, key=last_step)
     last = max(reversed(run.logs), key=last_step)
     if last_step(first) == last_step(last):
         return None
     return (f"Run {run.name}: the log of rank {first.rank} ends with step {last_step(first)}, that "
-            f"of rank {last.rank} with step {last_step(last)}, so a worker was lost or the run "
-            "goes on.")
+            f"of rank {last.rank} with step {last_step(last)}, so a worker was lost, or the run "
+            "still goes on.")
 
 
 def notes_of(runs):
-    """What a reader has to know of the logs: ranks below a run's highest one of which no log is
-    there, and ranks that have done other steps than the rest. A sentence each."""
+    """Returns sentences that a reader must know: which ranks below a run's highest have no log, and
+    which ranks ended with different steps."""
     return [note for run in runs for note in (missing_ranks(run), unequal_ends(run)) if note]

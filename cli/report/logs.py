@@ -1,4 +1,4 @@
-"""Reads and checks the files that workers write with --log-jsonl."""
+"""Reads and checks files of --log-jsonl."""
 import dataclasses
 import json
 import os
@@ -9,24 +9,24 @@ from cli.runs.json_fields import no_number
 
 MOST_RANK = 65534  # the coordinator takes no higher one
 MOST_WHOLE = 2**63 - 1
-OTHER_LINES = ("epoch", "recovery")  # by their kind; iterations have none
-QUOTED = 40  # bytes of what was found, in messages
+OTHER_LINES = ("epoch", "recovery")  # kinds; iterations have none
+QUOTED = 40  # bytes of a wrong text, in messages
 
 
 @dataclasses.dataclass
 class Log:
-    """A rank's iterations, in order: at least one. Records are as in the file."""
+    """A rank's iterations in order, at least one. Records are as in the file."""
     file: str
     rank: int
     records: list
 
 
 class Wrong(Exception):
-    """What was got, and what was expected."""
+    """Says what was got, and what was expected."""
 
 
 def quoted(data):
-    """The beginning, without control characters and what is not ASCII."""
+    """Returns the beginning, with ? for control characters and what is not ASCII."""
     shown = "".join(chr(byte) if 0x20 <= byte < 0x7f else "?" for byte in data[:QUOTED])
     return f"'{shown}…'" if len(data) > QUOTED else f"'{shown}'"
 
@@ -36,7 +36,7 @@ def as_json(value):
 
 
 def field(record, path):
-    """What stands at "phase_seconds/data"."""
+    """Returns the value at a path such as "phase_seconds/data"."""
     value = record
     for key in path.split("/"):
         if not isinstance(value, dict) or key not in value:
@@ -59,27 +59,23 @@ def check_whole(record, path, most=MOST_WHOLE):
 
 
 def check_number(record, path):
-    """None is what a time or a loss that is not finite becomes."""
+    """Accepts null, which a worker writes for a time or loss that is not finite."""
     def fits(value):
         return value is None or type(value) in (int, float) and abs(value) <= sys.float_info.max
     check_type(record, path, fits, "a number")
 
 
 def check_fields(record, phases):
-    check_whole(record, "step")
-    check_whole(record, "epoch")
+    for path in ("step", "epoch", "samples"):
+        check_whole(record, path)
     check_whole(record, "rank", MOST_RANK)
-    check_number(record, "loss")
-    check_whole(record, "samples")
-    check_number(record, "iteration_seconds")
-    for phase in phases:
-        check_number(record, f"phase_seconds/{phase['name']}")
-    check_number(record, "bytes_sent")
-    check_number(record, "bytes_received")
+    for path in ("loss", "iteration_seconds", *(f"phase_seconds/{phase['name']}"
+                                                for phase in phases), "bytes_sent", "bytes_received"):
+        check_number(record, path)
 
 
 def parse_record(line, phases):
-    """An iteration, or None for a line about something else."""
+    """Returns an iteration; None for a line of another kind."""
     try:
         record = json.loads(line.decode(), parse_constant=no_number)
     except (ValueError, RecursionError):
@@ -103,13 +99,14 @@ def check_follows(record, before=None):
 
 
 def cut_short(line):
-    """Workers write whole lines, so this was cut by a full disk or in a copy."""
+    """Describes a cut line. Workers write whole lines, so a full disk or a copy cut it."""
     return (f"got a last line that ends after {len(line)} bytes: {quoted(line)}, expected a whole "
-            "one; the file was cut short; without this line it can be shown")
+            "one; the file was cut short; remove this line to show the rest")
 
 
 def parse_log(file, text, phases):
-    """A Log of the text, as bytes. Failure names the file, the line, what was got and expected."""
+    """Returns a Log of the text, as bytes. Failure names the file, the line, what was got and what
+    was expected."""
     lines = text.split(b"\n")
     last_is_whole = lines[-1] == b""
     if last_is_whole:

@@ -1,27 +1,27 @@
-"""What `gradwire report` says of runs: in tables, figures and a page.
+"""The tables, figures and page of `gradwire report`.
 
-Times are over all ranks and iterations but each rank's first in its log, which warms up.
-What was not measured is NaN here and left empty in CSV.
+Times are over all ranks and iterations, except the first in each rank's log, which warms up. A value
+that was not measured is NaN here and empty in CSV.
 """
 import html
 import math
 import os
 
 from cli.report import document, figures
+from cli.runs.quantiles import quantile
 from cli.runs.tables import Column, csv_table
-import numpy
 
 NAN = float("nan")
 MOST_POINTS = 400  # of a line in a figure
 EXPOSED = "exposed_communication"
-HATCHES = {"data": "....", EXPOSED: "////"}  # for print without colours
+HATCHES = {"data": "....", EXPOSED: "////"}  # for print without colors
 OTHER = {"label": "other", "colour": "#c6ced6"}
 
 BODY = """<h2>Runs</h2>
 <div class="wide"><table>
 {table}</table></div>
-<p>Phases are means in milliseconds over all ranks and iterations but each rank's first; MB sent:
-of a rank in an iteration.</p>
+<p>Phases are means in milliseconds over all ranks and iterations except each rank's first. MB sent:
+by a rank in an iteration.</p>
 {bottlenecks}{notes}{figures}<p>Beside this page: {files}.</p>
 """
 
@@ -40,12 +40,12 @@ def mean(values):
 
 
 def measured(values):
-    """Those of the values that are there."""
+    """Returns the values that were measured."""
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def phase_means(phases, records):
-    """By name, of the phases of the list."""
+    """Returns the mean of each phase, by name."""
     return {phase["name"]: mean(record["phase_seconds"].get(phase["name"]) for record in records)
             for phase in phases}
 
@@ -57,7 +57,7 @@ def own_work(record):
 
 
 class Rank:
-    """A rank's log, and its iterations that count: those behind the first."""
+    """A rank's log, and the iterations that count: those after the first."""
 
     def __init__(self, log):
         self.number = log.rank
@@ -66,7 +66,7 @@ class Rank:
                       if record["iteration_seconds"] is not None]
 
     def summary(self, phases):
-        """As far as what holds a run up goes by it."""
+        """Returns the part of a summary that the bottleneck depends on."""
         return {"rank": self.number,
                 "iteration_seconds": measured(
                     {"mean": mean(record["iteration_seconds"] for record in self.timed)}),
@@ -79,7 +79,7 @@ class Rank:
 
 
 def step_row(name, phases, records):
-    """What all ranks logged of one step."""
+    """Returns a row with what all ranks logged of one step."""
     row = {
         "run": name,
         "step": records[0]["step"],
@@ -100,7 +100,7 @@ def step_row(name, phases, records):
 
 
 class Run:
-    """A run, what is said of it as a whole, and of each of its steps."""
+    """A run, its row, and the rows of its steps."""
 
     def __init__(self, logged, phases):
         self.listed = phases
@@ -120,14 +120,14 @@ class Run:
         self.row = self._row(mean(record["bytes_sent"] for record in records))
 
     def summaries(self):
-        """The part of the ranks' summaries that what holds the run up is told by."""
+        """Returns the part of the ranks' summaries that the bottleneck depends on."""
         return [rank.summary(self.listed) for rank in self._ranks]
 
     def percentile(self, percent):
-        return float(numpy.percentile(self.iterations, percent)) if self.iterations else NAN
+        return quantile(self.iterations, percent / 100) if self.iterations else NAN
 
     def other(self):
-        """The part of an iteration that is none of its phases."""
+        """Returns the part of an iteration that belongs to no phase."""
         stacked = finite(self.phases[phase["name"]] for phase in self.listed if phase["is_part"])
         return max(0.0, mean(self.iterations) - math.fsum(stacked))
 
@@ -160,8 +160,8 @@ def iteration_figure(runs):
     return {
         "name": "iteration-time", "kind": "box", "title": "Iteration time",
         "x_label": "time of an iteration (ms)",
-        "caption": "Boxes hold the middle half of the iterations of all ranks but each rank's "
-                   "first, and are cut by the median; whiskers: 10th and 90th percentile.",
+        "caption": "Boxes hold the middle half of the iterations of all ranks, except each rank's "
+                   "first, with a line at the median; whiskers: 10th and 90th percentile.",
         "categories": [run.name for run in runs],
         "series": [{"values": [milliseconds(run.iterations) for run in runs]}],
     }
@@ -178,14 +178,14 @@ def phase_figure(runs):
         "name": "phases", "kind": "stacked", "title": "Where an iteration goes",
         "x_label": "mean time of an iteration (ms)",
         "caption": "Means of the phases of an iteration. Communication that runs beside forward "
-                   "or backward takes no time of its own; what stands here is the exposed part.",
+                   "or backward takes no time of its own; only the exposed part is shown.",
         "categories": [run.name for run in runs],
         "series": series,
     }
 
 
 def thinned(points):
-    """At most MOST_POINTS of them, each the mean of its neighbours."""
+    """Returns at most MOST_POINTS points, each the mean of its neighbors."""
     together = -(-len(points) // MOST_POINTS)
     groups = [points[i:i + together] for i in range(0, len(points), together)]
     return [(mean(x for x, _ in group), mean(y for _, y in group)) for group in groups]
@@ -204,14 +204,14 @@ def loss_figure(runs):
             series.append(line(thinned(points), name=run.name))
     return {
         "name": "loss", "kind": "lines", "title": "Loss", "x_label": "step", "y_label": "loss",
-        "caption": "Mean of the ranks' batches, by step; of a long run, means of neighbouring "
+        "caption": "Mean of the ranks' batches, by step; in a long run, means of neighboring "
                    "steps.",
         "series": series,
     }
 
 
 def scaling_figure(runs):
-    """Of the set-ups that ran with several numbers of ranks."""
+    """Shows the set-ups that ran with several numbers of ranks."""
     setups = {}
     for run in runs:
         setups.setdefault(run.setup, []).append((run.ranks, run.samples_per_second))
@@ -227,15 +227,15 @@ def scaling_figure(runs):
     return {
         "name": "scaling", "kind": "lines", "title": "Scaling", "x_label": "ranks",
         "y_label": "samples/s", "y_from_zero": True,
-        "caption": "Samples a second of all ranks together, by their number; dashed: as many "
-                   "times more as there are ranks.",
+        "caption": "Samples a second of all ranks together, by their number; dashed: in "
+                   "proportion to the ranks.",
         "series": series,
     }
 
 
 def make_figures(runs):
-    """Without those that the runs have no values for: times need two iterations, scaling
-    two numbers of ranks of one set-up."""
+    """Returns the figures for which the runs have values: times need two iterations, scaling two
+    numbers of ranks of one set-up."""
     timed = [run for run in runs if run.iterations]
     made = [iteration_figure(timed), phase_figure(timed)] if timed else []
     made += [loss_figure(runs), scaling_figure(timed)]
@@ -253,7 +253,7 @@ def shown(value, digits):
 
 
 def cells(run):
-    """(title, text) of each column of the page's table."""
+    """Returns (title, text) of each column of the page's table."""
     row = run.row
     phases = [(phase["title"], shown(run.phases[phase["name"]] * 1000, 1))
               for phase in run.listed]
@@ -277,7 +277,7 @@ def sentences(title, texts):
 
 
 def page(runs, bottlenecks, notes, drawn, files):
-    """One page, complete in itself. `bottlenecks`: a sentence for each run; `drawn`: figures with
+    """Returns the self-contained page. `bottlenecks`: a sentence for each run; `drawn`: figures with
     their SVG."""
     return document.page("Gradwire report", BODY.format(
         table=table(runs),
@@ -290,7 +290,7 @@ def page(runs, bottlenecks, notes, drawn, files):
 
 
 def files_of(runs, bottlenecks, notes, out):
-    """{name: content} of all that stands beside the page, and of the page, which is the last."""
+    """Returns {name: content} of the files beside the page, and of the page, which is the last."""
     stem = os.path.splitext(out)[0]
     files = {f"{stem}.runs.csv": csv_text([run.row for run in runs]).encode(),
              f"{stem}.steps.csv": csv_text([step for run in runs for step in run.steps]).encode()}

@@ -5,8 +5,8 @@
 
 DATA: {"phases": as /status.json lists them,
        "runs": how many of the operands are RUN, "NAME=FILE,FILE...",
-       "runs_from": what says so: "--run"}
-OUT is the page; OUT's name without its ending begins the names of the others:
+       "runs_from": the option that names them: "--run"}
+OUT is the page; the names of the other files begin with OUT's without its ending:
     .runs.csv, .steps.csv                a line for each run, and for each step of each run
     .FIGURE.png, .FIGURE.svg, .FIGURE.pdf
 """
@@ -32,7 +32,7 @@ def tables_of(out):
 
 
 def parse_named(texts, option):
-    """{name: files} of texts "NAME=FILE,FILE"."""
+    """Returns {name: files} of texts "NAME=FILE,FILE"."""
     named = {}
     for text in texts:
         name, _, files = text.partition("=")
@@ -61,7 +61,7 @@ def check_files(files, out):
 
 
 def read_runs(named, logs, phases):
-    """Those with a name from --run come first."""
+    """Returns the runs; those named with --run come first."""
     runs = [make_run(name, [read_log(file, phases) for file in files])
             for name, files in named.items()]
     names = {logged.name for logged in runs}

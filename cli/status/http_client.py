@@ -1,4 +1,4 @@
-"""One GET from a coordinator: no proxy, no redirect, and a bound on the time of the whole."""
+"""One GET from a coordinator: without proxy or redirect, and with a limit on the total time."""
 import contextlib
 import http.client
 import os
@@ -10,7 +10,7 @@ MOST_BYTES = 64 << 20
 
 
 class Unreachable(Exception):
-    """Nothing answers there: why."""
+    """No program answers there: why."""
 
 
 class TooSlow(Exception):
@@ -18,20 +18,20 @@ class TooSlow(Exception):
 
 
 class Refused(Exception):
-    """It asks for another token, or for one."""
+    """The server wants a token, or another one."""
 
 
 class NoTls(Exception):
-    """It and this client do not agree on TLS: why."""
+    """The server and this client do not agree on TLS: why."""
 
 
 class BadAnswer(Exception):
-    """It is not HTTP, ends too early, is too long, or has another code than 200."""
+    """The answer is not HTTP, ends too early, is too long, or has another code than 200."""
 
 
 @contextlib.contextmanager
 def within(seconds):
-    """TooSlow if what it holds takes longer, but for the look-up of a name. Main thread only."""
+    """Raises TooSlow if its block, except a name's look-up, takes longer. Main thread only."""
     def end(*_):
         raise TooSlow(f"no whole answer within {seconds:g}s")
     signal.signal(signal.SIGALRM, end)
@@ -43,15 +43,15 @@ def within(seconds):
 
 
 def tls_context(cert, key, ca):
-    """Of a client that shows a certificate, and believes those of a CA: PEM files. OSError if one
-    cannot be used (ssl.SSLError is one)."""
+    """Returns the context of a client that shows a certificate and trusts those of a CA, all PEM files.
+    OSError, such as ssl.SSLError, if a file is of no use."""
     context = ssl.create_default_context(cafile=ca)
     context.load_cert_chain(cert, key)
     return context
 
 
 def connect(address, context=None):
-    """To "HOST:PORT"; the host of IPv6 has brackets. By HTTPS with a context."""
+    """Connects to "HOST:PORT", where an IPv6 host has brackets; by HTTPS with a context."""
     host, _, port = address.rpartition(":")
     host, port = host.strip("[]"), int(port)
     connection = (http.client.HTTPSConnection(host, port, context=context) if context else
@@ -68,9 +68,9 @@ def connect(address, context=None):
 
 
 def words_of(error):
-    """What TLS says, as a part of a sentence."""
+    """Returns TLS's error as a part of a sentence."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate cannot be believed: {error.verify_message}"
+        return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return "it closed the connection, so perhaps it does not speak TLS"
     if error.reason == "WRONG_VERSION_NUMBER":
@@ -95,20 +95,19 @@ def ask(connection, path, token):
     answer = connection.getresponse()
     body = read_body(answer)
     if answer.status == 401:
-        raise Refused("its token is another one" if token else "it asks for a token")
+        raise Refused("it has another token" if token else "it asks for a token")
     if answer.status != 200:
         raise BadAnswer(f"got {answer.status} for {path}, expected 200")
     return body
 
 
 def get(address, path, seconds, token="", context=None):
-    """The body, as bytes; `token` goes with the request, by HTTPS with a context (tls_context).
-    Unreachable, TooSlow, Refused, NoTls,
-    BadAnswer."""
+    """Returns the body, as bytes. Sends `token`; uses HTTPS with a context (tls_context). Raises
+    Unreachable, TooSlow, Refused, NoTls or BadAnswer."""
     try:
         with within(seconds), contextlib.closing(connect(address, context)) as connection:
             return ask(connection, path, token)
-    except ssl.SSLError as error:  # who asks for a certificate may say so late
+    except ssl.SSLError as error:  # a server that wants a certificate may say so late
         raise NoTls(words_of(error)) from None
     except (http.client.HTTPException, OSError):
         raise BadAnswer("the answer is not HTTP") from None

@@ -3,9 +3,9 @@
 
     status.py DATA
 
-DATA: {"coordinator": "HOST:PORT", "watch": whether to ask each second, until the run ends,
-       "json": whether to print what came, "token_file": that of the run, or "",
-       "tls": {"cert", "key", "ca"}, files, of a coordinator with HTTPS; or null}
+DATA: {"coordinator": "HOST:PORT", "watch": whether to ask each second until the run ends,
+       "json": whether to print the answer itself, "token_file": the run's, or "",
+       "tls": {"cert", "key", "ca"}, files for a coordinator with HTTPS; or null}
 """
 import json
 import os
@@ -26,24 +26,24 @@ ANSWER_WITHIN = 5  # seconds
 EVERY = 1
 OUT = 1  # stdout
 CLEAR, HOME, CLEAR_LINE, CLEAR_BELOW = "\x1b[2J", "\x1b[H", "\x1b[K", "\x1b[J"
-CONTROL_IN_JSON = re.compile("[\x7f-\x9f]")  # the others JSON itself escapes
+CONTROL_IN_JSON = re.compile("[\x7f-\x9f]")  # JSON itself escapes the others
 
 
 class Unreachable(Failure):
-    """Nobody is there."""
+    """No program listens there."""
 
 
 def ask(coordinator, token="", context=None):
-    """The text of /status.json and what it says. Unreachable; Failure if it is silent, or another
-    program is there."""
-    nobody = f"cannot reach a coordinator's --metrics at {coordinator}: "
+    """Returns the text of /status.json and its content. Unreachable; Failure if it does not answer,
+    or another program does."""
+    unreachable = f"cannot reach a coordinator's --metrics at {coordinator}: "
     try:
         body = http_client.get(coordinator, "/status.json", ANSWER_WITHIN, token, context)
         return body.decode(errors="replace"), status_text.parse(body)
     except http_client.Unreachable as why:
-        raise Unreachable(f"{nobody}{why}", EXIT_TRY_AGAIN) from None
+        raise Unreachable(f"{unreachable}{why}", EXIT_TRY_AGAIN) from None
     except http_client.TooSlow as why:
-        raise Failure(f"{nobody}{why}", EXIT_TRY_AGAIN) from None
+        raise Failure(f"{unreachable}{why}", EXIT_TRY_AGAIN) from None
     except http_client.Refused as why:
         raise Failure(f"the coordinator at {coordinator} does not answer: {why} (--token-file)",
                       EXIT_USAGE) from None
@@ -55,7 +55,7 @@ def ask(coordinator, token="", context=None):
 
 
 def context_of(files):
-    """Of HTTPS; None without. Failure if the files cannot be used."""
+    """Returns the context for HTTPS; None without files. Failure if they are of no use."""
     if not files:
         return None
     try:
@@ -66,14 +66,14 @@ def context_of(files):
 
 
 def json_text(text, status, one_line):
-    """`text` of the status as it came, or in one line; nothing in it moves a terminal."""
+    """Returns the status as it came, or in one line, without characters that control a terminal."""
     if one_line:
         text = json.dumps(status, separators=(",", ":"), ensure_ascii=False) + "\n"
     return CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def redrawn(lines, is_first):
-    """From the upper left corner; each line clears what stood behind it."""
+    """Draws from the upper left corner; each line clears the rest of the old one."""
     size = os.get_terminal_size(OUT)
     columns, rows = (size.columns, size.lines - 1) if size.lines > 1 else (80, 24)
     lines = status_text.fitted(lines, columns, rows)
@@ -82,7 +82,7 @@ def redrawn(lines, is_first):
 
 
 def block(data, text, status, is_first):
-    """What an answer is shown as."""
+    """Returns the text that shows an answer."""
     if data["json"]:
         return json_text(text, status, data["watch"])
     lines = status_text.lines_of(status)
@@ -92,13 +92,13 @@ def block(data, text, status, is_first):
 
 
 def show(text):
-    """SIGPIPE ends the program if nobody reads any more."""
+    """Writes to stdout. SIGPIPE ends the program if no process reads it any more."""
     content = text.encode(errors="replace")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     with failing("cannot write to stdout"):
         while content:
             content = content[os.write(OUT, content):]
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # of the next answer's connection
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # for the next answer's connection
 
 
 def follow(data):
@@ -112,9 +112,9 @@ def follow(data):
         time.sleep(EVERY)
         try:
             text, status = ask(coordinator, token, context)
-        except Unreachable:  # it ends soon after its run
-            say(PROGRAM, f"{coordinator} answers no more: its run is over (last seen: "
-                f"{status_text.progress_text(status)}); how it ended is in the coordinator's log")
+        except Unreachable:  # a coordinator ends soon after its run
+            say(PROGRAM, f"{coordinator} does not answer any more: its run is over (last seen: "
+                f"{status_text.progress_text(status)}); the coordinator's log says how it ended")
             return
         show(block(data, text, status, is_first=False))
 

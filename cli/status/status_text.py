@@ -1,4 +1,4 @@
-"""A coordinator's /status.json for people. Any field but state and ranks may be missing."""
+"""A coordinator's /status.json for people. Any field except state and ranks may be missing."""
 import json
 import sys
 import time
@@ -15,11 +15,11 @@ SHOWN_EVENTS = 10
 
 
 class NotACoordinator(Exception):
-    """What the answer is."""
+    """Says what the answer is."""
 
 
 def parse(body):
-    """/status.json of its bytes. NotACoordinator if they are no JSON, or another program's."""
+    """Parses /status.json. NotACoordinator if it is no JSON, or another program's."""
     try:
         status = json.loads(body.decode(), parse_constant=no_number)
     except (ValueError, RecursionError):
@@ -32,18 +32,18 @@ def parse(body):
 
 
 def numbers_of(status, *keys):
-    """Of the ranks that have one."""
+    """Returns the numbers of the ranks that have one."""
     numbers = (number_at(rank, *keys) for rank in status["ranks"])
     return [number for number in numbers if number is not None]
 
 
 def has_ended(status):
-    """Whether there is nothing more to come."""
+    """Whether the run is over."""
     return text_at(status, "state") in ("finished", "aborted")
 
 
 def progress_text(status):
-    """ "step 17 of 196", or "no step done yet"."""
+    """Returns "step 17 of 196", or "no step done yet"."""
     step = number_at(status, "step") or 0
     total = number_at(status, "total_steps") or 0
     if step <= 0:
@@ -69,7 +69,7 @@ def settings_line(status):
 
 
 def duration(seconds):
-    """ "1h2m3s", without what is none."""
+    """Returns "1h2m3s", without parts that are 0."""
     minutes, seconds = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     parts = ((hours, "h"), (minutes, "m"), (seconds, "s"))
@@ -77,7 +77,7 @@ def duration(seconds):
 
 
 def seconds_left(status):
-    """None if that is not known."""
+    """Returns None if it is not known."""
     step = number_at(status, "step")
     total = number_at(status, "total_steps")
     iteration = mean(numbers_of(status, "iteration_seconds"))
@@ -109,18 +109,12 @@ def exposed_line(status):
     return f"exposed communication: {exposed / iteration * 100:.0f} % of the last iteration"
 
 
-def worker_of(rank):
-    """What tells a rank's worker from others; None if it is not known."""
-    return text_at(rank, "address") or None
-
-
 def besides(status, number):
-    """The other ranks that the worker of this rank carries."""
-    workers = [worker_of(rank) for rank in status["ranks"] if number_at(rank, "rank") == number]
-    if not workers or workers[0] is None:
-        return []
-    return [int(number_at(rank, "rank")) for rank in status["ranks"]
-            if worker_of(rank) == workers[0] and number_at(rank, "rank") not in (None, number)]
+    """Returns the other ranks that the worker of this rank, known by its address, carries."""
+    addresses = {number_at(rank, "rank"): text_at(rank, "address") for rank in status["ranks"]}
+    own = addresses.pop(number, "")
+    return [int(rank) for rank, address in addresses.items()
+            if own and address == own and rank is not None]
 
 
 def slowest_line(status):
@@ -143,7 +137,7 @@ def slowest_line(status):
 
 
 def coordinator_line(status):
-    """What the coordinator does in an iteration, if gradients go through it."""
+    """Describes the coordinator's iteration, if gradients go through it."""
     mean = number_at(status, "coordinator", "iteration_seconds", "mean")
     times = [number_at(status, "coordinator", "phase_seconds", name) for name, *_ in AGGREGATION]
     if mean is None or None in times:
@@ -154,8 +148,8 @@ def coordinator_line(status):
 
 
 def cost_text(what):
-    """ "0.412 s lost (computing 0.321, waiting 0.041, connecting 0.050)": of the worker that lost
-    most."""
+    """Returns "0.412 s lost (computing 0.321, waiting 0.041, connecting 0.050)", of the worker that
+    lost most."""
     seconds = number_at(what, "seconds_lost")
     if seconds is None:
         return "its cost is not known yet"
@@ -165,7 +159,7 @@ def cost_text(what):
 
 
 def process_text(what):
-    """ "10.10.1.1:29401, process 4711"."""
+    """Returns "10.10.1.1:29401, process 4711"."""
     pid = number_at(what, "pid")
     return text_at(what, "address") + (f", process {pid:.0f}" if pid else "")
 
@@ -181,7 +175,7 @@ def loss_line(loss, has_next=False):
     line = (f"  {ranks_at(loss, 'ranks')}" + (f" ({process})" if process else "") +
             f" in step {number_at(loss, 'step') or 0:.0f}: {text_at(loss, 'cause')}")
     if carriers := carriers_text(loss):
-        # The workers went straight on to the view after the next loss, and told of that.
+        # The workers went on only in the view after the next loss, and reported that one.
         skipped = has_next and number_at(loss, "seconds_lost") is None
         cost = "its cost counts with the next loss" if skipped else cost_text(loss)
         line += f"; then {carriers}; {cost}"
@@ -189,7 +183,7 @@ def loss_line(loss, has_next=False):
 
 
 def loss_lines(status):
-    """Who was lost, and who carries on."""
+    """Describes the lost workers and their ranks' new carriers."""
     losses = list_at(status, "failures", "last")
     if not losses:
         return []
@@ -200,8 +194,8 @@ def loss_lines(status):
 
 
 def columns_of(status):
-    """With the phases that the coordinator names, with a parameter server how far ranks are apart,
-    and with compression what it does."""
+    """Returns the columns, with the phases that the coordinator lists; how far ranks are apart, with a
+    parameter server; and ratio and residual, with compression."""
     listed = status.get("phases")
     served = any(number_at(rank, "lag") is not None for rank in status["ranks"])
     clocks = [TextColumn(("lag",), "lag"), TextColumn(("spread",), "spread")] if served else []
@@ -236,17 +230,17 @@ def event_lines(status):
 
 
 def lines_of(status):
-    """The run and its settings, progress, exposed communication, the slowest rank, a line for each
-    rank with the phases of its last step in milliseconds, the workers that were lost, and the last
-    events. What is missing is "-"."""
+    """Returns the run and its settings, progress, exposed communication, the slowest rank, a line for
+    each rank with the phases of its last step in milliseconds, the lost workers, and the last
+    events. A missing value is "-"."""
     head = [head_line(status), settings_line(status), progress_line(status), exposed_line(status),
             slowest_line(status), coordinator_line(status)]
     return [*filter(None, head), *rank_lines(status), *loss_lines(status), *event_lines(status)]
 
 
 def fitted(lines, columns, rows):
-    """Lines of at most `columns` characters; at most `rows`, the last of which says how many were
-    left out."""
+    """Returns at most `rows` lines of at most `columns` characters; the last says how many are
+    omitted."""
     rows = max(rows, 1)
     if len(lines) > rows:
         lines = [*lines[:rows - 1], f"... {len(lines) - rows + 1} more lines"]

@@ -1,4 +1,4 @@
-"""How a command in Python begins and ends."""
+"""Starts and ends a command in Python."""
 import difflib
 import json
 import os
@@ -12,15 +12,15 @@ EXIT_TRY_AGAIN = 75
 
 
 class WrongUsage(Failure):
-    """As of a wrong option: a hint at --help follows."""
+    """A wrong option or operand. A hint at --help follows the message."""
 
     def __init__(self, message):
         super().__init__(message, EXIT_USAGE)
 
 
 def did_you_mean(word, names):
-    """The end of a message about a word that is none of `names`: "; did you mean course?", or "" if
-    none is near."""
+    """Returns the end of a message about a word that is none of `names`: "; did you mean course?", or
+    "" if none is similar."""
     near = difflib.get_close_matches(word, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -30,12 +30,12 @@ def say(program, sentence):
 
 
 def given_data():
-    """What BecomeScript was given."""
+    """Returns the data of BecomeScript."""
     return json.loads(os.fsencode(sys.argv[1]))
 
 
 def tell(program, failure):
-    """Says it, and gives its exit code."""
+    """Prints a failure, and returns its exit code."""
     say(program, failure)
     if isinstance(failure, WrongUsage):
         print(f"Try '{program} --help' for the options.", file=sys.stderr)
@@ -43,7 +43,7 @@ def tell(program, failure):
 
 
 def run(program, main):
-    """Runs a script that BecomeScript has started: `main` gets its data and operands. Gives the
+    """Runs a script that BecomeScript has started: `main` gets its data and operands. Returns the
     exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
@@ -53,7 +53,7 @@ def run(program, main):
 
 
 class StopSignals:
-    """SIGINT and SIGTERM, which are noted only; whoever waits calls check()."""
+    """Notes SIGINT and SIGTERM. A function that waits calls check()."""
 
     def __init__(self):
         self.received = 0  # the first signal that came
@@ -69,8 +69,8 @@ class StopSignals:
 
 
 def drive(program, main):
-    """As run(), of a script that starts other programs: `main` gets its data, and what raises Stopped
-    after a signal."""
+    """As run(), for a script that starts other programs: `main` gets its data, and a function that
+    raises Stopped after a signal."""
     stop = StopSignals()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Makes one time line of the files that workers write with --trace: of one launch.
+"""Merges the --trace files of one launch into one time line.
 
     merge.py null OUT FILE...
 """
@@ -14,7 +14,7 @@ from cli.runs.json_fields import no_number
 from cli.runs.output_file import replace_file
 
 CLOCK_OFFSET = "clock_offset"
-# Of any number in a trace; those of times are about 1e15. Sums of a few are finite.
+# The largest number in a trace, so that sums of a few are finite. Times are about 1e15.
 MOST = 1e300
 
 
@@ -23,7 +23,7 @@ def is_number(value):
 
 
 def is_event(event):
-    """Whether a line is what a trace log has, as far as it is looked at here."""
+    """Whether a line has the fields of a trace log that are used here."""
     if not isinstance(event, dict) or "ph" not in event or "name" not in event:
         return False
     if event["name"] == CLOCK_OFFSET:
@@ -34,7 +34,8 @@ def is_event(event):
 
 
 def bounded(kind):
-    """Reads a number, `kind` of its text; what JSON has no words for would come out of others."""
+    """Returns a reader of a number, `kind` of its text. Larger numbers could become infinite, which
+    JSON does not have."""
     def read(text):
         value = kind(text)
         return value if abs(value) <= MOST else no_number(text)
@@ -42,7 +43,7 @@ def bounded(kind):
 
 
 def parse_event(line):
-    """An event without the comma behind it; None if it is none."""
+    """Returns an event, without the comma after it; None if the line is none."""
     try:
         event = json.loads(line.removesuffix(b",").decode(), parse_constant=no_number,
                            parse_float=bounded(float), parse_int=bounded(int))
@@ -52,7 +53,7 @@ def parse_event(line):
 
 
 def lines_of(file):
-    """Those behind the opening bracket."""
+    """Returns the lines after the opening bracket."""
     try:
         with open(file, "rb") as opened:
             lines = opened.read().split(b"\n")
@@ -64,7 +65,7 @@ def lines_of(file):
 
 
 def read_trace(file):
-    """The events of one file, and its clock offset, taken from among them."""
+    """Returns the events of one file, and its clock offset, which is an event, too."""
     events = []
     offset = 0
     lines = lines_of(file)
@@ -83,7 +84,7 @@ def read_trace(file):
 
 
 def as_text(trace):
-    """Halves of surrogate pairs, which no file in UTF-8 can hold, become question marks."""
+    """Writes a question mark for half a surrogate pair, which UTF-8 cannot hold."""
     try:
         text = json.dumps(trace, separators=(",", ":"), ensure_ascii=False) + "\n"
     except RecursionError:
@@ -92,10 +93,10 @@ def as_text(trace):
 
 
 def merge(files):
-    """An object in Chrome's Trace Event Format, as text; times are microseconds of the
-    coordinator's clock since the first event. Of a file that ends within an event, what is before
-    counts, as a worker that was killed leaves. Failure names a file that is missing, or a line
-    before the last that is no event."""
+    """Returns an object in Chrome's Trace Event Format, as text. Times are microseconds of the
+    coordinator's clock since the first event. A file may end within an event, as a killed worker
+    leaves it; the events before that count. Failure names a missing file, or a line before the last
+    that is no event."""
     merged = []
     first = math.inf
     for file in files:

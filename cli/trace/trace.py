@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""`gradwire trace`, once its options are read: what `gradwire launch --trace` does at its end, for
-processes that were started by hand.
+"""`gradwire trace`, once its options are read: does for processes that were started by hand what
+`gradwire launch --trace` does at its end.
 
     trace.py {} OUT FILE...     OUT: "" if it was not given
 """

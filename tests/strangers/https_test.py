@@ -91,14 +91,14 @@ class HttpsTest(Certificates):
         self.assertIn("0 of 1 ranks", shown.stdout)
         of_others = self.status(coordinator.metrics, *options_of(self.others))
         self.assertEqual(of_others.returncode, 2)
-        self.assertIn("its certificate cannot be believed", of_others.stderr)
+        self.assertIn("its certificate is not trusted", of_others.stderr)
         self.assertEqual(self.status(coordinator.metrics).returncode, 1)
 
     def test_status_does_not_believe_a_certificate_of_another_name(self):
         coordinator = self.coordinator(1, *options_of(self.ours, "elsewhere"))
         shown = self.status(coordinator.metrics, *options_of(self.ours))
         self.assertEqual(shown.returncode, 2)
-        self.assertRegex(shown.stderr, "(?i)cannot be believed: .*(mismatch|name|address)")
+        self.assertRegex(shown.stderr, "(?i)is not trusted: .*(mismatch|name|address)")
 
     def test_plain_http_is_there_where_it_is_asked_for(self):
         coordinator = self.guarded(1, "--plain-http", "true", context=None)

@@ -51,7 +51,7 @@ class Network(unittest.TestCase):
         hosts = [host(f"node{i}.e.p.utah.cloudlab.us", ("eth0", f"128.110.1.{i}", 22),
                       ("eth1", f"10.10.1.{i}", 24)) for i in (1, 2)]
         self.assert_says(checks.control_network(hosts), "expected 10.10.1.1, because all hosts",
-                         "expected 10.10.1.2, for all hosts")
+                         "expected 10.10.1.2, because all hosts")
 
     def test_private_addresses_beside_others_are_right(self):
         hosts = [host(f"10.10.1.{i}", ("eth1", f"10.10.1.{i}", 24), ("docker0", "172.17.0.1", 16))

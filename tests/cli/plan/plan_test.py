@@ -105,7 +105,7 @@ class PlanTest(unittest.TestCase):
 
     def test_what_is_no_layout_is_refused(self):
         for layout in ([], {"buckets": []}):
-            with self.assertRaisesRegex(Failure, "^no layout: buckets or parameters are missing$"):
+            with self.assertRaisesRegex(Failure, "^got no layout, expected buckets and parameters$"):
                 Plan({}, layout)
 
 
@@ -135,7 +135,7 @@ class Run(unittest.TestCase):
 
     def test_program_that_prints_something_else_is_told(self):
         for printed in ("hello", "", "[1]", "3"):
-            with self.assertRaisesRegex(Failure, "^no layout: "):
+            with self.assertRaisesRegex(Failure, "^got no layout, "):
                 self.run_with(f"echo '{printed}'")
 
 

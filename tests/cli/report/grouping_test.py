@@ -104,23 +104,23 @@ class Notes(unittest.TestCase):
     def test_missing_ranks_are_named(self):
         self.assertEqual(self.notes(log("a", 1), log("b", 3)),
                          ["Run r has no log of rank 0, 2; its figures are of the other ranks "
-                          "alone."])
+                          "only."])
 
     def test_many_missing_ranks_are_counted(self):
         self.assertEqual(self.notes(log("a", 60000)),
                          ["Run r has no log of 60000 ranks; its figures are of the other ranks "
-                          "alone."])
+                          "only."])
 
     def test_ranks_that_end_apart_are_named(self):
         self.assertEqual(self.notes(log("a", 0, 5), log("b", 1, 3)),
                          ["Run r: the log of rank 1 ends with step 2, that of rank 0 with step 4, "
-                          "so a worker was lost or the run goes on."])
+                          "so a worker was lost, or the run still goes on."])
 
     def test_log_that_begins_later_ends_with_its_last_step(self):
         self.assertEqual(self.notes(log("a", 0, 5), log("b", 1, 2, first=3)), [])
         self.assertEqual(self.notes(log("a", 0, 3), log("b", 1, 3, first=4)),
                          ["Run r: the log of rank 0 ends with step 2, that of rank 1 with step 6, "
-                          "so a worker was lost or the run goes on."])
+                          "so a worker was lost, or the run still goes on."])
 
 
 if __name__ == "__main__":

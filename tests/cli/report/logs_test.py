@@ -83,7 +83,7 @@ class ParseLog(unittest.TestCase):
         self.assertEqual(
             self.error_of(log_text(0, 2) + '{"step":2,"epo'),
             "a.jsonl:3: got a last line that ends after 14 bytes: '{\"step\":2,\"epo', expected a "
-            "whole one; the file was cut short; without this line it can be shown")
+            "whole one; the file was cut short; remove this line to show the rest")
 
     def test_only_line_cut_short_may_be_of_any_file(self):
         self.assertEqual(self.error_of('{"step":0,"epo'),

@@ -85,8 +85,9 @@ class Status(unittest.TestCase):
         shown = self.status(answer(), watch=True)
         self.assertEqual(shown.returncode, 0)
         self.assertEqual(shown.stderr,
-                         f"gradwire status: {self.address} answers no more: its run is over (last "
-                         "seen: step 17 of 20); how it ended is in the coordinator's log\n")
+                         f"gradwire status: {self.address} does not answer any more: its run is "
+                         "over (last seen: step 17 of 20); the coordinator's log says how it "
+                         "ended\n")
 
     def test_watch_and_another_program_comes_fails(self):
         self.assertEqual(self.status(answer(), http_answer(b"{}"), watch=True).returncode, 1)
