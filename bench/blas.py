@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""How fast PyTorch computes on one BLAS library or another.
+"""Compares how fast PyTorch computes on several BLAS libraries.
 
     bench/blas.py [--rounds N] [--seconds S] [--nice N] NAME=DIR...
 
 DIR holds a libblas.so.3, as /usr/lib/x86_64-linux-gnu/openblas-pthread does. Prints a Markdown
-table: the milliseconds of forward and backward of a Linear 4096x4096 at batch 64 and of VGG-11
-at batch 1, for 1 to 4 processes at once with 1 and 2 threads each. The libraries take turns,
-and a figure is the median over rounds of the median over the processes' passes, so that other
-work on the machine falls on all of them alike. Needs Debian's python3-torch.
+table: milliseconds of forward and backward of a Linear 4096x4096 at batch 64 and of VGG-11 at batch
+1, for 1 to 4 processes at once with 1 and 2 threads each. A figure is the median over rounds of the
+median over all passes. The libraries take turns, so that other work on the machine affects them
+equally. Needs Debian's python3-torch.
 """
 import json
 import os
@@ -25,7 +25,7 @@ WORKS = ["linear", "vgg11"]
 
 
 def compute(work, threads, seconds, nice):
-    """A child: says that it is ready, waits for a line, prints the seconds of its passes."""
+    """Runs in a child: prints "ready", waits for a line, and prints the seconds of its passes."""
     import torch
     sys.path.insert(0, str(pathlib.Path(__file__).parent / "peers"))
     from compute import use_threads
@@ -56,7 +56,7 @@ def compute(work, threads, seconds, nice):
 
 
 def measure(a, folder, work, shape):
-    """The median seconds of a pass of `shape[0]` processes that compute at the same time."""
+    """Returns the median seconds of a pass of `shape[0]` processes that compute at once."""
     processes, threads = shape
     command = [sys.executable, __file__, "--compute", work, str(threads), str(a.seconds),
                str(a.nice)]
@@ -74,7 +74,7 @@ def measure(a, folder, work, shape):
 
 
 def check_libraries(parser, libraries):
-    """Without a libblas.so.3 there, the usual one would be measured in its place."""
+    """Refuses a folder without libblas.so.3, because the usual library would be measured."""
     for library in libraries:
         _, found, folder = library.partition("=")
         if not found:
@@ -87,8 +87,7 @@ def main():
     if sys.argv[1:2] == ["--compute"]:
         return compute(sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5]))
     p = arguments.Parser(__doc__)
-    p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--seconds", type=float, default=2)
+    p.add_numbers(rounds=3, seconds=2.0)
     p.add_argument("--nice", type=int, default=0, help="of the timed passes; below 0 needs root")
     p.add_argument("libraries", nargs="+", metavar="NAME=DIR")
     a = p.parse_args()

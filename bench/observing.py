@@ -1,15 +1,14 @@
 #!/usr/bin/python3
-"""What it costs to watch a run: an iteration with everything on, against everything off.
+"""Measures the cost of watching a run: an iteration with all tools on, against all off.
 
     bench/observing.py [--rounds N] [--workers N] [--iterations N] [--batch-size N]
 
-Off: no metrics, no logs. On: metrics of the coordinator and all workers, Debian's
-Prometheus scraping them each second (deploy/observe), the live page's requests each
-second, --trace and --log-jsonl. Runs of both kinds take turns on this machine; the order
-changes with each round. Prints the median iteration of each, over all runs and ranks, and
-their ratio. BIN_DIR names another folder of programs.
+Off: no metrics, no logs. On: metrics of the coordinator and all workers, Debian's Prometheus
+scraping them each second (deploy/observe), the live page's requests each second, --trace and
+--log-jsonl. Runs of both kinds take turns on this machine; the order changes with each round. Prints
+the median iteration of each, over all runs and ranks, and their ratio. BIN_DIR names another folder
+of programs.
 """
-
 import contextlib
 import json
 import os
@@ -31,7 +30,7 @@ PAGES = ("status.json", "history.json?points=600")
 
 
 def viewer(address, over):
-    """Asks as often as the live page does."""
+    """Requests pages as often as the live page does."""
     while not over.wait(1):
         for page in PAGES:
             with contextlib.suppress(OSError):
@@ -40,7 +39,7 @@ def viewer(address, over):
 
 @contextlib.contextmanager
 def watched(address, folder):
-    """Prometheus and a viewer of the live page."""
+    """Runs Prometheus and a viewer of the live page."""
     prometheus = subprocess.Popen(
         [ROOT / "deploy" / "observe", "--coordinator", address, "--port", str(free_port()),
          "--data-dir", folder / "prometheus", "--scrape-interval", "1s"],
@@ -58,7 +57,7 @@ def watched(address, folder):
 
 
 def train(options, everything):
-    """Seconds of an iteration: the median of each rank."""
+    """Trains, and returns each rank's median seconds of an iteration."""
     with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as watching:
         folder = pathlib.Path(name)
         address = f"127.0.0.1:{free_port()}"
@@ -79,10 +78,7 @@ def train(options, everything):
 
 def main():
     parser = arguments.Parser(__doc__)
-    parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--iterations", type=int, default=60)
-    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_numbers(rounds=6, workers=2, iterations=60, batch_size=16)
     options = parser.parse_args()
     seconds = {False: [], True: []}
     for turn in range(options.rounds):

@@ -1,21 +1,21 @@
 #!/usr/bin/python3
-"""How soon the others have gone on when a worker dies, and what of their work that cost.
+"""Measures how soon the others go on when a worker dies, and how much of their work is lost.
 
     bench/recovery.py [--kills N] [--workers N] [--by kill|stop] [--lease-seconds S] [--seed N]
                       [--train-seconds S] [--hosts PROGRAM --rate RATE] [-- WORKER OPTIONS]
 
-Runs of a coordinator and workers on this machine, or with --hosts on network namespaces of it
-(docs/measuring.md), a worker on each. Of each run workers are ended one after the other at random
-moments, by SIGKILL or SIGSTOP, each after --train-seconds or more, until two are left; then there is
-another run, until there were N kills. Times are from the signal on, for the slowest survivor, as the
-survivors' --log-jsonl tells:
+Runs a coordinator and workers on this machine, or with --hosts on its network namespaces
+(docs/measuring.md), a worker on each. Ends workers of a run one after the other at random moments, by
+SIGKILL or SIGSTOP, each after at least --train-seconds, until two are left; then starts another run,
+until there were N kills. Times start at the signal and are those of the slowest survivor, from the
+survivors' --log-jsonl:
 
-  new view     all survivors have heard of the view in which they carry the lost ranks
+  new view     all survivors have received the view in which they carry the lost ranks
   computing    all of them compute again
-  done again   the longest time of any survivor whose computation came to nothing; iterations: over
-               the median of those before
+  done again   the longest computation that any survivor repeats; iterations: relative to the median
+               of the previous ones
 
-Prints each kill, and the median, the 99th percentile and the greatest of all. Exit code 1 if a run
+Prints each kill, and the median, the 99th percentile and the maximum of all. Exit code 1 if a run
 does not go on. BIN_DIR names another folder of programs.
 """
 import contextlib
@@ -33,6 +33,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "deploy")]
 import arguments  # noqa: E402 (they are found only now)
 from cli.runs.hosts import Hosts  # noqa: E402
+from cli.runs.process import last_lines, text_of  # noqa: E402
+from cli.runs.process_set import ProcessSet  # noqa: E402
 from cli.runs.quantiles import median, quantile  # noqa: E402
 
 BIN_DIR = pathlib.Path(os.environ.get("BIN_DIR") or ROOT / "build" / "bin")
@@ -48,26 +50,25 @@ COLUMNS = {"new view": ("s", 3), "computing": ("s", 3), "done again": ("s", 3),
 
 
 class Stuck(Exception):
-    """A run did not do what it should: what."""
+    """Says what a run did not do."""
 
 
 class Worker:
-    """A process with a rank of its own at first, and what it logs."""
+    """A process that starts with one rank, and its log."""
 
-    def __init__(self, rank, host, hosts, folder, words):
+    def __init__(self, rank, host, hosts, folder, words, processes):
         self.rank, self._host, self._hosts = rank, host, hosts
         self._log = folder / f"rank{rank}.jsonl"
         self._pid = folder / f"rank{rank}.pid"
-        self._output = folder / f"rank{rank}.log"
         self._read = 0
         self.steps, self.recoveries = [], []
         script = f'echo $$ > {self._pid}; exec "$@"'
-        argv = ["sh", "-c", script, "worker", BIN_DIR / "gradwire-worker", "--rank", str(rank),
-                "--log-jsonl", self._log, *words]
-        self._process = start(hosts, host, argv, self._output)
+        self._process = processes.add(hosts.command(host, [
+            "/bin/sh", "-c", script, "worker", str(BIN_DIR / "gradwire-worker"), "--rank", str(rank),
+            "--log-jsonl", str(self._log), *words]))
 
     def look(self):
-        """Reads what is new in the log: whole lines."""
+        """Reads new whole lines of the log."""
         if not self._log.exists():
             return
         with open(self._log, "rb") as log:
@@ -80,52 +81,39 @@ class Worker:
                 (self.steps if kind == "step" else self.recoveries).append(line)
 
     def send(self, number):
-        """Gives the time of day just before."""
-        argv = ["sh", "-c", f"date +%s.%N; kill -{int(number)} $(cat {self._pid})"]
+        """Sends a signal. Returns the time of day just before."""
+        argv = ["/bin/sh", "-c", f"date +%s.%N; kill -{int(number)} $(cat {self._pid})"]
         command = self._hosts.command(self._host, argv)
         return float(subprocess.run(command.argv, env=command.environment, check=True,
                                     stdout=subprocess.PIPE, text=True).stdout)
 
     @property
     def ended(self):
-        return self._process.poll() is not None
+        return self._process.ended
 
     def end(self):
         if not self.ended:
             with contextlib.suppress(subprocess.CalledProcessError):
                 self.send(signal.SIGKILL)
-            self._process.kill()
-        self._process.wait()
 
     def last_words(self):
-        return "".join(self._output.read_text(errors="replace").splitlines(True)[-5:])
-
-
-def start(hosts, host, argv, output):
-    command = hosts.command(host, [str(word) for word in argv])
-    with open(output, "wb") as file:
-        return subprocess.Popen(command.argv, env=command.environment, stdin=subprocess.DEVNULL,
-                                stdout=file, stderr=file)
+        return "\n".join(last_lines(text_of(self._process.err), 5))
 
 
 class Run:
-    """A coordinator and its workers; ends with its block."""
+    """A coordinator and its workers, which end with `processes`."""
 
-    def __init__(self, options, hosts, folder):
-        self._options = options
+    def __init__(self, options, hosts, folder, processes):
+        self._options, self._processes = options, processes
         self._folder = folder
         self._port_file = folder / "ports"
         self._patience = PATIENCE + options.lease_seconds + options.train_seconds
-        self._coordinator = start(hosts, 0, [
-            BIN_DIR / "gradwire-coordinator", "--listen", f"{hosts.address(0)}:0", "--metrics",
-            "off", "--world-size", str(options.workers), "--port-file", self._port_file,
-            "--lease-seconds", str(options.lease_seconds)], folder / "coordinator.log")
-        self._all, self.workers = [], []  # the latter: not lost
-        try:
-            self._start_workers(hosts)
-        except BaseException:
-            self.__exit__()
-            raise
+        processes.add(hosts.command(0, [
+            str(BIN_DIR / "gradwire-coordinator"), "--listen", f"{hosts.address(0)}:0", "--metrics",
+            "off", "--world-size", str(options.workers), "--port-file", str(self._port_file),
+            "--lease-seconds", str(options.lease_seconds)]))
+        self.workers = []  # that are not lost
+        self._start_workers(hosts)
 
     def _start_workers(self, hosts):
         self.wait(lambda: self._port_file.exists(), "the coordinator to listen")
@@ -133,18 +121,7 @@ class Run:
         words = ["--coordinator", address, *TRAINING, *self._options.words]
         for rank in range(self._options.workers):
             host = 0 if hosts.local else rank
-            self._all.append(Worker(rank, host, hosts, self._folder, words))
-        self.workers = list(self._all)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for worker in self._all:
-            worker.end()
-        if self._coordinator.poll() is None:
-            self._coordinator.terminate()
-        self._coordinator.wait()
+            self.workers.append(Worker(rank, host, hosts, self._folder, words, self._processes))
 
     def wait(self, condition, what):
         deadline = time.monotonic() + self._patience
@@ -155,7 +132,7 @@ class Run:
                     raise Stuck(f"rank {worker.rank} ended:\n{worker.last_words()}")
             if time.monotonic() > deadline:
                 raise Stuck(f"waited {self._patience:g} s for {what}")
-            time.sleep(LOOK_AGAIN)
+            self._processes.wait(LOOK_AGAIN)
 
     def wait_for_steps(self):
         seen = [len(worker.steps) for worker in self.workers]
@@ -163,7 +140,7 @@ class Run:
                               for worker, before in zip(self.workers, seen)), "steps")
 
     def lose(self, rng):
-        """Ends a worker somewhere in a step. Gives what that came to."""
+        """Ends a worker at a random moment of a step. Returns the results."""
         self.wait_for_steps()
         trained = time.monotonic() + self._options.train_seconds
         self.wait(lambda: time.monotonic() >= trained, "the next one's turn")
@@ -208,7 +185,8 @@ def measure(options, hosts):
     losses = []
     while len(losses) < options.kills:
         with (tempfile.TemporaryDirectory() as folder,
-              Run(options, hosts, pathlib.Path(folder)) as run):
+              ProcessSet() as processes):
+            run = Run(options, hosts, pathlib.Path(folder), processes)
             while len(run.workers) > SURVIVORS and len(losses) < options.kills:
                 losses.append(run.lose(rng))
                 tell(len(losses), losses[-1])
@@ -217,12 +195,8 @@ def measure(options, hosts):
 
 def parse():
     parser = arguments.Parser(__doc__)
-    parser.add_argument("--kills", type=int, default=10)
-    parser.add_argument("--workers", type=int, default=4)
+    parser.add_numbers(kills=10, workers=4, lease_seconds=10.0, train_seconds=0.0, seed=744)
     parser.add_argument("--by", choices=SIGNALS, default="kill")
-    parser.add_argument("--lease-seconds", type=float, default=10)
-    parser.add_argument("--train-seconds", type=float, default=0)
-    parser.add_argument("--seed", type=int, default=744)
     parser.add_argument("--hosts", default="", metavar="PROGRAM")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("words", nargs="*", metavar="WORKER OPTIONS")

@@ -31,6 +31,11 @@ class Parser(argparse.ArgumentParser):
                          formatter_class=argparse.RawDescriptionHelpFormatter)
         self._usage = usage_of(doc)
 
+    def add_numbers(self, **defaults):
+        """Adds an option for each, a number of its default's type: batch_size=16 is --batch-size."""
+        for name, default in defaults.items():
+            self.add_argument(f"--{name.replace('_', '-')}", type=type(default), default=default)
+
     def parse_args(self, args=None, namespace=None):
         words = sys.argv[1:] if args is None else list(args)
         for word in words[:words.index("--") if "--" in words else None]:

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""A program on the library beside its twin on PyTorch's DistributedDataParallel over Gloo.
+"""Compares a program on the library with its twin on PyTorch's DistributedDataParallel over Gloo.
 
     bench/library/compare.py [--build DIR] [--rounds N] [--steps N] [--width N] [--ranks N]
                              [--hosts PROGRAM --rate RATE] [--tuned] [--modes MODE...]
 
-Installs what was built in DIR (default: build) to a temporary folder, builds bench/library
-against it as a project of its own, and runs train.cc and train.py in turn, in rounds whose
-order changes, in each mode: plain, no-sync (every third pass averages), unused (ranks differ in
-what they leave out), uneven (ranks differ in their batches). Prints for each mode the median
-step of both, the ratio, and the greatest relative difference of any loss of any rank, and of
-rank 0's loss with the final weights and buffers. Exit code 1 if one is above 1e-4. With --hosts rank I
-runs on host I of that program (docs/measuring.md), else all on this machine. Needs Debian's
+Installs the build in DIR (default: build) to a temporary folder, builds bench/library against it
+as a project of its own, and runs train.cc and train.py in turn, in rounds whose order changes, in
+each mode: plain, no-sync (every third pass averages), unused (ranks leave out different branches),
+uneven (ranks have different numbers of batches). Prints for each mode the median step of both,
+their ratio, and the largest relative difference between losses of any rank, including rank 0's loss
+with the final weights and buffers. Exit code 1 if one is above 1e-4. With --hosts rank I runs on
+host I of that program (docs/measuring.md), otherwise all run on this machine. Needs Debian's
 python3-torch.
 """
 import pathlib
@@ -18,15 +18,19 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[1] / "deploy")]
 import arguments  # noqa: E402 (they are found only now)
+from cli.runs.failure import Failure  # noqa: E402
 from cli.runs.hosts import Hosts  # noqa: E402
+from cli.runs.jobs import Jobs  # noqa: E402
 from cli.runs.runner import free_port  # noqa: E402
 
 MODES = ("plain", "no-sync", "unused", "uneven")
 TOLERANCE = 1e-4
+SECONDS_TO_TRAIN = 600
 
 
 def run(*command):
@@ -38,7 +42,7 @@ def run(*command):
 
 
 def build(tree, folder):
-    """The path of train.cc's program, linked with the library as it is installed."""
+    """Returns the path of train.cc's program, linked with the installed library."""
     run("cmake", "--install", tree, "--prefix", folder / "prefix")
     run("cmake", "-S", HERE, "-B", folder / "train", f"-DCMAKE_PREFIX_PATH={folder / 'prefix'}",
         "-DCMAKE_BUILD_TYPE=Release")
@@ -46,37 +50,21 @@ def build(tree, folder):
     return folder / "train" / "train"
 
 
-def started(hosts, rank, command, port):
-    """A rank on its host."""
-    command = hosts.command(rank, [str(word) for word in command], {
-        "RANK": str(rank), "WORLD_SIZE": str(hosts.count), "LOCAL_RANK": str(rank),
-        "MASTER_ADDR": hosts.address(0), "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
-        "GRADWIRE_COORDINATOR_METRICS": "off"})
-    return subprocess.Popen(command.argv, env=command.environment, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-
-
-def output(command, process):
-    out, err = process.communicate(timeout=600)
-    if process.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))} exited {process.returncode}:\n{err}")
-    return [tuple(map(float, line.split())) for line in out.splitlines()]
-
-
 def run_ranks(hosts, command):
-    """For each rank, what it printed: a list of (loss, seconds)."""
-    port, ranks = str(free_port()), []
-    try:
+    """Returns what each rank printed: a list of (loss, seconds)."""
+    port, argv = str(free_port()), [str(word) for word in command]
+    with Jobs(lambda: None) as jobs:
         for rank in range(hosts.count):
-            ranks.append(started(hosts, rank, command, port))
-        return [output(command, rank) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
+            jobs.start(f"rank {rank}", hosts.command(rank, argv, {
+                "RANK": str(rank), "WORLD_SIZE": str(hosts.count), "LOCAL_RANK": str(rank),
+                "MASTER_ADDR": hosts.address(0), "MASTER_PORT": port, "OMP_NUM_THREADS": "1",
+                "GRADWIRE_COORDINATOR_METRICS": "off"}))
+        texts = jobs.finish(time.monotonic() + SECONDS_TO_TRAIN)
+    return [[tuple(map(float, line.split())) for line in text.splitlines()] for text in texts]
 
 
 def difference(ours, theirs):
-    """The greatest relative difference of two runs' losses."""
+    """Returns the largest relative difference of two runs' losses."""
     if [len(rank) for rank in ours] != [len(rank) for rank in theirs]:
         sys.exit("the two programs did not make the same number of passes")
     return max(abs(a - b) / abs(b) for one, other in zip(ours, theirs)
@@ -84,7 +72,7 @@ def difference(ours, theirs):
 
 
 def median_step(runs):
-    """Seconds; a rank's first pass does not count, nor the line of the final loss."""
+    """Returns seconds, without each rank's first pass and the line of the final loss."""
     return statistics.median(seconds for ranks in runs for rank in ranks
                              for _, seconds in rank[1:] if seconds > 0)
 
@@ -107,10 +95,7 @@ def compare(mode, a, hosts, program):
 def parse():
     p = arguments.Parser(__doc__)
     p.add_argument("--build", type=pathlib.Path, default=HERE.parents[1] / "build")
-    p.add_argument("--rounds", type=int, default=3)
-    p.add_argument("--steps", type=int, default=30)
-    p.add_argument("--width", type=int, default=32)
-    p.add_argument("--ranks", type=int, default=4)
+    p.add_numbers(rounds=3, steps=30, width=32, ranks=4)
     p.add_argument("--hosts", default="")
     p.add_argument("--rate", default="none")
     p.add_argument("--tuned", action="store_true", help="PyTorch with 1 MB buckets as views")
@@ -128,4 +113,7 @@ def main():
         return int(max(compare(mode, a, hosts, program) for mode in a.modes) > TOLERANCE)
 
 
-sys.exit(main())
+try:
+    sys.exit(main())
+except Failure as failure:
+    sys.exit(str(failure))

@@ -45,15 +45,15 @@ PASSES = 3  # of mode no-sync, for each step
 
 
 def block(ins, outs):
-    """A convolution of 3 x 3 without bias, and its normalisation."""
+    """A convolution of 3 x 3 without bias, and its normalization."""
     return nn.Sequential(nn.Conv2d(ins, outs, 3, padding=1, bias=False), nn.BatchNorm2d(outs))
 
 
 class Net(nn.Module):
-    """Images of 28 x 28; has a branch that a pass may leave out.
+    """A net for images of 28 x 28, with a branch that a pass may leave out.
 
-    Smooth throughout (GELU, mean pooling): at the kinks of ReLU and of max pooling the last bit
-    of a mean can move a loss by a thousandth within 30 steps, whoever summed it.
+    It is smooth throughout (GELU, mean pooling). At the kinks of ReLU and max pooling the last bit
+    of a mean, whichever program summed it, can change a loss by a thousandth within 30 steps.
     """
 
     def __init__(self, width):
@@ -75,7 +75,7 @@ class Net(nn.Module):
 
 
 def make_batch():
-    """Noise over a wave whose frequency is the class."""
+    """Returns noise over a wave whose frequency is the class."""
     images, labels = torch.randn(BATCH, 1, 28, 28), torch.randint(10, (BATCH,))
     places = torch.linspace(0, 6, 28 * 28).view(1, 1, 28, 28)
     return images + 0.3 * torch.sin((labels.view(-1, 1, 1, 1) + 1) * places), labels
@@ -127,14 +127,14 @@ def no_sync(run, steps):
 
 
 def unused(run, steps):
-    """Odd ranks leave the branch out of each pass; every third step all of them do."""
+    """Odd ranks leave the branch out of each pass; in every third step all ranks do."""
     for step in range(steps):
         with_branch = run.rank % 2 == 0 and step % 3 != 2
         run.step(lambda: run.one_pass(with_branch))
 
 
 def uneven(run, steps):
-    """Rank r has 2r batches more than rank 0."""
+    """Gives rank r 2r batches more than rank 0."""
     with Join([run.net]):
         plain(run, steps - 2 * (run.world_size - 1 - run.rank))
 
@@ -153,7 +153,7 @@ def main():
     master = os.environ["MASTER_ADDR"] + ":" + os.environ["MASTER_PORT"]
     rank, world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     rendezvous.join(types.SimpleNamespace(master=master, rank=rank, world_size=world_size))
-    torch.manual_seed(744 + rank)  # rank 0's weights are to be everybody's
+    torch.manual_seed(744 + rank)  # all ranks get rank 0's weights
     run = Run(mode, width, OPTIONS.tuned)
     torch.manual_seed(1000 + rank)
     {"plain": plain, "no-sync": no_sync, "unused": unused, "uneven": uneven}[mode](run, steps)

@@ -1,4 +1,4 @@
-"""Sleeps in place of computation, as gradwire-worker --compute-seconds has them."""
+"""Sleeps in place of computation, as gradwire-worker --compute-seconds does."""
 import time
 
 import torch
@@ -8,7 +8,7 @@ GRADIENT_SCALE = 1e-4
 
 
 class PacedSleep:
-    """What a sleep takes too long, the next ones are shorter."""
+    """Shortens the next sleep by the time that a sleep took too long."""
 
     def __init__(self):
         self._owed = 0.0
@@ -20,8 +20,8 @@ class PacedSleep:
 
 
 def multiply_adds(model, sample):
-    """Layers that have parameters of their own, in the order in which `sample` comes to them, each
-    with the multiply-adds of one forward pass; and how many scores come out."""
+    """Returns the layers with parameters of their own, in the order in which `sample` passes them,
+    each with the multiply-adds of one forward pass; and the number of scores."""
     layers, hooks = [], []
 
     def count(layer, _inputs, output):
@@ -41,7 +41,7 @@ def multiply_adds(model, sample):
 
 
 class Layer:
-    """What sleeps; seconds are of one sample."""
+    """A layer that sleeps; seconds are those of one sample."""
 
     def __init__(self, layer, forward, backward, sleep):
         self.parameters = list(layer.parameters(recurse=False))
@@ -50,7 +50,7 @@ class Layer:
 
 
 class Sleep(torch.autograd.Function):
-    """In place of a layer, forward and backward."""
+    """Takes the place of a layer, forward and backward."""
 
     @staticmethod
     def forward(ctx, scores, layer, *_parameters):
@@ -66,8 +66,8 @@ class Sleep(torch.autograd.Function):
 
 
 class Emulated(nn.Module):
-    """The parameters and buffers of `model`, and for each layer a sleep, of the share that its
-    multiply-adds are of all. `seconds`: of forward and of backward over `batch_size` samples."""
+    """Has the parameters and buffers of `model`, and for each layer a sleep in proportion to its
+    multiply-adds. `seconds`: of forward and of backward over `batch_size` samples."""
 
     def __init__(self, model, sample, seconds, batch_size):
         super().__init__()
@@ -85,6 +85,6 @@ class Emulated(nn.Module):
 
 
 def seconds_of(text):
-    """"F,B" """
+    """Parses "F,B"."""
     forward, backward = map(float, text.split(","))
     return forward, backward

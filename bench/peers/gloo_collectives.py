@@ -1,13 +1,12 @@
 #!/usr/bin/python3
 """The peer of `gradwire bench collectives`: one rank of PyTorch's collectives over Gloo.
 
-Does one with one float32 bucket over and over, checks what comes back against values
-computed apart, and prints one line of JSON with the fields that gradwire-collectives
-prints. Rank 0 is the root, and sends to the last rank. Needs Debian's python3-torch.
+Repeats one collective of one float32 bucket, checks the results against values that it computes
+itself, and prints one line of JSON with the fields of gradwire-collectives. Rank 0 is the root, and
+sends to the last rank. Needs Debian's python3-torch.
 """
 import argparse
 import json
-import resource
 import time
 
 import numpy
@@ -16,15 +15,13 @@ import torch.distributed
 
 import rendezvous
 
-PERIOD = 4099  # prime, so that what lands in the wrong place shows
+PERIOD = 4099  # prime, so that values in the wrong place are noticed
 SAMPLES = 1024
-
-
 SUM = -1  # in place of a rank
 
 
 class Pattern:
-    """Known terms for every rank and step, and their sum."""
+    """The terms of every rank and step, and their sum."""
 
     def __init__(self, rank, world_size):
         self.terms = [numpy.random.RandomState(r).uniform(-1, 1, PERIOD).astype(numpy.float32)
@@ -50,29 +47,28 @@ class Collective:
         self.name, self.rank, self.world_size = a.op, a.rank, a.world_size
         self.bucket = bucket
         self.parts = list(bucket.chunk(a.world_size))
+        self.run = self._runs()[a.op]
 
-    def run(self):
-        dist, rank, at_root = torch.distributed, self.rank, self.rank == 0
-        if self.name == "all-reduce":
-            dist.all_reduce(self.bucket)
-        elif self.name == "broadcast":
-            dist.broadcast(self.bucket, 0)
-        elif self.name == "reduce":
-            dist.reduce(self.bucket, 0)
-        elif self.name == "all-gather":
-            dist.all_gather(self.parts, self.parts[rank].clone())
-        elif self.name == "gather":
-            dist.gather(self.parts[rank].clone(), self.parts if at_root else None, 0)
-        elif self.name == "scatter":
-            own = self.parts[rank].clone() if at_root else self.parts[rank]
-            dist.scatter(own, self.parts if at_root else None, 0)
-        elif at_root and self.world_size > 1:  # send-recv
-            dist.send(self.bucket, self.world_size - 1)
-        elif rank == self.world_size - 1 and not at_root:
-            dist.recv(self.bucket, 0)
+    def _runs(self):
+        dist, bucket, parts, own = torch.distributed, self.bucket, self.parts, self.parts[self.rank]
+        all_parts = parts if self.rank == 0 else None
+        return {"all-reduce": lambda: dist.all_reduce(bucket),
+                "broadcast": lambda: dist.broadcast(bucket, 0),
+                "reduce": lambda: dist.reduce(bucket, 0),
+                "all-gather": lambda: dist.all_gather(parts, own.clone()),
+                "gather": lambda: dist.gather(own.clone(), all_parts, 0),
+                "scatter": lambda: dist.scatter(own.clone() if all_parts else own, all_parts, 0),
+                "send-recv": self._send_or_receive}
+
+    def _send_or_receive(self):
+        last = self.world_size - 1
+        if last > 0 and self.rank == 0:
+            torch.distributed.send(self.bucket, last)
+        elif last > 0 and self.rank == last:
+            torch.distributed.recv(self.bucket, 0)
 
     def expected(self):
-        """(first, end, whose) of what comes out here."""
+        """Returns (first, end, whose) of the values that come out here."""
         count, part, rank = len(self.bucket), len(self.parts[0]), self.rank
         if self.name == "all-reduce" or self.name == "reduce" and rank == 0:
             return [(0, count, SUM)]
@@ -85,8 +81,8 @@ class Collective:
         return []
 
     def bytes_moved(self):
-        """That this rank sends and receives, if each byte went straight to where it is wanted; as a
-        ring has it for the all-reduce. Not counted by Gloo."""
+        """Returns the bytes that this rank sends and receives if each byte went straight to its
+        destination, and around a ring for the all-reduce. Gloo does not count them."""
         others, size, part = self.world_size - 1, 4 * len(self.bucket), 4 * len(self.parts[0])
         at_root, at_last = self.rank == 0, self.rank == others
         return {"all-reduce": (2 * others * part, 2 * others * part),
@@ -99,7 +95,7 @@ class Collective:
 
 
 class Loop:
-    """Does a collective with one bucket, step after step."""
+    """Repeats a collective with one bucket, step after step."""
 
     def __init__(self, a):
         self.pattern = Pattern(a.rank, a.world_size)
@@ -113,7 +109,7 @@ class Loop:
         self.step = self.wrong = self.checked = 0
 
     def run(self, positions):
-        """One step of which `positions` are filled anew and checked. Gives its seconds."""
+        """Fills and checks `positions` in one step. Returns its seconds."""
         self.pattern.fill(self.step, positions, self.view)
         if self.gated:
             torch.distributed.barrier()
@@ -128,15 +124,10 @@ class Loop:
         return seconds
 
     def agree(self, asked, seconds, limit):
-        """How many of `asked` steps of `seconds` each rank does within `limit`."""
+        """Returns how many of `asked` steps of `seconds` all ranks do within `limit`."""
         part = torch.tensor([min(1.0, limit / max(seconds * asked, 1e-9))])
         torch.distributed.all_reduce(part, op=torch.distributed.ReduceOp.MIN)
         return max(1, int(asked * part.item()))
-
-
-def cpu_seconds():
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
 
 
 def parse():
@@ -160,10 +151,10 @@ def main():
     warmup = loop.agree(a.warmup, seconds[-1], limit / 4)
     seconds = [loop.run(loop.all) for _ in range(warmup)]
     iterations = loop.agree(a.iterations, seconds[-1], limit)
-    loop.bucket.zero_()  # what is not filled anew must not grow from sum to sum
-    cpu = cpu_seconds()
+    loop.bucket.zero_()  # the other values must not grow from sum to sum
+    cpu = time.process_time()
     seconds = [loop.run(loop.samples) for _ in range(iterations)]
-    cpu = cpu_seconds() - cpu
+    cpu = time.process_time() - cpu
     loop.run(loop.all)
     sent, received = (iterations * moved for moved in loop.collective.bytes_moved())
     print(json.dumps({"rank": a.rank, "bytes": a.bytes, "seconds": seconds, "cpu_seconds": cpu,

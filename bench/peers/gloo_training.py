@@ -1,10 +1,9 @@
 #!/usr/bin/python3
 """The peer of `gradwire bench training`: one rank of the same training in PyTorch + Gloo.
 
-The same model, batch size, optimiser and order of samples as gradwire-worker, without
-augmentation. Prints a line of JSON for each iteration, as gradwire-worker --log-jsonl does, and a
-summary with the epochs. Bytes are worked out, as a ring sends gradients: Gloo counts none.
-Needs Debian's python3-torch.
+Has the model, batch size, optimizer and order of samples of gradwire-worker, without augmentation.
+Prints a line of JSON for each iteration, as gradwire-worker --log-jsonl does, and a summary with the
+epochs. Bytes are calculated for a ring, because Gloo counts none. Needs Debian's python3-torch.
 """
 import argparse
 import json
@@ -27,7 +26,7 @@ from models import MODELS
 
 
 def batches(a, images):
-    """Endless batches of this rank's share, epoch after epoch, each with its epoch."""
+    """Yields batches of this rank's share without end, each with its epoch."""
     sampler = DistributedSampler(images, a.world_size, a.rank, seed=a.sampler_seed)
     epoch = 0
     while True:
@@ -39,7 +38,7 @@ def batches(a, images):
 
 
 def gather_scatter(parameters, a):
-    """Every gradient to rank 0, the mean back from there, one parameter after the other."""
+    """Gathers each gradient at rank 0 and scatters the mean, one parameter after the other."""
     for p in parameters:
         if a.rank == 0:
             gradients = [torch.empty_like(p.grad) for _ in range(a.world_size)]
@@ -67,13 +66,13 @@ def is_powersgd(a):
 
 
 class Sent:
-    """Bytes that a rank sends for an iteration's gradients, if they go round a ring."""
+    """The bytes that a rank sends for an iteration's gradients, if they go around a ring."""
 
     def __init__(self, model, a):
         self._whole = sum(parameter.numel() for parameter in model.parameters())
         self._element_bytes = 2 if a.hook == "fp16" else 4
         self._ring = 2 * (a.world_size - 1) / a.world_size
-        self.low_rank = None  # the state of the PowerSGD hook, which counts from its start on
+        self.low_rank = None  # the state of the PowerSGD hook, which counts from its start
         self._before = (0, 0)
 
     def of_iteration(self):
@@ -89,7 +88,7 @@ class Sent:
 def wrap(model, a, sent):
     if a.mode != "ddp":
         return model
-    if is_powersgd(a):  # two buckets under way at once are too many for it; see bench/setups.inc
+    if is_powersgd(a):  # it cannot have two buckets under way at once; see bench/setups.inc
         torch.distributed._DEFAULT_FIRST_BUCKET_BYTES = int(a.bucket_mb * 2**20)
     model = DistributedDataParallel(model, bucket_cap_mb=a.bucket_mb,
                                     gradient_as_bucket_view=a.bucket_view,
@@ -105,7 +104,7 @@ def wrap(model, a, sent):
 
 
 class Tests:
-    """Tests a model: each rank some batches, all ranks get what came out."""
+    """Tests a model: each rank some batches. All ranks get the result."""
 
     def __init__(self, a):
         self._images, self._a = Images(a, train=False), a
@@ -129,7 +128,7 @@ class Tests:
 
 
 def train(a, images, model):
-    """Yields the line of each iteration. What its caller does meanwhile is in none's time."""
+    """Yields the line of each iteration, whose time excludes what the caller does."""
     sent = Sent(model, a)
     wrapped = wrap(model, a, sent)
     parameters = list(model.parameters())
@@ -153,7 +152,7 @@ def train(a, images, model):
 
 
 def train_epochs(a, images):
-    """Lines of all iterations, and rows of the epochs, each tested where that was asked for."""
+    """Returns lines of all iterations, and rows of the epochs, with tests if those are wanted."""
     torch.manual_seed(a.seed)
     model, lines, rows = MODELS[a.model](), [], []
     if a.compute_seconds:
@@ -173,7 +172,7 @@ def train_epochs(a, images):
 
 
 def hook(text):
-    """"fp16", or the rank of "powersgd:RANK"."""
+    """Returns "fp16", or the rank of "powersgd:RANK"."""
     name, _, rank = text.partition(":")
     if text == "fp16":
         return text
@@ -189,18 +188,15 @@ def parse():
     p.add_argument("--model", choices=MODELS, default="vgg11")
     p.add_argument("--dataset", choices=DATASETS, default="synthetic")
     p.add_argument("--data-dir", default="")
-    p.add_argument("--batch-size", type=int, default=64)
-    p.add_argument("--iterations", type=int, default=15)
+    for name, default in (("--batch-size", 64), ("--iterations", 15), ("--lr", 0.1),
+                          ("--sampler-seed", 0), ("--threads", 1), ("--bucket-mb", 25.0)):
+        p.add_argument(name, type=type(default), default=default)
     p.add_argument("--epochs", type=int, default=0, help="in place of iterations")
     p.add_argument("--evaluate-every", type=int, choices=[1], help="test after each epoch")
-    p.add_argument("--lr", type=float, default=0.1)
     p.add_argument("--seed", type=int, default=744, help="of the weights")
-    p.add_argument("--sampler-seed", type=int, default=0)
-    p.add_argument("--threads", type=int, default=1)
     p.add_argument("--blas", default="", metavar="FILE", help="the BLAS that must compute")
     p.add_argument("--compute-seconds", type=emulation.seconds_of, metavar="F,B",
                    help="sleep in place of computing, in forward and backward")
-    p.add_argument("--bucket-mb", type=float, default=25)
     p.add_argument("--bucket-view", action="store_true")
     p.add_argument("--no-broadcast-buffers", dest="broadcast_buffers", action="store_false")
     p.add_argument("--hook", type=hook, metavar="fp16|powersgd:RANK")

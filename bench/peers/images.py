@@ -9,13 +9,13 @@ RECORD = 1 + 3 * 32 * 32  # bytes of a CIFAR-10 image with its label
 SYNTHETIC_SAMPLES = 50000
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"  # Debian's
 BORDER = 2  # of pixels around 28 x 28
-# By data set: of each channel.
+# Of each channel, by data set.
 MEAN = {"cifar10": (125.3 / 255, 123.0 / 255, 113.9 / 255), "fashion-mnist": (0.2860,) * 3}
 STD = {"cifar10": (63.0 / 255, 62.1 / 255, 66.7 / 255), "fashion-mnist": (0.3530,) * 3}
 
 
 def idx_file(folder, name, header):
-    """The values of a file of MNIST's kind, behind its header."""
+    """Returns the values after the header of a file of MNIST's kind."""
     plain = pathlib.Path(folder, name)
     data = plain.read_bytes() if plain.exists() else gzip.open(f"{plain}.gz").read()
     return numpy.frombuffer(data, numpy.uint8, offset=header)
@@ -29,7 +29,7 @@ def cifar10(a, train):
 
 
 def fashion_mnist(a, train):
-    """Framed, and three times the one channel."""
+    """Returns framed images, with the one channel repeated three times."""
     folder, part = a.data_dir or FASHION_MNIST, "train" if train else "t10k"
     pixels = idx_file(folder, f"{part}-images-idx3-ubyte", 16).reshape(-1, 1, 28, 28)
     frame = ((0, 0), (0, 0), (BORDER, BORDER), (BORDER, BORDER))

@@ -1,4 +1,4 @@
-"""How ranks of the peers' scripts find each other."""
+"""Lets the ranks of the peers' scripts find each other."""
 import datetime
 import fcntl
 import os
@@ -7,7 +7,7 @@ import struct
 
 import torch.distributed
 
-# Debian's 2.6 wants libuv unless told otherwise, and is built without.
+# Debian's 2.6 uses libuv by default, but is built without it.
 os.environ.setdefault("USE_LIBUV", "0")
 
 SIOCGIFADDR = 0x8915  # ioctl: IPv4 address of an interface
@@ -39,7 +39,7 @@ def interface_of(address):
 
 
 def join(a):
-    """Makes this process rank a.rank of a.world_size, over the interface that leads to the master."""
+    """Makes this process a rank, over the interface that leads to the master."""
     host = a.master.rsplit(":", 1)[0]
     interface = interface_of(address_towards(host))
     if interface and "GLOO_SOCKET_IFNAME" not in os.environ:
