@@ -3,8 +3,8 @@
 
     bench_collectives.py JSON    JSON: see cli/bench/bench_request.h
 
-Measures each size with each back end and wire, and with PyTorch + Gloo if peers are to run. Says
-on stderr how it goes.
+Measures each size with each back end and wire, and PyTorch + Gloo with --peers. Reports progress on
+stderr.
 """
 import contextlib
 import pathlib
@@ -25,7 +25,7 @@ PEER_SCRIPT = "gloo_collectives.py"
 
 
 class Case(NamedTuple):
-    """One line of the table, yet to be measured."""
+    """One line of the table, before its measurement."""
     bytes: int  # of the bucket, as float32
     op: dict
     backend: dict
@@ -33,7 +33,7 @@ class Case(NamedTuple):
     tls: bool = False
 
     def least_seconds(self):
-        """That the busiest link needs; None if its speed is not known."""
+        """Returns what the busiest link needs; None if its speed is not known."""
         per_byte = self.backend["least_seconds_per_byte"][self.op["name"]]
         if per_byte is None:
             return None
@@ -41,7 +41,7 @@ class Case(NamedTuple):
 
 
 def wires_of(op, backend):
-    """What is not summed is copied as it is."""
+    """Returns the wires; what is not summed travels unchanged."""
     return backend["wires"] if op["sums"] else ["fp32"]
 
 
@@ -55,8 +55,8 @@ def cases_of(request):
 
 @contextlib.contextmanager
 def certificates(request, runner):
-    """The options of all programs for TLS, with certificates for this machine; none if it is not
-    wanted. Failure if they cannot be made."""
+    """Yields all programs' TLS options, with new certificates; none without --tls. Failure if it
+    fails."""
     if not request["tls"]:
         yield ()
         return
@@ -95,15 +95,14 @@ def say_row(row, asked):
 
 
 def notes_of(request):
-    notes = ["The time of an iteration is the longest of all ranks'. Results of every iteration "
-             "are checked against values computed apart: all values in the warm-up and at the "
-             "end, up to 1024 spread over the bucket in measured ones. Sums are means."]
+    notes = ["The time of an iteration is the longest of all ranks'. Every iteration is checked "
+             "against values computed separately: all values in the warm-up and at the end, up to "
+             "1024 of the bucket in measured iterations. Sums are means."]
     if any(op["name"] != "all-reduce" for op in request["ops"]):
-        notes.append("Rank 0 is the root; it sends to the last rank. Iterations of other "
-                     "operations than all-reduce begin behind a barrier, which is not in the "
-                     "times.")
+        notes.append("Rank 0 is the root; it sends to the last rank. Operations other than "
+                     "all-reduce begin after a barrier, which the times exclude.")
     if request["seconds_per_size"] > 0:
-        notes.append("A size ends early when its measured iterations would take more than "
+        notes.append("A size ends early if its measured iterations would take more than "
                      f"{request['seconds_per_size']:g} s; the column says how many there were.")
     if request["tls"]:
         notes.append("Rows with tls \"yes\" have encrypted connections between all processes.")
@@ -114,8 +113,7 @@ def notes_of(request):
 
 
 def measure(request, runner, report):
-    """Fills the report. Failure of Runner.run and collective_row, with size and back end; at the
-    end if values were wrong."""
+    """Fills the report. Failure names size and back end, or says that values were wrong."""
     runner.try_out([request["programs"]["collectives"], "--help"])
     report.title = f"Collectives, {request['workers']} ranks"
     report.notes = notes_of(request)

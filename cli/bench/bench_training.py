@@ -3,8 +3,7 @@
 
     bench_training.py JSON    JSON: see cli/bench/bench_request.h
 
-Trains with each set-up in turn, in rounds, and puts tables beside each other. Says on stderr how
-it goes.
+Trains with each set-up in turn, in rounds, and compares them in tables. Reports progress on stderr.
 """
 import json
 import pathlib
@@ -26,7 +25,7 @@ def model_and_data(request):
 
 
 def common_args(request):
-    """What Gradwire's worker and the peer's script are told alike."""
+    """Returns the arguments that Gradwire's worker and the peer's script share."""
     emulated = request["compute_seconds"]
     iterations = request["iterations"] + 1  # the last one is not counted
     return [*model_and_data(request), "--batch-size", str(request["batch_size"]),
@@ -49,7 +48,7 @@ def say_round(request, number, setup, times):
 
 
 def run_rounds(request, runner, times):
-    """Fills `times` by set-up. Failure as Runner.run and add_round, with round and set-up."""
+    """Fills `times` by set-up. Failure of Runner.run and add_round names round and set-up."""
     for number in range(1, request["rounds"] + 1):
         for setup in request["setups"]:
             of_setup = times.get(setup["name"], TrainingTimes())
@@ -61,30 +60,30 @@ def run_rounds(request, runner, times):
 
 
 def emulation_notes(seconds):
-    return ["COMPUTATION IS EMULATED: in place of it each rank sleeps "
+    return ["COMPUTATION IS EMULATED: each rank sleeps instead, "
             f"{seconds['forward']:g} s in forward and {seconds['backward']:g} s in backward of an "
-            "iteration, layer by layer, each the share that its multiply-adds are of all; a layer's "
-            "gradients are there when its sleep in backward ends. So processors are left to the "
-            "exchange and the optimizer, which are real. Bound: the longer of the sleeps and of "
-            "a ring's least time for the gradients on the links, if the two overlapped wholly."]
+            "iteration, layer by layer in proportion to the multiply-adds. A layer's gradients are "
+            "ready when its sleep in backward ends. The exchange and the optimizer, which are real, "
+            "have the processors to themselves. Bound: the longer of the sleeps and of a ring's "
+            "least time for the gradients on the links, if the two overlapped completely."]
 
 
 def notes_of(request):
     emulated = request["compute_seconds"]
     return [*(emulation_notes(emulated) if emulated else []),
             f"Set-ups ran in turn, in {request['rounds']} rounds of {request['iterations']} "
-            "iterations, the first of each not counted, nor a further one at the end, behind which "
-            "no forward pass hides what is late; one compute thread a rank, SGD, no "
-            "augmentation. The time of an iteration is the mean over the ranks: the sum of those "
-            "is what the run took, while the longest would count twice what one rank waits in "
-            "this iteration and another in the next.",
-            "Exposed communication: median of what the trainer itself waited; empty where it is "
-            "hidden in backward and not measured. Efficiency: median of computation over the "
-            "median. Of local-sgd and diloco the mean counts: most iterations exchange nothing."]
+            "iterations. The first iteration of a round does not count, nor a further one at the "
+            "end, because no forward pass follows it to hide late updates. One compute thread a "
+            "rank, SGD, no augmentation. The time of an iteration is the mean over the ranks, so "
+            "the sum is the time of the run. The longest would count a wait twice if one rank "
+            "waits in this iteration and another in the next.",
+            "Exposed communication: median of the trainer's own wait; empty if it is hidden in "
+            "backward and not measured. Efficiency: median of computation over the median. For "
+            "local-sgd and diloco use the mean, because most iterations exchange nothing."]
 
 
 def gradient_bytes(layout):
-    """Of what gradwire-layout printed. Failure if that is something else."""
+    """Reads gradwire-layout's output. Failure if it is something else."""
     try:
         return sum(bucket["bytes"] for bucket in json.loads(layout)["buckets"]
                    if bucket["averaged"])
@@ -93,8 +92,7 @@ def gradient_bytes(layout):
 
 
 def bound_rows(request, layout):
-    """What no set-up can be quicker than, where computation is emulated and the links' speed is
-    known."""
+    """Returns the least time of any set-up, for emulated computation and known links."""
     emulated, per_byte = request["compute_seconds"], request["ring_seconds_per_byte"]
     if not emulated or per_byte is None:
         return []
@@ -124,7 +122,7 @@ def check_agreement(times):
 
 
 def measure(request, runner, report):
-    """Fills the report, which after a Failure holds what was measured before."""
+    """Fills the report, which after a Failure holds the measurements so far."""
     layout = runner.try_out([request["programs"]["layout"], *model_and_data(request)])
     bounds, times = bound_rows(request, layout), {}
     try:

@@ -25,7 +25,7 @@ FLOAT_BYTES = 4
 
 
 def columns_of(tls):
-    """`tls`: whether some rows have it."""
+    """`tls`: whether some rows have TLS."""
     return [column for own in COLUMNS for column in
             ([own, TLS_COLUMN] if tls and own.field == "wire" else [own])]
 
@@ -51,29 +51,28 @@ def total(ranks, field):
 
 
 def cpu_seconds_per_gb(backend, ranks, coordinator_cpu_seconds):
-    """Of all processes for each 10^9 bytes of payload that any of them sent; None if a part is
-    unknown or nothing was sent."""
+    """Returns seconds of all processes per 10^9 bytes that any of them sent; None if unknown."""
     cpu_seconds, sent = total(ranks, "cpu_seconds"), total(ranks, "bytes_sent")
     if backend["loads_coordinator"]:
         if coordinator_cpu_seconds is None:
             return None
         part = len(ranks[0]["seconds"]) / ranks[0]["iterations_in_all"]
         cpu_seconds += coordinator_cpu_seconds * part
-        sent += total(ranks, "bytes_received")  # all of it sent by the coordinator
+        sent += total(ranks, "bytes_received")  # the coordinator sent it all
     return cpu_seconds / (sent / 1e9) if sent else None
 
 
 def collective_row(case, ranks, coordinator_cpu_seconds):
-    """A dict with the fields of columns_of().
+    """Returns a dict with the fields of columns_of().
 
-    time    of an iteration is the longest of all ranks' times of that iteration
-    algbw   bytes / median time in 10^9 bytes a second, busbw the operation's part of that
-    bound   least time on the links / median time, in per cent; None without links' speed
-    wrong   of all values that any rank checked
+    time    of an iteration: the longest of all ranks' times
+    algbw   bytes / median time in 10^9 bytes a second; busbw: the operation's part of that
+    bound   least time on the links / median time, in per cent; None without the links' speed
+    wrong   the number of wrong values among all that any rank checked
 
-    `ranks`: what each printed (bench/rank/collective_rank.h, ToJson). The processor time is the
-    coordinator's over the whole run, if it is known. Failure if a rank's report lacks a field or
-    ranks did not measure alike.
+    `ranks`: what each printed (bench/rank/collective_rank.h, ToJson). The coordinator's processor time
+    is that of the whole run, if it is known. Failure if a report lacks a field or the ranks' numbers of
+    iterations differ.
     """
     check_ranks(ranks)
     seconds = [max(of_ranks) for of_ranks in zip(*(rank["seconds"] for rank in ranks))]

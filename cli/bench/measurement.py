@@ -1,4 +1,4 @@
-"""What both measurements of `gradwire bench` do alike."""
+"""The common part of both measurements of `gradwire bench`."""
 from cli.runs.failure import Failure
 from cli.runs.machine import describe_environment
 from cli.runs.report import Report, write_report
@@ -7,9 +7,9 @@ from cli.terminal.command import drive
 
 
 def measure_and_report(request, check, measure):
-    """Makes the hosts, calls measure(request, runner, report), and writes the report of what was
-    measured even if that failed. `request`: see cli/bench/bench_request.h; `check` as that of
-    Jobs. Failure of Runner, then of `measure`, then of write_report."""
+    """Makes the hosts, calls measure(request, runner, report), and writes the report even if that
+    failed. `request`: see cli/bench/bench_request.h; `check`: see Jobs. Failure of Runner, then of
+    `measure`, then of write_report."""
     with Runner(request, check) as runner:
         torch = torch_version(runner) if request["peers"] else None
         report = Report("", request["command"], describe_environment(request, torch))
@@ -28,6 +28,6 @@ def measure_and_report(request, check, measure):
 
 
 def measured_by(measure):
-    """The whole of a script of `gradwire bench`. Gives the exit code."""
+    """Runs a script of `gradwire bench`. Returns the exit code."""
     return drive("gradwire bench",
                  lambda request, check: measure_and_report(request, check, measure))

@@ -6,7 +6,7 @@ from cli.runs.quantiles import median, quantile
 from cli.runs.tables import Column
 from cli.runs.training import parse_ranks
 
-COMPUTATION = "computation"  # the set-up that others are measured against
+COMPUTATION = "computation"  # the set-up that is the base for the others
 EXPOSED = "exposed_communication"
 
 TRAINING_COLUMNS = [Column("setup", "set-up"),
@@ -28,23 +28,22 @@ COMPARISON_COLUMNS = [Column("setup", "set-up"),
 
 @dataclasses.dataclass
 class TrainingTimes:
-    """What all rounds of one set-up measured, without each round's first and last iteration."""
-    iteration_seconds: list = dataclasses.field(default_factory=list)  # each the mean over ranks
+    """The measurements of all rounds of a set-up, without each round's first and last iteration."""
+    iteration_seconds: list = dataclasses.field(default_factory=list)  # means over ranks
     exposed_seconds: list = dataclasses.field(default_factory=list)  # likewise; [] if not measured
     ranks_agree: bool = True  # all ranks had one parameters_sha256 in every round
 
 
 def means(values_of_ranks):
-    """At each iteration but the first and the last, over the ranks. The first warms up; where
-    updates come late an iteration ends in the next one's forward pass, and behind the last there
-    is none."""
+    """Returns the mean over the ranks of each iteration except the first, which warms up, and the
+    last: late updates end in the next iteration's forward pass, and the last has none."""
     return [sum(values) / len(values) for values in zip(*values_of_ranks)][1:-1]
 
 
 def add_round(texts, compare, times):
-    """Adds what the ranks of one round printed, with iteration_seconds and perhaps exposed
-    communication among the phase_seconds of each iteration, to TrainingTimes. `compare`: whether
-    the hashes of the ranks must agree. Failure as parse_ranks."""
+    """Adds the ranks' output of one round, which may have exposed communication among its
+    phase_seconds, to TrainingTimes. `compare`: whether the ranks' hashes must agree. Failure as
+    parse_ranks."""
     outputs = parse_ranks(texts)
     times.iteration_seconds += means([output.seconds for output in outputs])
     exposed = [output.phase(EXPOSED) for output in outputs]
@@ -56,9 +55,8 @@ def add_round(texts, compare, times):
 
 
 def training_rows(setups, times):
-    """Fields of TRAINING_COLUMNS for each of `setups` (lines of bench/setups.inc) that `times`, by
-    name, has. What is "over computation", and efficiency, are against the median of set-up
-    "computation"."""
+    """Returns a row of TRAINING_COLUMNS for each of `setups` (bench/setups.inc) in `times`. Set-up
+    "computation" is the base of "over computation" and efficiency."""
     computation = times.get(COMPUTATION)
     alone = median(computation.iteration_seconds) if computation else None
     rows = []
@@ -81,7 +79,7 @@ def training_rows(setups, times):
 
 
 def bound_row(computation, transfer):
-    """The longer of the two, in seconds, as a row of TRAINING_COLUMNS."""
+    """Returns the longer of the two, in seconds, as a row of TRAINING_COLUMNS."""
     least = max(computation, transfer)
     return {"setup": f"bound ({'computation' if least == computation else 'transfer'})",
             "system": "",
@@ -91,9 +89,8 @@ def bound_row(computation, transfer):
 
 
 def comparison_rows(setups, times):
-    """Fields of COMPARISON_COLUMNS for each pair of a set-up and a peer of it that were both
-    measured: the ratio of their medians, and of their means, which alone tells something where
-    ranks exchange in some iterations only."""
+    """Returns a row of COMPARISON_COLUMNS for each measured set-up and peer. The ratio of means is
+    for set-ups that exchange only in some iterations."""
     medians = {name: median(one.iteration_seconds) for name, one in times.items()}
     averages = {name: mean(one.iteration_seconds) for name, one in times.items()}
     return [{"setup": setup["name"],

@@ -84,8 +84,7 @@ def best_links(ways, count):
 
 
 def slow_ways(ways, count):
-    """Returns the ways with less than a quarter of the median of the hosts' best links, and that
-    median."""
+    """Returns ways below a quarter of the median of the hosts' best links, and that median."""
     expected = statistics.median_high(best_links(ways, count))
     return {way: speed for way, speed in ways.speed.items()
             if speed and speed < SLOW_LINK * expected}, expected

@@ -141,8 +141,7 @@ def tree_bytes_claim(setting, results):
 
 
 def fit(points):
-    """Fits latency (s) and seconds per byte to `points` (bytes, seconds), by least squares of the
-    relative errors."""
+    """Fits latency (s) and seconds per byte: least squares of the points' relative errors."""
     weights = [1 / seconds**2 for _, seconds in points]
     total = sum(weights)
     middle_x = sum(w * x for w, (x, _) in zip(weights, points)) / total

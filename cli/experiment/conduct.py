@@ -117,8 +117,7 @@ def announce(steps, folder):
 
 
 def ranks_of_step(step, setting, runner, ticker):
-    """Returns what the ranks gave; [] if memory ends its sweep. Failure of Runner.run and of the
-    work's read(), with its name."""
+    """Returns the ranks' results; [] if memory ends the sweep. Failure has the work's name."""
     try:
         return step.work.read(setting, runner.run(step.run, ticker.watch).ranks)
     except Failure as failure:

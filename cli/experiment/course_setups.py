@@ -6,8 +6,7 @@ NODES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """`mean_iteration` and the fields after it are published numbers; `losses` are those of
-    PRINTED."""
+    """A set-up. `mean_iteration` and all after it are published numbers, `losses` at PRINTED."""
     name: str
     title: str
     nodes: int

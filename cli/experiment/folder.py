@@ -33,8 +33,7 @@ def fingerprint(run, request):
 
 
 class Folder:
-    """Keeps runs. Failure from the constructor if the folder holds something else or is not
-    writable."""
+    """Keeps runs. Failure from the constructor if it holds something else or is read-only."""
 
     def __init__(self, path, experiment, scale):
         self.path = pathlib.Path(path)

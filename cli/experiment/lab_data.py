@@ -85,8 +85,7 @@ def floats_of(summary):
 
 
 def distance(summary, to):
-    """Returns the distance of two ranks' statistics relative to the length of the latter's; 0 if
-    they are equal."""
+    """Returns the distance of two ranks' statistics, relative to the length of the latter's."""
     if summary["buffers_sha256"] == to["buffers_sha256"]:
         return 0.0
     return math.dist(floats_of(summary), floats_of(to)) / math.hypot(*floats_of(to))

@@ -13,8 +13,7 @@ def improvement(before, after):
 
 
 def largest_difference(first, second, steps):
-    """Returns the largest difference, relative to the first's, of all ranks' losses in the first
-    `steps` of two Trained."""
+    """Returns the largest relative difference of all ranks' losses in the first `steps`."""
     return max(abs(a - b) / abs(a) for rank in range(len(first.ranks))
                for a, b in zip(first.losses(rank)[:steps], second.losses(rank)[:steps]))
 
@@ -46,8 +45,7 @@ class Trained:
         return [mean(of_ranks) for of_ranks in zip(*(rank.seconds for rank in self.ranks))][1:]
 
     def phase(self, name):
-        """Returns mean seconds of a phase over ranks and iterations except the first; None if it was
-        not measured."""
+        """Returns mean seconds of a phase without the first iteration; None if not measured."""
         return mean([seconds for rank in self.ranks
                      for seconds in RankOutput(rank.records[1:]).phase(name)])
 

@@ -29,14 +29,12 @@ class Setting:
         return self.request["peers"]
 
     def backends(self, trait=""):
-        """Returns the names in the program's table of back ends, or of those with a trait: see
-        cli/experiment/tables_json.h."""
+        """Returns names of back ends, all or with a trait: see cli/experiment/tables_json.h."""
         rows = self.request["tables"]["backends"]
         return [name for name, traits in rows.items() if not trait or traits[trait]]
 
     def backend_of(self, sync):
-        """Returns the default back end of a sync; "" of one that is in no table, which the plan's
-        check refuses."""
+        """Returns the default back end of a sync; "" if no table has the sync."""
         return self.request["tables"]["syncs"].get(sync, {"backend": ""})["backend"]
 
     @property
@@ -108,8 +106,7 @@ def tabulate(key, title, source, things, columns, note=""):
 
 
 def tabulate_curves(key, title, source, x, curves, digits, note=""):
-    """Returns a Table with a row for each x: (name, values), and a column for each of `curves`:
-    (field, title, values)."""
+    """Returns a Table. `x`: (name, values); `curves`: (field, title, values) of each column."""
     name, values = x
     return Table(key, title, source,
                  [Column(name, name), *(Column(*of, digits) for *of, _ in curves)],

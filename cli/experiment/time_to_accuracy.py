@@ -180,8 +180,7 @@ class Outcome:
         self.ends = [points[-1].accuracy for points in curves]
 
     def least_seconds(self, gbit, ranks):
-        """Returns the seconds to the accuracy on links of that speed: at least what the busiest
-        link needs."""
+        """Returns seconds to the accuracy, at least what the busiest of such links needs."""
         if self.seconds is None or gbit is None:
             return self.seconds
         busiest = self.sent * (ranks if self.method.through_one else 1)

@@ -100,8 +100,7 @@ class Link:
         self._ssh = processes.connect(self, command)
 
     def start(self, command, on_out, on_err, on_end):
-        """Starts a program on the host as ProcessSet.add does; the command's variables are added to
-        the host's."""
+        """Starts a program on the host as ProcessSet.add does, with the host's variables, too."""
         self._numbers += 1
         program = RemoteProcess(self, self._numbers, on_out, on_err, on_end)
         self._programs[self._numbers] = program
@@ -216,8 +215,7 @@ class Link:
 
 
 def raise_unready(links):
-    """Raises Failure that names the hosts that do not answer or have no room for temporary files,
-    and says why."""
+    """Raises Failure if hosts do not answer or have no room for temporary files."""
     problems = [link.lost or (link.problem and f"host {link.name}: {link.problem}") or
                 ("" if link.ready else f"host {link.name}: did not answer")
                 for link in links]

@@ -14,8 +14,7 @@ WORK = {"waiting for data": ("data",), "forward and backward": ("forward", "back
 
 
 class Rank:
-    """Mean seconds of an iteration of one rank, from its summary. They are those of the rank's
-    worker, which may carry other ranks, too."""
+    """Mean seconds of an iteration of a rank's worker, which may carry other ranks, too."""
 
     def __init__(self, summary):
         self._summary = summary

@@ -106,8 +106,7 @@ class Launch:
             replace_file(self._request["trace"], merge(files))
 
     def _report(self, exit_code):
-        """Reports what exists if the run ended early. Failure names the ranks whose summary is
-        missing although the run ended well."""
+        """Reports all that exists. Failure if the run ended well but summaries are missing."""
         if self._request["program"]:
             return
         request, supervisor = self._request, self._supervisor
@@ -159,8 +158,7 @@ def how_it_was_lost(member):
 
 
 def reports_of_workers(supervisor):
-    """Yields sentences about workers that were lost while the others went on, and about those that
-    the launcher had to end."""
+    """Yields sentences about lost workers, and about those that the launcher had to end."""
     result = "" if supervisor.cause else ", and the result is the same"
     for member in supervisor.lost:
         if member.loss and not member.loss.after_last_step:

@@ -58,8 +58,7 @@ def path_for_rank(path, rank, world_size):
 
 
 def address_for_rank(address, rank):
-    """Returns HOST:PORT+rank. Port 0 stays 0, and a text that is no address stays as it is. Failure
-    beyond port 65535."""
+    """Returns HOST:PORT+rank; port 0, and what is no address, stays. Failure beyond port 65535."""
     host, _, port = address.rpartition(":")
     if not host or int(port) == 0:
         return address
@@ -69,8 +68,7 @@ def address_for_rank(address, rank):
 
 
 def reachable(address, host_address=""):
-    """Returns the address at which workers reach a listener on this machine, or on the host with
-    `host_address`."""
+    """Returns where workers reach a listener on this machine, or on the host of an address."""
     host, _, port = address.rpartition(":")
     if host in REACHED_AT:
         host = host_address or REACHED_AT[host]

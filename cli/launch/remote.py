@@ -37,8 +37,7 @@ def environment_there():
 
 
 def folder_of(request):
-    """Returns the folder with data that the hosts need; "" if there is none. Without a folder that
-    it needs, the worker says so."""
+    """Returns the folder with the hosts' data; "" if there is none, or the worker must complain."""
     if request["dataset"] in MADE_UP:
         return ""
     return request["data_dir"] or USUAL_FOLDERS.get(request["dataset"], "")

@@ -28,8 +28,8 @@ def collect(files, ended=None):
 
 
 def transfer_of(summary):
-    """Returns ranks, bytes an iteration in one direction of this worker's link, and seconds of
-    communication; None if they are not known."""
+    """Returns ranks, bytes an iteration on this worker's link and seconds of communication, or
+    None."""
     ranks, iterations, sent, received = (number_at(summary, name) for name in (
         "world_size", "iterations", "bytes_sent", "bytes_received"))
     seconds = number_at(summary, "phase_seconds", "communication")
@@ -41,9 +41,8 @@ def transfer_of(summary):
 
 
 def link_fields(summary, through_coordinator, seconds_per_byte):
-    """Returns busbw_gbit and link_share. Through the coordinator a worker sends its gradient once, and
-    the coordinator sends all. With other back ends a worker sends what an all-reduce puts on a
-    link."""
+    """Returns busbw_gbit and link_share. Through the coordinator a worker sends its gradient once;
+    with other back ends it sends what an all-reduce puts on a link."""
     transfer = transfer_of(summary)
     if transfer is None:
         return {}
@@ -146,8 +145,7 @@ AGGREGATION = (("wait", "waits", "for the ranks to compute"),
 
 
 def coordinator_table(aggregation):
-    """Returns the coordinator's mean iteration in a line that adds up, and what that means; no line
-    if it averaged no gradients."""
+    """Returns the coordinator's mean iteration, which adds up; nothing if it averaged none."""
     if not aggregation:
         return []
     mean = in_tenths(number_at(aggregation, "iteration_seconds", "mean"))

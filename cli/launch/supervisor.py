@@ -286,8 +286,8 @@ class Supervisor(ProcessSet):
                             final=member.was_killed)
 
     def _set_cause(self, exit_code, cause, final=False):
-        """Sets the cause, which is final for a killed member: its end may be seen only after the
-        failures of others that it causes."""
+        """Sets the cause. Other members may fail before a killed member's end, the cause, is
+        seen."""
         if self._may_change_cause:
             self.cause = ""
         if not self.cause:

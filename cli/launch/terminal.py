@@ -20,8 +20,8 @@ def wait_until_writable(fd):
 
 
 class Terminal:
-    """Writes whole lines to stdout and stderr and, on a terminal, a bar below them, which `with`
-    removes at its end."""
+    """Writes whole lines and, on a terminal, a bar below them; `with` removes the bar at its
+    end."""
 
     def __init__(self, draws_bar):
         self.broken = False  # no process reads the output any more

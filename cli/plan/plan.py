@@ -58,8 +58,7 @@ def whole(size):
 
 
 class Plan:
-    """The bytes that ranks exchange, and the time that takes. Failure if `layout` is not what
-    gradwire-layout prints."""
+    """The bytes that ranks exchange, and their time. Failure if `layout` is none."""
 
     def __init__(self, request, layout):
         if not isinstance(layout, dict) or not {"buckets", "parameters"} <= layout.keys():
@@ -77,8 +76,7 @@ class Plan:
         return bucket["bytes"] / FLOAT_BYTES * self.request["element_bytes"]
 
     def bytes_on_link(self, backend, end):
-        """Returns the mean of a step, over steps with an exchange and without; `end`: "worker" or
-        "coordinator"."""
+        """Returns the mean over all steps; `end`: "worker" or "coordinator"."""
         exchange = sum(self.wire_bytes(bucket) *
                        backend["average" if bucket["averaged"] else "broadcast"][end]
                        for bucket in self.buckets)

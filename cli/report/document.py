@@ -62,8 +62,7 @@ def page(title, body):
 
 
 def drawing_module(name):
-    """Loads a module that draws, only when it is needed because that takes time. Failure without
-    matplotlib."""
+    """Loads a module that draws, which takes time. Failure without matplotlib."""
     try:
         return importlib.import_module(name)
     except SystemExit as end:

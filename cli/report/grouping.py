@@ -24,8 +24,7 @@ RANK_WORDS = ("", "w", "n", "x", "worker", "workers", "rank", "ranks", "node", "
 
 @dataclasses.dataclass
 class LoggedRun:
-    """The logs of one run, by rank. `setup`, its name without the number of ranks, groups runs for the
-    figure of scaling."""
+    """The logs of one run, by rank. `setup`: its name without the number of ranks."""
     name: str
     setup: str
     logs: list
@@ -75,8 +74,7 @@ def stem(path):
 
 
 def short_name(key, logs):
-    """Returns the name of a run's files without the rank. A single log keeps its name, unless it
-    contains "rank"."""
+    """Returns the name without the rank; a single log keeps its name, unless that has "rank"."""
     own = stem(logs[0].file)
     if len(logs) == 1 and "rank" not in own:
         return own

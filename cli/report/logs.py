@@ -105,8 +105,7 @@ def cut_short(line):
 
 
 def parse_log(file, text, phases):
-    """Returns a Log of the text, as bytes. Failure names the file, the line, what was got and what
-    was expected."""
+    """Returns a Log of the text, as bytes. Failure names the file and the wrong line."""
     lines = text.split(b"\n")
     last_is_whole = lines[-1] == b""
     if last_is_whole:

@@ -234,8 +234,7 @@ def scaling_figure(runs):
 
 
 def make_figures(runs):
-    """Returns the figures for which the runs have values: times need two iterations, scaling two
-    numbers of ranks of one set-up."""
+    """Returns the figures for which the runs have values, such as two iterations for times."""
     timed = [run for run in runs if run.iterations]
     made = [iteration_figure(timed), phase_figure(timed)] if timed else []
     made += [loss_figure(runs), scaling_figure(timed)]
@@ -277,8 +276,7 @@ def sentences(title, texts):
 
 
 def page(runs, bottlenecks, notes, drawn, files):
-    """Returns the self-contained page. `bottlenecks`: a sentence for each run; `drawn`: figures with
-    their SVG."""
+    """Returns the page. `bottlenecks`: a sentence for each run; `drawn`: figures with their SVG."""
     return document.page("Gradwire report", BODY.format(
         table=table(runs),
         bottlenecks=sentences("", [f"{run.name}: {bottleneck}"

@@ -23,8 +23,7 @@ class Stopped(Failure):
 
 @contextlib.contextmanager
 def within(context, exit_code=None):
-    """Puts "context: " before the message of a Failure in its block, and sets its exit code if one
-    is given."""
+    """Puts "context: " before the message of a Failure in its block; may set its exit code."""
     try:
         yield
     except Failure as failure:

@@ -23,8 +23,7 @@ REMOTE = ('exec 3<&0; (cat <&3; kill -TERM $$ && sleep 5 && kill -KILL $$) >/dev
 
 
 def own_environment():
-    """Returns this process's variables without GRADWIRE_*, which the user's shell has for other
-    runs."""
+    """Returns this process's variables without GRADWIRE_*, which are for the user's own runs."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GRADWIRE_")}
 
 
@@ -70,8 +69,7 @@ class Hosts:
         return [THIS_MACHINE if self.local else str(host) for host in range(self.count)]
 
     def shape(self, rate):
-        """Makes the program's hosts again with links of `rate`, unless they have that rate. Failure
-        as from `with`."""
+        """Makes the program's hosts again with links of `rate`, unless they have it."""
         if self.local or rate == self._rate:
             return
         self._down()
@@ -82,8 +80,7 @@ class Hosts:
         return self._addresses[host]
 
     def command(self, host, argv, environment=None):
-        """Returns the command that runs `argv` on a host, with variables beyond
-        own_environment()."""
+        """Returns a command that runs `argv` on a host, with variables beyond own_environment()."""
         prefix = [] if self.local else [self.program, "run", str(host)]
         return Command([*prefix, *argv], {**own_environment(), **(environment or {})})
 
@@ -112,8 +109,7 @@ def find_ssh():
 
 
 def address_of(host):
-    """Returns the address that the host's name has here, which should be in the experiment's
-    network."""
+    """Returns the address of the host's name here, which should be in the runs' network."""
     try:
         found = socket.getaddrinfo(host.network_name, None, socket.AF_INET, socket.SOCK_STREAM)
     except (OSError, UnicodeError):  # UnicodeError: no host can have such a name

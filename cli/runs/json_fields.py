@@ -15,8 +15,7 @@ def field_at(value, *keys):
 
 
 def text_at(value, *keys):
-    """Returns a text; "" if there is none. Shows a control character as \\x1b, so that a terminal
-    does not obey it."""
+    """Returns a text, "" if there is none, with control characters shown as \\x1b."""
     text = field_at(value, *keys)
     if not isinstance(text, str):
         return ""

@@ -17,8 +17,7 @@ def describe_machine(versions):
 
 
 def describe_environment(request, torch):
-    """Returns all facts on which figures depend. `torch`: version of the peers' PyTorch, or
-    None."""
+    """Returns all facts on which figures depend. `torch`: the peers' PyTorch, or None."""
     gbit = request["link_gbit"]
     rates = [link["rate"] for link in request.get("link", [])] if request["hosts"] else []
     return {**describe_machine(request["versions"]),

@@ -13,8 +13,7 @@ def write_in_place(path, content):
 
 
 def sync_folder_of(path):
-    """Makes the new name of a file durable. Does nothing if this process may not read the folder,
-    or the file system cannot sync one."""
+    """Makes the new name of a file durable, if the folder is readable and can be synced."""
     try:
         fd = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except PermissionError:

@@ -36,8 +36,7 @@ def last_lines(text, most):
 
 
 def describe_end(status):
-    """Describes a return code of subprocess: "ended with exit code 3", "was killed by signal 9
-    (Killed)"."""
+    """Describes a return code: "ended with exit code 3", "was killed by signal 9 (Killed)"."""
     if status >= 0:
         return f"ended with exit code {status}"
     return f"was killed by signal {-status} ({signal.strsignal(-status)})"
@@ -69,8 +68,7 @@ def spawn(command):
 
 
 class Program:
-    """A program here or on another host. `status`: return code as of subprocess; None while it
-    runs."""
+    """A program here or on another host. `status`: its return code; None while it runs."""
     @property
     def ended(self):
         return self.status is not None

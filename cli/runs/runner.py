@@ -28,8 +28,7 @@ MASTER = "{master}"  # "HOST:PORT" of host 0, on which no program listens
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Ranks that start and end together, rank I on host I. They may have a coordinator, which runs
-    on the last host."""
+    """Ranks that start and end together, rank I on host I; a coordinator is on the last host."""
     ranks: list  # program and arguments of each
     coordinator: bool = True
     environment: dict = dataclasses.field(default_factory=dict)  # beyond own_environment()
@@ -107,8 +106,8 @@ class Runner:
             return Outputs(jobs.finish(self._deadline(), lambda: watch(first.out)))
 
     def run_here(self, name, argv):
-        """Runs a program on this machine and returns its stdout. It has the hosts' environment, but
-        not their network. Failure as of Jobs."""
+        """Runs a program here, with the hosts' environment but not their network. Returns
+        stdout."""
         return run_job(name, Command(argv, own_environment()), SECONDS_TO_SAY_VERSION, self._check)
 
     def try_out(self, argv):

@@ -50,8 +50,7 @@ def csv_cell(value):
 
 
 def csv_table(columns, rows):
-    """Writes field names first. Numbers stay as they are, and texts are quoted if they must be. A
-    missing field is empty."""
+    """Writes field names, then rows: exact numbers, quoted texts, nothing for missing fields."""
     lines = [[column.field for column in columns]]
     lines += [[csv_cell(row.get(column.field)) for column in columns] for row in rows]
     return "".join(",".join(line) + "\n" for line in lines)
@@ -79,8 +78,7 @@ def cell(row, column):
 
 
 def text_table(columns, rows):
-    """Returns the lines of a table: a head, then one for each row, aligned to the right. A missing
-    field is "-"."""
+    """Returns the lines of a table, aligned to the right. A missing field is "-"."""
     drawn = []
     for column in columns:
         cells = [column.title, *(cell(row, column) for row in rows)]

@@ -47,8 +47,7 @@ def collective_ranks(request, count, options, coordinator_options=()):
 
 
 def peers_of(request, script, argv, count):
-    """Returns a Run of a script of bench/peers/, which gets `argv`. Failure if the script is
-    missing."""
+    """Returns a Run of a script of bench/peers/ with `argv`. Failure if the script is missing."""
     path = pathlib.Path(request["programs"]["peers"], script)
     if not path.exists():
         raise Failure(f"no '{path}'; it is built and installed together with gradwire")
@@ -97,8 +96,7 @@ def parse_output(text):
 
 
 def parse_ranks(texts):
-    """Returns what each rank printed. Failure if a rank printed something else, or the ranks
-    printed different numbers of iterations."""
+    """Returns what each rank printed. Failure if it is something else, or of another length."""
     outputs = []
     for rank, text in enumerate(texts):
         try:

@@ -34,8 +34,8 @@ class Unreachable(Failure):
 
 
 def ask(coordinator, token="", context=None):
-    """Returns the text of /status.json and its content. Unreachable; Failure if it does not answer,
-    or another program does."""
+    """Returns the text of /status.json and its content. Unreachable or another Failure without
+    it."""
     unreachable = f"cannot reach a coordinator's --metrics at {coordinator}: "
     try:
         body = http_client.get(coordinator, "/status.json", ANSWER_WITHIN, token, context)

@@ -148,8 +148,7 @@ def coordinator_line(status):
 
 
 def cost_text(what):
-    """Returns "0.412 s lost (computing 0.321, waiting 0.041, connecting 0.050)", of the worker that
-    lost most."""
+    """Returns "0.412 s lost (computing 0.321, waiting 0.041, …)", of the worker that lost most."""
     seconds = number_at(what, "seconds_lost")
     if seconds is None:
         return "its cost is not known yet"
@@ -230,17 +229,15 @@ def event_lines(status):
 
 
 def lines_of(status):
-    """Returns the run and its settings, progress, exposed communication, the slowest rank, a line for
-    each rank with the phases of its last step in milliseconds, the lost workers, and the last
-    events. A missing value is "-"."""
+    """Returns all lines: the run, progress, the slowest rank, a table of the ranks (the last step
+    in milliseconds), lost workers and the last events. A missing value is "-"."""
     head = [head_line(status), settings_line(status), progress_line(status), exposed_line(status),
             slowest_line(status), coordinator_line(status)]
     return [*filter(None, head), *rank_lines(status), *loss_lines(status), *event_lines(status)]
 
 
 def fitted(lines, columns, rows):
-    """Returns at most `rows` lines of at most `columns` characters; the last says how many are
-    omitted."""
+    """Cuts to `rows` lines of `columns` characters; the last says how many are omitted."""
     rows = max(rows, 1)
     if len(lines) > rows:
         lines = [*lines[:rows - 1], f"... {len(lines) - rows + 1} more lines"]

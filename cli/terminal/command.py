@@ -19,8 +19,7 @@ class WrongUsage(Failure):
 
 
 def did_you_mean(word, names):
-    """Returns the end of a message about a word that is none of `names`: "; did you mean course?", or
-    "" if none is similar."""
+    """Returns "; did you mean course?" for a word like one of `names`, else ""."""
     near = difflib.get_close_matches(word, names, 1)
     return f"; did you mean {near[0]}?" if near else ""
 
@@ -43,8 +42,7 @@ def tell(program, failure):
 
 
 def run(program, main):
-    """Runs a script that BecomeScript has started: `main` gets its data and operands. Returns the
-    exit code."""
+    """Runs `main` with the data and operands of BecomeScript. Returns the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         return main(given_data(), sys.argv[2:])
@@ -69,8 +67,7 @@ class StopSignals:
 
 
 def drive(program, main):
-    """As run(), for a script that starts other programs: `main` gets its data, and a function that
-    raises Stopped after a signal."""
+    """As run(), for a script that starts programs: `main` gets a check for signals, too."""
     stop = StopSignals()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape")

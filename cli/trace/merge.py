@@ -34,8 +34,7 @@ def is_event(event):
 
 
 def bounded(kind):
-    """Returns a reader of a number, `kind` of its text. Larger numbers could become infinite, which
-    JSON does not have."""
+    """Returns a reader of a number that refuses those that could become infinite in sums."""
     def read(text):
         value = kind(text)
         return value if abs(value) <= MOST else no_number(text)
