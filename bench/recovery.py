@@ -134,14 +134,11 @@ class Run:
                 raise Stuck(f"waited {self._patience:g} s for {what}")
             self._processes.wait(LOOK_AGAIN)
 
-    def wait_for_steps(self):
+    def lose(self, rng):
+        """Ends a worker at a random moment of a step. Returns the results."""
         seen = [len(worker.steps) for worker in self.workers]
         self.wait(lambda: all(len(worker.steps) >= before + STEPS_BETWEEN
                               for worker, before in zip(self.workers, seen)), "steps")
-
-    def lose(self, rng):
-        """Ends a worker at a random moment of a step. Returns the results."""
-        self.wait_for_steps()
         trained = time.monotonic() + self._options.train_seconds
         self.wait(lambda: time.monotonic() >= trained, "the next one's turn")
         iteration = median([step["iteration_seconds"] for worker in self.workers

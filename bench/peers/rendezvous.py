@@ -19,14 +19,11 @@ def add_options(parser):
     parser.add_argument("--master", required=True, metavar="HOST:PORT", help="where rank 0 listens")
 
 
-def address_towards(host):
+def interface_towards(host):
+    """Returns the interface that leads to a host; None if it is not known."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.connect((host, 9))
-        return s.getsockname()[0]
-
-
-def interface_of(address):
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        address = s.getsockname()[0]
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode())
             try:
@@ -41,7 +38,7 @@ def interface_of(address):
 def join(a):
     """Makes this process a rank, over the interface that leads to the master."""
     host = a.master.rsplit(":", 1)[0]
-    interface = interface_of(address_towards(host))
+    interface = interface_towards(host)
     if interface and "GLOO_SOCKET_IFNAME" not in os.environ:
         os.environ["GLOO_SOCKET_IFNAME"] = interface
     torch.distributed.init_process_group(

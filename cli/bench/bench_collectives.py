@@ -40,16 +40,11 @@ class Case(NamedTuple):
         return per_byte * self.bytes / FLOAT_BYTES * self.backend["wires"][self.wire]
 
 
-def wires_of(op, backend):
-    """Returns the wires; what is not summed travels unchanged."""
-    return backend["wires"] if op["sums"] else ["fp32"]
-
-
 def cases_of(request):
     return [Case(size, op, backend, wire, tls) for op in request["ops"] for size in op["sizes"]
             for backend in request["backends"]
             if op["name"] in backend["least_seconds_per_byte"]
-            for wire in wires_of(op, backend)
+            for wire in (backend["wires"] if op["sums"] else ["fp32"])
             for tls in ([False, True] if backend["tls"] else [False])]
 
 
@@ -78,12 +73,6 @@ def run_of(request, case, tls=()):
         return peers_of(request, PEER_SCRIPT, loop, request["workers"])
     options = ["--backend", case.backend["name"], "--wire", case.wire, *tls, *loop]
     return collective_ranks(request, request["workers"], options, tls)
-
-
-def measure_case(request, case, runner, tls):
-    outputs = runner.run(run_of(request, case, tls))
-    ranks = [json_or_none(text) for text in outputs.ranks]
-    return collective_row(case, ranks, outputs.coordinator_cpu_seconds)
 
 
 def say_row(row, asked):
@@ -122,7 +111,9 @@ def measure(request, runner, report):
     with certificates(request, runner) as tls:
         for case in cases_of(request):
             with within(f"{case.op['name']}, {case.bytes} bytes, {case.backend['name']}"):
-                row = measure_case(request, case, runner, tls)
+                outputs = runner.run(run_of(request, case, tls))
+                row = collective_row(case, [json_or_none(text) for text in outputs.ranks],
+                                     outputs.coordinator_cpu_seconds)
             say_row(row, request["iterations"])
             rows.append(row)
     wrong = sum(row["wrong"] for row in rows)

@@ -14,7 +14,6 @@ from cli.bench.measurement import measured_by
 from cli.bench.training_rows import (COMPARISON_COLUMNS, TRAINING_COLUMNS, TrainingTimes,
                                      add_round, bound_row, comparison_rows, training_rows)
 from cli.runs.failure import Failure, within
-from cli.runs.quantiles import median
 from cli.runs.report import Part
 from cli.runs.training import alone, ranks_of, training_peers_of
 
@@ -41,12 +40,6 @@ def run_of(request, setup):
     return start(request, [*argv, "--augment", "false", *setup["options"]], request["workers"])
 
 
-def say_round(request, number, setup, times):
-    p50 = median(times.iteration_seconds)
-    print(f"round {number} of {request['rounds']}  {setup['name']:<20} p50 so far {p50:.3f} s",
-          file=sys.stderr, flush=True)
-
-
 def run_rounds(request, runner, times):
     """Fills `times` by set-up. Failure of Runner.run and add_round names round and set-up."""
     for number in range(1, request["rounds"] + 1):
@@ -56,7 +49,8 @@ def run_rounds(request, runner, times):
                 outputs = runner.run(run_of(request, setup))
                 add_round(outputs.ranks, setup["kind"] == "own", of_setup)
             times[setup["name"]] = of_setup
-            say_round(request, number, setup, of_setup)
+            print(f"round {number} of {request['rounds']}  {setup['name']:<20} "
+                  f"p50 so far {of_setup.p50:.3f} s", file=sys.stderr, flush=True)
 
 
 def emulation_notes(seconds):
@@ -115,12 +109,6 @@ def fill_report(request, times, bounds, report):
     report.notes = notes_of(request)
 
 
-def check_agreement(times):
-    for name, of_setup in sorted(times.items()):
-        if not of_setup.ranks_agree:
-            raise Failure(f"{name}: the ranks of one run ended with different parameters")
-
-
 def measure(request, runner, report):
     """Fills the report, which after a Failure holds the measurements so far."""
     layout = runner.try_out([request["programs"]["layout"], *model_and_data(request)])
@@ -129,7 +117,9 @@ def measure(request, runner, report):
         run_rounds(request, runner, times)
     finally:
         fill_report(request, times, bounds, report)
-    check_agreement(times)
+    for name, of_setup in sorted(times.items()):
+        if not of_setup.ranks_agree:
+            raise Failure(f"{name}: the ranks of one run ended with different parameters")
 
 
 if __name__ == "__main__":

@@ -1,33 +1,11 @@
 """A row of `gradwire bench collectives`: one operation, size, back end and wire."""
 from cli.runs.failure import Failure
 from cli.runs.quantiles import median, quantile
-from cli.runs.tables import Column
+from cli.runs.tables import as_columns, values_of
 from cli.runs.training import is_number
 
-COLUMNS = [Column("op", "op"),
-           Column("bytes", "size (B)"),
-           Column("count", "count"),
-           Column("type", "type"),
-           Column("backend", "backend"),
-           Column("wire", "wire"),
-           Column("iterations", "iterations"),
-           Column("min_us", "min (us)", 1),
-           Column("p50_us", "p50 (us)", 1),
-           Column("p99_us", "p99 (us)", 1),
-           Column("algbw_gb_per_s", "algbw (GB/s)", 4),
-           Column("busbw_gb_per_s", "busbw (GB/s)", 4),
-           Column("bound_percent", "% of bound", 1),
-           Column("cpu_seconds_per_gb", "CPU-s/GB", 2),
-           Column("wrong", "wrong")]
-TLS_COLUMN = Column("tls", "tls")
 NUMBERS = ("cpu_seconds", "bytes_sent", "bytes_received", "iterations_in_all", "wrong")
 FLOAT_BYTES = 4
-
-
-def columns_of(tls):
-    """`tls`: whether some rows have TLS."""
-    return [column for own in COLUMNS for column in
-            ([own, TLS_COLUMN] if tls and own.field == "wire" else [own])]
 
 
 def is_report(rank):
@@ -62,36 +40,51 @@ def cpu_seconds_per_gb(backend, ranks, coordinator_cpu_seconds):
     return cpu_seconds / (sent / 1e9) if sent else None
 
 
+class Measured:
+    """The measurement of a Case. `ranks`: what each printed (bench/rank/collective_rank.h, ToJson);
+    the coordinator's processor time is that of the whole run, if it is known. Failure if a report
+    lacks a field or the ranks' numbers of iterations differ."""
+
+    def __init__(self, case, ranks, coordinator_cpu_seconds):
+        check_ranks(ranks)
+        self.case, self.ranks = case, ranks
+        self.coordinator_cpu_seconds = coordinator_cpu_seconds
+        # The time of an iteration is the longest of all ranks'.
+        self.seconds = [max(of_ranks) for of_ranks in zip(*(rank["seconds"] for rank in ranks))]
+        self.p50 = median(self.seconds)
+        self.algbw = case.bytes / self.p50 / 1e9
+
+    def bound_percent(self):
+        """Returns least time on the links / median time; None without the links' speed."""
+        least = self.case.least_seconds()
+        return None if least is None else 100 * least / self.p50
+
+
+FIELDS = [
+    ("op", "op", lambda one: one.case.op["name"]),
+    ("bytes", "size (B)", lambda one: one.case.bytes),
+    ("count", "count", lambda one: one.case.bytes // FLOAT_BYTES),
+    ("type", "type", lambda _: "float32"),
+    ("backend", "backend", lambda one: one.case.backend["name"]),
+    ("wire", "wire", lambda one: one.case.wire),
+    ("tls", "tls", lambda one: "yes" if one.case.tls else "no"),
+    ("iterations", "iterations", lambda one: len(one.seconds)),
+    ("min_us", "min (us)", lambda one: min(one.seconds) * 1e6, 1),
+    ("p50_us", "p50 (us)", lambda one: one.p50 * 1e6, 1),
+    ("p99_us", "p99 (us)", lambda one: quantile(one.seconds, 0.99) * 1e6, 1),
+    ("algbw_gb_per_s", "algbw (GB/s)", lambda one: one.algbw, 4),
+    ("busbw_gb_per_s", "busbw (GB/s)", lambda one: one.case.op["busbw_factor"] * one.algbw, 4),
+    ("bound_percent", "% of bound", Measured.bound_percent, 1),
+    ("cpu_seconds_per_gb", "CPU-s/GB", lambda one: cpu_seconds_per_gb(
+        one.case.backend, one.ranks, one.coordinator_cpu_seconds), 2),
+    ("wrong", "wrong", lambda one: int(total(one.ranks, "wrong")))]
+
+
+def columns_of(tls):
+    """`tls`: whether some rows have TLS."""
+    return [column for column in as_columns(FIELDS) if tls or column.field != "tls"]
+
+
 def collective_row(case, ranks, coordinator_cpu_seconds):
-    """Returns a dict with the fields of columns_of().
-
-    time    of an iteration: the longest of all ranks' times
-    algbw   bytes / median time in 10^9 bytes a second; busbw: the operation's part of that
-    bound   least time on the links / median time, in per cent; None without the links' speed
-    wrong   the number of wrong values among all that any rank checked
-
-    `ranks`: what each printed (bench/rank/collective_rank.h, ToJson). The coordinator's processor time
-    is that of the whole run, if it is known. Failure if a report lacks a field or the ranks' numbers of
-    iterations differ.
-    """
-    check_ranks(ranks)
-    seconds = [max(of_ranks) for of_ranks in zip(*(rank["seconds"] for rank in ranks))]
-    p50 = median(seconds)
-    algbw = case.bytes / p50 / 1e9
-    least = case.least_seconds()
-    return {"op": case.op["name"],
-            "bytes": case.bytes,
-            "count": case.bytes // FLOAT_BYTES,
-            "type": "float32",
-            "backend": case.backend["name"],
-            "wire": case.wire,
-            "tls": "yes" if case.tls else "no",
-            "iterations": len(seconds),
-            "min_us": min(seconds) * 1e6,
-            "p50_us": p50 * 1e6,
-            "p99_us": quantile(seconds, 0.99) * 1e6,
-            "algbw_gb_per_s": algbw,
-            "busbw_gb_per_s": case.op["busbw_factor"] * algbw,
-            "bound_percent": None if least is None else 100 * least / p50,
-            "cpu_seconds_per_gb": cpu_seconds_per_gb(case.backend, ranks, coordinator_cpu_seconds),
-            "wrong": int(total(ranks, "wrong"))}
+    """Returns a dict with the fields of columns_of(). Failure as Measured."""
+    return values_of(FIELDS, Measured(case, ranks, coordinator_cpu_seconds))

@@ -1,29 +1,12 @@
 """The tables of `gradwire bench training`."""
 import dataclasses
-from statistics import fmean as mean
 
-from cli.runs.quantiles import median, quantile
-from cli.runs.tables import Column
+from cli.runs.quantiles import mean, median, quantile
+from cli.runs.tables import as_columns, values_of
 from cli.runs.training import parse_ranks
 
 COMPUTATION = "computation"  # the set-up that is the base for the others
 EXPOSED = "exposed_communication"
-
-TRAINING_COLUMNS = [Column("setup", "set-up"),
-                    Column("system", "system"),
-                    Column("iterations", "iterations"),
-                    Column("p50_seconds", "p50 (s)", 3),
-                    Column("p90_seconds", "p90 (s)", 3),
-                    Column("mean_seconds", "mean (s)", 3),
-                    Column("exposed_seconds", "exposed communication (s)", 3),
-                    Column("over_computation_seconds", "over computation (s)", 3),
-                    Column("efficiency_percent", "efficiency (%)", 1)]
-COMPARISON_COLUMNS = [Column("setup", "set-up"),
-                      Column("p50_seconds", "p50 (s)", 3),
-                      Column("peer", "peer"),
-                      Column("peer_p50_seconds", "its p50 (s)", 3),
-                      Column("ratio", "ratio", 2),
-                      Column("mean_ratio", "ratio of means", 2)]
 
 
 @dataclasses.dataclass
@@ -32,6 +15,14 @@ class TrainingTimes:
     iteration_seconds: list = dataclasses.field(default_factory=list)  # means over ranks
     exposed_seconds: list = dataclasses.field(default_factory=list)  # likewise; [] if not measured
     ranks_agree: bool = True  # all ranks had one parameters_sha256 in every round
+
+    @property
+    def p50(self):
+        return median(self.iteration_seconds)
+
+    @property
+    def mean(self):
+        return mean(self.iteration_seconds)
 
 
 def means(values_of_ranks):
@@ -54,28 +45,31 @@ def add_round(texts, compare, times):
         times.ranks_agree = False
 
 
+def training_fields(alone):
+    """`alone`: median seconds of set-up "computation", the base of the last two; or None."""
+    return [
+        ("setup", "set-up", lambda setup, _: setup["name"]),
+        ("system", "system",
+         lambda setup, _: "PyTorch" if setup["kind"] == "peer" else "Gradwire"),
+        ("iterations", "iterations", lambda _, one: len(one.iteration_seconds)),
+        ("p50_seconds", "p50 (s)", lambda _, one: one.p50, 3),
+        ("p90_seconds", "p90 (s)", lambda _, one: quantile(one.iteration_seconds, 0.9), 3),
+        ("mean_seconds", "mean (s)", lambda _, one: one.mean, 3),
+        ("exposed_seconds", "exposed communication (s)",
+         lambda _, one: median(one.exposed_seconds), 3),
+        ("over_computation_seconds", "over computation (s)",
+         lambda _, one: alone and one.p50 - alone, 3),
+        ("efficiency_percent", "efficiency (%)", lambda _, one: alone and 100 * alone / one.p50, 1)]
+
+
+TRAINING_COLUMNS = as_columns(training_fields(None))
+
+
 def training_rows(setups, times):
-    """Returns a row of TRAINING_COLUMNS for each of `setups` (bench/setups.inc) in `times`. Set-up
-    "computation" is the base of "over computation" and efficiency."""
-    computation = times.get(COMPUTATION)
-    alone = median(computation.iteration_seconds) if computation else None
-    rows = []
-    for setup in setups:
-        if setup["name"] not in times:
-            continue
-        one = times[setup["name"]]
-        p50 = median(one.iteration_seconds)
-        rows.append({
-            "setup": setup["name"],
-            "system": "PyTorch" if setup["kind"] == "peer" else "Gradwire",
-            "iterations": len(one.iteration_seconds),
-            "p50_seconds": p50,
-            "p90_seconds": quantile(one.iteration_seconds, 0.9),
-            "mean_seconds": mean(one.iteration_seconds),
-            "exposed_seconds": median(one.exposed_seconds),
-            "over_computation_seconds": None if alone is None else p50 - alone,
-            "efficiency_percent": None if alone is None else 100 * alone / p50})
-    return rows
+    """Returns a row of TRAINING_COLUMNS for each of `setups` (bench/setups.inc) in `times`."""
+    fields = training_fields(times[COMPUTATION].p50 if COMPUTATION in times else None)
+    return [values_of(fields, (setup, times[setup["name"]]))
+            for setup in setups if setup["name"] in times]
 
 
 def bound_row(computation, transfer):
@@ -88,16 +82,19 @@ def bound_row(computation, transfer):
             "efficiency_percent": 100 * computation / least}
 
 
+COMPARISON_FIELDS = [
+    ("setup", "set-up", lambda setup, *_: setup["name"]),
+    ("p50_seconds", "p50 (s)", lambda _, own, *__: own.p50, 3),
+    ("peer", "peer", lambda _, __, name, ___: name),
+    ("peer_p50_seconds", "its p50 (s)", lambda *thing: thing[-1].p50, 3),
+    ("ratio", "ratio", lambda _, own, __, peer: own.p50 / peer.p50, 2),
+    # For set-ups that exchange only in some iterations.
+    ("mean_ratio", "ratio of means", lambda _, own, __, peer: own.mean / peer.mean, 2)]
+COMPARISON_COLUMNS = as_columns(COMPARISON_FIELDS)
+
+
 def comparison_rows(setups, times):
-    """Returns a row of COMPARISON_COLUMNS for each measured set-up and peer. The ratio of means is
-    for set-ups that exchange only in some iterations."""
-    medians = {name: median(one.iteration_seconds) for name, one in times.items()}
-    averages = {name: mean(one.iteration_seconds) for name, one in times.items()}
-    return [{"setup": setup["name"],
-             "p50_seconds": medians[setup["name"]],
-             "peer": peer,
-             "peer_p50_seconds": medians[peer],
-             "ratio": medians[setup["name"]] / medians[peer],
-             "mean_ratio": averages[setup["name"]] / averages[peer]}
+    """Returns a row of COMPARISON_COLUMNS for each measured set-up and peer."""
+    return [values_of(COMPARISON_FIELDS, (setup, times[setup["name"]], peer, times[peer]))
             for setup in setups for peer in setup["peers"]
-            if setup["name"] in medians and peer in medians]
+            if setup["name"] in times and peer in times]

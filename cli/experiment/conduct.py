@@ -139,12 +139,6 @@ def do_step(step, title, setting, runner, pace):
             "seconds": ticker.elapsed(), "ranks": ranks}
 
 
-def is_beyond_memory(step, steps):
-    """Whether a smaller one of its sweep did not fit."""
-    return step.work.sweep and any(other.lacks_memory and other.work.sweep == step.work.sweep
-                                   for other in steps)
-
-
 def conduct(steps, setting, folder, runner, environment):
     """Does the steps without a record, and keeps each as it ends. Failure of do_step and Folder."""
     pace = Pace(steps)
@@ -152,7 +146,8 @@ def conduct(steps, setting, folder, runner, environment):
         if step.record:
             continue
         title = f"run {number} of {len(steps)}  {step.work.name}"
-        if is_beyond_memory(step, steps):
+        if step.work.sweep and any(other.lacks_memory and other.work.sweep == step.work.sweep
+                                   for other in steps):  # a smaller one did not fit
             record = {"fingerprint": step.fingerprint, "commands": [], "seconds": 0.0, "ranks": []}
         else:
             record = do_step(step, title, setting, runner, pace)

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.tables import Column
+from cli.runs.tables import Column, as_columns, values_of
 from cli.terminal.command import did_you_mean
 
 CONFIRMED = "confirmed"
@@ -91,17 +91,9 @@ class Picture:
     caption: str = ""
 
 
-def values_of(columns, thing):
-    """Returns a row. `columns`: each a field, a title, a function that gives the value of a thing,
-    and optionally digits after the point. The function gets a tuple's parts one by one."""
-    parts = thing if isinstance(thing, tuple) else (thing,)
-    return {field: value(*parts) for field, _, value, *_ in columns}
-
-
 def tabulate(key, title, source, things, columns, note=""):
-    """Returns a Table with a row for each of `things`: see values_of."""
-    return Table(key, title, source,
-                 [Column(field, called, *digits) for field, called, _, *digits in columns],
+    """Returns a Table with a row for each of `things`; `columns` as as_columns takes them."""
+    return Table(key, title, source, as_columns(columns),
                  [values_of(columns, thing) for thing in things], note)
 
 

@@ -130,18 +130,14 @@ class Point:
     accuracy: float  # 0 to 1
 
 
-def sent_in(result, epoch):
-    return sum(record["bytes_sent"] for rank in result.ranks for record in rank.records
-               if record["epoch"] == epoch) / len(result.ranks)
-
-
 def curve(result):
     """Returns the points of a run, one for each epoch."""
     points, sent = [], 0
     seconds = [0.0] * len(result.ranks)
     for rows in zip(*(rank.summary["epochs"] for rank in result.ranks)):
         seconds = [before + row["seconds"] for before, row in zip(seconds, rows)]
-        sent += sent_in(result, rows[0]["epoch"])
+        sent += sum(record["bytes_sent"] for rank in result.ranks for record in rank.records
+                    if record["epoch"] == rows[0]["epoch"]) / len(result.ranks)
         points.append(Point(max(seconds), sent, rows[0]["test"]["accuracy"]))
     return points
 

@@ -55,6 +55,7 @@ class Writing:
         self._command, self._facts = command, facts
         self._findings, self._steps = findings, steps
         self._claims = claims_table(findings.claims)
+        self._about = f"After {experiment.source}. {experiment.scale(scale)['about']}"
 
     def files(self):
         """Returns {name: content}, with the page last."""
@@ -74,9 +75,6 @@ class Writing:
 
     def _title(self):
         return f"{self._experiment.title}, scale {self._scale}"
-
-    def _about(self):
-        return f"After {self._experiment.source}. {self._experiment.scale(self._scale)['about']}"
 
     def _results(self):
         tables = {table.key: [{column.field: row.get(column.field) for column in table.columns}
@@ -98,7 +96,7 @@ class Writing:
     def _markdown(self):
         found = self._findings
         facts = "".join(f"- {name}: {value}\n" for name, value in self._facts.items())
-        parts = [f"# {self._title()}\n\n    {self._command}\n\n{self._about()}\n\n{facts}",
+        parts = [f"# {self._title()}\n\n    {self._command}\n\n{self._about}\n\n{facts}",
                  f"## Claims\n\n{markdown_table(self._claims.columns, self._claims.rows)}"]
         parts += [f"## {heading(table)}\n\n{markdown_table(table.columns, table.rows)}" +
                   (f"\n{table.note}\n" if table.note else "") for table in found.tables]
@@ -112,7 +110,7 @@ class Writing:
         found = self._findings
         facts = document.items(f"{name}: {value}" for name, value in self._facts.items())
         notes = document.items(found.notes)
-        body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraph_html(self._about()),
+        body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraph_html(self._about),
                 f"<ul>\n{facts}</ul>\n<h2>Claims</h2>\n",
                 table_html(self._claims, "text")]
         for table in found.tables:

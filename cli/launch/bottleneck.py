@@ -13,6 +13,13 @@ WORK = {"waiting for data": ("data",), "forward and backward": ("forward", "back
         "the optimizer": ("optimizer",)}
 
 
+# Titles of other waits, and what to try.
+WAITS = {"data": ("waiting for data", "fewer --threads, so that the loader has a core, a faster disk or "
+                  "--augment false"),
+         "optimizer": ("the optimizer", "a larger --batch-size or --accumulate, so that it updates less "
+                       "often for the same samples")}
+
+
 class Rank:
     """Mean seconds of an iteration of a rank's worker, which may carry other ranks, too."""
 
@@ -94,16 +101,6 @@ def computation(ranks, iteration):
     return f"computation (forward and backward), {part}; try {advice}."
 
 
-def data(seconds, iteration):
-    return (f"waiting for data, {part_of(seconds, iteration)}; try fewer --threads, so that the "
-            "loader has a core, a faster disk or --augment false.")
-
-
-def optimizer(seconds, iteration):
-    return (f"the optimizer, {part_of(seconds, iteration)}; try a larger --batch-size or "
-            "--accumulate, so that it updates less often for the same samples.")
-
-
 def longest_work(slow, ranks):
     """Names the work on which the rank spends most more than all do, for each rank carried."""
     def excess(name):
@@ -161,15 +158,15 @@ def judge(ranks, summaries, *kinds):
     iteration = mean([rank.iteration for rank in ranks])
     if found := held_up(ranks, iteration):
         return found
-    waits = {name: mean_phases(ranks, name)
-             for name in ("exposed_communication", "data", "optimizer")}
+    waits = {name: mean_phases(ranks, name) for name in ("exposed_communication", *WAITS)}
     longest = max(waits, key=waits.get)
     seconds = waits[longest]
     if seconds < OVERHEAD_FROM * iteration:
         return computation(ranks, iteration)
     if longest == "exposed_communication":
         return communication(seconds, iteration, summaries, *kinds)
-    return data(seconds, iteration) if longest == "data" else optimizer(seconds, iteration)
+    title, advice = WAITS[longest]
+    return f"{title}, {part_of(seconds, iteration)}; try {advice}."
 
 
 def bottleneck(summaries, overlapping=(), halving=(), periodic=(), served=()):

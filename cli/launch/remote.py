@@ -153,7 +153,9 @@ class LaunchHosts:
     def _check(self):
         self._addresses = self._addresses_there() if self._network else self._addresses
         request = self.request
-        wants = {"program": request["programs"]["gradwire"], "programs": self._programs(),
+        wants = {"program": request["programs"]["gradwire"], "programs": [
+                     request["program"] or request["programs"]["worker"],
+                     request["programs"]["coordinator"]],
                  "holds": self._addresses, "towards": self._addresses,
                  "files": [path for path in (request["weights"],) if path],
                  "folder": folder_of(request)}
@@ -184,10 +186,6 @@ class LaunchHosts:
         return ask_all(self._supervisor, self._links, questions,
                        lambda ready, deadline: self._wait(ready, SECONDS_TO_ANSWER),
                        SECONDS_TO_ANSWER)
-
-    def _programs(self):
-        programs = [self.request["program"] or self.request["programs"]["worker"]]
-        return [*programs, self.request["programs"]["coordinator"]]
 
     def _check_listen(self):
         options = self.request["coordinator"] or {}

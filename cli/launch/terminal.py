@@ -13,12 +13,6 @@ def draws_bars():
     return os.isatty(ERR) and os.environ.get("TERM") != "dumb"
 
 
-def wait_until_writable(fd):
-    poll = select.poll()
-    poll.register(fd, select.POLLOUT)
-    poll.poll()
-
-
 class Terminal:
     """Writes whole lines and, on a terminal, a bar below them; `with` removes the bar at its
     end."""
@@ -76,7 +70,7 @@ class Terminal:
             try:
                 text = text[os.write(fd, text):]
             except BlockingIOError:
-                wait_until_writable(fd)
+                select.select([], [fd], [])
             except OSError as error:
                 self.broken = error.errno == errno.EPIPE
                 return

@@ -111,11 +111,6 @@ class Plan:
                 "measured_exposed_seconds": measured["exposed_seconds"],
                 "measured_bytes": whole(measured["bytes_sent_per_step"])}
 
-    def bucket_row(self, number, bucket):
-        averaged = "models, averaged" if self.request["interval"] else "gradients, averaged"
-        return {"bucket": number, "bytes": int(self.wire_bytes(bucket)),
-                "what": averaged if bucket["averaged"] else "buffers, rank 0's"}
-
     def facts(self):
         request = self.request
         batch, workers = request["batch_size"], request["workers"]
@@ -138,7 +133,10 @@ class Plan:
     def report(self):
         """Returns buckets, bytes, and the least time of an iteration, for each back end."""
         backends = [self.backend_row(backend) for backend in self.request["backends"]]
-        buckets = [self.bucket_row(*numbered) for numbered in enumerate(self.buckets)]
+        averaged = "models, averaged" if self.request["interval"] else "gradients, averaged"
+        buckets = [{"bucket": number, "bytes": int(self.wire_bytes(bucket)),
+                    "what": averaged if bucket["averaged"] else "buffers, rank 0's"}
+                   for number, bucket in enumerate(self.buckets)]
         return Report(
             f"Plan: {self.request['model']} on {self.request['workers']} workers",
             self.request["command"], self.facts(),

@@ -49,7 +49,9 @@ class Jobs(ProcessSet):
             self._check()
             self._raise_failures(SECONDS_TO_SAY_WHY)
             if time.monotonic() >= deadline:
-                raise Failure(f"not done in time: {self._still_running()}")
+                names = ", ".join(job.name for job in self._running_jobs())
+                raise Failure("not done in time: " + (
+                    f"{names} still running" if names else "no program runs any more"))
             self.wait(SECONDS_TO_LOOK)
         self._raise_failures(0)
 
@@ -77,10 +79,6 @@ class Jobs(ProcessSet):
         while time.monotonic() < until and not self._workers_ended():
             self.wait(SECONDS_TO_LOOK)
         raise Failure("\n".join(job.failure() for job in self._jobs if job.process.failed))
-
-    def _still_running(self):
-        names = ", ".join(job.name for job in self._running_jobs())
-        return f"{names} still running" if names else "no program runs any more"
 
     def _end_servers(self):
         for signal_number in (signal.SIGTERM, signal.SIGKILL):

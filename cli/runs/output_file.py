@@ -6,12 +6,6 @@ import stat
 from cli.runs.failure import failing
 
 
-def write_in_place(path, content):
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY)
-    with open(fd, "wb") as file:
-        file.write(content)
-
-
 def sync_folder_of(path):
     """Makes the new name of a file durable, if the folder is readable and can be synced."""
     try:
@@ -57,7 +51,8 @@ def replace_file(path, content):
         if is_replaced(path):
             replace(os.path.realpath(path), content)
         else:
-            write_in_place(path, content)
+            with open(os.open(path, os.O_WRONLY | os.O_CLOEXEC | os.O_NOCTTY), "wb") as file:
+                file.write(content)
 
 
 def probe(path):

@@ -17,6 +17,18 @@ class Column(NamedTuple):
     digits: int = 0  # after the point
 
 
+def as_columns(fields):
+    """Returns the Columns of `fields`: of each a name, a title, a function that gives the value of a
+    thing, and optionally digits."""
+    return [Column(field, title, *digits) for field, title, _, *digits in fields]
+
+
+def values_of(fields, thing):
+    """Returns the row of a thing. The functions of `fields` get a tuple's parts one by one."""
+    parts = thing if isinstance(thing, tuple) else (thing,)
+    return {field: value(*parts) for field, _, value, *_ in fields}
+
+
 def markdown_cell(value, column):
     if isinstance(value, int):
         return f"{value:,}"

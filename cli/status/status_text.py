@@ -163,17 +163,13 @@ def process_text(what):
     return text_at(what, "address") + (f", process {pid:.0f}" if pid else "")
 
 
-def carriers_text(loss):
-    return "; ".join(f"{ranks_at(carrier, 'adopted')} on the worker of "
-                     f"{ranks_at(carrier, 'ranks')} ({text_at(carrier, 'address')})"
-                     for carrier in list_at(loss, "carriers"))
-
-
 def loss_line(loss, has_next=False):
     process = process_text(loss)
     line = (f"  {ranks_at(loss, 'ranks')}" + (f" ({process})" if process else "") +
             f" in step {number_at(loss, 'step') or 0:.0f}: {text_at(loss, 'cause')}")
-    if carriers := carriers_text(loss):
+    if carriers := "; ".join(f"{ranks_at(carrier, 'adopted')} on the worker of "
+                             f"{ranks_at(carrier, 'ranks')} ({text_at(carrier, 'address')})"
+                             for carrier in list_at(loss, "carriers")):
         # The workers went on only in the view after the next loss, and reported that one.
         skipped = has_next and number_at(loss, "seconds_lost") is None
         cost = "its cost counts with the next loss" if skipped else cost_text(loss)
@@ -209,11 +205,6 @@ def columns_of(status):
             TextColumn(("pid",), "process")]
 
 
-def rank_lines(status):
-    ranks = status["ranks"]
-    return ["", *text_table(columns_of(status), ranks)] if ranks else []
-
-
 def event_line(event):
     seconds = min(max(number_at(event, "time") or 0, 0), 1e11)
     return (f"  {time.strftime('%H:%M:%S', time.localtime(seconds))}"
@@ -233,7 +224,8 @@ def lines_of(status):
     in milliseconds), lost workers and the last events. A missing value is "-"."""
     head = [head_line(status), settings_line(status), progress_line(status), exposed_line(status),
             slowest_line(status), coordinator_line(status)]
-    return [*filter(None, head), *rank_lines(status), *loss_lines(status), *event_lines(status)]
+    ranks = ["", *text_table(columns_of(status), status["ranks"])] if status["ranks"] else []
+    return [*filter(None, head), *ranks, *loss_lines(status), *event_lines(status)]
 
 
 def fitted(lines, columns, rows):

@@ -8,9 +8,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
 from cli.experiment import time_to_accuracy as tta
 from cli.experiment.results import Trained
-from cli.experiment.study import (CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting,
-                                  values_of)
+from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
 from cli.experiment.time_to_accuracy import Outcome, Point
+from cli.runs.tables import values_of
 
 RATES = [{"rate": "1gbit", "gbit": 1.0}, {"rate": "100mbit", "gbit": 0.1}]
 TASK = dataclasses.replace(tta.SMALL, target_epochs=1)
