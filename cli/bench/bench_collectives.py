@@ -17,8 +17,8 @@ from cli.bench.measurement import measured_by
 from cli.runs.failure import Failure, within
 from cli.runs.hosts import THIS_MACHINE
 from cli.runs.json_fields import json_or_none
+from cli.runs.output_file import scratch_folder
 from cli.runs.report import Part
-from cli.runs.scratch import scratch_folder
 from cli.runs.training import collective_ranks, peers_of
 
 PEER_SCRIPT = "gloo_collectives.py"

@@ -7,6 +7,7 @@ JSON:
                               not}, "small", "large": whether datagrams return}
     measure {"address", "port"}    prints {"seconds" one way, "out", "in": bytes a second, "problem"}
 """
+import concurrent.futures
 import json
 import socket
 import statistics
@@ -118,16 +119,8 @@ def try_one(peer):
 
 
 def try_all(peers):
-    results = [None] * len(peers)
-
-    def run(place):
-        results[place] = try_one(peers[place])
-    threads = [threading.Thread(target=run, args=(place,)) for place in range(len(peers))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    print(json.dumps(results))
+    with concurrent.futures.ThreadPoolExecutor(max(1, len(peers))) as pool:
+        print(json.dumps([*pool.map(try_one, peers)]))
 
 
 def connected(order, kind):

@@ -157,10 +157,6 @@ def by_nodes(setting, results):
                    for setup, values in seconds.items()], y_from_zero=True))
 
 
-def first_losses(result):
-    return [result.loss_at(0, rank) for rank in range(NODES)]
-
-
 def needs_full(setting):
     return "" if "epoch" in setting.scale else NEEDS_FULL
 
@@ -170,9 +166,10 @@ def needs_cifar10(setting):
 
 
 def first_loss_claim(results):
-    firsts = {setup.title: first_losses(results[setup.name]) for setup in SHARED}
-    firsts.update((f"{setup.title} by parameter", first_losses(results[layers_name(setup)]))
-                  for setup in BY_PARAMETER)
+    names = {setup.title: setup.name for setup in SHARED}
+    names.update((f"{setup.title} by parameter", layers_name(setup)) for setup in BY_PARAMETER)
+    firsts = {title: [results[name].loss_at(0, rank) for rank in range(NODES)]
+              for title, name in names.items()}
     texts = [f"{title} {', '.join(f'{loss:.6f}' for loss in of_ranks)}"
              for title, of_ranks in firsts.items()]
     return judge("All set-ups of 4 nodes have the same first loss, rank by rank.",

@@ -84,16 +84,8 @@ def overlap_name(title):
     return title.replace(" ", "-")
 
 
-def passes_name(passes):
-    return f"every-{passes}"
-
-
 def groups_name(backend, groups):
     return f"{backend}-{groups}-groups"
-
-
-def scaling_name(kind, ranks):
-    return f"{kind}-{ranks}-ranks"
 
 
 def training(scale, name, title, options, **more):
@@ -104,7 +96,7 @@ def training(scale, name, title, options, **more):
 def scaling_run(scale, kind, ranks):
     batch = scale["strong"] // ranks if kind == "strong" else scale["batch"]
     options = ("--sync", "none") if ranks == 1 else OVERLAPS["overlap"]
-    return training(scale, scaling_name(kind, ranks), f"{kind} scaling, {ranks} × {batch}",
+    return training(scale, f"{kind}-{ranks}-ranks", f"{kind} scaling, {ranks} × {batch}",
                     options, ranks=ranks, batch_size=batch)
 
 
@@ -123,7 +115,7 @@ def runs(setting):
                 for backend in backends(setting) for groups in scale["groups"]]
     planned.append(training(scale, TREE, "sums up a tree, and the mean down again",
                             overlapped(TREE, USUAL_MB)))
-    planned += [training(scale, passes_name(passes), f"an exchange every {passes} passes",
+    planned += [training(scale, f"every-{passes}", f"an exchange every {passes} passes",
                          (*OVERLAPS["overlap"], "--accumulate", passes))
                 for passes in scale["passes"]]
     return planned + [scaling_run(scale, kind, ranks) for kind in ("strong", "weak")
@@ -214,7 +206,7 @@ def tree_table(results):
 
 
 def passes_table(setting, results):
-    things = [(passes, results[passes_name(passes)]) for passes in setting.scale["passes"]]
+    things = [(passes, results[f"every-{passes}"]) for passes in setting.scale["passes"]]
     return tabulate("no-sync", "An exchange every N passes (no_sync)",
                     "Fig. 10, skipping exchanges", things, [
         ("passes", "passes", lambda passes, _: passes),
@@ -229,7 +221,7 @@ def scaling(setting, results):
     x, titles = setting.scale["scaling"], {
         "strong": f"strong, total batch {setting.scale['strong']} (s)",
         "weak": f"weak, {setting.scale['batch']} for each rank (s)"}
-    times = {kind: [results[scaling_name(kind, ranks)].median_iteration() for ranks in x]
+    times = {kind: [results[f"{kind}-{ranks}-ranks"].median_iteration() for ranks in x]
              for kind in titles}
     return (tabulate_curves("scaling", "Scaling", SCALING_SOURCE, ("ranks", x),
                             [(kind, title, times[kind]) for kind, title in titles.items()], 4,
@@ -304,7 +296,7 @@ def tree_time_claim(setting, results):
 
 
 def passes_claim(setting, results):
-    sent = [sent_per_iteration(results[passes_name(passes)])
+    sent = [sent_per_iteration(results[f"every-{passes}"])
             for passes in setting.scale["passes"]]
     return judge("Under no_sync there is one exchange every N passes.", "section 3.2.4",
                  len(set(sent)) == 1, ", ".join(

@@ -11,7 +11,8 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.experiment.catalogue import EXPERIMENTS
+from cli.experiment import (collectives, course, data_parallel, ddp_paper, inference, lab,
+                            large_batch, time_to_accuracy)
 from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import Folder
@@ -27,6 +28,9 @@ from cli.terminal.command import WrongUsage, did_you_mean, drive
 
 PROGRAM = "gradwire experiment"
 LIST = "list"
+# In the order of `gradwire experiment list`.
+EXPERIMENTS = [module.EXPERIMENT for module in (
+    course, collectives, lab, large_batch, ddp_paper, data_parallel, inference, time_to_accuracy)]
 # The tables (cli/experiment/tables_json.h) in which options of runs look names up.
 NAMED_BY = {"--model": "models", "--dataset": "datasets", "--sync": "syncs",
             "--backend": "backends", "--wire": "wires", "--compress": "compressions",
@@ -69,23 +73,13 @@ def check_data(experiment, steps, setting):
             check_data_folder(folder, options, others.get(step.work.name))
 
 
-def find(experiment, setting, steps):
-    return experiment.find(setting, {step.work.name: result_of(step.work, step.record["ranks"])
-                                     for step in steps if not step.lacks_memory})
-
-
-def try_out(steps, setting, runner):
-    """Failure if a host, its programs or data are missing."""
-    layout = setting.request["programs"]["layout"]
-    for options in dict.fromkeys(tuple(step.work.layout(setting)) for step in steps
-                                 if not step.record):
-        runner.try_out([layout, *options])
-
-
 def run_steps(steps, setting, folder, check_signals):
+    """Does the steps without a record. Failure first if a host, its programs or data are missing."""
+    layouts = dict.fromkeys(tuple(step.work.layout(setting)) for step in steps if not step.record)
     with Runner(setting.request, check_signals) as runner:
         torch = torch_version(runner) if setting.peers else None
-        try_out(steps, setting, runner)
+        for options in layouts:
+            runner.try_out([setting.request["programs"]["layout"], *options])
         folder.drop_report()
         conduct(steps, setting, folder, runner, describe_environment(setting.request, torch))
 
@@ -108,7 +102,8 @@ def run_experiment(experiment, request, check_signals):
     if not all(step.record for step in steps):
         run_steps(steps, setting, folder, check_signals)
     facts = steps[-1].record["environment"]
-    findings = find(experiment, setting, steps)
+    findings = experiment.find(setting, {step.work.name: result_of(step.work, step.record["ranks"])
+                                         for step in steps if not step.lacks_memory})
     report = writing.Writing(experiment, request["scale"], request["command"], facts, findings,
                              steps)
     writing.write(folder, report.files())

@@ -33,12 +33,6 @@ def name_of(kind, batch):
     return f"{kind}-batch-{batch}"
 
 
-def runs_by_batch(setting, results):
-    """Returns (batch, kind, result) of each run."""
-    return [(batch, kind, results[name_of(kind, batch)])
-            for batch in setting.scale["batches"] for kind in KINDS]
-
-
 def run_of(setting, kind, batch):
     scale = setting.scale
     single = kind == "single"
@@ -55,7 +49,8 @@ def runs(setting):
 
 def times_by_batch(setting, results):
     """Returns a table and a figure."""
-    things = runs_by_batch(setting, results)
+    things = [(batch, kind, results[name_of(kind, batch)])
+              for batch in setting.scale["batches"] for kind in KINDS]
     table = tabulate("times", "Time of a batch", FIGURE, things, [
         ("batch", "batch", lambda batch, _, __: batch),
         ("kind", "data parallelism", lambda _, kind, __: KINDS[kind]),

@@ -219,11 +219,13 @@ def find(setting, results):
         notes.append("All ranks shared the cores of this machine, so the speed-ups say nothing about "
                      "separate devices.")
     return Findings(
-        [bytes_claim(results), *lab_data.claims(results), large_batch.worse_claim(results, large),
+        [bytes_claim(results), lab_data.order_claim(results), lab_data.drift_claim(results),
+         large_batch.worse_claim(results, large),
          faster_claim(setting, measured)],
         [first_table(measured), speedup_table(measured), split_table(measured),
          bandwidth_table(measured),
-         large_batch.last_epoch_table(setting, large, results, LARGE), *lab_data.tables(results),
+         large_batch.last_epoch_table(setting, large, results, LARGE), lab_data.order_table(results),
+         lab_data.kinds_table(results), lab_data.drift_table(results),
          speedup_picture(measured)], notes)
 
 

@@ -117,11 +117,3 @@ def drift_claim(results):
                  "equal.", "Q7", len(set(kept)) == 1 and len(set(drifted)) == EXCHANGE_RANKS,
                  f"{len(set(kept))} value(s) with, {len(set(drifted))} without, of "
                  f"{EXCHANGE_RANKS} ranks")
-
-
-def tables(results):
-    return [order_table(results), kinds_table(results), drift_table(results)]
-
-
-def claims(results):
-    return [order_claim(results), drift_claim(results)]

@@ -125,12 +125,12 @@ def accuracy_picture(results):
                 {"accuracy": [last_accuracy(results, way) for way in WAYS]})
 
 
-def last_losses(results, *ways):
-    return [losses_by_epoch(results, way)[-1] for way in ways]
-
-
-def said(way, loss):
-    return f"{way.title} {loss:.4f}"
+def loss_claim(text, source, results, sizes, lower, higher, shown):
+    """Judges whether one way ends with a lower loss than another."""
+    losses = {way: losses_by_epoch(results, way)[-1] for way in shown}
+    return judge(text, source, losses[lower] < losses[higher],
+                 ", ".join(f"{way.title} {loss:.4f}" for way, loss in losses.items()),
+                 needs_epochs(sizes))
 
 
 def needs_epochs(sizes):
@@ -138,18 +138,13 @@ def needs_epochs(sizes):
 
 
 def worse_claim(results, sizes):
-    small, large = last_losses(results, SMALL, PLAIN)
-    return judge("With no remedy, a large batch has the higher training loss after as many epochs.",
-                 "Q4", large > small, f"{said(SMALL, small)}, {said(PLAIN, large)}",
-                 needs_epochs(sizes))
+    return loss_claim("With no remedy, a large batch has the higher training loss after as many "
+                      "epochs.", "Q4", results, sizes, SMALL, PLAIN, (SMALL, PLAIN))
 
 
 def remedy_claim(results, sizes):
-    plain, scaled, warmed = last_losses(results, PLAIN, SCALED, WARMED)
-    return judge("Linear scaling of lr with warm-up lowers it.", "Goyal et al., section 2",
-                 warmed < plain,
-                 f"{said(PLAIN, plain)}, {said(SCALED, scaled)}, {said(WARMED, warmed)}",
-                 needs_epochs(sizes))
+    return loss_claim("Linear scaling of lr with warm-up lowers it.", "Goyal et al., section 2",
+                      results, sizes, WARMED, PLAIN, (PLAIN, SCALED, WARMED))
 
 
 def rates(result):

@@ -51,12 +51,7 @@ class Setting:
     def has_cifar10(self):
         return bool(self.request["data_dir"])
 
-    @property
-    def data(self):
-        """Returns the options that name the images."""
-        return self.images("synthetic")
-
-    def images(self, otherwise):
+    def images(self, otherwise="synthetic"):
         """Returns options for CIFAR-10 if it was given, else for the data set `otherwise`."""
         if self.has_cifar10:
             return ("--dataset", "cifar10", "--data-dir",

@@ -108,7 +108,7 @@ class Training:
                 self.iterations * self._exchange_seconds(setting))
 
     def _model_and_data(self, setting):
-        return ["--model", self.model, *(self.images or setting.data)]
+        return ["--model", self.model, *(self.images or setting.images())]
 
     def _common(self, setting):
         threads = setting.threads(self.ranks)
@@ -153,7 +153,7 @@ class Order(Work):
     options: tuple
 
     def layout(self, setting):
-        return [*setting.data, "--world-size", str(self.ranks), *self.options]
+        return [*setting.images(), "--world-size", str(self.ranks), *self.options]
 
     def run(self, setting):
         return Run([[setting.request["programs"]["layout"], *self.layout(setting)]],

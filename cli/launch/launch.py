@@ -18,8 +18,7 @@ from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.failure import EXIT_FAILED, Failure, within
 from cli.runs.json_fields import ranks_text
-from cli.runs.output_file import check_writable, replace_file
-from cli.runs.scratch import scratch_folder
+from cli.runs.output_file import check_writable, replace_file, scratch_folder
 from cli.terminal.command import EXIT_DONE, WrongUsage, run
 from cli.trace.merge import merge
 

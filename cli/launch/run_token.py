@@ -10,10 +10,6 @@ FORM = re.compile(rb"[!-~]{16,1024}")
 ENOUGH_BYTES = 2048
 
 
-def make_token():
-    return secrets.token_hex(32)
-
-
 def read_token(path):
     """Returns the token in a --token-file. Failure if the file cannot be read or holds none."""
     with failing(f"--token-file: cannot read '{path}'", EXIT_USAGE), open(path, "rb") as file:
@@ -26,7 +22,7 @@ def read_token(path):
 
 def token_of(path):
     """Returns the token in a file; a random one without a file."""
-    return read_token(path) if path else make_token()
+    return read_token(path) if path else secrets.token_hex(32)
 
 
 def write_token(path, token):

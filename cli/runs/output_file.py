@@ -1,9 +1,16 @@
-"""Files that are replaced as a whole."""
+"""Files that are replaced as a whole, and a folder for temporary ones."""
 import errno
 import os
 import stat
+import tempfile
 
 from cli.runs.failure import failing
+
+
+def scratch_folder():
+    """Returns a folder that `with` removes at its end. Failure if it cannot be made."""
+    with failing("cannot make a folder for temporary files (TMPDIR)"):
+        return tempfile.TemporaryDirectory(prefix="gradwire-")
 
 
 def sync_folder_of(path):

@@ -12,8 +12,8 @@ from cli.runs.cpu_sampler import CpuSampler
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.hosts import THIS_MACHINE, Hosts, SshHosts, own_environment
 from cli.runs.jobs import Jobs, run_job
+from cli.runs.output_file import scratch_folder
 from cli.runs.process import Command
-from cli.runs.scratch import scratch_folder
 
 PYTHON = "/usr/bin/python3"  # Debian's
 SECONDS_TO_SAY_VERSION = 60

@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.launch.run_token import read_token
 from cli.runs.failure import EXIT_USAGE, Failure, failing
 from cli.status import http_client, status_text
-from cli.terminal.command import EXIT_TRY_AGAIN, run, say
+from cli.terminal.command import EXIT_DONE, EXIT_TRY_AGAIN, run, say
 
 PROGRAM = "gradwire status"
 ANSWER_WITHIN = 5  # seconds
@@ -101,8 +101,8 @@ def show(text):
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # for the next answer's connection
 
 
-def follow(data):
-    """Shows one answer after the other, until the run ends."""
+def follow(data, _):
+    """Shows one answer after the other until the run ends. Returns the exit code."""
     coordinator = data["coordinator"]
     token = read_token(data["token_file"]) if data["token_file"] else ""
     context = context_of(data["tls"])
@@ -115,14 +115,10 @@ def follow(data):
         except Unreachable:  # a coordinator ends soon after its run
             say(PROGRAM, f"{coordinator} does not answer any more: its run is over (last seen: "
                 f"{status_text.progress_text(status)}); the coordinator's log says how it ended")
-            return
+            break
         show(block(data, text, status, is_first=False))
-
-
-def main(data, _):
-    follow(data)
-    return 0
+    return EXIT_DONE
 
 
 if __name__ == "__main__":
-    sys.exit(run(PROGRAM, main))
+    sys.exit(run(PROGRAM, follow))

@@ -12,9 +12,9 @@ from unittest import mock
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import TABLES, TRAITS, FakeRunner, conduct_with, no_images, option, request_of
 from cli.experiment import experiment
-from cli.experiment.catalogue import EXPERIMENTS
 from cli.experiment.conduct import Pace, Step, duration
 from cli.experiment.data_folder import check_data_folder
+from cli.experiment.experiment import EXPERIMENTS
 from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, judge
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure

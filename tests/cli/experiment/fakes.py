@@ -7,8 +7,7 @@ from unittest import mock
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 from cli.experiment import experiment
-from cli.experiment.catalogue import EXPERIMENTS
-from cli.experiment.experiment import run_experiment
+from cli.experiment.experiment import EXPERIMENTS, run_experiment
 from cli.experiment.study import experiment_called
 from cli.report import figures
 from cli.runs.failure import Failure

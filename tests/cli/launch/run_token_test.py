@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.launch.run_token import make_token, read_token, token_of, write_token
+from cli.launch.run_token import read_token, token_of, write_token
 from cli.runs.failure import EXIT_USAGE, Failure
 
 
@@ -27,7 +27,7 @@ class Token(unittest.TestCase):
         self.assertEqual(raised.exception.exit_code, EXIT_USAGE)
 
     def test_what_is_written_is_read_again_and_nobody_else_can(self):
-        token = make_token()
+        token = token_of("")
         write_token(str(self.path), token)
         self.assertEqual(token_of(str(self.path)), token)
         self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o600)

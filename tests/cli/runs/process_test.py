@@ -17,7 +17,7 @@ from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure, Stopped
 from cli.runs.guard import MESSAGE, Guard
 from cli.runs.process import Command, Process, describe_end, exit_code_of, last_lines, text_of
 from cli.runs.process_set import ProcessSet
-from cli.runs.scratch import scratch_folder
+from cli.runs.output_file import scratch_folder
 
 LONG = 30
 GUARD = """
