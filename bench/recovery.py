@@ -163,11 +163,6 @@ def shown(name, value):
     return f"{value:.{digits}f} {unit}".rstrip()
 
 
-def tell(number, loss):
-    times = ", ".join(f"{name} {shown(name, loss[name])}" for name in COLUMNS)
-    print(f"{number}: rank {loss['rank']}, step {loss['step']}: {times}", flush=True)
-
-
 def table(losses):
     rows = [f"{'':12}{'p50':>10}{'p99':>10}{'max':>10}"]
     for name in COLUMNS:
@@ -185,8 +180,10 @@ def measure(options, hosts):
               ProcessSet() as processes):
             run = Run(options, hosts, pathlib.Path(folder), processes)
             while len(run.workers) > SURVIVORS and len(losses) < options.kills:
-                losses.append(run.lose(rng))
-                tell(len(losses), losses[-1])
+                loss = run.lose(rng)
+                losses.append(loss)
+                times = ", ".join(f"{name} {shown(name, loss[name])}" for name in COLUMNS)
+                print(f"{len(losses)}: rank {loss['rank']}, step {loss['step']}: {times}", flush=True)
     return losses
 
 

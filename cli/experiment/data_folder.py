@@ -21,10 +21,8 @@ OTHERWISE = {"fashion-mnist": "Debian's Fashion-MNIST", "synthetic": "made-up im
 
 def file_in(folder, published):
     """Returns the name of its file in the folder; "" if there is none."""
-    for name in (published.file, f"{published.file}.gz"):
-        if os.path.exists(os.path.join(folder, name)):
-            return name
-    return ""
+    return next((name for name in (published.file, f"{published.file}.gz")
+                 if os.path.exists(os.path.join(folder, name))), "")
 
 
 def what_is_in(folder):

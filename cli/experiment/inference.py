@@ -102,12 +102,9 @@ def gaps(setting, results, part):
             for batch, seconds in times(setting, results, "native", part).items()}
 
 
-def shown(seconds):
-    return ", ".join(f"batch {batch} {value:.4f} s" for batch, value in seconds.items())
-
-
 def judge_times(setting, text, figure, holds, seconds):
-    return judge(text, figure, holds, shown(seconds),
+    return judge(text, figure, holds,
+                 ", ".join(f"batch {batch} {value:.4f} s" for batch, value in seconds.items()),
                  lacks_cores(setting, setting.scale["devices"]))
 
 

@@ -42,15 +42,15 @@ def pairs(setting):
             for batch in batches(setting) if fits(setting, MODEL, devices, batch)]
 
 
-def device_run(setting, devices, batch):
-    epochs, iterations = whole_epochs(setting.scale, SAMPLES, devices, batch)
-    return Training(name_of(devices, batch), f"{devices} device(s), batch {batch} each", devices,
-                    batch, iterations, ("--sync", "none") if devices == 1 else DDP, epochs=epochs,
-                    sweep=f"{devices} devices")
-
-
 def runs(setting):
-    return [*(device_run(setting, devices, batch) for devices, batch in pairs(setting)),
+    planned = []
+    for devices, batch in pairs(setting):
+        epochs, iterations = whole_epochs(setting.scale, SAMPLES, devices, batch)
+        planned.append(Training(
+            name_of(devices, batch), f"{devices} device(s), batch {batch} each", devices, batch,
+            iterations, ("--sync", "none") if devices == 1 else DDP, epochs=epochs,
+            sweep=f"{devices} devices"))
+    return [*planned,
             *(large_batch.way_run(setting, setting.scale["large"], way) for way in LARGE),
             *lab_data.runs(setting)]
 

@@ -142,18 +142,16 @@ def curve(result):
     return points
 
 
-def between(before, after, target):
-    part = (target - before.accuracy) / (after.accuracy - before.accuracy)
-    return Point(before.seconds + part * (after.seconds - before.seconds),
-                 before.sent + part * (after.sent - before.sent), target)
-
-
 def reached(points, target):
     """Returns the Point where a curve, straight between tests, first has the accuracy, or None."""
     before = None
     for point in points:
+        if point.accuracy >= target and before is None:
+            return point
         if point.accuracy >= target:
-            return between(before, point, target) if before else point
+            part = (target - before.accuracy) / (point.accuracy - before.accuracy)
+            return Point(before.seconds + part * (point.seconds - before.seconds),
+                         before.sent + part * (point.sent - before.sent), target)
         before = point
     return None
 

@@ -133,9 +133,10 @@ class Link:
     def feed(self, piece):
         self._heard = time.monotonic()
         self._received += piece
-        if not self._skipped_greeting():
-            return
-        for frame in frames(self._received):
+        if not self._greeted and MAGIC in self._received:  # after what a shell prints at its start
+            del self._received[:self._received.index(MAGIC) + len(MAGIC)]
+            self._greeted = True
+        for frame in frames(self._received) if self._greeted else ():
             self._take(*frame)
 
     def take_error(self, piece):
@@ -143,8 +144,11 @@ class Link:
         del self._errors[:-4096]
 
     def on_end(self):
-        if not self.lost:
-            self._lose("the connection was closed" if self._closing else self._why_ssh_ended())
+        if self.lost:
+            return
+        said = last_lines(self._errors.decode("utf-8", "replace"), SHOWN_LINES)
+        why = f"ssh {self._ssh.end}" + (": " + "; ".join(map(str.strip, said)) if said else "")
+        self._lose("the connection was closed" if self._closing else why)
 
     def tick(self):
         now = time.monotonic()
@@ -170,13 +174,6 @@ class Link:
         self._beats[self._numbers] = time.monotonic(), time.time()
         self.send(BEAT, self._numbers)
 
-    def _skipped_greeting(self):
-        """Skips what a shell prints when it starts. Returns whether that is done."""
-        if not self._greeted and MAGIC in self._received:
-            del self._received[:self._received.index(MAGIC) + len(MAGIC)]
-            self._greeted = True
-        return self._greeted
-
     def _take(self, kind, number, payload):
         if kind == HELLO:
             hello = json.loads(payload)
@@ -198,10 +195,6 @@ class Link:
 
     def _flush(self):
         del self._unsent[:self._ssh.write(self._unsent)]
-
-    def _why_ssh_ended(self):
-        said = last_lines(self._errors.decode("utf-8", "replace"), SHOWN_LINES)
-        return f"ssh {self._ssh.end}" + (": " + "; ".join(map(str.strip, said)) if said else "")
 
     def _lose(self, why):
         self.lost = f"host {self.name}: {why}"

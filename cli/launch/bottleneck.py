@@ -14,10 +14,11 @@ WORK = {"waiting for data": ("data",), "forward and backward": ("forward", "back
 
 
 # Titles of other waits, and what to try.
-WAITS = {"data": ("waiting for data", "fewer --threads, so that the loader has a core, a faster disk or "
-                  "--augment false"),
-         "optimizer": ("the optimizer", "a larger --batch-size or --accumulate, so that it updates less "
-                       "often for the same samples")}
+WAITS = {
+    "data": ("waiting for data",
+             "fewer --threads, so that the loader has a core, a faster disk or --augment false"),
+    "optimizer": ("the optimizer", "a larger --batch-size or --accumulate, so that it updates less "
+                  "often for the same samples")}
 
 
 class Rank:

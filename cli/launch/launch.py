@@ -17,7 +17,7 @@ from cli.launch.supervisor import SECONDS_TO_FINISH, Supervisor
 from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.failure import EXIT_FAILED, Failure, within
-from cli.runs.json_fields import ranks_text
+from cli.runs.json_fields import object_in, ranks_text
 from cli.runs.output_file import check_writable, replace_file, scratch_folder
 from cli.terminal.command import EXIT_DONE, WrongUsage, run
 from cli.trace.merge import merge
@@ -64,26 +64,22 @@ class Launch:
 
     def _start_coordinator(self):
         """Returns its address."""
-        if self._hosts:
-            return self._start_coordinator_there()
-        port_file = self._members.port_file
-        with contextlib.suppress(OSError):
-            os.unlink(port_file)  # of a previous run
+        port_file, host = self._members.port_file, ""
+        if not self._hosts:
+            with contextlib.suppress(OSError):
+                os.unlink(port_file)  # of a previous run
         self._supervisor.start(self._members.coordinator())
-        if not self._supervisor.run_until(lambda: "grpc" in bound_addresses(port_file),
-                                          SECONDS_TO_LISTEN):
+        if self._hosts:
+            bound = self._hosts.bound_addresses(port_file, SECONDS_TO_LISTEN)
+            host = self._hosts.coordinator_address
+        elif self._supervisor.run_until(lambda: "grpc" in bound_addresses(port_file),
+                                        SECONDS_TO_LISTEN):
+            bound = bound_addresses(port_file)
+        else:
             raise Failure(f"the coordinator wrote no address to '{port_file}' within "
                           f"{SECONDS_TO_LISTEN} s")
-        bound = bound_addresses(port_file)
-        self._say_where(bound.get("metrics"))
-        return reachable(bound["grpc"])
-
-    def _start_coordinator_there(self):
-        """Returns its address, on the first host."""
-        self._supervisor.start(self._members.coordinator())
-        bound = self._hosts.bound_addresses(self._members.port_file, SECONDS_TO_LISTEN)
-        host = self._hosts.coordinator_address
-        self._say_where(reachable(bound["metrics"], host) if "metrics" in bound else "")
+        metrics = bound.get("metrics", "")
+        self._say_where(reachable(metrics, host) if host and metrics else metrics)
         return reachable(bound["grpc"], host)
 
     def _say_where(self, metrics):
@@ -112,7 +108,7 @@ class Launch:
         ended = {"code": exit_code, "reason": supervisor.cause} if supervisor.cause else None
         collected = summaries.collect([self._members.here.summary_file(rank)
                                        for rank in range(request["world_size"])], ended)
-        collected["coordinator"] = summaries.read_summary(self._members.aggregation_file)
+        collected["coordinator"] = object_in(self._members.aggregation_file)
         if request["summary"]:
             replace_file(request["summary"],
                          json.dumps(collected, indent=2, ensure_ascii=False) + "\n")

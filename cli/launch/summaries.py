@@ -2,23 +2,20 @@
 from cli.runs.json_fields import field_at, number_at, object_in, text_at
 from cli.runs.tables import TextColumn, phase_columns, text_table
 
-
 CODEC_COLUMNS = (TextColumn(("compression_ratio",), "ratio", 1),
                  TextColumn(("residual_norm",), "residual", 2))
-# Reads what a worker wrote about a rank, or the coordinator about itself.
-read_summary = object_in
 
 
 def is_whole(file):
     """Whether the file is a summary of a worker that did not end early."""
-    summary = read_summary(file)
+    summary = object_in(file)
     return summary is not None and "ended" not in summary
 
 
 def collect(files, ended=None):
     """Returns the summaries as --summary writes them; `files` has one for each rank. `ended`: the
     exit code of a failed run, and why; None if all went well."""
-    read = [read_summary(file) for file in files]
+    read = [object_in(file) for file in files]
     collected = {"ranks": [summary for summary in read if summary is not None]}
     if missing := [rank for rank, summary in enumerate(read) if summary is None]:
         collected["missing_ranks"] = missing
@@ -118,13 +115,6 @@ def columns_of(phases, with_links, with_clocks, with_codec):
             TextColumn(("test", "accuracy"), "accuracy %", 2, 100)]
 
 
-def legend(phases):
-    """Says how a line of the table adds up."""
-    titles = [text_at(phase, "title") for phase in parts_of(phases)]
-    return (f"Means in ms without the first iteration: iteration = {' + '.join(titles)} + other. "
-            "(hidden) is communication beside these; communication = exposed + hidden.")
-
-
 def table(rows, phases, with_links):
     """Returns a line for each rank: the mean iteration and its parts, the communication that they
     hide, the median, the shares, losses and accuracy; with a parameter server also how far ranks
@@ -133,8 +123,10 @@ def table(rows, phases, with_links):
     with_clocks = any("staleness" in row for row in rows)
     with_codec = any("compression_ratio" in row for row in rows)
     rows = [with_rest(row, phases) for row in rows]
+    titles = [text_at(phase, "title") for phase in parts_of(phases)]
     return [*text_table(columns_of(phases, with_links, with_clocks, with_codec), rows),
-            legend(phases)]
+            f"Means in ms without the first iteration: iteration = {' + '.join(titles)} + other. "
+            "(hidden) is communication beside these; communication = exposed + hidden."]
 
 
 # The coordinator's work in an iteration: name in JSON, title, and meaning.

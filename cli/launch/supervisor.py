@@ -157,8 +157,8 @@ class Supervisor(ProcessSet):
                                              SIGKILL at 1.8 s or at the next signal
 
     A dispensable worker that is lost during the run has not failed: the coordinator decides whether
-    the run goes on. If it does not, the lost worker is the cause, unless the coordinator said earlier
-    that the others go on without it, or was itself killed.
+    the run goes on. If it does not, the lost worker is the cause, unless the coordinator was killed
+    or said earlier that the others go on without the worker.
 
     A lost worker may still exist: one that was stopped (SIGSTOP) ends only by SIGKILL.
 
@@ -266,18 +266,14 @@ class Supervisor(ProcessSet):
                 member.end_after(wait, wait + SECONDS_TO_FAIL - SECONDS_TO_SAY_WHY)
 
     def _on_end(self, member):
-        if self._was_lost(member):
+        was_lost = member.loss is not None or member.failed and self._may_go_on_without(member)
+        if member.status != 0 and not self.cause and was_lost:
             self.lost.append(member)
         elif member.failed:
             self._blame(self._culprit(member))
         elif self._over and member.ends_with_run and member.status != 0 and not self.cause:
             self.late.append(member)
         self._wind_up()
-
-    def _was_lost(self, member):
-        if member.status == 0 or self.cause:
-            return False
-        return member.loss is not None or member.failed and self._may_go_on_without(member)
 
     def _blame(self, member):
         """Makes the member the cause of the run's end."""

@@ -98,12 +98,6 @@ def check_follows(record, before=None):
         raise Wrong(f"got step {record['step']}, expected one after step {before['step']}")
 
 
-def cut_short(line):
-    """Describes a cut line. Workers write whole lines, so a full disk or a copy cut it."""
-    return (f"got a last line that ends after {len(line)} bytes: {quoted(line)}, expected a whole "
-            "one; the file was cut short; remove this line to show the rest")
-
-
 def parse_log(file, text, phases):
     """Returns a Log of the text, as bytes. Failure names the file and the wrong line."""
     lines = text.split(b"\n")
@@ -120,9 +114,11 @@ def parse_log(file, text, phases):
                 records.append(record)
                 check_follows(record, *records[-2:-1])
         except Wrong as wrong:
-            is_cut = 1 < number == len(lines) and not last_is_whole
-            what = cut_short(line) if is_cut else wrong
-            raise Failure(f"{file}:{number}: {what}", EXIT_USAGE) from None
+            if 1 < number == len(lines) and not last_is_whole:  # by a full disk, or in a copy
+                wrong = (f"got a last line that ends after {len(line)} bytes: {quoted(line)}, "
+                         "expected a whole one; the file was cut short; remove this line to show "
+                         "the rest")
+            raise Failure(f"{file}:{number}: {wrong}", EXIT_USAGE) from None
     if not records:
         raise Failure(f"{file}: got no iteration, expected a line for each", EXIT_USAGE)
     return Log(file, records[0]["rank"], records)

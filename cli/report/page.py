@@ -15,7 +15,6 @@ NAN = float("nan")
 MOST_POINTS = 400  # of a line in a figure
 EXPOSED = "exposed_communication"
 HATCHES = {"data": "....", EXPOSED: "////"}  # for print without colors
-OTHER = {"label": "other", "colour": "#c6ced6"}
 
 BODY = """<h2>Runs</h2>
 <div class="wide"><table>
@@ -51,8 +50,7 @@ def phase_means(phases, records):
 
 
 def own_work(record):
-    work = number(record["iteration_seconds"]) - number(
-        record["phase_seconds"][EXPOSED])
+    work = number(record["iteration_seconds"]) - number(record["phase_seconds"][EXPOSED])
     return work if math.isfinite(work) else -1
 
 
@@ -172,7 +170,7 @@ def phase_figure(runs):
                "hatch": HATCHES.get(phase["name"]),
                "values": milliseconds(run.phases[phase["name"]] for run in runs)}
               for phase in runs[0].listed if phase["is_part"]]
-    series.append({"name": OTHER["label"], "colour": OTHER["colour"],
+    series.append({"name": "other", "colour": "#c6ced6",
                    "values": milliseconds(run.other() for run in runs)})
     return {
         "name": "phases", "kind": "stacked", "title": "Where an iteration goes",
@@ -266,11 +264,6 @@ def cells(run):
             ("last loss", shown(row["last_loss"], 4))]
 
 
-def table(runs):
-    return document.table_rows([title for title, _ in cells(runs[0])],
-                               [[text for _, text in cells(run)] for run in runs])
-
-
 def sentences(title, texts):
     return f"{title}<ul>\n{document.items(texts)}</ul>\n" if texts else ""
 
@@ -278,7 +271,8 @@ def sentences(title, texts):
 def page(runs, bottlenecks, notes, drawn, files):
     """Returns the page. `bottlenecks`: a sentence for each run; `drawn`: figures with their SVG."""
     return document.page("Gradwire report", BODY.format(
-        table=table(runs),
+        table=document.table_rows([title for title, _ in cells(runs[0])],
+                                  [[text for _, text in cells(run)] for run in runs]),
         bottlenecks=sentences("", [f"{run.name}: {bottleneck}"
                                    for run, bottleneck in zip(runs, bottlenecks)]),
         notes=sentences("<h2>Notes</h2>\n", notes),

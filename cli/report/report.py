@@ -26,11 +26,6 @@ from cli.terminal.command import WrongUsage, run, say
 PROGRAM = "gradwire report"
 
 
-def tables_of(out):
-    stem = os.path.splitext(out)[0]
-    return [f"{stem}.runs.csv", f"{stem}.steps.csv"]
-
-
 def parse_named(texts, option):
     """Returns {name: files} of texts "NAME=FILE,FILE"."""
     named = {}
@@ -49,7 +44,8 @@ def parse_named(texts, option):
 def check_files(files, out):
     if not files:
         raise WrongUsage("no log is named; a worker writes one with --log-jsonl")
-    outputs = [out, *tables_of(out)]
+    stem = os.path.splitext(out)[0]
+    outputs = [out, f"{stem}.runs.csv", f"{stem}.steps.csv"]
     for index, file in enumerate(files):
         if file in outputs:
             raise WrongUsage(f"--out: '{file}' is one of the logs, and would be overwritten")

@@ -43,7 +43,7 @@ def within(seconds):
 
 
 def tls_context(cert, key, ca):
-    """Returns the context of a client that shows a certificate and trusts those of a CA, all PEM files.
+    """Returns the context of a client that shows a certificate and trusts a CA's, all PEM files.
     OSError, such as ssl.SSLError, if a file is of no use."""
     context = ssl.create_default_context(cafile=ca)
     context.load_cert_chain(cert, key)

@@ -122,16 +122,15 @@ def slowest_line(status):
     if slowest is None:
         return ""
     line = f"slowest: rank {slowest:.0f}"
-    own, others = [], []
     shared = besides(status, slowest)
     if shared:
         line += f" (its worker carries {ranks_text(shared)} too)"
-    for rank in status["ranks"]:
-        work = number_at(rank, "work_seconds")
-        if work is not None and number_at(rank, "rank") not in shared:
-            (own if number_at(rank, "rank") == slowest else others).append(work)
-    if own and others:
-        line += (f", {own[-1] * 1000:.1f} ms of own work an iteration; the others "
+    work = {number_at(rank, "rank"): number_at(rank, "work_seconds") for rank in status["ranks"]}
+    own = work.pop(slowest, None)
+    others = [seconds for rank, seconds in work.items()
+              if seconds is not None and rank not in shared]
+    if own is not None and others:
+        line += (f", {own * 1000:.1f} ms of own work an iteration; the others "
                  f"{mean(others) * 1000:.1f} ms")
     return line
 

@@ -1,17 +1,10 @@
-#!/usr/bin/python3
-"""Merges the --trace files of one launch into one time line.
-
-    merge.py null OUT FILE...
-"""
+"""Merges the --trace files of one launch into one time line."""
 import json
 import math
-import pathlib
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.runs.failure import Failure
 from cli.runs.json_fields import no_number
-from cli.runs.output_file import replace_file
 
 CLOCK_OFFSET = "clock_offset"
 # The largest number in a trace, so that sums of a few are finite. Times are about 1e15.
@@ -109,14 +102,3 @@ def merge(files):
         if "ts" in event:
             event["ts"] -= first
     return as_text({"displayTimeUnit": "ms", "traceEvents": merged})
-
-
-def main(out, *files):
-    try:
-        replace_file(out, merge(files))
-    except Failure as failure:
-        sys.exit(str(failure))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[2:])

@@ -7,6 +7,7 @@ import unittest
 SOURCES = pathlib.Path(__file__).resolve().parents[3]
 sys.path[:0] = [str(SOURCES), str(SOURCES / "tests" / "support")]
 from cli.launch import summaries
+from cli.runs.json_fields import object_in
 from phases import PHASES
 
 PER_BYTE = 8 / 1e9 / (1448 / 1514)  # of a link of 1 Gbit/s, in seconds
@@ -100,9 +101,9 @@ class Summaries(unittest.TestCase):
             self.assertEqual(summaries.coordinator_table(nothing), [])
 
     def test_file_of_the_coordinator_is_read_if_it_is_there(self):
-        self.assertEqual(summaries.read_summary(self.file("a", '{"iterations": 2}')), {"iterations": 2})
+        self.assertEqual(object_in(self.file("a", '{"iterations": 2}')), {"iterations": 2})
         for file in ("/no/file", self.file("n", "null"), self.file("x", "{")):
-            self.assertIsNone(summaries.read_summary(file))
+            self.assertIsNone(object_in(file))
 
     def test_served_model_has_columns_of_how_far_ranks_were_apart(self):
         row = row_of({"rank": 0, "staleness": {"lag": {"mean": 1.25, "max": 3},

@@ -1,7 +1,6 @@
 """cli/trace: the time line that is made of the files of several processes."""
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -94,15 +93,6 @@ class Merge(Traces):
         self.assertEqual(self.error_of("{}\n"), "no trace in 'F'")
         with self.assertRaisesRegex(Failure, "^no trace in '/no/such'$"):
             merge(["/no/such"])
-
-    def test_as_a_program_it_writes_the_line_or_says_why_not(self):
-        script = ["/usr/bin/python3", "-B", str(SOURCES / "cli/trace/merge.py"), "null"]
-        out = str(self.dir / "out")
-        subprocess.run([*script, out, self.file("0", "[\n" + event(0, 1))], check=True)
-        self.assertEqual(len(json.loads(pathlib.Path(out).read_text())["traceEvents"]), 1)
-        failed = subprocess.run([*script, out, "/no/such"], stderr=subprocess.PIPE, text=True,
-                                check=False)
-        self.assertEqual((failed.returncode, failed.stderr), (1, "no trace in '/no/such'\n"))
 
 
 class Trace(Traces):
