@@ -56,8 +56,6 @@ def all_reduce(parameters, a):
         p.grad /= a.world_size
 
 
-POWERSGD_START = 2  # the least that DistributedDataParallel allows
-
 SYNCS = {"gather-scatter": gather_scatter, "all-reduce": all_reduce}
 
 
@@ -97,7 +95,7 @@ def wrap(model, a, sent):
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif is_powersgd(a):
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=a.hook,
-                                            start_powerSGD_iter=POWERSGD_START)
+                                            start_powerSGD_iter=2)  # the least that is allowed
         model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         sent.low_rank = state
     return model

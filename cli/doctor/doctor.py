@@ -131,7 +131,7 @@ class Report:
 def say_pairs(case):
     speeds = {way: speed for way, speed in case.ways.speed.items() if speed}
     slowest = sorted(speeds, key=speeds.get)
-    shown = slowest if len(slowest) <= SHOWN_PAIRS else slowest[:SHOWN_PAIRS]
+    shown = slowest[:SHOWN_PAIRS]
     for way in sorted(shown, key=lambda way: (way.start, way.end)):
         print(f"        {'':<10} {more.arrow(case.hosts, way)}: {more.gbit(speeds[way])}, "
               f"{case.ways.seconds[way] * 1e3:.2f} ms")

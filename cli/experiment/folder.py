@@ -46,10 +46,6 @@ class Folder:
         write_json(self.path / STATE, state)
         (self.path / RUNS).mkdir(exist_ok=True)
 
-    def drop_report(self):
-        """Must be called before a new measurement, which the report would not show."""
-        (self.path / REPORT).unlink(missing_ok=True)
-
     def kept(self, name, of_fingerprint):
         """Returns the record of a run; None without one, or if it is of another command."""
         record = object_in(self._file(name))

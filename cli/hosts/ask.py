@@ -32,9 +32,6 @@ class Asked:
         why = "".join(f": {line.strip()}" for line in last_lines(text_of(self.process.err), 1))
         return f"host {self._link.name}: {self.process.end}{why}"
 
-    def answer(self):
-        return json.loads(text_of(self.process.out))
-
 
 def await_all(asked, wait, seconds):
     """Returns the JSON that each printed. `wait(ready, deadline)` waits on the ProcessSet. Failure
@@ -46,7 +43,7 @@ def await_all(asked, wait, seconds):
                 for one in asked]
     if any(problems):
         raise Failure("\n".join(filter(None, problems)), EXIT_USAGE)
-    return [one.answer() for one in asked]
+    return [json.loads(text_of(one.process.out)) for one in asked]
 
 
 def ask_all(processes, links, questions, wait, seconds):

@@ -60,11 +60,6 @@ def part_of(part, iteration):
             f"({part / iteration * 100:.0f} %)")
 
 
-def any_of(advice):
-    *others, last = advice
-    return f"{', '.join(others)} or {last}" if others else last
-
-
 def communication_advice(run, link_share, overlapping, halving, periodic, served):
     sync = (text_at(run, "sync") or "").split(":")[0]
     if sync in served:
@@ -89,9 +84,9 @@ def communication(exposed, iteration, summaries, *kinds):
     shares = [number_at(summary, "link_share") for summary in summaries]
     share = mean([share for share in shares if share is not None])
     links = "" if share is None else f", with the links at {share * 100:.0f} % of their speed"
-    advice = [*communication_advice(summaries[-1], share, *kinds)]
-    return (f"exposed communication, {part_of(exposed, iteration)}{links}; "
-            f"try {any_of(advice)}.")
+    *others, last = communication_advice(summaries[-1], share, *kinds)
+    advice = f"{', '.join(others)} or {last}" if others else last
+    return f"exposed communication, {part_of(exposed, iteration)}{links}; try {advice}."
 
 
 def computation(ranks, iteration):

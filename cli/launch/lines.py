@@ -27,7 +27,8 @@ class LineSplitter:
             if token == b"\n":
                 self._end_line()
             elif token == b"\r" and self._on_bar:
-                self._end_bar()
+                self._last_bar = self._take()
+                self._on_bar(self._last_bar)
             elif token:
                 self._add(token)
 
@@ -50,10 +51,6 @@ class LineSplitter:
             line, self._last_bar = self._last_bar, None
             self._on_bar(b"")
         self._on_line(line.removesuffix(b"\r"))
-
-    def _end_bar(self):
-        self._last_bar = self._take()
-        self._on_bar(self._last_bar)
 
     def _take(self):
         text, self._text = self._text, b""

@@ -51,7 +51,6 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
 
-MATPLOTLIB = matplotlib.__version_info__[:2]
 # Okabe and Ito's colors, which most color-blind people can tell apart. Markers help in print.
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"]
 MARKERS = "osD^vPX"
@@ -140,7 +139,8 @@ def draw_stacked(axes, figure):
 
 def draw_box(axes, figure):
     # matplotlib 3.10 renamed the argument, and warns of the old name.
-    flat = {"orientation": "horizontal"} if MATPLOTLIB >= (3, 10) else {"vert": False}
+    is_new = matplotlib.__version_info__[:2] >= (3, 10)
+    flat = {"orientation": "horizontal"} if is_new else {"vert": False}
     for index, series in enumerate(figure["series"]):
         boxes = axes.boxplot([[v for v in values if v is not None] for values in series["values"]],
                              positions=range(len(series["values"])), widths=0.6, **flat,

@@ -2,10 +2,9 @@
 import dataclasses
 import json
 import os
-import sys
 
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.json_fields import no_number
+from cli.runs.json_fields import is_number, no_number
 
 MOST_RANK = 65534  # the coordinator takes no higher one
 MOST_WHOLE = 2**63 - 1
@@ -60,9 +59,7 @@ def check_whole(record, path, most=MOST_WHOLE):
 
 def check_number(record, path):
     """Accepts null, which a worker writes for a time or loss that is not finite."""
-    def fits(value):
-        return value is None or type(value) in (int, float) and abs(value) <= sys.float_info.max
-    check_type(record, path, fits, "a number")
+    check_type(record, path, lambda value: value is None or is_number(value), "a number")
 
 
 def check_fields(record, phases):

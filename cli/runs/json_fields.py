@@ -22,11 +22,15 @@ def text_at(value, *keys):
     return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
+def is_number(value):
+    """Whether it is a finite number, and neither true nor false."""
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
 def number_at(value, *keys):
     """Returns a float; None if there is no number."""
     number = field_at(value, *keys)
-    known = type(number) in (int, float) and abs(number) <= sys.float_info.max
-    return float(number) if known else None
+    return float(number) if is_number(number) else None
 
 
 def list_at(value, *keys):

@@ -65,13 +65,6 @@ def context_of(files):
                       f"{error.strerror or error}", EXIT_USAGE) from None
 
 
-def json_text(text, status, one_line):
-    """Returns the status as it came, or in one line, without characters that control a terminal."""
-    if one_line:
-        text = json.dumps(status, separators=(",", ":"), ensure_ascii=False) + "\n"
-    return CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
 def redrawn(lines, is_first):
     """Draws from the upper left corner; each line clears the rest of the old one."""
     size = os.get_terminal_size(OUT)
@@ -83,8 +76,10 @@ def redrawn(lines, is_first):
 
 def block(data, text, status, is_first):
     """Returns the text that shows an answer."""
-    if data["json"]:
-        return json_text(text, status, data["watch"])
+    if data["json"] and data["watch"]:  # in one line
+        text = json.dumps(status, separators=(",", ":"), ensure_ascii=False) + "\n"
+    if data["json"]:  # without characters that control a terminal
+        return CONTROL_IN_JSON.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
     lines = status_text.lines_of(status)
     if data["watch"] and os.isatty(OUT):
         return redrawn(lines, is_first)

@@ -1,18 +1,13 @@
 """Merges the --trace files of one launch into one time line."""
 import json
 import math
-import sys
 
 from cli.runs.failure import Failure
-from cli.runs.json_fields import no_number
+from cli.runs.json_fields import is_number, no_number
 
 CLOCK_OFFSET = "clock_offset"
 # The largest number in a trace, so that sums of a few are finite. Times are about 1e15.
 MOST = 1e300
-
-
-def is_number(value):
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
 
 
 def is_event(event):
