@@ -9,7 +9,7 @@ RECORD = 1 + 3 * 32 * 32  # bytes of a CIFAR-10 image with its label
 SYNTHETIC_SAMPLES = 50000
 FASHION_MNIST = "/usr/share/datasets/fashion-mnist"  # Debian's
 BORDER = 2  # of pixels around 28 x 28
-# Of each channel, by data set.
+# By data set and channel.
 MEAN = {"cifar10": (125.3 / 255, 123.0 / 255, 113.9 / 255), "fashion-mnist": (0.2860,) * 3}
 STD = {"cifar10": (63.0 / 255, 62.1 / 255, 66.7 / 255), "fashion-mnist": (0.3530,) * 3}
 

@@ -46,7 +46,7 @@ def runs(setting):
 
 
 def expected_outputs(op, inputs):
-    """Returns the outputs of each rank: sums are means, and None stands where nothing comes out."""
+    """Returns the outputs of each rank: sums are means, None is no output."""
     ranks = range(len(inputs))
     means = [sum(column) / len(inputs) for column in zip(*inputs)]
     parts = [inputs[part][part] for part in ranks]  # an element for each rank
@@ -124,7 +124,7 @@ def ring_bytes_claim(setting, results):
     ranks, size = setting.scale["ranks"], setting.scale["sizes"][-1]
     sent = results[name_of("ring", size)].sent
     planned = 2 * (ranks - 1) * size // ranks
-    return judge("On the ring every rank sends 2(N−1)/N of the tensor, to its right neighbour.",
+    return judge("On the ring every rank sends 2(N−1)/N of the tensor, to its right neighbor.",
                  "Patarasuk and Yuan 2009",
                  all(abs(of_rank - planned) <= MOST_BLOCK for of_rank in sent),
                  f"{', '.join(f'{of_rank:,}' for of_rank in sent)} bytes of {size:,}, planned "

@@ -30,7 +30,7 @@ OVERLAPS = {  # with which computation the exchange overlaps: options of the wor
     "overlap": overlapped(RING, USUAL_MB),
     "also with next forward": ("--sync", "ddp", "--backend", RING, "--bucket-cap-mb", USUAL_MB)}
 PHASES = {"forward": "#56b4e9", "backward": "#0072b2", EXPOSED: "#d55e00", "optimizer": "#009e73"}
-TITLES = {EXPOSED: "exposed communication", "optimizer": "optimiser"}
+TITLES = {EXPOSED: "exposed communication"}
 HATCHES = {EXPOSED: "////"}
 
 

@@ -15,11 +15,11 @@ USUAL_SAMPLES = 50000  # of CIFAR-10, and of made-up images
 NEEDS_EPOCHS = "needs all 5 epochs"
 SCALES = {
     "quick": {"about": "LeNet on Fashion-MNIST, 5 epochs; 512 for each device is taken as the "
-                       "largest batch. Of the 5 epochs 2 are warm-up; Goyal et al. have 5 of 90.",
+                       "largest batch. Two of the 5 epochs are warm-up; Goyal et al. have 5 of 90.",
               "model": "lenet", "images": FASHION_MNIST, "base": 128, "batches": (512,),
               "lr": 0.02, "warmup": 2, "epochs": 5},
     "full": {"about": "VGG-11, 5 epochs; the largest batch is the last of 128, 512, 2048 … that "
-                      "fits into memory. Of the 5 epochs 2 are warm-up; Goyal et al. have 5 of 90.",
+                      "fits into memory. Two of the 5 epochs are warm-up; Goyal et al. have 5 of 90.",
              "model": "vgg11", "images": "synthetic", "base": 128,
              "batches": (128, 512, 2048, 8192), "lr": 0.1, "warmup": 2, "epochs": 5},
     "tiny": {"about": "For tests.", "hidden": True,

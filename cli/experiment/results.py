@@ -77,7 +77,7 @@ class Shown:
 
     def __init__(self, ranks):
         self.inputs = [rank["input"] for rank in ranks]
-        self.outputs = [rank["output"] for rank in ranks]  # None where nothing comes out
+        self.outputs = [rank["output"] for rank in ranks]  # None without an output
         self.links = {(sender, int(receiver)): sent for sender, rank in enumerate(ranks)
                       for receiver, sent in rank["sent"].items()}  # bytes
 

@@ -27,7 +27,7 @@ DDP = ("--sync", "ddp", "--backend", "ring", "--barrier")
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a model costs, for estimates before the first run."""
+    """The cost of a model, for estimates before the first run."""
     seconds_per_sample: float  # of training on a core of 2020, roughly
     bytes: int  # of its parameters
     memory_per_sample: int  # bytes of a batch in training, roughly

@@ -6,7 +6,7 @@ EXIT_USAGE = 2
 
 
 class Failure(Exception):
-    """What went wrong. The program ends with `exit_code`."""
+    """An error, after which the program ends with `exit_code`."""
 
     def __init__(self, message, exit_code=EXIT_FAILED):
         super().__init__(message)

@@ -38,7 +38,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-    """What a run gave."""
+    """The output of a run."""
     ranks: list  # what each printed to stdout
     # From before the ranks joined until they ended; None without a coordinator on this machine.
     coordinator_cpu_seconds: float | None = None

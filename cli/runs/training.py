@@ -14,7 +14,7 @@ TO_STDOUT = ["--print-every", "0", "--log-jsonl", "/dev/stdout", "--summary", "/
 
 @dataclasses.dataclass
 class RankOutput:
-    """What one rank printed: a record for each iteration, and its summary."""
+    """The output of one rank: a record for each iteration, and its summary."""
     records: list
     summary: dict = dataclasses.field(default_factory=dict)
 
