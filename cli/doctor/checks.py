@@ -44,8 +44,8 @@ def mtu(hosts, ways):
     for host, size in zip(hosts, sizes):
         if size != expected:
             name = (interface_with(host, host.address) or ("its interface",))[0]
-            yield (f"host {host.name}: got MTU {size} of {name}, expected {expected} as the others have; "
-                   f"there: ip link set {name} mtu {expected}")
+            yield (f"host {host.name}: got MTU {size} of {name}, expected {expected} as the others "
+                   f"have; there: ip link set {name} mtu {expected}")
     for way, arrives in ways.large.items():
         if ways.small[way] and not arrives:
             size = min(sizes[way.start], sizes[way.end])

@@ -253,7 +253,8 @@ def buckets_claim(setting, results, network, backend):
 
 def same_parameters_claim(setting, results, network):
     hashes = set().union(*(results[bucket_name(network, backend, size)].hashes()
-                           for backend in exact_backends(setting) for size in setting.scale["buckets"]))
+                           for backend in exact_backends(setting)
+                           for size in setting.scale["buckets"]))
     return judge(f"The size of buckets changes no bit of the parameters, {network.title}.",
                  "section 3.2, bucketing keeps the result", len(hashes) == 1,
                  f"{len(hashes)} hash(es) of the parameters, over all sizes and ranks of "

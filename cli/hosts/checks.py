@@ -111,7 +111,8 @@ def control_network(hosts):
         if (of_bed or public) and better:
             yield (f"host {host.name}: its name means {host.address}, in the control network, "
                    f"expected {address_in(host, better)}, because all hosts have addresses in "
-                   f"{better}; write {address_in(host, better)} in the file, or use --network {better}")
+                   f"{better}; write {address_in(host, better)} in the file, or use --network "
+                   f"{better}")
 
 
 def route(hosts):

@@ -222,8 +222,8 @@ class Supervisor(ProcessSet):
             member.end_after(SECONDS_TO_SAY_WHY, SECONDS_TO_FAIL)
 
     def run(self):
-        """Runs until all members have ended; must be called once, after all have started. Returns 0 if
-        all is well; else the exit code of the member that failed first, or that a signal ended soon
+        """Runs until all members have ended. Must be called once, after all have started. Returns 0
+        if all is well; else the exit code of the member that failed first, or that a signal ended soon
         after; or 128 + the signal that came."""
         self._all_started = True
         self._wind_up()  # in case all workers have ended already

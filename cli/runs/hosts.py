@@ -132,8 +132,8 @@ def addresses_of(hosts):
 
 class SshHosts(Hosts):
     """The first hosts of a --hostfile, which exist already and are reached by ssh, one for each
-    rank. The coordinator counts as the last host. It runs on the next one of the file, or on the first
-    if there is no other.
+    rank. The coordinator counts as the last host. It runs on the next one of the file, or on the
+    first if there is no other.
 
     Failure from the constructor names the wrong line.
     """

@@ -20,7 +20,7 @@ class Command:
     argv: list  # argv[0] is the path of the program
     environment: dict  # all of it
     leaves_others: bool = False  # processes that it started and left are not killed after it
-    ends_with_stdin: bool = False  # as ssh does; closes stdin in place of a SIGTERM, and before others
+    ends_with_stdin: bool = False  # as ssh does; stdin closes in place of SIGTERM and before others
     link: object = None  # to its host (cli/hosts/link.py); None: this machine
     stdin: str = ""  # its text
 

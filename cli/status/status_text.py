@@ -188,8 +188,8 @@ def loss_lines(status):
 
 
 def columns_of(status):
-    """Returns the columns, with the phases that the coordinator lists; how far ranks are apart, with a
-    parameter server; and ratio and residual, with compression."""
+    """Returns the columns, with the phases that the coordinator lists; how far ranks are apart, with
+    a parameter server; and ratio and residual, with compression."""
     listed = status.get("phases")
     served = any(number_at(rank, "lag") is not None for rank in status["ranks"])
     clocks = [TextColumn(("lag",), "lag"), TextColumn(("spread",), "spread")] if served else []
