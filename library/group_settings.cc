@@ -159,6 +159,7 @@ absl::StatusOr<GroupSettings> ReadGroupSettings(const GroupOptions& options,
         parser.source("world-size").name, ")"));
   }
   absl::Status wire = SettleWire(parser, numbers.compress_warmup, &settings);
+  if (wire.ok()) wire = CheckWire(settings.backend, settings.wire, parser.source("wire").name);
   if (!wire.ok()) return wire;
   absl::Status connections =
       CheckConnections(settings.backend, settings.connections, parser.source("connections").name);

@@ -46,6 +46,8 @@ def lines_of(file):
             lines = opened.read().split(b"\n")
     except OSError:
         lines = [b""]
+    if lines[0].startswith(b'{"displayTimeUnit"'):
+        raise Failure(f"'{file}' is merged already: open it in a viewer")
     if lines[0] != b"[":
         raise Failure(f"no trace in '{file}'")
     return lines[1:-1] if lines[-1] == b"" else lines[1:]

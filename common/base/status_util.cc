@@ -34,6 +34,7 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
       return kExitUsage;
     case absl::StatusCode::kUnavailable:
       return kExitTryAgain;

@@ -68,7 +68,7 @@ absl::Status CheckHost(const grpc::ServerContext& context, absl::string_view add
   return absl::PermissionDeniedError(absl::StrCat(
       "got ", WithoutControls(Shortened(address, kMost)), ", but the caller's certificate is for ",
       WithoutControls(Shortened(absl::StrJoin(names, ", "), kMost)),
-      "; expected the caller's own address"));
+      "; expected an address in that certificate (--advertise)"));
 }
 
 absl::Status CheckReader(const grpc::ServerContext& context, const View& view, Incarnation reader) {

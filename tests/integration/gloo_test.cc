@@ -71,7 +71,7 @@ TEST(GlooFailure, HalfTypesOnTheWire_BadUsage) {
   const auto worker =
       StartWorker(coordinator.address(), 0, TinyRun(3) + kGloo + Options{"--wire", "bf16"});
   EXPECT_EQ(*worker->Wait(absl::Seconds(60)), 2);
-  EXPECT_THAT(worker->err(), HasSubstr("back end gloo cannot sum bf16 in float32"));
+  EXPECT_THAT(worker->err(), HasSubstr("--wire: got 'bf16' with back end gloo, expected fp32"));
 }
 
 }  // namespace

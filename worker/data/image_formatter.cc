@@ -44,7 +44,10 @@ absl::Status Check(const Dataset& dataset, const ImageShape& shape) {
   if (!fits) {
     return absl::InvalidArgumentError(absl::StrCat(
         dataset.name, ": images of ", Words(dataset.channels, dataset.height, dataset.width),
-        ", the model takes ", Words(shape.channels, shape.height, shape.width)));
+        ", the model takes ", Words(shape.channels, shape.height, shape.width),
+        dataset.channels == 1 || dataset.channels == shape.channels
+            ? absl::StrCat("; --image-size ", shape.height, " scales them")
+            : ""));
   }
   const size_t channels = static_cast<size_t>(dataset.channels);
   if (dataset.mean.size() != channels || dataset.std_dev.size() != channels) {

@@ -75,6 +75,14 @@ absl::Status CheckConnections(absl::string_view backend, int connections,
                    ", expected 1: this back end has one connection to each peer"));
 }
 
+absl::Status CheckWire(absl::string_view backend, absl::string_view wire,
+                       absl::string_view source) {
+  if (wire == "fp32" || TraitsOfBackend(backend).halves) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(source, ": got '", wire, "' with back end ",
+                                                 backend,
+                                                 ", expected fp32: it carries float32 only"));
+}
+
 absl::Status CheckTls(absl::string_view backend, bool tls) {
   if (!tls || TraitsOfBackend(backend).tls) return absl::OkStatus();
   return absl::InvalidArgumentError(

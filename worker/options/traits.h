@@ -104,6 +104,10 @@ ScheduleTraits TraitsOfSchedule(absl::string_view name);
 // only one to each peer.
 absl::Status CheckConnections(absl::string_view backend, int connections, absl::string_view source);
 
+// Checks that a back end can carry gradients as `wire` ("fp32", "bf16", "fp16"), which `source`
+// asked for. InvalidArgument if it carries float32 only.
+absl::Status CheckWire(absl::string_view backend, absl::string_view wire, absl::string_view source);
+
 // Returns InvalidArgument if `tls` is true and back end `backend` has connections without TLS.
 absl::Status CheckTls(absl::string_view backend, bool tls);
 

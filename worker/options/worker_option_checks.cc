@@ -247,6 +247,9 @@ absl::Status CheckWorkerOptions(const Parsed<WorkerOptions>& parsed, bool backen
   absl::Status status = CheckAlone(parsed, backend_given);
   if (status.ok()) status = CheckRanks(parsed);
   if (status.ok()) status = CheckHosting(parsed);
+  if (status.ok()) {
+    status = CheckWire(parsed.options.backend, parsed.options.wire, parsed.sources.at("wire").name);
+  }
   if (status.ok()) status = CheckCompression(parsed);
   if (status.ok()) status = CheckGroups(parsed);
   if (status.ok()) status = CheckSecurity(parsed.options);

@@ -136,7 +136,11 @@ void Trainer::BeginWait(Step step, absl::optional<Bucket> bucket) const {
 }
 
 void Trainer::Report(Calls& calls) {
-  if (calls.sync != nullptr) pending_->times() += calls.sync->TakeTimes();
+  PhaseTimes& times = pending_->times();
+  if (calls.sync != nullptr) times += calls.sync->TakeTimes();
+  // A wait for a seal may last longer than this worker's own transfers.
+  times[Phase::kCommunication] =
+      std::max(times[Phase::kCommunication], times[Phase::kExposedCommunication]);
   calls.on_step(pending_->TakeReports(calls.iteration.Lap()));
   current_step_ = computing_;
 }
@@ -151,12 +155,15 @@ absl::StatusOr<size_t> Trainer::AwaitBucket(size_t wanted, Calls& calls) {
   return bucket;
 }
 
-// Waits for the step before the pending one, or for the pending one once it is fully applied.
+// Waits for the step before the pending one, or for the pending one once it is fully applied. The
+// time is exposed communication of the pending step: the other workers have not finished theirs.
 absl::Status Trainer::AwaitSeal() {
   const absl::optional<Step> unsealed = pending_->undoable();
   if (!unsealed.has_value()) return absl::OkStatus();
+  Stopwatch watch;
   BeginWait(*unsealed);
   if (absl::Status sealed = options_.seal.await(*unsealed); !sealed.ok()) return sealed;
+  Lap(&watch, "wait", *unsealed, &pending_->times()[Phase::kExposedCommunication]);
   Begin("forward", computing_);
   pending_->Keep();
   return absl::OkStatus();

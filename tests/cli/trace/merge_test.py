@@ -91,6 +91,7 @@ class Merge(Traces):
 
     def test_file_that_is_missing_or_no_trace_is_named(self):
         self.assertEqual(self.error_of("{}\n"), "no trace in 'F'")
+        self.assertEqual(self.error_of(merge([])), "'F' is merged already: open it in a viewer")
         with self.assertRaisesRegex(Failure, "^no trace in '/no/such'$"):
             merge(["/no/such"])
 

@@ -89,8 +89,8 @@ TEST(StatusUtil, Annotate_Error_HasTheContextInFront) {
 TEST(StatusUtil, ExitCode_EveryCode_AsTheDocumentSays) {
   const std::set<absl::StatusCode> usage = {
       absl::StatusCode::kInvalidArgument, absl::StatusCode::kAlreadyExists,
-      absl::StatusCode::kNotFound, absl::StatusCode::kOutOfRange,
-      absl::StatusCode::kUnauthenticated};
+      absl::StatusCode::kNotFound,        absl::StatusCode::kOutOfRange,
+      absl::StatusCode::kUnauthenticated, absl::StatusCode::kPermissionDenied};
   for (int number = 1; number <= 16; ++number) {
     const auto code = static_cast<absl::StatusCode>(number);
     const int expected = usage.count(code) > 0                    ? kExitUsage

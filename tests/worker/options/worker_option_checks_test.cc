@@ -42,6 +42,13 @@ TEST(CheckWorkerOptions, AloneWithAWireType_IsRefused) {
             "--sync none sends nothing, so it takes no type on the wire; got 'fp16' (--wire)");
 }
 
+TEST(CheckWorkerOptions, HalfTypeWithABackEndOfFloat32_IsRefused) {
+  EXPECT_EQ(ErrorOf({"--wire", "bf16", "--backend", "gloo"}),
+            "--wire: got 'bf16' with back end gloo, expected fp32: it carries float32 only");
+  EXPECT_TRUE(Parse({"--wire", "fp32", "--backend", "gloo"}).ok());
+  EXPECT_TRUE(Parse({"--wire", "bf16"}).ok());  // auto
+}
+
 TEST(CheckWorkerOptions, UnknownCompression_IsRefused) {
   EXPECT_EQ(
       ErrorOf({"--compress", "zip"}),

@@ -52,6 +52,7 @@ class SealTest : public ::testing::Test {
       if (!digests.empty()) expected_[step.value()] = DigestsOfModel();
     };
     options.seal.await = [this](Step step) {
+      absl::SleepFor(seal_takes_);
       return step == lost_ ? absl::AbortedError("a worker was lost") : absl::OkStatus();
     };
     options.update.compare_every = compare_every;
@@ -69,10 +70,12 @@ class SealTest : public ::testing::Test {
   }
 
   // From step `first` to step `end`.
-  absl::Status Run(int64_t first, int64_t end, Synchronizer* sync = nullptr) {
+  absl::Status Run(
+      int64_t first, int64_t end, Synchronizer* sync = nullptr,
+      const Trainer::OnStep& on_step = [](absl::Span<const StepRecord>) {}) {
     Batches batches(end, kSamples, 0, kSamples);
     for (int64_t step = 0; step < first; ++step) batches.Next().value();
-    return RunTrainer(*trainer_, std::move(batches), sync);
+    return RunTrainer(*trainer_, std::move(batches), sync, on_step);
   }
   // The first step, through `exchange`, one bucket after the other.
   absl::Status RunStepThrough(Exchange* exchange) {
@@ -89,6 +92,7 @@ class SealTest : public ::testing::Test {
   }
 
   Step lost_{1000};  // will never be sealed
+  absl::Duration seal_takes_;
   std::shared_ptr<PlainModel> model_;
   std::unique_ptr<Trainer> trainer_;
   std::vector<uint64_t> ready_;
@@ -101,6 +105,20 @@ TEST_F(SealTest, Run_EachStep_IsReadyOnce) {
   EXPECT_TRUE(Run(0, 3).ok());
   EXPECT_THAT(ready_, ElementsAre(0, 1, 2));
   EXPECT_THAT(digests_, IsEmpty());
+}
+
+// The others have not finished the step before. Without this a report blames nobody for the time.
+TEST_F(SealTest, Run_SealIsLate_TheWaitIsExposedCommunication) {
+  seal_takes_ = absl::Milliseconds(30);
+  Make(0);
+  std::vector<PhaseTimes> phases;
+  EXPECT_TRUE(Run(0, 3, nullptr, [&](absl::Span<const StepRecord> reports) {
+                for (const StepRecord& report : reports) phases.push_back(report.phases);
+              }).ok());
+  ASSERT_EQ(phases.size(), 3);
+  EXPECT_EQ(phases[0][Phase::kExposedCommunication], absl::ZeroDuration());
+  EXPECT_GE(phases[1][Phase::kExposedCommunication], seal_takes_);
+  EXPECT_GE(phases[1][Phase::kCommunication], phases[1][Phase::kExposedCommunication]);
 }
 
 TEST_F(SealTest, Run_EverySecondStepIsCompared_DigestsOfWhatTheStepLeft) {

@@ -53,7 +53,10 @@ absl::Status Append(const std::string& path, size_t label, Dataset* dataset) {
   int width = 0, height = 0, channels = 0;
   const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> pixels(
       stbi_load(path.c_str(), &width, &height, &channels, kChannels), &stbi_image_free);
-  if (pixels == nullptr) return Unexpected(path, stbi_failure_reason(), "an image");
+  if (pixels == nullptr) {
+    return Unexpected(path, absl::StrCat("data that cannot be read (", stbi_failure_reason(), ")"),
+                      "a whole image");
+  }
   if (dataset->labels.empty()) {
     dataset->width = width;
     dataset->height = height;
