@@ -2,7 +2,7 @@
 """Measures how soon the others go on when a worker dies, and how much of their work is lost.
 
     bench/recovery.py [--kills N] [--workers N] [--by kill|stop] [--lease-seconds S] [--seed N]
-                      [--train-seconds S] [--hosts PROGRAM --rate RATE] [-- WORKER OPTIONS]
+                      [--train-seconds S] [--hosts auto|PROGRAM --rate RATE] [-- WORKER OPTIONS]
 
 Runs a coordinator and workers on this machine, or with --hosts on its network namespaces
 (docs/measuring.md), a worker on each. Ends workers of a run one after the other at random moments, by
@@ -32,7 +32,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "deploy")]
 import arguments  # noqa: E402 (they are found only now)
-from cli.runs.hosts import Hosts  # noqa: E402
+from cli.runs.made_hosts import MadeHosts  # noqa: E402
 from cli.runs.process import last_lines, text_of  # noqa: E402
 from cli.runs.process_set import ProcessSet  # noqa: E402
 from cli.runs.quantiles import median, quantile  # noqa: E402
@@ -191,7 +191,7 @@ def parse():
     parser = arguments.Parser(__doc__)
     parser.add_numbers(kills=10, workers=4, lease_seconds=10.0, train_seconds=0.0, seed=744)
     parser.add_argument("--by", choices=SIGNALS, default="kill")
-    parser.add_argument("--hosts", default="", metavar="PROGRAM")
+    parser.add_argument("--hosts", default="", metavar="auto|PROGRAM")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("words", nargs="*", metavar="WORKER OPTIONS")
     options = parser.parse_args()
@@ -204,7 +204,8 @@ def parse():
 def main():
     options = parse()
     try:
-        with Hosts(options.hosts, options.workers, options.rate, lambda: None) as hosts:
+        with MadeHosts.alike(options.hosts, options.workers, options.rate,
+                             lambda: None) as hosts:
             losses = measure(options, hosts)
     except Stuck as why:
         sys.exit(f"bench/recovery.py: {why}")

@@ -2,7 +2,7 @@
 """Compares a program on the library with its twin on PyTorch's DistributedDataParallel over Gloo.
 
     bench/library/compare.py [--build DIR] [--rounds N] [--steps N] [--width N] [--ranks N]
-                             [--hosts PROGRAM --rate RATE] [--tuned] [--modes MODE...]
+                             [--hosts auto|PROGRAM --rate RATE] [--tuned] [--modes MODE...]
 
 Installs the build in DIR (default: build) to a temporary folder, builds bench/library against it
 as a project of its own, and runs train.cc and train.py in turn, in rounds whose order changes, in
@@ -10,7 +10,7 @@ each mode: plain, no-sync (every third pass averages), unused (ranks leave out d
 uneven (ranks have different numbers of batches). Prints for each mode the median step of both,
 their ratio, and the largest relative difference between losses of any rank, including rank 0's loss
 with the final weights and buffers. Exit code 1 if one is above 1e-4. With --hosts rank I runs on
-host I of that program (docs/measuring.md), otherwise all run on this machine. Needs Debian's
+host I of that program, or of the hosts made here (docs/measuring.md), otherwise all run on this machine. Needs Debian's
 python3-torch.
 """
 import pathlib
@@ -24,8 +24,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[1] / "deploy")]
 import arguments  # noqa: E402 (they are found only now)
 from cli.runs.failure import Failure  # noqa: E402
-from cli.runs.hosts import Hosts  # noqa: E402
 from cli.runs.jobs import Jobs  # noqa: E402
+from cli.runs.made_hosts import MadeHosts  # noqa: E402
 from cli.runs.runner import free_port  # noqa: E402
 
 MODES = ("plain", "no-sync", "unused", "uneven")
@@ -106,7 +106,7 @@ def parse():
 def main():
     a = parse()
     with (tempfile.TemporaryDirectory(prefix="gradwire-library-") as folder,
-          Hosts(a.hosts, a.ranks, a.rate, lambda: None) as hosts):
+          MadeHosts.alike(a.hosts, a.ranks, a.rate, lambda: None) as hosts):
         program = build(a.build, pathlib.Path(folder))
         print("| mode | libgradwire, ms | PyTorch, ms | ratio | losses differ by |\n"
               "|---|---|---|---|---|", flush=True)

@@ -24,8 +24,10 @@ constexpr int kMaxWorkers = 256;
 constexpr char kFooter[] =
     "Without --hostfile and --hosts, all processes run on this machine. With --hostfile, rank I\n"
     "runs on host I of the file, over ssh. The coordinator runs on the next host or, if there is\n"
-    "no next host, on the first. With --hosts, rank I runs on host I, and the coordinator on host\n"
-    "W (the number of workers). PROGRAM has the sub-commands 'up N RATE', 'run I CMD...',\n"
+    "no next host, on the first. With --hosts auto or podman, the command makes a host for each\n"
+    "rank on this machine and removes the hosts at its end. It needs root on Linux; the coordinator\n"
+    "runs on the first host. With --hosts PROGRAM, rank I runs on host I, and the coordinator on\n"
+    "host W (the number of workers). PROGRAM has the sub-commands 'up N RATE', 'run I CMD...',\n"
     "'addr I' and 'down'.\n"
     "Exit code: 0 measured, 1 failed or wrong values, 2 bad usage, 128+n by signal n.";
 
@@ -150,10 +152,11 @@ absl::Status Finish(const std::vector<std::string>& args, const Environment& env
 void AddHosts(BenchOptions* options, OptionParser* parser) {
   parser->Add("hostfile", "FILE", "file with one ssh host per line",
               WithDefault(Text(&options->hostfile), "this machine"));
-  parser->Add("hosts", "PROGRAM", "program that creates hosts and runs commands on them",
+  parser->Add("hosts", "auto|podman|PROGRAM",
+              "hosts made here (auto: network namespaces, podman: containers) or by PROGRAM",
               WithDefault(Text(&options->hosts), "this machine"));
   parser->Add("rate", "RATE", "rate of the links of --hosts: 1gbit, 10gbit, none",
-              Rate(&options->rate));
+              WithDefault(Rate(&options->rate), "1gbit with --hosts auto or podman, else none"));
   parser->Add("link-gbit", "X", "speed of the links in Gbit/s, to compute minimum times",
               WithDefault(RealAbove(&options->link_gbit, 0), "same as --rate"));
   parser->Add("port", "N", "port of the coordinator on its host",
@@ -168,6 +171,8 @@ absl::Status CheckHosts(const OptionParser& parser, BenchOptions* options) {
   const absl::StatusOr<std::string> where = parser.InForce("hostfile", "hosts");
   if (!where.ok()) return where.status();
   (*where == "hosts" ? options->hostfile : options->hosts).clear();
+  const bool made_here = options->hosts == "auto" || options->hosts == "podman";
+  if (made_here && parser.source("rate").layer == Layer::kDefault) options->rate = "1gbit";
   if (options->hosts.empty() && options->rate != "none") {
     return absl::InvalidArgumentError(
         absl::StrCat(parser.source("rate").name, ": only the links of --hosts can have a rate"));

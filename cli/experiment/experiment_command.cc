@@ -22,7 +22,7 @@ constexpr char kDescription[] =
 
 constexpr char kFooter[] =
     "Finished runs are kept in --out: after an interruption, the same command continues.\n"
-    "Example: gradwire experiment course --scale quick";
+    "Example: gradwire experiment course --scale quick --hosts auto";
 
 constexpr double kMaxSecondsPerRun = 24 * 3600;
 constexpr int kMaxThreads = 1024;
@@ -103,7 +103,8 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
   if (!parsed.print.empty()) return parsed;
   status = CheckHosts(parser, &options.bench);
   if (!status.ok()) return status;
-  if (!options.links.empty() && GbitOfRate(options.bench.rate)->has_value()) {
+  if (!options.links.empty() && parser.source("rate").layer != Layer::kDefault &&
+      GbitOfRate(options.bench.rate)->has_value()) {
     return absl::InvalidArgumentError("--link and --rate exclude each other");
   }
   parsed.options.name = "cli/experiment/experiment.py";

@@ -12,6 +12,7 @@ from cli.runs.jobs import run_job
 from cli.runs.process import Command
 
 THIS_MACHINE = "127.0.0.1"
+UNSHAPED = "none"  # rate of links without a limit
 SECONDS_TO_ANSWER = 60
 # ssh asks for nothing, and notices a host that dies before or while a program runs there.
 OPTIONS = ["-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-o", "ServerAliveInterval=5",

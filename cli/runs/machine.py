@@ -3,6 +3,7 @@ import datetime
 import os
 
 from cli.hosts.probe import lines_of, value_in
+from cli.runs.made_hosts import MADE
 
 
 def describe_machine(versions):
@@ -16,12 +17,19 @@ def describe_machine(versions):
             **versions}
 
 
+def where(request):
+    if kind := MADE.get(request["hosts"]):
+        return f"{request['workers']} {kind} on this machine (--hosts {request['hosts']})"
+    if request["hosts"] or request["hostfile"]:
+        return "a host for each rank"
+    return "all processes on this machine"
+
+
 def describe_environment(request, torch):
     """Returns all facts on which figures depend. `torch`: the peers' PyTorch, or None."""
     gbit = request["link_gbit"]
     rates = [link["rate"] for link in request.get("link", [])] if request["hosts"] else []
     return {**describe_machine(request["versions"]),
             **({"pytorch": torch} if torch else {}),
-            "hosts": "a host for each rank" if request["hosts"] or request["hostfile"] else
-                     "all processes on this machine",
+            "hosts": where(request),
             "link": ", ".join(rates) or ("unshaped" if gbit is None else f"{gbit:g} Gbit/s")}

@@ -12,6 +12,7 @@ from cli.runs.cpu_sampler import CpuSampler
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.hosts import THIS_MACHINE, Hosts, SshHosts, own_environment
 from cli.runs.jobs import Jobs, run_job
+from cli.runs.made_hosts import MADE, MadeHosts
 from cli.runs.output_file import scratch_folder
 from cli.runs.process import Command
 
@@ -64,7 +65,9 @@ def free_port():
 
 
 def hosts_of(request, check):
-    """Returns the hosts of the ranks and of a coordinator. Failure as of SshHosts."""
+    """Returns the hosts of the ranks and of a coordinator. Failure as of SshHosts and MadeHosts."""
+    if request["hosts"] in MADE:
+        return MadeHosts(request)
     if request["hostfile"]:
         return SshHosts(request["hostfile"], request["workers"])
     return Hosts(request["hosts"], request["workers"] + 1, request["rate"], check)

@@ -63,6 +63,15 @@ TEST(LinkGbit, RateOrOption_OptionWins) {
   EXPECT_FALSE(Collectives({}).bench.LinkGbit().has_value());
 }
 
+TEST(LinkGbit, HostsThatAreMade_HaveOneGbitUnlessARateIsGiven) {
+  for (const char* name : {"auto", "podman"}) {
+    EXPECT_EQ(Collectives({"--hosts", name}).bench.rate, "1gbit");
+    EXPECT_EQ(Collectives({"--hosts", name, "--rate", "10gbit"}).bench.LinkGbit(), 10);
+    EXPECT_EQ(Collectives({"--hosts", name, "--rate", "none"}).bench.rate, "none");
+  }
+  EXPECT_EQ(Collectives({"--hosts", "h"}).bench.rate, "none");
+}
+
 TEST(ParseCollectivesOptions, TlsOnHosts_IsRefused) {
   EXPECT_TRUE(Collectives({"--tls"}).tls);
   EXPECT_THAT(CollectivesError({"--tls", "--hosts", "h"}), HasSubstr("expected this machine only"));

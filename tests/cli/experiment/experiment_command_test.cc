@@ -108,6 +108,12 @@ TEST(ParseExperimentOptions, LinkAndRate_AreRefused) {
             "--link and --rate exclude each other");
 }
 
+TEST(ParseExperimentOptions, LinkOnHostsThatAreMade_TakesThePlaceOfTheirRate) {
+  EXPECT_EQ(Request({"course", "--hosts", "auto", "--link", "10gbit"})["link"].size(), 1u);
+  EXPECT_EQ(ErrorOf({"course", "--hosts", "auto", "--rate", "1gbit", "--link", "10gbit"}),
+            "--link and --rate exclude each other");
+}
+
 TEST(ParseExperimentOptions, Target_IsAShare) {
   EXPECT_EQ(Request({"course"})["target"], 0);
   EXPECT_EQ(Request({"course", "--target", "0.85"})["target"], 0.85);

@@ -1,0 +1,97 @@
+"""Hosts on one machine that are containers of podman, with CPUs and memory of their own.
+
+No image is needed: a container has this machine's files, read-only beneath an overlay. Its network
+and processes are those of a host of namespaces.py, so it ends with it. Podman's own files are in a
+folder of this run: containers and networks of the machine's user are not touched.
+"""
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+from cli.hosts.namespaces import NamespaceHosts, entering, is_running, run_tool, why_not
+from cli.runs.failure import Failure
+
+RUNTIME = "runc"  # crun cannot do cgroup v1
+SECONDS_TO_END = 10
+LEAST_MEMORY = 256 << 20  # bytes
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
+# Below what an unprivileged parent may have; commands on the host keep this process's own.
+LIMITS = ("--ulimit", "nofile=1024:4096", "--ulimit", "nproc=1000:1000")
+# Moves itself into each cgroup of a list that ends with --, then becomes the rest.
+JOIN = 'while [ "$1" != -- ]; do echo $$ >"$1" || exit 125; shift; done; shift; exec "$@"'
+
+
+def why_no_containers():
+    """Why there can be none here, as far as it is known before one is made; empty if there can."""
+    missing = [program for program in ("podman", RUNTIME) if not shutil.which(program)]
+    if missing:
+        return f"{' and '.join(missing)} not there (apt-get install podman {RUNTIME})"
+    return why_not()
+
+
+def cgroup_files(pid):
+    """Those that take the id of a process that is to be limited as `pid` is."""
+    files = []
+    for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        file = CGROUPS / controllers.removeprefix("name=") / path.lstrip("/") / "cgroup.procs"
+        if file.exists():
+            files.append(str(file))
+    return files
+
+
+def volumes(folders, root=os.stat("/").st_dev):
+    """Options for those that the overlay of / does not have, because they are mounts."""
+    return [word for folder in folders if os.stat(folder).st_dev != root
+            for word in ("--volume", f"{folder}:{folder}:ro")]
+
+
+class ContainerHosts(NamespaceHosts):
+    """`cpus` and `memory` (bytes) of each; `folders`: in which it must find files."""
+
+    def __init__(self, count, cpus, memory, folders):
+        super().__init__(count)
+        self._limits = ["--cpus", str(cpus), "--memory", str(max(memory, LEAST_MEMORY))]
+        self._folders = folders
+        self._podman = []
+        self._containers = []  # the first process of each, and its cgroup files
+        self._monitors = []  # processes of podman, one for each
+
+    def command(self, host, argv):
+        init, files = self._containers[host]
+        return ["/bin/sh", "-c", JOIN, "sh", *files, "--", *entering(init, f"--wdns={os.getcwd()}"),
+                *map(str, argv)]
+
+    def _up(self, ends):
+        folder = super()._up(ends)
+        self._podman = ["podman", "--root", f"{folder}/storage", "--runroot", f"{folder}/run",
+                        "--tmpdir", f"{folder}/tmp", "--storage-driver", "vfs",
+                        "--cgroup-manager", "cgroupfs", "--runtime", RUNTIME, "--events-backend",
+                        "none"]
+        ends.callback(self._remove)
+        self._containers = [self._start(name, init, folder)
+                            for name, init in zip(self.names, self._inits)]
+
+    def _start(self, name, init, folder):
+        run_tool(*self._podman, "run", "--detach", "--name", name, "--hostname", name,
+                 "--network", f"ns:/proc/{init}/ns/net", "--pid", f"ns:/proc/{init}/ns/pid",
+                 *self._limits, *LIMITS, "--volume", f"{folder}/hosts:/etc/hosts:ro",
+                 *volumes(self._folders), "--rootfs", "/:O", "sleep", "infinity")
+        pid, monitor = map(int, run_tool(*self._podman, "inspect", "--format",
+                                         "{{.State.Pid}} {{.State.ConmonPid}}", name).split())
+        self._monitors.append(monitor)
+        if not pid:
+            raise Failure(f"podman: container {name} ended at once")
+        return pid, cgroup_files(pid)
+
+    def _remove(self):
+        """Also waits for podman's monitors, which still write into its folder."""
+        subprocess.run([*self._podman, "rm", "--force", "--time", "0", "--all"],
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL, check=False)
+        until = time.monotonic() + SECONDS_TO_END
+        while any(map(is_running, self._monitors)) and time.monotonic() < until:
+            time.sleep(0.02)
+        self._containers, self._monitors = [], []

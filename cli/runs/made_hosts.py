@@ -1,0 +1,85 @@
+"""Hosts that the command makes on this machine and removes at its end: `--hosts auto|podman`."""
+import contextlib
+import os
+
+from cli.hosts.containers import ContainerHosts, why_no_containers
+from cli.hosts.namespaces import NamespaceHosts, why_not
+from cli.hosts.probe import machine
+from cli.runs.failure import EXIT_USAGE, Failure, within
+from cli.runs.hosts import Hosts, own_environment
+from cli.runs.process import Command
+
+AUTO, PODMAN = "auto", "podman"
+MADE = {AUTO: "network namespaces", PODMAN: "containers"}
+WAYS_OUT = ("start it as root on Linux, name hosts that are there with --hostfile, or leave --hosts "
+            "away")
+
+
+def cores_of_host(hosts, cores=None):
+    """That each of so many hosts on this machine counts as its own, one at least."""
+    return max(1, (cores or len(os.sched_getaffinity(0))) // hosts)
+
+
+def folders_of(request):
+    """In which a host must find files."""
+    files = [*request["programs"].values(), request.get("data_dir"), os.getcwd()]
+    return sorted({os.path.abspath(file if os.path.isdir(file) else os.path.dirname(file))
+                   for file in filter(None, files)})
+
+
+def hosts_like(request):
+    """The hosts of a request, and why there can be none."""
+    count = request["workers"]
+    if request["hosts"] == AUTO:
+        return NamespaceHosts(count), why_not()
+    return ContainerHosts(count, cores_of_host(count), machine()["memory"] // count,
+                          folders_of(request)), why_no_containers()
+
+
+class MadeHosts(Hosts):
+    """One for each rank; the coordinator, which counts as the last, is on the first.
+
+    Failure from the constructor if there can be none here: why, and what to do.
+    """
+    local = False
+
+    def __init__(self, request):
+        self.program = f"--hosts {request['hosts']}"
+        self._made, problem = hosts_like(request)
+        if problem:
+            raise Failure(f"{self.program}: {problem}; {WAYS_OUT}", EXIT_USAGE)
+        self.count = request["workers"] + 1
+        self._rate = request["rate"]
+        self._addresses = [*self._made.addresses, self._made.addresses[0]]
+
+    @classmethod
+    def alike(cls, name, count, rate, check):
+        """`count` hosts that namespaces make (auto) or a program drives: none is the coordinator's.
+        Failure as of this class and of Hosts."""
+        if name != AUTO:
+            return Hosts(name, count, rate, check)
+        hosts = cls({"hosts": name, "workers": count, "rate": rate})
+        hosts.count = count
+        return hosts
+
+    @property
+    def names(self):
+        return [*self._made.names, self._made.names[0]]
+
+    def shape(self, rate):
+        if rate != self._rate:
+            self._made.shape(rate)
+            self._rate = rate
+
+    def command(self, host, argv, environment=None):
+        return Command(self._made.command(host % len(self._made.names), argv),
+                       {**own_environment(), **(environment or {})})
+
+    def _up(self):
+        with within(self.program):
+            self._made.up()
+            self._made.shape(self._rate)
+
+    def _down(self):
+        with contextlib.suppress(OSError):
+            self._made.down()
