@@ -6,8 +6,8 @@ from cli.experiment.course_buckets import (BY_PARAMETER, buckets_claim, by_param
                                            layers_name, layers_run)
 from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SETUPS, SHARED
 from cli.experiment.results import improvement, largest_difference
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, line, lines,
-                                  tabulate, tabulate_curves)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, judge_time,
+                                  line, lines, tabulate, tabulate_curves)
 from cli.experiment.work import Training
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
@@ -51,7 +51,7 @@ def peer_run(setup, scale):
     run = setup_run(setup, scale)
     return dataclasses.replace(run, name=peer_name(setup), title=f"PyTorch + Gloo, {run.title}",
                                iterations=min(scale["iterations"], 40), options=(),
-                               peer_mode=setup.name)
+                               peer_mode=setup.name, only_time=True)
 
 
 def runs(setting):
@@ -66,7 +66,8 @@ def runs(setting):
             batch = scale["nodes_batch"] // nodes
             planned.append(setup_run(
                 setup, scale, name=nodes_name(setup, nodes), ranks=nodes, batch_size=batch,
-                title=f"{setup.title}, {nodes} × {batch}", iterations=scale["nodes_iterations"]))
+                title=f"{setup.title}, {nodes} × {batch}", iterations=scale["nodes_iterations"],
+                only_time=True))
     return planned
 
 
@@ -203,19 +204,18 @@ def epoch_claim(setting, results):
 
 def faster_claim(setting, results, slower, faster):
     before, after = (results[of.name].mean_iteration() for of in (slower, faster))
-    return judge(f"{faster.title} takes less time than {slower.title}.", "figure of mean times",
-                 after < before,
-                 f"{after:.4f} s after {before:.4f} s, {improvement(before, after):+.1f} %; "
-                 f"published {faster.improvement:+.2f} %", setting.needs_hosts)
+    return judge_time(setting, f"{faster.title} takes less time than {slower.title}.",
+                      "figure of mean times", after < before,
+                      f"{after:.4f} s after {before:.4f} s, {improvement(before, after):+.1f} %; "
+                      f"published {faster.improvement:+.2f} %")
 
 
 def nodes_claim(setting, results, setup):
     seconds = nodes_times(setting, results, setup)
-    return judge(f"Time falls with nodes, {setup.title}.", "figure of time against nodes",
-                 sorted(seconds, reverse=True) == seconds,
-                 ", ".join(f"{nodes} nodes {of_nodes:.4f} s"
-                           for nodes, of_nodes in zip(setting.scale["nodes"], seconds)),
-                 setting.needs_hosts)
+    return judge_time(setting, f"Time falls with nodes, {setup.title}.",
+                      "figure of time against nodes", sorted(seconds, reverse=True) == seconds,
+                      ", ".join(f"{nodes} nodes {of_nodes:.4f} s"
+                                for nodes, of_nodes in zip(setting.scale["nodes"], seconds)))
 
 
 def accuracy_claim(setting, results):

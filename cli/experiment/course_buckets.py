@@ -2,7 +2,7 @@
 show what buckets alone gain."""
 from cli.experiment.course_setups import GATHER, REDUCE
 from cli.experiment.results import EXPOSED, improvement, largest_difference
-from cli.experiment.study import bars, judge, tabulate
+from cli.experiment.study import bars, judge, judge_time, tabulate
 from cli.experiment.work import Training
 
 SOURCE = "parts on gather and scatter, and on all-reduce"
@@ -56,7 +56,7 @@ def layers_claim(results):
 
 def buckets_claim(setting, results, setup):
     layers, buckets = (results[name].mean_iteration() for name in (layers_name(setup), setup.name))
-    return judge(f"{setup.title.capitalize()} takes less time in buckets than parameter by "
-                 "parameter.", "bucketing, by itself", buckets < layers,
-                 f"{buckets:.4f} s after {layers:.4f} s, {improvement(layers, buckets):+.1f} %",
-                 setting.needs_hosts)
+    return judge_time(
+        setting, f"{setup.title.capitalize()} takes less time in buckets than parameter by "
+        "parameter.", "bucketing, by itself", buckets < layers,
+        f"{buckets:.4f} s after {layers:.4f} s, {improvement(layers, buckets):+.1f} %")

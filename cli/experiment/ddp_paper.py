@@ -4,8 +4,8 @@ the size of buckets, round-robin groups, fewer exchanges, scaling, and a tree in
 import dataclasses
 
 from cli.experiment.results import EXPOSED, largest_difference
-from cli.experiment.study import (Experiment, Findings, bars, judge, line, lines, tabulate,
-                                  tabulate_curves)
+from cli.experiment.study import (Experiment, Findings, bars, judge, judge_time, line, lines,
+                                  tabulate, tabulate_curves)
 from cli.experiment.work import Training
 from cli.runs.quantiles import quantile
 
@@ -97,12 +97,12 @@ def scaling_run(scale, kind, ranks):
     batch = scale["strong"] // ranks if kind == "strong" else scale["batch"]
     options = ("--sync", "none") if ranks == 1 else OVERLAPS["overlap"]
     return training(scale, f"{kind}-{ranks}-ranks", f"{kind} scaling, {ranks} × {batch}",
-                    options, ranks=ranks, batch_size=batch)
+                    options, ranks=ranks, batch_size=batch, only_time=True)
 
 
 def runs(setting):
     scale = setting.scale
-    planned = [training(scale, overlap_name(title), title, options)
+    planned = [training(scale, overlap_name(title), title, options, only_time=True)
                for title, options in OVERLAPS.items()]
     planned += [training(scale, bucket_name(network, backend, size),
                          f"{network.title}, {backend}, buckets of {size} MB",
@@ -116,7 +116,7 @@ def runs(setting):
     planned.append(training(scale, TREE, "sums up a tree, and the mean down again",
                             overlapped(TREE, USUAL_MB)))
     planned += [training(scale, f"every-{passes}", f"an exchange every {passes} passes",
-                         (*OVERLAPS["overlap"], "--accumulate", passes))
+                         (*OVERLAPS["overlap"], "--accumulate", passes), only_time=True)
                 for passes in scale["passes"]]
     return planned + [scaling_run(scale, kind, ranks) for kind in ("strong", "weak")
                       for ranks in scale["scaling"]]
@@ -235,9 +235,9 @@ def scaling(setting, results):
 def overlap_claim(setting, results):
     without, overlapped = (results[overlap_name(title)].median_iteration()
                            for title in ("no overlap", "overlap"))
-    return judge("An iteration is shorter when communication overlaps with backward.", "Fig. 6",
-                 overlapped < without, f"{overlapped:.4f} s with, {without:.4f} s without",
-                 setting.needs_hosts)
+    return judge_time(
+        setting, "An iteration is shorter when communication overlaps with backward.", "Fig. 6",
+        overlapped < without, f"{overlapped:.4f} s with, {without:.4f} s without")
 
 
 def buckets_claim(setting, results, network, backend):
@@ -245,10 +245,10 @@ def buckets_claim(setting, results, network, backend):
     times = {size: results[bucket_name(network, backend, size)].median_iteration()
              for size in sizes}
     best = min(times, key=times.get)
-    return judge(f"Neither no buckets nor the largest are best, {network.title}, {backend}.",
-                 "Figs. 7 and 8", best not in (sizes[0], sizes[-1]),
-                 ", ".join(f"{size} MB {seconds:.4f} s" for size, seconds in times.items()),
-                 setting.needs_hosts)
+    return judge_time(
+        setting, f"Neither no buckets nor the largest are best, {network.title}, {backend}.",
+        "Figs. 7 and 8", best not in (sizes[0], sizes[-1]),
+        ", ".join(f"{size} MB {seconds:.4f} s" for size, seconds in times.items()))
 
 
 def same_parameters_claim(setting, results, network):
@@ -274,10 +274,10 @@ def same_groups_claim(setting, results):
 
 def groups_claim(setting, results, backend):
     times = dict(zip(setting.scale["groups"], groups_times(setting, results, backend)))
-    return judge(f"Several groups in turn are quicker than one, {backend}.", "Fig. 12",
-                 min(times, key=times.get) != 1,
-                 ", ".join(f"{groups} {seconds:.4f} s" for groups, seconds in times.items()),
-                 setting.needs_hosts)
+    return judge_time(
+        setting, f"Several groups in turn are quicker than one, {backend}.", "Fig. 12",
+        min(times, key=times.get) != 1,
+        ", ".join(f"{groups} {seconds:.4f} s" for groups, seconds in times.items()))
 
 
 def tree_claim(setting, results):
@@ -290,10 +290,10 @@ def tree_claim(setting, results):
 
 def tree_time_claim(setting, results):
     ring, tree = (results[name] for name in (overlap_name("overlap"), TREE))
-    return judge("The ring takes less time than a tree.", "section 2.3, ring and tree",
-                 ring.median_iteration() < tree.median_iteration(),
-                 f"ring {ring.median_iteration():.4f} s, tree {tree.median_iteration():.4f} s",
-                 setting.needs_hosts)
+    return judge_time(
+        setting, "The ring takes less time than a tree.", "section 2.3, ring and tree",
+        ring.median_iteration() < tree.median_iteration(),
+        f"ring {ring.median_iteration():.4f} s, tree {tree.median_iteration():.4f} s")
 
 
 def passes_claim(setting, results):

@@ -11,8 +11,8 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.experiment import (collectives, course, data_parallel, ddp_paper, inference, lab,
-                            large_batch, time_to_accuracy)
+from cli.experiment import (collectives, course, data_parallel, ddp_paper, emulation, inference,
+                            lab, large_batch, time_to_accuracy)
 from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import REPORT, Folder
@@ -22,6 +22,7 @@ from cli.hosts.probe import machine
 from cli.report.document import drawing_module
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.machine import describe_environment
+from cli.runs.made_hosts import MADE
 from cli.runs.report import print_all
 from cli.runs.runner import Runner, torch_version
 from cli.terminal.command import WrongUsage, did_you_mean, drive
@@ -44,7 +45,8 @@ def check(experiment, request):
             takers = ", ".join(one.name for one in EXPERIMENTS if name in one.options)
             raise Failure(f"--{name}: got experiment {experiment.name}, expected {takers}",
                           EXIT_USAGE)
-    if request["peers"] and (request["hosts"] or request["hostfile"]) and not request["threads"]:
+    others = request["hostfile"] or request["hosts"] not in ("", *MADE)
+    if request["peers"] and others and not request["threads"]:
         raise Failure("--peers on hosts needs --threads, the same for all ranks", EXIT_USAGE)
 
 
@@ -63,7 +65,7 @@ def check_names(steps, tables):
 def check_data(experiment, steps, setting):
     """Failure if --data-dir holds another data set. On other hosts gradwire-layout checks it."""
     folder = setting.request["data_dir"]
-    if not folder or setting.has_hosts:
+    if not folder or setting.has_hosts and not setting.hosts_are_here:
         return
     without = dataclasses.replace(setting, request={**setting.request, "data_dir": ""})
     others = {work.name: work.layout(without) for work in experiment.runs(without)}
@@ -71,6 +73,32 @@ def check_data(experiment, steps, setting):
         options = step.work.layout(setting)
         if not step.record and "--data-dir" in options:
             check_data_folder(folder, options, others.get(step.work.name))
+
+
+def find(experiment, setting, works, steps):
+    """Returns the findings. Emulated runs give their times to those with real computation."""
+    ranks = {step.work.name: step.record["ranks"] for step in steps if not step.lacks_memory}
+    if setting.emulates:
+        ranks = emulation.merged(works, ranks)
+    findings = experiment.find(setting, {work.name: result_of(work, ranks[work.name])
+                                         for work in works if work.name in ranks})
+    if setting.emulated:
+        findings.notes.insert(0, emulation.note(setting))
+    return findings
+
+
+def emulate(works, setting, folder, check_signals):
+    """Measures how long computation takes. Returns the setting with it, and the steps. Failure as of
+    run_steps."""
+    steps = plan_of(emulation.alones_of(works, setting), setting, folder)
+    if not all(step.record for step in steps):
+        say("Computation will be emulated: this machine has fewer cores than the hosts. How long it "
+            "takes one rank alone is measured first.")
+        announce(steps, folder)
+        run_steps(steps, setting, folder, check_signals)
+    seconds = {step.work.name: emulation.seconds_of(result_of(step.work, step.record["ranks"]))
+               for step in steps}
+    return dataclasses.replace(setting, emulated=seconds), steps
 
 
 def run_steps(steps, setting, folder, check_signals):
@@ -92,23 +120,28 @@ def run_experiment(experiment, request, check_signals):
     setting = Setting(request, scale, len(os.sched_getaffinity(0)), machine()["memory"])
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     folder = Folder(out, experiment.name, request["scale"])
-    steps = plan_of(experiment.runs(setting), setting, folder)
+    works = experiment.runs(setting)
+    steps = plan_of(works, setting, folder)
     check_names(steps, request["tables"])
     check_data(experiment, steps, setting)
     say(f"{experiment.title}, scale {request['scale']}: {scale['about']}")
     for sentence in experiment.announce(setting):
         say(sentence)
+    alone, planned = [], works
+    if setting.emulates:
+        setting, alone = emulate(works, setting, folder, check_signals)
+        planned = emulation.split(works, setting)
+    steps = plan_of(planned, setting, folder)
     announce(steps, folder)
     if not all(step.record for step in steps):
         run_steps(steps, setting, folder, check_signals)
     facts = steps[-1].record["environment"]
-    findings = experiment.find(setting, {step.work.name: result_of(step.work, step.record["ranks"])
-                                         for step in steps if not step.lacks_memory})
+    findings = find(experiment, setting, works, steps)
     report = writing.Writing(experiment, request["scale"], request["command"], facts, findings,
-                             steps)
+                             alone + steps)
     writing.write(folder, report.files())
     for claim in findings.claims:
-        say(f"{claim.verdict}: {claim.text} ({claim.numbers})")
+        say(f"{claim.said}: {claim.text} ({claim.numbers})")
     print_all(f"{folder.path}/report.html\n")
 
 

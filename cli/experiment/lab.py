@@ -1,7 +1,8 @@
 """The HPC lab: computation against communication of data-parallel training."""
 from cli.experiment import lab_data, large_batch
 from cli.experiment.lab_data import EXCHANGE_RANKS
-from cli.experiment.study import Experiment, Findings, Table, judge, line, lines, tabulate
+from cli.experiment.study import (Experiment, Findings, Table, judge, judge_time, line, lines,
+                                  tabulate)
 from cli.experiment.work import COSTS, DDP, Training, fits, whole_epochs
 from cli.runs.quantiles import mean
 from cli.runs.tables import Column
@@ -191,11 +192,11 @@ def faster_claim(setting, measured):
     largest = max(devices for devices, _ in measured.seconds)
     times = [(batch, measured.seconds[1, batch], seconds)
              for (devices, batch), seconds in measured.seconds.items() if devices == largest]
-    return judge(f"An epoch takes less time on {largest} devices than on 1, at each batch.",
-                 "Table 1", all(shared < alone for _, alone, shared in times),
-                 ", ".join(f"batch {batch}: {shared:.1f} s after {alone:.1f} s"
-                           for batch, alone, shared in times),
-                 setting.needs_hosts)
+    return judge_time(
+        setting, f"An epoch takes less time on {largest} devices than on 1, at each batch.",
+        "Table 1", all(shared < alone for _, alone, shared in times),
+        ", ".join(f"batch {batch}: {shared:.1f} s after {alone:.1f} s"
+                  for batch, alone, shared in times))
 
 
 def speedup_picture(measured):

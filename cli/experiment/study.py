@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 
 from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.made_hosts import MADE, cores_of_host
 from cli.runs.tables import Column, as_columns, values_of
 from cli.terminal.command import did_you_mean
 
@@ -14,6 +15,7 @@ NOT_MEASURABLE = "not measurable here"
 NEEDS_HOSTS = "a time that needs a host for each worker (--hosts, --hostfile)"
 MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say "
                   "nothing about CIFAR-10.")
+EMULATED = "computation emulated (as long as one rank alone takes here)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,6 +25,9 @@ class Setting:
     scale: dict  # the sizes of the chosen scale, by the experiment's own names
     cores: int  # of this machine, for this process
     memory: int  # free bytes on this machine
+    # If computation is emulated: (forward, backward) seconds, by the name of the run that took them;
+    # see emulation.py.
+    emulated: dict = dataclasses.field(default_factory=dict)
 
     @property
     def peers(self):
@@ -48,6 +53,21 @@ class Setting:
         return "" if self.has_hosts else NEEDS_HOSTS
 
     @property
+    def hosts_are_here(self):
+        """Whether they are made on this machine, and share its cores and memory."""
+        return self.request["hosts"] in MADE
+
+    @property
+    def host_cores(self):
+        """Returns the cores that each host made here counts as its own."""
+        return self.request["threads"] or cores_of_host(self.request["workers"], self.cores)
+
+    @property
+    def emulates(self):
+        """Whether hosts made here count more cores together than this machine has."""
+        return self.hosts_are_here and self.host_cores * self.request["workers"] > self.cores
+
+    @property
     def has_cifar10(self):
         return bool(self.request["data_dir"])
 
@@ -60,6 +80,8 @@ class Setting:
 
     def threads(self, ranks):
         """Returns the compute threads of each of `ranks`; 0: as many as all hosts have."""
+        if self.hosts_are_here:
+            return self.host_cores
         if self.request["threads"] or self.has_hosts:
             return self.request["threads"]
         return max(1, self.cores // ranks)
@@ -126,6 +148,12 @@ class Claim:
     source: str
     verdict: str
     numbers: str  # the evidence, or why there is no verdict
+    condition: str = ""  # of the verdict, to stand beside it
+
+    @property
+    def said(self):
+        """Returns the verdict, with its condition."""
+        return ", ".join(filter(None, [self.verdict, self.condition]))
 
 
 def judge(text, source, holds, numbers, *unless):
@@ -133,6 +161,13 @@ def judge(text, source, holds, numbers, *unless):
     if any(unless):
         return Claim(text, source, NOT_MEASURABLE, "; ".join(filter(None, [*unless, numbers])))
     return Claim(text, source, CONFIRMED if holds else NOT_CONFIRMED, numbers)
+
+
+def judge_time(setting, text, source, holds, numbers, *unless):
+    """Returns a Claim on the time of trainings, as judge() does."""
+    claim = judge(text, source, holds, numbers, *unless, setting.needs_hosts)
+    emulated = setting.emulates and claim.verdict != NOT_MEASURABLE
+    return dataclasses.replace(claim, condition=EMULATED if emulated else "")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,8 @@ import dataclasses
 import math
 import statistics
 
-from cli.experiment.study import Experiment, Findings, judge, line, lines, tabulate
+from cli.experiment.study import (Experiment, Findings, judge, judge_time, line, lines,
+                                  tabulate)
 from cli.experiment.work import Training
 from cli.runs.quantiles import mean
 from cli.runs.training import steps_per_epoch
@@ -291,9 +292,10 @@ def best_claim(study):
     those = [one for one in study.outcomes if one.seconds is not None and not one.method.is_peer]
     ordered = sorted(those, key=lambda one: one.seconds)
     numbers = ", ".join(f"{one.method.title} {one.seconds:.2f} s" for one in ordered)
-    return judge(f"The quickest sends fewer bytes than float32: {study.where}.",
-                 "time to accuracy", bool(ordered and ordered[0].method.is_leaner),
-                 numbers or "none reaches it", study.needs_epochs, study.setting.needs_hosts)
+    return judge_time(
+        study.setting, f"The quickest sends fewer bytes than float32: {study.where}.",
+        "time to accuracy", bool(ordered and ordered[0].method.is_leaner),
+        numbers or "none reaches it", study.needs_epochs)
 
 
 def peer_claim(study):

@@ -42,7 +42,7 @@ COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1
 
 def fits(setting, model, ranks, batch):
     """Whether batches of that size fit in the memory of this machine, or of hosts like it."""
-    ranks_here = 1 if setting.has_hosts else ranks
+    ranks_here = 1 if setting.has_hosts and not setting.hosts_are_here else ranks
     return ranks_here * batch * COSTS[model].memory_per_sample < setting.memory
 
 
@@ -73,6 +73,7 @@ class Training:
     sweep: str = ""
     rate: str = ""  # of links that are shaped for it; "": the setting's
     gbit: float | None = None  # of that rate
+    only_time: bool = False  # is wanted of it; see emulation.py
 
     def layout(self, setting):
         return options_text(self._model_and_data(setting) + (["--evaluate"] if self.tests else []))
@@ -99,8 +100,10 @@ class Training:
 
     def seconds(self, setting):
         threads = setting.threads(self.ranks) or setting.cores
-        at_once = threads if setting.has_hosts else min(setting.cores, threads * self.ranks)
-        passes = 1 if setting.has_hosts else self.ranks
+        apart = "--compute-seconds" in self.options or (
+            setting.has_hosts and not setting.hosts_are_here)
+        at_once = threads if apart else min(setting.cores, threads * self.ranks)
+        passes = 1 if apart else self.ranks
         samples = self.batch_size * self.iterations * passes
         cost = COSTS[self.model]
         tests = TEST_SAMPLES * cost.seconds_per_sample / 3 / at_once if self.tests else 0

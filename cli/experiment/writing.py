@@ -28,7 +28,7 @@ def claims_table(claims):
     return tabulate("claims", "Claims", "", claims, [
         ("claim", "claim", lambda claim: claim.text),
         ("source", "of", lambda claim: claim.source),
-        ("verdict", "verdict", lambda claim: claim.verdict),
+        ("verdict", "verdict", lambda claim: claim.said),
         ("numbers", "by", lambda claim: claim.numbers)])
 
 
@@ -80,7 +80,9 @@ class Writing:
         tables = {table.key: [{column.field: row.get(column.field) for column in table.columns}
                               for row in table.rows] for table in self._findings.tables}
         claims = [{"claim": claim.text, "verdict": VERDICTS[claim.verdict],
-                   "evidence": claim.numbers} for claim in self._findings.claims]
+                   "evidence": claim.numbers,
+                   **({"condition": claim.condition} if claim.condition else {})}
+                  for claim in self._findings.claims]
         return json.dumps({"experiment": self._experiment.name, "scale": self._scale,
                            "tables": tables, "claims": claims}, indent=1, ensure_ascii=False) + "\n"
 

@@ -4,6 +4,7 @@ import pathlib
 import sys
 from unittest import mock
 
+EMULATED_SECONDS = 0.9  # of an iteration
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
 from cli.experiment import experiment
@@ -50,9 +51,10 @@ def option(argv, name):
 def training_text(argv, rank):
     """What a worker prints whose loss is 2 + rank at first, and whose iterations get shorter with
     every rank that takes part."""
+    seconds = EMULATED_SECONDS if "--compute-seconds" in argv else 1.0
     count = int(option(argv, "--iterations") or 196)
     epochs = int(option(argv, "--epochs") or 1)
-    records = [{"step": step, "loss": 2 + rank - step / 1000, "iteration_seconds": 1.0,
+    records = [{"step": step, "loss": 2 + rank - step / 1000, "iteration_seconds": seconds,
                 "phase_seconds": {"data": 0.01, "forward": 0.3, "backward": 0.5,
                                   "communication": 0.1, "exposed_communication": 0.05,
                                   "optimizer": 0.01},

@@ -1,0 +1,152 @@
+"""cli/experiment/emulation.py: what is run, measured and said where hosts made here have more cores
+than the machine."""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fakes import EMULATED_SECONDS, FakeRunner, conduct_with, option, request_of
+from cli.experiment.emulation import with_times, without
+from cli.experiment.experiment import EXPERIMENTS
+from cli.runs.failure import Failure
+
+ALONE = 2  # of the course: batches of 2 and of 3
+REAL = 6  # of these one is of one rank
+TIMED = 11
+
+
+class EmulationTest(unittest.TestCase):
+    def setUp(self):
+        self.out = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()), "out")
+        self.said = io.StringIO()
+
+    def conduct(self, runner=None, cores=2, out=None, name="course", **more):
+        """What it started."""
+        runner = runner or FakeRunner()
+        request = request_of(out or self.out, name, **{
+            "hosts": "auto", "rate": "1gbit", "link_gbit": 1, **more})
+        with contextlib.redirect_stderr(self.said), contextlib.redirect_stdout(io.StringIO()), \
+                mock.patch.object(os, "sched_getaffinity", lambda pid: range(cores)):
+            conduct_with(runner, request)
+        return runner.runs
+
+    def emulated(self, runs):
+        return [run for run in runs if "--compute-seconds" in run.ranks[0]]
+
+    def results(self):
+        return json.loads((self.out / "results.json").read_text())
+
+    def test_time_of_one_rank_alone_is_measured_first_and_slept(self):
+        runs = self.conduct()
+        self.assertEqual(len(runs), ALONE + REAL + TIMED)
+        self.assertEqual([(len(run.ranks), option(run.ranks[0], "--batch-size")) for run in runs[:2]],
+                         [(1, "2"), (1, "3")])
+        emulated = self.emulated(runs)
+        self.assertEqual(len(emulated), TIMED)
+        for run in emulated:
+            self.assertGreater(len(run.ranks), 1)
+            self.assertEqual(option(run.ranks[0], "--compute-seconds"), "0.3,0.5")
+
+    def test_computation_is_real_where_losses_count_and_links_shaped_where_times_do(self):
+        runs = self.conduct()
+        real = [run for run in runs if run not in self.emulated(runs) and len(run.ranks) > 1]
+        self.assertEqual(len(real), REAL - 1)
+        self.assertEqual({run.rate for run in real}, {"none"})
+        self.assertEqual({run.rate for run in self.emulated(runs)}, {"1gbit"})
+
+    def test_each_host_computes_with_its_cores(self):
+        for more, threads in (({}, "1"), ({"threads": 3}, "3")):
+            runs = self.conduct(out=self.out / threads, **more)
+            self.assertEqual({option(run.ranks[0], "--threads") for run in runs}, {threads})
+
+    def test_losses_are_real_and_times_emulated(self):
+        self.conduct()
+        tables = self.results()["tables"]
+        of_setup = {row["setup"]: row["mean"] for row in tables["times"]}
+        self.assertEqual(of_setup["one node"], 1.0)
+        self.assertEqual(of_setup["DDP"], EMULATED_SECONDS)
+        self.assertEqual(tables["losses"][0]["ddp"], 2)
+        self.assertEqual({row["ddp"] for row in tables["nodes"]}, {EMULATED_SECONDS})
+
+    def test_claims_on_time_are_judged_and_say_so(self):
+        self.conduct()
+        claims = self.results()["claims"]
+        self.assertEqual([claim["verdict"] for claim in claims[:4]], ["confirmed"] * 4)
+        self.assertNotIn("condition", claims[0])
+        timed = [claim for claim in claims if "condition" in claim]
+        self.assertEqual(len(timed), 8)
+        self.assertEqual({claim["verdict"] for claim in claims[7:]}, {"confirmed", "not-confirmed"})
+        beside = "confirmed, computation emulated (as long as one rank alone takes here)"
+        self.assertIn(f"\n{beside}: gather and scatter takes less time", self.said.getvalue())
+        for name in ("report.html", "report.md", "claims.csv"):
+            self.assertIn(beside, (self.out / name).read_text())
+        self.assertIn("vgg11-synthetic-2: 0.3 and 0.5 s", (self.out / "report.md").read_text())
+
+    def test_not_measurable_claims_have_no_condition(self):
+        self.conduct()
+        for claim in self.results()["claims"]:
+            if claim["verdict"] == "not-measurable":
+                self.assertNotIn("condition", claim)
+
+    def test_break_is_gone_on_from_with_the_same_seconds(self):
+        with self.assertRaises(Failure):
+            self.conduct(FakeRunner(fail_at=ALONE + 3))
+        self.assertEqual(len(self.conduct()), REAL + TIMED - 3)
+        self.assertEqual(self.conduct(FakeRunner(fail_at=0)), [])
+        self.assertEqual(len(self.conduct(again=True)), ALONE + REAL + TIMED)
+
+    def test_commands_show_all_that_was_run(self):
+        self.conduct()
+        commands = (self.out / "commands.txt").read_text()
+        for name in ("alone-vgg11-synthetic-2", "ddp", "ddp-timed", "ddp-2-nodes"):
+            self.assertIn(f"# {name}: ", commands)
+
+    def test_nothing_is_emulated_on_enough_cores_or_other_hosts(self):
+        for place, more in enumerate(({"cores": 4}, {"cores": 8, "threads": 2}, {"hosts": "/x"})):
+            runs = self.conduct(out=self.out / str(place), **more)
+            self.assertEqual((len(runs), self.emulated(runs)), (12, []))
+        self.assertTrue(self.emulated(self.conduct(out=self.out / "few", threads=2, cores=7)))
+
+    def test_peers_sleep_alike(self):
+        runs = self.conduct(peers=True)
+        peers = [run for run in runs if "--mode" in run.ranks[0]]
+        self.assertEqual([option(run.ranks[0], "--compute-seconds") for run in peers],
+                         ["0.3,0.5"] * 3)
+
+    def test_links_of_time_to_accuracy_are_those_of_the_emulated_runs(self):
+        rates = [{"rate": "100mbit", "gbit": 0.1}]
+        runs = self.conduct(name="time-to-accuracy", link=rates)
+        self.assertEqual({run.rate for run in self.emulated(runs)}, {"100mbit"})
+
+    def test_every_experiment_goes_to_its_report(self):
+        for one in EXPERIMENTS:
+            self.conduct(name=one.name, out=self.out / one.name)
+            self.assertTrue((self.out / one.name / "report.html").exists())
+
+
+class PartsTest(unittest.TestCase):
+    def test_options_go_with_their_values(self):
+        self.assertEqual(without(("--lr", 1, "--evaluate-every", 1, "--augment", "false"),
+                                 ("--evaluate-every",)), ("--lr", 1, "--augment", "false"))
+
+    def test_iterations_beyond_the_emulated_ones_take_the_mean_behind_the_warm_up(self):
+        def record(seconds, **more):
+            return {"iteration_seconds": seconds, "phase_seconds": {"forward": seconds / 2}, **more}
+        real = {"records": [record(100, loss=step, epoch=step // 3) for step in range(6)],
+                "summary": {"epochs": [{"epoch": 0, "seconds": 300}, {"epoch": 1, "seconds": 300}]}}
+        merged = with_times(real, {"records": [record(9), record(7), record(2), record(4)]}, 1)
+        self.assertEqual([one["iteration_seconds"] for one in merged["records"]],
+                         [9, 7, 2, 4, 3, 3])
+        self.assertEqual(merged["records"][5]["phase_seconds"], {"forward": 1.5})
+        self.assertEqual([one["loss"] for one in merged["records"]], list(range(6)))
+        self.assertEqual([epoch["seconds"] for epoch in merged["summary"]["epochs"]], [18, 10])
+
+
+if __name__ == "__main__":
+    unittest.main()
