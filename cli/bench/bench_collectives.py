@@ -17,6 +17,7 @@ from cli.bench.measurement import measured_by
 from cli.runs.failure import Failure, within
 from cli.runs.hosts import THIS_MACHINE
 from cli.runs.json_fields import json_or_none
+from cli.runs.made_hosts import MADE
 from cli.runs.output_file import scratch_folder
 from cli.runs.report import Part
 from cli.runs.training import collective_ranks, peers_of
@@ -98,6 +99,9 @@ def notes_of(request):
     if request["link_gbit"] is not None:
         notes.append("% of bound: least time for the payload on the busiest link, with headers at "
                      "an MTU of 1500, over the median.")
+        if request["hosts"] in MADE:
+            notes.append("The bound has the coordinator on a host of its own. Here it is on the first "
+                         "rank's, whose bytes do not cross a link, so it may be quicker than that.")
     return notes
 
 

@@ -6,7 +6,7 @@ or indented and a line of it begins with one of
 
   - a path below build/bin/, bench/, deploy/ or tests/,
   - a program of ours, a word of SHELL, or a program of command_table.PROGRAMS,
-  - "…" or HOSTS before an option or a program: a part of a command.
+  - "…" before an option or a program: a part of a command.
 
 If its first line starts with "$ ", so do all commands, and other lines are output. Lines of a diagram
 are no commands, nor are messages of "gradwire launch: …". All other blocks are output, configuration,
@@ -107,7 +107,7 @@ def is_command(command):
         return bool(re.fullmatch(r"\w+=\S*", command))
     name = program(words[0])
     return bool(name in OURS | SHELL or name in PROGRAMS or SCRIPT.fullmatch(words[0])
-                or re.match(r"(?:…|HOSTS) [-\w]", command))
+                or re.match(r"… [-\w]", command))
 
 
 def command_blocks():

@@ -55,7 +55,9 @@ LINES = {
     ("docs/experiments.md", "gradwire experiment course --scale quick"): MINUTES,
     ("docs/experiments.md", "gradwire experiment course --scale full"): HOSTS,
     ("docs/tasks/course.md", "build/bin/gradwire experiment course"): MINUTES,
+    ("README.md", "build/bin/gradwire experiment course"): MINUTES,
     ("docs/results.md", "gradwire experiment NAME"): MINUTES,
+    ("docs/results.md", "gradwire launch --hostfile"): HOSTS,
     ("docs/results.md", "D=/usr/lib"): MISSING,
     ("docs/extending.md", "gradwire launch --workers 2 -- --model small --dataset fashion"): EXTENSION,
     ("docs/extending.md", "gradwire launch --workers 2 -- --model small --dataset stripes"): EXTENSION,
@@ -68,7 +70,7 @@ LINES = {
     ("docs/extending.md", "grep -q '\"wrong\":'"): EXTENSION}
 
 # For the options of commands that are not run, and of a page's words in those that are.
-PLACEHOLDERS = {"HOSTS": "hosts", "RATE": "1gbit", "NAME": "course", "SYNC": "ddp", "N": "2", "W": "4",
+PLACEHOLDERS = {"RATE": "1gbit", "NAME": "course", "SYNC": "ddp", "N": "2", "W": "4",
                 "R": "0", "$R": "0", "$N": "2", "$n": "2", "DIR": "cifar10", "FILE": "run.json",
                 "BACKEND": "ring", "OUT": "out"}
 

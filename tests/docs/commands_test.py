@@ -37,7 +37,7 @@ def reason(page, command):
         if row[0] == page and text_of(command).startswith(row[1]):
             used.add(row)
             return why
-    if re.search(r"(?:^|\s)HOSTS\b", command):
+    if re.search(r"--hosts (?:auto|podman)\b", command):
         return table.HOSTS
     for word in first_words(command):
         if why := table.PROGRAMS.get(program(word)):

@@ -23,7 +23,7 @@ PEER = {**RING, "name": "gloo (PyTorch)", "is_peer": True, "wires": {"fp32": 4.0
 ALL_REDUCE = {"name": "all-reduce", "sums": True, "sizes": [4, 20000], "busbw_factor": 1.0}
 REQUEST = {"workers": 2, "peers": True, "ops": [ALL_REDUCE], "backends": [RING, PEER],
            "warmup": 20, "iterations": 3, "seconds_per_size": 0.5,
-           "link_gbit": None, "tls": False,
+           "link_gbit": None, "tls": False, "hosts": "",
            "programs": {"collectives": "/x/gradwire-collectives",
                         "make_certificates": "/x/make-certificates",
                         "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
@@ -217,6 +217,12 @@ class Measure(unittest.TestCase):
         self.measure(FakeRunner([right, right]), seconds_per_size=60.0, link_gbit=1)
         self.assertIn("more than 60 s;", self.report.notes[1])
         self.assertRegex(self.report.notes[2], "^% of bound: ")
+        self.assertEqual(len(self.report.notes), 3)
+
+    def test_bound_that_a_coordinator_beside_rank_0_can_beat_is_explained(self):
+        right = json.dumps(rank([1, 1, 1], wrong=0))
+        self.measure(FakeRunner([right, right]), link_gbit=1, hosts="auto")
+        self.assertIn("may be quicker than that", self.report.notes[-1])
 
 
 if __name__ == "__main__":
