@@ -10,8 +10,8 @@ each mode: plain, no-sync (every third pass averages), unused (ranks leave out d
 uneven (ranks have different numbers of batches). Prints for each mode the median step of both,
 their ratio, and the largest relative difference between losses of any rank, including rank 0's loss
 with the final weights and buffers. Exit code 1 if one is above 1e-4. With --hosts rank I runs on
-host I of that program, or of the hosts made here (docs/measuring.md), otherwise all run on this machine. Needs Debian's
-python3-torch.
+host I of those made here (auto) or of that program (docs/measuring.md), otherwise all run on this
+machine. Needs Debian's python3-torch.
 """
 import pathlib
 import statistics

@@ -100,8 +100,8 @@ def notes_of(request):
         notes.append("% of bound: least time for the payload on the busiest link, with headers at "
                      "an MTU of 1500, over the median.")
         if request["hosts"] in MADE:
-            notes.append("The bound has the coordinator on a host of its own. Here it is on the first "
-                         "rank's, whose bytes do not cross a link, so it may be quicker than that.")
+            notes.append("The bound is for a coordinator on a host of its own. Here it is on the "
+                         "host of rank 0, whose bytes cross no link, so it may be quicker.")
     return notes
 
 

@@ -1,8 +1,8 @@
-"""Computation by sleeps (`--compute-seconds`), where this machine has fewer cores than the hosts that
-`--hosts` makes on it have together.
+"""Computation by sleeps (`--compute-seconds`), if this machine has fewer cores than the hosts that
+`--hosts` makes on it count together.
 
-Ranks that compute beside each other there would wait for cores, as ranks on machines of their own do
-not. So each training of several ranks is run twice:
+Ranks that compute beside each other there would wait for cores, as ranks on machines of their own
+do not. So each training of several ranks runs twice:
 
     as it is      on links without a limit: losses, accuracies, parameters, bytes
     NAME-timed    computation emulated, on links as asked for: times
@@ -136,6 +136,6 @@ def note(setting):
     return (f"COMPUTATION IS EMULATED in the runs of several ranks from which times are taken, "
             f"because this machine has {setting.cores} core(s) for {setting.request['workers']} "
             f"hosts with {setting.host_cores} each: in place of computing a rank sleeps as long as "
-            "one that trained alone on this machine took for forward and backward. The exchange and "
-            f"the optimizer are real. {slept}. Losses, accuracies and parameters are those of the "
+            "one that trained alone on this machine took for forward and backward. The exchange "
+            f"and the optimizer are real. {slept}. Losses, accuracies and parameters are those of the "
             "same runs with real computation, on links without a limit.")

@@ -22,7 +22,7 @@ from cli.hosts.probe import machine
 from cli.report.document import drawing_module
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.machine import describe_environment
-from cli.runs.made_hosts import MADE
+from cli.runs.made_hosts import MADE, check_made
 from cli.runs.report import print_all
 from cli.runs.runner import Runner, torch_version
 from cli.terminal.command import WrongUsage, did_you_mean, drive
@@ -92,8 +92,8 @@ def emulate(works, setting, folder, check_signals):
     run_steps."""
     steps = plan_of(emulation.alones_of(works, setting), setting, folder)
     if not all(step.record for step in steps):
-        say("Computation will be emulated: this machine has fewer cores than the hosts. How long it "
-            "takes one rank alone is measured first.")
+        say("Computation will be emulated, because this machine has fewer cores than the hosts. "
+            "First one rank alone is timed.")
         announce(steps, folder)
         run_steps(steps, setting, folder, check_signals)
     seconds = {step.work.name: emulation.seconds_of(result_of(step.work, step.record["ranks"]))
@@ -154,7 +154,9 @@ def main_with(request, check_signals):
         print_all("".join(f"{one.name:<17} {one.title}; after {one.source}\n"
                           for one in EXPERIMENTS))
         return
-    run_experiment(experiment_called(words[0], EXPERIMENTS), request, check_signals)
+    experiment = experiment_called(words[0], EXPERIMENTS)
+    check_made({**request, "workers": experiment.most_ranks})
+    run_experiment(experiment, request, check_signals)
 
 
 if __name__ == "__main__":

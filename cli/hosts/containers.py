@@ -27,7 +27,7 @@ def why_no_containers():
     """Why there can be none here, as far as it is known before one is made; empty if there can."""
     missing = [program for program in ("podman", RUNTIME) if not shutil.which(program)]
     if missing:
-        return f"{' and '.join(missing)} not there (apt-get install podman {RUNTIME})"
+        return f"no {', '.join(missing)}: apt-get install podman {RUNTIME}"
     return why_not()
 
 

@@ -33,13 +33,13 @@ def why_not():
     """Why there can be no hosts here; empty if there can."""
     missing = [program for program in NEEDED if not shutil.which(program)]
     if missing:
-        return f"{', '.join(missing)} not there (apt-get install iproute2 util-linux)"
+        return f"no {', '.join(missing)}: apt-get install iproute2 util-linux"
     if os.geteuid() != 0:
-        return "only root may make hosts of namespaces"
+        return "only root can make network namespaces"
     tried = subprocess.run(["unshare", *NAMESPACES, "--fork", "--mount-proc", "ip", "link", "add",
                             "type", "bridge"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                            text=True, check=False)
-    return tried.stderr.strip() if tried.returncode else ""
+    return f"no network namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 def child_of(pid):

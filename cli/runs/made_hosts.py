@@ -11,8 +11,7 @@ from cli.runs.process import Command
 
 AUTO, PODMAN = "auto", "podman"
 MADE = {AUTO: "network namespaces", PODMAN: "containers"}
-WAYS_OUT = ("start it as root on Linux, name hosts that are there with --hostfile, or leave --hosts "
-            "away")
+WAYS_OUT = "run it as root on Linux, name existing hosts with --hostfile, or leave out --hosts"
 
 
 def cores_of_host(hosts, cores=None):
@@ -34,6 +33,12 @@ def hosts_like(request):
         return NamespaceHosts(count), why_not()
     return ContainerHosts(count, cores_of_host(count), machine()["memory"] // count,
                           folders_of(request)), why_no_containers()
+
+
+def check_made(request):
+    """Failure if hosts are to be made, and there can be none: why, and what to do."""
+    if request["hosts"] in MADE:
+        MadeHosts(request)
 
 
 class MadeHosts(Hosts):

@@ -64,11 +64,6 @@ class MadeHostsTest(unittest.TestCase):
         self.assertEqual(process.returncode, 0, printed)
         return printed
 
-    def assert_nothing_is_left(self, pids):
-        """Of the processes that a run had, and of the folders of its hosts."""
-        wait_until("the end of all that it started", lambda: not any(map(is_running, pids)),
-                   SECONDS_TO_END)
-
     def test_measures_on_links_of_the_usual_rate(self):
         printed = self.run_it(*SHORT, "--json", "x.json")
         report = json.loads((self.folder / "x.json").read_text())
@@ -110,7 +105,8 @@ class MadeHostsTest(unittest.TestCase):
             (os.killpg if to_group else os.kill)(process.pid, number)
             process.communicate(timeout=SECONDS_TO_END)
         self.assertEqual(process.returncode, exit_code)
-        self.assert_nothing_is_left(pids)
+        wait_until("the end of all that it started", lambda: not any(map(is_running, pids)),
+                   SECONDS_TO_END)
 
     def test_interrupt_of_a_terminal(self):
         self.assert_ends_by(signal.SIGINT, 130, to_group=True)

@@ -12,6 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import EMULATED_SECONDS, FakeRunner, conduct_with, option, request_of
+from cli.experiment import experiment
 from cli.experiment.emulation import with_times, without
 from cli.experiment.experiment import EXPERIMENTS
 from cli.runs.failure import Failure
@@ -128,6 +129,18 @@ class EmulationTest(unittest.TestCase):
         for one in EXPERIMENTS:
             self.conduct(name=one.name, out=self.out / one.name)
             self.assertTrue((self.out / one.name / "report.html").exists())
+
+
+class RefusalTest(unittest.TestCase):
+    def test_without_root_nothing_is_begun(self):
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(os, "geteuid", lambda: 1000), \
+                self.assertRaisesRegex(Failure, "^--hosts auto: .*--hostfile"):
+            out = pathlib.Path(folder, "out")
+            try:
+                experiment.main_with(request_of(out, hosts="auto"), None)
+            finally:
+                self.assertFalse(out.exists())
 
 
 class PartsTest(unittest.TestCase):

@@ -4,15 +4,23 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT))
 from cli.hosts.containers import ContainerHosts, cgroup_files, volumes, why_no_containers
-from cli.hosts.namespaces import MOST_HOSTS, NamespaceHosts, why_not
+from cli.hosts.namespaces import MOST_HOSTS, NamespaceHosts, is_running, run_tool, why_not
 from cli.runs.failure import Failure
 
 SEND = ("import socket, sys; c = socket.create_connection((sys.argv[1], 5000)); "
         "c.sendall(bytes(int(sys.argv[2])))")
+MAKER = """import time
+from cli.hosts.namespaces import NamespaceHosts
+hosts = NamespaceHosts(2)
+hosts.up()
+print(*hosts._inits, flush=True)
+time.sleep(60)"""
 TAKE = """import socket, time
 with socket.create_server(("0.0.0.0", 5000)) as server:
     print("listens", flush=True)
@@ -60,6 +68,9 @@ class NamespaceHostsTest(Made):
         hosts = self.up(NamespaceHosts(2))
         hosts.shape("80mbit")
         self.assertGreater(self.seconds_of(hosts, 5 << 20), 0.4)  # 0.5 s without the first burst
+        for init, device in ((hosts._inits[1], "eth0"), (hosts._switch, "port1")):
+            self.assertIn("rate 80Mbit", run_tool(
+                "nsenter", "--target", str(init), "--net", "tc", "qdisc", "show", "dev", device))
         hosts.shape("none")
         self.assertLess(self.seconds_of(hosts, 5 << 20), 0.4)
 
@@ -69,9 +80,9 @@ class NamespaceHostsTest(Made):
 
     def test_command_ends_well_by_sigterm(self):
         hosts = self.up(NamespaceHosts(1))
-        with subprocess.Popen(hosts.command(0, [
-                "sh", "-c", "trap 'echo ends; exit 3' TERM; echo runs; while :; do sleep 0.1; done"]),
-                stdout=subprocess.PIPE, text=True, process_group=0) as process:
+        script = "trap 'echo ends; exit 3' TERM; echo runs; while :; do sleep 0.1; done"
+        with subprocess.Popen(hosts.command(0, ["sh", "-c", script]), text=True,
+                              stdout=subprocess.PIPE, process_group=0) as process:
             self.assertEqual(process.stdout.readline(), "runs\n")
             os.killpg(process.pid, 15)
             self.assertEqual(process.communicate(timeout=10)[0], "ends\n")
@@ -84,6 +95,19 @@ class NamespaceHostsTest(Made):
             hosts.down()
             self.assertEqual(process.wait(10), -9)
         hosts.down()  # does no harm
+
+    def test_they_end_with_the_process_that_made_them(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        maker = subprocess.Popen([sys.executable, "-B", "-c", MAKER], cwd=ROOT, text=True,
+                                 env={**os.environ, "TMPDIR": folder}, stdout=subprocess.PIPE)
+        with maker:
+            inits = [int(word) for word in maker.stdout.readline().split()]
+            self.assertEqual(list(map(is_running, inits)), [True] * 2)
+            maker.kill()
+        until = time.monotonic() + 10
+        while any(map(is_running, inits)) and time.monotonic() < until:
+            time.sleep(0.02)
+        self.assertEqual(list(map(is_running, inits)), [False] * 2)
 
     def test_more_than_there_are_addresses(self):
         with self.assertRaisesRegex(Failure, "got 251 hosts, expected at most 250"):

@@ -87,14 +87,14 @@ class MadeHostsTest(unittest.TestCase):
                 runner.hosts_of(request_of(hosts=name), lambda: None)
             self.assertEqual(raised.exception.exit_code, EXIT_USAGE)
             self.assertRegex(str(raised.exception), (
-                f"^--hosts {name}: only root may make hosts of namespaces; start it as root on "
-                "Linux, name hosts that are there with --hostfile, or leave --hosts away$"))
+                f"^--hosts {name}: only root can make network namespaces; run it as root on "
+                "Linux, name existing hosts with --hostfile, or leave out --hosts$"))
 
     def test_missing_programs_are_named(self):
         with mock.patch.object(containers.shutil, "which",
                                lambda program: None if program == "runc" else program):
             self.assertEqual(containers.why_no_containers(),
-                             "runc not there (apt-get install podman runc)")
+                             "no runc: apt-get install podman runc")
 
     def test_containers_share_cores_and_memory_of_the_machine(self):
         with mock.patch.object(made_hosts, "ContainerHosts") as made, \
