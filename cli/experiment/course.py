@@ -8,7 +8,7 @@ from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SETUPS
 from cli.experiment.results import improvement, largest_difference
 from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, judge_time,
                                   line, lines, tabulate, tabulate_curves)
-from cli.experiment.work import Training
+from cli.experiment.work import TIMES, Training
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
 PRINTED = range(0, 200, 20)  # iterations whose loss is reported, counted from 0
@@ -51,7 +51,7 @@ def peer_run(setup, scale):
     run = setup_run(setup, scale)
     return dataclasses.replace(run, name=peer_name(setup), title=f"PyTorch + Gloo, {run.title}",
                                iterations=min(scale["iterations"], 40), options=(),
-                               peer_mode=setup.name, only_time=True)
+                               peer_mode=setup.name, only=TIMES)
 
 
 def runs(setting):
@@ -67,7 +67,7 @@ def runs(setting):
             planned.append(setup_run(
                 setup, scale, name=nodes_name(setup, nodes), ranks=nodes, batch_size=batch,
                 title=f"{setup.title}, {nodes} × {batch}", iterations=scale["nodes_iterations"],
-                only_time=True))
+                only=TIMES))
     return planned
 
 

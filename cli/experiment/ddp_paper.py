@@ -6,7 +6,7 @@ import dataclasses
 from cli.experiment.results import EXPOSED, largest_difference
 from cli.experiment.study import (Experiment, Findings, bars, judge, judge_time, line, lines,
                                   tabulate, tabulate_curves)
-from cli.experiment.work import Training
+from cli.experiment.work import TIMES, Training
 from cli.runs.quantiles import quantile
 
 SOURCE = "PyTorch Distributed: Experiences on Accelerating Data Parallel Training, VLDB 2020"
@@ -97,12 +97,12 @@ def scaling_run(scale, kind, ranks):
     batch = scale["strong"] // ranks if kind == "strong" else scale["batch"]
     options = ("--sync", "none") if ranks == 1 else OVERLAPS["overlap"]
     return training(scale, f"{kind}-{ranks}-ranks", f"{kind} scaling, {ranks} × {batch}",
-                    options, ranks=ranks, batch_size=batch, only_time=True)
+                    options, ranks=ranks, batch_size=batch, only=TIMES)
 
 
 def runs(setting):
     scale = setting.scale
-    planned = [training(scale, overlap_name(title), title, options, only_time=True)
+    planned = [training(scale, overlap_name(title), title, options, only=TIMES)
                for title, options in OVERLAPS.items()]
     planned += [training(scale, bucket_name(network, backend, size),
                          f"{network.title}, {backend}, buckets of {size} MB",
@@ -116,7 +116,7 @@ def runs(setting):
     planned.append(training(scale, TREE, "sums up a tree, and the mean down again",
                             overlapped(TREE, USUAL_MB)))
     planned += [training(scale, f"every-{passes}", f"an exchange every {passes} passes",
-                         (*OVERLAPS["overlap"], "--accumulate", passes), only_time=True)
+                         (*OVERLAPS["overlap"], "--accumulate", passes), only=TIMES)
                 for passes in scale["passes"]]
     return planned + [scaling_run(scale, kind, ranks) for kind in ("strong", "weak")
                       for ranks in scale["scaling"]]

@@ -7,13 +7,13 @@ do not. So each training of several ranks runs twice:
     as it is      on links without a limit: losses, accuracies, parameters, bytes
     NAME-timed    computation emulated, on links as asked for: times
 
-A training of which only times are wanted (Training.only_time) runs emulated alone. How long a rank
-sleeps is measured first, by one that trains alone. A training of one rank computes: it is alone.
+A training of which only one of these is wanted (Training.only) runs once. How long a rank sleeps is
+measured first, by one that trains alone. A training of one rank computes: it is alone.
 """
 import dataclasses
 
 from cli.experiment.devices import OnDevices
-from cli.experiment.work import Training
+from cli.experiment.work import LOSSES, TIMES, Training
 from cli.runs.hosts import UNSHAPED
 from cli.runs.quantiles import mean, median
 
@@ -37,8 +37,13 @@ def without(options, names):
     return tuple(kept)
 
 
-def is_emulated(work):
+def shares_cores(work):
+    """Ranks beside each other train."""
     return isinstance(work, Training) and not isinstance(work, OnDevices) and work.ranks > 1
+
+
+def is_timed(work):
+    return shares_cores(work) and work.only != LOSSES
 
 
 def alone_of(work, setting):
@@ -53,8 +58,8 @@ def alone_of(work, setting):
 
 
 def alones_of(works, setting):
-    """One for each batch that an emulated training has."""
-    return list({alone.name: alone for work in works if is_emulated(work)
+    """One for each batch whose times are wanted."""
+    return list({alone.name: alone for work in works if is_timed(work)
                  for alone in [alone_of(work, setting)]}.values())
 
 
@@ -66,7 +71,7 @@ def seconds_of(result):
 
 
 def timed_name(work):
-    return work.name if work.only_time else f"{work.name}-timed"
+    return work.name if work.only == TIMES else f"{work.name}-timed"
 
 
 def timed(work, setting):
@@ -86,12 +91,12 @@ def split(works, setting):
     """What is run in place of `works`."""
     planned = []
     for work in works:
-        if not is_emulated(work):
+        if not shares_cores(work):
             planned.append(work)
-            continue
-        if not work.only_time:
+        elif work.only != TIMES:
             planned.append(dataclasses.replace(work, rate=UNSHAPED, gbit=None))
-        planned.append(timed(work, setting))
+        if is_timed(work):
+            planned.append(timed(work, setting))
     return planned
 
 
@@ -120,7 +125,7 @@ def merged(works, ranks):
     found = {}
     for work in works:
         kept = ranks.get(work.name)
-        if kept and is_emulated(work) and not work.only_time:
+        if kept and is_timed(work) and work.only != TIMES:
             warmup = int(option_of(work.options, WARMUP, 0))
             kept = [with_times(rank, of_emulated, warmup)
                     for rank, of_emulated in zip(kept, ranks[timed_name(work)])]

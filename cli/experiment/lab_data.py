@@ -5,7 +5,7 @@ import base64
 import math
 
 from cli.experiment.study import Table, judge
-from cli.experiment.work import DDP, Order, Training
+from cli.experiment.work import DDP, LOSSES, Order, Training
 from cli.runs.tables import Column
 from cli.runs.training import steps_per_epoch
 
@@ -29,7 +29,7 @@ def exchange_run(setting, broadcast):
     iterations = steps_per_epoch(50000, EXCHANGE_RANKS, batch) if epochs else scale["iterations"]
     return Training(buffers_name(broadcast), f"buffers broadcast: {broadcast}", EXCHANGE_RANKS,
                     batch, iterations, (*DDP, "--broadcast-buffers", broadcast), epochs=epochs,
-                    tests=bool(epochs))
+                    tests=bool(epochs), only=LOSSES)
 
 
 def runs(setting):

@@ -4,7 +4,7 @@ import math
 
 from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, line, lines,
                                   tabulate, tabulate_curves)
-from cli.experiment.work import DDP, Training, fits
+from cli.experiment.work import DDP, LOSSES, Training, fits
 from cli.runs import training
 
 SOURCE = "the HPC lab (Q4), and Goyal et al., Accurate, Large Minibatch SGD, 2017"
@@ -78,7 +78,7 @@ def way_run(setting, sizes, way):
     return Training(way.name, f"{way.title}, {way.devices} × {batch}", way.devices, batch,
                     epochs * steps_per_epoch(setting, sizes, way) or sizes["iterations"],
                     tuple(options), epochs=epochs, model=sizes["model"],
-                    images=setting.images(sizes["images"]))
+                    images=setting.images(sizes["images"]), only=LOSSES)
 
 
 def runs(setting):

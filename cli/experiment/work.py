@@ -19,6 +19,7 @@ from cli.runs.training import (alone, collective_ranks, parse_ranks, ranks_of, s
                                training_peers_of)
 
 SECONDS_TO_START = 3
+TIMES, LOSSES = "times", "losses"
 TEST_SAMPLES = 10000
 LOCAL_BYTES_PER_SECOND = 1e9
 # DistributedDataParallel as courses know it: over a ring, and an iteration ends with its update.
@@ -73,7 +74,7 @@ class Training:
     sweep: str = ""
     rate: str = ""  # of links that are shaped for it; "": the setting's
     gbit: float | None = None  # of that rate
-    only_time: bool = False  # is wanted of it; see emulation.py
+    only: str = ""  # TIMES or LOSSES: nothing else is wanted of it; see emulation.py
 
     def layout(self, setting):
         return options_text(self._model_and_data(setting) + (["--evaluate"] if self.tests else []))

@@ -125,6 +125,13 @@ class EmulationTest(unittest.TestCase):
         runs = self.conduct(name="time-to-accuracy", link=rates)
         self.assertEqual({run.rate for run in self.emulated(runs)}, {"100mbit"})
 
+    def test_nothing_is_emulated_where_no_time_is_wanted(self):
+        self.assertEqual(self.emulated(self.conduct(name="large-batch")), [])
+        self.assertNotIn("EMULATED", (self.out / "report.md").read_text())
+        lab = self.conduct(name="lab", out=self.out.parent / "lab")
+        self.assertEqual([run for run in self.emulated(lab) if "--broadcast-buffers" in run.ranks[0]],
+                         [])
+
     def test_every_experiment_goes_to_its_report(self):
         for one in EXPERIMENTS:
             self.conduct(name=one.name, out=self.out / one.name)
