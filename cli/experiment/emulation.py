@@ -1,14 +1,14 @@
-"""Computation by sleeps (`--compute-seconds`), if this machine has fewer cores than the hosts that
-`--hosts` makes on it count together.
+"""Emulates computation by sleeps (`--compute-seconds`), if this machine has fewer cores than the
+hosts that `--hosts` makes on it count together.
 
-Ranks that compute beside each other there would wait for cores, as ranks on machines of their own
-do not. So each training of several ranks runs twice:
+Ranks that compute at the same time would wait there for cores; ranks on separate machines do not.
+So each training of several ranks runs twice:
 
-    as it is      on links without a limit: losses, accuracies, parameters, bytes
-    NAME-timed    computation emulated, on links as asked for: times
+    NAME          real computation, on links without a limit: losses, accuracies, parameters, bytes
+    NAME-timed    emulated computation, on the links that were asked for: times
 
-A training of which only one of these is wanted (Training.only) runs once. How long a rank sleeps is
-measured first, by one that trains alone. A training of one rank computes: it is alone.
+A training that is needed for only one of these (Training.only) runs once. First one rank trains
+alone, to measure how long a rank sleeps. A training of one rank always computes.
 """
 import dataclasses
 
@@ -17,8 +17,9 @@ from cli.experiment.work import LOSSES, TIMES, Training
 from cli.runs.hosts import UNSHAPED
 from cli.runs.quantiles import mean, median
 
-ALONE_ITERATIONS = 7  # the first is not counted
-TIMED_ITERATIONS = 41  # without warm-up; the same
+# The first iteration is not counted.
+ALONE_ITERATIONS = 7
+TIMED_ITERATIONS = 41  # at most, after warm-up
 WARMUP = "--compress-warmup"
 TESTS = ("--evaluate-every",)
 
@@ -28,7 +29,7 @@ def option_of(options, name, otherwise):
 
 
 def without(options, names):
-    """`options` without those, and their values."""
+    """Returns `options` without those in `names` and their values."""
     kept = []
     for place, option in enumerate(options):
         before = options[place - 1] if place else None
@@ -38,7 +39,7 @@ def without(options, names):
 
 
 def shares_cores(work):
-    """Ranks beside each other train."""
+    """Whether several ranks train at the same time."""
     return isinstance(work, Training) and not isinstance(work, OnDevices) and work.ranks > 1
 
 
@@ -47,7 +48,7 @@ def is_timed(work):
 
 
 def alone_of(work, setting):
-    """The training of one rank that has the computation of each of a work's ranks."""
+    """Returns the training of one rank that computes as each rank of `work` does."""
     passes = option_of(work.options, "--accumulate", 1)
     images = tuple(work.images or setting.images())
     name = "-".join(["alone", work.model, images[1], str(work.batch_size),
@@ -58,13 +59,13 @@ def alone_of(work, setting):
 
 
 def alones_of(works, setting):
-    """One for each batch whose times are wanted."""
+    """Returns one for each batch whose times are needed."""
     return list({alone.name: alone for work in works if is_timed(work)
                  for alone in [alone_of(work, setting)]}.values())
 
 
 def seconds_of(result):
-    """Forward and backward, of a rank alone: medians without the first iteration."""
+    """Returns forward and backward of a rank alone: medians without the first iteration."""
     records = result.ranks[0].records[1:]
     return tuple(median([record["phase_seconds"][phase] for record in records])
                  for phase in ("forward", "backward"))
@@ -75,7 +76,7 @@ def timed_name(work):
 
 
 def timed(work, setting):
-    """The emulated run of a training."""
+    """Returns the emulated run of a training."""
     forward, backward = setting.emulated[alone_of(work, setting).name]
     most = TIMED_ITERATIONS + int(option_of(work.options, WARMUP, 0))
     return dataclasses.replace(
@@ -88,7 +89,7 @@ def timed(work, setting):
 
 
 def split(works, setting):
-    """What is run in place of `works`."""
+    """Returns the runs that replace `works`."""
     planned = []
     for work in works:
         if not shares_cores(work):
@@ -101,8 +102,8 @@ def split(works, setting):
 
 
 def with_times(rank, of_emulated, warmup):
-    """What a rank gave, with the times of its emulated run; iterations that this one did not have
-    take its mean, without the first and `warmup`."""
+    """Returns the results of `rank` with the times of its emulated run. Iterations after the end of
+    that run get its mean, without the first iteration and `warmup` more."""
     times = [{field: record[field] for field in ("iteration_seconds", "phase_seconds")
               if field in record} for record in of_emulated["records"]]
     steady = times[1 + warmup:] or times
@@ -121,7 +122,7 @@ def with_times(rank, of_emulated, warmup):
 
 
 def merged(works, ranks):
-    """{name: ranks} of `works`, out of those that were run."""
+    """Returns {name: ranks} of `works`, from `ranks` of all runs."""
     found = {}
     for work in works:
         kept = ranks.get(work.name)
@@ -135,12 +136,12 @@ def merged(works, ranks):
 
 
 def note(setting):
-    """The sentences of a report."""
+    """Returns the sentences for a report."""
     slept = "; ".join(f"{name.removeprefix('alone-')}: {forward:.3g} and {backward:.3g} s"
                       for name, (forward, backward) in setting.emulated.items())
-    return (f"COMPUTATION IS EMULATED in the runs of several ranks from which times are taken, "
-            f"because this machine has {setting.cores} core(s) for {setting.request['workers']} "
-            f"hosts with {setting.host_cores} each: in place of computing a rank sleeps as long as "
-            "one that trained alone on this machine took for forward and backward. The exchange "
-            f"and the optimizer are real. {slept}. Losses, accuracies and parameters are those of the "
-            "same runs with real computation, on links without a limit.")
+    return ("COMPUTATION IS EMULATED in the runs of several ranks that give the times, because this "
+            f"machine has {setting.cores} core(s) for {setting.request['workers']} hosts with "
+            f"{setting.host_cores} each. Instead of computing, each rank sleeps as long as forward "
+            "and backward took one rank that trained alone on this machine. The exchange and the "
+            f"optimizer are real. {slept}. Losses, accuracies and parameters come from runs with "
+            "real computation, on links without a limit.")

@@ -88,8 +88,8 @@ def find(experiment, setting, works, steps):
 
 
 def emulate(works, setting, folder, check_signals):
-    """Measures how long computation takes. Returns the setting with it, and the steps. Failure as of
-    run_steps."""
+    """Measures how long computation takes. Returns the setting with it, and the measuring steps.
+    Failure as of run_steps."""
     steps = plan_of(emulation.alones_of(works, setting), setting, folder)
     if not all(step.record for step in steps):
         say("Computation will be emulated, because this machine has fewer cores than the hosts. "

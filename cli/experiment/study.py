@@ -25,8 +25,8 @@ class Setting:
     scale: dict  # the sizes of the chosen scale, by the experiment's own names
     cores: int  # of this machine, for this process
     memory: int  # free bytes on this machine
-    # If computation is emulated: (forward, backward) seconds, by the name of the run that took them;
-    # see emulation.py.
+    # If computation is emulated: (forward, backward) seconds by the run that took them; see
+    # emulation.py.
     emulated: dict = dataclasses.field(default_factory=dict)
 
     @property

@@ -1,8 +1,8 @@
-"""Hosts on one machine that are containers of podman, with CPUs and memory of their own.
+"""Hosts on one machine that are containers of podman, with their own CPUs and memory.
 
-No image is needed: a container has this machine's files, read-only beneath an overlay. Its network
-and processes are those of a host of namespaces.py, so it ends with it. Podman's own files are in a
-folder of this run: containers and networks of the machine's user are not touched.
+No image is needed: a container has this machine's files, read-only below an overlay. Its network
+and processes are those of a host of namespaces.py, so it ends with that host. Podman's own files are
+in a folder of this run: other containers and networks of the machine are not touched.
 """
 import os
 import pathlib
@@ -17,14 +17,14 @@ RUNTIME = "runc"  # crun cannot do cgroup v1
 SECONDS_TO_END = 10
 LEAST_MEMORY = 256 << 20  # bytes
 CGROUPS = pathlib.Path("/sys/fs/cgroup")
-# Below what an unprivileged parent may have; commands on the host keep this process's own.
+# Low enough for an unprivileged parent; commands on the host keep the limits of this process.
 LIMITS = ("--ulimit", "nofile=1024:4096", "--ulimit", "nproc=1000:1000")
-# Moves itself into each cgroup of a list that ends with --, then becomes the rest.
+# Enters each cgroup of a list that ends with --, then executes the rest.
 JOIN = 'while [ "$1" != -- ]; do echo $$ >"$1" || exit 125; shift; done; shift; exec "$@"'
 
 
 def why_no_containers():
-    """Why there can be none here, as far as it is known before one is made; empty if there can."""
+    """Returns why no containers can be made here, as far as known before one is; "" if they can."""
     missing = [program for program in ("podman", RUNTIME) if not shutil.which(program)]
     if missing:
         return f"no {', '.join(missing)}: apt-get install podman {RUNTIME}"
@@ -32,7 +32,7 @@ def why_no_containers():
 
 
 def cgroup_files(pid):
-    """Those that take the id of a process that is to be limited as `pid` is."""
+    """Returns the files that take the id of a process to limit it as `pid` is."""
     files = []
     for line in pathlib.Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, controllers, path = line.split(":", 2)
@@ -43,13 +43,13 @@ def cgroup_files(pid):
 
 
 def volumes(folders, root=os.stat("/").st_dev):
-    """Options for those that the overlay of / does not have, because they are mounts."""
+    """Returns options for folders that are mounts, because the overlay of / lacks them."""
     return [word for folder in folders if os.stat(folder).st_dev != root
             for word in ("--volume", f"{folder}:{folder}:ro")]
 
 
 class ContainerHosts(NamespaceHosts):
-    """`cpus` and `memory` (bytes) of each; `folders`: in which it must find files."""
+    """`cpus` and `memory` (bytes) of each; `folders`: those whose files it must find."""
 
     def __init__(self, count, cpus, memory, folders):
         super().__init__(count)
@@ -87,7 +87,7 @@ class ContainerHosts(NamespaceHosts):
         return pid, cgroup_files(pid)
 
     def _remove(self):
-        """Also waits for podman's monitors, which still write into its folder."""
+        """Removes the containers, and waits for podman's monitors, which write into its folder."""
         subprocess.run([*self._podman, "rm", "--force", "--time", "0", "--all"],
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                        stderr=subprocess.DEVNULL, check=False)

@@ -1,9 +1,9 @@
-"""Hosts on one machine, of namespaces: 10.10.1.1 and up, joined by a switch.
+"""Hosts made of namespaces on one machine: 10.10.1.1 and up, joined by a switch.
 
-Each has its own network, name, mounts (/etc/hosts names them all) and processes; files are the
-machine's. The namespaces have no names, and nothing of them is outside them, so any number of runs
-may have some at once. All ends with the process that made them, even by SIGKILL: the first process
-of a host dies with it, and the kernel kills all others of the host.
+Each host has its own network, name, mounts (/etc/hosts names all hosts) and processes; files are
+the machine's. The namespaces have no names and leave nothing outside, so several runs may have hosts
+at the same time. The hosts end with the process that made them, even after SIGKILL: the first process
+of a host dies with its maker, and the kernel then kills all others of the host.
 """
 import contextlib
 import os
@@ -30,7 +30,7 @@ exec env --ignore-signal=CHLD sleep infinity"""
 
 
 def why_not():
-    """Why there can be no hosts here; empty if there can."""
+    """Returns why no hosts can be made here; "" if they can."""
     missing = [program for program in NEEDED if not shutil.which(program)]
     if missing:
         return f"no {', '.join(missing)}: apt-get install iproute2 util-linux"
@@ -43,7 +43,7 @@ def why_not():
 
 
 def child_of(pid):
-    """The first; None without one, or if it has ended."""
+    """Returns the first child; None without one, or if the process has ended."""
     with contextlib.suppress(OSError):
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
         return int(children[0]) if children else None
@@ -51,14 +51,14 @@ def child_of(pid):
 
 
 def is_running(pid):
-    """False for a zombie."""
+    """Whether the process runs. False for a zombie."""
     with contextlib.suppress(OSError):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
 
 
 def run_tool(*argv):
-    """Gives what it printed. Failure with what it said."""
+    """Returns what it printed. Failure has its message."""
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode:
@@ -68,15 +68,16 @@ def run_tool(*argv):
 
 
 def entering(init, folder="--wd=."):
-    """The words that run a command in the namespaces of a host's first process; `folder`: in which,
-    as nsenter takes it. SIGTERM ends the command, and nsenter ends after it, with its exit code."""
+    """Returns the words that run a command in the namespaces of a host's first process. `folder`:
+    nsenter's option for the working folder. SIGTERM ends the command; then nsenter ends with its
+    exit code."""
     return [shutil.which("env"), "--ignore-signal=TERM", "nsenter", "--target", str(init),
             *NAMESPACES, folder, "--", "env", "--default-signal=TERM"]
 
 
 class NamespaceHosts:
-    """`count` hosts, named host1 and so on (`prefix`) with addresses 10.10.1.1 and so on; they are
-    there from up() to down(). Methods take a host's place, counted from 0."""
+    """`count` hosts, named host1 and so on (`prefix`), with addresses 10.10.1.1 and so on. They
+    exist from up() to down(). Methods take a host's place, counted from 0."""
 
     def __init__(self, count, prefix="host"):
         self.names = [f"{prefix}{place + 1}" for place in range(count)]
@@ -86,7 +87,7 @@ class NamespaceHosts:
         self._ends = contextlib.ExitStack()
 
     def up(self):
-        """Failure, and no hosts, if one cannot be made."""
+        """Makes all hosts. Failure, and no hosts, if one cannot be made."""
         if len(self.names) > MOST_HOSTS:
             raise Failure(f"got {len(self.names)} hosts, expected at most {MOST_HOSTS}")
         with contextlib.ExitStack() as ends:
@@ -94,16 +95,16 @@ class NamespaceHosts:
             self._ends = ends.pop_all()
 
     def down(self):
-        """Ends all that runs on the hosts."""
+        """Ends all processes on the hosts."""
         self._ends.close()
         self._inits = []
 
     def command(self, host, argv):
-        """`argv` as a command that runs on the host."""
+        """Returns the command that runs `argv` on the host."""
         return [*entering(self._inits[host]), *map(str, argv)]
 
     def shape(self, rate):
-        """Gives each host's link that rate, both ways: tc's notation, or "none"."""
+        """Limits each host's link in both directions to `rate`: tc's notation, or "none"."""
         for host, init in enumerate(self._inits):
             for inside, device in ((self._switch, f"port{host}"), (init, "eth0")):
                 if rate != UNSHAPED:
@@ -139,8 +140,8 @@ class NamespaceHosts:
 
     @staticmethod
     def _boot(name, file, ends):
-        """The first process of a new host, by its number on this machine. It has a process group
-        of its own, so that a terminal's Ctrl-C does not reach it."""
+        """Returns the process id of the first process of a new host. It has its own process group,
+        so that a terminal's Ctrl-C does not reach it."""
         holder = subprocess.Popen(
             ["setpriv", "--pdeathsig", "KILL", "unshare", *NAMESPACES, "--fork", "--kill-child",
              "--mount-proc", "sh", "-c", INIT, "sh", name, str(file)], process_group=0,

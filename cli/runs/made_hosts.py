@@ -15,19 +15,19 @@ WAYS_OUT = "run it as root on Linux, name existing hosts with --hostfile, or lea
 
 
 def cores_of_host(hosts, cores=None):
-    """That each of so many hosts on this machine counts as its own, one at least."""
+    """Returns the cores that each of `hosts` on this machine counts as its own, at least one."""
     return max(1, (cores or len(os.sched_getaffinity(0))) // hosts)
 
 
 def folders_of(request):
-    """In which a host must find files."""
+    """Returns the folders whose files a host must find."""
     files = [*request["programs"].values(), request.get("data_dir"), os.getcwd()]
     return sorted({os.path.abspath(file if os.path.isdir(file) else os.path.dirname(file))
                    for file in filter(None, files)})
 
 
 def hosts_like(request):
-    """The hosts of a request, and why there can be none."""
+    """Returns the hosts of a request, and why they cannot be made; "" if they can."""
     count = request["workers"]
     if request["hosts"] == AUTO:
         return NamespaceHosts(count), why_not()
@@ -36,15 +36,15 @@ def hosts_like(request):
 
 
 def check_made(request):
-    """Failure if hosts are to be made, and there can be none: why, and what to do."""
+    """Failure if hosts are to be made but cannot be: why, and what to do."""
     if request["hosts"] in MADE:
         MadeHosts(request)
 
 
 class MadeHosts(Hosts):
-    """One for each rank; the coordinator, which counts as the last, is on the first.
+    """A host for each rank. The coordinator counts as the last host, and runs on the first.
 
-    Failure from the constructor if there can be none here: why, and what to do.
+    The constructor raises Failure if they cannot be made here: why, and what to do.
     """
     local = False
 
@@ -59,8 +59,8 @@ class MadeHosts(Hosts):
 
     @classmethod
     def alike(cls, name, count, rate, check):
-        """`count` hosts that namespaces make (auto) or a program drives: none is the coordinator's.
-        Failure as of this class and of Hosts."""
+        """Returns `count` hosts made of namespaces (auto) or driven by a program, none for the
+        coordinator. Failure as of this class and of Hosts."""
         if name != AUTO:
             return Hosts(name, count, rate, check)
         hosts = cls({"hosts": name, "workers": count, "rate": rate})

@@ -1,5 +1,5 @@
-"""cli/experiment/emulation.py: what is run, measured and said where hosts made here have more cores
-than the machine."""
+"""cli/experiment/emulation.py: runs, measurements and reports if hosts made here count more cores
+than the machine has."""
 import contextlib
 import io
 import json
