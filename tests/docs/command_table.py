@@ -48,7 +48,6 @@ LINES = {
     ("docs/tasks/several-hosts.md", "deploy/make-certificates gradwire-0"): ENGINE,
     ("docs/tasks/several-hosts.md", "cp -r certificates"): ENGINE,
     ("docs/tasks/several-hosts.md", "rm deploy/kubernetes"): ENGINE,
-    ("docs/tasks/several-hosts.md", "grep -ho"): HOSTS,
     ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 2 --summary mine"): EXTENSION,
     ("docs/tasks/own-method.md", "grep -ho"): EXTENSION,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --program"): BUILD,
@@ -128,13 +127,19 @@ CHANGES = {
     ("docs/security.md", "(umask 077"): COORDINATOR + TWO_WORKERS + [
         (r"^(gradwire-coordinator)", r"\1 --listen @HOST@:29400"), (r"\bHOST:", "@HOST@:")],
     ("docs/security.md", "deploy/make-certificates"): COORDINATOR + TWO_WORKERS,
-    ("docs/tasks/several-hosts.md", "deploy/make-certificates node0"): [
+    ("docs/tasks/several-hosts.md", "deploy/make-certificates node0,10"): [
         (r"node0,@HOST@", "node0,@HOST@,127.0.0.1")],
     ("docs/tasks/several-hosts.md", "export GRADWIRE_TLS_CERT"): [  # in place of ssh and scp
         (r"\A", "mkdir gradwire-tls; cp certificates/ca.pem token gradwire-tls\n"
                "for end in pem key; do cp certificates/node0.$end gradwire-tls/host.$end; done\n")],
-    ("docs/tasks/several-hosts.md", "build/bin/gradwire-coordinator"): COORDINATOR,
-    ("docs/tasks/several-hosts.md", "build/bin/gradwire-worker"): RANKS,
+    ("docs/tasks/several-hosts.md", "build/bin/gradwire-coordinator --world-size 4 --listen 10"):
+        COORDINATOR,
+    ("docs/tasks/several-hosts.md", "build/bin/gradwire-worker"): [
+        (r"^(.*gradwire-worker .*)$", rf"for R in 0 1 2 3; do \1{BEHIND}; done; all")],
+    ("docs/tasks/several-hosts.md", "deploy/make-certificates node0,127"): [
+        (r"node0,127\.0\.0\.1", "node0,127.0.0.1,@HOST@"), (r"127\.0\.0\.1:29400", "@HOST@:29400")],
+    ("docs/tasks/several-hosts.md", "grep -ho"): [
+        (r"uniq -c$", "uniq -c >hashes; test $(wc -l <hashes) = 1")],
     ("docs/tasks/course.md", "grep -ho"): [
         (r"\A", "for part in 2a:gather-scatter 2b:all-reduce 3:ddp; do\n"
                "  build/bin/gradwire launch --workers 2 --summary ${part%:*}.json -- --sync ${part#*:} "
