@@ -6,10 +6,14 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "tests/support"))
+from page_blocks import blocks, changed  # noqa: E402
+
 BUILD = pathlib.Path(os.environ["GRADWIRE_BUILD_DIR"])
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
@@ -28,7 +32,7 @@ def unused_port():
         return listener.getsockname()[1]
 
 
-def run_ranks(count, *command):
+def run_ranks(count, *command, **options):
     """Outputs of `count` equal processes, started as torchrun and mpirun do it."""
     port = unused_port()
     ranks = []
@@ -38,7 +42,7 @@ def run_ranks(count, *command):
                            MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1",
                            GRADWIRE_COORDINATOR_METRICS="off")
         ranks.append(subprocess.Popen([str(word) for word in command], env=environment, text=True,
-                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options))
     outputs = []
     try:
         for rank in ranks:
@@ -92,6 +96,26 @@ class InstalledTest(unittest.TestCase):
         out = run(self.prefix / "bin" / "gradwire", "launch", "--workers", 2, "--listen",
                   "127.0.0.1:0", "--metrics", "off", "--program", self.examples / "gan", "--", 2)
         self.assertIn("mean radius", out)
+
+    def test_page_own_program_builds_learns_and_loads_what_it_saved(self):
+        train = self.folder / "train"
+        train.mkdir()
+        page = blocks((SOURCE / "docs/tasks/own-program.md").read_text())
+        texts = {language: text for language, text in page if language in ("cpp", "cmake")}
+        for language, text in page:
+            if language == "diff":
+                texts["cpp"] = changed(texts["cpp"], text)
+        (train / "train.cc").write_text(texts["cpp"])
+        (train / "CMakeLists.txt").write_text(texts["cmake"])
+        run("cmake", "-S", train, "-B", train / "build", "-G", "Ninja",
+            f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "--build", train / "build")
+        losses = []
+        for _ in range(2):
+            outputs = run_ranks(2, train / "build/train", 2, cwd=train)
+            losses += map(float, re.findall(r"loss ([0-9.]+)", outputs[0]))
+        self.assertEqual(len(losses), 4)
+        self.assertLess(losses[2], losses[0] / 2)  # the first epoch after loading
 
     def test_symbols_only_public_ones(self):
         lines = run("nm", "-DC", "--defined-only", self.library).splitlines()

@@ -9,9 +9,9 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE / "tests/support"))
+from page_blocks import BLOCK, changed  # noqa: E402
 from source_copy import Copy  # noqa: E402
 
-BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 FILE = re.compile(r"`([\w/.]+\.\w+)`")
 SECTIONS = re.compile(r"^## ", re.MULTILINE)
 PROGRAMS = ("gradwire", "gradwire-coordinator", "gradwire-worker", "gradwire-trainer")
@@ -39,20 +39,6 @@ class Recipe:
 def recipes():
     sections = SECTIONS.split((SOURCE / "docs/extending.md").read_text())[1:]
     return [recipe for recipe in map(Recipe, sections) if recipe.files or recipe.changes]
-
-
-def changed(text, change):
-    """Applies the diff `change` to `text`. The old lines must occur exactly once; without old lines,
-    the new ones go to the end."""
-    lines = change.splitlines(keepends=True)
-    old = "".join(line[1:] for line in lines if line[0] != "+")
-    new = "".join(line[1:] for line in lines if line[0] != "-")
-    if not old:
-        return text + new
-    places = [found.start() for found in re.finditer("^" + re.escape(old), text, re.MULTILINE)]
-    if len(places) != 1:
-        raise AssertionError(f"got {len(places)} places with these lines, expected one:\n{old}")
-    return text[:places[0]] + new + text[places[0] + len(old):]
 
 
 class RecipesTest(unittest.TestCase):
