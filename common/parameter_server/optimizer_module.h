@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_COMMON_SERVING_OPTIMIZER_MODULE_H_
-#define GRADWIRE_COMMON_SERVING_OPTIMIZER_MODULE_H_
+#ifndef GRADWIRE_COMMON_PARAMETER_SERVER_OPTIMIZER_MODULE_H_
+#define GRADWIRE_COMMON_PARAMETER_SERVER_OPTIMIZER_MODULE_H_
 
 #include <functional>
 #include <memory>
@@ -23,4 +23,4 @@ absl::StatusOr<MakePieceOptimizer> LoadPieceOptimizers(const v1::Serving& servin
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_COMMON_SERVING_OPTIMIZER_MODULE_H_
+#endif  // GRADWIRE_COMMON_PARAMETER_SERVER_OPTIMIZER_MODULE_H_

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_COMMON_SERVING_PIECE_OPTIMIZER_H_
-#define GRADWIRE_COMMON_SERVING_PIECE_OPTIMIZER_H_
+#ifndef GRADWIRE_COMMON_PARAMETER_SERVER_PIECE_OPTIMIZER_H_
+#define GRADWIRE_COMMON_PARAMETER_SERVER_PIECE_OPTIMIZER_H_
 
 #include <cstddef>
 #include <string>
@@ -33,4 +33,4 @@ struct PieceOptimizerSpec {
 extern "C" gradwire::PieceOptimizer* gradwire_make_piece_optimizer(
     const gradwire::PieceOptimizerSpec& spec, float* parameters, size_t count, std::string* error);
 
-#endif  // GRADWIRE_COMMON_SERVING_PIECE_OPTIMIZER_H_
+#endif  // GRADWIRE_COMMON_PARAMETER_SERVER_PIECE_OPTIMIZER_H_

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_DDP_STEP_EXCHANGE_H_
-#define GRADWIRE_WORKER_DDP_STEP_EXCHANGE_H_
+#ifndef GRADWIRE_WORKER_DDP_BUCKET_TRACKER_H_
+#define GRADWIRE_WORKER_DDP_BUCKET_TRACKER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -80,4 +80,4 @@ class BucketTracker {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_DDP_STEP_EXCHANGE_H_
+#endif  // GRADWIRE_WORKER_DDP_BUCKET_TRACKER_H_

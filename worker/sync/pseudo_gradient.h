@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_SYNC_MODEL_DRIFT_H_
-#define GRADWIRE_WORKER_SYNC_MODEL_DRIFT_H_
+#ifndef GRADWIRE_WORKER_SYNC_PSEUDO_GRADIENT_H_
+#define GRADWIRE_WORKER_SYNC_PSEUDO_GRADIENT_H_
 
 #include <torch/torch.h>
 
@@ -81,4 +81,4 @@ class PseudoGradient {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_SYNC_MODEL_DRIFT_H_
+#endif  // GRADWIRE_WORKER_SYNC_PSEUDO_GRADIENT_H_
