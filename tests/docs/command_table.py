@@ -146,14 +146,20 @@ CHANGES = {
         (r"\A", "for part in 2a:gather-scatter 2b:all-reduce 3:ddp; do\n"
                "  build/bin/gradwire launch --workers 2 --summary ${part%:*}.json -- --sync ${part#*:} "
                "--dataset synthetic\ndone\n"), (r"uniq -c$", "uniq -c >hashes; test $(wc -l <hashes) = 1")],
-    ("docs/tasks/host-died.md", "build/bin/gradwire launch"): [
-        (r"--iterations 2", "--iterations 1000"),
-        (r"(--print-every \d+)", r"\1 --log-jsonl steps.rank{rank}.jsonl"), (r"\Z", BEHIND)],
+    ("docs/tasks/host-died.md", "build/bin/gradwire launch --workers 3 --metrics"): [
+        (r"--iterations 2", "--iterations 1000"), (r"\Z", BEHIND)],
     ("docs/tasks/host-died.md", "build/bin/gradwire status"): [
         (r"^(.*status \S+)$", r"once trains \1"),
         (r"\bPID\b", f"$({STATUS} | awk '$1 == 2 {{print $NF}}')")],
-    ("docs/tasks/host-died.md", "for rank in 0 1 2"): [(r"\A", "all\n")],
-    ("docs/tasks/slow-run.md", "build/bin/gradwire status"): [
+    ("docs/tasks/host-died.md", "build/bin/gradwire launch --workers 3 --summary"): [
+        (r"\A", "all\n"), (r"--iterations 2", "--iterations 1000"),
+        (r"uniq -c$", "uniq -c >hashes; test $(wc -l <hashes) = 1")],
+    ("docs/tasks/slow-run.md", "build/bin/gradwire launch --workers 3"): [
+        (r"--iterations 2", "--iterations 300"), (r"\Z", BEHIND)],
+    ("docs/tasks/slow-run.md", "build/bin/gradwire status 127"): [
+        (r"^(.*status \S+)$", r"once trains \1"), (r"^(for )", rf"slow=$({STATUS} | awk '$1 == 2 {{print $NF}}')\n\1"),
+        (r"\bPID\b", "$slow"), (r"\Z", "\nall")],
+    ("docs/tasks/slow-run.md", "build/bin/gradwire status ADDRESS"): [
         (r"\A", WATCHED), (r"ADDRESS", "@HOST@:9400"), (r"\Z", "\nall")]}
 
 # (page, first words of a block of output): in the output of the page's commands.
