@@ -99,7 +99,7 @@ class DistributedDataParallel::Impl {
   Active active_;                           // of the pass
   std::vector<torch::Tensor> own_buffers_;  // of the pass, before the other ranks' arrive
 
-  // Of the step:
+  // State of the current step:
   absl::Time last_end_ = SteadyNow();
   absl::Time begin_;
   absl::Time backward_end_;

@@ -29,7 +29,7 @@ struct LoopOptions {
 // The results of one rank.
 struct LoopResult {
   std::vector<double> seconds;  // of each measured iteration, in order
-  // Of this process, during the measured iterations only.
+  // CPU time of this process, during the measured iterations only.
   double cpu_seconds = 0;
   TransferTotals moved;
   uint64_t iterations_in_all = 0;  // including warm-up and checks

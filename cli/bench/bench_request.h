@@ -34,7 +34,7 @@ nlohmann::ordered_json BenchRequest(const BenchOptions& options, const std::stri
 nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std::string& command);
 
 // Adds tls (whether to measure with it, too); ops, each with name, sums (whether it has a type on
-// the wire), sizes, and busbw_factor (busbw / algbw); backends, PyTorch last, each with
+// the wire), sizes, and busbw_factor (busbw / algbw); `backends`, PyTorch last, each with
 //   name, is_peer
 //   tls                     whether to measure it with TLS, too
 //   wires                   types to measure: bytes of an element by name

@@ -206,7 +206,7 @@ absl::StatusOr<size_t> ReadPayloadStart(CodedInputStream* in, uint32_t tag, size
   const size_t start = in->CurrentPosition();
   if (size == message_bytes - start && size <= kMaxPayloadBytes) return start;
   if (size > kMaxPayloadBytes) return TooLong(size);
-  return Malformed(absl::StrCat("got ", message_bytes - start, " bytes after the header,  ",
+  return Malformed(absl::StrCat("got ", message_bytes - start, " bytes after the header, ",
                                 "expected a payload of ", size, " as the last field"));
 }
 

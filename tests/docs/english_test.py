@@ -1,8 +1,9 @@
-"""README.md and docs/: no construction that makes a reader read a sentence twice.
+"""Pages, help, messages and comments: no construction that makes a reader read a sentence twice.
 
 The patterns are those that a program can find; each has what to write in its place. They look at
 prose: not at code blocks, code spans, addresses of links and titles in quotes.
 """
+import ast
 import pathlib
 import re
 import unittest
@@ -92,6 +93,59 @@ def findings(text):
     return sorted(found)
 
 
+# Texts of the programs. Help and messages are literals of several words.
+SOURCES = [path for folder in ("common", "coordinator", "worker", "library", "include", "programs", "examples",
+                               "bench", "cli", "proto", "deploy")
+           for path in sorted((SOURCE / folder).rglob("*"))
+           if path.suffix in (".cc", ".h", ".inc", ".proto", ".py")]
+LITERALS = re.compile(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+')
+LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+# Of a line of comments; drawings, lists of names and code are indented.
+COMMENT = re.compile(r"//+ ?(?! )([^\n]*)")
+COMMENTS = re.compile(r"(?:^[ \t]*//[^\n]*\n)+|//[^\n]*", re.MULTILINE)
+NAME = re.compile(r"\b[\w/]+\.(?:inc|h|cc|py)\b|--[a-z][\w-]*")  # of a file or an option
+
+
+def literals(text):
+    """(line, text) of each literal of C++ that has several words; neighbors are one."""
+    code = re.sub(r"//[^\n]*", blank, text)
+    for match in LITERALS.finditer(code):
+        joined = "".join(LITERAL.findall(match.group())).replace(r"\n", "\n")
+        if " " in joined.strip():
+            yield code.count("\n", 0, match.start()) + 1, joined
+
+
+def comments(text):
+    """(line, text) of each block of comments of C++."""
+    for match in COMMENTS.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, " ".join(COMMENT.findall(match.group()))
+
+
+def strings(text):
+    """(line, text) of each string of Python that has several words."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def texts_of(path):
+    text = path.read_text()
+    if path.suffix == ".py":
+        return list(strings(text))
+    return [*literals(text), *comments(text)]
+
+
+def findings_of_sources(texts):
+    """Findings in (line, text) pairs, whose lines are joined."""
+    found = []
+    for line, text in texts:
+        text = NAME.sub(placeholder, re.sub(r"'[^'\n]*'", placeholder, text))
+        text = re.sub(r"(?<=[^\n])\n(?=[^\n])", " ", QUOTED.sub(placeholder, SPAN.sub(placeholder, text)))
+        found += [(line, match.group()[:60], advice) for expression, advice in CONSTRUCTIONS
+                  for match in expression.finditer(text)]
+    return found
+
+
 def page_name(page):
     return str(page.relative_to(SOURCE))
 
@@ -101,6 +155,20 @@ class EnglishTest(unittest.TestCase):
         wrong = [f"{page_name(page)}:{line}: '{words}': {advice}" for page in PAGES
                  for line, words, advice in findings(page.read_text())]
         self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
+
+    def test_sentences_of_programs_are_read_once(self):
+        self.assertGreater(len(SOURCES), 400)
+        wrong = [f"{page_name(path)}:{line}: '{words}': {advice}" for path in SOURCES
+                 for line, words, advice in findings_of_sources(texts_of(path))]
+        self.assertEqual(wrong, [], "\n" + "\n".join(wrong))
+
+    def test_bad_help_messages_and_comments_are_found(self):
+        for texts in (literals('Add("x",\n    "all of it but "\n    "for rounding");\n'),
+                      comments("int x;\n// All of it but\n// for rounding.\n"),
+                      comments("int x;  // nobody waits\n"),
+                      strings('x = f"no: {y} is to be had"\n')):
+            self.assertEqual(len(findings_of_sources(texts)), 1)
+        self.assertEqual(findings_of_sources(literals('// "nobody else"\nf("backends");\n')), [])
 
     def test_bad_sentences_are_found_with_their_line(self):
         for sentence in ("What is late is waited for by the others.",

@@ -75,7 +75,7 @@ class GradientHooks {
   const bool keep_grad_;
   std::vector<Hook> hooks_;
 
-  // Of the pass:
+  // State of the current pass:
   bool in_pass_ = false;
   size_t rank_ = 0;
   PassListener listener_;

@@ -26,7 +26,7 @@ struct SyncOptions : SyncSettings {
   int64_t interval = 0;             // of a periodic sync: steps between two exchanges
   int64_t total_steps = INT64_MAX;  // of the run
   absl::Duration step_timeout = absl::Seconds(300);
-  // Learning rate of a training step, for a sync whose model is served.
+  // Returns the learning rate of a training step. Only syncs with a parameter server use it.
   std::function<double(Step)> learning_rate = [](Step) { return 0.1; };
   // Buffers that are averaged with the parameters: float32, on the CPU, contiguous.
   std::vector<torch::Tensor> averaged_buffers = {};

@@ -79,7 +79,7 @@ TEST(CheckReach, PublicAddress_NamesItAndWhatToDo) {
 TEST(CheckReach, AllAddresses_AreThoseOfTheHost) {
   for (const char* listen : {"0.0.0.0:29400", "[::]:29400"}) {
     EXPECT_EQ(Refusal(listen, kPrivateHost), "");
-    EXPECT_THAT(Refusal(listen, kPublicHost), HasSubstr(", which is 8.8.4.4 too: anybody"));
+    EXPECT_THAT(Refusal(listen, kPublicHost), HasSubstr(", which is 8.8.4.4 too: any host"));
     EXPECT_EQ(Refusal(listen, {}), "");
   }
 }

@@ -66,7 +66,7 @@ TEST(SliceLender, Reclaim_MemoryThatStaysOut_InternalSaysHowMuch) {
   const std::shared_ptr<const void> token = lender.LendToken();
   const absl::Status status = lender.Reclaim(absl::OkStatus());
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("still holds 2 pieces"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("still holds 2 borrowed pieces"));
 }
 
 TEST(SliceLender, Destructor_SlicesOut_MayComeBackLater) {
