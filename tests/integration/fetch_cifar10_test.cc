@@ -185,8 +185,9 @@ TEST_F(FetchCifar10Test, FolderIsAFile_Always_IsBadUsage) {
 TEST(InstallPackages, UnknownPurpose_Always_IsBadUsage) {
   const auto install = Process::Start(SourcePath("deploy/install-packages"), {"cooking"});
   EXPECT_EQ(*install->Wait(kSoon), 2);
-  EXPECT_THAT(install->err(),
-              HasSubstr("no packages for 'cooking' (known: build, package, data, docs, observe, test)"));
+  EXPECT_THAT(
+      install->err(),
+      HasSubstr("no packages for 'cooking' (known: build, package, data, docs, observe, test)"));
 }
 
 }  // namespace

@@ -94,7 +94,8 @@ TEST_F(SecurityTest, OpenServer_TakesBoth) {
 TEST_F(SecurityTest, ManyRefused_NoThreadIsLeft) {
   Serve(WithToken(kToken));
   server_.AllowCalls(8);
-  for (int i = 0; i < 50; ++i) ExpectRefused(Ask(WithToken("the-token-of-another")), "not this run's");
+  for (int i = 0; i < 50; ++i)
+    ExpectRefused(Ask(WithToken("the-token-of-another")), "not this run's");
   EXPECT_TRUE(Ask(WithToken(kToken)).ok());
 }
 

@@ -161,7 +161,8 @@ TEST(ImageFormatter, Write_AllBytes_BitsOfTorch) {
 TEST(ImageFormatter, Create_LargerThanTheModel_InvalidArgument) {
   const absl::Status status = Make(Counting(1, 3, 2), {3, 2, 2}).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(), "counting: images of 1x3x2, the model takes 3x2x2; --image-size 2 scales them");
+  EXPECT_EQ(status.message(),
+            "counting: images of 1x3x2, the model takes 3x2x2; --image-size 2 scales them");
 }
 
 TEST(ImageFormatter, Create_OtherChannels_InvalidArgument) {
