@@ -67,6 +67,15 @@ TEST(ReadGroupSettings, SeveralConnections_AreForABackEndThatTakesThem) {
               HasSubstr("got 2 with back end ring, expected 1"));
 }
 
+TEST(ReadGroupSettings, HalfTypeWithABackEndOfFloat32_IsRefused) {
+  GroupOptions options;
+  options.wire = "bf16";
+  EXPECT_TRUE(ReadGroupSettings(options, {}).ok());
+  options.backend = "gloo";
+  EXPECT_THAT(std::string(ReadGroupSettings(options, {}).status().message()),
+              HasSubstr("got 'bf16' with back end gloo, expected fp32"));
+}
+
 TEST(ReadGroupSettings, Compress_IsTheTypeOnTheWireAndOfABackEndThatDecodes) {
   GroupOptions options;
   EXPECT_FALSE(ReadGroupSettings(options, {})->compression.is_on());

@@ -158,5 +158,20 @@ TEST_F(AggregationServiceTest, Scatter_LateLaneWithoutAPiece_Waits) {
   EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << status.error_message();
 }
 
+TEST_F(AggregationServiceTest, Scatter_LanesByBucket_GetNothingOfAnotherLanesBucket) {
+  AddStep();
+  v1::ScatterRequest request = Request();
+  request.set_lanes(2);
+  request.set_lane(1);
+  request.set_by_bucket(true);  // there is bucket 0 only, in several pieces
+  grpc::ClientContext context;
+  context.set_deadline(ToGrpcDeadline(SteadyNow() + absl::Seconds(1)));
+  v1::Chunk chunk;
+  const auto reader = stub_->Scatter(&context, request);
+  EXPECT_FALSE(reader->Read(&chunk));
+  const grpc::Status status = reader->Finish();
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED) << status.error_message();
+}
+
 }  // namespace
 }  // namespace gradwire
