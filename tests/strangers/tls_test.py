@@ -134,8 +134,8 @@ class TlsTest(Certificates):
         coordinator = self.guarded(1)
         stranger = self.worker(coordinator, 0, *options_of(self.ours, "elsewhere"), "--iterations", "3")
         self.assertEqual(stranger.wait(60), 2, stranger.text())
-        self.assertIn("but the caller's certificate is for elsewhere; expected the caller's own "
-                      "address", stranger.text())
+        self.assertIn("but the caller's certificate is for elsewhere; expected an address in that "
+                      "certificate (--advertise)", stranger.text())
         self.assert_done([self.member(coordinator, 0, "--iterations", "3"), coordinator])
 
     def test_new_certificates_are_taken_without_a_restart(self):
