@@ -1,6 +1,7 @@
 #include "common/sums/layout_sums.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -294,18 +295,28 @@ bool LayoutSums::HasPieceFor(absl::FunctionRef<bool(Bucket, size_t)> wants) cons
 std::set<int> LayoutSums::Missing() const {
   std::set<int> of_begun;  // pieces with at least one term
   std::set<int> of_all;
+  std::map<int, uint64_t> waiting;  // bytes of terms, by rank, in pieces that lack others
   for (size_t b = 0; b < buckets_.size(); ++b) {
     const bool is_new = open_.slots[b].empty();
     const std::vector<PieceTerms> unused =
         is_new ? NewSlots(static_cast<int>(b)) : std::vector<PieceTerms>();
-    for (const PieceTerms& slot : is_new ? unused : open_.slots[b]) {
+    const std::vector<PieceTerms>& slots = is_new ? unused : open_.slots[b];
+    for (size_t piece = 0; piece < slots.size(); ++piece) {
+      const PieceTerms& slot = slots[piece];
       const bool begun = slot.missing < static_cast<int>(slot.has_term.size());
       for (size_t index = 0; index < slot.has_term.size(); ++index) {
-        if (slot.has_term[index]) continue;
-        of_all.insert(RankAt(buckets_[b], index).value());
-        if (begun) of_begun.insert(RankAt(buckets_[b], index).value());
+        const int rank = RankAt(buckets_[b], index).value();
+        if (!slot.has_term[index]) {
+          of_all.insert(rank);
+          if (begun) of_begun.insert(rank);
+        } else if (slot.missing > 0) {
+          waiting[rank] += grids_[b].Bytes(piece);
+        }
       }
     }
+  }
+  for (const auto& [rank, bytes] : waiting) {
+    if (bytes >= kWindowBytes) of_begun.erase(rank);
   }
   return of_begun.empty() ? of_all : of_begun;
 }

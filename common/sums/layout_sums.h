@@ -62,6 +62,10 @@ class Grid {
   size_t pieces_ = 0;
 };
 
+// How many bytes of a rank's terms may be on their way to an aggregator while their means have not
+// come: large enough to hide a round trip, small enough that an urgent bucket waits only briefly.
+constexpr uint64_t kWindowBytes = 1 << 20;
+
 // A finished piece of a bucket: the mean of all ranks' terms, or the root's bytes.
 struct MeanChunk {
   Bucket bucket;
@@ -137,8 +141,9 @@ class LayoutSums {
   // shard.
   bool HasPieceFor(absl::FunctionRef<bool(Bucket, size_t)> wants) const;
 
-  // Returns the ranks that hold up the open step: pieces lack their terms, but have others'. If no
-  // piece has any term, returns all ranks whose terms are missing.
+  // Returns the ranks that hold up the open step: pieces lack their terms, but have others'. A rank
+  // with a whole window of terms that wait for others is not one of them: it may not send more. If
+  // no rank is left so, returns all ranks whose terms are missing.
   std::set<int> Missing() const;
 
   // Drops all terms.

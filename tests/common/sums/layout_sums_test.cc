@@ -88,6 +88,28 @@ TEST_F(LayoutSumsTest, Missing_APieceIsBegun_OnlyTheRanksThatHoldItUp) {
   EXPECT_THAT(sums_.Missing(), ElementsAre(1));
 }
 
+// Ranks 1 and 2 have sent different buckets, as far as they may; rank 0 has sent nothing.
+TEST_F(LayoutSumsTest, Missing_ARankWithAFullWindow_IsNotMissing) {
+  const TestTerms terms({{kWindowBytes, v1::DTYPE_FLOAT32}, {kWindowBytes, v1::DTYPE_FLOAT32}},
+                        kWindowBytes);
+  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, Shard());
+  Hold(&sums, terms.MakeChunk(0, 1, 0, 0));
+  EXPECT_THAT(sums.Missing(), ElementsAre(0, 2));
+  Hold(&sums, terms.MakeChunk(0, 2, 1, 0));
+  EXPECT_THAT(sums.Missing(), ElementsAre(0));
+  Hold(&sums, terms.MakeChunk(0, 0, 0, 0));
+  EXPECT_THAT(sums.Missing(), ElementsAre(0, 1, 2)) << "each waits for another";
+}
+
+// What is summed does not wait: rank 2 must send more.
+TEST_F(LayoutSumsTest, Missing_ARankWhoseWindowIsSummed_IsMissing) {
+  const TestTerms terms({{kWindowBytes, v1::DTYPE_FLOAT32}, {64, v1::DTYPE_FLOAT32}}, kWindowBytes);
+  LayoutSums sums(LayoutId(0), terms.view, terms.buckets, Shard());
+  for (int rank : {0, 1, 2}) Hold(&sums, terms.MakeChunk(0, rank, 0, 0));
+  for (int rank : {0, 1}) Hold(&sums, terms.MakeChunk(0, rank, 1, 0));
+  EXPECT_THAT(sums.Missing(), ElementsAre(2));
+}
+
 TEST_F(LayoutSumsTest, Missing_OnlyBytesLack_TheirRoot) {
   for (int rank : {0, 1, 2}) Hold(&sums_, terms_.MakeChunk(0, rank, 0, 0));
   EXPECT_THAT(sums_.Missing(), ElementsAre(2));

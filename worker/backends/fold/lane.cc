@@ -11,8 +11,6 @@
 namespace gradwire {
 namespace {
 
-// Large enough to hide a round trip, and small enough that an urgent bucket waits only briefly.
-constexpr uint64_t kWindowBytes = 1 << 20;
 constexpr uint64_t kHalfBytes = 2;
 
 bool IsHalf(v1::DType dtype) { return ElementBytes(dtype) == kHalfBytes; }

@@ -27,11 +27,102 @@ constexpr uint64_t kUnusedSlot = 0;
 
 }  // namespace
 
+// A buffer of gloo's. Its context knows it while it exists.
+class AbortableContext::Buffer : public gloo::transport::UnboundBuffer {
+ public:
+  using Timeout = std::chrono::milliseconds;
+
+  Buffer(std::shared_ptr<AbortableContext> context, void* memory, size_t bytes)
+      : UnboundBuffer(memory, bytes),
+        context_(std::move(context)),
+        gloo_(context_->gloo_->createUnboundBuffer(memory, bytes)) {
+    MutexLock lock(&context_->mutex_);
+    context_->buffers_.insert(this);
+  }
+  ~Buffer() override {
+    MutexLock lock(&context_->mutex_);
+    context_->buffers_.erase(this);
+  }
+
+  bool waitRecv(int* rank, Timeout timeout) override {
+    context_->ThrowIfAborted();
+    return Ended(gloo_->waitRecv(rank, timeout));
+  }
+  bool waitSend(int* rank, Timeout timeout) override {
+    context_->ThrowIfAborted();
+    return Ended(gloo_->waitSend(rank, timeout));
+  }
+  void abortWaitRecv() override { gloo_->abortWaitRecv(); }
+  void abortWaitSend() override { gloo_->abortWaitSend(); }
+
+  void send(int rank, uint64_t slot, size_t offset, size_t bytes) override {
+    gloo_->send(rank, slot, offset, bytes);
+  }
+  void recv(int rank, uint64_t slot, size_t offset, size_t bytes) override {
+    gloo_->recv(rank, slot, offset, bytes);
+  }
+  void recv(std::vector<int> ranks, uint64_t slot, size_t offset, size_t bytes) override {
+    gloo_->recv(std::move(ranks), slot, offset, bytes);
+  }
+
+ private:
+  // Gloo's algorithms do not look at the result of a wait.
+  bool Ended(bool completed) {
+    if (!completed) context_->ThrowIfAborted();
+    return completed;
+  }
+
+  const std::shared_ptr<AbortableContext> context_;
+  const std::unique_ptr<gloo::transport::UnboundBuffer> gloo_;
+};
+
+AbortableContext::AbortableContext(std::shared_ptr<gloo::transport::Context> gloo)
+    : gloo::transport::Context(gloo->rank, gloo->size), gloo_(std::move(gloo)) {}
+
+std::unique_ptr<gloo::transport::Pair>& AbortableContext::getPair(int rank) {
+  return gloo_->getPair(rank);
+}
+
+std::unique_ptr<gloo::transport::Pair>& AbortableContext::createPair(int rank) {
+  gloo_->setTimeout(getTimeout());
+  return gloo_->createPair(rank);
+}
+
+std::unique_ptr<gloo::transport::UnboundBuffer> AbortableContext::createUnboundBuffer(
+    void* memory, size_t bytes) {
+  ThrowIfAborted();
+  return std::make_unique<Buffer>(shared_from_this(), memory, bytes);
+}
+
+void AbortableContext::ThrowIfAborted() {
+  MutexLock lock(&mutex_);
+  if (aborted_) throw gloo::IoException("aborted");
+}
+
+void AbortableContext::Abort() {
+  {
+    MutexLock lock(&mutex_);
+    aborted_ = true;
+  }
+  char memory = 0;
+  try {
+    gloo_->createUnboundBuffer(&memory, sizeof(memory))->waitRecv(std::chrono::milliseconds(1));
+  } catch (const std::exception&) {
+    // It timed out, as intended.
+  }
+  MutexLock lock(&mutex_);
+  for (Buffer* buffer : buffers_) {
+    buffer->abortWaitRecv();
+    buffer->abortWaitSend();
+  }
+}
+
 AbortableDevice::AbortableDevice(const std::string& host)
     : gloo::transport::tcp::Device(gloo::transport::tcp::CreateDeviceAttr(host.c_str())) {}
 
 std::shared_ptr<gloo::transport::Context> AbortableDevice::createContext(int rank, int size) {
-  Context context = gloo::transport::tcp::Device::createContext(rank, size);
+  auto context =
+      std::make_shared<AbortableContext>(gloo::transport::tcp::Device::createContext(rank, size));
   MutexLock lock(&mutex_);
   context_ = context;
   return context;
@@ -70,15 +161,7 @@ void AbortableDevice::Abort() {
     MutexLock lock(&mutex_);
     aborted_ = true;
   }
-  const Context context = Ready();
-  if (context == nullptr) return;
-  char memory = 0;
-  const auto buffer = context->createUnboundBuffer(&memory, sizeof(memory));
-  try {
-    buffer->waitRecv(std::chrono::milliseconds(1));
-  } catch (const std::exception&) {
-    // It timed out, as intended.
-  }
+  if (const Context context = Ready(); context != nullptr) context->Abort();
 }
 
 namespace {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
@@ -15,9 +16,36 @@
 
 namespace gradwire {
 
+// A transport context of gloo with Abort. If a wait in a context times out, gloo closes all
+// connections of the context and ends the operations that are in their queues; Abort makes such a
+// wait and lets it time out. An operation that another thread puts into a queue meanwhile would
+// wait for ever, so Abort ends each wait by itself, too.
+//
+// Thread-safe.
+class AbortableContext : public gloo::transport::Context,
+                         public std::enable_shared_from_this<AbortableContext> {
+ public:
+  explicit AbortableContext(std::shared_ptr<gloo::transport::Context> gloo);
+
+  std::unique_ptr<gloo::transport::Pair>& getPair(int rank) override;
+  std::unique_ptr<gloo::transport::Pair>& createPair(int rank) override;
+  // Throws gloo::IoException after Abort.
+  std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void* memory,
+                                                                      size_t bytes) override;
+  // All waits, now and later, throw gloo::IoException. Call it when the context has all its pairs.
+  void Abort();
+
+ private:
+  class Buffer;
+  void ThrowIfAborted();
+
+  const std::shared_ptr<gloo::transport::Context> gloo_;
+  Mutex mutex_;
+  bool aborted_ ABSL_GUARDED_BY(mutex_) = false;
+  std::set<Buffer*> buffers_ ABSL_GUARDED_BY(mutex_);  // those that exist
+};
+
 // Gloo's TCP device with Abort, which ProcessGroupGloo lacks. It keeps its only transport context.
-// If a wait in a context times out, gloo closes all connections of the context and ends all
-// operations on them; Abort makes such a wait and lets it time out.
 //
 // Thread-safe.
 class AbortableDevice : public gloo::transport::tcp::Device {
@@ -38,7 +66,7 @@ class AbortableDevice : public gloo::transport::tcp::Device {
   void Abort();
 
  private:
-  using Context = std::shared_ptr<gloo::transport::Context>;
+  using Context = std::shared_ptr<AbortableContext>;
   // Returns the context, if it has all its pairs.
   Context Ready();
 
