@@ -143,12 +143,25 @@ def bars(key, title, source, label, categories, series, caption="", kind="bars")
 
 
 @dataclasses.dataclass(frozen=True)
+class Statement:
+    """A statement of a source, which an experiment decides. Each part is a phrase in plain
+    English."""
+    key: str  # of its experiment's statements
+    text: str
+    source: str  # the place in the source
+    quantity: str  # what is measured
+    rule: str  # when it is confirmed
+    needs: str = ""  # what must be given or chosen so that it is decided; "": nothing
+
+
+@dataclasses.dataclass(frozen=True)
 class Claim:
     text: str
     source: str
     verdict: str
     numbers: str  # the evidence, or why there is no verdict
     condition: str = ""  # of the verdict, to stand beside it
+    key: str = ""  # of its Statement
 
     @property
     def said(self):
@@ -161,6 +174,18 @@ def judge(text, source, holds, numbers, *unless):
     if any(unless):
         return Claim(text, source, NOT_MEASURABLE, "; ".join(filter(None, [*unless, numbers])))
     return Claim(text, source, CONFIRMED if holds else NOT_CONFIRMED, numbers)
+
+
+def decide(statement, holds, numbers, *unless):
+    """Returns a Claim on a Statement, as judge() does."""
+    claim = judge(statement.text, statement.source, holds, numbers, *unless)
+    return dataclasses.replace(claim, key=statement.key)
+
+
+def decide_time(setting, statement, holds, numbers, *unless):
+    """Returns a Claim on a Statement about the time of trainings, as decide() does."""
+    claim = judge_time(setting, statement.text, statement.source, holds, numbers, *unless)
+    return dataclasses.replace(claim, key=statement.key)
 
 
 def judge_time(setting, text, source, holds, numbers, *unless):
@@ -196,6 +221,7 @@ class Experiment:
     most_ranks: int
     options: tuple = ()  # that only some experiments take
     announce: Callable = lambda setting: []  # sentences to print before it starts
+    statements: tuple = ()  # all that it decides, in order
 
     def scale(self, name):
         if name not in self.scales:
