@@ -11,6 +11,7 @@ from cli.runs.process import Command
 
 CONFIG = "GRADWIRE_CONFIG"
 PROGRESS = "GRADWIRE_PROGRESS"
+THREADS = "OMP_NUM_THREADS"  # of libtorch in a program of one's own
 LAST_PORT = 65535
 # The address at which a listener on all addresses is reached on this machine.
 REACHED_AT = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
@@ -86,6 +87,7 @@ class Site:
     workers: range  # their numbers
     link: object = None  # to the host; None: this machine
     address: str = ""  # of the host
+    cores: int = 1  # that programs may use there
 
     def file(self, name):
         return str(pathlib.Path(self.scratch, name))
@@ -117,7 +119,8 @@ class Members:
     def __init__(self, request, arguments, scratch, environment, sites=()):
         self._request = request
         self._arguments = arguments
-        self.here = Site(str(scratch), range(request["workers"]))  # files on this machine
+        self.here = Site(str(scratch), range(request["workers"]),  # files on this machine
+                         cores=len(os.sched_getaffinity(0)))
         self._sites = sites or [self.here]
         self._environment = environment
         self._rank_options = dict(request["rank_options"])
@@ -176,7 +179,8 @@ class Members:
                       ranks=frozenset(ranks), ends_with_run=True)
 
     def program(self, rank, coordinator):
-        """Returns a worker of --program, whose arguments are passed on unchanged."""
+        """Returns a worker of --program, whose arguments are passed on unchanged. The programs of a
+        machine share its cores, unless the environment sets their threads."""
         host, _, port = coordinator.rpartition(":")
         site = self._site(rank)
         own = self._place([rank], site)
@@ -184,6 +188,7 @@ class Members:
                 "MASTER_ADDR": host.strip("[]"), "MASTER_PORT": port}
         own |= {name: own[f"GRADWIRE_{name}"]
                 for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
+        own[THREADS] = self._environment.get(THREADS, str(max(1, site.cores // len(site.workers))))
         argv = [self._request["program"], *self._arguments, *self._further([rank])]
         return Member(name_of([rank]), Command(argv, self._environment | own, link=site.link),
                       ranks=frozenset([rank]))

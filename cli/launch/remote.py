@@ -69,10 +69,11 @@ class LaunchHosts:
         self._wait(lambda: all(link.ready or link.lost for link in self._links),
                    SECONDS_TO_CONNECT)
         raise_unready(self._links)
-        self._check()
+        facts = self._check()
         self._check_listen()
-        self._sites = [Site(link.folder, workers, link, address) for link, address, (_, workers)
-                       in zip(self._links, self._addresses, self._places)]
+        self._sites = [Site(link.folder, workers, link, address, fact["cores"])
+                       for link, address, (_, workers), fact
+                       in zip(self._links, self._addresses, self._places, facts)]
         self._send_files()
         return self._sites
 
@@ -151,6 +152,7 @@ class LaunchHosts:
         raise Failure("stopped", 128 + self._supervisor.signalled)
 
     def _check(self):
+        """Returns the hosts' answers. Failure names all problems."""
         self._addresses = self._addresses_there() if self._network else self._addresses
         request = self.request
         wants = {"program": request["programs"]["gradwire"], "programs": [
@@ -171,6 +173,7 @@ class LaunchHosts:
         if problems:
             raise Failure("\n".join([*problems, "nothing was started; 'gradwire doctor' checks "
                                      "more"]), EXIT_USAGE)
+        return facts
 
     def _addresses_there(self):
         found = []

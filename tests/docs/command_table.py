@@ -138,7 +138,7 @@ CHANGES = {
         COORDINATOR,
     ("docs/tasks/several-hosts.md", "build/bin/gradwire-worker"): [
         (r"^(.*gradwire-worker .*)$", rf"for R in 0 1 2 3; do \1{BEHIND}; done; all")],
-    ("docs/tasks/several-hosts.md", "deploy/make-certificates node0,127"): [
+    ("docs/tasks/several-hosts.md", "deploy/make-certificates --out try"): [
         (r"node0,127\.0\.0\.1", "node0,127.0.0.1,@HOST@"), (r"127\.0\.0\.1:29400", "@HOST@:29400")],
     ("docs/tasks/several-hosts.md", "grep -ho"): [
         (r"uniq -c$", "uniq -c >hashes; test $(wc -l <hashes) = 1")],

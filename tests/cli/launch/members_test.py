@@ -1,4 +1,5 @@
 """cli/launch/members.py: arguments and environment of each program."""
+import os
 import pathlib
 import sys
 import unittest
@@ -205,8 +206,8 @@ class OnHosts(unittest.TestCase):
     """Two workers on the first host, one on the second."""
 
     def made(self, *arguments, **changes):
-        sites = [Site("/tmp/a", range(0, 2), "link a", "10.10.1.1"),
-                 Site("/tmp/b", range(2, 3), "link b", "10.10.1.2")]
+        sites = [Site("/tmp/a", range(0, 2), "link a", "10.10.1.1", cores=5),
+                 Site("/tmp/b", range(2, 3), "link b", "10.10.1.2", cores=3)]
         request = {**REQUEST, "workers": 3, "world_size": 4, "coordinator": {}, **changes}
         environment = changes.pop("environment", {})
         return Members(request, list(arguments), "/scratch", environment, sites)
@@ -242,6 +243,12 @@ class OnHosts(unittest.TestCase):
             environment = made.program(rank, "10.10.1.1:5").command.environment
             self.assertEqual(environment["LOCAL_RANK"], local)
 
+    def test_programs_share_the_cores_of_their_host(self):
+        made = self.made(program="/bin/sh", world_size=3)
+        threads = [made.program(rank, "a:5").command.environment["OMP_NUM_THREADS"]
+                   for rank in range(3)]
+        self.assertEqual(threads, ["2", "2", "3"])
+
     def test_address_that_is_all_addresses_is_reached_at_the_hosts(self):
         self.assertEqual(reachable("0.0.0.0:5", "10.10.1.1"), "10.10.1.1:5")
         self.assertEqual(reachable("10.10.1.9:5", "10.10.1.1"), "10.10.1.9:5")
@@ -250,7 +257,8 @@ class OnHosts(unittest.TestCase):
 class Program(unittest.TestCase):
     def test_place_is_in_its_environment(self):
         member = members_of("a", program="/bin/sh", workers=2, rank_options=[[1, ["b", "c"]]],
-                            environment={"HOME": "/h", "RANK": "9"}).program(1, "[::1]:5")
+                            environment={"HOME": "/h", "OMP_NUM_THREADS": "7", "RANK": "9"}
+                            ).program(1, "[::1]:5")
         self.assertEqual((member.name, member.serves), ("rank 1", False))
         self.assertEqual(member.command.argv, ["/bin/sh", "a", "b", "c"])
         self.assertEqual(member.command.environment, {
@@ -258,7 +266,12 @@ class Program(unittest.TestCase):
             "GRADWIRE_LOCAL_WORLD_SIZE": "2", "GRADWIRE_RANK": "1",
             "GRADWIRE_TOKEN_FILE": "/scratch/token", "GRADWIRE_WORLD_SIZE": "2",
             "HOME": "/h", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "::1",
-            "MASTER_PORT": "5", "RANK": "1", "WORLD_SIZE": "2"})
+            "MASTER_PORT": "5", "OMP_NUM_THREADS": "7", "RANK": "1", "WORLD_SIZE": "2"})
+
+    def test_more_programs_than_cores_have_a_thread_each(self):
+        workers = len(os.sched_getaffinity(0)) + 1
+        made = members_of(program="/bin/sh", workers=workers, environment={})
+        self.assertEqual(made.program(0, "a:5").command.environment["OMP_NUM_THREADS"], "1")
 
 
 class Names(unittest.TestCase):

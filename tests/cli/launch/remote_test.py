@@ -14,7 +14,7 @@ from cli.runs.failure import EXIT_USAGE, Failure
 from fakes import REQUEST, FakeSupervisor, Lost
 
 GOOD = {"version": "gradwire 1", "version_problem": "", "missing": [], "from": {}, "sizes": {},
-        "free": 1 << 30, "temporary": "/tmp"}
+        "cores": 4, "free": 1 << 30, "temporary": "/tmp"}
 
 
 class FakeLink:
@@ -100,8 +100,9 @@ class Prepare(OnHosts):
 
     def test_sites_are_the_hosts_with_their_workers_and_folders(self):
         sites = self.hosts(workers=2).prepare([])
-        self.assertEqual([(site.scratch, site.workers, site.address) for site in sites],
-                         [("/tmp/a", range(0, 1), "10.0.0.1"), ("/tmp/b", range(1, 2), "10.0.0.2")])
+        self.assertEqual([(site.scratch, site.workers, site.address, site.cores) for site in sites],
+                         [("/tmp/a", range(0, 1), "10.0.0.1", 4),
+                          ("/tmp/b", range(1, 2), "10.0.0.2", 4)])
 
     def test_hosts_are_asked_for_what_the_run_needs(self):
         for facts in self.facts:
