@@ -80,7 +80,7 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Add("threads", "N", "compute threads of each rank",
               WithDefault(Integer(&options->threads, 1, kMaxThreads), "what all hosts can give"));
   parser->Add("link", "RATE,RATE,...",
-              "time-to-accuracy: rates of the links of --hosts, one after the other",
+              "time-to-accuracy: rates of the links of --hosts in turn, such as 100mbit,1gbit",
               WithDefault(RateList(&options->links), "unchanged"));
   parser->Add("target", "X", "time-to-accuracy: the test accuracy to reach, from 0 to 1",
               WithDefault(RealFromBelow(&options->target, 0, 1), "that of float32, by --scale"));

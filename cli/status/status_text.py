@@ -120,7 +120,8 @@ def besides(status, number):
 def slowest_line(status):
     slowest = number_at(status, "slowest_rank")
     if slowest is None:
-        return ""
+        has_steps = len(numbers_of(status, "work_seconds")) > 1
+        return "slowest: none; the ranks' own work differs by chance only" if has_steps else ""
     line = f"slowest: rank {slowest:.0f}"
     shared = besides(status, slowest)
     if shared:

@@ -16,6 +16,26 @@ constexpr size_t kRecentSteps = 20;
 // Ranks are never that far apart; a rank that reports more must be faulty.
 constexpr size_t kMostUnderWay = 4096;
 
+// A slowest rank exceeds the others by this many standard errors.
+constexpr double kStandardErrors = 2;
+
+// The mean of some times in seconds, and the variance of that mean; 0 if there is only one time.
+struct Estimate {
+  double mean = 0;
+  double variance = 0;
+};
+
+Estimate EstimateOf(const std::deque<absl::Duration>& times) {
+  Estimate estimate;
+  const double count = static_cast<double>(times.size());
+  for (const absl::Duration time : times) estimate.mean += absl::ToDoubleSeconds(time) / count;
+  for (const absl::Duration time : times) {
+    const double off = absl::ToDoubleSeconds(time) - estimate.mean;
+    estimate.variance += off * off / (count * std::max(1.0, count - 1));
+  }
+  return estimate;
+}
+
 HistoryPoint PointOf(const RunHistory::StepOfRanks& ranks, absl::Time now) {
   HistoryPoint point;
   point.first = ranks.front().step;
@@ -164,15 +184,24 @@ std::optional<RankProgress> RunHistory::ProgressOf(Rank rank) const {
 }
 
 std::optional<Rank> RunHistory::Slowest() const {
-  std::vector<Rank> ranks;
+  std::map<Rank, Estimate> ranks;
   {
     MutexLock lock(&mutex_);
-    for (const auto& entry : ranks_) ranks.push_back(entry.first);
+    for (const auto& [rank, of_rank] : ranks_) ranks[rank] = EstimateOf(of_rank.work);
   }
   if (ranks.size() < 2) return std::nullopt;
-  return *std::max_element(ranks.begin(), ranks.end(), [this](Rank a, Rank b) {
-    return ProgressOf(a)->work < ProgressOf(b)->work;
+  const auto slow = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
+    return a.second.mean < b.second.mean;
   });
+  const double others = static_cast<double>(ranks.size() - 1);
+  Estimate excess = slow->second;
+  for (const auto& [rank, estimate] : ranks) {
+    if (rank == slow->first) continue;
+    excess.mean -= estimate.mean / others;
+    excess.variance += estimate.variance / (others * others);
+  }
+  if (excess.mean <= kStandardErrors * std::sqrt(excess.variance)) return std::nullopt;
+  return slow->first;
 }
 
 uint64_t RunHistory::total_steps() const {

@@ -75,7 +75,8 @@ class RunHistory {
   std::vector<RunEvent> Events() const;
   // Returns the latest progress of `rank`; none if it has done no step.
   std::optional<RankProgress> ProgressOf(Rank rank) const;
-  // Returns the rank with the longest own work; none if fewer than two ranks have done steps.
+  // Returns the rank with the longest own work. None if fewer than two ranks have done steps, or if
+  // its recent steps exceed those of the others by less than two standard errors: chance, perhaps.
   std::optional<Rank> Slowest() const;
   // Returns the run's number of steps, as the ranks report it; 0 if unknown.
   uint64_t total_steps() const;

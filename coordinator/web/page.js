@@ -154,7 +154,7 @@ function tiles() {
     ['Loss', loss(row.loss), over, Number.isFinite(row.loss) || !tellsLoss() ? 'quiet' : 'bad'],
     ['Sent by each rank', rate(row.sentPerRank), rate(8 * row.sentPerRank, 'bit/s'), 'quiet'],
     ['Slowest rank', slow === null ? NONE : `rank ${slow.rank}`,
-     slow === null ? 'nothing to compare' : `${percent(slow.share)} over the others`,
+     slow === null ? 'no rank stands out' : `${percent(slow.share)} over the others`,
      straggles ? 'warn' : 'quiet'],
   ];
 }

@@ -19,7 +19,10 @@ export function slowestSentence(status) {
   const ranks = status.ranks || [];
   if (ranks.length < 2) return '';
   const slow = slowest(status);
-  if (slow === null) return 'Nothing to compare yet.';
+  if (slow === null) {
+    return ranks.filter((rank) => rank.work_seconds > 0).length < 2 ? 'Nothing to compare yet.' :
+      'The ranks are even: their own work differs by chance only.';
+  }
   const more = `${percent(slow.share)} more than the median of the others`;
   if (slow.share < STRAGGLER_SHARE) {
     return `The ranks are even: the slowest, rank ${slow.rank}, needs ${more} for its own work.`;

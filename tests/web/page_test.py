@@ -176,6 +176,13 @@ class PageTest(unittest.TestCase):
                          "The ranks are even: the slowest, rank 3, needs 2 % more than the "
                          "median of the others for its own work.")
 
+    def test_ranks_that_differ_by_chance_have_no_slowest(self):
+        status = fake.status(step=40)
+        status["slowest_rank"] = None
+        self.open(status)
+        self.assertEqual(self.text("#slowest"),
+                         "The ranks are even: their own work differs by chance only.")
+
     def test_served_model_says_how_far_its_ranks_are_apart(self):
         status = fake.status(step=17)
         status["settings"] = {**fake.SETTINGS, "sync": "parameter-server", "staleness": "4"}

@@ -116,8 +116,10 @@ absl::Status Trainer::Compute(const Batch& batch, Rank rank, Calls& calls, StepR
 // The reducer already gave the buffers to the module with their bucket.
 void Trainer::Update(size_t bucket) {
   Stopwatch watch;
+  Begin("optimizer", pending_->step());
   pending_->Update(bucket);
   Lap(&watch, "optimizer", pending_->step(), &pending_->times()[Phase::kOptimizer]);
+  Begin("forward", computing_);
 }
 
 void Trainer::Lap(Stopwatch* watch, const char* name, Step step, absl::Duration* phase) const {
@@ -150,7 +152,6 @@ absl::StatusOr<size_t> Trainer::AwaitBucket(size_t wanted, Calls& calls) {
   absl::Duration waited;  // the reducer counts it
   BeginWait(pending_->step(), Bucket(static_cast<int>(wanted)));
   absl::StatusOr<size_t> bucket = calls.sync->NextBucket();
-  if (bucket.ok()) Begin("forward", computing_);  // after an error nothing follows
   Lap(&watch, "wait", pending_->step(), &waited);
   return bucket;
 }
@@ -161,7 +162,8 @@ absl::Status Trainer::AwaitSeal() {
   const absl::optional<Step> unsealed = pending_->undoable();
   if (!unsealed.has_value()) return absl::OkStatus();
   Stopwatch watch;
-  BeginWait(*unsealed);
+  // A worker that holds up the seal may compute in the pending step already.
+  BeginWait(pending_->begun() ? pending_->step() : *unsealed);
   if (absl::Status sealed = options_.seal.await(*unsealed); !sealed.ok()) return sealed;
   Lap(&watch, "wait", *unsealed, &pending_->times()[Phase::kExposedCommunication]);
   Begin("forward", computing_);

@@ -179,6 +179,10 @@ class Lines(unittest.TestCase):
             rank["iteration_seconds"] = 0
         self.assertIn("step 17 of 20, loss 2.0000, 0 left\nslowest", text_of(status))
 
+    def test_ranks_that_differ_by_chance_have_no_slowest(self):
+        self.assertIn("slowest: none; the ranks' own work differs by chance only\n",
+                      text_of(running(slowest_rank=None)))
+
     def test_slowest_rank_that_is_alone_is_compared_with_none(self):
         status = running()
         del status["ranks"][0]

@@ -179,6 +179,20 @@ TEST_F(RunHistoryTest, Slowest_RankThatTheOthersWaitFor_IsIt) {
   EXPECT_EQ(history_.Slowest(), Rank(1));
 }
 
+TEST_F(RunHistoryTest, Slowest_OneLongStepAmongTwenty_None) {
+  for (uint64_t step = 0; step < 20; ++step) {
+    Both(Done(step, step == 7 ? 9 : 2, 0), Done(step, step % 2 == 0 ? 2 : 1.9, 0));
+  }
+  EXPECT_EQ(history_.Slowest(), std::nullopt);
+}
+
+TEST_F(RunHistoryTest, Slowest_EveryFourthStepIsLong_IsIt) {
+  for (uint64_t step = 0; step < 20; ++step) {
+    Both(Done(step, step % 4 == 0 ? 9 : 2, 0), Done(step, 2, 0));
+  }
+  EXPECT_EQ(history_.Slowest(), Rank(0));
+}
+
 TEST_F(RunHistoryTest, Slowest_OneRank_None) {
   Add(0, Done(0, 1, 0));
   EXPECT_EQ(history_.Slowest(), std::nullopt);

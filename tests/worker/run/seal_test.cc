@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
+#include <string>
 
 #include "common/wire/chunk.h"
 #include "tests/worker/run/recorded_exchange.h"
@@ -56,6 +58,10 @@ class SealTest : public ::testing::Test {
       return step == lost_ ? absl::AbortedError("a worker was lost") : absl::OkStatus();
     };
     options.update.compare_every = compare_every;
+    options.updates_late = updates_late_;
+    options.on_phase = [this](const char* phase, Step step, bool, absl::optional<Bucket>) {
+      steps_in_[phase].insert(step.value());
+    };
     model_ = std::make_shared<PlainModel>();
     trainer_ = Trainer::Create(model_, options).value();
   }
@@ -93,6 +99,8 @@ class SealTest : public ::testing::Test {
 
   Step lost_{1000};  // will never be sealed
   absl::Duration seal_takes_;
+  bool updates_late_ = false;
+  std::map<std::string, std::set<uint64_t>> steps_in_;  // by phase
   std::shared_ptr<PlainModel> model_;
   std::unique_ptr<Trainer> trainer_;
   std::vector<uint64_t> ready_;
@@ -119,6 +127,16 @@ TEST_F(SealTest, Run_SealIsLate_TheWaitIsExposedCommunication) {
   EXPECT_EQ(phases[0][Phase::kExposedCommunication], absl::ZeroDuration());
   EXPECT_GE(phases[1][Phase::kExposedCommunication], seal_takes_);
   EXPECT_GE(phases[1][Phase::kCommunication], phases[1][Phase::kExposedCommunication]);
+}
+
+// A worker that hangs in an update holds up the seal of that step. The others wait in the next one.
+TEST_F(SealTest, Run_UpdatesLate_PhasesAreOfTheStepThatIsUpdatedOrWaitedFor) {
+  updates_late_ = true;
+  Make(0);
+  EXPECT_TRUE(Run(0, 3).ok());
+  EXPECT_THAT(steps_in_["optimizer"], ElementsAre(0, 1, 2));
+  EXPECT_THAT(steps_in_["wait"], ElementsAre(1, 2));
+  EXPECT_THAT(steps_in_["forward"], ElementsAre(0, 1, 2));
 }
 
 TEST_F(SealTest, Run_EverySecondStepIsCompared_DigestsOfWhatTheStepLeft) {
