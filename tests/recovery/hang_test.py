@@ -22,6 +22,7 @@ class HangTest(CellTest):
                          expected or undisturbed(Cell("", HANG, "", "").words()), said)
         self.assertEqual({summary["failures"]["losses"] for summary in summaries}, {1}, said)
         self.assertIn("waited in vain for its part of step", said)
+        return said
 
     def test_in_a_forward_pass_over_each_back_end(self):
         for backend in ("coordinator", "sharded", "ring"):
@@ -35,6 +36,11 @@ class HangTest(CellTest):
 
     def test_while_it_applies_a_mean(self):
         self.check_hang("applied", "ring", sync="gather-scatter")
+
+    def test_while_it_applies_a_late_mean_the_log_says_where_it_is(self):
+        said = self.check_hang("applied", "ring")
+        self.assertRegex(said, rf"rank 2 \(\S+\) holds up step {STEP + 1}: .*; it has been in "
+                               rf"optimizer of step {STEP} for ")
 
     def test_while_it_applies_a_mean_of_the_last_step(self):
         self.check_hang("applied", "sharded", number=ITERATIONS[HANG] - 1)
