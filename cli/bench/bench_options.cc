@@ -156,7 +156,8 @@ void AddHosts(BenchOptions* options, OptionParser* parser) {
   parser->Add("hosts", "auto|podman|PROGRAM",
               "hosts made here (auto: network namespaces, podman: containers) or by PROGRAM",
               WithDefault(Text(&options->hosts), "this machine"));
-  parser->Add("rate", "RATE", "rate of the links of --hosts: 100mbit, 1gbit, 2.5gbit, …, or none",
+  parser->Add("rate", "RATE",
+              "rate of the links of --hosts, such as 100mbit or 2.5gbit; none: no limit",
               WithDefault(Rate(&options->rate), "1gbit with --hosts auto or podman, else none"));
   parser->Add("link-gbit", "X", "speed of the links in Gbit/s, to compute minimum times",
               WithDefault(RealAbove(&options->link_gbit, 0), "same as --rate"));
