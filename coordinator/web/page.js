@@ -136,6 +136,9 @@ function showProgress() {
   setText(byId('progress-text'), progressText());
 }
 
+const noSlowest = () =>
+  (status.ranks || []).length < 2 ? 'nothing to compare' : 'no rank stands out';
+
 // Each tile: [name, value, note, tone].
 function tiles() {
   const row = recentRow();
@@ -154,7 +157,7 @@ function tiles() {
     ['Loss', loss(row.loss), over, Number.isFinite(row.loss) || !tellsLoss() ? 'quiet' : 'bad'],
     ['Sent by each rank', rate(row.sentPerRank), rate(8 * row.sentPerRank, 'bit/s'), 'quiet'],
     ['Slowest rank', slow === null ? NONE : `rank ${slow.rank}`,
-     slow === null ? 'no rank stands out' : `${percent(slow.share)} over the others`,
+     slow === null ? noSlowest() : `${percent(slow.share)} over the others`,
      straggles ? 'warn' : 'quiet'],
   ];
 }

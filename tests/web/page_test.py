@@ -182,6 +182,7 @@ class PageTest(unittest.TestCase):
         self.open(status)
         self.assertEqual(self.text("#slowest"),
                          "The ranks are even: their own work differs by chance only.")
+        self.assertIn("no rank stands out", self.texts("#tiles .muted"))
 
     def test_served_model_says_how_far_its_ranks_are_apart(self):
         status = fake.status(step=17)
