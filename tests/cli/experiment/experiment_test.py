@@ -157,10 +157,12 @@ class Conducting(unittest.TestCase):
 
     def test_memory_ends_a_sweep_and_nothing_else(self):
         too_large = FakeRunner(fails=lambda argv: option(argv, "--batch-size") == "4" and
-                               "--sync" in argv and option(argv, "--sync") == "none")
+                               option(argv, "--devices") in ("", "1") and
+                               option(argv, "--sync") in ("none", "data-parallel"))
         runs = self.conduct(too_large, words=["lab"])
-        self.assertIn("1-devices-batch-4: memory ends the sweep here: rank 0 was killed by signal 9",
-                      self.said.getvalue())
+        for way in ("ranks", "data-parallel"):
+            self.assertIn(f"{way}-1-devices-batch-4: memory ends the sweep here: rank 0 was killed "
+                          "by signal 9", self.said.getvalue())
         self.assertIn("Memory ends the sweep at 2: a batch of 4 needs about",
                       (self.out / "report.md").read_text())
         self.assertEqual(self.conduct(FakeRunner(fail_at=0), words=["lab"]), [])
@@ -174,8 +176,9 @@ class Conducting(unittest.TestCase):
         self.assertNotIn("4", batches)
 
     def test_other_failure_of_a_sweep_ends_it_all(self):
-        with self.assertRaisesRegex(Failure, "^1-devices-batch-2: rank 0 ended with exit code 1"):
-            self.conduct(FakeRunner(fail_at=0, why="rank 0 ended with exit code 1"), words=["lab"])
+        with self.assertRaisesRegex(Failure, "^data-parallel-1-devices-batch-2: rank 0 ended with "
+                                    "exit code 1"):
+            self.conduct(FakeRunner(fail_at=1, why="rank 0 ended with exit code 1"), words=["lab"])
 
     def test_results_are_there_for_programs(self):
         self.conduct(FakeRunner())
