@@ -28,8 +28,8 @@ LARGE = (large_batch.SMALL, large_batch.PLAIN)  # of Q4
 HOSTS = "a host for each rank (--hosts, --hostfile)"
 CORES = "a core for each of two devices"
 BYTES = Statement(
-    "bytes", "Ranks send the gradient, 2(N−1) times its bytes in all, the buffers to every other "
-    "rank, and nothing else that grows with the model.", "Q6, and Table 3's formula",
+    "bytes", "Bytes sent are those of the plan: 2(N−1) times the gradient, and the buffers to "
+    "every other rank.", "Q6, and Table 3's formula",
     "bytes that all ranks send in an iteration",
     "both are the bytes of the plan, exactly")
 WORSE = Statement(

@@ -97,10 +97,10 @@ def formulas(measured, link_gbit):
     """Answers Q3.2. `link_gbit`: None if unknown."""
     return ("Q3.2: In a ring, each of N devices sends 2(N−1) pieces of S/N bytes, so an all-reduce "
             "of S bytes takes T = 2(N−1)/N · S / bandwidth. The bandwidth in use is 2(N−1)/N · S / T."
-            f"{utilisation(measured, link_gbit) if measured.several() else ''}")
+            f"{utilization(measured, link_gbit) if measured.several() else ''}")
 
 
-def utilisation(measured, link_gbit):
+def utilization(measured, link_gbit):
     """Applies the formulas to the most devices and their largest batch."""
     devices, batch = max(measured.several())
     size, seconds = measured.sizes.gradient, measured.transfer_seconds(devices, batch)
@@ -112,7 +112,7 @@ def utilisation(measured, link_gbit):
         return text
     link = link_gbit / 8
     return (f"{text} Links of {link_gbit:g} Gbit/s have {link:g} GB/s, so T is at least "
-            f"{sent / 1e9 / link:.3f} s, and the utilisation is {100 * used / link:.0f} %.")
+            f"{sent / 1e9 / link:.3f} s, and the utilization is {100 * used / link:.0f} %.")
 
 
 def between_devices():

@@ -111,7 +111,7 @@ class Runs(unittest.TestCase):
         self.assertNotIn((4, 512), lab_sweep.pairs(setting, DEVICES))
 
     def test_options_that_the_source_leaves_open_reach_every_training(self):
-        chosen = {"model": "lenet", "dataset": "mnist", "batch-size": "3", "lr": "0.5",
+        chosen = {"model": "mlp", "dataset": "mnist", "batch-size": "3", "lr": "0.5",
                   "momentum": "0.1", "weight-decay": "0"}
         request = request_of("out", chosen=chosen)
         setting = Setting(request, sizes_with(lab.SCALES["tiny"], chosen), 4, MEMORY)
@@ -204,9 +204,9 @@ class Answers(unittest.TestCase):
         self.assertIn("T = 2(N−1)/N · S / bandwidth", said)
         self.assertIn("ranks, with N = 4, batch 128, S = 36,924,456 bytes and T = 0.5000 s: "
                       "55,386,684 bytes / 0.5000 s = 0.111 GB/s.", said)
-        self.assertIn("have 0.125 GB/s, so T is at least 0.443 s, and the utilisation is 89 %",
+        self.assertIn("have 0.125 GB/s, so T is at least 0.443 s, and the utilization is 89 %",
                       said)
-        self.assertNotIn("utilisation is", lab_answers.formulas(measured(), None))
+        self.assertNotIn("utilization is", lab_answers.formulas(measured(), None))
 
     def test_q4_names_two_remedies_with_their_numbers(self):
         results = {"small": ended(0.7), "no-remedy": ended(2.3)}
@@ -303,6 +303,15 @@ class Verdicts(unittest.TestCase):
             setting = setting_of(cores=cores)
             self.decided(lab.strong_devices_claim(setting, measured(DEVICES, times, setting)),
                          verdict, "strong-devices")
+
+    def test_strong_scaling_of_devices_is_judged_as_far_as_there_are_cores(self):
+        scale = {**SCALE, "devices": (1, 2, 4), "batches": (32, 64, 128)}
+        times = {(1, 64): 2.0, (2, 32): 1.5, (2, 64): 2.2, (4, 32): 0.1, (4, 64): 0.2}
+        for cores, devices, verdict in ((2, 2, CONFIRMED), (4, 4, NOT_CONFIRMED)):
+            setting = setting_of(scale, cores)
+            claim = lab.strong_devices_claim(setting, measured(DEVICES, times, setting))
+            self.decided(claim, verdict, "strong-devices")
+            self.assertIn(f"on {devices} devices", claim.numbers)
 
     def test_share_of_communication_must_fall_with_every_batch(self):
         hosts = setting_of(hostfile="hosts")

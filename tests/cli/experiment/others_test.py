@@ -8,7 +8,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
 from cli.experiment import collectives, ddp_paper, large_batch
 from cli.experiment.results import Averaged, Shown, Trained
-from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
 from cli.experiment.work import COSTS
 
 MEMORY = 1 << 40
@@ -59,6 +59,11 @@ class LargeBatch(unittest.TestCase):
                          ("true", "128"))
         self.assertNotIn("--warmup-epochs", scaled)
         self.assertEqual(option(warm, "--warmup-epochs"), "1")
+
+    def test_chosen_lr_is_what_the_rule_scales(self):
+        setting = setting_of(sizes_with(self.SCALE, {"lr": "0.5"}), chosen={"lr": "0.5"})
+        self.assertEqual([large_batch.lr_of(setting, setting.scale, way)
+                          for way in large_batch.WAYS], [0.5, 0.5, 8.0, 8.0])
 
     def test_epoch_has_samples_over_total_batch_iterations(self):
         steps = [run.iterations for run in large_batch.runs(self.setting())]
