@@ -55,8 +55,11 @@ def way_out(without):
 
 
 def check_data_folder(folder, options, without):
-    """Failure if the folder of --data-dir lacks the data set of `options`, a worker's. `without`: the
-    options of the same run without --data-dir; None if there is no such run."""
+    """Failure if the folder of --data-dir lacks the data set of `options`, a worker's, as it is
+    published; gradwire-layout checks other ones. `without`: the options of the same run without
+    --data-dir; None if there is no such run."""
+    if not has_form(options):
+        return
     wanted = PUBLISHED[dataset_of(options)]
     if file_in(folder, wanted):
         return

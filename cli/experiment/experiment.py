@@ -14,7 +14,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.experiment import (collectives, course, data_parallel, ddp_paper, emulation, inference,
                             lab, large_batch, time_to_accuracy)
 from cli.experiment.conduct import announce, conduct, plan_of, say
-from cli.experiment.data_folder import check_data_folder, has_form
+from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import REPORT, Folder
 from cli.experiment.results import result_of
 from cli.experiment.study import Setting, experiment_called, sizes_with
@@ -92,7 +92,7 @@ def check_data(experiment, steps, setting):
     others = {work.name: work.layout(without) for work in experiment.runs(without)}
     for step in steps:
         options = step.work.layout(setting)
-        if not step.record and "--data-dir" in options and has_form(options):
+        if not step.record and "--data-dir" in options:
             check_data_folder(folder, options, others.get(step.work.name))
 
 

@@ -214,7 +214,7 @@ class Answers(unittest.TestCase):
         self.assertIn("30 updates an epoch instead of 469, and ended with a loss of 2.3000 instead "
                       "of 0.7000", said)
         self.assertIn("16 times as large, so lr is 0.32 instead of 0.02", said)
-        self.assertIn("from 0.02 to 0.32 over the first 2 epochs, here 60 iterations, by 0.005",
+        self.assertIn("from 0.02 to 0.32 over the first 2 epochs, here 60 iterations, by 0.005 in each",
                       said)
 
 
@@ -241,6 +241,8 @@ class Verdicts(unittest.TestCase):
         for name, other in (("buffers-true", results["buffers-false"]),
                             ("buffers-false", trained(1.0, ranks=2, sent=36924452))):
             self.decided(lab.bytes_claim({**results, name: other}), NOT_CONFIRMED, "bytes")
+        results[lab_sweep.SIZES] = Sized({"samples": 1, "gradient": 36924452, "buffers": 22080})
+        self.decided(lab.bytes_claim(results), NOT_CONFIRMED, "bytes")
 
     def test_statistics_must_drift_without_broadcast_alone(self):
         results = {lab_sweep.SIZES: SIZES, "buffers-true": trained(1.0, ranks=2, buffers="aa"),
