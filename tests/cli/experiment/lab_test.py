@@ -273,6 +273,9 @@ class Verdicts(unittest.TestCase):
     def test_epoch_must_get_shorter_with_every_batch(self):
         self.decided(lab.longer_claim(measured(DEVICES)), CONFIRMED, "batch")
         self.decided(lab.longer_claim(measured(DEVICES, {(1, 128): 5.0})), NOT_CONFIRMED, "batch")
+        three = setting_of({**SCALE, "batches": (32, 128, 256)})
+        self.decided(lab.longer_claim(measured(DEVICES, {(1, 256): 9.0}, three)), NOT_CONFIRMED,
+                     "batch")
         one = setting_of({**SCALE, "batches": (32,)})
         self.decided(lab.longer_claim(measured(DEVICES, setting=one)), NOT_MEASURABLE, "batch")
 
