@@ -306,8 +306,10 @@ class Verdicts(unittest.TestCase):
         for times, cores, verdict in (({}, 4, CONFIRMED), (better, 4, NOT_CONFIRMED),
                                       ({}, 2, NOT_MEASURABLE)):
             setting = setting_of(cores=cores)
-            self.decided(lab.strong_devices_claim(setting, measured(DEVICES, times, setting)),
-                         verdict, "strong-devices")
+            claim = lab.strong_devices_claim(setting, measured(DEVICES, times, setting))
+            self.decided(claim, verdict, "strong-devices")
+            self.assertEqual(claim.numbers.startswith(lab_sweep.NEEDS_CORES),
+                             claim.verdict == NOT_MEASURABLE)
 
     def test_strong_scaling_of_devices_is_judged_as_far_as_there_are_cores(self):
         scale = {**SCALE, "devices": (1, 2, 4), "batches": (32, 64, 128)}

@@ -68,6 +68,8 @@ class LargeBatch(unittest.TestCase):
     def test_epoch_has_samples_over_total_batch_iterations(self):
         steps = [run.iterations for run in large_batch.runs(self.setting())]
         self.assertEqual(steps, [5 * 469, 5 * 30, 5 * 30, 5 * 30])
+        cifar10 = [run.iterations for run in large_batch.runs(self.setting(data_dir="/d"))]
+        self.assertEqual(cifar10, [5 * 391, 5 * 25, 5 * 25, 5 * 25])
 
     def test_last_epoch_is_what_is_reported(self):
         table = large_batch.last_epoch_table(self.setting(), self.SCALE, self.results(),
