@@ -133,7 +133,7 @@ def strong_numbers(point):
 
 def strong_ranks_claim(setting, measured):
     point = lab_answers.strong_point(measured)
-    return decide_time(setting, STRONG_RANKS, point and point.speedup < point.weak,
+    return decide_time(setting, STRONG_RANKS, point and point.is_worse,
                        strong_numbers(point), "" if point else NO_PAIR)
 
 
@@ -141,7 +141,7 @@ def strong_devices_claim(setting, measured):
     """Judges the most devices that have cores, which may be fewer than those of Q2's sentence."""
     point = lab_answers.strong_point(measured, counts_with_cores(setting))
     lacks = "" if most_with_cores(setting) > 1 else NEEDS_CORES
-    return decide(STRONG_DEVICES, point and point.speedup < point.weak, strong_numbers(point),
+    return decide(STRONG_DEVICES, point and point.is_worse, strong_numbers(point),
                   lacks or ("" if point else NO_PAIR))
 
 

@@ -61,6 +61,24 @@ class StrongPoint:
         self.speedup = self.alone / self.shared
         self.weak_batch = self.total if (devices, self.total) in measured.seconds else batch
         self.weak = measured.speedup(devices, self.weak_batch)
+        self.steps = measured.steps(devices, batch)
+        self.weak_steps = measured.steps(devices, self.weak_batch)
+
+    @property
+    def is_worse(self):
+        return self.speedup < self.weak
+
+    def because(self):
+        """Returns why strong scaling is worse or better than weak scaling."""
+        if self.weak_batch == self.batch:  # both share the epoch on several devices
+            return (f"one device alone takes {'less' if self.is_worse else 'more'} time for an epoch "
+                    f"with a batch of {self.total} than with {self.batch}")
+        exchanges = f"{self.steps:,} exchanges instead of {self.weak_steps:,}"
+        if self.is_worse:
+            return (f"an epoch on {self.devices} devices then has {exchanges}, with less computation "
+                    "between them")
+        return ("the smaller batch of each device saves more time of computation than an epoch of "
+                f"{exchanges} costs")
 
 
 def strong_point(measured, counts=None):
@@ -75,11 +93,8 @@ def other_scaling(measured):
     if not point:
         return (f"{title}: a point of strong scaling needs two runs with the same total batch, and "
                 "there are none.")
-    worse = point.speedup < point.weak
-    because = ("each device then computes less between two exchanges of as many bytes"
-               if worse else "one device alone was slow with so large a batch")
-    return (f"{title}: strong scaling would be {'worse' if worse else 'better'}, because {because}. "
-            f"Its data point needs no further run: a total batch of {point.total} took "
+    return (f"{title}: strong scaling would be {'worse' if point.is_worse else 'better'}, because "
+            f"{point.because()}. Its data point needs no further run: a total batch of {point.total} took "
             f"{point.alone:.2f} s on 1 device and {point.shared:.2f} s on {point.devices} of "
             f"{point.batch} each, a speed-up of {point.speedup:.2f}; weak scaling to "
             f"{point.devices} devices of {point.weak_batch} has {point.weak:.2f}.")
@@ -130,10 +145,10 @@ def remedies(setting, sizes, results):
     scaled, warmed = large_batch.SCALED, large_batch.WARMED
     factor = large_batch.total_batch(setting, sizes, plain) / sizes["base"]
     end, rise = large_batch.lr_of(setting, sizes, scaled), sizes["warmup"] * steps[plain]
-    return (f"Q4.2: The large batch makes {steps[plain]} updates an epoch instead of "
-            f"{steps[small]}, and ended with a loss of {loss[plain]:.4f} instead of "
+    return (f"Q4.2: The large batch makes {steps[plain]:,} updates an epoch instead of "
+            f"{steps[small]:,}, and ended with a loss of {loss[plain]:.4f} instead of "
             f"{loss[small]:.4f}. Two remedies of Goyal et al., 2017: (1) {scaled.title}: the total "
             f"batch is {factor:g} times as large, so lr is {end:g} instead of {sizes['lr']:g}. "
             f"(2) {warmed.title}: lr rises from {sizes['lr']:g} to {end:g} over the first "
-            f"{sizes['warmup']} epochs, here {rise} iterations, by {(end - sizes['lr']) / rise:.4g} "
+            f"{sizes['warmup']} epoch(s), here {rise:,} iterations, by {(end - sizes['lr']) / rise:.4g} "
             "in each. gradwire experiment large-batch trains with both.")

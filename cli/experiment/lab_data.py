@@ -37,7 +37,8 @@ def exchange_run(setting, broadcast):
     """Trains at full scale for an epoch, and tests each rank."""
     scale = setting.scale
     batch, epochs = scale["batch-size"], 1 if "epochs" in scale else 0
-    iterations = steps_per_epoch(samples_of(setting.images()), EXCHANGE_RANKS, batch)
+    steps = steps_per_epoch(samples_of(setting.images()), EXCHANGE_RANKS, batch)
+    iterations = steps if epochs else scale["iterations"]
     return Training(buffers_name(broadcast), f"buffers broadcast: {broadcast}", EXCHANGE_RANKS,
                     batch, iterations, (*DDP, "--broadcast-buffers", broadcast, *LOADERS),
                     epochs=epochs, tests=bool(epochs), model=scale["model"], only=LOSSES)

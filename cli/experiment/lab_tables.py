@@ -94,5 +94,6 @@ def split_picture(measured):
     return bars(f"split-{measured.way.name}",
                 f"Computation and the rest of an epoch, {measured.way.title}", "Table 2, Q3",
                 "time of an epoch (s)", [f"{cell.devices} × {cell.batch}" for cell in shown],
-                series, "Devices × batch of each. Computation: Q1's epoch over the devices.",
+                series, "Devices × batch of each. Computation: Q1's epoch over the devices. A rest below 0 is "
+                "left out.",
                 kind="stacked")

@@ -133,7 +133,7 @@ TEST(ParseExperimentOptions, OptionsOfTraining_ReachTheScriptIfGiven) {
 }
 
 TEST(ParseExperimentOptions, WrongOptionsOfTraining_AreRefused) {
-  EXPECT_THAT(ErrorOf({"lab", "--model", "lenett"}), HasSubstr("did you mean 'lenet'"));
+  EXPECT_THAT(ErrorOf({"lab", "--model", "lenett"}), HasSubstr("did you mean lenet?"));
   EXPECT_THAT(ErrorOf({"lab", "--dataset", "x"}), HasSubstr("--dataset: got 'x'"));
   EXPECT_THAT(ErrorOf({"lab", "--batch-size", "0"}), HasSubstr("--batch-size: got '0'"));
   EXPECT_THAT(ErrorOf({"lab", "--lr", "0"}), HasSubstr("--lr: got '0'"));

@@ -11,7 +11,7 @@ from cli.experiment import lab, lab_answers, lab_data, lab_sweep, lab_tables, la
 from cli.experiment.lab_sweep import DEVICES, RANKS
 from cli.experiment.results import Ordered, Sized, Trained, result_of
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
-from cli.experiment.work import COSTS
+from cli.experiment.work import COSTS, Training
 
 MEMORY = 1 << 40
 SIZES = Sized({"samples": 50000, "gradient": 36924456, "buffers": 22080})
@@ -96,6 +96,14 @@ class Runs(unittest.TestCase):
         self.assertFalse(here["ranks-4-devices-batch-32"])
         for work in lab_sweep.runs(setting_of(hostfile="hosts")):
             self.assertFalse(getattr(work.run(setting_of(hostfile="hosts")), "here"))
+
+    def test_quick_runs_have_few_iterations(self):
+        quick = setting_of(lab.SCALES["quick"])
+        self.assertEqual({work.iterations for work in lab.runs(quick)
+                          if isinstance(work, Training) and not work.epochs}, {5})
+        full = {work.name: work.iterations for work in lab.runs(setting_of(lab.SCALES["full"]))
+                if isinstance(work, Training)}
+        self.assertEqual((full["buffers-true"], full["ranks-2-devices-batch-32"]), (782, 2 * 782))
 
     def test_sweep_ends_where_memory_does(self):
         setting = setting_of(lab.SCALES["full"], memory=600 * COSTS["vgg11"].memory_per_sample)
@@ -187,13 +195,24 @@ class Answers(unittest.TestCase):
     def test_q2_compares_strong_and_weak_scaling_from_one_batch(self):
         said = lab_answers.kind_of_scaling([measured()])
         self.assertIn("weak scaling", said)
-        self.assertIn("ranks: strong scaling would be worse, because each device", said)
+        self.assertIn("ranks: strong scaling would be worse, because an epoch on 4 devices then has "
+                      "391 exchanges instead of 98, with less computation between them.", said)
         self.assertIn("a total batch of 128 took 1173.00 s on 1 device and 586.50 s on 4 of 32 "
                       "each, a speed-up of 2.00; weak scaling to 4 devices of 128 has 3.42", said)
 
     def test_q2_says_better_where_it_is(self):
         said = lab_answers.kind_of_scaling([measured(times={(4, 32): 0.5})])
-        self.assertIn("strong scaling would be better, because one device alone", said)
+        self.assertIn("strong scaling would be better, because the smaller batch of each device saves "
+                      "more time of computation than an epoch of 391 exchanges instead of 98 costs",
+                      said)
+
+    def test_q2_compares_epochs_of_one_device_if_there_is_no_large_batch_on_several(self):
+        for alone, said in ((3.0, "worse, because one device alone takes less time for an epoch with "
+                                  "a batch of 128 than with 32"),
+                            (5.0, "better, because one device alone takes more time")):
+            times = {(1, 32): 1.0, (1, 128): alone, (4, 32): 1.5}
+            found = lab_sweep.Measured(setting_of(), results_of(RANKS, times), RANKS)
+            self.assertIn(f"strong scaling would be {said}", lab_answers.other_scaling(found))
 
     def test_q2_without_a_pair_of_equal_total_batch_says_so(self):
         setting = setting_of({**SCALE, "batches": (32,)})
@@ -214,7 +233,7 @@ class Answers(unittest.TestCase):
         self.assertIn("30 updates an epoch instead of 469, and ended with a loss of 2.3000 instead "
                       "of 0.7000", said)
         self.assertIn("16 times as large, so lr is 0.32 instead of 0.02", said)
-        self.assertIn("from 0.02 to 0.32 over the first 2 epochs, here 60 iterations, by 0.005 in each",
+        self.assertIn("from 0.02 to 0.32 over the first 2 epoch(s), here 60 iterations, by 0.005 in each",
                       said)
 
 
