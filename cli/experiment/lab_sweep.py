@@ -21,7 +21,7 @@ class Way:
 
 
 DEVICES = Way("data-parallel", "DataParallel", True)
-RANKS = Way("ranks", "ranks", False)
+RANKS = Way("ranks", "DDP ranks", False)
 WAYS = (DEVICES, RANKS)
 
 

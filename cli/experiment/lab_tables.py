@@ -5,7 +5,8 @@ from cli.experiment.lab_sweep import ring_bytes
 from cli.experiment.study import bars, line, lines, tabulate
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # by batch
-PARTS = {"computation": {"colour": "#0072b2"}, "rest": {"colour": "#d55e00", "hatch": "////"}}
+PARTS = {"computation": {"name": "computation", "colour": "#0072b2"},
+         "rest": {"name": "the rest", "colour": "#d55e00", "hatch": "////"}}  # members of a Cell
 
 
 class Cell:
@@ -89,11 +90,11 @@ def speedup_picture(measured):
 def split_picture(measured):
     """Returns a figure of Table 2."""
     shown = cells([measured], several=True)
-    series = [{"name": name, "values": [max(0, getattr(cell, name)) for cell in shown], **style}
-              for name, style in PARTS.items()]
+    series = [{"values": [max(0, getattr(cell, part)) for cell in shown], **style}
+              for part, style in PARTS.items()]
     return bars(f"split-{measured.way.name}",
                 f"Computation and the rest of an epoch, {measured.way.title}", "Table 2, Q3",
                 "time of an epoch (s)", [f"{cell.devices} × {cell.batch}" for cell in shown],
-                series, "Devices × batch of each. Computation: Q1's epoch over the devices. A rest below 0 is "
-                "left out.",
+                series, "Devices × batch of each. Computation: Q1's epoch over the devices. "
+                "A rest below 0 is left out.",
                 kind="stacked")

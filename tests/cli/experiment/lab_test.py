@@ -155,7 +155,7 @@ class Numbers(unittest.TestCase):
         for table, rows in ((lab_tables.speedup_table(ways), 8), (lab_tables.split_table(ways), 4),
                             (lab_tables.bandwidth_table(ways, None), 4)):
             self.assertEqual([row["way"] for row in table.rows],
-                             ["DataParallel"] * (rows // 2) + ["ranks"] * (rows // 2))
+                             ["DataParallel"] * (rows // 2) + ["DDP ranks"] * (rows // 2))
 
     def test_rest_is_what_computation_leaves_of_the_epoch(self):
         row = lab_tables.split_table([measured()]).rows[0]
@@ -195,7 +195,7 @@ class Answers(unittest.TestCase):
     def test_q2_compares_strong_and_weak_scaling_from_one_batch(self):
         said = lab_answers.kind_of_scaling([measured()])
         self.assertIn("weak scaling", said)
-        self.assertIn("ranks: strong scaling would be worse, because an epoch on 4 devices then has "
+        self.assertIn("DDP ranks: strong scaling would be worse, because an epoch on 4 devices then has "
                       "391 exchanges instead of 98, with less computation between them.", said)
         self.assertIn("a total batch of 128 took 1173.00 s on 1 device and 586.50 s on 4 of 32 "
                       "each, a speed-up of 2.00; weak scaling to 4 devices of 128 has 3.42", said)
@@ -221,7 +221,7 @@ class Answers(unittest.TestCase):
     def test_q3_has_the_formula_and_its_numbers(self):
         said = lab_answers.formulas(measured(), 1.0)
         self.assertIn("T = 2(N−1)/N · S / bandwidth", said)
-        self.assertIn("ranks, with N = 4, batch 128, S = 36,924,456 bytes and T = 0.5000 s: "
+        self.assertIn("DDP ranks, with N = 4, batch 128, S = 36,924,456 bytes and T = 0.5000 s: "
                       "55,386,684 bytes / 0.5000 s = 0.111 GB/s.", said)
         self.assertIn("have 0.125 GB/s, so T is at least 0.443 s, and the utilization is 89 %",
                       said)
