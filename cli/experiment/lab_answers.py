@@ -95,9 +95,9 @@ def other_scaling(measured):
                 "there are none.")
     return (f"{title}: strong scaling would be {'worse' if point.is_worse else 'better'}, because "
             f"{point.because()}. Its data point needs no further run: a total batch of "
-            f"{point.total} took {point.alone:.2f} s on 1 device and {point.shared:.2f} s on {point.devices} of "
-            f"{point.batch} each, a speed-up of {point.speedup:.2f}; weak scaling to "
-            f"{point.devices} devices of {point.weak_batch} has {point.weak:.2f}.")
+            f"{point.total} took {point.alone:.2f} s on 1 device and {point.shared:.2f} s on "
+            f"{point.devices} of {point.batch} each, a speed-up of {point.speedup:.2f}; weak scaling "
+            f"to {point.devices} devices of {point.weak_batch} has {point.weak:.2f}.")
 
 
 def way_of_measuring():
