@@ -130,7 +130,8 @@ def train(a, images, model):
     sent = Sent(model, a)
     wrapped = wrap(model, a, sent)
     parameters = list(model.parameters())
-    optimizer = torch.optim.SGD(parameters, lr=a.lr, momentum=0.9, weight_decay=1e-4)
+    optimizer = torch.optim.SGD(parameters, lr=a.lr, momentum=a.momentum,
+                                weight_decay=a.weight_decay)
     source = batches(a, images)
     for step in range(a.iterations):
         start = time.perf_counter()
@@ -187,6 +188,7 @@ def parse():
     p.add_argument("--dataset", choices=DATASETS, default="synthetic")
     p.add_argument("--data-dir", default="")
     for name, default in (("--batch-size", 64), ("--iterations", 15), ("--lr", 0.1),
+                          ("--momentum", 0.9), ("--weight-decay", 1e-4),
                           ("--sampler-seed", 0), ("--threads", 1), ("--bucket-mb", 25.0)):
         p.add_argument(name, type=type(default), default=default)
     p.add_argument("--epochs", type=int, default=0, help="in place of iterations")

@@ -109,9 +109,10 @@ def announce(steps, folder):
     pace = Pace(steps)
     kept = sum(step.record is not None for step in steps)
     say(f"{len(steps)} runs" + (f", of which {kept} are kept in {folder.path}" if kept else ""))
+    width = max(len(step.work.name) for step in steps)
     for step in steps:
         took = "kept" if step.record else f"about {duration(step.expected * pace.factor)}"
-        say(f"  {step.work.name:<28} {step.work.title}: {took}")
+        say(f"  {step.work.name:<{width}} {step.work.title}: {took}")
     if kept < len(steps):
         say(f"about {duration(pace.left())} in all, on an otherwise idle machine")
 

@@ -40,13 +40,29 @@ def dataset_of(options):
     return options[options.index("--dataset") + 1]
 
 
+def has_form(options):
+    """Whether the data set of a worker's options has a published form."""
+    return dataset_of(options) in PUBLISHED
+
+
+def way_out(without):
+    """Returns what else to do; "" if the run reads the same data set `without` --data-dir."""
+    if not without:
+        return ", or omit --data-dir to do without the runs that need it"
+    if has_form(without):
+        return ""
+    return f", or omit --data-dir to use {OTHERWISE[dataset_of(without)]}"
+
+
 def check_data_folder(folder, options, without):
-    """Failure if the folder of --data-dir lacks the data set of `options`, a worker's. `without`: the
-    options of the same run without --data-dir; None if there is no such run."""
+    """Failure if the folder of --data-dir lacks the data set of `options`, a worker's, as it is
+    published; gradwire-layout checks other ones. `without`: the options of the same run without
+    --data-dir; None if there is no such run."""
+    if not has_form(options):
+        return
     wanted = PUBLISHED[dataset_of(options)]
     if file_in(folder, wanted):
         return
-    use = f"use {OTHERWISE[dataset_of(without)]}" if without else "do without the runs that need it"
     raise Failure(f"--data-dir: got '{folder}', {what_is_in(folder)}, expected {wanted.title} "
-                  f"({wanted.file}); fetch it with {wanted.fetch} DIR, or omit --data-dir to "
-                  f"{use}", EXIT_USAGE)
+                  f"({wanted.file}); fetch it with {wanted.fetch} DIR{way_out(without)}",
+                  EXIT_USAGE)

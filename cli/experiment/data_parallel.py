@@ -324,4 +324,4 @@ def find(setting, results):
 
 
 EXPERIMENT = Experiment("data-parallel", "Data-parallel training on the devices of one process",
-                        SOURCE, SCALES, runs, find, 1)
+                        SOURCE, SCALES, runs, find, 1, leaves_open=("weight-decay",))

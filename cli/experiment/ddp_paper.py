@@ -4,7 +4,7 @@ the size of buckets, round-robin groups, fewer exchanges, scaling, and a tree in
 import dataclasses
 
 from cli.experiment.results import EXPOSED, largest_difference
-from cli.experiment.study import (Experiment, Findings, bars, judge, judge_time, line, lines,
+from cli.experiment.study import (LEARNING, Experiment, Findings, bars, judge, judge_time, line, lines,
                                   tabulate, tabulate_curves)
 from cli.experiment.work import TIMES, Training
 from cli.runs.quantiles import quantile
@@ -324,4 +324,4 @@ def find(setting, results):
 
 
 EXPERIMENT = Experiment("ddp-paper", "Buckets, overlap and scaling of DistributedDataParallel",
-                        SOURCE, SCALES, runs, find, 4)
+                        SOURCE, SCALES, runs, find, 4, leaves_open=LEARNING)

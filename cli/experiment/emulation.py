@@ -13,7 +13,7 @@ alone, to measure how long a rank sleeps. A training of one rank always computes
 import dataclasses
 
 from cli.experiment.devices import OnDevices
-from cli.experiment.work import LOSSES, TIMES, Training
+from cli.experiment.work import LOSSES, TIMES, Training, without
 from cli.runs.hosts import UNSHAPED
 from cli.runs.quantiles import mean, median
 
@@ -26,16 +26,6 @@ TESTS = ("--evaluate-every",)
 
 def option_of(options, name, otherwise):
     return options[options.index(name) + 1] if name in options else otherwise
-
-
-def without(options, names):
-    """Returns `options` without those in `names` and their values."""
-    kept = []
-    for place, option in enumerate(options):
-        before = options[place - 1] if place else None
-        if option not in names and before not in names:
-            kept.append(option)
-    return tuple(kept)
 
 
 def shares_cores(work):

@@ -17,7 +17,8 @@ from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import REPORT, Folder
 from cli.experiment.results import result_of
-from cli.experiment.study import Setting, experiment_called
+from cli.experiment.study import Setting, experiment_called, sizes_with
+from cli.experiment.work import SAMPLES
 from cli.hosts.probe import machine
 from cli.report.document import drawing_module
 from cli.runs.failure import EXIT_USAGE, Failure
@@ -45,9 +46,29 @@ def check(experiment, request):
             takers = ", ".join(one.name for one in EXPERIMENTS if name in one.options)
             raise Failure(f"--{name}: got experiment {experiment.name}, expected {takers}",
                           EXIT_USAGE)
+    check_chosen(experiment, request["chosen"])
     others = request["hostfile"] or request["hosts"] not in ("", *MADE)
     if request["peers"] and others and not request["threads"]:
         raise Failure("--peers on hosts needs --threads, the same for all ranks", EXIT_USAGE)
+
+
+def check_chosen(experiment, chosen):
+    """Failure if an option of training was given that the experiment's source fixes."""
+    for name, value in chosen.items():
+        if name not in experiment.leaves_open:
+            takers = ", ".join(one.name for one in EXPERIMENTS if name in one.leaves_open)
+            raise Failure(f"--{name}: got '{value}' for experiment {experiment.name}, whose source "
+                          f"fixes it; expected one of {takers}", EXIT_USAGE)
+
+
+    if "dataset" in chosen and chosen["dataset"] not in SAMPLES:
+        raise Failure(f"--dataset: got '{chosen['dataset']}', expected one of a known size: "
+                      f"{', '.join(SAMPLES)}", EXIT_USAGE)
+
+
+def chosen_note(chosen):
+    return (f"Chosen by options, because the source leaves them open: "
+            f"{', '.join(f'--{name} {value}' for name, value in chosen.items())}.")
 
 
 def check_names(steps, tables):
@@ -82,6 +103,8 @@ def find(experiment, setting, works, steps):
         ranks = emulation.merged(works, ranks)
     findings = experiment.find(setting, {work.name: result_of(work, ranks[work.name])
                                          for work in works if work.name in ranks})
+    if setting.request["chosen"]:
+        findings.notes.insert(0, chosen_note(setting.request["chosen"]))
     if setting.emulated:
         findings.notes.insert(0, emulation.note(setting))
     return findings
@@ -117,7 +140,7 @@ def run_experiment(experiment, request, check_signals):
     check(experiment, request)
     writing = drawing_module("cli.experiment.writing")
     request = {**request, "workers": experiment.most_ranks}
-    setting = Setting(request, scale, len(os.sched_getaffinity(0)), machine()["memory"])
+    setting = Setting(request, sizes_with(scale, request["chosen"]), len(os.sched_getaffinity(0)), machine()["memory"])
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     folder = Folder(out, experiment.name, request["scale"])
     works = experiment.runs(setting)

@@ -9,6 +9,7 @@
 #include "cli/bench/bench_options.h"
 #include "cli/bench/bench_request.h"
 #include "cli/experiment/tables_json.h"
+#include "worker/options/choices.h"
 
 namespace gradwire {
 namespace {
@@ -27,6 +28,16 @@ constexpr char kFooter[] =
 constexpr double kMaxSecondsPerRun = 24 * 3600;
 constexpr int kMaxThreads = 1024;
 
+// Of training. The script gets only those that were given.
+struct TrainingChoices {
+  std::string model;
+  std::string dataset;
+  int64_t batch_size = 0;
+  double lr = 0;
+  double momentum = -1;
+  double weight_decay = -1;
+};
+
 struct ExperimentOptions {
   BenchOptions bench;
   std::string scale = "quick";
@@ -36,6 +47,7 @@ struct ExperimentOptions {
   int threads = 0;
   std::vector<std::string> links;  // rates, each once
   double target = 0;               // accuracy; 0: the experiment's default
+  TrainingChoices training;
 };
 
 // Comma-separated rates.
@@ -65,6 +77,32 @@ nlohmann::ordered_json LinksJson(const std::vector<std::string>& rates) {
   return links;
 }
 
+void AddTraining(TrainingChoices* training, OptionParser* parser) {
+  const auto add = [parser](const char* name, const char* value_name, const char* help,
+                            OptionValue value) {
+    parser->Add(name, value_name, help, WithDefault(std::move(value), "the experiment's"));
+  };
+  parser->Group("Training, if the experiment's source leaves it open");
+  add("model", "NAME", "model ('gradwire models' lists them)",
+      Choice(&training->model, NamesOf(ModelChoices())));
+  add("dataset", "NAME", "training data; its folder, if it needs one, is --data-dir",
+      Choice(&training->dataset, NamesOf(DatasetChoices())));
+  add("batch-size", "N", "samples per rank and iteration", Integer(&training->batch_size, 1));
+  add("lr", "X", "learning rate", RealAbove(&training->lr, 0));
+  add("momentum", "X", "momentum of SGD", RealFromBelow(&training->momentum, 0, 1));
+  add("weight-decay", "X", "L2 penalty", RealFrom(&training->weight_decay, 0));
+}
+
+// Returns the options of AddTraining that were given, by name, as given.
+nlohmann::ordered_json ChosenJson(const OptionParser& parser) {
+  nlohmann::ordered_json chosen = nlohmann::ordered_json::object();
+  for (const char* name : {"model", "dataset", "batch-size", "lr", "momentum", "weight-decay"}) {
+    const auto text = parser.texts().find(name);
+    if (text != parser.texts().end()) chosen[name] = text->second;
+  }
+  return chosen;
+}
+
 void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Group("Experiment");
   parser->TakeOperands("NAME", "name of the experiment, or list");
@@ -84,6 +122,7 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
               WithDefault(RateList(&options->links), "unchanged"));
   parser->Add("target", "X", "time-to-accuracy: the test accuracy to reach, from 0 to 1",
               WithDefault(RealFromBelow(&options->target, 0, 1), "that of float32, by --scale"));
+  AddTraining(&options->training, parser);
   parser->Group("Hosts");
   AddHosts(&options->bench, parser);
   parser->Footer(kFooter);
@@ -118,6 +157,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
                               {"threads", options.threads},
                               {"link", LinksJson(options.links)},
                               {"target", options.target},
+                              {"chosen", ChosenJson(parser)},
                               {"tables", TablesJson()}});
   return parsed;
 }

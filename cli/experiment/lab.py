@@ -1,233 +1,202 @@
 """The HPC lab: computation against communication of data-parallel training."""
-from cli.experiment import lab_data, large_batch
+import dataclasses
+
+from cli.experiment import lab_answers, lab_data, lab_sweep, lab_tables, large_batch
 from cli.experiment.lab_data import EXCHANGE_RANKS
-from cli.experiment.study import (Experiment, Findings, Table, judge, judge_time, line, lines,
-                                  tabulate)
-from cli.experiment.work import COSTS, DDP, Training, fits, whole_epochs
-from cli.runs.quantiles import mean
-from cli.runs.tables import Column
-from cli.runs.training import steps_per_epoch
+from cli.experiment.lab_sweep import (DEVICES, LOADERS, NEEDS_CORES, RANKS, SIZES, WAYS, Measured,
+                                      counts_with_cores, most_with_cores, ring_bytes)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, decide,
+                                  decide_time)
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"
-SAMPLES = 50000  # of an epoch
-GRADIENT_BYTES = COSTS["vgg11"].bytes
-BUFFER_BYTES = 22080
-MODEL = "vgg11"
+MODEL = {"model": "vgg11"}  # a choice: the sheet takes that of an earlier lab
 SCALES = {
-    "quick": {"about": "Batches of 8 and 32, some iterations in place of 2 epochs; times of an "
+    "quick": {"about": "Batches of 8, 16 and 32, some iterations in place of 2 epochs; times of an "
                        "epoch are those of its iterations, times their number. Q4 with LeNet on "
-                       "Fashion-MNIST.",
-              "batches": (8, 32), "devices": (1, 2, 4), "iterations": 5,
+                       "Fashion-MNIST.", **MODEL,
+              "batches": (8, 16, 32), "devices": (1, 2, 4), "iterations": 5, "batch-size": 8,
               "large": large_batch.SCALES["quick"]},
     "full": {"about": "As the lab says: batches of 32, 128, 512 … until memory ends, 2 epochs each "
-                      "of which the 2nd is reported. The 4 devices are 4 ranks.",
+                      "of which the 2nd is reported. The 4 devices are parts of one process, and "
+                      "then 4 ranks.", **MODEL,
              "batches": (32, 128, 512, 2048, 8192), "devices": (1, 2, 4), "iterations": 5,
-             "epochs": 2, "large": large_batch.SCALES["full"]},
-    "tiny": {"about": "For tests.", "hidden": True,
-             "batches": (2, 4), "devices": (1, 2), "iterations": 2,
+             "batch-size": 32, "epochs": 2, "large": large_batch.SCALES["full"]},
+    "tiny": {"about": "For tests.", "hidden": True, **MODEL,
+             "batches": (2, 4), "devices": (1, 2), "iterations": 2, "batch-size": 2,
              "large": large_batch.SCALES["tiny"]}}
 LARGE = (large_batch.SMALL, large_batch.PLAIN)  # of Q4
+HOSTS = "a host for each rank (--hosts, --hostfile)"
+CORES = "a core for each of two devices"
+BYTES = Statement(
+    "bytes", "Bytes sent are those of the plan: 2(N−1) times the gradient, and the buffers to "
+    "every other rank.", "Q6, and Table 3's formula",
+    "bytes that all ranks send in an iteration",
+    "both are the bytes of the plan, exactly")
+WORSE = Statement(
+    "worse", "Without a remedy, a large batch has the higher training loss after as many epochs.",
+    "Q4", "training loss of the last epoch", "it is higher with the large batch than with the small",
+    "all 5 epochs (any scale for users)")
+LONGER = Statement(
+    "batch", "A larger batch makes an epoch on one device shorter.", "Q1",
+    "time of an epoch on one device, without loading",
+    "it falls from each batch to the next larger one", "memory for two batches")
+FASTER_RANKS = Statement(
+    "faster-ranks", "An epoch takes less time on the most ranks than on one, at each batch.",
+    "Table 1", "time of an epoch", "it is less at each batch", HOSTS)
+FASTER_DEVICES = Statement(
+    "faster-devices", "With DataParallel, an epoch takes less time on several devices than on one, "
+    "at each batch.", "Table 1", "time of an epoch, on the most devices that have cores of their own",
+    "it is less at each batch", CORES)
+STRONG_RANKS = Statement(
+    "strong-ranks", "Strong scaling gives ranks less speed-up than weak scaling.", "Q2",
+    "speed-up from the same one-device batch, total or batch of each kept",
+    "that of the kept total batch is less", HOSTS)
+STRONG_DEVICES = dataclasses.replace(
+    STRONG_RANKS, key="strong-devices",
+    needs="a core for each device of a pair of runs with the same total batch",
+    text="Strong scaling gives DataParallel's devices less speed-up than weak scaling.")
+SHARE = Statement(
+    "share", "The larger the batch, the smaller communication's share of an epoch.", "Q3, Table 2",
+    "part of an epoch on the most ranks that is not computation",
+    "it falls from each batch to the next larger one", HOSTS)
+STATEMENTS = (BYTES, lab_data.ORDER, lab_data.DRIFT, WORSE, LONGER, FASTER_DEVICES, FASTER_RANKS,
+              STRONG_DEVICES, STRONG_RANKS, SHARE)
+NO_PAIR = "needs two runs with the same total batch"
+NEEDS_BATCHES = "needs two batches"
 
 
-def name_of(devices, batch):
-    return f"{devices}-devices-batch-{batch}"
-
-
-def batches(setting):
-    """Returns the batches that fit in the memory of one device."""
-    return [batch for batch in setting.scale["batches"] if fits(setting, MODEL, 1, batch)]
-
-
-def pairs(setting):
-    return [(devices, batch) for devices in setting.scale["devices"]
-            for batch in batches(setting) if fits(setting, MODEL, devices, batch)]
+def large_run(setting, way):
+    work = large_batch.way_run(setting, setting.scale["large"], way)
+    return dataclasses.replace(work, options=(*work.options, *LOADERS))
 
 
 def runs(setting):
-    planned = []
-    for devices, batch in pairs(setting):
-        epochs, iterations = whole_epochs(setting.scale, SAMPLES, devices, batch)
-        planned.append(Training(
-            name_of(devices, batch), f"{devices} device(s), batch {batch} each", devices, batch,
-            iterations, ("--sync", "none") if devices == 1 else DDP, epochs=epochs,
-            sweep=f"{devices} devices"))
-    return [*planned,
-            *(large_batch.way_run(setting, setting.scale["large"], way) for way in LARGE),
+    return [*lab_sweep.runs(setting), *(large_run(setting, way) for way in LARGE),
             *lab_data.runs(setting)]
 
 
-def last_records(rank):
-    """Returns records of the 2nd epoch; if there is none, all except the first iteration."""
-    return [record for record in rank.records if record.get("epoch") == 1] or rank.records[1:]
-
-
-def epoch_seconds(result, devices, batch, with_loading=True):
-    seconds = mean([record["iteration_seconds"] -
-                    (0 if with_loading else record["phase_seconds"]["data"])
-                    for rank in result.ranks for record in last_records(rank)])
-    return seconds * steps_per_epoch(SAMPLES, devices, batch)
-
-
-def communication_seconds(result):
-    """Returns seconds of an iteration in which a transfer was under way."""
-    return mean([record["phase_seconds"]["communication"]
-                 for rank in result.ranks for record in last_records(rank)])
-
-
-def ring_bytes(devices, size):
-    """Returns what each of `devices` sends to average `size` bytes (Patarasuk and Yuan, 2009)."""
-    return 2 * (devices - 1) / devices * size
-
-
-class Measured:
-    """Times by devices and batch."""
-
-    def __init__(self, setting, results):
-        self.scale = setting.scale
-        # Memory may have ended a sweep earlier.
-        self.batches = [batch for batch in batches(setting) if name_of(1, batch) in results]
-        self.results = {(devices, batch): results[name_of(devices, batch)]
-                        for devices, batch in pairs(setting)
-                        if batch in self.batches and name_of(devices, batch) in results}
-        self.seconds = {pair: epoch_seconds(result, *pair)
-                        for pair, result in self.results.items()}
-        self.computation = {batch: epoch_seconds(self.results[1, batch], 1, batch, False)
-                            for batch in self.batches}
-
-    def several(self):
-        return [(devices, batch) for devices, batch in self.seconds if devices > 1]
-
-    def speedup(self, devices, batch):
-        return self.seconds[1, batch] / self.seconds[devices, batch]
-
-
-def first_table(measured):
-    return tabulate("q1", "Seconds of an epoch by batch, one device, without loading", "Q1",
-                    measured.computation.items(),
-                    [("batch", "batch", lambda batch, _: batch),
-                     ("seconds", "epoch (s)", lambda _, seconds: seconds, 2)],
-                    end_of_sweep(measured))
-
-
-def end_of_sweep(measured):
-    largest = measured.batches[-1]
-    beyond = [batch for batch in measured.scale["batches"] if batch > largest]
-    if not beyond:
-        return f"Memory would have allowed more than {largest}."
-    need = beyond[0] * COSTS[MODEL].memory_per_sample / 1e9
-    return (f"Memory ends the sweep at {largest}: a batch of {beyond[0]} needs about {need:.0f} GB "
-            "on each device.")
-
-
-def speedup_table(measured):
-    return tabulate(
-        "table-1", "Time of an epoch and speed-up", "Table 1, Q2", measured.seconds.items(), [
-            ("devices", "devices", lambda pair, _: pair[0]),
-            ("batch", "batch of each", lambda pair, _: pair[1]),
-            ("seconds", "epoch (s)", lambda _, seconds: seconds, 2),
-            ("speedup", "speed-up", lambda pair, _: measured.speedup(*pair), 2)],
-        "Each device keeps its batch, so the work of an iteration grows with the devices: "
-        f"this is weak scaling. {strong_point(measured)}")
-
-
-def strong_point(measured):
-    """Finds a point of strong scaling in the same runs."""
-    for devices, batch in measured.several():
-        if (1, devices * batch) in measured.seconds:
-            alone, shared = measured.seconds[1, devices * batch], measured.seconds[devices, batch]
-            return (f"Strong scaling needs no further run: a total batch of {devices * batch} took "
-                    f"{alone:.2f} s on 1 device and {shared:.2f} s on {devices} of {batch} each, "
-                    f"a speed-up of {alone / shared:.2f}.")
-    return "Strong scaling needs two runs with the same total batch, and there are none."
-
-
-def split_table(measured):
-    def computation(devices, batch):
-        return measured.computation[batch] / devices
-
-    def transfers(devices, batch):
-        seconds = communication_seconds(measured.results[devices, batch])
-        return seconds * steps_per_epoch(SAMPLES, devices, batch)
-
-    return tabulate(
-        "table-2", "Computation and communication of an epoch", "Table 2, Q3", measured.several(), [
-            ("devices", "devices", lambda devices, _: devices),
-            ("batch", "batch of each", lambda _, batch: batch),
-            ("computation", "computation, from Q1 (s)", computation, 2),
-            ("rest", "the rest (s)", lambda *pair: measured.seconds[pair] - computation(*pair), 2),
-            ("transfers", "transfers under way, measured (s)", transfers, 2)],
-        "Computation: Q1's epoch over the devices. The rest of an epoch includes, on one machine, "
-        "the wait for its cores.")
-
-
-def bandwidth_rows(measured):
-    rows = []
-    for devices, batch in measured.several():
-        size = ring_bytes(devices, GRADIENT_BYTES)
-        seconds = communication_seconds(measured.results[devices, batch])
-        rows.append({"devices": devices, "batch": batch, "bytes": round(size), "seconds": seconds,
-                     "gb_per_s": size / 1e9 / seconds})
-    return rows
-
-
-def bandwidth_table(measured):
-    return Table("table-3", "Bandwidth", "Table 3, Q3",
-                 [Column("devices", "devices"), Column("batch", "batch of each"),
-                  Column("bytes", "2(N−1)/N · bytes"),
-                  Column("seconds", "transfers of an iteration (s)", 4),
-                  Column("gb_per_s", "GB/s", 3)], bandwidth_rows(measured))
-
-
 def bytes_claim(results):
-    planned = round(EXCHANGE_RANKS * ring_bytes(EXCHANGE_RANKS, GRADIENT_BYTES))
-    gradients, buffers = lab_data.gradients_sent(results), lab_data.buffers_sent(results)
-    return judge("Bytes sent are those of the plan: 2(N−1) times the gradient, and the buffers to "
-                 "every other rank.", "Q6, and Table 3's formula",
-                 (gradients, buffers) == (planned, (EXCHANGE_RANKS - 1) * BUFFER_BYTES),
-                 f"gradients {gradients:,}, planned {planned:,}; buffers {buffers:,}, planned "
-                 f"{(EXCHANGE_RANKS - 1) * BUFFER_BYTES:,}")
+    sizes = results[SIZES]
+    planned = (round(EXCHANGE_RANKS * ring_bytes(EXCHANGE_RANKS, sizes.gradient)),
+               (EXCHANGE_RANKS - 1) * sizes.buffers)
+    sent = lab_data.gradients_sent(results), lab_data.buffers_sent(results)
+    return decide(BYTES, sent == planned, f"gradients {sent[0]:,}, planned {planned[0]:,}; buffers "
+                  f"{sent[1]:,}, planned {planned[1]:,}")
 
 
-def faster_claim(setting, measured):
-    largest = max(devices for devices, _ in measured.seconds)
-    times = [(batch, measured.seconds[1, batch], seconds)
-             for (devices, batch), seconds in measured.seconds.items() if devices == largest]
-    return judge_time(
-        setting, f"An epoch takes less time on {largest} devices than on 1, at each batch.",
-        "Table 1", all(shared < alone for _, alone, shared in times),
-        ", ".join(f"batch {batch}: {shared:.1f} s after {alone:.1f} s"
-                  for batch, alone, shared in times))
+def worse_claim(results, sizes):
+    small, large = (large_batch.losses_by_epoch(results, way)[-1] for way in LARGE)
+    return decide(WORSE, small < large, f"small batch {small:.4f}, large batch {large:.4f}",
+                  large_batch.needs_epochs(sizes))
 
 
-def speedup_picture(measured):
-    devices = sorted({devices for devices, _ in measured.seconds})
-    series = []
-    for batch in measured.batches:
-        counts = [count for count in devices if (count, batch) in measured.seconds]
-        series.append(line(f"batch {batch}", counts,
-                           [measured.speedup(count, batch) for count in counts]))
-    series.append(line("linear", devices, devices, colour="#7f7f7f", dashed=True))
-    return lines("speed-up", "Speed-up by devices", "Table 1, Q2", ("devices", "speed-up"),
-                 series, y_from_zero=True)
+def falls(values):
+    return all(later < earlier for earlier, later in zip(values, values[1:]))
+
+
+def longer_claim(measured):
+    return decide(LONGER, falls([*measured.computation.values()]),
+                  ", ".join(f"batch {batch}: {seconds:.1f} s"
+                            for batch, seconds in measured.computation.items()),
+                  "" if len(measured.batches) > 1 else NEEDS_BATCHES)
+
+
+def times_on(measured, devices):
+    """Returns (batch, seconds on one device, seconds on `devices`) of each batch."""
+    return [(batch, measured.seconds[1, batch], seconds)
+            for (count, batch), seconds in measured.seconds.items() if count == devices]
+
+
+def shown_times(times, devices):
+    return ", ".join(f"batch {batch}: {shared:.1f} s on {devices} after {alone:.1f} s on 1"
+                     for batch, alone, shared in times)
+
+
+def faster_ranks_claim(setting, measured):
+    devices = max(devices for devices, _ in measured.seconds)
+    times = times_on(measured, devices)
+    return decide_time(setting, FASTER_RANKS, all(shared < alone for _, alone, shared in times),
+                       shown_times(times, devices))
+
+
+def faster_devices_claim(setting, measured):
+    devices = max((devices for devices, _ in measured.several()
+                   if devices in counts_with_cores(setting)), default=0)
+    times = times_on(measured, devices)
+    return decide(FASTER_DEVICES, all(shared < alone for _, alone, shared in times),
+                  shown_times(times, devices), "" if times else NEEDS_CORES)
+
+
+def strong_numbers(point):
+    return (f"total batch {point.total} on {point.devices} devices: {point.speedup:.2f}; batch "
+            f"{point.weak_batch} on each: {point.weak:.2f}" if point else "")
+
+
+def strong_ranks_claim(setting, measured):
+    point = lab_answers.strong_point(measured)
+    return decide_time(setting, STRONG_RANKS, point and point.is_worse,
+                       strong_numbers(point), "" if point else NO_PAIR)
+
+
+def strong_devices_claim(setting, measured):
+    """Judges the most devices that have cores, which may be fewer than those of Q2's sentence."""
+    point = lab_answers.strong_point(measured, counts_with_cores(setting))
+    lacks = "" if most_with_cores(setting) > 1 else NEEDS_CORES
+    return decide(STRONG_DEVICES, point and point.is_worse, strong_numbers(point),
+                  lacks or ("" if point else NO_PAIR))
+
+
+def share_claim(setting, measured):
+    shown = lab_tables.cells([measured], several=True)
+    most = max((cell.devices for cell in shown), default=0)
+    shares = {cell.batch: cell.share for cell in shown if cell.devices == most}
+    return decide_time(setting, SHARE, falls([*shares.values()]),
+                       ", ".join(f"batch {batch}: {share:.0f} %" for batch, share in shares.items()),
+                       "" if len(shares) > 1 else NEEDS_BATCHES)
+
+
+def notes(setting):
+    said = ["A device is a group of compute threads of one process (DataParallel), or a rank. The "
+            "lab's two loader processes are two loader threads (--loaders 2). Remedies for large "
+            "batches (Q4): gradwire experiment large-batch."]
+    most = most_with_cores(setting)
+    if most < max(setting.scale["devices"]):
+        said.append(f"This machine has cores for {most} device(s) of a process; on more, devices "
+                    "wait for cores, and their speed-up says nothing about separate devices.")
+    if not setting.has_hosts:
+        said.append("All ranks shared the cores of this machine, so their speed-ups say nothing "
+                    "about separate devices.")
+    if setting.images()[1] == "synthetic":
+        said.append(MADE_UP_IMAGES)
+    return said
+
+
+def last_epoch_table(setting, results):
+    sizes = setting.scale["large"]
+    table = large_batch.last_epoch_table(setting, sizes, results, LARGE)
+    return dataclasses.replace(
+        table, note=f"{table.note}\n\n{lab_answers.remedies(setting, sizes, results)}")
 
 
 def find(setting, results):
-    measured = Measured(setting, results)
-    large = setting.scale["large"]
-    notes = ["A device is a rank. Remedies for large batches (Q4): gradwire experiment "
-             "large-batch."]
-    if not setting.has_hosts:
-        notes.append("All ranks shared the cores of this machine, so the speed-ups say nothing about "
-                     "separate devices.")
+    by_way = {way: Measured(setting, results, way) for way in WAYS}
+    devices, ranks, ways = by_way[DEVICES], by_way[RANKS], [*by_way.values()]
     return Findings(
         [bytes_claim(results), lab_data.order_claim(results), lab_data.drift_claim(results),
-         large_batch.worse_claim(results, large),
-         faster_claim(setting, measured)],
-        [first_table(measured), speedup_table(measured), split_table(measured),
-         bandwidth_table(measured),
-         large_batch.last_epoch_table(setting, large, results, LARGE), lab_data.order_table(results),
+         worse_claim(results, setting.scale["large"]), longer_claim(devices),
+         faster_devices_claim(setting, devices), faster_ranks_claim(setting, ranks),
+         strong_devices_claim(setting, devices), strong_ranks_claim(setting, ranks),
+         share_claim(setting, ranks)],
+        [lab_tables.first_table(devices), lab_tables.speedup_table(ways),
+         lab_tables.split_table(ways),
+         lab_tables.bandwidth_table(ways, setting.request["link_gbit"]),
+         last_epoch_table(setting, results), lab_data.order_table(results),
          lab_data.kinds_table(results), lab_data.drift_table(results),
-         speedup_picture(measured)], notes)
+         *(picture(measured) for picture in (lab_tables.speedup_picture, lab_tables.split_picture)
+           for measured in ways)], notes(setting))
 
 
-EXPERIMENT = Experiment("lab", "Computation against communication", SOURCE, SCALES, runs, find, 4)
+EXPERIMENT = Experiment(
+    "lab", "Computation against communication", SOURCE, SCALES, runs, find, 4,
+    statements=STATEMENTS,
+    leaves_open=("model", "dataset", "batch-size", "lr", "momentum", "weight-decay"))

@@ -4,14 +4,25 @@ import array
 import base64
 import math
 
-from cli.experiment.study import Table, judge
-from cli.experiment.work import DDP, LOSSES, Order, Training
+from cli.experiment.study import Statement, Table, decide
+from cli.experiment.lab_sweep import LOADERS, SIZES
+from cli.experiment.work import DDP, LOSSES, Order, Training, samples_of
 from cli.runs.tables import Column
 from cli.runs.training import steps_per_epoch
 
 EXCHANGE_RANKS = 2
 SHOWN_SAMPLES = 8
 SWITCHES = ("true", "false")
+ORDER = Statement(
+    "order", "Without set_epoch two epochs come in one order, with it in two.", "Q5",
+    "indices of the samples with which each rank begins two epochs",
+    "the epochs are equal without set_epoch and differ with it")
+DRIFT = Statement(
+    "drift", "Without broadcast the ranks' BatchNorm statistics differ, with it they are equal.",
+    "Q7", "hash of each rank's statistics after training",
+    "there are as many values as ranks without broadcast, and one with it",
+    "a model with BatchNorm (--model)")
+NEEDS_BATCHNORM = "needs a model with BatchNorm"
 
 
 def order_name(set_epoch):
@@ -25,11 +36,12 @@ def buffers_name(broadcast):
 def exchange_run(setting, broadcast):
     """Trains at full scale for an epoch, and tests each rank."""
     scale = setting.scale
-    batch, epochs = scale["batches"][0], 1 if "epochs" in scale else 0
-    iterations = steps_per_epoch(50000, EXCHANGE_RANKS, batch) if epochs else scale["iterations"]
+    batch, epochs = scale["batch-size"], 1 if "epochs" in scale else 0
+    steps = steps_per_epoch(samples_of(setting.images()), EXCHANGE_RANKS, batch)
+    iterations = steps if epochs else scale["iterations"]
     return Training(buffers_name(broadcast), f"buffers broadcast: {broadcast}", EXCHANGE_RANKS,
-                    batch, iterations, (*DDP, "--broadcast-buffers", broadcast), epochs=epochs,
-                    tests=bool(epochs), only=LOSSES)
+                    batch, iterations, (*DDP, "--broadcast-buffers", broadcast, *LOADERS),
+                    epochs=epochs, tests=bool(epochs), model=scale["model"], only=LOSSES)
 
 
 def runs(setting):
@@ -54,11 +66,10 @@ def order_table(results):
 
 def order_claim(results):
     kept, changed = (results[order_name(set_epoch)].epochs for set_epoch in ("false", "true"))
-    return judge("Without set_epoch two epochs come in one order, with it in two.", "Q5",
-                 kept[0] == kept[1] and changed[0] != changed[1],
-                 f"the first {len(kept[0][0])} samples of each of {EXCHANGE_RANKS} ranks: "
-                 f"{'equal' if kept[0] == kept[1] else 'different'} without, "
-                 f"{'equal' if changed[0] == changed[1] else 'different'} with")
+    return decide(ORDER, kept[0] == kept[1] and changed[0] != changed[1],
+                  f"the first {len(kept[0][0])} samples of each of {EXCHANGE_RANKS} ranks: "
+                  f"{'equal' if kept[0] == kept[1] else 'different'} without, "
+                  f"{'equal' if changed[0] == changed[1] else 'different'} with")
 
 
 def gradients_sent(results):
@@ -113,7 +124,7 @@ def drift_table(results):
 def drift_claim(results):
     kept, drifted = ([rank.summary["buffers_sha256"]
                       for rank in results[buffers_name(broadcast)].ranks] for broadcast in SWITCHES)
-    return judge("Without broadcast the ranks' BatchNorm statistics differ, with it they are "
-                 "equal.", "Q7", len(set(kept)) == 1 and len(set(drifted)) == EXCHANGE_RANKS,
-                 f"{len(set(kept))} value(s) with, {len(set(drifted))} without, of "
-                 f"{EXCHANGE_RANKS} ranks")
+    return decide(DRIFT, len(set(kept)) == 1 and len(set(drifted)) == EXCHANGE_RANKS,
+                  f"{len(set(kept))} value(s) with, {len(set(drifted))} without, of "
+                  f"{EXCHANGE_RANKS} ranks",
+                  "" if results[SIZES].buffers else NEEDS_BATCHNORM)

@@ -4,14 +4,12 @@ import math
 
 from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, line, lines,
                                   tabulate, tabulate_curves)
-from cli.experiment.work import DDP, LOSSES, Training, fits
+from cli.experiment.work import DDP, LOSSES, Training, fits, samples_of
 from cli.runs import training
 
 SOURCE = "the HPC lab (Q4), and Goyal et al., Accurate, Large Minibatch SGD, 2017"
 DEVICES = 4
 FASHION_MNIST = "fashion-mnist"
-SAMPLES = {FASHION_MNIST: 60000}
-USUAL_SAMPLES = 50000  # of CIFAR-10, and of made-up images
 NEEDS_EPOCHS = "needs all 5 epochs"
 SCALES = {
     "quick": {"about": "LeNet on Fashion-MNIST, 5 epochs; 512 for each device is taken as the "
@@ -62,7 +60,7 @@ def lr_of(setting, sizes, way):
 
 
 def steps_per_epoch(setting, sizes, way):
-    samples = USUAL_SAMPLES if setting.has_cifar10 else SAMPLES.get(sizes["images"], USUAL_SAMPLES)
+    samples = samples_of(setting.images(sizes["images"]))
     batch = total_batch(setting, sizes, way) // way.devices
     return training.steps_per_epoch(samples, way.devices, batch)
 
@@ -185,7 +183,7 @@ def find(setting, results):
     sizes = setting.scale
     notes = [f"Batches of {largest(setting, sizes)} for each of {DEVICES} devices, which are "
              f"ranks, against {sizes['base']} on one."]
-    if not setting.has_cifar10 and sizes["images"] == "synthetic":
+    if setting.images(sizes["images"])[1] == "synthetic":
         notes.append(MADE_UP_IMAGES)
     return Findings(
         [rate_claim(setting, results), steps_claim(setting, results),
@@ -195,4 +193,5 @@ def find(setting, results):
 
 
 EXPERIMENT = Experiment("large-batch", "Large batches and their remedies", SOURCE, SCALES, runs,
-                        find, DEVICES)
+                        find, DEVICES,
+                        leaves_open=("model", "dataset", "lr", "momentum", "weight-decay"))

@@ -1,5 +1,5 @@
 """The measurements of one run of an experiment."""
-from cli.experiment.work import Averages, Order, Showing, Training
+from cli.experiment.work import Averages, Order, Showing, Sizes, Training
 from cli.runs.quantiles import mean, median
 from cli.runs.training import RankOutput
 
@@ -98,7 +98,16 @@ class Ordered:
         self.epochs = epochs
 
 
-RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered, Showing: Shown}
+class Sized:
+    """The results of a Sizes."""
+
+    def __init__(self, sizes):
+        self.samples = sizes["samples"]  # of an epoch
+        self.gradient = sizes["gradient"]  # bytes
+        self.buffers = sizes["buffers"]  # bytes
+
+
+RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered, Showing: Shown, Sizes: Sized}
 
 
 def result_of(work, kept):

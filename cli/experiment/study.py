@@ -15,6 +15,8 @@ NOT_MEASURABLE = "not measurable here"
 NEEDS_HOSTS = "a time that needs a host for each worker (--hosts, --hostfile)"
 MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say "
                   "nothing about CIFAR-10.")
+CIFAR10 = "cifar10"
+LEARNING = ("lr", "momentum", "weight-decay")
 EMULATED = "computation emulated (as long as one rank alone takes here)"
 
 
@@ -69,14 +71,20 @@ class Setting:
 
     @property
     def has_cifar10(self):
-        return bool(self.request["data_dir"])
+        return self.request["chosen"].get("dataset", CIFAR10) == CIFAR10 and bool(
+            self.request["data_dir"])
 
     def images(self, otherwise="synthetic"):
-        """Returns options for CIFAR-10 if it was given, else for the data set `otherwise`."""
-        if self.has_cifar10:
-            return ("--dataset", "cifar10", "--data-dir",
-                    os.path.abspath(self.request["data_dir"]))
-        return ("--dataset", otherwise)
+        """Returns options for the data set of --dataset; without one for CIFAR-10 if it was given,
+        else for the data set `otherwise`."""
+        folder = self.request["data_dir"]
+        name = self.request["chosen"].get("dataset", CIFAR10 if folder else otherwise)
+        return ("--dataset", name, *(("--data-dir", os.path.abspath(folder)) if folder else ()))
+
+    def learning(self):
+        """Returns the given options of the optimizer, for the worker."""
+        return tuple(word for name in LEARNING if name in self.request["chosen"]
+                     for word in (f"--{name}", self.request["chosen"][name]))
 
     def threads(self, ranks):
         """Returns the compute threads of each of `ranks`; 0: as many as all hosts have."""
@@ -222,6 +230,7 @@ class Experiment:
     options: tuple = ()  # that only some experiments take
     announce: Callable = lambda setting: []  # sentences to print before it starts
     statements: tuple = ()  # all that it decides, in order
+    leaves_open: tuple = ()  # options of training that its source does not fix, by name
 
     def scale(self, name):
         if name not in self.scales:
@@ -229,6 +238,17 @@ class Experiment:
             raise Failure(f"--scale: got '{name}', expected {' or '.join(shown)}"
                           f"{did_you_mean(name, shown)}", EXIT_USAGE)
         return self.scales[name]
+
+
+def sizes_with(scale, chosen):
+    """Returns the sizes of a scale with those of `chosen`, texts by the name of an option, wherever
+    the scale has such a name."""
+    sizes = {}
+    for name, size in scale.items():
+        if isinstance(size, dict):
+            size = sizes_with(size, chosen)
+        sizes[name] = type(size)(chosen[name]) if name in chosen else size
+    return sizes
 
 
 def experiment_called(name, experiments):

@@ -3,7 +3,7 @@ import dataclasses
 import math
 import statistics
 
-from cli.experiment.study import (Experiment, Findings, judge, judge_time, line, lines,
+from cli.experiment.study import (LEARNING, Experiment, Findings, judge, judge_time, line, lines,
                                   tabulate)
 from cli.experiment.work import Training
 from cli.runs.quantiles import mean
@@ -343,4 +343,5 @@ def announce(setting):
 
 
 EXPERIMENT = Experiment("time-to-accuracy", "Time and bytes to an accuracy", SOURCE, SCALES, runs,
-                        find, 4, options=("link", "target"), announce=announce)
+                        find, 4, options=("link", "target"), announce=announce,
+                        leaves_open=LEARNING)

@@ -35,15 +35,30 @@ class Cost:
 
 
 # A choice: the models that experiments train.
+# Those of torchvision take images of 224×224.
 COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1 << 18),
          "mlp": Cost(0.0001, 1578536, 1 << 17),
          "resnet50": Cost(0.03, 94114088, 8 << 20), "bert_tiny": Cost(0.01, 17547304, 4 << 20),
-         "bert_base": Cost(2, 437935104, 128 << 20)}
+         "bert_base": Cost(2, 437935104, 128 << 20), "alexnet": Cost(0.3, 228179240, 30 << 20),
+         "squeezenet1_0": Cost(0.3, 2962216, 60 << 20), "vgg16": Cost(3, 537206056, 200 << 20),
+         "resnet18": Cost(0.6, 44726568, 60 << 20), "densenet121": Cost(2, 27856424, 200 << 20)}
 
 
-def fits(setting, model, ranks, batch):
-    """Whether batches of that size fit in the memory of this machine, or of hosts like it."""
-    ranks_here = 1 if setting.has_hosts and not setting.hosts_are_here else ranks
+# Of an epoch of training.
+SAMPLES = {"cifar10": 50000, "cifar100": 50000, "synthetic": 50000, "synthetic-tokens": 50000,
+           "mnist": 60000, "fashion-mnist": 60000}
+
+
+def samples_of(images):
+    """Returns the samples of an epoch of the data set that these options name."""
+    return SAMPLES[images[1]]
+
+
+def fits(setting, model, ranks, batch, together=False):
+    """Whether batches of that size fit in the memory of this machine, or of hosts like it.
+    `together`: the ranks are parts of one process."""
+    apart = setting.has_hosts and not setting.hosts_are_here and not together
+    ranks_here = 1 if apart else ranks
     return ranks_here * batch * COSTS[model].memory_per_sample < setting.memory
 
 
@@ -55,6 +70,16 @@ def whole_epochs(scale, samples, ranks, batch):
 
 def options_text(options):
     return [str(option) for option in options]
+
+
+def without(options, names):
+    """Returns `options` without those in `names` and their values."""
+    kept = []
+    for place, option in enumerate(options):
+        before = options[place - 1] if place else None
+        if option not in names and before not in names:
+            kept.append(option)
+    return tuple(kept)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,11 +108,12 @@ class Training:
         return dataclasses.replace(self._run(setting), rate=self.rate)
 
     def _run(self, setting):
-        argv = self._common(setting)
+        argv, learning = self._common(setting), setting.learning()
+        options = options_text((*without(self.options, learning[::2]), *learning))
         if self.peer_mode:
-            argv += ["--mode", self.peer_mode, *options_text(self.options)]
-            return training_peers_of(setting.request, argv, self.ranks)
-        argv += options_text(self.options) + (["--evaluate"] if self.tests else [])
+            return training_peers_of(setting.request, [*argv, "--mode", self.peer_mode, *options],
+                                     self.ranks)
+        argv += options + (["--evaluate"] if self.tests else [])
         if self.ranks == 1:
             return alone(setting.request, argv)
         return ranks_of(setting.request, argv, self.ranks)
@@ -166,6 +192,30 @@ class Order(Work):
     def read(self, _setting, texts):
         """Returns indices by epoch and rank."""
         return json.loads(texts[0])["order"]
+
+    def seconds(self, _setting):
+        return SECONDS_TO_START
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes(Work):
+    """The sizes of a model and of a data set, as gradwire-layout prints them."""
+    model: str
+    images: tuple
+
+    def layout(self, _setting):
+        return ["--model", self.model, *self.images]
+
+    def run(self, setting):
+        return Run([[setting.request["programs"]["layout"], *self.layout(setting)]],
+                   coordinator=False)
+
+    def read(self, _setting, texts):
+        """Returns samples of an epoch, and bytes of the gradient and of the buffers."""
+        printed = json.loads(texts[0])
+        sums = {averaged: sum(bucket["bytes"] for bucket in printed["buckets"]
+                              if bucket["averaged"] == averaged) for averaged in (True, False)}
+        return {"samples": printed["samples"], "gradient": sums[True], "buffers": sums[False]}
 
     def seconds(self, _setting):
         return SECONDS_TO_START

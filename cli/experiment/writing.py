@@ -39,8 +39,9 @@ def table_html(table, kind=""):
     return f'<div class="wide"><table class="{kind}">\n{lines}</table></div>\n'
 
 
-def paragraph_html(text):
-    return f"<p>{html.escape(text)}</p>\n" if text else ""
+def paragraphs_html(text):
+    """Returns a paragraph for each part between empty lines."""
+    return "".join(f"<p>{html.escape(part)}</p>\n" for part in text.split("\n\n") if part)
 
 
 def heading(part):
@@ -112,17 +113,17 @@ class Writing:
         found = self._findings
         facts = document.items(f"{name}: {value}" for name, value in self._facts.items())
         notes = document.items(found.notes)
-        body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraph_html(self._about),
+        body = [f"<pre>{html.escape(self._command)}</pre>\n", paragraphs_html(self._about),
                 f"<ul>\n{facts}</ul>\n<h2>Claims</h2>\n",
                 table_html(self._claims, "text")]
         for table in found.tables:
             body += [f"<h2>{html.escape(heading(table))}</h2>\n", table_html(table),
-                     paragraph_html(table.note)]
+                     paragraphs_html(table.note)]
         body += [document.figure(heading(picture), picture.caption, images[picture.key]["svg"])
                  for picture in found.pictures]
         body.append(f"<h2>Notes</h2>\n<ul>\n{notes}</ul>\n" if notes else "")
         body.append(f"<h2>Commands</h2>\n<pre>{html.escape(self._commands())}</pre>\n")
-        body.append(paragraph_html(f"Beside this page: {', '.join(names)}."))
+        body.append(paragraphs_html(f"Beside this page: {', '.join(names)}."))
         return document.page(self._title(), "".join(body))
 
 

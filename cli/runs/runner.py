@@ -10,7 +10,7 @@ import time
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.cpu_sampler import CpuSampler
 from cli.runs.failure import EXIT_USAGE, Failure
-from cli.runs.hosts import THIS_MACHINE, Hosts, SshHosts, own_environment
+from cli.runs.hosts import THIS_MACHINE, UNSHAPED, Hosts, SshHosts, own_environment
 from cli.runs.jobs import Jobs, run_job
 from cli.runs.made_hosts import MADE, MadeHosts
 from cli.runs.output_file import scratch_folder
@@ -35,6 +35,7 @@ class Run:
     environment: dict = dataclasses.field(default_factory=dict)  # beyond own_environment()
     coordinator_options: tuple = ()
     rate: str = ""  # of the links of --hosts; "": as they are
+    here: bool = False  # all ranks run on this machine, outside of its hosts; no coordinator
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,10 +160,11 @@ class Runner:
 
     def _start_ranks(self, run, addresses, jobs):
         """Returns rank 0's process."""
+        hosts = Hosts("", len(run.ranks), UNSHAPED, self._check) if run.here else self._hosts
         ranks = []
         for rank, argv in enumerate(run.ranks):
             argv = [addresses.get(argument, argument) for argument in argv]
-            command = self._hosts.command(rank, argv, run.environment)
+            command = hosts.command(rank, argv, run.environment)
             ranks.append(jobs.start(f"rank {rank}", command))
         return ranks[0]
 

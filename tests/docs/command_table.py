@@ -19,11 +19,11 @@ PART = "is a part of a command"
 
 # Commands with these programs are not run.
 PROGRAMS = {
-    "ansible-playbook": HOSTS, "ssh": HOSTS, "ssh-keygen": HOSTS, "ssh-copy-id": HOSTS,
+    "ansible-playbook": HOSTS, "ssh": HOSTS, "ssh-keygen": HOSTS, "ssh-copy-id": HOSTS, "scp": HOSTS,
     "deploy/provision": HOSTS,
     "docker": ENGINE, "grafana": ENGINE, "kubectl": ENGINE, "prometheus": ENGINE, "sbatch": ENGINE,
     "scontrol": ENGINE, "sinfo": ENGINE, "squeue": ENGINE, "srun": ENGINE,
-    "apt-get": ROOT, "journalctl": ROOT, "man": ROOT, "systemctl": ROOT,
+    "apt-get": ROOT, "sudo": ROOT, "journalctl": ROOT, "man": ROOT, "systemctl": ROOT,
     "deploy/install-packages": ROOT, "tests/support/debian-chroot": ROOT,
     "git": NETWORK, "deploy/fetch-cifar10": NETWORK,
     "cmake": BUILD, "deploy/release": BUILD, "bench/library/compare.py": BUILD,
@@ -40,6 +40,12 @@ LINES = {
     ("README.md", "build/bin/gradwire launch --hostfile"): HOSTS,
     ("docs/deploy/hosts.md", "build/bin/gradwire doctor --hostfile"): HOSTS,
     ("docs/deploy/hosts.md", "build/bin/gradwire launch --hostfile"): HOSTS,
+    # tests/hosts/cloudlab_test.py
+    ("docs/deploy/cloudlab.md", "printf '10.10.1"): ELSEWHERE,
+    ("docs/deploy/cloudlab.md", "build/bin/gradwire doctor --hostfile"): ELSEWHERE,
+    ("docs/deploy/cloudlab.md", "build/bin/gradwire launch --hostfile"): ELSEWHERE,
+    ("docs/deploy/cloudlab.md", "build/bin/gradwire-worker --master-ip"): ELSEWHERE,
+    ("docs/deploy/cloudlab.md", "build/bin/gradwire experiment course"): HOSTS,
     ("docs/deploy/ansible.md", "cp deploy/ansible/inventory.example.ini"): HOSTS,
     ("docs/deploy/slurm.md", "grep -ho"): ENGINE,
     ("docs/tasks/several-hosts.md", "printf '10.10.1"): HOSTS,

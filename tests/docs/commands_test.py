@@ -163,8 +163,8 @@ def parse_error(name, arguments):
         return None if right else message
 
     def worker(options):
-        if "--host-coordinator" in options:  # a launcher says which rank
-            options = [*options, "--rank", "0", "--world-size", "4"]
+        if "--host-coordinator" in options and "--num-nodes" not in options:
+            options = [*options, "--rank", "0", "--world-size", "4"]  # as a launcher says
         return refused("gradwire", "env", *options, expected=None)
 
     if name == "gradwire-worker" or name.endswith("gradwire.sbatch"):

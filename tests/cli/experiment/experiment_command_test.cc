@@ -120,6 +120,27 @@ TEST(ParseExperimentOptions, Target_IsAShare) {
   EXPECT_THAT(ErrorOf({"course", "--target", "85"}), HasSubstr("--target: got '85'"));
 }
 
+TEST(ParseExperimentOptions, OptionsOfTraining_ReachTheScriptIfGiven) {
+  EXPECT_EQ(Request({"lab"})["chosen"], Json::object());
+  const Json chosen = Request({"lab", "--model", "lenet", "--dataset", "mnist", "--batch-size", "4",
+                               "--lr", "0.02", "--momentum", "0", "--weight-decay", "0"})["chosen"];
+  EXPECT_EQ(chosen, Json({{"model", "lenet"},
+                          {"dataset", "mnist"},
+                          {"batch-size", "4"},
+                          {"lr", "0.02"},
+                          {"momentum", "0"},
+                          {"weight-decay", "0"}}));
+}
+
+TEST(ParseExperimentOptions, WrongOptionsOfTraining_AreRefused) {
+  EXPECT_THAT(ErrorOf({"lab", "--model", "lenett"}), HasSubstr("did you mean lenet?"));
+  EXPECT_THAT(ErrorOf({"lab", "--dataset", "x"}), HasSubstr("--dataset: got 'x'"));
+  EXPECT_THAT(ErrorOf({"lab", "--batch-size", "0"}), HasSubstr("--batch-size: got '0'"));
+  EXPECT_THAT(ErrorOf({"lab", "--lr", "0"}), HasSubstr("--lr: got '0'"));
+  EXPECT_THAT(ErrorOf({"lab", "--momentum", "1"}), HasSubstr("--momentum: got '1'"));
+  EXPECT_THAT(ErrorOf({"lab", "--weight-decay", "-1"}), HasSubstr("--weight-decay: got '-1'"));
+}
+
 TEST(ParseExperimentOptions, Help_SaysHowToListThem) {
   EXPECT_THAT(ParseExperimentOptions({"--help"}, {})->print,
               HasSubstr("'gradwire experiment list' lists the experiments"));

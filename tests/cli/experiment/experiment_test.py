@@ -134,6 +134,36 @@ class Conducting(unittest.TestCase):
         with self.assertRaisesRegex(Failure, "to do without the runs that need it$"):
             check_data_folder("/d", ["--dataset", "cifar10"], None)
 
+    def test_option_that_the_source_fixes_is_refused(self):
+        self.assert_refused("^--model: got 'lenet' for experiment course, whose source fixes it; "
+                            "expected one of lab, large-batch$", chosen={"model": "lenet"})
+        self.assert_refused("^--lr: .* expected one of lab, large-batch, ddp-paper, "
+                            "time-to-accuracy$", words=["data-parallel"], chosen={"lr": "1"})
+
+    def test_data_set_of_unknown_size_is_refused(self):
+        self.assert_refused("^--dataset: got 'images', expected one of a known size: cifar10, ",
+                            words=["lab"], chosen={"dataset": "images"})
+
+    def test_option_that_the_source_leaves_open_reaches_the_runs_and_the_report(self):
+        runs = self.conduct(FakeRunner(), words=["large-batch"],
+                            chosen={"model": "mlp", "lr": "0.5", "dataset": "mnist"})
+        for run in runs:
+            self.assertEqual([option(run.ranks[0], name) for name in
+                              ("--model", "--lr", "--dataset")], ["mlp", "0.5", "mnist"])
+        report = (self.out / "report.md").read_text()
+        self.assertIn("Chosen by options, because the source leaves them open: --model mlp, "
+                      "--lr 0.5, --dataset mnist.", report)
+        self.assertIn("lr is that of the linear rule", report)
+
+    def test_folder_of_a_chosen_data_set_is_checked(self):
+        folder = self.data_folder("notes")
+        self.assert_refused("expected MNIST .train-images-idx3-ubyte.; fetch it with "
+                            "deploy/fetch-mnist DIR$", words=["lab"], data_dir=folder,
+                            chosen={"dataset": "mnist"})
+        runs = self.conduct(FakeRunner(), words=["lab"], data_dir=folder,
+                            chosen={"dataset": "fashion-mnist"})
+        self.assertEqual(option(runs[1].ranks[0], "--data-dir"), folder)
+
     def test_data_that_are_not_there_end_it_before_the_first_run(self):
         runner = FakeRunner()
         runner.try_out = mock.Mock(side_effect=Failure("cannot read /d/data_batch_1.bin"))
@@ -157,10 +187,12 @@ class Conducting(unittest.TestCase):
 
     def test_memory_ends_a_sweep_and_nothing_else(self):
         too_large = FakeRunner(fails=lambda argv: option(argv, "--batch-size") == "4" and
-                               "--sync" in argv and option(argv, "--sync") == "none")
+                               option(argv, "--devices") in ("", "1") and
+                               option(argv, "--sync") in ("none", "data-parallel"))
         runs = self.conduct(too_large, words=["lab"])
-        self.assertIn("1-devices-batch-4: memory ends the sweep here: rank 0 was killed by signal 9",
-                      self.said.getvalue())
+        for way in ("ranks", "data-parallel"):
+            self.assertIn(f"{way}-1-devices-batch-4: memory ends the sweep here: rank 0 was killed "
+                          "by signal 9", self.said.getvalue())
         self.assertIn("Memory ends the sweep at 2: a batch of 4 needs about",
                       (self.out / "report.md").read_text())
         self.assertEqual(self.conduct(FakeRunner(fail_at=0), words=["lab"]), [])
@@ -174,8 +206,15 @@ class Conducting(unittest.TestCase):
         self.assertNotIn("4", batches)
 
     def test_other_failure_of_a_sweep_ends_it_all(self):
-        with self.assertRaisesRegex(Failure, "^1-devices-batch-2: rank 0 ended with exit code 1"):
-            self.conduct(FakeRunner(fail_at=0, why="rank 0 ended with exit code 1"), words=["lab"])
+        with self.assertRaisesRegex(Failure, "^data-parallel-1-devices-batch-2: rank 0 ended with "
+                                    "exit code 1"):
+            self.conduct(FakeRunner(fail_at=1, why="rank 0 ended with exit code 1"), words=["lab"])
+
+    def test_each_part_of_a_note_is_a_paragraph(self):
+        self.conduct(FakeRunner(), words=["lab"])
+        page = (self.out / "report.html").read_text()
+        self.assertRegex(page, "<p>Over all samples [^<]*</p>\n<p>Q4.2: ")
+        self.assertNotIn("<p></p>", page)
 
     def test_results_are_there_for_programs(self):
         self.conduct(FakeRunner())

@@ -41,7 +41,7 @@ def request_of(folder, name="course", **more):
             "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
             "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
-            "target": 0, "tables": TABLES, **more}
+            "chosen": {}, "target": 0, "tables": TABLES, **more}
 
 
 def option(argv, name):
@@ -71,8 +71,11 @@ def training_text(argv, rank):
     return lines + json.dumps(summary, indent=2) + "\n"
 
 
-def order_text(argv):
+def layout_text(argv):
     """Of gradwire-layout."""
+    if option(argv, "--model"):
+        return json.dumps({"samples": 50000, "buckets": [{"bytes": 40, "averaged": True},
+                                                         {"bytes": 8, "averaged": False}]}) + "\n"
     second = [1, 0] if option(argv, "--set-epoch") == "true" else [0, 1]
     ranks = int(option(argv, "--world-size"))
     return json.dumps({"order": [[[0, 1]] * ranks, [second] * ranks]}) + "\n"
@@ -89,7 +92,7 @@ def shown_text(rank):
 
 def text_of(argv, rank):
     if argv[0].endswith("layout"):
-        return order_text(argv)
+        return layout_text(argv)
     if "--show" in argv:
         return shown_text(rank)
     return averages_text() if "--bytes" in argv else training_text(argv, rank)

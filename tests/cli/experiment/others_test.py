@@ -1,16 +1,14 @@
-"""cli/experiment/lab.py, large_batch.py, ddp_paper.py and collectives.py: their numbers and
+"""cli/experiment/large_batch.py, ddp_paper.py and collectives.py: their numbers and
 verdicts."""
-import array
-import base64
 import pathlib
 import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
-from cli.experiment import collectives, ddp_paper, lab, lab_data, large_batch
-from cli.experiment.results import Averaged, Ordered, Shown, Trained
-from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+from cli.experiment import collectives, ddp_paper, large_batch
+from cli.experiment.results import Averaged, Shown, Trained
+from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
 from cli.experiment.work import COSTS
 
 MEMORY = 1 << 40
@@ -29,76 +27,6 @@ def trained(*seconds, ranks=1, sent=0, buffers=None, sha256="a", epochs=None, lo
                      "summary": {"parameters_sha256": sha256, "bytes_sent": sent * len(records),
                                  "buffers_sha256": (buffers or "a" * ranks)[rank]}}
                     for rank in range(ranks)])
-
-
-class Lab(unittest.TestCase):
-    def measured(self, **changed):
-        setting = setting_of({"batches": (32, 128), "devices": (1, 4), "iterations": 2})
-        results = {"1-devices-batch-32": trained(1.0), "1-devices-batch-128": trained(3.0),
-                   "4-devices-batch-32": trained(1.5, ranks=4),
-                   "4-devices-batch-128": trained(3.5, ranks=4), **changed}
-        return lab.Measured(setting, results)
-
-    def test_epoch_without_loading(self):
-        self.assertEqual(self.measured().computation[32], 0.75 * 1563)
-
-    def test_second_epoch_is_what_counts(self):
-        two = trained(2.0, 4.0, 6.0, epochs=[0, 0, 1, 1])
-        self.assertEqual(lab.epoch_seconds(two, 1, 50000), 5.0)
-
-    def test_strong_scaling_is_a_pair_of_equal_total_batch(self):
-        self.assertIn("total batch of 128 took 1173.00 s on 1 device and 586.50 s on 4 of 32 each",
-                      lab.strong_point(self.measured()))
-
-    def test_bandwidth_is_the_ring_formula(self):
-        row = lab.bandwidth_rows(self.measured())[0]
-        self.assertEqual(row["bytes"], 36924456 * 3 // 2)
-        self.assertAlmostEqual(row["gb_per_s"], 1.5 * 36924456 / 0.5 / 1e9)
-
-    def test_sweep_ends_where_memory_does(self):
-        setting = setting_of(lab.SCALES["full"], memory=600 * COSTS["vgg11"].memory_per_sample)
-        self.assertEqual(lab.batches(setting), [32, 128, 512])
-        self.assertNotIn((2, 512), lab.pairs(setting))
-        self.assertIn((2, 512), lab.pairs(setting_of(lab.SCALES["full"])))
-
-    def test_bytes_must_be_those_of_the_plan(self):
-        results = {"buffers-false": trained(1.0, ranks=2, sent=36924456),
-                   "buffers-true": trained(1.0, ranks=2, sent=36924456 + 22080 // 2)}
-        self.assertEqual(lab.bytes_claim(results).verdict, CONFIRMED)
-        results["buffers-true"] = results["buffers-false"]
-        self.assertEqual(lab.bytes_claim(results).verdict, NOT_CONFIRMED)
-
-    def test_statistics_must_drift_without_broadcast_alone(self):
-        results = {"buffers-true": trained(1.0, ranks=2, buffers="aa"),
-                   "buffers-false": trained(1.0, ranks=2, buffers="ab")}
-        self.assertEqual(lab_data.drift_claim(results).verdict, CONFIRMED)
-        results["buffers-false"] = results["buffers-true"]
-        self.assertEqual(lab_data.drift_claim(results).verdict, NOT_CONFIRMED)
-
-    def test_run_that_memory_ended_is_in_no_table(self):
-        setting = setting_of({"batches": (32, 128), "devices": (1, 4), "iterations": 2})
-        results = {name: trained(1.0) for name in ("1-devices-batch-32", "4-devices-batch-32",
-                                                   "4-devices-batch-128")}
-        measured = lab.Measured(setting, results)
-        self.assertEqual(list(measured.seconds), [(1, 32), (4, 32)])
-        self.assertIn("ends the sweep at 32", lab.first_table(measured).note)
-        results = {name: trained(1.0) for name in ("1-devices-batch-32", "1-devices-batch-128",
-                                                         "4-devices-batch-32")}
-        self.assertEqual(list(lab.Measured(setting, results).seconds), [(1, 32), (1, 128), (4, 32)])
-
-    def test_distance_of_statistics_is_relative(self):
-        near, far = (array.array("f", values).tobytes() for values in ((3.0, 4.0), (3.0, 4.5)))
-        summaries = [{"buffers_sha256": sha256, "buffers": base64.b64encode(floats).decode()}
-                     for sha256, floats in (("a", near), ("b", far))]
-        self.assertAlmostEqual(lab_data.distance(summaries[1], summaries[0]), 0.1)
-        self.assertEqual(lab_data.distance({"buffers_sha256": "a"}, {"buffers_sha256": "a"}), 0)
-
-    def test_order_must_change_with_set_epoch_alone(self):
-        kept, changed = Ordered([[[1, 2]], [[1, 2]]]), Ordered([[[1, 2]], [[2, 1]]])
-        for without, having, verdict in ((kept, changed, CONFIRMED), (kept, kept, NOT_CONFIRMED),
-                                         (changed, changed, NOT_CONFIRMED)):
-            results = {"set-epoch-false": without, "set-epoch-true": having}
-            self.assertEqual(lab_data.order_claim(results).verdict, verdict)
 
 
 class LargeBatch(unittest.TestCase):
@@ -132,9 +60,16 @@ class LargeBatch(unittest.TestCase):
         self.assertNotIn("--warmup-epochs", scaled)
         self.assertEqual(option(warm, "--warmup-epochs"), "1")
 
+    def test_chosen_lr_is_what_the_rule_scales(self):
+        setting = setting_of(sizes_with(self.SCALE, {"lr": "0.5"}), chosen={"lr": "0.5"})
+        self.assertEqual([large_batch.lr_of(setting, setting.scale, way)
+                          for way in large_batch.WAYS], [0.5, 0.5, 8.0, 8.0])
+
     def test_epoch_has_samples_over_total_batch_iterations(self):
         steps = [run.iterations for run in large_batch.runs(self.setting())]
         self.assertEqual(steps, [5 * 469, 5 * 30, 5 * 30, 5 * 30])
+        cifar10 = [run.iterations for run in large_batch.runs(self.setting(data_dir="/d"))]
+        self.assertEqual(cifar10, [5 * 391, 5 * 25, 5 * 25, 5 * 25])
 
     def test_last_epoch_is_what_is_reported(self):
         table = large_batch.last_epoch_table(self.setting(), self.SCALE, self.results(),

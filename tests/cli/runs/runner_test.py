@@ -111,6 +111,13 @@ class RunnerTest(unittest.TestCase):
                                          for host in (0, 1)])
         self.assertTrue(pathlib.Path(self.request["hosts"] + ".down").exists())
 
+    def test_run_that_is_to_be_here_is_on_no_host(self):
+        self.request["hosts"] = self.script("hosts", HOSTS)
+        ranks = [["/bin/sh", "-c", 'echo "host $HOST"']]
+        there, here = self.outputs_of(*(Run(ranks, coordinator=False, here=here)
+                                        for here in (False, True)))
+        self.assertEqual((there.ranks, here.ranks), (["host 0\n"], ["host \n"]))
+
     def test_hosts_get_the_rate_that_a_run_asks_for(self):
         hosts = HOSTS.replace("case $1 in", 'case $1 in\nup) echo "$3" >> "$0.rates" ;;')
         self.request["hosts"] = self.script("hosts", hosts)
