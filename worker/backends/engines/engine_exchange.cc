@@ -1,4 +1,4 @@
-#include "worker/backends/gloo/gloo_exchange.h"
+#include "worker/backends/engines/engine_exchange.h"
 
 #include <algorithm>
 #include <cstring>
@@ -50,8 +50,8 @@ int OnlyRank(const View& view) {
 
 }  // namespace
 
-GlooExchange::GlooExchange(const View& view, const BackendOptions& options,
-                           std::unique_ptr<GlooEngine> engine)
+EngineExchange::EngineExchange(const View& view, const BackendOptions& options,
+                               std::unique_ptr<CollectiveEngine> engine)
     : view_(view),
       rank_(OnlyRank(view)),
       gathers_(options.gathers),
@@ -61,14 +61,14 @@ GlooExchange::GlooExchange(const View& view, const BackendOptions& options,
               [this](const absl::Status& reason) { Stop(reason); }, [this] { Drain(); }},
              view.first_step) {}
 
-GlooExchange::~GlooExchange() {
+EngineExchange::~EngineExchange() {
   table_.Close();
   if (contact_thread_.joinable()) contact_thread_.join();
   if (issue_thread_.joinable()) issue_thread_.join();
   engine_.reset();
 }
 
-absl::Status GlooExchange::Start() {
+absl::Status EngineExchange::Start() {
   for (const Member& member : view_.members) {
     if (member.ranks.size() == 1) continue;
     return absl::InvalidArgumentError(absl::StrCat("back end gloo: got ", NameOf(member.ranks),
@@ -91,15 +91,15 @@ absl::Status GlooExchange::Start() {
   return absl::OkStatus();
 }
 
-void GlooExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+void EngineExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
   if (gathers_) blocks_.emplace(layout, FoldBlocks(buckets, view_.world_size));
   table_.AddLayout(layout, std::move(buckets));
 }
 
-void GlooExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
-                          Done done) {
+void EngineExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+                            Done done) {
   auto transfer =
-      std::make_shared<GlooTransfer>(key, table_.SpecOf(key), result, deadline, std::move(done));
+      std::make_shared<EngineTransfer>(key, table_.SpecOf(key), result, deadline, std::move(done));
   if (gathers_ && rank_ == 0 && !IsBroadcast(transfer->spec)) {
     transfer->ranges = blocks_.at(key.layout).Cut(key.bucket, 0, transfer->spec.bytes);
   }
@@ -111,14 +111,14 @@ void GlooExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl
   if (IsBroadcast(transfer->spec) && transfer->spec.root != Rank(rank_)) NoteReady(transfer);
 }
 
-void GlooExchange::Contribute(const BucketKey& key, Rank, absl::Span<const uint8_t> terms) {
-  const auto transfer = std::static_pointer_cast<GlooTransfer>(table_.Find(key));
+void EngineExchange::Contribute(const BucketKey& key, Rank, absl::Span<const uint8_t> terms) {
+  const auto transfer = std::static_pointer_cast<EngineTransfer>(table_.Find(key));
   if (transfer == nullptr) return;  // it has failed
   transfer->terms = terms;
   NoteReady(transfer);
 }
 
-void GlooExchange::NoteReady(const std::shared_ptr<GlooTransfer>& transfer) {
+void EngineExchange::NoteReady(const std::shared_ptr<EngineTransfer>& transfer) {
   MutexLock lock(&mutex_);
   ready_[transfer->sequence] = transfer;
   ++handed_in_;
@@ -126,12 +126,12 @@ void GlooExchange::NoteReady(const std::shared_ptr<GlooTransfer>& transfer) {
   handed_.NotifyAll();
 }
 
-std::shared_ptr<GlooExchange::GlooTransfer> GlooExchange::NextToIssue() {
+std::shared_ptr<EngineExchange::EngineTransfer> EngineExchange::NextToIssue() {
   MutexLock lock(&mutex_);
   while (!stopped_) {
     const auto next = ready_.find(issued_);
     if (connected_ && next != ready_.end()) {
-      std::shared_ptr<GlooTransfer> transfer = std::move(next->second);
+      std::shared_ptr<EngineTransfer> transfer = std::move(next->second);
       ready_.erase(next);
       ++issued_;
       ++in_engine_;
@@ -142,11 +142,11 @@ std::shared_ptr<GlooExchange::GlooTransfer> GlooExchange::NextToIssue() {
   return nullptr;
 }
 
-void GlooExchange::IssueLoop() {
-  while (const std::shared_ptr<GlooTransfer> transfer = NextToIssue()) Issue(transfer);
+void EngineExchange::IssueLoop() {
+  while (const std::shared_ptr<EngineTransfer> transfer = NextToIssue()) Issue(transfer);
 }
 
-void GlooExchange::Issue(const std::shared_ptr<GlooTransfer>& transfer) {
+void EngineExchange::Issue(const std::shared_ptr<EngineTransfer>& transfer) {
   const absl::Span<uint8_t> result = transfer->result;
   if (!transfer->terms.empty() && transfer->terms.data() != result.data()) {
     std::memcpy(result.data(), transfer->terms.data(), result.size());
@@ -160,7 +160,8 @@ void GlooExchange::Issue(const std::shared_ptr<GlooTransfer>& transfer) {
   engine_->Sum({values, result.size() / sizeof(float)}, done);
 }
 
-void GlooExchange::GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Done& done) {
+void EngineExchange::GatherAndScatter(EngineTransfer* transfer,
+                                      const CollectiveEngine::Done& done) {
   const absl::Span<uint8_t> mine = transfer->result;
   std::vector<absl::Span<uint8_t>> parts;
   if (rank_ == 0) {
@@ -184,7 +185,7 @@ void GlooExchange::GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Do
   engine_->Scatter(parts, mine, 0, done);
 }
 
-void GlooExchange::OnEngineDone(const GlooTransfer& transfer, const absl::Status& status) {
+void EngineExchange::OnEngineDone(const EngineTransfer& transfer, const absl::Status& status) {
   if (status.ok()) {
     if (!IsBroadcast(transfer.spec) && !gathers_) Scale(transfer.result, view_.world_size);
     Count(transfer);
@@ -200,7 +201,7 @@ void GlooExchange::OnEngineDone(const GlooTransfer& transfer, const absl::Status
   if (status.ok()) table_.Complete(transfer.key);
 }
 
-std::vector<int> GlooExchange::LostPeers() {
+std::vector<int> EngineExchange::LostPeers() {
   const std::vector<int> broken = engine_->BrokenPeers();
   // Reported before this rank closes its own connections, because it is not the cause.
   rendezvous_.Set(LostAPeerKey(rank_), "").IgnoreError();
@@ -214,7 +215,7 @@ std::vector<int> GlooExchange::LostPeers() {
   return lost.empty() ? broken : lost;
 }
 
-void GlooExchange::OnBreak(const Transfer& transfer, const absl::Status& status) {
+void EngineExchange::OnBreak(const Transfer& transfer, const absl::Status& status) {
   const std::vector<int> lost = LostPeers();
   const std::string peers =
       lost.empty() ? "" : absl::StrCat(" lost its connection to ", RankNames(lost));
@@ -225,7 +226,7 @@ void GlooExchange::OnBreak(const Transfer& transfer, const absl::Status& status)
               suspect);
 }
 
-void GlooExchange::Count(const Transfer& transfer) {
+void EngineExchange::Count(const Transfer& transfer) {
   const uint64_t bytes = transfer.result.size();
   const int world_size = view_.world_size;
   if (IsBroadcast(transfer.spec)) {
@@ -241,13 +242,13 @@ void GlooExchange::Count(const Transfer& transfer) {
   }
 }
 
-std::string GlooExchange::RankNames(const std::vector<int>& ranks) const {
+std::string EngineExchange::RankNames(const std::vector<int>& ranks) const {
   return absl::StrJoin(ranks, ", ", [this](std::string* out, int rank) {
     absl::StrAppend(out, "rank ", rank, " (", view_.Carrier(Rank(rank)).address, ")");
   });
 }
 
-Lateness GlooExchange::Explain(const Transfer& late) {
+Lateness EngineExchange::Explain(const Transfer& late) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < view_.world_size; ++rank) keys.push_back(CountKey(rank));
   const auto counts = rendezvous_.Get(keys, SteadyNow() + kAskTimeout);
@@ -257,7 +258,7 @@ Lateness GlooExchange::Explain(const Transfer& late) {
     Sequence count = 0;
     const auto& text = (*counts)[rank];
     const bool known = text.has_value() && absl::SimpleAtoi(*text, &count);
-    const Sequence sequence = static_cast<const GlooTransfer&>(late).sequence;
+    const Sequence sequence = static_cast<const EngineTransfer&>(late).sequence;
     if (rank != rank_ && (!known || count <= sequence)) behind.push_back(rank);
   }
   if (!behind.empty()) cause = absl::StrCat("missing: ", RankNames(behind));
@@ -269,7 +270,7 @@ Lateness GlooExchange::Explain(const Transfer& late) {
           std::move(suspects)};
 }
 
-void GlooExchange::Stop(const absl::Status& reason) {
+void EngineExchange::Stop(const absl::Status& reason) {
   bool bound;
   {
     MutexLock lock(&mutex_);
@@ -283,19 +284,19 @@ void GlooExchange::Stop(const absl::Status& reason) {
   if (bound) engine_->Abort();
 }
 
-void GlooExchange::Drain() {
+void EngineExchange::Drain() {
   MutexLock lock(&mutex_);
   while (in_engine_ > 0) changed_.Wait(&mutex_);
   ready_.clear();
 }
 
-absl::Status GlooExchange::ConnectPeers() {
+absl::Status EngineExchange::ConnectPeers() {
   if (absl::Status reached = rendezvous_.Connect(view_); !reached.ok()) return reached;
   return Annotate(engine_->Connect(rank_, view_.world_size, &rendezvous_),
                   "gloo cannot connect the ranks");
 }
 
-void GlooExchange::ContactLoop() {
+void EngineExchange::ContactLoop() {
   if (absl::Status connected = ConnectPeers(); !connected.ok()) {
     return table_.Fail(connected, absl::nullopt);
   }
@@ -311,7 +312,7 @@ void GlooExchange::ContactLoop() {
   }
 }
 
-bool GlooExchange::WaitForNews(Sequence* told) {
+bool EngineExchange::WaitForNews(Sequence* told) {
   MutexLock lock(&mutex_);
   const absl::Time earliest = SteadyNow() + (*told == 0 ? absl::ZeroDuration() : kNewsInterval);
   while (!stopped_ && SteadyNow() < earliest) failed_.WaitWithDeadline(&mutex_, earliest);

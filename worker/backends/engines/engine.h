@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_H_
-#define GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_H_
+#define GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_H_
 
 #include <cstdint>
 #include <functional>
@@ -32,9 +32,9 @@ class KeyValueStore {
   virtual absl::StatusOr<int64_t> Count() = 0;
 };
 
-// c10d's ProcessGroupGloo, with an interface without torch. It is in a separate module
-// (libgradwire_gloo.so), which is loaded on demand: libtorch takes 0.8 s to load, and no other back
-// end needs it.
+// A library that has collectives and connections of its own. It is in a separate module, which is
+// loaded on demand, so no other back end needs that library: libgradwire_gloo.so has c10d's
+// ProcessGroupGloo (libtorch takes 0.8 s to load).
 //
 //   Bind ─► Connect ─► Sum, Broadcast, Gather, Scatter … ─► destructor
 //               └────────┴── Abort, from any thread
@@ -42,14 +42,14 @@ class KeyValueStore {
 // Call Sum to Scatter on one thread, in the same order on all ranks. They take turns on the
 // engine's groups; each group has its own connections and threads. An engine makes the whole
 // process ignore SIGPIPE, because otherwise a peer's death would kill this process too.
-class GlooEngine {
+class CollectiveEngine {
  public:
   // Runs once, on a thread of the engine or the caller, with no lock held. The engine no longer
   // uses the memory. Unavailable: a connection broke, or Abort was called.
   using Done = std::function<void(absl::Status)>;
 
   // Waits for operations that are under way; call Abort first to shorten that.
-  virtual ~GlooEngine() = default;
+  virtual ~CollectiveEngine() = default;
 
   // Chooses the address on which to listen and from which to connect. FailedPrecondition if it is
   // not an address of this host.
@@ -82,6 +82,6 @@ class GlooEngine {
 
 // The module's only symbol: returns an engine with that many groups, at least 1. The caller owns
 // it.
-extern "C" gradwire::GlooEngine* gradwire_make_gloo_engine(int groups);
+extern "C" gradwire::CollectiveEngine* gradwire_make_gloo_engine(int groups);
 
-#endif  // GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_H_

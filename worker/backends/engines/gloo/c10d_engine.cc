@@ -1,5 +1,5 @@
 // The only source file of the back ends that includes c10d.
-#include "worker/backends/gloo/engine/c10d_engine.h"
+#include "worker/backends/engines/gloo/c10d_engine.h"
 
 #include <ATen/ops/from_blob.h>
 #include <gloo/common/error.h>
@@ -16,7 +16,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "worker/backends/gloo/engine.h"
+#include "worker/backends/engines/engine.h"
 
 namespace gradwire {
 
@@ -246,7 +246,7 @@ absl::Status StatusOf(const std::exception& error) {
 
 // A group is a device of ProcessGroupGloo, which makes connections for each device; operations take
 // turns on them.
-class C10dEngine : public GlooEngine {
+class C10dEngine : public CollectiveEngine {
  public:
   // Gloo writes to sockets whose other end may be closed, from its own threads.
   explicit C10dEngine(int groups) : groups_(groups) { std::signal(SIGPIPE, SIG_IGN); }
@@ -345,6 +345,6 @@ class C10dEngine : public GlooEngine {
 
 }  // namespace gradwire
 
-gradwire::GlooEngine* gradwire_make_gloo_engine(int groups) {
+gradwire::CollectiveEngine* gradwire_make_gloo_engine(int groups) {
   return new gradwire::C10dEngine(groups);
 }

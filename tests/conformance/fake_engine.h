@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_TESTS_CONFORMANCE_FAKE_GLOO_ENGINE_H_
-#define GRADWIRE_TESTS_CONFORMANCE_FAKE_GLOO_ENGINE_H_
+#ifndef GRADWIRE_TESTS_CONFORMANCE_FAKE_ENGINE_H_
+#define GRADWIRE_TESTS_CONFORMANCE_FAKE_ENGINE_H_
 
 #include <algorithm>
 #include <string>
@@ -8,16 +8,16 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "worker/backends/gloo/engine.h"
+#include "worker/backends/engines/engine.h"
 
 namespace gradwire {
 
 // An engine whose operations do nothing (but that a gather takes this rank's from all), and end
 // when the test says so, or at Abort.
-class FakeGlooEngine : public GlooEngine {
+class FakeEngine : public CollectiveEngine {
  public:
   // `peer_key`: Connect waits for it, if it is not empty.
-  explicit FakeGlooEngine(std::string peer_key = "") : peer_key_(std::move(peer_key)) {}
+  explicit FakeEngine(std::string peer_key = "") : peer_key_(std::move(peer_key)) {}
 
   absl::Status Bind(const std::string& host) override {
     bound_to = host;
@@ -103,4 +103,4 @@ class FakeGlooEngine : public GlooEngine {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_TESTS_CONFORMANCE_FAKE_GLOO_ENGINE_H_
+#endif  // GRADWIRE_TESTS_CONFORMANCE_FAKE_ENGINE_H_

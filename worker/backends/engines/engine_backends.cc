@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/environment.h"
 #include "worker/backends/backend.h"
-#include "worker/backends/gloo/engine.h"
-#include "worker/backends/gloo/gloo_exchange.h"
+#include "worker/backends/engines/engine.h"
+#include "worker/backends/engines/engine_exchange.h"
 
 namespace gradwire {
 namespace {
@@ -20,14 +20,14 @@ absl::Status CannotLoad() {
 
 // Loads libgradwire_gloo.so (see PrivateFile), which stays loaded, and makes an engine of `groups`
 // with it. FailedPrecondition if it cannot be loaded; the message says why.
-absl::StatusOr<std::unique_ptr<GlooEngine>> LoadGlooEngine(int groups) {
+absl::StatusOr<std::unique_ptr<CollectiveEngine>> LoadGlooEngine(int groups) {
   const std::string path = PrivateFile("libgradwire_gloo.so");
   void* module = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (module == nullptr) return CannotLoad();
   void* symbol = dlsym(module, "gradwire_make_gloo_engine");
   if (symbol == nullptr) return CannotLoad();
   const auto make = reinterpret_cast<decltype(&gradwire_make_gloo_engine)>(symbol);
-  return std::unique_ptr<GlooEngine>(make(groups));
+  return std::unique_ptr<CollectiveEngine>(make(groups));
 }
 
 class GlooBackend : public Backend {
@@ -36,9 +36,9 @@ class GlooBackend : public Backend {
 
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended&,
                                                     absl::optional<Incarnation>*) override {
-    absl::StatusOr<std::unique_ptr<GlooEngine>> engine = LoadGlooEngine(options_.groups);
+    absl::StatusOr<std::unique_ptr<CollectiveEngine>> engine = LoadGlooEngine(options_.groups);
     if (!engine.ok()) return engine.status();
-    auto exchange = std::make_unique<GlooExchange>(view, options_, *std::move(engine));
+    auto exchange = std::make_unique<EngineExchange>(view, options_, *std::move(engine));
     if (absl::Status started = exchange->Start(); !started.ok()) return started;
     return exchange;
   }
