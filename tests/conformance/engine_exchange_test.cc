@@ -59,7 +59,7 @@ class EngineExchangeTest : public ::testing::Test {
   void Start(const std::string& peer_key = "") {
     auto engine = std::make_unique<FakeEngine>(peer_key);
     engine_ = engine.get();
-    exchange_ = std::make_unique<EngineExchange>(view_, options_, std::move(engine));
+    exchange_ = std::make_unique<EngineExchange>("gloo", view_, options_, std::move(engine));
     ASSERT_TRUE(exchange_->Start().ok());
     exchange_->AddLayout(LayoutId(0), buckets_);
   }
@@ -342,7 +342,7 @@ TEST_F(EngineExchangeTest, Start_AWorkerCarriesSeveralRanks_InvalidArgument) {
                    {MakeIncarnation(), "10.10.1.2:29500", {Rank(2)}}};
   for (const Member& member : view_.members) {
     view_.self = member.incarnation;
-    EngineExchange exchange(view_, options_, std::make_unique<FakeEngine>());
+    EngineExchange exchange("gloo", view_, options_, std::make_unique<FakeEngine>());
     EXPECT_EQ(exchange.Start(),
               absl::InvalidArgumentError("back end gloo: got ranks 0, 1 on one worker "
                                          "(10.10.1.1:29500), expected a worker for each rank"));

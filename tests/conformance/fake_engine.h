@@ -12,7 +12,7 @@
 
 namespace gradwire {
 
-// An engine whose operations do nothing (but that a gather takes this rank's from all), and end
+// An engine whose operations take the terms of this rank alone, and end
 // when the test says so, or at Abort.
 class FakeEngine : public CollectiveEngine {
  public:
@@ -27,7 +27,10 @@ class FakeEngine : public CollectiveEngine {
     if (peer_key_.empty()) return absl::OkStatus();
     return store->Wait({peer_key_}, SteadyNow() + absl::Seconds(60)).status();
   }
-  void Sum(absl::Span<float> values, Done done) override { Add(values.size() * 4, done); }
+  void Sum(absl::Span<const float> terms, absl::Span<float> sum, Done done) override {
+    std::copy(terms.begin(), terms.end(), sum.begin());
+    Add(terms.size() * sizeof(float), done);
+  }
   void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) override {
     roots.push_back(root);
     Add(bytes.size(), done);
@@ -41,6 +44,7 @@ class FakeEngine : public CollectiveEngine {
                Done done) override {
     Add(mine.size(), done);
   }
+  absl::Status Finish(absl::Time) override { return finish_status; }
   std::vector<int> BrokenPeers() override { return broken; }
   void Abort() override {
     MutexLock lock(&mutex_);
@@ -82,6 +86,7 @@ class FakeEngine : public CollectiveEngine {
 
   std::string bound_to;
   std::vector<int> broken;
+  absl::Status finish_status;
   std::vector<int> roots;  // of the broadcasts; read it behind End
 
  private:

@@ -33,6 +33,7 @@ GRADWIRE_TRAIT(BackendTraits, Codecs, , codecs, true)
 GRADWIRE_TRAIT(BackendTraits, Loads, LinkPattern pattern, links, pattern)
 GRADWIRE_TRAIT(BackendTraits, Has, Collectives all, collectives, all)
 GRADWIRE_TRAIT(BackendTraits, NoTls, , tls, false)
+GRADWIRE_TRAIT(BackendTraits, UnderMpirun, , under_mpirun, true)
 #undef GRADWIRE_TRAIT
 
 SyncTraits SyncTraits::Averages(absl::string_view backend) && {

@@ -66,7 +66,8 @@ struct BackendTraits {
   bool codecs = false;         // accepts a --compress whose payloads the receiver decodes
   LinkPattern links = LinkPattern::kWorkers;
   Collectives collectives = Collectives::kTwo;
-  bool tls = true;  // all connections are gRPC's, which TLS encrypts
+  bool tls = true;            // all connections are gRPC's, which TLS encrypts
+  bool under_mpirun = false;  // mpirun must start the workers, all in one job
 
   BackendTraits Gives(Exact fold) &&;
   BackendTraits Halves() &&;
@@ -79,6 +80,7 @@ struct BackendTraits {
   BackendTraits Loads(LinkPattern pattern) &&;
   BackendTraits Has(Collectives all) &&;
   BackendTraits NoTls() &&;
+  BackendTraits UnderMpirun() &&;
 };
 
 // Columns of a row of optimizers.inc.

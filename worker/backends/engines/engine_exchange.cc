@@ -33,7 +33,7 @@ void Scale(absl::Span<uint8_t> bytes, int world_size) {
   for (size_t i = 0; i < bytes.size() / sizeof(float); ++i) values[i] *= factor;
 }
 
-// Returns the number of ranks to which a rank passes on the root's bytes, in gloo's binomial tree;
+// Returns the number of ranks to which a rank passes on the root's bytes, in a binomial tree;
 // `from_root` is its distance from the root.
 int BroadcastChildren(int from_root, int world_size) {
   int children = 0;
@@ -50,9 +50,10 @@ int OnlyRank(const View& view) {
 
 }  // namespace
 
-EngineExchange::EngineExchange(const View& view, const BackendOptions& options,
+EngineExchange::EngineExchange(std::string name, const View& view, const BackendOptions& options,
                                std::unique_ptr<CollectiveEngine> engine)
-    : view_(view),
+    : name_(std::move(name)),
+      view_(view),
       rank_(OnlyRank(view)),
       gathers_(options.gathers),
       rendezvous_(options.coordinator, options.security),
@@ -71,15 +72,16 @@ EngineExchange::~EngineExchange() {
 absl::Status EngineExchange::Start() {
   for (const Member& member : view_.members) {
     if (member.ranks.size() == 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat("back end gloo: got ", NameOf(member.ranks),
-                                                   " on one worker (", member.address,
-                                                   "), expected a worker for each rank"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("back end ", name_, ": got ", NameOf(member.ranks), " on one worker (",
+                     member.address, "), expected a worker for each rank"));
   }
   const std::string& address = view_.Carrier(Rank(rank_)).address;
   const absl::StatusOr<HostPort> host_port = ParseHostPort(address);
   absl::Status bound = host_port.ok() ? engine_->Bind(host_port->host) : host_port.status();
   if (!bound.ok()) {
-    return Annotate(bound, absl::StrCat("back end gloo needs the advertised address ", address));
+    return Annotate(bound,
+                    absl::StrCat("back end ", name_, " needs the advertised address ", address));
   }
   {
     MutexLock lock(&mutex_);
@@ -148,16 +150,20 @@ void EngineExchange::IssueLoop() {
 
 void EngineExchange::Issue(const std::shared_ptr<EngineTransfer>& transfer) {
   const absl::Span<uint8_t> result = transfer->result;
+  auto done = [this, transfer](const absl::Status& status) { OnEngineDone(*transfer, status); };
+  if (!gathers_ && !IsBroadcast(transfer->spec)) {
+    const auto* terms = reinterpret_cast<const float*>(transfer->terms.data());
+    auto* sum = reinterpret_cast<float*>(result.data());
+    const size_t count = result.size() / sizeof(float);
+    return engine_->Sum({terms, count}, {sum, count}, done);
+  }
   if (!transfer->terms.empty() && transfer->terms.data() != result.data()) {
     std::memcpy(result.data(), transfer->terms.data(), result.size());
   }
-  auto done = [this, transfer](const absl::Status& status) { OnEngineDone(*transfer, status); };
   if (IsBroadcast(transfer->spec)) {
     return engine_->Broadcast(result, transfer->spec.root.value(), done);
   }
-  if (gathers_) return GatherAndScatter(transfer.get(), done);
-  auto* values = reinterpret_cast<float*>(result.data());
-  engine_->Sum({values, result.size() / sizeof(float)}, done);
+  GatherAndScatter(transfer.get(), done);
 }
 
 void EngineExchange::GatherAndScatter(EngineTransfer* transfer,
@@ -221,7 +227,7 @@ void EngineExchange::OnBreak(const Transfer& transfer, const absl::Status& statu
       lost.empty() ? "" : absl::StrCat(" lost its connection to ", RankNames(lost));
   absl::optional<Incarnation> suspect;
   if (lost.size() == 1) suspect = view_.Carrier(Rank(lost[0])).incarnation;
-  table_.Fail(absl::UnavailableError(absl::StrCat(ToString(transfer.key), ": gloo", peers, ": ",
+  table_.Fail(absl::UnavailableError(absl::StrCat(ToString(transfer.key), ": ", name_, peers, ": ",
                                                   std::string(status.message()))),
               suspect);
 }
@@ -252,7 +258,7 @@ Lateness EngineExchange::Explain(const Transfer& late) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < view_.world_size; ++rank) keys.push_back(CountKey(rank));
   const auto counts = rendezvous_.Get(keys, SteadyNow() + kAskTimeout);
-  std::string cause = "all ranks have contributed, but gloo has not finished";
+  std::string cause = absl::StrCat("all ranks have contributed, but ", name_, " has not finished");
   std::vector<int> behind;
   for (int rank = 0; counts.ok() && rank < view_.world_size; ++rank) {
     Sequence count = 0;
@@ -290,10 +296,15 @@ void EngineExchange::Drain() {
   ready_.clear();
 }
 
+absl::Status EngineExchange::Finish(absl::Time deadline) {
+  if (absl::Status failure = table_.failure(); !failure.ok()) return failure;
+  return Annotate(engine_->Finish(deadline), name_);
+}
+
 absl::Status EngineExchange::ConnectPeers() {
   if (absl::Status reached = rendezvous_.Connect(view_); !reached.ok()) return reached;
   return Annotate(engine_->Connect(rank_, view_.world_size, &rendezvous_),
-                  "gloo cannot connect the ranks");
+                  absl::StrCat(name_, " cannot connect the ranks"));
 }
 
 void EngineExchange::ContactLoop() {

@@ -18,22 +18,22 @@
 
 namespace gradwire {
 
-// An exchange over a CollectiveEngine, for comparison: the same worker and the same overlap. Its
-// ring adds in its own order: the same bits on every rank, near the fold. If rank 0 gathers, the
-// result is the fold. Peers connect at the address that the worker advertises, on gloo's ports;
-// they find each other at the coordinator.
+// An exchange over a CollectiveEngine, for comparison: the same worker and the same overlap. The
+// engine adds in its own order: the same bits on every rank, near the fold. If rank 0 gathers, the
+// result is the fold. Peers find each other at the coordinator, or by means of the engine's own.
 //
 //   trainer ── queue ──► issue thread ── in the order expected ──► engine's threads
 //                                                                    × 1/W, done
 //   contact thread: connects; then tells the other ranks, at most ten
 //                   times a second, how many buckets were contributed
 //
-// ProcessGroupGloo has no deadlines and does not know which rank is missing. The table notices a
-// passed deadline, the other ranks' counts show which rank is late, and the engine's operations are
+// An engine has no deadlines and does not know which rank is missing. The table notices a passed
+// deadline, the other ranks' counts show which rank is late, and the engine's operations are
 // ended before `done` runs.
 class EngineExchange : public Exchange {
  public:
-  EngineExchange(const View& view, const BackendOptions& options,
+  // `name`: of the back end, for messages.
+  EngineExchange(std::string name, const View& view, const BackendOptions& options,
                  std::unique_ptr<CollectiveEngine> engine);
   ~EngineExchange() override;
 
@@ -46,9 +46,8 @@ class EngineExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
-  // Does nothing: gloo sends only data that its receiver has asked for.
-  absl::Status Finish(absl::Time) override { return table_.failure(); }
-  // Computed from gloo's algorithms, because gloo does not count.
+  absl::Status Finish(absl::Time deadline) override;
+  // Computed for a ring and binomial trees, because engines do not count.
   TransferTotals totals() const override { return {traffic_.sent, traffic_.received}; }
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
@@ -86,6 +85,7 @@ class EngineExchange : public Exchange {
   // Waits for buckets that the other ranks do not know of; returns false at the end.
   bool WaitForNews(Sequence* told);
 
+  const std::string name_;
   const View view_;
   const int rank_;                         // of this worker; -1 if it carries several
   const bool gathers_;                     // instead of an all-reduce

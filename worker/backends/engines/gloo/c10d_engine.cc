@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 #include <gloo/common/error.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <exception>
@@ -280,9 +281,10 @@ class C10dEngine : public CollectiveEngine {
     return absl::OkStatus();
   }
 
-  void Sum(absl::Span<float> values, Done done) override {
-    Tensors tensors = {
-        at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kFloat)};
+  // Gloo sums in place.
+  void Sum(absl::Span<const float> terms, absl::Span<float> sum, Done done) override {
+    if (terms.data() != sum.data()) std::copy(terms.begin(), terms.end(), sum.begin());
+    Tensors tensors = {at::from_blob(sum.data(), {static_cast<int64_t>(sum.size())}, at::kFloat)};
     Start([&] { return group_->allreduce(tensors); }, std::move(done));
   }
 
@@ -310,6 +312,9 @@ class C10dEngine : public CollectiveEngine {
     options.rootRank = root;
     Start([&] { return group_->scatter(outputs, inputs, options); }, std::move(done));
   }
+
+  // Gloo sends only data that its receiver has asked for.
+  absl::Status Finish(absl::Time) override { return absl::OkStatus(); }
 
   std::vector<int> BrokenPeers() override {
     std::set<int> broken;
