@@ -39,7 +39,7 @@ class Setting:
         """Returns names of the back ends that run here, all or with a trait: see
         cli/experiment/tables_json.h."""
         rows = self.request["tables"]["backends"]
-        absent = self.request.get("under_mpirun", []) if self.why_no_mpirun else []
+        absent = self.request["under_mpirun"] if self.why_no_mpirun else []
         return [name for name, traits in rows.items()
                 if name not in absent and (not trait or traits[trait])]
 

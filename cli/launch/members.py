@@ -26,6 +26,8 @@ LOSS = re.compile(rb"ranks? (?P<ranks>[\d, ]+) \(\S+\) (?:was|were) lost "
 # mpirun prints "[1,RANK]<stderr>:" before each line.
 TAGGED = ["--tag-output"]
 TAG = re.compile(rb"\[\d+,(?P<rank>\d+)\]<std(?:out|err)>:")
+# Seconds in which it ends its ranks by itself. A signal meanwhile makes it crash.
+MPIRUN_LINGERS = 3
 # Options for the security of calls: given to the launcher, valid for all programs.
 TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http", "insecure")
 # A program may join at any time, or never: the launcher sees when it ends.
@@ -197,8 +199,9 @@ class Members:
         ranks = [with_variables(command.argv, set(command.environment.items()) -
                                 set(self._environment.items())) for command in workers]
         argv = mpirun_of(ranks, TAGGED)
-        return Member("mpirun", Command(argv, self._environment), ranks=frozenset(range(
-            self._request["world_size"])), ends_with_run=True, label_of=label_of_tag)
+        return Member("mpirun", Command(argv, self._environment), label_of=label_of_tag,
+                      linger=MPIRUN_LINGERS,
+                      ranks=frozenset(range(self._request["world_size"])), ends_with_run=True)
 
     def program(self, rank, coordinator):
         """Returns a worker of --program, whose arguments are passed on unchanged."""

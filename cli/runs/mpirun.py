@@ -10,7 +10,7 @@ INTO_FILE = 'file=$1; shift; exec "$@" >"$file"'
 def why_not(request):
     """Returns why mpirun cannot start ranks for the request; "" if it can. `request` has the
     programs, hosts and hostfile of cli/bench/bench_request.h."""
-    if request.get("hosts") or request.get("hostfile"):
+    if request.get("hosts") or request["hostfile"]:
         return ("it runs on this machine alone; on several hosts, start the workers with mpirun "
                 "(docs/deploy/mpi.md)")
     if not pathlib.Path(request["programs"]["mpi"]).exists():
@@ -24,7 +24,7 @@ def why_not(request):
 def needs_mpirun(request, argv):
     """Whether the last --backend in a rank's arguments needs mpirun."""
     named = [value for option, value in zip(argv, argv[1:]) if option == "--backend"]
-    return bool(named) and named[-1] in request.get("under_mpirun", [])
+    return bool(named) and named[-1] in request["under_mpirun"]
 
 
 def mpirun_of(ranks, options=()):

@@ -1,4 +1,4 @@
-// What back end gloo does around its engine: order, deadlines, ends. The engine
+// What an engine's back end does around it: order, deadlines, ends. Gloo's engine
 // itself runs in backend_test.cc; here it is mostly one that does as it is told.
 
 #include "worker/backends/engines/engine_exchange.h"
@@ -272,6 +272,19 @@ TEST_F(EngineExchangeTest, Cancel_WhileConnecting_EndsWithReason) {
   EXPECT_EQ(done.get(), kOver);
 }
 
+TEST_F(EngineExchangeTest, Finish_EngineWaitsInVain_StatusNamesTheBackEnd) {
+  Start();
+  engine_->finish_status = absl::DeadlineExceededError("not all ranks have finished");
+  EXPECT_EQ(exchange_->Finish(SteadyNow() + kLong),
+            absl::DeadlineExceededError("gloo: not all ranks have finished"));
+}
+
+TEST_F(EngineExchangeTest, Finish_AfterCancel_EndsWithReasonAndAsksNoEngine) {
+  Start();
+  exchange_->Cancel(kOver);
+  EXPECT_EQ(exchange_->Finish(SteadyNow() + kLong), kOver);
+}
+
 TEST_F(EngineExchangeTest, Totals_AfterAnAllReduce_AreThoseOfARing) {
   Start();
   auto done = AllReduce(0, kLong);
@@ -294,9 +307,9 @@ TEST(EngineExchangeTotals, Broadcast_FiveRanks_EachRankButTheRootReceivesOnce) {
 }
 
 // The real engine, connected, with one bucket.
-class CollectiveEngineTest : public ::testing::Test {
+class GlooEngineTest : public ::testing::Test {
  protected:
-  CollectiveEngineTest() : cluster_("gloo", 3, {{400, v1::DTYPE_FLOAT32}}) {
+  GlooEngineTest() : cluster_("gloo", 3, {{400, v1::DTYPE_FLOAT32}}) {
     std::vector<std::vector<std::string>> data(3, {std::string(400, '\0')});
     for (const absl::Status& status : cluster_.RunStep(0, &data)) EXPECT_TRUE(status.ok());
   }
@@ -317,7 +330,7 @@ class CollectiveEngineTest : public ::testing::Test {
 };
 
 // Gloo's ring receives from the next rank: rank 1 notices, and rank 0 by rank 1's end.
-TEST_F(CollectiveEngineTest, AllReduce_PeerGoesAway_UnavailableNamesItAndIsSuspected) {
+TEST_F(GlooEngineTest, AllReduce_PeerGoesAway_UnavailableNamesItAndIsSuspected) {
   auto first = AllReduce(0);
   auto second = AllReduce(1);
   cluster_.exchange(2).Cancel(kOver);
@@ -330,7 +343,7 @@ TEST_F(CollectiveEngineTest, AllReduce_PeerGoesAway_UnavailableNamesItAndIsSuspe
   EXPECT_EQ(first.get().code(), absl::StatusCode::kUnavailable);
 }
 
-TEST_F(CollectiveEngineTest, AllReduce_PeerIsGoneAlready_UnavailableNamesIt) {
+TEST_F(GlooEngineTest, AllReduce_PeerIsGoneAlready_UnavailableNamesIt) {
   cluster_.exchange(2).Cancel(kOver);
   const absl::Status status = AllReduce(1).get();
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;

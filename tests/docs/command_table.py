@@ -30,7 +30,7 @@ PROGRAMS = {
     "build/fuzz/bin/session_fuzzer": BUILD,
     "deploy/quickstart": MINUTES, "tests/run": MINUTES, "tests/mutate": MINUTES,
     "bench/observing.py": MINUTES, "tests/strangers/attack.py": MINUTES,
-    "mpirun": ELSEWHERE, "torchrun": ELSEWHERE,  # tests/launchers, tests/engines
+    "mpirun": ELSEWHERE, "torchrun": ELSEWHERE,  # tests/launchers, tests/mpi, tests/engines
     "deploy/observe": ENDLESS, "tail": ENDLESS,
     "bench/blas.py": MISSING, "grpc_health_probe": MISSING, "grpcurl": MISSING}
 

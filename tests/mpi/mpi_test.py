@@ -180,14 +180,15 @@ class LossTest(unittest.TestCase):
         with self.log.open("wb") as log:
             launch = subprocess.Popen(
                 [BIN / "gradwire", "launch", "--workers", str(RANKS), "--metrics", "off",
-                 "--log-jsonl", self.folder / "log{rank}.jsonl", "--", *TRAINING, "--backend",
-                 "mpi", "--iterations", "1000000", *options],
+                 "--", *TRAINING, "--backend", "mpi", "--iterations", "1000000", "--log-jsonl",
+                 self.folder / "log{rank}.jsonl", *options],
                 env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         self.addCleanup(launch.wait)
         self.addCleanup(launch.kill)
         until = time.monotonic() + 60
         while not all(file.exists() and file.stat().st_size for file in map(
                 self.log_of, range(RANKS))):
+            self.assertIsNone(launch.poll(), self.log.read_text())
             self.assertLess(time.monotonic(), until, self.log.read_text())
             time.sleep(0.1)
         return launch
@@ -214,6 +215,7 @@ class LossTest(unittest.TestCase):
     def assert_ends(self, launch, pattern):
         self.assertNotEqual(launch.wait(SECONDS_TO_END), 0)
         self.assertRegex(self.log.read_text(), pattern)
+        self.assertNotIn("Segmentation fault", self.log.read_text())
         until = time.monotonic() + SECONDS_TO_END
         while self.workers():
             self.assertLess(time.monotonic(), until, f"processes {self.workers()} are left")
@@ -239,7 +241,7 @@ class LossTest(unittest.TestCase):
     def test_killed_launch(self):
         launch = self.start()
         launch.kill()
-        self.assert_ends(launch, "")
+        self.assert_ends(launch, "rank 0")  # its last lines
 
 
 class BenchTest(unittest.TestCase):

@@ -91,6 +91,18 @@ absl::Status CheckTls(absl::string_view backend, bool tls) {
                    ", whose connections cannot be encrypted; expected another one, or no TLS"));
 }
 
+absl::Status CheckMpirun(absl::string_view backend, const Environment& environment) {
+  const bool started = !Value(environment, "OMPI_COMM_WORLD_SIZE").empty() ||
+                       !Value(environment, "PMIX_RANK").empty();
+  if (started || !TraitsOfBackend(backend).under_mpirun) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "back end ", backend,
+      ": got neither OMPI_COMM_WORLD_SIZE nor PMIX_RANK in the environment, expected workers that "
+      "mpirun has started: 'gradwire launch' on one machine, or 'mpirun -np W gradwire-worker "
+      "--host-coordinator --backend ",
+      backend, "' (docs/deploy/mpi.md)"));
+}
+
 ScheduleTraits TraitsOfSchedule(absl::string_view name) {
 #define GRADWIRE_SCHEDULE(row_name, factor, has_steps, help) \
   if (name == row_name) return {has_steps};

@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/base/environment.h"
 
 namespace gradwire {
 
@@ -112,6 +113,10 @@ absl::Status CheckWire(absl::string_view backend, absl::string_view wire, absl::
 
 // Returns InvalidArgument if `tls` is true and back end `backend` has connections without TLS.
 absl::Status CheckTls(absl::string_view backend, bool tls);
+
+// Returns InvalidArgument if back end `backend` needs mpirun, and nothing in the environment says
+// that it started this process. MPI would then make a world of one rank.
+absl::Status CheckMpirun(absl::string_view backend, const Environment &environment);
 
 }  // namespace gradwire
 

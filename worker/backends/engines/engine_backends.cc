@@ -10,6 +10,7 @@
 #include "worker/backends/backend.h"
 #include "worker/backends/engines/engine.h"
 #include "worker/backends/engines/engine_exchange.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -79,29 +80,17 @@ class EngineBackend : public Backend {
   const BackendOptions options_;
 };
 
-// InvalidArgument if nothing has started this process as a rank of MPI: MPI would then make a world
-// of one rank.
-absl::Status CheckMpirun(const Environment& environment) {
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}) {
-    if (!Value(environment, variable).empty()) return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      "back end mpi: got neither OMPI_COMM_WORLD_SIZE nor PMIX_RANK in the environment, expected "
-      "workers that mpirun has started: 'gradwire launch' on one machine, or 'mpirun -np W "
-      "gradwire-worker --host-coordinator --backend mpi' (docs/deploy/mpi.md)");
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeGlooBackend(const BackendOptions& options) {
   return EngineBackend::Make(kGloo, options);
 }
 
-// Also InvalidArgument: not under mpirun.
+// Also InvalidArgument as of CheckMpirun.
 absl::StatusOr<std::unique_ptr<Backend>> MakeMpiBackend(const BackendOptions& options) {
   auto backend = EngineBackend::Make(kMpi, options);
   if (!backend.ok()) return backend;
-  if (absl::Status started = CheckMpirun(CurrentEnvironment()); !started.ok()) return started;
+  if (absl::Status status = CheckMpirun("mpi", CurrentEnvironment()); !status.ok()) return status;
   return backend;
 }
 

@@ -34,7 +34,7 @@ struct MpiOperation {
   std::function<void(const uint8_t* memory)> take;  // copies the result to the caller
   std::function<void(absl::Status)> done;           // once, on the thread; no lock is held
 
-  // Of the thread:
+  // Used by the thread alone:
   std::unique_ptr<MpiMemory> memory = nullptr;
   MPI_Request request = MPI_REQUEST_NULL;
 };
@@ -85,7 +85,7 @@ class MpiThread : public std::enable_shared_from_this<MpiThread> {
   const int groups_;
   std::thread thread_;
 
-  // Of the thread:
+  // Used by the thread alone:
   std::vector<MPI_Comm> communicators_;
   size_t begun_ = 0;  // operations
   std::vector<Operation> under_way_;
