@@ -15,7 +15,7 @@ def why_not(request):
                 "(docs/deploy/mpi.md)")
     if not pathlib.Path(request["programs"]["mpi"]).exists():
         return (f"no {request['programs']['mpi']}; install libopenmpi-dev "
-                "(deploy/install-packages mpi) and build again")
+                "(deploy/install-packages mpi) and build with -DGRADWIRE_BUILD_MPI=ON")
     if not shutil.which("mpirun"):
         return "no mpirun: apt-get install openmpi-bin"
     return ""

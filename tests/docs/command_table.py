@@ -42,6 +42,8 @@ LINES = {
     ("docs/deploy/hosts.md", "build/bin/gradwire launch --hostfile"): HOSTS,
     ("docs/deploy/ansible.md", "cp deploy/ansible/inventory.example.ini"): HOSTS,
     ("docs/deploy/slurm.md", "grep -ho"): ENGINE,
+    ("docs/deploy/mpi.md", "build/bin/gradwire launch --workers 4"): ELSEWHERE,
+    ("docs/deploy/mpi.md", "build/bin/gradwire bench collectives"): ELSEWHERE,
     ("docs/tasks/several-hosts.md", "printf '10.10.1"): HOSTS,
     ("docs/tasks/several-hosts.md", "build/bin/gradwire doctor --hostfile"): HOSTS,
     ("docs/tasks/several-hosts.md", "build/bin/gradwire launch --hostfile"): HOSTS,
