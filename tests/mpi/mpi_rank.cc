@@ -53,10 +53,26 @@ struct Job {
   void Meet(const std::string& where) const {
     EngineRendezvous rendezvous(address);
     ASSERT_TRUE(rendezvous.Connect(view).ok());
+    ASSERT_TRUE(rendezvous.Set(absl::StrCat(where, rank), "").ok());
+    ASSERT_TRUE(rendezvous.Wait(KeysFrom(0, where), SteadyNow() + kLong).ok());
+  }
+
+  // As Meet, but rank 0, which serves the others, returns last.
+  void Leave() const {
+    Meet("end/");
+    EngineRendezvous rendezvous(address);
+    ASSERT_TRUE(rendezvous.Connect(view).ok());
+    if (rank == 0) {
+      ASSERT_TRUE(rendezvous.Wait(KeysFrom(1, "left/"), SteadyNow() + kLong).ok());
+    } else {
+      rendezvous.Set(absl::StrCat("left/", rank), "").IgnoreError();
+    }
+  }
+
+  std::vector<std::string> KeysFrom(int first, const std::string& where) const {
     std::vector<std::string> keys;
-    for (int r = 0; r < world_size; ++r) keys.push_back(absl::StrCat(where, r));
-    ASSERT_TRUE(rendezvous.Set(keys[rank], "").ok());
-    ASSERT_TRUE(rendezvous.Wait(keys, SteadyNow() + kLong).ok());
+    for (int r = first; r < world_size; ++r) keys.push_back(absl::StrCat(where, r));
+    return keys;
   }
 
   const std::string address;
@@ -242,6 +258,6 @@ int main(int argc, char** argv) {
   gradwire::Job job(argv[1]);
   gradwire::job = &job;
   const int failed = RUN_ALL_TESTS();
-  job.Meet("end/");
+  job.Leave();
   return failed;
 }

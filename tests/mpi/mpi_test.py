@@ -54,7 +54,7 @@ class ConformanceTest(unittest.TestCase):
     """The contract of an exchange; see mpi_rank.cc."""
     def ranks_of(self, test, ranks, ends_mpi=True):
         done = run([*MPIRUN, "-np", ranks, BIN / "mpi-rank", f"127.0.0.1:{unused_port()}",
-                    f"--gtest_filter=MpiTest.{test}"])
+                    f"--gtest_filter=MpiTest.{test}", "--gtest_color=no"])
         self.assertEqual(done.stdout.count("[  PASSED  ] 1 test."), ranks, done.stdout)
         if ends_mpi:
             self.assertEqual(done.returncode, 0, done.stdout)
