@@ -14,10 +14,11 @@ from typing import NamedTuple
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.bench.collective_row import FLOAT_BYTES, collective_row, columns_of
 from cli.bench.measurement import measured_by
-from cli.runs.failure import Failure, within
+from cli.runs.failure import EXIT_USAGE, Failure, within
 from cli.runs.hosts import THIS_MACHINE
 from cli.runs.json_fields import json_or_none
 from cli.runs.made_hosts import MADE
+from cli.runs.mpirun import why_not
 from cli.runs.output_file import scratch_folder
 from cli.runs.report import Part
 from cli.runs.training import collective_ranks, peers_of
@@ -41,9 +42,21 @@ class Case(NamedTuple):
         return per_byte * self.bytes / FLOAT_BYTES * self.backend["wires"][self.wire]
 
 
+def unmeasured(request):
+    """Returns the back ends that cannot be measured here, and why. Failure if the user named one."""
+    needing = [backend for backend in request["backends"]
+               if backend["name"] in request["under_mpirun"]]
+    why = why_not(request) if needing else ""
+    for backend in needing:
+        if why and backend["asked"]:
+            raise Failure(f"--backends: {backend['name']}: {why}", EXIT_USAGE)
+    return [backend["name"] for backend in needing if why], why
+
+
 def cases_of(request):
+    absent, _ = unmeasured(request)
     return [Case(size, op, backend, wire, tls) for op in request["ops"] for size in op["sizes"]
-            for backend in request["backends"]
+            for backend in request["backends"] if backend["name"] not in absent
             if op["name"] in backend["least_seconds_per_byte"]
             for wire in (backend["wires"] if op["sums"] else ["fp32"])
             for tls in ([False, True] if backend["tls"] else [False])]
@@ -94,6 +107,8 @@ def notes_of(request):
     if request["seconds_per_size"] > 0:
         notes.append("A size ends early if its measured iterations would take more than "
                      f"{request['seconds_per_size']:g} s; the column says how many there were.")
+    absent, why = unmeasured(request)
+    notes += [f"Back end {name} was not measured: {why}." for name in absent]
     if request["tls"]:
         notes.append("Rows with tls \"yes\" have encrypted connections between all processes.")
     if request["link_gbit"] is not None:

@@ -125,6 +125,7 @@ std::string DescribeOperations() {
 // Fills in `backends` if none were given. InvalidArgument if a given one lacks an operation.
 absl::Status CompleteBackends(CollectivesOptions* options) {
   const std::vector<std::string> given = options->backends;
+  options->backends_given = !given.empty();
   options->backends.clear();
   for (const std::string& backend : given.empty() ? NamesOf(BackendChoices()) : given) {
     const auto lacked = std::find_if(options->ops.begin(), options->ops.end(), [&](const auto& op) {

@@ -38,6 +38,7 @@ struct CollectivesOptions {
   std::vector<uint64_t> sizes;  // empty: by the three above, and VGG-11's
   std::vector<std::string> ops = {"all-reduce"};
   std::vector<std::string> backends;
+  bool backends_given = false;
   std::vector<std::string> wires = {"fp32"};
   int warmup = 20;
   int iterations = 50;

@@ -8,6 +8,7 @@
 #include "bench/operations.h"
 #include "common/base/environment.h"
 #include "common/base/host.h"
+#include "worker/options/choices.h"
 #include "worker/options/traits.h"
 
 namespace gradwire {
@@ -24,7 +25,17 @@ Json Programs() {
           {"collectives", PrivateFile("gradwire-collectives")},
           {"layout", PrivateFile("gradwire-layout")},
           {"make_certificates", PrivateFile("make-certificates")},
+          {"mpi", PrivateFile("libgradwire_mpi.so")},
           {"peers", PrivateFile("peers")}};
+}
+
+// Names of back ends whose ranks mpirun must start.
+Json UnderMpirun() {
+  Json names = Json::array();
+  for (const std::string& name : NamesOf(BackendChoices())) {
+    if (TraitsOfBackend(name).under_mpirun) names.push_back(name);
+  }
+  return names;
 }
 
 Json LinkGbit(const BenchOptions& options) {
@@ -75,6 +86,7 @@ Json LeastSecondsPerByte(const CollectivesOptions& options, const std::string& b
 Json Backend(const CollectivesOptions& options, const std::string& name, const Json& wires) {
   return {{"name", name},
           {"is_peer", name == kPeer},
+          {"asked", options.backends_given},
           {"wires", wires},
           {"tls", options.tls && name != kPeer && TraitsOfBackend(name).tls},
           {"loads_coordinator", TraitsOfBackend(name).links == LinkPattern::kCoordinator},
@@ -132,6 +144,7 @@ Json BenchRequest(const BenchOptions& options, const std::string& command) {
             {"gradwire", GRADWIRE_VERSION},
             {"grpc", grpc::Version()}}},
           {"blas_path", blas.ok() ? blas->path : ""},
+          {"under_mpirun", UnderMpirun()},
           {"workers", options.workers},
           {"hosts", options.hosts},
           {"hostfile", options.hostfile},

@@ -12,10 +12,11 @@ namespace gradwire {
 //
 //   command            as typed, for the report
 //   programs           paths of coordinator, worker, collectives (the program of a rank), layout
-//                      (which checks that model and data are available), make_certificates, and
-//                      the folder of the PyTorch scripts (peers)
+//                      (which checks that model and data are available), make_certificates, the
+//                      engine of back end mpi (mpi), and the folder of the PyTorch scripts (peers)
 //   versions           of blas, gradwire and grpc, as text
 //   blas_path          path of the workers' BLAS; "": none
+//   under_mpirun       names of back ends whose ranks mpirun starts
 //   workers, rate, port, timeout_seconds   as the options
 //   hosts, hostfile    "": not given; both "": this machine
 //   peers              whether PyTorch + Gloo are measured, too
@@ -36,6 +37,7 @@ nlohmann::ordered_json TrainingRequest(const TrainingOptions& options, const std
 // Adds tls (whether to measure with it, too); ops, each with name, sums (whether it has a type on
 // the wire), sizes, and busbw_factor (busbw / algbw); `backends`, PyTorch last, each with
 //   name, is_peer
+//   asked                   whether the user named the back ends
 //   tls                     whether to measure it with TLS, too
 //   wires                   types to measure: bytes of an element by name
 //   loads_coordinator       whether gradients go through the coordinator

@@ -1,11 +1,13 @@
 """The parts of an experiment. Each experiment has a file in this folder, with its data and with
 functions that turn measurements into tables, figures and claims."""
 import dataclasses
+import functools
 import os
 from collections.abc import Callable
 
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.made_hosts import MADE, cores_of_host
+from cli.runs.mpirun import why_not
 from cli.runs.tables import Column, as_columns, values_of
 from cli.terminal.command import did_you_mean
 
@@ -36,9 +38,17 @@ class Setting:
         return self.request["peers"]
 
     def backends(self, trait=""):
-        """Returns names of back ends, all or with a trait: see cli/experiment/tables_json.h."""
+        """Returns names of the back ends that run here, all or with a trait: see
+        cli/experiment/tables_json.h."""
         rows = self.request["tables"]["backends"]
-        return [name for name, traits in rows.items() if not trait or traits[trait]]
+        absent = self.request["under_mpirun"] if self.why_no_mpirun else []
+        return [name for name, traits in rows.items()
+                if name not in absent and (not trait or traits[trait])]
+
+    @functools.cached_property
+    def why_no_mpirun(self):
+        """Says why back ends that need mpirun do not run here; "" if they do."""
+        return why_not(self.request)
 
     def backend_of(self, sync):
         """Returns the default back end of a sync; "" if no table has the sync."""

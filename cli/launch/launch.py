@@ -18,6 +18,7 @@ from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
 from cli.runs.failure import EXIT_FAILED, Failure, within
 from cli.runs.json_fields import object_in, ranks_text
+from cli.runs.mpirun import why_not
 from cli.runs.output_file import check_writable, replace_file, scratch_folder
 from cli.terminal.command import EXIT_DONE, WrongUsage, run
 from cli.trace.merge import merge
@@ -55,12 +56,17 @@ class Launch:
 
     def _start_all(self):
         coordinator = self._start_coordinator() if self._request["coordinator"] else ""
-        for number in range(self._request["workers"]):
-            if self._request["program"]:
-                member = self._members.program(number, coordinator)
-            else:
-                member = self._members.worker(number, coordinator, self._terminal.bar_columns)
+        for member in self._workers(coordinator):
             self._supervisor.start(member)
+
+    def _workers(self, coordinator):
+        numbers = range(self._request["workers"])
+        if self._request["program"]:
+            return [self._members.program(number, coordinator) for number in numbers]
+        if self._request["mpirun"]:
+            return [self._members.workers_of_mpirun(coordinator)]
+        columns = self._terminal.bar_columns
+        return [self._members.worker(number, coordinator, columns) for number in numbers]
 
     def _start_coordinator(self):
         """Returns its address."""
@@ -175,6 +181,12 @@ def check_outputs(request):
             raise WrongUsage(f"--{option.replace('_', '-')}: {failure}") from None
 
 
+def check_mpirun(request):
+    why = why_not(request) if request["mpirun"] else ""
+    if why:
+        raise WrongUsage(f"--backend mpi: {why}")
+
+
 def launch_on_hosts(request, arguments, scratch, terminal, supervisor):
     # Imported only here, because a launch on this machine starts sooner without it.
     from cli.launch.remote import LaunchHosts, environment_there
@@ -186,6 +198,7 @@ def launch_on_hosts(request, arguments, scratch, terminal, supervisor):
 
 def main(request, arguments):
     check_outputs(request)
+    check_mpirun(request)
     with (Signals() as signals, scratch_folder() as scratch, Terminal(draws_bars()) as terminal,
           Supervisor(terminal, signals) as supervisor):
         if request["hostfile"]:

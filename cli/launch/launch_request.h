@@ -9,13 +9,12 @@ namespace gradwire {
 
 // The request to cli/launch/launch.py:
 //
-//   programs             paths of coordinator, worker and gradwire
-//   program              the --program to start; "": the worker
-//   workers, world_size
-//   hostfile             "": this machine
-//   per_host             workers on each host; 0: as in the hostfile
-//   network              "10.10.1.0/24", to choose addresses; "": as in the hostfile
-//   coordinator          its options, texts by name; null: no coordinator. With a hostfile, listen
+//   programs             paths of coordinator, worker, gradwire and the engine of back end mpi
+//   (mpi) program              the --program to start; "": the worker workers, world_size mpirun
+//   whether mpirun starts the workers, because their back end needs it hostfile             "":
+//   this machine per_host             workers on each host; 0: as in the hostfile network
+//   "10.10.1.0/24", to choose addresses; "": as in the hostfile coordinator          its options,
+//   texts by name; null: no coordinator. With a hostfile, listen
 //                        and metrics only if they were given
 //   lease_seconds        silence after which a worker is lost
 //   linger_seconds       as the coordinator's option

@@ -7,6 +7,7 @@ import re
 from cli.launch.supervisor import Loss, Member
 from cli.launch.run_token import VARIABLE as TOKEN_FILE
 from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.mpirun import mpirun_of
 from cli.runs.process import Command
 
 CONFIG = "GRADWIRE_CONFIG"
@@ -23,6 +24,11 @@ FAILED = b"the run failed: "
 LOSS = re.compile(rb"ranks? (?P<ranks>[\d, ]+) \(\S+\) (?:was|were) lost "
                   rb"(?:in step \d+|(?P<after>after the last step)): (?P<cause>.*?)"
                   rb"(?:; ranks? [\d, ]+ (?:is|are) carried on by others|; all ranks finished|$)")
+# mpirun prints "[1,RANK]<stderr>:" before each line.
+TAGGED = ["--tag-output"]
+TAG = re.compile(rb"\[\d+,(?P<rank>\d+)\]<std(?:out|err)>:")
+# Seconds in which it ends its ranks by itself. A signal meanwhile makes it crash.
+MPIRUN_LINGERS = 3
 # Options for the security of calls: given to the launcher, valid for all programs.
 TLS = ("tls-cert", "tls-key", "tls-ca", "plain-http", "insecure")
 # A program may join at any time, or never: the launcher sees when it ends.
@@ -74,6 +80,17 @@ def reachable(address, host_address=""):
     if host in REACHED_AT:
         host = host_address or REACHED_AT[host]
     return f"{host}:{port}"
+
+
+def label_of_tag(line):
+    """Returns the member that printed a line of mpirun --tag-output, and the line; "" and the line
+    if mpirun printed it itself."""
+    found = TAG.match(line)
+    return (b"rank " + found["rank"], line[found.end():]) if found else (b"", line)
+
+
+def with_variables(argv, variables):
+    return ["/usr/bin/env", *(f"{name}={text}" for name, text in sorted(variables)), *argv]
 
 
 def flags(options):
@@ -177,6 +194,17 @@ class Members:
         return Member(name_of(ranks), Command(argv, self._environment | own, link=site.link),
                       has_bar=bar_columns > 0 and number == 0, dispensable=self._recovers,
                       ranks=frozenset(ranks), ends_with_run=True)
+
+    def workers_of_mpirun(self, coordinator):
+        """Returns all workers, on this machine, as one member. No worker draws a bar."""
+        workers = [self.worker(number, coordinator, 0).command
+                   for number in range(self._request["workers"])]
+        ranks = [with_variables(command.argv, set(command.environment.items()) -
+                                set(self._environment.items())) for command in workers]
+        argv = mpirun_of(ranks, TAGGED)
+        return Member("mpirun", Command(argv, self._environment), label_of=label_of_tag,
+                      linger=MPIRUN_LINGERS,
+                      ranks=frozenset(range(self._request["world_size"])), ends_with_run=True)
 
     def program(self, rank, coordinator):
         """Returns a worker of --program, whose arguments are passed on unchanged. The programs of a

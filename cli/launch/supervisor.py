@@ -46,6 +46,8 @@ class Member:
     losses_in: Callable = lambda line: ()  # the Losses that a line of its output reports
     ranks: frozenset = frozenset()  # that it begins with
     ends_with_run: bool = False  # it has nothing left to do when the run has ended well
+    # Takes a line; returns the name before it, "" for the member's, and the rest.
+    label_of: Callable = lambda line: (b"", line)
 
 
 class Running:
@@ -59,7 +61,7 @@ class Running:
         self.says_begun = self.says_over = False
         self._begun_by, self._over_by = member.begun_by, member.over_by
         self._terminal, self._on_line = terminal, on_line
-        self._prefix = f"[{member.name}] ".encode()
+        self._label_of = member.label_of
         self._out = LineSplitter(lambda line: self._print(OUT, line))
         self._err = LineSplitter(lambda line: self._print(ERR, line),
                                  terminal.set_bar if member.has_bar else None)
@@ -75,7 +77,8 @@ class Running:
         self._process = processes.add(command, self._out.feed, self._err.feed, end)
 
     def _print(self, stream, line):
-        self._terminal.print_line(stream, self._prefix + line)
+        label, line = self._label_of(line)
+        self._terminal.print_line(stream, b"[%s] %s" % (label or self.name.encode(), line))
         self.says_begun = self.says_begun or bool(self._begun_by) and self._begun_by in line
         self.says_over = self.says_over or bool(self._over_by) and self._over_by in line
         self._on_line(self, line)

@@ -13,8 +13,9 @@ from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.hosts import THIS_MACHINE, UNSHAPED, Hosts, SshHosts, own_environment
 from cli.runs.jobs import Jobs, run_job
 from cli.runs.made_hosts import MADE, MadeHosts
+from cli.runs.mpirun import into_file, mpirun_of
 from cli.runs.output_file import scratch_folder
-from cli.runs.process import Command
+from cli.runs.process import Command, text_of
 
 PYTHON = "/usr/bin/python3"  # Debian's
 SECONDS_TO_SAY_VERSION = 60
@@ -36,6 +37,7 @@ class Run:
     coordinator_options: tuple = ()
     rate: str = ""  # of the links of --hosts; "": as they are
     here: bool = False  # all ranks run on this machine, outside of its hosts; no coordinator
+    mpirun: bool = False  # starts all ranks, on this machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +108,8 @@ class Runner:
         with Jobs(self._check) as jobs:
             if run.coordinator:
                 return self._run_with_coordinator(run, watch, jobs)
-            first = self._start_ranks(run, {MASTER: self._master()}, jobs)
-            return Outputs(jobs.finish(self._deadline(), lambda: watch(first.out)))
+            printed = self._start_ranks(run, {MASTER: self._master()}, jobs)
+            return Outputs(self._finish(run, jobs, lambda: watch(printed())))
 
     def run_here(self, name, argv):
         """Runs a program here, with the hosts' environment but not their network. Returns
@@ -134,12 +136,12 @@ class Runner:
         coordinator, address = self._start_coordinator(program, run, jobs)
         cpu = CpuSampler(os.path.basename(program))
         cpu.sample(coordinator.pid)
-        first = self._start_ranks(run, {COORDINATOR: address, MASTER: self._master()}, jobs)
+        printed = self._start_ranks(run, {COORDINATOR: address, MASTER: self._master()}, jobs)
 
         def tick():
             cpu.sample(coordinator.pid)
-            watch(first.out)
-        return Outputs(jobs.finish(self._deadline(), tick), cpu.seconds)
+            watch(printed())
+        return Outputs(self._finish(run, jobs, tick), cpu.seconds)
 
     def _start_coordinator(self, program, run, jobs):
         """Returns the coordinator's process and address."""
@@ -159,14 +161,28 @@ class Runner:
         return process, bound_addresses(port_file)["grpc"]
 
     def _start_ranks(self, run, addresses, jobs):
-        """Returns rank 0's process."""
+        """Returns a function that returns the bytes that rank 0 has printed so far."""
+        ranks = [[addresses.get(argument, argument) for argument in argv] for argv in run.ranks]
+        if run.mpirun:
+            files = self._files(run)
+            for file in files:
+                file.unlink(missing_ok=True)  # of the previous run
+            argv = mpirun_of([into_file(argv, file) for argv, file in zip(ranks, files)])
+            jobs.start("mpirun", self._hosts.command(0, argv, run.environment))
+            return lambda: files[0].read_bytes() if files[0].exists() else b""
         hosts = Hosts("", len(run.ranks), UNSHAPED, self._check) if run.here else self._hosts
-        ranks = []
-        for rank, argv in enumerate(run.ranks):
-            argv = [addresses.get(argument, argument) for argument in argv]
-            command = hosts.command(rank, argv, run.environment)
-            ranks.append(jobs.start(f"rank {rank}", command))
-        return ranks[0]
+        processes = [jobs.start(f"rank {rank}", hosts.command(rank, argv, run.environment))
+                     for rank, argv in enumerate(ranks)]
+        return lambda: processes[0].out
+
+    def _finish(self, run, jobs, tick):
+        """Waits until the ranks have ended, and returns what each printed."""
+        printed = jobs.finish(self._deadline(), tick)
+        return [text_of(file.read_bytes()) for file in self._files(run)] if run.mpirun else printed
+
+    def _files(self, run):
+        """Returns the files for what ranks print under mpirun."""
+        return [self._scratch / f"rank{rank}" for rank in range(len(run.ranks))]
 
     def _master(self):
         port = free_port() if self._hosts.local else self._request["port"] + 1

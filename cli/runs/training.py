@@ -5,6 +5,7 @@ import pathlib
 
 from cli.runs.failure import Failure
 from cli.runs.json_fields import json_or_none
+from cli.runs.mpirun import needs_mpirun
 from cli.runs.runner import COORDINATOR, MASTER, PYTHON, Run
 
 PEER_SCRIPT = "gloo_training.py"
@@ -31,7 +32,8 @@ class RankOutput:
 def ranks_of(request, argv, count):
     """Returns a Run of `count` ranks that share a coordinator."""
     return Run([[request["programs"]["worker"], *argv, *TO_STDOUT,
-                 "--coordinator", COORDINATOR, "--rank", str(rank)] for rank in range(count)])
+                 "--coordinator", COORDINATOR, "--rank", str(rank)] for rank in range(count)],
+               mpirun=needs_mpirun(request, argv))
 
 
 def alone(request, argv, count=1):
@@ -43,7 +45,8 @@ def collective_ranks(request, count, options, coordinator_options=()):
     """Returns a Run of the program that measures and shows collectives."""
     return Run([[request["programs"]["collectives"], "--coordinator", COORDINATOR,
                  "--rank", str(rank), "--world-size", str(count), *map(str, options)]
-                for rank in range(count)], coordinator_options=coordinator_options)
+                for rank in range(count)], coordinator_options=coordinator_options,
+               mpirun=needs_mpirun(request, options))
 
 
 def peers_of(request, script, argv, count):

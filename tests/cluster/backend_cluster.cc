@@ -11,6 +11,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "common/rpc/channel.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -55,6 +56,15 @@ absl::Span<uint8_t> BytesOf(std::string* bytes) {
 }
 
 }  // namespace
+
+std::vector<std::string> BackendsOfOneProcess() {
+  std::vector<std::string> names;
+#define GRADWIRE_BACKEND(name, ...) \
+  if (!TraitsOfBackend(name).under_mpirun) names.push_back(name);
+#include "worker/options/backends.inc"
+#undef GRADWIRE_BACKEND
+  return names;
+}
 
 Deal OneEach(int world_size) {
   Deal deal;

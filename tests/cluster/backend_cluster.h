@@ -23,6 +23,9 @@ using Deal = std::vector<std::vector<int>>;
 // A worker for each rank.
 Deal OneEach(int world_size);
 
+// Returns the back ends whose ranks can be in one process. tests/mpi has the others.
+std::vector<std::string> BackendsOfOneProcess();
+
 // Workers with a back end each in one process, with real servers on loopback between them,
 // in one view. `buckets` is its first layout in float32; `wire` is the type on
 // the wire.

@@ -51,7 +51,7 @@ Data TwoSteps(const std::string& backend, const BackendCluster::Settings& settin
   return data;
 }
 
-class GroupsTest : public ::testing::TestWithParam<const char*> {};
+class GroupsTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(GroupsTest, RunStep_ThreeGroups_SameBitsAsOne) {
   BackendCluster::Settings settings;
@@ -60,16 +60,8 @@ TEST_P(GroupsTest, RunStep_ThreeGroups_SameBitsAsOne) {
   EXPECT_TRUE(TwoSteps(GetParam(), settings) == one);
 }
 
-std::vector<const char*> AllBackends() {
-  return {
-#define GRADWIRE_BACKEND(name, ...) name,
-#include "worker/options/backends.inc"
-#undef GRADWIRE_BACKEND
-  };
-}
-
-INSTANTIATE_TEST_SUITE_P(Backends, GroupsTest, ::testing::ValuesIn(AllBackends()),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, GroupsTest, ::testing::ValuesIn(BackendsOfOneProcess()),
+                         [](const auto& info) { return info.param; });
 
 // What rank 0 gathers it folds.
 TEST(GathersTest, RunStep_Gloo_SameBitsAsTheFold) {

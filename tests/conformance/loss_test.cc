@@ -22,7 +22,7 @@ constexpr int kBuckets = 24;
 constexpr uint64_t kBytes = 4 * 20'000;
 const absl::Status kLost = absl::AbortedError("rank 1 was lost in step 0");
 
-class LossTest : public ::testing::TestWithParam<const char*> {
+class LossTest : public ::testing::TestWithParam<std::string> {
  protected:
   LossTest() : cluster_(GetParam(), kRanks, Specs()) {
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -184,16 +184,8 @@ TEST_P(LossTest, Cancel_WhileFinishMayWaitForTheOthers_EndsIt) {
   EXPECT_TRUE(status.ok() || status == kLost) << status;
 }
 
-std::vector<const char*> AllBackends() {
-  return {
-#define GRADWIRE_BACKEND(name, ...) name,
-#include "worker/options/backends.inc"
-#undef GRADWIRE_BACKEND
-  };
-}
-
-INSTANTIATE_TEST_SUITE_P(Backends, LossTest, ::testing::ValuesIn(AllBackends()),
-                         [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, LossTest, ::testing::ValuesIn(BackendsOfOneProcess()),
+                         [](const auto& info) { return info.param; });
 
 }  // namespace
 }  // namespace gradwire

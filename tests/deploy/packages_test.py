@@ -25,6 +25,7 @@ CONTENTS = {
         "usr/share/bash-completion/completions/gradwire*",
         "usr/share/zsh/vendor-completions/_gradwire", "usr/share/man/man1/gradwire*.1.gz",
         "usr/share/lintian/overrides/gradwire"],
+    "gradwire-mpi": ["usr/libexec/gradwire/libgradwire_mpi.so"],
     "libgradwire0": [f"{LIB}/libgradwire.so.0", f"{LIB}/libgradwire.so.0.*",
                      "usr/share/lintian/overrides/libgradwire0"],
     "libgradwire-dev": ["usr/include/gradwire/*.h", f"{LIB}/libgradwire.so",
@@ -75,6 +76,8 @@ class PackagesTest(unittest.TestCase):
     def test_depends_on_what_it_is_linked_with(self):
         for name in ("libtorch", "libgrpc++", "libgloo0", "python3"):
             self.assertIn(name, self.field("gradwire", "Depends"))
+        self.assertIn("libopenmpi", self.field("gradwire-mpi", "Depends"))
+        self.assertNotIn("openmpi", self.field("gradwire", "Depends"))
         version = self.field("libgradwire0", "Version")
         self.assertIn(f"libgradwire0 (= {version})", self.field("libgradwire-dev", "Depends"))
         self.assertIn("libtorch-dev", self.field("libgradwire-dev", "Depends"))

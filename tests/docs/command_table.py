@@ -30,7 +30,7 @@ PROGRAMS = {
     "build/fuzz/bin/session_fuzzer": BUILD,
     "deploy/quickstart": MINUTES, "tests/run": MINUTES, "tests/mutate": MINUTES,
     "bench/observing.py": MINUTES, "tests/strangers/attack.py": MINUTES,
-    "mpirun": ELSEWHERE, "torchrun": ELSEWHERE,  # tests/launchers, tests/engines
+    "mpirun": ELSEWHERE, "torchrun": ELSEWHERE,  # tests/launchers, tests/mpi, tests/engines
     "deploy/observe": ENDLESS, "tail": ENDLESS,
     "bench/blas.py": MISSING, "grpc_health_probe": MISSING, "grpcurl": MISSING}
 
@@ -48,6 +48,8 @@ LINES = {
     ("docs/deploy/cloudlab.md", "build/bin/gradwire experiment course"): HOSTS,
     ("docs/deploy/ansible.md", "cp deploy/ansible/inventory.example.ini"): HOSTS,
     ("docs/deploy/slurm.md", "grep -ho"): ENGINE,
+    ("docs/deploy/mpi.md", "build/bin/gradwire launch --workers 4"): ELSEWHERE,
+    ("docs/deploy/mpi.md", "build/bin/gradwire bench collectives"): ELSEWHERE,
     ("docs/tasks/several-hosts.md", "printf '10.10.1"): HOSTS,
     ("docs/tasks/several-hosts.md", "build/bin/gradwire doctor --hostfile"): HOSTS,
     ("docs/tasks/several-hosts.md", "build/bin/gradwire launch --hostfile"): HOSTS,

@@ -33,6 +33,7 @@ GRADWIRE_TRAIT(BackendTraits, Codecs, , codecs, true)
 GRADWIRE_TRAIT(BackendTraits, Loads, LinkPattern pattern, links, pattern)
 GRADWIRE_TRAIT(BackendTraits, Has, Collectives all, collectives, all)
 GRADWIRE_TRAIT(BackendTraits, NoTls, , tls, false)
+GRADWIRE_TRAIT(BackendTraits, UnderMpirun, , under_mpirun, true)
 #undef GRADWIRE_TRAIT
 
 SyncTraits SyncTraits::Averages(absl::string_view backend) && {
@@ -88,6 +89,18 @@ absl::Status CheckTls(absl::string_view backend, bool tls) {
   return absl::InvalidArgumentError(
       absl::StrCat("--tls-cert: got back end ", backend,
                    ", whose connections cannot be encrypted; expected another one, or no TLS"));
+}
+
+absl::Status CheckMpirun(absl::string_view backend, const Environment& environment) {
+  const bool started = !Value(environment, "OMPI_COMM_WORLD_SIZE").empty() ||
+                       !Value(environment, "PMIX_RANK").empty();
+  if (started || !TraitsOfBackend(backend).under_mpirun) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "back end ", backend,
+      ": got neither OMPI_COMM_WORLD_SIZE nor PMIX_RANK in the environment, expected workers that "
+      "mpirun has started: 'gradwire launch' on one machine, or 'mpirun -np W gradwire-worker "
+      "--host-coordinator --backend ",
+      backend, "' (docs/deploy/mpi.md)"));
 }
 
 ScheduleTraits TraitsOfSchedule(absl::string_view name) {

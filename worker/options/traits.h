@@ -5,6 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/base/environment.h"
 
 namespace gradwire {
 
@@ -66,7 +67,8 @@ struct BackendTraits {
   bool codecs = false;         // accepts a --compress whose payloads the receiver decodes
   LinkPattern links = LinkPattern::kWorkers;
   Collectives collectives = Collectives::kTwo;
-  bool tls = true;  // all connections are gRPC's, which TLS encrypts
+  bool tls = true;            // all connections are gRPC's, which TLS encrypts
+  bool under_mpirun = false;  // mpirun must start the workers, all in one job
 
   BackendTraits Gives(Exact fold) &&;
   BackendTraits Halves() &&;
@@ -79,6 +81,7 @@ struct BackendTraits {
   BackendTraits Loads(LinkPattern pattern) &&;
   BackendTraits Has(Collectives all) &&;
   BackendTraits NoTls() &&;
+  BackendTraits UnderMpirun() &&;
 };
 
 // Columns of a row of optimizers.inc.
@@ -110,6 +113,10 @@ absl::Status CheckWire(absl::string_view backend, absl::string_view wire, absl::
 
 // Returns InvalidArgument if `tls` is true and back end `backend` has connections without TLS.
 absl::Status CheckTls(absl::string_view backend, bool tls);
+
+// Returns InvalidArgument if back end `backend` needs mpirun, and nothing in the environment says
+// that it started this process. MPI would then make a world of one rank.
+absl::Status CheckMpirun(absl::string_view backend, const Environment &environment);
 
 }  // namespace gradwire
 

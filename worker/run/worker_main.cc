@@ -9,6 +9,7 @@
 
 #include "common/base/environment.h"
 #include "common/base/status_util.h"
+#include "worker/options/traits.h"
 #include "worker/options/worker_option_parser.h"
 
 namespace gradwire {
@@ -17,11 +18,17 @@ namespace {
 constexpr char kProgram[] = "gradwire-worker";
 
 int Main(int argc, char** argv) {
+  const Environment environment = CurrentEnvironment();
   absl::StatusOr<Parsed<WorkerOptions>> parsed =
-      ParseWorkerOptions(Arguments(argc, argv), CurrentEnvironment());
+      ParseWorkerOptions(Arguments(argc, argv), environment);
   // The trainer reads the same options and prints the warnings.
   if (parsed.ok()) parsed->warnings.clear();
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
+  const absl::Status started = CheckMpirun(parsed->options.backend, environment);
+  if (!started.ok()) {
+    PrintUsageError(kProgram, started.message());
+    return ExitCode(started);
+  }
   const std::string trainer = PrivateFile("gradwire-trainer");
   execv(trainer.c_str(), argv);
   std::cerr << kProgram << ": cannot start " << trainer << ": " << std::strerror(errno)

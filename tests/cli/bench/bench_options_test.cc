@@ -96,7 +96,7 @@ TEST(ParseCollectivesOptions, OpThatABackEndLacks_NamesBoth) {
 
 TEST(ParseCollectivesOptions, NoBackends_AreThoseWithTheOps) {
   EXPECT_THAT(Collectives({"--ops", "scatter"}).backends, ElementsAre("ring", "tree"));
-  EXPECT_THAT(Collectives({}).backends, ::testing::SizeIs(5));
+  EXPECT_THAT(Collectives({}).backends, ::testing::SizeIs(6));
 }
 
 TEST(ParseCollectivesOptions, UnknownOp_NamesTheNearest) {

@@ -15,15 +15,16 @@ from cli.runs.report import Report
 from cli.runs.runner import COORDINATOR, MASTER, Outputs
 
 WIRES = {"fp32": 4.0, "bf16": 2.0}
-RING = {"name": "ring", "is_peer": False, "tls": False, "wires": WIRES, "loads_coordinator": False,
+RING = {"name": "ring", "is_peer": False, "asked": False, "tls": False, "wires": WIRES, "loads_coordinator": False,
         "least_seconds_per_byte": {"all-reduce": None, "gather": None, "reduce-scatter": None}}
 THROUGH = {**RING, "name": "coordinator", "loads_coordinator": True}
+MPI = {**RING, "name": "mpi"}
 PEER = {**RING, "name": "gloo (PyTorch)", "is_peer": True, "wires": {"fp32": 4.0},
         "least_seconds_per_byte": {"all-reduce": None, "gather": None}}
 ALL_REDUCE = {"name": "all-reduce", "sums": True, "sizes": [4, 20000], "busbw_factor": 1.0}
 REQUEST = {"workers": 2, "peers": True, "ops": [ALL_REDUCE], "backends": [RING, PEER],
            "warmup": 20, "iterations": 3, "seconds_per_size": 0.5,
-           "link_gbit": None, "tls": False, "hosts": "",
+           "link_gbit": None, "tls": False, "hosts": "", "hostfile": "", "under_mpirun": ["mpi"],
            "programs": {"collectives": "/x/gradwire-collectives",
                         "make_certificates": "/x/make-certificates",
                         "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
@@ -126,6 +127,23 @@ class Runs(unittest.TestCase):
         request = {**REQUEST, "backends": [ring, through], "ops": [{**ALL_REDUCE, "sizes": [4]}]}
         self.assertEqual([(case.backend["name"], case.tls) for case in cases_of(request)],
                          [("ring", False), ("ring", True), ("coordinator", False)])
+
+    def test_ranks_of_mpi_are_a_job_of_mpirun(self):
+        for backend, under_mpirun in ((MPI, True), (RING, False)):
+            self.assertEqual(run_of(REQUEST, Case(4, ALL_REDUCE, backend, "fp32")).mpirun,
+                             under_mpirun)
+
+    def test_back_end_that_cannot_run_here_is_left_out_with_a_note(self):
+        request = {**REQUEST, "backends": [RING, MPI], "hosts": "auto"}
+        self.assertEqual({case.backend["name"] for case in cases_of(request)}, {"ring"})
+        self.assertIn("Back end mpi was not measured: it runs on this machine alone; on several "
+                      "hosts, start the workers with mpirun (docs/deploy/mpi.md).",
+                      bench_collectives.notes_of(request))
+
+    def test_back_end_that_was_named_and_cannot_run_here_is_a_failure(self):
+        request = {**REQUEST, "backends": [{**MPI, "asked": True}], "hosts": "auto"}
+        with self.assertRaisesRegex(Failure, "^--backends: mpi: it runs on this machine"):
+            cases_of(request)
 
     def test_who_has_tls_gets_the_files_and_so_does_the_coordinator(self):
         files = ("--tls-cert", "c", "--tls-key", "k", "--tls-ca", "ca")

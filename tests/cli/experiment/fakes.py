@@ -29,16 +29,16 @@ TABLES = {"models": ["vgg11", "mlp", "lenet", "alexnet", "squeezenet1_0", "vgg16
                        ("per-layer", "ddp", "local-sgd", "diloco", "parameter-server")}},
           "backends": {"coordinator": {**TRAITS, "loads_workers_alike": False}, "sharded": TRAITS,
                        "ring": TRAITS, "tree": {"loads_workers_alike": False, "exact": False},
-                       "gloo": {**TRAITS, "exact": False}}}
+                       "gloo": {**TRAITS, "exact": False}, "mpi": {**TRAITS, "exact": False}}}
 
 
 def request_of(folder, name="course", **more):
     return {"command": f"gradwire experiment {name}", "words": [name], "scale": "tiny",
             "programs": {"worker": "/x/gradwire-worker", "coordinator": "/x/gradwire-coordinator",
                          "collectives": "/x/gradwire-collectives",
-                         "layout": "/x/gradwire-layout",
+                         "layout": "/x/gradwire-layout", "mpi": "/x/libgradwire_mpi.so",
                          "peers": str(ROOT / "bench/peers")},
-            "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
+            "under_mpirun": ["mpi"], "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
             "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
             "chosen": {}, "target": 0, "tables": TABLES, **more}

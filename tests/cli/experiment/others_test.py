@@ -3,6 +3,7 @@ verdicts."""
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
@@ -27,6 +28,15 @@ def trained(*seconds, ranks=1, sent=0, buffers=None, sha256="a", epochs=None, lo
                      "summary": {"parameters_sha256": sha256, "bytes_sent": sent * len(records),
                                  "buffers_sha256": (buffers or "a" * ranks)[rank]}}
                     for rank in range(ranks)])
+
+
+class BackendsTest(unittest.TestCase):
+    def test_those_that_need_mpirun_only_where_it_can_start_ranks(self):
+        for why, listed in (("", True), ("no mpirun", False)):
+            with mock.patch("cli.experiment.study.why_not", return_value=why):
+                setting = setting_of({})
+                self.assertEqual("mpi" in setting.backends(), listed)
+                self.assertEqual("mpi" in setting.backends("loads_workers_alike"), listed)
 
 
 class LargeBatch(unittest.TestCase):

@@ -3,7 +3,7 @@ from typing import NamedTuple
 
 REQUEST = {"token_file": "", "programs": {"coordinator": "/bin/gradwire-coordinator",
                         "worker": "/bin/gradwire-worker", "gradwire": "/bin/gradwire"},
-           "program": "", "workers": 2, "world_size": 2, "hostfile": "", "per_host": 0,
+           "program": "", "workers": 2, "world_size": 2, "mpirun": False, "hostfile": "", "per_host": 0,
            "network": "", "coordinator": {"listen": "127.0.0.1:0"}, "linger_seconds": 0,
            "lease_seconds": 10, "rank_options": [], "log_jsonl": "", "metrics": "off",
            "listen": "0.0.0.0:0", "summary": "", "trace": "", "phases": [], "config": "",

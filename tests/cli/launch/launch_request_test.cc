@@ -83,6 +83,8 @@ TEST(LaunchRequest, Traits_AreThoseOfTheTables) {
   const auto halving = request["halving"].get<std::vector<std::string>>();
   EXPECT_THAT(halving, Contains("ring"));
   EXPECT_THAT(halving, Not(Contains("gloo")));
+  EXPECT_EQ(request["mpirun"], false);
+  EXPECT_EQ(RequestOf({"--", "--backend", "mpi"})["mpirun"], true);
 }
 
 }  // namespace

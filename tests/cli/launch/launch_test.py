@@ -55,6 +55,12 @@ class LaunchTest(unittest.TestCase):
     def said(self):
         return "\n".join(self.terminal.lines[ERR])
 
+    def test_mpirun_is_the_only_worker(self):
+        self.supervisor.on_start = lambda: self.file("ports", "grpc=0.0.0.0:7\nmetrics=[::]:8\n")
+        self.run_all(mpirun=True)
+        self.assertEqual([member.name for member in self.supervisor.started],
+                         ["coordinator", "mpirun"])
+
     def test_coordinator_is_first_and_workers_get_its_address(self):
         self.supervisor.on_start = lambda: self.file("ports", "grpc=0.0.0.0:7\nmetrics=[::]:8\n")
         self.assertEqual(self.run_all(), 0)

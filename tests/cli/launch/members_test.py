@@ -3,6 +3,7 @@ import os
 import pathlib
 import sys
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.launch import members
@@ -200,6 +201,37 @@ class Worker(unittest.TestCase):
 
     def test_no_terminal_leaves_progress_alone(self):
         self.assertNotIn("GRADWIRE_PROGRESS", members_of().worker(0, "a:1", 0).command.environment)
+
+
+class UnderMpirun(unittest.TestCase):
+    def job(self, **changes):
+        with mock.patch("cli.runs.mpirun.shutil.which", return_value="/bin/mpirun"):
+            return members_of("--backend", "mpi", workers=2, environment={"HOME": "/h"},
+                              **changes).workers_of_mpirun("a:1")
+
+    def test_all_workers_are_one_member(self):
+        job = self.job()
+        self.assertEqual((job.name, job.ranks, job.dispensable, job.linger),
+                         ("mpirun", frozenset([0, 1]), False, 3))
+        self.assertEqual(job.command.environment, {"HOME": "/h"})
+        self.assertEqual(job.command.argv[0], "/bin/mpirun")
+        before, first, second = " ".join(job.command.argv).split(" -np 1 ")
+        self.assertIn("--tag-output", before)
+        for rank, worker in enumerate((first.removesuffix(" :"), second)):
+            variables, _, argv = worker.removeprefix("/usr/bin/env ").partition(" /bin/gradwire-")
+            self.assertEqual(argv, "worker --backend mpi")
+            self.assertIn(f"GRADWIRE_RANK={rank} ", variables)
+            self.assertIn("GRADWIRE_COORDINATOR=a:1", variables)
+            self.assertNotIn("HOME", variables)
+
+    def test_options_of_a_rank_are_its_own(self):
+        argv = self.job(rank_options=[[1, ["--loaders", "2"]]]).command.argv
+        self.assertGreater(argv.index("--loaders"), argv.index(":"))
+
+    def test_lines_are_labelled_by_rank(self):
+        label_of = self.job().label_of
+        self.assertEqual(label_of(b"[1,2]<stderr>:step 3"), (b"rank 2", b"step 3"))
+        self.assertEqual(label_of(b"mpirun was unable to"), (b"", b"mpirun was unable to"))
 
 
 class OnHosts(unittest.TestCase):

@@ -1,4 +1,5 @@
 """cli/runs/runner.py: runs of several ranks, beside a coordinator that is a script."""
+import os
 import pathlib
 import socket
 import sys
@@ -19,6 +20,21 @@ addr) echo "127.0.0.$2" ;;
 run) host=$2; shift 2; HOST=$host exec "$@" ;;
 down) touch "$0.down" ;;
 esac'''
+
+
+# Runs one rank after the other: what is between "-np 1" and a colon, or the end.
+MPIRUN = """exec /usr/bin/python3 -c '
+import subprocess, sys
+rank = []
+for word in [*sys.argv[1:], ":"]:
+    if word == "-np":
+        rank = []
+    elif word == ":":
+        subprocess.run(rank[1:], check=True)
+    else:
+        rank.append(word)
+' "$@"
+"""
 
 
 def never():
@@ -98,6 +114,22 @@ class RunnerTest(unittest.TestCase):
             runner.run(Run([["/bin/sh", "-c", waits], echo("other")], coordinator=False), watch)
         self.assertIn(b"first\n", seen)
         self.assertEqual(seen[-1], b"first\nlast\n")
+
+    def under_mpirun(self, script, *runs):
+        """Runs with an mpirun that runs one rank after the other."""
+        self.script("mpirun", script)
+        with mock.patch.dict("os.environ", {"PATH": f"{self.folder}:{os.environ['PATH']}"}):
+            return self.outputs_of(*runs)
+
+    def test_mpirun_starts_all_ranks_and_their_output_is_kept_apart(self):
+        runs = [Run([echo(word, COORDINATOR), echo("other")], mpirun=True) for word in "ab"]
+        outputs = self.under_mpirun(MPIRUN, *runs)
+        self.assertEqual([of_run.ranks for of_run in outputs],
+                         [[f"{word} 127.0.0.1:7\n", "other\n"] for word in "ab"])
+
+    def test_mpirun_fails_says_why(self):
+        with self.assertRaisesRegex(Failure, "^mpirun ended with exit code 3:\n  no slots$"):
+            self.under_mpirun("echo no slots >&2; exit 3", Run([echo("x")], mpirun=True))
 
     def test_environment_reaches_the_ranks(self):
         run = Run([["/bin/sh", "-c", "echo $MINE"]], coordinator=False, environment={"MINE": "x"})

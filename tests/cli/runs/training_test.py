@@ -37,7 +37,7 @@ class Starts(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         (self.folder / "gloo_training.py").touch()
-        self.request = {"programs": {"worker": "/bin/worker", "peers": str(self.folder)},
+        self.request = {"under_mpirun": ["mpi"], "programs": {"worker": "/bin/worker", "peers": str(self.folder)},
                         "blas_path": ""}
 
     def test_ranks_meet_at_a_coordinator(self):

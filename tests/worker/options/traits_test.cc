@@ -38,6 +38,19 @@ TEST(Traits, TraitsOfBackend_EveryRow_OfTheTable) {
   EXPECT_EQ(TraitsOfBackend("tree").links, LinkPattern::kTree);
   EXPECT_EQ(TraitsOfBackend("tree").collectives, Collectives::kAll);
   EXPECT_EQ(TraitsOfBackend("sharded").collectives, Collectives::kTwo);
+  EXPECT_TRUE(TraitsOfBackend("mpi").under_mpirun);
+  EXPECT_FALSE(TraitsOfBackend("gloo").under_mpirun);
+  EXPECT_FALSE(TraitsOfBackend("mpi").tls);
+}
+
+TEST(Traits, CheckMpirun_OnlyBackEndsThatNeedIt_AndOnlyWithoutIt) {
+  EXPECT_TRUE(CheckMpirun("ring", {}).ok());
+  EXPECT_TRUE(CheckMpirun("mpi", {{"OMPI_COMM_WORLD_SIZE", "4"}}).ok());
+  EXPECT_TRUE(CheckMpirun("mpi", {{"PMIX_RANK", "0"}}).ok());
+  const absl::Status status = CheckMpirun("mpi", {{"SLURM_PROCID", "0"}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              testing::HasSubstr("back end mpi: got neither OMPI_COMM_WORLD_SIZE nor PMIX_RANK"));
 }
 
 // Places that compare with a word that is also a row's name.

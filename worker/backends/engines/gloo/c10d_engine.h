@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_C10D_ENGINE_H_
-#define GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_C10D_ENGINE_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_ENGINES_GLOO_C10D_ENGINE_H_
+#define GRADWIRE_WORKER_BACKENDS_ENGINES_GLOO_C10D_ENGINE_H_
 
 #include <gloo/transport/context.h>
 #include <gloo/transport/tcp/device.h>
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "common/base/mutex.h"
-#include "worker/backends/gloo/engine.h"
+#include "worker/backends/engines/engine.h"
 
 namespace gradwire {
 
@@ -101,4 +101,4 @@ class C10dStore : public c10d::Store {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_BACKENDS_GLOO_ENGINE_C10D_ENGINE_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_ENGINES_GLOO_C10D_ENGINE_H_

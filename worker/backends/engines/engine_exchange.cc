@@ -1,4 +1,4 @@
-#include "worker/backends/gloo/gloo_exchange.h"
+#include "worker/backends/engines/engine_exchange.h"
 
 #include <algorithm>
 #include <cstring>
@@ -33,7 +33,7 @@ void Scale(absl::Span<uint8_t> bytes, int world_size) {
   for (size_t i = 0; i < bytes.size() / sizeof(float); ++i) values[i] *= factor;
 }
 
-// Returns the number of ranks to which a rank passes on the root's bytes, in gloo's binomial tree;
+// Returns the number of ranks to which a rank passes on the root's bytes, in a binomial tree;
 // `from_root` is its distance from the root.
 int BroadcastChildren(int from_root, int world_size) {
   int children = 0;
@@ -50,9 +50,10 @@ int OnlyRank(const View& view) {
 
 }  // namespace
 
-GlooExchange::GlooExchange(const View& view, const BackendOptions& options,
-                           std::unique_ptr<GlooEngine> engine)
-    : view_(view),
+EngineExchange::EngineExchange(std::string name, const View& view, const BackendOptions& options,
+                               std::unique_ptr<CollectiveEngine> engine)
+    : name_(std::move(name)),
+      view_(view),
       rank_(OnlyRank(view)),
       gathers_(options.gathers),
       rendezvous_(options.coordinator, options.security),
@@ -61,25 +62,26 @@ GlooExchange::GlooExchange(const View& view, const BackendOptions& options,
               [this](const absl::Status& reason) { Stop(reason); }, [this] { Drain(); }},
              view.first_step) {}
 
-GlooExchange::~GlooExchange() {
+EngineExchange::~EngineExchange() {
   table_.Close();
   if (contact_thread_.joinable()) contact_thread_.join();
   if (issue_thread_.joinable()) issue_thread_.join();
   engine_.reset();
 }
 
-absl::Status GlooExchange::Start() {
+absl::Status EngineExchange::Start() {
   for (const Member& member : view_.members) {
     if (member.ranks.size() == 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat("back end gloo: got ", NameOf(member.ranks),
-                                                   " on one worker (", member.address,
-                                                   "), expected a worker for each rank"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("back end ", name_, ": got ", NameOf(member.ranks), " on one worker (",
+                     member.address, "), expected a worker for each rank"));
   }
   const std::string& address = view_.Carrier(Rank(rank_)).address;
   const absl::StatusOr<HostPort> host_port = ParseHostPort(address);
   absl::Status bound = host_port.ok() ? engine_->Bind(host_port->host) : host_port.status();
   if (!bound.ok()) {
-    return Annotate(bound, absl::StrCat("back end gloo needs the advertised address ", address));
+    return Annotate(bound,
+                    absl::StrCat("back end ", name_, " needs the advertised address ", address));
   }
   {
     MutexLock lock(&mutex_);
@@ -91,15 +93,15 @@ absl::Status GlooExchange::Start() {
   return absl::OkStatus();
 }
 
-void GlooExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+void EngineExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
   if (gathers_) blocks_.emplace(layout, FoldBlocks(buckets, view_.world_size));
   table_.AddLayout(layout, std::move(buckets));
 }
 
-void GlooExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
-                          Done done) {
+void EngineExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+                            Done done) {
   auto transfer =
-      std::make_shared<GlooTransfer>(key, table_.SpecOf(key), result, deadline, std::move(done));
+      std::make_shared<EngineTransfer>(key, table_.SpecOf(key), result, deadline, std::move(done));
   if (gathers_ && rank_ == 0 && !IsBroadcast(transfer->spec)) {
     transfer->ranges = blocks_.at(key.layout).Cut(key.bucket, 0, transfer->spec.bytes);
   }
@@ -111,14 +113,14 @@ void GlooExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl
   if (IsBroadcast(transfer->spec) && transfer->spec.root != Rank(rank_)) NoteReady(transfer);
 }
 
-void GlooExchange::Contribute(const BucketKey& key, Rank, absl::Span<const uint8_t> terms) {
-  const auto transfer = std::static_pointer_cast<GlooTransfer>(table_.Find(key));
+void EngineExchange::Contribute(const BucketKey& key, Rank, absl::Span<const uint8_t> terms) {
+  const auto transfer = std::static_pointer_cast<EngineTransfer>(table_.Find(key));
   if (transfer == nullptr) return;  // it has failed
   transfer->terms = terms;
   NoteReady(transfer);
 }
 
-void GlooExchange::NoteReady(const std::shared_ptr<GlooTransfer>& transfer) {
+void EngineExchange::NoteReady(const std::shared_ptr<EngineTransfer>& transfer) {
   MutexLock lock(&mutex_);
   ready_[transfer->sequence] = transfer;
   ++handed_in_;
@@ -126,12 +128,12 @@ void GlooExchange::NoteReady(const std::shared_ptr<GlooTransfer>& transfer) {
   handed_.NotifyAll();
 }
 
-std::shared_ptr<GlooExchange::GlooTransfer> GlooExchange::NextToIssue() {
+std::shared_ptr<EngineExchange::EngineTransfer> EngineExchange::NextToIssue() {
   MutexLock lock(&mutex_);
   while (!stopped_) {
     const auto next = ready_.find(issued_);
     if (connected_ && next != ready_.end()) {
-      std::shared_ptr<GlooTransfer> transfer = std::move(next->second);
+      std::shared_ptr<EngineTransfer> transfer = std::move(next->second);
       ready_.erase(next);
       ++issued_;
       ++in_engine_;
@@ -142,25 +144,30 @@ std::shared_ptr<GlooExchange::GlooTransfer> GlooExchange::NextToIssue() {
   return nullptr;
 }
 
-void GlooExchange::IssueLoop() {
-  while (const std::shared_ptr<GlooTransfer> transfer = NextToIssue()) Issue(transfer);
+void EngineExchange::IssueLoop() {
+  while (const std::shared_ptr<EngineTransfer> transfer = NextToIssue()) Issue(transfer);
 }
 
-void GlooExchange::Issue(const std::shared_ptr<GlooTransfer>& transfer) {
+void EngineExchange::Issue(const std::shared_ptr<EngineTransfer>& transfer) {
   const absl::Span<uint8_t> result = transfer->result;
+  auto done = [this, transfer](const absl::Status& status) { OnEngineDone(*transfer, status); };
+  if (!gathers_ && !IsBroadcast(transfer->spec)) {
+    const auto* terms = reinterpret_cast<const float*>(transfer->terms.data());
+    auto* sum = reinterpret_cast<float*>(result.data());
+    const size_t count = result.size() / sizeof(float);
+    return engine_->Sum({terms, count}, {sum, count}, done);
+  }
   if (!transfer->terms.empty() && transfer->terms.data() != result.data()) {
     std::memcpy(result.data(), transfer->terms.data(), result.size());
   }
-  auto done = [this, transfer](const absl::Status& status) { OnEngineDone(*transfer, status); };
   if (IsBroadcast(transfer->spec)) {
     return engine_->Broadcast(result, transfer->spec.root.value(), done);
   }
-  if (gathers_) return GatherAndScatter(transfer.get(), done);
-  auto* values = reinterpret_cast<float*>(result.data());
-  engine_->Sum({values, result.size() / sizeof(float)}, done);
+  GatherAndScatter(transfer.get(), done);
 }
 
-void GlooExchange::GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Done& done) {
+void EngineExchange::GatherAndScatter(EngineTransfer* transfer,
+                                      const CollectiveEngine::Done& done) {
   const absl::Span<uint8_t> mine = transfer->result;
   std::vector<absl::Span<uint8_t>> parts;
   if (rank_ == 0) {
@@ -184,7 +191,7 @@ void GlooExchange::GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Do
   engine_->Scatter(parts, mine, 0, done);
 }
 
-void GlooExchange::OnEngineDone(const GlooTransfer& transfer, const absl::Status& status) {
+void EngineExchange::OnEngineDone(const EngineTransfer& transfer, const absl::Status& status) {
   if (status.ok()) {
     if (!IsBroadcast(transfer.spec) && !gathers_) Scale(transfer.result, view_.world_size);
     Count(transfer);
@@ -200,7 +207,7 @@ void GlooExchange::OnEngineDone(const GlooTransfer& transfer, const absl::Status
   if (status.ok()) table_.Complete(transfer.key);
 }
 
-std::vector<int> GlooExchange::LostPeers() {
+std::vector<int> EngineExchange::LostPeers() {
   const std::vector<int> broken = engine_->BrokenPeers();
   // Reported before this rank closes its own connections, because it is not the cause.
   rendezvous_.Set(LostAPeerKey(rank_), "").IgnoreError();
@@ -214,18 +221,18 @@ std::vector<int> GlooExchange::LostPeers() {
   return lost.empty() ? broken : lost;
 }
 
-void GlooExchange::OnBreak(const Transfer& transfer, const absl::Status& status) {
+void EngineExchange::OnBreak(const Transfer& transfer, const absl::Status& status) {
   const std::vector<int> lost = LostPeers();
   const std::string peers =
       lost.empty() ? "" : absl::StrCat(" lost its connection to ", RankNames(lost));
   absl::optional<Incarnation> suspect;
   if (lost.size() == 1) suspect = view_.Carrier(Rank(lost[0])).incarnation;
-  table_.Fail(absl::UnavailableError(absl::StrCat(ToString(transfer.key), ": gloo", peers, ": ",
+  table_.Fail(absl::UnavailableError(absl::StrCat(ToString(transfer.key), ": ", name_, peers, ": ",
                                                   std::string(status.message()))),
               suspect);
 }
 
-void GlooExchange::Count(const Transfer& transfer) {
+void EngineExchange::Count(const Transfer& transfer) {
   const uint64_t bytes = transfer.result.size();
   const int world_size = view_.world_size;
   if (IsBroadcast(transfer.spec)) {
@@ -241,23 +248,23 @@ void GlooExchange::Count(const Transfer& transfer) {
   }
 }
 
-std::string GlooExchange::RankNames(const std::vector<int>& ranks) const {
+std::string EngineExchange::RankNames(const std::vector<int>& ranks) const {
   return absl::StrJoin(ranks, ", ", [this](std::string* out, int rank) {
     absl::StrAppend(out, "rank ", rank, " (", view_.Carrier(Rank(rank)).address, ")");
   });
 }
 
-Lateness GlooExchange::Explain(const Transfer& late) {
+Lateness EngineExchange::Explain(const Transfer& late) {
   std::vector<std::string> keys;
   for (int rank = 0; rank < view_.world_size; ++rank) keys.push_back(CountKey(rank));
   const auto counts = rendezvous_.Get(keys, SteadyNow() + kAskTimeout);
-  std::string cause = "all ranks have contributed, but gloo has not finished";
+  std::string cause = absl::StrCat("all ranks have contributed, but ", name_, " has not finished");
   std::vector<int> behind;
   for (int rank = 0; counts.ok() && rank < view_.world_size; ++rank) {
     Sequence count = 0;
     const auto& text = (*counts)[rank];
     const bool known = text.has_value() && absl::SimpleAtoi(*text, &count);
-    const Sequence sequence = static_cast<const GlooTransfer&>(late).sequence;
+    const Sequence sequence = static_cast<const EngineTransfer&>(late).sequence;
     if (rank != rank_ && (!known || count <= sequence)) behind.push_back(rank);
   }
   if (!behind.empty()) cause = absl::StrCat("missing: ", RankNames(behind));
@@ -269,7 +276,7 @@ Lateness GlooExchange::Explain(const Transfer& late) {
           std::move(suspects)};
 }
 
-void GlooExchange::Stop(const absl::Status& reason) {
+void EngineExchange::Stop(const absl::Status& reason) {
   bool bound;
   {
     MutexLock lock(&mutex_);
@@ -283,19 +290,24 @@ void GlooExchange::Stop(const absl::Status& reason) {
   if (bound) engine_->Abort();
 }
 
-void GlooExchange::Drain() {
+void EngineExchange::Drain() {
   MutexLock lock(&mutex_);
   while (in_engine_ > 0) changed_.Wait(&mutex_);
   ready_.clear();
 }
 
-absl::Status GlooExchange::ConnectPeers() {
-  if (absl::Status reached = rendezvous_.Connect(view_); !reached.ok()) return reached;
-  return Annotate(engine_->Connect(rank_, view_.world_size, &rendezvous_),
-                  "gloo cannot connect the ranks");
+absl::Status EngineExchange::Finish(absl::Time deadline) {
+  if (absl::Status failure = table_.failure(); !failure.ok()) return failure;
+  return Annotate(engine_->Finish(deadline), name_);
 }
 
-void GlooExchange::ContactLoop() {
+absl::Status EngineExchange::ConnectPeers() {
+  if (absl::Status reached = rendezvous_.Connect(view_); !reached.ok()) return reached;
+  return Annotate(engine_->Connect(rank_, view_.world_size, &rendezvous_),
+                  absl::StrCat(name_, " cannot connect the ranks"));
+}
+
+void EngineExchange::ContactLoop() {
   if (absl::Status connected = ConnectPeers(); !connected.ok()) {
     return table_.Fail(connected, absl::nullopt);
   }
@@ -311,7 +323,7 @@ void GlooExchange::ContactLoop() {
   }
 }
 
-bool GlooExchange::WaitForNews(Sequence* told) {
+bool EngineExchange::WaitForNews(Sequence* told) {
   MutexLock lock(&mutex_);
   const absl::Time earliest = SteadyNow() + (*told == 0 ? absl::ZeroDuration() : kNewsInterval);
   while (!stopped_ && SteadyNow() < earliest) failed_.WaitWithDeadline(&mutex_, earliest);

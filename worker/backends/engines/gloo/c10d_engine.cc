@@ -1,9 +1,10 @@
 // The only source file of the back ends that includes c10d.
-#include "worker/backends/gloo/engine/c10d_engine.h"
+#include "worker/backends/engines/gloo/c10d_engine.h"
 
 #include <ATen/ops/from_blob.h>
 #include <gloo/common/error.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <exception>
@@ -16,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "worker/backends/gloo/engine.h"
+#include "worker/backends/engines/engine.h"
 
 namespace gradwire {
 
@@ -246,7 +247,7 @@ absl::Status StatusOf(const std::exception& error) {
 
 // A group is a device of ProcessGroupGloo, which makes connections for each device; operations take
 // turns on them.
-class C10dEngine : public GlooEngine {
+class C10dEngine : public CollectiveEngine {
  public:
   // Gloo writes to sockets whose other end may be closed, from its own threads.
   explicit C10dEngine(int groups) : groups_(groups) { std::signal(SIGPIPE, SIG_IGN); }
@@ -280,9 +281,10 @@ class C10dEngine : public GlooEngine {
     return absl::OkStatus();
   }
 
-  void Sum(absl::Span<float> values, Done done) override {
-    Tensors tensors = {
-        at::from_blob(values.data(), {static_cast<int64_t>(values.size())}, at::kFloat)};
+  // Gloo sums in place.
+  void Sum(absl::Span<const float> terms, absl::Span<float> sum, Done done) override {
+    if (terms.data() != sum.data()) std::copy(terms.begin(), terms.end(), sum.begin());
+    Tensors tensors = {at::from_blob(sum.data(), {static_cast<int64_t>(sum.size())}, at::kFloat)};
     Start([&] { return group_->allreduce(tensors); }, std::move(done));
   }
 
@@ -310,6 +312,9 @@ class C10dEngine : public GlooEngine {
     options.rootRank = root;
     Start([&] { return group_->scatter(outputs, inputs, options); }, std::move(done));
   }
+
+  // Gloo sends only data that its receiver has asked for.
+  absl::Status Finish(absl::Time) override { return absl::OkStatus(); }
 
   std::vector<int> BrokenPeers() override {
     std::set<int> broken;
@@ -345,6 +350,6 @@ class C10dEngine : public GlooEngine {
 
 }  // namespace gradwire
 
-gradwire::GlooEngine* gradwire_make_gloo_engine(int groups) {
+gradwire::CollectiveEngine* gradwire_make_gloo_engine(int groups) {
   return new gradwire::C10dEngine(groups);
 }

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_EXCHANGE_H_
-#define GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_EXCHANGE_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_EXCHANGE_H_
+#define GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_EXCHANGE_H_
 
 #include <map>
 #include <memory>
@@ -11,30 +11,31 @@
 #include "common/fold/blocks.h"
 #include "common/wire/view.h"
 #include "worker/backends/backend.h"
+#include "worker/backends/engines/engine.h"
+#include "worker/backends/engines/engine_rendezvous.h"
 #include "worker/backends/exchange.h"
-#include "worker/backends/gloo/engine.h"
-#include "worker/backends/gloo/gloo_rendezvous.h"
 #include "worker/backends/transfer_table.h"
 
 namespace gradwire {
 
-// c10d's ProcessGroupGloo, for comparison: the same worker and the same overlap with another
-// engine. Its ring adds in its own order: the same bits on every rank, near the fold. If rank 0
-// gathers, the result is the fold. Peers connect at the address that the worker advertises, on
-// gloo's ports; they find each other at the coordinator.
+// An exchange over a CollectiveEngine, for comparison: the same worker and the same overlap. The
+// engine adds in its own order: the same bits on every rank, near the fold. If rank 0 gathers, the
+// result is the fold. Peers find each other at the coordinator, or by means of the engine's own.
 //
 //   trainer ── queue ──► issue thread ── in the order expected ──► engine's threads
 //                                                                    × 1/W, done
 //   contact thread: connects; then tells the other ranks, at most ten
 //                   times a second, how many buckets were contributed
 //
-// ProcessGroupGloo has no deadlines and does not know which rank is missing. The table notices a
-// passed deadline, the other ranks' counts show which rank is late, and the engine's operations are
+// An engine has no deadlines and does not know which rank is missing. The table notices a passed
+// deadline, the other ranks' counts show which rank is late, and the engine's operations are
 // ended before `done` runs.
-class GlooExchange : public Exchange {
+class EngineExchange : public Exchange {
  public:
-  GlooExchange(const View& view, const BackendOptions& options, std::unique_ptr<GlooEngine> engine);
-  ~GlooExchange() override;
+  // `name`: of the back end, for messages.
+  EngineExchange(std::string name, const View& view, const BackendOptions& options,
+                 std::unique_ptr<CollectiveEngine> engine);
+  ~EngineExchange() override;
 
   // InvalidArgument if a worker carries several ranks; FailedPrecondition if the address in the
   // view is not an address of this host. Call it once, first.
@@ -45,15 +46,14 @@ class GlooExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
-  // Does nothing: gloo sends only data that its receiver has asked for.
-  absl::Status Finish(absl::Time) override { return table_.failure(); }
-  // Computed from gloo's algorithms, because gloo does not count.
+  absl::Status Finish(absl::Time deadline) override;
+  // Computed for a ring and binomial trees, because engines do not count.
   TransferTotals totals() const override { return {traffic_.sent, traffic_.received}; }
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
  private:
   using Sequence = uint64_t;  // of transfers, in the order expected
-  struct GlooTransfer : Transfer {
+  struct EngineTransfer : Transfer {
     using Transfer::Transfer;
     Sequence sequence = 0;
     absl::Span<const uint8_t> terms;  // empty: the result holds the input
@@ -63,14 +63,14 @@ class GlooExchange : public Exchange {
   };
 
   // Returns the next transfer for the engine; null: the end.
-  std::shared_ptr<GlooTransfer> NextToIssue();
+  std::shared_ptr<EngineTransfer> NextToIssue();
   void IssueLoop();
-  void Issue(const std::shared_ptr<GlooTransfer>& transfer);
+  void Issue(const std::shared_ptr<EngineTransfer>& transfer);
   // Runs at rank 0, which folds. The gather has ended on return.
-  void GatherAndScatter(GlooTransfer* transfer, const GlooEngine::Done& done);
-  void OnEngineDone(const GlooTransfer& transfer, const absl::Status& status);
+  void GatherAndScatter(EngineTransfer* transfer, const CollectiveEngine::Done& done);
+  void OnEngineDone(const EngineTransfer& transfer, const absl::Status& status);
   void Count(const Transfer& transfer);
-  void NoteReady(const std::shared_ptr<GlooTransfer>& transfer);
+  void NoteReady(const std::shared_ptr<EngineTransfer>& transfer);
 
   std::string RankNames(const std::vector<int>& ranks) const;
   Lateness Explain(const Transfer& late);
@@ -85,11 +85,12 @@ class GlooExchange : public Exchange {
   // Waits for buckets that the other ranks do not know of; returns false at the end.
   bool WaitForNews(Sequence* told);
 
+  const std::string name_;
   const View view_;
   const int rank_;                         // of this worker; -1 if it carries several
   const bool gathers_;                     // instead of an all-reduce
   std::map<LayoutId, FoldBlocks> blocks_;  // if it gathers
-  GlooRendezvous rendezvous_;
+  EngineRendezvous rendezvous_;
   Traffic traffic_;
 
   mutable Mutex mutex_;
@@ -100,14 +101,14 @@ class GlooExchange : public Exchange {
   Sequence handed_in_ ABSL_GUARDED_BY(mutex_) = 0;  // how many
   Sequence issued_ ABSL_GUARDED_BY(mutex_) = 0;     // how many
   // Contributed, but not given to the engine.
-  std::map<Sequence, std::shared_ptr<GlooTransfer>> ready_ ABSL_GUARDED_BY(mutex_);
+  std::map<Sequence, std::shared_ptr<EngineTransfer>> ready_ ABSL_GUARDED_BY(mutex_);
   int in_engine_ ABSL_GUARDED_BY(mutex_) = 0;  // operations
   bool bound_ ABSL_GUARDED_BY(mutex_) = false;
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;  // after a failure
 
   // The engine's threads use all members above.
-  std::unique_ptr<GlooEngine> engine_;
+  std::unique_ptr<CollectiveEngine> engine_;
   std::thread contact_thread_;
   std::thread issue_thread_;
   TransferTable table_;
@@ -115,4 +116,4 @@ class GlooExchange : public Exchange {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_EXCHANGE_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_EXCHANGE_H_

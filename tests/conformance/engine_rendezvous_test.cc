@@ -1,6 +1,6 @@
 // The worker's and the coordinator's end of v1.Rendezvous, over a real server.
 
-#include "worker/backends/gloo/gloo_rendezvous.h"
+#include "worker/backends/engines/engine_rendezvous.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,18 +20,18 @@ using ::testing::Optional;
 
 absl::Time In(absl::Duration duration) { return SteadyNow() + duration; }
 
-class GlooRendezvousTest : public ::testing::Test {
+class EngineRendezvousTest : public ::testing::Test {
  protected:
-  GlooRendezvousTest() {
+  EngineRendezvousTest() {
     view_.run_id = run_id_;
     view_.generation = Generation(1);
     server_ = StartGrpcServer("127.0.0.1:0", {&service_}).value();
     rendezvous_ = Connect(view_);
   }
-  ~GlooRendezvousTest() override { server_.server->Shutdown(); }
+  ~EngineRendezvousTest() override { server_.server->Shutdown(); }
 
-  std::unique_ptr<GlooRendezvous> Connect(const View& view) {
-    auto rendezvous = std::make_unique<GlooRendezvous>(server_.address);
+  std::unique_ptr<EngineRendezvous> Connect(const View& view) {
+    auto rendezvous = std::make_unique<EngineRendezvous>(server_.address);
     EXPECT_TRUE(rendezvous->Connect(view).ok());
     return rendezvous;
   }
@@ -41,10 +41,10 @@ class GlooRendezvousTest : public ::testing::Test {
   RendezvousService service_{run_id_, &store_};
   GrpcServer server_;
   View view_;
-  std::unique_ptr<GlooRendezvous> rendezvous_;
+  std::unique_ptr<EngineRendezvous> rendezvous_;
 };
 
-TEST_F(GlooRendezvousTest, Wait_SetByAnotherWorker_GetsTheValuesInOrder) {
+TEST_F(EngineRendezvousTest, Wait_SetByAnotherWorker_GetsTheValuesInOrder) {
   const auto other = Connect(view_);
   auto values = std::async(std::launch::async, [this] {
     return rendezvous_->Wait({"b", "a"}, In(absl::Seconds(20)));
@@ -54,15 +54,15 @@ TEST_F(GlooRendezvousTest, Wait_SetByAnotherWorker_GetsTheValuesInOrder) {
   EXPECT_THAT(*values.get(), ElementsAre("2", "1"));
 }
 
-TEST_F(GlooRendezvousTest, Wait_DeadlinePassed_NamesTheMissingKey) {
+TEST_F(EngineRendezvousTest, Wait_DeadlinePassed_NamesTheMissingKey) {
   const auto values = rendezvous_->Wait({"a"}, In(absl::Milliseconds(50)));
   EXPECT_EQ(values.status().code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_THAT(std::string(values.status().message()),
               HasSubstr("rendezvous at coordinator 127.0.0.1:"));
-  EXPECT_THAT(std::string(values.status().message()), HasSubstr("missing keys: gloo/1/a"));
+  EXPECT_THAT(std::string(values.status().message()), HasSubstr("missing keys: engine/1/a"));
 }
 
-TEST_F(GlooRendezvousTest, Wait_LongerThanTheServiceLooksForItsCaller_GoesOn) {
+TEST_F(EngineRendezvousTest, Wait_LongerThanTheServiceLooksForItsCaller_GoesOn) {
   auto values = std::async(std::launch::async,
                            [this] { return rendezvous_->Wait({"a"}, In(absl::Seconds(20))); });
   EXPECT_EQ(values.wait_for(std::chrono::milliseconds(700)), std::future_status::timeout);
@@ -70,19 +70,19 @@ TEST_F(GlooRendezvousTest, Wait_LongerThanTheServiceLooksForItsCaller_GoesOn) {
   EXPECT_THAT(*values.get(), ElementsAre("1"));
 }
 
-TEST_F(GlooRendezvousTest, Get_SomeKeysAreMissing_HaveNoValue) {
+TEST_F(EngineRendezvousTest, Get_SomeKeysAreMissing_HaveNoValue) {
   ASSERT_TRUE(rendezvous_->Set("a", "").ok());
   EXPECT_THAT(*rendezvous_->Get({"b", "a"}, In(absl::Seconds(10))),
               ElementsAre(absl::nullopt, Optional(std::string())));
 }
 
-TEST_F(GlooRendezvousTest, Check_TellsWhetherAllAreThere) {
+TEST_F(EngineRendezvousTest, Check_TellsWhetherAllAreThere) {
   ASSERT_TRUE(rendezvous_->Set("a", "1").ok());
   EXPECT_TRUE(*rendezvous_->Check({"a"}));
   EXPECT_FALSE(*rendezvous_->Check({"a", "b"}));
 }
 
-TEST_F(GlooRendezvousTest, AddDeleteCount_GiveWhatTheStoreGives) {
+TEST_F(EngineRendezvousTest, AddDeleteCount_GiveWhatTheStoreGives) {
   EXPECT_EQ(*rendezvous_->Add("n", 3), 3);
   EXPECT_EQ(*rendezvous_->Add("n", -4), -1);
   EXPECT_EQ(*rendezvous_->Count(), 1);
@@ -91,13 +91,13 @@ TEST_F(GlooRendezvousTest, AddDeleteCount_GiveWhatTheStoreGives) {
   EXPECT_EQ(*rendezvous_->Count(), 0);
 }
 
-TEST_F(GlooRendezvousTest, Get_OtherGeneration_KeysAreApart) {
+TEST_F(EngineRendezvousTest, Get_OtherGeneration_KeysAreApart) {
   ASSERT_TRUE(rendezvous_->Set("a", "1").ok());
   view_.generation = Generation(2);
   EXPECT_FALSE(*Connect(view_)->Check({"a"}));
 }
 
-TEST_F(GlooRendezvousTest, AllCalls_OtherRun_PermissionDenied) {
+TEST_F(EngineRendezvousTest, AllCalls_OtherRun_PermissionDenied) {
   view_.run_id = MakeRunId();
   const auto stranger = Connect(view_);
   const absl::Status set = stranger->Set("a", "1");
@@ -111,7 +111,7 @@ TEST_F(GlooRendezvousTest, AllCalls_OtherRun_PermissionDenied) {
   EXPECT_EQ(stranger->Count().status().code(), denied);
 }
 
-TEST_F(GlooRendezvousTest, AllCalls_RunIsOver_AbortedWithItsReason) {
+TEST_F(EngineRendezvousTest, AllCalls_RunIsOver_AbortedWithItsReason) {
   store_.Abort(absl::AbortedError("rank 1 was lost in step 7"));
   for (const absl::Status& status :
        {rendezvous_->Set("a", "1"), rendezvous_->Check({"a"}).status(),
@@ -122,7 +122,7 @@ TEST_F(GlooRendezvousTest, AllCalls_RunIsOver_AbortedWithItsReason) {
   }
 }
 
-TEST_F(GlooRendezvousTest, Cancel_WhileWaiting_EndsWithReason) {
+TEST_F(EngineRendezvousTest, Cancel_WhileWaiting_EndsWithReason) {
   auto values = std::async(std::launch::async,
                            [this] { return rendezvous_->Wait({"a"}, In(absl::Seconds(20))); });
   EXPECT_EQ(values.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
@@ -130,12 +130,12 @@ TEST_F(GlooRendezvousTest, Cancel_WhileWaiting_EndsWithReason) {
   EXPECT_EQ(values.get().status(), absl::AbortedError("the run is over"));
 }
 
-TEST_F(GlooRendezvousTest, Set_AfterCancel_EndsWithReason) {
+TEST_F(EngineRendezvousTest, Set_AfterCancel_EndsWithReason) {
   rendezvous_->Cancel(absl::AbortedError("the run is over"));
   EXPECT_EQ(rendezvous_->Set("a", "1"), absl::AbortedError("the run is over"));
 }
 
-TEST_F(GlooRendezvousTest, Set_CoordinatorIsGone_UnavailableNamesIt) {
+TEST_F(EngineRendezvousTest, Set_CoordinatorIsGone_UnavailableNamesIt) {
   server_.server->Shutdown();
   const absl::Status status = rendezvous_->Set("a", "1");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;

@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_RENDEZVOUS_H_
-#define GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_RENDEZVOUS_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_RENDEZVOUS_H_
+#define GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_RENDEZVOUS_H_
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
@@ -14,17 +14,17 @@
 #include "common/rpc/security.h"
 #include "common/wire/view.h"
 #include "gradwire/v1/rendezvous.grpc.pb.h"
-#include "worker/backends/gloo/engine.h"
+#include "worker/backends/engines/engine.h"
 
 namespace gradwire {
 
 // Client of v1.Rendezvous at the coordinator. Errors are those of rendezvous.proto, prefixed with
 // "rendezvous at coordinator HOST:PORT"; Unavailable if it does not answer; after Cancel, its
 // reason. Thread-safe.
-class GlooRendezvous : public KeyValueStore {
+class EngineRendezvous : public KeyValueStore {
  public:
   // `coordinator` is "host:port".
-  explicit GlooRendezvous(const std::string& coordinator, const Security& security = {});
+  explicit EngineRendezvous(const std::string& coordinator, const Security& security = {});
 
   // Waits until the coordinator answers; then keys belong to the view's run and generation. Call it
   // once, before all other methods except Cancel.
@@ -70,4 +70,4 @@ class GlooRendezvous : public KeyValueStore {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_BACKENDS_GLOO_GLOO_RENDEZVOUS_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_ENGINES_ENGINE_RENDEZVOUS_H_

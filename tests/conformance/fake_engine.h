@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_TESTS_CONFORMANCE_FAKE_GLOO_ENGINE_H_
-#define GRADWIRE_TESTS_CONFORMANCE_FAKE_GLOO_ENGINE_H_
+#ifndef GRADWIRE_TESTS_CONFORMANCE_FAKE_ENGINE_H_
+#define GRADWIRE_TESTS_CONFORMANCE_FAKE_ENGINE_H_
 
 #include <algorithm>
 #include <string>
@@ -8,16 +8,16 @@
 
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "worker/backends/gloo/engine.h"
+#include "worker/backends/engines/engine.h"
 
 namespace gradwire {
 
-// An engine whose operations do nothing (but that a gather takes this rank's from all), and end
+// An engine whose operations take the terms of this rank alone, and end
 // when the test says so, or at Abort.
-class FakeGlooEngine : public GlooEngine {
+class FakeEngine : public CollectiveEngine {
  public:
   // `peer_key`: Connect waits for it, if it is not empty.
-  explicit FakeGlooEngine(std::string peer_key = "") : peer_key_(std::move(peer_key)) {}
+  explicit FakeEngine(std::string peer_key = "") : peer_key_(std::move(peer_key)) {}
 
   absl::Status Bind(const std::string& host) override {
     bound_to = host;
@@ -27,7 +27,10 @@ class FakeGlooEngine : public GlooEngine {
     if (peer_key_.empty()) return absl::OkStatus();
     return store->Wait({peer_key_}, SteadyNow() + absl::Seconds(60)).status();
   }
-  void Sum(absl::Span<float> values, Done done) override { Add(values.size() * 4, done); }
+  void Sum(absl::Span<const float> terms, absl::Span<float> sum, Done done) override {
+    std::copy(terms.begin(), terms.end(), sum.begin());
+    Add(terms.size() * sizeof(float), done);
+  }
   void Broadcast(absl::Span<uint8_t> bytes, int root, Done done) override {
     roots.push_back(root);
     Add(bytes.size(), done);
@@ -41,6 +44,7 @@ class FakeGlooEngine : public GlooEngine {
                Done done) override {
     Add(mine.size(), done);
   }
+  absl::Status Finish(absl::Time) override { return finish_status; }
   std::vector<int> BrokenPeers() override { return broken; }
   void Abort() override {
     MutexLock lock(&mutex_);
@@ -82,6 +86,7 @@ class FakeGlooEngine : public GlooEngine {
 
   std::string bound_to;
   std::vector<int> broken;
+  absl::Status finish_status;
   std::vector<int> roots;  // of the broadcasts; read it behind End
 
  private:
@@ -103,4 +108,4 @@ class FakeGlooEngine : public GlooEngine {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_TESTS_CONFORMANCE_FAKE_GLOO_ENGINE_H_
+#endif  // GRADWIRE_TESTS_CONFORMANCE_FAKE_ENGINE_H_

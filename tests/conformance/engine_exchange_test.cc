@@ -1,7 +1,7 @@
-// What back end gloo does around its engine: order, deadlines, ends. The engine
+// What an engine's back end does around it: order, deadlines, ends. Gloo's engine
 // itself runs in backend_test.cc; here it is mostly one that does as it is told.
 
-#include "worker/backends/gloo/gloo_exchange.h"
+#include "worker/backends/engines/engine_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 #include "common/rpc/grpc_server.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
 #include "tests/cluster/backend_cluster.h"
-#include "tests/conformance/fake_gloo_engine.h"
+#include "tests/conformance/fake_engine.h"
 
 namespace gradwire {
 namespace {
@@ -36,9 +36,9 @@ constexpr auto kInstant = std::chrono::milliseconds(50);
 
 // Rank 0 of three, with an engine that does as it is told, two buckets of floats, and
 // bytes of rank 0 and of rank 1.
-class GlooExchangeTest : public ::testing::Test {
+class EngineExchangeTest : public ::testing::Test {
  protected:
-  GlooExchangeTest() {
+  EngineExchangeTest() {
     server_ = StartGrpcServer("127.0.0.1:0", {&service_}).value();
     options_.coordinator = server_.address;
     view_.run_id = run_id_;
@@ -49,7 +49,7 @@ class GlooExchangeTest : public ::testing::Test {
     }
     view_.self = view_.members[0].incarnation;
   }
-  ~GlooExchangeTest() override {
+  ~EngineExchangeTest() override {
     exchange_.reset();
     store_.Abort(absl::CancelledError("the test is over"));
     server_.server->Shutdown();
@@ -57,9 +57,9 @@ class GlooExchangeTest : public ::testing::Test {
 
   // The engine's Connect waits for `peer_key`, if it is not empty.
   void Start(const std::string& peer_key = "") {
-    auto engine = std::make_unique<FakeGlooEngine>(peer_key);
+    auto engine = std::make_unique<FakeEngine>(peer_key);
     engine_ = engine.get();
-    exchange_ = std::make_unique<GlooExchange>(view_, options_, std::move(engine));
+    exchange_ = std::make_unique<EngineExchange>("gloo", view_, options_, std::move(engine));
     ASSERT_TRUE(exchange_->Start().ok());
     exchange_->AddLayout(LayoutId(0), buckets_);
   }
@@ -88,8 +88,8 @@ class GlooExchangeTest : public ::testing::Test {
   GrpcServer server_;
   BackendOptions options_;
   View view_;
-  FakeGlooEngine* engine_ = nullptr;
-  std::unique_ptr<GlooExchange> exchange_;
+  FakeEngine* engine_ = nullptr;
+  std::unique_ptr<EngineExchange> exchange_;
   const std::vector<BucketSpec> buckets_ = {{12, v1::DTYPE_FLOAT32},
                                             {16, v1::DTYPE_FLOAT32},
                                             {8, v1::DTYPE_BYTES, Rank(0)},
@@ -98,12 +98,12 @@ class GlooExchangeTest : public ::testing::Test {
   std::vector<float> results_[4];
 };
 
-TEST_F(GlooExchangeTest, Start_BindsToTheAdvertisedHost) {
+TEST_F(EngineExchangeTest, Start_BindsToTheAdvertisedHost) {
   Start();
   EXPECT_EQ(engine_->bound_to, "10.10.1.1");
 }
 
-TEST_F(GlooExchangeTest, AllReduce_EngineHasSummed_ResultIsTheSumOverTheWorldSize) {
+TEST_F(EngineExchangeTest, AllReduce_EngineHasSummed_ResultIsTheSumOverTheWorldSize) {
   Start();
   auto done = AllReduce(0, kLong);
   engine_->End(0, absl::OkStatus());
@@ -112,7 +112,7 @@ TEST_F(GlooExchangeTest, AllReduce_EngineHasSummed_ResultIsTheSumOverTheWorldSiz
   EXPECT_THAT(terms_, ElementsAre(3, 6, 9, 12));
 }
 
-TEST_F(GlooExchangeTest, AllReduce_TwoBuckets_BothAreUnderWayInTheOrderExpected) {
+TEST_F(EngineExchangeTest, AllReduce_TwoBuckets_BothAreUnderWayInTheOrderExpected) {
   Start();
   auto first = Expect(0);
   auto second = Expect(1);
@@ -126,7 +126,7 @@ TEST_F(GlooExchangeTest, AllReduce_TwoBuckets_BothAreUnderWayInTheOrderExpected)
   EXPECT_TRUE(first.get().ok());
 }
 
-TEST_F(GlooExchangeTest, Gathers_AllReduce_GathersAndThenScatters) {
+TEST_F(EngineExchangeTest, Gathers_AllReduce_GathersAndThenScatters) {
   options_.gathers = true;
   Start();
   auto done = AllReduce(0, kLong);
@@ -137,7 +137,7 @@ TEST_F(GlooExchangeTest, Gathers_AllReduce_GathersAndThenScatters) {
   EXPECT_EQ(exchange_->totals().bytes_received, 2 * 12u);
 }
 
-TEST_F(GlooExchangeTest, Gathers_GatherFails_EndsWithoutAScatter) {
+TEST_F(EngineExchangeTest, Gathers_GatherFails_EndsWithoutAScatter) {
   options_.gathers = true;
   Start();
   auto done = AllReduce(0, kLong);
@@ -146,7 +146,7 @@ TEST_F(GlooExchangeTest, Gathers_GatherFails_EndsWithoutAScatter) {
   EXPECT_THAT(engine_->sizes(), ElementsAre(12));
 }
 
-TEST_F(GlooExchangeTest, Gathers_Cancel_EndsTheGather) {
+TEST_F(EngineExchangeTest, Gathers_Cancel_EndsTheGather) {
   options_.gathers = true;
   Start();
   auto done = AllReduce(0, kLong);
@@ -156,7 +156,7 @@ TEST_F(GlooExchangeTest, Gathers_Cancel_EndsTheGather) {
   EXPECT_EQ(done.get(), kOver);
 }
 
-TEST_F(GlooExchangeTest, Broadcast_OfThisRank_EngineGetsItsBytes) {
+TEST_F(EngineExchangeTest, Broadcast_OfThisRank_EngineGetsItsBytes) {
   Start();
   auto done = Expect(2);
   Contribute(2);
@@ -166,7 +166,7 @@ TEST_F(GlooExchangeTest, Broadcast_OfThisRank_EngineGetsItsBytes) {
   EXPECT_THAT(engine_->roots, ElementsAre(0));
 }
 
-TEST_F(GlooExchangeTest, Broadcast_OfAnotherRank_UnderWayWithNothingHandedIn) {
+TEST_F(EngineExchangeTest, Broadcast_OfAnotherRank_UnderWayWithNothingHandedIn) {
   Start();
   auto done = Expect(3);
   engine_->End(0, absl::OkStatus());
@@ -174,9 +174,9 @@ TEST_F(GlooExchangeTest, Broadcast_OfAnotherRank_UnderWayWithNothingHandedIn) {
   EXPECT_THAT(engine_->roots, ElementsAre(1));
 }
 
-TEST_F(GlooExchangeTest, AllReduce_DeadlinePasses_NamesTheRanksThatAreBehind) {
-  ASSERT_TRUE(store_.Set("gloo/1/handed-in/1", "1").ok());
-  ASSERT_TRUE(store_.Set("gloo/1/handed-in/2", "0").ok());
+TEST_F(EngineExchangeTest, AllReduce_DeadlinePasses_NamesTheRanksThatAreBehind) {
+  ASSERT_TRUE(store_.Set("engine/1/handed-in/1", "1").ok());
+  ASSERT_TRUE(store_.Set("engine/1/handed-in/2", "0").ok());
   Start();
   auto done = AllReduce(0, absl::Milliseconds(50));
   engine_->EndAfterAbort(0);
@@ -184,9 +184,9 @@ TEST_F(GlooExchangeTest, AllReduce_DeadlinePasses_NamesTheRanksThatAreBehind) {
                                                     "deadline; missing: rank 2 (10.10.1.1:29500)"));
 }
 
-TEST_F(GlooExchangeTest, AllReduce_DeadlinePassesWithNobodyBehind_SaysSo) {
-  ASSERT_TRUE(store_.Set("gloo/1/handed-in/1", "2").ok());
-  ASSERT_TRUE(store_.Set("gloo/1/handed-in/2", "1").ok());
+TEST_F(EngineExchangeTest, AllReduce_DeadlinePassesWithNobodyBehind_SaysSo) {
+  ASSERT_TRUE(store_.Set("engine/1/handed-in/1", "2").ok());
+  ASSERT_TRUE(store_.Set("engine/1/handed-in/2", "1").ok());
   Start();
   auto done = AllReduce(0, absl::Milliseconds(50));
   engine_->EndAfterAbort(0);
@@ -195,14 +195,14 @@ TEST_F(GlooExchangeTest, AllReduce_DeadlinePassesWithNobodyBehind_SaysSo) {
                                         "have contributed, but gloo has not finished"));
 }
 
-TEST_F(GlooExchangeTest, AllReduce_DeadlinePassesWhileConnecting_DeadlineExceeded) {
+TEST_F(EngineExchangeTest, AllReduce_DeadlinePassesWhileConnecting_DeadlineExceeded) {
   Start("peer");
   const absl::Status status = AllReduce(0, absl::Milliseconds(50)).get();
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("missing: rank 1 (10.10.1.1:29500), rank"));
 }
 
-TEST_F(GlooExchangeTest, AllReduce_CoordinatorDoesNotAnswerAtTheDeadline_SaysSo) {
+TEST_F(EngineExchangeTest, AllReduce_CoordinatorDoesNotAnswerAtTheDeadline_SaysSo) {
   Start();
   auto done = AllReduce(0, absl::Milliseconds(300));
   server_.server->Shutdown();
@@ -212,7 +212,7 @@ TEST_F(GlooExchangeTest, AllReduce_CoordinatorDoesNotAnswerAtTheDeadline_SaysSo)
   EXPECT_THAT(std::string(status.message()), HasSubstr("rendezvous at coordinator 127.0.0.1:"));
 }
 
-TEST_F(GlooExchangeTest, AllReduce_ConnectionBreaks_UnavailableAndSuspectNameThePeer) {
+TEST_F(EngineExchangeTest, AllReduce_ConnectionBreaks_UnavailableAndSuspectNameThePeer) {
   Start();
   engine_->broken = {2};
   auto done = AllReduce(0, kLong);
@@ -223,7 +223,7 @@ TEST_F(GlooExchangeTest, AllReduce_ConnectionBreaks_UnavailableAndSuspectNameThe
   EXPECT_EQ(exchange_->suspect()->worker, view_.members[2].incarnation);
 }
 
-TEST_F(GlooExchangeTest, AllReduce_SeveralConnectionsBreak_NamesAllAndSuspectsNone) {
+TEST_F(EngineExchangeTest, AllReduce_SeveralConnectionsBreak_NamesAllAndSuspectsNone) {
   Start();
   engine_->broken = {1, 2};
   auto done = AllReduce(0, kLong);
@@ -233,8 +233,8 @@ TEST_F(GlooExchangeTest, AllReduce_SeveralConnectionsBreak_NamesAllAndSuspectsNo
   EXPECT_FALSE(exchange_->suspect().has_value());
 }
 
-TEST_F(GlooExchangeTest, AllReduce_PeerClosedBecauseItLostAnother_OnlyTheOtherIsSuspected) {
-  ASSERT_TRUE(store_.Set("gloo/1/lost-a-peer/1", "").ok());
+TEST_F(EngineExchangeTest, AllReduce_PeerClosedBecauseItLostAnother_OnlyTheOtherIsSuspected) {
+  ASSERT_TRUE(store_.Set("engine/1/lost-a-peer/1", "").ok());
   Start();
   engine_->broken = {1, 2};
   auto done = AllReduce(0, kLong);
@@ -243,10 +243,10 @@ TEST_F(GlooExchangeTest, AllReduce_PeerClosedBecauseItLostAnother_OnlyTheOtherIs
               HasSubstr("lost its connection to rank 2 (10.10.1.1:29500): "));
   ASSERT_TRUE(exchange_->suspect().has_value());
   EXPECT_EQ(exchange_->suspect()->worker, view_.members[2].incarnation);
-  EXPECT_TRUE(store_.Wait({"gloo/1/lost-a-peer/0"}, absl::InfinitePast()).ok());
+  EXPECT_TRUE(store_.Wait({"engine/1/lost-a-peer/0"}, absl::InfinitePast()).ok());
 }
 
-TEST_F(GlooExchangeTest, AllReduce_AfterABreak_EndsWithTheSameStatus) {
+TEST_F(EngineExchangeTest, AllReduce_AfterABreak_EndsWithTheSameStatus) {
   Start();
   auto first = AllReduce(0, kLong);
   engine_->End(0, absl::UnavailableError("Connection closed by peer"));
@@ -255,7 +255,7 @@ TEST_F(GlooExchangeTest, AllReduce_AfterABreak_EndsWithTheSameStatus) {
   EXPECT_EQ(exchange_->Finish(SteadyNow() + kLong), status);
 }
 
-TEST_F(GlooExchangeTest, Cancel_OperationUnderWay_DoneRunsWhenTheEngineIsThrough) {
+TEST_F(EngineExchangeTest, Cancel_OperationUnderWay_DoneRunsWhenTheEngineIsThrough) {
   Start();
   auto done = AllReduce(0, kLong);
   engine_->WaitForOperations(1);
@@ -265,14 +265,27 @@ TEST_F(GlooExchangeTest, Cancel_OperationUnderWay_DoneRunsWhenTheEngineIsThrough
   EXPECT_EQ(done.get(), kOver);
 }
 
-TEST_F(GlooExchangeTest, Cancel_WhileConnecting_EndsWithReason) {
+TEST_F(EngineExchangeTest, Cancel_WhileConnecting_EndsWithReason) {
   Start("peer");
   auto done = AllReduce(0, kLong);
   exchange_->Cancel(kOver);
   EXPECT_EQ(done.get(), kOver);
 }
 
-TEST_F(GlooExchangeTest, Totals_AfterAnAllReduce_AreThoseOfARing) {
+TEST_F(EngineExchangeTest, Finish_EngineWaitsInVain_StatusNamesTheBackEnd) {
+  Start();
+  engine_->finish_status = absl::DeadlineExceededError("not all ranks have finished");
+  EXPECT_EQ(exchange_->Finish(SteadyNow() + kLong),
+            absl::DeadlineExceededError("gloo: not all ranks have finished"));
+}
+
+TEST_F(EngineExchangeTest, Finish_AfterCancel_EndsWithReasonAndAsksNoEngine) {
+  Start();
+  exchange_->Cancel(kOver);
+  EXPECT_EQ(exchange_->Finish(SteadyNow() + kLong), kOver);
+}
+
+TEST_F(EngineExchangeTest, Totals_AfterAnAllReduce_AreThoseOfARing) {
   Start();
   auto done = AllReduce(0, kLong);
   engine_->End(0, absl::OkStatus());
@@ -281,7 +294,7 @@ TEST_F(GlooExchangeTest, Totals_AfterAnAllReduce_AreThoseOfARing) {
   EXPECT_EQ(exchange_->totals().bytes_received, 2 * 12 * 2 / 3);
 }
 
-TEST(GlooExchangeTotals, Broadcast_FiveRanks_EachRankButTheRootReceivesOnce) {
+TEST(EngineExchangeTotals, Broadcast_FiveRanks_EachRankButTheRootReceivesOnce) {
   BackendCluster cluster("gloo", 5, {{100, v1::DTYPE_BYTES, Rank(3)}});
   std::vector<std::vector<std::string>> data(5, {std::string(100, 'x')});
   for (const absl::Status& status : cluster.RunStep(0, &data)) ASSERT_TRUE(status.ok()) << status;
@@ -337,12 +350,12 @@ TEST_F(GlooEngineTest, AllReduce_PeerIsGoneAlready_UnavailableNamesIt) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("rank 2"));
 }
 
-TEST_F(GlooExchangeTest, Start_AWorkerCarriesSeveralRanks_InvalidArgument) {
+TEST_F(EngineExchangeTest, Start_AWorkerCarriesSeveralRanks_InvalidArgument) {
   view_.members = {{MakeIncarnation(), "10.10.1.1:29500", {Rank(0), Rank(1)}},
                    {MakeIncarnation(), "10.10.1.2:29500", {Rank(2)}}};
   for (const Member& member : view_.members) {
     view_.self = member.incarnation;
-    GlooExchange exchange(view_, options_, std::make_unique<FakeGlooEngine>());
+    EngineExchange exchange("gloo", view_, options_, std::make_unique<FakeEngine>());
     EXPECT_EQ(exchange.Start(),
               absl::InvalidArgumentError("back end gloo: got ranks 0, 1 on one worker "
                                          "(10.10.1.1:29500), expected a worker for each rank"));

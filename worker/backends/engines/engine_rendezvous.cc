@@ -1,4 +1,4 @@
-#include "worker/backends/gloo/gloo_rendezvous.h"
+#include "worker/backends/engines/engine_rendezvous.h"
 
 #include <algorithm>
 #include <map>
@@ -17,29 +17,29 @@ constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
 }  // namespace
 
-GlooRendezvous::GlooRendezvous(const std::string& coordinator, const Security& security)
+EngineRendezvous::EngineRendezvous(const std::string& coordinator, const Security& security)
     : name_(absl::StrCat("rendezvous at coordinator ", coordinator)),
       channel_(MakeChannel(coordinator, security, "", kCoordinatorSilence)),
       stub_(v1::Rendezvous::NewStub(channel_)) {}
 
-absl::Status GlooRendezvous::Connect(const View& view) {
+absl::Status EngineRendezvous::Connect(const View& view) {
   run_id_ = ToBytes(view.run_id);
-  prefix_ = absl::StrCat("gloo/", view.generation.value(), "/");
+  prefix_ = absl::StrCat("engine/", view.generation.value(), "/");
   return WaitConnected(channel_.get(), name_, [this] {
     MutexLock lock(&mutex_);
     return cancelled_;
   });
 }
 
-std::string GlooRendezvous::FullKey(const std::string& key) const { return prefix_ + key; }
+std::string EngineRendezvous::FullKey(const std::string& key) const { return prefix_ + key; }
 
-absl::Status GlooRendezvous::Begin(grpc::ClientContext* context) {
+absl::Status EngineRendezvous::Begin(grpc::ClientContext* context) {
   MutexLock lock(&mutex_);
   if (cancelled_.ok()) calls_.insert(context);
   return cancelled_;
 }
 
-absl::Status GlooRendezvous::End(grpc::ClientContext* context, const grpc::Status& status) {
+absl::Status EngineRendezvous::End(grpc::ClientContext* context, const grpc::Status& status) {
   MutexLock lock(&mutex_);
   calls_.erase(context);
   if (status.ok() || cancelled_.ok()) return Annotate(FromGrpc(status), name_);
@@ -47,9 +47,9 @@ absl::Status GlooRendezvous::End(grpc::ClientContext* context, const grpc::Statu
 }
 
 template <typename Request, typename Reply>
-absl::StatusOr<Reply> GlooRendezvous::Call(grpc::Status (Stub::*method)(grpc::ClientContext*,
-                                                                        const Request&, Reply*),
-                                           Request request, absl::Time deadline) {
+absl::StatusOr<Reply> EngineRendezvous::Call(grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                                          const Request&, Reply*),
+                                             Request request, absl::Time deadline) {
   request.set_run_id(run_id_);
   grpc::ClientContext context;
   context.set_deadline(ToGrpcDeadline(deadline));
@@ -60,21 +60,21 @@ absl::StatusOr<Reply> GlooRendezvous::Call(grpc::Status (Stub::*method)(grpc::Cl
   return reply;
 }
 
-void GlooRendezvous::Cancel(const absl::Status& reason) {
+void EngineRendezvous::Cancel(const absl::Status& reason) {
   MutexLock lock(&mutex_);
   if (cancelled_.ok()) cancelled_ = reason;
   for (grpc::ClientContext* context : calls_) context->TryCancel();
 }
 
-absl::Status GlooRendezvous::Set(const std::string& key, const std::string& value) {
+absl::Status EngineRendezvous::Set(const std::string& key, const std::string& value) {
   v1::SetRequest request;
   request.set_key(FullKey(key));
   request.set_value(value);
   return Call(&Stub::Set, std::move(request), SteadyNow() + kCallTimeout).status();
 }
 
-absl::StatusOr<std::vector<std::string>> GlooRendezvous::Wait(const std::vector<std::string>& keys,
-                                                              absl::Time deadline) {
+absl::StatusOr<std::vector<std::string>> EngineRendezvous::Wait(
+    const std::vector<std::string>& keys, absl::Time deadline) {
   v1::WaitRequest request;
   for (const std::string& key : keys) request.add_keys(FullKey(key));
   const auto reply = Call(&Stub::Wait, std::move(request), deadline + kAnswerMargin);
@@ -84,7 +84,7 @@ absl::StatusOr<std::vector<std::string>> GlooRendezvous::Wait(const std::vector<
   return values;
 }
 
-absl::StatusOr<std::vector<absl::optional<std::string>>> GlooRendezvous::Get(
+absl::StatusOr<std::vector<absl::optional<std::string>>> EngineRendezvous::Get(
     const std::vector<std::string>& keys, absl::Time deadline) {
   v1::GetRequest request;
   for (const std::string& key : keys) request.add_keys(FullKey(key));
@@ -100,14 +100,14 @@ absl::StatusOr<std::vector<absl::optional<std::string>>> GlooRendezvous::Get(
   return values;
 }
 
-absl::StatusOr<bool> GlooRendezvous::Check(const std::vector<std::string>& keys) {
+absl::StatusOr<bool> EngineRendezvous::Check(const std::vector<std::string>& keys) {
   const auto values = Get(keys, SteadyNow() + kCallTimeout);
   if (!values.ok()) return values.status();
   return std::all_of(values->begin(), values->end(),
                      [](const auto& value) { return value.has_value(); });
 }
 
-absl::StatusOr<int64_t> GlooRendezvous::Add(const std::string& key, int64_t delta) {
+absl::StatusOr<int64_t> EngineRendezvous::Add(const std::string& key, int64_t delta) {
   v1::AddRequest request;
   request.set_key(FullKey(key));
   request.set_delta(delta);
@@ -116,7 +116,7 @@ absl::StatusOr<int64_t> GlooRendezvous::Add(const std::string& key, int64_t delt
   return reply->sum();
 }
 
-absl::StatusOr<bool> GlooRendezvous::Delete(const std::string& key) {
+absl::StatusOr<bool> EngineRendezvous::Delete(const std::string& key) {
   v1::DeleteRequest request;
   request.set_key(FullKey(key));
   const auto reply = Call(&Stub::Delete, std::move(request), SteadyNow() + kCallTimeout);
@@ -124,7 +124,7 @@ absl::StatusOr<bool> GlooRendezvous::Delete(const std::string& key) {
   return reply->found();
 }
 
-absl::StatusOr<int64_t> GlooRendezvous::Count() {
+absl::StatusOr<int64_t> EngineRendezvous::Count() {
   const auto reply = Call(&Stub::Count, v1::CountRequest(), SteadyNow() + kCallTimeout);
   if (!reply.ok()) return reply.status();
   return static_cast<int64_t>(reply->keys());
