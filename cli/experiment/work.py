@@ -38,6 +38,7 @@ class Cost:
 COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1 << 18),
          "mlp": Cost(0.0001, 1578536, 1 << 17),
          "resnet50": Cost(0.03, 94114088, 8 << 20), "bert_tiny": Cost(0.01, 17547304, 4 << 20),
+         "bert_small": Cost(0.1, 115075112, 16 << 20),
          "bert_base": Cost(2, 437935104, 128 << 20)}
 
 
@@ -130,6 +131,27 @@ class Training:
 
 
 @dataclasses.dataclass(frozen=True)
+class Late(Training):
+    """A training whose ranks sleep in place of computing, on any machine, and in which some come
+    late."""
+    sleeps: tuple = ()  # seconds of forward and of backward
+    late: tuple = ()  # ranks whose forward pass takes longer
+    late_seconds: float = 0.0  # by that
+
+    def _run(self, setting):
+        run = super()._run(setting)
+        forward, backward = self.sleeps
+        return dataclasses.replace(run, ranks=[
+            [*argv, "--compute-seconds",
+             f"{forward + self.late_seconds * (rank in self.late):g},{backward:g}"]
+            for rank, argv in enumerate(run.ranks)])
+
+    def seconds(self, setting):
+        return SECONDS_TO_START + self.iterations * (
+            sum(self.sleeps) + self.late_seconds * bool(self.late) + self._exchange_seconds(setting))
+
+
+@dataclasses.dataclass(frozen=True)
 class Work:
     """A run that trains nothing and needs no data."""
     name: str
@@ -166,6 +188,25 @@ class Order(Work):
     def read(self, _setting, texts):
         """Returns indices by epoch and rank."""
         return json.loads(texts[0])["order"]
+
+    def seconds(self, _setting):
+        return SECONDS_TO_START
+
+
+@dataclasses.dataclass(frozen=True)
+class NamesOfBuckets(Work):
+    """The tensors of each bucket of a model, as gradwire-layout prints them."""
+    model: str
+    bucket_mb: float
+
+    def run(self, setting):
+        return Run([[setting.request["programs"]["layout"], "--model", self.model, "--sync", "ddp",
+                     "--bucket-cap-mb", str(self.bucket_mb)]], coordinator=False)
+
+    def read(self, setting, texts):
+        layout, = super().read(setting, texts)
+        return {"parameters": [tensor["name"] for tensor in layout["parameters"]],
+                "buckets": layout["buckets"]}
 
     def seconds(self, _setting):
         return SECONDS_TO_START
