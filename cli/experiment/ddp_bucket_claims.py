@@ -1,7 +1,7 @@
 """The statements of the DDP paper and its lecture on buckets, and their verdicts."""
 from cli.experiment.ddp_buckets import (SOURCE, bucket_name, compared, names_name, size_title,
                                         sweeps)
-from cli.experiment.ddp_setups import (GLOO, NEEDS, PAPERS, RING, USUAL_MB, WHOLE_MB,
+from cli.experiment.ddp_setups import (GLOO, NEEDS, NO_NETWORK, PAPERS, RING, USUAL_MB, WHOLE_MB,
                                        exact_backends, listed, widths)
 from cli.experiment.study import Statement, decide, decide_time
 
@@ -9,7 +9,6 @@ BOTH = "for ResNet-50 and BERT, over ring and gloo"
 # Bounds of "about": a choice.
 ABOUT = 1.1  # of the best time
 AS_LONG = 1.25
-NO_NETWORK = "too little memory for all ranks of a network"
 NO_WIDTH = "twice the ranks, which need a host and memory for each"
 
 ORDER = Statement(

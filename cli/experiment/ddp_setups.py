@@ -9,6 +9,7 @@ WHOLE_MB = 1024  # above every model
 RING = "ring"
 GLOO = "gloo"
 PAPERS = (RING, GLOO)  # of the paper's figures
+NO_NETWORK = "too little memory for all ranks of a network"
 NEEDS = "a host for each rank (--hosts auto, --hosts podman or --hostfile)"
 COPIES = 8  # of the parameters that a rank holds at most: gradients, terms, means, momentum, …
 
