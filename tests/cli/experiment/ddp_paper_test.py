@@ -20,7 +20,8 @@ ORDERED = {"parameters": ["a", "b", "c"],
            "buckets": [{"bytes": 4, "averaged": True, "tensors": ["c"]},
                        {"bytes": 8, "averaged": True, "tensors": ["b", "a"]},
                        {"bytes": 4, "averaged": False, "tensors": ["mean"]}]}
-MIXED = {**ORDERED, "buckets": [{**ORDERED["buckets"][0], "tensors": ["a"]}, ORDERED["buckets"][1]]}
+MIXED = {**ORDERED, "buckets": [{**ORDERED["buckets"][0], "tensors": ["b"]},
+                                {**ORDERED["buckets"][1], "tensors": ["c", "a"]}]}
 
 
 def setting_of(scale=TINY, memory=MEMORY, **more):
