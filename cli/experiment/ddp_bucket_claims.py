@@ -48,7 +48,8 @@ BY_BACKEND = Statement(
     "it differs for ResNet-50 or for BERT", NEEDS)
 QUICKER = Statement(
     "quicker", "NCCL is quicker than Gloo (here the ring stands for NCCL).", SOURCE,
-    "median time of an iteration with 25 MB", "the ring's is shorter, for ResNet-50 and BERT", NEEDS)
+    "median time of an iteration with 25 MB",
+    "the ring's is shorter, for ResNet-50 and BERT", NEEDS)
 STEADIER = Statement(
     "steadier", "NCCL varies less than Gloo (here the ring stands for NCCL).", SOURCE,
     "10th to 90th percentile over the median, mean of all sizes",
@@ -84,47 +85,48 @@ def bits_claim(setting, results):
 
 
 class Judge:
-    """Decides statements on time from the sweeps of the paper's back ends."""
+    """Decides statements on time from the sweeps of the paper's back ends. A group of sweeps is
+    judged together; None is in place of one that does not fit here."""
 
-    def __init__(self, setting, results):
-        self._setting, self._results = setting, results
-        self._widths, self._keys = widths(setting), [one.key for one in setting.scale["networks"]]
+    def __init__(self, setting):
+        self._setting, self._widths = setting, widths(setting)
+        self._keys = [network.key for network in setting.scale["networks"]]
         self._sweeps = {(sweep.network.key, sweep.backend, sweep.ranks): sweep
                         for sweep in sweeps(setting)}
 
-    def _find(self, *keys):
-        """Returns the sweeps of the first width, or as the keys say; None for one that is missing."""
-        return tuple(self._sweeps.get(key) for key in keys)
+    def _group(self, keys, backends, ranks):
+        return tuple(self._sweeps.get((key, backend, of_ranks)) for key in keys
+                     for backend in backends for of_ranks in ranks)
 
     def singles(self):
-        return [self._find((key, backend, self._widths[0]))
+        return [self._group([key], [backend], self._widths[:1])
                 for key in self._keys for backend in PAPERS]
 
     def networks(self):
-        """Returns pairs of the first network and the last."""
-        return [self._find(*((key, backend, self._widths[0])
-                             for key in (self._keys[0], self._keys[-1]))) for backend in PAPERS]
+        """Returns a pair for each back end: the first network and the last."""
+        return [self._group([self._keys[0], self._keys[-1]], [backend], self._widths[:1])
+                for backend in PAPERS]
 
     def backends(self):
-        return [self._find(*((key, backend, self._widths[0]) for backend in (RING, GLOO)))
-                for key in self._keys]
+        """Returns a pair for each network: ring and gloo."""
+        return [self._group([key], [RING, GLOO], self._widths[:1]) for key in self._keys]
 
     def doubled(self):
-        """Returns pairs of W and 2W ranks."""
-        return [self._find(*((key, backend, ranks) for ranks in self._widths[:2]))
-                for key in self._keys for backend in PAPERS] if len(self._widths) > 1 else [(None,)]
+        """Returns a pair for each network and back end: W ranks and 2W."""
+        ranks = (self._widths + (None,))[:2]
+        return [self._group([key], [backend], ranks) for key in self._keys for backend in PAPERS]
 
     def decide(self, statement, groups, value, holds, text, lacks, of_all=all):
         """Decides whether `holds` of value(sweep) of each group, all of them or any. `lacks`: the
         reason if a sweep is missing."""
-        groups_here = [group for group in groups if all(group)]
-        values = [[value(sweep) for sweep in group] for group in groups_here]
+        complete = [group for group in groups if None not in group]
+        values = [[value(sweep) for sweep in group] for group in complete]
         return decide_time(
             self._setting, statement, of_all([holds(*of_group) for of_group in values]),
             "; ".join(f"{sweep.network.title}, {sweep.backend}, {sweep.ranks} ranks: {text(of_one)}"
-                      for group, of_group in zip(groups_here, values)
+                      for group, of_group in zip(complete, values)
                       for sweep, of_one in zip(group, of_group)),
-            "" if groups_here == groups else lacks)
+            "" if complete == groups else lacks)
 
 
 def seconds(value):
@@ -136,7 +138,7 @@ def titled(values):
 
 
 def time_claims(setting, results):
-    judge = Judge(setting, results)
+    judge = Judge(setting)
 
     def median(sweep):
         return sweep.medians(results)[USUAL_MB]

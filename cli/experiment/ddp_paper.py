@@ -1,5 +1,5 @@
-"""The paper on PyTorch's DistributedDataParallel (Li et al., VLDB 2020) and the lecture on it: where
-an iteration goes, the size of buckets, round-robin groups, fewer exchanges, scaling, and the
+"""The paper on PyTorch's DistributedDataParallel (Li et al., VLDB 2020) and the lecture on it:
+where an iteration goes, the size of buckets, round-robin groups, fewer exchanges, scaling, and the
 questions about Spark. Each part has a file."""
 from cli.experiment import ddp_bucket_claims, ddp_buckets, ddp_phases, ddp_scaling, ddp_spark
 from cli.experiment.ddp_setups import SCALES

@@ -49,7 +49,8 @@ def batch_of(scale, kind, ranks):
 
 def runs(setting):
     scale = setting.scale
-    planned = [training(scale, groups_name(backend, groups), f"{backend}, {groups} group(s) in turn",
+    planned = [training(scale, groups_name(backend, groups),
+                        f"{backend}, {groups} group(s) in turn",
                         (*overlapped(backend, GROUPED_MB), "--groups", groups))
                for backend in backends(setting) for groups in scale["groups"]]
     planned += [usual(scale, scale["ranks"], scale["batch"])]
@@ -141,7 +142,8 @@ def groups_claim(setting, results):
     times = {backend: groups_times(setting, results, backend) for backend in PAPERS}
     return decide_time(setting, GROUPS,
                        all(min(of_one, key=of_one.get) != 1 for of_one in times.values()),
-                       "; ".join(f"{backend}: {listed(of_one)}" for backend, of_one in times.items()))
+                       "; ".join(f"{backend}: {listed(of_one)}"
+                                 for backend, of_one in times.items()))
 
 
 def passes_claim(setting, results):

@@ -1,5 +1,5 @@
-"""The lecture's questions about Spark: what an aggregation by shuffles costs, and what happens if not
-all tasks are active at the same time."""
+"""The lecture's questions about Spark: what an aggregation by shuffles costs, and what happens if
+not all tasks are active at the same time."""
 from cli.experiment.ddp_scaling import groups_name
 from cli.experiment.ddp_setups import (NEEDS, RING, USUAL_MB, after_backward, overlapped, training,
                                        usual_name)
@@ -102,9 +102,9 @@ def shuffle_paragraph(of_ways, ranks):
             f"backward. Over {ranks} ranks a tree of shuffles takes {costs[0][0]:.3f} s, "
             f"{costs[0][1]:.2f} times as long as a ring ({ring.median_iteration():.3f} s), because "
             f"its busiest rank sends {busiest_bytes(tree):,} bytes and a ring's "
-            f"{busiest_bytes(ring):,}. A gather at one place, the driver, takes {costs[1][0]:.3f} s, "
-            f"{costs[1][1]:.2f} times as long: that place receives and sends all gradients "
-            "(its bytes are not those of a rank). With overlap the ring takes "
+            f"{busiest_bytes(ring):,}. A gather at one place, the driver, takes "
+            f"{costs[1][0]:.3f} s, {costs[1][1]:.2f} times as long: that place receives and sends "
+            "all gradients (its bytes are not those of a rank). With overlap the ring takes "
             f"{of_ways[OVERLAP].median_iteration():.3f} s.")
 
 
@@ -139,15 +139,15 @@ def late_paragraph(setting, results):
              for when in (ON_TIME, LATE) for overlap in (False, True)}
     before, after = (waited(setting, results[late_name(when, True)]) for when in (ON_TIME, LATE))
     saved = [times[when, False] - times[when, True] for when in (ON_TIME, LATE)]
-    return (f"Computation is emulated here on any machine: each rank sleeps {scale['sleeps'][0]:g} s "
-            f"in forward and {scale['sleeps'][1]:g} s in backward, and the late one "
-            f"{scale['late']:g} s more in forward. With overlap an iteration takes "
-            f"{times[ON_TIME, True]:.3f} s if all are on time and {times[LATE, True]:.3f} s if one is "
-            f"late. The others wait in the ring: their exposed communication goes from "
-            f"{before:.3f} s to {after:.3f} s, because no sum can pass the late rank. Overlap saves "
-            f"{saved[0]:.3f} s if all are on time and {saved[1]:.3f} s if one is late. So an "
-            "engine that does not run all tasks at the same time delays every ring by its last task, "
-            "and one that starts a task only after another has ended cannot run a ring at all.")
+    return (f"Computation is emulated here on any machine: each rank sleeps "
+            f"{scale['sleeps'][0]:g} s in forward and {scale['sleeps'][1]:g} s in backward, and "
+            f"the late one {scale['late']:g} s more in forward. With overlap an iteration takes "
+            f"{times[ON_TIME, True]:.3f} s if all are on time and {times[LATE, True]:.3f} s if one "
+            "is late. The others wait in the ring: their exposed communication goes from "
+            f"{before:.3f} s to {after:.3f} s, because no sum can pass the late rank. Overlap "
+            f"saves {saved[0]:.3f} s if all are on time and {saved[1]:.3f} s if one is late. So an "
+            "engine that does not run all tasks at the same time delays every ring by its last "
+            "task, and one that starts a task only after another has ended cannot run a ring.")
 
 
 def found(setting, results):

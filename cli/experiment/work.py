@@ -148,7 +148,8 @@ class Late(Training):
 
     def seconds(self, setting):
         return SECONDS_TO_START + self.iterations * (
-            sum(self.sleeps) + self.late_seconds * bool(self.late) + self._exchange_seconds(setting))
+            sum(self.sleeps) + self.late_seconds * bool(self.late) +
+            self._exchange_seconds(setting))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -200,7 +200,8 @@ class TablesTest(unittest.TestCase):
         note = self.table("late", {"on-time-at-end": {"seconds": 1.5},
                                    "one-late-at-end": {"seconds": 1.75},
                                    "one-late-overlap": {"seconds": 1.25, "exposed": 0.4}}).note
-        for part in ("0.3 s more in forward", "1.000 s if all are on time and 1.250 s if one is late",
+        for part in ("0.3 s more in forward",
+                     "1.000 s if all are on time and 1.250 s if one is late",
                      "goes from 0.100 s to 0.400 s",
                      "saves 0.500 s if all are on time and 0.500 s if one is late"):
             self.assertIn(part, note)
