@@ -137,6 +137,10 @@ def titled(values):
     return listed({size_title(size): value for size, value in values.items()})
 
 
+def two_of(values, *sizes):
+    return {size: values[size] for size in sizes}
+
+
 def time_claims(setting, results):
     judge = Judge(setting)
 
@@ -149,9 +153,10 @@ def time_claims(setting, results):
     def best(sweep):
         return sweep.best(results)
     return [
-        judge.decide(SMALL, judge.singles(), medians, lambda times: times[USUAL_MB] < times[0],
-                     titled, NO_NETWORK),
-        judge.decide(WHOLE, judge.singles(), lambda sweep: sweep.exposed(results),
+        judge.decide(SMALL, judge.singles(), lambda sweep: two_of(medians(sweep), 0, USUAL_MB),
+                     lambda times: times[USUAL_MB] < times[0], titled, NO_NETWORK),
+        judge.decide(WHOLE, judge.singles(),
+                     lambda sweep: two_of(sweep.exposed(results), USUAL_MB, WHOLE_MB),
                      lambda exposed: exposed[USUAL_MB] < exposed[WHOLE_MB], titled, NO_NETWORK),
         judge.decide(MIDDLE, judge.singles(), best, lambda size: size not in (0, WHOLE_MB),
                      size_title, NO_NETWORK),
