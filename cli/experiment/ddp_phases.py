@@ -7,7 +7,7 @@ from cli.experiment.study import Statement, bars, decide_time, tabulate
 from cli.experiment.work import TIMES
 
 TITLE, SOURCE = "Where an iteration goes", "Fig. 6, latency breakdown"
-NONE, BACKWARD, FORWARD = "no overlap", "overlap", "also with next forward"
+NONE, BACKWARD, FORWARD = "no overlap", "overlap", "overlap, next forward too"
 PHASES = {"forward": "#56b4e9", "backward": "#0072b2", EXPOSED: "#d55e00", "optimizer": "#009e73"}
 TITLES = {EXPOSED: "exposed communication"}
 HATCHES = {EXPOSED: "////"}
@@ -21,7 +21,7 @@ STATEMENTS = (OVERLAP,)
 def name_of(network, backend, overlap, ranks):
     if overlap == BACKWARD:
         return bucket_name(network, backend, USUAL_MB, ranks)
-    return f"{network.key}-{backend}-{overlap.replace(' ', '-')}"
+    return f"{network.key}-{backend}-{overlap.replace(',', '').replace(' ', '-')}"
 
 
 def bars_of(setting):
