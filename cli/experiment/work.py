@@ -142,8 +142,8 @@ class Late(Training):
         run = super()._run(setting)
         forward, backward = self.sleeps
         return dataclasses.replace(run, ranks=[
-            [*argv, "--compute-seconds",
-             f"{forward + self.late_seconds * (rank in self.late):g},{backward:g}"]
+            [*argv, "--compute-seconds", f"{forward:g},{backward:g}",
+             *(["--late-seconds", f"{self.late_seconds:g}"] if rank in self.late else [])]
             for rank, argv in enumerate(run.ranks)])
 
     def seconds(self, setting):
