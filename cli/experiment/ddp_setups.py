@@ -44,14 +44,14 @@ SMALL_IMAGES = ("--dataset", "synthetic", "--image-size", "32")
 SCALES = {
     "quick": {"about": "4 and 8 ranks and 5 iterations; ResNet-50 of 32 × 32 images, a small BERT, "
                        "and VGG-11. The paper has 16 and 32 GPUs. Only --scale full has 16 ranks, "
-                       "buckets of 10 MB, all sizes at all numbers of ranks, BERT base, and back "
-                       "ends besides ring and gloo in Figs. 7 and 8.",
+                       "buckets of 10 and 50 MB, all sizes at all numbers of ranks, BERT base, and "
+                       "back ends besides ring and gloo in Figs. 7 and 8.",
               "ranks": 4, "batch": 8, "iterations": 5, "widths": (4, 8), "hosts": 8,
-              "buckets": (0, 5, 25, 50, WHOLE_MB), "wide_buckets": (25, WHOLE_MB),
-              "compared": (0, 25, WHOLE_MB), "all_backends": False,
+              "buckets": (0, 5, 25, WHOLE_MB), "wide_buckets": (25,), "compared": (0, 25),
+              "all_backends": False,
               "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2),
                            Network("bert", "BERT (small)", "bert_small", TOKENS, 2)),
-              "passes": (1, 2, 4), "scaling": (1, 2, 4), "strong": 128, "weak": 32,
+              "passes": (1, 4), "scaling": (1, 2, 4), "strong": 128, "weak": 32,
               "groups": (1, 3), "sleeps": (0.1, 0.2), "late": 0.3},
     "full": {"about": "4, 8 and 16 ranks and 40 iterations; ResNet-50 of 224 × 224 images, BERT "
                       "base, and VGG-11. The paper has 16 and 32 GPUs.",
