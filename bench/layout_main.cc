@@ -1,6 +1,7 @@
 // gradwire-layout: prints as JSON what a worker with these options would exchange: parameters,
-// buffers and buckets; if a data set is named, also the number of training samples and their order.
-// With --evaluate, also checks that the test data exist.
+// buffers and buckets, with the names of the tensors in each; if a data set is named, also the
+// number of training samples and their order. With --evaluate, also checks that the test data
+// exist.
 #include <torch/version.h>
 
 #include <algorithm>
@@ -38,10 +39,44 @@ Json TensorsJson(const Layout& layout, bool buffers) {
   return tensors;
 }
 
-Json BucketsJson(const std::vector<BucketSpec>& buckets) {
+// Only float32 buffers are averaged; all of rank 0's are broadcast.
+std::vector<std::string> NamesOfBuffers(const Model& model, bool averaged) {
+  const std::vector<torch::Tensor> trained = model.trained_buffers();
+  std::vector<std::string> names;
+  for (const auto& buffer : model.named_buffers()) {
+    const auto is_it = [&](const torch::Tensor& other) { return other.is_same(buffer.value()); };
+    if (averaged && buffer.value().scalar_type() != torch::kFloat) continue;
+    if (std::any_of(trained.begin(), trained.end(), is_it)) names.push_back(buffer.key());
+  }
+  return names;
+}
+
+bool IsAveraged(const BucketSpec& bucket) { return bucket.dtype == v1::DTYPE_FLOAT32; }
+
+Json BucketJson(const BucketSpec& bucket) {
+  return {{"bytes", bucket.bytes}, {"averaged", IsAveraged(bucket)}};
+}
+
+Json FactorsJson(const LowRankPlan& plan) {
   Json json = Json::array();
-  for (const BucketSpec& bucket : buckets) {
-    json.push_back({{"bytes", bucket.bytes}, {"averaged", bucket.dtype == v1::DTYPE_FLOAT32}});
+  for (const BucketSpec& bucket : plan.specs()) json.push_back(BucketJson(bucket));
+  return json;
+}
+
+// Adds the names of the tensors in each bucket: parameters, then perhaps one bucket of buffers.
+Json BucketsJson(const std::vector<BucketSpec>& buckets, const Reducer& reducer,
+                 const Model& model) {
+  const auto parameters = model.named_parameters().keys();
+  Json json = Json::array();
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    Json names = Json::array();
+    if (i < reducer.gradient_buckets()) {
+      for (const size_t index : reducer.IndicesOf(i)) names.push_back(parameters[index]);
+    } else {
+      names = NamesOfBuffers(model, IsAveraged(buckets[i]));
+    }
+    json.push_back(BucketJson(buckets[i]));
+    json.back()["tensors"] = std::move(names);
   }
   return json;
 }
@@ -85,8 +120,7 @@ absl::Status DescribeData(const WorkerOptions& options, std::shared_ptr<const Da
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<BucketSpec>> BucketsOf(const WorkerOptions& options,
-                                                  const Model& model) {
+absl::StatusOr<Json> BucketsOf(const WorkerOptions& options, const Model& model) {
   ReducerOptions reducer_options;
   reducer_options.broadcast_buffers = options.broadcast_buffers;
   reducer_options.bucket_cap_bytes = options.bucket_cap_mb * (1 << 20);
@@ -95,12 +129,13 @@ absl::StatusOr<std::vector<BucketSpec>> BucketsOf(const WorkerOptions& options,
   if (!reducer.ok()) return reducer.status();
   const absl::StatusOr<Compression> compression = CompressionOf(options);
   if (!compression.ok()) return compression.status();
-  if (compression->has_factors()) return LowRankPlanOf(**reducer, compression->rank).specs();
+  if (compression->has_factors()) return FactorsJson(LowRankPlanOf(**reducer, compression->rank));
   auto sync_options = SyncOptionsOf(options, TrainingSize(), model);
   if (!sync_options.ok()) return sync_options.status();
   const auto sync = MakeSynchronizer(options.sync, reducer->get(), *std::move(sync_options));
   if (!sync.ok()) return sync.status();
-  return *sync == nullptr ? (*reducer)->BucketSpecs() : (*sync)->BucketSpecs();
+  return BucketsJson(*sync == nullptr ? (*reducer)->BucketSpecs() : (*sync)->BucketSpecs(),
+                     **reducer, model);
 }
 
 absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
@@ -114,12 +149,12 @@ absl::StatusOr<Json> Describe(const Parsed<WorkerOptions>& parsed) {
   if (!model.ok()) return model.status();
   const absl::Status described = DescribeData(options, *dataset, **model, &json);
   if (!described.ok()) return described;
-  const auto buckets = BucketsOf(options, **model);
+  const absl::StatusOr<Json> buckets = BucketsOf(options, **model);
   if (!buckets.ok()) return buckets.status();
   const Layout layout = LayoutOf(**model);
   json["parameters"] = TensorsJson(layout, false);
   json["buffers"] = TensorsJson(layout, true);
-  json["buckets"] = BucketsJson(*buckets);
+  json["buckets"] = *buckets;
   return json;
 }
 

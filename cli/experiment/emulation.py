@@ -13,7 +13,7 @@ alone, to measure how long a rank sleeps. A training of one rank always computes
 import dataclasses
 
 from cli.experiment.devices import OnDevices
-from cli.experiment.work import LOSSES, TIMES, Training, without
+from cli.experiment.work import LOSSES, TIMES, Late, Training, without
 from cli.runs.hosts import UNSHAPED
 from cli.runs.quantiles import mean, median
 
@@ -29,8 +29,8 @@ def option_of(options, name, otherwise):
 
 
 def shares_cores(work):
-    """Whether several ranks train at the same time."""
-    return isinstance(work, Training) and not isinstance(work, OnDevices) and work.ranks > 1
+    """Whether several ranks compute at the same time."""
+    return isinstance(work, Training) and not isinstance(work, (OnDevices, Late)) and work.ranks > 1
 
 
 def is_timed(work):

@@ -139,8 +139,9 @@ def run_experiment(experiment, request, check_signals):
     scale = experiment.scale(request["scale"])
     check(experiment, request)
     writing = drawing_module("cli.experiment.writing")
-    request = {**request, "workers": experiment.most_ranks}
-    setting = Setting(request, sizes_with(scale, request["chosen"]), len(os.sched_getaffinity(0)), machine()["memory"])
+    request = {**request, "workers": experiment.hosts(request)}
+    setting = Setting(request, sizes_with(scale, request["chosen"]), len(os.sched_getaffinity(0)),
+                      machine()["memory"])
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     folder = Folder(out, experiment.name, request["scale"])
     works = experiment.runs(setting)
@@ -178,7 +179,7 @@ def main_with(request, check_signals):
                           for one in EXPERIMENTS))
         return
     experiment = experiment_called(words[0], EXPERIMENTS)
-    check_made({**request, "workers": experiment.most_ranks})
+    check_made({**request, "workers": experiment.hosts(request)})
     run_experiment(experiment, request, check_signals)
 
 

@@ -1,5 +1,5 @@
 """The measurements of one run of an experiment."""
-from cli.experiment.work import Averages, Order, Showing, Sizes, Training
+from cli.experiment.work import Averages, NamesOfBuckets, Order, Showing, Sizes, Training
 from cli.runs.quantiles import mean, median
 from cli.runs.training import RankOutput
 
@@ -107,7 +107,20 @@ class Sized:
         self.buffers = sizes["buffers"]  # bytes
 
 
-RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered, Showing: Shown, Sizes: Sized}
+class NamedBuckets:
+    """The results of a NamesOfBuckets. `buckets`: "bytes", "averaged" and names of "tensors"."""
+
+    def __init__(self, layout):
+        self.parameters, self.buckets = layout["parameters"], layout["buckets"]
+
+    def averaged_tensors(self):
+        """Returns the names in all buckets of gradients, one bucket after the other."""
+        return [name for bucket in self.buckets if bucket["averaged"]
+                for name in bucket["tensors"]]
+
+
+RESULTS = {Training: Trained, Averages: Averaged, Order: Ordered, Showing: Shown, Sizes: Sized,
+           NamesOfBuckets: NamedBuckets}
 
 
 def result_of(work, kept):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from cli.runs.failure import EXIT_USAGE, Failure
+from cli.runs.hostfile import read_hostfile
 from cli.runs.made_hosts import MADE, cores_of_host
 from cli.runs.mpirun import why_not
 from cli.runs.tables import Column, as_columns, values_of
@@ -233,7 +234,8 @@ class Experiment:
     name: str
     title: str
     source: str  # a course or paper
-    scales: dict  # sizes by name; `about` describes the scale
+    # Sizes by name; `about` describes the scale, `hosts` is how many it uses if there are so many.
+    scales: dict
     runs: Callable  # runs(setting): the planned runs, in order; see work.py
     find: Callable  # find(setting, results): Findings; results: see results.py, by run's name
     most_ranks: int
@@ -241,6 +243,13 @@ class Experiment:
     announce: Callable = lambda setting: []  # sentences to print before it starts
     statements: tuple = ()  # all that it decides, in order
     leaves_open: tuple = ()  # options of training that its source does not fix, by name
+
+    def hosts(self, request):
+        """Returns how many hosts it uses. Failure as of scale and read_hostfile."""
+        most = self.scale(request["scale"]).get("hosts", self.most_ranks)
+        if not request["hostfile"]:
+            return most
+        return max(self.most_ranks, min(most, len(read_hostfile(request["hostfile"]))))
 
     def scale(self, name):
         if name not in self.scales:

@@ -39,6 +39,7 @@ class Cost:
 COSTS = {"vgg11": Cost(0.03, 36924456, 4 << 20), "lenet": Cost(0.0005, 248024, 1 << 18),
          "mlp": Cost(0.0001, 1578536, 1 << 17),
          "resnet50": Cost(0.03, 94114088, 8 << 20), "bert_tiny": Cost(0.01, 17547304, 4 << 20),
+         "bert_small": Cost(0.1, 115075112, 16 << 20),
          "bert_base": Cost(2, 437935104, 128 << 20), "alexnet": Cost(0.3, 228179240, 30 << 20),
          "squeezenet1_0": Cost(0.3, 2962216, 60 << 20), "vgg16": Cost(3, 537206056, 200 << 20),
          "resnet18": Cost(0.6, 44726568, 60 << 20), "densenet121": Cost(2, 27856424, 200 << 20)}
@@ -156,6 +157,28 @@ class Training:
 
 
 @dataclasses.dataclass(frozen=True)
+class Late(Training):
+    """A training whose ranks sleep in place of computing, on any machine, and in which some come
+    late."""
+    sleeps: tuple = ()  # seconds of forward and of backward
+    late: tuple = ()  # ranks whose forward pass takes longer
+    late_seconds: float = 0.0  # by that
+
+    def _run(self, setting):
+        run = super()._run(setting)
+        forward, backward = self.sleeps
+        return dataclasses.replace(run, ranks=[
+            [*argv, "--compute-seconds", f"{forward:g},{backward:g}",
+             *(["--late-seconds", f"{self.late_seconds:g}"] if rank in self.late else [])]
+            for rank, argv in enumerate(run.ranks)])
+
+    def seconds(self, setting):
+        return SECONDS_TO_START + self.iterations * (
+            sum(self.sleeps) + self.late_seconds * bool(self.late) +
+            self._exchange_seconds(setting))
+
+
+@dataclasses.dataclass(frozen=True)
 class Work:
     """A run that trains nothing and needs no data."""
     name: str
@@ -216,6 +239,25 @@ class Sizes(Work):
         sums = {averaged: sum(bucket["bytes"] for bucket in printed["buckets"]
                               if bucket["averaged"] == averaged) for averaged in (True, False)}
         return {"samples": printed["samples"], "gradient": sums[True], "buffers": sums[False]}
+
+    def seconds(self, _setting):
+        return SECONDS_TO_START
+
+
+@dataclasses.dataclass(frozen=True)
+class NamesOfBuckets(Work):
+    """The tensors of each bucket of a model, as gradwire-layout prints them."""
+    model: str
+    bucket_mb: float
+
+    def run(self, setting):
+        return Run([[setting.request["programs"]["layout"], "--model", self.model, "--sync", "ddp",
+                     "--bucket-cap-mb", str(self.bucket_mb)]], coordinator=False)
+
+    def read(self, setting, texts):
+        layout, = super().read(setting, texts)
+        return {"parameters": [tensor["name"] for tensor in layout["parameters"]],
+                "buckets": layout["buckets"]}
 
     def seconds(self, _setting):
         return SECONDS_TO_START

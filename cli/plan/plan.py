@@ -2,7 +2,8 @@
 """`gradwire plan`, once its options are read: buckets, bytes, and the least time of an iteration.
 
     plan.py JSON    {"command", "files": as of cli/runs/report.py,
-                     "layout_command": program and arguments, which print the layout as JSON,
+                     "layout_command": program and arguments, which print the layout as JSON:
+                                       see bench/layout_main.cc,
                      "model", "workers", "link_gbit", "wire", "batch_size",
                      "seconds_per_byte": of a link, "element_bytes": on the wire,
                      "samples": of an epoch; null: the layout's, if it has them,
@@ -55,6 +56,14 @@ NOTES = ["Bytes are payload, for each direction of a link. Transfer: the busiest
 def whole(size):
     """Rounds: shares of bytes that do not divide leave a fraction."""
     return math.floor(size + 0.5)
+
+
+def names_of_tensors(buckets):
+    """Returns a list in Markdown. Buckets of factors (see LowRankPlan) hold no tensors."""
+    names = [f"- {number}: {', '.join(bucket['tensors'])}"
+             for number, bucket in enumerate(buckets) if "tensors" in bucket]
+    return ["", "Tensors by bucket, in the order in which backward completes them:", "", *names] \
+        if names else []
 
 
 class Plan:
@@ -135,7 +144,8 @@ class Plan:
         backends = [self.backend_row(backend) for backend in self.request["backends"]]
         averaged = "models, averaged" if self.request["interval"] else "gradients, averaged"
         buckets = [{"bucket": number, "bytes": int(self.wire_bytes(bucket)),
-                    "what": averaged if bucket["averaged"] else "buffers, rank 0's"}
+                    "what": averaged if bucket["averaged"] else "buffers, rank 0's",
+                    **({"tensors": bucket["tensors"]} if "tensors" in bucket else {})}
                    for number, bucket in enumerate(self.buckets)]
         return Report(
             f"Plan: {self.request['model']} on {self.request['workers']} workers",
@@ -143,7 +153,7 @@ class Plan:
             [Part("backends", "Least times, by back end", self.columns(), backends),
              Part("buckets", "Buckets, in the order in which they are ready", BUCKET_COLUMNS,
                   buckets)],
-            NOTES)
+            NOTES + names_of_tensors(self.buckets))
 
 
 def run(request, check):

@@ -59,6 +59,10 @@ WIDTH = 6.3           # inches: the text of an A4 page
 HEIGHTS = {"lines": 3.5, "ranks": 2.9}
 TITLE_WIDTH = 70      # characters
 ROW_HEIGHT = 0.3
+LETTER = 0.065        # width of one, about
+AXIS = 0.3            # beside the names of the rows
+HANDLE = 0.5          # of a legend, with its gap
+MOST_COLUMNS = 4
 ARC = 0.45            # bend of a link, relative to its length
 STYLE = {
     "font.family": ["DejaVu Sans"],
@@ -207,12 +211,18 @@ def title_of(figure):
     return plain(textwrap.fill(figure["title"], TITLE_WIDTH))
 
 
+def legend_columns(labels, categories):
+    """Returns how many columns fit above the axes, beside the names of the rows."""
+    room = WIDTH - AXIS - LETTER * max(map(len, categories))
+    return max(1, min(MOST_COLUMNS, int(room / (HANDLE + LETTER * max(map(len, labels))))))
+
+
 def add_legend(axes, figure):
     """Above the plot, so that it hides nothing; a single series needs none."""
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) < 2:
         return
-    columns = 3 if max(map(len, labels)) > 12 else 4
+    columns = legend_columns(labels, figure.get("categories", [""]))
     axes.legend(handles, labels, loc="lower left", bbox_to_anchor=(0, 1), ncols=columns,
                 borderaxespad=0.2, columnspacing=1.5, handlelength=1.8)
     rows = -(-len(labels) // columns)

@@ -132,11 +132,25 @@ TEST(Plan, Vgg11_HasItsBytesAndBounds) {
     if (bucket["what"] == "gradients, averaged") gradient_bytes += bucket["bytes"].get<double>();
   }
   EXPECT_EQ(gradient_bytes, 36924456);
+  EXPECT_EQ(json["buckets"][0]["tensors"],
+            nlohmann::json({"fc1.bias", "fc1.weight", "layers.26.bias", "layers.26.weight",
+                            "layers.25.bias", "layers.25.weight"}));
+  EXPECT_EQ(json["buckets"].back()["tensors"].size(), 24);
+  EXPECT_THAT(result.out, HasSubstr("\n- 0: fc1.bias, fc1.weight, layers.26.bias, "));
   for (const auto& row : json["backends"]) {
     if (row["backend"] != "ring") continue;
     EXPECT_NEAR(row["overlap_seconds"].get<double>(), 0.463, 0.001);
     EXPECT_NEAR(row["barrier_seconds"].get<double>(), 0.833, 0.001);
   }
+}
+
+TEST(Plan, LocalSgd_AveragesFloatBuffersOnly) {
+  const testing::TempDir dir;
+  const ProgramResult result =
+      RunGradwire({"plan", "--sync", "local-sgd:4", "--json", dir.File("x.json")});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(testing::ReadFile(dir.File("x.json")));
+  EXPECT_EQ(json["buckets"].back()["tensors"].size(), 16);
 }
 
 TEST(Plan, PowerSgd_HasWhatTravelsWithEveryBackEnd) {
@@ -150,6 +164,7 @@ TEST(Plan, PowerSgd_HasWhatTravelsWithEveryBackEnd) {
     if (bucket["what"] == "gradients, averaged") factor_bytes += bucket["bytes"].get<double>();
   }
   EXPECT_EQ(factor_bytes, 4 * 55188);
+  EXPECT_FALSE(json["buckets"][0].contains("tensors"));
   EXPECT_EQ(json["backends"].size(), 5);
 }
 

@@ -86,6 +86,10 @@ std::shared_ptr<Model> MakeBertBase(int64_t classes) {
   return std::make_shared<Bert>(classes, BertPlan{12, 768, 12});
 }
 
+std::shared_ptr<Model> MakeBertSmall(int64_t classes) {
+  return std::make_shared<Bert>(classes, BertPlan{4, 512, 8});
+}
+
 std::shared_ptr<Model> MakeBertTiny(int64_t classes) {
   return std::make_shared<Bert>(classes, BertPlan{2, 128, 2});
 }

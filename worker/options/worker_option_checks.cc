@@ -135,7 +135,12 @@ absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
 // Emulated computation has no devices, no scores and no weights.
 absl::Status CheckEmulation(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
-  if (!options.compute_seconds.has_value()) return absl::OkStatus();
+  if (!options.compute_seconds.has_value()) {
+    if (options.late_seconds == 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(parsed.sources.at("late-seconds").name, ": got ", options.late_seconds,
+                     ", which only --compute-seconds can sleep; expected both or neither"));
+  }
   for (const auto& [name, given] : {std::pair<const char*, bool>{"devices", options.devices > 1},
                                     {"inference", !options.inference.empty()},
                                     {"save-weights", !options.save_weights.empty()}}) {

@@ -140,6 +140,8 @@ void AddTraining(WorkerOptions* options, OptionParser* parser) {
   parser->Add("epochs", "N", "stop after N passes over the data", Integer(&options->epochs, 1),
               Agreement::kSetting);
   AddComputeSeconds(&options->compute_seconds, parser);
+  parser->Add("late-seconds", "S", "with --compute-seconds: sleep S s longer in forward",
+              RealFrom(&options->late_seconds, 0), Agreement::kMayDiffer);
   parser->Add("seed", "N", "seed of weights, augmentation and dropout", Integer(&options->seed, 0),
               Agreement::kSetting);
   parser->Add("inference", "native|vanilla",

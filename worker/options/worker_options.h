@@ -41,6 +41,7 @@ struct WorkerOptions : ModelFlags, SyncSettings {
   int64_t accumulate = 1;                          // forward and backward passes per iteration
   int devices = 1;                                 // of this process, with sync data-parallel
   absl::optional<ComputeSeconds> compute_seconds;  // set: emulates the computation
+  double late_seconds = 0;                         // that this rank sleeps longer in forward
   std::string inference;   // native or vanilla, instead of training; empty: trains
   int64_t iterations = 0;  // 0: set by `epochs`
   int64_t epochs = 1;

@@ -185,6 +185,12 @@ v1::Serving ServingOf(const WorkerOptions& options, const TrainingSize& run) {
   return serving;
 }
 
+ComputeSeconds SleepsOf(const WorkerOptions& options) {
+  ComputeSeconds seconds = *options.compute_seconds;
+  seconds.forward += options.late_seconds;
+  return seconds;
+}
+
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size) {
   TrainingBatchOptions batches;
   batches.sampler = {world_size, true, options.sampler_seed, options.drop_last, options.set_epoch};

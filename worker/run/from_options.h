@@ -54,6 +54,8 @@ absl::StatusOr<SyncOptions> SyncOptionsOf(const WorkerOptions& options, const Tr
                                           const Model& model);
 // Returns how aggregators serve the model; without an optimizer if they do not.
 v1::Serving ServingOf(const WorkerOptions& options, const TrainingSize& run);
+// Returns how long each of this worker's ranks sleeps; `options` emulate computation.
+ComputeSeconds SleepsOf(const WorkerOptions& options);
 TrainingBatchOptions BatchOptionsOf(const WorkerOptions& options, int world_size);
 
 // Checks that `ranks` of one worker (one or more) can write their output files, each to its own

@@ -9,6 +9,7 @@
 
 #include "absl/memory/memory.h"
 #include "common/base/output_file.h"
+#include "worker/run/from_options.h"
 
 namespace gradwire {
 
@@ -252,7 +253,8 @@ Summary StepReporter::SummaryOf(size_t index) const {
   summary.dataset = options_.dataset;
   summary.batch_size = options_.batch_size;
   if (options_.compute_seconds.has_value()) {
-    summary.emulated = {options_.compute_seconds->forward, options_.compute_seconds->backward};
+    const ComputeSeconds seconds = SleepsOf(options_);
+    summary.emulated = {seconds.forward, seconds.backward};
   }
   summary.failures = failures_;
   for (const Rank rank : run_.ranks) summary.ranks_of_worker.push_back(rank.value());

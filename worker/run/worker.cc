@@ -149,11 +149,12 @@ absl::Status Worker::MakeTheModel() {
 }
 
 void Worker::EmulateComputation() {
+  const ComputeSeconds seconds = SleepsOf(options_);
   spdlog::warn(
       "computation is emulated: sleeps of {} s (forward, backward) per step; nothing is learned",
-      ToString(options_.compute_seconds));
+      ToString(seconds));
   model_ = std::make_shared<EmulatedModel>(model_, ShapeFor(*model_, options_.image_size),
-                                           train_->classes, *options_.compute_seconds,
+                                           train_->classes, seconds,
                                            options_.batch_size * options_.accumulate);
 }
 

@@ -17,7 +17,7 @@ from cli.runs.runner import Outputs
 
 TRAITS = {"loads_workers_alike": True, "exact": True}
 TABLES = {"models": ["vgg11", "mlp", "lenet", "alexnet", "squeezenet1_0", "vgg16", "resnet18",
-                     "resnet50", "densenet121", "bert_tiny", "bert_base"],
+                     "resnet50", "densenet121", "bert_tiny", "bert_small", "bert_base"],
           "datasets": ["cifar10", "fashion-mnist", "mnist", "synthetic", "synthetic-tokens"],
           "wires": ["fp32", "bf16", "fp16"],
           "compressions": ["none", "int8", "top-k", "powersgd"],
@@ -81,6 +81,14 @@ def layout_text(argv):
     return json.dumps({"order": [[[0, 1]] * ranks, [second] * ranks]}) + "\n"
 
 
+def names_text():
+    """Of gradwire-layout, of a model with two layers."""
+    tensors = ["first.weight", "first.bias", "last.weight"]
+    return json.dumps({"parameters": [{"name": name} for name in tensors],
+                       "buckets": [{"bytes": 4, "averaged": True, "tensors": tensors[:0:-1]},
+                                   {"bytes": 8, "averaged": True, "tensors": tensors[:1]}]}) + "\n"
+
+
 def averages_text():
     return json.dumps({"seconds": [0.002, 0.001], "wrong": 0, "bytes_sent": 10}) + "\n"
 
@@ -92,7 +100,7 @@ def shown_text(rank):
 
 def text_of(argv, rank):
     if argv[0].endswith("layout"):
-        return layout_text(argv)
+        return names_text() if "--bucket-cap-mb" in argv else layout_text(argv)
     if "--show" in argv:
         return shown_text(rank)
     return averages_text() if "--bytes" in argv else training_text(argv, rank)

@@ -1,5 +1,4 @@
-"""cli/experiment/large_batch.py, ddp_paper.py and collectives.py: their numbers and
-verdicts."""
+"""cli/experiment/large_batch.py and collectives.py: their numbers and verdicts."""
 import pathlib
 import sys
 import unittest
@@ -7,7 +6,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import option, request_of
-from cli.experiment import collectives, ddp_paper, large_batch
+from cli.experiment import collectives, large_batch
 from cli.experiment.results import Averaged, Shown, Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting, sizes_with
 from cli.experiment.work import COSTS
@@ -107,59 +106,6 @@ class LargeBatch(unittest.TestCase):
                 NOT_CONFIRMED)
         results["scaled-lr"] = self.way(rates=[0.4] * 40)
         self.assertEqual(large_batch.rate_claim(self.setting(), results).verdict, NOT_CONFIRMED)
-
-
-class DdpPaper(unittest.TestCase):
-    SCALE = {**ddp_paper.SCALES["tiny"], "buckets": (0, 5, 50), "groups": (1, 3)}
-    NETWORK = SCALE["networks"][0]
-
-    def claim(self, times, **more):
-        results = {ddp_paper.bucket_name(self.NETWORK, "ring", size): trained(seconds, seconds)
-                   for size, seconds in zip(self.SCALE["buckets"], times)}
-        return ddp_paper.buckets_claim(setting_of(self.SCALE, **more), results, self.NETWORK,
-                                       "ring").verdict
-
-    def test_best_bucket_lies_between_the_ends(self):
-        self.assertEqual(self.claim((3.0, 1.0, 2.0), hosts="h"), CONFIRMED)
-        self.assertEqual(self.claim((1.0, 2.0, 3.0), hosts="h"), NOT_CONFIRMED)
-        self.assertEqual(self.claim((3.0, 1.0, 2.0)), NOT_MEASURABLE)
-
-    def test_other_bits_with_another_bucket_are_seen(self):
-        results = {ddp_paper.bucket_name(self.NETWORK, backend, size): trained(1.0, sha256=sha256)
-                   for backend, sha256s in (("ring", "aaa"), ("sharded", "aab"))
-                   for size, sha256 in zip(self.SCALE["buckets"], sha256s)}
-        self.assertEqual(ddp_paper.same_parameters_claim(setting_of(self.SCALE), results,
-                                                         self.NETWORK).verdict, NOT_CONFIRMED)
-
-    def groups_verdict(self, of_three):
-        results = {ddp_paper.groups_name(backend, groups):
-                   trained(1.0, sha256=backend + (of_three if groups == 3 else ""))
-                   for backend in ddp_paper.backends(setting_of(self.SCALE))
-                   for groups in self.SCALE["groups"]}
-        return ddp_paper.same_groups_claim(setting_of(self.SCALE), results).verdict
-
-    def test_other_bits_with_more_groups_are_seen(self):
-        self.assertEqual(self.groups_verdict(""), CONFIRMED)
-        self.assertEqual(self.groups_verdict("x"), NOT_CONFIRMED)
-
-    def test_tree_has_the_losses_of_the_fold(self):
-        for loss, verdict in ((2.00001, CONFIRMED), (2.0001, NOT_CONFIRMED)):
-            results = {"ring-1-groups": trained(1.0), "tree": trained(1.0, loss=loss)}
-            self.assertEqual(ddp_paper.tree_claim(setting_of(self.SCALE), results).verdict,
-                             verdict)
-
-    def test_busiest_rank_is_not_the_first_of_necessity(self):
-        result = Trained([{"records": [{}, {}], "summary": {"bytes_sent": sent}}
-                          for sent in (10, 30)])
-        self.assertEqual(ddp_paper.busiest_bytes(result), 15)
-
-    def test_more_than_one_exchange_is_seen(self):
-        results = {"every-1": trained(1.0, sent=100), "every-2": trained(1.0, sent=200)}
-        self.assertEqual(ddp_paper.passes_claim(setting_of(self.SCALE), results).verdict,
-                         NOT_CONFIRMED)
-        results["every-2"] = results["every-1"]
-        self.assertEqual(ddp_paper.passes_claim(setting_of(self.SCALE), results).verdict,
-                         CONFIRMED)
 
 
 def shown_of(op, backend, links):

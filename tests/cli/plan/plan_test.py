@@ -103,6 +103,14 @@ class PlanTest(unittest.TestCase):
             "batch": "64 per worker, 256 in all",
             "computation alone": "0.700 s an iteration"})
 
+    def test_tensors_of_buckets_are_named(self):
+        buckets = [{**LAYOUT["buckets"][0], "tensors": ["b", "a"]}, LAYOUT["buckets"][1]]
+        report = plan_of({"buckets": buckets})
+        self.assertEqual(report.parts[1].rows[0]["tensors"], ["b", "a"])
+        self.assertNotIn("tensors", report.parts[1].rows[1])
+        self.assertTrue(report.markdown().endswith(":\n\n- 0: b, a\n"))
+        self.assertNotIn("Tensors", plan_of().markdown())
+
     def test_what_is_no_layout_is_refused(self):
         for layout in ([], {"buckets": []}):
             with self.assertRaisesRegex(Failure, "^got no layout, expected buckets and parameters$"):

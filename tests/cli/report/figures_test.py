@@ -134,6 +134,15 @@ class Legend(unittest.TestCase):
 
 
 class Rows(unittest.TestCase):
+    def test_legend_beside_long_names_of_rows_is_on_the_figure(self):
+        series = [{"name": name, "values": [1]} for name in
+                  ("forward", "backward", "exposed communication", "optimizer")]
+        for letters in (1, 24, 40, 60):
+            canvas = figures.draw({**STACKED, "categories": [("ResNet-50, " * 6)[:letters]], "series": series})
+            canvas.draw_without_rendering()
+            legend = canvas.axes[0].get_legend().get_window_extent()
+            self.assertLessEqual(legend.x1, canvas.bbox.x1, letters)
+
     def test_stacked_begin_where_the_one_before_ends(self):
         bars = axes_of(STACKED).patches
         self.assertEqual([bar.get_x() for bar in bars], [0, 0, 100, 110, 150, 110])

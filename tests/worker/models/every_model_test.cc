@@ -93,6 +93,7 @@ int64_t CountParameters(const std::string& name) {
 TEST(MakeModel, MakeModel_TenClasses_PublishedCounts) {
   EXPECT_EQ(CountParameters("lenet"), 62006);
   EXPECT_EQ(CountParameters("mlp"), 394634);
+  EXPECT_EQ(CountParameters("bert_small"), 28763648 + 5130);
   EXPECT_EQ(CountParameters("bert_base"), 109482240 + 7690);
 }
 

@@ -127,6 +127,13 @@ TEST(CheckWorkerOptions, EmulationWithWhatNeedsComputation_IsRefused) {
             "--devices");
 }
 
+TEST(CheckWorkerOptions, LateSecondsWithoutEmulation_AreRefused) {
+  EXPECT_EQ(ErrorOf({"--late-seconds", "0.5"}),
+            "--late-seconds: got 0.5, which only --compute-seconds can sleep; expected both or "
+            "neither");
+  EXPECT_EQ(ErrorOf({"--late-seconds", "0.5", "--compute-seconds", "1,2"}), "");
+}
+
 TEST(CheckWorkerOptions, InferenceWithWhatNeedsTraining_IsRefused) {
   const std::vector<std::string> inference = {"--sync", "data-parallel", "--inference", "native"};
   for (const std::vector<std::string>& more :

@@ -1,0 +1,181 @@
+"""The statements of the DDP paper and its lecture on buckets, and their verdicts."""
+from cli.experiment.ddp_buckets import (SOURCE, bucket_name, compared, names_name, size_title,
+                                        sweeps)
+from cli.experiment.ddp_setups import (GLOO, NEEDS, NO_NETWORK, PAPERS, RING, USUAL_MB, WHOLE_MB,
+                                       exact_backends, listed, widths)
+from cli.experiment.study import Statement, decide, decide_time
+
+BOTH = "for ResNet-50 and BERT, over ring and gloo"
+# Bounds of "about": a choice.
+ABOUT = 1.1  # of the best time
+AS_LONG = 1.25
+NO_WIDTH = "twice the ranks, which need a host and memory for each"
+
+ORDER = Statement(
+    "order", "Parameters go to buckets in the reverse order of layers.", "section 3.2.3",
+    "names of the tensors in each bucket, as gradwire plan prints them",
+    "bucket after bucket, they are the model's parameters in reverse, and none is missing")
+SAME_BITS = Statement(
+    "bucket-bits", "The size of buckets changes no bit of the parameters.",
+    "section 3.2, bucketing keeps the result", "SHA-256 of the parameters after training",
+    "each model has one hash over all sizes, all ranks and all exact back ends")
+SMALL = Statement(
+    "small-tensors", "Many small tensors take longer than few large ones.",
+    "section 2.3, Fig. 2, and the lecture's fixed cost of each message",
+    "median time of an iteration with a bucket for each parameter, and with 25 MB",
+    f"25 MB take less time, {BOTH}", NEEDS)
+WHOLE = Statement(
+    "one-bucket", "One bucket for the whole model waits for all gradients and cannot overlap.",
+    "section 3.2.2, why not one big bucket",
+    "exposed communication with a bucket above the model, and with 25 MB",
+    f"the big bucket exposes more, {BOTH}", NEEDS)
+MIDDLE = Statement(
+    "middle", "The best size is neither a bucket for each parameter nor one for all.", SOURCE,
+    "median time of an iteration by size", f"the best size lies between the two, {BOTH}", NEEDS)
+USUAL = Statement(
+    "usual-size", "About 25 MB is a good middle.", "section 6, and the lecture",
+    "median time of an iteration with 25 MB, over the best of all sizes",
+    f"it is at most {ABOUT:g}, {BOTH}", NEEDS)
+BERT_LONGER = Statement(
+    "bert-longer", "BERT takes longer than ResNet-50.", SOURCE,
+    "median time of an iteration with 25 MB", "BERT's is longer, over ring and gloo", NEEDS)
+BERT_LARGER = Statement(
+    "bert-larger", "Larger buckets suit BERT.", SOURCE, "size with the least median time",
+    "BERT's is larger than ResNet-50's, over ring and gloo", NEEDS)
+BY_BACKEND = Statement(
+    "size-by-backend", "The best size depends on the back end.", SOURCE,
+    "size with the least median time, over ring and gloo",
+    "it differs for ResNet-50 or for BERT", NEEDS)
+QUICKER = Statement(
+    "quicker", "NCCL is quicker than Gloo (here the ring stands for NCCL).", SOURCE,
+    "median time of an iteration with 25 MB",
+    "the ring's is shorter, for ResNet-50 and BERT", NEEDS)
+STEADIER = Statement(
+    "steadier", "NCCL varies less than Gloo (here the ring stands for NCCL).", SOURCE,
+    "10th to 90th percentile over the median, mean of all sizes",
+    "the ring's is smaller, for ResNet-50 and BERT", NEEDS)
+TWICE = Statement(
+    "twice-the-ranks", "2W ranks take about as long as W.", SOURCE,
+    "median time of an iteration with 25 MB, of 2W over W ranks",
+    f"it is at most {AS_LONG:g}, {BOTH}", f"{NEEDS}, for 2W ranks")
+STATEMENTS = (ORDER, SAME_BITS, SMALL, WHOLE, MIDDLE, USUAL, BERT_LONGER, BERT_LARGER, BY_BACKEND,
+              QUICKER, STEADIER, TWICE)
+
+
+def order_claim(setting, results):
+    of_networks = {network.title: results[names_name(network)]
+                   for network in setting.scale["networks"]}
+    wrong = [title for title, result in of_networks.items()
+             if result.averaged_tensors() != result.parameters[::-1]]
+    counts = ", ".join(f"{title} {len(result.parameters)} tensors in {len(result.buckets)} buckets"
+                       for title, result in of_networks.items())
+    return decide(ORDER, not wrong, f"wrong: {', '.join(wrong)}" if wrong else counts)
+
+
+def bits_claim(setting, results):
+    hashes = {}
+    for network, *run in compared(setting):
+        hashes.setdefault(network.title, set()).update(results[bucket_name(network, *run)].hashes())
+    complete = len(hashes) == len(setting.scale["networks"])
+    return decide(SAME_BITS, all(len(of_network) == 1 for of_network in hashes.values()),
+                  ", ".join(f"{title} {len(of_network)} hash(es)"
+                            for title, of_network in hashes.items()) +
+                  f" over {' and '.join(exact_backends(setting))}",
+                  "" if complete else NO_NETWORK)
+
+
+class Judge:
+    """Decides statements on time from the sweeps of the paper's back ends. A group of sweeps is
+    judged together; None is in place of one that does not fit here."""
+
+    def __init__(self, setting):
+        self._setting, self._widths = setting, widths(setting)
+        self._keys = [network.key for network in setting.scale["networks"]]
+        self._sweeps = {(sweep.network.key, sweep.backend, sweep.ranks): sweep
+                        for sweep in sweeps(setting)}
+
+    def _group(self, keys, backends, ranks):
+        return tuple(self._sweeps.get((key, backend, of_ranks)) for key in keys
+                     for backend in backends for of_ranks in ranks)
+
+    def singles(self):
+        return [self._group([key], [backend], self._widths[:1])
+                for key in self._keys for backend in PAPERS]
+
+    def networks(self):
+        """Returns a pair for each back end: the first network and the last."""
+        return [self._group([self._keys[0], self._keys[-1]], [backend], self._widths[:1])
+                for backend in PAPERS]
+
+    def backends(self):
+        """Returns a pair for each network: ring and gloo."""
+        return [self._group([key], [RING, GLOO], self._widths[:1]) for key in self._keys]
+
+    def doubled(self):
+        """Returns a pair for each network and back end: W ranks and 2W."""
+        ranks = (self._widths + (None,))[:2]
+        return [self._group([key], [backend], ranks) for key in self._keys for backend in PAPERS]
+
+    def decide(self, statement, groups, value, holds, text, lacks, of_all=all):
+        """Decides whether `holds` of value(sweep) of each group, all of them or any. `lacks`: the
+        reason if a sweep is missing."""
+        complete = [group for group in groups if None not in group]
+        values = [[value(sweep) for sweep in group] for group in complete]
+        return decide_time(
+            self._setting, statement, of_all([holds(*of_group) for of_group in values]),
+            "; ".join(f"{sweep.network.title}, {sweep.backend}, {sweep.ranks} ranks: {text(of_one)}"
+                      for group, of_group in zip(complete, values)
+                      for sweep, of_one in zip(group, of_group)),
+            "" if complete == groups else lacks)
+
+
+def seconds(value):
+    return f"{value:.4f} s"
+
+
+def titled(values):
+    return listed({size_title(size): value for size, value in values.items()})
+
+
+def two_of(values, *sizes):
+    return {size: values[size] for size in sizes}
+
+
+def time_claims(setting, results):
+    judge = Judge(setting)
+
+    def median(sweep):
+        return sweep.medians(results)[USUAL_MB]
+
+    def medians(sweep):
+        return sweep.medians(results)
+
+    def best(sweep):
+        return sweep.best(results)
+    return [
+        judge.decide(SMALL, judge.singles(), lambda sweep: two_of(medians(sweep), 0, USUAL_MB),
+                     lambda times: times[USUAL_MB] < times[0], titled, NO_NETWORK),
+        judge.decide(WHOLE, judge.singles(),
+                     lambda sweep: two_of(sweep.exposed(results), USUAL_MB, WHOLE_MB),
+                     lambda exposed: exposed[USUAL_MB] < exposed[WHOLE_MB], titled, NO_NETWORK),
+        judge.decide(MIDDLE, judge.singles(), best, lambda size: size not in (0, WHOLE_MB),
+                     size_title, NO_NETWORK),
+        judge.decide(USUAL, judge.singles(), lambda sweep: median(sweep) / min(
+            medians(sweep).values()), lambda ratio: ratio <= ABOUT, "{:.2f}".format, NO_NETWORK),
+        judge.decide(BERT_LONGER, judge.networks(), median,
+                     lambda resnet, bert: resnet < bert, seconds, NO_NETWORK),
+        judge.decide(BERT_LARGER, judge.networks(), best,
+                     lambda resnet, bert: resnet < bert, size_title, NO_NETWORK),
+        judge.decide(BY_BACKEND, judge.backends(), best, lambda ring, gloo: ring != gloo,
+                     size_title, NO_NETWORK, any),
+        judge.decide(QUICKER, judge.backends(), median, lambda ring, gloo: ring < gloo, seconds,
+                     NO_NETWORK),
+        judge.decide(STEADIER, judge.backends(), lambda sweep: sweep.spread(results),
+                     lambda ring, gloo: ring < gloo, "{:.3f}".format, NO_NETWORK),
+        judge.decide(TWICE, judge.doubled(), median,
+                     lambda once, twice: twice <= AS_LONG * once, seconds, NO_WIDTH)]
+
+
+def claims(setting, results):
+    return [order_claim(setting, results), bits_claim(setting, results),
+            *time_claims(setting, results)]

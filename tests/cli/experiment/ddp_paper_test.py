@@ -1,0 +1,236 @@
+"""cli/experiment/ddp_paper.py and its parts: runs, numbers, paragraphs and verdicts."""
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from fakes import option, request_of
+from cli.experiment import ddp_bucket_claims, ddp_buckets, ddp_paper, ddp_setups, ddp_spark
+from cli.experiment.emulation import is_timed, shares_cores
+from cli.experiment.results import NamedBuckets, Trained
+from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
+from cli.experiment.work import COSTS, LOSSES, TIMES, Late, NamesOfBuckets
+
+TINY = ddp_setups.SCALES["tiny"]
+LAST = TINY["ranks"] - 1
+MEMORY = 1 << 50
+ORDERED = {"parameters": ["a", "b", "c"],
+           "buckets": [{"bytes": 4, "averaged": True, "tensors": ["c"]},
+                       {"bytes": 8, "averaged": True, "tensors": ["b", "a"]},
+                       {"bytes": 4, "averaged": False, "tensors": ["mean"]}]}
+MIXED = {**ORDERED, "buckets": [{**ORDERED["buckets"][0], "tensors": ["b"]},
+                                {**ORDERED["buckets"][1], "tensors": ["c", "a"]}]}
+
+
+def setting_of(scale=TINY, memory=MEMORY, **more):
+    return Setting(request_of("out", **{"workers": 4, **more}), scale, 2, memory)
+
+
+def trained(ranks, seconds=1.0, spread=0.0, exposed=0.1, late_exposed=0.1, sent=100, sha256="a",
+            loss=2.0):
+    """The first iteration is one that must not count."""
+    def records(rank):
+        times = [100.0, seconds * (1 - spread), seconds, seconds * (1 + spread)]
+        return [{"iteration_seconds": time, "loss": loss, "bytes_sent": sent * (1 + rank),
+                 "phase_seconds": {"forward": 0.2, "backward": 0.3, "optimizer": 0.01,
+                                   "exposed_communication": 50.0 if time == 100.0 else
+                                   late_exposed if rank == LAST else exposed}} for time in times]
+    return Trained([{"records": records(rank), "summary": {"parameters_sha256": sha256}}
+                    for rank in range(ranks)])
+
+
+def results_of(setting, changed):
+    """`changed`: arguments of trained(), or a layout, by a pattern of the runs' names."""
+    results = {}
+    for work in ddp_paper.runs(setting):
+        changes = [change for pattern, change in changed.items() if re.search(pattern, work.name)]
+        if isinstance(work, NamesOfBuckets):
+            results[work.name] = NamedBuckets(changed.get(work.name, ORDERED))
+        else:
+            results[work.name] = trained(work.ranks, **{
+                key: value for change in changes for key, value in change.items()})
+    return results
+
+
+def findings_of(changed, setting=None):
+    setting = setting or setting_of(hosts="h")
+    return ddp_paper.find(setting, results_of(setting, changed))
+
+
+def claims_of(changed, setting=None):
+    return {claim.key: claim for claim in findings_of(changed, setting).claims}
+
+
+SLOW, QUICK, EXPOSED = {"seconds": 2.0}, {"seconds": 0.5}, {"exposed": 0.3, "late_exposed": 0.3}
+WHOLE = f"-{ddp_setups.WHOLE_MB}-mb"
+# Results that confirm each statement, and results that do not.
+CASES = {
+    "order": ({}, {"resnet50-tensors": MIXED}),
+    "bucket-bits": ({}, {"resnet50-sharded-25-mb": {"sha256": "b"}}),
+    "small-tensors": ({"-0-mb": SLOW}, {"-0-mb": SLOW, "bert-gloo-25-mb": {"seconds": 3.0}}),
+    "one-bucket": ({WHOLE: EXPOSED}, {WHOLE: EXPOSED, f"bert-ring{WHOLE}": {"exposed": 0.0,
+                                                                           "late_exposed": 0.0}}),
+    "middle": ({"-25-mb": QUICK}, {"-25-mb": QUICK, f"bert-ring{WHOLE}": {"seconds": 0.2}}),
+    "usual-size": ({"-25-mb": {"seconds": 1.05}}, {"bert-gloo-25-mb": {"seconds": 1.2}}),
+    "bert-longer": ({"bert-": SLOW}, {"bert-ring": SLOW}),
+    "bert-larger": ({"bert-.*-25-mb": QUICK, "resnet50-.*-0-mb": QUICK}, {"-25-mb": QUICK}),
+    "size-by-backend": ({"bert-ring-25-mb": QUICK}, {"bert-.*-25-mb": QUICK}),
+    "quicker": ({"-gloo-": SLOW}, {"bert-gloo-": SLOW}),
+    "steadier": ({"-gloo-": {"spread": 0.2}}, {"bert-gloo-": {"spread": 0.2}}),
+    "twice-the-ranks": ({"-4-ranks": {"seconds": 1.2}}, {"bert-gloo-.*-4-ranks": {"seconds": 1.3}}),
+    "overlap": ({"no-overlap": SLOW}, {"ring-no-overlap": SLOW}),
+    "group-bits": ({}, {"gloo-3-groups": {"sha256": "b"}}),
+    "groups": ({"-3-groups": QUICK}, {"ring-3-groups": QUICK}),
+    "no-sync": ({}, {"every-2": {"sent": 200}}),
+    "no-sync-time": ({}, {"every-2": SLOW}),
+    "strong": ({"vgg11-2-ranks": QUICK}, {"vgg11-2-ranks": SLOW}),
+    "weak": ({"vgg11-2-ranks": {"seconds": 1.2}}, {"vgg11-2-ranks": {"seconds": 1.3}}),
+    "tree-losses": ({"tree-losses": {"loss": 2.00001}}, {"tree-losses": {"loss": 2.0001}}),
+    "shuffles": ({"shuffle-(tree|gather)": SLOW}, {"shuffle-tree": QUICK}),
+    "output-at-end": ({"shuffle-ring": EXPOSED}, {}),
+    "late-waits": ({"one-late": {"exposed": 0.3}}, {"one-late": {"late_exposed": 0.3}}),
+    "late-overlap": ({"one-late-at-end": SLOW}, {"all-on-time-at-end": SLOW})}
+
+
+class ClaimsTest(unittest.TestCase):
+    def test_each_statement_can_be_confirmed_and_not(self):
+        self.assertEqual([*CASES], [one.key for one in ddp_paper.STATEMENTS])
+        for key, (confirming, refuting) in CASES.items():
+            self.assertEqual(claims_of(confirming)[key].verdict, CONFIRMED, key)
+            self.assertEqual(claims_of(refuting)[key].verdict, NOT_CONFIRMED, key)
+
+    def test_claims_are_those_of_the_statements_in_their_order(self):
+        claims = findings_of({}).claims
+        self.assertEqual([claim.key for claim in claims],
+                         [one.key for one in ddp_paper.EXPERIMENT.statements])
+
+    def test_times_need_hosts_as_their_statements_say(self):
+        undecided = {key for key, claim in claims_of({}, setting_of()).items()
+                     if claim.verdict == NOT_MEASURABLE}
+        self.assertEqual(undecided, {one.key for one in ddp_paper.STATEMENTS if one.needs})
+
+    def test_network_that_does_not_fit_is_said(self):
+        memory = 2 * ddp_setups.COPIES * COSTS["bert_tiny"].bytes + 1
+        claims = claims_of({}, setting_of(hosts="auto", memory=memory))
+        for key in ("small-tensors", "bert-longer", "bucket-bits", "overlap"):
+            self.assertEqual(claims[key].verdict, NOT_MEASURABLE, key)
+            self.assertIn("too little memory", claims[key].numbers)
+        self.assertIn("twice the ranks, which need", claims["twice-the-ranks"].numbers)
+
+
+class RunsTest(unittest.TestCase):
+    def widths(self, scale="quick", memory=MEMORY, **more):
+        return ddp_setups.widths(setting_of(ddp_setups.SCALES[scale], memory, **more))
+
+    def test_ranks_of_the_figures_are_as_many_as_hosts_allow(self):
+        self.assertEqual(self.widths(), (4,))
+        self.assertEqual(self.widths(hosts="auto", workers=8), (4, 8))
+        self.assertEqual(self.widths("full", hosts="auto", workers=16), (4, 8, 16))
+        for scale in ("quick", "full"):
+            self.assertEqual(self.widths(scale, hostfile="f", workers=4), (2, 4))
+
+    def test_hosts_are_those_of_the_scale_or_of_the_file(self):
+        def hosts(scale, lines):
+            with tempfile.NamedTemporaryFile("w") as file:
+                file.write("".join(f"10.10.1.{line + 1}\n" for line in range(lines)))
+                file.flush()
+                return ddp_paper.EXPERIMENT.hosts(request_of(
+                    "out", scale=scale, hostfile=file.name if lines else ""))
+        self.assertEqual([hosts("quick", lines) for lines in (0, 2, 4, 5, 9)], [8, 4, 4, 5, 8])
+        self.assertEqual(hosts("full", 0), 16)
+
+    def test_only_networks_that_fit_run_on_so_many_ranks(self):
+        network = TINY["networks"][0]
+        copy = ddp_setups.COPIES * COSTS[network.model].bytes
+        for memory, more, expected in ((2 * copy + 1, {"hosts": "auto"}, (2,)),
+                                       (4 * copy + 1, {"hosts": "auto"}, (2, 4)),
+                                       (copy + 1, {"hostfile": "f"}, (2, 4))):
+            self.assertEqual(ddp_setups.widths_of(setting_of(memory=memory, **more), network),
+                             expected)
+
+    def test_computation_is_real_only_where_parameters_or_losses_are_compared(self):
+        works = {work.name: work for work in ddp_paper.runs(setting_of(hosts="auto"))}
+        for name, only in (("resnet50-ring-25-mb-2-ranks", ""),
+                           (f"resnet50-ring{WHOLE}-2-ranks", TIMES),
+                           ("resnet50-sharded-25-mb-2-ranks", LOSSES),
+                           ("resnet50-gloo-25-mb-2-ranks", TIMES), ("tree-losses", LOSSES),
+                           ("resnet50-ring-25-mb-4-ranks", TIMES)):
+            self.assertEqual(works[name].only, only, name)
+
+    def test_bucket_above_the_model_is_above_every_model(self):
+        self.assertLess(max(cost.bytes for cost in COSTS.values()), ddp_setups.WHOLE_MB << 20)
+        for scale in ddp_setups.SCALES.values():
+            self.assertLessEqual({0, ddp_setups.USUAL_MB, ddp_setups.WHOLE_MB},
+                                 {*scale["buckets"]})
+            self.assertLessEqual({*scale["wide_buckets"]} | {*scale["compared"]},
+                                 {*scale["buckets"]})
+
+    def test_only_the_last_rank_is_late_and_all_sleep_on_any_machine(self):
+        works = {work.name: work for work in ddp_paper.runs(setting_of())}
+        for name, late in (("one-late-overlap", "0.3"), ("all-on-time-overlap", "")):
+            work = works[name]
+            self.assertIsInstance(work, Late)
+            self.assertFalse(shares_cores(work) or is_timed(work))
+            ranks = work.run(setting_of()).ranks
+            self.assertEqual([(option(argv, "--compute-seconds"), option(argv, "--late-seconds"))
+                              for argv in ranks], [("0.01,0.02", ""), ("0.01,0.02", late)])
+
+    def test_back_ends_that_the_paper_lacks_are_timed_at_full_scale_only(self):
+        for scale, expected in (("quick", ["ring", "gloo"]), ("full", ["ring", "sharded", "gloo"])):
+            self.assertEqual(ddp_buckets.timed_backends(setting_of(ddp_setups.SCALES[scale])),
+                             expected)
+
+
+class TablesTest(unittest.TestCase):
+    def table(self, key, changed):
+        return next(table for table in findings_of(changed).tables if table.key == key)
+
+    def test_paragraph_says_what_shuffles_cost(self):
+        note = self.table("shuffles", {"shuffle-ring": {"seconds": 0.5, "sent": 60},
+                                       "shuffle-tree": {"seconds": 0.75, "sent": 80},
+                                       "shuffle-gather": {"seconds": 2.0}}).note
+        for part in ("Over 2 ranks a tree of shuffles takes 0.750 s, 1.50 times as long as a ring "
+                     "(0.500 s)", "busiest rank sends 160 bytes and a ring's 120",
+                     "takes 2.000 s, 4.00 times"):
+            self.assertIn(part, note)
+
+    def test_paragraph_says_what_a_late_rank_costs(self):
+        note = self.table("late", {"on-time-at-end": {"seconds": 1.5},
+                                   "one-late-at-end": {"seconds": 1.75},
+                                   "one-late-overlap": {"seconds": 1.25, "exposed": 0.4}}).note
+        for part in ("0.3 s more in forward",
+                     "1.000 s if all are on time and 1.250 s if one is late",
+                     "goes from 0.100 s to 0.400 s",
+                     "saves 0.500 s if all are on time and 0.500 s if one is late"):
+            self.assertIn(part, note)
+
+    def test_ranks_that_wait_are_not_the_late_one(self):
+        rows = self.table("late", {"one-late": {"exposed": 0.5, "late_exposed": 0.25}}).rows
+        self.assertEqual([(row["others"], row["late"]) for row in rows][2:], [(0.5, 0.25)] * 2)
+
+    def test_tensors_of_each_bucket_are_named(self):
+        rows = self.table("tensors", {}).rows
+        self.assertEqual([(row["bucket"], row["count"], row["first"], row["last"])
+                          for row in rows[:3]],
+                         [(0, 1, "c", "c"), (1, 2, "b", "a"), (2, 1, "mean", "mean")])
+
+    def test_boxes_have_all_sizes_at_all_ranks(self):
+        picture = next(one for one in findings_of({}).pictures if one.key == "buckets-bert-gloo")
+        self.assertEqual(picture.drawing["categories"],
+                         ["each parameter, 2 ranks", "25 MB, 2 ranks", "25 MB, 4 ranks",
+                          "all in one, 2 ranks"])
+
+    def test_busiest_rank_is_not_the_first_of_necessity(self):
+        self.assertEqual(ddp_spark.busiest_bytes(trained(2, sent=10)), 20)
+
+    def test_spread_is_relative(self):
+        setting = setting_of(hosts="h")
+        sweep = ddp_buckets.sweeps(setting)[0]
+        results = results_of(setting, {"": {"seconds": 4.0, "spread": 0.5}})
+        self.assertAlmostEqual(sweep.spread(results), 0.8)
+
+
+if __name__ == "__main__":
+    unittest.main()
