@@ -18,6 +18,8 @@ namespace gradwire {
 //   threads   compute threads of each rank; 0: as many as possible
 //   link      {"rate", "gbit" (null: no limit)} for each rate to measure
 //   target    test accuracy, 0 to 1; 0: the experiment's default
+//   weights   folder of trained weights; "": none
+//   pretrain  iterations that train the extractors first; 0: as many as the scale says
 //   tables    see TablesJson
 //
 // Errors as OptionParser::Parse and CheckHosts.

@@ -35,6 +35,7 @@ class Run:
     environment: dict = dataclasses.field(default_factory=dict)  # beyond own_environment()
     coordinator_options: tuple = ()
     rate: str = ""  # of the links of --hosts; "": as they are
+    inputs: tuple = ()  # digests of the files that it reads
 
 
 @dataclasses.dataclass(frozen=True)
