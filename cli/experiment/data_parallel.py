@@ -212,6 +212,7 @@ def order_claim(setting, results, statement, factor, part, rises):
     return decide(statement, holds,
                   ", ".join(f"{factor.label(point)}: {seconds:.4f} s"
                             for point, (_, seconds) in zip(of_factor, times)),
+                  "" if len(times) > 1 else "needs two that communicate",
                   lacks_cores(setting, max(point.devices for point in of_factor)))
 
 
@@ -246,8 +247,8 @@ def notes_of(setting, results):
             "The wait at that barrier is the time of the slowest device in forward and backward "
             "less each device's own, on average. Bytes of gradients do not depend on the batch.",
             "Devices divide a batch, as in torch.nn.DataParallel, so their number changes no loss "
-            "except by dropout. Where each device has a batch of its own, as the report's formula "
-            "has it, more devices are a larger batch.",
+            "except by dropout. If each device had a batch of its own, as the report's formula "
+            "has it, more devices would be a larger batch.",
             batches_note(setting, results)]
 
 

@@ -68,6 +68,11 @@ std::vector<absl::Duration> Devices::Run(int used, const std::function<void(int)
   return took;
 }
 
+absl::Duration MeanWait(const std::vector<absl::Duration>& busy) {
+  const absl::Duration sum = std::accumulate(busy.begin(), busy.end(), absl::ZeroDuration());
+  return *std::max_element(busy.begin(), busy.end()) - sum / static_cast<int64_t>(busy.size());
+}
+
 namespace {
 
 using torch::autograd::variable_list;
@@ -238,9 +243,7 @@ PhaseTimes DataParallel::TakeTimes() {
   times[Phase::kExposedCommunication] = times[Phase::kCommunication];
   times[Phase::kForward] = -std::exchange(in_forward_, absl::ZeroDuration());
   times[Phase::kBackward] = -std::exchange(in_backward_, absl::ZeroDuration());
-  const absl::Duration sum = std::accumulate(busy_.begin(), busy_.end(), absl::ZeroDuration());
-  const absl::Duration slowest = *std::max_element(busy_.begin(), busy_.end());
-  if (steps_++ > 0) barriers_ += slowest - sum / static_cast<int64_t>(busy_.size());
+  if (steps_++ > 0) barriers_ += MeanWait(busy_);
   std::fill(busy_.begin(), busy_.end(), absl::ZeroDuration());
   return times;
 }

@@ -44,6 +44,10 @@ class Devices {
   std::vector<std::unique_ptr<c10::ThreadPool>> kept_;  // devices 1, 2 …; empty unless kept
 };
 
+// Returns how long a device waits for the slowest one at a barrier, on average. `busy`: how long
+// each computed; not empty.
+absl::Duration MeanWait(const std::vector<absl::Duration>& busy);
+
 // How devices get the model for each batch.
 enum class Replication {
   // Keep threads and replicas. All devices share one memory, so replicas read the model's own
