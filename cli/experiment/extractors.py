@@ -10,9 +10,9 @@ import os
 import pathlib
 import re
 
-from cli.experiment.devices import OnDevices
+from cli.experiment.devices import FULL_SIZE, WORK, WORK_PER_SECOND, OnDevices
 from cli.experiment.study import tabulate
-from cli.experiment.work import options_text
+from cli.experiment.work import SECONDS_TO_START, options_text
 from cli.runs.failure import EXIT_USAGE, Failure, failing
 
 ENDINGS = (".safetensors", ".pth", ".pt")
@@ -87,7 +87,9 @@ class Pretraining(OnDevices):
             "--batch-size", self.batch_size, "--iterations", self.iterations])
 
     def seconds(self, setting):
-        return 3 * super().seconds(setting)
+        part = (setting.scale["image"] / FULL_SIZE) ** 2
+        forward = self.batch_size * WORK[self.model] * part / WORK_PER_SECOND / setting.threads(1)
+        return SECONDS_TO_START + 3 * self.iterations * forward
 
 
 def pretraining(setting, model):

@@ -11,6 +11,9 @@ from cli.experiment.work import whole_epochs
 SAMPLES = 60000  # of an epoch
 ONE_LAYER = 0  # width of a classifier
 WIDTHS = (1024, 2048, 4096)
+# A choice: the report's models, each with the width of its classifier.
+MODELS = (("squeezenet1_0", ONE_LAYER), ("alexnet", 4096), ("resnet18", ONE_LAYER),
+          ("densenet121", 4096), ("vgg16", 4096))
 NATIVE, VANILLA = "native", "vanilla"
 EXACT = ("resnet18", ONE_LAYER)  # no dropout, and frozen BatchNorm
 OPTIONS = ("--freeze-features", "true", "--lr", 0.01, "--momentum", 0.9, "--weight-decay", 0,

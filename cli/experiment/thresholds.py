@@ -3,7 +3,7 @@ import dataclasses
 import math
 
 from cli.experiment.factors import (BY_BATCH, BY_DEVICES, BY_MODEL, BY_REPLICATION, BY_WIDTH,
-                                    FACTORS, ONE_LAYER, SAMPLES, measured)
+                                    FACTORS, MODELS, ONE_LAYER, SAMPLES, measured)
 from cli.experiment.study import Statement, bars, decide, tabulate
 
 SOURCE = "figure of epochs to a loss threshold"
@@ -14,7 +14,7 @@ EARLY = ("vgg16", "alexnet")
 PUBLISHED = {"batch": "a larger batch later", "devices": "more devices sooner",
              "width": "more trained parameters sooner"}
 
-MODELS = Statement(
+BY_SIZE = Statement(
     "threshold-model", "SqueezeNet and ResNet-18 reach the threshold later than VGG-16 and "
     "AlexNet.", f"{SOURCE}, by model (500 epochs later)", QUANTITY,
     "the first of the two small models takes more epochs than the last of the two large ones, "
@@ -32,7 +32,7 @@ ORDERS = {
 SAME = Statement(
     "threshold-replication", "Native and vanilla training reach the threshold at the same time.",
     "both compute the same", QUANTITY, "both take the same number of epochs, to a twentieth", NEEDS)
-STATEMENTS = (MODELS, *ORDERS.values(), SAME)
+STATEMENTS = (BY_SIZE, *ORDERS.values(), SAME)
 RISES = {"devices": False, "batch": True, "width": False}
 TOLERANCE = 0.05
 
@@ -107,12 +107,13 @@ def decide_known(statement, holds, found):
 def models_claim(setting, results):
     """Judges the classifiers whose sizes the report has."""
     found = reached(setting, results, BY_MODEL)
-    early = [one for one in found if one.point.model in EARLY]
-    late = [one for one in found if one.point.model in LATE and one.point.width == ONE_LAYER]
+    sized = [one for one in found if (one.point.model, one.point.width) in MODELS]
+    early = [one for one in sized if one.point.model in EARLY]
+    late = [one for one in sized if one.point.model in LATE]
     first_late = min((one.epochs for one in late if one.epochs), default=math.inf)
     last_early = max((one.epochs or math.inf for one in early), default=math.inf)
     undecided = not early or not late or first_late == last_early == math.inf
-    return decide_known(MODELS, None if undecided else first_late > last_early, found)
+    return decide_known(BY_SIZE, None if undecided else first_late > last_early, found)
 
 
 def order_claim(setting, results, factor):

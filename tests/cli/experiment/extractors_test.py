@@ -76,7 +76,7 @@ class Weights(unittest.TestCase):
         setting = self.setting(weights=str(self.dir))
         point = factors.base(setting)
         first = factors.run_of(setting, point).run(setting)
-        (self.dir / "vgg16.pth").write_bytes(b"other")
+        (self.dir / "alexnet.pth").write_bytes(b"other")
         extractors.sha256_of.cache_clear()
         self.assertEqual(first.inputs, (SHA256,))
         self.assertNotEqual(factors.run_of(setting, point).run(setting).inputs, first.inputs)
