@@ -348,6 +348,7 @@ class Inference(unittest.TestCase):
         self.assertEqual(self.verdict(key, native_batch_3=slow), CONFIRMED)
         self.assertEqual(self.verdict(key, native_batch_8=slow), NOT_CONFIRMED)
         self.assertEqual(self.verdict(key, vanilla_batch_3=slow), CONFIRMED)
+        self.assertEqual(self.verdict(key), NOT_CONFIRMED)  # it is the same
 
 
 if __name__ == "__main__":
