@@ -160,11 +160,17 @@ def barrier_picture(setting, results, factor):
 
 
 def losses_picture(setting, results, factor):
-    losses = {point: results[point.name].losses() for point in measured(setting, results, factor)}
+    series = []
+    for point in measured(setting, results, factor):
+        if factor is BY_MODEL and (point.model, point.width) in NARROWER:
+            continue  # more lines than colors
+        over = thresholds.window(setting, point)
+        means = thresholds.running_means(results[point.name].losses(), over)
+        series.append(line(factor.label(point),
+                           [(over + place) * point.batch for place in range(len(means))], means))
     return lines(f"losses-by-{factor.key}", f"Loss by {factor.title}", factor.source,
-                 ("images", "loss"),
-                 [line(factor.label(point), [place * point.batch for place in range(len(values))],
-                       values) for point, values in losses.items()])
+                 ("images", "loss"), series,
+                 f"Means over the last {setting.scale['window']} images.")
 
 
 def counts_claim(setting, results):

@@ -37,11 +37,22 @@ RISES = {"devices": False, "batch": True, "width": False}
 TOLERANCE = 0.05
 
 
+def running_means(losses, over):
+    """Returns the means of the last `over` losses, from iteration number `over` on."""
+    return [sum(losses[end - over:end]) / over for end in range(over, len(losses) + 1)]
+
+
 def first_below(losses, threshold, over=1):
     """Returns the number of iterations until the mean of the last `over` losses is at most
     `threshold`; None if it never is."""
-    return next((end for end in range(over, len(losses) + 1)
-                 if sum(losses[end - over:end]) / over <= threshold), None)
+    return next((number for number, loss in enumerate(running_means(losses, over), over)
+                 if loss <= threshold), None)
+
+
+def window(setting, point):
+    """Returns the number of losses in a mean: those of the same number of samples, whatever the
+    batch, so that small batches do not reach the threshold by chance."""
+    return math.ceil(setting.scale["window"] / point.batch)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,14 +86,12 @@ class Reached:
 
 
 def reached(setting, results, factor):
-    """Returns a Reached for each point. The loss is a mean over the same number of samples,
-    whatever the batch, so that small batches do not reach the threshold by chance."""
+    """Returns a Reached for each point."""
     found = []
     for point in measured(setting, results, factor):
         result = results[point.name]
         losses = result.losses()
-        over = math.ceil(setting.scale["window"] / point.batch)
-        iterations = first_below(losses, setting.scale["threshold"], over)
+        iterations = first_below(losses, setting.scale["threshold"], window(setting, point))
         seconds = iterations and sum(result.ranks[0].seconds[:iterations])
         found.append(Reached(factor, point, len(losses), iterations, seconds))
     return found
