@@ -41,8 +41,8 @@ def threads(setting):
 
 def lacks_cores(setting, devices):
     """Returns why times of `devices` devices cannot be judged; "" if they can."""
-    has = setting.has_hosts or setting.cores >= devices * threads(setting)
-    return "" if has else NEEDS_CORES
+    elsewhere = setting.has_hosts and not setting.hosts_are_here
+    return "" if elsewhere or setting.cores >= devices * threads(setting) else NEEDS_CORES
 
 
 def classifier_size(model, width):

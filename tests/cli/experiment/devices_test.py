@@ -203,6 +203,11 @@ class Training(unittest.TestCase):
             self.change(Point("alexnet", 1024, 5, count), communication=seconds)
         self.assertEqual(self.verdict("communication-devices"), CONFIRMED)
 
+    def test_hosts_made_here_have_no_more_cores(self):
+        for hosts, needs in (("auto", devices.NEEDS_CORES), ("p", "")):
+            setting = setting_of(self.SCALE, cores=1, hosts=hosts)
+            self.assertEqual(devices.lacks_cores(setting, 2), needs)
+
     def test_one_time_is_no_order(self):
         self.setting = setting_of({**self.SCALE, "devices": (1, 2)})
         self.assertEqual(self.verdict("communication-devices"), NOT_MEASURABLE)
