@@ -1,5 +1,6 @@
 """Runs what an experiment needs, one run after the other, and reports progress."""
 import dataclasses
+import os
 import re
 import sys
 import time
@@ -43,7 +44,8 @@ def plan_of(works, setting, folder):
     for work in works:
         run = work.run(setting)
         mark = fingerprint(run, setting.request)
-        record = None if setting.request["again"] else folder.kept(work.name, mark)
+        repeated = setting.request["again"] or work.leaves and not os.path.exists(work.leaves)
+        record = None if repeated else folder.kept(work.name, mark)
         steps.append(Step(work, run, mark, work.seconds(setting), record))
     return steps
 

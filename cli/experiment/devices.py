@@ -41,8 +41,8 @@ def threads(setting):
 
 def lacks_cores(setting, devices):
     """Returns why times of `devices` devices cannot be judged; "" if they can."""
-    has = setting.has_hosts or setting.cores >= devices * threads(setting)
-    return "" if has else NEEDS_CORES
+    elsewhere = setting.has_hosts and not setting.hosts_are_here
+    return "" if elsewhere or setting.cores >= devices * threads(setting) else NEEDS_CORES
 
 
 def classifier_size(model, width):
@@ -51,10 +51,10 @@ def classifier_size(model, width):
     return sum(inputs * outputs + outputs for inputs, outputs in zip(sizes, sizes[1:]))
 
 
-def fits(setting, devices, batch, trained):
-    """Whether gradients, momentum and activations fit in the free memory."""
+def largest_batch(setting, devices, trained):
+    """Returns the largest batch whose gradients, momentum and activations fit in the free memory."""
     part = (setting.scale["image"] / FULL_SIZE) ** 2
-    return 4 * trained * (5 + devices) + batch * BYTES_PER_IMAGE * part < setting.memory
+    return int((setting.memory - 4 * trained * (5 + devices)) // (BYTES_PER_IMAGE * part))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +63,8 @@ class OnDevices(Training):
     model: str = "vgg16"
     devices: int = 1
     parameters: int = 0  # trained, or copied to each device
+    weights: str = ""  # file of the extractor's; "": random
+    digest: str = ""  # of that file, if it is not the experiment's own
 
     def seconds(self, setting):
         cores = min(setting.cores, self.devices * threads(setting))
@@ -70,6 +72,10 @@ class OnDevices(Training):
         forward = self.batch_size * WORK[self.model] * part / WORK_PER_SECOND / cores
         moved = self.parameters * self.devices * SECONDS_PER_PARAMETER
         return SECONDS_TO_START + 2 * moved + self.iterations * (forward + moved)
+
+    def run(self, setting):
+        run = super().run(setting)
+        return dataclasses.replace(run, inputs=(self.digest,)) if self.digest else run
 
     def layout(self, setting):
         return super().layout(setting) + (["--evaluate"] if "--inference" in self.options else [])
@@ -81,7 +87,8 @@ class OnDevices(Training):
         count = ["--epochs", self.epochs] if self.epochs else ["--iterations", self.iterations]
         return options_text([
             "--sync", "data-parallel", "--devices", self.devices, "--threads", threads(setting),
-            *self._model_and_data(setting), "--batch-size", self.batch_size, *count])
+            *self._model_and_data(setting), "--batch-size", self.batch_size, *count,
+            *(["--weights", self.weights] if self.weights else [])])
 
 
 def computation(result):
@@ -91,6 +98,11 @@ def computation(result):
 
 def communication(result):
     return result.phase("communication") or 0
+
+
+def barrier(result):
+    """Returns how long a device would wait at a barrier after an iteration, on average."""
+    return result.summary.get("barrier_seconds", 0)
 
 
 def times_series(results):

@@ -41,7 +41,7 @@ NAMED_BY = {"--model": "models", "--dataset": "datasets", "--sync": "syncs",
 
 def check(experiment, request):
     """Failure if the options do not fit the experiment or each other."""
-    for name in ("link", "target"):
+    for name in ("link", "target", "weights", "pretrain"):
         if request[name] and name not in experiment.options:
             takers = ", ".join(one.name for one in EXPERIMENTS if name in one.options)
             raise Failure(f"--{name}: got experiment {experiment.name}, expected {takers}",
@@ -139,10 +139,10 @@ def run_experiment(experiment, request, check_signals):
     scale = experiment.scale(request["scale"])
     check(experiment, request)
     writing = drawing_module("cli.experiment.writing")
-    request = {**request, "workers": experiment.hosts(request)}
+    out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
+    request = {**request, "workers": experiment.hosts(request), "out": out}
     setting = Setting(request, sizes_with(scale, request["chosen"]), len(os.sched_getaffinity(0)),
                       machine()["memory"])
-    out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
     folder = Folder(out, experiment.name, request["scale"])
     works = experiment.runs(setting)
     steps = plan_of(works, setting, folder)

@@ -48,6 +48,8 @@ struct ExperimentOptions {
   std::vector<std::string> links;  // rates, each once
   double target = 0;               // accuracy; 0: the experiment's default
   TrainingChoices training;
+  std::string weights;             // folder
+  int pretrain = 0;                // iterations; 0: by scale
 };
 
 // Comma-separated rates.
@@ -123,6 +125,12 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Add("target", "X", "time-to-accuracy: the test accuracy to reach, from 0 to 1",
               WithDefault(RealFromBelow(&options->target, 0, 1), "that of float32, by --scale"));
   AddTraining(&options->training, parser);
+  parser->Add("weights", "DIR",
+              "data-parallel: folder with trained weights, torchvision's (deploy/fetch-weights)\n"
+              "or MODEL.safetensors, for each model",
+              WithDefault(Text(&options->weights), "see --pretrain"));
+  parser->Add("pretrain", "N", "data-parallel: train the extractors for N iterations first",
+              WithDefault(Integer(&options->pretrain, 1), "by --scale"));
   parser->Group("Hosts");
   AddHosts(&options->bench, parser);
   parser->Footer(kFooter);
@@ -146,6 +154,9 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
       GbitOfRate(options.bench.rate)->has_value()) {
     return absl::InvalidArgumentError("--link and --rate exclude each other");
   }
+  if (!options.weights.empty() && options.pretrain > 0) {
+    return absl::InvalidArgumentError("--weights and --pretrain exclude each other");
+  }
   parsed.options.name = "cli/experiment/experiment.py";
   parsed.options.data =
       BenchRequest(options.bench, absl::StrCat(kProgram, " ", absl::StrJoin(args, " ")));
@@ -158,6 +169,8 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
                               {"link", LinksJson(options.links)},
                               {"target", options.target},
                               {"chosen", ChosenJson(parser)},
+                              {"weights", options.weights},
+                              {"pretrain", options.pretrain},
                               {"tables", TablesJson()}});
   return parsed;
 }

@@ -20,6 +20,8 @@ namespace gradwire {
 //   target    test accuracy, 0 to 1; 0: the experiment's default
 //   chosen    options of training that were given, as texts, by name: model, dataset, batch-size,
 //             lr, momentum, weight-decay
+//   weights   folder of trained weights; "": none
+//   pretrain  iterations that train the extractors first; 0: as many as the scale says
 //   tables    see TablesJson
 //
 // Errors as OptionParser::Parse and CheckHosts.

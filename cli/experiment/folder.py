@@ -29,6 +29,7 @@ def fingerprint(run, request):
     hosts = [host.name for host in read_hostfile(file)] if file else request["hosts"]
     what = [run.ranks, run.coordinator, run.environment, hosts,
             run.rate or request["rate"], request["versions"]]
+    what += [run.inputs] if run.inputs else []
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()
 
 

@@ -1,10 +1,11 @@
 """The benchmark report's inference: data parallelism that keeps its replicas, against replicate,
 scatter, parallel apply and gather written out."""
 from cli.experiment.data_parallel import SOURCE
-from cli.experiment.devices import (OnDevices, communication, computation, images_note,
-                                    lacks_cores, times_series)
+from cli.experiment.devices import (NEEDS_CORES, OnDevices, communication, computation,
+                                    images_note, lacks_cores, times_series)
 from cli.experiment.results import largest_difference
-from cli.experiment.study import Experiment, Findings, bars, judge, line, lines, tabulate
+from cli.experiment.study import (Experiment, Findings, Statement, bars, decide, line, lines,
+                                  tabulate)
 from cli.experiment.work import whole_epochs
 from cli.runs.quantiles import mean
 
@@ -27,6 +28,29 @@ SCALES = {
              "model": "resnet18", "image": 32, "batches": (3, 8), "devices": 2, "most_devices": 2,
              "iterations": 3}}
 SAMPLES = 10000
+SAME_SCORES = Statement(
+    "same-scores", "Native and vanilla give the same scores, to the bit.",
+    "both compute the same", "a hash of all scores", "both are equal for every batch")
+SINGLE = Statement(
+    "single", "Native and vanilla give the scores of one device.", "data parallelism changes no result",
+    "losses of each batch", f"they agree within {TOLERANCE:g} of a loss")
+SPIKE = Statement(
+    "spike", "Vanilla's computation has a steep spike at batch 32.", "Fig. 4a",
+    "vanilla's mean computation of a batch: the forward pass, with replication and setting up",
+    "the smallest batch takes longer than each other", NEEDS_CORES)
+FASTER = {part: Statement(
+    f"faster-{part.__name__}", f"Vanilla is faster in {part.__name__}.", figure,
+    f"mean {part.__name__} of a batch, native less vanilla", "the mean over the batches is above 0",
+    NEEDS_CORES) for part, figure in ((computation, "Fig. 4a"), (communication, "Fig. 4b"))}
+NATIVE_ALIKE = Statement(
+    "alike", "Native's computation is alike over the batches.", "Fig. 4a",
+    "native's mean computation of a batch", f"the longest is at most {ALIKE:g} times the shortest",
+    NEEDS_CORES)
+GAP = Statement(
+    "gap", "The difference of their communication shrinks with the batch.", "Fig. 4b",
+    "mean communication of a batch, native less vanilla",
+    "its size is smaller with each larger batch", NEEDS_CORES)
+STATEMENTS = (SAME_SCORES, SINGLE, SPIKE, *FASTER.values(), NATIVE_ALIKE, GAP)
 
 
 def name_of(kind, batch):
@@ -75,19 +99,16 @@ def part_picture(setting, results, part):
 def same_scores_claim(setting, results):
     hashes = {batch: {results[name_of(kind, batch)].summary["outputs_sha256"] for kind in SEVERAL}
               for batch in setting.scale["batches"]}
-    return judge("Native and vanilla give the same scores, to the bit.",
-                 "both compute the same", all(len(of_batch) == 1 for of_batch in hashes.values()),
-                 "; ".join(f"batch {batch}: {', '.join(sorted(sha[:12] for sha in of_batch))}"
-                           for batch, of_batch in hashes.items()))
+    return decide(SAME_SCORES, all(len(of_batch) == 1 for of_batch in hashes.values()),
+                  "; ".join(f"batch {batch}: {', '.join(sorted(sha[:12] for sha in of_batch))}"
+                            for batch, of_batch in hashes.items()))
 
 
 def single_claim(setting, results):
     difference = max(largest_difference(results[name_of("single", batch)],
                                         results[name_of(kind, batch)], None)
                      for batch in setting.scale["batches"] for kind in SEVERAL)
-    return judge(f"They are those of one device: losses of each batch within {TOLERANCE:g}.",
-                 "data parallelism changes no result", difference <= TOLERANCE,
-                 f"largest difference {difference:.2g} of a loss")
+    return decide(SINGLE, difference <= TOLERANCE, f"largest difference {difference:.2g} of a loss")
 
 
 def times(setting, results, kind, part):
@@ -102,38 +123,34 @@ def gaps(setting, results, part):
             for batch, seconds in times(setting, results, "native", part).items()}
 
 
-def judge_times(setting, text, figure, holds, seconds):
-    return judge(text, figure, holds,
-                 ", ".join(f"batch {batch} {value:.4f} s" for batch, value in seconds.items()),
-                 lacks_cores(setting, setting.scale["devices"]))
+def decide_times(setting, statement, holds, seconds):
+    return decide(statement, holds,
+                  ", ".join(f"batch {batch} {value:.4f} s" for batch, value in seconds.items()),
+                  lacks_cores(setting, setting.scale["devices"]))
 
 
 def spike_claim(setting, results):
     vanilla = times(setting, results, "vanilla", computation)
     smallest = setting.scale["batches"][0]
-    return judge_times(setting, f"Vanilla's computation has a spike at batch {smallest}.",
-                       "Fig. 4a", max(vanilla, key=vanilla.get) == smallest, vanilla)
+    return decide_times(setting, SPIKE, max(vanilla, key=vanilla.get) == smallest, vanilla)
 
 
-def faster_claim(setting, results, part, figure):
+def faster_claim(setting, results, part):
     by_batch = gaps(setting, results, part)
-    return judge_times(setting, f"Vanilla's {part.__name__} takes less time than native's, on "
-                       "average (native less vanilla).", figure,
-                       mean(list(by_batch.values())) > 0, by_batch)
+    return decide_times(setting, FASTER[part], mean(list(by_batch.values())) > 0, by_batch)
 
 
 def alike_claim(setting, results):
     native = times(setting, results, "native", computation)
-    return judge_times(setting, f"Native's computation is alike over the batches: the longest at "
-                       f"most {ALIKE:g} times the shortest.", "Fig. 4a",
-                       max(native.values()) <= ALIKE * min(native.values()), native)
+    return decide_times(setting, NATIVE_ALIKE,
+                        max(native.values()) <= ALIKE * min(native.values()), native)
 
 
 def gap_claim(setting, results):
     sizes = {batch: abs(gap) for batch, gap in gaps(setting, results, communication).items()}
-    return judge_times(setting, "The difference of their communication shrinks with the batch.",
-                       "Fig. 4b", sorted(sizes.values(), reverse=True) == list(sizes.values()),
-                       sizes)
+    shrinks = all(after < before for before, after in zip(list(sizes.values()),
+                                                          list(sizes.values())[1:]))
+    return decide_times(setting, GAP, shrinks, sizes)
 
 
 def find(setting, results):
@@ -146,8 +163,7 @@ def find(setting, results):
     return Findings(
         [same_scores_claim(setting, results), single_claim(setting, results),
          spike_claim(setting, results),
-         faster_claim(setting, results, computation, "Fig. 4a"),
-         faster_claim(setting, results, communication, "Fig. 4b"),
+         faster_claim(setting, results, computation), faster_claim(setting, results, communication),
          alike_claim(setting, results), gap_claim(setting, results)],
         [*times_by_batch(setting, results),
          part_picture(setting, results, computation),
@@ -155,4 +171,4 @@ def find(setting, results):
 
 
 EXPERIMENT = Experiment("inference", "Native against vanilla data-parallel inference", SOURCE,
-                        SCALES, runs, find, 1)
+                        SCALES, runs, find, 1, statements=STATEMENTS)

@@ -8,6 +8,7 @@
     part_done(printed)       returns the part that is done, 0 to 1, from rank 0's output so far
     seconds(setting)         estimates how long it takes
     sweep                    its series of rising sizes, which ends when memory ends; "" for none
+    leaves                   a file that other runs need, without which it runs again; "" for none
     layout(setting)          returns options with which gradwire-layout checks its data
 """
 import dataclasses
@@ -101,6 +102,7 @@ class Training:
     rate: str = ""  # of links that are shaped for it; "": the setting's
     gbit: float | None = None  # of that rate
     only: str = ""  # TIMES or LOSSES: nothing else is wanted of it; see emulation.py
+    leaves: str = ""
 
     def layout(self, setting):
         return options_text(self._model_and_data(setting) + (["--evaluate"] if self.tests else []))
@@ -185,6 +187,7 @@ class Work:
     title: str
     ranks: int
     sweep = ""
+    leaves = ""
 
     def layout(self, _setting):
         return []

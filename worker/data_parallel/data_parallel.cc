@@ -3,7 +3,9 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <exception>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -46,19 +48,29 @@ std::future<void> Devices::Start(int device, std::function<void()> task) {
   return packaged->get_future();
 }
 
-void Devices::Run(int used, const std::function<void(int)>& task) {
+std::vector<absl::Duration> Devices::Run(int used, const std::function<void(int)>& task) {
   std::vector<std::string> errors(static_cast<size_t>(used));
+  std::vector<absl::Duration> took(static_cast<size_t>(used));
+  const auto run = [&errors, &took, &task](int device) {
+    Stopwatch watch;
+    errors[static_cast<size_t>(device)] = ErrorOf(task, device);
+    took[static_cast<size_t>(device)] = watch.Lap();
+  };
   std::vector<std::future<void>> others;
   for (int device = 1; device < used; ++device) {
-    others.push_back(Start(device, [&errors, &task, device] {
-      errors[static_cast<size_t>(device)] = ErrorOf(task, device);
-    }));
+    others.push_back(Start(device, [&run, device] { run(device); }));
   }
-  errors[0] = ErrorOf(task, 0);
+  run(0);
   for (std::future<void>& other : others) other.get();
   for (size_t device = 0; device < errors.size(); ++device) {
     TORCH_CHECK(errors[device].empty(), "device ", device, ": ", errors[device]);
   }
+  return took;
+}
+
+absl::Duration MeanWait(const std::vector<absl::Duration>& busy) {
+  const absl::Duration sum = std::accumulate(busy.begin(), busy.end(), absl::ZeroDuration());
+  return *std::max_element(busy.begin(), busy.end()) - sum / static_cast<int64_t>(busy.size());
 }
 
 namespace {
@@ -106,7 +118,8 @@ absl::StatusOr<std::shared_ptr<DataParallel>> DataParallel::Create(std::shared_p
 DataParallel::DataParallel(std::vector<Replica> on, int threads, Replication replication)
     : replication_(replication),
       on_(std::move(on)),
-      devices_(static_cast<int>(on_.size()), threads, replication == Replication::kNative) {
+      devices_(static_cast<int>(on_.size()), threads, replication == Replication::kNative),
+      busy_(on_.size()) {
   register_module("module", on_[0].model);
 }
 
@@ -170,12 +183,17 @@ void DataParallel::Give(const torch::Tensor& from, bool copied, torch::Tensor* t
 std::vector<torch::Tensor> DataParallel::Apply(const std::vector<torch::Tensor>& shares) {
   const bool with_graph = torch::GradMode::is_enabled();
   std::vector<torch::Tensor> outputs(shares.size());
-  devices_.Run(static_cast<int>(shares.size()), [&](int device) {
+  Compute(shares.size(), [&](size_t index) {
     const torch::AutoGradMode grad_mode(with_graph);
-    const auto index = static_cast<size_t>(device);
     outputs[index] = on_[index].model->forward(shares[index]);
   });
   return outputs;
+}
+
+void DataParallel::Compute(size_t used, const std::function<void(size_t)>& task) {
+  const std::vector<absl::Duration> took = devices_.Run(
+      static_cast<int>(used), [&task](int device) { task(static_cast<size_t>(device)); });
+  for (size_t device = 0; device < used; ++device) busy_[device] += took[device];
 }
 
 torch::Tensor DataParallel::Gather(const std::vector<torch::Tensor>& outputs) {
@@ -192,8 +210,7 @@ variable_list DataParallel::Backward(const std::vector<torch::Tensor>& outputs,
   const std::vector<torch::Tensor> shares = Scatter(gradient);
   in_backward_ += watch.Lap();
   std::vector<variable_list> gradients(shares.size());
-  devices_.Run(static_cast<int>(shares.size()), [&](int device) {
-    const auto index = static_cast<size_t>(device);
+  Compute(shares.size(), [&](size_t index) {
     gradients[index] = torch::autograd::grad({outputs[index]}, on_[index].trained, {shares[index]},
                                              /*retain_graph=*/false, /*create_graph=*/false,
                                              /*allow_unused=*/true);
@@ -226,7 +243,13 @@ PhaseTimes DataParallel::TakeTimes() {
   times[Phase::kExposedCommunication] = times[Phase::kCommunication];
   times[Phase::kForward] = -std::exchange(in_forward_, absl::ZeroDuration());
   times[Phase::kBackward] = -std::exchange(in_backward_, absl::ZeroDuration());
+  if (steps_++ > 0) barriers_ += MeanWait(busy_);
+  std::fill(busy_.begin(), busy_.end(), absl::ZeroDuration());
   return times;
+}
+
+absl::Duration DataParallel::mean_barrier() const {
+  return steps_ > 1 ? barriers_ / (steps_ - 1) : absl::ZeroDuration();
 }
 
 }  // namespace gradwire

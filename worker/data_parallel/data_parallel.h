@@ -31,9 +31,9 @@ class Devices {
   int count() const { return count_; }
 
   // Calls task(d) on device d, for 0 ≤ d < `used` ≤ count() at the same time, and returns when all
-  // have ended. If tasks threw, throws a c10::Error with the message and number of the lowest such
-  // device.
-  void Run(int used, const std::function<void(int)>& task);
+  // have ended: how long each took. If tasks threw, throws a c10::Error with the message and number
+  // of the lowest such device.
+  std::vector<absl::Duration> Run(int used, const std::function<void(int)>& task);
 
  private:
   // `task` must catch its exceptions.
@@ -43,6 +43,10 @@ class Devices {
   const int threads_;
   std::vector<std::unique_ptr<c10::ThreadPool>> kept_;  // devices 1, 2 …; empty unless kept
 };
+
+// Returns how long a device waits for the slowest one at a barrier, on average. `busy`: how long
+// each computed; not empty.
+absl::Duration MeanWait(const std::vector<absl::Duration>& busy);
 
 // How devices get the model for each batch.
 enum class Replication {
@@ -86,8 +90,12 @@ class DataParallel : public Model {
 
   // Returns the time of replicating, scattering, gathering and adding since the last call. It is
   // communication, all of it exposed, and is not included in the times of the forward and backward
-  // passes in which it was measured: add it to them.
+  // passes in which it was measured: add it to them. Call it once, at the end of each step.
   PhaseTimes TakeTimes();
+  // Returns how long a device would wait at a barrier after a step, in which it computed without
+  // waiting for others: the mean over the devices and over all steps except the first; zero before
+  // the second step.
+  absl::Duration mean_barrier() const;
   // Returns the bytes between devices since the beginning.
   uint64_t bytes_moved() const { return bytes_moved_; }
 
@@ -105,6 +113,8 @@ class DataParallel : public Model {
   // Returns the shares by device, for as many devices as are used.
   std::vector<torch::Tensor> Scatter(const torch::Tensor& batch);
   void Replicate(int used);
+  // Runs `task` on the first `used` devices and adds its times to busy_.
+  void Compute(size_t used, const std::function<void(size_t)>& task);
   void Give(const torch::Tensor& from, bool copied, torch::Tensor* to);
   std::vector<torch::Tensor> Apply(const std::vector<torch::Tensor>& shares);
   torch::Tensor Gather(const std::vector<torch::Tensor>& outputs);
@@ -117,6 +127,9 @@ class DataParallel : public Model {
   Devices devices_;
   uint64_t bytes_moved_ = 0;
   absl::Duration in_forward_, in_backward_;  // communication since TakeTimes
+  std::vector<absl::Duration> busy_;         // by device, since TakeTimes
+  int64_t steps_ = 0;
+  absl::Duration barriers_;  // of all steps except the first
 };
 
 }  // namespace gradwire

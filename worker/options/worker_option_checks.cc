@@ -123,13 +123,16 @@ absl::Status CheckIteration(const Parsed<WorkerOptions>& parsed) {
 
 absl::Status CheckInference(const Parsed<WorkerOptions>& parsed) {
   const WorkerOptions& options = parsed.options;
-  if (options.inference.empty() || (!options.evaluate && options.save_weights.empty())) {
-    return absl::OkStatus();
+  if (options.inference.empty()) return absl::OkStatus();
+  for (const auto& [name, given] : {std::pair<const char*, bool>{"evaluate", options.evaluate},
+                                    {"save-weights", !options.save_weights.empty()},
+                                    {"replication", IsGiven(parsed, "replication")}}) {
+    if (!given) continue;
+    return absl::InvalidArgumentError(absl::StrCat("--inference trains nothing, so it takes no --",
+                                                   name, "; got it in ",
+                                                   parsed.sources.at(name).name));
   }
-  const char* const name = options.evaluate ? "evaluate" : "save-weights";
-  return absl::InvalidArgumentError(absl::StrCat("--inference trains nothing, so it takes no --",
-                                                 name, "; got it in ",
-                                                 parsed.sources.at(name).name));
+  return absl::OkStatus();
 }
 
 // Emulated computation has no devices, no scores and no weights.

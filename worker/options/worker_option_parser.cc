@@ -114,6 +114,11 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               "with sync data-parallel: groups of compute threads that divide each batch",
               Integer(&options->devices, 1, kMaxDevices), Agreement::kMayDiffer,
               IfChanged(&options->devices, NeedsOnDevices(options)));
+  parser->Add("replication", "native|vanilla",
+              "with --devices in training\n"
+              "(native: keep the devices; vanilla: set them up for each batch)",
+              Choice(&options->replication, {"native", "vanilla"}), Agreement::kMayDiffer,
+              IfChanged(&options->replication, NeedsOnDevices(options)));
   parser->Add("broadcast-buffers", "true|false",
               "copy rank 0's buffers (BatchNorm statistics) to all ranks in each step\n"
               "(local-sgd, diloco: average them with the parameters)",

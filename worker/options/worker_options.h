@@ -40,6 +40,7 @@ struct WorkerOptions : ModelFlags, SyncSettings {
   int64_t batch_size = 64;                         // per rank and forward pass
   int64_t accumulate = 1;                          // forward and backward passes per iteration
   int devices = 1;                                 // of this process, with sync data-parallel
+  std::string replication = "native";              // or vanilla, in training with several devices
   absl::optional<ComputeSeconds> compute_seconds;  // set: emulates the computation
   double late_seconds = 0;                         // that this rank sleeps longer in forward
   std::string inference;   // native or vanilla, instead of training; empty: trains

@@ -73,6 +73,8 @@ struct Summary {
     std::string last;
   } frozen_sha256;
   std::string outputs_sha256;  // of --inference; else empty
+  // With several devices, how long one would wait at a barrier after a step (mean); else absent.
+  absl::optional<double> barrier_seconds;
   std::string parameters_sha256;
   std::string buffers_sha256;
   std::string buffers;             // float32 ones, in base64, if ranks keep their own; else absent

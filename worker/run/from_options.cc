@@ -92,6 +92,15 @@ ModelOptions ModelOptionsOf(const WorkerOptions& options, int64_t classes) {
           options.freeze_features, options.weights};
 }
 
+namespace {
+
+Replication ReplicationOf(const WorkerOptions& options) {
+  const std::string& name = options.inference.empty() ? options.replication : options.inference;
+  return name == "vanilla" ? Replication::kVanilla : Replication::kNative;
+}
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& options,
                                                         int64_t classes,
                                                         std::shared_ptr<Model> model) {
@@ -101,8 +110,7 @@ absl::StatusOr<std::shared_ptr<DataParallel>> OnDevices(const WorkerOptions& opt
   replica.image_size = 0;
   return DataParallel::Create(
       std::move(model), [&replica] { return PrepareModel(replica); }, options.devices,
-      options.threads,
-      options.inference == "vanilla" ? Replication::kVanilla : Replication::kNative);
+      options.threads, ReplicationOf(options));
 }
 
 absl::StatusOr<TrainerOptions> TrainerOptionsOf(const WorkerOptions& options,

@@ -68,6 +68,9 @@ absl::Status Worker::WriteSummaries() {
     summary.trained_parameters = CountTrained(*model_);
     summary.frozen_sha256 = {frozen_sha256_, HashOfFrozen()};
     summary.outputs_sha256 = outputs_sha256_;
+    if (devices_ != nullptr) {
+      summary.barrier_seconds = absl::ToDoubleSeconds(devices_->mean_barrier());
+    }
     summary.parameters_sha256 = Sha256(model_->parameters());
     summary.buffers_sha256 = Sha256(model_->buffers());
     if (!options_.broadcast_buffers) summary.buffers = FloatsInBase64(model_->buffers());

@@ -4,9 +4,9 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from fakes import request_of
-from cli.experiment import data_parallel, devices, inference
-from cli.experiment.data_parallel import Point
+from fakes import option, request_of
+from cli.experiment import data_parallel, devices, factors, inference, thresholds
+from cli.experiment.factors import BY_BATCH, BY_DEVICES, BY_MODEL, BY_WIDTH, Point
 from cli.experiment.results import Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
 
@@ -29,44 +29,76 @@ class Plan(unittest.TestCase):
         self.setting = setting_of(data_parallel.SCALES["full"])
 
     def test_one_factor_is_changed_at_a_time(self):
-        start = data_parallel.base(self.setting)
-        for factor in (data_parallel.BY_BATCH, data_parallel.BY_DEVICES, data_parallel.BY_WIDTH):
-            for point in data_parallel.points(self.setting, factor):
-                changed = [key for key in ("model", "width", "batch", "devices")
+        start = factors.base(self.setting)
+        for factor in factors.FACTORS[1:]:
+            for point in factors.points(self.setting, factor):
+                changed = [key for key in ("model", "width", "batch", "devices", "replication")
                            if getattr(point, key) != getattr(start, key)]
                 self.assertLessEqual(set(changed), {factor.key})
 
     def test_a_point_of_several_factors_runs_once(self):
-        names = [run.name for run in data_parallel.runs(self.setting)]
+        names = [run.name for run in factors.runs(self.setting)]
         self.assertEqual(len(names), len(set(names)))
-        self.assertEqual(len(names), 7 + 4 + 3 + 2 + 1)
+        self.assertEqual(len(names), 7 + 4 + 3 + 2 + 1 + 2)
 
     def test_classifiers_have_the_published_sizes_at_every_scale(self):
         for scale in data_parallel.SCALES.values():
-            points = data_parallel.all_points(setting_of(scale))
+            points = factors.all_points(setting_of(scale))
             sizes = {(point.model, point.width): point.trained for point in points}
             for key, published in data_parallel.PUBLISHED.items():
                 self.assertEqual(sizes[key], published, key)
 
+    def argv(self, point, setting=None):
+        setting = setting or self.setting
+        (argv,) = factors.run_of(setting, point).run(setting).ranks
+        return argv
+
     def test_command_names_devices_and_classifier(self):
-        point = Point("vgg16", 2048, 64, 3)
-        (argv,) = data_parallel.run_of(self.setting, point).run(self.setting).ranks
+        argv = self.argv(Point("vgg16", 2048, 64, 3))
         for name, value in (("--sync", "data-parallel"), ("--devices", "3"), ("--threads", "2"),
-                            ("--batch-size", "64"), ("--epochs", "1"), ("--hidden", "2048")):
-            self.assertEqual(argv[argv.index(name) + 1], value)
+                            ("--batch-size", "64"), ("--epochs", "4"), ("--hidden", "2048")):
+            self.assertEqual(option(argv, name), value)
+        self.assertNotIn("--weights", argv)
+        self.assertNotIn("--replication", argv)
+
+    def test_vanilla_is_named(self):
+        self.assertEqual(option(self.argv(Point("vgg16", 2048, 64, 3, "vanilla")), "--replication"),
+                         "vanilla")
 
     def test_own_classifier_of_one_layer_needs_no_hidden(self):
-        point = Point("resnet18", data_parallel.ONE_LAYER, 64, 1)
-        (argv,) = data_parallel.run_of(self.setting, point).run(self.setting).ranks
-        self.assertNotIn("--hidden", argv)
+        self.assertNotIn("--hidden", self.argv(Point("resnet18", factors.ONE_LAYER, 64, 1)))
 
-    def test_batches_end_where_memory_does(self):
-        setting = setting_of(data_parallel.SCALES["full"], memory=10 << 30)
-        batches = [point.batch
-                   for point in data_parallel.points(setting, data_parallel.BY_BATCH)]
-        self.assertEqual(batches, [64, 128])
-        self.assertIn("ends at 128: 256 would need", data_parallel.left_out(setting)[0])
-        self.assertEqual(data_parallel.left_out(self.setting), [])
+    def test_all_runs_of_a_part_of_an_epoch_see_the_same_samples(self):
+        setting = setting_of({**data_parallel.SCALES["quick"], "samples": 640})
+        self.assertEqual([factors.iterations_of(setting, batch) for batch in (4, 16, 64, 640)],
+                         [(0, 160), (0, 40), (0, 10), (0, factors.LEAST_ITERATIONS)])
+
+    def batches(self, memory):
+        setting = setting_of(data_parallel.SCALES["full"], memory=memory)
+        return [point.batch for point in factors.points(setting, BY_BATCH)]
+
+    def test_batches_end_with_the_largest_that_fits(self):
+        self.assertEqual(self.batches(10 << 30), [64, 128, 192])
+        self.assertEqual(self.batches(MEMORY), [64, 128, 256, 512, 1024])
+
+    def note(self, largest, memory):
+        setting = setting_of(data_parallel.SCALES["full"], memory=memory)
+        results = {point.name: trained() for point in factors.points(setting, BY_BATCH)
+                   if point.batch <= largest}
+        return data_parallel.batches_note(setting, results)
+
+    def test_largest_batch_is_said(self):
+        self.assertIn("ends at 1024, the largest of this scale", self.note(1024, MEMORY))
+        self.assertIn("ends at 192 in place of 1024: more would not fit", self.note(192, 10 << 30))
+        self.assertIn("ends at 512 in place of 1024: more was tried", self.note(512, MEMORY))
+
+    def test_only_larger_batches_may_be_left_out_by_memory(self):
+        sweeps = {run.name: run.sweep for run in factors.runs(self.setting)}
+        start = factors.base(self.setting)
+        self.assertEqual(sweeps[start.name], "")
+        self.assertEqual({name for name, sweep in sweeps.items() if sweep},
+                         {point.name for point in factors.points(self.setting, BY_BATCH)
+                          if point.batch > start.batch})
 
     def test_images_are_mnists_where_there_is_a_folder(self):
         setting = setting_of(data_parallel.SCALES["tiny"], data_dir="/d")
@@ -75,101 +107,187 @@ class Plan(unittest.TestCase):
 
 
 class Training(unittest.TestCase):
-    SCALE = {**data_parallel.SCALES["tiny"], "image": 8}
+    SCALE = {**data_parallel.SCALES["tiny"], "image": 8, "batches": (2, 5), "window": 1,
+             "devices": (1, 2, 3), "most_devices": 3}
 
     def setUp(self):
         self.setting = setting_of(self.SCALE)
         self.results = {}
-        for point in data_parallel.all_points(self.setting):
-            planned = data_parallel.planned_bytes(self.setting, point, 5)
-            self.results[point.name] = trained(
-                sent=planned, trained_parameters=point.trained,
-                frozen_sha256={"first": "a", "last": "a"})
+        for point in factors.all_points(self.setting):
+            self.change(point)
 
-    def verdict(self, start):
+    def claim(self, key):
         claims = data_parallel.find(self.setting, self.results).claims
-        (verdict,) = (claim.verdict for claim in claims if claim.text.startswith(start))
-        return verdict
+        (claim,) = (claim for claim in claims if claim.key == key)
+        return claim
+
+    def verdict(self, key):
+        return self.claim(key).verdict
 
     def change(self, point, **changed):
         self.results[point.name] = trained(**{
-            "sent": data_parallel.planned_bytes(self.setting, point, 5),
+            "sent": factors.planned_bytes(self.setting, point, 5), "barrier_seconds": 0.1,
             "trained_parameters": point.trained,
             "frozen_sha256": {"first": "a", "last": "a"}, **changed})
 
+    def test_each_statement_is_decided_once_and_in_order(self):
+        claims = data_parallel.find(self.setting, self.results).claims
+        self.assertEqual([claim.key for claim in claims],
+                         [statement.key for statement in data_parallel.EXPERIMENT.statements])
+
     def test_bytes_of_a_batch(self):
-        point = Point("resnet18", data_parallel.ONE_LAYER, 5, 4)  # shares of 2, 2 and 1
-        self.assertEqual(data_parallel.planned_bytes(self.setting, point, 5),
+        point = Point("resnet18", factors.ONE_LAYER, 5, 4)  # shares of 2, 2 and 1
+        self.assertEqual(factors.planned_bytes(self.setting, point, 5),
                          4 * (3 * (3 * 64 + 20) + 2 * 5130))
-        self.assertEqual(data_parallel.planned_bytes(
-            self.setting, Point("resnet18", data_parallel.ONE_LAYER, 5, 1), 5), 0)
+        self.assertEqual(factors.planned_bytes(
+            self.setting, Point("resnet18", factors.ONE_LAYER, 5, 1), 5), 0)
 
     def test_formula_of_the_report(self):
-        self.assertEqual(data_parallel.formula(Point("vgg16", 4096, 64, 4)),
-                         60000 / 256 * 119586826)
+        self.assertEqual(factors.formula(Point("vgg16", 4096, 64, 4)), 60000 / 256 * 119586826)
 
     def test_right_runs_confirm_what_is_exact(self):
-        for start in ("The numbers of trained", "Training leaves", "2 devices compute",
-                      "Between devices go"):
-            self.assertEqual(self.verdict(start), CONFIRMED, start)
+        for key in ("parameters", "frozen", "devices-equal", "replication-equal", "bytes"):
+            self.assertEqual(self.verdict(key), CONFIRMED, key)
 
     def test_other_number_of_parameters_is_seen(self):
         self.change(Point("alexnet", 4096, 5, 2), trained_parameters=54575115)
-        self.assertEqual(self.verdict("The numbers of trained"), NOT_CONFIRMED)
+        self.assertEqual(self.verdict("parameters"), NOT_CONFIRMED)
 
     def test_changed_frozen_weights_are_seen(self):
-        self.change(Point("vgg16", 1024, 5, 1), frozen_sha256={"first": "a", "last": "b"})
-        self.assertEqual(self.verdict("Training leaves"), NOT_CONFIRMED)
+        self.change(Point("alexnet", 1024, 5, 1), frozen_sha256={"first": "a", "last": "b"})
+        self.assertEqual(self.verdict("frozen"), NOT_CONFIRMED)
 
-    def test_bytes_beside_the_plan_are_seen(self):
+    def test_bytes_beside_the_plan_are_seen_except_vanillas(self):
+        self.change(Point("alexnet", 1024, 5, 2, "vanilla"), sent=1)
+        self.assertEqual(self.verdict("bytes"), CONFIRMED)
         self.change(Point("vgg16", 2048, 5, 2), sent=1)
-        self.assertEqual(self.verdict("Between devices go"), NOT_CONFIRMED)
+        self.assertEqual(self.verdict("bytes"), NOT_CONFIRMED)
 
     def test_other_losses_on_several_devices_are_seen(self):
-        self.change(data_parallel.exact_points(self.setting)[1], losses=(2.0, 1.501))
-        self.assertEqual(self.verdict("2 devices compute"), NOT_CONFIRMED)
+        _, several, vanilla = factors.exact_points(self.setting)
+        self.change(vanilla, losses=(2.0, 1.501))
+        self.assertEqual((self.verdict("devices-equal"), self.verdict("replication-equal")),
+                         (CONFIRMED, NOT_CONFIRMED))
+        self.change(several, losses=(2.0, 1.501))
+        self.assertEqual((self.verdict("devices-equal"), self.verdict("replication-equal")),
+                         (NOT_CONFIRMED, CONFIRMED))
 
-    def test_order_of_times_is_seen_where_there_are_cores(self):
-        claim = "Communication grows with the batch."
-        self.change(Point("vgg16", 1024, 5, 2), communication=0.2)
-        self.assertEqual(self.verdict(claim), CONFIRMED)
-        self.change(Point("vgg16", 1024, 5, 2), communication=0.05)
-        self.assertEqual(self.verdict(claim), NOT_CONFIRMED)
-        self.setting = setting_of(self.SCALE, cores=1)
-        self.assertEqual(self.verdict(claim), NOT_MEASURABLE)
+    def set_times(self, factor, field, times):
+        points = sorted(factors.points(self.setting, factor), key=lambda point: point.trained)
+        for point, seconds in zip(points, times):
+            self.change(point, **{field: seconds})
 
-    def test_threshold_is_decided_where_the_large_ones_reach_it(self):
-        claim = "SqueezeNet and ResNet-18 reach"
-        below = self.SCALE["threshold"] / 2
-        above = self.SCALE["threshold"] * 2
-        models = [point.model for point in data_parallel.points(self.setting, data_parallel.BY_MODEL)]
+    def test_orders_of_times_are_those_of_the_statement(self):
+        rising = [0.01 * place for place in range(1, 9)]
+        falling = rising[::-1]
+        for key, factor, field, confirming in (
+                ("communication-batch", BY_BATCH, "communication", rising),
+                ("barrier-batch", BY_BATCH, "barrier_seconds", rising),
+                ("communication-devices", BY_DEVICES, "communication", falling),
+                ("barrier-devices", BY_DEVICES, "barrier_seconds", falling),
+                ("communication-model", BY_MODEL, "communication", rising),
+                ("computation-width", BY_WIDTH, "forward", rising),
+                ("communication-width", BY_WIDTH, "communication", rising)):
+            with self.subTest(key):
+                self.setUp()
+                self.assertEqual(self.verdict(key), NOT_CONFIRMED)  # all are equal
+                self.set_times(factor, field, confirming)
+                self.assertEqual(self.verdict(key), CONFIRMED)
+                self.set_times(factor, field, confirming[::-1])
+                self.assertEqual(self.verdict(key), NOT_CONFIRMED)
+                self.setting = setting_of(self.SCALE, cores=1)
+                self.assertEqual(self.verdict(key), NOT_MEASURABLE)
 
-        def reaching(late):
-            for point in data_parallel.points(self.setting, data_parallel.BY_MODEL):
-                small = point.model in ("squeezenet1_0", "resnet18")
-                self.change(point, losses=late if small else (above, below))
+    def test_one_device_is_in_no_order_of_communication(self):
+        for count, seconds in ((1, 0.0), (2, 0.2), (3, 0.1)):
+            self.change(Point("alexnet", 1024, 5, count), communication=seconds)
+        self.assertEqual(self.verdict("communication-devices"), CONFIRMED)
 
-        self.assertGreaterEqual(set(models), {"squeezenet1_0", "resnet18", "vgg16", "alexnet"})
-        reaching(late=(above, above, below))
-        self.assertEqual(self.verdict(claim), CONFIRMED)
-        reaching(late=(above, above, above))
-        self.assertEqual(self.verdict(claim), CONFIRMED)
-        reaching(late=(below, below))
-        self.assertEqual(self.verdict(claim), NOT_CONFIRMED)
-        for point in data_parallel.points(self.setting, data_parallel.BY_MODEL):
-            self.change(point, losses=(above, above))
-        self.assertEqual(self.verdict(claim), NOT_MEASURABLE)
+    def test_hosts_made_here_have_no_more_cores(self):
+        for hosts, needs in (("auto", devices.NEEDS_CORES), ("p", "")):
+            setting = setting_of(self.SCALE, cores=1, hosts=hosts)
+            self.assertEqual(devices.lacks_cores(setting, 2), needs)
 
-    def test_threshold_is_compared_with_the_last_of_the_large_ones(self):
-        below, above = (self.SCALE["threshold"] * factor for factor in (0.5, 2))
-        losses = {"vgg16": (below,), "alexnet": (above, above, below)}
-        for point in data_parallel.points(self.setting, data_parallel.BY_MODEL):
-            self.change(point, losses=losses.get(point.model, (above, below)))
-        self.assertEqual(self.verdict("SqueezeNet and ResNet-18 reach"), NOT_CONFIRMED)
+    def test_one_time_is_no_order(self):
+        self.setting = setting_of({**self.SCALE, "devices": (1, 2)})
+        self.assertEqual(self.verdict("communication-devices"), NOT_MEASURABLE)
+
+    def test_densenet_must_compute_longest(self):
+        self.assertEqual(self.verdict("densenet"), NOT_CONFIRMED)
+        self.change(Point("densenet121", 4096, 5, 2), forward=9.0)
+        self.assertEqual(self.verdict("densenet"), CONFIRMED)
+        self.change(Point("vgg16", 4096, 5, 2), forward=10.0)
+        self.assertEqual(self.verdict("densenet"), NOT_CONFIRMED)
+
+    def reach(self, factor, iterations):
+        """The points of a factor reach the threshold after so many; None: they do not."""
+        threshold = self.SCALE["threshold"]
+        for point, count in zip(factors.points(self.setting, factor), iterations):
+            losses = [2 * threshold] * (40 if count is None else count - 1)
+            self.change(point, losses=losses + ([threshold / 2] if count else []))
+
+    def test_epochs_to_the_threshold_are_in_the_order_of_the_statement(self):
+        for key, factor, confirming, refuting, open_ in (
+                ("threshold-devices", BY_DEVICES, (None, 5, 2), (2, 5, None), (None, None, 2)),
+                ("threshold-batch", BY_BATCH, (2, 2), (20, 2), (None, None)),
+                ("threshold-width", BY_WIDTH, (9, 5, 2), (2, 2, 2), (None, None, None)),
+                ("threshold-replication", factors.BY_REPLICATION, (20, 21), (20, 30),
+                 (None, None))):
+            for iterations, verdict in ((confirming, CONFIRMED), (refuting, NOT_CONFIRMED),
+                                        (open_, NOT_MEASURABLE)):
+                with self.subTest(key, iterations=iterations):
+                    self.setUp()
+                    self.reach(factor, iterations)
+                    self.assertEqual(self.verdict(key), verdict)
+
+    def test_one_of_two_that_reaches_it_is_not_the_same_time(self):
+        self.reach(factors.BY_REPLICATION, (20, None))
+        self.assertEqual(self.verdict("threshold-replication"), NOT_CONFIRMED)
+
+    def test_small_models_must_reach_the_threshold_last(self):
+        # squeezenet1_0, alexnet, resnet18, densenet121, vgg16; two narrower ones as they are
+        for iterations, verdict in (((3, 2, 3, 1, 2), CONFIRMED), ((None, 2, None, 1, 2), CONFIRMED),
+                                    ((2, 2, 3, 1, 1), NOT_CONFIRMED),
+                                    ((2, 1, 3, 1, None), NOT_CONFIRMED),
+                                    ((None, 2, None, 1, None), NOT_MEASURABLE)):
+            self.reach(BY_MODEL, iterations)
+            self.assertEqual(self.verdict("threshold-model"), verdict, iterations)
+
+    def test_what_would_decide_it_is_said(self):
+        self.reach(BY_WIDTH, (None, None, None))
+        self.assertIn("--weights, --pretrain or --scale full", self.claim("threshold-width").numbers)
 
     def test_threshold_counts_iterations_from_one(self):
-        self.assertEqual(data_parallel.first_below([3.0, 2.0, 1.0], 2.0), 2)
-        self.assertIsNone(data_parallel.first_below([3.0], 2.0))
+        self.assertEqual(thresholds.first_below([3.0, 2.0, 1.0], 2.0), 2)
+        self.assertIsNone(thresholds.first_below([3.0], 2.0))
+
+    def test_threshold_is_of_a_mean(self):
+        self.assertEqual(thresholds.first_below([3.0, 1.0, 3.0, 1.0, 1.0], 1.5, over=2), 5)
+        self.assertIsNone(thresholds.first_below([1.0], 2.0, over=2))
+
+    def test_losses_are_means_over_as_many_samples_for_each_batch(self):
+        self.setting = setting_of({**self.SCALE, "window": 5})
+        low, high = self.SCALE["threshold"] / 2, 3 * self.SCALE["threshold"]
+        small = Point("alexnet", 1024, 2, 2)
+        self.change(small, losses=[high, low, high, low, low, low])
+        (found,) = (one for one in thresholds.reached(self.setting, self.results, BY_BATCH)
+                    if one.point == small)
+        self.assertEqual((found.iterations, found.epochs, found.seconds), (6, 12 / 60000, 6.0))
+
+    def test_the_reports_words_stand_beside(self):
+        rows = thresholds.table(self.setting, self.results).rows
+        words = {(row["factor"], row["value"]): row["report"] for row in rows}
+        self.assertEqual(words["model", "resnet18, 1 layer"], "500 epochs after VGG-16 and AlexNet")
+        self.assertEqual(words["model", "vgg16, 4096"], "")
+        self.assertEqual(words["batch", "5"], "a larger batch later")
+
+    def test_batch_that_memory_left_out_is_in_no_table(self):
+        left_out = Point("alexnet", 1024, 2, 2)
+        del self.results[left_out.name]
+        findings = data_parallel.find(self.setting, self.results)
+        for table in findings.tables:
+            self.assertNotIn("2", [row.get("value") for row in table.rows
+                                   if table.key == "by-batch"])
 
 
 class Inference(unittest.TestCase):
@@ -181,56 +299,61 @@ class Inference(unittest.TestCase):
         results.update((name.replace("_", "-"), result) for name, result in changed.items())
         return inference.find(setting_of(self.SCALE, cores), results)
 
-    def verdict(self, start, **changed):
+    def verdict(self, key, **changed):
         (verdict,) = (claim.verdict for claim in self.findings(**changed).claims
-                      if claim.text.startswith(start))
+                      if claim.key == key)
         return verdict
 
+    def test_each_statement_is_decided_once_and_in_order(self):
+        self.assertEqual([claim.key for claim in self.findings().claims],
+                         [statement.key for statement in inference.EXPERIMENT.statements])
+
     def test_other_scores_are_seen(self):
-        start = "Native and vanilla give the same"
-        self.assertEqual(self.verdict(start), CONFIRMED)
+        key = "same-scores"
+        self.assertEqual(self.verdict(key), CONFIRMED)
         other = trained(outputs_sha256="b")
-        self.assertEqual(self.verdict(start, vanilla_batch_8=other), NOT_CONFIRMED)
-        self.assertEqual(self.verdict(start, single_batch_8=other), CONFIRMED)
+        self.assertEqual(self.verdict(key, vanilla_batch_8=other), NOT_CONFIRMED)
+        self.assertEqual(self.verdict(key, single_batch_8=other), CONFIRMED)
 
     def test_other_losses_than_one_devices_are_seen(self):
-        start = "They are those of one device"
-        self.assertEqual(self.verdict(start), CONFIRMED)
+        key = "single"
+        self.assertEqual(self.verdict(key), CONFIRMED)
         other = trained(losses=(2.0, 1.501), outputs_sha256="a")
-        self.assertEqual(self.verdict(start, single_batch_3=other), NOT_CONFIRMED)
+        self.assertEqual(self.verdict(key, single_batch_3=other), NOT_CONFIRMED)
 
     def test_spike_is_vanillas_computation_at_the_smallest_batch(self):
-        start = "Vanilla's computation has a spike at batch 3"
+        key = "spike"
         spike = trained(forward=5.0, outputs_sha256="a")
-        self.assertEqual(self.verdict(start, vanilla_batch_3=spike), CONFIRMED)
-        self.assertEqual(self.verdict(start, vanilla_batch_8=spike), NOT_CONFIRMED)
-        self.assertEqual(self.verdict(start, cores=1, vanilla_batch_3=spike), NOT_MEASURABLE)
+        self.assertEqual(self.verdict(key, vanilla_batch_3=spike), CONFIRMED)
+        self.assertEqual(self.verdict(key, vanilla_batch_8=spike), NOT_CONFIRMED)
+        self.assertEqual(self.verdict(key, cores=1, vanilla_batch_3=spike), NOT_MEASURABLE)
         sends = trained(communication=9, outputs_sha256="a")
-        self.assertEqual(self.verdict(start, vanilla_batch_3=spike, vanilla_batch_8=sends), CONFIRMED)
+        self.assertEqual(self.verdict(key, vanilla_batch_3=spike, vanilla_batch_8=sends), CONFIRMED)
 
     def test_faster_is_the_mean_over_batches_of_each_part(self):
         for part, phase in (("computation", "forward"), ("communication", "communication")):
-            start = f"Vanilla's {part} takes less time"
+            key = f"faster-{part}"
             slow = trained(**{phase: 1.0}, outputs_sha256="a")
-            self.assertEqual(self.verdict(start, native_batch_8=slow), CONFIRMED)
-            self.assertEqual(self.verdict(start, vanilla_batch_8=slow), NOT_CONFIRMED)
+            self.assertEqual(self.verdict(key, native_batch_8=slow), CONFIRMED)
+            self.assertEqual(self.verdict(key, vanilla_batch_8=slow), NOT_CONFIRMED)
             other = "communication" if phase == "forward" else "forward"
             slow_elsewhere = trained(**{other: 1.0}, outputs_sha256="a")
-            self.assertEqual(self.verdict(start, native_batch_8=slow_elsewhere), NOT_CONFIRMED)
+            self.assertEqual(self.verdict(key, native_batch_8=slow_elsewhere), NOT_CONFIRMED)
 
     def test_alike_is_within_a_quarter(self):
-        start = "Native's computation is alike"
-        self.assertEqual(self.verdict(start), CONFIRMED)
+        key = "alike"
+        self.assertEqual(self.verdict(key), CONFIRMED)
         slow = trained(forward=1.0, outputs_sha256="a")
-        self.assertEqual(self.verdict(start, native_batch_8=slow), NOT_CONFIRMED)
-        self.assertEqual(self.verdict(start, vanilla_batch_8=slow), CONFIRMED)
+        self.assertEqual(self.verdict(key, native_batch_8=slow), NOT_CONFIRMED)
+        self.assertEqual(self.verdict(key, vanilla_batch_8=slow), CONFIRMED)
 
     def test_difference_of_communication_must_shrink_at_each_step(self):
-        start = "The difference of their communication"
+        key = "gap"
         slow = trained(communication=1.0, outputs_sha256="a")
-        self.assertEqual(self.verdict(start, native_batch_3=slow), CONFIRMED)
-        self.assertEqual(self.verdict(start, native_batch_8=slow), NOT_CONFIRMED)
-        self.assertEqual(self.verdict(start, vanilla_batch_3=slow), CONFIRMED)
+        self.assertEqual(self.verdict(key, native_batch_3=slow), CONFIRMED)
+        self.assertEqual(self.verdict(key, native_batch_8=slow), NOT_CONFIRMED)
+        self.assertEqual(self.verdict(key, vanilla_batch_3=slow), CONFIRMED)
+        self.assertEqual(self.verdict(key), NOT_CONFIRMED)  # it is the same
 
 
 if __name__ == "__main__":

@@ -141,6 +141,16 @@ TEST(ParseExperimentOptions, WrongOptionsOfTraining_AreRefused) {
   EXPECT_THAT(ErrorOf({"lab", "--weight-decay", "-1"}), HasSubstr("--weight-decay: got '-1'"));
 }
 
+TEST(ParseExperimentOptions, Weights_AreAFolderOrTrainedFirst) {
+  EXPECT_EQ(Request({"data-parallel"})["weights"], "");
+  EXPECT_EQ(Request({"data-parallel"})["pretrain"], 0);
+  EXPECT_EQ(Request({"data-parallel", "--weights", "d"})["weights"], "d");
+  EXPECT_EQ(Request({"data-parallel", "--pretrain", "7"})["pretrain"], 7);
+  EXPECT_THAT(ErrorOf({"data-parallel", "--pretrain", "0"}), HasSubstr("--pretrain: got '0'"));
+  EXPECT_EQ(ErrorOf({"data-parallel", "--weights", "d", "--pretrain", "7"}),
+            "--weights and --pretrain exclude each other");
+}
+
 TEST(ParseExperimentOptions, Help_SaysHowToListThem) {
   EXPECT_THAT(ParseExperimentOptions({"--help"}, {})->print,
               HasSubstr("'gradwire experiment list' lists the experiments"));

@@ -41,7 +41,7 @@ def request_of(folder, name="course", **more):
             "under_mpirun": ["mpi"], "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
             "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
-            "chosen": {}, "target": 0, "tables": TABLES, **more}
+            "chosen": {}, "target": 0, "weights": "", "pretrain": 0, "tables": TABLES, **more}
 
 
 def option(argv, name):
@@ -64,7 +64,7 @@ def training_text(argv, rank):
                "epochs": [{"epoch": epoch, "seconds": 1.0, "loss": 2.0, "accuracy": 0.1,
                            "test": {"accuracy": 0.1 * (epoch + 1)}} for epoch in range(epochs)],
                "trained_parameters": 1, "outputs_sha256": "c",
-               "frozen_sha256": {"first": "d", "last": "d"}}
+               "frozen_sha256": {"first": "d", "last": "d"}, "barrier_seconds": 0.01}
     if "--evaluate" in argv:
         summary["test"] = {"loss": 2.2, "accuracy": 0.18}
     lines = "".join(json.dumps(record) + "\n" for record in records)
@@ -134,6 +134,9 @@ class FakeRunner:
         if len(self.runs) == self._fail_at or self._fails(run.ranks[0]):
             raise Failure(self._why)
         self.runs.append(run)
+        for argv in run.ranks:
+            if "--save-weights" in argv:
+                pathlib.Path(option(argv, "--save-weights")).touch()
         texts = [text_of(argv, rank) for rank, argv in enumerate(run.ranks)]
         watch(texts[0].encode())
         return Outputs(texts)

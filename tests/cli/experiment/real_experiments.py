@@ -31,9 +31,10 @@ HOLD_ANYWHERE = {
                   "If one rank is late, all ranks of a ring wait for it"],
     "data-parallel": ["The numbers of trained parameters are the report's",
                       "Training leaves frozen weights and statistics as they are",
-                      "2 devices compute what one does", "Between devices go the others' images"],
+                      "Several devices compute what one does", "Native and vanilla training compute",
+                      "Between devices go the others' images"],
     "inference": ["Native and vanilla give the same scores, to the bit",
-                  "They are those of one device"],
+                  "Native and vanilla give the scores of one device"],
     "time-to-accuracy": ["Each method that is to send fewer bytes", "All ranks of a run end with"]}
 COMPARES_TIMES = {"lab", "data-parallel", "inference"}  # even here, where all devices are threads of one process
 

@@ -234,6 +234,20 @@ TEST(DataParallel, TakeTimes_AfterAPass_MovesThemFromComputationToCommunication)
   EXPECT_EQ(divided->TakeTimes()[Phase::kCommunication], absl::ZeroDuration());
 }
 
+// One of two samples is on each device.
+TEST(DataParallel, MeanBarrier_SeveralSteps_NotOfTheFirst) {
+  const std::shared_ptr<DataParallel> divided = Divided(std::make_shared<PlainModel>(), 2);
+  GradientsOf(*divided, Images(2));
+  divided->TakeTimes();
+  EXPECT_EQ(divided->mean_barrier(), absl::ZeroDuration());
+  GradientsOf(*divided, Images(2));
+  divided->TakeTimes();
+  const absl::Duration once = divided->mean_barrier();
+  EXPECT_GT(once, absl::ZeroDuration());
+  divided->TakeTimes();  // no device computed
+  EXPECT_EQ(divided->mean_barrier(), once / 2);
+}
+
 std::shared_ptr<Model> Train(std::shared_ptr<Model> model, const std::shared_ptr<Model>& trained) {
   const auto trainer = Trainer::Create(trained, TrainerOptions()).value();
   EXPECT_TRUE(RunTrainer(*trainer, Batches(4, 6, 0, 6), nullptr).ok());
@@ -241,8 +255,11 @@ std::shared_ptr<Model> Train(std::shared_ptr<Model> model, const std::shared_ptr
 }
 
 TEST(DataParallel, Train_SeveralSteps_ParametersOfOneDevice) {
-  const auto divided = std::make_shared<PlainModel>(), alone = std::make_shared<PlainModel>();
-  testing::ExpectNear(*Train(divided, Divided(divided, 4)), *Train(alone, alone), kRounding);
+  for (const Replication replication : {Replication::kNative, Replication::kVanilla}) {
+    const auto divided = std::make_shared<PlainModel>(), alone = std::make_shared<PlainModel>();
+    testing::ExpectNear(*Train(divided, Divided(divided, 4, replication)), *Train(alone, alone),
+                        kRounding);
+  }
 }
 
 // Of four samples the last one is bad, which is on device 1.

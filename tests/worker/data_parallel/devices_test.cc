@@ -57,6 +57,16 @@ TEST(Devices, Run_FewerThanThereAre_OnlyThose) {
   EXPECT_EQ(ThreadsOf(devices, 2).size(), 2u);
 }
 
+TEST(Devices, Run_SeveralDevices_ATimeForEachThatIsUsed) {
+  Devices devices(3, 1, /*kept=*/true);
+  EXPECT_EQ(devices.Run(2, [](int) {}).size(), 2u);
+}
+
+TEST(MeanWait, SeveralDevices_SlowestLessTheMean) {
+  EXPECT_EQ(MeanWait({absl::Seconds(3), absl::Seconds(1), absl::Seconds(2)}), absl::Seconds(1));
+  EXPECT_EQ(MeanWait({absl::Seconds(2), absl::Seconds(2)}), absl::ZeroDuration());
+}
+
 // Each waits for the other.
 TEST(Devices, Run_SeveralDevices_AtTheSameTime) {
   Devices devices(2, 1, /*kept=*/true);

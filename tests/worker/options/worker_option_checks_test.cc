@@ -101,6 +101,8 @@ TEST(CheckWorkerOptions, DevicesWithAnotherSync_AreRefused) {
             "--devices: got sync ddp (default), expected --sync data-parallel");
   EXPECT_EQ(ErrorOf({"--sync", "none", "--inference", "vanilla"}),
             "--inference: got sync none (--sync), expected --sync data-parallel");
+  EXPECT_EQ(ErrorOf({"--replication", "vanilla"}),
+            "--replication: got sync ddp (default), expected --sync data-parallel");
 }
 
 // What is for one sync may be said of another where it says nothing.
@@ -136,8 +138,9 @@ TEST(CheckWorkerOptions, LateSecondsWithoutEmulation_AreRefused) {
 
 TEST(CheckWorkerOptions, InferenceWithWhatNeedsTraining_IsRefused) {
   const std::vector<std::string> inference = {"--sync", "data-parallel", "--inference", "native"};
-  for (const std::vector<std::string>& more :
-       {std::vector<std::string>{"--evaluate"}, {"--save-weights", "a.pt"}}) {
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--evaluate"},
+                                               {"--save-weights", "a.pt"},
+                                               {"--replication", "vanilla"}}) {
     std::vector<std::string> args = inference;
     args.insert(args.end(), more.begin(), more.end());
     EXPECT_EQ(ErrorOf(args),

@@ -259,10 +259,12 @@ TEST(ToJson, WithoutEvaluation_HasNoTest) {
 TEST(ToJson, FrozenFeaturesAndInference_HaveTheirHashes) {
   Summary summary;
   summary.frozen_sha256 = {"a", "b"};
+  summary.barrier_seconds = 0.25;
   summary.outputs_sha256 = "c";
   const auto json = nlohmann::json::parse(ToJson(summary));
   EXPECT_EQ(json["frozen_sha256"], nlohmann::json({{"first", "a"}, {"last", "b"}}));
   EXPECT_EQ(json["outputs_sha256"], "c");
+  EXPECT_EQ(json["barrier_seconds"], 0.25);
 }
 
 TEST(ToJson, DivergedLoss_IsNull) {
