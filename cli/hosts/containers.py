@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 
+from cli.hosts.agent import memory_group
 from cli.hosts.namespaces import NamespaceHosts, entering, is_running, run_tool, why_not
 from cli.runs.failure import Failure
 
@@ -63,6 +64,9 @@ class ContainerHosts(NamespaceHosts):
         init, files = self._containers[host]
         return ["/bin/sh", "-c", JOIN, "sh", *files, "--", *entering(init, f"--wdns={os.getcwd()}"),
                 *map(str, argv)]
+
+    def memory_group(self, host):
+        return memory_group(self._containers[host][0])
 
     def _up(self, ends):
         folder = super()._up(ends)

@@ -1,13 +1,27 @@
-"""`--hosts podman`: hosts that the command makes itself, as containers; what is left of them."""
+"""`--hosts podman`: hosts that the command makes itself, as containers; what is left of them; and
+programs in them that meet the limit of their memory."""
+import json
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
-from cli.hosts.containers import why_no_containers
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE))
+from cli.hosts.containers import ContainerHosts, why_no_containers
+from cli.runs.failure import Failure
+from cli.runs.process import Command
+from cli.runs.process_set import ProcessSet
+
+MEMORY = 600 << 20  # bytes of a container: enough for two of LeNet, and too few for one of VGG-11
+LIMIT = "because memory ran out: the limit is 600 MiB"
+TRAINED = ["--dataset", "synthetic", "--iterations", "8", "--threads", "1", "--print-every", "0"]
+FITS = [*TRAINED, "--model", "lenet", "--batch-size", "8"]
+TOO_LARGE = [*TRAINED, "--batch-size", "256"]
+WAIT = 200  # seconds, a bound
 
 GRADWIRE = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"]) / "gradwire"
 
@@ -27,6 +41,57 @@ class ContainersTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertIn("3 containers on this machine (--hosts podman)", done.stdout)
         self.assertEqual(os.listdir(folder), [])
+
+    def hosts(self, count):
+        """Makes containers of which each has MEMORY."""
+        if reason := why_no_containers():
+            self.skipTest(reason)
+        hosts = ContainerHosts(count, 1, MEMORY, [str(GRADWIRE.parent), str(SOURCE)])
+        try:
+            hosts.up()
+        except Failure as failure:
+            self.skipTest(str(failure))  # it makes no containers here
+        self.addCleanup(hosts.down)
+        return hosts
+
+    def ends(self, commands):
+        """Returns how each ended and what all printed."""
+        with ProcessSet() as processes:
+            started = [processes.add(command) for command in commands]
+            until = time.monotonic() + WAIT
+            while processes.running():
+                self.assertLess(time.monotonic(), until)
+                processes.wait(1)
+            return ([process.end for process in started],
+                    b"".join(process.out + process.err for process in started).decode())
+
+    def test_worker_that_the_kernel_kills_for_memory(self):
+        hosts = self.hosts(1)
+        argv = [GRADWIRE.parent / "gradwire-worker", "--sync", "none", *TOO_LARGE]
+        (end,), _ = self.ends([Command(hosts.command(0, argv), dict(os.environ),
+                                       memory_group=hosts.memory_group(0))])
+        self.assertEqual(end, f"was killed by signal 9 (Killed) {LIMIT}")
+
+    def launched(self, hosts, *words):
+        return Command(hosts.command(0, [GRADWIRE, "launch", "--listen", "127.0.0.1:0", "--metrics",
+                                         "off", *words]), dict(os.environ))
+
+    def test_launcher_within_a_container_names_the_worker_and_the_limit(self):
+        _, said = self.ends([self.launched(self.hosts(1), "--workers", "2", "--", *TOO_LARGE)])
+        self.assertRegex(said, r"rank [01] \(process \d+\) was killed by signal 9 \(Killed\) " +
+                               LIMIT)
+
+    def test_training_in_a_container_has_the_bits_of_the_machine(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        inside = self.launched(self.hosts(1), "--workers", "2", "--summary", "/dev/stdout", "--",
+                               *FITS)
+        (end,), said = self.ends([inside])
+        self.assertEqual(end, "ended with exit code 0", said)
+        subprocess.run([GRADWIRE, "launch", "--workers", "2", "--metrics", "off", "--listen",
+                        "127.0.0.1:0", "--summary", folder / "s", "--", *FITS], timeout=WAIT,
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        for rank in json.loads((folder / "s").read_text())["ranks"]:
+            self.assertIn(rank["parameters_sha256"], said)
 
 
 if __name__ == "__main__":

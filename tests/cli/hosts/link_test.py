@@ -96,6 +96,12 @@ class LinkTest(unittest.TestCase):
         self.assertEqual(program.end, "was killed by signal 15 (Terminated)")
         self.until(lambda: gone(pid))
 
+    def test_its_end_is_explained_by_the_other_side(self):
+        link = self.link()
+        program = self.start(link, "exec sleep 1000")
+        link._take(END, program._number, b"-9 because memory ran out")
+        self.assertEqual(program.end, "was killed by signal 9 (Killed) because memory ran out")
+
     def test_what_it_left_behind_ends_with_it(self):
         said = self.finished(self.link(), "sleep 1000 >/dev/null 2>&1 & echo $!")
         self.until(lambda: gone(int(said.out)))
