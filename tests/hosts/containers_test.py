@@ -1,8 +1,10 @@
 """`--hosts podman`: hosts that the command makes itself, as containers; what is left of them; and
 programs in them that meet the limit of their memory."""
+import contextlib
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,26 +23,55 @@ LIMIT = "because memory ran out: the limit is 600 MiB"
 TRAINED = ["--dataset", "synthetic", "--iterations", "8", "--threads", "1", "--print-every", "0"]
 FITS = [*TRAINED, "--model", "lenet", "--batch-size", "8"]
 TOO_LARGE = [*TRAINED, "--batch-size", "256"]
+COLLECTIVES = ["bench", "collectives", "--hosts", "podman", "--workers", "3", "--sizes", "4K",
+               "--backends", "ring,coordinator", "--warmup", "1"]
 WAIT = 200  # seconds, a bound
+CGROUPS = pathlib.Path("/sys/fs/cgroup")
 
 GRADWIRE = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"]) / "gradwire"
 
 
+def groups():
+    """Returns the cgroups of podman's containers on this machine, with either version of cgroups."""
+    return set(CGROUPS.glob("libpod_parent/*")) | set(CGROUPS.glob("*/libpod_parent/*"))
+
+
 class ContainersTest(unittest.TestCase):
-    def test_measures_and_leaves_nothing(self):
+    @contextlib.contextmanager
+    def bench(self, *words):
+        """Runs the benchmark in containers. Nothing of it may be left."""
         if reason := why_no_containers():
             self.skipTest(reason)
         folder = self.enterContext(tempfile.TemporaryDirectory())
-        done = subprocess.run(
-            [GRADWIRE, "bench", "collectives", "--hosts", "podman", "--workers", "3", "--sizes",
-             "4K", "--backends", "ring,coordinator", "--warmup", "1", "--iterations", "3"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            env={**os.environ, "TMPDIR": folder}, timeout=200, check=False)
-        if done.returncode and "--hosts podman: podman" in done.stdout:
-            self.skipTest(done.stdout)  # it makes no containers here
-        self.assertEqual(done.returncode, 0, done.stdout)
-        self.assertIn("3 containers on this machine (--hosts podman)", done.stdout)
+        before = groups()
+        with subprocess.Popen([GRADWIRE, *COLLECTIVES, *words], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                              env={**os.environ, "TMPDIR": folder}) as process:
+            self.addCleanup(process.kill)
+            yield process
         self.assertEqual(os.listdir(folder), [])
+        self.assertEqual(groups() - before, set())
+
+    def test_measures_and_leaves_nothing(self):
+        with self.bench("--iterations", "3") as process:
+            printed, _ = process.communicate(timeout=WAIT)
+        if process.returncode and "--hosts podman: podman" in printed:
+            self.skipTest(printed)  # it makes no containers here
+        self.assertEqual(process.returncode, 0, printed)
+        self.assertIn("3 containers on this machine (--hosts podman)", printed)
+
+    def test_ctrl_c_leaves_nothing(self):
+        before = groups()
+        with self.bench("--iterations", "100000000", "--seconds-per-size", "0") as process:
+            until = time.monotonic() + WAIT
+            while process.poll() is None and not groups() - before:
+                self.assertLess(time.monotonic(), until)
+                time.sleep(0.05)
+            process.send_signal(signal.SIGINT)
+            printed, _ = process.communicate(timeout=WAIT)
+        if "--hosts podman: podman" in printed:
+            self.skipTest(printed)
+        self.assertEqual(process.returncode, 130, printed)
 
     def hosts(self, count):
         """Makes containers of which each has MEMORY."""
