@@ -8,9 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.hosts.namespaces import NamespaceHosts, why_not  # noqa: E402
 
-NEEDED = {"podman": "podman", "podman-compose": "podman-compose", "runc": "runc",
-          "catatonit": "catatonit", "aardvark-dns": "aardvark-dns", "mmdebstrap": "mmdebstrap",
-          "kubectl": "", "curl": "curl"}
+NEEDED = ("aardvark-dns", "catatonit", "curl", "mmdebstrap", "podman", "podman-compose", "runc")
 PLACES = "/usr/sbin:/usr/bin:/sbin:/bin:/usr/lib/podman:/usr/libexec/podman"
 # Lower limits than podman's own, which a parent without all privileges may not set. The soft limits
 # equal the hard ones, because podman 4.3 exchanges the two in `play kube`.
@@ -25,12 +23,11 @@ exec podman --root {folder}/storage --runroot {folder}/run --tmpdir {folder}/tmp
 SECONDS = 300  # a bound for any command
 
 
-def why_no_podman(needed):
+def why_no_podman():
     """Returns why podman cannot run here, as far as that is known before; "" if it can."""
-    missing = [program for program in needed if not shutil.which(program, path=PLACES)]
+    missing = [program for program in NEEDED if not shutil.which(program, path=PLACES)]
     if missing:
-        packages = " ".join(filter(None, (NEEDED[program] for program in missing)))
-        return f"no {', '.join(missing)}" + (f": apt-get install {packages}" if packages else "")
+        return f"no {', '.join(missing)}: apt-get install {' '.join(missing)}"
     return why_not()
 
 
