@@ -4,6 +4,7 @@ No image is needed: a container has this machine's files, read-only below an ove
 and processes are those of a host of namespaces.py, so it ends with that host. Podman's own files are
 in a folder of this run: other containers and networks of the machine are not touched.
 """
+import contextlib
 import os
 import pathlib
 import shutil
@@ -59,6 +60,7 @@ class ContainerHosts(NamespaceHosts):
         self._podman = []
         self._containers = []  # the first process of each, and its cgroup files
         self._monitors = []  # processes of podman, one for each
+        self._groups = []  # folders of all cgroups
 
     def command(self, host, argv):
         init, files = self._containers[host]
@@ -69,6 +71,7 @@ class ContainerHosts(NamespaceHosts):
         return memory_group(self._containers[host][0])
 
     def _up(self, ends):
+        ends.callback(self._remove_groups)  # at the end, when the hosts' processes have ended
         folder = super()._up(ends)
         self._podman = ["podman", "--root", f"{folder}/storage", "--runroot", f"{folder}/run",
                         "--tmpdir", f"{folder}/tmp", "--storage-driver", "vfs",
@@ -88,7 +91,9 @@ class ContainerHosts(NamespaceHosts):
         self._monitors.append(monitor)
         if not pid:
             raise Failure(f"podman: container {name} ended at once")
-        return pid, cgroup_files(pid)
+        files = cgroup_files(pid)
+        self._groups += map(os.path.dirname, files)
+        return pid, files
 
     def _remove(self):
         """Removes the containers, and waits for podman's monitors, which write into its folder."""
@@ -99,3 +104,14 @@ class ContainerHosts(NamespaceHosts):
         while any(map(is_running, self._monitors)) and time.monotonic() < until:
             time.sleep(0.02)
         self._containers, self._monitors = [], []
+
+    def _remove_groups(self):
+        """Removes the cgroups that podman left, because their processes were still ending."""
+        left, self._groups = self._groups, []
+        until = time.monotonic() + SECONDS_TO_END
+        while left and time.monotonic() < until:
+            for group in left:
+                with contextlib.suppress(OSError):
+                    os.rmdir(group)
+            left = list(filter(os.path.exists, left))
+            time.sleep(0.02)

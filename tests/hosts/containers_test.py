@@ -8,12 +8,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
+from unittest import mock
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(SOURCE))
 from cli.hosts.containers import ContainerHosts, why_no_containers
+from cli.hosts.namespaces import NamespaceHosts
 from cli.runs.failure import Failure
 from cli.runs.process import Command
 from cli.runs.process_set import ProcessSet
@@ -84,6 +87,22 @@ class ContainersTest(unittest.TestCase):
             self.skipTest(str(failure))  # it makes no containers here
         self.addCleanup(hosts.down)
         return hosts
+
+    def test_group_is_removed_once_its_processes_have_ended(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        group, busy = folder / "group", folder / "group/busy"
+        group.mkdir()
+        busy.touch()  # a folder with a file cannot be removed, just as a cgroup with a process
+        hosts = ContainerHosts(1, 1, MEMORY, [])
+        hosts._groups = [group]
+        ending = threading.Timer(0.2, busy.unlink)
+        ending.start()
+        self.addCleanup(ending.join)
+        with contextlib.ExitStack() as ends, mock.patch.object(NamespaceHosts, "_up",
+                                                               side_effect=Failure("no")):
+            with self.assertRaises(Failure):
+                hosts._up(ends)
+        self.assertFalse(group.exists())
 
     def ends(self, commands):
         """Returns how each ended and what all printed."""
