@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, START
-from cli.hosts.link import Link, agent_words, raise_unready
+from cli.hosts.link import Link, RemoteProcess, agent_words, raise_unready
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.process import Command
 from cli.runs.process_set import ProcessSet
@@ -98,8 +98,8 @@ class LinkTest(unittest.TestCase):
 
     def test_its_end_is_explained_by_the_other_side(self):
         link = self.link()
-        program = self.start(link, "exec sleep 1000")
-        link._take(END, program._number, b"-9 because memory ran out")
+        program = link._programs[99] = RemoteProcess(link, 99, None, None, lambda: None)
+        link._take(END, 99, b"-9 because memory ran out")
         self.assertEqual(program.end, "was killed by signal 9 (Killed) because memory ran out")
 
     def test_what_it_left_behind_ends_with_it(self):
