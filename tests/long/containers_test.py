@@ -76,7 +76,8 @@ def wait_for(what, condition):
     until = time.monotonic() + WAIT
     while not (result := condition()):
         if time.monotonic() >= until:
-            raise AssertionError(f"waited {WAIT} s in vain for {what}")
+            raise AssertionError(f"waited {WAIT} s in vain for {what}:\n"
+                                 f"{host.podman('ps', '--all', '--no-trunc')}")
         time.sleep(0.2)
     return result
 
@@ -138,17 +139,19 @@ class ComposeTest(unittest.TestCase):
     def test_training_ends_with_0_and_the_right_hash(self):
         self.train()
         self.assertIn("<title>", host.get("http://127.0.0.1:9400/"))
-        self.assertEqual(exit_codes(*self.workers), [0] * WORKERS)
-        self.assertEqual(hashes(*self.workers), self.expected_hash())
+        codes = exit_codes(*self.workers)
+        said = host.podman("logs", "run_coordinator_1")
+        self.assertEqual(codes, [0] * WORKERS, said)
+        self.assertEqual(hashes(*self.workers), self.expected_hash(), said)
         self.assertEqual(exit_codes("run_coordinator_1"), [0])
 
     def test_run_goes_on_with_the_same_hash_after_podman_kill(self):
         self.train()
         host.podman("kill", self.workers[1])
         codes = exit_codes(*self.workers)
-        self.assertEqual(codes, [0, 137, 0])
-        self.assertEqual(hashes(*self.workers), self.expected_hash())
         said = host.podman("logs", "run_coordinator_1")
+        self.assertEqual(codes, [0, 137, 0], said)
+        self.assertEqual(hashes(*self.workers), self.expected_hash(), said)
         self.assertRegex(said, r"was lost in step \d+: .*carried on by others")
 
     def test_workers_that_meet_the_limit_of_their_memory(self):
