@@ -43,6 +43,8 @@ class PodmanHost:
 
     def up(self):
         self._hosts.up()
+        # Podman keeps its locks there; those of another podman of this machine are not for this one.
+        self.run("mount", "-t", "tmpfs", "tmpfs", "/dev/shm")
 
     def down(self):
         """Removes all containers, with their cgroups, and ends the host."""
