@@ -8,7 +8,8 @@ only the standard library. Frames go both ways, on stdin and stdout:
     to the agent: BEAT               from it: BEAT   its clock, seconds since 1970
                   START  JSON                 OUT    of a program's stdout
                   SIGNAL its number           ERR    of its stderr
-                                              END    exit code, or minus a signal
+                                              END    exit code, or minus a signal; after a
+                                                     space, why (MemoryKills)
                                               PID    of a program that was started
                                               HELLO  JSON: "folder" for temporary files, "problem"
 
@@ -34,6 +35,10 @@ BEAT, START, SIGNAL, OUT, ERR, END, HELLO, PID = range(8)
 PIECE = 65536
 MOST_UNSENT = 1 << 20  # bytes; with more, programs wait until some are sent
 SECONDS_TO_END = 1  # between SIGTERM and SIGKILL
+CGROUPS = "/sys/fs/cgroup"
+COUNTS = ("memory.events", "memory.oom_control")  # of cgroup v2 and v1
+LIMITS = ("memory.max", "memory.limit_in_bytes")
+NO_LIMIT = 1 << 60  # bytes; v1 has a number in this range in place of "max"
 
 
 def die_with_agent(agent):
@@ -53,6 +58,58 @@ def frames(received):
         payload = bytes(received[HEADER.size:HEADER.size + length])
         del received[:HEADER.size + length]
         yield kind, number, payload
+
+
+def lines_of(group, names):
+    """Returns the lines of the first of these files that the folder has; none without one."""
+    for name in names:
+        try:
+            with open(os.path.join(group, name)) as file:
+                return file.read().splitlines()
+        except OSError:
+            pass
+    return []
+
+
+def memory_group(pid="self"):
+    """Returns the folder of the cgroup that limits the memory of a process; "" if there is none. In
+    a container, the folder that /proc names may be missing; the container's own is then on top."""
+    for line in lines_of("/proc/%s" % pid, ["cgroup"]):
+        _, controllers, path = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top = CGROUPS + "/memory" if controllers else CGROUPS
+        for folder in (top + path, top):
+            if lines_of(folder, COUNTS):
+                return folder
+    return ""
+
+
+class MemoryKills:
+    """The processes of a cgroup (see memory_group) that the kernel has killed because memory ran
+    out, from now on."""
+
+    def __init__(self, group):
+        self.group = group
+        self.explained = self.count()
+
+    def count(self):
+        for line in lines_of(self.group, COUNTS):
+            name, _, number = line.partition(" ")
+            if name == "oom_kill":
+                return int(number)
+        return 0
+
+    def explain(self, status):
+        """Returns what to say after how a process of the cgroup ended: "" unless memory ran out. Each
+        kill explains one end."""
+        if status != -signal.SIGKILL or self.count() <= self.explained:
+            return ""
+        self.explained += 1
+        limit = (lines_of(self.group, LIMITS) or ["max"])[0]
+        if limit == "max" or int(limit) >= NO_LIMIT:
+            return "because memory ran out"
+        return "because memory ran out: the limit is %d MiB" % (int(limit) >> 20)
 
 
 class Program:
@@ -96,6 +153,7 @@ class Agent:
         self.received, self.unsent = bytearray(), bytearray(MAGIC)
         self.heard = time.monotonic()
         self.gone = False  # whether the other side is
+        self.kills = MemoryKills(memory_group())
 
     def send(self, kind, number, payload):
         self.unsent += HEADER.pack(kind, number, len(payload)) + payload
@@ -203,7 +261,9 @@ class Agent:
                 for pipe in (program.popen.stdout, program.popen.stderr):
                     pipe.close()
                 del self.programs[number]
-                self.send(END, number, b"%d" % program.popen.returncode)
+                status = program.popen.returncode
+                end = "%d %s" % (status, self.kills.explain(status))
+                self.send(END, number, end.rstrip().encode())
 
     def end_all(self):
         """Ends all programs. Their logs stay unless they have been fetched."""

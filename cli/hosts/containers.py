@@ -4,12 +4,14 @@ No image is needed: a container has this machine's files, read-only below an ove
 and processes are those of a host of namespaces.py, so it ends with that host. Podman's own files are
 in a folder of this run: other containers and networks of the machine are not touched.
 """
+import contextlib
 import os
 import pathlib
 import shutil
 import subprocess
 import time
 
+from cli.hosts.agent import memory_group
 from cli.hosts.namespaces import NamespaceHosts, entering, is_running, run_tool, why_not
 from cli.runs.failure import Failure
 
@@ -58,13 +60,18 @@ class ContainerHosts(NamespaceHosts):
         self._podman = []
         self._containers = []  # the first process of each, and its cgroup files
         self._monitors = []  # processes of podman, one for each
+        self._groups = []  # folders of all cgroups
 
     def command(self, host, argv):
         init, files = self._containers[host]
         return ["/bin/sh", "-c", JOIN, "sh", *files, "--", *entering(init, f"--wdns={os.getcwd()}"),
                 *map(str, argv)]
 
+    def memory_group(self, host):
+        return memory_group(self._containers[host][0])
+
     def _up(self, ends):
+        ends.callback(self._remove_groups)  # at the end, when the hosts' processes have ended
         folder = super()._up(ends)
         self._podman = ["podman", "--root", f"{folder}/storage", "--runroot", f"{folder}/run",
                         "--tmpdir", f"{folder}/tmp", "--storage-driver", "vfs",
@@ -84,7 +91,9 @@ class ContainerHosts(NamespaceHosts):
         self._monitors.append(monitor)
         if not pid:
             raise Failure(f"podman: container {name} ended at once")
-        return pid, cgroup_files(pid)
+        files = cgroup_files(pid)
+        self._groups += map(os.path.dirname, files)
+        return pid, files
 
     def _remove(self):
         """Removes the containers, and waits for podman's monitors, which write into its folder."""
@@ -95,3 +104,14 @@ class ContainerHosts(NamespaceHosts):
         while any(map(is_running, self._monitors)) and time.monotonic() < until:
             time.sleep(0.02)
         self._containers, self._monitors = [], []
+
+    def _remove_groups(self):
+        """Removes the cgroups that podman left, because their processes were still ending."""
+        left, self._groups = self._groups, []
+        until = time.monotonic() + SECONDS_TO_END
+        while left and time.monotonic() < until:
+            for group in left:
+                with contextlib.suppress(OSError):
+                    os.rmdir(group)
+            left = list(filter(os.path.exists, left))
+            time.sleep(0.02)

@@ -42,6 +42,7 @@ class RemoteProcess(Program):
         self.status = None
         self.kill_by = None  # when it must have ended
         self._lost = ""  # why its end is not known
+        self._why = ""  # it ended
 
     @property
     def place(self):
@@ -51,7 +52,7 @@ class RemoteProcess(Program):
 
     @property
     def end(self):
-        return f"was lost: {self._lost}" if self._lost else describe_end(self.status)
+        return f"was lost: {self._lost}" if self._lost else describe_end(self.status, self._why)
 
     def signal(self, number):
         if self.ended:
@@ -60,8 +61,8 @@ class RemoteProcess(Program):
             self.kill_by = time.monotonic() + SECONDS_TO_KILL
         self._link.send(SIGNAL, self._number, str(int(number)).encode())
 
-    def finish(self, status, lost=""):
-        self.status, self._lost = status, lost
+    def finish(self, status, lost="", why=""):
+        self.status, self._lost, self._why = status, lost, why
         self._on_end()
 
     def close(self):
@@ -181,7 +182,8 @@ class Link:
         elif kind == BEAT:
             self._take_time(number, float(payload))
         elif kind == END:
-            self._programs.pop(number).finish(int(payload))
+            status, _, why = payload.decode().partition(" ")
+            self._programs.pop(number).finish(int(status), why=why)
         elif kind == PID:
             self._programs[number].pid = int(payload)
         elif number in self._programs:

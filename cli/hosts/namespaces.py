@@ -103,6 +103,11 @@ class NamespaceHosts:
         """Returns the command that runs `argv` on the host."""
         return [*entering(self._inits[host]), *map(str, argv)]
 
+    def memory_group(self, host):
+        """Returns the folder of the cgroup that limits the memory of its commands; "": the same as
+        that of this process."""
+        return ""
+
     def shape(self, rate):
         """Limits each host's link in both directions to `rate`: tc's notation, or "none"."""
         for host, init in enumerate(self._inits):

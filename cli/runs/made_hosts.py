@@ -77,8 +77,10 @@ class MadeHosts(Hosts):
             self._rate = rate
 
     def command(self, host, argv, environment=None):
-        return Command(self._made.command(host % len(self._made.names), argv),
-                       {**own_environment(), **(environment or {})})
+        place = host % len(self._made.names)
+        return Command(self._made.command(place, argv),
+                       {**own_environment(), **(environment or {})},
+                       memory_group=self._made.memory_group(place))
 
     def _up(self):
         with within(self.program):

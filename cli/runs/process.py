@@ -3,10 +3,12 @@ import contextlib
 import ctypes
 import dataclasses
 import errno
+import functools
 import os
 import signal
 import subprocess
 
+from cli.hosts.agent import MemoryKills, memory_group
 from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure
 
 PR_SET_PDEATHSIG = 1
@@ -23,6 +25,7 @@ class Command:
     ends_with_stdin: bool = False  # as ssh does; stdin closes in place of SIGTERM and before others
     link: object = None  # to its host (cli/hosts/link.py); None: this machine
     stdin: str = ""  # its text
+    memory_group: str = ""  # folder of the cgroup that limits its memory; "": that of this process
 
 
 def text_of(output):
@@ -35,16 +38,22 @@ def last_lines(text, most):
     return [line for line in text.split("\n") if line.strip()][-most:]
 
 
-def describe_end(status):
-    """Describes a return code: "ended with exit code 3", "was killed by signal 9 (Killed)"."""
-    if status >= 0:
-        return f"ended with exit code {status}"
-    return f"was killed by signal {-status} ({signal.strsignal(-status)})"
+def describe_end(status, why=""):
+    """Describes a return code: "ended with exit code 3", "was killed by signal 9 (Killed)"; `why`
+    comes after it."""
+    how = (f"ended with exit code {status}" if status >= 0 else
+           f"was killed by signal {-status} ({signal.strsignal(-status)})")
+    return f"{how} {why}".rstrip()
 
 
 def exit_code_of(status):
     """Returns the program's own exit code, or 128 + n for signal n, of the same."""
     return status if status >= 0 else 128 - status
+
+
+@functools.cache
+def memory_kills(group):
+    return MemoryKills(group or memory_group())
 
 
 def die_with(parent):
@@ -88,6 +97,8 @@ class Process(Program):
     """
 
     def __init__(self, command, on_out=None, on_err=None):
+        self._kills = memory_kills(command.memory_group)
+        self._why = ""  # it ended
         self._popen = spawn(command)
         self._leaves_others = command.leaves_others
         self.pid = self._popen.pid
@@ -110,7 +121,7 @@ class Process(Program):
     @property
     def end(self):
         """Says how it ended, for people."""
-        return describe_end(self.status)
+        return describe_end(self.status, self._why)
 
     def write(self, text):
         """Writes to the stdin of a program that ends with it. Returns how many bytes it took."""
@@ -144,7 +155,7 @@ class Process(Program):
         """Takes what has arrived, kills what the ended process left, and frees its id."""
         if not self._leaves_others:  # before the id can become another group's
             self._signal_group(signal.SIGKILL)
-        self._popen.wait()
+        self._why = self._kills.explain(self._popen.wait())
         for pipe in self.outputs:
             while self.read(pipe):
                 pass

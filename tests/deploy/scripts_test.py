@@ -1,4 +1,4 @@
-"""deploy/provision, release and quickstart, and tests/run, with stand-ins for ssh, cmake and whatever
+"""deploy/provision, release, images and quickstart, and tests/run, with stand-ins for ssh, cmake and whatever
 else they start."""
 import hashlib
 import pathlib
@@ -353,6 +353,46 @@ class Quickstart(Scripts):
         self.assertEqual(code, 1)
         self.assertNotIn("Trained", said)
         self.assertFalse((results / "summary.json").exists())
+
+
+class Images(Scripts):
+    """A stand-in for mmdebstrap notes its words, of which the last is the file."""
+
+    def setUp(self):
+        super().setUp()
+        self.script("bin/mmdebstrap", '[ -z "$FAILS" ] || exit 25\nfor word; do :; done; echo "$@" '
+                                      '>>"$LOG"; touch "$word"')
+        self.script("bin/dpkg-deb", 'case $3 in Package) echo "$NAME" ;; *) echo 0.9.0 ;; esac')
+        self.environment["NAME"] = "gradwire"
+        self.package = self.folder / "a gradwire.deb"
+        self.package.touch()
+
+    def images(self, *words, **environment):
+        return self.run_script(DEPLOY / "images", *words, **environment)
+
+    def test_two_images_and_the_commands_that_import_them(self):
+        code, said = self.images(self.package, "out")
+        self.assertEqual(code, 0, said)
+        self.assertEqual(sorted(file.name for file in (self.folder / "out").iterdir()),
+                         ["gradwire.tar", "prometheus.tar"])
+        self.assertIn(f"--include={self.package}", self.log.read_text())
+        self.assertEqual([(line.split()[:2], line.split()[-2:]) for line in said.splitlines()],
+                         [(["podman", "import"], ["out/gradwire.tar", "gradwire:0.9.0"]),
+                          (["podman", "import"], ["out/prometheus.tar", "prometheus"])])
+
+    def test_what_is_no_package_of_gradwire(self):
+        for words, name, expected in ((["x.deb", "out"], "gradwire", "got 'x.deb', expected a Debian"),
+                                      ([self.package, "out"], "vim", "got package 'vim', expected"),
+                                      ([self.package], "gradwire", "expected a package and a folder")):
+            with self.subTest(expected):
+                code, said = self.images(*words, NAME=name)
+                self.assertEqual(code, 2)
+                self.assertIn(expected, said)
+                self.assertFalse((self.folder / "out").exists())
+
+    def test_image_that_cannot_be_made(self):
+        code, said = self.images(self.package, "out", FAILS="yes")
+        self.assertEqual((code, said), (1, "images: mmdebstrap could not make out/gradwire.tar\n"))
 
 
 if __name__ == "__main__":

@@ -21,10 +21,11 @@ PART = "is a part of a command"
 PROGRAMS = {
     "ansible-playbook": HOSTS, "ssh": HOSTS, "ssh-keygen": HOSTS, "ssh-copy-id": HOSTS, "scp": HOSTS,
     "deploy/provision": HOSTS,
-    "docker": ENGINE, "grafana": ENGINE, "kubectl": ENGINE, "prometheus": ENGINE, "sbatch": ENGINE,
+    "docker": ENGINE, "grafana": ENGINE, "kubectl": ENGINE, "podman": ENGINE,
+    "podman-compose": ENGINE, "prometheus": ENGINE, "sbatch": ENGINE,
     "scontrol": ENGINE, "sinfo": ENGINE, "squeue": ENGINE, "srun": ENGINE,
     "apt-get": ROOT, "sudo": ROOT, "journalctl": ROOT, "man": ROOT, "systemctl": ROOT,
-    "deploy/install-packages": ROOT, "tests/support/debian-chroot": ROOT,
+    "deploy/install-packages": ROOT, "tests/support/debian-chroot": ROOT, "deploy/images": ROOT,
     "git": NETWORK, "deploy/fetch-cifar10": NETWORK,
     "cmake": BUILD, "deploy/release": BUILD, "bench/library/compare.py": BUILD,
     "build/fuzz/bin/session_fuzzer": BUILD,

@@ -34,6 +34,8 @@ OTHERS = {
                  "node_rank", "nproc_per_node", "rdzv_backend", "rdzv_conf", "rdzv_endpoint", "rdzv_id",
                  "redirects", "tee"},
     "kubectl": {"for", "previous", "tail", "timeout"},
+    "podman, podman-compose": {"cgroup-manager", "change", "format", "ip", "no-build", "runtime",
+                               "volumes"},
     "systemctl, journalctl": {"follow", "unit"},
     "prometheus, curl": {"cacert", "cert", "key", "storage", "web"},
     "the peers, and an attack of the tests": {"alone", "master", "mode"},

@@ -12,7 +12,7 @@ from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.hosts.agent import (BEAT, END, ERR, HEADER, HELLO, MAGIC, MOST_UNSENT, OUT, PID, PIECE,
-                             SIGNAL, START, Agent)
+                             SIGNAL, START, Agent, MemoryKills, memory_group)
 
 LONG = 30
 
@@ -196,6 +196,60 @@ class Folder(unittest.TestCase):
             if stays:
                 agent.fetched = True
                 agent.end_all()
+
+
+class MemoryTest(unittest.TestCase):
+    """Folders in place of /sys/fs/cgroup, with the files of both versions of cgroups."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def write(self, name, text):
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def group(self, processes):
+        """Of a process whose /proc/.../cgroup has this text."""
+        self.write("proc", processes)
+        with (mock.patch("cli.hosts.agent.CGROUPS", str(self.folder)),
+              mock.patch("cli.hosts.agent.open", lambda name: open(
+                  self.folder / "proc" if name == "/proc/7/cgroup" else name), create=True)):
+            return memory_group(7).removeprefix(str(self.folder))
+
+    def test_group_of_version_1(self):
+        self.write("memory/a/memory.oom_control", "oom_kill 0\n")
+        self.assertEqual(self.group("5:cpu:/a\n4:hugetlb,memory:/a\n0::/a\n"), "/memory/a")
+
+    def test_group_of_version_2(self):
+        self.write("a/b/memory.events", "oom_kill 0\n")
+        self.assertEqual(self.group("0::/a/b\n"), "/a/b")
+
+    def test_group_in_a_container_is_on_top(self):
+        self.write("memory/memory.oom_control", "oom_kill 0\n")
+        self.assertEqual(self.group("4:memory:/libpod/1\n0::/libpod/1\n"), "/memory")
+
+    def test_no_group_where_none_limits_memory(self):
+        self.assertEqual(self.group("5:cpu:/a\n0::/\n"), "")
+
+    def test_each_kill_explains_one_end(self):
+        for count, limit, value, why in (
+                ("memory.events", "memory.max", "314572800", ": the limit is 300 MiB"),
+                ("memory.events", "memory.max", "max", ""),
+                ("memory.oom_control", "memory.limit_in_bytes", str((1 << 63) - 4096), "")):
+            with self.subTest(limit=limit, value=value):
+                self.setUp()
+                self.write(count, "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n")
+                self.write(limit, value + "\n")
+                kills = MemoryKills(str(self.folder))
+                self.assertEqual(kills.explain(-9), "")  # both were earlier
+                self.write(count, "oom 1\noom_kill 3\n")
+                self.assertEqual(kills.explain(-15), "")
+                self.assertEqual(kills.explain(-9), "because memory ran out" + why)
+                self.assertEqual(kills.explain(-9), "")
+
+    def test_without_a_group_nothing_is_explained(self):
+        self.assertEqual(MemoryKills("").explain(-9), "")
 
 
 if __name__ == "__main__":

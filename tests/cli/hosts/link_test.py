@@ -9,7 +9,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 from cli.hosts.agent import BEAT, END, ERR, HEADER, HELLO, MAGIC, OUT, START
-from cli.hosts.link import Link, agent_words, raise_unready
+from cli.hosts.link import Link, RemoteProcess, agent_words, raise_unready
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.runs.process import Command
 from cli.runs.process_set import ProcessSet
@@ -95,6 +95,12 @@ class LinkTest(unittest.TestCase):
         self.until(lambda: program.ended)
         self.assertEqual(program.end, "was killed by signal 15 (Terminated)")
         self.until(lambda: gone(pid))
+
+    def test_its_end_is_explained_by_the_other_side(self):
+        link = self.link()
+        program = link._programs[99] = RemoteProcess(link, 99, None, None, lambda: None)
+        link._take(END, 99, b"-9 because memory ran out")
+        self.assertEqual(program.end, "was killed by signal 9 (Killed) because memory ran out")
 
     def test_what_it_left_behind_ends_with_it(self):
         said = self.finished(self.link(), "sleep 1000 >/dev/null 2>&1 & echo $!")

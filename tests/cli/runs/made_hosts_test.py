@@ -39,11 +39,17 @@ class FakeMade:
     def command(self, host, argv):
         return [f"/on-{host}", *argv]
 
+    def memory_group(self, host):
+        return f"/group-{host}"
+
 
 class MadeHostsTest(unittest.TestCase):
     def hosts(self, made, problem=""):
         with mock.patch.object(made_hosts, "hosts_like", lambda request: (made, problem)):
             return runner.hosts_of(request_of(), lambda: None)
+
+    def test_commands_of_a_host_have_the_limit_of_its_memory(self):
+        self.assertEqual(self.hosts(FakeMade()).command(3, ["x"]).memory_group, "/group-0")
 
     def test_they_are_there_within_with_even_if_that_fails(self):
         made = FakeMade()

@@ -44,6 +44,17 @@ class Ends(unittest.TestCase):
                                     (-15, "was killed by signal 15 (Terminated)", 143)):
             self.assertEqual((describe_end(status), exit_code_of(status)), (words, code))
 
+    def test_process_that_the_kernel_killed_for_memory(self):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        events = pathlib.Path(folder, "memory.events")
+        events.write_text("oom_kill 4\n")
+        with ProcessSet() as processes:
+            one = processes.add(shell(f"echo oom_kill 5 >{events}; kill -9 $$",
+                                      memory_group=folder))
+            while processes.running():
+                processes.wait(LONG)
+        self.assertEqual(one.end, "was killed by signal 9 (Killed) because memory ran out")
+
     def test_bytes_that_are_no_utf8_come_out_again(self):
         self.assertEqual(text_of(b"\xc3\xa4\xff").encode("utf-8", "surrogateescape"),
                          b"\xc3\xa4\xff")
