@@ -13,6 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
 #include "tests/cluster/backend_cluster.h"
+#include "worker/options/traits.h"
 
 namespace gradwire {
 namespace {
@@ -183,6 +184,46 @@ TEST_P(LossTest, Cancel_WhileFinishMayWaitForTheOthers_EndsIt) {
   const absl::Status status = finished.get();
   EXPECT_TRUE(status.ok() || status == kLost) << status;
 }
+
+// A worker with ranks 0 and 1, beside one with rank 2.
+using CarriersLossTest = ::testing::TestWithParam<const char*>;
+
+TEST_P(CarriersLossTest, Deadline_OneOfItsRanksHandsInNothing_ItIsNoSuspect) {
+  const std::vector<uint8_t> terms(kBytes);
+  std::vector<std::vector<uint8_t>> results(2, std::vector<uint8_t>(kBytes));
+  std::vector<std::promise<absl::Status>> ends(2);
+  BackendCluster cluster(GetParam(), Deal{{0, 1}, {2}}, {{kBytes, v1::DTYPE_FLOAT32}}, {});
+  const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+  for (const int worker : {0, 1}) {
+    const absl::Duration timeout = worker == 0 ? absl::Seconds(1) : absl::Minutes(1);
+    cluster.exchange(worker).Expect(
+        key, absl::MakeSpan(results[worker]), SteadyNow() + timeout,
+        [&end = ends[worker]](const absl::Status& status) { end.set_value(status); });
+    cluster.exchange(worker).Contribute(key, Rank(worker + 1), terms);
+  }
+  const absl::Status late = ends[0].get_future().get();
+  const absl::optional<Suspect> suspect = cluster.exchange(0).suspect();
+  for (const int worker : {0, 1}) cluster.exchange(worker).Cancel(kLost);
+  EXPECT_FALSE(ends[1].get_future().get().ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  EXPECT_THAT(std::string(late.message()), ::testing::Not(::testing::HasSubstr("neighbor rank 0")));
+  if (!suspect.has_value()) return;
+  const Incarnation self = cluster.ViewOf(0).self;
+  EXPECT_NE(suspect->worker, self);
+  EXPECT_THAT(suspect->others, ::testing::Not(::testing::Contains(self)));
+}
+
+std::vector<const char*> BackendsOfSeveralRanks() {
+  std::vector<const char*> backends;
+#define GRADWIRE_BACKEND(name, ...) \
+  if (TraitsOfBackend(name).several_ranks) backends.push_back(name);
+#include "worker/options/backends.inc"
+#undef GRADWIRE_BACKEND
+  return backends;
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, CarriersLossTest, ::testing::ValuesIn(BackendsOfSeveralRanks()),
+                         [](const auto& info) { return std::string(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(Backends, LossTest, ::testing::ValuesIn(BackendsOfOneProcess()),
                          [](const auto& info) { return info.param; });

@@ -45,6 +45,7 @@ class Run:
         self.process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                         text=True, env=environment)
         self.text = ""
+        self.gone = set()  # ids of workers that were killed, or stopped and not continued
         self._watchdog = threading.Timer(SECONDS, self.process.kill)
         self._watchdog.start()
 
@@ -72,7 +73,9 @@ class Run:
                     if pathlib.Path(f"/proc/{pid}/exe").resolve().name == name)
 
     def signal(self, rank, number):
-        os.kill(self.pid_of(rank), number)
+        pid = self.pid_of(rank)
+        os.kill(pid, number)
+        (self.gone.discard if number == signal.SIGCONT else self.gone.add)(pid)
 
     def signal_launcher(self, number):
         self.process.send_signal(number)
@@ -85,9 +88,15 @@ class Run:
         self._watchdog.cancel()
         return code
 
+    def _ranks(self):
+        return json.loads(self.summary.read_text())["ranks"]
+
     def hashes(self):
-        ranks = json.loads(self.summary.read_text())["ranks"]
-        return [(rank["parameters_sha256"], rank["buffers_sha256"]) for rank in ranks]
+        return [(rank["parameters_sha256"], rank["buffers_sha256"]) for rank in self._ranks()]
+
+    def losses(self):
+        """How many workers were lost, by each rank's summary."""
+        return {rank["failures"]["losses"] for rank in self._ranks()}
 
 
 @functools.lru_cache(maxsize=None)
@@ -101,6 +110,8 @@ class LaunchedTest(unittest.TestCase):
     def assert_same(self, run, expected):
         self.assertEqual(run.end(), 0, run.text)
         self.assertEqual(run.hashes(), expected, run.text)
+        # The result is the same, too, if a healthy worker dies of a loss and is recovered.
+        self.assertEqual(run.losses(), {len(run.gone)}, run.text)
 
     def kill_one(self, sync, backend, expected):
         run = Run("--sync", sync, "--backend", backend)

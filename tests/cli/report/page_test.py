@@ -195,6 +195,11 @@ class Figures(unittest.TestCase):
         self.assertEqual((linear["x"], linear["y"]), ([1, 2], [16, 32]))
         self.assertEqual((line["name"], linear["name"]), ("a", "linear"))
 
+    def test_scaling_is_in_proportion_to_the_fewest_ranks_that_ran(self):
+        _, linear = self.figure("scaling", run_named("a-4", "a", 4, seconds=1),
+                                run_named("a-2", "a", 2))["series"]
+        self.assertEqual((linear["x"], linear["y"]), ([2, 4], [32, 64]))
+
 
 class Page(unittest.TestCase):
     def page(self, *runs, notes=(), drawn=()):

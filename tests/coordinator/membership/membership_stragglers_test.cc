@@ -10,7 +10,12 @@ using ::testing::SizeIs;
 
 class MembershipStragglersTest : public testing::MembershipFixture {
  protected:
-  MembershipStragglersTest() {
+  static MembershipConfig RecoveringConfig() {
+    MembershipConfig config = Config();
+    config.recover = true;
+    return config;
+  }
+  MembershipStragglersTest() : MembershipFixture(RecoveringConfig()) {
     Form();
     for (int session = 1; session <= 3; ++session) {
       v1::StepDone done;
@@ -24,13 +29,13 @@ class MembershipStragglersTest : public testing::MembershipFixture {
     *heartbeat.mutable_work() = work;
     membership_.OnHeartbeat(SessionId(session), heartbeat, now_);
   }
-  void Waits(int session) {
+  void Waits(int session, double seconds = 1) {
     v1::Work work;
     work.set_step(1);
     work.set_phase("wait");
     work.set_waits(true);
     work.set_bucket(3);
-    work.set_seconds(1);
+    work.set_seconds(seconds);
     At(session, work);
   }
   void Computes(int session) {
@@ -76,6 +81,18 @@ TEST_F(MembershipStragglersTest, CoordinatorWasPaused_NobodyIsNamed) {
   Computes(2);
   now_ += absl::Seconds(5);
   EXPECT_THAT(Within(absl::Seconds(1)), IsEmpty());
+}
+
+// A worker still says what it began in the previous view.
+TEST_F(MembershipStragglersTest, WaitBeganBeforeALoss_CountsFromTheNextView) {
+  Broke(3);
+  EXPECT_THAT(Within(absl::Seconds(1)), IsEmpty());
+  Waits(1, 60);
+  Computes(2);
+  EXPECT_THAT(Within(absl::Milliseconds(900)), IsEmpty());
+  const std::vector<TellStraggler> told = Within(absl::Milliseconds(300));
+  ASSERT_THAT(told, SizeIs(1));
+  EXPECT_THAT(told[0].ranks, ElementsAre(Rank(1)));
 }
 
 TEST_F(MembershipStragglersTest, NamesOfPhases_AreShortened) {
