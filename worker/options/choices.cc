@@ -40,8 +40,9 @@ std::vector<NamedChoice> BackendChoices() {
 
 std::vector<NamedChoice> BackendChoicesWithAuto() {
   std::vector<NamedChoice> choices = BackendChoices();
-  choices.push_back(
-      {kAutoBackend, "sharded if there are separate aggregators, else ring (exact in fp32)"});
+  choices.push_back({kAutoBackend,
+                     "sharded if there are separate aggregators, else memory on one host, else "
+                     "ring\n(exact in fp32)"});
   return choices;
 }
 

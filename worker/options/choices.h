@@ -28,8 +28,9 @@ std::vector<NamedChoice> ScheduleChoices();
 std::vector<NamedChoice> LossChoices();
 
 // Stands for the fastest back end that is exact in fp32: sharded if there are separate aggregators,
-// else ring. Both give the same bits.
+// else memory if all workers share it, else ring. All give the same bits.
 inline constexpr char kAutoBackend[] = "auto";
+inline constexpr char kAutoOfHost[] = "memory";
 inline constexpr char kAutoOfWorkers[] = "ring";
 inline constexpr char kAutoOfAggregators[] = "sharded";
 // Returns `backend`. If it is kAutoBackend and the run needs aggregators (for several connections
