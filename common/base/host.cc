@@ -132,7 +132,7 @@ std::string CoresId() {
 std::string MemoryId() {
   if (prctl(PR_GET_DUMPABLE) != 1) return "";
   std::string id = absl::StrCat(HostId(), " user ", geteuid());
-  for (const char* name : {"pid", "user"}) {
+  for (const char* name : {"pid", "user", "net"}) {
     std::error_code error;
     const auto link = std::filesystem::read_symlink(absl::StrCat("/proc/self/ns/", name), error);
     if (error) return "";

@@ -36,6 +36,10 @@ inline constexpr char kAutoOfAggregators[] = "sharded";
 // Returns `backend`. If it is kAutoBackend and the run needs aggregators (for several connections
 // or a codec), returns the back end that has them.
 std::string BackendFor(const std::string& backend, bool aggregates);
+// Values of --shared-memory: auto, off.
+std::vector<std::string> SharedMemoryChoices();
+// Returns whether this worker offers its memory to others of its host.
+bool SharesMemory(const std::string& shared_memory);
 // The rows and kAutoBackend.
 std::vector<NamedChoice> BackendChoicesWithAuto();
 
