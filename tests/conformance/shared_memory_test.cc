@@ -79,6 +79,14 @@ TEST(SharedMemoryTest, Open_BeforeItIsMadeAndAfterItIsGone_NotFound) {
       absl::IsNotFound(SharedMemory::Open(Self(), NameOf("gone"), 64, Writer::kAll).status()));
 }
 
+// Its maker has not come to the end of Make.
+TEST(SharedMemoryTest, Open_BeforeItIsSealed_NotFound) {
+  const UniqueFd file(memfd_create(NameOf("unsealed").c_str(), MFD_ALLOW_SEALING));
+  ASSERT_GE(file.get(), 0);
+  EXPECT_TRUE(
+      absl::IsNotFound(SharedMemory::Open(Self(), NameOf("unsealed"), 64, Writer::kAll).status()));
+}
+
 TEST(SharedMemoryTest, Open_AnotherSize_SaysBoth) {
   auto made = SharedMemory::Make(NameOf("size"), 64, Writer::kMaker);
   const absl::Status status =

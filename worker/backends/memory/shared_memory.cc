@@ -106,6 +106,12 @@ absl::StatusOr<SharedMemory> SharedMemory::Open(uint32_t pid, absl::string_view 
     if (HasEnded(errno)) return absl::UnavailableError(absl::StrCat(what, "it does not exist"));
     return absl::FailedPreconditionError(absl::StrCat(what, std::strerror(errno)));
   }
+  // Its maker may be between making and sealing it.
+  const int seals = fcntl(file.get(), F_GET_SEALS);
+  if (seals >= 0 && (seals & F_SEAL_SEAL) == 0) {
+    return absl::NotFoundError(
+        absl::StrCat("shared memory ", name, " of process ", pid, " is not ready"));
+  }
   struct stat found = {};
   if (fstat(file.get(), &found) != 0 || found.st_size != static_cast<off_t>(bytes)) {
     return absl::FailedPreconditionError(absl::StrCat("shared memory ", name, " of process ", pid,

@@ -31,7 +31,7 @@ class SharedMemory {
   // Makes memory, which the others can map as long as this object exists. `name` must be unique in
   // the process. ResourceExhausted: the limits of this process or of the host do not allow it.
   static absl::StatusOr<SharedMemory> Make(absl::string_view name, size_t bytes, Writer writer);
-  // Maps memory that process `pid` made. NotFound: it has none of that name yet. Unavailable: there
+  // Maps memory that process `pid` made. NotFound: none of that name is ready yet. Unavailable: there
   // is no such process. FailedPrecondition: it cannot be mapped, or has another size.
   static absl::StatusOr<SharedMemory> Open(uint32_t pid, absl::string_view name, size_t bytes,
                                            Writer writer);
