@@ -38,6 +38,8 @@ void AddOptions(GroupSettings* settings, Numbers* numbers, OptionParser* parser)
   parser->Add("wire", "TYPE", "", Choice(&settings->wire, WireNames()));
   parser->Add("compress", "CODEC", "", Text(&settings->compress));
   parser->Add("compress-warmup", "N", "", Integer(&numbers->compress_warmup, 0));
+  parser->Add("shared-memory", "auto|off", "",
+              Choice(&settings->shared_memory, SharedMemoryChoices()));
   parser->Add("connections", "N", "", Integer(&settings->connections, 1, 64));
   parser->Add("metrics", "HOST:PORT", "", ListenAddressOrOff(&settings->metrics));
   parser->Add("trace", "FILE", "", Text(&settings->trace));
@@ -64,6 +66,7 @@ std::vector<std::string> FlagsOf(const GroupOptions& options) {
   add(!options.host_coordinator, "host-coordinator", "false");
   add_text("coordinator-metrics", options.coordinator_metrics);
   add_text("backend", options.backend);
+  add_text("shared-memory", options.shared_memory);
   add_text("wire", options.wire);
   add_text("compress", options.compress);
   add(options.compress_warmup != 0, "compress-warmup", options.compress_warmup);

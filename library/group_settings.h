@@ -23,6 +23,7 @@ struct GroupSettings {
   bool host_coordinator = true;
   std::string coordinator_metrics;  // "": the usual address
   std::string backend = "auto";
+  std::string shared_memory = "auto";
   std::string wire = "fp32";
   v1::DType wire_dtype = v1::DTYPE_FLOAT32;  // of `wire`, or the codec's
   std::string compress = kNoCompression;

@@ -32,7 +32,7 @@ def transfer_of(summary):
     seconds = number_at(summary, "phase_seconds", "communication")
     if None in (ranks, iterations, sent, received, seconds):
         return None
-    if ranks < 2 or iterations < 1 or seconds <= 0:
+    if ranks < 2 or iterations < 1 or seconds <= 0 or not max(sent, received):
         return None
     return ranks, max(sent, received) / iterations, seconds
 

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,6 +127,18 @@ std::string CoresId() {
   const std::optional<CpuQuota> quota = OwnQuota(cores.count);
   const std::string group = quota ? absl::StrCat(" of ", GroupNamespace(), quota->group) : "";
   return absl::StrCat(HostId(), " cores ", cores.names, group);
+}
+
+std::string MemoryId() {
+  if (prctl(PR_GET_DUMPABLE) != 1) return "";
+  std::string id = absl::StrCat(HostId(), " user ", geteuid());
+  for (const char* name : {"pid", "user", "net"}) {
+    std::error_code error;
+    const auto link = std::filesystem::read_symlink(absl::StrCat("/proc/self/ns/", name), error);
+    if (error) return "";
+    absl::StrAppend(&id, " ", link.string());
+  }
+  return id;
 }
 
 namespace {

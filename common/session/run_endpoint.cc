@@ -61,6 +61,7 @@ absl::StatusOr<View> RunEndpoint::Join(v1::Hello hello) {
   hello.set_address(address_);
   hello.set_pid(static_cast<uint32_t>(getpid()));
   hello.set_host(CoresId());
+  if (options_.shares_memory) hello.set_memory(MemoryId());
   hello.set_cores(static_cast<uint32_t>(UsableCores()));
   return Entered(session_->Join(std::move(hello)));
 }

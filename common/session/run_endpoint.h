@@ -26,6 +26,7 @@ struct RunEndpointOptions {
   std::string advertise;    // host for others; empty: see AdvertisedAddress
   absl::Duration connect_timeout = absl::Seconds(30);  // longest wait for the coordinator
   SecurityOptions security = {};
+  bool shares_memory = true;  // with other workers of this host
 };
 
 // A process's connection with a run, in any role: the server that others call, and the session with

@@ -105,6 +105,12 @@ const Member& View::Carrier(Rank rank) const {
   });
 }
 
+bool View::SharesMemory() const {
+  return std::all_of(members.begin(), members.end(), [this](const Member& member) {
+    return !member.memory.empty() && member.memory == members.front().memory;
+  });
+}
+
 std::vector<Rank> View::OwnRanks() const {
   for (const Member& member : members) {
     if (member.incarnation == self) return member.ranks;
@@ -134,6 +140,8 @@ v1::View ToProto(const View& view) {
     out->set_incarnation(member.incarnation.value());
     out->set_address(member.address);
     for (Rank rank : member.ranks) out->add_ranks(rank.value());
+    out->set_pid(member.pid);
+    out->set_memory(member.memory);
   }
   for (const std::string& address : view.aggregators) proto.add_aggregators(address);
   if (view.aggregator.has_value()) proto.set_aggregator(*view.aggregator);
@@ -156,7 +164,8 @@ absl::StatusOr<View> ViewFromProto(const v1::View& proto, Incarnation self) {
   view.seals = proto.seals();
   if (proto.has_aggregator()) view.aggregator = static_cast<int>(proto.aggregator());
   for (const v1::Member& member : proto.members()) {
-    Member out{Incarnation(member.incarnation()), member.address(), {}};
+    Member out{
+        Incarnation(member.incarnation()), member.address(), {}, member.pid(), member.memory()};
     for (uint32_t rank : member.ranks()) out.ranks.emplace_back(static_cast<int>(rank));
     view.members.push_back(std::move(out));
   }

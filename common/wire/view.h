@@ -19,6 +19,8 @@ struct Member {
   Incarnation incarnation;
   std::string address;  // "host:port"
   std::vector<Rank> ranks;
+  uint32_t pid = 0;         // process id on its host; 0: unknown
+  std::string memory = {};  // see MemoryId; empty: it shares none
 };
 
 // Assigns ranks to workers. Equal on all members except for `self` and `aggregator`.
@@ -42,6 +44,8 @@ struct View {
   const Member& Carrier(Rank rank) const;
   // Returns whether the receiver carries `rank`.
   bool Carries(Rank rank) const { return Carrier(rank).incarnation == self; }
+  // Returns whether all workers can map each other's memory.
+  bool SharesMemory() const;
   // Returns the receiver's ranks, ascending; none if it is an aggregator.
   std::vector<Rank> OwnRanks() const;
 };

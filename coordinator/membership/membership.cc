@@ -129,7 +129,8 @@ View Membership::MakeView() const {
     if (member->share) {
       view.aggregators.push_back(member->address);
     } else {
-      view.members.push_back({member->incarnation, member->address, member->ranks});
+      view.members.push_back(
+          {member->incarnation, member->address, member->ranks, member->pid, member->memory});
     }
   }
   return view;

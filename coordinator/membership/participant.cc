@@ -74,6 +74,7 @@ Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now) 
   worker.threads = static_cast<int>(hello.threads());
   worker.cores = static_cast<int>(hello.cores());
   worker.host = hello.host();
+  worker.memory = hello.memory();
   worker.cannot_recover = hello.cannot_recover();
   worker.pid = hello.pid();
   return worker;

@@ -109,6 +109,7 @@ struct Participant {
   int threads = 0;      // its setting; 0: any number
   int cores = 0;        // available cores
   std::string host;     // equal for workers that share cores
+  std::string memory;   // see MemoryId
   uint32_t pid = 0;     // process id on its host; 0: unknown
   // Why the run cannot continue without a lost worker, as this worker says; empty: it can.
   std::string cannot_recover;

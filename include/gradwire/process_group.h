@@ -35,9 +35,12 @@ struct GroupOptions {
   // GRADWIRE_COORDINATOR_METRICS.
   std::string coordinator_metrics;
 
-  // How bytes are averaged: "auto" (default), "ring", "sharded" or "coordinator". All give the same
-  // bits in float32. Must be equal on all ranks.
+  // How bytes are averaged: "auto" (default), "memory", "ring", "sharded" or "coordinator". All give
+  // the same bits in float32. Must be equal on all ranks.
   std::string backend;
+  // "auto" (default): if all ranks are processes of one host and user, outside containers of their
+  // own, "auto" exchanges through shared memory. "off": not with this process.
+  std::string shared_memory;
   // Type of gradients on the wire: "fp32" (default), "bf16" or "fp16". Sums are computed in float32
   // and rounded once. Only for DistributedDataParallel. Must be equal on all ranks.
   std::string wire;

@@ -3,12 +3,14 @@
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "common/base/host.h"
 #include "common/base/mutex.h"
 #include "common/rpc/channel.h"
 #include "worker/options/traits.h"
@@ -106,6 +108,8 @@ void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
     state.backend = MakeBackend(backend, options).value();
     Member member{MakeIncarnation(), "127.0.0.1:0", {}};
     for (const int rank : ranks) member.ranks.emplace_back(rank);
+    member.pid = static_cast<uint32_t>(getpid());
+    member.memory = MemoryId();
     const std::vector<grpc::Service*> services = state.backend->services();
     if (!services.empty()) state.server = Serve(services, &member.address);
     if (!services.empty()) member.address = Published(member.address);

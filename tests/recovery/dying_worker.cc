@@ -37,6 +37,7 @@
 #include "common/fold/blocks.h"
 #include "common/session/session.h"
 #include "common/wire/chunk_codec.h"
+#include "worker/backends/memory/memory_layout.h"
 
 // `Real##name` is the function, and `Seen##name` is called in its place; methods get their object
 // first, as they do on all systems that Gradwire is built for. Shared libraries may call them, too.
@@ -66,6 +67,10 @@ GRADWIRE_WRAPPED(absl::StatusOr<Chunk>, DecodeChunk,
 GRADWIRE_WRAPPED(std::vector<FoldRange>, Cut,
                  "_ZNK8gradwire10FoldBlocks3CutENS_9StrongIntINS_9BucketTagEiEEmm",
                  const FoldBlocks* blocks, Bucket bucket, uint64_t offset, uint64_t bytes);
+GRADWIRE_WRAPPED(void, Publish,
+                 "_ZN8gradwire12MemoryLayout7PublishEMNS0_8ProgressESt6atomicImERKNS_9BucketKeyE",
+                 MemoryLayout* layout, std::atomic<uint64_t> MemoryLayout::Progress::*point,
+                 const BucketKey& key);
 GRADWIRE_WRAPPED(void, OptimizerStep, "_ZN8gradwire15SlicedOptimizer4StepERKN2at6TensorEd",
                  SlicedOptimizer* optimizer, const at::Tensor& gradient, double rate);
 GRADWIRE_WRAPPED(void, LoadBuffers, "_ZN8gradwire11RankBuffers4LoadEm", RankBuffers* buffers,
@@ -134,6 +139,18 @@ grpc::ByteBuffer SeenEncodeChunk(const ChunkHeader& header, std::vector<grpc::Sl
   if (number == 3) Reach("window", header.step.value());
   if (header.hop > 0) Reach("fold", header.step.value());
   return RealEncodeChunk(header, std::move(payload));
+}
+
+// Buckets that leave by shared memory.
+void SeenPublish(MemoryLayout* layout, std::atomic<uint64_t> MemoryLayout::Progress::*point,
+                 const BucketKey& key) {
+  if (point == &MemoryLayout::Progress::contributed) {
+    exchanged = key.step.value();
+    const int number = ChunksOf(key.step);
+    if (number == 1) Reach("hand-in", key.step.value());
+    if (number == 3) Reach("window", key.step.value());
+  }
+  RealPublish(layout, point, key);
 }
 
 absl::StatusOr<Chunk> SeenDecodeChunk(grpc::ByteBuffer* buffer) {

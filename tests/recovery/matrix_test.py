@@ -26,7 +26,7 @@ MODELS = {  # what becomes of buffers
 IN_A_STEP = ("hand-in", "window", "fold", "applied", "next-forward", "ready", "before-sealed",
              "sealed")
 IN_A_RECOVERY = ("new-view", "rewound")
-BACK_ENDS = ("coordinator", "sharded", "ring", "aggregators")
+BACK_ENDS = ("coordinator", "sharded", "ring", "memory", "aggregators")
 # Somebody else folds: the worker sees the first mean, while others are still made.
 FOLDS_ELSEWHERE = ("coordinator", "aggregators")
 SYNCS = ("gather-scatter", "ddp")
@@ -109,7 +109,7 @@ class SelectionTest(CellTest):
 
     def test_killed_before_it_has_said_what_it_exchanges(self):
         words = Cell("", signal.SIGKILL, "", "").words()
-        for backend in BACK_ENDS[:3]:
+        for backend in BACK_ENDS[:4]:
             with self.subTest(backend=backend):
                 summaries = summaries_of([*words, "--sync", "ddp", "--backend", backend],
                                          deaths=[Death(2, "new-view", 1, signal.SIGKILL)])

@@ -11,7 +11,7 @@ from kill_test import Run, undisturbed
 WORKERS = 8
 KILLED = 5
 STEPS = 300
-BACK_ENDS = ("coordinator", "sharded", "ring")
+BACK_ENDS = ("coordinator", "sharded", "ring", "memory")
 FIRST, _, LAST = os.environ.get("GRADWIRE_KILL_SEEDS", "0:3").partition(":")
 
 

@@ -66,8 +66,8 @@ struct BackendOptions {
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                                      const BackendOptions& options);
 
-// Returns the row that serves `view` for back end `name`.
-std::string ChosenBackend(absl::string_view name, const View& view);
+// Returns the row that serves `view` for back end `name` with a type on the wire.
+std::string ChosenBackend(absl::string_view name, const View& view, v1::DType wire);
 
 // Returns `backend` with `on_span`, which must not be empty: it gets each bucket's transfer, from
 // Expect to its done.

@@ -69,9 +69,10 @@ namespace {
 // Serves for both rows, because the view is not known yet.
 class AutoBackend : public Backend {
  public:
+  explicit AutoBackend(v1::DType wire) : wire_(wire) {}
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
-    auto made = std::make_unique<AutoBackend>();
-    for (const char* name : {kAutoOfWorkers, kAutoOfAggregators}) {
+    auto made = std::make_unique<AutoBackend>(options.wire);
+    for (const char* name : {kAutoOfHost, kAutoOfWorkers, kAutoOfAggregators}) {
       auto backend = MakeBackend(name, options);
       if (!backend.ok()) return backend.status();
       made->rows_[name] = *std::move(backend);
@@ -81,7 +82,7 @@ class AutoBackend : public Backend {
 
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
                                                     absl::optional<Incarnation>* suspect) override {
-    return rows_.at(ChosenBackend(kAutoBackend, view))->Connect(view, ended, suspect);
+    return rows_.at(ChosenBackend(kAutoBackend, view, wire_))->Connect(view, ended, suspect);
   }
 
   std::vector<grpc::Service*> services() override {
@@ -93,6 +94,7 @@ class AutoBackend : public Backend {
   }
 
  private:
+  const v1::DType wire_;
   std::map<std::string, std::unique_ptr<Backend>> rows_;
 };
 
@@ -119,9 +121,10 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                           kAutoBackend, " or one of:", names));
 }
 
-std::string ChosenBackend(absl::string_view name, const View& view) {
+std::string ChosenBackend(absl::string_view name, const View& view, v1::DType wire) {
   if (name != kAutoBackend) return std::string(name);
-  return view.aggregators.empty() ? kAutoOfWorkers : kAutoOfAggregators;
+  if (!view.aggregators.empty()) return kAutoOfAggregators;
+  return wire == v1::DTYPE_FLOAT32 && view.SharesMemory() ? kAutoOfHost : kAutoOfWorkers;
 }
 
 }  // namespace gradwire

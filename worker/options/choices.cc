@@ -38,10 +38,21 @@ std::vector<NamedChoice> BackendChoices() {
   };
 }
 
+namespace {
+
+constexpr char kNoSharedMemory[] = "off";
+
+}  // namespace
+
+std::vector<std::string> SharedMemoryChoices() { return {"auto", kNoSharedMemory}; }
+
+bool SharesMemory(const std::string& shared_memory) { return shared_memory != kNoSharedMemory; }
+
 std::vector<NamedChoice> BackendChoicesWithAuto() {
   std::vector<NamedChoice> choices = BackendChoices();
   choices.push_back(
-      {kAutoBackend, "sharded if there are separate aggregators, else ring (exact in fp32)"});
+      {kAutoBackend,
+       "sharded with separate aggregators, else memory on one host, else ring (exact in fp32)"});
   return choices;
 }
 

@@ -28,13 +28,18 @@ std::vector<NamedChoice> ScheduleChoices();
 std::vector<NamedChoice> LossChoices();
 
 // Stands for the fastest back end that is exact in fp32: sharded if there are separate aggregators,
-// else ring. Both give the same bits.
+// else memory if all workers share it, else ring. All give the same bits.
 inline constexpr char kAutoBackend[] = "auto";
+inline constexpr char kAutoOfHost[] = "memory";
 inline constexpr char kAutoOfWorkers[] = "ring";
 inline constexpr char kAutoOfAggregators[] = "sharded";
 // Returns `backend`. If it is kAutoBackend and the run needs aggregators (for several connections
 // or a codec), returns the back end that has them.
 std::string BackendFor(const std::string& backend, bool aggregates);
+// Values of --shared-memory: auto, off.
+std::vector<std::string> SharedMemoryChoices();
+// Returns whether this worker offers its memory to others of its host.
+bool SharesMemory(const std::string& shared_memory);
 // The rows and kAutoBackend.
 std::vector<NamedChoice> BackendChoicesWithAuto();
 

@@ -91,6 +91,10 @@ void AddExchange(WorkerOptions* options, OptionParser* parser) {
               DescribeChoices("how gradients are averaged:", BackendChoicesWithAuto()),
               WithDefault(Choice(&options->backend, NamesOf(BackendChoicesWithAuto())), "by sync"),
               Agreement::kSetting);
+  parser->Add("shared-memory", "auto|off",
+              "whether workers of one host and user, outside containers of their own, exchange\n"
+              "through shared memory (back ends auto and memory)",
+              Choice(&options->shared_memory, SharedMemoryChoices()));
   parser->Add("bucket-cap-mb", "MiB", "size of a bucket; 0: a bucket for each parameter",
               WithDefault(RealFrom(&options->bucket_cap_mb, 0), "by sync"), Agreement::kSetting);
   parser->Add("barrier", "true|false",

@@ -151,7 +151,8 @@ absl::StatusOr<MemberOptions> MemberOptionsOf(const WorkerOptions& options, OnSp
   if (!wire.ok()) return wire.status();
   MemberOptions member;
   member.endpoint = {options.coordinator, options.listen, options.advertise,
-                     absl::Seconds(options.connect_timeout_seconds), options.security};
+                     absl::Seconds(options.connect_timeout_seconds), options.security,
+                     SharesMemory(options.shared_memory)};
   member.backend = options.backend;
   member.transport.wire = *wire;
   member.transport.compression = *std::move(compression);

@@ -332,7 +332,7 @@ absl::Status Worker::StartLoader(int64_t first) {
 
 absl::Status Worker::MakeReporter() {
   WorkerOptions in_force = options_;
-  in_force.backend = ChosenBackend(options_.backend, view_);
+  in_force.backend = ChosenBackend(options_.backend, view_, *ParseWire(options_.wire));
   auto reporter = StepReporter::Create(
       in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch()}, &metrics_);
   if (!reporter.ok()) return reporter.status();

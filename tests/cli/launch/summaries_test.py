@@ -137,6 +137,10 @@ class Summaries(unittest.TestCase):
     def test_bus_bandwidth_of_the_coordinator_is_scaled_as_of_an_all_reduce(self):
         self.assertAlmostEqual(row_of(rank("coordinator", 4))["busbw_gbit"], 1.5)
 
+    def test_memory_has_no_bus_bandwidth(self):
+        row = row_of({**rank("memory"), "bytes_sent": 0, "bytes_received": 0})
+        self.assertNotIn("busbw_gbit", row)
+
     def test_one_rank_has_no_bus_bandwidth(self):
         self.assertNotIn("busbw_gbit", row_of(rank("ring", 1)))
 

@@ -26,7 +26,8 @@ View ThreeRanks() {
   view.generation = Generation(4);
   view.world_size = 3;
   view.self = kSecond;
-  view.members = {{kFirst, "a:1", {Rank(2)}}, {kSecond, "b:2", {Rank(0), Rank(1)}}};
+  view.members = {{kFirst, "a:1", {Rank(2)}, 4711, "a host"},
+                  {kSecond, "b:2", {Rank(0), Rank(1)}, 12, "a host"}};
   view.chunk_bytes = 64;
   view.threads = 2;
   view.first_step = Step(9);
@@ -52,6 +53,15 @@ TEST(View, Carrier_EveryRank_IsTheMemberWithIt) {
   EXPECT_FALSE(view.Carries(Rank(2)));
 }
 
+TEST(View, SharesMemory_OneHost_OnlyIfAllSayTheSame) {
+  View view = ThreeRanks();
+  EXPECT_TRUE(view.SharesMemory());
+  view.members[1].memory = "another host";
+  EXPECT_FALSE(view.SharesMemory());
+  for (Member& member : view.members) member.memory = "";
+  EXPECT_FALSE(view.SharesMemory());
+}
+
 TEST(View, NameOf_OneAndSeveral_ForMessages) {
   EXPECT_EQ(NameOf({Rank(2)}), "rank 2");
   EXPECT_EQ(NameOf({Rank(0), Rank(1), Rank(5)}), "ranks 0, 1, 5");
@@ -67,6 +77,8 @@ TEST(View, ViewFromProto_OfToProto_IsTheSame) {
   EXPECT_EQ(back->first_step, Step(9));
   EXPECT_EQ(back->threads, 2);
   EXPECT_TRUE(back->seals);
+  EXPECT_EQ(back->members[0].pid, 4711);
+  EXPECT_EQ(back->members[1].memory, "a host");
   EXPECT_FALSE(back->aggregator.has_value());
 }
 

@@ -152,6 +152,19 @@ TEST(MembershipStatus, HelloWithAProcessId_IsToldOfItsRanksAndOfItsLoss) {
   EXPECT_EQ(All<TellLoss>(outcome).at(0).pid, 4711u);
 }
 
+TEST(MembershipView, HelloWithProcessAndMemory_TheOthersGetBoth) {
+  MembershipConfig config;
+  config.world_size = 1;
+  Membership membership(config, absl::UnixEpoch());
+  v1::Hello hello = testing::TestHello(1, {0});
+  hello.set_pid(4711);
+  hello.set_memory("a host");
+  const Outcome outcome = membership.OnHello(SessionId(1), hello, absl::UnixEpoch());
+  const Member& member = All<SendView>(outcome).at(0).view.members.at(0);
+  EXPECT_EQ(member.pid, 4711u);
+  EXPECT_EQ(member.memory, "a host");
+}
+
 TEST_F(MembershipRanksTest, Status_MidRun_HasEachRankWithItsCarrier) {
   Form();
   const v1::StatusReply status = membership_.Status(now_);

@@ -1,0 +1,298 @@
+#include "worker/backends/memory/memory_exchange.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/clock.h"
+#include "common/base/status_util.h"
+
+namespace gradwire {
+namespace {
+
+// Longest sleep: a worker that is killed rings no bell.
+constexpr absl::Duration kSleep = absl::Milliseconds(100);
+// The same while some of another worker's memory does not exist yet, which rings no bell.
+constexpr absl::Duration kOpenSlice = absl::Microseconds(500);
+
+}  // namespace
+
+MemoryExchange::MemoryExchange(const View& view, OnSpan on_span)
+    : view_(view),
+      on_span_(std::move(on_span)),
+      bells_(view.members.size()),
+      states_(view.members.size()),
+      table_({[this](const Transfer& late) { return Explain(late); },
+              [this](const absl::Status&) { Stop(); },
+              [this] {
+                if (thread_.joinable()) thread_.join();
+              }},
+             view.first_step) {
+  while (view.members[self_].incarnation != view.self) ++self_;
+}
+
+MemoryExchange::~MemoryExchange() { table_.Close(); }
+
+absl::Status MemoryExchange::MakeOwn() {
+  auto bell = SharedMemory::Make(MemoryName(view_, self_, "bell"), sizeof(Bell),
+                                 SharedMemory::Writer::kAll);
+  if (!bell.ok()) return bell.status();
+  bells_[self_] = *std::move(bell);
+  auto state = SharedMemory::Make(MemoryName(view_, self_, "state"), sizeof(Ended),
+                                  SharedMemory::Writer::kMaker);
+  if (!state.ok()) return state.status();
+  states_[self_] = *std::move(state);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryExchange::Open(size_t worker) {
+  const uint32_t pid = view_.members[worker].pid;
+  auto bell = SharedMemory::Open(pid, MemoryName(view_, worker, "bell"), sizeof(Bell),
+                                 SharedMemory::Writer::kAll);
+  if (!bell.ok()) return bell.status();
+  auto state = SharedMemory::Open(pid, MemoryName(view_, worker, "state"), sizeof(Ended),
+                                  SharedMemory::Writer::kMaker);
+  if (!state.ok()) return state.status();
+  MutexLock lock(&mutex_);
+  bells_[worker] = *std::move(bell);
+  states_[worker] = *std::move(state);
+  return absl::OkStatus();
+}
+
+absl::Status MemoryExchange::Start() {
+  if (absl::Status made = MakeOwn(); !made.ok()) return made;
+  thread_ = std::thread([this] { Run(); });
+  table_.Start();
+  return absl::OkStatus();
+}
+
+void MemoryExchange::FailToOpen(size_t worker, const absl::Status& status) {
+  // That a worker does not exist any more is told by the coordinator.
+  if (status.ok() || absl::IsNotFound(status) || absl::IsUnavailable(status)) return;
+  table_.Fail(Annotate(status, absl::StrCat("cannot share memory with ", NamesOf({worker}))),
+              absl::nullopt);
+}
+
+bool MemoryExchange::OpenAll() {
+  bool all = true;
+  for (size_t worker = 0; worker < bells_.size(); ++worker) {
+    if (bells_[worker].data() != nullptr) continue;
+    const absl::Status opened = Open(worker);
+    FailToOpen(worker, opened);
+    all = all && opened.ok();
+    // It has not heard of what was published until now.
+    if (opened.ok()) BellOf(worker)->Ring();
+  }
+  return all;
+}
+
+Bell* MemoryExchange::BellOf(size_t worker) const {
+  return reinterpret_cast<Bell*>(bells_[worker].data());
+}
+
+void MemoryExchange::RingAll() {
+  MutexLock lock(&mutex_);
+  for (size_t worker = 0; worker < bells_.size(); ++worker) {
+    if (bells_[worker].data() != nullptr) BellOf(worker)->Ring();
+  }
+}
+
+void MemoryExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
+  auto memory = std::make_unique<MemoryLayout>(view_, layout, buckets);
+  if (absl::Status made = memory->Make(); !made.ok()) table_.Fail(made, absl::nullopt);
+  {
+    MutexLock lock(&mutex_);
+    layouts_[layout] = std::move(memory);
+  }
+  table_.AddLayout(layout, std::move(buckets));
+}
+
+void MemoryExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
+                            Done done) {
+  auto transfer =
+      std::make_shared<MemoryTransfer>(key, table_.SpecOf(key), result, deadline, std::move(done));
+  for (const Rank rank : view_.members[self_].ranks) {
+    if (Contributes(transfer->spec, rank)) ++transfer->missing;
+  }
+  {
+    MutexLock lock(&mutex_);
+    transfer->layout = layouts_.at(key.layout).get();
+    under_way_.push_back(transfer);
+  }
+  table_.Add(transfer);
+  if (transfer->missing == 0) BellOf(self_)->Ring();  // the root may be ahead
+}
+
+void MemoryExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
+  const auto transfer = std::static_pointer_cast<MemoryTransfer>(table_.Find(key));
+  if (transfer == nullptr) return;  // it has failed
+  transfer->layout->Write(key.bucket, rank, terms);
+  if (--transfer->missing > 0) return;
+  transfer->layout->Publish(&MemoryLayout::Progress::contributed, key);
+  RingAll();
+}
+
+void MemoryExchange::Run() {
+  while (true) {
+    const uint32_t seen = BellOf(self_)->rings();
+    {
+      MutexLock lock(&mutex_);
+      if (stopped_) return;
+    }
+    all_open_ = all_open_ || OpenAll();
+    const bool any = all_open_ && Progress();
+    if (!any) BellOf(self_)->Sleep(seen, is_opening_ ? kOpenSlice : kSleep);
+  }
+}
+
+std::vector<bool> MemoryExchange::EndedWorkers() const {
+  std::vector<bool> ended;
+  for (const SharedMemory& state : states_) {
+    ended.push_back(reinterpret_cast<const Ended*>(state.data())->ended.load() != 0);
+  }
+  return ended;
+}
+
+bool MemoryExchange::Progress() {
+  // Before a look at the buckets: a worker ends after it has published what it did.
+  const std::vector<bool> ended = EndedWorkers();
+  Transfers waiting;
+  {
+    MutexLock lock(&mutex_);
+    waiting = under_way_;
+  }
+  bool any = false;
+  is_opening_ = false;
+  for (const auto& transfer : waiting) any = Progress(transfer) || any;
+  if (!any) CheckEnded(waiting, ended);
+  return any;
+}
+
+bool MemoryExchange::IsOpen(MemoryLayout* layout) {
+  absl::Status opened;
+  size_t worker = 0;
+  {
+    MutexLock lock(&mutex_);
+    opened = layout->Open(&worker);
+  }
+  FailToOpen(worker, opened);
+  return opened.ok();
+}
+
+bool MemoryExchange::Progress(const std::shared_ptr<MemoryTransfer>& transfer) {
+  MemoryLayout& layout = *transfer->layout;
+  if (!IsOpen(&layout)) {
+    is_opening_ = true;
+    return false;
+  }
+  const bool folds = !transfer->folded;
+  if (folds) {
+    if (!layout.Missing(&MemoryLayout::Progress::contributed, transfer->key).empty()) return false;
+    Fold(transfer.get());
+    layout.Publish(&MemoryLayout::Progress::folded, transfer->key);
+    RingAll();
+  }
+  if (!layout.Missing(&MemoryLayout::Progress::folded, transfer->key).empty()) return folds;
+  layout.Read(transfer->key.bucket, transfer->result);
+  {
+    MutexLock lock(&mutex_);
+    under_way_.erase(std::find(under_way_.begin(), under_way_.end(), transfer));
+  }
+  table_.Complete(transfer->key);
+  return true;
+}
+
+void MemoryExchange::Fold(MemoryTransfer* transfer) {
+  const absl::Time begin = on_span_ ? SteadyNow() : absl::Time();
+  transfer->layout->Fold(transfer->key.bucket);
+  transfer->layout->ReadTerms(transfer->key.bucket, transfer->result);
+  transfer->folded = true;
+  if (!on_span_ || IsBroadcast(transfer->spec)) return;
+  on_span_({TraceSpan::Lane::kAggregation, "fold", transfer->key.step, transfer->key.bucket, begin,
+            SteadyNow()});
+}
+
+std::vector<size_t> MemoryExchange::MissingOf(const MemoryTransfer& transfer, std::string* what) {
+  MutexLock lock(&mutex_);
+  *what = "gradients";
+  auto missing = transfer.layout->Missing(&MemoryLayout::Progress::contributed, transfer.key);
+  if (!missing.empty()) return missing;
+  *what = "a part of the mean";
+  return transfer.layout->Missing(&MemoryLayout::Progress::folded, transfer.key);
+}
+
+void MemoryExchange::CheckEnded(const Transfers& waiting, const std::vector<bool>& ended) {
+  for (const auto& transfer : waiting) {
+    std::string what;
+    for (const size_t worker : MissingOf(*transfer, &what)) {
+      if (worker == self_ || !ended[worker]) continue;
+      return table_.Fail(
+          absl::AbortedError(absl::StrCat(NamesOf({worker}), " has ended; ", what, " of ",
+                                          ToString(transfer->key), " is missing")),
+          view_.members[worker].incarnation);
+    }
+  }
+}
+
+std::string MemoryExchange::NamesOf(const std::vector<size_t>& workers) const {
+  return absl::StrJoin(workers, ", ", [this](std::string* out, size_t worker) {
+    const Member& member = view_.members[worker];
+    absl::StrAppend(out, NameOf(member.ranks), " (", member.address, ")");
+  });
+}
+
+Lateness MemoryExchange::Explain(const Transfer& late) {
+  std::string what;
+  std::vector<size_t> missing = MissingOf(static_cast<const MemoryTransfer&>(late), &what);
+  missing.erase(std::remove(missing.begin(), missing.end(), self_), missing.end());
+  std::vector<Incarnation> suspects;
+  for (const size_t worker : missing) suspects.push_back(view_.members[worker].incarnation);
+  const std::string cause = missing.empty()
+                                ? "this worker's own gradients are missing"
+                                : absl::StrCat(what, " of ", NamesOf(missing), " is missing");
+  return {absl::DeadlineExceededError(absl::StrCat(ToString(late.key), ": ", cause)),
+          std::move(suspects)};
+}
+
+void MemoryExchange::Stop() {
+  {
+    MutexLock lock(&mutex_);
+    stopped_ = true;
+  }
+  if (states_[self_].data() != nullptr) {
+    reinterpret_cast<Ended*>(states_[self_].data())->ended.store(1);
+  }
+  RingAll();
+}
+
+namespace {
+
+class MemoryBackend : public Backend {
+ public:
+  explicit MemoryBackend(OnSpan on_span) : on_span_(std::move(on_span)) {}
+
+  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended&,
+                                                    absl::optional<Incarnation>*) override {
+    if (!view.SharesMemory()) {
+      return absl::FailedPreconditionError(
+          "back end memory: got workers that do not share memory, expected all on one host, of one "
+          "user, outside containers of their own, with --shared-memory auto");
+    }
+    auto exchange = std::make_unique<MemoryExchange>(view, on_span_);
+    if (absl::Status started = exchange->Start(); !started.ok()) return started;
+    return exchange;
+  }
+
+ private:
+  const OnSpan on_span_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeMemoryBackend(const BackendOptions& options) {
+  return std::make_unique<MemoryBackend>(options.on_span);
+}
+
+}  // namespace gradwire

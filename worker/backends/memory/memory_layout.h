@@ -1,0 +1,108 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_MEMORY_MEMORY_LAYOUT_H_
+#define GRADWIRE_WORKER_BACKENDS_MEMORY_MEMORY_LAYOUT_H_
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/fold/blocks.h"
+#include "common/wire/layout.h"
+#include "common/wire/view.h"
+#include "worker/backends/exchange.h"
+#include "worker/backends/memory/shared_memory.h"
+
+namespace gradwire {
+
+// The buckets of a layout in the memory of the workers of a view, which are all on one host. Each
+// worker makes one memory, to which only it writes:
+//
+//   progress of each bucket │ terms of each of its ranks │ its part of the means
+//
+// A bucket of a step goes through it without a lock. Each worker
+//
+//   1  writes its terms, then `contributed`;
+//   2  once all have contributed: folds its part of the bucket from all workers' terms, then writes
+//      `folded`;
+//   3  once all have folded: reads the means, which are then whole.
+//
+// Steps only grow. What a worker writes again is not read any more: terms of the next step are
+// written after 3, so after all have folded them; means of the next step are written after all have
+// contributed to it, so after all have read those of this step.
+//
+// Memory order: `contributed` and `folded` are stored with release after what they publish, and
+// read with acquire before it.
+//
+// A bucket of bytes has no means: in 2 the workers copy what they get from the others' terms.
+// Results may have more than the collective asks for, never less.
+class MemoryLayout {
+ public:
+  // Where a worker is with a bucket: the number of steps, from 0, in which it is past that point.
+  struct alignas(64) Progress {
+    std::atomic<uint64_t> contributed;
+    std::atomic<uint64_t> folded;
+  };
+
+  MemoryLayout(const View& view, LayoutId id, std::vector<BucketSpec> buckets);
+
+  // Makes this worker's memory. Errors: as for SharedMemory::Make.
+  absl::Status Make();
+  // Maps the memory of all others that exists. Returns NotFound if some does not yet; sets `at` to
+  // the worker of another error.
+  absl::Status Open(size_t* at);
+  // Returns whether all is mapped.
+  bool is_open() const { return open_; }
+
+  // Writes a term of this worker.
+  void Write(Bucket bucket, Rank rank, absl::Span<const uint8_t> terms);
+  void Publish(std::atomic<uint64_t> Progress::*point, const BucketKey& key);
+  // Returns the workers, by index in the view, that are not past a point of a bucket which they
+  // must pass.
+  std::vector<size_t> Missing(std::atomic<uint64_t> Progress::*point, const BucketKey& key) const;
+
+  // Folds this worker's part of a bucket of floats, after all have contributed.
+  void Fold(Bucket bucket);
+  // Copies what this worker gets of a bucket of bytes, after those who have some have contributed.
+  void ReadTerms(Bucket bucket, absl::Span<uint8_t> result) const;
+  // Copies the means that this worker gets, after all have folded.
+  void Read(Bucket bucket, absl::Span<uint8_t> result) const;
+
+ private:
+  struct Part {
+    uint64_t offset = 0;  // in its bucket
+    uint64_t bytes = 0;
+  };
+
+  // Returns whether a worker contributes to a bucket, and whether this one gets a result.
+  bool HasTerms(size_t worker, const BucketSpec& spec) const;
+  bool Receives(const BucketSpec& spec) const;
+  void ReadParts(Bucket bucket, absl::Span<uint8_t> result) const;
+  void ReadMeans(Bucket bucket, absl::Span<uint8_t> result) const;
+  size_t MeansAt(size_t worker) const;
+  const uint8_t* Terms(Rank rank, Bucket bucket) const;
+  Progress* ProgressOf(size_t worker, Bucket bucket) const;
+  Part PartOf(size_t worker, Bucket bucket) const;
+  size_t BytesOf(size_t worker) const;
+  std::string NameOf(size_t worker) const;
+
+  const View view_;
+  const LayoutId id_;
+  const std::vector<BucketSpec> buckets_;
+  const FoldBlocks blocks_;
+  std::vector<uint64_t> offsets_;  // of each bucket in a rank's terms, and in the means
+  uint64_t total_ = 0;             // bytes of all buckets
+  size_t self_ = 0;                // index in the view
+  bool open_ = false;
+  std::vector<SharedMemory> memory_;  // by worker
+  std::vector<size_t> carrier_;       // by rank: index of its worker
+  std::vector<size_t> place_;         // by rank: among those of its worker
+};
+
+// Returns the name of a worker's shared memory, which nobody else can know beforehand.
+std::string MemoryName(const View& view, size_t worker, const std::string& what);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_MEMORY_MEMORY_LAYOUT_H_

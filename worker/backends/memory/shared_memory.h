@@ -1,0 +1,72 @@
+#ifndef GRADWIRE_WORKER_BACKENDS_MEMORY_SHARED_MEMORY_H_
+#define GRADWIRE_WORKER_BACKENDS_MEMORY_SHARED_MEMORY_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "common/base/address.h"
+
+namespace gradwire {
+
+// Zeroed memory that several processes of one host and user map. It has a name, but no file: the
+// others find it among the open files of the process that made it, and nothing is left of it when
+// the last one has ended, however it ended.
+class SharedMemory {
+ public:
+  enum class Writer {
+    kMaker,  // the others can only read it, whatever they do
+    kAll,
+  };
+
+  SharedMemory() = default;
+  ~SharedMemory();
+  SharedMemory(SharedMemory&& other) noexcept;
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+
+  // Makes memory, which the others can map as long as this object exists. `name` must be unique in
+  // the process. ResourceExhausted: the limits of this process or of the host do not allow it.
+  static absl::StatusOr<SharedMemory> Make(absl::string_view name, size_t bytes, Writer writer);
+  // Maps memory that process `pid` made. NotFound: none of that name is ready yet. Unavailable: there
+  // is no such process. FailedPrecondition: it cannot be mapped, or has another size.
+  static absl::StatusOr<SharedMemory> Open(uint32_t pid, absl::string_view name, size_t bytes,
+                                           Writer writer);
+
+  // Null if empty. Only the maker may write to memory of Writer::kMaker.
+  uint8_t* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  absl::Status Map(int file, size_t bytes, bool writes);
+
+  UniqueFd file_;  // of the maker
+  uint8_t* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// A bell in shared memory of Writer::kAll: one thread sleeps, others of any process wake it. It
+// says only that something may have changed, so a ring too many does no harm.
+//
+// Memory order: Ring adds to `rings_`, then reads `sleeping_`; Sleep sets `sleeping_`, then reads
+// `rings_`. All four are sequentially consistent, so at least one of the two sees the other's
+// write: the ringer wakes, or the sleeper does not sleep. What the ringer wrote before Ring is
+// visible to the thread whose Sleep or rings() sees the ring.
+class Bell {
+ public:
+  uint32_t rings() const { return rings_.load(); }
+  void Ring();
+  // Returns when rings() is not `seen`, at the latest after `timeout`; may return early.
+  void Sleep(uint32_t seen, absl::Duration timeout);
+
+ private:
+  std::atomic<uint32_t> rings_;
+  std::atomic<uint32_t> sleeping_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_BACKENDS_MEMORY_SHARED_MEMORY_H_
