@@ -2,6 +2,7 @@
 import dataclasses
 
 NODES = 4
+PRINTED = range(0, 200, 20)  # iterations whose loss is reported, counted from 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,3 +36,22 @@ DDP = Setup(
     (2.6748, 2.4006, 2.4925, 2.2633, 2.2440, 2.1367, 2.2498, 2.4000, 2.1019, 2.1102), 2.4100, 1820)
 SETUPS = (ONE, GATHER, REDUCE, DDP)
 SHARED = (GATHER, REDUCE, DDP)
+
+
+def capital(text):
+    """Returns the text with a capital first letter."""
+    return text[0].upper() + text[1:]
+
+
+def nodes_name(setup, nodes):
+    return f"{setup.name}-{nodes}-nodes"
+
+
+def nodes_times(setting, results, setup):
+    return [results[nodes_name(setup, nodes)].mean_iteration() for nodes in setting.scale["nodes"]]
+
+
+def tested(results):
+    """Returns (set-up, its test) of those that evaluated."""
+    tests = [(setup, results[setup.name].summary.get("test")) for setup in SETUPS]
+    return [(setup, test) for setup, test in tests if test]

@@ -5,9 +5,11 @@ as files.
     KEY.csv                        a table
     KEY.png, KEY.svg, KEY.pdf      a figure
     claims.csv
-    results.json                   {"experiment", "scale", "tables": {KEY: [{column: value}]},
-                                    "claims": [{"claim", "verdict": "confirmed", "not-confirmed" or
-                                                "not-measurable", "evidence"}]}
+    results.json                   {"experiment", "scale", "command", "environment",
+                                    "tables": {KEY: [{column: value}]},
+                                    "claims": [{"key", "claim", "verdict": "confirmed",
+                                                "not-confirmed" or "not-measurable", "evidence",
+                                                "condition" if it has one}]}
     commands.txt                   each run's commands; {coordinator} and {master}: addresses
 """
 import html
@@ -79,11 +81,12 @@ class Writing:
     def _results(self):
         tables = {table.key: [{column.field: row.get(column.field) for column in table.columns}
                               for row in table.rows] for table in self._findings.tables}
-        claims = [{"claim": claim.text, "verdict": VERDICTS[claim.verdict],
+        claims = [{"key": claim.key, "claim": claim.text, "verdict": VERDICTS[claim.verdict],
                    "evidence": claim.numbers,
                    **({"condition": claim.condition} if claim.condition else {})}
                   for claim in self._findings.claims]
         return json.dumps({"experiment": self._experiment.name, "scale": self._scale,
+                           "command": self._command, "environment": self._facts,
                            "tables": tables, "claims": claims}, indent=1, ensure_ascii=False) + "\n"
 
     def _commands(self):

@@ -81,7 +81,7 @@ class Claims(unittest.TestCase):
 
     def test_times_need_hosts(self):
         results = results_of(all_reduce=trained(seconds=0.5))
-        start = "all-reduce takes less time than gather and scatter"
+        start = "All-reduce takes less time than gather and scatter"
         self.assertEqual(verdict_on(start, results), NOT_MEASURABLE)
         self.assertEqual(verdict_on(start, results, hosts="hosts"), CONFIRMED)
         self.assertEqual(verdict_on("DDP takes less", results, hosts="hosts"), NOT_CONFIRMED)

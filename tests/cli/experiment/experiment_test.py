@@ -183,7 +183,7 @@ class Conducting(unittest.TestCase):
         self.assertEqual((results["experiment"], results["scale"]), ("course", "tiny"))
         self.assertEqual(results["tables"]["nodes"][0]["nodes"], 2)
         claim = results["claims"][0]
-        self.assertEqual(set(claim), {"claim", "verdict", "evidence"})
+        self.assertEqual(set(claim), {"key", "claim", "verdict", "evidence"})
         self.assertLessEqual({claim["verdict"] for claim in results["claims"]},
                              {"confirmed", "not-confirmed", "not-measurable"})
 
@@ -263,7 +263,7 @@ class Conducting(unittest.TestCase):
     def test_missing_name_lists_the_experiments(self):
         for words in ([], ["course", "lab"]):
             with self.assertRaisesRegex(WrongUsage, f"^got {len(words)} names, expected one of "
-                                        "course, .*, list$"):
+                                        "course, .*, list, claims$"):
                 experiment.main_with(request_of(self.out, words=words), None)
 
     def test_every_experiment_goes_from_its_plan_to_its_report(self):

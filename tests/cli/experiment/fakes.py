@@ -41,7 +41,7 @@ def request_of(folder, name="course", **more):
             "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
             "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
-            "target": 0, "tables": TABLES, **more}
+            "target": 0, "json": False, "tables": TABLES, **more}
 
 
 def option(argv, name):
