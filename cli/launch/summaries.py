@@ -4,6 +4,7 @@ from cli.runs.tables import TextColumn, phase_columns, text_table
 
 CODEC_COLUMNS = (TextColumn(("compression_ratio",), "ratio", 1),
                  TextColumn(("residual_norm",), "residual", 2))
+PEAK_COLUMN = TextColumn(("peak_memory_bytes",), "peak MB", 0, 1e-6)
 
 
 def is_whole(file):
@@ -109,7 +110,7 @@ def columns_of(phases, with_links, with_clocks, with_codec):
             TextColumn(("hidden",), "(hidden)", 1, 1000),
             TextColumn(("exposed_share",), "exposed %", 0, 100),
             TextColumn(("iteration_seconds", "p50"), "p50 ms", 1, 1000),
-            TextColumn(("busbw_gbit",), "busbw Gbit/s", 2), *links, *clocks, *codec,
+            TextColumn(("busbw_gbit",), "busbw Gbit/s", 2), PEAK_COLUMN, *links, *clocks, *codec,
             TextColumn(("loss", "first"), "first loss", 4),
             TextColumn(("loss", "last"), "last loss", 4),
             TextColumn(("test", "accuracy"), "accuracy %", 2, 100)]

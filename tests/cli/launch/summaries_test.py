@@ -60,12 +60,13 @@ class Summaries(unittest.TestCase):
             "phase_seconds": {"data": 0.0012, "forward": 0.2, "backward": 0.4,
                               "communication": 0.3, "exposed_communication": 0.05,
                               "optimizer": 0.01},
+            "peak_memory_bytes": 412345678,
             "loss": {"first": 2.67, "last": None}, "test": None})
         self.assertEqual(summaries.table([row], PHASES, with_links=False), [
             "    rank  iteration ms    data  forward  backward  exposed  optimizer   other  (hidden)  "
-            "exposed %  p50 ms  busbw Gbit/s  first loss  last loss  accuracy %",
+            "exposed %  p50 ms  busbw Gbit/s  peak MB  first loss  last loss  accuracy %",
             "       0         700.0     1.2    200.0     400.0     50.0       10.0    38.8     250.0  "
-            "        7   683.1             -      2.6700          -           -",
+            "        7   683.1             -      412      2.6700          -           -",
             "Means in ms without the first iteration: iteration = data + forward + backward + exposed "
             "+ optimizer + other. (hidden) is communication beside these; communication = exposed + "
             "hidden."])
