@@ -2,7 +2,7 @@
 all-reduce and by DistributedDataParallel."""
 import dataclasses
 
-from cli.experiment import course_claims
+from cli.experiment import course_claims, course_costs
 from cli.experiment.course_buckets import BY_PARAMETER, by_parameter, layers_run
 from cli.experiment.course_setups import (NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
                                           nodes_times, tested)
@@ -159,7 +159,7 @@ def find(setting, results):
     return Findings(
         course_claims.claims(setting, results),
         [*times(results), *by_parameter(results), *losses(results), *accuracies(results),
-         *by_nodes(setting, results)],
+         *by_nodes(setting, results), *course_costs.shown(setting, results)],
         notes(setting))
 
 

@@ -1,5 +1,5 @@
 """The statements of the course's assignment and of the published report, and their verdicts."""
-from cli.experiment import course_buckets
+from cli.experiment import course_buckets, course_costs
 from cli.experiment.course_buckets import BY_PARAMETER, layers_name
 from cli.experiment.course_setups import (DDP, GATHER, NODES, ONE, PRINTED, REDUCE, SETUPS, SHARED,
                                           capital, nodes_name, nodes_times, tested)
@@ -48,7 +48,8 @@ NODES_FASTER = {setup: Statement(
     "figure of time against nodes", "mean time of an iteration on 2, 3 and 4 nodes, one total batch",
     "less with each node more", HOSTS) for setup in SHARED}
 STATEMENTS = (FIRST_LOSS, SAME_LOSSES, EQUAL, EPOCH_LENGTH, LOSSES_CLOSE, ACCURACIES,
-              *FASTER.values(), *course_buckets.STATEMENTS, *NODES_FASTER.values())
+              *FASTER.values(), *course_buckets.STATEMENTS, *course_costs.STATEMENTS,
+              *NODES_FASTER.values())
 
 
 def needs_full(setting):
@@ -127,5 +128,5 @@ def claims(setting, results):
             epoch_claim(setting, results), close_claim(setting, results),
             accuracy_claim(setting, results),
             *(faster_claim(setting, results, pair) for pair in FASTER),
-            *course_buckets.claims(setting, results),
+            *course_buckets.claims(setting, results), *course_costs.claims(setting, results),
             *(nodes_claim(setting, results, setup) for setup in SHARED)]

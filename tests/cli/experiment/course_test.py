@@ -5,7 +5,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import request_of
-from cli.experiment import course
+from cli.experiment import course, course_costs
+from cli.experiment.course_setups import GATHER, REDUCE
 from cli.experiment.results import Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
 
@@ -16,10 +17,16 @@ def setting_of(scale=FULL, **more):
     return Setting(request_of("out", **more), scale, 2, 1 << 30)
 
 
-def trained(ranks=4, seconds=1.0, losses=(2.0,) * 196, test=None, sha256="a"):
-    records = [{"loss": loss, "iteration_seconds": seconds if step else 100.0}
+def trained(ranks=4, seconds=1.0, losses=(2.0,) * 196, test=None, sha256="a", exposed=0.1,
+            sent=100, peak=1000):
+    """Each iteration computes for 0.5 s; `exposed`: communication, in seconds."""
+    times = {"data": 0.01, "forward": 0.2, "backward": 0.25, "optimizer": 0.05,
+             "communication": 2 * exposed, "exposed_communication": exposed}
+    records = [{"loss": loss, "iteration_seconds": seconds if step else 100.0,
+                "phase_seconds": times, "bytes_sent": sent, "bytes_received": sent}
                for step, loss in enumerate(losses)]
-    summary = {"parameters_sha256": sha256, **({"test": test} if test else {})}
+    summary = {"parameters_sha256": sha256, "peak_memory_bytes": peak,
+               **({"test": test} if test else {})}
     return Trained([{"records": records, "summary": summary}] * ranks)
 
 
@@ -94,6 +101,61 @@ class Claims(unittest.TestCase):
         times["ddp_4_nodes"] = trained(4, 1.0)
         self.assertEqual(verdict_on(start, results_of(**times), hosts="h"), CONFIRMED)
 
+    def test_time_by_nodes_is_decided_for_each_set_up(self):
+        for name, start in (("gather_scatter", "Time falls with nodes, gather"),
+                            ("all_reduce", "Time falls with nodes, all-reduce")):
+            times = {f"{name}_{nodes}_nodes": trained(nodes, 4 - nodes / 2) for nodes in (2, 3, 4)}
+            self.assertEqual(verdict_on(start, results_of(**times), hosts="h"), CONFIRMED)
+            times[f"{name}_4_nodes"] = trained(4, 9.0)
+            self.assertEqual(verdict_on(start, results_of(**times), hosts="h"), NOT_CONFIRMED)
+
+    def test_each_set_up_must_beat_the_one_before(self):
+        for name, start in (("gather_scatter", "Gather and scatter takes less time than one"),
+                            ("ddp", "DDP takes less"),
+                            ("gather_scatter", "Gather and scatter takes less time in buckets")):
+            results = results_of(**{name: trained(seconds=0.5)})
+            self.assertEqual(verdict_on(start, results, hosts="h"), CONFIRMED)
+            results = results_of(**{name: trained(seconds=2)})
+            self.assertEqual(verdict_on(start, results, hosts="h"), NOT_CONFIRMED)
+
+    def test_losses_must_be_near_those_of_one_node(self):
+        start = "Losses are close"
+        self.assertEqual(verdict_on(start, results_of(), data_dir="d"), CONFIRMED)
+        for at, verdict in ((180, NOT_CONFIRMED), (181, CONFIRMED)):
+            losses = [2.0] * 196
+            losses[at] = 2.5
+            results = results_of(ddp=trained(losses=losses))
+            self.assertEqual(verdict_on(start, results, data_dir="d"), verdict)
+
+    def test_workload_is_compute_bound_if_every_set_up_computes_longer_than_it_waits(self):
+        start = "The workload is more compute-bound"
+        self.assertEqual(verdict_on(start, results_of()), NOT_MEASURABLE)
+        self.assertEqual(verdict_on(start, results_of(), hosts="h"), CONFIRMED)
+        results = results_of(gather_scatter=trained(exposed=0.6))
+        self.assertEqual(verdict_on(start, results, hosts="h"), NOT_CONFIRMED)
+
+    def test_bytes_of_gather_and_scatter_are_those_of_all_ranks(self):
+        start = "All-reduce communicates less"
+        self.assertEqual(verdict_on(start, results_of(all_reduce=trained(sent=399))), CONFIRMED)
+        self.assertEqual(verdict_on(start, results_of(all_reduce=trained(sent=400))),
+                         NOT_CONFIRMED)
+
+    def test_bytes_and_exposed_communication_must_rise_at_each_step(self):
+        for start, field in (("Communication rises", "sent"), ("Time spent in", "exposed")):
+            runs = {f"{name}_{nodes}_nodes": trained(nodes, **{field: nodes})
+                    for name in ("gather_scatter", "all_reduce", "ddp") for nodes in (2, 3, 4)}
+            self.assertEqual(verdict_on(start, results_of(**runs), hosts="h"), CONFIRMED)
+            runs["ddp_3_nodes"] = trained(3, **{field: 2})
+            self.assertEqual(verdict_on(start, results_of(**runs), hosts="h"), NOT_CONFIRMED)
+
+    def test_buckets_must_cost_memory_and_gain_time(self):
+        start = "Buckets trade memory"
+        for ddp, verdict in (({"seconds": 0.5, "peak": 2000}, CONFIRMED),
+                             ({"seconds": 0.5, "peak": 1000}, NOT_CONFIRMED),
+                             ({"seconds": 2.0, "peak": 2000}, NOT_CONFIRMED),
+                             ({"seconds": 0.5, "peak": 0}, NOT_MEASURABLE)):
+            self.assertEqual(verdict_on(start, results_of(ddp=trained(**ddp)), hosts="h"), verdict)
+
     def test_accuracy_needs_cifar10(self):
         tested = {name: trained(1 if name == "one_node" else 4,
                                 test={"loss": 2.2, "accuracy": accuracy})
@@ -118,6 +180,22 @@ class Numbers(unittest.TestCase):
         table, _ = course.times(results_of(gather_scatter=trained(seconds=0.75),
                                            all_reduce=trained(seconds=0.375)))
         self.assertEqual([row["improvement"] for row in table.rows[:3]], [None, 25.0, 50.0])
+
+    def test_planned_bytes_are_those_of_a_gather_and_of_a_ring(self):
+        size = 36924456
+        self.assertEqual(course_costs.planned_bytes(GATHER, 4), 8 * size)
+        self.assertEqual([course_costs.planned_bytes(REDUCE, nodes) for nodes in (2, 3, 4)],
+                         [2 * size, 8 * size // 3, 3 * size])
+
+    def test_phases_of_all_set_ups_stand_side_by_side(self):
+        table, picture = course_costs.phases_of_setups(results_of(ddp=trained(exposed=0.3)))
+        self.assertEqual([row["run"] for row in table.rows],
+                         ["one node", "gather and scatter", "all-reduce", "DDP"])
+        exposed = [row["exposed_communication"] for row in table.rows]
+        for got, expected in zip(exposed, (0.1, 0.1, 0.1, 0.3)):
+            self.assertAlmostEqual(got, expected)
+        self.assertAlmostEqual(table.rows[3]["hidden"], 0.3)
+        self.assertEqual(picture.drawing["kind"], "stacked")
 
     def test_epoch_is_asked_for_at_full_scale(self):
         gather = next(run for run in course.runs(setting_of()) if run.name == "gather-scatter")

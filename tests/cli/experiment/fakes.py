@@ -58,9 +58,10 @@ def training_text(argv, rank):
                 "phase_seconds": {"data": 0.01, "forward": 0.3, "backward": 0.5,
                                   "communication": 0.1, "exposed_communication": 0.05,
                                   "optimizer": 0.01},
-                "bytes_sent": 100, "samples": 1, "epoch": step * epochs // count, "lr": 0.1}
+                "bytes_sent": 100, "bytes_received": 100, "samples": 1, "epoch": step * epochs // count, "lr": 0.1}
                for step in range(count)]
     summary = {"parameters_sha256": "a", "buffers_sha256": "b", "bytes_sent": 100 * count,
+               "peak_memory_bytes": 400_000_000,
                "epochs": [{"epoch": epoch, "seconds": 1.0, "loss": 2.0, "accuracy": 0.1,
                            "test": {"accuracy": 0.1 * (epoch + 1)}} for epoch in range(epochs)],
                "trained_parameters": 1, "outputs_sha256": "c",
