@@ -12,6 +12,8 @@ from cli.terminal.command import did_you_mean
 CONFIRMED = "confirmed"
 NOT_CONFIRMED = "not confirmed"
 NOT_MEASURABLE = "not measurable here"
+VERDICTS = {CONFIRMED: "confirmed", NOT_CONFIRMED: "not-confirmed",
+            NOT_MEASURABLE: "not-measurable"}  # in results.json
 NEEDS_HOSTS = "a time that needs a host for each worker (--hosts, --hostfile)"
 # For `needs` of a Statement.
 HOSTS = "a host for each worker (--hosts auto, --hosts podman or --hostfile)"

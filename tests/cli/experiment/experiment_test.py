@@ -51,11 +51,12 @@ class Conducting(unittest.TestCase):
     def test_all_is_written(self):
         self.assertEqual(len(self.conduct(FakeRunner(), figures.render)), RUNS)
         names = {file.name for file in self.out.iterdir()}
-        self.assertLessEqual({"report.html", "report.md", "claims.csv", "times.csv", "nodes.png",
+        self.assertLessEqual({"report.html", "report.md", "report.pdf", "claims.csv", "times.csv", "nodes.png",
                               "nodes.svg", "nodes.pdf", "commands.txt"}, names)
         page = (self.out / "report.html").read_text()
         self.assertIn("data:image/svg+xml;base64,", page)
         self.assertNotRegex(page, "(src|href)=\"(?!data:)")  # it is complete in itself
+        self.assertTrue((self.out / "report.pdf").read_bytes().startswith(b"%PDF-"))
         self.assertEqual(len(list((self.out / "runs").iterdir())), RUNS)
 
     def test_what_will_run_is_said_first(self):

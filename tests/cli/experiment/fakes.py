@@ -7,7 +7,7 @@ from unittest import mock
 EMULATED_SECONDS = 0.9  # of an iteration
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
-from cli.experiment import experiment
+from cli.experiment import experiment, writing
 from cli.experiment.experiment import EXPERIMENTS, run_experiment
 from cli.experiment.study import experiment_called
 from cli.report import figures
@@ -134,7 +134,11 @@ def no_images(_figure):
 
 
 def conduct_with(runner, request, draw=no_images):
-    """Runs an experiment with `runner` and `draw` in place of real ones. Drawing takes its time."""
+    """Runs an experiment with `runner` and `draw` in place of real ones. Drawing takes its time, so
+    report.pdf is empty unless figures are drawn."""
+    paper = writing.Paper if draw is not no_images else mock.Mock(
+        return_value=mock.Mock(**{"done.return_value": b""}))
     with mock.patch.object(experiment, "Runner", runner), \
-            mock.patch.object(figures, "render", draw):
+            mock.patch.object(figures, "render", draw), \
+            mock.patch.object(writing, "Paper", paper):
         run_experiment(experiment_called(request["words"][0], EXPERIMENTS), request, lambda: None)
