@@ -2,7 +2,7 @@
 all-reduce and by DistributedDataParallel."""
 import dataclasses
 
-from cli.experiment import course_claims, course_costs
+from cli.experiment import course_claims, course_costs, course_trials
 from cli.experiment.course_buckets import BY_PARAMETER, by_parameter, layers_run
 from cli.experiment.course_setups import (NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
                                           nodes_times, tested)
@@ -14,13 +14,15 @@ from cli.experiment.work import TIMES, Training
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
 SCALES = {
     "quick": {"about": "Batches of 32 images in all in place of 256, 40 iterations in place of an "
-                       "epoch, no test; 36 in all and 12 iterations for 2, 3 and 4 nodes.",
+                       "epoch; 36 in all and 12 iterations for 2, 3 and 4 nodes. Epochs of an MLP "
+                       "for accuracies.",
               "batch": 32, "iterations": 40,
-              "nodes": (2, 3, 4), "nodes_batch": 36, "nodes_iterations": 12},
+              "nodes": (2, 3, 4), "nodes_batch": 36, "nodes_iterations": 12, "trial": 300},
     "full": {"about": "As the assignment says: an epoch of 196 iterations of 256 images, and 40 "
                       "iterations of 300 images on 2, 3 and 4 nodes.",
              "batch": 256, "iterations": 196,
-             "nodes": (2, 3, 4), "nodes_batch": 300, "nodes_iterations": 40, "epoch": True},
+             "nodes": (2, 3, 4), "nodes_batch": 300, "nodes_iterations": 40, "trial": 300,
+             "epoch": True},
     "tiny": {"about": "For tests.", "hidden": True,
              "batch": 8, "iterations": 5,
              "nodes": (2, 3), "nodes_batch": 6, "nodes_iterations": 2}}
@@ -57,8 +59,8 @@ def runs(setting):
             planned.append(setup_run(
                 setup, scale, name=nodes_name(setup, nodes), ranks=nodes, batch_size=batch,
                 title=f"{setup.title}, {nodes} × {batch}", iterations=scale["nodes_iterations"],
-                only=TIMES))
-    return planned
+                **({"tests": True} if course_trials.is_real(setting) else {"only": TIMES})))
+    return planned + course_trials.runs(setting)
 
 
 def times(results):

@@ -87,8 +87,10 @@ class Page(unittest.TestCase):
 
     def test_statement_without_a_result_says_so_with_the_command(self):
         page = self.recorded(results_of(epoch="confirmed"))
-        self.assertRegex(page, r"\| Test accuracies of .* \| not run yet \| `gradwire experiment "
-                               r"course`, needs CIFAR-10 \(--data-dir\), --scale full \|  \|\n")
+        self.assertIn("| DDP takes less time than all-reduce. | figure of mean times | not run yet "
+                      "| `gradwire experiment course --hosts auto` |  |\n", page)
+        self.assertRegex(page, r"\| float32 ends within .* \| `gradwire experiment "
+                               r"time-to-accuracy --hosts auto --peers`, needs --peers, .* \|  \|\n")
 
     def test_unknown_key_and_stale_page_are_reported(self):
         self.recorded(results_of(epoch="confirmed"))

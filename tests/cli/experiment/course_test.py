@@ -5,8 +5,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import request_of
-from cli.experiment import course, course_costs
-from cli.experiment.course_setups import GATHER, REDUCE
+from cli.experiment import course, course_costs, course_trials
+from cli.experiment.course_setups import DDP, GATHER, REDUCE, SETUPS, nodes_name
 from cli.experiment.results import Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
 
@@ -30,8 +30,9 @@ def trained(ranks=4, seconds=1.0, losses=(2.0,) * 196, test=None, sha256="a", ex
     return Trained([{"records": records, "summary": summary}] * ranks)
 
 
-def results_of(**changed):
-    results = {run.name: trained(run.ranks) for run in course.runs(setting_of())}
+def results_of(data_dir="", **changed):
+    runs = course.runs(setting_of(data_dir=data_dir))
+    results = {run.name: trained(run.ranks, test={"loss": 2.2, "accuracy": 0.18}) for run in runs}
     return {**results, **{name.replace("_", "-"): run for name, run in changed.items()}}
 
 
@@ -82,6 +83,13 @@ class Claims(unittest.TestCase):
         results = results_of(all_reduce_by_parameter=trained(seconds=0.5))
         self.assertEqual(verdict_on(start, results, hostfile="h"), NOT_CONFIRMED)
 
+    def test_epoch_is_counted_at_quick_scale(self):
+        setting = setting_of(course.SCALES["quick"])
+        for iterations, verdict in ((196, CONFIRMED), (195, NOT_CONFIRMED)):
+            results = {"epoch-1-nodes": trained(1),
+                       "epoch-4-nodes": trained(losses=[2.0] * iterations)}
+            self.assertEqual(course_trials.length_claim(setting, results).verdict, verdict)
+
     def test_short_epoch_is_seen(self):
         results = results_of(one_node=trained(1, losses=[2.0] * 195))
         self.assertEqual(verdict_on("An epoch is", results), NOT_CONFIRMED)
@@ -120,12 +128,13 @@ class Claims(unittest.TestCase):
 
     def test_losses_must_be_near_those_of_one_node(self):
         start = "Losses are close"
-        self.assertEqual(verdict_on(start, results_of(), data_dir="d"), CONFIRMED)
         for at, verdict in ((180, NOT_CONFIRMED), (181, CONFIRMED)):
             losses = [2.0] * 196
             losses[at] = 2.5
-            results = results_of(ddp=trained(losses=losses))
+            results = results_of(ddp=trained(losses=losses, test={"loss": 2, "accuracy": 0.18}))
             self.assertEqual(verdict_on(start, results, data_dir="d"), verdict)
+            results = results_of(trial_ddp_4_nodes=trained(losses=losses, test={"accuracy": 0.18}))
+            self.assertEqual(verdict_on(start, results), verdict)
 
     def test_workload_is_compute_bound_if_every_set_up_computes_longer_than_it_waits(self):
         start = "The workload is more compute-bound"
@@ -156,16 +165,63 @@ class Claims(unittest.TestCase):
                              ({"seconds": 0.5, "peak": 0}, NOT_MEASURABLE)):
             self.assertEqual(verdict_on(start, results_of(ddp=trained(**ddp)), hosts="h"), verdict)
 
-    def test_accuracy_needs_cifar10(self):
-        tested = {name: trained(1 if name == "one_node" else 4,
-                                test={"loss": 2.2, "accuracy": accuracy})
-                  for name, accuracy in (("one_node", 0.17), ("gather_scatter", 0.19),
-                                         ("all_reduce", 0.18), ("ddp", 0.18))}
+    def accuracies(self, name_of, values):
+        return {name_of(setup): trained(setup.nodes, test={"loss": 2.2, "accuracy": accuracy})
+                for setup, accuracy in zip(SETUPS, values)}
+
+    def test_accuracies_of_the_set_ups_count_with_cifar10_at_full_scale(self):
         start = "Test accuracies"
-        self.assertEqual(verdict_on(start, results_of(**tested)), NOT_MEASURABLE)
-        self.assertEqual(verdict_on(start, results_of(**tested), data_dir="d"), CONFIRMED)
-        tested["ddp"] = trained(test={"loss": 2.2, "accuracy": 0.25})
-        self.assertEqual(verdict_on(start, results_of(**tested), data_dir="d"), NOT_CONFIRMED)
+        for values, verdict in (((0.17, 0.19, 0.18, 0.18), CONFIRMED),
+                                ((0.17, 0.19, 0.18, 0.25), NOT_CONFIRMED)):
+            results = dict(results_of(data_dir="d"))
+            results.update(self.accuracies(lambda setup: setup.name, values))
+            self.assertEqual(verdict_on(start, results, data_dir="d"), verdict)
+
+    def test_a_small_net_stands_for_them_otherwise_and_the_verdict_says_so(self):
+        for scale in ("quick", "full"):
+            setting = setting_of(course.SCALES[scale])
+            for values, verdict in (((0.8, 0.82, 0.82, 0.82), CONFIRMED),
+                                    ((0.8, 0.82, 0.84, 0.82), NOT_CONFIRMED)):
+                found = self.accuracies(
+                    lambda setup: course_trials.trial_name(setup, setup.nodes), values)
+                claim = course_trials.accuracy_claim(setting, found)
+                self.assertEqual((claim.verdict, claim.condition), (
+                    verdict, "an MLP on Fashion-MNIST in place of VGG-11 on CIFAR-10"))
+
+    def test_small_net_trains_only_where_the_set_ups_do_not_tell(self):
+        names = {kind: {run.name for run in course_trials.runs(setting_of(*more[:1], **more[1]))}
+                 for kind, more in (("quick", (course.SCALES["quick"], {})),
+                                    ("full", (FULL, {})), ("real", (FULL, {"data_dir": "d"})),
+                                    ("tiny", (course.SCALES["tiny"], {})))}
+        trials = {"trial-one-node-1-nodes", "trial-gather-scatter-4-nodes",
+                  "trial-all-reduce-4-nodes", "trial-ddp-4-nodes", "trial-ddp-2-nodes",
+                  "trial-ddp-3-nodes"}
+        self.assertEqual(names, {"quick": trials | {"epoch-1-nodes", "epoch-4-nodes"},
+                                 "full": trials, "real": set(), "tiny": set()})
+        setting = setting_of(course.SCALES["tiny"])
+        results = {run.name: trained(run.ranks) for run in course.runs(setting)}
+        self.assertEqual([claim.verdict for claim in course_trials.claims(setting, results)],
+                         [NOT_MEASURABLE] * 4)
+
+    def test_accuracies_by_nodes_must_be_near(self):
+        setting = setting_of(course.SCALES["quick"])
+        for last, verdict in ((0.84, CONFIRMED), (0.86, NOT_CONFIRMED)):
+            found = {course_trials.trial_name(DDP, nodes):
+                     trained(nodes, test={"accuracy": 0.82 if nodes < 4 else last})
+                     for nodes in (2, 3, 4)}
+            self.assertEqual(course_trials.nodes_claim(setting, found).verdict, verdict)
+        tests = {nodes_name(setup, nodes): trained(nodes, test={"accuracy": 0.2})
+                 for setup in (GATHER, REDUCE, DDP) for nodes in (2, 3, 4)}
+        real = setting_of(data_dir="d")
+        self.assertEqual(course_trials.nodes_claim(real, tests).verdict, CONFIRMED)
+        tests["all-reduce-3-nodes"] = trained(3, test={"accuracy": 0.3})
+        self.assertEqual(course_trials.nodes_claim(real, tests).verdict, NOT_CONFIRMED)
+
+    def test_nodes_are_tested_where_they_decide(self):
+        for data_dir, tested in (("", False), ("/d", True)):
+            run = next(run for run in course.runs(setting_of(data_dir=data_dir))
+                       if run.name == "ddp-3-nodes")
+            self.assertEqual((run.tests, run.only), (tested, "" if tested else "times"))
 
 
 class Numbers(unittest.TestCase):
