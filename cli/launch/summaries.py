@@ -148,10 +148,11 @@ def coordinator_table(aggregation):
     times["wait"] = mean - sum(times[name] for name in times if name != "wait")
     row = {"who": "coordinator", "iteration": mean / 1e4,
            "hidden": number_at(aggregation, "phase_seconds", "hidden_send"),
+           "peak_memory_bytes": number_at(aggregation, "peak_memory_bytes"),
            **{name: tenths / 1e4 for name, tenths in times.items()}}
     columns = [TextColumn(("who",), ""), TextColumn(("iteration",), "iteration ms", 1, 1000),
                *(TextColumn((name,), title, 1, 1000) for name, title, _ in AGGREGATION),
-               TextColumn(("hidden",), "(hidden sends)", 1, 1000)]
+               TextColumn(("hidden",), "(hidden sends)", 1, 1000), PEAK_COLUMN]
     meanings = " + ".join(f"{title} ({meaning})" for _, title, meaning in AGGREGATION)
     return ["", *text_table(columns, [row]),
             f"Likewise: iteration = {meanings}; (hidden sends) go on while it receives or folds."]

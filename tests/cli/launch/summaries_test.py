@@ -90,11 +90,12 @@ class Summaries(unittest.TestCase):
         times = {"wait": 0.10004, "receive": 0.20004, "fold": 0.03004, "send": 0.05004,
                  "hidden_send": 0.012}
         lines = summaries.coordinator_table({"iterations": 9, "iteration_seconds": {"mean": 0.38016},
-                                             "phase_seconds": times})
+                                             "phase_seconds": times,
+                                             "peak_memory_bytes": 123456789})
         self.assertEqual(lines[:3], [
             "",
-            "               iteration ms   waits  receives   folds   sends  (hidden sends)",
-            "  coordinator         380.2   100.2     200.0    30.0    50.0            12.0"])
+            "               iteration ms   waits  receives   folds   sends  (hidden sends)  peak MB",
+            "  coordinator         380.2   100.2     200.0    30.0    50.0            12.0      123"])
         self.assertIn("iteration = waits (", lines[3])
 
     def test_coordinator_that_averages_nothing_has_no_line(self):
