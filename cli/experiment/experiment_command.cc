@@ -18,8 +18,8 @@ constexpr char kProgram[] = "gradwire experiment";
 constexpr char kDescription[] =
     "Runs an experiment of a course or paper. Writes tables, figures to hand in, the published\n"
     "values beside the measured ones, and a verdict on every claim.\n"
-    "'gradwire experiment list' lists the experiments,\n"
-    "'gradwire experiment claims [NAME]' the statements of their sources that they decide.";
+    "'gradwire experiment list' lists the experiments.\n"
+    "'gradwire experiment claims [NAME]' lists the statements of the sources that they decide.";
 
 constexpr char kFooter[] =
     "Finished runs are kept in --out: after an interruption, the same command continues.\n"
