@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
+#include "common/base/host.h"
 #include "common/base/output_file.h"
 
 namespace gradwire {
@@ -174,6 +175,7 @@ void GroupMember::Report(StepRecord record) {
   record.step = step_;
   record.rank = rank_;
   record.time = absl::Now();
+  record.peak_memory_bytes = PeakMemoryBytes();
   CountTransfers(&record);
   metrics_.Observe(record);
   v1::StepDone done = ToStepDone(record);

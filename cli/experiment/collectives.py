@@ -1,8 +1,8 @@
 """Collectives of small tensors, with the bytes of each link, as the course's sheet advises to write
 first; and all-reduce of tensors of many sizes, for the lecture's cost of latency + bytes /
 bandwidth."""
-from cli.experiment.study import (Experiment, Findings, Picture, Table, judge, line, lines,
-                                  tabulate_curves)
+from cli.experiment.study import (HOSTS, Experiment, Findings, Picture, Statement, Table, decide,
+                                  line, lines, tabulate_curves)
 from cli.experiment.work import Averages, Showing
 from cli.runs.quantiles import median
 from cli.runs.tables import Column
@@ -25,6 +25,27 @@ SCALES = {
              "sizes": (4, 4000, 40000, 400000, 4000000, 40000000, 240000000)},
     "tiny": {"about": "For tests.", "hidden": True, "ranks": 2, "iterations": 3, "seconds": 1,
              "sizes": (4, 4096, 65536)}}
+
+OUTPUTS = Statement(
+    "outputs", "Each collective gives every rank what its definition says, on ring and tree.",
+    "the sheet's small programs", f"outputs of {SHOWN_RANKS} ranks, {len(OPS)} collectives",
+    "all values are those of the definition")
+RING_BYTES = Statement(
+    "ring-bytes", "On the ring every rank sends 2(N−1)/N of the tensor, to its right neighbor.",
+    "Patarasuk and Yuan 2009", "bytes that each rank sends for the largest tensor",
+    f"2(N−1)/N of it, within a block of the sum ({MOST_BLOCK >> 10} KiB)")
+TREE_BYTES = Statement(
+    "tree-bytes", "On the tree the root sends the tensor to each of its log2(N) children.",
+    "reduce as a shuffle engine does it", "bytes that rank 0 sends for the largest tensor",
+    "the tensor once for each child")
+VALUES = Statement(
+    "values", "Every rank gets the mean of all ranks' tensors.", "the sheet",
+    "values of each back end and size", "none is wrong")
+PIECES = Statement(
+    "pieces", "Few large pieces take less time than many small ones, on each back end.",
+    "lecture's figure of 60 M parameters in pieces",
+    "time of 60 million parameters, one piece after the other",
+    "less in the largest pieces than in the smallest, on all back ends", HOSTS)
 
 
 def name_of(backend, size):
@@ -114,30 +135,25 @@ def op_picture(results, op):
 def outputs_claim(results):
     wrong = [shown_name(op, backend) for op, backend, shown in of_ops(results)
              if shown.outputs != expected_outputs(op, shown.inputs)]
-    return judge("Each collective gives every rank what its definition says, on ring and tree.",
-                 "the sheet's small programs", not wrong,
-                 f"wrong: {', '.join(wrong)}" if wrong else
-                 f"{len(OPS) * len(SHOWN)} runs, all values right")
+    return decide(OUTPUTS, not wrong, f"wrong: {', '.join(wrong)}" if wrong else
+                  f"{len(OPS) * len(SHOWN)} runs, all values right")
 
 
 def ring_bytes_claim(setting, results):
     ranks, size = setting.scale["ranks"], setting.scale["sizes"][-1]
     sent = results[name_of("ring", size)].sent
     planned = 2 * (ranks - 1) * size // ranks
-    return judge("On the ring every rank sends 2(N−1)/N of the tensor, to its right neighbor.",
-                 "Patarasuk and Yuan 2009",
-                 all(abs(of_rank - planned) <= MOST_BLOCK for of_rank in sent),
-                 f"{', '.join(f'{of_rank:,}' for of_rank in sent)} bytes of {size:,}, planned "
-                 f"{planned:,}, except for a block of the sum")
+    return decide(RING_BYTES, all(abs(of_rank - planned) <= MOST_BLOCK for of_rank in sent),
+                  f"{', '.join(f'{of_rank:,}' for of_rank in sent)} bytes of {size:,}, planned "
+                  f"{planned:,}, except for a block of the sum")
 
 
 def tree_bytes_claim(setting, results):
     ranks, size = setting.scale["ranks"], setting.scale["sizes"][-1]
     sent = results[name_of("tree", size)].sent
     children = (ranks - 1).bit_length()
-    return judge("On the tree the root sends the tensor to each of its log2(N) children.",
-                 "reduce as a shuffle engine does it", sent[0] == children * size,
-                 f"rank 0 sends {sent[0]:,} bytes of {size:,} to {children} children")
+    return decide(TREE_BYTES, sent[0] == children * size,
+                  f"rank 0 sends {sent[0]:,} bytes of {size:,} to {children} children")
 
 
 def fit(points):
@@ -200,28 +216,28 @@ def values_claim(setting, results):
     names = [name_of(backend, size) for backend in setting.backends()
              for size in setting.scale["sizes"]]
     wrong = sum(results[name].wrong for name in names)
-    return judge("Every rank gets the mean of all ranks' tensors.", "the sheet", wrong == 0,
-                 f"{wrong} wrong values in {len(names)} runs")
+    return decide(VALUES, wrong == 0, f"{wrong} wrong values in {len(names)} runs")
 
 
-def pieces_claim(setting, results, backend):
-    (least, slow), *_, (most, fast) = pieces(setting, results, backend)
-    return judge(f"Few large pieces take less time than many small ones, {backend}.",
-                 "lecture's figure of 60 M parameters in pieces", fast < slow,
-                 f"{slow:.2f} s in pieces of {least:,} parameters, {fast:.2f} s of {most:,}",
-                 setting.needs_hosts)
+def pieces_claim(setting, results):
+    ends = {backend: (points[0], points[-1]) for backend in setting.backends()
+            for points in [pieces(setting, results, backend)]}
+    numbers = [f"{backend} {slow:.2f} s in pieces of {least:,} parameters, {fast:.2f} s of {most:,}"
+               for backend, ((least, slow), (most, fast)) in ends.items()]
+    return decide(PIECES, all(fast < slow for (_, slow), (_, fast) in ends.values()),
+                  "; ".join(numbers), setting.needs_hosts)
 
 
 def find(setting, results):
     return Findings(
         [outputs_claim(results), ring_bytes_claim(setting, results),
          tree_bytes_claim(setting, results),
-         values_claim(setting, results),
-         *(pieces_claim(setting, results, backend) for backend in setting.backends())],
+         values_claim(setting, results), pieces_claim(setting, results)],
         [values_table(results), links_table(results), *(op_picture(results, op) for op in OPS),
          *times(setting, results), fit_table(setting, results), pieces_picture(setting, results)],
         ["An all-reduce here gives the mean; its time is the longest of all ranks'."])
 
 
 EXPERIMENT = Experiment("collectives", "Collectives of small and large tensors", SOURCE, SCALES,
-                        runs, find, 4)
+                        runs, find, 4,
+                        statements=(OUTPUTS, RING_BYTES, TREE_BYTES, VALUES, PIECES))

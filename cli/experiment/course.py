@@ -2,38 +2,30 @@
 all-reduce and by DistributedDataParallel."""
 import dataclasses
 
-from cli.experiment.course_buckets import (BY_PARAMETER, buckets_claim, by_parameter, layers_claim,
-                                           layers_name, layers_run)
-from cli.experiment.course_setups import DDP, GATHER, NODES, ONE, REDUCE, SETUPS, SHARED
-from cli.experiment.results import improvement, largest_difference
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, judge_time,
-                                  line, lines, tabulate, tabulate_curves)
+from cli.experiment import course_claims, course_costs, course_trials
+from cli.experiment.course_buckets import BY_PARAMETER, by_parameter, layers_run
+from cli.experiment.course_setups import (NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name,
+                                          nodes_times, tested)
+from cli.experiment.results import improvement
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, line, lines, tabulate,
+                                  tabulate_curves)
 from cli.experiment.work import TIMES, Training
 
 SOURCE = "the course's assignment on distributed training, VGG-11 on CIFAR-10, 4 nodes"
-PRINTED = range(0, 200, 20)  # iterations whose loss is reported, counted from 0
-FEW_STEPS = 5
-TOLERANCE = 1e-5  # of a loss, relative
-SIMILAR = 0.03  # of accuracy, between set-ups
-TEST_SAMPLES = 10000
-NEEDS_CIFAR10 = "needs CIFAR-10 (--data-dir)"
-NEEDS_FULL = "needs --scale full"
 SCALES = {
     "quick": {"about": "Batches of 32 images in all in place of 256, 40 iterations in place of an "
-                       "epoch, no test; 36 in all and 12 iterations for 2, 3 and 4 nodes.",
+                       "epoch; 36 in all and 12 iterations for 2, 3 and 4 nodes. Epochs of an MLP "
+                       "for accuracies.",
               "batch": 32, "iterations": 40,
-              "nodes": (2, 3, 4), "nodes_batch": 36, "nodes_iterations": 12},
+              "nodes": (2, 3, 4), "nodes_batch": 36, "nodes_iterations": 12, "trial": 300},
     "full": {"about": "As the assignment says: an epoch of 196 iterations of 256 images, and 40 "
                       "iterations of 300 images on 2, 3 and 4 nodes.",
              "batch": 256, "iterations": 196,
-             "nodes": (2, 3, 4), "nodes_batch": 300, "nodes_iterations": 40, "epoch": True},
+             "nodes": (2, 3, 4), "nodes_batch": 300, "nodes_iterations": 40, "trial": 300,
+             "epoch": True},
     "tiny": {"about": "For tests.", "hidden": True,
              "batch": 8, "iterations": 5,
              "nodes": (2, 3), "nodes_batch": 6, "nodes_iterations": 2}}
-
-
-def nodes_name(setup, nodes):
-    return f"{setup.name}-{nodes}-nodes"
 
 
 def peer_name(setup):
@@ -67,8 +59,8 @@ def runs(setting):
             planned.append(setup_run(
                 setup, scale, name=nodes_name(setup, nodes), ranks=nodes, batch_size=batch,
                 title=f"{setup.title}, {nodes} × {batch}", iterations=scale["nodes_iterations"],
-                only=TIMES))
-    return planned
+                **({"tests": True} if course_trials.is_real(setting) else {"only": TIMES})))
+    return planned + course_trials.runs(setting)
 
 
 def times(results):
@@ -117,12 +109,6 @@ def losses(results):
         "order; the published ones did not.")
 
 
-def tested(results):
-    """Returns (set-up, its test) of those that evaluated."""
-    tests = [(setup, results[setup.name].summary.get("test")) for setup in SETUPS]
-    return [(setup, test) for setup, test in tests if test]
-
-
 def accuracies(results):
     """Returns a table and a figure; nothing without tests."""
     things = tested(results)
@@ -140,10 +126,6 @@ def accuracies(results):
                         "published": [row["published_accuracy"] for row in table.rows]})
 
 
-def nodes_times(setting, results, setup):
-    return [results[nodes_name(setup, nodes)].mean_iteration() for nodes in setting.scale["nodes"]]
-
-
 def by_nodes(setting, results):
     """Returns a table and a figure."""
     title = f"Mean time of an iteration by nodes, total batch {setting.scale['nodes_batch']}"
@@ -156,87 +138,6 @@ def by_nodes(setting, results):
                   ("nodes", "mean time of an iteration (s)"),
                   [line(setup.title, x, values, colour=setup.colour)
                    for setup, values in seconds.items()], y_from_zero=True))
-
-
-def needs_full(setting):
-    return "" if "epoch" in setting.scale else NEEDS_FULL
-
-
-def needs_cifar10(setting):
-    return "" if setting.has_cifar10 else NEEDS_CIFAR10
-
-
-def first_loss_claim(results):
-    names = {setup.title: setup.name for setup in SHARED}
-    names.update((f"{setup.title} by parameter", layers_name(setup)) for setup in BY_PARAMETER)
-    firsts = {title: [results[name].loss_at(0, rank) for rank in range(NODES)]
-              for title, name in names.items()}
-    texts = [f"{title} {', '.join(f'{loss:.6f}' for loss in of_ranks)}"
-             for title, of_ranks in firsts.items()]
-    return judge("All set-ups of 4 nodes have the same first loss, rank by rank.",
-                 "losses of each part (2.6748 in all three)",
-                 len(set(map(tuple, firsts.values()))) == 1, "; ".join(texts))
-
-
-def same_losses_claim(results):
-    difference = largest_difference(results[GATHER.name], results[REDUCE.name], FEW_STEPS)
-    return judge(f"All-reduce gives the losses of gather and scatter: within {TOLERANCE:g} over "
-                 f"the first {FEW_STEPS} iterations.", "losses of the two parts",
-                 difference <= TOLERANCE, f"largest difference {difference:.2g} of a loss")
-
-
-def equal_claim(results):
-    gather, ddp = results[GATHER.name], results[DDP.name]
-    hashes = gather.hashes() | ddp.hashes()
-    difference = largest_difference(gather, ddp, gather.iterations)
-    return judge("DDP gives exactly what gather and scatter gives: losses, and parameters on all "
-                 "ranks.", "losses of the two parts", difference == 0 and len(hashes) == 1,
-                 f"largest difference {difference:g}, {len(hashes)} hash(es) of the parameters")
-
-
-def epoch_claim(setting, results):
-    counts = {setup.title: results[setup.name].iterations for setup in SETUPS}
-    return judge("An epoch is 196 iterations at a total batch of 256.", "the assignment",
-                 set(counts.values()) == {196},
-                 ", ".join(f"{title} {count}" for title, count in counts.items()),
-                 needs_full(setting))
-
-
-def faster_claim(setting, results, slower, faster):
-    before, after = (results[of.name].mean_iteration() for of in (slower, faster))
-    return judge_time(setting, f"{faster.title} takes less time than {slower.title}.",
-                      "figure of mean times", after < before,
-                      f"{after:.4f} s after {before:.4f} s, {improvement(before, after):+.1f} %; "
-                      f"published {faster.improvement:+.2f} %")
-
-
-def nodes_claim(setting, results, setup):
-    seconds = nodes_times(setting, results, setup)
-    return judge_time(setting, f"Time falls with nodes, {setup.title}.",
-                      "figure of time against nodes", sorted(seconds, reverse=True) == seconds,
-                      ", ".join(f"{nodes} nodes {of_nodes:.4f} s"
-                                for nodes, of_nodes in zip(setting.scale["nodes"], seconds)))
-
-
-def accuracy_claim(setting, results):
-    found = {setup.title: test["accuracy"] for setup, test in tested(results)}
-    spread = max(found.values(), default=0) - min(found.values(), default=0)
-    return judge(f"Test accuracies of the four set-ups are similar: within {100 * SIMILAR:g} "
-                 "points.", "figure of accuracies", spread <= SIMILAR,
-                 ", ".join(f"{title} {100 * accuracy:.2f} %" for title, accuracy in found.items()),
-                 needs_cifar10(setting), "" if found else NEEDS_FULL)
-
-
-def close_claim(setting, results):
-    """Takes the published runs as the measure: they differ by up to 0.47 at iterations 0 to 180."""
-    allowed = max(abs(a - b) for setup in SHARED for a, b in zip(ONE.losses, setup.losses))
-    pairs = [(results[ONE.name].loss_at(iteration), results[setup.name].loss_at(iteration))
-             for setup in SHARED for iteration in PRINTED]
-    difference = max(abs(a - b) for a, b in pairs if a is not None)
-    return judge("Losses are close to those of one node: at iterations 0, 20 … 180 by no more "
-                 f"than the published ones, {allowed:.2f}.", "losses of each part",
-                 difference <= allowed, f"at most {difference:.2f}", needs_cifar10(setting),
-                 needs_full(setting))
 
 
 def notes(setting):
@@ -258,15 +159,11 @@ def notes(setting):
 
 def find(setting, results):
     return Findings(
-        [first_loss_claim(results), same_losses_claim(results), equal_claim(results),
-         layers_claim(results), epoch_claim(setting, results), close_claim(setting, results),
-         accuracy_claim(setting, results),
-         *(faster_claim(setting, results, *pair) for pair in zip(SETUPS, SETUPS[1:])),
-         *(buckets_claim(setting, results, setup) for setup in BY_PARAMETER),
-         *(nodes_claim(setting, results, setup) for setup in SHARED)],
+        course_claims.claims(setting, results),
         [*times(results), *by_parameter(results), *losses(results), *accuracies(results),
-         *by_nodes(setting, results)],
+         *by_nodes(setting, results), *course_costs.shown(setting, results)],
         notes(setting))
 
 
-EXPERIMENT = Experiment("course", "VGG-11 on one node and four", SOURCE, SCALES, runs, find, NODES)
+EXPERIMENT = Experiment("course", "VGG-11 on one node and four", SOURCE, SCALES, runs, find, NODES,
+                        statements=course_claims.STATEMENTS)

@@ -1,8 +1,8 @@
 """The course's gather and scatter, and its all-reduce, parameter by parameter as the sheet says: they
 show what buckets alone gain."""
-from cli.experiment.course_setups import GATHER, REDUCE
+from cli.experiment.course_setups import GATHER, REDUCE, capital
 from cli.experiment.results import EXPOSED, improvement, largest_difference
-from cli.experiment.study import bars, judge, judge_time, tabulate
+from cli.experiment.study import HOSTS, Statement, bars, decide, decide_time, tabulate
 from cli.experiment.work import Training
 
 SOURCE = "parts on gather and scatter, and on all-reduce"
@@ -45,18 +45,33 @@ def by_parameter(results):
                         "in buckets": [row["buckets"] for row in table.rows]})
 
 
-def layers_claim(results):
+SAME = Statement(
+    "by-parameter-same", "Parameter by parameter gives exactly the losses that buckets give.", SOURCE,
+    f"losses of rank 0 to the last over the first {MOST_ITERATIONS} iterations",
+    "they differ in no bit, with gather and scatter and with all-reduce")
+BUCKETS = {setup: Statement(
+    f"buckets-faster-{setup.name}",
+    f"{capital(setup.title)} takes less time in buckets than parameter by parameter.",
+    "bucketing, by itself", "mean time of an iteration", "less in buckets of 25 MiB", HOSTS)
+    for setup in BY_PARAMETER}
+STATEMENTS = (SAME, *BUCKETS.values())
+
+
+def same_claim(results):
     differences = {setup: largest_difference(results[setup.name], results[layers_name(setup)],
                                              MOST_ITERATIONS) for setup in BY_PARAMETER}
-    return judge("Parameter by parameter gives exactly the losses that buckets give.", SOURCE,
-                 not any(differences.values()),
-                 ", ".join(f"{setup.title}: largest difference {difference:g}"
-                           for setup, difference in differences.items()))
+    return decide(SAME, not any(differences.values()),
+                  ", ".join(f"{setup.title}: largest difference {difference:g}"
+                            for setup, difference in differences.items()))
 
 
-def buckets_claim(setting, results, setup):
+def faster_claim(setting, results, setup):
     layers, buckets = (results[name].mean_iteration() for name in (layers_name(setup), setup.name))
-    return judge_time(
-        setting, f"{setup.title.capitalize()} takes less time in buckets than parameter by "
-        "parameter.", "bucketing, by itself", buckets < layers,
+    return decide_time(
+        setting, BUCKETS[setup], buckets < layers,
         f"{buckets:.4f} s after {layers:.4f} s, {improvement(layers, buckets):+.1f} %")
+
+
+def claims(setting, results):
+    """Returns a claim for each of STATEMENTS."""
+    return [same_claim(results), *(faster_claim(setting, results, setup) for setup in BY_PARAMETER)]

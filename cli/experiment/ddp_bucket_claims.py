@@ -47,11 +47,11 @@ BY_BACKEND = Statement(
     "size with the least median time, over ring and gloo",
     "it differs for ResNet-50 or for BERT", NEEDS)
 QUICKER = Statement(
-    "quicker", "NCCL is quicker than Gloo (here the ring stands for NCCL).", SOURCE,
+    "quicker", "NCCL, for which the ring stands here, is quicker than Gloo.", SOURCE,
     "median time of an iteration with 25 MB",
     "the ring's is shorter, for ResNet-50 and BERT", NEEDS)
 STEADIER = Statement(
-    "steadier", "NCCL varies less than Gloo (here the ring stands for NCCL).", SOURCE,
+    "steadier", "NCCL, for which the ring stands here, varies less than Gloo.", SOURCE,
     "10th to 90th percentile over the median, mean of all sizes",
     "the ring's is smaller, for ResNet-50 and BERT", NEEDS)
 TWICE = Statement(

@@ -17,6 +17,7 @@ from cli.experiment.conduct import announce, conduct, plan_of, say
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.folder import REPORT, Folder
 from cli.experiment.results import result_of
+from cli.experiment.statements import listed
 from cli.experiment.study import Setting, experiment_called, sizes_with
 from cli.experiment.work import SAMPLES
 from cli.hosts.probe import machine
@@ -29,7 +30,7 @@ from cli.runs.runner import Runner, torch_version
 from cli.terminal.command import WrongUsage, did_you_mean, drive
 
 PROGRAM = "gradwire experiment"
-LIST = "list"
+LIST, CLAIMS = "list", "claims"
 # In the order of `gradwire experiment list`.
 EXPERIMENTS = [module.EXPERIMENT for module in (
     course, collectives, lab, large_batch, ddp_paper, data_parallel, inference, time_to_accuracy)]
@@ -169,18 +170,30 @@ def run_experiment(experiment, request, check_signals):
     print_all(f"{folder.path}/report.html\n")
 
 
+def print_list():
+    print_all("".join(f"{one.name:<17} {one.title}; after {one.source}\n" for one in EXPERIMENTS))
+
+
+def print_claims(names, as_json):
+    """Prints the statements of the experiments called `names`, or of all."""
+    chosen = [experiment_called(name, EXPERIMENTS) for name in names] or EXPERIMENTS
+    print_all(listed(chosen, as_json))
+
+
 def main_with(request, check_signals):
     words = request["words"]
+    if words[:1] == [CLAIMS]:
+        return print_claims(words[1:], request["json"])
+    if request["json"]:
+        raise WrongUsage(f"--json is for '{CLAIMS}', got {' '.join(words) or 'no name'}")
     if len(words) != 1:
-        names = ", ".join([*(one.name for one in EXPERIMENTS), LIST])
+        names = ", ".join([*(one.name for one in EXPERIMENTS), LIST, CLAIMS])
         raise WrongUsage(f"got {len(words)} names, expected one of {names}")
     if words[0] == LIST:
-        print_all("".join(f"{one.name:<17} {one.title}; after {one.source}\n"
-                          for one in EXPERIMENTS))
-        return
+        return print_list()
     experiment = experiment_called(words[0], EXPERIMENTS)
     check_made({**request, "workers": experiment.hosts(request)})
-    run_experiment(experiment, request, check_signals)
+    return run_experiment(experiment, request, check_signals)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ constexpr char kProgram[] = "gradwire experiment";
 constexpr char kDescription[] =
     "Runs an experiment of a course or paper. Writes tables, figures to hand in, the published\n"
     "values beside the measured ones, and a verdict on every claim.\n"
-    "'gradwire experiment list' lists the experiments.";
+    "'gradwire experiment list' lists the experiments.\n"
+    "'gradwire experiment claims [NAME]' lists the statements of the sources that they decide.";
 
 constexpr char kFooter[] =
     "Finished runs are kept in --out: after an interruption, the same command continues.\n"
@@ -44,6 +45,7 @@ struct ExperimentOptions {
   std::string data_dir;
   std::string out;
   bool again = false;
+  bool json = false;
   int threads = 0;
   std::vector<std::string> links;  // rates, each once
   double target = 0;               // accuracy; 0: the experiment's default
@@ -107,7 +109,7 @@ nlohmann::ordered_json ChosenJson(const OptionParser& parser) {
 
 void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Group("Experiment");
-  parser->TakeOperands("NAME", "name of the experiment, or list");
+  parser->TakeOperands("NAME", "name of the experiment, or list, or claims [NAME]");
   parser->Add("scale", "NAME", "quick: minutes on two cores; full: the size of the course or paper",
               Text(&options->scale));
   parser->Add("data-dir", "DIR",
@@ -117,6 +119,7 @@ void AddAll(ExperimentOptions* options, OptionParser* parser) {
   parser->Add("out", "DIR", "folder for the report and its data",
               WithDefault(Text(&options->out), "gradwire-NAME-SCALE"));
   parser->Add("again", "true|false", "repeat runs that --out already has", Switch(&options->again));
+  parser->Add("json", "true|false", "claims: print them as JSON", Switch(&options->json));
   parser->Add("threads", "N", "compute threads of each rank",
               WithDefault(Integer(&options->threads, 1, kMaxThreads), "what all hosts can give"));
   parser->Add("link", "RATE,RATE,...",
@@ -165,6 +168,7 @@ absl::StatusOr<Parsed<ScriptCall>> ParseExperimentOptions(const std::vector<std:
                               {"data_dir", options.data_dir},
                               {"out", options.out},
                               {"again", options.again},
+                              {"json", options.json},
                               {"threads", options.threads},
                               {"link", LinksJson(options.links)},
                               {"target", options.target},

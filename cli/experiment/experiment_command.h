@@ -13,8 +13,8 @@ namespace gradwire {
 
 // The script gets the fields of BenchRequest (cli/bench/bench_request.h), and
 //
-//   words     the operands as given; one NAME is expected
-//   scale, data_dir, out ("": named after the experiment), again
+//   words     the operands as given; NAME, list or claims [NAME] is expected
+//   scale, data_dir, out ("": named after the experiment), again, json
 //   threads   compute threads of each rank; 0: as many as possible
 //   link      {"rate", "gbit" (null: no limit)} for each rate to measure
 //   target    test accuracy, 0 to 1; 0: the experiment's default

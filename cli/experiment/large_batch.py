@@ -2,15 +2,16 @@
 import dataclasses
 import math
 
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, bars, judge, line, lines,
-                                  tabulate, tabulate_curves)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, bars, decide,
+                                  line, lines, tabulate, tabulate_curves)
 from cli.experiment.work import DDP, LOSSES, Training, fits, samples_of
 from cli.runs import training
 
 SOURCE = "the HPC lab (Q4), and Goyal et al., Accurate, Large Minibatch SGD, 2017"
 DEVICES = 4
 FASHION_MNIST = "fashion-mnist"
-NEEDS_EPOCHS = "needs all 5 epochs"
+EPOCHS = "all 5 epochs (--scale quick or full)"
+NEEDS_EPOCHS = f"needs {EPOCHS}"
 SCALES = {
     "quick": {"about": "LeNet on Fashion-MNIST, 5 epochs; 512 for each device is taken as the "
                        "largest batch. Two of the 5 epochs are warm-up; Goyal et al. have 5 of 90.",
@@ -41,6 +42,22 @@ PLAIN = Way("no-remedy", "no remedy", DEVICES, "#d55e00")
 SCALED = Way("scaled-lr", "linear scaling of lr", DEVICES, "#0072b2", scales=True)
 WARMED = Way("warm-up", "scaling with warm-up", DEVICES, "#009e73", scales=True, warms=True)
 WAYS = (SMALL, PLAIN, SCALED, WARMED)
+
+RATE = Statement(
+    "linear-rule", "lr is that of the linear rule: lr times total batch over the base batch; in "
+    "warm-up it rises to that.", "Goyal et al., section 2.2", "lr of every iteration",
+    "constant without warm-up; with it, rising in each step of the warm-up and constant after it")
+STEPS = Statement(
+    "steps", "An epoch has as many iterations as the total batch goes into the samples.", "Q4",
+    "iterations of the run", "epochs times samples over total batch, rounded up", EPOCHS)
+WORSE = Statement(
+    "large-worse", "With no remedy, a large batch has the higher training loss after as many "
+    "epochs.", "Q4", "training loss of the last epoch",
+    "higher with 4 × the largest batch than with one of 128", EPOCHS)
+REMEDY = Statement(
+    "remedy-helps", "Linear scaling of lr with warm-up lowers the training loss of a large batch.",
+    "Goyal et al., section 2", "training loss of the last epoch, large batch",
+    "lower with scaled lr and warm-up than with no remedy", EPOCHS)
 
 
 def largest(setting, sizes):
@@ -123,12 +140,12 @@ def accuracy_picture(results):
                 {"accuracy": [last_accuracy(results, way) for way in WAYS]})
 
 
-def loss_claim(text, source, results, sizes, lower, higher, shown):
-    """Judges whether one way ends with a lower loss than another."""
+def loss_claim(statement, results, sizes, lower, higher, shown):
+    """Decides whether one way ends with a lower loss than another."""
     losses = {way: losses_by_epoch(results, way)[-1] for way in shown}
-    return judge(text, source, losses[lower] < losses[higher],
-                 ", ".join(f"{way.title} {loss:.4f}" for way, loss in losses.items()),
-                 needs_epochs(sizes))
+    return decide(statement, losses[lower] < losses[higher],
+                  ", ".join(f"{way.title} {loss:.4f}" for way, loss in losses.items()),
+                  needs_epochs(sizes))
 
 
 def needs_epochs(sizes):
@@ -136,13 +153,11 @@ def needs_epochs(sizes):
 
 
 def worse_claim(results, sizes):
-    return loss_claim("With no remedy, a large batch has the higher training loss after as many "
-                      "epochs.", "Q4", results, sizes, SMALL, PLAIN, (SMALL, PLAIN))
+    return loss_claim(WORSE, results, sizes, SMALL, PLAIN, (SMALL, PLAIN))
 
 
 def remedy_claim(results, sizes):
-    return loss_claim("Linear scaling of lr with warm-up lowers it.", "Goyal et al., section 2",
-                      results, sizes, WARMED, PLAIN, (PLAIN, SCALED, WARMED))
+    return loss_claim(REMEDY, results, sizes, WARMED, PLAIN, (PLAIN, SCALED, WARMED))
 
 
 def rates(result):
@@ -163,20 +178,18 @@ def rate_claim(setting, results):
     warm = rates(results[WARMED.name])
     steady = all(math.isclose(rate, lr_of(setting, sizes, way))
                  for way in (SMALL, PLAIN, SCALED) for rate in rates(results[way.name]))
-    return judge(f"lr is that of the linear rule: lr times total batch over {sizes['base']}; in "
-                 "warm-up it rises to that.", "Goyal et al., section 2.2",
-                 steady and is_warm_up(warm, sizes["lr"], end, steps),
-                 f"{sizes['lr']:g}, scaled {end:g}; warm-up from {warm[0]:.4g} to {warm[-1]:.4g}")
+    return decide(RATE, steady and is_warm_up(warm, sizes["lr"], end, steps),
+                  f"base batch {sizes['base']}: {sizes['lr']:g}, scaled {end:g}; warm-up from "
+                  f"{warm[0]:.4g} to {warm[-1]:.4g}")
 
 
 def steps_claim(setting, results):
     counts = {way: (results[way.name].iterations,
                     setting.scale.get("epochs", 0) * steps_per_epoch(setting, setting.scale, way))
               for way in WAYS}
-    return judge("An epoch has as many iterations as the total batch goes into the samples.", "Q4",
-                 all(got == expected for got, expected in counts.values()),
-                 ", ".join(f"{way.title} {got}" for way, (got, _) in counts.items()),
-                 needs_epochs(setting.scale))
+    return decide(STEPS, all(got == expected for got, expected in counts.values()),
+                  ", ".join(f"{way.title} {got}" for way, (got, _) in counts.items()),
+                  needs_epochs(setting.scale))
 
 
 def find(setting, results):
@@ -193,5 +206,5 @@ def find(setting, results):
 
 
 EXPERIMENT = Experiment("large-batch", "Large batches and their remedies", SOURCE, SCALES, runs,
-                        find, DEVICES,
+                        find, DEVICES, statements=(RATE, STEPS, WORSE, REMEDY),
                         leaves_open=("model", "dataset", "lr", "momentum", "weight-decay"))

@@ -57,6 +57,15 @@ class Trained:
         losses = self.losses(rank)
         return losses[iteration] if iteration < len(losses) else None
 
+    def bytes_by_rank(self):
+        """Returns the bytes that each rank sends and receives in an iteration of training."""
+        return [sum(record["bytes_sent"] + record["bytes_received"] for record in rank.records) //
+                self.iterations for rank in self.ranks]
+
+    def peaks(self):
+        """Returns the largest resident set of each rank's process, in bytes; 0: unknown."""
+        return [rank.summary.get("peak_memory_bytes", 0) for rank in self.ranks]
+
     def sent_per_iteration(self):
         """Returns bytes of training, of all ranks."""
         return sum(record["bytes_sent"] for rank in self.ranks

@@ -15,7 +15,13 @@ from cli.terminal.command import did_you_mean
 CONFIRMED = "confirmed"
 NOT_CONFIRMED = "not confirmed"
 NOT_MEASURABLE = "not measurable here"
+VERDICTS = {CONFIRMED: "confirmed", NOT_CONFIRMED: "not-confirmed",
+            NOT_MEASURABLE: "not-measurable"}  # in results.json
 NEEDS_HOSTS = "a time that needs a host for each worker (--hosts, --hostfile)"
+# For `needs` of a Statement.
+HOSTS = "a host for each worker (--hosts auto, --hosts podman or --hostfile)"
+CIFAR10 = "CIFAR-10 (--data-dir)"
+FULL = "--scale full"
 MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say "
                   "nothing about CIFAR-10.")
 CIFAR10 = "cifar10"

@@ -3,17 +3,40 @@ import dataclasses
 import math
 import statistics
 
-from cli.experiment.study import (LEARNING, Experiment, Findings, judge, judge_time, line, lines,
-                                  tabulate)
+from cli.experiment.study import (HOSTS, LEARNING, Experiment, Findings, Statement, decide,
+                                  decide_time, line, lines, tabulate)
 from cli.experiment.work import Training
 from cli.runs.quantiles import mean
 from cli.runs.training import steps_per_epoch
 
 SOURCE = "the measure of Coleman et al., DAWNBench, 2017"
 BITS = 8
-NEEDS_EPOCHS = "needs whole epochs"
+EPOCHS = "whole epochs (--scale quick or full)"
+NEEDS_EPOCHS = f"needs {EPOCHS}"
+NEEDS_PEERS = "needs PyTorch's runs (--peers)"
 NOT_SHAPED = "links were not shaped"
 SIMILAR = 0.01  # of accuracy, between DistributedDataParallel and ours
+
+BYTES = Statement(
+    "fewer-bytes", "Each method that is to send fewer bytes than float32 does so.",
+    "docs/algorithms.md", "bytes that a rank sends in the whole run",
+    "fewer than with float32, for each seed")
+ONE_MODEL = Statement(
+    "one-model", "All ranks of a run end with one model, whatever the method.",
+    "docs/algorithms.md", "SHA-256 of the parameters", "one for all ranks, in each run")
+REACH = Statement(
+    "all-reach", "Every method reaches the accuracy.", "time to accuracy",
+    "test accuracy after each epoch",
+    "at least the accuracy once, with each seed, task and link; without --target, float32's", EPOCHS)
+BEST = Statement(
+    "leaner-quickest", "The quickest method sends fewer bytes than float32.", "time to accuracy",
+    "seconds of training to the accuracy, the median over the seeds",
+    "on each task and link the quickest is one that sends fewer bytes", f"{HOSTS}, {EPOCHS}")
+AS_PEER = Statement(
+    "as-distributed-data-parallel",
+    f"float32 ends within {100 * SIMILAR:g} point of DistributedDataParallel.", "time to accuracy",
+    "test accuracy at the end, the mean over the seeds",
+    f"at most {100 * SIMILAR:g} point apart on each task and link", f"--peers, {EPOCHS}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -264,9 +287,8 @@ def bytes_claim(studies):
     shares = [f"{one.method.title} {points[-1].sent / base[-1].sent:.3f}"
               for one in studies[0].outcomes if one.method.is_leaner
               for points, base in [(one.curves[0], studies[0].float32.curves[0])]]
-    return judge("Each method that is to send fewer bytes than float32 does so.",
-                 "docs/algorithms.md", not wrong,
-                 f"not so: {', '.join(wrong)}" if wrong else ", ".join(shares))
+    return decide(BYTES, not wrong,
+                  f"not so: {', '.join(wrong)}" if wrong else ", ".join(shares))
 
 
 def models_claim(setting, results):
@@ -274,37 +296,65 @@ def models_claim(setting, results):
              (name_of(task, method, link, seed) for task in tasks(setting) for method in OWN
               for link in links(setting) for seed in setting.scale["seeds"])
              if len(results[name].hashes()) != 1]
-    return judge("All ranks of a run end with one model, whatever the method.",
-                 "docs/algorithms.md", not apart, f"not so: {', '.join(apart)}" if apart else
-                 f"one hash in each run of {len(OWN)} methods")
+    return decide(ONE_MODEL, not apart, f"not so: {', '.join(apart)}" if apart else
+                  f"one hash in each run of {len(OWN)} methods")
 
 
-def reach_claim(study):
+def of_studies(studies, text_of):
+    """Returns `text_of` each study, with its name if there are several."""
+    if len(studies) == 1:
+        return text_of(studies[0])
+    return "; ".join(f"{study.where}: {text_of(study)}" for study in studies)
+
+
+def needs_epochs(studies):
+    return next((study.needs_epochs for study in studies if study.needs_epochs), "")
+
+
+def missing_text(study):
+    """Returns the methods that do not reach the accuracy with each seed."""
     missing = [f"{one.method.title} {one.count} of {len(one.curves)}, ends at "
                f"{100 * mean(one.ends):.2f} %" for one in study.outcomes
                if one.count < len(one.curves)]
-    return judge(f"Every method reaches {100 * study.target:.2f} %: {study.where}.",
-                 "time to accuracy", not missing, "; ".join(missing) or "all seeds of all",
-                 study.needs_epochs)
+    return f"{100 * study.target:.2f} %: {'; '.join(missing) or 'all seeds of all methods'}"
 
 
-def best_claim(study):
+def reach_claim(studies):
+    reach = all(one.count == len(one.curves) for study in studies for one in study.outcomes)
+    return decide(REACH, reach, of_studies(studies, missing_text), needs_epochs(studies))
+
+
+def by_time(study):
+    """Returns our methods that reach the accuracy, the quickest first."""
     those = [one for one in study.outcomes if one.seconds is not None and not one.method.is_peer]
-    ordered = sorted(those, key=lambda one: one.seconds)
-    numbers = ", ".join(f"{one.method.title} {one.seconds:.2f} s" for one in ordered)
-    return judge_time(
-        study.setting, f"The quickest sends fewer bytes than float32: {study.where}.",
-        "time to accuracy", bool(ordered and ordered[0].method.is_leaner),
-        numbers or "none reaches it", study.needs_epochs)
+    return sorted(those, key=lambda one: one.seconds)
 
 
-def peer_claim(study):
-    ours, theirs = (mean(next(one for one in study.outcomes if one.method is method).ends)
-                    for method in (FLOAT32, PEER))
-    return judge(f"float32 ends within {100 * SIMILAR:g} point of DistributedDataParallel: "
-                 f"{study.where}.", "time to accuracy", abs(ours - theirs) <= SIMILAR,
-                 f"{100 * ours:.2f} % and {100 * theirs:.2f} %",
-                 study.needs_epochs)
+def order_text(study):
+    return ", ".join(f"{one.method.title} {one.seconds:.2f} s"
+                     for one in by_time(study)) or "none reaches it"
+
+
+def best_claim(studies):
+    firsts = [next(iter(by_time(study)), None) for study in studies]
+    return decide_time(
+        studies[0].setting, BEST, all(first and first.method.is_leaner for first in firsts),
+        of_studies(studies, order_text), needs_epochs(studies))
+
+
+def ends_of(study, methods_wanted):
+    """Returns the mean accuracies at the end."""
+    return [mean(next(one for one in study.outcomes if one.method is method).ends)
+            for method in methods_wanted]
+
+
+def peer_claim(studies):
+    if not studies[0].setting.peers:
+        return decide(AS_PEER, False, "", NEEDS_PEERS, needs_epochs(studies))
+    ends = {study.key: ends_of(study, (FLOAT32, PEER)) for study in studies}
+    return decide(AS_PEER, all(abs(ours - theirs) <= SIMILAR for ours, theirs in ends.values()),
+                  of_studies(studies, lambda study: "{:.2f} % and {:.2f} %".format(
+                      *(100 * end for end in ends[study.key]))), needs_epochs(studies))
 
 
 def notes(setting):
@@ -325,10 +375,8 @@ def notes(setting):
 def find(setting, results):
     studies = [Study(setting, results, task, link) for task in tasks(setting)
                for link in links(setting)]
-    claims = [bytes_claim(studies), models_claim(setting, results)]
-    for study in studies:
-        claims += [reach_claim(study), best_claim(study)]
-        claims += [peer_claim(study)] if setting.peers else []
+    claims = [bytes_claim(studies), models_claim(setting, results), reach_claim(studies),
+              best_claim(studies), peer_claim(studies)]
     pictures = [picture for study in studies for picture in (
         picture_of(study, "seconds", "seconds of training", lambda point: point.seconds),
         picture_of(study, "bytes", "MB sent by a rank", lambda point: point.sent / 1e6))]
@@ -344,4 +392,4 @@ def announce(setting):
 
 EXPERIMENT = Experiment("time-to-accuracy", "Time and bytes to an accuracy", SOURCE, SCALES, runs,
                         find, 4, options=("link", "target"), announce=announce,
-                        leaves_open=LEARNING)
+                        statements=(BYTES, ONE_MODEL, REACH, BEST, AS_PEER), leaves_open=LEARNING)

@@ -1,13 +1,15 @@
-"""The report of an experiment: a self-contained page, the same in Markdown, and each table and figure
-as files.
+"""The report of an experiment: a self-contained page, the same in Markdown and on paper, and each
+table and figure as files.
 
-    report.html, report.md
+    report.html, report.md, report.pdf
     KEY.csv                        a table
     KEY.png, KEY.svg, KEY.pdf      a figure
     claims.csv
-    results.json                   {"experiment", "scale", "tables": {KEY: [{column: value}]},
-                                    "claims": [{"claim", "verdict": "confirmed", "not-confirmed" or
-                                                "not-measurable", "evidence"}]}
+    results.json                   {"experiment", "scale", "command", "environment",
+                                    "tables": {KEY: [{column: value}]},
+                                    "claims": [{"key", "claim", "verdict": "confirmed",
+                                                "not-confirmed" or "not-measurable", "evidence",
+                                                "condition" if it has one}]}
     commands.txt                   each run's commands; {coordinator} and {master}: addresses
 """
 import html
@@ -15,13 +17,12 @@ import json
 import shlex
 
 from cli.experiment.folder import REPORT
-from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, tabulate
+from cli.experiment.study import VERDICTS, tabulate
 from cli.report import document, figures
+from cli.report.paper import TITLE, Paper
 from cli.runs.output_file import replace_file
 from cli.runs.tables import csv_table, markdown_cell, markdown_table
 
-VERDICTS = {CONFIRMED: "confirmed", NOT_CONFIRMED: "not-confirmed",
-            NOT_MEASURABLE: "not-measurable"}
 
 
 def claims_table(claims):
@@ -48,6 +49,18 @@ def heading(part):
     return f"{part.title} ({part.source})"
 
 
+def drawing_of(picture):
+    return {**picture.drawing, "name": picture.key, "title": picture.title}
+
+
+def add_table(paper, table):
+    texts = [[markdown_cell(row.get(column.field), column) for column in table.columns]
+             for row in table.rows]
+    paper.table([column.title for column in table.columns], texts,
+                [not any(isinstance(row.get(column.field), str) for row in table.rows)
+                 for column in table.columns])
+
+
 class Writing:
     """Renders the report. `facts`: what figures depend on, by name; `command`: as typed."""
 
@@ -66,11 +79,11 @@ class Writing:
         files["commands.txt"] = self._commands()
         images = {}
         for picture in self._findings.pictures:
-            drawing = {**picture.drawing, "name": picture.key, "title": picture.title}
-            images[picture.key] = figures.render(drawing)
+            images[picture.key] = figures.render(drawing_of(picture))
             files.update((f"{picture.key}.{kind}", image)
                          for kind, image in images[picture.key].items())
         files["report.md"] = self._markdown()
+        files["report.pdf"] = self._paper()
         files[REPORT] = self._page(images, [*files])
         return files
 
@@ -80,11 +93,12 @@ class Writing:
     def _results(self):
         tables = {table.key: [{column.field: row.get(column.field) for column in table.columns}
                               for row in table.rows] for table in self._findings.tables}
-        claims = [{"claim": claim.text, "verdict": VERDICTS[claim.verdict],
+        claims = [{"key": claim.key, "claim": claim.text, "verdict": VERDICTS[claim.verdict],
                    "evidence": claim.numbers,
                    **({"condition": claim.condition} if claim.condition else {})}
                   for claim in self._findings.claims]
         return json.dumps({"experiment": self._experiment.name, "scale": self._scale,
+                           "command": self._command, "environment": self._facts,
                            "tables": tables, "claims": claims}, indent=1, ensure_ascii=False) + "\n"
 
     def _commands(self):
@@ -108,6 +122,26 @@ class Writing:
         if found.notes:
             parts.append("## Notes\n\n" + "".join(f"- {note}\n" for note in found.notes))
         return "\n".join(parts)
+
+    def _paper(self):
+        found, paper = self._findings, Paper()
+        paper.heading(self._title(), TITLE)
+        paper.paragraph(self._command, style="italic")
+        paper.paragraph(self._about)
+        paper.items(f"{name}: {value}" for name, value in self._facts.items())
+        paper.heading("Claims")
+        add_table(paper, self._claims)
+        for table in found.tables:
+            paper.heading(heading(table))
+            add_table(paper, table)
+            paper.paragraph(table.note)
+        for picture in found.pictures:
+            paper.figure(heading(picture), drawing_of(picture))
+            paper.paragraph(picture.caption)
+        if found.notes:
+            paper.heading("Notes")
+            paper.items(found.notes)
+        return paper.done()
 
     def _page(self, images, names):
         found = self._findings

@@ -4,6 +4,7 @@ from cli.runs.tables import TextColumn, phase_columns, text_table
 
 CODEC_COLUMNS = (TextColumn(("compression_ratio",), "ratio", 1),
                  TextColumn(("residual_norm",), "residual", 2))
+PEAK_COLUMN = TextColumn(("peak_memory_bytes",), "peak MB", 0, 1e-6)
 
 
 def is_whole(file):
@@ -109,7 +110,7 @@ def columns_of(phases, with_links, with_clocks, with_codec):
             TextColumn(("hidden",), "(hidden)", 1, 1000),
             TextColumn(("exposed_share",), "exposed %", 0, 100),
             TextColumn(("iteration_seconds", "p50"), "p50 ms", 1, 1000),
-            TextColumn(("busbw_gbit",), "busbw Gbit/s", 2), *links, *clocks, *codec,
+            TextColumn(("busbw_gbit",), "busbw Gbit/s", 2), PEAK_COLUMN, *links, *clocks, *codec,
             TextColumn(("loss", "first"), "first loss", 4),
             TextColumn(("loss", "last"), "last loss", 4),
             TextColumn(("test", "accuracy"), "accuracy %", 2, 100)]
@@ -147,10 +148,11 @@ def coordinator_table(aggregation):
     times["wait"] = mean - sum(times[name] for name in times if name != "wait")
     row = {"who": "coordinator", "iteration": mean / 1e4,
            "hidden": number_at(aggregation, "phase_seconds", "hidden_send"),
+           "peak_memory_bytes": number_at(aggregation, "peak_memory_bytes"),
            **{name: tenths / 1e4 for name, tenths in times.items()}}
     columns = [TextColumn(("who",), ""), TextColumn(("iteration",), "iteration ms", 1, 1000),
                *(TextColumn((name,), title, 1, 1000) for name, title, _ in AGGREGATION),
-               TextColumn(("hidden",), "(hidden sends)", 1, 1000)]
+               TextColumn(("hidden",), "(hidden sends)", 1, 1000), PEAK_COLUMN]
     meanings = " + ".join(f"{title} ({meaning})" for _, title, meaning in AGGREGATION)
     return ["", *text_table(columns, [row]),
             f"Likewise: iteration = {meanings}; (hidden sends) go on while it receives or folds."]

@@ -4,7 +4,7 @@ import sys
 import time
 
 from cli.launch.losses import PHASES
-from cli.launch.summaries import AGGREGATION, CODEC_COLUMNS
+from cli.launch.summaries import AGGREGATION, CODEC_COLUMNS, PEAK_COLUMN
 from cli.runs.json_fields import list_at, no_number, number_at, ranks_at, ranks_text, text_at
 from cli.runs.quantiles import mean
 from cli.runs.tables import TextColumn, phase_columns, text_table
@@ -200,7 +200,8 @@ def columns_of(status):
             TextColumn(("steps_done",), "steps"), *clocks, *codec,
             TextColumn(("iteration_seconds",), "iteration ms", 1, 1000),
             *phase_columns(listed if isinstance(listed, list) else []),
-            TextColumn(("work_seconds",), "own work", 1, 1000), TextColumn(("loss",), "loss", 4),
+            TextColumn(("work_seconds",), "own work", 1, 1000), PEAK_COLUMN,
+            TextColumn(("loss",), "loss", 4),
             TextColumn(("heard_seconds",), "heard s ago", 1), TextColumn(("address",), "address"),
             TextColumn(("pid",), "process")]
 

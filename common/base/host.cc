@@ -122,6 +122,17 @@ int UsableCores() {
   return quota ? std::max(1, static_cast<int>(quota->cores)) : cores;
 }
 
+// The kernel's VmHWM. getrusage would include what the process held before it replaced itself.
+uint64_t PeakMemoryBytes() {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  while (file >> word) {
+    uint64_t kibibytes = 0;
+    if (word == "VmHWM:" && file >> kibibytes) return kibibytes * 1024;
+  }
+  return 0;
+}
+
 std::string CoresId() {
   const BoundCores cores = OwnCores();
   const std::optional<CpuQuota> quota = OwnQuota(cores.count);

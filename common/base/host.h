@@ -1,6 +1,7 @@
 #ifndef GRADWIRE_COMMON_BASE_HOST_H_
 #define GRADWIRE_COMMON_BASE_HOST_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -23,6 +24,10 @@ std::optional<CpuQuota> FindCpuQuota(const std::string& own_groups,
 // Returns the number of cores that this process may keep busy, at least 1: those that it is bound
 // to (mpirun, Slurm, taskset), or fewer if its control group limits CPU time (containers).
 int UsableCores();
+
+// Returns the largest number of bytes of memory that this process has held at one time (its
+// resident set) since it started its program. 0 if the system does not say.
+uint64_t PeakMemoryBytes();
 
 // Returns an id that is equal for processes that share those cores, and different for others. It
 // consists of the id that Linux draws at boot (or else the host's name), which containers and

@@ -33,6 +33,8 @@ struct StepRecord {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
   absl::Time time;  // end of the iteration
+  // Largest resident set of the worker's process so far; 0 if the system does not say.
+  uint64_t peak_memory_bytes = 0;
   // For a served model, when the rank received it: the number of steps by which the fastest rank
   // was ahead of this one, and of the slowest.
   struct Staleness {
@@ -75,6 +77,12 @@ inline constexpr StepFigure kStepFigures[] = {
     StepFigure::Of<&StepRecord::bytes_sent>("bytes_sent").SumOfRanks().OnPage(),
     StepFigure::Of<&StepRecord::bytes_received>("bytes_received").SumOfRanks().OnPage(),
     StepFigure::Of<&StepRecord::time>("time"),
+    StepFigure::Of<&StepRecord::peak_memory_bytes>("peak_memory_bytes")
+        .OnPage()
+        .LastAt("/peak_memory_bytes")
+        .Gauge("gradwire_peak_memory_bytes",
+               "Largest resident set of this worker's process so far.")
+        .CoordinatorOfRank(),
     StepFigure::Of<&StepRecord::staleness, &StepRecord::Staleness::lag>("lag")
         .OnPage()
         .MeanAndMaxAt("/staleness/lag")

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "common/base/clock.h"
+#include "common/base/host.h"
 
 namespace gradwire {
 
@@ -154,7 +155,8 @@ Json CoordinatorJson(const RunHistory& history) {
             {"receive", mean(times.receive)},
             {"fold", mean(times.fold)},
             {"send", mean(times.send)},
-            {"hidden_send", mean(times.hidden_send)}}}};
+            {"hidden_send", mean(times.hidden_send)}}},
+          {"peak_memory_bytes", PeakMemoryBytes()}};
 }
 
 std::string RunOf(const v1::StatusReply& status) { return absl::BytesToHexString(status.run_id()); }

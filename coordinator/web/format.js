@@ -52,7 +52,7 @@ export function loss(value) {
   return String(Number(value.toPrecision(4)));
 }
 
-// With decimal prefixes ("k" is 1000): "B/s", "MB/s".
+// With decimal prefixes ("k" is 1000): "B/s", "MB/s", or with another unit.
 export function rate(value, unit = 'B/s') {
   if (!isNumber(value)) return NONE;
   const prefixes = ['', 'k', 'M', 'G', 'T', 'P'];

@@ -2,7 +2,7 @@
 
 import {phaseColor} from './charts.js';
 import {byId, keepChildren, make, setText, setTone} from './dom.js';
-import {count, loss, NONE, percent, seconds} from './format.js';
+import {count, loss, NONE, percent, rate, seconds} from './format.js';
 import {besides, namesOf} from './losses.js';
 import {EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './model.js';
 
@@ -10,8 +10,9 @@ import {EXPOSED, phasesOf, slowest, STACK, STRAGGLER_SHARE, toneOf} from './mode
 export const SILENT_SECONDS = 3;
 
 const COLUMNS = ['Rank', 'Address', 'State', 'Steps', 'Loss', 'Iteration', 'Own work', 'Exposed',
-                 'Last step', 'Last heard'];
-const NUMBERS = new Set(['Steps', 'Loss', 'Iteration', 'Own work', 'Exposed', 'Last heard']);
+                 'Last step', 'Last heard', 'Peak memory'];
+const NUMBERS = new Set(['Steps', 'Loss', 'Iteration', 'Own work', 'Exposed', 'Last heard',
+                         'Peak memory']);
 
 export const isSilent = (rank) => rank.state === 'running' && rank.heard_seconds > SILENT_SECONDS;
 
@@ -92,6 +93,8 @@ export function compressionSentence(status) {
   return `Gradients are sent in ${percent(share)} of their bytes${left}.`;
 }
 
+const memoryText = (rank) => (rank.peak_memory_bytes > 0 ? rate(rank.peak_memory_bytes, 'B') : NONE);
+
 const heardText = (seconds) =>
   (Number.isFinite(seconds) ? `${seconds.toFixed(1)} s ago` : NONE);
 
@@ -103,7 +106,7 @@ function showRow(row, rank, others, longest, slow) {
     String(rank.rank), rank.address || NONE, rank.state || NONE, stepsText(rank),
     lossText(rank), stepped ? seconds(rank.iteration_seconds) : NONE,
     stepped ? seconds(rank.work_seconds) : NONE, stepped ? percent(exposed) : NONE, null,
-    heardText(rank.heard_seconds),
+    heardText(rank.heard_seconds), memoryText(rank),
   ];
   texts.forEach((text, index) => {
     if (text !== null) setText(row.children[index].firstChild, text);

@@ -15,7 +15,7 @@ NAVIGATION = {
     "Tasks": ["tasks/course", "tasks/own-program", "tasks/several-hosts", "tasks/which-method",
               "tasks/slow-run", "tasks/host-died", "tasks/own-method", "tasks/upgrade"],
     "Reference": ["options", "output", "operations", "deploy/README", "security", "observability",
-                  "measuring", "library", "experiments", "results"],
+                  "measuring", "library", "experiments", "claims", "results"],
     "How it works": ["reliability", "algorithms", "architecture", "protocol", "extending",
                      "development", "../CHANGELOG"],
 }

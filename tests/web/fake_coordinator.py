@@ -39,7 +39,7 @@ def rank(number, steps, work=0.35, **changes):
             "iteration_seconds": 0.431 if steps else 0, "work_seconds": work if steps else 0,
             "phase_seconds": phases() if steps else dict.fromkeys(phases(), 0),
             "samples": 64, "bytes_sent": 55_000_000, "bytes_received": 55_000_000,
-            "heard_seconds": 0.2, **changes}
+            "peak_memory_bytes": 412_345_678 if steps else 0, "heard_seconds": 0.2, **changes}
 
 
 def status(step=17, total_steps=196, ranks=4, **changes):

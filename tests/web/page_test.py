@@ -85,6 +85,13 @@ class PageTest(unittest.TestCase):
         self.assertEqual(len(self.texts("#ranks tbody tr")), 4)
         self.assertEqual(browser.errors(self.driver), [])
 
+    def test_peak_memory_of_each_worker_is_in_the_table(self):
+        status = fake.status(step=17)
+        status["ranks"][1]["peak_memory_bytes"] = 0
+        self.open(status)
+        self.assertEqual(self.texts("#ranks td[data-label='Peak memory']"),
+                         ["412 MB", "–", "412 MB", "412 MB"])
+
     def test_phases_are_stacked_and_communication_is_not(self):
         self.open(fake.status(step=17))
         self.wait(lambda: self.canvas_colors("time-chart"), "the chart")

@@ -62,6 +62,7 @@ void AddMeasurements(const Summary& summary, Json& figures, Json& json) {
                              {"last", summary.ranks_of_worker}};
   json["bytes_sent"] = summary.bytes_sent;
   json["bytes_received"] = summary.bytes_received;
+  Take("peak_memory_bytes", figures, json);
   Take("staleness", figures, json);
   if (summary.barrier_seconds.has_value()) json["barrier_seconds"] = *summary.barrier_seconds;
   if (summary.compression_ratio.has_value()) json["compression_ratio"] = *summary.compression_ratio;

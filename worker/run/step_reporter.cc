@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/memory/memory.h"
+#include "common/base/host.h"
 #include "common/base/output_file.h"
 #include "worker/run/from_options.h"
 
@@ -199,6 +200,7 @@ absl::Status StepReporter::Finish() {
 void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* records) {
   const size_t ranks = records->size();
   const auto compressed = compression_.OnStep(totals.compressed);
+  const uint64_t peak_memory_bytes = PeakMemoryBytes();
   for (size_t i = 0; i < ranks; ++i) {
     StepRecord& record = (*records)[i];
     record.bytes_sent = PartOf(totals.bytes_sent, i, ranks) - PartOf(counted_.bytes_sent, i, ranks);
@@ -206,6 +208,7 @@ void StepReporter::Count(const TransferTotals& totals, std::vector<StepRecord>* 
         PartOf(totals.bytes_received, i, ranks) - PartOf(counted_.bytes_received, i, ranks);
     record.staleness = StalenessAfter(record.step, totals.clocks);
     record.compressed = compressed;
+    record.peak_memory_bytes = peak_memory_bytes;
   }
   metrics_->CountWireOverflows(totals.overflow_steps - counted_.overflow_steps);
   counted_ = totals;

@@ -5,7 +5,8 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from fakes import request_of
-from cli.experiment import course
+from cli.experiment import course, course_costs, course_trials
+from cli.experiment.course_setups import DDP, GATHER, REDUCE, SETUPS, nodes_name
 from cli.experiment.results import Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
 
@@ -16,15 +17,22 @@ def setting_of(scale=FULL, **more):
     return Setting(request_of("out", **more), scale, 2, 1 << 30)
 
 
-def trained(ranks=4, seconds=1.0, losses=(2.0,) * 196, test=None, sha256="a"):
-    records = [{"loss": loss, "iteration_seconds": seconds if step else 100.0}
+def trained(ranks=4, seconds=1.0, losses=(2.0,) * 196, test=None, sha256="a", exposed=0.1,
+            sent=100, peak=1000):
+    """Each iteration computes for 0.5 s; `exposed`: communication, in seconds."""
+    times = {"data": 0.01, "forward": 0.2, "backward": 0.25, "optimizer": 0.05,
+             "communication": 2 * exposed, "exposed_communication": exposed}
+    records = [{"loss": loss, "iteration_seconds": seconds if step else 100.0,
+                "phase_seconds": times, "bytes_sent": sent, "bytes_received": sent}
                for step, loss in enumerate(losses)]
-    summary = {"parameters_sha256": sha256, **({"test": test} if test else {})}
+    summary = {"parameters_sha256": sha256, "peak_memory_bytes": peak,
+               **({"test": test} if test else {})}
     return Trained([{"records": records, "summary": summary}] * ranks)
 
 
-def results_of(**changed):
-    results = {run.name: trained(run.ranks) for run in course.runs(setting_of())}
+def results_of(data_dir="", **changed):
+    runs = course.runs(setting_of(data_dir=data_dir))
+    results = {run.name: trained(run.ranks, test={"loss": 2.2, "accuracy": 0.18}) for run in runs}
     return {**results, **{name.replace("_", "-"): run for name, run in changed.items()}}
 
 
@@ -75,13 +83,20 @@ class Claims(unittest.TestCase):
         results = results_of(all_reduce_by_parameter=trained(seconds=0.5))
         self.assertEqual(verdict_on(start, results, hostfile="h"), NOT_CONFIRMED)
 
+    def test_epoch_is_counted_at_quick_scale(self):
+        setting = setting_of(course.SCALES["quick"])
+        for iterations, verdict in ((196, CONFIRMED), (195, NOT_CONFIRMED)):
+            results = {"epoch-1-nodes": trained(1),
+                       "epoch-4-nodes": trained(losses=[2.0] * iterations)}
+            self.assertEqual(course_trials.length_claim(setting, results).verdict, verdict)
+
     def test_short_epoch_is_seen(self):
         results = results_of(one_node=trained(1, losses=[2.0] * 195))
         self.assertEqual(verdict_on("An epoch is", results), NOT_CONFIRMED)
 
     def test_times_need_hosts(self):
         results = results_of(all_reduce=trained(seconds=0.5))
-        start = "all-reduce takes less time than gather and scatter"
+        start = "All-reduce takes less time than gather and scatter"
         self.assertEqual(verdict_on(start, results), NOT_MEASURABLE)
         self.assertEqual(verdict_on(start, results, hosts="hosts"), CONFIRMED)
         self.assertEqual(verdict_on("DDP takes less", results, hosts="hosts"), NOT_CONFIRMED)
@@ -94,16 +109,119 @@ class Claims(unittest.TestCase):
         times["ddp_4_nodes"] = trained(4, 1.0)
         self.assertEqual(verdict_on(start, results_of(**times), hosts="h"), CONFIRMED)
 
-    def test_accuracy_needs_cifar10(self):
-        tested = {name: trained(1 if name == "one_node" else 4,
-                                test={"loss": 2.2, "accuracy": accuracy})
-                  for name, accuracy in (("one_node", 0.17), ("gather_scatter", 0.19),
-                                         ("all_reduce", 0.18), ("ddp", 0.18))}
+    def test_time_by_nodes_is_decided_for_each_set_up(self):
+        for name, start in (("gather_scatter", "Time falls with nodes, gather"),
+                            ("all_reduce", "Time falls with nodes, all-reduce")):
+            times = {f"{name}_{nodes}_nodes": trained(nodes, 4 - nodes / 2) for nodes in (2, 3, 4)}
+            self.assertEqual(verdict_on(start, results_of(**times), hosts="h"), CONFIRMED)
+            times[f"{name}_4_nodes"] = trained(4, 9.0)
+            self.assertEqual(verdict_on(start, results_of(**times), hosts="h"), NOT_CONFIRMED)
+
+    def test_each_set_up_must_beat_the_one_before(self):
+        for name, start in (("gather_scatter", "Gather and scatter takes less time than one"),
+                            ("ddp", "DDP takes less"),
+                            ("gather_scatter", "Gather and scatter takes less time in buckets")):
+            results = results_of(**{name: trained(seconds=0.5)})
+            self.assertEqual(verdict_on(start, results, hosts="h"), CONFIRMED)
+            results = results_of(**{name: trained(seconds=2)})
+            self.assertEqual(verdict_on(start, results, hosts="h"), NOT_CONFIRMED)
+
+    def test_losses_must_be_near_those_of_one_node(self):
+        start = "Losses are close"
+        for at, verdict in ((180, NOT_CONFIRMED), (181, CONFIRMED)):
+            losses = [2.0] * 196
+            losses[at] = 2.5
+            results = results_of(ddp=trained(losses=losses, test={"loss": 2, "accuracy": 0.18}))
+            self.assertEqual(verdict_on(start, results, data_dir="d"), verdict)
+            results = results_of(trial_ddp_4_nodes=trained(losses=losses, test={"accuracy": 0.18}))
+            self.assertEqual(verdict_on(start, results), verdict)
+
+    def test_workload_is_compute_bound_if_every_set_up_computes_longer_than_it_waits(self):
+        start = "The workload is more compute-bound"
+        self.assertEqual(verdict_on(start, results_of()), NOT_MEASURABLE)
+        self.assertEqual(verdict_on(start, results_of(), hosts="h"), CONFIRMED)
+        results = results_of(gather_scatter=trained(exposed=0.6))
+        self.assertEqual(verdict_on(start, results, hosts="h"), NOT_CONFIRMED)
+
+    def test_bytes_of_gather_and_scatter_are_those_of_all_ranks(self):
+        start = "All-reduce communicates less"
+        self.assertEqual(verdict_on(start, results_of(all_reduce=trained(sent=399))), CONFIRMED)
+        self.assertEqual(verdict_on(start, results_of(all_reduce=trained(sent=400))),
+                         NOT_CONFIRMED)
+
+    def test_bytes_and_exposed_communication_must_rise_at_each_step(self):
+        for start, field in (("Communication rises", "sent"), ("Time spent in", "exposed")):
+            runs = {f"{name}_{nodes}_nodes": trained(nodes, **{field: nodes})
+                    for name in ("gather_scatter", "all_reduce", "ddp") for nodes in (2, 3, 4)}
+            self.assertEqual(verdict_on(start, results_of(**runs), hosts="h"), CONFIRMED)
+            runs["ddp_3_nodes"] = trained(3, **{field: 2})
+            self.assertEqual(verdict_on(start, results_of(**runs), hosts="h"), NOT_CONFIRMED)
+
+    def test_buckets_must_cost_memory_and_gain_time(self):
+        start = "Buckets trade memory"
+        for ddp, verdict in (({"seconds": 0.5, "peak": 2000}, CONFIRMED),
+                             ({"seconds": 0.5, "peak": 1000}, NOT_CONFIRMED),
+                             ({"seconds": 2.0, "peak": 2000}, NOT_CONFIRMED),
+                             ({"seconds": 0.5, "peak": 0}, NOT_MEASURABLE)):
+            self.assertEqual(verdict_on(start, results_of(ddp=trained(**ddp)), hosts="h"), verdict)
+
+    def accuracies(self, name_of, values):
+        return {name_of(setup): trained(setup.nodes, test={"loss": 2.2, "accuracy": accuracy})
+                for setup, accuracy in zip(SETUPS, values)}
+
+    def test_accuracies_of_the_set_ups_count_with_cifar10_at_full_scale(self):
         start = "Test accuracies"
-        self.assertEqual(verdict_on(start, results_of(**tested)), NOT_MEASURABLE)
-        self.assertEqual(verdict_on(start, results_of(**tested), data_dir="d"), CONFIRMED)
-        tested["ddp"] = trained(test={"loss": 2.2, "accuracy": 0.25})
-        self.assertEqual(verdict_on(start, results_of(**tested), data_dir="d"), NOT_CONFIRMED)
+        for values, verdict in (((0.17, 0.19, 0.18, 0.18), CONFIRMED),
+                                ((0.17, 0.19, 0.18, 0.25), NOT_CONFIRMED)):
+            results = dict(results_of(data_dir="d"))
+            results.update(self.accuracies(lambda setup: setup.name, values))
+            self.assertEqual(verdict_on(start, results, data_dir="d"), verdict)
+
+    def test_a_small_net_stands_for_them_otherwise_and_the_verdict_says_so(self):
+        for scale in ("quick", "full"):
+            setting = setting_of(course.SCALES[scale])
+            for values, verdict in (((0.8, 0.82, 0.82, 0.82), CONFIRMED),
+                                    ((0.8, 0.82, 0.84, 0.82), NOT_CONFIRMED)):
+                found = self.accuracies(
+                    lambda setup: course_trials.trial_name(setup, setup.nodes), values)
+                claim = course_trials.accuracy_claim(setting, found)
+                self.assertEqual((claim.verdict, claim.condition), (
+                    verdict, "an MLP on Fashion-MNIST in place of VGG-11 on CIFAR-10"))
+
+    def test_small_net_trains_only_where_the_set_ups_do_not_tell(self):
+        names = {kind: {run.name for run in course_trials.runs(setting_of(*more[:1], **more[1]))}
+                 for kind, more in (("quick", (course.SCALES["quick"], {})),
+                                    ("full", (FULL, {})), ("real", (FULL, {"data_dir": "d"})),
+                                    ("tiny", (course.SCALES["tiny"], {})))}
+        trials = {"trial-one-node-1-nodes", "trial-gather-scatter-4-nodes",
+                  "trial-all-reduce-4-nodes", "trial-ddp-4-nodes", "trial-ddp-2-nodes",
+                  "trial-ddp-3-nodes"}
+        self.assertEqual(names, {"quick": trials | {"epoch-1-nodes", "epoch-4-nodes"},
+                                 "full": trials, "real": set(), "tiny": set()})
+        setting = setting_of(course.SCALES["tiny"])
+        results = {run.name: trained(run.ranks) for run in course.runs(setting)}
+        self.assertEqual([claim.verdict for claim in course_trials.claims(setting, results)],
+                         [NOT_MEASURABLE] * 4)
+
+    def test_accuracies_by_nodes_must_be_near(self):
+        setting = setting_of(course.SCALES["quick"])
+        for last, verdict in ((0.84, CONFIRMED), (0.86, NOT_CONFIRMED)):
+            found = {course_trials.trial_name(DDP, nodes):
+                     trained(nodes, test={"accuracy": 0.82 if nodes < 4 else last})
+                     for nodes in (2, 3, 4)}
+            self.assertEqual(course_trials.nodes_claim(setting, found).verdict, verdict)
+        tests = {nodes_name(setup, nodes): trained(nodes, test={"accuracy": 0.2})
+                 for setup in (GATHER, REDUCE, DDP) for nodes in (2, 3, 4)}
+        real = setting_of(data_dir="d")
+        self.assertEqual(course_trials.nodes_claim(real, tests).verdict, CONFIRMED)
+        tests["all-reduce-3-nodes"] = trained(3, test={"accuracy": 0.3})
+        self.assertEqual(course_trials.nodes_claim(real, tests).verdict, NOT_CONFIRMED)
+
+    def test_nodes_are_tested_where_they_decide(self):
+        for data_dir, tested in (("", False), ("/d", True)):
+            run = next(run for run in course.runs(setting_of(data_dir=data_dir))
+                       if run.name == "ddp-3-nodes")
+            self.assertEqual((run.tests, run.only), (tested, "" if tested else "times"))
 
 
 class Numbers(unittest.TestCase):
@@ -118,6 +236,22 @@ class Numbers(unittest.TestCase):
         table, _ = course.times(results_of(gather_scatter=trained(seconds=0.75),
                                            all_reduce=trained(seconds=0.375)))
         self.assertEqual([row["improvement"] for row in table.rows[:3]], [None, 25.0, 50.0])
+
+    def test_planned_bytes_are_those_of_a_gather_and_of_a_ring(self):
+        size = 36924456
+        self.assertEqual(course_costs.planned_bytes(GATHER, 4), 8 * size)
+        self.assertEqual([course_costs.planned_bytes(REDUCE, nodes) for nodes in (2, 3, 4)],
+                         [2 * size, 8 * size // 3, 3 * size])
+
+    def test_phases_of_all_set_ups_stand_side_by_side(self):
+        table, picture = course_costs.phases_of_setups(results_of(ddp=trained(exposed=0.3)))
+        self.assertEqual([row["run"] for row in table.rows],
+                         ["one node", "gather and scatter", "all-reduce", "DDP"])
+        exposed = [row["exposed_communication"] for row in table.rows]
+        for got, expected in zip(exposed, (0.1, 0.1, 0.1, 0.3)):
+            self.assertAlmostEqual(got, expected)
+        self.assertAlmostEqual(table.rows[3]["hidden"], 0.3)
+        self.assertEqual(picture.drawing["kind"], "stacked")
 
     def test_epoch_is_asked_for_at_full_scale(self):
         gather = next(run for run in course.runs(setting_of()) if run.name == "gather-scatter")

@@ -151,9 +151,17 @@ TEST(ParseExperimentOptions, Weights_AreAFolderOrTrainedFirst) {
             "--weights and --pretrain exclude each other");
 }
 
+TEST(ParseExperimentOptions, Claims_ReachTheScript) {
+  const Json request = Request({"claims", "course", "--json"});
+  EXPECT_EQ(request["words"], Json({"claims", "course"}));
+  EXPECT_EQ(request["json"], true);
+  EXPECT_EQ(Request({"claims"})["json"], false);
+}
+
 TEST(ParseExperimentOptions, Help_SaysHowToListThem) {
-  EXPECT_THAT(ParseExperimentOptions({"--help"}, {})->print,
-              HasSubstr("'gradwire experiment list' lists the experiments"));
+  const std::string help = ParseExperimentOptions({"--help"}, {})->print;
+  EXPECT_THAT(help, HasSubstr("'gradwire experiment list' lists the experiments"));
+  EXPECT_THAT(help, HasSubstr("'gradwire experiment claims [NAME]'"));
 }
 
 }  // namespace

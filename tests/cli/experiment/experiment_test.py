@@ -51,11 +51,12 @@ class Conducting(unittest.TestCase):
     def test_all_is_written(self):
         self.assertEqual(len(self.conduct(FakeRunner(), figures.render)), RUNS)
         names = {file.name for file in self.out.iterdir()}
-        self.assertLessEqual({"report.html", "report.md", "claims.csv", "times.csv", "nodes.png",
+        self.assertLessEqual({"report.html", "report.md", "report.pdf", "claims.csv", "times.csv", "nodes.png",
                               "nodes.svg", "nodes.pdf", "commands.txt"}, names)
         page = (self.out / "report.html").read_text()
         self.assertIn("data:image/svg+xml;base64,", page)
         self.assertNotRegex(page, "(src|href)=\"(?!data:)")  # it is complete in itself
+        self.assertTrue((self.out / "report.pdf").read_bytes().startswith(b"%PDF-"))
         self.assertEqual(len(list((self.out / "runs").iterdir())), RUNS)
 
     def test_what_will_run_is_said_first(self):
@@ -222,7 +223,7 @@ class Conducting(unittest.TestCase):
         self.assertEqual((results["experiment"], results["scale"]), ("course", "tiny"))
         self.assertEqual(results["tables"]["nodes"][0]["nodes"], 2)
         claim = results["claims"][0]
-        self.assertEqual(set(claim), {"claim", "verdict", "evidence"})
+        self.assertEqual(set(claim), {"key", "claim", "verdict", "evidence"})
         self.assertLessEqual({claim["verdict"] for claim in results["claims"]},
                              {"confirmed", "not-confirmed", "not-measurable"})
 
@@ -302,7 +303,7 @@ class Conducting(unittest.TestCase):
     def test_missing_name_lists_the_experiments(self):
         for words in ([], ["course", "lab"]):
             with self.assertRaisesRegex(WrongUsage, f"^got {len(words)} names, expected one of "
-                                        "course, .*, list$"):
+                                        "course, .*, list, claims$"):
                 experiment.main_with(request_of(self.out, words=words), None)
 
     def test_every_experiment_goes_from_its_plan_to_its_report(self):

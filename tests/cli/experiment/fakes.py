@@ -7,7 +7,7 @@ from unittest import mock
 EMULATED_SECONDS = 0.9  # of an iteration
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT))
-from cli.experiment import experiment
+from cli.experiment import experiment, writing
 from cli.experiment.experiment import EXPERIMENTS, run_experiment
 from cli.experiment.study import experiment_called
 from cli.report import figures
@@ -41,7 +41,8 @@ def request_of(folder, name="course", **more):
             "under_mpirun": ["mpi"], "versions": {"gradwire": "1"}, "blas_path": "", "hosts": "", "hostfile": "",
             "rate": "none", "port": 29400, "peers": False, "timeout_seconds": 60, "link_gbit": None,
             "data_dir": "", "out": str(folder), "again": False, "threads": 0, "link": [],
-            "chosen": {}, "target": 0, "weights": "", "pretrain": 0, "tables": TABLES, **more}
+            "chosen": {}, "target": 0, "json": False, "weights": "", "pretrain": 0, "tables": TABLES,
+            **more}
 
 
 def option(argv, name):
@@ -58,9 +59,10 @@ def training_text(argv, rank):
                 "phase_seconds": {"data": 0.01, "forward": 0.3, "backward": 0.5,
                                   "communication": 0.1, "exposed_communication": 0.05,
                                   "optimizer": 0.01},
-                "bytes_sent": 100, "samples": 1, "epoch": step * epochs // count, "lr": 0.1}
+                "bytes_sent": 100, "bytes_received": 100, "samples": 1, "epoch": step * epochs // count, "lr": 0.1}
                for step in range(count)]
     summary = {"parameters_sha256": "a", "buffers_sha256": "b", "bytes_sent": 100 * count,
+               "peak_memory_bytes": 400_000_000,
                "epochs": [{"epoch": epoch, "seconds": 1.0, "loss": 2.0, "accuracy": 0.1,
                            "test": {"accuracy": 0.1 * (epoch + 1)}} for epoch in range(epochs)],
                "trained_parameters": 1, "outputs_sha256": "c",
@@ -147,7 +149,11 @@ def no_images(_figure):
 
 
 def conduct_with(runner, request, draw=no_images):
-    """Runs an experiment with `runner` and `draw` in place of real ones. Drawing takes its time."""
+    """Runs an experiment with `runner` and `draw` in place of real ones. Drawing takes its time, so
+    report.pdf is empty unless figures are drawn."""
+    paper = writing.Paper if draw is not no_images else mock.Mock(
+        return_value=mock.Mock(**{"done.return_value": b""}))
     with mock.patch.object(experiment, "Runner", runner), \
-            mock.patch.object(figures, "render", draw):
+            mock.patch.object(figures, "render", draw), \
+            mock.patch.object(writing, "Paper", paper):
         run_experiment(experiment_called(request["words"][0], EXPERIMENTS), request, lambda: None)

@@ -80,6 +80,14 @@ class LargeBatch(unittest.TestCase):
         cifar10 = [run.iterations for run in large_batch.runs(self.setting(data_dir="/d"))]
         self.assertEqual(cifar10, [5 * 391, 5 * 25, 5 * 25, 5 * 25])
 
+    def test_other_number_of_iterations_is_seen(self):
+        setting = self.setting()
+        counts = {run.name: run.iterations for run in large_batch.runs(setting)}
+        for change, verdict in ((0, CONFIRMED), (1, NOT_CONFIRMED)):
+            results = {name: self.way(rates=[0.1] * (count + change))
+                       for name, count in counts.items()}
+            self.assertEqual(large_batch.steps_claim(setting, results).verdict, verdict)
+
     def test_last_epoch_is_what_is_reported(self):
         table = large_batch.last_epoch_table(self.setting(), self.SCALE, self.results(),
                                              large_batch.WAYS)
@@ -175,6 +183,29 @@ class Collectives(unittest.TestCase):
     def test_fit_is_of_relative_errors(self):
         latency, _ = collectives.fit([(4, 0.001), (4000, 0.001), (4000000, 1.0), (8000000, 9.0)])
         self.assertAlmostEqual(latency, 0.001, delta=0.0005)
+
+    def averaged(self, seconds, wrong=0, sizes=(4000, 240000000)):
+        """Of every back end; `seconds` of each size."""
+        setting = setting_of({"sizes": sizes}, hosts="h")
+        return setting, {collectives.name_of(backend, size): Averaged(
+            [{"seconds": [of_size], "wrong": wrong, "bytes_sent": 1}])
+                         for backend in setting.backends() for size, of_size in zip(sizes, seconds)}
+
+    def test_one_wrong_value_is_seen(self):
+        self.assertEqual(collectives.values_claim(*self.averaged((1, 1))).verdict, CONFIRMED)
+        setting, results = self.averaged((1, 1))
+        results["tree-4000"] = Averaged([{"seconds": [1], "wrong": 1, "bytes_sent": 1}])
+        claim = collectives.values_claim(setting, results)
+        self.assertEqual((claim.verdict, claim.numbers),
+                         (NOT_CONFIRMED, "1 wrong values in 10 runs"))
+
+    def test_large_pieces_must_take_less_time_on_every_back_end(self):
+        setting, results = self.averaged((0.001, 0.5))
+        self.assertEqual(collectives.pieces_claim(setting, results).verdict, CONFIRMED)
+        results["gloo-240000000"] = Averaged([{"seconds": [90], "wrong": 0, "bytes_sent": 1}])
+        self.assertEqual(collectives.pieces_claim(setting, results).verdict, NOT_CONFIRMED)
+        self.assertEqual(collectives.pieces_claim(setting_of(setting.scale), results).verdict,
+                         NOT_MEASURABLE)
 
     def test_time_is_the_longest_of_all_ranks(self):
         result = Averaged([{"seconds": [1, 5], "wrong": 0, "bytes_sent": 8},

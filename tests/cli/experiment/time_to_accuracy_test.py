@@ -183,29 +183,30 @@ class Said(unittest.TestCase):
 
     def test_method_that_does_not_reach_it_is_named(self):
         setting = setting_of(target=0.75)
-        self.assertEqual(tta.reach_claim(study_of(setting)).verdict, CONFIRMED)
-        claim = tta.reach_claim(study_of(setting, top_k=trained((0.1, 0.2))))
+        self.assertEqual(tta.reach_claim([study_of(setting)]).verdict, CONFIRMED)
+        claim = tta.reach_claim([study_of(setting, top_k=trained((0.1, 0.2)))])
         self.assertEqual((claim.verdict, claim.numbers),
-                         (NOT_CONFIRMED, "top-k 0.01 0 of 2, ends at 20.00 %"))
+                         (NOT_CONFIRMED, "75.00 %: top-k 0.01 0 of 2, ends at 20.00 %"))
 
     def test_quickest_is_judged_on_hosts_alone(self):
         quick = {"diloco": trained((0.5, 0.8), (0.1, 0.1))}
-        self.assertEqual(tta.best_claim(study_of(setting_of(hosts="p"), **quick)).verdict, CONFIRMED)
+        self.assertEqual(tta.best_claim([study_of(setting_of(hosts="p"), **quick)]).verdict,
+                         CONFIRMED)
         quick = {"fp32": trained((0.5, 0.8), (0.1, 0.1))}
-        self.assertEqual(tta.best_claim(study_of(setting_of(hosts="p"), **quick)).verdict,
+        self.assertEqual(tta.best_claim([study_of(setting_of(hosts="p"), **quick)]).verdict,
                          NOT_CONFIRMED)
-        self.assertEqual(tta.best_claim(study_of(setting_of(), **quick)).verdict, NOT_MEASURABLE)
+        self.assertEqual(tta.best_claim([study_of(setting_of(), **quick)]).verdict, NOT_MEASURABLE)
 
     def test_peers_end_must_be_near(self):
         setting = setting_of(peers=True)
-        self.assertEqual(tta.peer_claim(study_of(setting)).verdict, CONFIRMED)
-        claim = tta.peer_claim(study_of(setting, gloo_ddp=trained((0.5, 0.82))))
+        self.assertEqual(tta.peer_claim([study_of(setting)]).verdict, CONFIRMED)
+        claim = tta.peer_claim([study_of(setting, gloo_ddp=trained((0.5, 0.82)))])
         self.assertEqual(claim.verdict, NOT_CONFIRMED)
 
     def test_run_without_an_epoch_judges_no_accuracy(self):
         study = study_of(setting_of({**SCALE, "tasks": (dataclasses.replace(TASK, epochs=0),)}))
         for claim in (tta.reach_claim, tta.best_claim):
-            self.assertEqual(claim(study).verdict, NOT_MEASURABLE)
+            self.assertEqual(claim([study]).verdict, NOT_MEASURABLE)
 
 
 if __name__ == "__main__":

@@ -60,12 +60,13 @@ class Summaries(unittest.TestCase):
             "phase_seconds": {"data": 0.0012, "forward": 0.2, "backward": 0.4,
                               "communication": 0.3, "exposed_communication": 0.05,
                               "optimizer": 0.01},
+            "peak_memory_bytes": 412345678,
             "loss": {"first": 2.67, "last": None}, "test": None})
         self.assertEqual(summaries.table([row], PHASES, with_links=False), [
             "    rank  iteration ms    data  forward  backward  exposed  optimizer   other  (hidden)  "
-            "exposed %  p50 ms  busbw Gbit/s  first loss  last loss  accuracy %",
+            "exposed %  p50 ms  busbw Gbit/s  peak MB  first loss  last loss  accuracy %",
             "       0         700.0     1.2    200.0     400.0     50.0       10.0    38.8     250.0  "
-            "        7   683.1             -      2.6700          -           -",
+            "        7   683.1             -      412      2.6700          -           -",
             "Means in ms without the first iteration: iteration = data + forward + backward + exposed "
             "+ optimizer + other. (hidden) is communication beside these; communication = exposed + "
             "hidden."])
@@ -89,11 +90,12 @@ class Summaries(unittest.TestCase):
         times = {"wait": 0.10004, "receive": 0.20004, "fold": 0.03004, "send": 0.05004,
                  "hidden_send": 0.012}
         lines = summaries.coordinator_table({"iterations": 9, "iteration_seconds": {"mean": 0.38016},
-                                             "phase_seconds": times})
+                                             "phase_seconds": times,
+                                             "peak_memory_bytes": 123456789})
         self.assertEqual(lines[:3], [
             "",
-            "               iteration ms   waits  receives   folds   sends  (hidden sends)",
-            "  coordinator         380.2   100.2     200.0    30.0    50.0            12.0"])
+            "               iteration ms   waits  receives   folds   sends  (hidden sends)  peak MB",
+            "  coordinator         380.2   100.2     200.0    30.0    50.0            12.0      123"])
         self.assertIn("iteration = waits (", lines[3])
 
     def test_coordinator_that_averages_nothing_has_no_line(self):

@@ -52,9 +52,9 @@ class Lines(unittest.TestCase):
     def test_ranks_are_a_table_in_milliseconds(self):
         self.assertIn(
             "\n\n    rank    state   steps  iteration ms    data  forward  backward  communication  "
-            "exposed  optimizer  own work    loss  heard s ago          address  process\n"
+            "exposed  optimizer  own work  peak MB    loss  heard s ago          address  process\n"
             "       0  running      18         400.0     5.0     95.0     100.0          200.0  "
-            "  150.0       50.0     250.0  1.5000          0.1  10.10.1.1:29401     4711\n",
+            "  150.0       50.0     250.0      412  1.5000          0.1  10.10.1.1:29401     4711\n",
             text_of(running()))
 
     def test_worker_that_does_not_tell_its_process_has_a_dash(self):

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <thread>
+#include <vector>
 
 namespace gradwire {
 namespace {
@@ -32,6 +33,14 @@ Result OnFirstCore(Result (*ask)()) {
 }
 
 TEST(Host, UsableCores_BoundToOne_One) { EXPECT_EQ(OnFirstCore(UsableCores), 1); }
+
+TEST(Host, PeakMemoryBytes_MemoryWasHeld_StaysAfterItIsGone) {
+  constexpr size_t kBytes = 64 << 20;
+  { const std::vector<char> held(kBytes, 1); }
+  const uint64_t peak = PeakMemoryBytes();
+  EXPECT_GT(peak, kBytes);
+  EXPECT_GE(PeakMemoryBytes(), peak);
+}
 
 TEST(Host, CoresId_AskedTwice_TheSameAndNotEmpty) {
   EXPECT_FALSE(CoresId().empty());

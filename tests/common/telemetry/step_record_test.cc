@@ -26,6 +26,7 @@ StepRecord SomeRecord() {
   record.bytes_sent = 1000;
   record.bytes_received = 2000;
   record.time = absl::FromUnixMillis(1'700'000'000'250);
+  record.peak_memory_bytes = 3000;
   record.staleness = {4, 5};
   record.compressed = {3.5, 0.25};
   return record;
@@ -51,6 +52,7 @@ TEST(StepDone, ToAndFrom_IsTheSameStep) {
   EXPECT_EQ(record.iteration, absl::Seconds(10));
   EXPECT_EQ(record.bytes_sent, 1000u);
   EXPECT_EQ(record.bytes_received, 2000u);
+  EXPECT_EQ(record.peak_memory_bytes, 3000u);
   EXPECT_EQ(record.time, SomeRecord().time);
   ASSERT_TRUE(record.staleness.has_value());
   EXPECT_EQ(record.staleness->lag, 4u);

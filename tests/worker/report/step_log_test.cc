@@ -28,6 +28,7 @@ StepRecord Record() {
   record.bytes_sent = 1000;
   record.bytes_received = 2000;
   record.time = absl::FromUnixMillis(1'700'000'000'250);
+  record.peak_memory_bytes = 3000;
   return record;
 }
 
@@ -37,7 +38,7 @@ TEST(ToJsonLine, Record_HasEveryField) {
             "\"iteration_seconds\":0.5,\"phase_seconds\":{\"data\":0.0,\"forward\":0.125,"
             "\"backward\":0.25,\"communication\":0.375,\"exposed_communication\":0.5,"
             "\"optimizer\":0.625},\"bytes_sent\":1000,\"bytes_received\":2000,"
-            "\"time\":1700000000.25}\n");
+            "\"time\":1700000000.25,\"peak_memory_bytes\":3000}\n");
 }
 
 TEST(ToJsonLine, ModelThatIsServed_HasLagAndSpread) {

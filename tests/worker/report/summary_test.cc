@@ -91,6 +91,18 @@ TEST(ToJson, EndedEarly_WhyAndNothingOfTheModel) {
   }
 }
 
+TEST(SummaryCollector, PeakMemory_IsTheLast) {
+  SummaryCollector collector(1);
+  for (const uint64_t peak : {1000, 3000}) {
+    StepRecord record;
+    record.peak_memory_bytes = peak;
+    collector.Add(record);
+  }
+  Summary summary;
+  collector.Fill(summary);
+  EXPECT_EQ(nlohmann::json::parse(ToJson(summary))["peak_memory_bytes"], 3000);
+}
+
 TEST(SummaryCollector, CompressedGradients_RatioAndTheLastResidual) {
   SummaryCollector collector(1);
   for (const double residual : {0.5, 0.25}) {

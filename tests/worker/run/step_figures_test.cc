@@ -105,6 +105,7 @@ TEST_F(StepFiguresTest, StepDone_EveryFigure_IsTheRecords) {
     EXPECT_EQ(done.bytes_sent(), 1000u + step);
     EXPECT_EQ(done.bytes_received(), 2000u + step);
     EXPECT_EQ(done.iteration_seconds(), absl::ToDoubleSeconds(record.iteration));
+    EXPECT_GT(done.peak_memory_bytes(), 1u << 20);
     for (const PhaseInfo& info : kPhases) {
       EXPECT_EQ(done.phase_seconds().at(info.name),
                 absl::ToDoubleSeconds(record.phases[info.phase]))
@@ -126,6 +127,7 @@ TEST_F(StepFiguresTest, Log_EveryFigure_IsStepDones) {
     EXPECT_EQ(line["iteration_seconds"], done.iteration_seconds());
     EXPECT_EQ(line["bytes_sent"], done.bytes_sent());
     EXPECT_EQ(line["bytes_received"], done.bytes_received());
+    EXPECT_EQ(line["peak_memory_bytes"], done.peak_memory_bytes());
     EXPECT_EQ(line["lr"], RecordOf(static_cast<int>(step)).lr);
     EXPECT_NEAR(line["time"].get<double>(), done.time(), 1e-5);
     EXPECT_EQ(line["phase_seconds"].size(), done.phase_seconds().size());
@@ -156,6 +158,7 @@ TEST_F(StepFiguresTest, Metrics_EveryFigure_IsTheSumOfStepDones) {
 
 TEST_F(StepFiguresTest, Metrics_LossAndStep_AreTheLastStepDones) {
   EXPECT_EQ(Metric("gradwire_loss"), told_.back().loss());
+  EXPECT_EQ(Metric("gradwire_peak_memory_bytes"), told_.back().peak_memory_bytes());
   EXPECT_EQ(Metric("gradwire_step"), told_.back().step());
 }
 
@@ -165,6 +168,7 @@ TEST_F(StepFiguresTest, Summary_CountsAndLosses_AreStepDones) {
   EXPECT_EQ(summary_["samples"]["padded"], Sum([](const auto& d) { return d.padded(); }));
   EXPECT_EQ(summary_["bytes_sent"], Sum([](const auto& d) { return d.bytes_sent(); }));
   EXPECT_EQ(summary_["bytes_received"], Sum([](const auto& d) { return d.bytes_received(); }));
+  EXPECT_EQ(summary_["peak_memory_bytes"], told_.back().peak_memory_bytes());
   EXPECT_EQ(summary_["loss"]["first"], told_.front().loss());
   EXPECT_EQ(summary_["loss"]["last"], told_.back().loss());
   EXPECT_EQ(summary_["losses"], nlohmann::json({told_[0].loss(), told_[2].loss()}));

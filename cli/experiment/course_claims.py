@@ -1,0 +1,82 @@
+"""The statements of the course's assignment and of the published report, and their verdicts."""
+from cli.experiment import course_buckets, course_costs, course_trials
+from cli.experiment.course_buckets import BY_PARAMETER, layers_name
+from cli.experiment.course_setups import (DDP, GATHER, NODES, REDUCE, SETUPS, SHARED, capital,
+                                          nodes_times)
+from cli.experiment.results import improvement, largest_difference
+from cli.experiment.study import HOSTS, Statement, decide, decide_time
+
+FEW_STEPS = 5
+TOLERANCE = 1e-5  # of a loss, relative
+
+FIRST_LOSS = Statement(
+    "first-loss", "All set-ups of 4 nodes have the same first loss, rank by rank.",
+    "losses of each part (2.6748 in all three)", "loss of each rank at iteration 0",
+    "the same in all set-ups, in buckets and parameter by parameter")
+SAME_LOSSES = Statement(
+    "reduce-same", f"All-reduce gives the losses of gather and scatter: within {TOLERANCE:g} over "
+    f"the first {FEW_STEPS} iterations.", "losses of the two parts", "losses of all ranks",
+    f"relative difference of at most {TOLERANCE:g}")
+EQUAL = Statement(
+    "ddp-same", "DDP gives exactly what gather and scatter gives: losses, and parameters on all "
+    "ranks.", "losses of the two parts", "losses of all ranks, SHA-256 of the parameters",
+    "no difference, and one hash on all ranks of both")
+FASTER = {pair: Statement(
+    f"{pair[1].name}-faster", f"{capital(pair[1].title)} takes less time than {pair[0].title}.",
+    "figure of mean times", "mean time of iterations 2 to 40",
+    f"less with {pair[1].title}", HOSTS) for pair in zip(SETUPS, SETUPS[1:])}
+NODES_FASTER = {setup: Statement(
+    f"time-falls-{setup.name}", f"Time falls with nodes, {setup.title}.",
+    "figure of time against nodes", "mean time of an iteration on 2, 3 and 4 nodes, one total batch",
+    "less with each node more", HOSTS) for setup in SHARED}
+STATEMENTS = (FIRST_LOSS, SAME_LOSSES, EQUAL, *course_trials.STATEMENTS,
+              *FASTER.values(), *course_buckets.STATEMENTS, *course_costs.STATEMENTS,
+              *NODES_FASTER.values())
+
+
+def first_loss_claim(results):
+    names = {setup.title: setup.name for setup in SHARED}
+    names.update((f"{setup.title} by parameter", layers_name(setup)) for setup in BY_PARAMETER)
+    firsts = {title: [results[name].loss_at(0, rank) for rank in range(NODES)]
+              for title, name in names.items()}
+    texts = [f"{title} {', '.join(f'{loss:.6f}' for loss in of_ranks)}"
+             for title, of_ranks in firsts.items()]
+    return decide(FIRST_LOSS, len(set(map(tuple, firsts.values()))) == 1, "; ".join(texts))
+
+
+def same_losses_claim(results):
+    difference = largest_difference(results[GATHER.name], results[REDUCE.name], FEW_STEPS)
+    return decide(SAME_LOSSES, difference <= TOLERANCE,
+                  f"largest difference {difference:.2g} of a loss")
+
+
+def equal_claim(results):
+    gather, ddp = results[GATHER.name], results[DDP.name]
+    hashes = gather.hashes() | ddp.hashes()
+    difference = largest_difference(gather, ddp, gather.iterations)
+    return decide(EQUAL, difference == 0 and len(hashes) == 1,
+                  f"largest difference {difference:g}, {len(hashes)} hash(es) of the parameters")
+
+
+def faster_claim(setting, results, pair):
+    slower, faster = pair
+    before, after = (results[of.name].mean_iteration() for of in (slower, faster))
+    return decide_time(setting, FASTER[pair], after < before,
+                       f"{after:.4f} s after {before:.4f} s, {improvement(before, after):+.1f} %; "
+                       f"published {faster.improvement:+.2f} %")
+
+
+def nodes_claim(setting, results, setup):
+    seconds = nodes_times(setting, results, setup)
+    return decide_time(setting, NODES_FASTER[setup], sorted(seconds, reverse=True) == seconds,
+                       ", ".join(f"{nodes} nodes {of_nodes:.4f} s"
+                                 for nodes, of_nodes in zip(setting.scale["nodes"], seconds)))
+
+
+def claims(setting, results):
+    """Returns a claim for each of STATEMENTS, in their order."""
+    return [first_loss_claim(results), same_losses_claim(results), equal_claim(results),
+            *course_trials.claims(setting, results),
+            *(faster_claim(setting, results, pair) for pair in FASTER),
+            *course_buckets.claims(setting, results), *course_costs.claims(setting, results),
+            *(nodes_claim(setting, results, setup) for setup in SHARED)]

@@ -1,0 +1,151 @@
+"""How close losses and accuracies of the course's set-ups are, and the length of an epoch.
+
+At full scale with CIFAR-10 the set-ups' own runs decide it. Otherwise a small net on other images
+trains for an epoch in their place, and the verdicts say so."""
+import dataclasses
+
+from cli.experiment.course_setups import DDP, NODES, ONE, PRINTED, SETUPS, SHARED, nodes_name
+from cli.experiment.study import CIFAR10, FULL, Statement, decide
+from cli.experiment.work import LOSSES, Training
+from cli.runs.training import steps_per_epoch
+
+EPOCH_BATCH, EPOCH = 256, 196  # the assignment's total batch, and iterations of an epoch
+SIMILAR = 0.03  # of accuracy
+# Of a loss: as far as the published set-ups lie apart.
+CLOSE = max(abs(a - b) for setup in SHARED for a, b in zip(ONE.losses, setup.losses))
+MODEL, LR = "mlp", 0.05
+OTHER_IMAGES, OTHER_SAMPLES, CIFAR10_SAMPLES = "fashion-mnist", 60000, 50000
+NEEDS_EPOCH = "needs an epoch (--scale quick or full)"
+ANY_SCALE = "--scale quick or full"
+OF_VGG = f"{ANY_SCALE}; with VGG-11, {CIFAR10} and {FULL}"
+
+LENGTH = Statement(
+    "epoch", f"An epoch is {EPOCH} iterations at a total batch of {EPOCH_BATCH}.", "the assignment",
+    "iterations of an epoch", f"{EPOCH} on one node and on 4", ANY_SCALE)
+LOSSES_CLOSE = Statement(
+    "losses-close", "Losses are close to those of one node: at iterations 0, 20 … 180 by no more "
+    f"than the published ones, {CLOSE:.2f}.", "losses of each part",
+    "loss of rank 0 at iterations 0, 20 … 180", f"at most {CLOSE:.2f} from one node's", OF_VGG)
+ACCURACIES = Statement(
+    "accuracies", f"Test accuracies of the four set-ups are similar: within {100 * SIMILAR:g} "
+    "points.", "figure of accuracies", "test accuracy after the epoch",
+    f"highest less lowest at most {100 * SIMILAR:g} points", OF_VGG)
+NODES_ACCURACIES = Statement(
+    "nodes-accuracies", "Accuracy is about the same on 2, 3 and 4 nodes.",
+    "scaling task, total batch 300", "test accuracy after equal iterations",
+    f"highest less lowest at most {100 * SIMILAR:g} points, in each set-up that is tested", OF_VGG)
+STATEMENTS = (LENGTH, LOSSES_CLOSE, ACCURACIES, NODES_ACCURACIES)
+
+
+def is_real(setting):
+    """Whether the set-ups' own runs decide about losses and accuracies."""
+    return "epoch" in setting.scale and setting.has_cifar10
+
+
+def trial_name(setup, nodes):
+    return f"trial-{setup.name}-{nodes}-nodes"
+
+
+def length_name(nodes):
+    return f"epoch-{nodes}-nodes"
+
+
+def trial(setting, setup, nodes):
+    """Returns an epoch of the small net."""
+    batch = setting.scale["trial"] // nodes
+    samples = CIFAR10_SAMPLES if setting.has_cifar10 else OTHER_SAMPLES
+    return Training(trial_name(setup, nodes), f"{setup.title}, an MLP, {nodes} × {batch}", nodes,
+                    batch, steps_per_epoch(samples, nodes, batch), (*setup.options, "--lr", LR),
+                    epochs=1, tests=True, model=MODEL, images=setting.images(OTHER_IMAGES),
+                    only=LOSSES)
+
+
+def length_run(setup):
+    """Returns an epoch whose iterations are counted."""
+    nodes, batch = setup.nodes, EPOCH_BATCH // setup.nodes
+    return Training(length_name(nodes), f"an epoch of {EPOCH_BATCH}, an MLP, {nodes} × {batch}",
+                    nodes, batch, EPOCH, setup.options, epochs=1, model=MODEL, only=LOSSES)
+
+
+def runs(setting):
+    """Returns the runs in place of those that the scale or the data do not have."""
+    if "trial" not in setting.scale:
+        return []
+    lengths = [] if "epoch" in setting.scale else [length_run(ONE), length_run(DDP)]
+    if is_real(setting):
+        return lengths
+    others = [nodes for nodes in setting.scale["nodes"] if nodes != NODES]
+    return [*lengths, *(trial(setting, setup, setup.nodes) for setup in SETUPS),
+            *(trial(setting, DDP, nodes) for nodes in others)]
+
+
+def of_setups(setting, results):
+    """Returns {set-up: its run}; empty if the scale has none."""
+    names = {setup: setup.name if is_real(setting) else trial_name(setup, setup.nodes)
+             for setup in SETUPS}
+    return {setup: results[name] for setup, name in names.items() if name in results}
+
+
+def of_nodes(setting, results):
+    """Returns {set-up: {nodes: its run}}; empty if the scale has none."""
+    tested, name_of = (SHARED, nodes_name) if is_real(setting) else ((DDP,), trial_name)
+    return {setup: {nodes: results[name_of(setup, nodes)] for nodes in setting.scale["nodes"]}
+            for setup in tested if name_of(setup, setting.scale["nodes"][0]) in results}
+
+
+def decided(setting, statement, found, holds, numbers):
+    """Returns a Claim that names what was trained in place of the set-ups. `found`: the runs."""
+    claim = decide(statement, holds, numbers, "" if found else NEEDS_EPOCH)
+    images = "CIFAR-10" if setting.has_cifar10 else "Fashion-MNIST"
+    other = found and not is_real(setting)
+    return dataclasses.replace(
+        claim, condition=f"an MLP on {images} in place of VGG-11 on CIFAR-10" if other else "")
+
+
+def accuracy(result):
+    return result.summary["test"]["accuracy"]
+
+
+def spread(values):
+    return max(values) - min(values)
+
+
+def length_claim(setting, results):
+    names = {setup.title: setup.name if "epoch" in setting.scale else length_name(setup.nodes)
+             for setup in (ONE, DDP)}
+    counts = {title: results[name].iterations for title, name in names.items() if name in results}
+    known = counts if "trial" in setting.scale else {}
+    return decide(LENGTH, set(counts.values()) == {EPOCH},
+                  ", ".join(f"{title} {count}" for title, count in counts.items()),
+                  "" if known else NEEDS_EPOCH)
+
+
+def close_claim(setting, results):
+    found = of_setups(setting, results)
+    pairs = [(found[ONE].loss_at(iteration), found[setup].loss_at(iteration))
+             for setup in SHARED for iteration in PRINTED if found]
+    difference = max((abs(a - b) for a, b in pairs if None not in (a, b)), default=0)
+    return decided(setting, LOSSES_CLOSE, found, difference <= CLOSE, f"at most {difference:.2f}")
+
+
+def accuracy_claim(setting, results):
+    found = {setup: accuracy(result) for setup, result in of_setups(setting, results).items()}
+    return decided(setting, ACCURACIES, found, found and spread(found.values()) <= SIMILAR,
+                   ", ".join(f"{setup.title} {100 * part:.2f} %" for setup, part in found.items()))
+
+
+def nodes_claim(setting, results):
+    found = {setup: {nodes: accuracy(result) for nodes, result in by_nodes.items()}
+             for setup, by_nodes in of_nodes(setting, results).items()}
+    texts = [f"{setup.title} " + ", ".join(f"{nodes} nodes {100 * part:.2f} %"
+                                           for nodes, part in by_nodes.items())
+             for setup, by_nodes in found.items()]
+    return decided(setting, NODES_ACCURACIES, found,
+                   all(spread(by_nodes.values()) <= SIMILAR for by_nodes in found.values()),
+                   "; ".join(texts))
+
+
+def claims(setting, results):
+    """Returns a claim for each of STATEMENTS."""
+    return [length_claim(setting, results), close_claim(setting, results),
+            accuracy_claim(setting, results), nodes_claim(setting, results)]
