@@ -67,7 +67,7 @@ SCALES = {
              "ranks": 2, "batch": 2, "iterations": 3, "widths": (2, 4), "hosts": 4,
              "buckets": (0, 25, WHOLE_MB), "wide_buckets": (25,), "compared": (0, 25),
              "all_backends": False,
-             "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 1),
+             "networks": (Network("resnet50", "ResNet-50", "resnet50", SMALL_IMAGES, 2),
                           Network("bert", "BERT (tiny)", "bert_tiny", TOKENS, 1)),
              "passes": (1, 2), "scaling": (1, 2), "strong": 4, "weak": 2,
              "groups": (1, 3), "sleeps": (0.01, 0.02), "late": 0.3}}
