@@ -78,6 +78,8 @@ LinkLoad LoadOfAverage(absl::string_view backend, int world_size, double bytes) 
       return {bytes, world_size * bytes};
     case LinkPattern::kTree:
       return {TreeChildren(world_size) * bytes, 0};
+    case LinkPattern::kNone:
+      return {0, 0};
     case LinkPattern::kWorkers:
       break;
   }

@@ -10,6 +10,7 @@
 #include "common/base/clock.h"
 #include "common/base/host.h"
 #include "common/base/output_file.h"
+#include "worker/options/choices.h"
 
 namespace gradwire {
 namespace {

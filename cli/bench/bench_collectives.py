@@ -42,19 +42,28 @@ class Case(NamedTuple):
         return per_byte * self.bytes / FLOAT_BYTES * self.backend["wires"][self.wire]
 
 
+def why_unmeasured(request, name):
+    """Returns why a back end cannot be measured here; "" if it can."""
+    if name in request["under_mpirun"]:
+        return why_not(request)
+    if name in request["one_host"] and (request["hosts"] or request["hostfile"]):
+        return "its workers must be on one host"
+    return ""
+
+
 def unmeasured(request):
-    """Returns the back ends that cannot be measured here, and why. Failure if the user named one."""
-    needing = [backend for backend in request["backends"]
-               if backend["name"] in request["under_mpirun"]]
-    why = why_not(request) if needing else ""
-    for backend in needing:
-        if why and backend["asked"]:
-            raise Failure(f"--backends: {backend['name']}: {why}", EXIT_USAGE)
-    return [backend["name"] for backend in needing if why], why
+    """Returns why back ends cannot be measured here, by name. Failure if the user named one."""
+    reasons = {}
+    for backend in request["backends"]:
+        if why := why_unmeasured(request, backend["name"]):
+            reasons[backend["name"]] = why
+            if backend["asked"]:
+                raise Failure(f"--backends: {backend['name']}: {why}", EXIT_USAGE)
+    return reasons
 
 
 def cases_of(request):
-    absent, _ = unmeasured(request)
+    absent = unmeasured(request)
     return [Case(size, op, backend, wire, tls) for op in request["ops"] for size in op["sizes"]
             for backend in request["backends"] if backend["name"] not in absent
             if op["name"] in backend["least_seconds_per_byte"]
@@ -107,8 +116,8 @@ def notes_of(request):
     if request["seconds_per_size"] > 0:
         notes.append("A size ends early if its measured iterations would take more than "
                      f"{request['seconds_per_size']:g} s; the column says how many there were.")
-    absent, why = unmeasured(request)
-    notes += [f"Back end {name} was not measured: {why}." for name in absent]
+    notes += [f"Back end {name} was not measured: {why}."
+              for name, why in unmeasured(request).items()]
     if request["tls"]:
         notes.append("Rows with tls \"yes\" have encrypted connections between all processes.")
     if request["link_gbit"] is not None:

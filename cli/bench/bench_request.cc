@@ -132,6 +132,14 @@ Json RingSecondsPerByte(const BenchOptions& options) {
   if (!gbit.has_value()) return nullptr;
   return LeastSeconds(LoadOfAverage("ring", options.workers, 1), *gbit);
 }
+// Names of back ends whose workers must be on one host.
+Json OfOneHost() {
+  Json names = Json::array();
+  for (const std::string& name : NamesOf(BackendChoices())) {
+    if (TraitsOfBackend(name).links == LinkPattern::kNone) names.push_back(name);
+  }
+  return names;
+}
 
 }  // namespace
 
@@ -145,6 +153,7 @@ Json BenchRequest(const BenchOptions& options, const std::string& command) {
             {"grpc", grpc::Version()}}},
           {"blas_path", blas.ok() ? blas->path : ""},
           {"under_mpirun", UnderMpirun()},
+          {"one_host", OfOneHost()},
           {"workers", options.workers},
           {"hosts", options.hosts},
           {"hostfile", options.hostfile},

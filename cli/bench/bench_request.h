@@ -17,6 +17,7 @@ namespace gradwire {
 //   versions           of blas, gradwire and grpc, as text
 //   blas_path          path of the workers' BLAS; "": none
 //   under_mpirun       names of back ends whose ranks mpirun starts
+//   one_host           names of back ends whose workers must be on one host
 //   workers, rate, port, timeout_seconds   as the options
 //   hosts, hostfile    "": not given; both "": this machine
 //   peers              whether PyTorch + Gloo are measured, too

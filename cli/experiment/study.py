@@ -45,10 +45,12 @@ class Setting:
         return self.request["peers"]
 
     def backends(self, trait=""):
-        """Returns names of the back ends that run here, all or with a trait: see
+        """Returns names of the back ends with a network that run here, all or with a trait: see
         cli/experiment/tables_json.h."""
         rows = self.request["tables"]["backends"]
-        absent = self.request["under_mpirun"] if self.why_no_mpirun else []
+        # The sources compare what a network carries.
+        absent = [*self.request["one_host"],
+                  *(self.request["under_mpirun"] if self.why_no_mpirun else [])]
         return [name for name, traits in rows.items()
                 if name not in absent and (not trait or traits[trait])]
 

@@ -70,6 +70,10 @@ def whole_epochs(scale, samples, ranks, batch):
     return epochs, epochs * steps_per_epoch(samples, ranks, batch) or scale["iterations"]
 
 
+# The sources' ranks have a network between them.
+BY_NETWORK = ("--shared-memory", "off")
+
+
 def options_text(options):
     return [str(option) for option in options]
 
@@ -116,7 +120,8 @@ class Training:
         if self.peer_mode:
             return training_peers_of(setting.request, [*argv, "--mode", self.peer_mode, *options],
                                      self.ranks)
-        argv += options + (["--evaluate"] if self.tests else [])
+        argv += options + list(BY_NETWORK if self.ranks > 1 else ())
+        argv += ["--evaluate"] if self.tests else []
         if self.ranks == 1:
             return alone(setting.request, argv)
         return ranks_of(setting.request, argv, self.ranks)

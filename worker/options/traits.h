@@ -40,6 +40,7 @@ enum class LinkPattern {
   kCoordinator,  // gradients go to the coordinator, and means come back
   kWorkers,      // none to the coordinator, the same between all workers
   kTree,         // none to the coordinator, most at rank 0
+  kNone,         // nothing is sent: all workers share the memory of one host
 };
 
 // The collectives that a back end has.

@@ -85,6 +85,7 @@ TEST(CollectivesRequest, Backends_HaveTheirWiresAndLinks) {
   EXPECT_EQ(request["backends"][0]["loads_coordinator"], true);
   EXPECT_EQ(request["backends"][0]["asked"], true);
   EXPECT_EQ(request["under_mpirun"], Json::array({"mpi"}));
+  EXPECT_EQ(request["one_host"], Json::array({"memory"}));
   EXPECT_EQ(request["backends"][1]["wires"], Json({{"fp32", 4.0}}));
   EXPECT_EQ(request["backends"][1]["loads_coordinator"], false);
   EXPECT_TRUE(request["backends"][0]["least_seconds_per_byte"]["all-reduce"].is_null());

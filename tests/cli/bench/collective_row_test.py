@@ -25,6 +25,7 @@ ALL_REDUCE = {"name": "all-reduce", "sums": True, "sizes": [4, 20000], "busbw_fa
 REQUEST = {"workers": 2, "peers": True, "ops": [ALL_REDUCE], "backends": [RING, PEER],
            "warmup": 20, "iterations": 3, "seconds_per_size": 0.5,
            "link_gbit": None, "tls": False, "hosts": "", "hostfile": "", "under_mpirun": ["mpi"],
+           "one_host": ["memory"],
            "programs": {"collectives": "/x/gradwire-collectives",
                         "make_certificates": "/x/make-certificates",
                         "peers": str(pathlib.Path(__file__).resolve().parents[3] / "bench/peers")}}
@@ -139,6 +140,12 @@ class Runs(unittest.TestCase):
         self.assertIn("Back end mpi was not measured: it runs on this machine alone; on several "
                       "hosts, start the workers with mpirun (docs/deploy/mpi.md).",
                       bench_collectives.notes_of(request))
+
+    def test_back_end_of_one_host_is_left_out_on_several(self):
+        memory = {**RING, "name": "memory"}
+        for hosts, names in (("", {"ring", "memory"}), ("auto", {"ring"})):
+            request = {**REQUEST, "backends": [RING, memory], "hosts": hosts}
+            self.assertEqual({case.backend["name"] for case in cases_of(request)}, names)
 
     def test_back_end_that_was_named_and_cannot_run_here_is_a_failure(self):
         request = {**REQUEST, "backends": [{**MPI, "asked": True}], "hosts": "auto"}
