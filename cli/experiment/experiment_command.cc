@@ -50,8 +50,8 @@ struct ExperimentOptions {
   std::vector<std::string> links;  // rates, each once
   double target = 0;               // accuracy; 0: the experiment's default
   TrainingChoices training;
-  std::string weights;             // folder
-  int pretrain = 0;                // iterations; 0: by scale
+  std::string weights;  // folder
+  int pretrain = 0;     // iterations; 0: by scale
 };
 
 // Comma-separated rates.

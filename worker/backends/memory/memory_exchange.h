@@ -26,7 +26,7 @@ namespace gradwire {
 //   thread:     sleep until the bell rings ─► for each bucket under way: fold, ring ─► read, done
 //
 // All memory belongs to one view. So a worker that was stopped when the others went on without it
-// can only write to memory that nobody reads any more.
+// can only write to memory that no worker reads any more.
 class MemoryExchange : public Exchange {
  public:
   MemoryExchange(const View& view, OnSpan on_span);
@@ -40,7 +40,7 @@ class MemoryExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
-  // What the others still read stays mapped in their processes.
+  // Memory that the others still read stays mapped in their processes.
   absl::Status Finish(absl::Time) override { return table_.failure(); }
   TransferTotals totals() const override { return {}; }
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
@@ -73,7 +73,7 @@ class MemoryExchange : public Exchange {
   bool Progress(const std::shared_ptr<MemoryTransfer>& transfer);
   // Returns whether the others' memory of a layout is mapped; maps what exists.
   bool IsOpen(MemoryLayout* layout);
-  // Fails if a worker that somebody waits for uses this view no more.
+  // Fails if a worker that this one waits for uses this view no more.
   void CheckEnded(const Transfers& waiting, const std::vector<bool>& ended);
   std::vector<bool> EndedWorkers() const;
   void Fold(MemoryTransfer* transfer);

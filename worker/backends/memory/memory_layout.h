@@ -28,9 +28,9 @@ namespace gradwire {
 //      `folded`;
 //   3  once all have folded: reads the means, which are then whole.
 //
-// Steps only grow. What a worker writes again is not read any more: terms of the next step are
-// written after 3, so after all have folded them; means of the next step are written after all have
-// contributed to it, so after all have read those of this step.
+// Steps only grow. Memory that a worker writes again is not read any more: terms of the next step
+// are written after 3, so after all have folded them; means of the next step are written after all
+// have contributed to it, so after all have read those of this step.
 //
 // Memory order: `contributed` and `folded` are stored with release after what they publish, and
 // read with acquire before it.
@@ -39,7 +39,7 @@ namespace gradwire {
 // Results may have more than the collective asks for, never less.
 class MemoryLayout {
  public:
-  // Where a worker is with a bucket: the number of steps, from 0, in which it is past that point.
+  // How far a worker is with a bucket: the number of steps in which it is past that point.
   struct alignas(64) Progress {
     std::atomic<uint64_t> contributed;
     std::atomic<uint64_t> folded;
@@ -100,7 +100,7 @@ class MemoryLayout {
   std::vector<size_t> place_;         // by rank: among those of its worker
 };
 
-// Returns the name of a worker's shared memory, which nobody else can know beforehand.
+// Returns the name of a worker's shared memory; no other worker, view or run has the same.
 std::string MemoryName(const View& view, size_t worker, const std::string& what);
 
 }  // namespace gradwire

@@ -85,7 +85,7 @@ absl::StatusOr<SharedMemory> SharedMemory::Make(absl::string_view name, size_t b
         absl::StrCat("cannot make ", bytes, " bytes of shared memory: ", std::strerror(errno)));
   }
   if (absl::Status mapped = memory.Map(file, bytes, true); !mapped.ok()) return mapped;
-  // Whoever opens it from now on cannot write to it.
+  // Processes that open it from now on cannot write to it.
   const int seals =
       F_SEAL_SHRINK | F_SEAL_GROW | (writer == Writer::kMaker ? F_SEAL_FUTURE_WRITE : 0);
   if (fcntl(file, F_ADD_SEALS, seals | F_SEAL_SEAL) != 0) {

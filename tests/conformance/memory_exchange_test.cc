@@ -1,0 +1,131 @@
+// Back end memory beyond what all back ends have in common (backend_test.cc, loss_test.cc).
+
+#include "worker/backends/memory/memory_exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "common/base/clock.h"
+#include "common/base/host.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+using testing::HasSubstr;
+
+View TwoWorkers() {
+  View view;
+  view.run_id = MakeRunId();
+  view.generation = Generation(1);
+  view.chunk_bytes = 64;
+  view.world_size = 2;
+  for (const int rank : {0, 1}) {
+    view.members.push_back({MakeIncarnation(),
+                            "127.0.0.1:1",
+                            {Rank(rank)},
+                            static_cast<uint32_t>(getpid()),
+                            MemoryId()});
+  }
+  return view;
+}
+
+class MemoryExchangeTest : public ::testing::Test {
+ protected:
+  // The exchange of worker `rank`, with one bucket.
+  std::unique_ptr<MemoryExchange> Start(int rank) {
+    View view = view_;
+    view.self = view.members[rank].incarnation;
+    auto exchange = std::make_unique<MemoryExchange>(view, nullptr);
+    EXPECT_TRUE(exchange->Start().ok());
+    exchange->AddLayout(LayoutId(0), {{sizeof(float), v1::DTYPE_FLOAT32}});
+    return exchange;
+  }
+  std::future<absl::Status> Average(MemoryExchange* exchange, int rank) {
+    auto ended = std::make_shared<std::promise<absl::Status>>();
+    const BucketKey key{LayoutId(0), Step(0), Bucket(0)};
+    exchange->Expect(key, BytesOf(&means_[rank]), SteadyNow() + absl::Minutes(1),
+                     [ended](const absl::Status& status) { ended->set_value(status); });
+    exchange->Contribute(key, Rank(rank), BytesOf(&terms_[rank]));
+    return ended->get_future();
+  }
+  static absl::Span<uint8_t> BytesOf(float* value) {
+    return {reinterpret_cast<uint8_t*>(value), sizeof(float)};
+  }
+
+  const View view_ = TwoWorkers();
+  float terms_[2] = {1, 2};
+  float means_[2] = {};
+};
+
+TEST_F(MemoryExchangeTest, Average_TwoWorkers_TheMeanAndNothingSent) {
+  const auto first = Start(0);
+  const auto second = Start(1);
+  auto a = Average(first.get(), 0);
+  auto b = Average(second.get(), 1);
+  EXPECT_TRUE(a.get().ok());
+  EXPECT_TRUE(b.get().ok());
+  EXPECT_EQ(means_[0], 1.5f);
+  EXPECT_EQ(means_[1], 1.5f);
+  EXPECT_EQ(first->totals().bytes_sent, 0u);
+}
+
+// The other one's bell does not exist yet when this one has contributed; it is rung when it is met.
+// Without that the other would sleep its full 100 ms each time.
+TEST_F(MemoryExchangeTest, Publish_BeforeAnotherIsMet_ItHearsOfItAtOnce) {
+  absl::Duration total;
+  for (int i = 0; i < 20; ++i) {
+    const auto first = Start(0);
+    auto a = Average(first.get(), 0);
+    const absl::Time begin = SteadyNow();
+    const auto second = Start(1);
+    auto b = Average(second.get(), 1);
+    EXPECT_TRUE(a.get().ok());
+    EXPECT_TRUE(b.get().ok());
+    total += SteadyNow() - begin;
+  }
+  EXPECT_LT(total, absl::Seconds(1));
+}
+
+TEST_F(MemoryExchangeTest, Cancel_OfAnother_EndsTheWaitForItAndNamesIt) {
+  const auto first = Start(0);
+  const auto second = Start(1);
+  auto a = Average(first.get(), 0);
+  second->Cancel(absl::AbortedError("it saw a loss"));
+  const absl::Status status = a.get();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 1 (127.0.0.1:1) has ended"));
+  ASSERT_TRUE(first->suspect().has_value());
+  EXPECT_EQ(first->suspect()->worker, view_.members[1].incarnation);
+}
+
+TEST(ChosenBackendTest, Auto_IsMemoryOnlyWhereAllShareItInFloat32) {
+  View view = TwoWorkers();
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_FLOAT32), kAutoOfHost);
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_BFLOAT16), kAutoOfWorkers);
+  EXPECT_EQ(ChosenBackend("ring", view, v1::DTYPE_FLOAT32), "ring");
+  view.members[1].memory = "another host";
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_FLOAT32), kAutoOfWorkers);
+  view.aggregators = {"a:1"};
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_FLOAT32), kAutoOfAggregators);
+}
+
+TEST(MemoryBackendTest, Connect_WorkersOfTwoHosts_SaysWhatIsExpected) {
+  View view = TwoWorkers();
+  view.self = view.members[0].incarnation;
+  view.members[1].memory = "another host";
+  absl::optional<Incarnation> suspect;
+  const auto backend = MakeBackend("memory", BackendOptions());
+  ASSERT_TRUE(backend.ok());
+  const absl::Status status = (*backend)->Connect(view, nullptr, &suspect).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected all on one host"));
+}
+
+}  // namespace
+}  // namespace gradwire
