@@ -69,7 +69,7 @@ absl::Status MemoryExchange::Start() {
 }
 
 void MemoryExchange::FailToOpen(size_t worker, const absl::Status& status) {
-  // That a worker does not exist any more is told by the coordinator.
+  // The coordinator reports a worker that does not exist any more.
   if (status.ok() || absl::IsNotFound(status) || absl::IsUnavailable(status)) return;
   table_.Fail(Annotate(status, absl::StrCat("cannot share memory with ", NamesOf({worker}))),
               absl::nullopt);
@@ -82,7 +82,7 @@ bool MemoryExchange::OpenAll() {
     const absl::Status opened = Open(worker);
     FailToOpen(worker, opened);
     all = all && opened.ok();
-    // It has not heard of what was published until now.
+    // No ring has reached it until now.
     if (opened.ok()) BellOf(worker)->Ring();
   }
   return all;

@@ -31,8 +31,8 @@ class SharedMemory {
   // Makes memory, which the others can map as long as this object exists. `name` must be unique in
   // the process. ResourceExhausted: the limits of this process or of the host do not allow it.
   static absl::StatusOr<SharedMemory> Make(absl::string_view name, size_t bytes, Writer writer);
-  // Maps memory that process `pid` made. NotFound: none of that name is ready yet. Unavailable: there
-  // is no such process. FailedPrecondition: it cannot be mapped, or has another size.
+  // Maps memory that process `pid` made. NotFound: none of that name is ready yet. Unavailable:
+  // there is no such process. FailedPrecondition: it cannot be mapped, or has another size.
   static absl::StatusOr<SharedMemory> Open(uint32_t pid, absl::string_view name, size_t bytes,
                                            Writer writer);
 
@@ -53,7 +53,7 @@ class SharedMemory {
 //
 // Memory order: Ring adds to `rings_`, then reads `sleeping_`; Sleep sets `sleeping_`, then reads
 // `rings_`. All four are sequentially consistent, so at least one of the two sees the other's
-// write: the ringer wakes, or the sleeper does not sleep. What the ringer wrote before Ring is
+// write: the ringer wakes, or the sleeper does not sleep. Data written before Ring is
 // visible to the thread whose Sleep or rings() sees the ring.
 class Bell {
  public:
