@@ -71,8 +71,9 @@ absl::Status MemoryExchange::Start() {
 void MemoryExchange::FailToOpen(size_t worker, const absl::Status& status) {
   // The coordinator reports a worker that does not exist any more.
   if (status.ok() || absl::IsNotFound(status) || absl::IsUnavailable(status)) return;
-  table_.Fail(Annotate(status, absl::StrCat("cannot share memory with ", NamesOf({worker}))),
-              absl::nullopt);
+  const std::string what = absl::StrCat("cannot share memory with ", NamesOf({worker}),
+                                        " (--shared-memory off exchanges by the network)");
+  table_.Fail(Annotate(status, what), absl::nullopt);
 }
 
 bool MemoryExchange::OpenAll() {
