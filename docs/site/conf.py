@@ -19,7 +19,7 @@ NAVIGATION = {
     "How it works": ["reliability", "algorithms", "architecture", "protocol", "extending",
                      "development", "../CHANGELOG"],
 }
-DEPLOY = ["hosts", "torchrun", "mpi", "slurm", "kubernetes", "ansible", "systemd", "packages",
+DEPLOY = ["hosts", "torchrun", "mpi", "slurm", "kubernetes", "compose", "cloudlab", "ansible", "systemd", "packages",
           "systems"]
 
 project = "Gradwire"

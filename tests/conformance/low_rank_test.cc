@@ -210,7 +210,7 @@ TEST_P(LowRankTest, SeveralSteps_TheDefinitionOnAllWorkers) {
 
 std::vector<Case> Cases() {
   std::vector<Case> cases;
-  for (const std::string& backend : NamesOf(BackendChoices())) {
+  for (const std::string& backend : BackendsOfOneProcess()) {
     for (const int world_size : {1, 2, 5}) cases.push_back({backend, OneEach(world_size)});
     if (TraitsOfBackend(backend).several_ranks)
       cases.push_back({backend, Deal{{0, 2}, {1}, {3, 4}}});

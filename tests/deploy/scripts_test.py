@@ -186,7 +186,7 @@ class Run(Scripts):
 
     def test_packages_are_installed_and_programs_built_first(self):
         self.run_tests()
-        self.assertRegex(self.log.read_text(), "^install build package data docs test\ncmake --preset release "
+        self.assertRegex(self.log.read_text(), "^install build mpi package data docs test\ncmake --preset release "
                          ".*\ncmake --build --preset release .*\n<--preset>")
 
 

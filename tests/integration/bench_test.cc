@@ -165,7 +165,7 @@ TEST(Plan, PowerSgd_HasWhatTravelsWithEveryBackEnd) {
   }
   EXPECT_EQ(factor_bytes, 4 * 55188);
   EXPECT_FALSE(json["buckets"][0].contains("tensors"));
-  EXPECT_EQ(json["backends"].size(), 5);
+  EXPECT_EQ(json["backends"].size(), 7);
 }
 
 TEST(Plan, SummaryOfARun_StandsBesideThePlan) {

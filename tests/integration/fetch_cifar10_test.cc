@@ -187,7 +187,8 @@ TEST(InstallPackages, UnknownPurpose_Always_IsBadUsage) {
   EXPECT_EQ(*install->Wait(kSoon), 2);
   EXPECT_THAT(
       install->err(),
-      HasSubstr("no packages for 'cooking' (known: build, package, data, docs, observe, test)"));
+      HasSubstr(
+          "no packages for 'cooking' (known: build, mpi, package, data, docs, observe, test)"));
 }
 
 }  // namespace

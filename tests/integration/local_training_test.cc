@@ -54,7 +54,8 @@ TEST(LocalTraining, StepLog_TwoRanks_BytesOnlyInStepsWithAnExchange) {
   const TempDir dir;
   const LaunchResult run =
       RunLaunch(2, TinyRun(5) + kLenet +
-                       Options{"--sync", "local-sgd:2", "--log-jsonl", dir.File("{rank}.jsonl")});
+                       Options{"--sync", "local-sgd:2", "--shared-memory", "off", "--log-jsonl",
+                               dir.File("{rank}.jsonl")});
   ASSERT_THAT(run.ranks, SizeIs(2)) << run.err;
   constexpr int kModel = 4 * 62'006;
   std::vector<int> sent;

@@ -95,8 +95,8 @@ TEST(ParseCollectivesOptions, OpThatABackEndLacks_NamesBoth) {
 }
 
 TEST(ParseCollectivesOptions, NoBackends_AreThoseWithTheOps) {
-  EXPECT_THAT(Collectives({"--ops", "scatter"}).backends, ElementsAre("ring", "tree"));
-  EXPECT_THAT(Collectives({}).backends, ::testing::SizeIs(6));
+  EXPECT_THAT(Collectives({"--ops", "scatter"}).backends, ElementsAre("ring", "tree", "memory"));
+  EXPECT_THAT(Collectives({}).backends, ::testing::SizeIs(7));
 }
 
 TEST(ParseCollectivesOptions, UnknownOp_NamesTheNearest) {

@@ -111,10 +111,11 @@ TEST(CollectivesRequest, Ops_HaveTheirSizesAndThePeerWhatItHas) {
   EXPECT_EQ(request["ops"][0]["sums"], false);
   EXPECT_EQ(request["ops"][1]["sums"], true);
   EXPECT_EQ(request["ops"][1]["busbw_factor"], 0.75);
-  ASSERT_EQ(request["backends"].size(), 3u);
+  ASSERT_EQ(request["backends"].size(), 4u);
   EXPECT_EQ(request["backends"][0]["name"], "ring");
   EXPECT_EQ(request["backends"][1]["name"], "tree");
-  EXPECT_EQ(request["backends"][2]["least_seconds_per_byte"], Json({{"gather", nullptr}}));
+  EXPECT_EQ(request["backends"][2]["name"], "memory");
+  EXPECT_EQ(request["backends"][3]["least_seconds_per_byte"], Json({{"gather", nullptr}}));
 }
 
 TEST(CollectivesRequest, Peers_AreTheLastBackendAndOfFullWidth) {

@@ -257,12 +257,21 @@ Lateness MemoryExchange::Explain(const Transfer& late) {
           std::move(suspects)};
 }
 
+absl::Status MemoryExchange::Finish(absl::Time) {
+  absl::Status failure = table_.failure();
+  MutexLock lock(&mutex_);
+  finished_ = failure.ok();
+  return failure;
+}
+
 void MemoryExchange::Stop() {
+  bool finished;
   {
     MutexLock lock(&mutex_);
     stopped_ = true;
+    finished = finished_;
   }
-  if (states_[self_].data() != nullptr) {
+  if (!finished && states_[self_].data() != nullptr) {
     reinterpret_cast<Ended*>(states_[self_].data())->ended.store(1);
   }
   RingAll();

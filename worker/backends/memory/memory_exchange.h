@@ -40,15 +40,16 @@ class MemoryExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
-  // Memory that the others still read stays mapped in their processes.
-  absl::Status Finish(absl::Time) override { return table_.failure(); }
+  // Memory that the others still read stays mapped in their processes. They do not take the end of
+  // this worker for a failure.
+  absl::Status Finish(absl::Time) override;
   TransferTotals totals() const override { return {}; }
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
  private:
   // Shared by each worker, beside its layouts.
   struct Ended {
-    std::atomic<uint32_t> ended;  // 1: it uses this view no more
+    std::atomic<uint32_t> ended;  // 1: it uses this view no more, and did not finish
   };
   struct MemoryTransfer : Transfer {
     using Transfer::Transfer;
@@ -92,6 +93,7 @@ class MemoryExchange : public Exchange {
   std::map<LayoutId, std::unique_ptr<MemoryLayout>> layouts_ ABSL_GUARDED_BY(mutex_);
   Transfers under_way_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool all_open_ = false;   // bells and states; of the thread
   bool is_opening_ = true;  // some memory does not exist yet; of the thread
   std::thread thread_;
