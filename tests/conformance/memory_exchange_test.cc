@@ -104,6 +104,15 @@ TEST_F(MemoryExchangeTest, Cancel_OfAnother_EndsTheWaitForItAndNamesIt) {
   EXPECT_EQ(first->suspect()->worker, view_.members[1].incarnation);
 }
 
+TEST_F(MemoryExchangeTest, Finish_OfAnother_IsNoAbort) {
+  const auto first = Start(0);
+  const auto second = Start(1);
+  EXPECT_TRUE(second->Finish(SteadyNow()).ok());
+  second->Cancel(absl::CancelledError("over"));
+  const absl::Status status = Average(first.get(), 0).get();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+}
+
 TEST(ChosenBackendTest, Auto_IsMemoryOnlyWhereAllShareItInFloat32) {
   View view = TwoWorkers();
   EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_FLOAT32), kAutoOfHost);

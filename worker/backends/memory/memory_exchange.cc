@@ -40,7 +40,7 @@ absl::Status MemoryExchange::MakeOwn() {
                                  SharedMemory::Writer::kAll);
   if (!bell.ok()) return bell.status();
   bells_[self_] = *std::move(bell);
-  auto state = SharedMemory::Make(MemoryName(view_, self_, "state"), sizeof(Ended),
+  auto state = SharedMemory::Make(MemoryName(view_, self_, "state"), sizeof(SharedState),
                                   SharedMemory::Writer::kMaker);
   if (!state.ok()) return state.status();
   states_[self_] = *std::move(state);
@@ -52,7 +52,7 @@ absl::Status MemoryExchange::Open(size_t worker) {
   auto bell = SharedMemory::Open(pid, MemoryName(view_, worker, "bell"), sizeof(Bell),
                                  SharedMemory::Writer::kAll);
   if (!bell.ok()) return bell.status();
-  auto state = SharedMemory::Open(pid, MemoryName(view_, worker, "state"), sizeof(Ended),
+  auto state = SharedMemory::Open(pid, MemoryName(view_, worker, "state"), sizeof(SharedState),
                                   SharedMemory::Writer::kMaker);
   if (!state.ok()) return state.status();
   MutexLock lock(&mutex_);
@@ -148,17 +148,24 @@ void MemoryExchange::Run() {
   }
 }
 
-std::vector<bool> MemoryExchange::EndedWorkers() const {
-  std::vector<bool> ended;
-  for (const SharedMemory& state : states_) {
-    ended.push_back(reinterpret_cast<const Ended*>(state.data())->ended.load() != 0);
+std::vector<MemoryExchange::State> MemoryExchange::States() const {
+  std::vector<State> states;
+  for (const SharedMemory& memory : states_) {
+    states.push_back(reinterpret_cast<const SharedState*>(memory.data())->load());
   }
-  return ended;
+  return states;
+}
+
+void MemoryExchange::SetState(State state) {
+  if (states_[self_].data() == nullptr) return;
+  State running = State::kRunning;  // the first end counts
+  reinterpret_cast<SharedState*>(states_[self_].data())->compare_exchange_strong(running, state);
+  RingAll();
 }
 
 bool MemoryExchange::Progress() {
   // Before a look at the buckets: a worker ends after it has published what it did.
-  const std::vector<bool> ended = EndedWorkers();
+  const std::vector<State> states = States();
   Transfers waiting;
   {
     MutexLock lock(&mutex_);
@@ -167,7 +174,7 @@ bool MemoryExchange::Progress() {
   bool any = false;
   is_opening_ = false;
   for (const auto& transfer : waiting) any = Progress(transfer) || any;
-  if (!any) CheckEnded(waiting, ended);
+  if (!any) CheckEnded(waiting, states);
   return any;
 }
 
@@ -224,15 +231,17 @@ std::vector<size_t> MemoryExchange::MissingOf(const MemoryTransfer& transfer, st
   return transfer.layout->Missing(&MemoryLayout::Progress::folded, transfer.key);
 }
 
-void MemoryExchange::CheckEnded(const Transfers& waiting, const std::vector<bool>& ended) {
+void MemoryExchange::CheckEnded(const Transfers& waiting, const std::vector<State>& states) {
   for (const auto& transfer : waiting) {
     std::string what;
     for (const size_t worker : MissingOf(*transfer, &what)) {
-      if (worker == self_ || !ended[worker]) continue;
-      return table_.Fail(
-          absl::AbortedError(absl::StrCat(NamesOf({worker}), " has ended; ", what, " of ",
-                                          ToString(transfer->key), " is missing")),
-          view_.members[worker].incarnation);
+      if (worker == self_ || states[worker] == State::kRunning) continue;
+      const std::string message = absl::StrCat(NamesOf({worker}), " has ended; ", what, " of ",
+                                               ToString(transfer->key), " is missing");
+      // As with a peer that ended a call, or that is not there any more.
+      return table_.Fail(states[worker] == State::kFailed ? absl::AbortedError(message)
+                                                          : absl::UnavailableError(message),
+                         view_.members[worker].incarnation);
     }
   }
 }
@@ -259,21 +268,16 @@ Lateness MemoryExchange::Explain(const Transfer& late) {
 
 absl::Status MemoryExchange::Finish(absl::Time) {
   absl::Status failure = table_.failure();
-  MutexLock lock(&mutex_);
-  finished_ = failure.ok();
+  if (failure.ok()) SetState(State::kFinished);
   return failure;
 }
 
 void MemoryExchange::Stop() {
-  bool finished;
   {
     MutexLock lock(&mutex_);
     stopped_ = true;
-    finished = finished_;
   }
-  if (!finished && states_[self_].data() != nullptr) {
-    reinterpret_cast<Ended*>(states_[self_].data())->ended.store(1);
-  }
+  SetState(State::kFailed);
   RingAll();
 }
 

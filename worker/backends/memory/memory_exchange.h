@@ -40,17 +40,15 @@ class MemoryExchange : public Exchange {
               Done done) override;
   void Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) override;
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
-  // Memory that the others still read stays mapped in their processes. They do not take the end of
-  // this worker for a failure.
+  // Memory that the others still read stays mapped in their processes.
   absl::Status Finish(absl::Time) override;
   TransferTotals totals() const override { return {}; }
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
  private:
   // Shared by each worker, beside its layouts.
-  struct Ended {
-    std::atomic<uint32_t> ended;  // 1: it uses this view no more, and did not finish
-  };
+  enum class State : uint32_t { kRunning, kFinished, kFailed };
+  using SharedState = std::atomic<State>;
   struct MemoryTransfer : Transfer {
     using Transfer::Transfer;
     MemoryLayout* layout = nullptr;
@@ -75,8 +73,9 @@ class MemoryExchange : public Exchange {
   // Returns whether the others' memory of a layout is mapped; maps what exists.
   bool IsOpen(MemoryLayout* layout);
   // Fails if a worker that this one waits for uses this view no more.
-  void CheckEnded(const Transfers& waiting, const std::vector<bool>& ended);
-  std::vector<bool> EndedWorkers() const;
+  void CheckEnded(const Transfers& waiting, const std::vector<State>& states);
+  std::vector<State> States() const;
+  void SetState(State state);
   void Fold(MemoryTransfer* transfer);
   std::vector<size_t> MissingOf(const MemoryTransfer& transfer, std::string* what);
   std::string NamesOf(const std::vector<size_t>& workers) const;
@@ -87,13 +86,12 @@ class MemoryExchange : public Exchange {
   const OnSpan on_span_;
   size_t self_ = 0;                   // index in the view
   std::vector<SharedMemory> bells_;   // by worker; mapped under the lock
-  std::vector<SharedMemory> states_;  // by worker: Ended
+  std::vector<SharedMemory> states_;  // by worker: SharedState
 
   Mutex mutex_;
   std::map<LayoutId, std::unique_ptr<MemoryLayout>> layouts_ ABSL_GUARDED_BY(mutex_);
   Transfers under_way_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
-  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
   bool all_open_ = false;   // bells and states; of the thread
   bool is_opening_ = true;  // some memory does not exist yet; of the thread
   std::thread thread_;
