@@ -210,9 +210,9 @@ TEST(ToJson, Always_HasTheFieldsThatScriptsRelyOn) {
       Keys(json),
       ElementsAre("rank", "world_size", "sync", "backend", "wire", "compress", "model", "dataset",
                   "batch_size", "iterations", "iteration_seconds", "phase_seconds",
-                  "ranks_of_worker", "bytes_sent", "bytes_received", "loss", "print_every",
-                  "losses", "train", "test", "epochs", "trained_parameters", "parameters_sha256",
-                  "buffers_sha256", "samples", "failures"));
+                  "ranks_of_worker", "bytes_sent", "bytes_received", "peak_memory_bytes", "loss",
+                  "print_every", "losses", "train", "test", "epochs", "trained_parameters",
+                  "parameters_sha256", "buffers_sha256", "samples", "failures"));
   EXPECT_THAT(Keys(json["iteration_seconds"]), ElementsAre("mean", "p50", "p90", "p99"));
   EXPECT_THAT(Keys(json["phase_seconds"]),
               ElementsAre("data", "forward", "backward", "communication", "exposed_communication",
