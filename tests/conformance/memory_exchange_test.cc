@@ -104,13 +104,14 @@ TEST_F(MemoryExchangeTest, Cancel_OfAnother_EndsTheWaitForItAndNamesIt) {
   EXPECT_EQ(first->suspect()->worker, view_.members[1].incarnation);
 }
 
-TEST_F(MemoryExchangeTest, Finish_OfAnother_IsNoAbort) {
+TEST_F(MemoryExchangeTest, Finish_OfAnother_IsNoSuspicion) {
   const auto first = Start(0);
   const auto second = Start(1);
   EXPECT_TRUE(second->Finish(SteadyNow()).ok());
   second->Cancel(absl::CancelledError("over"));
   const absl::Status status = Average(first.get(), 0).get();
-  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_FALSE(first->suspect().has_value());
 }
 
 TEST(ChosenBackendTest, Auto_IsMemoryOnlyWhereAllShareItInFloat32) {

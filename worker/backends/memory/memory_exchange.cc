@@ -236,12 +236,15 @@ void MemoryExchange::CheckEnded(const Transfers& waiting, const std::vector<Stat
     std::string what;
     for (const size_t worker : MissingOf(*transfer, &what)) {
       if (worker == self_ || states[worker] == State::kRunning) continue;
-      const std::string message = absl::StrCat(NamesOf({worker}), " has ended; ", what, " of ",
-                                               ToString(transfer->key), " is missing");
-      // As with a peer that ended a call, or that is not there any more.
-      return table_.Fail(states[worker] == State::kFailed ? absl::AbortedError(message)
-                                                          : absl::UnavailableError(message),
-                         view_.members[worker].incarnation);
+      if (states[worker] == State::kFinished) {
+        const std::string left = absl::StrCat(
+            NamesOf({worker}), " has left, but other workers have not finished all steps");
+        return table_.Fail(absl::FailedPreconditionError(left), absl::nullopt);
+      }
+      return table_.Fail(
+          absl::AbortedError(absl::StrCat(NamesOf({worker}), " has ended; ", what, " of ",
+                                          ToString(transfer->key), " is missing")),
+          view_.members[worker].incarnation);
     }
   }
 }
