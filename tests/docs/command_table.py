@@ -65,6 +65,7 @@ LINES = {
     ("docs/tasks/course.md", "build/bin/gradwire experiment course"): MINUTES,
     ("README.md", "build/bin/gradwire experiment course"): MINUTES,
     ("docs/results.md", "gradwire experiment NAME"): MINUTES,
+    ("docs/results.md", "gradwire bench training --workers 4 --dataset synthetic"): MINUTES,
     ("docs/results.md", "gradwire launch --hostfile"): HOSTS,
     ("docs/results.md", "D=/usr/lib"): MISSING,
     ("docs/extending.md", "gradwire launch --workers 2 -- --model small --dataset fashion"): EXTENSION,
