@@ -36,9 +36,9 @@ uint64_t PeakMemoryBytes();
 std::string CoresId();
 
 // Returns an id that is equal for processes that can open each other's files by /proc, and so map
-// each other's memory: those of one user on one machine that share the namespaces of processes, users
-// and networks. Containers usually have their own. Empty if other processes cannot open those of this
-// one.
+// each other's memory: those of one user on one machine that share the namespaces of processes,
+// users and networks. Containers usually have their own. Empty if other processes cannot open those
+// of this one.
 std::string MemoryId();
 
 // The Debian package of the BLAS for which Gradwire is tuned.
