@@ -82,9 +82,9 @@ OnSpan GroupMember::span_listener() {
 
 MemberOptions GroupMember::OptionsOfMember() {
   MemberOptions options;
-  options.endpoint = {settings_.coordinator, settings_.listen, settings_.advertise,
-                      settings_.connect_timeout, settings_.security,
-                      SharesMemory(settings_.shared_memory)};
+  options.endpoint = {settings_.coordinator, settings_.listen,
+                      settings_.advertise,   settings_.connect_timeout,
+                      settings_.security,    SharesMemory(settings_.shared_memory)};
   options.backend = settings_.backend;
   options.transport.wire = settings_.wire_dtype;
   options.transport.compression = settings_.compression;

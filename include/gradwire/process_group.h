@@ -35,8 +35,8 @@ struct GroupOptions {
   // GRADWIRE_COORDINATOR_METRICS.
   std::string coordinator_metrics;
 
-  // How bytes are averaged: "auto" (default), "memory", "ring", "sharded" or "coordinator". All give
-  // the same bits in float32. Must be equal on all ranks.
+  // How bytes are averaged: "auto" (default), "memory", "ring", "sharded" or "coordinator". All
+  // give the same bits in float32. Must be equal on all ranks.
   std::string backend;
   // "auto" (default): if all ranks are processes of one host and user, outside containers of their
   // own, "auto" exchanges through shared memory. "off": not with this process.

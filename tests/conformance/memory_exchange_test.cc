@@ -114,6 +114,18 @@ TEST_F(MemoryExchangeTest, Finish_OfAnother_IsNoSuspicion) {
   EXPECT_FALSE(first->suspect().has_value());
 }
 
+TEST_F(MemoryExchangeTest, AddLayout_TooLarge_EndsTheBucketWithTheReason) {
+  const auto exchange = Start(0);
+  exchange->AddLayout(LayoutId(1), {{uint64_t{1} << 60, v1::DTYPE_FLOAT32}});
+  std::promise<absl::Status> ended;
+  const BucketKey key{LayoutId(1), Step(0), Bucket(0)};
+  exchange->Expect(key, BytesOf(&means_[0]), SteadyNow() + absl::Minutes(1),
+                   [&ended](const absl::Status& status) { ended.set_value(status); });
+  exchange->Contribute(key, Rank(0), BytesOf(&terms_[0]));
+  const absl::Status status = ended.get_future().get();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
 TEST(ChosenBackendTest, Auto_IsMemoryOnlyWhereAllShareItInFloat32) {
   View view = TwoWorkers();
   EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_FLOAT32), kAutoOfHost);

@@ -26,7 +26,7 @@ struct WorkerOptions : ModelFlags, SyncSettings {
   int64_t staleness = 0;            // steps, with parameter-server; below 0: no bound
   std::string backend;              // "none" with a sync that averages nothing
   std::string shared_memory = "auto";  // or off
-  double bucket_cap_mb = -1;        // MiB; 0: a bucket for each parameter; below 0: by sync
+  double bucket_cap_mb = -1;           // MiB; 0: a bucket for each parameter; below 0: by sync
   bool barrier = false;  // all parameters are updated before the next forward pass begins
   std::string wire = "fp32";
   std::string compress = "none";  // or a row of codecs.inc

@@ -150,9 +150,9 @@ absl::StatusOr<MemberOptions> MemberOptionsOf(const WorkerOptions& options, OnSp
   const absl::StatusOr<v1::DType> wire = WireTypeOf(options);
   if (!wire.ok()) return wire.status();
   MemberOptions member;
-  member.endpoint = {options.coordinator, options.listen, options.advertise,
-                     absl::Seconds(options.connect_timeout_seconds), options.security,
-                     SharesMemory(options.shared_memory)};
+  member.endpoint = {options.coordinator, options.listen,
+                     options.advertise,   absl::Seconds(options.connect_timeout_seconds),
+                     options.security,    SharesMemory(options.shared_memory)};
   member.backend = options.backend;
   member.transport.wire = *wire;
   member.transport.compression = *std::move(compression);

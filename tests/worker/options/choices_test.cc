@@ -50,7 +50,8 @@ TEST(Choices, EveryTable_EachRowHasALineOfHelp) {
 TEST(Choices, Auto_IsNoRowButMayBeChosen) {
   EXPECT_THAT(NamesOf(BackendChoices()), Not(Contains(kAutoBackend)));
   EXPECT_THAT(NamesOf(BackendChoicesWithAuto()), Contains(kAutoBackend));
-  EXPECT_THAT(NamesOf(BackendChoices()), IsSupersetOf({kAutoOfHost, kAutoOfWorkers, kAutoOfAggregators}));
+  EXPECT_THAT(NamesOf(BackendChoices()),
+              IsSupersetOf({kAutoOfHost, kAutoOfWorkers, kAutoOfAggregators}));
 }
 
 TEST(Choices, BackendFor_AutoAlone_IsReplaced) {

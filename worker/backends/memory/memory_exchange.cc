@@ -128,7 +128,7 @@ void MemoryExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, ab
 
 void MemoryExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
   const auto transfer = std::static_pointer_cast<MemoryTransfer>(table_.Find(key));
-  if (transfer == nullptr) return;  // it has failed
+  if (transfer == nullptr || !transfer->layout->is_made()) return;  // it has failed
   transfer->layout->Write(key.bucket, rank, terms);
   if (--transfer->missing > 0) return;
   transfer->layout->Publish(&MemoryLayout::Progress::contributed, key);

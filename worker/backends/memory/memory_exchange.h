@@ -25,6 +25,8 @@ namespace gradwire {
 //   Contribute: write ─► ring the others' bells
 //   thread:     sleep until the bell rings ─► for each bucket under way: fold, ring ─► read, done
 //
+// Expect, Contribute and AddLayout: one thread, or several that take turns. Cancel, suspect: any.
+//
 // All memory belongs to one view. So a worker that was stopped when the others went on without it
 // can only write to memory that no worker reads any more.
 class MemoryExchange : public Exchange {
@@ -46,7 +48,7 @@ class MemoryExchange : public Exchange {
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
  private:
-  // Shared by each worker, beside its layouts.
+  // Shared by each worker, beside its layouts: whether it still takes part in this view.
   enum class State : uint32_t { kRunning, kFinished, kFailed };
   using SharedState = std::atomic<State>;
   struct MemoryTransfer : Transfer {

@@ -52,8 +52,8 @@ class MemoryLayout {
   // Maps the memory of all others that exists. Returns NotFound if some does not yet; sets `at` to
   // the worker of another error.
   absl::Status Open(size_t* at);
-  // Returns whether all is mapped.
-  bool is_open() const { return open_; }
+  // Returns whether Make succeeded.
+  bool is_made() const { return memory_[self_].data() != nullptr; }
 
   // Writes a term of this worker.
   void Write(Bucket bucket, Rank rank, absl::Span<const uint8_t> terms);
