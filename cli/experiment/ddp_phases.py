@@ -1,16 +1,15 @@
 """Fig. 6 of the DDP paper: where an iteration goes, with and without overlap."""
+from cli.experiment import phases
 from cli.experiment.ddp_buckets import bucket_name
 from cli.experiment.ddp_setups import (NEEDS, NO_NETWORK, PAPERS, RING, USUAL_MB,
                                        after_backward, listed, of_network, widths, widths_of)
-from cli.experiment.results import EXPOSED
 from cli.experiment.study import Statement, bars, decide_time, tabulate
 from cli.experiment.work import TIMES
 
 TITLE, SOURCE = "Where an iteration goes", "Fig. 6, latency breakdown"
 NONE, BACKWARD, FORWARD = "no overlap", "overlap", "overlap, next forward too"
-PHASES = {"forward": "#56b4e9", "backward": "#0072b2", EXPOSED: "#d55e00", "optimizer": "#009e73"}
-TITLES = {EXPOSED: "exposed communication"}
-HATCHES = {EXPOSED: "////"}
+# Loading is no part of the paper's figure.
+PHASES = {phase: colour for phase, colour in phases.PHASES.items() if phase != "data"}
 OVERLAP = Statement(
     "overlap", "An iteration is shorter if communication overlaps with backward.", "Fig. 6",
     "median time of an iteration with buckets of 25 MB, sent during and after backward",
@@ -51,12 +50,12 @@ def found(setting, results):
         ("network", "model", lambda network, *_: network.title),
         ("backend", "back end", lambda _, backend, *__: backend),
         ("run", "communication", lambda *thing: thing[2]),
-        *((phase, f"{TITLES.get(phase, phase)} (s)",
+        *((phase, f"{phases.title_of(phase)} (s)",
            lambda *thing, phase=phase: thing[-1].phase(phase), 4) for phase in PHASES),
         ("total", "median iteration (s)", lambda *thing: thing[-1].median_iteration(), 4)],
         f"{widths(setting)[0]} ranks, buckets of {USUAL_MB} MB. Phases are means without the first "
         "iteration, over the ranks.")
-    series = [{"name": TITLES.get(phase, phase), "colour": colour, "hatch": HATCHES.get(phase),
+    series = [{"name": phases.title_of(phase), "colour": colour, "hatch": phases.HATCHES.get(phase),
                "values": [result.phase(phase) for *_, result in measured]}
               for phase, colour in PHASES.items()]
     names = [f"{network.title}, {backend}, {overlap}" for network, backend, overlap, _ in measured]

@@ -209,37 +209,38 @@ class Work:
 
 
 @dataclasses.dataclass(frozen=True)
-class Order(Work):
-    """The samples with which each rank begins two epochs, as gradwire-layout prints them."""
-    options: tuple
-
-    def layout(self, setting):
-        return [*setting.images(), "--world-size", str(self.ranks), *self.options]
+class Printed(Work):
+    """What gradwire-layout prints."""
 
     def run(self, setting):
         return Run([[setting.request["programs"]["layout"], *self.layout(setting)]],
                    coordinator=False)
-
-    def read(self, _setting, texts):
-        """Returns indices by epoch and rank."""
-        return json.loads(texts[0])["order"]
 
     def seconds(self, _setting):
         return SECONDS_TO_START
 
 
 @dataclasses.dataclass(frozen=True)
-class Sizes(Work):
+class Order(Printed):
+    """The samples with which each rank begins two epochs, as gradwire-layout prints them."""
+    options: tuple
+
+    def layout(self, setting):
+        return [*setting.images(), "--world-size", str(self.ranks), *self.options]
+
+    def read(self, _setting, texts):
+        """Returns indices by epoch and rank."""
+        return json.loads(texts[0])["order"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes(Printed):
     """The sizes of a model and of a data set, as gradwire-layout prints them."""
     model: str
     images: tuple
 
     def layout(self, _setting):
         return ["--model", self.model, *self.images]
-
-    def run(self, setting):
-        return Run([[setting.request["programs"]["layout"], *self.layout(setting)]],
-                   coordinator=False)
 
     def read(self, _setting, texts):
         """Returns samples of an epoch, and bytes of the gradient and of the buffers."""
@@ -248,27 +249,20 @@ class Sizes(Work):
                               if bucket["averaged"] == averaged) for averaged in (True, False)}
         return {"samples": printed["samples"], "gradient": sums[True], "buffers": sums[False]}
 
-    def seconds(self, _setting):
-        return SECONDS_TO_START
-
 
 @dataclasses.dataclass(frozen=True)
-class NamesOfBuckets(Work):
+class NamesOfBuckets(Printed):
     """The tensors of each bucket of a model, as gradwire-layout prints them."""
     model: str
     bucket_mb: float
 
-    def run(self, setting):
-        return Run([[setting.request["programs"]["layout"], "--model", self.model, "--sync", "ddp",
-                     "--bucket-cap-mb", str(self.bucket_mb)]], coordinator=False)
+    def layout(self, _setting):
+        return ["--model", self.model, "--sync", "ddp", "--bucket-cap-mb", str(self.bucket_mb)]
 
     def read(self, setting, texts):
         layout, = super().read(setting, texts)
         return {"parameters": [tensor["name"] for tensor in layout["parameters"]],
                 "buckets": layout["buckets"]}
-
-    def seconds(self, _setting):
-        return SECONDS_TO_START
 
 
 @dataclasses.dataclass(frozen=True)
