@@ -210,7 +210,7 @@ class Work:
 
 @dataclasses.dataclass(frozen=True)
 class Printed(Work):
-    """What gradwire-layout prints."""
+    """A run of gradwire-layout, which prints sizes, names or order."""
 
     def run(self, setting):
         return Run([[setting.request["programs"]["layout"], *self.layout(setting)]],
