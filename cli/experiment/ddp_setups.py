@@ -95,7 +95,7 @@ def widths(setting):
 def widths_of(setting, network):
     """Returns those at which the network fits in memory."""
     copies = COPIES * COSTS[network.model].bytes
-    apart = setting.has_hosts and not setting.hosts_are_here
+    apart = setting.hosts_are_elsewhere
     return tuple(ranks for ranks in widths(setting)
                  if copies * (1 if apart else ranks) < setting.memory)
 

@@ -87,7 +87,7 @@ def check_names(steps, tables):
 def check_data(experiment, steps, setting):
     """Failure if --data-dir holds another data set. On other hosts gradwire-layout checks it."""
     folder = setting.request["data_dir"]
-    if not folder or setting.has_hosts and not setting.hosts_are_here:
+    if not folder or setting.hosts_are_elsewhere:
         return
     without = dataclasses.replace(setting, request={**setting.request, "data_dir": ""})
     others = {work.name: work.layout(without) for work in experiment.runs(without)}

@@ -20,8 +20,8 @@ DIGEST = re.compile(r"-([0-9a-f]{8})\.pth$")
 WITH_HOSTS = "the weights are files of this machine"
 # Adam, because a plain network of many layers learns little in so few iterations with SGD. The
 # classifier has another width than those of the runs, so that none of them begins with it.
-OPTIONS = ("--optimizer", "adam", "--lr", 0.0003, "--weight-decay", 0, "--augment", "false",
-           "--hidden", 64)
+OPTIONS = ("--optimizer", "adam", "--lr", 0.0001, "--weight-decay", 0, "--augment", "false",
+           "--hidden", 512)
 BATCH = 16
 
 
@@ -66,15 +66,19 @@ def weights_of(setting, model):
     """Returns the path of a model's weights; "" if they are random. Failure as of file_of, or if the
     runs are on other hosts."""
     request, iterations = setting.request, pretraining_iterations(setting)
-    if setting.has_hosts and (request["weights"] or request["pretrain"]):
+    if setting.hosts_are_elsewhere and (request["weights"] or request["pretrain"]):
         name = "weights" if request["weights"] else "pretrain"
-        raise Failure(f"--{name}: got it with --hosts or --hostfile, expected neither, because "
+        raise Failure(f"--{name}: got it with ranks on other hosts, expected them here, because "
                       f"{WITH_HOSTS}", EXIT_USAGE)
     if request["weights"]:
         return file_of(request["weights"], model)
-    if not iterations or setting.has_hosts:
+    if not iterations or setting.hosts_are_elsewhere:
         return ""
     return os.path.abspath(os.path.join(request["out"], f"{model}-{iterations}.safetensors"))
+
+
+def all_threads(setting):
+    return setting.request["threads"] or setting.cores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,12 +87,12 @@ class Pretraining(OnDevices):
 
     def _common(self, setting):
         return options_text([
-            "--sync", "none", "--threads", setting.threads(1), *self._model_and_data(setting),
+            "--sync", "none", "--threads", all_threads(setting), *self._model_and_data(setting),
             "--batch-size", self.batch_size, "--iterations", self.iterations])
 
     def seconds(self, setting):
         part = (setting.scale["image"] / FULL_SIZE) ** 2
-        forward = self.batch_size * WORK[self.model] * part / WORK_PER_SECOND / setting.threads(1)
+        forward = self.batch_size * WORK[self.model] * part / WORK_PER_SECOND / all_threads(setting)
         return SECONDS_TO_START + 3 * self.iterations * forward
 
 
@@ -100,7 +104,7 @@ def pretraining(setting, model):
 
 
 def pretrainings(setting, models):
-    if not pretraining_iterations(setting) or setting.has_hosts:
+    if not pretraining_iterations(setting) or setting.hosts_are_elsewhere:
         return []
     return [pretraining(setting, model) for model in models]
 
@@ -126,7 +130,7 @@ def weights_note(setting):
     iterations = pretraining_iterations(setting)
     if setting.request["weights"]:
         return "Extractors have the weights of --weights; a table has their digests."
-    if iterations and not setting.has_hosts:
+    if iterations and not setting.hosts_are_elsewhere:
         return (f"Each extractor was trained first, as a part of its whole model, for {iterations} "
                 f"iterations of {BATCH} images of the same data by Adam; the report's were trained "
                 "on ImageNet (--weights).")

@@ -35,7 +35,7 @@ def longer_or_shorter(measured):
     sign = 1 if large.epoch <= small.epoch else -1
     saved = {"the work that is done once in each iteration": sign * (small.once - large.once),
              "the forward and backward passes": sign * (small.computing - large.computing)}
-    return (f"When the batch is larger, an epoch takes {'shorter' if sign > 0 else 'longer'}: "
+    return (f"When the batch is larger, an epoch is {'shorter' if sign > 0 else 'longer'}: "
             f"{large.epoch:.1f} s with a batch of {large.batch}, {small.epoch:.1f} s with "
             f"{small.batch}, because of {max(saved, key=saved.get)}. An epoch has {large.steps:,} "
             f"iterations instead of {small.steps:,}. The work that is done once in each of them, "

@@ -56,9 +56,8 @@ def device_threads(setting):
 
 def counts_with_cores(setting):
     """Returns the numbers of devices that have cores of their own in one process here."""
-    elsewhere = setting.has_hosts and not setting.hosts_are_here
     return [count for count in setting.scale["devices"]
-            if elsewhere or count * device_threads(setting) <= setting.cores]
+            if setting.hosts_are_elsewhere or count * device_threads(setting) <= setting.cores]
 
 
 def most_with_cores(setting):

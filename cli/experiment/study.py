@@ -79,6 +79,11 @@ class Setting:
         return self.request["hosts"] in MADE
 
     @property
+    def hosts_are_elsewhere(self):
+        """Whether the ranks run on other machines."""
+        return self.has_hosts and not self.hosts_are_here
+
+    @property
     def host_cores(self):
         """Returns the cores that each host made here counts as its own."""
         return self.request["threads"] or cores_of_host(self.request["workers"], self.cores)

@@ -59,7 +59,7 @@ def samples_of(images):
 def fits(setting, model, ranks, batch, together=False):
     """Whether batches of that size fit in the memory of this machine, or of hosts like it.
     `together`: the ranks are parts of one process."""
-    apart = setting.has_hosts and not setting.hosts_are_here and not together
+    apart = setting.hosts_are_elsewhere and not together
     ranks_here = 1 if apart else ranks
     return ranks_here * batch * COSTS[model].memory_per_sample < setting.memory
 
@@ -135,8 +135,7 @@ class Training:
 
     def seconds(self, setting):
         threads = setting.threads(self.ranks) or setting.cores
-        apart = "--compute-seconds" in self.options or (
-            setting.has_hosts and not setting.hosts_are_here)
+        apart = "--compute-seconds" in self.options or setting.hosts_are_elsewhere
         at_once = threads if apart else min(setting.cores, threads * self.ranks)
         passes = 1 if apart else self.ranks
         samples = self.batch_size * self.iterations * passes

@@ -19,7 +19,8 @@ def describe_machine(versions):
 
 def where(request):
     if kind := MADE.get(request["hosts"]):
-        return f"{request['workers']} {kind} on this machine (--hosts {request['hosts']})"
+        count = request["workers"]
+        return f"{count} {kind if count > 1 else kind[:-1]} on this machine (--hosts {request['hosts']})"
     if request["hosts"] or request["hostfile"]:
         return "a host for each rank"
     return "all processes on this machine"

@@ -98,12 +98,18 @@ class Weights(unittest.TestCase):
                           if name.startswith("pretrain")])
         self.assertIn("pretrain-vgg16", self.argv_by_run(self.setting("full", pretrain=3)))
 
-    def test_hosts_have_no_such_files(self):
+    def test_other_machines_have_no_such_files(self):
         for more in ({"weights": str(self.dir)}, {"pretrain": 3}):
-            self.refused(lambda more=more: factors.runs(self.setting(hosts="auto", **more)),
-                         f"--{next(iter(more))}: got it with --hosts or --hostfile")
-        argv = self.argv_by_run(self.setting(hosts="auto"))
+            self.refused(lambda more=more: factors.runs(self.setting(hostfile="hosts", **more)),
+                         f"--{next(iter(more))}: got it with ranks on other hosts")
+        argv = self.argv_by_run(self.setting(hostfile="hosts"))
         self.assertFalse([words for words in argv.values() if "--weights" in words])
+
+    def test_hosts_made_here_change_nothing_because_one_process_needs_no_network(self):
+        alone, made = self.setting(), self.setting(hosts="auto")
+        self.assertEqual(self.argv_by_run(made), self.argv_by_run(alone))
+        for work in factors.runs(made):
+            self.assertTrue(work.run(made).here, work.name)
 
     def conduct(self, **more):
         runner = FakeRunner()
