@@ -17,7 +17,7 @@ import threading
 import time
 
 ECHO, SINK, SOURCE = b"E", b"S", b"F"
-PIECE = bytes(1 << 16)
+CHUNK = bytes(1 << 16)
 SECONDS_TO_CONNECT = 2
 SECONDS_TO_SEND = 0.25
 SECONDS_TO_STALL = 3
@@ -31,15 +31,15 @@ HEADERS = 28  # of IP and UDP
 
 def receive_all(connection):
     count = 0
-    while piece := connection.recv(1 << 20):
-        count += len(piece)
+    while chunk := connection.recv(1 << 20):
+        count += len(chunk)
     return count
 
 
 def send_for_a_while(connection):
     until = time.monotonic() + SECONDS_TO_SEND
     while time.monotonic() < until:
-        connection.sendall(PIECE)
+        connection.sendall(CHUNK)
     connection.shutdown(socket.SHUT_WR)
 
 

@@ -32,8 +32,8 @@ def sha256_of(path):
     if not os.path.exists(path):
         return ""
     with failing(f"--weights: cannot read '{path}'", EXIT_USAGE), open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
     return digest.hexdigest()
 
 

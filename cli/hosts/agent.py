@@ -32,7 +32,7 @@ import time
 MAGIC = b"\ngradwire-agent\n"  # follows all that a shell may print when it starts
 HEADER = struct.Struct(">BII")
 BEAT, START, SIGNAL, OUT, ERR, END, HELLO, PID = range(8)
-PIECE = 65536
+CHUNK_BYTES = 65536
 MOST_UNSENT = 1 << 20  # bytes; with more, programs wait until some are sent
 SECONDS_TO_END = 1  # between SIGTERM and SIGKILL
 CGROUPS = "/sys/fs/cgroup"
@@ -166,7 +166,7 @@ class Agent:
             os.mkdir(path, 0o700)
             self.folder = path
             with open(os.path.join(path, "try"), "wb") as file:
-                file.write(bytes(PIECE))
+                file.write(bytes(CHUNK_BYTES))
             os.unlink(os.path.join(path, "try"))
         except OSError as error:
             hello["problem"] = "cannot write to '%s': %s" % (path, os.strerror(error.errno).lower())
@@ -207,7 +207,7 @@ class Agent:
 
     def write(self):
         try:
-            del self.unsent[:os.write(1, self.unsent[:PIECE])]
+            del self.unsent[:os.write(1, self.unsent[:CHUNK_BYTES])]
         except BlockingIOError:
             pass
         except OSError:
@@ -216,20 +216,20 @@ class Agent:
     def read(self, program, fd):
         """Returns whether something was read."""
         try:
-            piece = os.read(fd, PIECE)
+            chunk = os.read(fd, CHUNK_BYTES)
         except BlockingIOError:
             return False
-        if piece:
-            self.send(program.pipes[fd], program.number, piece)
+        if chunk:
+            self.send(program.pipes[fd], program.number, chunk)
         else:
             del program.pipes[fd]
-        return bool(piece)
+        return bool(chunk)
 
     def take(self):
-        piece = os.read(0, PIECE)
-        self.gone = self.gone or not piece
+        chunk = os.read(0, CHUNK_BYTES)
+        self.gone = self.gone or not chunk
         self.heard = time.monotonic()
-        self.received += piece
+        self.received += chunk
         for frame in frames(self.received):
             self.obey(*frame)
 
@@ -285,7 +285,7 @@ class Agent:
     @staticmethod
     def drop(fd):
         try:
-            while os.read(fd, PIECE):
+            while os.read(fd, CHUNK_BYTES):
                 pass
         except OSError:
             pass

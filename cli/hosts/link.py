@@ -131,17 +131,17 @@ class Link:
 
     # A ProcessSet calls these.
 
-    def feed(self, piece):
+    def feed(self, chunk):
         self._heard = time.monotonic()
-        self._received += piece
+        self._received += chunk
         if not self._greeted and MAGIC in self._received:  # after what a shell prints at its start
             del self._received[:self._received.index(MAGIC) + len(MAGIC)]
             self._greeted = True
         for frame in frames(self._received) if self._greeted else ():
             self._take(*frame)
 
-    def take_error(self, piece):
-        self._errors += piece
+    def take_error(self, chunk):
+        self._errors += chunk
         del self._errors[:-4096]
 
     def on_end(self):

@@ -11,7 +11,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.hosts.agent import (BEAT, END, ERR, HEADER, HELLO, MAGIC, MOST_UNSENT, OUT, PID, PIECE,
+from cli.hosts.agent import (BEAT, END, ERR, HEADER, HELLO, MAGIC, MOST_UNSENT, OUT, PID, CHUNK_BYTES,
                              SIGNAL, START, Agent, MemoryKills, memory_group)
 
 LONG = 30
@@ -146,11 +146,11 @@ class AgentTest(unittest.TestCase):
             self.assertEqual(self.sent(), [(OUT, 3, b"x")])
 
     def test_only_what_was_taken_leaves(self):
-        self.agent.unsent += bytes(PIECE + 9)
+        self.agent.unsent += bytes(CHUNK_BYTES + 9)
         with mock.patch("os.write", return_value=5) as write:
             self.agent.write()
-        self.assertEqual(len(self.agent.unsent), PIECE + 4)
-        self.assertEqual(len(write.call_args[0][1]), PIECE)
+        self.assertEqual(len(self.agent.unsent), CHUNK_BYTES + 4)
+        self.assertEqual(len(write.call_args[0][1]), CHUNK_BYTES)
 
 
 class Folder(unittest.TestCase):
