@@ -64,7 +64,7 @@ BYTES = Statement(
     "all are those of the plan")
 # Of a factor's points, by time: (statement, factor, what is timed, whether it rises).
 ORDERS = tuple((Statement(key, text, source, f"mean {part.__name__} of an iteration", rule,
-                          NEEDS_CORES), factor, part, rises)
+                          "" if part is communication else NEEDS_CORES), factor, part, rises)
                for key, text, source, rule, factor, part, rises in (
     ("communication-batch", "Communication grows with the batch.", "Fig. 2b",
      "each batch takes longer than the one before", BY_BATCH, communication, True),
@@ -208,7 +208,8 @@ def bytes_claim(setting, results):
 
 
 def order_claim(setting, results, statement, factor, part, rises):
-    """Judges the times of a factor's points; one device communicates with no other."""
+    """Judges the times of a factor's points; one device communicates with no other. Transfers need
+    no core for each device: one thread makes them while no device computes."""
     of_factor = [point for point in measured(setting, results, factor)
                  if factor is not BY_DEVICES or point.devices > 1]
     times = [(point.trained if factor is BY_MODEL else place, part(results[point.name]))
@@ -219,6 +220,7 @@ def order_claim(setting, results, statement, factor, part, rises):
                   ", ".join(f"{factor.label(point)}: {seconds:.4f} s"
                             for point, (_, seconds) in zip(of_factor, times)),
                   "" if len(times) > 1 else "needs two that communicate",
+                  "" if part is communication else
                   lacks_cores(setting, max(point.devices for point in of_factor)))
 
 

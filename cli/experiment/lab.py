@@ -2,8 +2,9 @@
 import dataclasses
 
 from cli.experiment import lab_answers, lab_data, lab_sweep, lab_tables, large_batch
+from cli.experiment.devices import NEEDS_CORES
 from cli.experiment.lab_data import EXCHANGE_RANKS
-from cli.experiment.lab_sweep import (DEVICES, LOADERS, NEEDS_CORES, RANKS, SIZES, WAYS, Measured,
+from cli.experiment.lab_sweep import (DEVICES, LOADERS, RANKS, SIZES, WAYS, Measured,
                                       counts_with_cores, most_with_cores, ring_bytes)
 from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, decide,
                                   decide_time)

@@ -2,6 +2,7 @@
 lab is about, and a rank for each device."""
 import dataclasses
 
+from cli.experiment.devices import NEEDS_CORES
 from cli.experiment.work import (COSTS, DDP, LOCAL_BYTES_PER_SECOND, SECONDS_TO_START, Sizes,
                                  Training, fits, options_text, samples_of, whole_epochs)
 from cli.runs.quantiles import mean
@@ -9,7 +10,6 @@ from cli.runs.training import steps_per_epoch
 
 LOADERS = ("--loaders", 2)  # as many as the lab has
 SIZES = "sizes"
-NEEDS_CORES = "a time that needs a core for each device"
 
 
 @dataclasses.dataclass(frozen=True)
