@@ -292,6 +292,16 @@ class PageTest(unittest.TestCase):
         self.assertNotIn("left", self.text("#progress-text"))
         self.assertEqual(len(self.texts("#ranks tbody tr")), 4)
 
+    def test_coordinator_that_answers_again_is_no_loss(self):
+        coordinator = self.open(fake.status(step=17))
+        coordinator.stop()
+        coordinator.stop = lambda: None
+        self.wait(lambda: self.text("#state") == "no answer", "the loss of the coordinator")
+        again = fake.FakeCoordinator(fake.status(step=18), coordinator.history, coordinator.port)
+        self.addCleanup(again.stop)
+        self.wait(lambda: self.text("#state") == "running", "the coordinator's return")
+        self.assertIn("left", self.text("#progress-text"))
+
     def test_coordinator_that_ends_after_a_finished_run_is_no_loss(self):
         status = fake.status(step=196, state="finished", reason="all ranks finished")
         coordinator = self.open(status)

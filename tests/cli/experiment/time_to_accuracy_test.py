@@ -200,8 +200,9 @@ class Said(unittest.TestCase):
     def test_peers_end_must_be_near(self):
         setting = setting_of(peers=True)
         self.assertEqual(tta.peer_claim([study_of(setting)]).verdict, CONFIRMED)
-        claim = tta.peer_claim([study_of(setting, gloo_ddp=trained((0.5, 0.82)))])
-        self.assertEqual(claim.verdict, NOT_CONFIRMED)
+        for end in (0.78, 0.82):  # float32 ends at 0.8
+            claim = tta.peer_claim([study_of(setting, gloo_ddp=trained((0.5, end)))])
+            self.assertEqual(claim.verdict, NOT_CONFIRMED, end)
 
     def test_run_without_an_epoch_judges_no_accuracy(self):
         study = study_of(setting_of({**SCALE, "tasks": (dataclasses.replace(TASK, epochs=0),)}))
