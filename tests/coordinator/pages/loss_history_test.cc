@@ -54,6 +54,19 @@ TEST(LossHistory, AddCost_ManyWorkersTell_TheOneThatLostMostCounts) {
   EXPECT_EQ(history.totals().lost.total(), absl::Seconds(5));
 }
 
+TEST(LossHistory, AddCost_GrowsInEachPhase_TheSumIsThatOfTheLast) {
+  LossHistory history;
+  history.Add(LossOf(2));
+  history.GoOn(With(2));
+  for (const int64_t seconds : {1, 2, 5}) {
+    history.AddCost(Generation(2), {absl::Seconds(seconds), absl::Seconds(2 * seconds),
+                                    absl::Seconds(3 * seconds)});
+  }
+  EXPECT_EQ(history.totals().lost.computing, absl::Seconds(5));
+  EXPECT_EQ(history.totals().lost.waiting, absl::Seconds(10));
+  EXPECT_EQ(history.totals().lost.connecting, absl::Seconds(15));
+}
+
 TEST(LossHistory, AddCost_OfAViewThatNoLossLedTo_CostsNothing) {
   LossHistory history;
   history.Add(LossOf(2));

@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <set>
+#include <utility>
 
 #include "tests/worker/models/oracle.h"
 #include "tests/worker/run/recorded_exchange.h"
@@ -132,6 +135,27 @@ TEST(TrainerTest, Run_PiecesOfABatch_ReportTheSamplesGotRight) {
                  [&](absl::Span<const StepRecord> reports) { correct = reports[0].correct; });
   EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(correct, expected);
+}
+
+// Draws a number in each forward pass, as dropout does.
+class DrawingModel : public PlainModel {
+ public:
+  torch::Tensor forward(torch::Tensor images) override {
+    drawn.insert(torch::rand({1}).item<float>());
+    return PlainModel::forward(std::move(images));
+  }
+
+  std::set<float> drawn;
+};
+
+TEST(TrainerTest, Run_PiecesOfABatch_EachDrawsNumbersOfItsOwn) {
+  const auto model = std::make_shared<DrawingModel>();
+  TrainerOptions options;
+  options.micro_batch = 2;
+  const auto trainer = Trainer::Create(model, options).value();
+  const absl::Status status = RunTrainer(*trainer, Batches(2, 6, 0, 6), nullptr);
+  EXPECT_TRUE(status.ok()) << status;
+  EXPECT_THAT(model->drawn, ::testing::SizeIs(2 * 3));
 }
 
 TEST(TrainerTest, Run_Stopped_Cancelled) {
