@@ -27,7 +27,7 @@ OURS = {"gradwire", "gradwire-coordinator", "gradwire-worker", "gradwire-trainer
 COMMANDS = {"bench", "doctor", "env", "experiment", "launch", "models", "plan", "report", "status",
             "trace"}
 SHELL = {"cat", "cp", "echo", "export", "for", "grep", "kill", "mkdir", "openssl",
-         "python3", "test", "umask", "wait"}
+         "python3", "test", "umask", "wait", "while"}
 SCRIPT = re.compile(r"(?:bench|build/\w+|build|deploy|tests)/[\w./-]+")
 NO_COMMAND = re.compile(r"[\u2500-\u25ff]|gradwire \w+:|gradwire \w+ \(")
 COMMENT = re.compile(r"(?:^|\s+)#(?:\s.*)?$")

@@ -168,7 +168,7 @@ CHANGES = {
         (r"--iterations 2", "--iterations 300"), (r"\Z", BEHIND)],
     ("docs/tasks/slow-run.md", "build/bin/gradwire status 127"): [
         (r"^(.*status \S+)$", r"once trains \1"),
-        (r"^(for )", rf"slow=$({STATUS} | awk '$1 == 2 {{print $NF}}')\n\1"),
+        (r"^(while )", rf"slow=$({STATUS} | awk '$1 == 2 {{print $NF}}')\n\1"),
         (r"\bPID\b", "$slow"), (r"\Z", "\nall")],
     ("docs/tasks/slow-run.md", "build/bin/gradwire status ADDRESS"): [
         (r"\A", WATCHED), (r"ADDRESS", "@HOST@:9400"), (r"\Z", "\nall")]}
