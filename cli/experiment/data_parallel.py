@@ -215,12 +215,12 @@ def equal_claim(statement, points, results):
 
 
 def bytes_claim(setting, results):
-    counted = [(record["bytes_sent"], planned_bytes(setting, point, record["samples"]))
+    compared = [(record["bytes_sent"], planned_bytes(setting, point, record["samples"]))
                for point in all_measured(setting, results) if point.replication == NATIVE
                for record in results[point.name].ranks[0].records]
-    right = sum(sent == planned for sent, planned in counted)
-    return decide(BYTES, right == len(counted),
-                  f"the bytes of {right} of {len(counted)} iterations are those of the plan")
+    right = sum(sent == planned for sent, planned in compared)
+    return decide(BYTES, right == len(compared),
+                  f"the bytes of {right} of {len(compared)} iterations are those of the plan")
 
 
 def order_claim(setting, results, statement, factor, part, rises):
