@@ -216,8 +216,8 @@ def equal_claim(statement, points, results):
 
 def bytes_claim(setting, results):
     compared = [(record["bytes_sent"], planned_bytes(setting, point, record["samples"]))
-               for point in all_measured(setting, results) if point.replication == NATIVE
-               for record in results[point.name].ranks[0].records]
+                for point in all_measured(setting, results) if point.replication == NATIVE
+                for record in results[point.name].ranks[0].records]
     right = sum(sent == planned for sent, planned in compared)
     return decide(BYTES, right == len(compared),
                   f"the bytes of {right} of {len(compared)} iterations are those of the plan")

@@ -12,6 +12,7 @@ from cli.experiment.emulation import is_timed, shares_cores
 from cli.experiment.results import NamedBuckets, Trained
 from cli.experiment.study import CONFIRMED, NOT_CONFIRMED, NOT_MEASURABLE, Setting
 from cli.experiment.work import COSTS, LOSSES, TIMES, Late, NamesOfBuckets
+from cli.runs.quantiles import quantile
 
 TINY = ddp_setups.SCALES["tiny"]
 LAST = TINY["ranks"] - 1
@@ -215,6 +216,12 @@ class TablesTest(unittest.TestCase):
         self.assertEqual([(row["bucket"], row["count"], row["first"], row["last"])
                           for row in rows[:3]],
                          [(0, 1, "c", "c"), (1, 2, "b", "a"), (2, 1, "mean", "mean")])
+
+    def test_best_size_is_that_of_the_medians_in_the_table(self):
+        result = Trained([{"records": [{"iteration_seconds": seconds} for seconds in of_rank],
+                           "summary": {}} for of_rank in ((9, 1, 1, 5), (9, 9, 1, 1))])
+        self.assertEqual(result.median_iteration(), 3)
+        self.assertEqual(quantile(result.iteration_seconds(), 0.5), 3)
 
     def test_boxes_have_all_sizes_at_all_ranks(self):
         picture = next(one for one in findings_of({}).pictures if one.key == "buckets-bert-gloo")
