@@ -4,7 +4,7 @@ from cli.experiment.course_buckets import BY_PARAMETER, layers_name
 from cli.experiment.course_setups import (DDP, GATHER, NODES, REDUCE, SETUPS, SHARED, capital,
                                           nodes_times)
 from cli.experiment.results import improvement, largest_difference
-from cli.experiment.study import HOSTS, Statement, decide, decide_time
+from cli.experiment.study import HOSTS, Statement, counted, decide, decide_time
 
 FEW_STEPS = 5
 TOLERANCE = 1e-5  # of a loss, relative
@@ -55,7 +55,7 @@ def equal_claim(results):
     hashes = gather.hashes() | ddp.hashes()
     difference = largest_difference(gather, ddp, gather.iterations)
     return decide(EQUAL, difference == 0 and len(hashes) == 1,
-                  f"largest difference {difference:g}, {len(hashes)} hash(es) of the parameters")
+                  f"largest difference {difference:g}, {counted(len(hashes), 'hash', 'hashes')} of the parameters")
 
 
 def faster_claim(setting, results, pair):

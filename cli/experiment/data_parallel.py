@@ -2,7 +2,7 @@
 models, batches, devices, widths of the classifier and kinds of replication, one of them changed at
 a time."""
 from cli.experiment import thresholds
-from cli.experiment.devices import (NEEDS_CORES, barrier, communication, computation, images_note,
+from cli.experiment.devices import (CORES, FEATURES, barrier, communication, computation, images_note,
                                     lacks_cores, times_series)
 from cli.experiment.extractors import weights_note, weights_table
 from cli.experiment.factors import (BY_BATCH, BY_DEVICES, BY_MODEL, BY_WIDTH, FACTORS, MODELS,
@@ -10,8 +10,8 @@ from cli.experiment.factors import (BY_BATCH, BY_DEVICES, BY_MODEL, BY_WIDTH, FA
                                     exact_points, formula, measured, models_of, planned_bytes,
                                     runs)
 from cli.experiment.results import largest_difference
-from cli.experiment.study import (Experiment, Findings, Statement, bars, decide, line, lines,
-                                  tabulate)
+from cli.experiment.study import (Experiment, Findings, Statement, bars, counted, decide, line,
+                                  lines, tabulate)
 from cli.runs.quantiles import mean
 from cli.runs.training import steps_per_epoch
 
@@ -22,6 +22,7 @@ PUBLISHED = {("squeezenet1_0", ONE_LAYER): 5130, ("alexnet", 4096): 54575114,
              ("resnet18", ONE_LAYER): 5130, ("densenet121", 4096): 21020682,
              ("vgg16", 4096): 119586826, ("vgg16", 2048): 55599114, ("vgg16", 1024): 26750986}
 FEW_STEPS = 5
+MOST_LINEAR = 20  # the largest loss over the smallest, of a figure with a linear axis
 TOLERANCE = 1e-5  # of a loss, relative
 SCALES = {
     "quick": {"about": "Images of 64×64 in place of 224×224, batches of 4 to 64 in place of 64 to "
@@ -64,7 +65,7 @@ BYTES = Statement(
     "all are those of the plan")
 # Of a factor's points, by time: (statement, factor, what is timed, whether it rises).
 ORDERS = tuple((Statement(key, text, source, f"mean {part.__name__} of an iteration", rule,
-                          "" if part is communication else NEEDS_CORES), factor, part, rises)
+                          "" if part is communication else CORES), factor, part, rises)
                for key, text, source, rule, factor, part, rises in (
     ("communication-batch", "Communication grows with the batch.", "Fig. 2b",
      "each batch takes longer than the one before", BY_BATCH, communication, True),
@@ -87,7 +88,7 @@ ORDERS = tuple((Statement(key, text, source, f"mean {part.__name__} of an iterat
 DENSENET = Statement(
     "densenet", "DenseNet computes remarkably long.", "Fig. 3a", "mean computation of an iteration",
     "DenseNet-121 takes longer than each other model with its classifier of the report",
-    NEEDS_CORES)
+    CORES)
 STATEMENTS = (COUNTS, FROZEN, EQUAL, REPLICATION, BYTES, *(order[0] for order in ORDERS), DENSENET,
               *thresholds.STATEMENTS)
 
@@ -100,7 +101,7 @@ def sent_per_epoch(results, point):
 def factor_table(setting, results, factor):
     start = base(setting)
     fixed = {"model": start.model, "width": f"width {start.width}",
-             "batch": f"batch {start.batch}", "devices": f"{start.devices} device(s)"}
+             "batch": f"batch {start.batch}", "devices": counted(start.devices, "device")}
     changed = (factor.key, "width") if factor is BY_MODEL else (factor.key,)
     return tabulate(
         f"by-{factor.key}", f"Training by {factor.title}", factor.source,
@@ -114,7 +115,19 @@ def factor_table(setting, results, factor):
             ("loss", "mean loss", lambda point: mean(results[point.name].losses()), 4),
             ("last", "last loss", lambda point: results[point.name].losses()[-1], 4)],
         "Means of an iteration without the first; the rest is "
-        f"{', '.join(text for key, text in fixed.items() if key not in changed)}.")
+        f"{', '.join(text for key, text in fixed.items() if key not in changed)}."
+        f"{most_communication(setting, results) if factor is BY_MODEL else ''}")
+
+
+def most_communication(setting, results):
+    """Says which extractor communicates most, and why."""
+    points = measured(setting, results, BY_MODEL)
+    most = max(points, key=lambda point: communication(results[point.name]))
+    return (f"\n\nMost communication: {BY_MODEL.label(most)}, with "
+            f"{communication(results[most.name]):.4f} s an iteration. The extractors are frozen and "
+            "send no gradients. Each device sends the gradients of its classifier, whose first layer "
+            "grows with the features that the extractor gives it: " +
+            ", ".join(f"{model} {FEATURES[model]:,}" for model in models_of(setting)) + ".")
 
 
 def transfer(setting, results):
@@ -168,9 +181,12 @@ def losses_picture(setting, results, factor):
         means = thresholds.running_means(results[point.name].losses(), over)
         series.append(line(factor.label(point),
                            [(over + place) * point.batch for place in range(len(means))], means))
+    losses = [loss for one in series for loss in one["y"]]
+    apart = max(losses) > MOST_LINEAR * min(losses) > 0
     return lines(f"losses-by-{factor.key}", f"Loss by {factor.title}", factor.source,
                  ("images", "loss"), series,
-                 f"Means over the last {setting.scale['window']} images.")
+                 f"Means over the last {setting.scale['window']} images.",
+                 **({"y_log": 10} if apart else {}))
 
 
 def counts_claim(setting, results):
@@ -180,7 +196,7 @@ def counts_claim(setting, results):
     wrong = [key for key in PUBLISHED.keys() & trained.keys() if trained[key] != PUBLISHED[key]]
     return decide(COUNTS, not wrong, ", ".join(f"{model} {width or '1 layer'}: {count:,}"
                                                for (model, width), count in trained.items()),
-                  COUNTS.needs if missing else "")
+                  f"needs {COUNTS.needs}" if missing else "")
 
 
 def frozen_claim(setting, results):
@@ -195,16 +211,16 @@ def equal_claim(statement, points, results):
     first, second = (results[point.name] for point in points)
     difference = largest_difference(first, second, FEW_STEPS)
     return decide(statement, difference <= TOLERANCE,
-                  f"largest difference {difference:.2g} of a loss on {points[1].devices} devices")
+                  f"largest difference {difference:.2g} of a loss on {counted(points[1].devices, 'device')}")
 
 
 def bytes_claim(setting, results):
-    counted = [(record["bytes_sent"], planned_bytes(setting, point, record["samples"]))
-               for point in all_measured(setting, results) if point.replication == NATIVE
-               for record in results[point.name].ranks[0].records]
-    right = sum(sent == planned for sent, planned in counted)
-    return decide(BYTES, right == len(counted),
-                  f"the bytes of {right} of {len(counted)} iterations are those of the plan")
+    compared = [(record["bytes_sent"], planned_bytes(setting, point, record["samples"]))
+                for point in all_measured(setting, results) if point.replication == NATIVE
+                for record in results[point.name].ranks[0].records]
+    right = sum(sent == planned for sent, planned in compared)
+    return decide(BYTES, right == len(compared),
+                  f"the bytes of {right} of {len(compared)} iterations are those of the plan")
 
 
 def order_claim(setting, results, statement, factor, part, rises):

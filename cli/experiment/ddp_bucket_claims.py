@@ -3,13 +3,13 @@ from cli.experiment.ddp_buckets import (SOURCE, bucket_name, compared, names_nam
                                         sweeps)
 from cli.experiment.ddp_setups import (GLOO, NEEDS, NO_NETWORK, PAPERS, RING, USUAL_MB, WHOLE_MB,
                                        exact_backends, listed, widths)
-from cli.experiment.study import Statement, decide, decide_time
+from cli.experiment.study import Statement, counted, decide, decide_time
 
 BOTH = "for ResNet-50 and BERT, over ring and gloo"
 # Bounds of "about": a choice.
 ABOUT = 1.1  # of the best time
 AS_LONG = 1.25
-NO_WIDTH = "twice the ranks, which need a host and memory for each"
+NO_WIDTH = "needs twice the ranks, with a host and memory for each"
 
 ORDER = Statement(
     "order", "Parameters go to buckets in the reverse order of layers.", "section 3.2.3",
@@ -67,7 +67,8 @@ def order_claim(setting, results):
                    for network in setting.scale["networks"]}
     wrong = [title for title, result in of_networks.items()
              if result.averaged_tensors() != result.parameters[::-1]]
-    counts = ", ".join(f"{title} {len(result.parameters)} tensors in {len(result.buckets)} buckets"
+    counts = ", ".join(f"{title} {len(result.parameters)} tensors in "
+                       f"{counted(sum(bucket['averaged'] for bucket in result.buckets), 'bucket')}"
                        for title, result in of_networks.items())
     return decide(ORDER, not wrong, f"wrong: {', '.join(wrong)}" if wrong else counts)
 
@@ -78,7 +79,7 @@ def bits_claim(setting, results):
         hashes.setdefault(network.title, set()).update(results[bucket_name(network, *run)].hashes())
     complete = len(hashes) == len(setting.scale["networks"])
     return decide(SAME_BITS, all(len(of_network) == 1 for of_network in hashes.values()),
-                  ", ".join(f"{title} {len(of_network)} hash(es)"
+                  ", ".join(f"{title} {counted(len(of_network), 'hash', 'hashes')}"
                             for title, of_network in hashes.items()) +
                   f" over {' and '.join(exact_backends(setting))}",
                   "" if complete else NO_NETWORK)

@@ -133,7 +133,7 @@ def pictures(setting, results):
 def picture(one, by_ranks, results):
     boxes = {f"{size_title(size)}, {sweep.ranks} ranks":
              sweep.result(results, size).iteration_seconds()
-             for size in one.sizes for sweep in by_ranks if size in sweep.sizes}
+             for sweep in by_ranks for size in sweep.sizes}
     return bars(f"buckets-{one.network.key}-{one.backend}",
                 f"Time of an iteration by size of buckets, {one.network.title}, {one.backend}",
                 SOURCE, "time of an iteration (s)", boxes, [{"values": [*boxes.values()]}],

@@ -1,7 +1,7 @@
 """Sections 3.2.4, 3.3 and 5 of the DDP paper: round-robin groups, fewer exchanges, and scaling."""
 from cli.experiment.ddp_setups import (NEEDS, PAPERS, RING, USUAL_MB, backends, listed, overlapped,
                                        training, usual, usual_name)
-from cli.experiment.study import (Statement, decide, decide_time, line, lines, tabulate,
+from cli.experiment.study import (Statement, counted, decide, decide_time, line, lines, tabulate,
                                   tabulate_curves)
 from cli.experiment.work import TIMES
 
@@ -50,7 +50,7 @@ def batch_of(scale, kind, ranks):
 def runs(setting):
     scale = setting.scale
     planned = [training(scale, groups_name(backend, groups),
-                        f"{backend}, {groups} group(s) in turn",
+                        f"{backend}, {counted(groups, 'group')} in turn",
                         (*overlapped(backend, GROUPED_MB), "--groups", groups))
                for backend in backends(setting) for groups in scale["groups"]]
     planned += [usual(scale, scale["ranks"], scale["batch"])]
@@ -150,7 +150,7 @@ def passes_claim(setting, results):
     sent = {passes: results[passes_name(setting, passes)].sent_per_iteration()
             for passes in setting.scale["passes"]}
     return decide(PASSES, len(set(sent.values())) == 1,
-                  ", ".join(f"{size:,} bytes for {passes} pass(es)"
+                  ", ".join(f"{size:,} bytes for {counted(passes, 'pass', 'passes')}"
                             for passes, size in sent.items()))
 
 

@@ -16,7 +16,8 @@ WORK = {"squeezenet1_0": 0.82, "alexnet": 0.71, "resnet18": 1.8, "densenet121": 
 WORK_PER_SECOND = 20.0  # of a core of 2020, likewise
 SECONDS_PER_PARAMETER = 3e-9  # to initialize, copy or train it once
 BYTES_PER_IMAGE = 30 << 20  # of memory, about, of the full size
-NEEDS_CORES = "a time that needs a core for each device"
+CORES = "a core for each device"  # for `needs` of a Statement
+NEEDS_CORES = f"needs {CORES}"
 
 
 def images(setting):

@@ -13,6 +13,7 @@ alone, to measure how long a rank sleeps. A training of one rank always computes
 import dataclasses
 
 from cli.experiment.devices import OnDevices
+from cli.experiment.study import counted
 from cli.experiment.work import LOSSES, TIMES, Late, Training, without
 from cli.runs.hosts import UNSHAPED
 from cli.runs.quantiles import mean, median
@@ -127,11 +128,11 @@ def merged(works, ranks):
 
 def note(setting):
     """Returns the sentences for a report."""
-    slept = "; ".join(f"{name.removeprefix('alone-')}: {forward:.3g} and {backward:.3g} s"
+    slept = "; ".join(f"{name.removeprefix('alone-')} {forward:.3g} s and {backward:.3g} s"
                       for name, (forward, backward) in setting.emulated.items())
     return ("COMPUTATION IS EMULATED in the runs of several ranks that give the times, because this "
-            f"machine has {setting.cores} core(s) for {setting.request['workers']} hosts with "
+            f"machine has {counted(setting.cores, 'core')} for {setting.request['workers']} hosts with "
             f"{setting.host_cores} each. Instead of computing, each rank sleeps as long as forward "
             "and backward took one rank that trained alone on this machine. The exchange and the "
-            f"optimizer are real. {slept}. Losses, accuracies and parameters come from runs with "
+            f"optimizer are real. Forward and backward took: {slept}. Losses, accuracies and parameters come from runs with "
             "real computation, on links without a limit.")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from cli.experiment import extractors
 from cli.experiment.devices import CHANNELS, CLASSES, OnDevices, classifier_size, largest_batch
+from cli.experiment.study import counted
 from cli.experiment.work import whole_epochs
 
 SAMPLES = 60000  # of an epoch
@@ -127,7 +128,7 @@ def run_of(setting, point):
     weights = extractors.weights_of(setting, point.model)
     return OnDevices(
         point.name, f"{point.model}, classifier {point.classifier}, batch {point.batch}, "
-        f"{point.devices} device(s), {point.replication}", 1, point.batch, iterations,
+        f"{counted(point.devices, 'device')}, {point.replication}", 1, point.batch, iterations,
         (*OPTIONS, *width, *vanilla), epochs=epochs, model=point.model, devices=point.devices,
         parameters=point.trained, weights=weights,
         digest=extractors.sha256_of(weights) if setting.request["weights"] else "",

@@ -6,8 +6,8 @@ from cli.experiment.devices import NEEDS_CORES
 from cli.experiment.lab_data import EXCHANGE_RANKS
 from cli.experiment.lab_sweep import (DEVICES, LOADERS, RANKS, SIZES, WAYS, Measured,
                                       counts_with_cores, most_with_cores, ring_bytes)
-from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, decide,
-                                  decide_time)
+from cli.experiment.study import (MADE_UP_IMAGES, Experiment, Findings, Statement, counted,
+                                  decide, decide_time)
 
 SOURCE = "the HPC lab on computation and communication of data-parallel training"
 MODEL = {"model": "vgg11"}  # a choice: the sheet takes that of an earlier lab
@@ -35,8 +35,7 @@ BYTES = Statement(
     "both are the bytes of the plan, exactly")
 WORSE = Statement(
     "worse", "Without a remedy, a large batch has the higher training loss after as many epochs.",
-    "Q4", "training loss of the last epoch", "it is higher with the large batch than with the small",
-    "all 5 epochs (any scale for users)")
+    "Q4", "training loss of the last epoch", "it is higher with the large batch than with the small")
 LONGER = Statement(
     "batch", "A larger batch makes an epoch on one device shorter.", "Q1",
     "time of an epoch on one device, without loading",
@@ -162,7 +161,7 @@ def notes(setting):
             "batches (Q4): gradwire experiment large-batch."]
     most = most_with_cores(setting)
     if most < max(setting.scale["devices"]):
-        said.append(f"This machine has cores for {most} device(s) of a process; on more, devices "
+        said.append(f"This machine has cores for {counted(most, 'device')} of a process; on more, devices "
                     "wait for cores, and their speed-up says nothing about separate devices.")
     if not setting.has_hosts:
         said.append("All ranks shared the cores of this machine, so their speed-ups say nothing "

@@ -1,6 +1,7 @@
 """The HPC lab's answers that are sentences, with the numbers of the run."""
 from cli.experiment import large_batch
 from cli.experiment.lab_sweep import phases_of, ring_bytes
+from cli.experiment.study import counted
 from cli.experiment.work import COSTS
 
 COMPUTING = ("forward", "backward")
@@ -94,7 +95,7 @@ def other_scaling(measured):
         return (f"{title}: a point of strong scaling needs two runs with the same total batch, and "
                 "there are none.")
     return (f"{title}: strong scaling would be {'worse' if point.is_worse else 'better'}, because "
-            f"{point.because()}. Its data point needs no further run: a total batch of "
+            f"{point.because()}. Table 1 has a data point for it: a total batch of "
             f"{point.total} took {point.alone:.2f} s on 1 device and {point.shared:.2f} s on "
             f"{point.devices} of {point.batch} each, a speed-up of {point.speedup:.2f}; weak scaling "
             f"to {point.devices} devices of {point.weak_batch} has {point.weak:.2f}.")
@@ -150,5 +151,5 @@ def remedies(setting, sizes, results):
             f"{loss[small]:.4f}. Two remedies of Goyal et al., 2017: (1) {scaled.title}: the total "
             f"batch is {factor:g} times as large, so lr is {end:g} instead of {sizes['lr']:g}. "
             f"(2) {warmed.title}: lr rises from {sizes['lr']:g} to {end:g} over the first "
-            f"{sizes['warmup']} epoch(s), here {rise:,} iterations, by {(end - sizes['lr']) / rise:.4g} "
+            f"{counted(sizes['warmup'], 'epoch')}, here {rise:,} iterations, by {(end - sizes['lr']) / rise:.4g} "
             "in each. gradwire experiment large-batch trains with both.")

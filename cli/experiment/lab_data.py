@@ -4,7 +4,7 @@ import array
 import base64
 import math
 
-from cli.experiment.study import Statement, Table, decide
+from cli.experiment.study import Statement, Table, counted, decide
 from cli.experiment.lab_sweep import LOADERS, SIZES
 from cli.experiment.work import DDP, LOSSES, Order, Training, samples_of
 from cli.runs.tables import Column
@@ -125,6 +125,6 @@ def drift_claim(results):
     kept, drifted = ([rank.summary["buffers_sha256"]
                       for rank in results[buffers_name(broadcast)].ranks] for broadcast in SWITCHES)
     return decide(DRIFT, len(set(kept)) == 1 and len(set(drifted)) == EXCHANGE_RANKS,
-                  f"{len(set(kept))} value(s) with, {len(set(drifted))} without, of "
+                  f"{counted(len(set(kept)), 'value')} with, {len(set(drifted))} without, of "
                   f"{EXCHANGE_RANKS} ranks",
                   "" if results[SIZES].buffers else NEEDS_BATCHNORM)

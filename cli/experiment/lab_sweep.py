@@ -3,6 +3,7 @@ lab is about, and a rank for each device."""
 import dataclasses
 
 from cli.experiment.devices import NEEDS_CORES
+from cli.experiment.study import counted
 from cli.experiment.work import (COSTS, DDP, LOCAL_BYTES_PER_SECOND, SECONDS_TO_START, Sizes,
                                  Training, fits, options_text, samples_of, whole_epochs)
 from cli.runs.quantiles import mean
@@ -83,7 +84,7 @@ def run_of(setting, way, devices, batch):
     scale = setting.scale
     epochs, iterations = whole_epochs(scale, samples_of(setting.images()), devices, batch)
     same = {"name": name_of(way, devices, batch), "iterations": iterations, "epochs": epochs,
-            "title": f"{way.title}, {devices} device(s), batch {batch} each",
+            "title": f"{way.title}, {counted(devices, 'device')}, batch {batch} each",
             "model": scale["model"], "sweep": f"{way.name}, {devices} devices"}
     if way.together:
         return OneProcess(ranks=1, batch_size=devices * batch, devices=devices, options=LOADERS,

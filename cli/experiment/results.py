@@ -38,7 +38,7 @@ class Trained:
         return mean([seconds for rank in self.ranks for seconds in rank.seconds[COUNTED]])
 
     def median_iteration(self):
-        return median([seconds for rank in self.ranks for seconds in rank.seconds[1:]])
+        return median(self.iteration_seconds())
 
     def iteration_seconds(self):
         """Returns the mean over the ranks of each iteration except the first."""

@@ -17,9 +17,9 @@ NOT_CONFIRMED = "not confirmed"
 NOT_MEASURABLE = "not measurable here"
 VERDICTS = {CONFIRMED: "confirmed", NOT_CONFIRMED: "not-confirmed",
             NOT_MEASURABLE: "not-measurable"}  # in results.json
-NEEDS_HOSTS = "a time that needs a host for each worker (--hosts, --hostfile)"
-# For `needs` of a Statement.
+# For `needs` of a Statement, and why one has no verdict.
 HOSTS = "a host for each worker (--hosts auto, --hosts podman or --hostfile)"
+NEEDS_HOSTS = "needs a host for each worker (--hosts, --hostfile)"
 CIFAR10 = "CIFAR-10 (--data-dir)"
 FULL = "--scale full"
 MADE_UP_IMAGES = ("The images were made up (--dataset synthetic), so losses and accuracies say "
@@ -138,6 +138,11 @@ class Picture:
     source: str
     drawing: dict
     caption: str = ""
+
+
+def counted(number, noun, plural=""):
+    """Returns "1 pass", "2 passes"; `plural`: the noun's, if it needs more than an s."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def tabulate(key, title, source, things, columns, note=""):

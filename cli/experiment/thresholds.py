@@ -110,7 +110,7 @@ def rises(epochs):
 def decide_known(statement, holds, found):
     """As decide(). `holds` is None if it cannot be decided."""
     return decide(statement, holds, "epochs: " + ", ".join(one.said for one in found),
-                  statement.needs if holds is None else "")
+                  f"needs {statement.needs}" if holds is None else "")
 
 
 def models_claim(setting, results):

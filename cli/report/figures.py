@@ -40,6 +40,7 @@ import textwrap
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 from cli.runs.failure import Failure
 from cli.runs.output_file import replace_file
+from cli.runs.quantiles import quantile
 
 try:
     import matplotlib
@@ -47,6 +48,7 @@ except ImportError:
     sys.exit("matplotlib, which draws the figures, is missing: "
              "install Debian's package python3-matplotlib")
 matplotlib.use("Agg")
+from matplotlib.cbook import boxplot_stats
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from matplotlib.ticker import MaxNLocator
@@ -55,6 +57,10 @@ from matplotlib.ticker import MaxNLocator
 COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#7f7f7f"]
 MARKERS = "osD^vPX"
 MOST_MARKED = 40      # a line with more points has no markers
+MARKER, NEXT_MARKER, LEAST_MARKER = 7.0, 1.0, 3.0  # points: of the first line, less for each after it
+MOST_TICKS = 6        # at values of x: if there are more, matplotlib chooses the ticks
+LEAST_GAP = 0.05      # between such ticks, relative to the axis
+ROOM = 1.06           # of an axis from zero, relative to the largest value
 WIDTH = 6.3           # inches: the text of an A4 page
 HEIGHTS = {"lines": 3.5, "ranks": 2.9}
 TITLE_WIDTH = 70      # characters
@@ -62,7 +68,7 @@ ROW_HEIGHT = 0.3
 LETTER = 0.065        # width of one, about
 AXIS = 0.3            # beside the names of the rows
 HANDLE = 0.5          # of a legend, with its gap
-MOST_COLUMNS = 4
+MOST_COLUMNS = 6
 ARC = 0.45            # bend of a link, relative to its length
 STYLE = {
     "font.family": ["DejaVu Sans"],
@@ -112,11 +118,24 @@ def draw_lines(axes, figure):
         axes.plot(numbers(series["x"]), numbers(series["y"]), label=label_of(series),
                   color=colour_of(series, max(index, 0)), linewidth=1.5,
                   linestyle="--" if dashed else "-",
-                  marker=MARKERS[index % len(MARKERS)] if marked else None, markersize=4)
-    if all(x == int(x) for series in figure["series"] for x in series["x"]):
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+                  marker=MARKERS[index % len(MARKERS)] if marked else None,
+                  markersize=max(LEAST_MARKER, MARKER - index * NEXT_MARKER))
+    place_ticks(axes, sorted({x for series in figure["series"] for x in series["x"]}))
     if figure.get("y_from_zero"):
-        axes.set_ylim(bottom=0)
+        highest = axes.dataLim.y1
+        axes.set_ylim(0, ROOM * highest if 0 < highest < math.inf else None)
+
+
+def place_ticks(axes, values):
+    """Places the ticks of x, whose `values` are sorted. Few whole numbers each have one, so that no
+    tick is where nothing was measured."""
+    if not all(value == int(value) for value in values):
+        return
+    gaps = [after - before for before, after in zip(values, values[1:])]
+    if len(values) <= MOST_TICKS and all(gap >= LEAST_GAP * sum(gaps) for gap in gaps):
+        axes.set_xticks(values)
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def draw_bars(axes, figure):
@@ -139,6 +158,17 @@ def draw_stacked(axes, figure):
                   color=colour_of(series, index), edgecolor="white", linewidth=0.5,
                   hatch=series.get("hatch"))
         ends = [end + value for end, value in zip(ends, values)]
+    axes.set_xlim(right=ROOM * max(ends, default=0) or None)
+
+
+def box_of(values):
+    """Returns matplotlib's description of a box. Its own whiskers would end at a value, and be missing
+    if there are few."""
+    values = [value for value in values if value is not None]
+    (box,) = boxplot_stats(values)
+    if values:
+        box["whislo"], box["whishi"] = quantile(values, 0.1), quantile(values, 0.9)
+    return box
 
 
 def draw_box(axes, figure):
@@ -146,10 +176,10 @@ def draw_box(axes, figure):
     is_new = matplotlib.__version_info__[:2] >= (3, 10)
     flat = {"orientation": "horizontal"} if is_new else {"vert": False}
     for index, series in enumerate(figure["series"]):
-        boxes = axes.boxplot([[v for v in values if v is not None] for values in series["values"]],
-                             positions=range(len(series["values"])), widths=0.6, **flat,
-                             whis=(10, 90), showfliers=False, patch_artist=True,
-                             medianprops={"color": "black", "linewidth": 1.5})
+        boxes = axes.bxp([box_of(values) for values in series["values"]],
+                         positions=range(len(series["values"])), widths=0.6, **flat,
+                         showfliers=False, patch_artist=True,
+                         medianprops={"color": "black", "linewidth": 1.5})
         for box in boxes["boxes"]:
             box.set_facecolor(colour_of(series, index))
             box.set_label(label_of(series) if box is boxes["boxes"][0] else "_")

@@ -2,6 +2,7 @@
 import io
 import textwrap
 
+import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
@@ -19,6 +20,8 @@ GAP = 2  # letters between columns
 LEAST_CELL = 6  # letters
 DOTS = 220  # of a figure, for each inch
 KEPT_TOGETHER = 1.2  # below a heading
+# Matplotlib's other type of fonts has only 256 letters that a reader can copy, and − is none of them.
+FONTS = {"pdf.fonttype": 42}
 
 
 def shared(widths, least, most):
@@ -94,7 +97,8 @@ class Paper:
     def done(self):
         """Returns the file's bytes."""
         self._finish_page()
-        self._pdf.close()
+        with matplotlib.rc_context(FONTS):
+            self._pdf.close()
         return self._file.getvalue()
 
     @property
@@ -112,7 +116,8 @@ class Paper:
 
     def _finish_page(self):
         if self._page is not None:
-            self._pdf.savefig(self._page)
+            with matplotlib.rc_context(FONTS):
+                self._pdf.savefig(self._page)
 
     def _write(self, text, size, x=0.0, **style):
         """Writes a line at the free place, `x` from the margin."""

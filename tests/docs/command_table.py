@@ -60,6 +60,7 @@ LINES = {
     ("docs/tasks/own-method.md", "build/bin/gradwire launch --workers 4 --summary mine"): EXTENSION,
     ("docs/tasks/own-method.md", "grep -ho"): EXTENSION,
     ("docs/tasks/own-program.md", "gradwire launch --workers 4 --program"): BUILD,
+    ("docs/experiments.md", "build/bin/gradwire experiment course"): MINUTES,
     ("docs/experiments.md", "gradwire experiment course --scale quick"): MINUTES,
     ("docs/experiments.md", "gradwire experiment course --scale full"): HOSTS,
     ("docs/tasks/course.md", "build/bin/gradwire experiment course"): MINUTES,
@@ -78,7 +79,8 @@ LINES = {
     ("docs/extending.md", "gradwire launch --workers 2 -- --model lenet --iterations 5 --label"):
         EXTENSION,
     ("docs/extending.md", 'test $(grep -c "this is my first"'): EXTENSION,
-    ("docs/extending.md", "grep -q '\"wrong\":'"): EXTENSION}
+    ("docs/extending.md", "grep -q '\"wrong\":'"): EXTENSION,
+    ("docs/extending.md", "gradwire experiment claims inference"): EXTENSION}
 
 # For the options of commands that are not run, and of a page's words in those that are.
 PLACEHOLDERS = {"RATE": "1gbit", "NAME": "course", "SYNC": "ddp", "N": "2", "W": "4",

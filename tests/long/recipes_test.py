@@ -58,7 +58,8 @@ class RecipesTest(unittest.TestCase):
     def test_there_is_one_for_each_kind(self):
         self.assertEqual([recipe.name for recipe in self.recipes],
                          ["A model", "A data set", "A sync", "A codec", "A topology", "A back end",
-                          "An exchange", "An option", "A figure of each step"])
+                          "An exchange", "An option", "A figure of each step",
+                          "A statement of an experiment"])
 
     def test_each_command_uses_what_was_added(self):
         path = f"{self.copy.programs}:{os.environ['PATH']}"

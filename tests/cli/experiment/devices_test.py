@@ -214,6 +214,21 @@ class Training(unittest.TestCase):
         self.setting = setting_of({**self.SCALE, "devices": (1, 2)})
         self.assertEqual(self.verdict("communication-devices"), NOT_MEASURABLE)
 
+    def test_extractor_that_communicates_most_is_said(self):
+        self.change(Point("alexnet", 4096, 5, 2), communication=7.0)
+        table = data_parallel.factor_table(self.setting, self.results, BY_MODEL)
+        self.assertIn("Most communication: alexnet, 4096, with 7.0000 s", table.note)
+        self.assertIn("vgg16 25,088", table.note)
+        self.assertNotIn("Most", data_parallel.factor_table(self.setting, self.results, BY_BATCH).note)
+
+    def test_losses_far_apart_have_a_logarithmic_axis(self):
+        def is_logarithmic():
+            return "y_log" in data_parallel.losses_picture(
+                self.setting, self.results, BY_BATCH).drawing
+        self.assertFalse(is_logarithmic())
+        self.change(Point("alexnet", 1024, 2, 2), losses=(500.0, 1.0))
+        self.assertTrue(is_logarithmic())
+
     def test_densenet_must_compute_longest(self):
         self.assertEqual(self.verdict("densenet"), NOT_CONFIRMED)
         self.change(Point("densenet121", 4096, 5, 2), forward=9.0)

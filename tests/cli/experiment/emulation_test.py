@@ -89,7 +89,7 @@ class EmulationTest(unittest.TestCase):
         self.assertIn(f"\n{beside}: Gather and scatter takes less time", self.said.getvalue())
         for name in ("report.html", "report.md", "claims.csv"):
             self.assertIn(beside, (self.out / name).read_text())
-        self.assertIn("vgg11-synthetic-2: 0.3 and 0.5 s", (self.out / "report.md").read_text())
+        self.assertIn("vgg11-synthetic-2 0.3 s and 0.5 s", (self.out / "report.md").read_text())
 
     def test_not_measurable_claims_have_no_condition(self):
         self.conduct()

@@ -233,7 +233,7 @@ class Answers(unittest.TestCase):
         self.assertIn("30 updates an epoch instead of 469, and ended with a loss of 2.3000 instead "
                       "of 0.7000", said)
         self.assertIn("16 times as large, so lr is 0.32 instead of 0.02", said)
-        self.assertIn("from 0.02 to 0.32 over the first 2 epoch(s), here 60 iterations, by 0.005 in each",
+        self.assertIn("from 0.02 to 0.32 over the first 2 epochs, here 60 iterations, by 0.005 in each",
                       said)
 
 

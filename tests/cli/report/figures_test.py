@@ -103,6 +103,15 @@ class Lines(unittest.TestCase):
         ticks = axes_of(LINES, series=series).get_xticks()
         self.assertTrue(all(tick == int(tick) for tick in ticks), ticks)
 
+    def test_few_whole_numbers_have_a_tick_each_and_no_other_has_one(self):
+        for values in ([1, 3], [32, 64, 128, 256]):
+            series = [{"name": "a", "x": values, "y": values}]
+            self.assertEqual(list(axes_of(LINES, series=series).get_xticks()), values)
+
+    def test_values_that_are_too_close_for_a_tick_each_have_whole_ones(self):
+        series = [{"name": "a", "x": [1, 2, 1000], "y": [1, 2, 3]}]
+        self.assertNotIn(1, axes_of(LINES, series=series).get_xticks())
+
     def test_logarithmic_axes_have_their_base(self):
         series = [{"name": "a", "x": [1, 1024], "y": [1, 100]}]
         axes = axes_of(LINES, series=series, x_log=2, y_log=10)
@@ -112,6 +121,19 @@ class Lines(unittest.TestCase):
     def test_y_from_zero_stands_on_zero(self):
         self.assertEqual(axes_of(LINES, y_from_zero=True).get_ylim()[0], 0)
         self.assertGreater(axes_of(LINES).get_ylim()[0], 0)
+
+    def test_y_from_zero_has_room_above_the_highest_marker(self):
+        series = [{"name": "a", "x": [1, 3], "y": [0.52, 0.53]}]
+        self.assertGreater(axes_of(LINES, series=series, y_from_zero=True).get_ylim()[1], 0.55)
+
+    def test_y_from_zero_of_no_values_is_drawn(self):
+        series = [{"name": "a", "x": [1, 3], "y": [None, None]}]
+        self.assertEqual(axes_of(LINES, series=series, y_from_zero=True).get_ylim()[0], 0)
+
+    def test_a_line_below_others_has_larger_markers_which_stay_visible(self):
+        series = [{"name": name, "x": [0, 1], "y": [1, 1]} for name in "abc"]
+        sizes = [drawn.get_markersize() for drawn in axes_of(LINES, series=series).lines]
+        self.assertEqual(sizes, sorted(set(sizes), reverse=True))
 
 
 class Legend(unittest.TestCase):
@@ -170,6 +192,16 @@ class Rows(unittest.TestCase):
         medians = [line.get_xdata()[0] for line in axes.lines if line.get_color() == "black"
                    and len(line.get_xdata()) == 2 and line.get_linewidth() == 1.5]
         self.assertEqual(medians[0], 2)
+
+    def test_whiskers_end_at_the_percentiles_even_of_few_values(self):
+        axes = axes_of(BOX, series=[{"values": [[0, 1, 2, 10], [1]]}])
+        ends = [line.get_xdata()[1] for line in axes.lines if line.get_linewidth() == 1.0
+                and len(set(line.get_xdata())) == 2][:2]
+        self.assertEqual([round(end, 6) for end in ends], [0.3, 7.6])
+        self.assertGreater(axes.get_xlim()[1], 7.6)
+
+    def test_stacked_bars_end_before_the_axis(self):
+        self.assertGreater(axes_of(STACKED).get_xlim()[1], 155 * 1.05)
 
     def test_box_of_one_value_is_drawn(self):
         figures.draw({**BOX, "series": [{"values": [[1], [2, 3]]}]})

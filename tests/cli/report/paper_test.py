@@ -42,6 +42,13 @@ class PaperTest(unittest.TestCase):
         self.assertEqual(tops, sorted(set(tops)))
         self.assertGreaterEqual(tops[0], MARGIN)
 
+    def test_letters_beyond_256_can_be_copied(self):
+        paper = Paper()
+        paper.paragraph("2(N−1) • ≤")
+        content = paper.done()
+        self.assertIn(b"/CIDFontType2", content)
+        self.assertNotIn(b"/Type3", content)
+
     def test_text_that_does_not_fit_goes_on_on_the_next_page(self):
         paper = Recorded()
         for number in range(100):
