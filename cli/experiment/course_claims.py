@@ -55,7 +55,8 @@ def equal_claim(results):
     hashes = gather.hashes() | ddp.hashes()
     difference = largest_difference(gather, ddp, gather.iterations)
     return decide(EQUAL, difference == 0 and len(hashes) == 1,
-                  f"largest difference {difference:g}, {counted(len(hashes), 'hash', 'hashes')} of the parameters")
+                  f"largest difference {difference:g}, "
+                  f"{counted(len(hashes), 'hash', 'hashes')} of the parameters")
 
 
 def faster_claim(setting, results, pair):

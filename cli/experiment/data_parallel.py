@@ -2,8 +2,8 @@
 models, batches, devices, widths of the classifier and kinds of replication, one of them changed at
 a time."""
 from cli.experiment import thresholds
-from cli.experiment.devices import (CORES, FEATURES, barrier, communication, computation, images_note,
-                                    lacks_cores, times_series)
+from cli.experiment.devices import (CORES, FEATURES, barrier, communication, computation,
+                                    images_note, lacks_cores, times_series)
 from cli.experiment.extractors import weights_note, weights_table
 from cli.experiment.factors import (BY_BATCH, BY_DEVICES, BY_MODEL, BY_WIDTH, FACTORS, MODELS,
                                     NATIVE, ONE_LAYER, SAMPLES, all_measured, base, batches,
@@ -211,7 +211,8 @@ def equal_claim(statement, points, results):
     first, second = (results[point.name] for point in points)
     difference = largest_difference(first, second, FEW_STEPS)
     return decide(statement, difference <= TOLERANCE,
-                  f"largest difference {difference:.2g} of a loss on {counted(points[1].devices, 'device')}")
+                  f"largest difference {difference:.2g} of a loss on "
+                  f"{counted(points[1].devices, 'device')}")
 
 
 def bytes_claim(setting, results):

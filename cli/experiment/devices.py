@@ -42,7 +42,8 @@ def threads(setting):
 
 def lacks_cores(setting, devices):
     """Returns why times of `devices` devices cannot be judged; "" if they can."""
-    return "" if setting.hosts_are_elsewhere or setting.cores >= devices * threads(setting) else NEEDS_CORES
+    enough = setting.hosts_are_elsewhere or setting.cores >= devices * threads(setting)
+    return "" if enough else NEEDS_CORES
 
 
 def classifier_size(model, width):
@@ -59,8 +60,7 @@ def largest_batch(setting, devices, trained):
 
 @dataclasses.dataclass(frozen=True)
 class OnDevices(Training):
-    """One process whose devices divide each batch, of `batch_size` in all. It needs no network, so
-    it runs on this machine even if hosts are made on it."""
+    """One process whose devices divide each batch, of `batch_size` in all."""
     model: str = "vgg16"
     devices: int = 1
     parameters: int = 0  # trained, or copied to each device
@@ -75,7 +75,7 @@ class OnDevices(Training):
         return SECONDS_TO_START + 2 * moved + self.iterations * (forward + moved)
 
     def run(self, setting):
-        run = dataclasses.replace(super().run(setting), here=setting.hosts_are_here)
+        run = super().run(setting)
         return dataclasses.replace(run, inputs=(self.digest,)) if self.digest else run
 
     def layout(self, setting):

@@ -131,8 +131,8 @@ def note(setting):
     slept = "; ".join(f"{name.removeprefix('alone-')} {forward:.3g} s and {backward:.3g} s"
                       for name, (forward, backward) in setting.emulated.items())
     return ("COMPUTATION IS EMULATED in the runs of several ranks that give the times, because this "
-            f"machine has {counted(setting.cores, 'core')} for {setting.request['workers']} hosts with "
-            f"{setting.host_cores} each. Instead of computing, each rank sleeps as long as forward "
+            f"machine has {counted(setting.cores, 'core')} for {setting.request['workers']} hosts "
+            f"with {setting.host_cores} each. Instead of computing, each rank sleeps as long as forward "
             "and backward took one rank that trained alone on this machine. The exchange and the "
-            f"optimizer are real. Forward and backward took: {slept}. Losses, accuracies and parameters come from runs with "
-            "real computation, on links without a limit.")
+            f"optimizer are real. Forward and backward took: {slept}. Losses, accuracies and "
+            "parameters come from runs with real computation, on links without a limit.")

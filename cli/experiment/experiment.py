@@ -40,6 +40,15 @@ NAMED_BY = {"--model": "models", "--dataset": "datasets", "--sync": "syncs",
             "--op": "operations"}
 
 
+def with_hosts(experiment, request):
+    """Returns the request with the number of hosts. No hosts are made for one process, which needs no
+    network."""
+    workers = experiment.hosts(request)
+    made_for_nothing = workers == 1 and request["hosts"] in MADE
+    return {**request, "workers": workers,
+            **({"hosts": "", "link_gbit": None} if made_for_nothing else {})}
+
+
 def check(experiment, request):
     """Failure if the options do not fit the experiment or each other."""
     for name in ("link", "target", "weights", "pretrain"):
@@ -141,7 +150,7 @@ def run_experiment(experiment, request, check_signals):
     check(experiment, request)
     writing = drawing_module("cli.experiment.writing")
     out = request["out"] or f"gradwire-{experiment.name}-{request['scale']}"
-    request = {**request, "workers": experiment.hosts(request), "out": out}
+    request = {**with_hosts(experiment, request), "out": out}
     setting = Setting(request, sizes_with(scale, request["chosen"]), len(os.sched_getaffinity(0)),
                       machine()["memory"])
     folder = Folder(out, experiment.name, request["scale"])
@@ -192,7 +201,7 @@ def main_with(request, check_signals):
     if words[0] == LIST:
         return print_list()
     experiment = experiment_called(words[0], EXPERIMENTS)
-    check_made({**request, "workers": experiment.hosts(request)})
+    check_made(with_hosts(experiment, request))
     return run_experiment(experiment, request, check_signals)
 
 

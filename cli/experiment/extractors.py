@@ -77,22 +77,18 @@ def weights_of(setting, model):
     return os.path.abspath(os.path.join(request["out"], f"{model}-{iterations}.safetensors"))
 
 
-def all_threads(setting):
-    return setting.request["threads"] or setting.cores
-
-
 @dataclasses.dataclass(frozen=True)
 class Pretraining(OnDevices):
     """Trains a whole model on all cores, and keeps its weights in `leaves`."""
 
     def _common(self, setting):
         return options_text([
-            "--sync", "none", "--threads", all_threads(setting), *self._model_and_data(setting),
+            "--sync", "none", "--threads", setting.threads(1), *self._model_and_data(setting),
             "--batch-size", self.batch_size, "--iterations", self.iterations])
 
     def seconds(self, setting):
         part = (setting.scale["image"] / FULL_SIZE) ** 2
-        forward = self.batch_size * WORK[self.model] * part / WORK_PER_SECOND / all_threads(setting)
+        forward = self.batch_size * WORK[self.model] * part / WORK_PER_SECOND / setting.threads(1)
         return SECONDS_TO_START + 3 * self.iterations * forward
 
 

@@ -19,8 +19,7 @@ def describe_machine(versions):
 
 def where(request):
     if kind := MADE.get(request["hosts"]):
-        count = request["workers"]
-        return f"{count} {kind if count > 1 else kind[:-1]} on this machine (--hosts {request['hosts']})"
+        return f"{request['workers']} {kind} on this machine (--hosts {request['hosts']})"
     if request["hosts"] or request["hostfile"]:
         return "a host for each rank"
     return "all processes on this machine"

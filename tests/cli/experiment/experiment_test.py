@@ -14,8 +14,8 @@ from fakes import TABLES, TRAITS, FakeRunner, conduct_with, no_images, option, r
 from cli.experiment import experiment
 from cli.experiment.conduct import Pace, Step, duration
 from cli.experiment.data_folder import check_data_folder
-from cli.experiment.experiment import EXPERIMENTS
-from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, judge
+from cli.experiment.experiment import EXPERIMENTS, with_hosts
+from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, experiment_called, judge
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.terminal.command import WrongUsage
@@ -267,6 +267,16 @@ class Conducting(unittest.TestCase):
             out = self.out / name
             self.conduct(FakeRunner(), words=[name], out=str(out), tables=tables)
             self.assertIn("new", (out / f"{column}.csv").read_text().split("\n")[0])
+
+    def test_no_hosts_are_made_for_one_process(self):
+        for name in ("data-parallel", "inference"):
+            out = self.out / name
+            self.conduct(FakeRunner(), words=[name], out=str(out), hosts="auto", link_gbit=1)
+            environment = json.loads((out / "results.json").read_text())["environment"]
+            self.assertEqual((environment["hosts"], environment["link"]),
+                             ("all processes on this machine", "unshaped"))
+            self.assertEqual(with_hosts(experiment_called(name, EXPERIMENTS),
+                                        request_of(out, name, hosts="there"))["hosts"], "there")
 
     def test_peers_on_hosts_need_threads(self):
         self.assert_refused("needs --threads", peers=True, hosts="hosts")

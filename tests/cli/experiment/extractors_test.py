@@ -105,12 +105,6 @@ class Weights(unittest.TestCase):
         argv = self.argv_by_run(self.setting(hostfile="hosts"))
         self.assertFalse([words for words in argv.values() if "--weights" in words])
 
-    def test_hosts_made_here_change_nothing_because_one_process_needs_no_network(self):
-        alone, made = self.setting(), self.setting(hosts="auto")
-        self.assertEqual(self.argv_by_run(made), self.argv_by_run(alone))
-        for work in factors.runs(made):
-            self.assertTrue(work.run(made).here, work.name)
-
     def conduct(self, **more):
         runner = FakeRunner()
         conduct_with(runner, request_of(self.folder / "out", "data-parallel", **more))

@@ -11,8 +11,8 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
-from cli.hosts.agent import (BEAT, END, ERR, HEADER, HELLO, MAGIC, MOST_UNSENT, OUT, PID, CHUNK_BYTES,
-                             SIGNAL, START, Agent, MemoryKills, memory_group)
+from cli.hosts.agent import (BEAT, CHUNK_BYTES, END, ERR, HEADER, HELLO, MAGIC, MOST_UNSENT, OUT,
+                             PID, SIGNAL, START, Agent, MemoryKills, memory_group)
 
 LONG = 30
 
