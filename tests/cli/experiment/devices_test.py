@@ -325,6 +325,11 @@ class Inference(unittest.TestCase):
         self.assertEqual([claim.key for claim in self.findings().claims],
                          [statement.key for statement in inference.EXPERIMENT.statements])
 
+    def test_one_device_is_in_the_figure_of_computation_only(self):
+        lines = {picture.key: len(picture.drawing["series"])
+                 for picture in self.findings().pictures if picture.key != "times"}
+        self.assertEqual(lines, {"computation": 3, "communication": 2})
+
     def test_other_scores_are_seen(self):
         key = "same-scores"
         self.assertEqual(self.verdict(key), CONFIRMED)

@@ -15,12 +15,19 @@ from cli.experiment import experiment
 from cli.experiment.conduct import Pace, Step, duration
 from cli.experiment.data_folder import check_data_folder
 from cli.experiment.experiment import EXPERIMENTS, with_hosts
-from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, experiment_called, judge
+from cli.experiment.study import NOT_CONFIRMED, NOT_MEASURABLE, counted, experiment_called, judge
 from cli.report import figures
 from cli.runs.failure import EXIT_USAGE, Failure
 from cli.terminal.command import WrongUsage
 
 RUNS = 12  # of the course
+
+
+class Words(unittest.TestCase):
+    def test_only_one_is_singular(self):
+        self.assertEqual([counted(number, "hash", "hashes") for number in (0, 1, 2)],
+                         ["0 hashes", "1 hash", "2 hashes"])
+        self.assertEqual(counted(1000, "group"), "1,000 groups")
 
 
 class Conducting(unittest.TestCase):
