@@ -253,6 +253,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   if (status.ok()) status = TakeWorldSize(&options);
   if (status.ok()) status = CheckRanks(options);
   if (status.ok()) status = CheckServing(options.coordinator);
+  if (status.ok()) status = CheckKeeping(options.coordinator, parsed->sources);
   if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
   if (status.ok()) status = CheckNotOurs(options.worker_args, " after --");
   if (!status.ok()) return status;

@@ -15,6 +15,8 @@ namespace gradwire {
 
 inline constexpr char kRecover[] = "recover";
 inline constexpr char kStop[] = "stop";
+inline constexpr char kResumeAuto[] = "auto";
+inline constexpr char kResumeNever[] = "never";
 
 // All options of a coordinator. `gradwire-coordinator --help` has names, units and meaning. Only
 // this struct has the defaults.
@@ -41,6 +43,10 @@ struct CoordinatorOptions {
   double rendezvous_timeout_seconds = 600;  // longest wait for all workers to join
   double linger_seconds = 0;                // time to serve metrics after the run
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
+  std::string run_dir;                      // folder of checkpoints; empty: the run keeps nothing
+  uint64_t checkpoint_every = 0;            // steps; 0: only at the end and on SIGUSR1
+  int keep_checkpoints = 3;                 // older ones are deleted
+  std::string resume = kResumeAuto;         // or never, or the step of a checkpoint
   std::string instructions;                 // empty: the best available
   SecurityOptions security;
   // Prefix of each log line, for a process with several components. Not an option.
@@ -54,6 +60,10 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser);
 // Returns OK if the coordinator may listen on the addresses in `options`. InvalidArgument if pages
 // require a token and none is given; otherwise the errors of CheckReach.
 absl::Status CheckServing(const CoordinatorOptions& options);
+
+// Returns OK if the options of checkpoints fit together: each of them needs --run-dir. `sources`
+// has the sources of all options. InvalidArgument names the option.
+absl::Status CheckKeeping(const CoordinatorOptions& options, const Sources& sources);
 
 // Reads a coordinator's options from all layers except a launcher's environment; see OptionParser.
 // Errors: as for OptionParser::Parse. `metrics` is "off" if they are not served.
