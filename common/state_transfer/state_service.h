@@ -17,7 +17,7 @@ namespace gradwire {
 // The longest piece of State.Fetch.
 inline constexpr uint64_t kStatePieceBytes = 1 << 20;
 
-// A state that does not change as long as somebody holds it. Thread-safe.
+// A state that does not change as long as a process holds it. Thread-safe.
 class SharedState {
  public:
   virtual ~SharedState() = default;

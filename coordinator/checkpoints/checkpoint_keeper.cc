@@ -1,6 +1,7 @@
 #include "coordinator/checkpoints/checkpoint_keeper.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <utility>
@@ -8,9 +9,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
-#include "common/state/checkpoint_reader.h"
 #include "common/state/checkpoint_writer.h"
-#include "common/state/run_dir.h"
+#include "common/state/checkpoints.h"
 #include "coordinator/checkpoints/state_donors.h"
 #include "coordinator/checkpoints/stored_state.h"
 
@@ -45,10 +45,15 @@ bool HasSection(const StatePlan& plan, absl::string_view name) {
   return plan.FindSection(name) >= 0;
 }
 
-// A checkpoint of this step that an earlier start of the run has published: OK if it is sound.
-absl::Status CheckPublished(const std::string& run_dir, Step step) {
+// An earlier start of the run has published this step. Returns whether that checkpoint is sound;
+// removes it if it is damaged, because the same state is at hand.
+bool IsSoundOrRemoved(const std::string& run_dir, Step step) {
+  const auto number = static_cast<int64_t>(step.value());
   std::vector<std::string> skipped;
-  return OpenCheckpoint(run_dir, static_cast<int64_t>(step.value()), &skipped).status();
+  if (OpenCheckpoint(run_dir, number, &skipped).ok()) return true;
+  std::error_code ignored;  // the next writer reports a folder that stays
+  std::filesystem::remove_all(absl::StrCat(run_dir, "/", CheckpointName(number)), ignored);
+  return false;
 }
 
 }  // namespace
@@ -131,9 +136,12 @@ KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
   kept.status = plan.status();
   if (plan.ok()) {
     kept.bytes = plan->bytes();
-    kept.status = Write(save, *std::move(plan));
+    kept.status = Write(save, *plan);
   }
-  if (absl::IsAlreadyExists(kept.status)) kept.status = CheckPublished(options_.run_dir, save.step);
+  if (absl::IsAlreadyExists(kept.status)) {
+    kept.status = IsSoundOrRemoved(options_.run_dir, save.step) ? absl::OkStatus()
+                                                                : Write(save, *std::move(plan));
+  }
   if (kept.status.ok()) {
     kept.status = KeepNewest(options_.run_dir, options_.keep, options_.disk);
   }

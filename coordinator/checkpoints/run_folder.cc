@@ -5,8 +5,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "common/base/disk.h"
-#include "common/state/checkpoint_reader.h"
+#include "common/state/checkpoints.h"
 #include "coordinator/checkpoints/resume_choice.h"
 
 namespace gradwire {
@@ -29,7 +28,6 @@ absl::StatusOr<std::unique_ptr<RunFolder>> RunFolder::Open(const std::string& ru
                                                            const std::string& log_prefix) {
   absl::StatusOr<RunDirLock> lock = RunDirLock::Take(run_dir);
   if (!lock.ok()) return lock.status();
-  if (absl::Status swept = RemoveLeftovers(run_dir, &RealDisk()); !swept.ok()) return swept;
   auto folder = absl::WrapUnique(new RunFolder(run_dir, *std::move(lock)));
   if (absl::Status selected = folder->Select(resume, world_size, log_prefix); !selected.ok()) {
     return selected;

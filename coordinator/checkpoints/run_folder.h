@@ -18,9 +18,8 @@ namespace gradwire {
 // one.
 class RunFolder {
  public:
-  // Takes the directory for this process, removes unfinished checkpoints, and selects a checkpoint:
-  // `resume` is auto (the newest that is sound), never, or a step. Logs each newer one that it
-  // skips, with the reason.
+  // Takes the directory for this process, and selects a checkpoint: `resume` is auto (the newest
+  // that is sound), never, or a step. Logs each newer one that it skips, with the reason.
   //   Unavailable      another process uses the directory
   //   NotFound         there is no checkpoint of that step
   //   InvalidArgument  it is no directory, or cannot be written; there are checkpoints and `resume`
@@ -33,7 +32,7 @@ class RunFolder {
   const std::string& path() const { return path_; }
   // Null: the run begins with step 0.
   const std::shared_ptr<StoredState>& resumed() const { return resumed_; }
-  // Of the checkpoint.
+  // Returns the facts of the checkpoint, which must exist.
   ResumedRun resumed_run() const;
   // Whether the run had already reached its end.
   bool is_finished() const { return resumed_ != nullptr && resumed_->manifest().finished; }

@@ -221,7 +221,7 @@ class Membership {
   // A worker holds a copy of its state, or declines to make one. Ignored if it is of an earlier
   // view. Workers whose common state differs from most others' are lost.
   Outcome OnHolds(SessionId session, const v1::Holds& holds, absl::Time now);
-  // Somebody asks for a checkpoint: all workers will copy their state before the same step.
+  // A checkpoint is requested: all workers will copy their state before the same step.
   Outcome OnSaveRequest();
   // The state before a step was written, or was given up.
   Outcome OnSaved(Step step, bool written);

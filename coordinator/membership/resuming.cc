@@ -15,20 +15,20 @@ constexpr const char* kFree[] = {"check-replicas", "bucket-cap-mb",  "connection
                                  "evaluate",       "evaluate-every", "groups"};
 constexpr const char* kLength[] = {"epochs", "iterations"};
 
-std::string ValueOf(const Settings& settings, const std::string& name) {
+std::string SettingIn(const Settings& settings, const std::string& name) {
   const auto it = settings.find(name);
   return it == settings.end() ? "its default" : it->second;
 }
 
 bool Differs(const Settings& got, const Settings& expected, const std::string& name) {
-  return ValueOf(got, name) != ValueOf(expected, name);
+  return SettingIn(got, name) != SettingIn(expected, name);
 }
 
 absl::Status Refuse(const std::string& name, const Settings& got, const Settings& expected,
                     absl::string_view why) {
   return absl::InvalidArgumentError(
-      absl::StrCat("resume: setting '", name, "': got ", ValueOf(got, name), ", expected ",
-                   ValueOf(expected, name), ", as in the checkpoint", why));
+      absl::StrCat("resume: setting '", name, "': got ", SettingIn(got, name), ", expected ",
+                   SettingIn(expected, name), ", as in the checkpoint", why));
 }
 
 // These back ends compute the same sums with float32 on the wire.
@@ -36,9 +36,9 @@ constexpr const char* kFolds[] = {"auto", "coordinator", "memory", "ring", "shar
 
 bool MayDiffer(const std::string& name, const Settings& got, const Settings& expected) {
   if (name == "backend") {
-    return ValueOf(expected, "wire") == "fp32" &&
-           absl::c_linear_search(kFolds, ValueOf(got, name)) &&
-           absl::c_linear_search(kFolds, ValueOf(expected, name));
+    return SettingIn(expected, "wire") == "fp32" &&
+           absl::c_linear_search(kFolds, SettingIn(got, name)) &&
+           absl::c_linear_search(kFolds, SettingIn(expected, name));
   }
   return absl::c_linear_search(kFree, name) || absl::c_linear_search(kLength, name);
 }
@@ -55,7 +55,7 @@ uint64_t StepsOf(const Settings& settings, const ResumedRun& run) {
   return iterations > 0 ? iterations : NumberIn(settings, "epochs") * run.steps_per_epoch;
 }
 
-absl::Status CheckLength(const Settings& got, const ResumedRun& run) {
+absl::Status CheckRunLength(const Settings& got, const ResumedRun& run) {
   const uint64_t steps = StepsOf(got, run);
   if (steps == 0 || steps == run.total_steps) return absl::OkStatus();
   const char* const name = Differs(got, run.settings, "iterations") ? "iterations" : "epochs";
@@ -64,12 +64,12 @@ absl::Status CheckLength(const Settings& got, const ResumedRun& run) {
                   absl::StrCat(" or more: that is ", steps, " steps, and the checkpoint has ",
                                run.step.value()));
   }
-  if (ValueOf(run.settings, "lr-schedule") == "cosine") {
+  if (SettingIn(run.settings, "lr-schedule") == "cosine") {
     return Refuse(
         name, got, run.settings,
         ", because with --lr-schedule cosine each learning rate depends on the last step");
   }
-  const std::string sync = ValueOf(run.settings, "sync");
+  const std::string sync = SettingIn(run.settings, "sync");
   if (absl::StartsWith(sync, "local-sgd") || absl::StartsWith(sync, "diloco")) {
     return Refuse(
         name, got, run.settings,
@@ -94,7 +94,7 @@ absl::Status CheckResumed(const v1::Hello& hello, const ResumedRun& run) {
                                                    hello.threads(), ", expected ", run.threads,
                                                    ", as in the checkpoint"));
   }
-  return CheckLength(got, run);
+  return CheckRunLength(got, run);
 }
 
 }  // namespace gradwire

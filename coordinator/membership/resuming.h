@@ -10,7 +10,7 @@
 
 namespace gradwire {
 
-// What a checkpoint says of the run that it continues.
+// The run that a checkpoint continues, as its manifest describes it.
 struct ResumedRun {
   Step step;                     // the first that is not part of it
   Settings settings;             // of its workers

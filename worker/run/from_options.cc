@@ -56,7 +56,7 @@ std::string WhyNoCheckpoints(const WorkerOptions& options) {
   return "";
 }
 
-// What may change bits without being an option.
+// Adds facts that may change bits without being an option.
 void AddEnvironment(google::protobuf::Map<std::string, std::string>* values) {
   const std::string chosen = Value(CurrentEnvironment(), "ATEN_CPU_CAPABILITY");
   (*values)["torch"] = TORCH_VERSION;

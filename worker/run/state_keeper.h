@@ -67,7 +67,7 @@ class StateKeeper {
   RunMember* const member_;
   HeldState* const held_;
   CheckpointSchedule schedule_;
-  // Of the last copy.
+  // Step and generation of the last copy.
   Step copied_;
   Generation copied_in_;
 

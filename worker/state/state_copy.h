@@ -27,8 +27,8 @@ struct StateTensorRef {
 // Tensors that were copied from a trainer; they never change.
 class StateCopy : public HeldCopy {
  public:
-  // Takes the tensors' memory: nobody may change it any more. Tensors of a section are one after
-  // the other.
+  // Takes the tensors' memory: no other object may change it any more. Tensors of a section are one
+  // after the other.
   explicit StateCopy(std::vector<StateTensorRef> tensors);
 
   const v1::StateCatalog& catalog() const override { return catalog_; }
