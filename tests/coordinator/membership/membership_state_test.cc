@@ -77,10 +77,13 @@ TEST_F(MembershipStateTest, OnHolds_AnotherStep_WaitsForTheRest) {
   EXPECT_THAT(All<SaveState>(Holds(1, 10)), SizeIs(1));
 }
 
-TEST_F(MembershipStateTest, OnHolds_OfAnEarlierView_IsIgnored) {
+TEST_F(MembershipStateTest, OnHolds_OfAnEarlierView_IsFreedAndDoesNotCount) {
   Form();
   Broke(3);
-  EXPECT_THAT(Holds(1, 5).actions, IsEmpty());
+  const std::vector<SendSaved> freed = All<SendSaved>(Holds(1, 5));
+  ASSERT_THAT(freed, SizeIs(1));
+  EXPECT_EQ(freed[0].session, SessionId(1));
+  EXPECT_FALSE(freed[0].written);
   EXPECT_THAT(All<SaveState>(Holds(2, 5)), IsEmpty());
   generation_ = 2;
   Holds(1, 5);
