@@ -18,6 +18,7 @@
 #include "coordinator/membership/admission.h"
 #include "coordinator/membership/assignment.h"
 #include "coordinator/membership/layout_agreement.h"
+#include "coordinator/membership/resuming.h"
 #include "coordinator/membership/roster.h"
 #include "coordinator/membership/straggler_watch.h"
 #include "coordinator/membership/suspicions.h"
@@ -42,6 +43,9 @@ struct MembershipConfig {
   int min_workers = 1;   // with which it continues
   // How long a run with fewer workers waits for silent ones; 0: it ends at once.
   absl::Duration pause_timeout = absl::ZeroDuration();
+  bool keeps_state = false;       // whether the run has checkpoints
+  uint64_t checkpoint_every = 0;  // steps; 0: only the last one and those of OnSaveRequest
+  std::optional<ResumedRun> resumed = std::nullopt;  // set if the run continues a checkpoint
 };
 
 // Tasks of the caller, to be done in the order of Outcome.actions.
@@ -60,6 +64,34 @@ struct AgreeLayout {  // all workers have declared it; `buckets` have the type o
 struct SendSealed {  // all workers of the view are ready for it
   SessionId session;
   Step step;
+};
+struct SendSave {  // copy the state before this step
+  SessionId session;
+  Step step;
+};
+struct SendSaved {  // the copy is not needed any more
+  SessionId session;
+  Step step;
+  bool written;
+};
+// A worker that holds a copy of the state.
+struct StateDonor {
+  Incarnation incarnation;
+  std::string name;  // for messages
+  std::string address;
+  std::vector<v1::StateSection> sections;
+};
+// All workers of a view hold the state before a step; what they have in common is equal.
+struct SaveState {
+  Step step;
+  Generation generation;
+  std::vector<StateDonor> donors;
+  Settings settings;
+  std::map<std::string, std::string> environment;
+  int threads = 0;
+  uint64_t total_steps = 0;
+  uint64_t steps_per_epoch = 0;
+  double lr = 0;
 };
 struct SendLayoutAgreed {
   SessionId session;
@@ -116,9 +148,10 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Otherwise Aborted or DeadlineExceeded with a message
   absl::Status status;
 };
-using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed,
-                            SendPaused, SendAbort, SendFinish, SendEcho, CloseSession, TakeStep,
-                            TellLoss, TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
+using Action =
+    std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendSave, SendSaved, SaveState,
+                 SendLayoutAgreed, SendPaused, SendAbort, SendFinish, SendEcho, CloseSession,
+                 TakeStep, TellLoss, TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -185,6 +218,13 @@ class Membership {
   // workers are lost.
   Outcome OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now);
   Outcome OnLeave(SessionId session, const v1::Leave& leave, absl::Time now);
+  // A worker holds a copy of its state, or declines to make one. Ignored if it is of an earlier
+  // view. Workers whose common state differs from most others' are lost.
+  Outcome OnHolds(SessionId session, const v1::Holds& holds, absl::Time now);
+  // A checkpoint is requested: all workers will copy their state before the same step.
+  Outcome OnSaveRequest();
+  // The state before a step was written, or was given up.
+  Outcome OnSaved(Step step, bool written);
   // A message that is invalid here; `what` is part of the error.
   Outcome OnNonsense(SessionId session, absl::string_view what, absl::Time now);
   // The stream ended without Leave; `cause` completes "rank 2 was lost: …".
@@ -218,6 +258,13 @@ class Membership {
   void SendViewToAll(Outcome* outcome);
   void SealIfAllAreReady(absl::Time now, Outcome* outcome);
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
+  // The common state of the workers differs, in the given tensor.
+  void OnStateDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
+  // All workers hold the state before the same step.
+  bool AllHold() const;
+  SaveState TakeHolds();
+  // Frees copies of a step that not all workers hold.
+  void GiveUpHolds(Outcome* outcome);
   // Returns why the run cannot continue without any one of its workers; empty if it can.
   std::string WhyNobodyGoesOn() const;
   // Returns the number of workers present, without `worker` if it is not null.

@@ -14,9 +14,12 @@
 #include "common/aggregation/aggregator.h"
 #include "common/base/mutex.h"
 #include "common/rpc/grpc_server.h"
+#include "common/state_transfer/state_service.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
 #include "common/telemetry/trace_log.h"
+#include "coordinator/checkpoints/checkpoint_keeper.h"
+#include "coordinator/checkpoints/run_folder.h"
 #include "coordinator/membership/membership_service.h"
 #include "coordinator/pages/run_history.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
@@ -30,6 +33,7 @@ namespace gradwire {
 //                 │                      ├─ on_layout ───► Aggregator::AddLayout
 //                 │                      └─ on_run_over ─► AggregationService::Abort, Wait
 //                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
+//                 ├─ StateService ── the checkpoint that the run continues
 //                 ├─ AggregationService ── Aggregator ── on_step ──┐
 //                 └─ StatusService                                 ▼
 //   MetricsServer ─┬──────────────────────────────────── CoordinatorMetrics
@@ -41,6 +45,7 @@ class Coordinator {
   // Listens and waits for workers. Errors:
   //   InvalidArgument     an invalid option, such as an address; no token in its file
   //   NotFound            the token's file cannot be read
+  //   and those of RunFolder::Open
   //   FailedPrecondition  an address cannot be bound, or the port file cannot be written; with
   //                       the reason
   // If `on_fold` is set, it is called for each sum of one bucket's terms.
@@ -60,6 +65,9 @@ class Coordinator {
   // Errors: as for ReplaceFile.
   absl::Status WriteSummary(const std::string& path) const;
 
+  // Asks the workers for a checkpoint, if the run keeps any.
+  void RequestCheckpoint() { membership_.RequestState(); }
+
   // After Wait: if metrics are served, blocks for options.linger_seconds, so that the last values
   // are scraped. Stop ends this.
   void Linger();
@@ -77,7 +85,11 @@ class Coordinator {
   v1::StatusReply Status() const;
 
  private:
-  Coordinator(const CoordinatorOptions& options, OnSpan on_fold);
+  Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunFolder> folder,
+              const Security& security, OnSpan on_fold);
+  void OnKept(const KeptCheckpoint& kept);
+  void NoteResume();
+  absl::StatusOr<std::shared_ptr<SharedState>> FindState(const RunId& run_id, Step step) const;
   absl::Status Listen(const CoordinatorOptions& options, const Security& security);
   absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);
   void OnView(const View& view);
@@ -91,6 +103,7 @@ class Coordinator {
   absl::optional<Page> Answer(const PageRequest& request);
   Page StatusPage();
 
+  const std::unique_ptr<RunFolder> folder_;  // null: the run keeps nothing
   const RunId run_id_;
   const absl::Duration linger_;
   const int min_workers_;  // that a run which can recover needs
@@ -119,6 +132,8 @@ class Coordinator {
   RendezvousService rendezvous_;
   MembershipService membership_;
   StatusService status_;
+  StateService state_service_;
+  std::unique_ptr<CheckpointKeeper> keeper_;  // null: the run keeps nothing
   std::unique_ptr<MetricsServer> metrics_server_;
   GrpcServer grpc_;
 };
