@@ -38,7 +38,8 @@ struct View {
   int threads = 1;  // compute threads of every worker
   // First step of this view in every layout: all earlier steps are done.
   Step first_step = Step(0);
-  bool seals = false;  // whether steps are sealed; see membership.proto
+  bool seals = false;    // whether steps are sealed; see membership.proto
+  bool records = false;  // whether Ready reports samples, for the coordinator's ledger
 
   // Returns the member that carries `rank`; the view must be valid (see ViewFromProto).
   const Member& Carrier(Rank rank) const;
