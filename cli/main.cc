@@ -36,6 +36,8 @@ constexpr Command kCommands[] = {
     {"status", "show the state of a run, from its coordinator; --watch follows it", StatusCommand},
     {"report", "make an HTML page, figures and CSV from the --log-jsonl files of runs",
      ReportCommand},
+    {"ledger", "show or verify what a run recorded in its --run-dir: views, losses, steps, samples",
+     LedgerCommand},
     {"doctor", "find what would stop a run, here or on the hosts of a --hostfile", DoctorCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };

@@ -127,6 +127,12 @@ void CoordinatorMetrics::CountLostTime(absl::Duration lost) {
 
 void CoordinatorMetrics::CountStraggler(Rank rank) { stragglers_.Add(RankLabel(rank)).Increment(); }
 
+void CoordinatorMetrics::SetLedgerDurable(bool durable) { ledger_durable_.Add({}).Set(durable); }
+
+void CoordinatorMetrics::ObserveLedgerSync(absl::Duration took) {
+  ObserveSeconds(&ledger_fsync_.Add({}, SecondsBuckets()), took);
+}
+
 void CoordinatorMetrics::ObserveRankLag(Rank rank, absl::Duration lag) {
   for (auto* family : {&rank_lag_, &rank_wait_}) {
     ObserveSeconds(&family->Add(RankLabel(rank), SecondsBuckets()), lag);

@@ -120,6 +120,10 @@ class CoordinatorMetrics : public ProcessMetrics {
   void CountLostTime(absl::Duration lost);
   // Others have waited long for the rank. Takes a lock and may allocate.
   void CountStraggler(Rank rank);
+  // Whether the ledger records the run's steps. Without this call there is no such series.
+  void SetLedgerDurable(bool durable);
+  // The ledger has synced a group of records. Takes a lock.
+  void ObserveLedgerSync(absl::Duration took);
 
  private:
   Gauge& min_workers_ = NewGauge("gradwire_min_workers", "Worker processes that the run needs.");
@@ -144,6 +148,11 @@ class CoordinatorMetrics : public ProcessMetrics {
                     "Time from the first rank's complete contribution to this rank's.");
   Family<Histogram>& rank_wait_ =
       NewHistograms("gradwire_rank_wait_seconds", "Deprecated name of gradwire_rank_lag_seconds.");
+  Family<Gauge>& ledger_durable_ = NewGauges(
+      "gradwire_ledger_durable",
+      "1: the run's steps are recorded in its run directory; 0: not any more, see the log.");
+  Family<Histogram>& ledger_fsync_ = NewHistograms(
+      "gradwire_ledger_fsync_seconds", "Time to write and sync a group of records of the ledger.");
   FigureSeries figures_{registry().get(), FigureSeries::Of::kCoordinator};
 };
 

@@ -50,13 +50,6 @@ absl::StatusOr<std::vector<int>> ListSegments(const std::string& folder) {
   return segments;
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  if (file.is_open() && !file.bad()) return bytes;
-  return absl::NotFoundError(absl::StrCat("cannot read ", path));
-}
-
 // The frame at `offset` is not valid: a torn tail, or damage.
 absl::StatusOr<TornTail> JudgeTail(int segment, absl::string_view bytes, uint64_t offset,
                                    bool is_last, const LedgerPosition& position,
@@ -77,6 +70,13 @@ absl::StatusOr<TornTail> JudgeTail(int segment, absl::string_view bytes, uint64_
 }
 
 }  // namespace
+
+absl::StatusOr<std::string> ReadSegmentFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  if (file.is_open() && !file.bad()) return bytes;
+  return absl::NotFoundError(absl::StrCat("cannot read ", path));
+}
 
 std::string SegmentName(int segment) { return absl::StrFormat("%08d.log", segment); }
 
@@ -111,7 +111,7 @@ absl::StatusOr<LedgerEnd> ReadLedger(const std::string& run_dir, const OnEntry& 
   LedgerEnd end;
   for (const int segment : *segments) {
     const absl::StatusOr<std::string> bytes =
-        ReadFile(absl::StrCat(folder, "/", SegmentName(segment)));
+        ReadSegmentFile(absl::StrCat(folder, "/", SegmentName(segment)));
     if (!bytes.ok()) return bytes.status();
     end.segment = segment;
     absl::StatusOr<absl::optional<TornTail>> torn =

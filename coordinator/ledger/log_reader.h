@@ -49,6 +49,9 @@ std::string SegmentName(int segment);
 // Returns RUN-DIR/ledger.
 std::string LedgerFolder(absl::string_view run_dir);
 
+// Returns the bytes of a file. NotFound if it cannot be read.
+absl::StatusOr<std::string> ReadSegmentFile(const std::string& path);
+
 // Reads one segment, whose first record is at `position`. `is_last`: a torn tail is allowed. Pure.
 // Moves `position` behind the last sound record.
 //   InvalidArgument  damage: names the segment, the offset, what was got and what was expected

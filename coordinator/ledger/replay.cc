@@ -121,7 +121,7 @@ void LedgerReplay::Take(const v1::ViewRecord& record) {
 void LedgerReplay::Take(const v1::SealedRecord& sealed) {
   const uint64_t step = sealed.step();
   if (step < open_) Find(absl::StrCat("step ", step, " is sealed twice in this run"));
-  if (step > open_) Find(absl::StrCat(Steps(open_, step - 1), " have no record"));
+  if (step > open_) Find(absl::StrCat("no record of ", Steps(open_, step - 1)));
   if (sealed.generation() != generation_) {
     Find(absl::StrCat("step ", step, ": got generation ", sealed.generation(), ", expected ",
                       generation_));
@@ -161,6 +161,7 @@ void LedgerReplay::CheckAgain(const v1::SealedRecord& before, const v1::SealedRe
 }
 
 void LedgerReplay::Take(const v1::CheckpointRecord& checkpoint) {
+  if (checkpoint.has_unrecorded()) TakeUnrecorded(checkpoint.unrecorded());
   if (checkpoint.step() > open_) {
     Find(absl::StrCat("got step ", checkpoint.step(), ", expected at most ", open_,
                       ", the first step that is not sealed"));

@@ -21,6 +21,7 @@
 #include "coordinator/membership/roster.h"
 #include "coordinator/membership/straggler_watch.h"
 #include "coordinator/membership/suspicions.h"
+#include "gradwire/v1/ledger.pb.h"
 #include "gradwire/v1/membership.pb.h"
 #include "gradwire/v1/status.pb.h"
 
@@ -42,11 +43,15 @@ struct MembershipConfig {
   int min_workers = 1;   // with which it continues
   // How long a run with fewer workers waits for silent ones; 0: it ends at once.
   absl::Duration pause_timeout = absl::ZeroDuration();
+  // Whether the caller records each sealed step. Steps are then sealed if all workers can, also
+  // those of a single worker.
+  bool records = false;
 };
 
 // Tasks of the caller, to be done in the order of Outcome.actions.
 struct FormRun {  // a view begins, the first or a later one; `view.self` is not used
   View view;
+  std::string cannot_seal;  // why steps are not sealed, for a caller that records; empty: they are
 };
 struct SendView {
   SessionId session;
@@ -60,6 +65,9 @@ struct AgreeLayout {  // all workers have declared it; `buckets` have the type o
 struct SendSealed {  // all workers of the view are ready for it
   SessionId session;
   Step step;
+};
+struct RecordStep {  // the workers learn next that it is sealed; only if the caller records
+  v1::SealedRecord record;
 };
 struct SendLayoutAgreed {
   SessionId session;
@@ -116,9 +124,10 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Otherwise Aborted or DeadlineExceeded with a message
   absl::Status status;
 };
-using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed,
-                            SendPaused, SendAbort, SendFinish, SendEcho, CloseSession, TakeStep,
-                            TellLoss, TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
+using Action =
+    std::variant<FormRun, SendView, AgreeLayout, SendSealed, RecordStep, SendLayoutAgreed,
+                 SendPaused, SendAbort, SendFinish, SendEcho, CloseSession, TakeStep, TellLoss,
+                 TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -177,7 +186,7 @@ class Membership {
   // For a rank that the worker does not carry it is treated as OnNonsense.
   Outcome OnStepDone(SessionId session, const v1::StepDone& done, absl::Time now);
   // A worker has all means of a step. Ignored if it is of an earlier view. Treated as OnNonsense if
-  // the step is not the first that is not sealed.
+  // the step is not the first that is not sealed, or samples are not those of the worker's ranks.
   Outcome OnReady(SessionId session, const v1::Ready& ready, absl::Time now);
   // A worker does not answer another one, or its part of a step is late. Ignored if it is of an
   // earlier view. For `suspect_grace` after the first suspicion, either of the two may be lost by a
@@ -216,7 +225,11 @@ class Membership {
 
   void FormIfComplete(Outcome* outcome);
   void SendViewToAll(Outcome* outcome);
-  void SealIfAllAreReady(absl::Time now, Outcome* outcome);
+  // `last`: all steps are done, so there is none to record.
+  void SealIfAllAreReady(bool last, absl::Time now, Outcome* outcome);
+  v1::SealedRecord MakeSealedRecord() const;
+  // Returns why steps are not sealed; empty if they are.
+  std::string WhyNotSeal() const;
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
   // Returns why the run cannot continue without any one of its workers; empty if it can.
   std::string WhyNobodyGoesOn() const;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/view.h"
+#include "common/wire/xxh3.h"
 
 namespace gradwire {
 
@@ -123,6 +124,26 @@ size_t FirstDifference(const Digests& a, const Digests& b) {
 }
 
 }  // namespace
+
+absl::Status CheckSamples(const Participant& worker, const v1::Ready& ready) {
+  if (ready.samples().empty()) return absl::OkStatus();
+  std::vector<Rank> ranks;
+  for (const v1::RankSamples& samples : ready.samples()) {
+    ranks.emplace_back(static_cast<int>(samples.rank()));
+  }
+  if (ranks == worker.ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Ready with samples of ", NameOf(ranks), ", expected ", NameOf(worker.ranks)));
+}
+
+uint64_t DigestOf(const std::vector<TensorDigest>& digests) {
+  std::vector<uint64_t> words;
+  for (const TensorDigest& digest : digests) {
+    words.push_back(digest.tensor);
+    words.push_back(digest.digest);
+  }
+  return Xxh3InUse().whole(words.data(), words.size() * sizeof(uint64_t));
+}
 
 std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>& workers) {
   const auto equal_to = [](const Participant* worker) {

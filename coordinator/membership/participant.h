@@ -115,6 +115,8 @@ struct Participant {
   std::string cannot_recover;
   bool ready = false;                 // for the first step that is not sealed
   std::vector<TensorDigest> digests;  // of its parameters at that step, ascending; if compared
+  std::vector<v1::RankSamples>
+      samples;  // of its ranks in that step; empty: it does not report them
 };
 
 Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now);
@@ -136,6 +138,13 @@ struct ReplicaDifference {
   // Workers that differ from more than half of all workers; empty if no majority is equal.
   std::vector<Incarnation> minority;
 };
+
+// Returns an error if a Ready message has samples that are not those of the worker's ranks, in
+// their order.
+absl::Status CheckSamples(const Participant& worker, const v1::Ready& ready);
+
+// Returns one digest of all; see SealedRecord in ledger.proto.
+uint64_t DigestOf(const std::vector<TensorDigest>& digests);
 
 // Compares the digests in the Ready messages of one step; none if all are equal. Pure.
 std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>& workers);

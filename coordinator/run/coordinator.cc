@@ -28,7 +28,8 @@ constexpr absl::Duration kStoppedGrace = absl::Milliseconds(700);
 constexpr absl::Duration kStoppedRest = absl::Milliseconds(300);
 constexpr char kJson[] = "application/json; charset=utf-8";
 
-MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id) {
+MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id,
+                          const RunLedger* ledger) {
   MembershipConfig config;
   config.run_id = run_id;
   config.world_size = options.world_size;
@@ -41,6 +42,8 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   config.recover = options.on_loss == kRecover;
   config.min_workers = options.min_workers;
   config.pause_timeout = absl::Seconds(options.pause_timeout_seconds);
+  config.records = ledger != nullptr;
+  if (ledger != nullptr) config.epoch = ledger->epoch();
   return config;
 }
 
@@ -87,24 +90,33 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
                  options.on_loss == kRecover ? "continues with one worker (--min-workers 1)"
                                              : "ends after a loss (--on-loss stop)");
   }
-  auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(on_fold)));
+  std::unique_ptr<RunLedger> ledger;
+  if (!options.run_dir.empty()) {
+    auto opened = RunLedger::Open(options.run_dir, &RealDisk());
+    if (!opened.ok()) return opened.status();
+    ledger = *std::move(opened);
+  }
+  auto coordinator =
+      absl::WrapUnique(new Coordinator(options, std::move(ledger), std::move(on_fold)));
   if (absl::Status status = coordinator->Listen(options, *security); !status.ok()) return status;
   return coordinator;
 }
 
-Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
+Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunLedger> ledger,
+                         OnSpan on_fold)
     : run_id_(MakeRunId()),
       linger_(absl::Seconds(options.linger_seconds)),
       min_workers_(std::max(1, options.min_workers)),
       on_fold_(std::move(on_fold)),
       log_prefix_(options.log_prefix),
+      ledger_(std::move(ledger)),
       aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
       membership_(
-          ConfigOf(options, run_id_),
-          {[this](const View& view) { OnView(view); },
+          ConfigOf(options, run_id_, ledger_.get()),
+          {[this](const FormRun& form) { return OnView(form); },
            [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
                   const v1::Serving& serving) { aggregator_->AddLayout(layout, buckets, serving); },
            [this](const PauseRun& pause) { OnPause(pause); },
@@ -115,9 +127,15 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
            [this](const TellStraggler& straggler) { OnStraggler(straggler); },
            [this](const TellCost& cost) {
              metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
-           }},
+           },
+           [this](const v1::SealedRecord& record) { ledger_->OnSealed(record); }},
           options.log_prefix),
       status_([this] { return Status(); }) {
+  if (ledger_ != nullptr) {
+    metrics_.SetLedgerDurable(true);
+    ledger_->Listen({[this](absl::Duration took) { metrics_.ObserveLedgerSync(took); },
+                     [this](const absl::Status& why) { OnNotDurable(why); }});
+  }
   metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);
 }
 
@@ -155,7 +173,16 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
   return absl::OkStatus();
 }
 
-void Coordinator::OnView(const View& view) {
+absl::Status Coordinator::OnView(const FormRun& form) {
+  BeginView(form.view);
+  if (ledger_ == nullptr) return absl::OkStatus();
+  const absl::Status recorded = ledger_->OnView(form, Status(), address());
+  if (recorded.ok()) return recorded;
+  return absl::AbortedError(
+      absl::StrCat("a view cannot be recorded, so no worker may act on it: ", recorded.message()));
+}
+
+void Coordinator::BeginView(const View& view) {
   const bool is_first = aggregator_ == nullptr;
   if (!is_first) aggregator_->Abort(absl::AbortedError("a newer view has begun"));
   auto on_step = [this](LayoutId, Step, const Waits& waits) { OnWaits(waits); };
@@ -190,7 +217,24 @@ void Coordinator::OnNextView(const View& view, absl::Time now) {
                     " begins with step ", view.first_step.value())});
 }
 
+void Coordinator::OnNotDurable(const absl::Status& why) {
+  spdlog::error(
+      "{}steps are not recorded any more: {}; the run goes on, and ends if it needs another "
+      "view that cannot be recorded",
+      log_prefix_, std::string(why.message()));
+  metrics_.SetLedgerDurable(false);
+  history_.AddEvent({absl::Now(), Step(StepsDone(membership_.Status())), "not-durable",
+                     absl::StrCat("steps are not recorded any more: ", why.message())});
+}
+
 void Coordinator::OnRunOver(const absl::Status& status) {
+  if (ledger_ != nullptr) {
+    const absl::Status recorded = ledger_->OnRunOver(status);
+    if (!recorded.ok()) {
+      spdlog::warn("{}the end of the run is not recorded: {}", log_prefix_,
+                   std::string(recorded.message()));
+    }
+  }
   const absl::Status reason =
       status.ok() ? absl::AbortedError("the run is over: all ranks finished") : status;
   aggregation_.Abort(reason);
@@ -231,6 +275,7 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
 }
 
 void Coordinator::OnLoss(const TellLoss& loss) {
+  if (ledger_ != nullptr) ledger_->OnLoss(loss);
   metrics_.CountLostWorker();
   history_.losses().Add(
       {absl::Now(), loss.step, loss.ranks, loss.cause, loss.address, loss.pid, std::nullopt});
@@ -333,6 +378,7 @@ v1::StatusReply Coordinator::Status() const {
   v1::StatusReply reply = membership_.Status();
   reply.set_program("gradwire-coordinator");
   reply.set_version(GRADWIRE_VERSION);
+  if (ledger_ != nullptr) reply.set_not_durable(std::string(ledger_->durability().message()));
   return reply;
 }
 

@@ -21,6 +21,7 @@
 #include "coordinator/pages/run_history.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
 #include "coordinator/run/coordinator_options.h"
+#include "coordinator/run/run_ledger.h"
 
 namespace gradwire {
 
@@ -28,6 +29,8 @@ namespace gradwire {
 //
 //   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► a new Aggregator
 //                 │                      ├─ on_layout ───► Aggregator::AddLayout
+//                 │                      ├─ on_sealed ───► RunLedger (with --run-dir; views, losses
+//                 │                      │                 and the end, too)
 //                 │                      └─ on_run_over ─► AggregationService::Abort, Wait
 //                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
 //                 ├─ AggregationService ── Aggregator ── on_step ──┐
@@ -43,7 +46,9 @@ class Coordinator {
   //   NotFound            the token's file cannot be read
   //   FailedPrecondition  an address cannot be bound, or the port file cannot be written; with
   //                       the reason
-  // If `on_fold` is set, it is called for each sum of one bucket's terms.
+  //   Unavailable         another coordinator uses the run directory
+  // or an error of RunLedger::Open. If `on_fold` is set, it is called for each sum of one bucket's
+  // terms.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(const CoordinatorOptions& options,
                                                             OnSpan on_fold = nullptr);
 
@@ -77,10 +82,13 @@ class Coordinator {
   v1::StatusReply Status() const;
 
  private:
-  Coordinator(const CoordinatorOptions& options, OnSpan on_fold);
+  // `ledger` is null without a run directory.
+  Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunLedger> ledger, OnSpan on_fold);
   absl::Status Listen(const CoordinatorOptions& options, const Security& security);
   absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);
-  void OnView(const View& view);
+  absl::Status OnView(const FormRun& form);
+  void BeginView(const View& view);
+  void OnNotDurable(const absl::Status& why);
   void OnRunOver(const absl::Status& status);
   void OnWaits(const Waits& waits);
   void OnStepDone(const v1::StepDone& done);
@@ -109,6 +117,7 @@ class Coordinator {
   // are derived from the ranks' own work.
   std::atomic<bool> sees_waits_{false};
   RunHistory history_;
+  const std::unique_ptr<RunLedger> ledger_;  // null without a run directory
 
   // Members from here on have threads that use the members above.
   AggregationService aggregation_;

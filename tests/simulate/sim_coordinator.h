@@ -57,6 +57,7 @@ class SimCoordinator {
   void Enact(const SendFinish&) {}
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
+  void Enact(const RecordStep&) {}
   void Enact(const TellLoss&) {}
   void Enact(const TellCost&) {}
   void Enact(const TellStraggler&) {}

@@ -241,7 +241,8 @@ void RunMember::Stop(const absl::Status& reason) {
   CancelExchange(reason);
 }
 
-void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests) {
+void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests,
+                            absl::Span<const v1::RankSamples> samples) {
   v1::Ready ready;
   ready.set_step(step.value());
   ready.set_generation(view_.generation.value());
@@ -253,6 +254,7 @@ void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest>
   }
   if (lost_.has_value()) *ready.mutable_lost() = ToProto(*lost_);
   lost_.reset();
+  if (view_.records) *ready.mutable_samples() = {samples.begin(), samples.end()};
   endpoint_->session().ReportReady(ready);
 }
 
