@@ -68,6 +68,8 @@ class LedgerReplay {
   void Take(const v1::CheckpointRecord& checkpoint);
   void Take(const v1::ResumedRecord& resumed);
   void Take(const v1::EndRecord& end);
+  // Whether the run before this one recorded its steps, or there is none.
+  bool ContinuesRecords() const;
   void TakeUnrecorded(const v1::Unrecorded& unrecorded);
   // Returns what is wrong with the place of `record` in its segment; empty if nothing is.
   std::string CheckPlace(const LedgerEntry& entry) const;

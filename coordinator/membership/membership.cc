@@ -36,7 +36,8 @@ Membership::Membership(const MembershipConfig& config, absl::Time start)
       rendezvous_deadline_(start + config.rendezvous_timeout),
       roster_(SizeOf(config), LeaseLimits{config.min_lease, config.lease}, start),
       layouts_(config.world_size, roster_.size().workers),
-      steps_(config.world_size) {
+      steps_(config.world_size, config.resumed ? config.resumed->step : Step(0)) {
+  if (config.resumed) step_ = open_ = config.resumed->step;
   reason_ = roster_.Count();
 }
 
@@ -55,6 +56,8 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
   if (roster_.Find(session) != nullptr) return OnNonsense(session, "a second Hello", now);
   absl::Status status = CheckOpen();
   if (status.ok()) status = CheckHello(hello, roster_, settings_);
+  if (status.ok() && config_.keeps_state) status = CheckKeeping(hello);
+  if (status.ok() && config_.resumed) status = CheckResumed(hello, *config_.resumed);
   if (!status.ok()) {
     return Refuse(session, absl::StrCat("a worker at ", Shortened(hello.address(), kMostAddress)),
                   status);
@@ -93,7 +96,8 @@ Outcome Membership::Welcome(Incarnation incarnation) {
 void Membership::FormIfComplete(Outcome* outcome) {
   if (!roster_.HasAllWorkers() || !roster_.HasAllAggregators()) return;
   state_ = State::kRunning;
-  threads_ = ThreadsFor(std::as_const(roster_).Workers());
+  threads_ =
+      config_.resumed ? config_.resumed->threads : ThreadsFor(std::as_const(roster_).Workers());
   seals_ = WhyNotSeal().empty();
   SendViewToAll(outcome);
   outcome->Say(absl::StrCat("the run begins with generation ", generation_.value()));
@@ -132,6 +136,8 @@ View Membership::MakeView() const {
   view.first_step = open_;
   view.seals = seals_;
   view.records = config_.records;
+  view.keeps_state = config_.keeps_state;
+  view.checkpoint_every = config_.checkpoint_every;
   for (const Participant* member : roster_.All()) {
     if (member->share) {
       view.aggregators.push_back(member->address);

@@ -18,6 +18,7 @@
 #include "coordinator/membership/admission.h"
 #include "coordinator/membership/assignment.h"
 #include "coordinator/membership/layout_agreement.h"
+#include "coordinator/membership/resuming.h"
 #include "coordinator/membership/roster.h"
 #include "coordinator/membership/straggler_watch.h"
 #include "coordinator/membership/suspicions.h"
@@ -46,6 +47,9 @@ struct MembershipConfig {
   // Whether the caller records each sealed step. Steps are then sealed if all workers can, also
   // those of a single worker.
   bool records = false;
+  bool keeps_state = false;       // whether the run has checkpoints
+  uint64_t checkpoint_every = 0;  // steps; 0: only the last one and those of OnSaveRequest
+  std::optional<ResumedRun> resumed = std::nullopt;  // set if the run continues a checkpoint
 };
 
 // Tasks of the caller, to be done in the order of Outcome.actions.
@@ -68,6 +72,34 @@ struct SendSealed {  // all workers of the view are ready for it
 };
 struct RecordStep {  // the workers learn next that it is sealed; only if the caller records
   v1::SealedRecord record;
+};
+struct SendSave {  // copy the state before this step
+  SessionId session;
+  Step step;
+};
+struct SendSaved {  // the copy is not needed any more
+  SessionId session;
+  Step step;
+  bool written;
+};
+// A worker that holds a copy of the state.
+struct StateDonor {
+  Incarnation incarnation;
+  std::string name;  // for messages
+  std::string address;
+  std::vector<v1::StateSection> sections;
+};
+// All workers of a view hold the state before a step; what they have in common is equal.
+struct SaveState {
+  Step step;
+  Generation generation;
+  std::vector<StateDonor> donors;
+  Settings settings;
+  std::map<std::string, std::string> environment;
+  int threads = 0;
+  uint64_t total_steps = 0;
+  uint64_t steps_per_epoch = 0;
+  double lr = 0;
 };
 struct SendLayoutAgreed {
   SessionId session;
@@ -124,10 +156,10 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Otherwise Aborted or DeadlineExceeded with a message
   absl::Status status;
 };
-using Action =
-    std::variant<FormRun, SendView, AgreeLayout, SendSealed, RecordStep, SendLayoutAgreed,
-                 SendPaused, SendAbort, SendFinish, SendEcho, CloseSession, TakeStep, TellLoss,
-                 TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
+using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, RecordStep, SendSave,
+                            SendSaved, SaveState, SendLayoutAgreed, SendPaused, SendAbort,
+                            SendFinish, SendEcho, CloseSession, TakeStep, TellLoss, TellCost,
+                            PauseRun, TellStraggler, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -194,6 +226,13 @@ class Membership {
   // workers are lost.
   Outcome OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now);
   Outcome OnLeave(SessionId session, const v1::Leave& leave, absl::Time now);
+  // A worker holds a copy of its state, or declines to make one. Ignored if it is of an earlier
+  // view. Workers whose common state differs from most others' are lost.
+  Outcome OnHolds(SessionId session, const v1::Holds& holds, absl::Time now);
+  // A checkpoint is requested: all workers will copy their state before the same step.
+  Outcome OnSaveRequest();
+  // The state before a step was written, or was given up.
+  Outcome OnSaved(Step step, bool written);
   // A message that is invalid here; `what` is part of the error.
   Outcome OnNonsense(SessionId session, absl::string_view what, absl::Time now);
   // The stream ended without Leave; `cause` completes "rank 2 was lost: …".
@@ -231,6 +270,13 @@ class Membership {
   // Returns why steps are not sealed; empty if they are.
   std::string WhyNotSeal() const;
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
+  // The common state of the workers differs, in the given tensor.
+  void OnStateDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
+  // All workers hold the state before the same step.
+  bool AllHold() const;
+  SaveState TakeHolds();
+  // Frees copies of a step that not all workers hold.
+  void GiveUpHolds(Outcome* outcome);
   // Returns why the run cannot continue without any one of its workers; empty if it can.
   std::string WhyNobodyGoesOn() const;
   // Returns the number of workers present, without `worker` if it is not null.

@@ -79,6 +79,18 @@ void MembershipService::Stop(absl::string_view reason, absl::Duration grace) {
   }
 }
 
+void MembershipService::RequestState() {
+  MutexLock lock(&mutex_);
+  Enqueue(membership_.OnSaveRequest());
+  Drain();
+}
+
+void MembershipService::Saved(Step step, bool written) {
+  MutexLock lock(&mutex_);
+  Enqueue(membership_.OnSaved(step, written));
+  Drain();
+}
+
 SessionId MembershipService::Open(grpc::ServerContext* context, Stream* stream) {
   MutexLock lock(&mutex_);
   MakeRoom();
@@ -169,6 +181,8 @@ Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message)
       return membership_.OnLayout(id, message.layout(), now);
     case v1::WorkerMessage::kReady:
       return membership_.OnReady(id, message.ready(), now);
+    case v1::WorkerMessage::kHolds:
+      return membership_.OnHolds(id, message.holds(), now);
     case v1::WorkerMessage::MESSAGE_NOT_SET:
       break;
   }
@@ -297,6 +311,23 @@ void MembershipService::Enact(const SendSealed& send) {
 
 void MembershipService::Enact(const RecordStep& record) {
   queue_.push_back([this, record] { callbacks_.on_sealed(record.record); });
+}
+
+void MembershipService::Enact(const SendSave& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_save()->set_step(send.step.value());
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const SendSaved& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_saved()->set_step(send.step.value());
+  message.mutable_saved()->set_written(send.written);
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const SaveState& save) {
+  queue_.push_back([this, save] { callbacks_.on_state(save); });
 }
 
 void MembershipService::Enact(const SendLayoutAgreed& send) {

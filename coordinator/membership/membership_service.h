@@ -64,7 +64,9 @@ class MembershipService final : public v1::Membership::Service {
     std::function<void(const TellCost&)> on_cost;
     // All workers are ready for a step, and learn next that it is sealed. Must not block. Only if
     // MembershipConfig::records; else it may be null.
-    std::function<void(const v1::SealedRecord&)> on_sealed;
+    std::function<void(const v1::SealedRecord&)> on_sealed = nullptr;
+    // All workers hold the state before a step. The answer is Saved.
+    std::function<void(const SaveState&)> on_state = nullptr;
   };
 
   // `log_prefix` precedes each line of its log.
@@ -82,6 +84,12 @@ class MembershipService final : public v1::Membership::Service {
   // Ends the run with Abort to all workers if it is not over, then waits at most `grace` for the
   // open sessions to end.
   void Stop(absl::string_view reason, absl::Duration grace);
+
+  // Asks the workers for their state before a step that is soon to come; on_state follows. Any
+  // thread.
+  void RequestState();
+  // The state before `step` was written, or given up: the workers may free it. Any thread.
+  void Saved(Step step, bool written);
 
  private:
   // How long the worker of an ended session has for its half-close.
@@ -154,6 +162,9 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const AgreeLayout& agree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSealed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const RecordStep& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendSave& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SendSaved& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const SaveState& save) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendLayoutAgreed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendPaused& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendAbort& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

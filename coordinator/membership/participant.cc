@@ -78,6 +78,7 @@ Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now) 
   worker.memory = hello.memory();
   worker.cannot_recover = hello.cannot_recover();
   worker.pid = hello.pid();
+  worker.environment = {hello.environment().begin(), hello.environment().end()};
   return worker;
 }
 
@@ -145,9 +146,10 @@ uint64_t DigestOf(const std::vector<TensorDigest>& digests) {
   return Xxh3InUse().whole(words.data(), words.size() * sizeof(uint64_t));
 }
 
-std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>& workers) {
-  const auto equal_to = [](const Participant* worker) {
-    return [worker](const Participant* other) { return other->digests == worker->digests; };
+std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>& workers,
+                                                 std::vector<TensorDigest> Participant::*digests) {
+  const auto equal_to = [digests](const Participant* worker) {
+    return [=](const Participant* other) { return other->*digests == worker->*digests; };
   };
   const auto is_common = [&](const Participant* worker) {
     const auto equal = std::count_if(workers.begin(), workers.end(), equal_to(worker));
@@ -158,8 +160,8 @@ std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>
   ReplicaDifference difference;
   std::vector<Incarnation> others;
   for (const Participant* worker : workers) {
-    if (worker->digests == expected->digests) continue;
-    if (others.empty()) difference.tensor = FirstDifference(expected->digests, worker->digests);
+    if (worker->*digests == expected->*digests) continue;
+    if (others.empty()) difference.tensor = FirstDifference(expected->*digests, worker->*digests);
     others.push_back(worker->incarnation);
   }
   if (others.empty()) return std::nullopt;

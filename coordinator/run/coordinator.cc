@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -28,8 +29,21 @@ constexpr absl::Duration kStoppedGrace = absl::Milliseconds(700);
 constexpr absl::Duration kStoppedRest = absl::Milliseconds(300);
 constexpr char kJson[] = "application/json; charset=utf-8";
 
+// A run that continues a checkpoint keeps its id.
+RunId RunIdOf(const RunFolder* folder) {
+  if (folder == nullptr || folder->resumed() == nullptr) return MakeRunId();
+  const std::string bytes = absl::HexStringToBytes(folder->resumed()->manifest().run_id);
+  const absl::StatusOr<RunId> run_id = RunIdFromBytes(bytes);
+  return run_id.ok() ? *run_id : MakeRunId();
+}
+
+// The epoch must grow even if the ledger or the checkpoint was removed.
+CoordinatorEpoch LeastEpoch(const RunFolder& folder) {
+  return CoordinatorEpoch(folder.resumed() == nullptr ? 1 : folder.resumed()->manifest().epoch + 1);
+}
+
 MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id,
-                          const RunLedger* ledger) {
+                          const RunFolder* folder, const RunLedger* ledger) {
   MembershipConfig config;
   config.run_id = run_id;
   config.world_size = options.world_size;
@@ -42,8 +56,12 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   config.recover = options.on_loss == kRecover;
   config.min_workers = options.min_workers;
   config.pause_timeout = absl::Seconds(options.pause_timeout_seconds);
-  config.records = ledger != nullptr;
-  if (ledger != nullptr) config.epoch = ledger->epoch();
+  if (folder == nullptr) return config;
+  config.epoch = ledger->epoch();
+  config.records = true;
+  config.keeps_state = true;
+  config.checkpoint_every = options.checkpoint_every;
+  if (folder->resumed() != nullptr) config.resumed = folder->resumed_run();
   return config;
 }
 
@@ -90,21 +108,28 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
                  options.on_loss == kRecover ? "continues with one worker (--min-workers 1)"
                                              : "ends after a loss (--on-loss stop)");
   }
+  std::unique_ptr<RunFolder> folder;
   std::unique_ptr<RunLedger> ledger;
   if (!options.run_dir.empty()) {
-    auto opened = RunLedger::Open(options.run_dir, &RealDisk());
+    auto opened =
+        RunFolder::Open(options.run_dir, options.resume, options.world_size, options.log_prefix);
     if (!opened.ok()) return opened.status();
-    ledger = *std::move(opened);
+    folder = *std::move(opened);
+    auto recorded = RunLedger::Open(options.run_dir, LeastEpoch(*folder), &RealDisk());
+    if (!recorded.ok()) return recorded.status();
+    ledger = *std::move(recorded);
   }
-  auto coordinator =
-      absl::WrapUnique(new Coordinator(options, std::move(ledger), std::move(on_fold)));
+  auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(folder), std::move(ledger),
+                                                      *security, std::move(on_fold)));
   if (absl::Status status = coordinator->Listen(options, *security); !status.ok()) return status;
   return coordinator;
 }
 
-Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunLedger> ledger,
+Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunFolder> folder,
+                         std::unique_ptr<RunLedger> ledger, const Security& security,
                          OnSpan on_fold)
-    : run_id_(MakeRunId()),
+    : folder_(std::move(folder)),
+      run_id_(RunIdOf(folder_.get())),
       linger_(absl::Seconds(options.linger_seconds)),
       min_workers_(std::max(1, options.min_workers)),
       on_fold_(std::move(on_fold)),
@@ -115,7 +140,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunL
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
       membership_(
-          ConfigOf(options, run_id_, ledger_.get()),
+          ConfigOf(options, run_id_, folder_.get(), ledger_.get()),
           {[this](const FormRun& form) { return OnView(form); },
            [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
                   const v1::Serving& serving) { aggregator_->AddLayout(layout, buckets, serving); },
@@ -128,10 +153,28 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunL
            [this](const TellCost& cost) {
              metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
            },
-           [this](const v1::SealedRecord& record) { ledger_->OnSealed(record); }},
+           [this](const v1::SealedRecord& record) {
+             sealed_steps_ = record.step() + 1;
+             ledger_->OnSealed(record);
+           },
+           [this](const SaveState& save) { keeper_->Order(save); }},
           options.log_prefix),
-      status_([this] { return Status(); }) {
-  if (ledger_ != nullptr) {
+      status_([this] { return Status(); }),
+      state_service_(
+          [this](const RunId& run_id, Step step, Generation) { return FindState(run_id, step); }) {
+  if (folder_ != nullptr) {
+    KeeperOptions keeper;
+    keeper.run_dir = folder_->path();
+    keeper.keep = options.keep_checkpoints;
+    keeper.run_id = run_id_;
+    keeper.epoch = ledger_->epoch();
+    keeper.world_size = options.world_size;
+    keeper.security = security;
+    keeper.ledger_position = [this] { return SyncLedger(); };
+    keeper.on_published = [this](Step step) { return RecordCheckpoint(step); };
+    keeper_ = std::make_unique<CheckpointKeeper>(
+        std::move(keeper), [this](const KeptCheckpoint& kept) { OnKept(kept); });
+    NoteResume();
     metrics_.SetLedgerDurable(true);
     ledger_->Listen({[this](absl::Duration took) { metrics_.ObserveLedgerSync(took); },
                      [this](const absl::Status& why) { OnNotDurable(why); }});
@@ -147,7 +190,8 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options, const Securi
   // Metrics first: workers may join as soon as gRPC is served.
   if (absl::Status status = ServeMetrics(options, security); !status.ok()) return status;
   absl::StatusOr<GrpcServer> grpc = StartGrpcServer(
-      options.listen, {&membership_, &aggregation_, &rendezvous_, &status_}, security);
+      options.listen, {&membership_, &aggregation_, &rendezvous_, &status_, &state_service_},
+      security);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   grpc_.AllowCalls(CallsOf(options.world_size));
@@ -223,8 +267,71 @@ void Coordinator::OnNotDurable(const absl::Status& why) {
       "view that cannot be recorded",
       log_prefix_, std::string(why.message()));
   metrics_.SetLedgerDurable(false);
-  history_.AddEvent({absl::Now(), Step(StepsDone(membership_.Status())), "not-durable",
+  history_.AddEvent({absl::Now(), Step(sealed_steps_), "not-durable",
                      absl::StrCat("steps are not recorded any more: ", why.message())});
+}
+
+void Coordinator::NoteResume() {
+  if (folder_->resumed() == nullptr) return;
+  const ResumedRun run = folder_->resumed_run();
+  metrics_.SetResumedStep(run.step);
+  ledger_->ResumeFrom(run.step, CheckpointName(static_cast<int64_t>(run.step.value())));
+  history_.AddEvent(
+      {absl::Now(), run.step, "resumed",
+       absl::StrCat("the run continues the checkpoint before step ", run.step.value())});
+  if (!folder_->is_finished()) return;
+  spdlog::info(
+      "{}the run has already finished with step {}; it does more steps only if --epochs or "
+      "--iterations are raised",
+      log_prefix_, run.step.value());
+}
+
+absl::StatusOr<std::shared_ptr<SharedState>> Coordinator::FindState(const RunId& run_id,
+                                                                    Step step) const {
+  if (run_id != run_id_) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("state: got run ", ToHex(run_id), ", expected ", ToHex(run_id_)));
+  }
+  const bool resumed = folder_ != nullptr && folder_->resumed() != nullptr;
+  if (resumed && folder_->resumed_run().step == step) return folder_->resumed();
+  return absl::FailedPreconditionError(
+      absl::StrCat("state: got step ", step.value(), ", expected ",
+                   resumed ? absl::StrCat(folder_->resumed_run().step.value())
+                           : "none, because this run continues no checkpoint"));
+}
+
+// On the keeper's thread, like the next two.
+absl::optional<Manifest::Ledger> Coordinator::SyncLedger() {
+  const absl::StatusOr<LedgerPosition> position = ledger_->Sync();
+  if (!position.ok()) return absl::nullopt;
+  return Manifest::Ledger{position->number, position->chain};
+}
+
+absl::Status Coordinator::RecordCheckpoint(Step step) {
+  const absl::Status recorded =
+      ledger_->OnCheckpoint(step, CheckpointName(static_cast<int64_t>(step.value())));
+  if (!recorded.ok()) {
+    spdlog::warn("{}the checkpoint before step {} is not recorded, so older ones are kept: {}",
+                 log_prefix_, step.value(), std::string(recorded.message()));
+  }
+  return recorded;
+}
+
+void Coordinator::OnKept(const KeptCheckpoint& kept) {
+  metrics_.CountCheckpoint(kept.status.ok());
+  if (kept.status.ok()) {
+    metrics_.SetCheckpoint(kept.step, absl::Now(), kept.bytes, kept.took);
+    history_.SetCheckpoint({kept.step, absl::Now(), kept.bytes, kept.took});
+    spdlog::info("{}checkpoint before step {} in '{}': {} bytes in {}", log_prefix_,
+                 kept.step.value(), folder_->path(), kept.bytes, absl::FormatDuration(kept.took));
+  } else {
+    spdlog::warn("{}no checkpoint before step {}: {}", log_prefix_, kept.step.value(),
+                 std::string(kept.status.message()));
+    history_.AddEvent({absl::Now(), kept.step, "checkpoint failed",
+                       absl::StrCat("no checkpoint before step ", kept.step.value(), ": ",
+                                    kept.status.message())});
+  }
+  membership_.Saved(kept.step, kept.status.ok());
 }
 
 void Coordinator::OnRunOver(const absl::Status& status) {

@@ -14,9 +14,12 @@
 #include "common/aggregation/aggregator.h"
 #include "common/base/mutex.h"
 #include "common/rpc/grpc_server.h"
+#include "common/state_transfer/state_service.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
 #include "common/telemetry/trace_log.h"
+#include "coordinator/checkpoints/checkpoint_keeper.h"
+#include "coordinator/checkpoints/run_folder.h"
 #include "coordinator/membership/membership_service.h"
 #include "coordinator/pages/run_history.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
@@ -33,6 +36,7 @@ namespace gradwire {
 //                 │                      │                 and the end, too)
 //                 │                      └─ on_run_over ─► AggregationService::Abort, Wait
 //                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
+//                 ├─ StateService ── the checkpoint that the run continues
 //                 ├─ AggregationService ── Aggregator ── on_step ──┐
 //                 └─ StatusService                                 ▼
 //   MetricsServer ─┬──────────────────────────────────── CoordinatorMetrics
@@ -44,6 +48,7 @@ class Coordinator {
   // Listens and waits for workers. Errors:
   //   InvalidArgument     an invalid option, such as an address; no token in its file
   //   NotFound            the token's file cannot be read
+  //   and those of RunFolder::Open
   //   FailedPrecondition  an address cannot be bound, or the port file cannot be written; with
   //                       the reason
   //   Unavailable         another coordinator uses the run directory
@@ -65,6 +70,9 @@ class Coordinator {
   // Errors: as for ReplaceFile.
   absl::Status WriteSummary(const std::string& path) const;
 
+  // Asks the workers for a checkpoint, if the run keeps any.
+  void RequestCheckpoint() { membership_.RequestState(); }
+
   // After Wait: if metrics are served, blocks for options.linger_seconds, so that the last values
   // are scraped. Stop ends this.
   void Linger();
@@ -82,8 +90,14 @@ class Coordinator {
   v1::StatusReply Status() const;
 
  private:
-  // `ledger` is null without a run directory.
-  Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunLedger> ledger, OnSpan on_fold);
+  // `folder` and `ledger` are null without a run directory.
+  Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunFolder> folder,
+              std::unique_ptr<RunLedger> ledger, const Security& security, OnSpan on_fold);
+  void OnKept(const KeptCheckpoint& kept);
+  absl::optional<Manifest::Ledger> SyncLedger();
+  absl::Status RecordCheckpoint(Step step);
+  void NoteResume();
+  absl::StatusOr<std::shared_ptr<SharedState>> FindState(const RunId& run_id, Step step) const;
   absl::Status Listen(const CoordinatorOptions& options, const Security& security);
   absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);
   absl::Status OnView(const FormRun& form);
@@ -99,6 +113,7 @@ class Coordinator {
   absl::optional<Page> Answer(const PageRequest& request);
   Page StatusPage();
 
+  const std::unique_ptr<RunFolder> folder_;  // null: the run keeps nothing
   const RunId run_id_;
   const absl::Duration linger_;
   const int min_workers_;  // that a run which can recover needs
@@ -117,6 +132,7 @@ class Coordinator {
   // are derived from the ranks' own work.
   std::atomic<bool> sees_waits_{false};
   RunHistory history_;
+  std::atomic<uint64_t> sealed_steps_{0};    // only with a run directory
   const std::unique_ptr<RunLedger> ledger_;  // null without a run directory
 
   // Members from here on have threads that use the members above.
@@ -128,6 +144,8 @@ class Coordinator {
   RendezvousService rendezvous_;
   MembershipService membership_;
   StatusService status_;
+  StateService state_service_;
+  std::unique_ptr<CheckpointKeeper> keeper_;  // null: the run keeps nothing
   std::unique_ptr<MetricsServer> metrics_server_;
   GrpcServer grpc_;
 };

@@ -10,13 +10,12 @@
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
 #include "common/options/security_options.h"
+#include "coordinator/checkpoints/resume_choice.h"
 
 namespace gradwire {
 
 inline constexpr char kRecover[] = "recover";
 inline constexpr char kStop[] = "stop";
-inline constexpr char kResumeAuto[] = "auto";
-inline constexpr char kResumeNever[] = "never";
 
 // All options of a coordinator. `gradwire-coordinator --help` has names, units and meaning. Only
 // this struct has the defaults.

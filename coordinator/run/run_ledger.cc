@@ -1,5 +1,6 @@
 #include "coordinator/run/run_ledger.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -28,14 +29,15 @@ v1::StartRecord StartOf(const FormRun& form, const v1::StatusReply& status,
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<RunLedger>> RunLedger::Open(const std::string& run_dir, Disk* disk) {
+absl::StatusOr<std::unique_ptr<RunLedger>> RunLedger::Open(const std::string& run_dir,
+                                                           CoordinatorEpoch least, Disk* disk) {
   auto ledger = Ledger::Open(run_dir, disk);
   if (!ledger.ok()) return ledger.status();
-  return absl::WrapUnique(new RunLedger(*std::move(ledger)));
+  return absl::WrapUnique(new RunLedger(*std::move(ledger), least));
 }
 
-RunLedger::RunLedger(std::unique_ptr<Ledger> ledger)
-    : ledger_(std::move(ledger)), epoch_(ledger_->before().epoch() + 1) {}
+RunLedger::RunLedger(std::unique_ptr<Ledger> ledger, CoordinatorEpoch least)
+    : ledger_(std::move(ledger)), epoch_(std::max(least.value(), ledger_->before().epoch() + 1)) {}
 
 absl::Status RunLedger::OnView(const FormRun& form, const v1::StatusReply& status,
                                const std::string& address) {
@@ -63,13 +65,18 @@ void RunLedger::OnLoss(const TellLoss& loss) {
   lost.set_address(loss.address);
 }
 
-absl::Status RunLedger::OnCheckpoint(Step step, const std::string& folder, uint64_t digest) {
+absl::Status RunLedger::OnCheckpoint(Step step, const std::string& folder) {
+  if (ended_) return absl::OkStatus();
   v1::CheckpointRecord checkpoint;
   checkpoint.set_step(step.value());
   checkpoint.set_folder(folder);
-  checkpoint.set_digest(digest);
   checkpoint.set_time(Now());
   return ledger_->RecordDurably({std::move(checkpoint)});
+}
+
+absl::StatusOr<LedgerPosition> RunLedger::Sync() {
+  if (absl::Status synced = ledger_->RecordDurably({}); !synced.ok()) return synced;
+  return ledger_->position();
 }
 
 void RunLedger::ResumeFrom(Step step, const std::string& folder) {
@@ -80,6 +87,7 @@ void RunLedger::ResumeFrom(Step step, const std::string& folder) {
 }
 
 absl::Status RunLedger::OnRunOver(const absl::Status& status) {
+  ended_ = true;
   if (!begun_) return absl::OkStatus();
   v1::EndRecord end;
   end.set_finished(status.ok());

@@ -1,7 +1,7 @@
 #ifndef GRADWIRE_COORDINATOR_RUN_RUN_LEDGER_H_
 #define GRADWIRE_COORDINATOR_RUN_RUN_LEDGER_H_
 
-#include <cstdint>
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,12 +21,14 @@ namespace gradwire {
 // time; the others are thread-safe.
 class RunLedger {
  public:
-  // Errors: those of Ledger::Open. `disk` must live as long as this.
-  static absl::StatusOr<std::unique_ptr<RunLedger>> Open(const std::string& run_dir, Disk* disk);
+  // Needs the lock of `run_dir` (RunFolder), until this is destroyed. `least`: of the epoch. `disk`
+  // must live as long as this. Errors: those of Ledger::Open.
+  static absl::StatusOr<std::unique_ptr<RunLedger>> Open(const std::string& run_dir,
+                                                         CoordinatorEpoch least, Disk* disk);
   // As Ledger::Listen.
   void Listen(LedgerHooks hooks) { ledger_->Listen(std::move(hooks)); }
 
-  // Returns the epoch of this coordinator: one more than that of the last one.
+  // Returns the epoch of this coordinator: one more than that of the last one, or the least.
   CoordinatorEpoch epoch() const { return epoch_; }
   const LedgerReplay& before() const { return ledger_->before(); }
 
@@ -46,19 +48,18 @@ class RunLedger {
   // The run is over; nothing follows. Does nothing before the first view. Errors as for OnView.
   absl::Status OnRunOver(const absl::Status& status);
 
-  // Returns the position after the last durable record, for a checkpoint's manifest.
-  LedgerPosition position() const { return ledger_->position(); }
   // Returns OK while steps are recorded, else why they are not.
   absl::Status durability() const { return ledger_->durability(); }
 
  private:
-  explicit RunLedger(std::unique_ptr<Ledger> ledger);
+  RunLedger(std::unique_ptr<Ledger> ledger, CoordinatorEpoch least);
   // Returns the workers lost since the last call.
   google::protobuf::RepeatedPtrField<v1::LostWorker> TakeLost();
 
   const std::unique_ptr<Ledger> ledger_;
   const CoordinatorEpoch epoch_;
   bool begun_ = false;
+  std::atomic<bool> ended_{false};
   std::vector<v1::LostWorker> lost_;
   absl::optional<v1::ResumedRecord> resumed_;
 };
