@@ -70,8 +70,8 @@ class Session {
     // No step continues until on_new_view.
     std::function<void(const std::string& reason)> on_paused;
     // Checkpoints; see membership.proto.
-    std::function<void(Step)> on_save = nullptr;
-    std::function<void(Step, bool written)> on_saved = nullptr;
+    std::function<void(Step)> on_save;
+    std::function<void(Step, bool written)> on_saved;
   };
 
   // Connects; see ConnectToCoordinator for waiting and errors. Functions of `listener` may be

@@ -55,6 +55,9 @@ class SimCoordinator {
   void Enact(const PauseRun& pause);
   void Enact(const SendPaused& send);
   void Enact(const SendFinish&) {}
+  void Enact(const SendSave&) {}
+  void Enact(const SendSaved&) {}
+  void Enact(const SaveState&) {}
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
   void Enact(const RecordStep&) {}
