@@ -83,7 +83,8 @@ int RunOn(const std::string& program, const char* description,
           const std::vector<std::string>& args, const Environment& environment) {
   const auto parsed = ParseLedgerOptions(program, description, args, environment);
   if (const absl::optional<int> exit_code = EarlyExit(program, parsed)) return *exit_code;
-  const absl::StatusOr<LedgerReport> report = ReadReport(parsed->options.run_dir);
+  const absl::StatusOr<LedgerReport> report =
+      ReadReport(parsed->options.run_dir, PlacesOfCheckpoints(parsed->options.run_dir));
   if (report.ok()) return run(*report, parsed->options.json);
   std::cerr << program << ": " << report.status().message() << std::endl;
   return ExitCode(report.status());

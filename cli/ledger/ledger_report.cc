@@ -7,6 +7,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/time.h"
+#include "common/state/manifest.h"
+#include "common/state/run_dir.h"
 #include "common/wire/view.h"
 
 namespace gradwire {
@@ -209,12 +211,32 @@ std::string EpochText(const EpochOfData& epoch) {
 
 }  // namespace
 
-absl::StatusOr<LedgerReport> ReadReport(const std::string& run_dir) {
+std::vector<CheckpointPlace> PlacesOfCheckpoints(const std::string& run_dir) {
+  std::vector<CheckpointPlace> places;
+  const auto folders = ListCheckpoints(run_dir);
+  if (!folders.ok()) return places;
+  for (const CheckpointFolder& folder : *folders) {
+    const auto text = ReadSegmentFile(absl::StrCat(folder.path, "/", kManifestName));
+    const auto manifest = text.ok() ? ParseManifest(*text) : text.status();
+    if (!manifest.ok() || !manifest->ledger.has_value()) continue;
+    places.push_back({folder.step, {manifest->ledger->number, manifest->ledger->chain}});
+  }
+  return places;
+}
+
+absl::StatusOr<LedgerReport> ReadReport(const std::string& run_dir,
+                                        std::vector<CheckpointPlace> places) {
   LedgerReport report;
-  auto end =
-      ReadLedger(run_dir, [&report](const LedgerEntry& entry) { return report.replay.Add(entry); });
+  auto end = ReadLedger(run_dir, [&](const LedgerEntry& entry) {
+    const LedgerPosition position{entry.number + 1, entry.chain};
+    places.erase(std::remove_if(places.begin(), places.end(),
+                                [&](const auto& place) { return place.position == position; }),
+                 places.end());
+    return report.replay.Add(entry);
+  });
   if (!end.ok()) return end.status();
   report.end = *std::move(end);
+  report.missing = std::move(places);
   return report;
 }
 
@@ -240,6 +262,12 @@ LedgerVerdict Judge(const LedgerReport& report) {
   LedgerVerdict verdict;
   verdict.findings = report.replay.findings();
   JudgeTail(report.end, &verdict);
+  for (const CheckpointPlace& place : report.missing) {
+    verdict.findings.push_back(absl::StrCat(
+        "the checkpoint before step ", place.step, " names record ", place.position.number,
+        " as the next one, but the ledger has another record before it, or ends earlier, with ",
+        Counted(report.end.position.number, "record")));
+  }
   const std::vector<LedgerRun>& runs = report.replay.runs();
   if (runs.empty()) {
     verdict.notes.push_back("the ledger has no record");

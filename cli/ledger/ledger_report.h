@@ -11,14 +11,26 @@
 
 namespace gradwire {
 
+// The place in the ledger that the manifest of a checkpoint names.
+struct CheckpointPlace {
+  int64_t step = 0;
+  LedgerPosition position;
+};
+
 // A ledger that was read to its end.
 struct LedgerReport {
   LedgerEnd end;
   LedgerReplay replay;
+  std::vector<CheckpointPlace> missing;  // places that the ledger does not have
 };
 
-// Errors: those of ReadLedger and LedgerReplay::Add.
-absl::StatusOr<LedgerReport> ReadReport(const std::string& run_dir);
+// Returns the places that the published checkpoints of a run directory name. A manifest that cannot
+// be read has none; `gradwire checkpoint verify` reports it.
+std::vector<CheckpointPlace> PlacesOfCheckpoints(const std::string& run_dir);
+
+// Reads the ledger and looks for the places. Errors: those of ReadLedger and LedgerReplay::Add.
+absl::StatusOr<LedgerReport> ReadReport(const std::string& run_dir,
+                                        std::vector<CheckpointPlace> places);
 
 // Returns the events of all runs as a table, a line each: epoch, time (UTC), step, event, detail;
 // and a line about the sealed steps.

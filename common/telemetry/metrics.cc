@@ -129,7 +129,8 @@ void CoordinatorMetrics::CountStraggler(Rank rank) { stragglers_.Add(RankLabel(r
 
 void CoordinatorMetrics::SetLedgerDurable(bool durable) { ledger_durable_.Add({}).Set(durable); }
 
-void CoordinatorMetrics::ObserveLedgerSync(absl::Duration took) {
+void CoordinatorMetrics::ObserveLedgerSync(absl::Duration took, absl::Duration cpu) {
+  ledger_cpu_.Add({}).Increment(absl::ToDoubleSeconds(cpu));
   ObserveSeconds(&ledger_fsync_.Add({}, SecondsBuckets()), took);
 }
 

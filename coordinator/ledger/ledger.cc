@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <utility>
 #include <variant>
@@ -209,7 +210,7 @@ absl::Status Ledger::Append(const std::string& bytes, const LedgerPosition& end)
     MutexLock lock(&mutex_);
     position_ = end;
   }
-  if (const LedgerHooks hooks = Hooks(); hooks.on_sync) hooks.on_sync(SteadyNow() - begun);
+  TellSync(SteadyNow() - begun);
   return absl::OkStatus();
 }
 
@@ -270,6 +271,14 @@ void Ledger::OnFailed(const absl::Status& why) {
     failed_ = why;
   }
   if (StopRecording(why)) TellNotDurable(why);
+}
+
+void Ledger::TellSync(absl::Duration took) {
+  timespec now = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);  // cannot fail for the caller's own thread
+  const absl::Duration cpu = absl::DurationFromTimespec(now);
+  const absl::Duration since = cpu - std::exchange(cpu_, cpu);
+  if (const LedgerHooks hooks = Hooks(); hooks.on_sync) hooks.on_sync(took, since);
 }
 
 void Ledger::TellNotDurable(const absl::Status& why) const {

@@ -21,8 +21,9 @@
 namespace gradwire {
 
 struct LedgerHooks {
-  // The ledger's thread has synced a group of records; this took so long. Called on that thread.
-  std::function<void(absl::Duration took)> on_sync = nullptr;
+  // The ledger's thread has synced a group of records: the wall time of that, and the thread's CPU
+  // time since the last call. Called on that thread.
+  std::function<void(absl::Duration took, absl::Duration cpu)> on_sync = nullptr;
   // Called once, on the ledger's thread, when the ledger stops recording steps; `why` is a
   // sentence.
   std::function<void(const absl::Status& why)> on_not_durable = nullptr;
@@ -117,6 +118,7 @@ class Ledger {
   uint64_t StateDropped(std::deque<Queued>* group) const;
   void OnFull(const absl::Status& why);
   void OnFailed(const absl::Status& why);
+  void TellSync(absl::Duration took);
   void TellNotDurable(const absl::Status& why) const;
   // Returns whether this is the first cause.
   bool StopRecording(const absl::Status& why);
@@ -131,6 +133,7 @@ class Ledger {
   std::unique_ptr<DiskFile> file_;  // null before the first record
   int64_t offset_ = 0;
   bool has_reserve_ = false;
+  absl::Duration cpu_;  // of the thread at the last sync
 
   mutable Mutex mutex_;
   CondVar changed_;

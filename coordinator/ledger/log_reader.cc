@@ -96,7 +96,8 @@ absl::StatusOr<absl::optional<TornTail>> ReadSegment(int segment, absl::string_v
     }
     absl::StatusOr<Record> record = ParseRecord(frame->type, frame->payload);
     if (!record.ok()) return Damage(segment, offset, record.status().message());
-    const absl::Status taken = on_entry({segment, offset, frame->number, *std::move(record)});
+    const absl::Status taken =
+        on_entry({segment, offset, frame->number, *std::move(record), frame->chain});
     if (!taken.ok()) return taken;
     *position = frame->Next();
     offset += frame->bytes;

@@ -21,6 +21,7 @@ struct LedgerEntry {
   uint64_t offset = 0;  // of its frame, in bytes
   uint64_t number = 0;
   Record record;
+  uint64_t chain = 0;
 };
 
 // A bad frame at the end of the last segment, with no valid frame after it: the last write before a

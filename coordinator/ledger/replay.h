@@ -13,7 +13,7 @@
 
 namespace gradwire {
 
-// What one coordinator did: the records of a segment.
+// The records of a segment: the work of one coordinator.
 struct LedgerRun {
   int segment = 0;
   v1::StartRecord start;

@@ -176,7 +176,7 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunF
         std::move(keeper), [this](const KeptCheckpoint& kept) { OnKept(kept); });
     NoteResume();
     metrics_.SetLedgerDurable(true);
-    ledger_->Listen({[this](absl::Duration took) { metrics_.ObserveLedgerSync(took); },
+    ledger_->Listen({[this](auto took, auto cpu) { metrics_.ObserveLedgerSync(took, cpu); },
                      [this](const absl::Status& why) { OnNotDurable(why); }});
   }
   metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);

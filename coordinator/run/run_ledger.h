@@ -30,7 +30,6 @@ class RunLedger {
 
   // Returns the epoch of this coordinator: one more than that of the last one, or the least.
   CoordinatorEpoch epoch() const { return epoch_; }
-  const LedgerReplay& before() const { return ledger_->before(); }
 
   // A view begins. Returns when it is on the disk. `status`: of the run, for its settings;
   // `address` of the coordinator. Errors: those of Ledger::RecordDurably.
@@ -39,9 +38,12 @@ class RunLedger {
   void OnSealed(const v1::SealedRecord& record) { ledger_->Record(record); }
   // The next view or the end reports it.
   void OnLoss(const TellLoss& loss);
-  // A checkpoint is published in RUN-DIR/`folder`; it contains all steps before `step`. Errors as
+  // A checkpoint is published in RUN-DIR/`folder`; it contains all steps before `step`. Does nothing
+  // after OnRunOver. Errors as for OnView.
+  absl::Status OnCheckpoint(Step step, const std::string& folder);
+  // Returns when all steps sealed so far are on the disk, with the position after them. Errors as
   // for OnView.
-  absl::Status OnCheckpoint(Step step, const std::string& folder, uint64_t digest);
+  absl::StatusOr<LedgerPosition> Sync();
   // The run continues with `step` from the checkpoint in `folder`: the first OnView records it.
   // Must be called before that.
   void ResumeFrom(Step step, const std::string& folder);
