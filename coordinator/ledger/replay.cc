@@ -193,8 +193,8 @@ void LedgerReplay::Take(const v1::EndRecord& end) {
 void LedgerReplay::TakeUnrecorded(const v1::Unrecorded& unrecorded) {
   if (unrecorded.count() == 0) return;
   const uint64_t end = unrecorded.first() + unrecorded.count();
-  Find(absl::StrCat(Steps(unrecorded.first(), end - 1),
-                    " were not recorded: ", unrecorded.reason()));
+  Find(
+      absl::StrCat("no record of ", Steps(unrecorded.first(), end - 1), ": ", unrecorded.reason()));
   if (unrecorded.first() != open_) {
     Find(absl::StrCat("got step ", unrecorded.first(), " as first that was not recorded, expected ",
                       open_));
