@@ -20,6 +20,10 @@ namespace gradwire {
 // script that measures, prints and writes the report.
 int BenchCommand(const std::vector<std::string>& args, const Environment& environment);
 
+// `gradwire checkpoint list|verify|export`: shows, checks and exports the checkpoints of a run
+// directory. Returns the exit code.
+int CheckpointCommand(const std::vector<std::string>& args, const Environment& environment);
+
 // The call of doctor.py, which documents its input. InvalidArgument and NotFound as
 // OptionParser::Parse; InvalidArgument also if options need a --hostfile that is not given.
 absl::StatusOr<Parsed<ScriptCall>> ParseDoctorOptions(const std::vector<std::string>& args,

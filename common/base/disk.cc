@@ -61,6 +61,11 @@ class OfThisMachine : public Disk {
   absl::Status MakeFolder(const std::string& path) override {
     return StatusOf(mkdir(path.c_str(), 0777), path);
   }
+  absl::Status Truncate(const std::string& path, int64_t size) override {
+    const UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+    if (fd.get() < 0 || ftruncate(fd.get(), size) != 0) return StatusOf(-1, path);
+    return StatusOf(fsync(fd.get()), path);
+  }
   absl::Status Rename(const std::string& from, const std::string& to) override {
     return StatusOf(std::rename(from.c_str(), to.c_str()), to);
   }

@@ -21,7 +21,7 @@ namespace gradwire {
 class DiskFile {
  public:
   virtual ~DiskFile() = default;
-  // Writes all of `bytes` from byte `offset` of the file on.
+  // Writes all of `bytes` from byte `offset` of the file on. After an error a part may be written.
   virtual absl::Status Write(int64_t offset, absl::string_view bytes) = 0;
   // Cuts the file after `bytes` bytes.
   virtual absl::Status Truncate(int64_t bytes) = 0;
@@ -37,6 +37,8 @@ class Disk {
   virtual absl::StatusOr<std::unique_ptr<DiskFile>> Create(const std::string& path) = 0;
   // AlreadyExists if the name is taken.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
+  // Cuts a file after its first `size` bytes; once it returns, the cut is on the disk.
+  virtual absl::Status Truncate(const std::string& path, int64_t size) = 0;
   // Moves a file or folder to a name that is free, or that of a file.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // Removes a file, or an empty folder.

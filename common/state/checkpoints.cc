@@ -19,28 +19,26 @@ CheckpointState LookAt(CheckpointFolder folder, Look look) {
   return state;
 }
 
-std::string StepsOf(const std::vector<CheckpointFolder>& folders) {
-  return absl::StrJoin(folders, ", ", [](std::string* out, const CheckpointFolder& folder) {
-    absl::StrAppend(out, folder.step);
-  });
-}
-
-absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenStep(
-    const std::string& run_dir, const std::vector<CheckpointFolder>& folders, int64_t step) {
-  for (const CheckpointFolder& folder : folders) {
-    if (folder.step != step) continue;
-    CheckpointState state = LookAt(folder, Look::kBytes);
-    if (!state.status.ok()) return state.status;
-    return std::move(state.reader);
+// Returns the folder of `step`, or all of them.
+absl::StatusOr<std::vector<CheckpointFolder>> FoldersOf(const std::string& run_dir,
+                                                        absl::optional<int64_t> step) {
+  absl::StatusOr<std::vector<CheckpointFolder>> folders = ListCheckpoints(run_dir);
+  if (!folders.ok() || !step.has_value()) return folders;
+  for (const CheckpointFolder& folder : *folders) {
+    if (folder.step == *step) return std::vector<CheckpointFolder>{folder};
   }
-  return absl::NotFoundError(absl::StrCat(run_dir, ": got step ", step,
-                                          ", expected one of its checkpoints: ", StepsOf(folders)));
+  const std::string steps = absl::StrJoin(
+      *folders, ", ",
+      [](std::string* out, const CheckpointFolder& folder) { absl::StrAppend(out, folder.step); });
+  return absl::NotFoundError(absl::StrCat(run_dir, ": got step ", *step, ", expected one of ",
+                                          steps.empty() ? "no checkpoints" : steps));
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(const std::string& run_dir, Look look) {
-  absl::StatusOr<std::vector<CheckpointFolder>> folders = ListCheckpoints(run_dir);
+absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(const std::string& run_dir, Look look,
+                                                        absl::optional<int64_t> step) {
+  absl::StatusOr<std::vector<CheckpointFolder>> folders = FoldersOf(run_dir, step);
   if (!folders.ok()) return folders.status();
   std::vector<CheckpointState> states;
   for (CheckpointFolder& folder : *folders) states.push_back(LookAt(std::move(folder), look));
@@ -49,19 +47,22 @@ absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(const std::string& run_d
 
 absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(
     const std::string& run_dir, absl::optional<int64_t> step, std::vector<std::string>* skipped) {
-  const absl::StatusOr<std::vector<CheckpointFolder>> folders = ListCheckpoints(run_dir);
+  const absl::StatusOr<std::vector<CheckpointFolder>> folders = FoldersOf(run_dir, step);
   if (!folders.ok()) return folders.status();
   if (folders->empty()) {
     return absl::NotFoundError(absl::StrCat(run_dir, ": has no checkpoint"));
   }
-  if (step.has_value()) return OpenStep(run_dir, *folders, *step);
+  std::vector<std::string> reasons;
   for (const CheckpointFolder& folder : *folders) {
     CheckpointState state = LookAt(folder, Look::kBytes);
-    if (state.status.ok()) return std::move(state.reader);
-    skipped->emplace_back(state.status.message());
+    if (state.status.ok()) {
+      *skipped = std::move(reasons);
+      return std::move(state.reader);
+    }
+    reasons.emplace_back(state.status.message());
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat(run_dir, ": none of its checkpoints is sound: ", absl::StrJoin(*skipped, "; ")));
+  return absl::InvalidArgumentError(absl::StrCat(
+      run_dir, ": got no sound checkpoint, expected one: ", absl::StrJoin(reasons, "; ")));
 }
 
 absl::Status KeepNewest(const std::string& run_dir, int count, Disk* disk) {

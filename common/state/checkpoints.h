@@ -28,8 +28,10 @@ enum class Look {
   kBytes,  // each byte of all files
 };
 
-// Looks at all published checkpoints of a run directory, newest first. Errors of ListCheckpoints.
-absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(const std::string& run_dir, Look look);
+// Looks at the published checkpoint of `step`, or at all, newest first. Errors of ListCheckpoints,
+// and NotFound if there is no checkpoint of `step`: lists those that exist.
+absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(
+    const std::string& run_dir, Look look, absl::optional<int64_t> step = absl::nullopt);
 
 // Opens the checkpoint of `step`, or, without one, the newest that is sound. Reads each byte.
 // `skipped` gets a sentence for each newer one. Errors of ListCheckpoints, and

@@ -145,6 +145,19 @@ std::vector<StateRange> StatePlan::RangesOf(int part) const {
   return ranges;
 }
 
+StatePlan::Place StatePlan::PlaceOf(int section, int tensor) const {
+  const auto has = [&](const StatePart& part) {
+    const StateFile& file = files_[part.file];
+    return file.section == section && tensor >= file.first && tensor < file.first + file.count;
+  };
+  const auto first = std::find_if(parts_.begin(), parts_.end(), has);
+  int64_t begin = 0;  // in the file's values
+  for (int i = files_[first->file].first; i < tensor; ++i) {
+    begin += *BytesOf(sections_[section].tensors[i].shape, sections_[section].tensors[i].type);
+  }
+  return {static_cast<int>(first - parts_.begin() + begin / part_bytes_), begin % part_bytes_};
+}
+
 uint64_t StatePlan::DigestOf(int section, absl::Span<const uint64_t> hashes) const {
   std::string digested = absl::StrCat(sections_[section].name, "\n");
   for (const StateFile& file : files_) {

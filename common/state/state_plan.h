@@ -85,6 +85,13 @@ class StatePlan {
   // Returns what part `part` consists of, in order.
   std::vector<StateRange> RangesOf(int part) const;
 
+  // Where a tensor's values begin: in this part, at this byte. They go on in the next parts.
+  struct Place {
+    int part = 0;
+    int64_t begin = 0;
+  };
+  Place PlaceOf(int section, int tensor) const;
+
   // Returns the digest of a section: XXH3 of its files' headers and parts' hashes. `hashes`: XXH3
   // of each part of the plan.
   uint64_t DigestOf(int section, absl::Span<const uint64_t> hashes) const;

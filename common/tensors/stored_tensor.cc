@@ -43,6 +43,13 @@ absl::optional<TensorType> FindTensorType(absl::string_view name) {
   return absl::nullopt;
 }
 
+absl::optional<TensorType> FindStorageType(absl::string_view storage) {
+  for (const TensorTypeRow& row : kTypes) {
+    if (storage == row.storage) return row.type;
+  }
+  return absl::nullopt;
+}
+
 bool operator==(const StoredTensor& a, const StoredTensor& b) {
   return a.key == b.key && a.type == b.type && a.shape == b.shape;
 }

@@ -34,6 +34,8 @@ struct TensorTypeRow {
 const TensorTypeRow& RowOf(TensorType type);
 // Returns the type with this name in safetensors, or none.
 absl::optional<TensorType> FindTensorType(absl::string_view name);
+// Returns the type with this storage in a file of torch.save, or none.
+absl::optional<TensorType> FindStorageType(absl::string_view storage);
 
 // A tensor without its values. These are little endian, in row-major order, without gaps.
 struct StoredTensor {

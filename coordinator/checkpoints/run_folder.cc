@@ -63,6 +63,7 @@ ResumedRun RunFolder::resumed_run() const {
   run.step = Step(static_cast<uint64_t>(manifest.step));
   run.settings = manifest.settings;
   run.threads = manifest.threads;
+  run.environment = manifest.environment;
   run.total_steps = static_cast<uint64_t>(manifest.total_steps);
   run.steps_per_epoch = static_cast<uint64_t>(manifest.steps_per_epoch);
   return run;

@@ -64,7 +64,11 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
   }
   settings_ = SettingsOf(hello);
   roster_.Add(WorkerOf(session, hello, now));
-  return Welcome(Incarnation(hello.incarnation()));
+  Outcome outcome = Welcome(Incarnation(hello.incarnation()));
+  if (!config_.resumed) return outcome;
+  const std::string difference = DifferenceInEnvironment(hello, *config_.resumed);
+  if (!difference.empty()) outcome.Say(difference);
+  return outcome;
 }
 
 Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Time now) {

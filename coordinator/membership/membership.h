@@ -226,8 +226,8 @@ class Membership {
   // workers are lost.
   Outcome OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now);
   Outcome OnLeave(SessionId session, const v1::Leave& leave, absl::Time now);
-  // A worker holds a copy of its state, or declines to make one. Ignored if it is of an earlier
-  // view. Workers whose common state differs from most others' are lost.
+  // A worker holds a copy of its state, or declines to make one. A copy of an earlier view is not
+  // needed any more. Workers whose common state differs from most others' are lost.
   Outcome OnHolds(SessionId session, const v1::Holds& holds, absl::Time now);
   // A checkpoint is requested: all workers will copy their state before the same step.
   Outcome OnSaveRequest();
@@ -350,7 +350,8 @@ class Membership {
   // Whether a worker has sent Ready. A program that may seal steps but never does is through when
   // it says so.
   bool is_sealing_ = false;
-  Step open_{0};                               // the first step that is not sealed
+  Step open_{0};      // the first step that is not sealed
+  Step declined_{0};  // the last for which a worker declined to copy its state
   absl::Time went_on_ = absl::InfinitePast();  // when the last view after the first began
   // End of the pause of a run that waits for workers.
   std::optional<absl::Time> paused_until_;

@@ -31,10 +31,17 @@ Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Tim
   Participant* worker = HearWorker(session, "Holds", now, &outcome);
   if (worker == nullptr) return outcome;
   if (!config_.keeps_state) return OnNonsense(session, "Holds in a run without checkpoints", now);
-  if (holds.generation() != generation_.value() || paused_until_) return outcome;
+  if (holds.generation() != generation_.value() || paused_until_) {
+    // The others gave up theirs with that view.
+    outcome.actions.emplace_back(SendSaved{session, Step(holds.step()), /*written=*/false});
+    return outcome;
+  }
   if (!holds.declined().empty()) {
-    outcome.why = absl::StrCat("no checkpoint before step ", holds.step(), ": ", NameOf(*worker),
-                               " has no copy, because ", Shortened(holds.declined(), kMostCause));
+    const bool is_new = declined_ < Step(holds.step());
+    declined_ = std::max(declined_, Step(holds.step()));
+    if (is_new)
+      outcome.why = absl::StrCat("no checkpoint before step ", holds.step(), ": ", NameOf(*worker),
+                                 " has no copy, because ", Shortened(holds.declined(), kMostCause));
     GiveUpHolds(&outcome);
     return outcome;
   }

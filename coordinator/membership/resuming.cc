@@ -80,6 +80,17 @@ absl::Status CheckRunLength(const Settings& got, const ResumedRun& run) {
 
 }  // namespace
 
+std::string DifferenceInEnvironment(const v1::Hello& hello, const ResumedRun& run) {
+  for (const auto& [name, expected] : run.environment) {
+    const auto got = hello.environment().find(name);
+    const std::string value = got == hello.environment().end() ? "unknown" : got->second;
+    if (value == expected) continue;
+    return absl::StrCat("the bits of this run may change: its ", name, " is '", value,
+                        "', and that of the checkpoint was '", expected, "'");
+  }
+  return "";
+}
+
 absl::Status CheckResumed(const v1::Hello& hello, const ResumedRun& run) {
   const Settings got = SettingsOf(hello);
   Settings all = run.settings;

@@ -36,6 +36,7 @@ bool StateKeeper::IsLast(Step next) const {
 
 void StateKeeper::BeforeStep(Step next, const View& view) {
   if (!view.keeps_state || !schedule_.Take(next, parts_.sync->IsAtBorder())) return;
+  if (restorer_.has_value() && next == resumed_) return;  // it is that of the checkpoint
   const absl::optional<Step> kept = held_->step();
   if (!kept.has_value() || IsLast(next)) return Copy(next, view);
   v1::Holds declined;

@@ -21,6 +21,7 @@
 namespace gradwire {
 namespace {
 
+using ::gradwire::testing::TempDir;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

@@ -77,10 +77,13 @@ TEST_F(MembershipStateTest, OnHolds_AnotherStep_WaitsForTheRest) {
   EXPECT_THAT(All<SaveState>(Holds(1, 10)), SizeIs(1));
 }
 
-TEST_F(MembershipStateTest, OnHolds_OfAnEarlierView_IsIgnored) {
+TEST_F(MembershipStateTest, OnHolds_OfAnEarlierView_IsFreedAndDoesNotCount) {
   Form();
   Broke(3);
-  EXPECT_THAT(Holds(1, 5).actions, IsEmpty());
+  const std::vector<SendSaved> freed = All<SendSaved>(Holds(1, 5));
+  ASSERT_THAT(freed, SizeIs(1));
+  EXPECT_EQ(freed[0].session, SessionId(1));
+  EXPECT_FALSE(freed[0].written);
   EXPECT_THAT(All<SaveState>(Holds(2, 5)), IsEmpty());
   generation_ = 2;
   Holds(1, 5);
@@ -166,6 +169,7 @@ MembershipConfig Resuming() {
   run.step = Step(20);
   run.settings = {{"lr", "0.1"}, {"seed", "744"}, {"epochs", "3"}, {"wire", "fp32"}};
   run.threads = 2;
+  run.environment = {{"blas", "OpenBLAS"}};
   run.total_steps = 30;
   run.steps_per_epoch = 10;
   config.resumed = run;
@@ -227,6 +231,15 @@ TEST_F(ResumedMembershipTest, OnHello_EpochsMayBeRaisedButNotBelowTheCheckpoint)
                 "resume: setting 'epochs': got 1, expected 3, as in the checkpoint or more: that "
                 "is 10 steps, and the checkpoint has 20"));
   EXPECT_THAT(Join(1, {{"epochs", "9"}}).actions, IsEmpty());
+}
+
+TEST_F(ResumedMembershipTest, OnHello_OtherBlas_IsNamedInTheLog) {
+  v1::Hello hello = HelloOf(1, {});
+  (*hello.mutable_environment())["blas"] = "reference BLAS";
+  EXPECT_THAT(
+      membership_.OnHello(SessionId(1), hello, now_).why,
+      HasSubstr("the bits of this run may change: its blas is 'reference BLAS', and that of "
+                "the checkpoint was 'OpenBLAS'"));
 }
 
 ResumedRun RunWith(Settings settings) {
