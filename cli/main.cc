@@ -34,8 +34,11 @@ constexpr Command kCommands[] = {
     {"plan", "predict buckets, bytes and the minimum iteration time of a run", PlanCommand},
     {"trace", "merge the --trace files of several hosts into one time line", TraceCommand},
     {"status", "show the state of a run, from its coordinator; --watch follows it", StatusCommand},
+    {"checkpoint", "list, check and export the checkpoints of a run", CheckpointCommand},
     {"report", "make an HTML page, figures and CSV from the --log-jsonl files of runs",
      ReportCommand},
+    {"ledger", "show or verify what a run recorded in its --run-dir: views, losses, steps, samples",
+     LedgerCommand},
     {"doctor", "find what would stop a run, here or on the hosts of a --hostfile", DoctorCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };

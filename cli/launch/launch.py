@@ -16,11 +16,11 @@ from cli.launch.signals import Signals
 from cli.launch.supervisor import SECONDS_TO_FINISH, Supervisor
 from cli.launch.terminal import ERR, OUT, Terminal, draws_bars
 from cli.runs.coordinator import SECONDS_TO_LISTEN, bound_addresses
-from cli.runs.failure import EXIT_FAILED, Failure, within
+from cli.runs.failure import EXIT_FAILED, EXIT_USAGE, Failure, within
 from cli.runs.json_fields import object_in, ranks_text
 from cli.runs.mpirun import why_not
 from cli.runs.output_file import check_writable, replace_file, scratch_folder
-from cli.terminal.command import EXIT_DONE, WrongUsage, run
+from cli.terminal.command import EXIT_DONE, EXIT_TRY_AGAIN, WrongUsage, run
 from cli.trace.merge import merge
 
 PROGRAM = "gradwire launch"
@@ -51,6 +51,7 @@ class Launch:
         reported = self._tried(lambda: self._report(exit_code))
         if self._supervisor.cause:
             self._say(f"{self._supervisor.cause}; all have ended")
+            self._say_how_to_resume(exit_code)
             return exit_code
         return EXIT_DONE if traced and reported else EXIT_FAILED
 
@@ -94,6 +95,13 @@ class Launch:
             scheme = "https" if "tls-cert" in options and "plain-http" not in options else "http"
             self._say(f"watch the run on {scheme}://{metrics}/; metrics are on "
                       f"{scheme}://{metrics}/metrics")
+
+    def _say_how_to_resume(self, exit_code):
+        """After a run with checkpoints, unless it was refused."""
+        folder = (self._request["coordinator"] or {}).get("run-dir")
+        if folder and exit_code not in (EXIT_USAGE, EXIT_TRY_AGAIN):
+            self._say(f"the same command continues the run from its last checkpoint in '{folder}' "
+                      "(--resume auto)")
 
     def _write_trace(self):
         """Also writes the trace of a failed run: it shows what happened before."""

@@ -216,6 +216,15 @@ absl::Status CheckAlone(const LaunchOptions& options) {
                    "; without averaging, each worker would train the same model alone"));
 }
 
+absl::Status CheckKeepsState(const LaunchOptions& options) {
+  if (options.coordinator.run_dir.empty() || TraitsOfSync(options.worker.sync).averages) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--run-dir: got --sync ", options.worker.sync,
+                   ", expected a sync that averages, because the coordinator keeps checkpoints"));
+}
+
 absl::Status TakeWorldSize(LaunchOptions* options) {
   if (options->world_size == 0) options->world_size = options->workers;
   if (options->world_size >= options->workers) return absl::OkStatus();
@@ -253,6 +262,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   if (status.ok()) status = TakeWorldSize(&options);
   if (status.ok()) status = CheckRanks(options);
   if (status.ok()) status = CheckServing(options.coordinator);
+  if (status.ok()) status = CheckKeeping(options.coordinator, parsed->sources);
   if (status.ok() && !options.program.empty()) return CheckProgram(*parsed);
   if (status.ok()) status = CheckNotOurs(options.worker_args, " after --");
   if (!status.ok()) return status;
@@ -263,6 +273,7 @@ absl::Status ParseWorkers(const Environment& environment, Parsed<LaunchOptions>*
   parsed->print = worker->print;
   if (!parsed->print.empty()) return absl::OkStatus();
   if (absl::Status alone = CheckAlone(options); !alone.ok()) return alone;
+  if (absl::Status keeps = CheckKeepsState(options); !keeps.ok()) return keeps;
   return CheckRankOptions(options, environment);
 }
 

@@ -1,8 +1,8 @@
-"""The signals that end `gradwire launch`."""
+"""The signals that `gradwire launch` takes: those that end it, and SIGUSR1 for a checkpoint."""
 import os
 import signal
 
-HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
 
 
 class Signals:

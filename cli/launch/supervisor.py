@@ -66,6 +66,7 @@ class Running:
         self._err = LineSplitter(lambda line: self._print(ERR, line),
                                  terminal.set_bar if member.has_bar else None)
         self._process = None
+        self._is_here = member.command.link is None
         self.was_told_to_end = False
         self._terminate_at = self._kill_at = math.inf
 
@@ -120,6 +121,11 @@ class Running:
             self.was_told_to_end = True
             self._process.signal(number)
 
+    def ask_for_checkpoint(self):
+        """Tells a coordinator of this machine, whose run has begun, to make a checkpoint."""
+        if self.serves and self.says_begun and self._is_here and not self._process.ended:
+            self._process.signal(signal.SIGUSR1)
+
     def end_after(self, until_terminate, until_kill):
         """Schedules SIGTERM and SIGKILL after these seconds; an earlier SIGKILL stays."""
         now = time.monotonic() + self._linger
@@ -158,6 +164,8 @@ class Supervisor(ProcessSet):
          │                                   (one that was killed meanwhile is the cause)
          └─────SIGINT, SIGTERM, SIGHUP────► stopped: passed on (SIGHUP as SIGTERM),
                                              SIGKILL at 1.8 s or at the next signal
+
+    SIGUSR1 goes to the coordinator, for a checkpoint.
 
     A dispensable worker that is lost during the run has not failed: the coordinator decides whether
     the run goes on. If it does not, the lost worker is the cause, unless the coordinator was killed
@@ -210,7 +218,8 @@ class Supervisor(ProcessSet):
         while not ready():
             left = deadline - time.monotonic()
             for number in self._signals.take():
-                self.signalled = self.signalled or number
+                if number != signal.SIGUSR1:
+                    self.signalled = self.signalled or number
             if left <= 0 or self.signalled:
                 break
             self.wait(min(left, SECONDS_TO_LOOK_AGAIN))
@@ -241,7 +250,7 @@ class Supervisor(ProcessSet):
         for member in self._members:
             member.send_due()
         for number in self._signals.take():
-            self._stop_by_signal(number)
+            self._take_signal(number)
         if self._terminal.broken and not self.cause:
             self._stop_by_signal(signal.SIGPIPE)
 
@@ -312,6 +321,13 @@ class Supervisor(ProcessSet):
         was_lost = member.status < 0 or exit_code_of(member.status) in (
             EXIT_FAILED, EXIT_TRY_AGAIN, *BY_SIGNAL)
         return begun and member.dispensable and was_lost
+
+    def _take_signal(self, number):
+        if number != signal.SIGUSR1:
+            self._stop_by_signal(number)
+            return
+        for member in self._members:
+            member.ask_for_checkpoint()
 
     def _stop_by_signal(self, number):
         again, self._stopped = self._stopped, True

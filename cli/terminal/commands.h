@@ -20,6 +20,10 @@ namespace gradwire {
 // script that measures, prints and writes the report.
 int BenchCommand(const std::vector<std::string>& args, const Environment& environment);
 
+// `gradwire checkpoint list|verify|export`: shows, checks and exports the checkpoints of a run
+// directory. Returns the exit code.
+int CheckpointCommand(const std::vector<std::string>& args, const Environment& environment);
+
 // The call of doctor.py, which documents its input. InvalidArgument and NotFound as
 // OptionParser::Parse; InvalidArgument also if options need a --hostfile that is not given.
 absl::StatusOr<Parsed<ScriptCall>> ParseDoctorOptions(const std::vector<std::string>& args,
@@ -30,6 +34,9 @@ int DoctorCommand(const std::vector<std::string>& args, const Environment& envir
 
 // `gradwire launch`: reads the options, then runs the script that starts a coordinator and workers.
 int LaunchCommand(const std::vector<std::string>& args, const Environment& environment);
+
+// `gradwire ledger show` and `gradwire ledger verify`: read the ledger of a run directory.
+int LedgerCommand(const std::vector<std::string>& args, const Environment& environment);
 
 // `gradwire models`: replaces this process with gradwire-models, which links torch.
 int ModelsCommand(const std::vector<std::string>& args, const Environment& environment);

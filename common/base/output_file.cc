@@ -83,11 +83,12 @@ class PieceFile {
   int error_;
 };
 
-// Each of these returns 0, or the errno of the first failure.
+// Each of these returns 0, or the errno of the first failure. WriteInPlace, WriteNew and Replace
+// also write the result of `content` to `made`; if that is an error, the file is to be dropped.
 
-int WriteInPlace(const std::string& path, const WriteContent& content) {
+int WriteInPlace(const std::string& path, const WriteContent& content, absl::Status* made) {
   PieceFile file(path, 0);
-  content([&file](absl::string_view piece) { file.Write(piece); });
+  *made = content([&file](absl::string_view piece) { file.Write(piece); });
   return file.Close();
 }
 
@@ -102,18 +103,19 @@ int SyncFolderOf(const std::string& path) {
   return error;
 }
 
-int WriteNew(const std::string& path, const WriteContent& content) {
+int WriteNew(const std::string& path, const WriteContent& content, absl::Status* made) {
   PieceFile file(path, kNew);
-  content([&file](absl::string_view piece) { file.Write(piece); });
+  *made = content([&file](absl::string_view piece) { file.Write(piece); });
   file.Sync();
   return file.Close();
 }
 
-int Replace(const Target& target, const WriteContent& content) {
+int Replace(const Target& target, const WriteContent& content, absl::Status* made) {
   const std::string temporary = Temporary(target);
-  int error = WriteNew(temporary, content);
-  if (error == 0 && std::rename(temporary.c_str(), target.path.c_str()) != 0) error = errno;
-  if (error == 0) return SyncFolderOf(target.path);
+  int error = WriteNew(temporary, content, made);
+  const bool is_whole = error == 0 && made->ok();
+  if (is_whole && std::rename(temporary.c_str(), target.path.c_str()) != 0) error = errno;
+  if (is_whole && error == 0) return SyncFolderOf(target.path);
   unlink(temporary.c_str());
   return error;
 }
@@ -142,14 +144,19 @@ std::string CannotWrite(absl::string_view path, int error) {
 }
 
 absl::Status ReplaceFile(absl::string_view path, absl::string_view text) {
-  return ReplaceFile(path, [text](const WritePiece& write) { write(text); });
+  return ReplaceFile(path, [text](const WritePiece& write) {
+    write(text);
+    return absl::OkStatus();
+  });
 }
 
 absl::Status ReplaceFile(absl::string_view path, const WriteContent& content) {
   const Target target = Resolve(std::string(path));
-  const int error = target.replace ? Replace(target, content) : WriteInPlace(target.path, content);
+  absl::Status made;
+  const int error =
+      target.replace ? Replace(target, content, &made) : WriteInPlace(target.path, content, &made);
   if (error != 0) return absl::InternalError(CannotWrite(path, error));
-  return absl::OkStatus();
+  return made;
 }
 
 std::string PathOfRank(absl::string_view path, Rank rank) {

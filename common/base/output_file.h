@@ -26,10 +26,12 @@ absl::Status ReplaceFile(absl::string_view path, absl::string_view text);
 
 // Takes the next piece of a file's content. After an error it drops the piece.
 using WritePiece = std::function<void(absl::string_view piece)>;
-// Passes all pieces of a file's content, in order. Called once.
-using WriteContent = std::function<void(const WritePiece& write)>;
+// Passes all pieces of a file's content, in order. Called once. After an error, the file is not
+// replaced.
+using WriteContent = std::function<absl::Status(const WritePiece& write)>;
 
 // The same for content that is not in memory as a whole. A piece may be freed after it is written.
+// Also returns the error of `content`; a target that is not a regular file then has some pieces.
 absl::Status ReplaceFile(absl::string_view path, const WriteContent& content);
 
 // Checks whether ReplaceFile could write there now; for use before a long run. Does not change or

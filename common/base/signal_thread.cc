@@ -22,6 +22,13 @@ void BlockStopSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+void BlockUserSignal() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGUSR1);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
 SignalThread::SignalThread(std::function<void(int)> on_signal)
     : on_signal_(std::move(on_signal)), thread_([this] { Run(); }) {}
 
@@ -32,11 +39,14 @@ SignalThread::~SignalThread() {
 }
 
 void SignalThread::Run() {
-  const sigset_t signals = StopSignals();
+  sigset_t signals = StopSignals();
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  if (sigismember(&blocked, SIGUSR1) == 1) sigaddset(&signals, SIGUSR1);
   int signal = 0;
   while (sigwait(&signals, &signal) == 0 && !stopping_) {
     int none = 0;
-    received_.compare_exchange_strong(none, signal);
+    if (signal != SIGUSR1) received_.compare_exchange_strong(none, signal);
     on_signal_(signal);
   }
 }

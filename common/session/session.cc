@@ -124,6 +124,12 @@ void Session::ReportReady(const v1::Ready& ready) {
   Write(message);
 }
 
+void Session::ReportHolds(const v1::Holds& holds) {
+  v1::WorkerMessage message;
+  *message.mutable_holds() = holds;
+  Write(message);
+}
+
 void Session::ReportSuspect(Incarnation suspect, Step step, const absl::Status& failure,
                             absl::Time at, Generation generation) {
   v1::WorkerMessage message;
@@ -199,6 +205,14 @@ void Session::OnMessage(v1::CoordinatorMessage* received) {
       return;
     case v1::CoordinatorMessage::kPaused:
       if (listener_.on_paused) listener_.on_paused(message.paused().reason());
+      return;
+    case v1::CoordinatorMessage::kSave:
+      if (listener_.on_save) listener_.on_save(Step(message.save().step()));
+      return;
+    case v1::CoordinatorMessage::kSaved:
+      if (listener_.on_saved) {
+        listener_.on_saved(Step(message.saved().step()), message.saved().written());
+      }
       return;
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return EndWith(absl::InternalError("coordinator: got a message of unknown kind"));

@@ -69,6 +69,9 @@ class Session {
     std::function<void(View)> on_new_view;  // any except the first
     // No step continues until on_new_view.
     std::function<void(const std::string& reason)> on_paused;
+    // Checkpoints; see membership.proto.
+    std::function<void(Step)> on_save;
+    std::function<void(Step, bool written)> on_saved;
   };
 
   // Connects; see ConnectToCoordinator for waiting and errors. Functions of `listener` may be
@@ -108,6 +111,8 @@ class Session {
   void ReportStep(const v1::StepDone& done);
   // All means of a step have arrived, or all steps are done.
   void ReportReady(const v1::Ready& ready);
+  // Reports a copy of this worker's state.
+  void ReportHolds(const v1::Holds& holds);
   // Reports that the worker `suspect` has not answered in `step`, in the view of this generation,
   // since `at`, a time of SteadyNow. An Aborted `failure` means that it ended a call, perhaps
   // because of another worker; DeadlineExceeded means that its part of the step was late (kNobody:

@@ -127,6 +127,29 @@ void CoordinatorMetrics::CountLostTime(absl::Duration lost) {
 
 void CoordinatorMetrics::CountStraggler(Rank rank) { stragglers_.Add(RankLabel(rank)).Increment(); }
 
+void CoordinatorMetrics::SetLedgerDurable(bool durable) { ledger_durable_.Add({}).Set(durable); }
+
+void CoordinatorMetrics::ObserveLedgerSync(absl::Duration took, absl::Duration cpu) {
+  ledger_cpu_.Add({}).Increment(absl::ToDoubleSeconds(cpu));
+  ObserveSeconds(&ledger_fsync_.Add({}, SecondsBuckets()), took);
+}
+
+void CoordinatorMetrics::SetCheckpoint(Step step, absl::Time time, int64_t bytes,
+                                       absl::Duration took) {
+  checkpoint_step_.Set(static_cast<double>(step.value()));
+  checkpoint_time_.Set(absl::ToDoubleSeconds(time - absl::UnixEpoch()));
+  checkpoint_bytes_.Set(static_cast<double>(bytes));
+  checkpoint_seconds_.Set(absl::ToDoubleSeconds(took));
+}
+
+void CoordinatorMetrics::CountCheckpoint(bool written) {
+  (written ? checkpoints_written_ : checkpoints_failed_).Increment();
+}
+
+void CoordinatorMetrics::SetResumedStep(Step step) {
+  resumed_step_.Set(static_cast<double>(step.value()));
+}
+
 void CoordinatorMetrics::ObserveRankLag(Rank rank, absl::Duration lag) {
   for (auto* family : {&rank_lag_, &rank_wait_}) {
     ObserveSeconds(&family->Add(RankLabel(rank), SecondsBuckets()), lag);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "gradwire/v1/chunk.pb.h"
@@ -68,6 +69,7 @@ uint64_t CoveredBytes(const Chunk& chunk);
 // Returns XXH3_64bits with seed 0 over all pieces, as if they were contiguous.
 uint64_t Checksum(const ByteSpans& pieces);
 uint64_t Checksum(absl::Span<const uint8_t> bytes);
+uint64_t Checksum(absl::string_view bytes);
 
 // Copies all pieces to `out`, which must have room for TotalBytes(pieces).
 void CopyTo(const ByteSpans& pieces, uint8_t* out);

@@ -135,6 +135,9 @@ v1::View ToProto(const View& view) {
   proto.set_threads(view.threads);
   proto.set_first_step(view.first_step.value());
   proto.set_seals(view.seals);
+  proto.set_records(view.records);
+  proto.set_keeps_state(view.keeps_state);
+  proto.set_checkpoint_every(view.checkpoint_every);
   for (const Member& member : view.members) {
     v1::Member* out = proto.add_members();
     out->set_incarnation(member.incarnation.value());
@@ -162,6 +165,9 @@ absl::StatusOr<View> ViewFromProto(const v1::View& proto, Incarnation self) {
   view.threads = static_cast<int>(proto.threads());
   view.first_step = Step(proto.first_step());
   view.seals = proto.seals();
+  view.records = proto.records();
+  view.keeps_state = proto.keeps_state();
+  view.checkpoint_every = proto.checkpoint_every();
   if (proto.has_aggregator()) view.aggregator = static_cast<int>(proto.aggregator());
   for (const v1::Member& member : proto.members()) {
     Member out{

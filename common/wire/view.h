@@ -39,6 +39,11 @@ struct View {
   // First step of this view in every layout: all earlier steps are done.
   Step first_step = Step(0);
   bool seals = false;  // whether steps are sealed; see membership.proto
+  // Whether the coordinator keeps checkpoints, and the steps from one to the next; 0: only the last
+  // and those that Save names.
+  bool keeps_state = false;
+  uint64_t checkpoint_every = 0;
+  bool records = false;  // whether Ready reports samples, for the coordinator's ledger
 
   // Returns the member that carries `rank`; the view must be valid (see ViewFromProto).
   const Member& Carrier(Rank rank) const;

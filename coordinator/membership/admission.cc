@@ -25,9 +25,23 @@ absl::Status CheckLength(absl::string_view what, absl::string_view text, size_t 
       absl::StrCat(what, ": got ", text.size(), " bytes, expected at most ", most));
 }
 
+absl::Status CheckEnvironment(const v1::Hello& hello) {
+  if (hello.environment_size() > kMostSettings) {
+    return absl::InvalidArgumentError(absl::StrCat("environment: got ", hello.environment_size(),
+                                                   " values, expected at most ", kMostSettings));
+  }
+  absl::Status status;
+  for (const auto& [name, value] : hello.environment()) {
+    status.Update(CheckLength("name in the environment", name, kMostWord));
+    status.Update(CheckLength("value in the environment", value, kMostValue));
+  }
+  return status;
+}
+
 absl::Status CheckTexts(const v1::Hello& hello) {
   absl::Status status = CheckLength("version", hello.version(), kMostWord);
   status.Update(CheckLength("host", hello.host(), kMostName));
+  status.Update(CheckEnvironment(hello));
   if (!hello.metrics().empty()) status.Update(ParseHostPort(hello.metrics()).status());
   if (hello.settings_size() > kMostSettings) {
     status.Update(absl::InvalidArgumentError(absl::StrCat(
@@ -180,6 +194,12 @@ absl::Status CheckHello(const v1::Hello& hello, const Roster& roster, const Sett
   if (!status.ok() || roster.Workers().empty()) return status;
   return FirstError(
       {CheckSettings(SettingsOf(hello), settings, roster), CheckThreads(hello.threads(), roster)});
+}
+
+absl::Status CheckKeeping(const v1::Hello& hello) {
+  if (hello.cannot_checkpoint().empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--run-dir: got a run without checkpoints: ",
+                                                 Shortened(hello.cannot_checkpoint(), kMostCause)));
 }
 
 absl::Status CheckOffer(const v1::Offer& offer, const Roster& roster) {

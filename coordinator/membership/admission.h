@@ -28,6 +28,10 @@ Settings SettingsOf(const v1::Hello& hello);
 //   AlreadyExists       a member has the rank or the incarnation
 absl::Status CheckHello(const v1::Hello& hello, const Roster& roster, const Settings& settings);
 
+// Checks that the state of a worker can be kept in checkpoints. InvalidArgument with the worker's
+// reason.
+absl::Status CheckKeeping(const v1::Hello& hello);
+
 // The same checks, as far as they apply to a separate aggregator.
 absl::Status CheckOffer(const v1::Offer& offer, const Roster& roster);
 

@@ -36,7 +36,8 @@ Membership::Membership(const MembershipConfig& config, absl::Time start)
       rendezvous_deadline_(start + config.rendezvous_timeout),
       roster_(SizeOf(config), LeaseLimits{config.min_lease, config.lease}, start),
       layouts_(config.world_size, roster_.size().workers),
-      steps_(config.world_size) {
+      steps_(config.world_size, config.resumed ? config.resumed->step : Step(0)) {
+  if (config.resumed) step_ = open_ = config.resumed->step;
   reason_ = roster_.Count();
 }
 
@@ -55,13 +56,19 @@ Outcome Membership::OnHello(SessionId session, const v1::Hello& hello, absl::Tim
   if (roster_.Find(session) != nullptr) return OnNonsense(session, "a second Hello", now);
   absl::Status status = CheckOpen();
   if (status.ok()) status = CheckHello(hello, roster_, settings_);
+  if (status.ok() && config_.keeps_state) status = CheckKeeping(hello);
+  if (status.ok() && config_.resumed) status = CheckResumed(hello, *config_.resumed);
   if (!status.ok()) {
     return Refuse(session, absl::StrCat("a worker at ", Shortened(hello.address(), kMostAddress)),
                   status);
   }
   settings_ = SettingsOf(hello);
   roster_.Add(WorkerOf(session, hello, now));
-  return Welcome(Incarnation(hello.incarnation()));
+  Outcome outcome = Welcome(Incarnation(hello.incarnation()));
+  if (!config_.resumed) return outcome;
+  const std::string difference = DifferenceInEnvironment(hello, *config_.resumed);
+  if (!difference.empty()) outcome.Say(difference);
+  return outcome;
 }
 
 Outcome Membership::OnOffer(SessionId session, const v1::Offer& offer, absl::Time now) {
@@ -93,20 +100,27 @@ Outcome Membership::Welcome(Incarnation incarnation) {
 void Membership::FormIfComplete(Outcome* outcome) {
   if (!roster_.HasAllWorkers() || !roster_.HasAllAggregators()) return;
   state_ = State::kRunning;
-  const auto workers = roster_.Workers();
-  threads_ = ThreadsFor(std::as_const(roster_).Workers());
-  seals_ = config_.recover && workers.size() > 1 &&
-           std::all_of(workers.begin(), workers.end(),
-                       [](const Participant* worker) { return worker->cannot_recover.empty(); });
+  threads_ =
+      config_.resumed ? config_.resumed->threads : ThreadsFor(std::as_const(roster_).Workers());
+  seals_ = WhyNotSeal().empty();
   SendViewToAll(outcome);
   outcome->Say(absl::StrCat("the run begins with generation ", generation_.value()));
+}
+
+std::string Membership::WhyNotSeal() const {
+  for (const Participant* worker : roster_.Workers()) {
+    if (!worker->cannot_recover.empty()) return worker->cannot_recover;
+  }
+  if (config_.records) return "";
+  if (!config_.recover) return "the run ends after a loss";
+  return roster_.Workers().size() > 1 ? "" : "it has one worker";
 }
 
 void Membership::SendViewToAll(Outcome* outcome) {
   stragglers_.Forget();
   ++generation_;
   View view = MakeView();
-  outcome->actions.emplace_back(FormRun{view});
+  outcome->actions.emplace_back(FormRun{view, WhyNotSeal()});
   for (const Participant* member : std::as_const(roster_).All()) {
     view.self = member->incarnation;
     view.aggregator.reset();
@@ -125,6 +139,9 @@ View Membership::MakeView() const {
   view.threads = threads_;
   view.first_step = open_;
   view.seals = seals_;
+  view.records = config_.records;
+  view.keeps_state = config_.keeps_state;
+  view.checkpoint_every = config_.checkpoint_every;
   for (const Participant* member : roster_.All()) {
     if (member->share) {
       view.aggregators.push_back(member->address);
@@ -254,19 +271,36 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
         session,
         absl::StrCat("Ready for step ", ready.step(), ", expected ", open_.value(), " once"), now);
   }
+  if (absl::Status samples = CheckSamples(*worker, ready); !samples.ok()) {
+    return OnNonsense(session, samples.message(), now);
+  }
   worker->ready = is_sealing_ = true;
+  worker->samples = {ready.samples().begin(), ready.samples().end()};
   worker->digests.clear();
   for (const v1::TensorDigest& digest : ready.digests()) {
     worker->digests.push_back({digest.tensor(), digest.digest()});
   }
-  SealIfAllAreReady(now, &outcome);
+  SealIfAllAreReady(ready.last(), now, &outcome);
   // All say the same. The last step is open until it is sealed.
   through_ = ready.last() && ready.step() < open_.value();
   if (through_) through_at_ = now;
   return outcome;
 }
 
-void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
+v1::SealedRecord Membership::MakeSealedRecord() const {
+  v1::SealedRecord record;
+  record.set_step(open_.value());
+  record.set_generation(generation_.value());
+  std::map<uint32_t, const v1::RankSamples*> by_rank;
+  for (const Participant* worker : roster_.Workers()) {
+    for (const v1::RankSamples& samples : worker->samples) by_rank[samples.rank()] = &samples;
+    if (!worker->digests.empty()) record.set_digest(DigestOf(worker->digests));
+  }
+  for (const auto& [rank, samples] : by_rank) *record.add_samples() = *samples;
+  return record;
+}
+
+void Membership::SealIfAllAreReady(bool last, absl::Time now, Outcome* outcome) {
   const std::vector<Participant*> workers = roster_.Workers();
   const auto is_ready = [](const Participant* worker) {
     return worker->ready || worker->standing == Standing::kFinished;
@@ -275,6 +309,7 @@ void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
   if (const auto difference = CompareReplicas(workers)) {
     return OnDifference(*difference, now, outcome);
   }
+  if (config_.records && !last) outcome->actions.emplace_back(RecordStep{MakeSealedRecord()});
   for (Participant* worker : workers) {
     worker->ready = false;
     if (worker->session) outcome->actions.emplace_back(SendSealed{*worker->session, open_});

@@ -18,9 +18,11 @@
 #include "coordinator/membership/admission.h"
 #include "coordinator/membership/assignment.h"
 #include "coordinator/membership/layout_agreement.h"
+#include "coordinator/membership/resuming.h"
 #include "coordinator/membership/roster.h"
 #include "coordinator/membership/straggler_watch.h"
 #include "coordinator/membership/suspicions.h"
+#include "gradwire/v1/ledger.pb.h"
 #include "gradwire/v1/membership.pb.h"
 #include "gradwire/v1/status.pb.h"
 
@@ -42,11 +44,18 @@ struct MembershipConfig {
   int min_workers = 1;   // with which it continues
   // How long a run with fewer workers waits for silent ones; 0: it ends at once.
   absl::Duration pause_timeout = absl::ZeroDuration();
+  // Whether the caller records each sealed step. Steps are then sealed if all workers can, also
+  // those of a single worker.
+  bool records = false;
+  bool keeps_state = false;       // whether the run has checkpoints
+  uint64_t checkpoint_every = 0;  // steps; 0: only the last one and those of OnSaveRequest
+  std::optional<ResumedRun> resumed = std::nullopt;  // set if the run continues a checkpoint
 };
 
 // Tasks of the caller, to be done in the order of Outcome.actions.
 struct FormRun {  // a view begins, the first or a later one; `view.self` is not used
   View view;
+  std::string cannot_seal;  // why steps are not sealed, for a caller that records; empty: they are
 };
 struct SendView {
   SessionId session;
@@ -60,6 +69,37 @@ struct AgreeLayout {  // all workers have declared it; `buckets` have the type o
 struct SendSealed {  // all workers of the view are ready for it
   SessionId session;
   Step step;
+};
+struct RecordStep {  // the workers learn next that it is sealed; only if the caller records
+  v1::SealedRecord record;
+};
+struct SendSave {  // copy the state before this step
+  SessionId session;
+  Step step;
+};
+struct SendSaved {  // the copy is not needed any more
+  SessionId session;
+  Step step;
+  bool written;
+};
+// A worker that holds a copy of the state.
+struct StateDonor {
+  Incarnation incarnation;
+  std::string name;  // for messages
+  std::string address;
+  std::vector<v1::StateSection> sections;
+};
+// All workers of a view hold the state before a step; what they have in common is equal.
+struct SaveState {
+  Step step;
+  Generation generation;
+  std::vector<StateDonor> donors;
+  Settings settings;
+  std::map<std::string, std::string> environment;
+  int threads = 0;
+  uint64_t total_steps = 0;
+  uint64_t steps_per_epoch = 0;
+  double lr = 0;
 };
 struct SendLayoutAgreed {
   SessionId session;
@@ -116,9 +156,10 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Otherwise Aborted or DeadlineExceeded with a message
   absl::Status status;
 };
-using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendLayoutAgreed,
-                            SendPaused, SendAbort, SendFinish, SendEcho, CloseSession, TakeStep,
-                            TellLoss, TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
+using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, RecordStep, SendSave,
+                            SendSaved, SaveState, SendLayoutAgreed, SendPaused, SendAbort,
+                            SendFinish, SendEcho, CloseSession, TakeStep, TellLoss, TellCost,
+                            PauseRun, TellStraggler, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -177,7 +218,7 @@ class Membership {
   // For a rank that the worker does not carry it is treated as OnNonsense.
   Outcome OnStepDone(SessionId session, const v1::StepDone& done, absl::Time now);
   // A worker has all means of a step. Ignored if it is of an earlier view. Treated as OnNonsense if
-  // the step is not the first that is not sealed.
+  // the step is not the first that is not sealed, or samples are not those of the worker's ranks.
   Outcome OnReady(SessionId session, const v1::Ready& ready, absl::Time now);
   // A worker does not answer another one, or its part of a step is late. Ignored if it is of an
   // earlier view. For `suspect_grace` after the first suspicion, either of the two may be lost by a
@@ -185,6 +226,13 @@ class Membership {
   // workers are lost.
   Outcome OnSuspect(SessionId session, const v1::Suspect& suspect, absl::Time now);
   Outcome OnLeave(SessionId session, const v1::Leave& leave, absl::Time now);
+  // A worker holds a copy of its state, or declines to make one. A copy of an earlier view is not
+  // needed any more. Workers whose common state differs from most others' are lost.
+  Outcome OnHolds(SessionId session, const v1::Holds& holds, absl::Time now);
+  // A checkpoint is requested: all workers will copy their state before the same step.
+  Outcome OnSaveRequest();
+  // The state before a step was written, or was given up.
+  Outcome OnSaved(Step step, bool written);
   // A message that is invalid here; `what` is part of the error.
   Outcome OnNonsense(SessionId session, absl::string_view what, absl::Time now);
   // The stream ended without Leave; `cause` completes "rank 2 was lost: …".
@@ -216,8 +264,19 @@ class Membership {
 
   void FormIfComplete(Outcome* outcome);
   void SendViewToAll(Outcome* outcome);
-  void SealIfAllAreReady(absl::Time now, Outcome* outcome);
+  // `last`: all steps are done, so there is none to record.
+  void SealIfAllAreReady(bool last, absl::Time now, Outcome* outcome);
+  v1::SealedRecord MakeSealedRecord() const;
+  // Returns why steps are not sealed; empty if they are.
+  std::string WhyNotSeal() const;
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
+  // The common state of the workers differs, in the given tensor.
+  void OnStateDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
+  // All workers hold the state before the same step.
+  bool AllHold() const;
+  SaveState TakeHolds();
+  // Frees copies of a step that not all workers hold.
+  void GiveUpHolds(Outcome* outcome);
   // Returns why the run cannot continue without any one of its workers; empty if it can.
   std::string WhyNobodyGoesOn() const;
   // Returns the number of workers present, without `worker` if it is not null.
@@ -291,7 +350,8 @@ class Membership {
   // Whether a worker has sent Ready. A program that may seal steps but never does is through when
   // it says so.
   bool is_sealing_ = false;
-  Step open_{0};                               // the first step that is not sealed
+  Step open_{0};      // the first step that is not sealed
+  Step declined_{0};  // the last for which a worker declined to copy its state
   absl::Time went_on_ = absl::InfinitePast();  // when the last view after the first began
   // End of the pause of a run that waits for workers.
   std::optional<absl::Time> paused_until_;

@@ -101,6 +101,7 @@ std::string Membership::WhyNobodyGoesOn() const {
       return absl::StrCat("the run cannot go on without it: ", worker->cannot_recover);
     }
   }
+  if (!config_.recover) return "the run ends after a loss";
   if (!seals_) return "it is the only worker";
   for (const Participant* worker : workers) {
     if (worker->standing == Standing::kFinished && !through_) {
@@ -180,6 +181,7 @@ void Membership::BeginNextView(const std::vector<LayoutId>& agreed, absl::Time n
   went_on_ = now;
   suspicions_.Forget();  // they were of the previous view
   for (Participant* worker : roster_.Workers()) worker->ready = false;
+  GiveUpHolds(outcome);
   SendViewToAll(outcome);
   for (size_t id = 0; id < layouts_.agreed(); ++id) {
     const LayoutId layout(static_cast<int>(id));

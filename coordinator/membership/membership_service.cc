@@ -79,6 +79,18 @@ void MembershipService::Stop(absl::string_view reason, absl::Duration grace) {
   }
 }
 
+void MembershipService::RequestState() {
+  MutexLock lock(&mutex_);
+  Enqueue(membership_.OnSaveRequest());
+  Drain();
+}
+
+void MembershipService::Saved(Step step, bool written) {
+  MutexLock lock(&mutex_);
+  Enqueue(membership_.OnSaved(step, written));
+  Drain();
+}
+
 SessionId MembershipService::Open(grpc::ServerContext* context, Stream* stream) {
   MutexLock lock(&mutex_);
   MakeRoom();
@@ -169,6 +181,8 @@ Outcome MembershipService::Judge(SessionId id, const v1::WorkerMessage& message)
       return membership_.OnLayout(id, message.layout(), now);
     case v1::WorkerMessage::kReady:
       return membership_.OnReady(id, message.ready(), now);
+    case v1::WorkerMessage::kHolds:
+      return membership_.OnHolds(id, message.holds(), now);
     case v1::WorkerMessage::MESSAGE_NOT_SET:
       break;
   }
@@ -211,6 +225,10 @@ void MembershipService::EnqueueWrite(SessionId id, v1::CoordinatorMessage messag
   ++session.pending;
   queue_.push_back([this, &session, message = std::move(message)]() mutable {
     MutexLock lock(&mutex_);
+    if (message.has_view() && view_failed_) {
+      --session.pending;
+      return changed_.NotifyAll();
+    }
     Post(&session, std::move(message));
   });
 }
@@ -265,7 +283,13 @@ void MembershipService::AwaitWriters() {
 }
 
 void MembershipService::Enact(const FormRun& form) {
-  queue_.push_back([this, form] { callbacks_.on_view(form.view); });
+  queue_.push_back([this, form] {
+    const absl::Status begun = callbacks_.on_view(form);
+    if (begun.ok()) return;
+    MutexLock lock(&mutex_);
+    view_failed_ = true;
+    Enqueue(membership_.OnShutdown(begun.message()));
+  });
 }
 
 void MembershipService::Enact(const SendView& send) {
@@ -283,6 +307,27 @@ void MembershipService::Enact(const SendSealed& send) {
   v1::CoordinatorMessage message;
   message.mutable_sealed()->set_step(send.step.value());
   EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const RecordStep& record) {
+  queue_.push_back([this, record] { callbacks_.on_sealed(record.record); });
+}
+
+void MembershipService::Enact(const SendSave& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_save()->set_step(send.step.value());
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const SendSaved& send) {
+  v1::CoordinatorMessage message;
+  message.mutable_saved()->set_step(send.step.value());
+  message.mutable_saved()->set_written(send.written);
+  EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const SaveState& save) {
+  queue_.push_back([this, save] { callbacks_.on_state(save); });
 }
 
 void MembershipService::Enact(const SendLayoutAgreed& send) {

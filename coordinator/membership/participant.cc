@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/view.h"
+#include "common/wire/xxh3.h"
 
 namespace gradwire {
 
@@ -77,6 +78,7 @@ Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now) 
   worker.memory = hello.memory();
   worker.cannot_recover = hello.cannot_recover();
   worker.pid = hello.pid();
+  worker.environment = {hello.environment().begin(), hello.environment().end()};
   return worker;
 }
 
@@ -124,9 +126,30 @@ size_t FirstDifference(const Digests& a, const Digests& b) {
 
 }  // namespace
 
-std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>& workers) {
-  const auto equal_to = [](const Participant* worker) {
-    return [worker](const Participant* other) { return other->digests == worker->digests; };
+absl::Status CheckSamples(const Participant& worker, const v1::Ready& ready) {
+  if (ready.samples().empty()) return absl::OkStatus();
+  std::vector<Rank> ranks;
+  for (const v1::RankSamples& samples : ready.samples()) {
+    ranks.emplace_back(static_cast<int>(samples.rank()));
+  }
+  if (ranks == worker.ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Ready with samples of ", NameOf(ranks), ", expected ", NameOf(worker.ranks)));
+}
+
+uint64_t DigestOf(const std::vector<TensorDigest>& digests) {
+  std::vector<uint64_t> words;
+  for (const TensorDigest& digest : digests) {
+    words.push_back(digest.tensor);
+    words.push_back(digest.digest);
+  }
+  return Xxh3InUse().whole(words.data(), words.size() * sizeof(uint64_t));
+}
+
+std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>& workers,
+                                                 std::vector<TensorDigest> Participant::*digests) {
+  const auto equal_to = [digests](const Participant* worker) {
+    return [=](const Participant* other) { return other->*digests == worker->*digests; };
   };
   const auto is_common = [&](const Participant* worker) {
     const auto equal = std::count_if(workers.begin(), workers.end(), equal_to(worker));
@@ -137,8 +160,8 @@ std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>
   ReplicaDifference difference;
   std::vector<Incarnation> others;
   for (const Participant* worker : workers) {
-    if (worker->digests == expected->digests) continue;
-    if (others.empty()) difference.tensor = FirstDifference(expected->digests, worker->digests);
+    if (worker->*digests == expected->*digests) continue;
+    if (others.empty()) difference.tensor = FirstDifference(expected->*digests, worker->*digests);
     others.push_back(worker->incarnation);
   }
   if (others.empty()) return std::nullopt;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -115,6 +116,13 @@ struct Participant {
   std::string cannot_recover;
   bool ready = false;                 // for the first step that is not sealed
   std::vector<TensorDigest> digests;  // of its parameters at that step, ascending; if compared
+  // Of its ranks in that step; empty: it does not report them.
+  std::vector<v1::RankSamples> samples;
+  std::map<std::string, std::string> environment;  // as in its Hello
+  // The copy of its state that it reported last in this view, without digests; and the digests of
+  // what all workers have in common.
+  std::optional<v1::Holds> holds;
+  std::vector<TensorDigest> held_digests;
 };
 
 Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now);
@@ -137,8 +145,18 @@ struct ReplicaDifference {
   std::vector<Incarnation> minority;
 };
 
-// Compares the digests in the Ready messages of one step; none if all are equal. Pure.
-std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>& workers);
+// Returns an error if a Ready message has samples that are not those of the worker's ranks, in
+// their order.
+absl::Status CheckSamples(const Participant& worker, const v1::Ready& ready);
+
+// Returns one digest of all; see SealedRecord in ledger.proto.
+uint64_t DigestOf(const std::vector<TensorDigest>& digests);
+
+// Compares the digests of one step: of its Ready or, by their name, of other messages. Returns none
+// if all are equal. Pure.
+std::optional<ReplicaDifference> CompareReplicas(
+    const std::vector<Participant*>& workers,
+    std::vector<TensorDigest> Participant::*digests = &Participant::digests);
 
 }  // namespace gradwire
 

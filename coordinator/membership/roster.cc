@@ -215,8 +215,11 @@ v1::RankStatus StatusOf(const Participant& worker, const v1::RankStatus& progres
 
 }  // namespace
 
-StepTally::StepTally(int world_size) : ranks_(world_size) {
-  for (int rank = 0; rank < world_size; ++rank) ranks_[rank].set_rank(rank);
+StepTally::StepTally(int world_size, Step first) : ranks_(world_size) {
+  for (int rank = 0; rank < world_size; ++rank) {
+    ranks_[rank].set_rank(rank);
+    ranks_[rank].set_steps_done(first.value());
+  }
 }
 
 void StepTally::Take(const v1::StepDone& done) {

@@ -93,7 +93,8 @@ class Roster {
 // The progress of each rank. Pure.
 class StepTally {
  public:
-  explicit StepTally(int world_size);
+  // The run begins with step `first`.
+  explicit StepTally(int world_size, Step first = Step(0));
 
   // `done.rank` must be below the world size.
   void Take(const v1::StepDone& done);

@@ -148,6 +148,16 @@ void RunHistory::AddEvent(RunEvent event) {
   Push(std::move(event));
 }
 
+void RunHistory::SetCheckpoint(const LastCheckpoint& checkpoint) {
+  MutexLock lock(&mutex_);
+  checkpoint_ = checkpoint;
+}
+
+std::optional<LastCheckpoint> RunHistory::checkpoint() const {
+  MutexLock lock(&mutex_);
+  return checkpoint_;
+}
+
 void RunHistory::AddAggregation(const AggregationTimes& iteration) {
   MutexLock lock(&mutex_);
   ++aggregation_.iterations;

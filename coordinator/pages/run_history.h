@@ -25,6 +25,14 @@ struct RunEvent {
   std::string text;  // one sentence
 };
 
+// The last checkpoint that was written.
+struct LastCheckpoint {
+  Step step;            // the first that is not part of it
+  absl::Time time;      // when it was complete
+  int64_t bytes = 0;    // of its tensors
+  absl::Duration took;  // from the workers' copies on
+};
+
 // One or more consecutive steps, over all ranks.
 struct HistoryPoint {
   Step first;
@@ -66,6 +74,9 @@ class RunHistory {
   std::optional<StepOfRanks> Add(const StepRecord& record, uint64_t total_steps, absl::Time now);
   void AddEvent(RunEvent event);
   void AddAggregation(const AggregationTimes& iteration);
+  void SetCheckpoint(const LastCheckpoint& checkpoint);
+  // Returns none before the first one of this start of the coordinator.
+  std::optional<LastCheckpoint> checkpoint() const;
   LossHistory& losses() { return losses_; }
   const LossHistory& losses() const { return losses_; }
 
@@ -107,6 +118,7 @@ class RunHistory {
   std::vector<HistoryPoint> points_ ABSL_GUARDED_BY(mutex_);
   std::deque<RunEvent> events_ ABSL_GUARDED_BY(mutex_);
   AggregationTotals aggregation_ ABSL_GUARDED_BY(mutex_);
+  std::optional<LastCheckpoint> checkpoint_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace gradwire

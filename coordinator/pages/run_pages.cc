@@ -159,6 +159,17 @@ Json CoordinatorJson(const RunHistory& history) {
           {"peak_memory_bytes", PeakMemoryBytes()}};
 }
 
+// The last checkpoint; null before the first.
+Json CheckpointJson(const RunHistory& history, absl::Time now) {
+  const std::optional<LastCheckpoint> last = history.checkpoint();
+  if (!last) return nullptr;
+  return {{"step", last->step.value()},
+          {"time", UnixSeconds(last->time)},
+          {"age_seconds", absl::ToDoubleSeconds(now - last->time)},
+          {"bytes", last->bytes},
+          {"seconds", absl::ToDoubleSeconds(last->took)}};
+}
+
 std::string RunOf(const v1::StatusReply& status) { return absl::BytesToHexString(status.run_id()); }
 
 }  // namespace
@@ -190,6 +201,8 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
                {"slowest_rank", nullptr},
                {"ranks", Json::array()},
                {"coordinator", CoordinatorJson(history)},
+               {"checkpoint", CheckpointJson(history, now)},
+               {"not_durable", status.not_durable()},
                {"failures", FailuresJson(history.losses(), status.generation())},
                {"events", EventsJson(history)}};
   const std::map<std::string, std::string> settings(status.settings().begin(),

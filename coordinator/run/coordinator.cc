@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "absl/memory/memory.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -28,7 +29,21 @@ constexpr absl::Duration kStoppedGrace = absl::Milliseconds(700);
 constexpr absl::Duration kStoppedRest = absl::Milliseconds(300);
 constexpr char kJson[] = "application/json; charset=utf-8";
 
-MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id) {
+// A run that continues a checkpoint keeps its id.
+RunId RunIdOf(const RunFolder* folder) {
+  if (folder == nullptr || folder->resumed() == nullptr) return MakeRunId();
+  const std::string bytes = absl::HexStringToBytes(folder->resumed()->manifest().run_id);
+  const absl::StatusOr<RunId> run_id = RunIdFromBytes(bytes);
+  return run_id.ok() ? *run_id : MakeRunId();
+}
+
+// The epoch must grow even if the ledger or the checkpoint was removed.
+CoordinatorEpoch LeastEpoch(const RunFolder& folder) {
+  return CoordinatorEpoch(folder.resumed() == nullptr ? 1 : folder.resumed()->manifest().epoch + 1);
+}
+
+MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id,
+                          const RunFolder* folder, const RunLedger* ledger) {
   MembershipConfig config;
   config.run_id = run_id;
   config.world_size = options.world_size;
@@ -41,6 +56,12 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   config.recover = options.on_loss == kRecover;
   config.min_workers = options.min_workers;
   config.pause_timeout = absl::Seconds(options.pause_timeout_seconds);
+  if (folder == nullptr) return config;
+  config.epoch = ledger->epoch();
+  config.records = true;
+  config.keeps_state = true;
+  config.checkpoint_every = options.checkpoint_every;
+  if (folder->resumed() != nullptr) config.resumed = folder->resumed_run();
   return config;
 }
 
@@ -87,24 +108,40 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
                  options.on_loss == kRecover ? "continues with one worker (--min-workers 1)"
                                              : "ends after a loss (--on-loss stop)");
   }
-  auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(on_fold)));
+  std::unique_ptr<RunFolder> folder;
+  std::unique_ptr<RunLedger> ledger;
+  if (!options.run_dir.empty()) {
+    auto opened =
+        RunFolder::Open(options.run_dir, options.resume, options.world_size, options.log_prefix);
+    if (!opened.ok()) return opened.status();
+    folder = *std::move(opened);
+    auto recorded = RunLedger::Open(options.run_dir, LeastEpoch(*folder), &RealDisk());
+    if (!recorded.ok()) return recorded.status();
+    ledger = *std::move(recorded);
+  }
+  auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(folder), std::move(ledger),
+                                                      *security, std::move(on_fold)));
   if (absl::Status status = coordinator->Listen(options, *security); !status.ok()) return status;
   return coordinator;
 }
 
-Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
-    : run_id_(MakeRunId()),
+Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunFolder> folder,
+                         std::unique_ptr<RunLedger> ledger, const Security& security,
+                         OnSpan on_fold)
+    : folder_(std::move(folder)),
+      run_id_(RunIdOf(folder_.get())),
       linger_(absl::Seconds(options.linger_seconds)),
       min_workers_(std::max(1, options.min_workers)),
       on_fold_(std::move(on_fold)),
       log_prefix_(options.log_prefix),
+      ledger_(std::move(ledger)),
       aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
       membership_(
-          ConfigOf(options, run_id_),
-          {[this](const View& view) { OnView(view); },
+          ConfigOf(options, run_id_, folder_.get(), ledger_.get()),
+          {[this](const FormRun& form) { return OnView(form); },
            [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
                   const v1::Serving& serving) { aggregator_->AddLayout(layout, buckets, serving); },
            [this](const PauseRun& pause) { OnPause(pause); },
@@ -115,9 +152,33 @@ Coordinator::Coordinator(const CoordinatorOptions& options, OnSpan on_fold)
            [this](const TellStraggler& straggler) { OnStraggler(straggler); },
            [this](const TellCost& cost) {
              metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
-           }},
+           },
+           [this](const v1::SealedRecord& record) {
+             sealed_steps_ = record.step() + 1;
+             ledger_->OnSealed(record);
+           },
+           [this](const SaveState& save) { keeper_->Order(save); }},
           options.log_prefix),
-      status_([this] { return Status(); }) {
+      status_([this] { return Status(); }),
+      state_service_(
+          [this](const RunId& run_id, Step step, Generation) { return FindState(run_id, step); }) {
+  if (folder_ != nullptr) {
+    KeeperOptions keeper;
+    keeper.run_dir = folder_->path();
+    keeper.keep = options.keep_checkpoints;
+    keeper.run_id = run_id_;
+    keeper.epoch = ledger_->epoch();
+    keeper.world_size = options.world_size;
+    keeper.security = security;
+    keeper.ledger_position = [this] { return SyncLedger(); };
+    keeper.on_published = [this](Step step) { return RecordCheckpoint(step); };
+    keeper_ = std::make_unique<CheckpointKeeper>(
+        std::move(keeper), [this](const KeptCheckpoint& kept) { OnKept(kept); });
+    NoteResume();
+    metrics_.SetLedgerDurable(true);
+    ledger_->Listen({[this](auto took, auto cpu) { metrics_.ObserveLedgerSync(took, cpu); },
+                     [this](const absl::Status& why) { OnNotDurable(why); }});
+  }
   metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);
 }
 
@@ -129,7 +190,8 @@ absl::Status Coordinator::Listen(const CoordinatorOptions& options, const Securi
   // Metrics first: workers may join as soon as gRPC is served.
   if (absl::Status status = ServeMetrics(options, security); !status.ok()) return status;
   absl::StatusOr<GrpcServer> grpc = StartGrpcServer(
-      options.listen, {&membership_, &aggregation_, &rendezvous_, &status_}, security);
+      options.listen, {&membership_, &aggregation_, &rendezvous_, &status_, &state_service_},
+      security);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   grpc_.AllowCalls(CallsOf(options.world_size));
@@ -155,7 +217,16 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
   return absl::OkStatus();
 }
 
-void Coordinator::OnView(const View& view) {
+absl::Status Coordinator::OnView(const FormRun& form) {
+  BeginView(form.view);
+  if (ledger_ == nullptr) return absl::OkStatus();
+  const absl::Status recorded = ledger_->OnView(form, Status(), address());
+  if (recorded.ok()) return recorded;
+  return absl::AbortedError(
+      absl::StrCat("a view cannot be recorded, so no worker may act on it: ", recorded.message()));
+}
+
+void Coordinator::BeginView(const View& view) {
   const bool is_first = aggregator_ == nullptr;
   if (!is_first) aggregator_->Abort(absl::AbortedError("a newer view has begun"));
   auto on_step = [this](LayoutId, Step, const Waits& waits) { OnWaits(waits); };
@@ -190,7 +261,87 @@ void Coordinator::OnNextView(const View& view, absl::Time now) {
                     " begins with step ", view.first_step.value())});
 }
 
+void Coordinator::OnNotDurable(const absl::Status& why) {
+  spdlog::error(
+      "{}steps are not recorded any more: {}; the run goes on, and ends if it needs another "
+      "view that cannot be recorded",
+      log_prefix_, std::string(why.message()));
+  metrics_.SetLedgerDurable(false);
+  history_.AddEvent({absl::Now(), Step(sealed_steps_), "not-durable",
+                     absl::StrCat("steps are not recorded any more: ", why.message())});
+}
+
+void Coordinator::NoteResume() {
+  if (folder_->resumed() == nullptr) return;
+  const ResumedRun run = folder_->resumed_run();
+  metrics_.SetResumedStep(run.step);
+  ledger_->ResumeFrom(run.step, CheckpointName(static_cast<int64_t>(run.step.value())));
+  history_.AddEvent(
+      {absl::Now(), run.step, "resumed",
+       absl::StrCat("the run continues the checkpoint before step ", run.step.value())});
+  if (!folder_->is_finished()) return;
+  spdlog::info(
+      "{}the run has already finished with step {}; it does more steps only if --epochs or "
+      "--iterations are raised",
+      log_prefix_, run.step.value());
+}
+
+absl::StatusOr<std::shared_ptr<SharedState>> Coordinator::FindState(const RunId& run_id,
+                                                                    Step step) const {
+  if (run_id != run_id_) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("state: got run ", ToHex(run_id), ", expected ", ToHex(run_id_)));
+  }
+  const bool resumed = folder_ != nullptr && folder_->resumed() != nullptr;
+  if (resumed && folder_->resumed_run().step == step) return folder_->resumed();
+  return absl::FailedPreconditionError(
+      absl::StrCat("state: got step ", step.value(), ", expected ",
+                   resumed ? absl::StrCat(folder_->resumed_run().step.value())
+                           : "none, because this run continues no checkpoint"));
+}
+
+// On the keeper's thread, like the next two.
+absl::optional<Manifest::Ledger> Coordinator::SyncLedger() {
+  const absl::StatusOr<LedgerPosition> position = ledger_->Sync();
+  if (!position.ok()) return absl::nullopt;
+  return Manifest::Ledger{position->number, position->chain};
+}
+
+absl::Status Coordinator::RecordCheckpoint(Step step) {
+  const absl::Status recorded =
+      ledger_->OnCheckpoint(step, CheckpointName(static_cast<int64_t>(step.value())));
+  if (!recorded.ok()) {
+    spdlog::warn("{}the checkpoint before step {} is not recorded, so older ones are kept: {}",
+                 log_prefix_, step.value(), std::string(recorded.message()));
+  }
+  return recorded;
+}
+
+void Coordinator::OnKept(const KeptCheckpoint& kept) {
+  metrics_.CountCheckpoint(kept.status.ok());
+  if (kept.status.ok()) {
+    metrics_.SetCheckpoint(kept.step, absl::Now(), kept.bytes, kept.took);
+    history_.SetCheckpoint({kept.step, absl::Now(), kept.bytes, kept.took});
+    spdlog::info("{}checkpoint before step {} in '{}': {} bytes in {}", log_prefix_,
+                 kept.step.value(), folder_->path(), kept.bytes, absl::FormatDuration(kept.took));
+  } else {
+    spdlog::warn("{}no checkpoint before step {}: {}", log_prefix_, kept.step.value(),
+                 std::string(kept.status.message()));
+    history_.AddEvent({absl::Now(), kept.step, "checkpoint failed",
+                       absl::StrCat("no checkpoint before step ", kept.step.value(), ": ",
+                                    kept.status.message())});
+  }
+  membership_.Saved(kept.step, kept.status.ok());
+}
+
 void Coordinator::OnRunOver(const absl::Status& status) {
+  if (ledger_ != nullptr) {
+    const absl::Status recorded = ledger_->OnRunOver(status);
+    if (!recorded.ok()) {
+      spdlog::warn("{}the end of the run is not recorded: {}", log_prefix_,
+                   std::string(recorded.message()));
+    }
+  }
   const absl::Status reason =
       status.ok() ? absl::AbortedError("the run is over: all ranks finished") : status;
   aggregation_.Abort(reason);
@@ -231,6 +382,7 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
 }
 
 void Coordinator::OnLoss(const TellLoss& loss) {
+  if (ledger_ != nullptr) ledger_->OnLoss(loss);
   metrics_.CountLostWorker();
   history_.losses().Add(
       {absl::Now(), loss.step, loss.ranks, loss.cause, loss.address, loss.pid, std::nullopt});
@@ -333,6 +485,7 @@ v1::StatusReply Coordinator::Status() const {
   v1::StatusReply reply = membership_.Status();
   reply.set_program("gradwire-coordinator");
   reply.set_version(GRADWIRE_VERSION);
+  if (ledger_ != nullptr) reply.set_not_durable(std::string(ledger_->durability().message()));
   return reply;
 }
 

@@ -14,13 +14,17 @@
 #include "common/aggregation/aggregator.h"
 #include "common/base/mutex.h"
 #include "common/rpc/grpc_server.h"
+#include "common/state_transfer/state_service.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
 #include "common/telemetry/trace_log.h"
+#include "coordinator/checkpoints/checkpoint_keeper.h"
+#include "coordinator/checkpoints/run_folder.h"
 #include "coordinator/membership/membership_service.h"
 #include "coordinator/pages/run_history.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
 #include "coordinator/run/coordinator_options.h"
+#include "coordinator/run/run_ledger.h"
 
 namespace gradwire {
 
@@ -28,8 +32,11 @@ namespace gradwire {
 //
 //   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► a new Aggregator
 //                 │                      ├─ on_layout ───► Aggregator::AddLayout
+//                 │                      ├─ on_sealed ───► RunLedger (with --run-dir; views, losses
+//                 │                      │                 and the end, too)
 //                 │                      └─ on_run_over ─► AggregationService::Abort, Wait
 //                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
+//                 ├─ StateService ── the checkpoint that the run continues
 //                 ├─ AggregationService ── Aggregator ── on_step ──┐
 //                 └─ StatusService                                 ▼
 //   MetricsServer ─┬──────────────────────────────────── CoordinatorMetrics
@@ -41,9 +48,12 @@ class Coordinator {
   // Listens and waits for workers. Errors:
   //   InvalidArgument     an invalid option, such as an address; no token in its file
   //   NotFound            the token's file cannot be read
+  //   and those of RunFolder::Open
   //   FailedPrecondition  an address cannot be bound, or the port file cannot be written; with
   //                       the reason
-  // If `on_fold` is set, it is called for each sum of one bucket's terms.
+  //   Unavailable         another coordinator uses the run directory
+  // or an error of RunLedger::Open. If `on_fold` is set, it is called for each sum of one bucket's
+  // terms.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(const CoordinatorOptions& options,
                                                             OnSpan on_fold = nullptr);
 
@@ -59,6 +69,9 @@ class Coordinator {
   // After Wait: writes this process's mean iteration as JSON, or null if it averaged no gradients.
   // Errors: as for ReplaceFile.
   absl::Status WriteSummary(const std::string& path) const;
+
+  // Asks the workers for a checkpoint, if the run keeps any.
+  void RequestCheckpoint() { membership_.RequestState(); }
 
   // After Wait: if metrics are served, blocks for options.linger_seconds, so that the last values
   // are scraped. Stop ends this.
@@ -77,10 +90,19 @@ class Coordinator {
   v1::StatusReply Status() const;
 
  private:
-  Coordinator(const CoordinatorOptions& options, OnSpan on_fold);
+  // `folder` and `ledger` are null without a run directory.
+  Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunFolder> folder,
+              std::unique_ptr<RunLedger> ledger, const Security& security, OnSpan on_fold);
+  void OnKept(const KeptCheckpoint& kept);
+  absl::optional<Manifest::Ledger> SyncLedger();
+  absl::Status RecordCheckpoint(Step step);
+  void NoteResume();
+  absl::StatusOr<std::shared_ptr<SharedState>> FindState(const RunId& run_id, Step step) const;
   absl::Status Listen(const CoordinatorOptions& options, const Security& security);
   absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);
-  void OnView(const View& view);
+  absl::Status OnView(const FormRun& form);
+  void BeginView(const View& view);
+  void OnNotDurable(const absl::Status& why);
   void OnRunOver(const absl::Status& status);
   void OnWaits(const Waits& waits);
   void OnStepDone(const v1::StepDone& done);
@@ -91,6 +113,7 @@ class Coordinator {
   absl::optional<Page> Answer(const PageRequest& request);
   Page StatusPage();
 
+  const std::unique_ptr<RunFolder> folder_;  // null: the run keeps nothing
   const RunId run_id_;
   const absl::Duration linger_;
   const int min_workers_;  // that a run which can recover needs
@@ -109,6 +132,8 @@ class Coordinator {
   // are derived from the ranks' own work.
   std::atomic<bool> sees_waits_{false};
   RunHistory history_;
+  std::atomic<uint64_t> sealed_steps_{0};    // only with a run directory
+  const std::unique_ptr<RunLedger> ledger_;  // null without a run directory
 
   // Members from here on have threads that use the members above.
   AggregationService aggregation_;
@@ -119,6 +144,8 @@ class Coordinator {
   RendezvousService rendezvous_;
   MembershipService membership_;
   StatusService status_;
+  StateService state_service_;
+  std::unique_ptr<CheckpointKeeper> keeper_;  // null: the run keeps nothing
   std::unique_ptr<MetricsServer> metrics_server_;
   GrpcServer grpc_;
 };

@@ -1,5 +1,6 @@
 #include "coordinator/run/coordinator_options.h"
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/output_file.h"
@@ -33,6 +34,38 @@ void AddAggregatorOptions(CoordinatorOptions* options, OptionParser* parser) {
   parser->Add("connect-timeout-seconds", "SECONDS",
               "with --aggregate-only: longest wait for the coordinator to answer",
               RealAbove(&options->connect_timeout_seconds, 0));
+}
+
+// "auto", "never" or the step of a checkpoint.
+OptionValue ResumeFrom(std::string* field) {
+  OptionValue value = Text(field);
+  value.set = [field](const std::string& text) {
+    uint64_t step = 0;
+    if (text != kResumeAuto && text != kResumeNever &&
+        (!absl::SimpleAtoi(text, &step) || step == 0)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("got '", text, "', expected auto, never or the step of a checkpoint"));
+    }
+    *field = text;
+    return absl::OkStatus();
+  };
+  return value;
+}
+
+void AddCheckpointOptions(CoordinatorOptions* options, OptionParser* parser) {
+  parser->Group("Checkpoints");
+  parser->Add("run-dir", "DIR", "folder for the checkpoints of this run, on the coordinator's host",
+              WithDefault(Text(&options->run_dir), "no checkpoints"));
+  parser->Add("checkpoint-every", "STEPS",
+              "with --run-dir: steps from one checkpoint to the next;\n"
+              "0: only at the end and on SIGUSR1",
+              Integer(&options->checkpoint_every, 0));
+  parser->Add("keep-checkpoints", "N",
+              "with --run-dir: number of checkpoints to keep; older ones are deleted",
+              Integer(&options->keep_checkpoints, 1, 1000000));
+  parser->Add("resume", "auto|never|STEP",
+              "with --run-dir: continue from its newest sound checkpoint, from none or from a step",
+              ResumeFrom(&options->resume));
 }
 
 }  // namespace
@@ -76,6 +109,8 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser) {
               RealFrom(&options->linger_seconds, 0));
   parser->Add("chunk-kib", "KiB", "longest piece of Gather and Scatter",
               Integer(&options->chunk_kib, 1, 4096));
+  AddCheckpointOptions(options, parser);
+  parser->Group(kGroup);
   AddInstructionsOption(&options->instructions, parser);
   AddSecurityOptions(&options->security, parser);
   parser->Group(kGroup);
@@ -87,6 +122,17 @@ absl::Status CheckServing(const CoordinatorOptions& options) {
   if (!reach.ok()) return reach;
   if (!options.http_token || !options.security.token_file.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError("--http-token: got no token, expected --token-file with it");
+}
+
+absl::Status CheckKeeping(const CoordinatorOptions& options, const Sources& sources) {
+  if (!options.run_dir.empty()) return absl::OkStatus();
+  for (const char* name : {"checkpoint-every", "keep-checkpoints", "resume"}) {
+    const Source& source = sources.at(name);
+    if (source.layer == Layer::kDefault) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        source.name, ": got no folder for checkpoints, expected --run-dir DIR with it"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
@@ -115,6 +161,12 @@ absl::StatusOr<Parsed<CoordinatorOptions>> ParseCoordinatorOptions(
                                                    parsed.options.world_size));
   }
   if (absl::Status serving = CheckServing(parsed.options); !serving.ok()) return serving;
+  if (absl::Status keeping = CheckKeeping(parsed.options, parsed.sources); !keeping.ok()) {
+    return keeping;
+  }
+  if (parsed.options.aggregate_only && !parsed.options.run_dir.empty()) {
+    return absl::InvalidArgumentError("--run-dir: cannot be used with --aggregate-only");
+  }
   if (parsed.options.aggregate_only && !parsed.options.trace.empty()) {
     return absl::InvalidArgumentError("--trace: cannot be used with --aggregate-only");
   }

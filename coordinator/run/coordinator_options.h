@@ -10,6 +10,7 @@
 #include "common/base/environment.h"
 #include "common/options/option_parser.h"
 #include "common/options/security_options.h"
+#include "coordinator/checkpoints/resume_choice.h"
 
 namespace gradwire {
 
@@ -41,6 +42,10 @@ struct CoordinatorOptions {
   double rendezvous_timeout_seconds = 600;  // longest wait for all workers to join
   double linger_seconds = 0;                // time to serve metrics after the run
   uint64_t chunk_kib = 256;                 // longest piece of Gather and Scatter
+  std::string run_dir;                      // folder of checkpoints; empty: the run keeps nothing
+  uint64_t checkpoint_every = 0;            // steps; 0: only at the end and on SIGUSR1
+  int keep_checkpoints = 3;                 // older ones are deleted
+  std::string resume = kResumeAuto;         // or never, or the step of a checkpoint
   std::string instructions;                 // empty: the best available
   SecurityOptions security;
   // Prefix of each log line, for a process with several components. Not an option.
@@ -54,6 +59,10 @@ void AddCoordinatorOptions(CoordinatorOptions* options, OptionParser* parser);
 // Returns OK if the coordinator may listen on the addresses in `options`. InvalidArgument if pages
 // require a token and none is given; otherwise the errors of CheckReach.
 absl::Status CheckServing(const CoordinatorOptions& options);
+
+// Returns OK if the options of checkpoints fit together: each of them needs --run-dir. `sources`
+// has the sources of all options. InvalidArgument names the option.
+absl::Status CheckKeeping(const CoordinatorOptions& options, const Sources& sources);
 
 // Reads a coordinator's options from all layers except a launcher's environment; see OptionParser.
 // Errors: as for OptionParser::Parse. `metrics` is "off" if they are not served.

@@ -19,9 +19,10 @@ constexpr char kAnyMetrics[] = "127.0.0.1:0";
 // Options that a hosted coordinator reads from the environment; the other variables are the
 // worker's.
 constexpr const char* kOwnOptions[] = {
-    "aggregators",    "chunk-kib",         "http-token",  "lease-seconds",
-    "linger-seconds", "min-lease-seconds", "min-workers", "on-loss",
-    "pause-timeout",  "port-file",         "workers",     "rendezvous-timeout-seconds"};
+    "aggregators",      "checkpoint-every", "chunk-kib",      "http-token",
+    "keep-checkpoints", "lease-seconds",    "linger-seconds", "min-lease-seconds",
+    "min-workers",      "on-loss",          "pause-timeout",  "port-file",
+    "resume",           "run-dir",          "workers",        "rendezvous-timeout-seconds"};
 
 bool IsNumeric(const std::string& host) {
   unsigned char bytes[sizeof(in6_addr)];

@@ -33,6 +33,7 @@ int Failed(const absl::Status& status) {
 // Waits for the end of the run. A signal ends the run for all workers.
 int Run(Coordinator& coordinator, const std::string& summary) {
   SignalThread signals([&coordinator](int signal) {
+    if (signal == SIGUSR1) return coordinator.RequestCheckpoint();
     coordinator.Stop(absl::StrCat("the coordinator was stopped by ", NameOf(signal)));
   });
   const absl::Status end = coordinator.Wait();
@@ -81,6 +82,7 @@ int RunAggregator(const CoordinatorOptions& options) {
 
 int Main(int argc, char** argv) {
   BlockStopSignals();
+  BlockUserSignal();
   LogToStderr();
   KeepFreedMemory();
   RaiseDescriptorLimit();

@@ -56,13 +56,15 @@ absl::Status SeparateAggregator::Listen() {
 }
 
 absl::Status SeparateAggregator::Connect() {
+  Session::Listener listener;
+  listener.on_new_view = [this](const View& view) { OnNewView(view); };
   return endpoint_->Open(
       [this] {
         MutexLock lock(&mutex_);
         return stopped_;
       },
       [this](const absl::Status& status) { OnRunOver(status); },
-      {nullptr, [this](const View& view) { OnNewView(view); }, nullptr});
+      std::move(listener));
 }
 
 absl::Status SeparateAggregator::Run() {

@@ -13,8 +13,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # is a warning, and those are errors.
 NAVIGATION = {
     "Tasks": ["tasks/course", "tasks/own-program", "tasks/several-hosts", "tasks/which-method",
-              "tasks/slow-run", "tasks/host-died", "tasks/own-method", "tasks/upgrade"],
-    "Reference": ["options", "output", "operations", "deploy/README", "security", "observability",
+              "tasks/slow-run", "tasks/host-died", "checkpoints", "tasks/own-method", "tasks/upgrade"],
+    "Reference": ["options", "output", "ledger", "operations", "deploy/README", "security", "observability",
                   "measuring", "library", "experiments", "claims", "results"],
     "How it works": ["reliability", "algorithms", "architecture", "protocol", "extending",
                      "development", "../CHANGELOG"],

@@ -24,7 +24,7 @@ from command_table import PLACEHOLDERS, PROGRAMS
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PAGES = [SOURCE / "README.md", *sorted((SOURCE / "docs").rglob("*.md"))]
 OURS = {"gradwire", "gradwire-coordinator", "gradwire-worker", "gradwire-trainer"}
-COMMANDS = {"bench", "doctor", "env", "experiment", "launch", "models", "plan", "report", "status",
+COMMANDS = {"bench", "doctor", "env", "experiment", "launch", "ledger", "models", "plan", "report", "status",
             "trace"}
 SHELL = {"cat", "cp", "echo", "export", "for", "grep", "kill", "mkdir", "openssl",
          "python3", "test", "umask", "wait", "while"}

@@ -16,7 +16,7 @@ PATH = re.compile(r"`((?:common|coordinator|worker|library|include|cli|bench|dep
 OPTION = re.compile(r"(?<![\w-])--([a-z][a-z_-]+[a-z])")
 HELP = [["gradwire-worker"], ["gradwire-coordinator"],
         *(["gradwire", command] for command in
-          ("bench", "doctor", "env", "experiment", "launch", "models", "plan", "report", "status",
+          ("bench", "doctor", "env", "experiment", "launch", "ledger", "models", "plan", "report", "status",
            "trace")),
         ["gradwire", "bench", "training"], ["gradwire", "bench", "collectives"]]
 SCRIPTS = sorted(file for folder in ("deploy", "tests", "bench")

@@ -68,6 +68,8 @@ const std::vector<std::vector<std::string>>& AllHelped() {
       {"gradwire", "report"},
       {"gradwire", "doctor"},
       {"gradwire", "env"},
+      {"gradwire", "ledger", "show"},
+      {"gradwire", "ledger", "verify"},
   };
   return *all;
 }

@@ -55,8 +55,12 @@ class SimCoordinator {
   void Enact(const PauseRun& pause);
   void Enact(const SendPaused& send);
   void Enact(const SendFinish&) {}
+  void Enact(const SendSave&) {}
+  void Enact(const SendSaved&) {}
+  void Enact(const SaveState&) {}
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
+  void Enact(const RecordStep&) {}
   void Enact(const TellLoss&) {}
   void Enact(const TellCost&) {}
   void Enact(const TellStraggler&) {}

@@ -26,6 +26,8 @@ struct OptimizerKind {
   // Dimensions of the state for a tensor: 1 for as many float32 as the tensor has elements, 0 for
   // one int64 that is equal for all tensors.
   std::vector<int64_t> dimensions;
+  // Names of that state in torch, such as "momentum_buffer"; one for each of `dimensions`.
+  std::vector<std::string> names;
   // Returns that state as shared tensors of one dimension or none; empty while there is none.
   std::function<std::vector<torch::Tensor>(const torch::optim::OptimizerParamState&)> tensors_of;
   // Makes the state from these tensors.

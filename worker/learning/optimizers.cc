@@ -17,6 +17,7 @@ OptimizerKind Sgd(const OptimizerOptions& options) {
     return std::make_unique<torch::optim::SGD>(std::move(tensors), of_torch);
   };
   kind.dimensions = {1};
+  kind.names = {"momentum_buffer"};
   kind.tensors_of = [](const torch::optim::OptimizerParamState& state) {
     const torch::Tensor& momentum = static_cast<const State&>(state).momentum_buffer();
     return momentum.defined() ? std::vector<torch::Tensor>{momentum} : std::vector<torch::Tensor>();
@@ -41,6 +42,7 @@ OptimizerKind KindOf(const OptimizerOptions& options) {
     return std::make_unique<Optimizer>(std::move(tensors), of_torch);
   };
   kind.dimensions = {0, 1, 1};
+  kind.names = {"step", "exp_avg", "exp_avg_sq"};
   kind.tensors_of = [](const torch::optim::OptimizerParamState& any) {
     const auto& state = static_cast<const State&>(any);
     return std::vector<torch::Tensor>{torch::scalar_tensor(state.step(), torch::kLong),

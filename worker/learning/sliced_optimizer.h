@@ -29,6 +29,7 @@ class SlicedOptimizer {
   // Restores parameters and state of the last Save.
   void Undo();
 
+  const OptimizerKind& kind() const { return kind_; }
   // Returns a copy of the state of the next Step besides parameters, gradient and learning rate, of
   // all parameters one after the other, in the kind's `dimensions`: the momentum of SGD; the step,
   // exp_avg and exp_avg_sq of Adam. Empty while there is none. Does not depend on the slices.

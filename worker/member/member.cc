@@ -80,7 +80,8 @@ RunMember::RunMember(const MemberOptions& options, MemberHooks hooks,
 RunMember::~RunMember() { CancelExchange(absl::CancelledError("the worker ends")); }
 
 absl::Status RunMember::Serve() {
-  std::vector<grpc::Service*> services = {&status_service_};
+  std::vector<grpc::Service*> services = hooks_.services;
+  services.push_back(&status_service_);
   for (grpc::Service* service : backend_->services()) services.push_back(service);
   return endpoint_->Serve(services);
 }
@@ -90,7 +91,7 @@ absl::StatusOr<View> RunMember::Join(v1::Hello hello) {
       [this] { return !ended().ok(); }, [this](const absl::Status& status) { OnAbort(status); },
       {[this](Step step) { changes_.OnSealed(step); },
        [this](View view) { OnNewView(std::move(view)); },
-       [this](const std::string& reason) { OnPaused(reason); }},
+       [this](const std::string& reason) { OnPaused(reason); }, hooks_.on_save, hooks_.on_saved},
       hooks_.work);
   if (absl::Status end = ended(); !end.ok()) return end;
   if (!opened.ok()) return opened;
@@ -134,6 +135,10 @@ absl::StatusOr<LayoutId> RunMember::DeclareLayout(v1::Layout declared) {
 absl::Status RunMember::EndedOrChanged() const {
   absl::Status status = ended();
   return status.ok() ? changes_.Unchanged() : status;
+}
+
+std::shared_ptr<grpc::Channel> RunMember::CoordinatorChannel() const {
+  return MakeChannel(options_.endpoint.coordinator, endpoint_->security(), "", kCoordinatorSilence);
 }
 
 absl::Status RunMember::Connect(const View& view) {
@@ -241,7 +246,8 @@ void RunMember::Stop(const absl::Status& reason) {
   CancelExchange(reason);
 }
 
-void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests) {
+void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests,
+                            absl::Span<const v1::RankSamples> samples) {
   v1::Ready ready;
   ready.set_step(step.value());
   ready.set_generation(view_.generation.value());
@@ -253,6 +259,7 @@ void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest>
   }
   if (lost_.has_value()) *ready.mutable_lost() = ToProto(*lost_);
   lost_.reset();
+  if (view_.records) *ready.mutable_samples() = {samples.begin(), samples.end()};
   endpoint_->session().ReportReady(ready);
 }
 

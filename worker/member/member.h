@@ -41,6 +41,11 @@ struct MemberHooks {
   // Called once when the coordinator has ended the run or is lost, before transfers end. On the
   // session's thread.
   std::function<void(const absl::Status&)> on_end = nullptr;
+  // Messages about checkpoints (see membership.proto), on the session's thread. May be empty.
+  std::function<void(Step)> on_save = nullptr;
+  std::function<void(Step, bool written)> on_saved = nullptr;
+  // Further services for the coordinator and the peers; they must outlive the member.
+  std::vector<grpc::Service*> services = {};
 };
 
 // How a run continues after training broke off.
@@ -106,8 +111,10 @@ class RunMember {
   TransferTotals totals() const;
 
   // Reports that all means of `step` have arrived; `digests`: of the parameters, if they are
-  // compared. `last`: there is no such step, because all are done.
-  void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {});
+  // compared. `last`: there is no such step, because all are done. `samples`: see Ready; dropped
+  // unless the view records them.
+  void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {},
+                   absl::Span<const v1::RankSamples> samples = {});
   // Adds the time that this worker lost by going on in the view. The next ReportReady sends the sum
   // to the coordinator.
   void TellLost(const LostTime& lost) { (lost_ ? *lost_ : lost_.emplace()) += lost; }
@@ -126,7 +133,15 @@ class RunMember {
   // goes on without this one. Returns how the run ended.
   absl::Status Fail(const absl::Status& failure, Step step, bool of_all = false);
 
+  // Returns OK while training can go on in the view of Connect: Aborted if a newer view exists, or
+  // how the run ended.
+  absl::Status EndedOrChanged() const;
+
+  // Returns a new channel to the coordinator.
+  std::shared_ptr<grpc::Channel> CoordinatorChannel() const;
+
   // See Session.
+  void ReportHolds(const v1::Holds& holds) { endpoint_->session().ReportHolds(holds); }
   void ReportStep(const v1::StepDone& done) { endpoint_->session().ReportStep(done); }
   absl::Duration clock_offset() { return endpoint_->session().clock_offset(); }
 
@@ -147,7 +162,6 @@ class RunMember {
   void OnNewView(View view);
   void OnPaused(const std::string& reason);
   void OnAbort(const absl::Status& status);
-  absl::Status EndedOrChanged() const;
   // Ends waits and transfers with `reason`.
   void End(const absl::Status& reason);
   void CancelExchange(const absl::Status& reason);

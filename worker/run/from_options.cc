@@ -6,8 +6,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/base/environment.h"
+#include "common/base/host.h"
 #include "common/base/output_file.h"
 #include "common/wire/view.h"
+#include "common/wire/xxh3.h"
 #include "worker/ddp/model_layout.h"
 #include "worker/options/choices.h"
 #include "worker/options/sync_choice.h"
@@ -35,11 +38,39 @@ std::string WhyNotRecover(const WorkerOptions& options) {
   return absl::StrCat("with back end ", options.backend, " a worker carries one rank");
 }
 
+// Returns why the state of a worker with these options cannot be kept in checkpoints; empty if it
+// can.
+std::string WhyNoCheckpoints(const WorkerOptions& options) {
+  if (!options.inference.empty()) return "--inference trains nothing";
+  if (TraitsOfSync(options.sync).served) {
+    return absl::StrCat("with --sync ", options.sync, " the aggregators keep the model");
+  }
+  if (options.compress != WorkerOptions().compress) {
+    return absl::StrCat("with --compress ", options.compress,
+                        " aggregators and ranks keep residuals");
+  }
+  // Engines of others have no view that begins later than with step 0.
+  if (options.backend == "gloo" || options.backend == "mpi") {
+    return absl::StrCat("with --backend ", options.backend, " a run cannot resume");
+  }
+  return "";
+}
+
+// Adds facts that may change bits without being an option.
+void AddEnvironment(google::protobuf::Map<std::string, std::string>* values) {
+  const std::string chosen = Value(CurrentEnvironment(), "ATEN_CPU_CAPABILITY");
+  (*values)["torch"] = TORCH_VERSION;
+  (*values)["instructions"] = chosen.empty() ? Xxh3Kernels().front()->name : chosen;
+  if (const absl::StatusOr<Blas> blas = FindBlas(); blas.ok()) (*values)["blas"] = blas->name;
+}
+
 }  // namespace
 
 v1::Hello MakeHello(const WorkerOptions& options, int64_t training_samples) {
   v1::Hello hello;
   hello.set_cannot_recover(WhyNotRecover(options));
+  hello.set_cannot_checkpoint(WhyNoCheckpoints(options));
+  AddEnvironment(hello.mutable_environment());
   for (const Rank rank : options.ranks) hello.add_ranks(static_cast<uint32_t>(rank.value()));
   hello.set_world_size(static_cast<uint32_t>(options.world_size));
   hello.set_threads(static_cast<uint32_t>(options.threads));

@@ -54,6 +54,8 @@ class MeanStep : public PendingStep {
            const OptimizerKind& kind)
       : PendingStep(model, reducer, options), optimizers_(OptimizersOf(*reducer, kind)) {}
 
+  absl::Span<SlicedOptimizer> Optimizers(size_t) override { return absl::MakeSpan(optimizers_); }
+
   absl::Status End() override {
     const std::string nonfinite = std::exchange(nonfinite_, "");
     if (nonfinite.empty()) return absl::OkStatus();
@@ -133,12 +135,16 @@ class OwnStep : public PendingStep {
           const OptimizerKind& kind)
       : PendingStep(model, reducer, options), kind_(kind) {}
 
-  void OnRankDone(size_t index, Rank rank, double lr) override {
+  absl::Span<SlicedOptimizer> Optimizers(size_t index) override {
     while (optimizers_.size() <= index) optimizers_.push_back(OptimizersOf(*reducer_, kind_));
+    return absl::MakeSpan(optimizers_[index]);
+  }
+
+  void OnRankDone(size_t index, Rank rank, double lr) override {
+    const absl::Span<SlicedOptimizer> optimizers = Optimizers(index);
     const auto gradient_of = [&](size_t bucket) { return reducer_->terms(bucket, rank); };
     const float scale =
         options_.clip_norm > 0 ? ScaleFor(*reducer_, options_.clip_norm, gradient_of) : 1;
-    std::vector<SlicedOptimizer>& optimizers = optimizers_[index];
     for (size_t i = 0; i < optimizers.size(); ++i) {
       optimizers[i].Step(Scaled(gradient_of(i), scale), lr);
     }

@@ -10,12 +10,14 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/telemetry/phases.h"
 #include "common/telemetry/step_record.h"
 #include "common/wire/layout.h"
 #include "worker/ddp/reducer.h"
 #include "worker/learning/optimizer.h"
+#include "worker/learning/sliced_optimizer.h"
 #include "worker/models/model.h"
 
 namespace gradwire {
@@ -60,6 +62,10 @@ class PendingStep {
   // Called during the computation of a step when all terms of `rank`, carried rank `index`, are
   // complete.
   virtual void OnRankDone(size_t index, Rank rank, double lr);
+
+  // Returns the optimizers of carried rank `index`, by gradient bucket; equal for all ranks if one
+  // optimizer applies the mean of all. Empty if the optimizer runs elsewhere.
+  virtual absl::Span<SlicedOptimizer> Optimizers(size_t /*index*/) { return {}; }
 
   // Begins the updates. `reports`: one for each rank of the step; `times`: the sum of their times.
   // `averaged`: the gradient is the mean of all ranks; else it is the gradient of the only rank.

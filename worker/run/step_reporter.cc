@@ -78,7 +78,8 @@ absl::StatusOr<std::unique_ptr<StepReporter>> StepReporter::Create(const WorkerO
   if (!progress.ok()) return progress.status();
   auto reporter = absl::WrapUnique(new StepReporter(options, run, *progress, metrics));
   for (size_t i = 0; i < run.ranks.size(); ++i) {
-    absl::Status opened = reporter->OpenLog(run.ranks[i], false, &reporter->ranks_[i]);
+    const bool goes_on = run.first_step > Step(0);
+    absl::Status opened = reporter->OpenLog(run.ranks[i], goes_on, &reporter->ranks_[i]);
     if (!opened.ok()) return opened;
   }
   return reporter;

@@ -171,6 +171,11 @@ absl::Status Trainer::AwaitSeal() {
   return absl::OkStatus();
 }
 
+void Trainer::BeginAt(Step first) {
+  pending_->Rewind(first);
+  next_step_ = current_step_ = first;
+}
+
 void Trainer::Rewind(Step first) {
   pending_->Rewind(first);
   begun_ = {};
@@ -219,6 +224,7 @@ absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
   report.epoch = batch.epoch;
   report.samples = batch.size();
   report.padded = batch.padded;
+  report.samples_digest = batch.digest;
   report.lr = options_.learning_rate(batch.step);
   absl::Status status = Compute(batch, rank, calls, &report);
   if (status.ok() && reducer_->updater() == Updater::kRank) {
@@ -262,7 +268,12 @@ absl::Status Trainer::RunStep(absl::StatusOr<Batch> batch, Stopwatch wait, Calls
   }
   pending_->Begin(std::exchange(reports_, {}), times_, calls.sync != nullptr);
   if (reducer_->updater() == Updater::kRank) return EndOwnStep(calls);
-  return options_.updates_late ? absl::OkStatus() : PassGate(all_buckets_, calls);
+  return IsLate(computing_) ? absl::OkStatus() : PassGate(all_buckets_, calls);
+}
+
+// Whether the updates of `step` run within the next step's forward pass.
+bool Trainer::IsLate(Step step) const {
+  return options_.updates_late && !(options_.is_border && options_.is_border(step));
 }
 
 absl::Status Trainer::RunSteps(Calls& calls) {

@@ -47,6 +47,9 @@ struct TrainerOptions {
   int64_t micro_batch = 0;    // most samples that are computed at once; 0: the whole batch
   uint64_t seed = 744;        // for random numbers in forward passes, such as dropout
   bool updates_late = false;  // parameters are updated within the next forward pass
+  // Whether all updates of a step are done before the next step begins, although updates are late.
+  // Empty: they may be late after every step.
+  std::function<bool(Step)> is_border = nullptr;
   StepSeal seal = {};
   // Called when the trainer begins a phase of a step. `waits`: it waits for other workers, for the
   // given bucket if that is known. Must not block.
@@ -117,9 +120,16 @@ class Trainer {
   absl::Status Run(const NextBatch& next, Synchronizer* sync, const OnStep& on_step,
                    const std::function<bool()>& stopped);
 
+  // Before the first Run: makes `first` the first step.
+  void BeginAt(Step first);
+
   // After an error of Run, if steps are sealed: makes `first` the next step; all before it are
   // sealed. Call Reducer::Attach next.
   void Rewind(Step first);
+
+  // Between two steps whose updates are not late: returns the optimizers of carried rank `index`;
+  // see PendingStep::Optimizers.
+  absl::Span<SlicedOptimizer> Optimizers(size_t index) { return pending_->Optimizers(index); }
 
   // Returns the first step that is not complete, or the last one.
   Step current_step() const { return current_step_; }
@@ -151,6 +161,7 @@ class Trainer {
   absl::Status PassGate(const std::vector<size_t>& buckets, Calls& calls);
   absl::StatusOr<size_t> AwaitBucket(size_t wanted, Calls& calls);
   absl::Status AwaitSeal();
+  bool IsLate(Step step) const;
   void Update(size_t bucket);
   absl::Status EndStep(Calls& calls);
   absl::Status EndOwnStep(Calls& calls);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
@@ -23,17 +24,36 @@ namespace {
 
 constexpr int64_t kEvaluationBatch = 250;
 
+// For the ledger.
+std::vector<v1::RankSamples> SamplesOf(absl::Span<const StepRecord> records) {
+  std::vector<v1::RankSamples> all;
+  for (const StepRecord& record : records) {
+    v1::RankSamples samples;
+    samples.set_rank(static_cast<uint32_t>(record.rank.value()));
+    samples.set_epoch(static_cast<uint64_t>(record.epoch));
+    samples.set_count(static_cast<uint64_t>(record.samples));
+    samples.set_padded(static_cast<uint64_t>(record.padded));
+    samples.set_digest(record.samples_digest);
+    all.push_back(std::move(samples));
+  }
+  return all;
+}
+
 }  // namespace
 
 Worker::Worker(const WorkerOptions& options)
     : options_(options),
       sync_traits_(TraitsOfSync(options.sync)),
       metrics_(options.sync, options.backend),
-      stopper_(std::make_unique<Stopper>([this](const absl::Status& reason, int exit_code) {
-        SummarizeEnd(reason, exit_code);
-      })) {}
+      stopper_(std::make_unique<Stopper>(
+          [this](const absl::Status& reason, int exit_code) { SummarizeEnd(reason, exit_code); })),
+      held_state_([this](const v1::Holds& holds) { member_->ReportHolds(holds); }),
+      state_service_([this](const RunId& run_id, Step step, Generation generation) {
+        return held_state_.Find(run_id, step, generation);
+      }) {}
 
-Worker::~Worker() = default;
+// The report of a copy goes through the member.
+Worker::~Worker() { held_state_.Finish(); }
 
 int Worker::Run() {
   absl::Status status = Prepare();
@@ -101,6 +121,7 @@ absl::Status Worker::Prepare() {
   if (status.ok()) status = DivideModel();
   if (status.ok()) status = options_.inference.empty() ? PrepareTraining() : MakeTestBatches();
   if (status.ok()) status = MakeReporter();
+  if (status.ok() && state_ != nullptr) status = state_->Resume(view_);
   if (status.ok()) status = Attach();
   // A worker may be lost while the others connect with it.
   while (!status.ok() && reporter_ != nullptr && GoesOn(status)) status = GoOn();
@@ -168,6 +189,12 @@ absl::Status Worker::Join() {
   MemberHooks hooks;
   hooks.status = [this] { return GetStatus(); };
   hooks.work = [this] { return work_.At(SteadyNow()); };
+  hooks.on_save = [this](Step step) {
+    MutexLock lock(&mutex_);
+    if (shown_state_ != nullptr) shown_state_->Ask(step);
+  };
+  hooks.on_saved = [this](Step step, bool written) { held_state_.Release(step, written); };
+  hooks.services = {&state_service_};
   hooks.on_end = [this](const absl::Status& end) { stopper_->Request(end, ExitCode(end)); };
   auto member = RunMember::Create(*options, std::move(hooks));
   if (!member.ok()) return member.status();
@@ -189,6 +216,7 @@ absl::Status Worker::Join() {
   if (!view.ok()) return view.status();
   view_ = *std::move(view);
   first_ranks_ = ranks_ = view_.OwnRanks();
+  first_step_ = view_.first_step;
   spdlog::info("{} of {}, run {}", NameOf(ranks_), view_.world_size, ToHex(view_.run_id));
   trained_view_ = view_;
   work_.SetGeneration(view_.generation);
@@ -213,9 +241,19 @@ OnSpan Worker::SpanListener() {
 
 absl::Status Worker::PrepareTraining() {
   absl::Status status = MakeBatches();
+  if (status.ok()) status = CheckResumedStep();
   if (status.ok()) status = MakeTrainer();
   if (status.ok()) status = MakeEvaluator();
-  return status.ok() ? StartLoader(0) : status;
+  return status.ok() ? StartLoader(static_cast<int64_t>(first_step_.value())) : status;
+}
+
+// The coordinator refuses a run that is shorter, but it learns the number of steps from workers.
+absl::Status Worker::CheckResumedStep() const {
+  const auto total = static_cast<uint64_t>(TotalSteps());
+  if (first_step_.value() <= total) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "resume: got a checkpoint before step ", first_step_.value(), ", expected one of ", total,
+      " steps or fewer, as --epochs and --iterations say"));
 }
 
 absl::Status Worker::DivideModel() {
@@ -231,20 +269,45 @@ absl::Status Worker::MakeTrainer() {
   if (!options.ok()) return options.status();
   if (view_.seals) {
     options->seal = {[this](Step step, absl::Span<const TensorDigest> digests) {
-                       member_->ReportReady(step, /*last=*/false, digests);
+                       member_->ReportReady(step, /*last=*/false, digests,
+                                            SamplesOf(unsealed_.records));
                      },
                      [this](Step step) { return AwaitSealed(step); }};
   }
   options->on_phase = [this](auto... phase) { BeginPhase(phase...); };
+  options->is_border = [this](Step step) {
+    return view_.keeps_state && state_ != nullptr && state_->IsBorder(step);
+  };
   auto trainer = Trainer::Create(devices_ != nullptr ? devices_ : model_, *options);
   if (!trainer.ok()) return trainer.status();
   trainer_ = *std::move(trainer);
+  trainer_->BeginAt(first_step_);
   auto sync_options = SyncOptionsOf(options_, Size(), *model_);
   if (!sync_options.ok()) return sync_options.status();
   auto sync = MakeSynchronizer(options_.sync, &trainer_->reducer(), *std::move(sync_options));
   if (!sync.ok()) return sync.status();
   sync_ = *std::move(sync);
+  if (sync_ == nullptr) return absl::OkStatus();
+  sync_->BeginAt(first_step_);
+  MakeStateKeeper(options->learning_rate);
   return absl::OkStatus();
+}
+
+void Worker::MakeStateKeeper(LearningRate learning_rate) {
+  TrainingParts parts;
+  parts.model = model_.get();
+  parts.reducer = &trainer_->reducer();
+  parts.sync = sync_.get();
+  parts.optimizers = [this](size_t index) { return trainer_->Optimizers(index); };
+  parts.broadcast = options_.broadcast_buffers;
+  parts.undoable = view_.seals;
+  state_ =
+      std::make_unique<StateKeeper>(std::move(parts),
+                                    StateKeeper::Run{view_.checkpoint_every, TotalSteps(),
+                                                     StepsPerEpoch(), std::move(learning_rate)},
+                                    member_.get(), &held_state_);
+  MutexLock lock(&mutex_);
+  shown_state_ = state_.get();
 }
 
 absl::Status Worker::MakeTestBatches() {
@@ -271,6 +334,7 @@ absl::Status Worker::AttachBuckets() {
   layout_ = *layout;
   if (absl::Status connected = member_->Connect(view_); !connected.ok()) return connected;
   sync_->Attach(&member_->exchange(), layout_, ranks_);
+  if (absl::Status resumed = state_->ResumeRanks(view_); !resumed.ok()) return resumed;
   return sync_->Start();
 }
 
@@ -334,7 +398,7 @@ absl::Status Worker::MakeReporter() {
   WorkerOptions in_force = options_;
   in_force.backend = ChosenBackend(options_.backend, view_, *ParseWire(options_.wire));
   auto reporter = StepReporter::Create(
-      in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch()}, &metrics_);
+      in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch(), first_step_}, &metrics_);
   if (!reporter.ok()) return reporter.status();
   reporter_ = *std::move(reporter);
   MutexLock lock(&mutex_);
@@ -390,7 +454,7 @@ void Worker::OnStep(absl::Span<const StepRecord> reports) {
 
 void Worker::TellOfStep() {
   if (unsealed_.records.empty()) return;
-  const bool is_first = unsealed_.records.front().step == Step(0);
+  const bool is_first = unsealed_.records.front().step == first_step_;
   const std::vector<v1::StepDone> done =
       reporter_->OnStep(std::exchange(unsealed_.records, {}), unsealed_.totals);
   if (member_ == nullptr) return;

@@ -12,6 +12,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/mutex.h"
+#include "common/state_transfer/state_service.h"
 #include "common/telemetry/metrics.h"
 #include "common/telemetry/metrics_server.h"
 #include "common/telemetry/trace_log.h"
@@ -26,9 +27,11 @@
 #include "worker/options/traits.h"
 #include "worker/options/worker_options.h"
 #include "worker/run/evaluator.h"
+#include "worker/run/state_keeper.h"
 #include "worker/run/step_reporter.h"
 #include "worker/run/stopper.h"
 #include "worker/run/trainer.h"
+#include "worker/state/held_state.h"
 #include "worker/sync/synchronizer.h"
 
 namespace gradwire {
@@ -67,6 +70,8 @@ class Worker {
   absl::Status PrepareTraining();
   absl::Status MakeBatches();
   absl::Status MakeTrainer();
+  void MakeStateKeeper(LearningRate learning_rate);
+  absl::Status CheckResumedStep() const;
   absl::Status MakeEvaluator();
   absl::Status StartLoader(int64_t first);
   absl::Status MakeTestBatches();
@@ -93,6 +98,7 @@ class Worker {
   void OnStep(absl::Span<const StepRecord> reports);
   void TellOfStep();
   absl::Status AwaitSealed(Step step);
+  absl::Status AwaitLastCheckpoint();
   // Returns the hash of parameters and buffers that training does not change; empty if there are
   // none.
   std::string HashOfFrozen() const;
@@ -131,6 +137,7 @@ class Worker {
   View view_;                              // changed with the lock held, by the trainer's thread
   std::vector<Rank> ranks_;                // of this worker, as the view says
   std::vector<Rank> first_ranks_;          // in the first view
+  Step first_step_;                        // of the first view
   LayoutId layout_;                        // of the gradients
   View trained_view_;                      // the last view in which it trained
   // Times of SteadyNow: when training broke off for another view; when that view arrived; and since
@@ -152,7 +159,12 @@ class Worker {
   Mutex mutex_;
   StepReporter* shown_reporter_ ABSL_GUARDED_BY(mutex_) = nullptr;  // set when the view is known
   RunMember* shown_member_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  StateKeeper* shown_state_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::unique_ptr<StepReporter> reporter_;
+
+  // The copy of the state that the coordinator fetches, and the service for it.
+  HeldState held_state_;
+  StateService state_service_;
 
   // The members below have threads that use the members above.
   std::unique_ptr<MetricsServer> metrics_server_;
@@ -162,6 +174,7 @@ class Worker {
   std::unique_ptr<Evaluator> evaluator_;       // uses the exchange; null without --evaluate
   absl::optional<LayoutId> evaluations_;       // set if they are divided
   std::unique_ptr<Synchronizer> sync_;         // null for a sync that averages nothing
+  std::unique_ptr<StateKeeper> state_;         // null without a member
   std::unique_ptr<Loader> loader_;
   uint64_t next_batch_ = 0;  // of the loader, counted over all carried ranks
 };

@@ -30,7 +30,7 @@ absl::Status Worker::InferAndWrite() {
 }
 
 absl::Status Worker::TrainAndEvaluate() {
-  absl::Status status = TrainFrom(0);
+  absl::Status status = TrainFrom(static_cast<int64_t>(first_step_.value()));
   while (!status.ok() && GoesOn(status)) {
     status = GoOn();
     if (status.ok()) status = TrainFrom(static_cast<int64_t>(view_.first_step.value()));
@@ -56,12 +56,20 @@ absl::Status Worker::End() {
   const Step behind_all(static_cast<uint64_t>(TotalSteps()));
   BeginPhase("results", behind_all, /*waits=*/false, absl::nullopt);
   results_ = WriteResults();
+  if (absl::Status saved = AwaitLastCheckpoint(); !saved.ok()) return saved;
   if (!view_.seals) return absl::OkStatus();
   member_->ReportReady(behind_all, /*last=*/true);
   BeginPhase("wait", behind_all, /*waits=*/true, absl::nullopt);
   absl::Status sealed = member_->AwaitSealed(behind_all);
   BeginPhase("results", behind_all, /*waits=*/false, absl::nullopt);  // it may close a trace
   return sealed;
+}
+
+absl::Status Worker::AwaitLastCheckpoint() {
+  if (state_ == nullptr || !view_.keeps_state) return absl::OkStatus();
+  BeginPhase("checkpoint", Step(static_cast<uint64_t>(TotalSteps())), /*waits=*/false,
+             absl::nullopt);
+  return state_->AwaitLast(view_, absl::Seconds(options_.step_timeout_seconds));
 }
 
 absl::Status Worker::AwaitSealed(Step step) {
@@ -116,7 +124,9 @@ absl::Status Worker::GoOn() {
   trainer_->Rewind(view_.first_step);
   sync_->Attach(&member_->exchange(), layout_, ranks_);
   ShareEvaluations();
-  absl::Status status = StartLoader(static_cast<int64_t>(view_.first_step.value()));
+  state_->OnView(view_);
+  absl::Status status = state_->ResumeRanks(view_);
+  if (status.ok()) status = StartLoader(static_cast<int64_t>(view_.first_step.value()));
   if (status.ok()) TellOfRecovery(view_taken);
   return status;
 }
@@ -152,6 +162,9 @@ Step Worker::CurrentStep() const { return trainer_ ? trainer_->current_step() : 
 absl::Status Worker::TrainUntil(int64_t steps) {
   const auto next = [this, steps]() -> absl::StatusOr<Batch> {
     const bool begins_step = next_batch_ % ranks_.size() == 0;
+    if (begins_step && state_ != nullptr) {
+      state_->BeforeStep(Step(next_batch_ / ranks_.size()), view_);
+    }
     if (begins_step && next_batch_ / ranks_.size() == static_cast<uint64_t>(steps)) {
       return absl::OutOfRangeError("an evaluation, or the end, comes first");
     }

@@ -54,7 +54,7 @@ bool LocalSync::IsDue(Step step) const {
 absl::Status LocalSync::OnStepDone(Step step) {
   Stopwatch watch;
   const absl::Duration waited = times_[Phase::kExposedCommunication];
-  one_ = false;
+  one_ = at_border_ = false;
   const absl::Status status = ExchangeIfDue(step);
   CountTransfers();
   times_[Phase::kOptimizer] += watch.Lap() - (times_[Phase::kExposedCommunication] - waited);
@@ -67,6 +67,7 @@ absl::Status LocalSync::ExchangeIfDue(Step step) {
   if (!status.ok() || !IsDue(step)) return status;
   Send(*pseudo_gradient_);
   under_way_ = true;
+  at_border_ = false;
   due_ = Step(step.value() + static_cast<uint64_t>(options_.delay));
   return options_.delay == 0 || IsLast(step) ? Use(/*one=*/true) : absl::OkStatus();
 }
@@ -103,6 +104,7 @@ absl::Status LocalSync::Use(bool one) {
   if (absl::Status status = Arrive(); !status.ok()) return status;
   under_way_ = false;
   one_ = one;
+  at_border_ = true;
   Give(*pseudo_gradient_, one);
   return absl::OkStatus();
 }
@@ -125,6 +127,12 @@ void LocalSync::CountTransfers() {
   const PhaseTimes now = exchange_.times();
   for (const Phase phase : kOfTransfers) times_[phase] += now[phase] - counted_[phase];
   counted_ = now;
+}
+
+// With a delay, the models of a border differ by what was trained during the exchange.
+void LocalSync::BeginAt(Step first) {
+  next_ = first;
+  one_ = first == Step(0) || options_.delay == 0;
 }
 
 PhaseTimes LocalSync::TakeTimes() { return std::exchange(times_, {}); }

@@ -38,14 +38,14 @@ class LocalSync : public Synchronizer {
   // pseudo-gradients, the outer step and the change of the models.
   PhaseTimes TakeTimes() override;
   void Abandon(const absl::Status& reason) override;
+  void BeginAt(Step first) override;
+  bool IsAtBorder() const override { return at_border_; }
+  PseudoGradient* outer() override { return pseudo_gradient_.get(); }
   // Makes the model the mean of all ranks' current models. Unless all are equal, an exchange
   // computes it, and its bytes count as sent. Takes 2 · ranks + 3 times the model's memory
   // meanwhile.
   absl::Status BeginEvaluation() override;
   void EndEvaluation() override;
-
-  // For a checkpoint, when no exchange is under way; see PseudoGradient. Only after Attach.
-  PseudoGradient& pseudo_gradient() { return *pseudo_gradient_; }
 
  private:
   bool IsLast(Step step) const;
@@ -67,6 +67,7 @@ class LocalSync : public Synchronizer {
   Step next_;                                     // of the layout
   bool under_way_ = false;                        // contributed and not used
   bool arrived_ = false;                          // all results have arrived
+  bool at_border_ = false;                        // the last step used an exchange
   Step due_;                                      // use the exchange after this step
   bool one_ = true;                               // all models equal the anchor
   std::vector<std::vector<torch::Tensor>> kept_;  // models during an evaluation, by rank

@@ -39,6 +39,9 @@ class PseudoGradient {
                  const OuterStep& outer);
 
   size_t bucket_count() const { return buckets_.size(); }
+  const std::vector<torch::Tensor>& tensors(size_t bucket) const {
+    return buckets_[bucket].tensors;
+  }
   std::vector<BucketSpec> Specs() const;
   absl::Span<uint8_t> pseudo_gradient(size_t bucket, size_t rank);
   absl::Span<uint8_t> mean(size_t bucket);

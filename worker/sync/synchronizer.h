@@ -21,6 +21,8 @@
 
 namespace gradwire {
 
+class PseudoGradient;
+
 // Options of a sync besides its name.
 struct SyncOptions : SyncSettings {
   int64_t interval = 0;             // of a periodic sync: steps between two exchanges
@@ -85,6 +87,14 @@ class Synchronizer {
 
   // Returns the exchange's times since the last call, or in the step.
   virtual PhaseTimes TakeTimes() { return reducer_->times(); }
+
+  // Before Attach: the run begins with step `first`.
+  virtual void BeginAt(Step /*first*/) {}
+  // Between two steps: whether the state may be copied for a checkpoint now. A sync that exchanges
+  // models says so only at the end of a round.
+  virtual bool IsAtBorder() const { return true; }
+  // Returns the outer step of a sync that exchanges models, after Attach; else null.
+  virtual PseudoGradient* outer() { return nullptr; }
 
   // See Reducer::Abandon.
   virtual void Abandon(const absl::Status& reason) { reducer_->Abandon(reason); }

@@ -11,16 +11,9 @@
 
 namespace gradwire {
 
-// A file of tensors, little endian:
-//
-//   8 bytes   N, the length of the header
-//   N bytes   JSON: {KEY: {"dtype": "F32", "shape": [2, 3], "data_offsets": [BEGIN, END]}, …},
-//             offsets counted from the end of the header; "__metadata__" is ignored
-//   the rest  the values, in row-major order
+// The format is described in common/tensors/safetensors_header.h.
 
-// Returns copies of the tensors in a file's `bytes`. InvalidArgument, with what was got and
-// expected: the file is cut short, its header is no such JSON, a type is unknown, or offsets are
-// outside of the file, do not fit the shape, or overlap.
+// Returns copies of the tensors in a file's `bytes`. Errors of ParseSafetensorsHeader.
 absl::StatusOr<Weights> ParseSafetensors(absl::string_view bytes);
 
 // Writes a file of `weights` piece by piece: the header, then each tensor's values from its own

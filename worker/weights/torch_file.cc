@@ -10,27 +10,21 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "common/base/output_file.h"
 #include "common/base/status_util.h"
+#include "common/tensors/pickle_writer.h"
+#include "common/tensors/torch_archive.h"
 #include "worker/weights/pickle.h"
+#include "worker/weights/tensor_types.h"
 
 namespace gradwire {
 namespace {
 
 using Kind = PickleValue::Kind;
 using caffe2::serialize::PyTorchStreamReader;
-using caffe2::serialize::PyTorchStreamWriter;
 
 constexpr char kRebuildTensor[] = "torch._utils _rebuild_tensor_v2";
 constexpr char kRebuildParameter[] = "torch._utils _rebuild_parameter";
-
-constexpr std::pair<absl::string_view, torch::ScalarType> kStorages[] = {
-    {"torch DoubleStorage", torch::kDouble}, {"torch FloatStorage", torch::kFloat},
-    {"torch HalfStorage", torch::kHalf},     {"torch BFloat16Storage", torch::kBFloat16},
-    {"torch LongStorage", torch::kLong},     {"torch IntStorage", torch::kInt},
-    {"torch ShortStorage", torch::kShort},   {"torch CharStorage", torch::kChar},
-    {"torch ByteStorage", torch::kByte},     {"torch BoolStorage", torch::kBool}};
 
 class MemoryReader : public caffe2::serialize::ReadAdapterInterface {
  public:
@@ -67,14 +61,14 @@ absl::StatusOr<torch::Tensor> ReadStorage(const PickleValue& id, PyTorchStreamRe
     return Unexpected("storage", "something else", "a storage id of torch");
   }
   const std::vector<PickleValue>& parts = id.items[0].items;
-  for (const auto& [name, type] : kStorages) {
-    if (parts[1].text != name) continue;
-    auto [data, bytes] = reader.getRecord(absl::StrCat("data/", parts[2].text));
-    const auto count = static_cast<int64_t>(bytes / c10::elementSize(type));
-    return torch::from_blob(data.get(), {count}, type).clone();
+  const absl::optional<TensorType> type = FindStorageType(parts[1].text);
+  if (!type.has_value()) {
+    return Unexpected("storage", absl::StrCat("'", parts[1].text, "'"),
+                      "a type such as torch FloatStorage");
   }
-  return Unexpected("storage", absl::StrCat("'", parts[1].text, "'"),
-                    "a type such as torch FloatStorage");
+  auto [data, bytes] = reader.getRecord(absl::StrCat("data/", parts[2].text));
+  const auto count = static_cast<int64_t>(bytes) / RowOf(*type).bytes;
+  return torch::from_blob(data.get(), {count}, ToTorch(*type)).clone();
 }
 
 // Whether a tensor of these sizes and strides is within `elements`.
@@ -138,60 +132,6 @@ absl::StatusOr<Weights> Parse(absl::string_view bytes) {
   return ParseDict(*dict, reader);
 }
 
-// Return pickle's opcodes for an integer from 0, a text, a global and a tuple of numbers.
-std::string Integer(int64_t number) {
-  return absl::StrCat("\x8a\x08", absl::string_view(reinterpret_cast<const char*>(&number), 8));
-}
-
-std::string Text(absl::string_view text) {
-  const auto size = static_cast<uint32_t>(text.size());
-  return absl::StrCat("X", absl::string_view(reinterpret_cast<const char*>(&size), 4), text);
-}
-
-std::string Global(absl::string_view module_and_name) {
-  return absl::StrCat("c", absl::StrReplaceAll(module_and_name, {{" ", "\n"}}), "\n");
-}
-
-std::string Tuple(torch::IntArrayRef numbers) {
-  std::string tuple = "(";
-  for (const int64_t number : numbers) absl::StrAppend(&tuple, Integer(number));
-  return tuple + "t";
-}
-
-std::string StorageName(torch::ScalarType type) {
-  for (const auto& [name, other] : kStorages) {
-    if (other == type) return std::string(name);
-  }
-  return "";
-}
-
-std::vector<int64_t> RowMajorStrides(torch::IntArrayRef sizes) {
-  std::vector<int64_t> strides(sizes.size(), 1);
-  for (size_t i = sizes.size(); i-- > 1;) {
-    strides[i - 1] = strides[i] * std::max<int64_t>(sizes[i], 1);
-  }
-  return strides;
-}
-
-// Returns the call that makes `tensor`, whose storage is data/KEY, in row-major order.
-std::string Rebuild(const torch::Tensor& tensor, absl::string_view key) {
-  const std::string storage =
-      absl::StrCat("(", Text("storage"), Global(StorageName(tensor.scalar_type())), Text(key),
-                   Text("cpu"), Integer(tensor.numel()), "tQ");
-  const std::string no_hooks = absl::StrCat(Global("collections OrderedDict"), ")R");
-  return absl::StrCat(Global(kRebuildTensor), "(", storage, Integer(0), Tuple(tensor.sizes()),
-                      Tuple(RowMajorStrides(tensor.sizes())), "\x89", no_hooks, "tR");
-}
-
-std::string PickleOf(const Weights& weights) {
-  std::string pickle = "\x80\x02}(";
-  int64_t number = 0;
-  for (const auto& [key, tensor] : weights) {
-    absl::StrAppend(&pickle, Text(key), Rebuild(tensor, absl::StrCat(number++)));
-  }
-  return pickle + "u.";
-}
-
 }  // namespace
 
 bool IsTorchFile(absl::string_view bytes) { return absl::StartsWith(bytes, "PK\x03\x04"); }
@@ -205,24 +145,25 @@ absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes) {
   }
 }
 
-void StreamTorchFile(const Weights& weights, const WritePiece& write) {
-  PyTorchStreamWriter writer([&write](const void* data, size_t size) {
-    write(absl::string_view(static_cast<const char*>(data), size));
-    return size;
-  });
-  const std::string pickle = PickleOf(weights);
-  writer.writeRecord("data.pkl", pickle.data(), pickle.size());
-  int64_t number = 0;
+absl::Status StreamTorchFile(const Weights& weights, const WritePiece& write) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  std::vector<TensorStorage> storages;
   for (const auto& [key, tensor] : weights) {
-    const torch::Tensor row_major = tensor.detach().contiguous();
-    writer.writeRecord(absl::StrCat("data/", number++), row_major.data_ptr(), row_major.nbytes());
+    const auto number = static_cast<int>(storages.size());
+    entries.emplace_back(PickledText(key), PickledTensor(Describe(key, tensor), number));
+    storages.push_back(
+        {static_cast<int64_t>(tensor.nbytes()), [&tensor = tensor](const WritePiece& write_values) {
+           const torch::Tensor row_major = tensor.detach().contiguous();
+           write_values({static_cast<const char*>(row_major.data_ptr()), row_major.nbytes()});
+           return absl::OkStatus();
+         }});
   }
-  writer.writeEndOfFile();
+  return StreamTorchArchive(PickleOf(PickledDict(entries)), storages, write);
 }
 
 absl::Status WriteTorchFile(const std::string& path, const Weights& weights) {
-  return ReplaceFile(path,
-                     [&weights](const WritePiece& write) { StreamTorchFile(weights, write); });
+  return ReplaceFile(
+      path, [&weights](const WritePiece& write) { return StreamTorchFile(weights, write); });
 }
 
 }  // namespace gradwire

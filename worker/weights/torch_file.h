@@ -24,7 +24,7 @@ absl::StatusOr<Weights> ParseTorchFile(absl::string_view bytes);
 
 // Writes a file that torch.load reads, also with weights_only, piece by piece: each tensor's values
 // from its own memory. Copies at most one tensor at a time, if it is not contiguous.
-void StreamTorchFile(const Weights& weights, const WritePiece& write);
+absl::Status StreamTorchFile(const Weights& weights, const WritePiece& write);
 
 // Writes such a file. Returns Internal "cannot write …".
 absl::Status WriteTorchFile(const std::string& path, const Weights& weights);

@@ -116,6 +116,7 @@ TEST(ReplaceFile, Pieces_AreWrittenInTheirOrder) {
   const TempDir dir;
   const auto content = [](const WritePiece& write) {
     for (const char* piece : {"a", "", "bc", "d"}) write(piece);
+    return absl::OkStatus();
   };
   ASSERT_TRUE(ReplaceFile(dir.File("out"), content).ok());
   EXPECT_EQ(ReadFile(dir.File("out")), "abcd");
@@ -124,9 +125,22 @@ TEST(ReplaceFile, Pieces_AreWrittenInTheirOrder) {
 TEST(ReplaceFile, PiecesAfterAnError_AreDropped) {
   const auto content = [](const WritePiece& write) {
     for (const char* piece : {"a", "b"}) write(piece);
+    return absl::OkStatus();
   };
   EXPECT_EQ(ReplaceFile("/dev/full", content),
             absl::InternalError("cannot write /dev/full: no space left on device"));
+}
+
+TEST(ReplaceFile, ContentThatFails_LeavesTheOldFile) {
+  const TempDir dir;
+  WriteFile(dir.File("out"), "old");
+  const auto content = [](const WritePiece& write) {
+    write("half");
+    return absl::DataLossError("no more");
+  };
+  EXPECT_EQ(ReplaceFile(dir.File("out"), content), absl::DataLossError("no more"));
+  EXPECT_EQ(ReadFile(dir.File("out")), "old");
+  EXPECT_THAT(Names(dir), ElementsAre("out"));
 }
 
 TEST(ReplaceFile, Link_StaysALink) {

@@ -32,6 +32,7 @@ View ThreeRanks() {
   view.threads = 2;
   view.first_step = Step(9);
   view.seals = true;
+  view.records = true;
   return view;
 }
 
@@ -77,6 +78,7 @@ TEST(View, ViewFromProto_OfToProto_IsTheSame) {
   EXPECT_EQ(back->first_step, Step(9));
   EXPECT_EQ(back->threads, 2);
   EXPECT_TRUE(back->seals);
+  EXPECT_TRUE(back->records);
   EXPECT_EQ(back->members[0].pid, 4711);
   EXPECT_EQ(back->members[1].memory, "a host");
   EXPECT_FALSE(back->aggregator.has_value());

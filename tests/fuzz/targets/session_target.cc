@@ -53,6 +53,7 @@ MembershipConfig ConfigOf(InputReader* input) {
   if (on_loss == 3) config.min_workers = config.workers;
   if (on_loss == 3) config.pause_timeout = absl::Seconds(5);
   config.rendezvous_timeout = absl::Seconds(60);
+  config.keeps_state = config.world_size % 2 == 0;
   return config;
 }
 
@@ -189,6 +190,8 @@ class Sessions {
         return membership_.OnLayout(session, message.layout(), now_);
       case v1::WorkerMessage::kReady:
         return membership_.OnReady(session, message.ready(), now_);
+      case v1::WorkerMessage::kHolds:
+        return membership_.OnHolds(session, message.holds(), now_);
       case v1::WorkerMessage::MESSAGE_NOT_SET:
         break;
     }
@@ -231,11 +234,17 @@ class Sessions {
     Check(config_.recover && send.step == open_step_, "another step than the open one is sealed");
     sealed_ = send.step;
   }
+  void EnactOne(const RecordStep&) { Check(false, "a step is recorded unasked"); }
   void EnactOne(const SendAbort& send) {
     CheckOpen(send.session);
     Check(!send.reason.empty() && IsUtf8(send.reason), "an abort's reason is no text");
   }
   void EnactOne(const SendFinish& send) { CheckOpen(send.session); }
+  void EnactOne(const SendSave& send) { CheckOpen(send.session); }
+  void EnactOne(const SendSaved& send) { CheckOpen(send.session); }
+  void EnactOne(const SaveState& save) {
+    Check(!save.donors.empty(), "a state that no worker holds is saved");
+  }
   void EnactOne(const SendEcho& send) { CheckOpen(send.session); }
   void EnactOne(const CloseSession& close) {
     Check(open_.erase(close.session) == 1, "a session ends twice");

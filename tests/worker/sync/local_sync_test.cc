@@ -350,7 +350,7 @@ TEST(LocalSync, Restore_CapturedAfterAnExchange_EndsWithTheHashOfOneRun) {
   before.Train(3);
   after.TakeModelsOf(before);
   ASSERT_TRUE(
-      after.local().pseudo_gradient().Restore(before.local().pseudo_gradient().Capture()).ok());
+      after.local().outer()->Restore(before.local().outer()->Capture()).ok());
   after.Train();
   EXPECT_EQ(after.Hash(0), whole.Hash(0));
 }

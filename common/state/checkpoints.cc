@@ -1,0 +1,83 @@
+#include "common/state/checkpoints.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace gradwire {
+namespace {
+
+CheckpointState LookAt(CheckpointFolder folder, Look look) {
+  CheckpointState state;
+  absl::StatusOr<std::unique_ptr<CheckpointReader>> reader = CheckpointReader::Open(folder.path);
+  state.folder = std::move(folder);
+  state.status = reader.status();
+  if (!reader.ok()) return state;
+  state.reader = *std::move(reader);
+  if (look == Look::kBytes) state.status = state.reader->Verify();
+  return state;
+}
+
+// Returns the folder of `step`, or all of them.
+absl::StatusOr<std::vector<CheckpointFolder>> FoldersOf(const std::string& run_dir,
+                                                        absl::optional<int64_t> step) {
+  absl::StatusOr<std::vector<CheckpointFolder>> folders = ListCheckpoints(run_dir);
+  if (!folders.ok() || !step.has_value()) return folders;
+  for (const CheckpointFolder& folder : *folders) {
+    if (folder.step == *step) return std::vector<CheckpointFolder>{folder};
+  }
+  const std::string steps = absl::StrJoin(
+      *folders, ", ",
+      [](std::string* out, const CheckpointFolder& folder) { absl::StrAppend(out, folder.step); });
+  return absl::NotFoundError(absl::StrCat(run_dir, ": got step ", *step, ", expected one of ",
+                                          steps.empty() ? "no checkpoints" : steps));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(const std::string& run_dir, Look look,
+                                                        absl::optional<int64_t> step) {
+  absl::StatusOr<std::vector<CheckpointFolder>> folders = FoldersOf(run_dir, step);
+  if (!folders.ok()) return folders.status();
+  std::vector<CheckpointState> states;
+  for (CheckpointFolder& folder : *folders) states.push_back(LookAt(std::move(folder), look));
+  return states;
+}
+
+absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(
+    const std::string& run_dir, absl::optional<int64_t> step, std::vector<std::string>* skipped) {
+  const absl::StatusOr<std::vector<CheckpointFolder>> folders = FoldersOf(run_dir, step);
+  if (!folders.ok()) return folders.status();
+  if (folders->empty()) {
+    return absl::NotFoundError(absl::StrCat(run_dir, ": has no checkpoint"));
+  }
+  std::vector<std::string> reasons;
+  for (const CheckpointFolder& folder : *folders) {
+    CheckpointState state = LookAt(folder, Look::kBytes);
+    if (state.status.ok()) {
+      *skipped = std::move(reasons);
+      return std::move(state.reader);
+    }
+    reasons.emplace_back(state.status.message());
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      run_dir, ": got no sound checkpoint, expected one: ", absl::StrJoin(reasons, "; ")));
+}
+
+absl::Status KeepNewest(const std::string& run_dir, int count, Disk* disk) {
+  const absl::StatusOr<std::vector<CheckpointFolder>> folders = ListCheckpoints(run_dir);
+  if (!folders.ok()) return folders.status();
+  int sound = 0;
+  std::vector<CheckpointFolder> old;
+  for (const CheckpointFolder& folder : *folders) {
+    if (sound == count) {
+      old.push_back(folder);
+    } else if (CheckpointReader::Open(folder.path).ok()) {
+      ++sound;
+    }
+  }
+  return RemoveCheckpoints(run_dir, std::move(old), disk);
+}
+
+}  // namespace gradwire

@@ -1,0 +1,50 @@
+#ifndef GRADWIRE_COMMON_STATE_CHECKPOINTS_H_
+#define GRADWIRE_COMMON_STATE_CHECKPOINTS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/optional.h"
+#include "common/base/disk.h"
+#include "common/state/checkpoint_reader.h"
+#include "common/state/run_dir.h"
+
+namespace gradwire {
+
+// A checkpoint that was looked at.
+struct CheckpointState {
+  CheckpointFolder folder;
+  absl::Status status;                       // OK: it is sound; otherwise why not
+  std::unique_ptr<CheckpointReader> reader;  // null if it cannot be opened
+};
+
+// How closely to look.
+enum class Look {
+  kNames,  // manifest, and the files' sizes and headers
+  kBytes,  // each byte of all files
+};
+
+// Looks at the published checkpoint of `step`, or at all, newest first. Errors of ListCheckpoints,
+// and NotFound if there is no checkpoint of `step`: lists those that exist.
+absl::StatusOr<std::vector<CheckpointState>> ScanRunDir(
+    const std::string& run_dir, Look look, absl::optional<int64_t> step = absl::nullopt);
+
+// Opens the checkpoint of `step`, or, without one, the newest that is sound. Reads each byte.
+// `skipped` gets a sentence for each newer one. Errors of ListCheckpoints, and
+//   NotFound         there is no checkpoint, or none of this step: lists those that exist
+//   InvalidArgument  this checkpoint, or each of them, is damaged: says why
+absl::StatusOr<std::unique_ptr<CheckpointReader>> OpenCheckpoint(const std::string& run_dir,
+                                                                 absl::optional<int64_t> step,
+                                                                 std::vector<std::string>* skipped);
+
+// Removes all published checkpoints that are older than the `count` newest sound ones (count > 0);
+// none if fewer are sound. Looks at names only. Needs the lock. Errors of ListCheckpoints and Disk.
+absl::Status KeepNewest(const std::string& run_dir, int count, Disk* disk);
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_STATE_CHECKPOINTS_H_

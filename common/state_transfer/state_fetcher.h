@@ -1,0 +1,54 @@
+#ifndef GRADWIRE_COMMON_STATE_TRANSFER_STATE_FETCHER_H_
+#define GRADWIRE_COMMON_STATE_TRANSFER_STATE_FETCHER_H_
+
+#include <grpcpp/channel.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "gradwire/v1/state.grpc.pb.h"
+
+namespace gradwire {
+
+// A range of a tensor's values, and the place for its bytes.
+struct WantedRange {
+  std::string section;
+  std::string key;
+  uint64_t begin = 0;
+  absl::Span<uint8_t> out;
+};
+
+// Fetches a state from one process that has it. Not thread-safe.
+class StateFetcher {
+ public:
+  // `who` names the other side in errors, such as "coordinator 10.0.0.1:29400". Each call may take
+  // as long as `timeout`.
+  StateFetcher(std::shared_ptr<grpc::Channel> channel, std::string who, v1::StateId id,
+               absl::Duration timeout);
+
+  // Returns the tensors of the state. Errors: those of State.Describe; Unavailable or
+  // DeadlineExceeded if the other side does not answer.
+  absl::StatusOr<v1::StateCatalog> Describe();
+
+  // Fills the ranges. Errors: those of State.Fetch; Unavailable or DeadlineExceeded as above;
+  // DataLoss if bytes were damaged on their way. The places then have any values.
+  absl::Status Fetch(const std::vector<WantedRange>& ranges);
+
+ private:
+  absl::Status Explain(const absl::Status& status) const;
+
+  const std::unique_ptr<v1::State::Stub> stub_;
+  const std::string who_;
+  const v1::StateId id_;
+  const absl::Duration timeout_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_COMMON_STATE_TRANSFER_STATE_FETCHER_H_

@@ -1,0 +1,191 @@
+#include "coordinator/checkpoints/checkpoint_keeper.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/state/checkpoint_writer.h"
+#include "common/state/checkpoints.h"
+#include "coordinator/checkpoints/state_donors.h"
+#include "coordinator/checkpoints/stored_state.h"
+
+namespace gradwire {
+namespace {
+
+// Returns the number before the first '/', of a key of section ranks.
+int RankOf(const std::string& key) {
+  int rank = 0;
+  return absl::SimpleAtoi(key.substr(0, key.find('/')), &rank) ? rank : 0;
+}
+
+// Options of the optimizer for an export.
+ManifestOptimizer OptimizerOf(const SaveState& save) {
+  ManifestOptimizer optimizer;
+  const auto text = [&save](const std::string& name) {
+    const auto it = save.settings.find(name);
+    return it == save.settings.end() ? std::string() : it->second;
+  };
+  optimizer.name = text("optimizer").empty() ? "sgd" : text("optimizer");
+  optimizer.options["lr"] = save.lr;
+  for (const auto& [setting, option] : {std::pair<const char*, const char*>{"momentum", "momentum"},
+                                        {"weight-decay", "weight_decay"}}) {
+    double value = 0;
+    if (absl::SimpleAtod(text(setting), &value)) optimizer.options[option] = value;
+  }
+  optimizer.options["nesterov"] = text("nesterov") == "true" ? 1 : 0;
+  return optimizer;
+}
+
+bool HasSection(const StatePlan& plan, absl::string_view name) {
+  return plan.FindSection(name) >= 0;
+}
+
+// An earlier start of the run has published this step. Returns whether that checkpoint is sound;
+// removes it if it is damaged, because the same state is at hand.
+bool IsSoundOrRemoved(const std::string& run_dir, Step step) {
+  const auto number = static_cast<int64_t>(step.value());
+  std::vector<std::string> skipped;
+  if (OpenCheckpoint(run_dir, number, &skipped).ok()) return true;
+  std::error_code ignored;  // the next writer reports a folder that stays
+  std::filesystem::remove_all(absl::StrCat(run_dir, "/", CheckpointName(number)), ignored);
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<StatePlan> PlanOf(const SaveState& save) {
+  std::map<std::string, StateSection> sections;
+  std::map<std::string, std::set<std::string>> keys;
+  for (const StateDonor& donor : save.donors) {
+    for (const v1::StateSection& section : donor.sections) {
+      const absl::StatusOr<StateSection> read = SectionOf(section);
+      if (!read.ok()) return read.status();
+      StateSection& all = sections[read->name];
+      all.name = read->name;
+      for (const auto& tensor : read->tensors) {
+        if (keys[read->name].insert(tensor.key).second) all.tensors.push_back(tensor);
+      }
+    }
+  }
+  std::vector<StateSection> ordered;
+  for (const char* name : {kModelSection, kOptimizerSection, kRanksSection, kOuterSection}) {
+    const auto found = sections.find(name);
+    if (found != sections.end()) ordered.push_back(std::move(found->second));
+  }
+  for (StateSection& section : ordered) {
+    if (section.name != kRanksSection) continue;
+    std::stable_sort(section.tensors.begin(), section.tensors.end(),
+                     [](const auto& a, const auto& b) { return RankOf(a.key) < RankOf(b.key); });
+  }
+  return StatePlan::Make(std::move(ordered));
+}
+
+CheckpointKeeper::CheckpointKeeper(KeeperOptions options,
+                                   std::function<void(const KeptCheckpoint&)> on_kept)
+    : options_(std::move(options)), on_kept_(std::move(on_kept)), thread_([this] { Run(); }) {}
+
+CheckpointKeeper::~CheckpointKeeper() {
+  {
+    MutexLock lock(&mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void CheckpointKeeper::Order(SaveState save) {
+  std::optional<SaveState> replaced;
+  {
+    MutexLock lock(&mutex_);
+    replaced.swap(order_);
+    order_ = std::move(save);
+    changed_.NotifyAll();
+  }
+  if (!replaced) return;
+  on_kept_({replaced->step, absl::CancelledError("a newer one is written instead"), 0, {}});
+}
+
+bool CheckpointKeeper::IsStopping() const {
+  MutexLock lock(&mutex_);
+  return stopping_;
+}
+
+void CheckpointKeeper::Run() {
+  while (true) {
+    std::optional<SaveState> save;
+    {
+      MutexLock lock(&mutex_);
+      while (!order_ && !stopping_) changed_.Wait(&mutex_);
+      if (!order_) return;
+      save.swap(order_);
+    }
+    on_kept_(Keep(*save));
+  }
+}
+
+KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
+  const absl::Time begun = SteadyNow();
+  KeptCheckpoint kept;
+  kept.step = save.step;
+  absl::StatusOr<StatePlan> plan = PlanOf(save);
+  kept.status = plan.status();
+  if (plan.ok()) {
+    kept.bytes = plan->bytes();
+    kept.status = Write(save, *plan);
+  }
+  if (absl::IsAlreadyExists(kept.status)) {
+    kept.status = IsSoundOrRemoved(options_.run_dir, save.step) ? absl::OkStatus()
+                                                                : Write(save, *std::move(plan));
+  }
+  const bool recorded =
+      kept.status.ok() && (!options_.on_published || options_.on_published(kept.step).ok());
+  if (recorded) {
+    kept.status = KeepNewest(options_.run_dir, options_.keep, options_.disk);
+  }
+  kept.took = SteadyNow() - begun;
+  return kept;
+}
+
+absl::Status CheckpointKeeper::Write(const SaveState& save, StatePlan plan) {
+  Manifest manifest = ManifestOf(save);
+  if (HasSection(plan, kOptimizerSection)) manifest.optimizer = OptimizerOf(save);
+  auto writer = CheckpointWriter::Open(options_.run_dir, static_cast<int64_t>(save.step.value()),
+                                       std::move(plan), options_.disk);
+  if (!writer.ok()) return writer.status();
+  StateDonors donors(save, options_.run_id, options_.security);
+  std::string bytes;
+  const StatePlan& written = (*writer)->plan();
+  for (int part = 0; part < static_cast<int>(written.parts().size()); ++part) {
+    if (IsStopping()) return absl::CancelledError("the coordinator stops");
+    bytes.resize(static_cast<size_t>(written.parts()[static_cast<size_t>(part)].bytes));
+    auto* const to = reinterpret_cast<uint8_t*>(&bytes[0]);
+    absl::Status status = donors.Fetch(written, part, {to, bytes.size()});
+    if (status.ok()) status = (*writer)->Write(part, bytes);
+    if (!status.ok()) return status;
+  }
+  if (options_.ledger_position) manifest.ledger = options_.ledger_position();
+  return (*writer)->Publish(std::move(manifest)).status();
+}
+
+Manifest CheckpointKeeper::ManifestOf(const SaveState& save) const {
+  Manifest manifest;
+  manifest.version = GRADWIRE_VERSION;
+  manifest.run_id = ToHex(options_.run_id);
+  manifest.epoch = options_.epoch.value();
+  manifest.world_size = options_.world_size;
+  manifest.threads = save.threads;
+  manifest.total_steps = static_cast<int64_t>(save.total_steps);
+  manifest.steps_per_epoch = static_cast<int64_t>(save.steps_per_epoch);
+  manifest.finished = save.step.value() == save.total_steps;
+  manifest.time = absl::Now();
+  manifest.settings = save.settings;
+  manifest.environment = save.environment;
+  return manifest;
+}
+
+}  // namespace gradwire

@@ -1,0 +1,146 @@
+// The part of Membership that handles copies of the workers' state, for checkpoints.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/plain_text.h"
+#include "coordinator/membership/membership.h"
+
+namespace gradwire {
+namespace {
+
+// A request names a step that no worker has begun: they are at most two steps apart.
+constexpr uint64_t kStepsAhead = 3;
+
+// Returns the name of a worker's tensor, counted over all its sections.
+std::string NameOfTensor(const v1::Holds& holds, size_t tensor) {
+  for (const v1::StateSection& section : holds.sections()) {
+    const auto count = static_cast<size_t>(section.tensors_size());
+    if (tensor < count) {
+      return absl::StrCat("'", section.tensors(static_cast<int>(tensor)).key(), "' of section ",
+                          section.name());
+    }
+    tensor -= count;
+  }
+  return absl::StrCat("tensor ", tensor);
+}
+
+}  // namespace
+
+Outcome Membership::OnHolds(SessionId session, const v1::Holds& holds, absl::Time now) {
+  Outcome outcome;
+  Participant* worker = HearWorker(session, "Holds", now, &outcome);
+  if (worker == nullptr) return outcome;
+  if (!config_.keeps_state) return OnNonsense(session, "Holds in a run without checkpoints", now);
+  if (holds.generation() != generation_.value() || paused_until_) {
+    // The others gave up theirs with that view.
+    outcome.actions.emplace_back(SendSaved{session, Step(holds.step()), /*written=*/false});
+    return outcome;
+  }
+  if (!holds.declined().empty()) {
+    const bool is_new = declined_ < Step(holds.step());
+    declined_ = std::max(declined_, Step(holds.step()));
+    if (is_new)
+      outcome.why = absl::StrCat("no checkpoint before step ", holds.step(), ": ", NameOf(*worker),
+                                 " has no copy, because ", Shortened(holds.declined(), kMostCause));
+    GiveUpHolds(&outcome);
+    return outcome;
+  }
+  worker->holds = holds;
+  worker->holds->clear_digests();
+  worker->held_digests.clear();
+  for (const v1::TensorDigest& digest : holds.digests()) {
+    worker->held_digests.push_back({digest.tensor(), digest.digest()});
+  }
+  if (!AllHold()) return outcome;
+  const auto difference = CompareReplicas(roster_.Workers(), &Participant::held_digests);
+  if (difference) {
+    OnStateDifference(*difference, now, &outcome);
+  } else {
+    outcome.actions.emplace_back(TakeHolds());
+  }
+  return outcome;
+}
+
+bool Membership::AllHold() const {
+  const auto workers = roster_.Workers();
+  const auto& first = workers.front()->holds;
+  return std::all_of(workers.begin(), workers.end(), [&first](const Participant* worker) {
+    return first && worker->holds && worker->holds->step() == first->step();
+  });
+}
+
+SaveState Membership::TakeHolds() {
+  SaveState save;
+  save.generation = generation_;
+  save.settings = settings_;
+  save.threads = threads_;
+  for (Participant* worker : roster_.Workers()) {
+    v1::Holds& holds = *worker->holds;
+    save.step = Step(holds.step());
+    save.total_steps = holds.total_steps();
+    save.steps_per_epoch = holds.steps_per_epoch();
+    save.lr = holds.lr();
+    save.environment = worker->environment;
+    save.donors.push_back({worker->incarnation,
+                           Describe(*worker),
+                           worker->address,
+                           {holds.sections().begin(), holds.sections().end()}});
+    worker->holds.reset();
+  }
+  return save;
+}
+
+// The workers with equal state go on; the others' ranks are computed again.
+void Membership::OnStateDifference(const ReplicaDifference& difference, absl::Time now,
+                                   Outcome* outcome) {
+  const v1::Holds holds = *roster_.Workers().front()->holds;
+  const std::string where = absl::StrCat("before step ", holds.step(), ", first in ",
+                                         NameOfTensor(holds, difference.tensor));
+  GiveUpHolds(outcome);
+  if (difference.minority.empty()) {
+    return Fail(absl::AbortedError(absl::StrCat("the workers' states differ ", where,
+                                                ", and no majority says which are right")),
+                outcome);
+  }
+  for (const Incarnation incarnation : difference.minority) {
+    if (IsOver()) return;
+    OnLoss(roster_.Find(incarnation), absl::StrCat("its state differs from the others' ", where),
+           now, outcome);
+  }
+}
+
+void Membership::GiveUpHolds(Outcome* outcome) {
+  for (Participant* worker : roster_.Workers()) {
+    if (!worker->holds) continue;
+    if (worker->session) {
+      outcome->actions.emplace_back(
+          SendSaved{*worker->session, Step(worker->holds->step()), /*written=*/false});
+    }
+    worker->holds.reset();
+  }
+}
+
+Outcome Membership::OnSaveRequest() {
+  Outcome outcome;
+  if (!config_.keeps_state || state_ != State::kRunning) return outcome;
+  uint64_t furthest = open_.value();
+  for (int rank = 0; rank < config_.world_size; ++rank) {
+    furthest = std::max(furthest, steps_.Of(Rank(rank)).steps_done());
+  }
+  const Step step(furthest + kStepsAhead);
+  for (const Participant* worker : roster_.Workers()) {
+    if (worker->session) outcome.actions.emplace_back(SendSave{*worker->session, step});
+  }
+  outcome.why = absl::StrCat("a checkpoint before step ", step.value(), " was asked for");
+  return outcome;
+}
+
+Outcome Membership::OnSaved(Step step, bool written) {
+  Outcome outcome;
+  for (const Participant* worker : roster_.Workers()) {
+    if (worker->session) outcome.actions.emplace_back(SendSaved{*worker->session, step, written});
+  }
+  return outcome;
+}
+
+}  // namespace gradwire

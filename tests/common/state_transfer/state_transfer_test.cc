@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "common/rpc/channel.h"
+#include "common/rpc/grpc_server.h"
+#include "common/state_transfer/state_fetcher.h"
+#include "common/state_transfer/state_service.h"
+#include "common/wire/view.h"
+#include "common/wire/xxh3.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A tensor of more than two pieces, and a small one.
+class TestState : public SharedState {
+ public:
+  TestState() {
+    bytes_["big"].resize(2 * kStatePieceBytes + 5);
+    std::iota(bytes_["big"].begin(), bytes_["big"].end(), 1);
+    bytes_["small"] = {7, 8, 9};
+    catalog_.add_sections()->set_name("model");
+    for (const auto& [key, bytes] : bytes_) {
+      v1::StateTensor& tensor = *catalog_.mutable_sections(0)->add_tensors();
+      tensor.set_key(key);
+      tensor.set_dtype("U8");
+      tensor.add_shape(static_cast<int64_t>(bytes.size()));
+    }
+  }
+  const v1::StateCatalog& catalog() const override { return catalog_; }
+  absl::Status Read(const std::string& section, const std::string& key, uint64_t begin,
+                    absl::Span<uint8_t> out) override {
+    const auto found = bytes_.find(key);
+    if (section != "model" || found == bytes_.end() || begin + out.size() > found->second.size()) {
+      return absl::InvalidArgumentError("no such bytes");
+    }
+    std::memcpy(out.data(), found->second.data() + begin, out.size());
+    return absl::OkStatus();
+  }
+  const std::vector<uint8_t>& Of(const std::string& key) { return bytes_[key]; }
+
+ private:
+  std::map<std::string, std::vector<uint8_t>> bytes_;
+  v1::StateCatalog catalog_;
+};
+
+class StateTransferTest : public ::testing::Test {
+ protected:
+  StateTransferTest()
+      : service_([this](const RunId& run_id, Step step,
+                        Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
+          if (run_id != run_id_) return absl::PermissionDeniedError("another run");
+          if (step != Step(12)) return absl::FailedPreconditionError("no such step");
+          return state_;
+        }) {
+    auto server = StartGrpcServer("127.0.0.1:0", {&service_});
+    server_ = *std::move(server);
+  }
+  ~StateTransferTest() override { server_.Shutdown(); }
+
+  StateFetcher Fetcher(uint64_t step = 12, absl::optional<RunId> run_id = absl::nullopt) {
+    v1::StateId id;
+    id.set_run_id(ToBytes(run_id.value_or(run_id_)));
+    id.set_step(step);
+    return {MakeChannel(server_.address), "the donor", id, absl::Seconds(10)};
+  }
+
+  const RunId run_id_ = MakeRunId();
+  std::shared_ptr<TestState> state_ = std::make_shared<TestState>();
+  StateService service_;
+  GrpcServer server_;
+};
+
+TEST_F(StateTransferTest, Describe_HasAllTensors) {
+  StateFetcher fetcher = Fetcher();
+  const auto catalog = fetcher.Describe();
+  ASSERT_TRUE(catalog.ok()) << catalog.status();
+  EXPECT_EQ(catalog->SerializeAsString(), state_->catalog().SerializeAsString());
+}
+
+TEST_F(StateTransferTest, Fetch_SeveralRangesOfSeveralPieces_FillsEach) {
+  std::vector<uint8_t> big(state_->Of("big").size() - 1), small(2);
+  StateFetcher fetcher = Fetcher();
+  const absl::Status fetched = fetcher.Fetch({{"model", "big", 1, absl::MakeSpan(big)},
+                                              {"model", "big", 0, {}},
+                                              {"model", "small", 1, absl::MakeSpan(small)}});
+  ASSERT_TRUE(fetched.ok()) << fetched;
+  EXPECT_TRUE(std::equal(big.begin(), big.end(), state_->Of("big").begin() + 1));
+  EXPECT_THAT(small, ::testing::ElementsAre(8, 9));
+}
+
+TEST_F(StateTransferTest, Fetch_BytesBeyondTheTensor_IsTheDonorsError) {
+  std::vector<uint8_t> bytes(4);
+  StateFetcher fetcher = Fetcher();
+  const absl::Status fetched = fetcher.Fetch({{"model", "small", 0, absl::MakeSpan(bytes)}});
+  EXPECT_EQ(fetched.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(fetched.message()),
+              HasSubstr("state before step 12 from the donor: no such bytes"));
+}
+
+TEST_F(StateTransferTest, Fetch_AnotherRunOrStep_IsRefused) {
+  std::vector<uint8_t> bytes(3);
+  const std::vector<WantedRange> ranges = {{"model", "small", 0, absl::MakeSpan(bytes)}};
+  EXPECT_EQ(Fetcher(12, MakeRunId()).Fetch(ranges).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_EQ(Fetcher(13).Fetch(ranges).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Fetcher(13).Describe().status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(StateTransferTest, Fetch_NobodyAnswers_IsUnavailable) {
+  server_.Shutdown();
+  std::vector<uint8_t> bytes(3);
+  EXPECT_EQ(Fetcher().Fetch({{"model", "small", 0, absl::MakeSpan(bytes)}}).code(),
+            absl::StatusCode::kUnavailable);
+}
+
+// Sends one piece.
+class FaultyDonor final : public v1::State::Service {
+ public:
+  explicit FaultyDonor(v1::StatePiece piece) : piece_(std::move(piece)) {}
+  grpc::Status Fetch(grpc::ServerContext*, const v1::FetchRequest*,
+                     grpc::ServerWriter<v1::StatePiece>* writer) override {
+    writer->Write(piece_);
+    return grpc::Status::OK;
+  }
+
+ private:
+  const v1::StatePiece piece_;
+};
+
+uint64_t ChecksumOf(const std::string& data) { return Xxh3InUse().whole(data.data(), data.size()); }
+
+// Asks for three bytes, and gets `data` instead.
+absl::Status FetchThree(const std::string& data, uint64_t checksum) {
+  v1::StatePiece piece;
+  piece.set_data(data);
+  piece.set_checksum(checksum);
+  FaultyDonor donor(piece);
+  GrpcServer server = *StartGrpcServer("127.0.0.1:0", {&donor});
+  std::vector<uint8_t> bytes(3);
+  StateFetcher fetcher(MakeChannel(server.address), "the donor", v1::StateId(), absl::Seconds(10));
+  const absl::Status fetched = fetcher.Fetch({{"model", "small", 0, absl::MakeSpan(bytes)}});
+  server.Shutdown();
+  return fetched;
+}
+
+TEST(FaultyDonorTest, DamagedBytes_AreDataLoss) {
+  EXPECT_EQ(FetchThree("abd", ChecksumOf("abc")).code(), absl::StatusCode::kDataLoss);
+}
+
+TEST(FaultyDonorTest, MoreOrFewerBytesThanAskedFor_AreAnError) {
+  EXPECT_THAT(std::string(FetchThree("abcd", ChecksumOf("abcd")).message()),
+              HasSubstr("got 4 bytes, which is not what was asked for"));
+  EXPECT_THAT(std::string(FetchThree("ab", ChecksumOf("ab")).message()),
+              HasSubstr("the call ended before all bytes had come"));
+  EXPECT_TRUE(FetchThree("abc", ChecksumOf("abc")).ok());
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,213 @@
+#include "coordinator/checkpoints/checkpoint_keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <future>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/rpc/grpc_server.h"
+#include "common/state/checkpoints.h"
+#include "common/state_transfer/state_service.h"
+#include "coordinator/checkpoints/run_folder.h"
+#include "tests/support/temp_dir.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::TempDir;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kStep = 12;
+
+// A worker that holds a model in common with the others, and buffers of its rank. Values are
+// functions of key and place.
+class Worker : public SharedState {
+ public:
+  explicit Worker(int rank, int64_t elements = 3 << 19)
+      : service_([this](const RunId&, Step step,
+                        Generation) -> absl::StatusOr<std::shared_ptr<SharedState>> {
+          ++calls_;
+          if (step != Step(kStep)) return absl::FailedPreconditionError("another step");
+          return std::shared_ptr<SharedState>(this, [](SharedState*) {});
+        }) {
+    Add("model", "big", elements);
+    Add("model", "small", 3);
+    Add("ranks", absl::StrCat(rank, "/buffers/mean"), 2);
+    server_ = *StartGrpcServer("127.0.0.1:0", {&service_});
+  }
+  ~Worker() override { Die(); }
+
+  void Die() { server_.Shutdown(); }
+  int calls() const { return calls_; }
+  StateDonor AsDonor() const {
+    return {Incarnation(1),
+            absl::StrCat("the worker at ", server_.address),
+            server_.address,
+            {catalog_.sections().begin(), catalog_.sections().end()}};
+  }
+  const v1::StateCatalog& catalog() const override { return catalog_; }
+  absl::Status Read(const std::string&, const std::string& key, uint64_t begin,
+                    absl::Span<uint8_t> out) override {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = ValueAt(key, begin + i);
+    return absl::OkStatus();
+  }
+  // Floats from 0 to 1.
+  static uint8_t ValueAt(const std::string& key, uint64_t place) {
+    return place % 4 == 3 ? 0x3e : static_cast<uint8_t>(place / 4 + key.size());
+  }
+
+ private:
+  void Add(const std::string& section, const std::string& key, int64_t elements) {
+    const int last = catalog_.sections_size() - 1;
+    v1::StateSection* out = last >= 0 && catalog_.sections(last).name() == section
+                                ? catalog_.mutable_sections(last)
+                                : catalog_.add_sections();
+    out->set_name(section);
+    v1::StateTensor& tensor = *out->add_tensors();
+    tensor.set_key(key);
+    tensor.set_dtype("F32");
+    tensor.add_shape(elements);
+  }
+
+  v1::StateCatalog catalog_;
+  std::atomic<int> calls_{0};
+  StateService service_;
+  GrpcServer server_;
+};
+
+class CheckpointKeeperTest : public ::testing::Test {
+ protected:
+  SaveState Order(const std::vector<const Worker*>& workers) const {
+    SaveState save;
+    save.step = Step(kStep);
+    save.generation = Generation(2);
+    save.settings = {{"optimizer", "adam"}, {"seed", "744"}};
+    save.threads = 1;
+    save.total_steps = 20;
+    save.steps_per_epoch = 10;
+    for (const Worker* worker : workers) save.donors.push_back(worker->AsDonor());
+    return save;
+  }
+
+  KeptCheckpoint Keep(SaveState save, int keep = 3) {
+    KeeperOptions options;
+    options.run_dir = folder_.path();
+    options.keep = keep;
+    options.run_id = run_id_;
+    options.epoch = CoordinatorEpoch(4);
+    options.world_size = 2;
+    std::promise<KeptCheckpoint> kept;
+    CheckpointKeeper keeper(options, [&kept](const KeptCheckpoint& one) { kept.set_value(one); });
+    keeper.Order(std::move(save));
+    return kept.get_future().get();
+  }
+
+  std::vector<int64_t> Steps() const {
+    std::vector<int64_t> steps;
+    for (const CheckpointFolder& folder : *ListCheckpoints(folder_.path())) {
+      steps.push_back(folder.step);
+    }
+    return steps;
+  }
+
+  TempDir folder_;
+  const RunId run_id_ = MakeRunId();
+  Worker first_{0};
+  Worker second_{1};
+};
+
+TEST_F(CheckpointKeeperTest, Order_AllDonors_WritesWhatTheyHoldTogether) {
+  const KeptCheckpoint kept = Keep(Order({&first_, &second_}));
+  ASSERT_TRUE(kept.status.ok()) << kept.status;
+  EXPECT_EQ(kept.bytes, (3 << 21) + 12 + 16);
+  EXPECT_GT(first_.calls(), 0);
+  EXPECT_GT(second_.calls(), 0);
+  const auto opened = RunFolder::Open(folder_.path(), "auto", 2, "");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  StoredState& state = *(*opened)->resumed();
+  EXPECT_EQ(state.manifest().epoch, 4);
+  EXPECT_FALSE(state.manifest().finished);
+  EXPECT_EQ(state.manifest().optimizer.name, "");
+  EXPECT_EQ((*opened)->resumed_run().settings.at("seed"), "744");
+  for (const auto& [section, key] :
+       std::vector<std::pair<std::string, std::string>>{{"model", "big"},
+                                                        {"model", "small"},
+                                                        {"ranks", "0/buffers/mean"},
+                                                        {"ranks", "1/buffers/mean"}}) {
+    std::vector<uint8_t> bytes(key == "big" ? (3 << 21) - 5 : 7);
+    ASSERT_TRUE(state.Read(section, key, 1, absl::MakeSpan(bytes)).ok()) << key;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      ASSERT_EQ(bytes[i], Worker::ValueAt(key, i + 1)) << key << " " << i;
+    }
+  }
+  std::vector<uint8_t> beyond(9);
+  EXPECT_EQ(state.Read("ranks", "0/buffers/mean", 0, absl::MakeSpan(beyond)).code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CheckpointKeeperTest, Order_DonorLost_OthersSendItsParts) {
+  Worker third(1);
+  const SaveState save = Order({&first_, &second_, &third});
+  second_.Die();
+  const KeptCheckpoint kept = Keep(save);
+  EXPECT_TRUE(kept.status.ok()) << kept.status;
+  EXPECT_THAT(Steps(), ElementsAre(kStep));
+}
+
+TEST_F(CheckpointKeeperTest, Order_OnlyHolderOfATensorLost_LeavesNothing) {
+  const SaveState save = Order({&first_, &second_});
+  second_.Die();
+  const KeptCheckpoint kept = Keep(save);
+  EXPECT_EQ(kept.status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(kept.status.message()), HasSubstr("'1/buffers/mean' of section ranks"));
+  EXPECT_THAT(Steps(), IsEmpty());
+}
+
+TEST_F(CheckpointKeeperTest, Order_StepIsPublishedAndSound_IsKept) {
+  ASSERT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  EXPECT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  EXPECT_THAT(Steps(), ElementsAre(kStep));
+}
+
+TEST_F(CheckpointKeeperTest, PlanOf_RanksAreInOrder) {
+  const auto plan = PlanOf(Order({&second_, &first_}));
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const StateSection& ranks = plan->sections()[static_cast<size_t>(plan->FindSection("ranks"))];
+  ASSERT_EQ(ranks.tensors.size(), 2);
+  EXPECT_EQ(ranks.tensors[0].key, "0/buffers/mean");
+}
+
+TEST_F(CheckpointKeeperTest, PlanOf_UnknownType_NamesTheTensor) {
+  SaveState save = Order({&first_});
+  save.donors[0].sections[0].mutable_tensors(1)->set_dtype("F31");
+  EXPECT_THAT(std::string(PlanOf(save).status().message()), HasSubstr("'small': got F31"));
+  EXPECT_EQ(Keep(save).status.code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST_F(CheckpointKeeperTest, RunFolder_Refusals) {
+  EXPECT_EQ((*RunFolder::Open(folder_.path(), "auto", 2, ""))->resumed(), nullptr);
+  EXPECT_EQ((*RunFolder::Open(folder_.path(), "never", 2, ""))->resumed(), nullptr);
+  EXPECT_EQ(RunFolder::Open(folder_.path(), "12", 2, "").status().code(),
+            absl::StatusCode::kNotFound);
+  ASSERT_TRUE(Keep(Order({&first_, &second_})).status.ok());
+  EXPECT_THAT(std::string(RunFolder::Open(folder_.path(), "never", 2, "").status().message()),
+              HasSubstr("expected a folder without checkpoints"));
+  EXPECT_THAT(std::string(RunFolder::Open(folder_.path(), "auto", 3, "").status().message()),
+              HasSubstr("world size: got 3, expected 2, as in the checkpoint before step 12"));
+  const auto held = RunFolder::Open(folder_.path(), "auto", 2, "");
+  ASSERT_TRUE(held.ok());
+  EXPECT_EQ(RunFolder::Open(folder_.path(), "auto", 2, "").status().code(),
+            absl::StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,279 @@
+#include "tests/coordinator/membership/membership_fixture.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::All;
+using ::gradwire::testing::Refusal;
+using ::gradwire::testing::TestHello;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+MembershipConfig Keeping() {
+  MembershipConfig config;
+  config.world_size = 3;
+  config.recover = true;
+  config.keeps_state = true;
+  config.checkpoint_every = 5;
+  return config;
+}
+
+class MembershipStateTest : public testing::MembershipFixture {
+ protected:
+  explicit MembershipStateTest(const MembershipConfig& config = Keeping())
+      : MembershipFixture(config) {}
+
+  Outcome Holds(int session, uint64_t step, uint64_t momentum = 7,
+                const std::string& declined = "") {
+    v1::Holds holds;
+    holds.set_step(step);
+    holds.set_generation(generation_);
+    holds.set_declined(declined);
+    v1::StateSection& model = *holds.add_sections();
+    model.set_name("model");
+    model.add_tensors()->set_key("fc1.weight");
+    v1::StateSection& optimizer = *holds.add_sections();
+    optimizer.set_name("optimizer");
+    optimizer.add_tensors()->set_key("fc1.weight/momentum_buffer");
+    const uint64_t digests[] = {3, momentum};
+    for (uint32_t i = 0; i < 2; ++i) {
+      v1::TensorDigest& digest = *holds.add_digests();
+      digest.set_tensor(i);
+      digest.set_digest(digests[i]);
+    }
+    return membership_.OnHolds(SessionId(session), holds, now_);
+  }
+
+  uint64_t generation_ = 1;
+};
+
+TEST_F(MembershipStateTest, View_SaysThatTheRunKeepsState) {
+  Hello(1);
+  Hello(2);
+  const View view = All<SendView>(Hello(3)).at(0).view;
+  EXPECT_TRUE(view.keeps_state);
+  EXPECT_EQ(view.checkpoint_every, 5);
+}
+
+TEST_F(MembershipStateTest, OnHolds_AllHoldTheSameStep_SavesIt) {
+  Form();
+  EXPECT_THAT(Holds(1, 5).actions, IsEmpty());
+  EXPECT_THAT(Holds(2, 5).actions, IsEmpty());
+  const std::vector<SaveState> saves = All<SaveState>(Holds(3, 5));
+  ASSERT_THAT(saves, SizeIs(1));
+  EXPECT_EQ(saves[0].step, Step(5));
+  EXPECT_EQ(saves[0].generation, Generation(1));
+  ASSERT_THAT(saves[0].donors, SizeIs(3));
+  EXPECT_EQ(saves[0].donors[1].address, "10.10.1.2:2");
+  EXPECT_EQ(saves[0].settings.at("seed"), "744");
+}
+
+TEST_F(MembershipStateTest, OnHolds_AnotherStep_WaitsForTheRest) {
+  Form();
+  Holds(1, 5);
+  Holds(2, 10);
+  EXPECT_THAT(All<SaveState>(Holds(3, 10)), IsEmpty());
+  EXPECT_THAT(All<SaveState>(Holds(1, 10)), SizeIs(1));
+}
+
+TEST_F(MembershipStateTest, OnHolds_OfAnEarlierView_IsFreedAndDoesNotCount) {
+  Form();
+  Broke(3);
+  const std::vector<SendSaved> freed = All<SendSaved>(Holds(1, 5));
+  ASSERT_THAT(freed, SizeIs(1));
+  EXPECT_EQ(freed[0].session, SessionId(1));
+  EXPECT_FALSE(freed[0].written);
+  EXPECT_THAT(All<SaveState>(Holds(2, 5)), IsEmpty());
+  generation_ = 2;
+  Holds(1, 5);
+  EXPECT_THAT(All<SaveState>(Holds(2, 5)), SizeIs(1));
+}
+
+TEST_F(MembershipStateTest, OnHolds_Declined_FreesTheOthersCopies) {
+  Form();
+  Holds(1, 5);
+  const Outcome outcome = Holds(2, 5, 7, "an earlier copy is in use");
+  const std::vector<SendSaved> saved = All<SendSaved>(outcome);
+  ASSERT_THAT(saved, SizeIs(1));
+  EXPECT_EQ(saved[0].session, SessionId(1));
+  EXPECT_FALSE(saved[0].written);
+  EXPECT_THAT(outcome.why, HasSubstr("an earlier copy is in use"));
+}
+
+TEST_F(MembershipStateTest, OnHolds_MomentumOfOneDiffers_ItIsLost) {
+  Form();
+  Holds(1, 5);
+  Holds(2, 5, 8);
+  const Outcome outcome = Holds(3, 5);
+  EXPECT_THAT(All<SaveState>(outcome), IsEmpty());
+  const std::vector<TellLoss> losses = All<TellLoss>(outcome);
+  ASSERT_THAT(losses, SizeIs(1));
+  EXPECT_THAT(losses[0].ranks, ::testing::ElementsAre(Rank(1)));
+  EXPECT_THAT(losses[0].cause, HasSubstr("its state differs from the others' before step 5, first "
+                                         "in 'fc1.weight/momentum_buffer' of section optimizer"));
+  EXPECT_THAT(All<SendSaved>(outcome), SizeIs(3));
+}
+
+TEST_F(MembershipStateTest, OnHolds_AllDiffer_EndsTheRun) {
+  Form();
+  Holds(1, 5, 1);
+  Holds(2, 5, 2);
+  const std::vector<EndRun> ends = All<EndRun>(Holds(3, 5, 3));
+  ASSERT_THAT(ends, SizeIs(1));
+  EXPECT_THAT(std::string(ends[0].status.message()), HasSubstr("the workers' states differ"));
+}
+
+TEST_F(MembershipStateTest, NextView_FreesCopiesOfAStepThatNotAllHold) {
+  Form();
+  Holds(1, 5);
+  const Outcome outcome = Broke(3);
+  EXPECT_THAT(All<SendSaved>(outcome), SizeIs(1));
+  EXPECT_THAT(All<FormRun>(outcome), SizeIs(1));
+}
+
+TEST_F(MembershipStateTest, OnSaveRequest_NamesAStepThatNobodyHasBegun) {
+  Form();
+  StepsDone(2, 7);
+  const std::vector<SendSave> sends = All<SendSave>(membership_.OnSaveRequest());
+  ASSERT_THAT(sends, SizeIs(3));
+  EXPECT_EQ(sends[0].step, Step(10));
+}
+
+TEST_F(MembershipStateTest, OnSaved_TellsAll) {
+  Form();
+  const std::vector<SendSaved> sends = All<SendSaved>(membership_.OnSaved(Step(5), true));
+  ASSERT_THAT(sends, SizeIs(3));
+  EXPECT_TRUE(sends[2].written);
+}
+
+TEST_F(MembershipStateTest, OnHello_StateThatCannotBeKept_IsRefused) {
+  v1::Hello hello = TestHello(1);
+  hello.set_cannot_checkpoint("ranks keep residuals");
+  EXPECT_EQ(
+      Refusal(membership_.OnHello(SessionId(1), hello, now_)),
+      absl::InvalidArgumentError("--run-dir: got a run without checkpoints: ranks keep residuals"));
+}
+
+using PlainMembershipTest = testing::MembershipFixture;
+
+TEST_F(PlainMembershipTest, OnHolds_RunWithoutCheckpoints_BreaksTheProtocol) {
+  Form();
+  EXPECT_THAT(All<EndRun>(membership_.OnHolds(SessionId(1), {}, now_)), SizeIs(1));
+  EXPECT_THAT(membership_.OnSaveRequest().actions, IsEmpty());
+}
+
+MembershipConfig Resuming() {
+  MembershipConfig config = Keeping();
+  ResumedRun run;
+  run.step = Step(20);
+  run.settings = {{"lr", "0.1"}, {"seed", "744"}, {"epochs", "3"}, {"wire", "fp32"}};
+  run.threads = 2;
+  run.environment = {{"blas", "OpenBLAS"}};
+  run.total_steps = 30;
+  run.steps_per_epoch = 10;
+  config.resumed = run;
+  return config;
+}
+
+class ResumedMembershipTest : public MembershipStateTest {
+ protected:
+  ResumedMembershipTest() : MembershipStateTest(Resuming()) {}
+
+  static v1::Hello HelloOf(int session, const std::map<std::string, std::string>& settings) {
+    v1::Hello hello = TestHello(static_cast<uint64_t>(session));
+    (*hello.mutable_settings())["epochs"] = "3";
+    (*hello.mutable_settings())["wire"] = "fp32";
+    for (const auto& [name, value] : settings) (*hello.mutable_settings())[name] = value;
+    return hello;
+  }
+  Outcome Join(int session, const std::map<std::string, std::string>& settings = {}) {
+    return membership_.OnHello(SessionId(session), HelloOf(session, settings), now_);
+  }
+};
+
+TEST_F(ResumedMembershipTest, View_BeginsWithTheCheckpointsStepAndThreads) {
+  Join(1);
+  Join(2);
+  const View view = All<SendView>(Join(3)).at(0).view;
+  EXPECT_EQ(view.first_step, Step(20));
+  EXPECT_EQ(view.threads, 2);
+  EXPECT_EQ(membership_.Status().ranks(0).steps_done(), 20);
+  v1::Ready ready;
+  ready.set_step(20);
+  ready.set_generation(1);
+  for (int session = 1; session <= 2; ++session) {
+    EXPECT_THAT(membership_.OnReady(SessionId(session), ready, now_).actions, IsEmpty());
+  }
+  EXPECT_THAT(All<SendSealed>(membership_.OnReady(SessionId(3), ready, now_)), SizeIs(3));
+}
+
+TEST_F(ResumedMembershipTest, OnHello_SettingThatChangesTheResult_IsRefusedWithBothValues) {
+  EXPECT_EQ(Refusal(Join(1, {{"seed", "1"}})),
+            absl::InvalidArgumentError(
+                "resume: setting 'seed': got 1, expected 744, as in the checkpoint"));
+  EXPECT_EQ(Refusal(Join(1, {{"nesterov", "true"}})),
+            absl::InvalidArgumentError("resume: setting 'nesterov': got true, expected its "
+                                       "default, as in the checkpoint"));
+}
+
+TEST_F(ResumedMembershipTest, OnHello_OtherThreads_IsRefused) {
+  v1::Hello hello = HelloOf(1, {});
+  hello.set_threads(3);
+  EXPECT_EQ(Refusal(membership_.OnHello(SessionId(1), hello, now_)),
+            absl::InvalidArgumentError(
+                "resume: setting 'threads': got 3, expected 2, as in the checkpoint"));
+}
+
+TEST_F(ResumedMembershipTest, OnHello_EpochsMayBeRaisedButNotBelowTheCheckpoint) {
+  EXPECT_EQ(Refusal(Join(1, {{"epochs", "1"}})),
+            absl::InvalidArgumentError(
+                "resume: setting 'epochs': got 1, expected 3, as in the checkpoint or more: that "
+                "is 10 steps, and the checkpoint has 20"));
+  EXPECT_THAT(Join(1, {{"epochs", "9"}}).actions, IsEmpty());
+}
+
+TEST_F(ResumedMembershipTest, OnHello_OtherBlas_IsNamedInTheLog) {
+  v1::Hello hello = HelloOf(1, {});
+  (*hello.mutable_environment())["blas"] = "reference BLAS";
+  EXPECT_THAT(
+      membership_.OnHello(SessionId(1), hello, now_).why,
+      HasSubstr("the bits of this run may change: its blas is 'reference BLAS', and that of "
+                "the checkpoint was 'OpenBLAS'"));
+}
+
+ResumedRun RunWith(Settings settings) {
+  ResumedRun run = *Resuming().resumed;
+  run.settings.insert(settings.begin(), settings.end());
+  return run;
+}
+
+v1::Hello HelloWith(const Settings& settings, const std::string& name, const std::string& value) {
+  v1::Hello hello;
+  for (const auto& [key, text] : settings) (*hello.mutable_settings())[key] = text;
+  (*hello.mutable_settings())[name] = value;
+  return hello;
+}
+
+TEST(CheckResumedTest, MoreEpochs_WhereTheEndMatters_IsRefused) {
+  const ResumedRun cosine = RunWith({{"lr-schedule", "cosine"}});
+  EXPECT_THAT(
+      std::string(CheckResumed(HelloWith(cosine.settings, "epochs", "4"), cosine).message()),
+      HasSubstr("each learning rate depends on the last step"));
+  const ResumedRun local = RunWith({{"sync", "local-sgd:8"}});
+  EXPECT_THAT(std::string(CheckResumed(HelloWith(local.settings, "epochs", "4"), local).message()),
+              HasSubstr("the last step has an exchange of its own"));
+  EXPECT_TRUE(CheckResumed(HelloWith(local.settings, "epochs", "3"), local).ok());
+}
+
+TEST(CheckResumedTest, BackEnds_ThatFoldInFloat32_MayBeExchanged) {
+  const ResumedRun ring = RunWith({{"backend", "ring"}});
+  EXPECT_TRUE(CheckResumed(HelloWith(ring.settings, "backend", "coordinator"), ring).ok());
+  EXPECT_FALSE(CheckResumed(HelloWith(ring.settings, "backend", "tree"), ring).ok());
+  ResumedRun half = ring;
+  half.settings["wire"] = "bf16";
+  EXPECT_FALSE(CheckResumed(HelloWith(half.settings, "backend", "coordinator"), half).ok());
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,305 @@
+"""All processes of a run with checkpoints are killed at once. The same command continues the run on
+any number of processes, and the result is that of the undisturbed run, to the bit."""
+import functools
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+BIN = pathlib.Path(os.environ["GRADWIRE_BIN_DIR"])
+WORLD_SIZE = 4
+STEPS = 24
+EVERY = 4
+SECONDS = 240
+RUN = ["--model", "lenet", "--dataset", "synthetic", "--seed", "744", "--batch-size", "4",
+       "--threads", "1", "--iterations", str(STEPS), "--print-every", "1"]
+BATCH_NORM = ["--model", "vgg11", "--batch-size", "2", "--iterations", "10"]
+# What each run adds to RUN; the last of equal options counts.
+CASES = {
+    "ddp, SGD": ["--sync", "ddp"],
+    "ddp, Adam": ["--sync", "ddp", "--optimizer", "adam"],
+    "gather-scatter, SGD, Nesterov": ["--sync", "gather-scatter", "--nesterov", "true"],
+    "gather-scatter, AdamW, cosine": ["--sync", "gather-scatter", "--optimizer", "adamw",
+                                      "--lr-schedule", "cosine"],
+    "ddp, no momentum": ["--sync", "ddp", "--momentum", "0"],
+    "all-reduce in bf16": ["--sync", "all-reduce", "--backend", "coordinator", "--wire", "bf16"],
+    "accumulation and clipping": ["--sync", "ddp", "--accumulate", "2", "--clip-norm", "1"],
+    "local-sgd": ["--sync", "local-sgd:3"],
+    "local-sgd with a delay": ["--sync", "local-sgd:4", "--delay", "2"],
+    "diloco": ["--sync", "diloco:3", "--optimizer", "adam"],
+}
+SLOW_CASES = {
+    "BatchNorm, broadcast": [*BATCH_NORM, "--sync", "ddp"],
+    "BatchNorm of each rank": [*BATCH_NORM, "--sync", "ddp", "--broadcast-buffers", "false"],
+    "BatchNorm, gather-scatter": [*BATCH_NORM, "--sync", "gather-scatter", "--broadcast-buffers",
+                                  "false"],
+    "BatchNorm, diloco": [*BATCH_NORM, "--sync", "diloco:2"],
+    "dropout": ["--model", "squeezenet1_0", "--image-size", "64", "--batch-size", "2", "--iterations",
+                "10", "--sync", "ddp"],
+    "evaluation in the middle": ["--sync", "ddp", "--batch-size", "1000", "--evaluate",
+                                 "--evaluate-every", "1"],
+}
+
+
+class Run:
+    """`gradwire launch` with checkpoints."""
+
+    def __init__(self, words, run_dir=None, workers=WORLD_SIZE, options=()):
+        self._folder = tempfile.TemporaryDirectory()
+        self._summary = pathlib.Path(self._folder.name, "summary.json")
+        keeps = ["--run-dir", run_dir, "--checkpoint-every", str(EVERY)] if run_dir else []
+        argv = [BIN / "gradwire", "launch", "--workers", str(workers), "--world-size",
+                str(WORLD_SIZE), "--metrics", "off", "--summary", self._summary, *keeps, *options,
+                "--", *RUN, *words]
+        environment = {name: value for name, value in os.environ.items()
+                       if not name.startswith("GRADWIRE_")}
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                         text=True, env=environment)
+        self.text = ""
+        self._watchdog = threading.Timer(SECONDS, self._process.kill)
+        self._watchdog.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+        self._watchdog.cancel()
+        self._folder.cleanup()
+
+    def until(self, expression):
+        for line in self._process.stdout:
+            self.text += line
+            if re.search(expression, line):
+                return
+        raise AssertionError(f"no line with {expression}:\n{self.text}")
+
+    def _children(self):
+        path = pathlib.Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return list(map(int, path.read_text().split()))
+
+    def kill_everything(self):
+        everyone = [self._process.pid, *self._children()]
+        for pid in everyone:
+            os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+        deadline = time.monotonic() + SECONDS
+        while any(pathlib.Path(f"/proc/{pid}").exists() for pid in everyone[1:]):
+            if time.monotonic() > deadline:
+                raise AssertionError("a killed process still exists")
+            time.sleep(0.01)
+
+    def signal(self, number):
+        self._process.send_signal(number)
+
+    def wait(self):
+        """Returns the exit code."""
+        self.text += self._process.stdout.read()
+        return self._process.wait()
+
+    def hashes(self):
+        """Returns the hashes of parameters and buffers of all ranks."""
+        exit_code = self.wait()
+        if exit_code != 0:
+            raise AssertionError(f"got exit code {exit_code}:\n{self.text}")
+        ranks = json.loads(self._summary.read_text())["ranks"]
+        if len(ranks) != WORLD_SIZE:
+            raise AssertionError(f"got summaries of {len(ranks)} ranks:\n{self.text}")
+        return [(rank["parameters_sha256"], rank["buffers_sha256"]) for rank in ranks]
+
+
+@functools.lru_cache(maxsize=None)
+def undisturbed(words):
+    with Run(words) as run:
+        return run.hashes()
+
+
+def checkpoints(run_dir):
+    return sorted(int(path.name.removeprefix("step-")) for path in pathlib.Path(run_dir).iterdir()
+                  if re.fullmatch(r"step-\d+", path.name))
+
+
+class CheckpointCase(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.run_dir = self.folder / "run"
+
+    def killed(self, words, at=r"checkpoint before step [4-9] "):
+        """Kills a run, with all its processes, after this line."""
+        with Run(words, self.run_dir) as run:
+            run.until(at)
+            run.kill_everything()
+
+    def check_resumes(self, words, workers):
+        copy = self.folder / f"on{workers}"
+        shutil.copytree(self.run_dir, copy)
+        with Run(words, copy, workers=workers) as run:
+            hashes = run.hashes()
+            self.assertRegex(run.text, r"the run resumes before step \d+")
+            self.assertRegex(run.text, r"\[rank.* info resumes before step [1-9]")
+        self.assertEqual(hashes, undisturbed(tuple(words)), f"on {workers} processes")
+
+    def check(self, words, on=(1, 3, 4)):
+        self.killed(words)
+        for workers in on:
+            with self.subTest(workers=workers):
+                self.check_resumes(words, workers)
+
+
+class KillEverythingTest(CheckpointCase):
+    def test_ddp_on_one_three_and_four_processes(self):
+        self.check(CASES["ddp, SGD"])
+
+    def test_adam_on_another_number_of_processes(self):
+        self.check(CASES["ddp, Adam"], on=(3,))
+
+    def test_diloco_with_an_optimizer_of_each_rank(self):
+        self.check(CASES["diloco"], on=(3,))
+
+    def test_buffers_of_each_rank(self):
+        self.check(SLOW_CASES["BatchNorm of each rank"], on=(3,))
+
+
+class EveryCaseTest(CheckpointCase):
+    """All cases, for tests/run --long."""
+
+    def test_each_case(self):
+        for name, words in {**CASES, **SLOW_CASES}.items():
+            with self.subTest(name):
+                self.setUp()
+                self.check(words)
+
+    def test_kills_at_drawn_moments(self):
+        draw = random.Random(744)
+        words = CASES["ddp, SGD"]
+        for number in range(50):
+            with self.subTest(number=number):
+                self.setUp()
+                with Run(words, self.run_dir) as run:
+                    run.until("the run begins with generation")
+                    time.sleep(draw.uniform(0, 1.5))
+                    run.kill_everything()
+                with Run(words, self.run_dir, workers=draw.choice((1, 3, 4))) as run:
+                    self.assertEqual(run.hashes(), undisturbed(tuple(words)))
+
+
+class ResumeTest(CheckpointCase):
+    WORDS = ["--sync", "ddp"]
+
+    def finish(self, words=WORDS, **options):
+        with Run(words, self.run_dir, **options) as run:
+            return run.hashes(), run.text
+
+    def refused(self, words=WORDS, exit_code=2, **options):
+        """Returns what a run says that ends with this exit code."""
+        with Run(words, self.run_dir, **options) as run:
+            self.assertEqual(run.wait(), exit_code, run.text)
+            return run.text
+
+    def test_checkpoint_at_the_end_and_older_ones_are_deleted(self):
+        self.finish()
+        self.assertEqual(checkpoints(self.run_dir), [16, 20, 24])
+
+    def test_checkpoints_do_not_change_the_result(self):
+        self.assertEqual(self.finish()[0], undisturbed(tuple(self.WORDS)))
+
+    def test_finished_run_says_so_and_has_the_same_result(self):
+        before = self.finish()[0]
+        after, text = self.finish()
+        self.assertIn("has already finished with step 24", text)
+        self.assertEqual(after, before)
+
+    def test_raised_number_of_steps_goes_on(self):
+        self.finish()
+        longer = [*self.WORDS, "--iterations", "30"]
+        self.assertEqual(self.finish(longer)[0], undisturbed(tuple(longer)))
+
+    def test_fewer_steps_than_the_checkpoint_has(self):
+        self.finish()
+        self.assertIn("got 10, expected 24", self.refused([*self.WORDS, "--iterations", "10"]))
+
+    def test_other_settings_are_refused_with_both_values(self):
+        self.finish()
+        self.assertIn("setting 'seed': got 1, expected 744, as in the checkpoint",
+                      self.refused([*self.WORDS, "--seed", "1"]))
+        self.assertIn("setting 'threads': got 2, expected 1",
+                      self.refused([*self.WORDS, "--threads", "2"]))
+        self.assertIn("world size: got 2, expected 4",
+                      self.refused(workers=2, options=["--world-size", "2"]))
+
+    def test_resume_from_a_step_and_never(self):
+        self.finish()
+        with Run(self.WORDS, self.run_dir, options=["--resume", "16"]) as run:
+            self.assertEqual(run.hashes(), undisturbed(tuple(self.WORDS)))
+            self.assertIn("the run resumes before step 16", run.text)
+        self.assertIn("expected a folder without checkpoints",
+                      self.refused(options=["--resume", "never"]))
+        self.refused(options=["--resume", "17"])
+
+    def test_damaged_checkpoint_is_named_and_skipped(self):
+        self.finish()
+        shard = next((self.run_dir / "step-000000000024").glob("model-*.safetensors"))
+        data = bytearray(shard.read_bytes())
+        data[-1] ^= 1
+        shard.write_bytes(data)
+        hashes, text = self.finish()
+        self.assertEqual(hashes, undisturbed(tuple(self.WORDS)))
+        self.assertIn("step-000000000024", text)
+        self.assertIn("the run resumes before step 20", text)
+
+    def test_no_sound_checkpoint_although_some_exist(self):
+        self.finish()
+        for manifest in self.run_dir.glob("step-*/manifest.json"):
+            manifest.write_text("{}")
+        self.refused()
+        self.assertEqual(checkpoints(self.run_dir), [16, 20, 24])
+
+    def test_run_dir_in_use(self):
+        with Run([*self.WORDS, "--iterations", "100000"], self.run_dir) as run:
+            run.until(f"checkpoint before step {EVERY} ")
+            self.assertIn("run", self.refused(exit_code=75))
+
+    def test_runs_without_checkpoints_are_refused(self):
+        for words, reason in ((["--sync", "parameter-server"], "aggregators keep the model"),
+                              (["--sync", "ddp", "--backend", "sharded", "--compress", "int8"],
+                               "residuals"),
+                              (["--sync", "all-reduce", "--backend", "gloo"], "cannot resume")):
+            with self.subTest(reason):
+                self.assertIn(reason, self.refused(words))
+
+    def test_sync_none_is_refused(self):
+        with Run(["--sync", "none"], self.run_dir, workers=1, options=["--world-size", "1"]) as run:
+            self.assertEqual(run.wait(), 2, run.text)
+            self.assertIn("expected a sync that averages", run.text)
+
+    def test_signal_makes_a_checkpoint(self):
+        words = [*self.WORDS, "--iterations", "100000"]
+        with Run(words, self.run_dir, options=["--checkpoint-every", "0"]) as run:
+            run.until("iteration 3/")
+            run.signal(signal.SIGUSR1)
+            run.until(r"checkpoint before step \d+ in")
+            run.kill_everything()
+        self.assertEqual(len(checkpoints(self.run_dir)), 1)
+
+    def test_launcher_says_how_to_resume(self):
+        with Run([*self.WORDS, "--iterations", "100000"], self.run_dir) as run:
+            run.until(f"checkpoint before step {EVERY} ")
+            run.signal(signal.SIGTERM)
+            self.assertEqual(run.wait(), 128 + signal.SIGTERM)
+            self.assertIn("the same command continues the run from its last checkpoint", run.text)
+
+
+if __name__ == "__main__":
+    unittest.main()

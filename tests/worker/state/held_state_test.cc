@@ -1,0 +1,123 @@
+#include "worker/state/held_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "common/base/clock.h"
+#include "worker/state/checkpoint_schedule.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TinyCopy : public HeldCopy {
+ public:
+  const v1::StateCatalog& catalog() const override { return catalog_; }
+  absl::Status Read(const std::string&, const std::string&, uint64_t,
+                    absl::Span<uint8_t>) override {
+    return absl::OkStatus();
+  }
+  std::vector<TensorDigest> Digests() const override { return {{0, 17}, {1, 18}}; }
+
+ private:
+  v1::StateCatalog catalog_;
+};
+
+class HeldStateTest : public ::testing::Test {
+ protected:
+  // Holds the state before a step, in generation 2, and returns the report.
+  v1::Holds Hold(uint64_t step) {
+    v1::Holds holds;
+    holds.set_step(step);
+    holds.set_generation(2);
+    held_.Hold(run_id_, std::make_shared<TinyCopy>(), holds);
+    held_.Finish();
+    return reported_;
+  }
+
+  const RunId run_id_ = MakeRunId();
+  v1::Holds reported_;
+  HeldState held_{[this](const v1::Holds& holds) { reported_ = holds; }};
+};
+
+TEST_F(HeldStateTest, Hold_ReportsStepAndDigests) {
+  const v1::Holds holds = Hold(12);
+  EXPECT_EQ(holds.step(), 12);
+  EXPECT_EQ(holds.generation(), 2);
+  ASSERT_EQ(holds.digests_size(), 2);
+  EXPECT_EQ(holds.digests(1).digest(), 18);
+}
+
+TEST_F(HeldStateTest, Find_OnlyThisRunStepAndGeneration) {
+  Hold(12);
+  EXPECT_TRUE(held_.Find(run_id_, Step(12), Generation(2)).ok());
+  EXPECT_EQ(held_.Find(MakeRunId(), Step(12), Generation(2)).status().code(),
+            absl::StatusCode::kPermissionDenied);
+  const absl::Status other = held_.Find(run_id_, Step(11), Generation(2)).status();
+  EXPECT_EQ(other.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("got step 11 of generation 2, expected step 12 of generation 2"));
+  EXPECT_EQ(held_.Find(run_id_, Step(12), Generation(3)).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+TEST_F(HeldStateTest, Release_FreesOnlyThisStep) {
+  Hold(12);
+  held_.Release(Step(11), true);
+  EXPECT_EQ(held_.step(), Step(12));
+  held_.Release(Step(12), true);
+  EXPECT_FALSE(held_.step().has_value());
+  EXPECT_FALSE(held_.Find(run_id_, Step(12), Generation(2)).ok());
+}
+
+TEST_F(HeldStateTest, Drop_FreesStepsThatAreComputedAgain) {
+  Hold(12);
+  held_.Drop(Step(12));
+  EXPECT_TRUE(held_.step().has_value());
+  held_.Drop(Step(11));
+  EXPECT_FALSE(held_.step().has_value());
+}
+
+TEST_F(HeldStateTest, AwaitRelease_SaysWhetherItWasWritten) {
+  Hold(12);
+  EXPECT_FALSE(held_.AwaitRelease(SteadyNow()).has_value());
+  auto other = std::async(std::launch::async, [this] { held_.Release(Step(12), true); });
+  EXPECT_EQ(held_.AwaitRelease(SteadyNow() + absl::Seconds(30)), true);
+  Hold(13);
+  held_.Release(Step(13), false);
+  EXPECT_EQ(held_.AwaitRelease(SteadyNow()), false);
+}
+
+TEST(CheckpointScheduleTest, IsDue_EveryFewStepsAndAtTheEnd) {
+  const CheckpointSchedule schedule(4, 10);
+  EXPECT_FALSE(schedule.IsDue(Step(0)));
+  EXPECT_FALSE(schedule.IsDue(Step(3)));
+  EXPECT_TRUE(schedule.IsDue(Step(4)));
+  EXPECT_TRUE(schedule.IsDue(Step(8)));
+  EXPECT_TRUE(schedule.IsDue(Step(10)));
+  EXPECT_FALSE(CheckpointSchedule(0, 10).IsDue(Step(4)));
+}
+
+TEST(CheckpointScheduleTest, Add_MakesOneStepDue) {
+  CheckpointSchedule schedule(0, 10);
+  schedule.Add(Step(5));
+  EXPECT_FALSE(schedule.Take(Step(4), true));
+  EXPECT_TRUE(schedule.IsDue(Step(5)));
+  EXPECT_TRUE(schedule.Take(Step(5), true));
+  EXPECT_FALSE(schedule.IsDue(Step(5)));
+}
+
+TEST(CheckpointScheduleTest, Take_NotAtABorder_IsDueAtTheNext) {
+  CheckpointSchedule schedule(4, 100);
+  EXPECT_FALSE(schedule.Take(Step(4), false));
+  EXPECT_FALSE(schedule.Take(Step(5), false));
+  EXPECT_TRUE(schedule.Take(Step(6), true));
+  EXPECT_FALSE(schedule.Take(Step(7), true));
+  EXPECT_TRUE(schedule.Take(Step(8), true));
+}
+
+}  // namespace
+}  // namespace gradwire

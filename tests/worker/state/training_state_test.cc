@@ -1,0 +1,214 @@
+#include "worker/state/training_state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/worker/run/training.h"
+#include "worker/run/pending_step.h"
+#include "worker/sync/pseudo_gradient.h"
+
+namespace gradwire {
+namespace {
+
+using ::gradwire::testing::StagedModel;
+using ::testing::HasSubstr;
+
+struct Setup {
+  std::string sync = "gather-scatter";
+  std::string optimizer = "adam";
+  double momentum = 0.9;
+  bool broadcast = true;
+  std::vector<Rank> ranks = {Rank(1), Rank(2)};
+  double bucket_cap_bytes = 1 << 10;
+};
+
+SyncOptions PeriodicOptions(const Setup& setup) {
+  SyncOptions options;
+  if (setup.sync.find(':') == std::string::npos) return options;
+  options.interval = 2;
+  return options;
+}
+
+// A trainer's parts with state, without a run: `seed` sets all values.
+class Parts {
+ public:
+  Parts(const Setup& setup, uint64_t seed) : setup_(setup) {
+    torch::manual_seed(seed);
+    model_ = std::make_shared<StagedModel>();
+    ReducerOptions options;
+    options.bucket_cap_bytes = setup.bucket_cap_bytes;
+    options.broadcast_buffers = setup.broadcast;
+    options.updater = is_periodic() ? Updater::kRank : Updater::kAll;
+    reducer_ = *Reducer::Create(model_->parameters(), model_->trained_buffers(), options);
+    SyncOptions of_sync = PeriodicOptions(setup);
+    if (is_periodic() && setup.broadcast) {
+      for (const torch::Tensor& buffer : model_->trained_buffers()) {
+        if (buffer.scalar_type() == torch::kFloat) of_sync.averaged_buffers.push_back(buffer);
+      }
+    }
+    sync_ = *MakeSynchronizer(setup.sync, reducer_.get(), of_sync);
+    UpdateOptions update;
+    update.optimizer.name = setup.optimizer;
+    update.optimizer.momentum = setup.momentum;
+    pending_ = *PendingStep::Create(model_.get(), reducer_.get(), update);
+  }
+
+  bool is_periodic() const { return setup_.sync.find(':') != std::string::npos; }
+  TrainingParts parts() {
+    TrainingParts parts;
+    parts.model = model_.get();
+    parts.reducer = reducer_.get();
+    parts.sync = sync_.get();
+    parts.optimizers = [this](size_t index) { return pending_->Optimizers(index); };
+    parts.broadcast = setup_.broadcast;
+    return parts;
+  }
+  void Attach() { sync_->Attach(nullptr, LayoutId(0), setup_.ranks); }
+
+  // Gives each rank other buffers, and a model of its own in a periodic sync; and updates.
+  void Train() {
+    const torch::NoGradGuard values_only;
+    for (size_t i = 0; i < setup_.ranks.size(); ++i) {
+      reducer_->BeginForward(setup_.ranks[i]);
+      for (torch::Tensor& buffer : model_->trained_buffers()) buffer.add_(static_cast<int>(i) + 1);
+      for (size_t bucket = 0; bucket < reducer_->gradient_buckets(); ++bucket) {
+        if (i > 0 && !is_periodic()) break;
+        int64_t elements = 0;
+        for (const torch::Tensor& tensor : reducer_->ParametersOf(bucket)) {
+          elements += tensor.numel();
+        }
+        pending_->Optimizers(i)[bucket].Step(torch::randn({elements}), 0.1);
+      }
+      reducer_->EndForward(setup_.ranks[i]);
+    }
+    if (sync_->outer() == nullptr) return;
+    for (size_t bucket = 0; bucket < sync_->outer()->bucket_count(); ++bucket) {
+      const absl::Span<uint8_t> mean = sync_->outer()->mean(bucket);
+      auto* const values = reinterpret_cast<float*>(mean.data());
+      for (size_t i = 0; i < mean.size() / sizeof(float); ++i) values[i] = 0.01F;
+      sync_->outer()->Step(bucket);
+    }
+  }
+
+  std::shared_ptr<StateCopy> Copy() { return std::make_shared<StateCopy>(CopyState(parts())); }
+
+  absl::Status Restore(const std::shared_ptr<StateCopy>& state) {
+    StateRestorer restorer(
+        parts(), state->catalog(),
+        [&state](const std::string& section, const std::string& key, const torch::Tensor& tensor) {
+          return state->Read(section, key, 0,
+                             {static_cast<uint8_t*>(tensor.data_ptr()), tensor.nbytes()});
+        });
+    absl::Status restored = restorer.BeforeAttach();
+    Attach();
+    return restored.ok() ? restorer.AfterAttach() : restored;
+  }
+
+ private:
+  const Setup setup_;
+  std::shared_ptr<StagedModel> model_;
+  std::unique_ptr<Reducer> reducer_;
+  std::unique_ptr<Synchronizer> sync_;
+  std::unique_ptr<PendingStep> pending_;
+};
+
+// All values, by section and key.
+std::map<std::string, std::string> ValuesOf(StateCopy& copy) {
+  std::map<std::string, std::string> values;
+  for (const v1::StateSection& section : copy.catalog().sections()) {
+    for (const v1::StateTensor& tensor : section.tensors()) {
+      int64_t bytes = tensor.dtype() == "I64" ? 8 : 4;
+      for (const int64_t size : tensor.shape()) bytes *= size;
+      std::string& value = values[section.name() + ": " + tensor.key()];
+      value.resize(static_cast<size_t>(bytes));
+      EXPECT_TRUE(copy.Read(section.name(), tensor.key(), 0,
+                            {reinterpret_cast<uint8_t*>(&value[0]), value.size()})
+                      .ok());
+    }
+  }
+  return values;
+}
+
+class TrainingStateTest : public ::testing::TestWithParam<Setup> {};
+
+// Buckets need not be the same.
+TEST_P(TrainingStateTest, CopyOfOneTrainer_RestoredInAnother_IsTheSame) {
+  Parts trained(GetParam(), 744);
+  trained.Attach();
+  trained.Train();
+  const std::shared_ptr<StateCopy> copy = trained.Copy();
+  Setup other = GetParam();
+  other.bucket_cap_bytes = 1 << 20;
+  Parts restored(other, 745);
+  EXPECT_NE(ValuesOf(*restored.Copy()), ValuesOf(*copy));
+  const absl::Status status = restored.Restore(copy);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(ValuesOf(*restored.Copy()), ValuesOf(*copy));
+}
+
+Setup Make(const std::string& sync, const std::string& optimizer, bool broadcast,
+           double momentum = 0.9) {
+  Setup setup;
+  setup.sync = sync;
+  setup.optimizer = optimizer;
+  setup.broadcast = broadcast;
+  setup.momentum = momentum;
+  return setup;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TrainingStateTest,
+                         ::testing::Values(Make("gather-scatter", "adam", true),
+                                           Make("ddp", "sgd", true), Make("ddp", "sgd", false),
+                                           Make("ddp", "sgd", true, 0),
+                                           Make("local-sgd:2", "sgd", true),
+                                           Make("diloco:2", "adamw", true),
+                                           Make("diloco:2", "sgd", false)));
+
+TEST(CopyStateTest, Digests_AreOfWhatAllWorkersHaveInCommon) {
+  const Setup setup = Make("ddp", "sgd", false);
+  Parts one(setup, 744), other(setup, 744);
+  for (Parts* parts : {&one, &other}) {
+    parts->Attach();
+    torch::manual_seed(1);
+    parts->Train();
+  }
+  EXPECT_EQ(one.Copy()->Digests(), other.Copy()->Digests());
+  other.parts().optimizers(0)[0].Save();
+  std::vector<torch::Tensor> state = other.parts().optimizers(0)[0].State();
+  state[0][0] += 1;
+  ASSERT_TRUE(other.parts().optimizers(0)[0].SetState(state).ok());
+  EXPECT_FALSE(one.Copy()->Digests() == other.Copy()->Digests());
+}
+
+TEST(CopyStateTest, Keys_AreThoseOfTorch) {
+  Parts parts(Make("ddp", "adam", true), 744);
+  parts.Attach();
+  parts.Train();
+  const auto values = ValuesOf(*parts.Copy());
+  for (const char* key : {"model: conv.weight", "optimizer: conv.weight/step",
+                          "optimizer: conv.weight/exp_avg", "ranks: 0/buffers/norm.running_mean"}) {
+    EXPECT_EQ(values.count(key), 1) << key;
+  }
+  EXPECT_EQ(values.count("ranks: 1/buffers/norm.running_mean"), 0);
+}
+
+TEST(StateRestorerTest, StateOfAnotherModel_NamesTheTensor) {
+  Parts trained(Make("ddp", "sgd", true), 744);
+  trained.Attach();
+  trained.Train();
+  Parts adam(Make("ddp", "adam", true), 744);
+  std::vector<StateTensorRef> tensors = CopyState(trained.parts());
+  tensors[0].tensor = torch::zeros({2});
+  const absl::Status status = adam.Restore(std::make_shared<StateCopy>(tensors));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(tensors[0].key));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("F32 [2]"));
+}
+
+}  // namespace
+}  // namespace gradwire

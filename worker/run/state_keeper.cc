@@ -1,0 +1,99 @@
+#include "worker/run/state_keeper.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/clock.h"
+#include "common/base/status_util.h"
+
+namespace gradwire {
+namespace {
+
+constexpr absl::Duration kFetchTimeout = absl::Seconds(60);
+constexpr absl::Duration kLookSlice = absl::Milliseconds(100);
+
+// The coordinator's checkpoint, for StateRestorer.
+absl::Status FetchInto(StateFetcher* fetcher, const std::string& section, const std::string& key,
+                       const torch::Tensor& tensor) {
+  auto* const bytes = static_cast<uint8_t*>(tensor.data_ptr());
+  return fetcher->Fetch({{section, key, 0, {bytes, tensor.nbytes()}}});
+}
+
+}  // namespace
+
+StateKeeper::StateKeeper(TrainingParts parts, Run run, RunMember* member, HeldState* held)
+    : parts_(std::move(parts)),
+      run_(std::move(run)),
+      member_(member),
+      held_(held),
+      schedule_(run_.checkpoint_every, static_cast<uint64_t>(run_.total_steps)) {}
+
+bool StateKeeper::IsLast(Step next) const {
+  return next.value() == static_cast<uint64_t>(run_.total_steps);
+}
+
+void StateKeeper::BeforeStep(Step next, const View& view) {
+  if (!view.keeps_state || !schedule_.Take(next, parts_.sync->IsAtBorder())) return;
+  if (restorer_.has_value() && next == resumed_) return;  // it is that of the checkpoint
+  const absl::optional<Step> kept = held_->step();
+  if (!kept.has_value() || IsLast(next)) return Copy(next, view);
+  v1::Holds declined;
+  declined.set_step(next.value());
+  declined.set_generation(view.generation.value());
+  declined.set_declined(absl::StrCat("the copy before step ", kept->value(), " is still in use"));
+  member_->ReportHolds(declined);
+}
+
+// The state before the last step counts more than an earlier copy that is still in use.
+void StateKeeper::Copy(Step next, const View& view) {
+  held_->Drop(Step(0));
+  v1::Holds holds;
+  holds.set_step(next.value());
+  holds.set_generation(view.generation.value());
+  holds.set_total_steps(static_cast<uint64_t>(run_.total_steps));
+  holds.set_steps_per_epoch(static_cast<uint64_t>(run_.steps_per_epoch));
+  holds.set_lr(run_.learning_rate(next));
+  copied_ = next;
+  copied_in_ = view.generation;
+  held_->Hold(view.run_id, std::make_shared<StateCopy>(CopyState(parts_)), std::move(holds));
+}
+
+absl::Status StateKeeper::AwaitLast(const View& view, absl::Duration patience) {
+  const Step last(static_cast<uint64_t>(run_.total_steps));
+  if (!view.keeps_state || resumed_ == last) return absl::OkStatus();
+  if (copied_ != last || copied_in_ != view.generation) Copy(last, view);
+  const absl::Time deadline = SteadyNow() + patience;
+  while (SteadyNow() < deadline) {
+    if (held_->AwaitRelease(SteadyNow() + kLookSlice).has_value()) return absl::OkStatus();
+    if (absl::Status running = member_->EndedOrChanged(); !running.ok()) return running;
+  }
+  spdlog::warn("the coordinator did not write the last checkpoint within {}; it is given up",
+               absl::FormatDuration(patience));
+  return absl::OkStatus();
+}
+
+absl::Status StateKeeper::Resume(const View& view) {
+  if (view.first_step == Step(0)) return absl::OkStatus();
+  v1::StateId id;
+  id.set_run_id(ToBytes(view.run_id));
+  id.set_step(view.first_step.value());
+  fetcher_ = std::make_unique<StateFetcher>(member_->CoordinatorChannel(), "the coordinator",
+                                            std::move(id), kFetchTimeout);
+  absl::StatusOr<v1::StateCatalog> catalog = fetcher_->Describe();
+  if (!catalog.ok()) return catalog.status();
+  resumed_ = view.first_step;
+  restorer_.emplace(parts_, *std::move(catalog),
+                    [this](auto&&... tensor) { return FetchInto(fetcher_.get(), tensor...); });
+  if (absl::Status restored = restorer_->BeforeAttach(); !restored.ok()) return restored;
+  spdlog::info("resumes before step {}", resumed_.value());
+  return absl::OkStatus();
+}
+
+absl::Status StateKeeper::ResumeRanks(const View& view) {
+  if (!restorer_.has_value() || view.first_step != resumed_) return absl::OkStatus();
+  return restorer_->AfterAttach();
+}
+
+}  // namespace gradwire

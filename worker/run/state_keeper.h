@@ -1,0 +1,81 @@
+#ifndef GRADWIRE_WORKER_RUN_STATE_KEEPER_H_
+#define GRADWIRE_WORKER_RUN_STATE_KEEPER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "common/state_transfer/state_fetcher.h"
+#include "common/wire/view.h"
+#include "worker/learning/learning_rate.h"
+#include "worker/member/member.h"
+#include "worker/state/checkpoint_schedule.h"
+#include "worker/state/held_state.h"
+#include "worker/state/training_state.h"
+
+namespace gradwire {
+
+// A worker's part in checkpoints and in a resumed run:
+//
+//   BeforeStep ── copy ──► HeldState ──► the coordinator fetches it, and says Saved
+//   Resume ◄── the coordinator's checkpoint
+//
+// The trainer's thread calls; only Ask may be called from any.
+class StateKeeper {
+ public:
+  struct Run {
+    uint64_t checkpoint_every = 0;  // steps; 0: none but the last and those of Ask
+    int64_t total_steps = 0;
+    int64_t steps_per_epoch = 0;
+    LearningRate learning_rate;
+  };
+
+  // The pointers, and those in `parts`, must outlive this object.
+  StateKeeper(TrainingParts parts, Run run, RunMember* member, HeldState* held);
+
+  // The coordinator asks for a copy of the state before `step`.
+  void Ask(Step step) { schedule_.Add(step); }
+
+  // Whether all updates of `step` must be done before the next step begins.
+  bool IsBorder(Step step) const { return schedule_.IsDue(Step(step.value() + 1)); }
+
+  // Between two steps: copies the state before `next`, if a copy is due, and reports it.
+  void BeforeStep(Step next, const View& view);
+  // After the last step: waits until the coordinator has written its state, at most `patience`; a
+  // coordinator that needs longer only loses that checkpoint. Returns how the run ended, or Aborted
+  // if a newer view came.
+  absl::Status AwaitLast(const View& view, absl::Duration patience);
+  // A later view begins: copies of steps that will be computed again are void.
+  void OnView(const View& view) { held_->Drop(view.first_step); }
+
+  // Before Attach, with the first view: fetches the state before its first step from the
+  // coordinator, unless that is step 0. Errors: those of StateRestorer.
+  absl::Status Resume(const View& view);
+  // After each Attach: restores what the carried ranks have for themselves, if no step was computed
+  // since Resume.
+  absl::Status ResumeRanks(const View& view);
+
+ private:
+  void Copy(Step next, const View& view);
+  bool IsLast(Step next) const;
+
+  const TrainingParts parts_;
+  const Run run_;
+  RunMember* const member_;
+  HeldState* const held_;
+  CheckpointSchedule schedule_;
+  // Step and generation of the last copy.
+  Step copied_;
+  Generation copied_in_;
+
+  std::unique_ptr<StateFetcher> fetcher_;
+  absl::optional<StateRestorer> restorer_;  // set if this run was resumed
+  Step resumed_;
+};
+
+}  // namespace gradwire
+
+#endif  // GRADWIRE_WORKER_RUN_STATE_KEEPER_H_

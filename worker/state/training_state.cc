@@ -1,0 +1,303 @@
+#include "worker/state/training_state.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/base/status_util.h"
+#include "worker/sync/pseudo_gradient.h"
+
+namespace gradwire {
+namespace {
+
+constexpr char kModel[] = "model";
+constexpr char kOptimizer[] = "optimizer";
+constexpr char kRanks[] = "ranks";
+constexpr char kOuter[] = "outer";
+constexpr char kMomentum[] = "momentum_buffer";
+
+using Named = std::vector<std::pair<std::string, torch::Tensor>>;
+
+Named ParametersOf(const Model& model) {
+  Named named;
+  for (const auto& item : model.named_parameters()) named.emplace_back(item.key(), item.value());
+  return named;
+}
+
+std::string BufferName(const Model& model, const torch::Tensor& buffer) {
+  for (const auto& item : model.named_buffers()) {
+    if (item.value().is_same(buffer)) return item.key();
+  }
+  return "";
+}
+
+// Buffers that training changes.
+Named BuffersOf(const Model& model) {
+  Named named;
+  for (const torch::Tensor& buffer : model.trained_buffers()) {
+    named.emplace_back(BufferName(model, buffer), buffer);
+  }
+  return named;
+}
+
+// The tensors of a rank that take turns in the module, with the start of their keys.
+Named OwnTensors(const TrainingParts& parts, Rank rank) {
+  Named own;
+  for (const auto& [name, buffer] : BuffersOf(*parts.model)) {
+    own.emplace_back(absl::StrCat(rank.value(), "/buffers/", name), buffer);
+  }
+  if (parts.sync->outer() == nullptr) return own;
+  for (const auto& [name, parameter] : ParametersOf(*parts.model)) {
+    if (!parameter.requires_grad()) continue;
+    own.emplace_back(absl::StrCat(rank.value(), "/parameters/", name), parameter);
+  }
+  return own;
+}
+
+// A part of a bucket's data: the elements of one tensor.
+struct PartOfBucket {
+  std::string name;
+  torch::Tensor tensor;
+  int64_t first = 0;
+};
+
+std::vector<PartOfBucket> PartsOfBucket(const TrainingParts& parts, const Named& parameters,
+                                        size_t bucket) {
+  std::vector<PartOfBucket> of_bucket;
+  int64_t first = 0;
+  for (const size_t index : parts.reducer->IndicesOf(bucket)) {
+    const auto& [name, tensor] = parameters[index];
+    of_bucket.push_back({name, tensor, first});
+    first += tensor.numel();
+  }
+  return of_bucket;
+}
+
+// The same for a bucket of the outer step; the last one may hold buffers.
+std::vector<PartOfBucket> PartsOfOuter(const TrainingParts& parts, const Named& parameters,
+                                       size_t bucket) {
+  if (bucket < parts.reducer->gradient_buckets()) return PartsOfBucket(parts, parameters, bucket);
+  std::vector<PartOfBucket> of_bucket;
+  int64_t first = 0;
+  for (const torch::Tensor& tensor : parts.sync->outer()->tensors(bucket)) {
+    of_bucket.push_back({BufferName(*parts.model, tensor), tensor, first});
+    first += tensor.numel();
+  }
+  return of_bucket;
+}
+
+torch::Tensor Slice(const torch::Tensor& flat, const PartOfBucket& part) {
+  return flat.narrow(0, part.first, part.tensor.numel()).view(part.tensor.sizes());
+}
+
+// The state of the optimizers, by bucket, under PREFIX + PARAMETER/NAME.
+void CopyOptimizer(const TrainingParts& parts, const Named& parameters, const std::string& section,
+                   const std::string& prefix, absl::Span<SlicedOptimizer> optimizers,
+                   std::vector<StateTensorRef>* out) {
+  for (size_t bucket = 0; bucket < optimizers.size(); ++bucket) {
+    const OptimizerKind& kind = optimizers[bucket].kind();
+    const std::vector<torch::Tensor> state = optimizers[bucket].State();
+    for (const PartOfBucket& part : PartsOfBucket(parts, parameters, bucket)) {
+      for (size_t i = 0; i < state.size(); ++i) {
+        const bool shared = kind.dimensions[i] == 0;
+        out->push_back({section, absl::StrCat(prefix, part.name, "/", kind.names[i]),
+                        shared ? state[i] : Slice(state[i], part), section == kOptimizer});
+      }
+    }
+  }
+}
+
+void CopyRanks(const TrainingParts& parts, const Named& parameters,
+               std::vector<StateTensorRef>* out) {
+  const bool own_models = parts.sync->outer() != nullptr;
+  const absl::Span<const Rank> ranks = parts.reducer->ranks();
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    parts.reducer->BeginForward(ranks[i]);
+    const bool common = parts.broadcast && !own_models;
+    for (const auto& [key, tensor] : OwnTensors(parts, common ? Rank(0) : ranks[i])) {
+      out->push_back({kRanks, key, tensor.detach().clone(), common});
+    }
+    if (common) return;
+    if (!own_models) continue;
+    CopyOptimizer(parts, parameters, kRanks, absl::StrCat(ranks[i].value(), "/optimizer/"),
+                  parts.optimizers(i), out);
+  }
+}
+
+void CopyOuter(const TrainingParts& parts, const Named& parameters,
+               std::vector<StateTensorRef>* out) {
+  const PseudoGradient::State state = parts.sync->outer()->Capture();
+  for (size_t bucket = 0; bucket < state.anchors.size(); ++bucket) {
+    const bool buffers = bucket >= parts.reducer->gradient_buckets();
+    for (const PartOfBucket& part : PartsOfOuter(parts, parameters, bucket)) {
+      if (buffers) {
+        out->push_back(
+            {kOuter, absl::StrCat("anchor/", part.name), Slice(state.anchors[bucket], part), true});
+      }
+      for (const torch::Tensor& momentum : state.momenta[bucket]) {
+        out->push_back(
+            {kOuter, absl::StrCat(kMomentum, "/", part.name), Slice(momentum, part), true});
+      }
+    }
+  }
+}
+
+// Parameters that are not exchanged are those of the module.
+void CopyModel(const TrainingParts& parts, const Named& parameters,
+               std::vector<StateTensorRef>* out) {
+  const size_t first = out->size();
+  const bool from_module = parts.sync->outer() == nullptr;
+  for (const auto& [name, parameter] : parameters) {
+    const bool copied = from_module || !parameter.requires_grad();
+    out->push_back({kModel, name, copied ? parameter.detach().clone() : torch::Tensor(), true});
+  }
+  if (from_module) return;
+  const PseudoGradient::State state = parts.sync->outer()->Capture();
+  for (size_t bucket = 0; bucket < parts.reducer->gradient_buckets(); ++bucket) {
+    const std::vector<size_t> indices = parts.reducer->IndicesOf(bucket);
+    const std::vector<PartOfBucket> of_bucket = PartsOfBucket(parts, parameters, bucket);
+    for (size_t i = 0; i < indices.size(); ++i) {
+      (*out)[first + indices[i]].tensor = Slice(state.anchors[bucket], of_bucket[i]);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<StateTensorRef> CopyState(const TrainingParts& parts) {
+  const torch::NoGradGuard values_only;
+  const Named parameters = ParametersOf(*parts.model);
+  std::vector<StateTensorRef> tensors;
+  CopyModel(parts, parameters, &tensors);
+  if (parts.sync->outer() == nullptr) {
+    CopyOptimizer(parts, parameters, kOptimizer, "", parts.optimizers(0), &tensors);
+  }
+  CopyRanks(parts, parameters, &tensors);
+  if (parts.sync->outer() != nullptr) CopyOuter(parts, parameters, &tensors);
+  return tensors;
+}
+
+const v1::StateTensor* StateRestorer::Find(const std::string& section,
+                                           const std::string& key) const {
+  for (const v1::StateSection& candidate : catalog_.sections()) {
+    if (candidate.name() != section) continue;
+    for (const v1::StateTensor& tensor : candidate.tensors()) {
+      if (tensor.key() == key) return &tensor;
+    }
+  }
+  return nullptr;
+}
+
+absl::Status StateRestorer::Get(const std::string& section, const std::string& key,
+                                const torch::Tensor& tensor) const {
+  const std::string what = absl::StrCat("checkpoint: tensor '", key, "' of section ", section);
+  const v1::StateTensor* const found = Find(section, key);
+  if (found == nullptr) return Unexpected(what, "none", "one, as the model and optimizer have");
+  const std::vector<int64_t> shape(found->shape().begin(), found->shape().end());
+  if (found->dtype() != StateTypeOf(tensor) || shape != tensor.sizes().vec()) {
+    return Unexpected(
+        what, absl::StrCat(found->dtype(), " [", absl::StrJoin(shape, ", "), "]"),
+        absl::StrCat(StateTypeOf(tensor), " [", absl::StrJoin(tensor.sizes().vec(), ", "), "]"));
+  }
+  return fetch_(section, key, tensor);
+}
+
+absl::Status StateRestorer::GetOptimizerOfBucket(const std::string& section,
+                                                 const std::string& prefix, size_t bucket,
+                                                 SlicedOptimizer* optimizer) const {
+  const OptimizerKind& kind = optimizer->kind();
+  const std::vector<PartOfBucket> of_bucket =
+      PartsOfBucket(parts_, ParametersOf(*parts_.model), bucket);
+  std::vector<torch::Tensor> state;
+  for (size_t i = 0; i < kind.names.size(); ++i) {
+    std::vector<torch::Tensor> values;
+    for (const PartOfBucket& part : of_bucket) {
+      const bool shared = kind.dimensions[i] == 0;
+      values.push_back(shared ? torch::zeros({}, torch::kLong)
+                              : torch::empty(part.tensor.sizes(), torch::kFloat));
+      absl::Status got =
+          Get(section, absl::StrCat(prefix, part.name, "/", kind.names[i]), values.back());
+      if (!got.ok()) return got;
+      values.back() = shared ? values.back() : values.back().view({-1});
+    }
+    state.push_back(kind.dimensions[i] == 0 ? values.front() : torch::cat(values));
+  }
+  return optimizer->SetState(state);
+}
+
+// An optimizer without state, such as SGD without momentum, has no tensors at all.
+absl::Status StateRestorer::GetOptimizer(const std::string& section, const std::string& prefix,
+                                         absl::Span<SlicedOptimizer> optimizers) const {
+  if (optimizers.empty()) return absl::OkStatus();
+  const Named parameters = ParametersOf(*parts_.model);
+  const std::string& first = parameters[parts_.reducer->IndicesOf(0).front()].first;
+  const std::string key = absl::StrCat(prefix, first, "/", optimizers.front().kind().names.front());
+  if (Find(section, key) == nullptr) return absl::OkStatus();
+  for (size_t bucket = 0; bucket < optimizers.size(); ++bucket) {
+    absl::Status got = GetOptimizerOfBucket(section, prefix, bucket, &optimizers[bucket]);
+    if (!got.ok()) return got;
+  }
+  return absl::OkStatus();
+}
+
+// The model of the last exchange is the anchor that Attach takes from the module.
+absl::Status StateRestorer::BeforeAttach() {
+  const torch::NoGradGuard values_only;
+  const bool own_models = parts_.reducer->updater() == Updater::kRank;
+  for (const auto& [name, parameter] : ParametersOf(*parts_.model)) {
+    absl::Status got = Get(kModel, name, parameter.detach());
+    if (!got.ok()) return got;
+  }
+  for (const auto& [name, buffer] : BuffersOf(*parts_.model)) {
+    const std::string anchor = absl::StrCat("anchor/", name);
+    absl::Status got;
+    if (own_models && Find(kOuter, anchor) != nullptr) got = Get(kOuter, anchor, buffer);
+    if (!own_models && parts_.broadcast) {
+      got = Get(kRanks, absl::StrCat("0/buffers/", name), buffer);
+    }
+    if (!got.ok()) return got;
+  }
+  return own_models ? absl::OkStatus() : GetOptimizer(kOptimizer, "", parts_.optimizers(0));
+}
+
+absl::Status StateRestorer::GetRank(size_t index) const {
+  const Rank rank = parts_.reducer->ranks()[index];
+  parts_.reducer->BeginForward(rank);
+  for (const auto& [key, tensor] : OwnTensors(parts_, rank)) {
+    absl::Status got = Get(kRanks, key, tensor.detach());
+    if (!got.ok()) return got;
+  }
+  parts_.reducer->EndForward(rank);
+  if (parts_.sync->outer() == nullptr) return absl::OkStatus();
+  return GetOptimizer(kRanks, absl::StrCat(rank.value(), "/optimizer/"), parts_.optimizers(index));
+}
+
+absl::Status StateRestorer::GetOuter() const {
+  PseudoGradient* const outer = parts_.sync->outer();
+  const Named parameters = ParametersOf(*parts_.model);
+  PseudoGradient::State state = outer->Capture();
+  for (size_t bucket = 0; bucket < state.anchors.size(); ++bucket) {
+    std::vector<torch::Tensor> momenta;
+    for (const PartOfBucket& part : PartsOfOuter(parts_, parameters, bucket)) {
+      const std::string key = absl::StrCat(kMomentum, "/", part.name);
+      if (Find(kOuter, key) == nullptr) continue;
+      momenta.push_back(torch::empty(part.tensor.sizes(), torch::kFloat));
+      if (absl::Status got = Get(kOuter, key, momenta.back()); !got.ok()) return got;
+      momenta.back() = momenta.back().view({-1});
+    }
+    if (!momenta.empty()) state.momenta[bucket] = {torch::cat(momenta)};
+  }
+  return outer->Restore(state);
+}
+
+absl::Status StateRestorer::AfterAttach() {
+  const torch::NoGradGuard values_only;
+  const bool own_models = parts_.sync->outer() != nullptr;
+  if (parts_.broadcast && !own_models) return absl::OkStatus();
+  for (size_t i = 0; i < parts_.reducer->ranks().size(); ++i) {
+    if (absl::Status got = GetRank(i); !got.ok()) return got;
+  }
+  // The reducer counts each rank's EndForward as a step that could be undone.
+  if (parts_.undoable) parts_.reducer->Keep();
+  return own_models ? GetOuter() : absl::OkStatus();
+}
+
+}  // namespace gradwire
