@@ -1,9 +1,13 @@
 #include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "worker/backends/backend.h"
+#include "worker/backends/host_exchange.h"
+#include "worker/backends/memory/memory_backend.h"
+#include "worker/backends/memory/memory_budget.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {
@@ -66,13 +70,17 @@ std::unique_ptr<Backend> TraceBackend(std::unique_ptr<Backend> backend, OnSpan o
 
 namespace {
 
-// Serves for both rows, because the view is not known yet.
+// Has all rows that a view may choose, because none is known yet.
 class AutoBackend : public Backend {
  public:
-  explicit AutoBackend(v1::DType wire) : wire_(wire) {}
+  explicit AutoBackend(const BackendOptions& options)
+      : options_(options),
+        between_hosts_(AutoBetweenHosts(options.gathers, IsCoded(options.wire))),
+        memory_(options) {}
   static absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
-    auto made = std::make_unique<AutoBackend>(options.wire);
-    for (const char* name : {kAutoOfHost, kAutoOfWorkers, kAutoOfAggregators}) {
+    auto made = std::make_unique<AutoBackend>(options);
+    for (const std::string& name : {made->between_hosts_, std::string(kAutoOfAggregators)}) {
+      if (made->rows_.count(name) > 0) continue;
       auto backend = MakeBackend(name, options);
       if (!backend.ok()) return backend.status();
       made->rows_[name] = *std::move(backend);
@@ -82,7 +90,15 @@ class AutoBackend : public Backend {
 
   absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
                                                     absl::optional<Incarnation>* suspect) override {
-    return rows_.at(ChosenBackend(kAutoBackend, view, wire_))->Connect(view, ended, suspect);
+    const std::string chosen = ChosenBackend(kAutoBackend, view, options_);
+    if (chosen != kAutoOfHost) return rows_.at(chosen)->Connect(view, ended, suspect);
+    auto memory = memory_.ConnectMemory(view);
+    if (!memory.ok()) return memory.status();
+    Backend* const network = rows_.at(between_hosts_).get();
+    auto connect = [network, view, ended](absl::optional<Incarnation>* unreached) {
+      return network->Connect(view, ended, unreached);
+    };
+    return std::make_unique<HostExchange>(*std::move(memory), between_hosts_, std::move(connect));
   }
 
   std::vector<grpc::Service*> services() override {
@@ -94,7 +110,9 @@ class AutoBackend : public Backend {
   }
 
  private:
-  const v1::DType wire_;
+  const BackendOptions options_;
+  const std::string between_hosts_;
+  MemoryBackend memory_;
   std::map<std::string, std::unique_ptr<Backend>> rows_;
 };
 
@@ -121,10 +139,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                           kAutoBackend, " or one of:", names));
 }
 
-std::string ChosenBackend(absl::string_view name, const View& view, v1::DType wire) {
+std::string ChosenBackend(absl::string_view name, const View& view, const BackendOptions& options,
+                          absl::Span<const BucketSpec> buckets) {
   if (name != kAutoBackend) return std::string(name);
   if (!view.aggregators.empty()) return kAutoOfAggregators;
-  return wire == v1::DTYPE_FLOAT32 && view.SharesMemory() ? kAutoOfHost : kAutoOfWorkers;
+  const bool shares = view.SharesMemory();
+  if (shares && MemoryBudget(view, MemoryWireOf(options)).Add(buckets).ok()) return kAutoOfHost;
+  return AutoBetweenHosts(options.gathers, IsCoded(options.wire));
 }
 
 }  // namespace gradwire
