@@ -1,13 +1,9 @@
-#include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "worker/backends/backend.h"
-#include "worker/backends/host_exchange.h"
-#include "worker/backends/memory/memory_backend.h"
-#include "worker/backends/memory/memory_budget.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {
@@ -68,61 +64,12 @@ std::unique_ptr<Backend> TraceBackend(std::unique_ptr<Backend> backend, OnSpan o
   return std::make_unique<TracedBackend>(std::move(backend), std::move(on_span));
 }
 
-namespace {
-
-// Has all rows that a view may choose, because none is known yet.
-class AutoBackend : public Backend {
- public:
-  explicit AutoBackend(const BackendOptions& options)
-      : options_(options),
-        between_hosts_(AutoBetweenHosts(options.gathers, IsCoded(options.wire))),
-        memory_(options) {}
-  static absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
-    auto made = std::make_unique<AutoBackend>(options);
-    for (const std::string& name : {made->between_hosts_, std::string(kAutoOfAggregators)}) {
-      if (made->rows_.count(name) > 0) continue;
-      auto backend = MakeBackend(name, options);
-      if (!backend.ok()) return backend.status();
-      made->rows_[name] = *std::move(backend);
-    }
-    return made;
-  }
-
-  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
-                                                    absl::optional<Incarnation>* suspect) override {
-    const std::string chosen = ChosenBackend(kAutoBackend, view, options_);
-    if (chosen != kAutoOfHost) return rows_.at(chosen)->Connect(view, ended, suspect);
-    auto memory = memory_.ConnectMemory(view);
-    if (!memory.ok()) return memory.status();
-    Backend* const network = rows_.at(between_hosts_).get();
-    auto connect = [network, view, ended](absl::optional<Incarnation>* unreached) {
-      return network->Connect(view, ended, unreached);
-    };
-    return std::make_unique<HostExchange>(*std::move(memory), between_hosts_, std::move(connect));
-  }
-
-  std::vector<grpc::Service*> services() override {
-    std::vector<grpc::Service*> services;
-    for (const auto& [name, backend] : rows_) {
-      for (grpc::Service* service : backend->services()) services.push_back(service);
-    }
-    return services;
-  }
-
- private:
-  const BackendOptions options_;
-  const std::string between_hosts_;
-  MemoryBackend memory_;
-  std::map<std::string, std::unique_ptr<Backend>> rows_;
-};
-
-}  // namespace
-
 // Each row's factory is in its own file, with its own errors.
 #define GRADWIRE_BACKEND(name, factory, ...) \
   absl::StatusOr<std::unique_ptr<Backend>> factory(const BackendOptions& options);
 #include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
+absl::StatusOr<std::unique_ptr<Backend>> MakeAutoBackend(const BackendOptions& options);
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                                      const BackendOptions& options) {
@@ -130,22 +77,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
   if (name == row_name) return factory(options);
 #include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
-  if (name == kAutoBackend) return AutoBackend::Make(options);
+  if (name == kAutoBackend) return MakeAutoBackend(options);
   std::string names;
 #define GRADWIRE_BACKEND(row_name, ...) absl::StrAppend(&names, " ", row_name);
 #include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   return absl::NotFoundError(absl::StrCat("back end '", name, "' does not exist; expected ",
                                           kAutoBackend, " or one of:", names));
-}
-
-std::string ChosenBackend(absl::string_view name, const View& view, const BackendOptions& options,
-                          absl::Span<const BucketSpec> buckets) {
-  if (name != kAutoBackend) return std::string(name);
-  if (!view.aggregators.empty()) return kAutoOfAggregators;
-  const bool shares = view.SharesMemory();
-  if (shares && MemoryBudget(view, MemoryWireOf(options)).Add(buckets).ok()) return kAutoOfHost;
-  return AutoBetweenHosts(options.gathers, IsCoded(options.wire));
 }
 
 }  // namespace gradwire

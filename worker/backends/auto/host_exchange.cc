@@ -1,4 +1,4 @@
-#include "worker/backends/host_exchange.h"
+#include "worker/backends/auto/host_exchange.h"
 
 #include <spdlog/spdlog.h>
 

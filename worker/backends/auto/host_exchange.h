@@ -1,5 +1,5 @@
-#ifndef GRADWIRE_WORKER_BACKENDS_HOST_EXCHANGE_H_
-#define GRADWIRE_WORKER_BACKENDS_HOST_EXCHANGE_H_
+#ifndef GRADWIRE_WORKER_BACKENDS_AUTO_HOST_EXCHANGE_H_
+#define GRADWIRE_WORKER_BACKENDS_AUTO_HOST_EXCHANGE_H_
 
 #include <functional>
 #include <map>
@@ -53,4 +53,4 @@ class HostExchange : public Exchange {
 
 }  // namespace gradwire
 
-#endif  // GRADWIRE_WORKER_BACKENDS_HOST_EXCHANGE_H_
+#endif  // GRADWIRE_WORKER_BACKENDS_AUTO_HOST_EXCHANGE_H_
