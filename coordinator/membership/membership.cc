@@ -146,8 +146,8 @@ View Membership::MakeView() const {
     if (member->share) {
       view.aggregators.push_back(member->address);
     } else {
-      view.members.push_back(
-          {member->incarnation, member->address, member->ranks, member->pid, member->memory});
+      view.members.push_back({member->incarnation, member->address, member->ranks, member->pid,
+                              member->memory, member->limits});
     }
   }
   return view;
@@ -200,6 +200,7 @@ Outcome Membership::OnLayout(SessionId session, const v1::Layout& layout, absl::
     OnLoss(worker, agreed.status().message(), now, &outcome);
     return outcome;
   }
+  if (layout.id() == 0) backend_ = layout.backend();
   if (*agreed) {
     Agree(LayoutId(static_cast<int>(layout.id())), &outcome);
   } else {
@@ -488,6 +489,10 @@ v1::StatusReply Membership::Status(std::optional<absl::Time> now) const {
     *reply.add_ranks() = std::move(rank);
   }
   reply.mutable_settings()->insert(settings_.begin(), settings_.end());
+  const auto backend = reply.mutable_settings()->find("backend");
+  const bool is_told = backend != reply.mutable_settings()->end() && !backend_.empty();
+  if (is_told && backend->second != backend_)
+    absl::StrAppend(&backend->second, " (", backend_, ")");
   return reply;
 }
 

@@ -343,6 +343,7 @@ class Membership {
   Roster roster_;
   Settings settings_;  // of all workers; taken from the first one
   LayoutAgreement layouts_;
+  std::string backend_;  // that exchanges the first layout, as the last worker said
   StepTally steps_;
   Step step_{0};        // the last that was entered
   int threads_ = 0;     // of every worker, as the first view says

@@ -76,6 +76,7 @@ Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now) 
   worker.cores = static_cast<int>(hello.cores());
   worker.host = hello.host();
   worker.memory = hello.memory();
+  worker.limits = LimitsFromProto(hello.memory_limits());
   worker.cannot_recover = hello.cannot_recover();
   worker.pid = hello.pid();
   worker.environment = {hello.environment().begin(), hello.environment().end()};

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/base/memory_limits.h"
 #include "common/wire/layout.h"
 #include "coordinator/membership/assignment.h"
 #include "gradwire/v1/membership.pb.h"
@@ -111,6 +112,7 @@ struct Participant {
   int cores = 0;        // available cores
   std::string host;     // equal for workers that share cores
   std::string memory;   // see MemoryId
+  MemoryLimits limits;  // of its shared memory
   uint32_t pid = 0;     // process id on its host; 0: unknown
   // Why the run cannot continue without a lost worker, as this worker says; empty: it can.
   std::string cannot_recover;

@@ -396,7 +396,11 @@ absl::Status Worker::StartLoader(int64_t first) {
 
 absl::Status Worker::MakeReporter() {
   WorkerOptions in_force = options_;
-  in_force.backend = ChosenBackend(options_.backend, view_, *ParseWire(options_.wire));
+  const absl::StatusOr<MemberOptions> member = MemberOptionsOf(options_, nullptr);
+  if (!member.ok()) return member.status();
+  const std::vector<BucketSpec> buckets =
+      sync_ == nullptr ? std::vector<BucketSpec>() : sync_->BucketSpecs();
+  in_force.backend = ChosenBackend(options_.backend, view_, member->transport, buckets);
   auto reporter = StepReporter::Create(
       in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch(), first_step_}, &metrics_);
   if (!reporter.ok()) return reporter.status();
