@@ -126,6 +126,7 @@ mode_t ModeOf(int flags, va_list arguments) {
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 int open(const char* path, int flags, ...) {
@@ -188,3 +189,4 @@ int remove(const char* path) noexcept {
 }
 
 }  // extern "C"
+#pragma GCC visibility pop
