@@ -37,6 +37,8 @@ constexpr Command kCommands[] = {
     {"checkpoint", "list, check and export the checkpoints of a run", CheckpointCommand},
     {"report", "make an HTML page, figures and CSV from the --log-jsonl files of runs",
      ReportCommand},
+    {"ledger", "show or verify what a run recorded in its --run-dir: views, losses, steps, samples",
+     LedgerCommand},
     {"doctor", "find what would stop a run, here or on the hosts of a --hostfile", DoctorCommand},
     {"env", "show rank, world size and addresses, and where each comes from", EnvCommand},
 };

@@ -125,7 +125,7 @@ absl::Status CheckCompression(const OptionParser& parser, const GroupSettings& s
   if (compression.is_coded() && !TraitsOfBackend(settings.backend).codecs) {
     return absl::InvalidArgumentError(
         absl::StrCat(got, "back end ", settings.backend, " (", parser.source("backend").name,
-                     "), expected coordinator or sharded, whose aggregators decode"));
+                     "), expected auto, coordinator, sharded or memory, which decode"));
   }
   return absl::OkStatus();
 }
@@ -136,8 +136,7 @@ absl::Status SettleWire(const OptionParser& parser, int64_t warmup, GroupSetting
   if (!compression.ok()) return Annotate(compression.status(), parser.source("compress").name);
   settings->compression = *compression;
   settings->compression.warmup_steps = warmup;
-  const bool aggregates = settings->connections > 1 || compression->is_coded();
-  settings->backend = BackendFor(settings->backend, aggregates);
+  settings->backend = BackendFor(settings->backend, settings->connections, /*gathers=*/false);
   const absl::StatusOr<v1::DType> wire = ParseWire(settings->wire);
   if (!wire.ok()) return wire.status();
   settings->wire_dtype = compression->is_on() ? compression->dtype : *wire;

@@ -40,6 +40,12 @@ def cpu_seconds_per_gb(backend, ranks, coordinator_cpu_seconds):
     return cpu_seconds / (sent / 1e9) if sent else None
 
 
+def cpu_seconds_per_gb_and_rank(case, ranks):
+    """Returns a rank's seconds per 10^9 bytes of the tensor, whether they were sent or not."""
+    of_tensors = sum(case.bytes * len(rank["seconds"]) for rank in ranks)
+    return total(ranks, "cpu_seconds") / (of_tensors / 1e9)
+
+
 class Measured:
     """The measurement of a Case. `ranks`: what each printed (bench/rank/collective_rank.h, ToJson);
     the coordinator's processor time is that of the whole run, if it is known. Failure if a report
@@ -77,6 +83,8 @@ FIELDS = [
     ("bound_percent", "% of bound", Measured.bound_percent, 1),
     ("cpu_seconds_per_gb", "CPU-s/GB", lambda one: cpu_seconds_per_gb(
         one.case.backend, one.ranks, one.coordinator_cpu_seconds), 2),
+    ("cpu_seconds_per_gb_and_rank", "CPU-s/GB of tensor and rank",
+     lambda one: cpu_seconds_per_gb_and_rank(one.case, one.ranks), 3),
     ("wrong", "wrong", lambda one: int(total(one.ranks, "wrong")))]
 
 

@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/host.h"
+#include "common/base/memory_limits.h"
 #include "common/base/status_util.h"
 #include "common/session/local_address.h"
+#include "worker/options/choices.h"
 #include "worker/options/rank_list.h"
 #include "worker/options/worker_option_parser.h"
 
@@ -20,7 +22,8 @@ constexpr char kProgram[] = "gradwire env";
 constexpr char kJsonHelp[] =
     "\ngradwire env takes a worker's options. It shows the worker's rank, world size and "
     "addresses,\n"
-    "where each comes from, and the BLAS library; with --json, as one JSON object.\n";
+    "where each comes from, what it may get of shared memory, and the BLAS library; with\n"
+    "--json, as one JSON object.\n";
 
 EnvValue OptionOr(const Parsed<WorkerOptions>& parsed, const std::string& name, bool known,
                   const std::string& value, const std::string& otherwise) {
@@ -47,6 +50,20 @@ EnvValue LocalAddress(const WorkerOptions& options, const Parsed<WorkerOptions>&
           "connection to the coordinator"};
 }
 
+EnvValue MemoryValue(const Parsed<WorkerOptions>& parsed,
+                     const absl::optional<MemoryLimits>& limits) {
+  const std::string& source = parsed.sources.at("shared-memory").name;
+  if (!SharesMemory(parsed.options.shared_memory)) return {"shared-memory", "off", true, source};
+  if (!limits.has_value()) {
+    return {"shared-memory", "off: other processes cannot open this one's files", true, "/proc"};
+  }
+  return {
+      "shared-memory",
+      absl::StrCat("file ", MemoryText(limits->file), ", addresses ", MemoryText(limits->address),
+                   ", group ", MemoryText(limits->group), ", host ", MemoryText(limits->host)),
+      true, "what this process may still get"};
+}
+
 EnvValue BlasValue(const absl::StatusOr<Blas>& blas) {
   if (!blas.ok()) return {"blas", std::string(blas.status().message()), false, "loader"};
   return {"blas", blas->name, true, blas->path};
@@ -56,6 +73,7 @@ EnvValue BlasValue(const absl::StatusOr<Blas>& blas) {
 
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
                                 const LaunchEnvironment& launcher,
+                                const absl::optional<MemoryLimits>& memory,
                                 const absl::StatusOr<Blas>& blas) {
   const WorkerOptions& options = parsed.options;
   return {OptionOr(parsed, "rank", !options.ranks.empty(), ToText(options.ranks),
@@ -66,6 +84,7 @@ std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
           OptionOr(parsed, "local-world-size", true, absl::StrCat(options.local_world_size), ""),
           OptionOr(parsed, "coordinator", true, options.coordinator, ""),
           LocalAddress(options, parsed),
+          MemoryValue(parsed, memory),
           BlasValue(blas)};
 }
 
@@ -106,8 +125,10 @@ int EnvCommand(const std::vector<std::string>& args, const Environment& environm
   if (const absl::optional<int> exit_code = EarlyExit(kProgram, parsed)) return *exit_code;
   const absl::StatusOr<Blas> blas = FindBlas();
   if (blas.ok() && !blas->warning.empty()) PrintWarnings(kProgram, {blas->warning});
+  absl::optional<MemoryLimits> memory;
+  if (!MemoryId().empty()) memory = OwnMemoryLimits();
   const std::vector<EnvValue> values =
-      EnvValues(*parsed, DetectLaunchEnvironment(environment), blas);
+      EnvValues(*parsed, DetectLaunchEnvironment(environment), memory, blas);
   std::cout << (as_json ? EnvJson(values) : EnvText(values)) << std::flush;
   return std::cout.good() ? kExitDone : kExitFailed;
 }

@@ -4,8 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/optional.h"
 #include "common/base/environment.h"
 #include "common/base/host.h"
+#include "common/base/memory_limits.h"
 #include "common/options/launch_environment.h"
 #include "common/options/option_parser.h"
 #include "worker/options/worker_options.h"
@@ -21,9 +23,11 @@ struct EnvValue {
 };
 
 // Rank, world size, local rank, local world size, coordinator, this host's address towards the
-// coordinator, and the result of FindBlas.
+// coordinator, what the process may get of shared memory (none: it cannot share any), and the
+// result of FindBlas.
 std::vector<EnvValue> EnvValues(const Parsed<WorkerOptions>& parsed,
                                 const LaunchEnvironment& launcher,
+                                const absl::optional<MemoryLimits>& memory,
                                 const absl::StatusOr<Blas>& blas);
 
 // One line per value.

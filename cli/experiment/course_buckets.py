@@ -10,6 +10,15 @@ BY_PARAMETER = (GATHER, REDUCE)  # as the assignment has it
 MOST_ITERATIONS = 40
 
 
+def backend_of(setup):
+    """Returns the options that name a set-up's back end; none if it is the default of its sync and
+    of per-layer."""
+    if "--backend" not in setup.options:
+        return ()
+    at = setup.options.index("--backend")
+    return setup.options[at:at + 2]
+
+
 def layers_name(setup):
     return f"{setup.name}-by-parameter"
 
@@ -20,7 +29,7 @@ def layers_run(setting, setup):
     return Training(layers_name(setup),
                     f"{setup.title}, parameter by parameter, {setup.nodes} × {batch}", setup.nodes,
                     batch, min(scale["iterations"], MOST_ITERATIONS),
-                    ("--sync", "per-layer", "--backend", setting.backend_of(setup.name)))
+                    ("--sync", "per-layer", *backend_of(setup)))
 
 
 def by_parameter(results):

@@ -26,7 +26,7 @@ ONE = Setup(
     "one-node", "one node", 1, ("--sync", "none"), "#0072b2", 1.461957, None,
     (2.4514, 2.8705, 2.3516, 2.2551, 2.3916, 2.2173, 2.2407, 2.1978, 2.1833, 2.1818), 2.1737, 1696)
 GATHER = Setup(
-    "gather-scatter", "gather and scatter", NODES, ("--sync", "gather-scatter"),
+    "gather-scatter", "gather and scatter", NODES, ("--sync", "gather-scatter", "--backend", "coordinator"),
     "#e69f00", 0.916541, 37.67,
     (2.6748, 2.4063, 2.4758, 2.2648, 2.2466, 2.1490, 2.2481, 2.3549, 2.1423, 2.0967), 2.6755, 1863,
     through_one=True)

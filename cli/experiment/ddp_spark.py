@@ -18,7 +18,8 @@ OVERLAP, AT_END = "ring, overlap", "ring, at the end"
 BY_TREE, BY_DRIVER = "tree, at the end", "gather and scatter, at the end"
 SHUFFLES = {  # that send a rank's gradients when its backward pass has ended
     AT_END: after_backward(RING), BY_TREE: after_backward(TREE),
-    BY_DRIVER: ("--sync", "gather-scatter", "--bucket-cap-mb", USUAL_MB)}
+    BY_DRIVER: ("--sync", "gather-scatter", "--backend", "coordinator", "--bucket-cap-mb",
+                USUAL_MB)}
 ON_TIME, LATE = "all on time", "one late"
 
 TREE_LOSS = Statement(

@@ -59,10 +59,6 @@ class Setting:
         """Says why back ends that need mpirun do not run here; "" if they do."""
         return why_not(self.request)
 
-    def backend_of(self, sync):
-        """Returns the default back end of a sync; "" if no table has the sync."""
-        return self.request["tables"]["syncs"].get(sync, {"backend": ""})["backend"]
-
     @property
     def has_hosts(self):
         """Whether each rank has a host, so that times may be compared."""

@@ -20,14 +20,6 @@ Json Compressions() {
   };
 }
 
-Json Syncs() {
-  Json syncs = Json::object();
-  for (const std::string& name : NamesOf(SyncChoices())) {
-    syncs[name] = {{"backend", TraitsOfSync(name).default_backend}};
-  }
-  return syncs;
-}
-
 Json Backends() {
   Json backends = Json::object();
   for (const std::string& name : NamesOf(BackendChoices())) {
@@ -46,7 +38,7 @@ Json TablesJson() {
           {"wires", WireNames()},
           {"compressions", Compressions()},
           {"operations", OperationNames()},
-          {"syncs", Syncs()},
+          {"syncs", NamesOf(SyncChoices())},
           {"backends", Backends()}};
 }
 

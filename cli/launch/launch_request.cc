@@ -53,7 +53,10 @@ Json Traits() {
           {"served",
            NamesWith(SyncChoices(), [](const auto& name) { return TraitsOfSync(name).served; })},
           {"halving", NamesWith(BackendChoices(),
-                                [](const auto& name) { return TraitsOfBackend(name).halves; })},
+                                [](const auto& name) {
+                                  const BackendTraits traits = TraitsOfBackend(name);
+                                  return traits.halves && traits.links != LinkPattern::kNone;
+                                })},
           {"through_coordinator", NamesWith(BackendChoices(), [](const auto& name) {
              return TraitsOfBackend(name).links == LinkPattern::kCoordinator;
            })}};

@@ -27,7 +27,7 @@ namespace gradwire {
 //   seconds_per_byte     minimum time on a link; null: speed unknown
 //   phases               see PhaseListJson
 //   overlapping          names of syncs whose transfers overlap backward
-//   halving              names of back ends that can send 16-bit types
+//   halving              names of back ends that send half the bytes with 16-bit types
 //   through_coordinator  names of back ends that load the coordinator's link
 nlohmann::ordered_json LaunchRequest(const LaunchOptions& options);
 

@@ -112,6 +112,11 @@ def checkpoint_line(status):
             f"written in {took:.2f} s")
 
 
+def ledger_line(status):
+    why = text_at(status, "not_durable")
+    return f"steps are not recorded any more: {why}" if why else ""
+
+
 def exposed_line(status):
     iteration = sum(numbers_of(status, "iteration_seconds"))
     if iteration <= 0:
@@ -235,7 +240,7 @@ def lines_of(status):
     """Returns all lines: the run, progress, the slowest rank, a table of the ranks (the last step
     in milliseconds), lost workers and the last events. A missing value is "-"."""
     head = [head_line(status), settings_line(status), progress_line(status), checkpoint_line(status),
-            exposed_line(status),
+            ledger_line(status), exposed_line(status),
             slowest_line(status), coordinator_line(status)]
     ranks = ["", *text_table(columns_of(status), status["ranks"])] if status["ranks"] else []
     return [*filter(None, head), *ranks, *loss_lines(status), *event_lines(status)]

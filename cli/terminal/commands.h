@@ -35,6 +35,9 @@ int DoctorCommand(const std::vector<std::string>& args, const Environment& envir
 // `gradwire launch`: reads the options, then runs the script that starts a coordinator and workers.
 int LaunchCommand(const std::vector<std::string>& args, const Environment& environment);
 
+// `gradwire ledger show` and `gradwire ledger verify`: read the ledger of a run directory.
+int LedgerCommand(const std::vector<std::string>& args, const Environment& environment);
+
 // `gradwire models`: replaces this process with gradwire-models, which links torch.
 int ModelsCommand(const std::vector<std::string>& args, const Environment& environment);
 

@@ -8,18 +8,16 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "common/base/control_groups.h"
 
 namespace gradwire {
 
@@ -40,17 +38,6 @@ double CoresOf(const std::string& folder) {
     period = Number(std::ifstream(folder + "/cpu.cfs_period_us"));
   }
   return quota > 0 && period > 0 ? quota / period : 0;
-}
-
-// Applies the limits of `group` and its ancestors, up to the root. In a container the group itself
-// may be the root, and the path before it may not exist.
-void Tighten(const std::string& hierarchy, std::string group, std::optional<CpuQuota>* tightest) {
-  for (;;) {
-    const double cores = CoresOf(hierarchy + group);
-    if (cores > 0 && (!*tightest || cores < (*tightest)->cores)) *tightest = {cores, group};
-    if (group.size() <= 1) return;
-    group.resize(group.rfind('/'));
-  }
 }
 
 std::string HostId() {
@@ -84,9 +71,7 @@ BoundCores OwnCores() {
 
 // Returns the quota if it is less than `cores`.
 std::optional<CpuQuota> OwnQuota(int cores) {
-  std::ifstream file("/proc/self/cgroup");
-  const std::string groups{std::istreambuf_iterator<char>(file), {}};
-  std::optional<CpuQuota> quota = FindCpuQuota(groups);
+  std::optional<CpuQuota> quota = FindCpuQuota(OwnGroups());
   if (quota && quota->cores >= cores) quota.reset();
   return quota;
 }
@@ -101,17 +86,9 @@ std::string GroupNamespace() {
 
 std::optional<CpuQuota> FindCpuQuota(const std::string& own_groups, const std::string& mounted) {
   std::optional<CpuQuota> tightest;
-  for (absl::string_view line : absl::StrSplit(own_groups, '\n')) {
-    // Either "0::/group" (version 2) or "4:cpu,cpuacct:/group" (version 1).
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() < 3 || !absl::StartsWith(parts[2], "/")) continue;
-    if (parts[1].empty()) {
-      Tighten(mounted, parts[2], &tightest);
-      Tighten(mounted + "/unified", parts[2], &tightest);
-    } else if (absl::c_linear_search(absl::StrSplit(parts[1], ','), "cpu")) {
-      Tighten(absl::StrCat(mounted, "/", parts[1]), parts[2], &tightest);
-      Tighten(mounted + "/cpu", parts[2], &tightest);
-    }
+  for (const ControlGroup& group : GroupsOf(own_groups, "cpu", mounted)) {
+    const double cores = CoresOf(group.folder());
+    if (cores > 0 && (!tightest || cores < tightest->cores)) tightest = {cores, group.name};
   }
   return tightest;
 }

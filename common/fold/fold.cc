@@ -73,6 +73,50 @@ bool Fold(absl::Span<const ByteSpans> terms, v1::DType dtype, absl::Span<const F
   return overflow;
 }
 
+namespace {
+
+constexpr size_t kHopElements = 2048;  // partial sums that stay in the cache between two additions
+
+uint64_t BitOf(size_t rank, bool overflow) { return static_cast<uint64_t>(overflow) << rank % 64; }
+
+uint64_t FoldTileByHops(const WireKernels& kernels, absl::Span<const float* const> terms,
+                        const FoldRange& tile, uint8_t* out) {
+  uint8_t sums[2][kHopElements * sizeof(float)];
+  const size_t ranks = terms.size();
+  const size_t at = tile.offset / sizeof(float);
+  const size_t count = tile.bytes / sizeof(float);
+  const auto first = static_cast<size_t>(tile.first_rank);
+  uint64_t overflow =
+      BitOf(first, kernels.narrow(terms[first] + at, count, ranks == 1 ? out : sums[0]));
+  for (size_t hop = 1; hop < ranks; ++hop) {
+    const bool last = hop + 1 == ranks;
+    const size_t rank = (first + hop) % ranks;
+    const float scale = last ? 1.0f / static_cast<float>(ranks) : 1.0f;
+    overflow |= BitOf(rank, kernels.add_scaled(sums[(hop + 1) % 2], terms[rank] + at, count, scale,
+                                               last ? out : sums[hop % 2]));
+  }
+  return overflow;
+}
+
+}  // namespace
+
+uint64_t FoldByHops(absl::Span<const float* const> terms, v1::DType dtype,
+                    absl::Span<const FoldRange> ranges, absl::Span<uint8_t> mean) {
+  const WireKernels& kernels = KernelsInUse().For(dtype);
+  constexpr uint64_t kMost = kHopElements * sizeof(float);
+  uint64_t overflow = 0;
+  FoldRange tile;
+  for (const FoldRange& range : ranges) {
+    for (uint64_t done = 0; done < range.bytes; done += tile.bytes) {
+      tile = {tile.offset, std::min(range.bytes - done, kMost), range.first_rank};
+      uint8_t* out = mean.data() + tile.offset / sizeof(float) * kernels.element_bytes;
+      overflow |= FoldTileByHops(kernels, terms, tile, out);
+      tile.offset += tile.bytes;
+    }
+  }
+  return overflow;
+}
+
 bool AddScaled(const ByteSpans& a, v1::DType dtype, const float* b, float scale,
                absl::Span<uint8_t> out) {
   const WireKernels& kernels = KernelsInUse().For(dtype);

@@ -36,6 +36,14 @@ void Widen(const ByteSpans& pieces, v1::DType dtype, absl::Span<float> out);
 bool Fold(absl::Span<const ByteSpans> terms, v1::DType dtype, absl::Span<const FoldRange> ranges,
           absl::Span<uint8_t> mean);
 
+// The mean with the roundings of a ring: t_s is rounded to `dtype`, and so is each sum, because it
+// would be sent to the next rank; the last one after × (1/W). `terms` are float32, by rank, and as
+// long as all `ranges`, which are in float32. `mean` has as many elements of `dtype`, needs no
+// alignment, and must not overlap the terms. Returns a bit for each rank, r mod 64, whose
+// addition made a finite value infinite.
+uint64_t FoldByHops(absl::Span<const float* const> terms, v1::DType dtype,
+                    absl::Span<const FoldRange> ranges, absl::Span<uint8_t> mean);
+
 // out[i] = (a[i] + b[i]) × scale, rounded once; `a`, in pieces, and `out` have the type on the
 // wire, as above, `b` is float32. For ring hops, where `a` comes from the left neighbor. A scale of
 // 1 is exact. Returns as Fold.

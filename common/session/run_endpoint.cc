@@ -6,6 +6,7 @@
 
 #include "absl/memory/memory.h"
 #include "common/base/host.h"
+#include "common/base/memory_limits.h"
 #include "common/session/local_address.h"
 
 namespace gradwire {
@@ -62,6 +63,7 @@ absl::StatusOr<View> RunEndpoint::Join(v1::Hello hello) {
   hello.set_pid(static_cast<uint32_t>(getpid()));
   hello.set_host(CoresId());
   if (options_.shares_memory) hello.set_memory(MemoryId());
+  if (!hello.memory().empty()) *hello.mutable_memory_limits() = ToProto(OwnMemoryLimits());
   hello.set_cores(static_cast<uint32_t>(UsableCores()));
   return Entered(session_->Join(std::move(hello)));
 }

@@ -127,6 +127,13 @@ void CoordinatorMetrics::CountLostTime(absl::Duration lost) {
 
 void CoordinatorMetrics::CountStraggler(Rank rank) { stragglers_.Add(RankLabel(rank)).Increment(); }
 
+void CoordinatorMetrics::SetLedgerDurable(bool durable) { ledger_durable_.Add({}).Set(durable); }
+
+void CoordinatorMetrics::ObserveLedgerSync(absl::Duration took, absl::Duration cpu) {
+  ledger_cpu_.Add({}).Increment(absl::ToDoubleSeconds(cpu));
+  ObserveSeconds(&ledger_fsync_.Add({}, SecondsBuckets()), took);
+}
+
 void CoordinatorMetrics::SetCheckpoint(Step step, absl::Time time, int64_t bytes,
                                        absl::Duration took) {
   checkpoint_step_.Set(static_cast<double>(step.value()));

@@ -120,6 +120,11 @@ class CoordinatorMetrics : public ProcessMetrics {
   void CountLostTime(absl::Duration lost);
   // Others have waited long for the rank. Takes a lock and may allocate.
   void CountStraggler(Rank rank);
+  // Whether the ledger records the run's steps. Without this call there is no such series.
+  void SetLedgerDurable(bool durable);
+  // The ledger has synced a group of records: the wall time, and the CPU time of its thread since
+  // the last one. Takes locks.
+  void ObserveLedgerSync(absl::Duration took, absl::Duration cpu);
   // The last checkpoint that was written: the first step that is not part of it, when that was, its
   // size, and how long it took.
   void SetCheckpoint(Step step, absl::Time time, int64_t bytes, absl::Duration took);
@@ -151,6 +156,13 @@ class CoordinatorMetrics : public ProcessMetrics {
                     "Time from the first rank's complete contribution to this rank's.");
   Family<Histogram>& rank_wait_ =
       NewHistograms("gradwire_rank_wait_seconds", "Deprecated name of gradwire_rank_lag_seconds.");
+  Family<Gauge>& ledger_durable_ = NewGauges(
+      "gradwire_ledger_durable",
+      "1: the run's steps are recorded in its run directory; 0: not any more, see the log.");
+  Family<Histogram>& ledger_fsync_ = NewHistograms(
+      "gradwire_ledger_fsync_seconds", "Time to write and sync a group of records of the ledger.");
+  Family<Counter>& ledger_cpu_ = NewCounters("gradwire_ledger_cpu_seconds_total",
+                                             "CPU time of the thread that writes the ledger.");
   Gauge& checkpoint_step_ =
       NewGauge("gradwire_checkpoint_step", "Steps in the last checkpoint; 0: there is none.");
   Gauge& checkpoint_time_ = NewGauge("gradwire_checkpoint_timestamp_seconds",

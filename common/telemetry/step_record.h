@@ -24,6 +24,9 @@ struct StepRecord {
   bool loss_told = true;
   int64_t samples = 0;  // of the rank
   int64_t padded = 0;   // of the samples, repeats
+  // Digest of the samples' indices, for the ledger, which alone has it; 0 if the program does not
+  // know them.
+  uint64_t samples_digest = 0;
   int64_t correct = 0;  // samples that the model classified correctly before the update
   double lr = 0;        // learning rate of the update; 0 if the program does not report it
   // For the worker that carries the rank, all its ranks together:

@@ -16,7 +16,8 @@ namespace gradwire {
 //   4  a layout may be served: the results are then the model
 //   5  messages of a session carry a checksum, and that of a chunk covers its header
 //   6  a run may wait: Paused, followed by a further View
-//   7  a run may keep checkpoints, and may begin with a later step than 0
+//   7  a run may keep checkpoints, and may begin with a later step than 0;
+//      Ready reports the samples of its step
 constexpr uint32_t kProtocolVersion = 7;
 
 // The checksum of a session's message, see membership.proto. TCP's own checksum misses one of

@@ -125,6 +125,30 @@ std::string NameOf(absl::Span<const Rank> ranks) {
                       }));
 }
 
+namespace {
+
+// A limit on the wire; 0 stands for none, so a limit of 0 bytes is 1.
+uint64_t LimitOf(uint64_t bytes) {
+  return bytes == MemoryLimits::kNoLimit ? 0 : std::max<uint64_t>(bytes, 1);
+}
+uint64_t LimitFrom(uint64_t number) { return number == 0 ? MemoryLimits::kNoLimit : number; }
+
+}  // namespace
+
+v1::MemoryLimits ToProto(const MemoryLimits& limits) {
+  v1::MemoryLimits proto;
+  proto.set_file(LimitOf(limits.file));
+  proto.set_address(LimitOf(limits.address));
+  proto.set_group(LimitOf(limits.group));
+  proto.set_host(LimitOf(limits.host));
+  return proto;
+}
+
+MemoryLimits LimitsFromProto(const v1::MemoryLimits& proto) {
+  return {LimitFrom(proto.file()), LimitFrom(proto.address()), LimitFrom(proto.group()),
+          LimitFrom(proto.host())};
+}
+
 v1::View ToProto(const View& view) {
   v1::View proto;
   proto.set_run_id(ToBytes(view.run_id));
@@ -135,6 +159,7 @@ v1::View ToProto(const View& view) {
   proto.set_threads(view.threads);
   proto.set_first_step(view.first_step.value());
   proto.set_seals(view.seals);
+  proto.set_records(view.records);
   proto.set_keeps_state(view.keeps_state);
   proto.set_checkpoint_every(view.checkpoint_every);
   for (const Member& member : view.members) {
@@ -144,6 +169,7 @@ v1::View ToProto(const View& view) {
     for (Rank rank : member.ranks) out->add_ranks(rank.value());
     out->set_pid(member.pid);
     out->set_memory(member.memory);
+    if (!member.memory.empty()) *out->mutable_memory_limits() = ToProto(member.limits);
   }
   for (const std::string& address : view.aggregators) proto.add_aggregators(address);
   if (view.aggregator.has_value()) proto.set_aggregator(*view.aggregator);
@@ -164,12 +190,14 @@ absl::StatusOr<View> ViewFromProto(const v1::View& proto, Incarnation self) {
   view.threads = static_cast<int>(proto.threads());
   view.first_step = Step(proto.first_step());
   view.seals = proto.seals();
+  view.records = proto.records();
   view.keeps_state = proto.keeps_state();
   view.checkpoint_every = proto.checkpoint_every();
   if (proto.has_aggregator()) view.aggregator = static_cast<int>(proto.aggregator());
   for (const v1::Member& member : proto.members()) {
     Member out{
-        Incarnation(member.incarnation()), member.address(), {}, member.pid(), member.memory()};
+        Incarnation(member.incarnation()),      member.address(), {}, member.pid(), member.memory(),
+        LimitsFromProto(member.memory_limits())};
     for (uint32_t rank : member.ranks()) out.ranks.emplace_back(static_cast<int>(rank));
     view.members.push_back(std::move(out));
   }

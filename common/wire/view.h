@@ -9,6 +9,7 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/base/memory_limits.h"
 #include "common/wire/layout.h"
 #include "gradwire/v1/membership.pb.h"
 
@@ -19,8 +20,9 @@ struct Member {
   Incarnation incarnation;
   std::string address;  // "host:port"
   std::vector<Rank> ranks;
-  uint32_t pid = 0;         // process id on its host; 0: unknown
-  std::string memory = {};  // see MemoryId; empty: it shares none
+  uint32_t pid = 0;          // process id on its host; 0: unknown
+  std::string memory = {};   // see MemoryId; empty: it shares none
+  MemoryLimits limits = {};  // of its shared memory, when it joined
 };
 
 // Assigns ranks to workers. Equal on all members except for `self` and `aggregator`.
@@ -43,6 +45,7 @@ struct View {
   // and those that Save names.
   bool keeps_state = false;
   uint64_t checkpoint_every = 0;
+  bool records = false;  // whether Ready reports samples, for the coordinator's ledger
 
   // Returns the member that carries `rank`; the view must be valid (see ViewFromProto).
   const Member& Carrier(Rank rank) const;
@@ -56,6 +59,9 @@ struct View {
 
 // Returns "rank 2" or "ranks 0, 1", for messages.
 std::string NameOf(absl::Span<const Rank> ranks);
+
+v1::MemoryLimits ToProto(const MemoryLimits& limits);
+MemoryLimits LimitsFromProto(const v1::MemoryLimits& proto);
 
 v1::View ToProto(const View& view);
 // Converts the view as received by `self`. InvalidArgument if the run id is not 16 bytes, the world

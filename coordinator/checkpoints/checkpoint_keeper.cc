@@ -142,7 +142,9 @@ KeptCheckpoint CheckpointKeeper::Keep(const SaveState& save) {
     kept.status = IsSoundOrRemoved(options_.run_dir, save.step) ? absl::OkStatus()
                                                                 : Write(save, *std::move(plan));
   }
-  if (kept.status.ok()) {
+  const bool recorded =
+      kept.status.ok() && (!options_.on_published || options_.on_published(kept.step).ok());
+  if (recorded) {
     kept.status = KeepNewest(options_.run_dir, options_.keep, options_.disk);
   }
   kept.took = SteadyNow() - begun;
@@ -166,6 +168,7 @@ absl::Status CheckpointKeeper::Write(const SaveState& save, StatePlan plan) {
     if (status.ok()) status = (*writer)->Write(part, bytes);
     if (!status.ok()) return status;
   }
+  if (options_.ledger_position) manifest.ledger = options_.ledger_position();
   return (*writer)->Publish(std::move(manifest)).status();
 }
 

@@ -37,6 +37,11 @@ struct KeeperOptions {
   int world_size = 1;
   Security security = {};
   Disk* disk = &RealDisk();
+  // Called before a checkpoint is published. Returns the position in the ledger after the steps
+  // that it contains, which are then on the disk; none if they cannot be written.
+  std::function<absl::optional<Manifest::Ledger>()> ledger_position = nullptr;
+  // Called after a checkpoint was published. Unless OK, older ones are not deleted.
+  std::function<absl::Status(Step)> on_published = nullptr;
 };
 
 // Returns the plan of the state that the donors hold together: what all have in common once, and

@@ -100,21 +100,27 @@ Outcome Membership::Welcome(Incarnation incarnation) {
 void Membership::FormIfComplete(Outcome* outcome) {
   if (!roster_.HasAllWorkers() || !roster_.HasAllAggregators()) return;
   state_ = State::kRunning;
-  const auto workers = roster_.Workers();
   threads_ =
       config_.resumed ? config_.resumed->threads : ThreadsFor(std::as_const(roster_).Workers());
-  seals_ = config_.recover && workers.size() > 1 &&
-           std::all_of(workers.begin(), workers.end(),
-                       [](const Participant* worker) { return worker->cannot_recover.empty(); });
+  seals_ = WhyNotSeal().empty();
   SendViewToAll(outcome);
   outcome->Say(absl::StrCat("the run begins with generation ", generation_.value()));
+}
+
+std::string Membership::WhyNotSeal() const {
+  for (const Participant* worker : roster_.Workers()) {
+    if (!worker->cannot_recover.empty()) return worker->cannot_recover;
+  }
+  if (config_.records) return "";
+  if (!config_.recover) return "the run ends after a loss";
+  return roster_.Workers().size() > 1 ? "" : "it has one worker";
 }
 
 void Membership::SendViewToAll(Outcome* outcome) {
   stragglers_.Forget();
   ++generation_;
   View view = MakeView();
-  outcome->actions.emplace_back(FormRun{view});
+  outcome->actions.emplace_back(FormRun{view, WhyNotSeal()});
   for (const Participant* member : std::as_const(roster_).All()) {
     view.self = member->incarnation;
     view.aggregator.reset();
@@ -133,14 +139,15 @@ View Membership::MakeView() const {
   view.threads = threads_;
   view.first_step = open_;
   view.seals = seals_;
+  view.records = config_.records;
   view.keeps_state = config_.keeps_state;
   view.checkpoint_every = config_.checkpoint_every;
   for (const Participant* member : roster_.All()) {
     if (member->share) {
       view.aggregators.push_back(member->address);
     } else {
-      view.members.push_back(
-          {member->incarnation, member->address, member->ranks, member->pid, member->memory});
+      view.members.push_back({member->incarnation, member->address, member->ranks, member->pid,
+                              member->memory, member->limits});
     }
   }
   return view;
@@ -193,6 +200,7 @@ Outcome Membership::OnLayout(SessionId session, const v1::Layout& layout, absl::
     OnLoss(worker, agreed.status().message(), now, &outcome);
     return outcome;
   }
+  if (layout.id() == 0) backend_ = layout.backend();
   if (*agreed) {
     Agree(LayoutId(static_cast<int>(layout.id())), &outcome);
   } else {
@@ -264,19 +272,36 @@ Outcome Membership::OnReady(SessionId session, const v1::Ready& ready, absl::Tim
         session,
         absl::StrCat("Ready for step ", ready.step(), ", expected ", open_.value(), " once"), now);
   }
+  if (absl::Status samples = CheckSamples(*worker, ready); !samples.ok()) {
+    return OnNonsense(session, samples.message(), now);
+  }
   worker->ready = is_sealing_ = true;
+  worker->samples = {ready.samples().begin(), ready.samples().end()};
   worker->digests.clear();
   for (const v1::TensorDigest& digest : ready.digests()) {
     worker->digests.push_back({digest.tensor(), digest.digest()});
   }
-  SealIfAllAreReady(now, &outcome);
+  SealIfAllAreReady(ready.last(), now, &outcome);
   // All say the same. The last step is open until it is sealed.
   through_ = ready.last() && ready.step() < open_.value();
   if (through_) through_at_ = now;
   return outcome;
 }
 
-void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
+v1::SealedRecord Membership::MakeSealedRecord() const {
+  v1::SealedRecord record;
+  record.set_step(open_.value());
+  record.set_generation(generation_.value());
+  std::map<uint32_t, const v1::RankSamples*> by_rank;
+  for (const Participant* worker : roster_.Workers()) {
+    for (const v1::RankSamples& samples : worker->samples) by_rank[samples.rank()] = &samples;
+    if (!worker->digests.empty()) record.set_digest(DigestOf(worker->digests));
+  }
+  for (const auto& [rank, samples] : by_rank) *record.add_samples() = *samples;
+  return record;
+}
+
+void Membership::SealIfAllAreReady(bool last, absl::Time now, Outcome* outcome) {
   const std::vector<Participant*> workers = roster_.Workers();
   const auto is_ready = [](const Participant* worker) {
     return worker->ready || worker->standing == Standing::kFinished;
@@ -285,6 +310,7 @@ void Membership::SealIfAllAreReady(absl::Time now, Outcome* outcome) {
   if (const auto difference = CompareReplicas(workers)) {
     return OnDifference(*difference, now, outcome);
   }
+  if (config_.records && !last) outcome->actions.emplace_back(RecordStep{MakeSealedRecord()});
   for (Participant* worker : workers) {
     worker->ready = false;
     if (worker->session) outcome->actions.emplace_back(SendSealed{*worker->session, open_});
@@ -463,6 +489,10 @@ v1::StatusReply Membership::Status(std::optional<absl::Time> now) const {
     *reply.add_ranks() = std::move(rank);
   }
   reply.mutable_settings()->insert(settings_.begin(), settings_.end());
+  const auto backend = reply.mutable_settings()->find("backend");
+  const bool is_told = backend != reply.mutable_settings()->end() && !backend_.empty();
+  if (is_told && backend->second != backend_)
+    absl::StrAppend(&backend->second, " (", backend_, ")");
   return reply;
 }
 

@@ -22,6 +22,7 @@
 #include "coordinator/membership/roster.h"
 #include "coordinator/membership/straggler_watch.h"
 #include "coordinator/membership/suspicions.h"
+#include "gradwire/v1/ledger.pb.h"
 #include "gradwire/v1/membership.pb.h"
 #include "gradwire/v1/status.pb.h"
 
@@ -43,6 +44,9 @@ struct MembershipConfig {
   int min_workers = 1;   // with which it continues
   // How long a run with fewer workers waits for silent ones; 0: it ends at once.
   absl::Duration pause_timeout = absl::ZeroDuration();
+  // Whether the caller records each sealed step. Steps are then sealed if all workers can, also
+  // those of a single worker.
+  bool records = false;
   bool keeps_state = false;       // whether the run has checkpoints
   uint64_t checkpoint_every = 0;  // steps; 0: only the last one and those of OnSaveRequest
   std::optional<ResumedRun> resumed = std::nullopt;  // set if the run continues a checkpoint
@@ -51,6 +55,7 @@ struct MembershipConfig {
 // Tasks of the caller, to be done in the order of Outcome.actions.
 struct FormRun {  // a view begins, the first or a later one; `view.self` is not used
   View view;
+  std::string cannot_seal;  // why steps are not sealed, for a caller that records; empty: they are
 };
 struct SendView {
   SessionId session;
@@ -64,6 +69,9 @@ struct AgreeLayout {  // all workers have declared it; `buckets` have the type o
 struct SendSealed {  // all workers of the view are ready for it
   SessionId session;
   Step step;
+};
+struct RecordStep {  // the workers learn next that it is sealed; only if the caller records
+  v1::SealedRecord record;
 };
 struct SendSave {  // copy the state before this step
   SessionId session;
@@ -148,10 +156,10 @@ struct EnterStep {  // all ranks have done the steps before it
 struct EndRun {  // OK: all ranks finished. Otherwise Aborted or DeadlineExceeded with a message
   absl::Status status;
 };
-using Action =
-    std::variant<FormRun, SendView, AgreeLayout, SendSealed, SendSave, SendSaved, SaveState,
-                 SendLayoutAgreed, SendPaused, SendAbort, SendFinish, SendEcho, CloseSession,
-                 TakeStep, TellLoss, TellCost, PauseRun, TellStraggler, EnterStep, EndRun>;
+using Action = std::variant<FormRun, SendView, AgreeLayout, SendSealed, RecordStep, SendSave,
+                            SendSaved, SaveState, SendLayoutAgreed, SendPaused, SendAbort,
+                            SendFinish, SendEcho, CloseSession, TakeStep, TellLoss, TellCost,
+                            PauseRun, TellStraggler, EnterStep, EndRun>;
 
 struct Outcome {
   std::vector<Action> actions;
@@ -210,7 +218,7 @@ class Membership {
   // For a rank that the worker does not carry it is treated as OnNonsense.
   Outcome OnStepDone(SessionId session, const v1::StepDone& done, absl::Time now);
   // A worker has all means of a step. Ignored if it is of an earlier view. Treated as OnNonsense if
-  // the step is not the first that is not sealed.
+  // the step is not the first that is not sealed, or samples are not those of the worker's ranks.
   Outcome OnReady(SessionId session, const v1::Ready& ready, absl::Time now);
   // A worker does not answer another one, or its part of a step is late. Ignored if it is of an
   // earlier view. For `suspect_grace` after the first suspicion, either of the two may be lost by a
@@ -256,7 +264,11 @@ class Membership {
 
   void FormIfComplete(Outcome* outcome);
   void SendViewToAll(Outcome* outcome);
-  void SealIfAllAreReady(absl::Time now, Outcome* outcome);
+  // `last`: all steps are done, so there is none to record.
+  void SealIfAllAreReady(bool last, absl::Time now, Outcome* outcome);
+  v1::SealedRecord MakeSealedRecord() const;
+  // Returns why steps are not sealed; empty if they are.
+  std::string WhyNotSeal() const;
   void OnDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
   // The common state of the workers differs, in the given tensor.
   void OnStateDifference(const ReplicaDifference& difference, absl::Time now, Outcome* outcome);
@@ -331,6 +343,7 @@ class Membership {
   Roster roster_;
   Settings settings_;  // of all workers; taken from the first one
   LayoutAgreement layouts_;
+  std::string backend_;  // that exchanges the first layout, as the last worker said
   StepTally steps_;
   Step step_{0};        // the last that was entered
   int threads_ = 0;     // of every worker, as the first view says

@@ -101,6 +101,7 @@ std::string Membership::WhyNobodyGoesOn() const {
       return absl::StrCat("the run cannot go on without it: ", worker->cannot_recover);
     }
   }
+  if (!config_.recover) return "the run ends after a loss";
   if (!seals_) return "it is the only worker";
   for (const Participant* worker : workers) {
     if (worker->standing == Standing::kFinished && !through_) {

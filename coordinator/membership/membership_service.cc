@@ -225,6 +225,10 @@ void MembershipService::EnqueueWrite(SessionId id, v1::CoordinatorMessage messag
   ++session.pending;
   queue_.push_back([this, &session, message = std::move(message)]() mutable {
     MutexLock lock(&mutex_);
+    if (message.has_view() && view_failed_) {
+      --session.pending;
+      return changed_.NotifyAll();
+    }
     Post(&session, std::move(message));
   });
 }
@@ -279,7 +283,13 @@ void MembershipService::AwaitWriters() {
 }
 
 void MembershipService::Enact(const FormRun& form) {
-  queue_.push_back([this, form] { callbacks_.on_view(form.view); });
+  queue_.push_back([this, form] {
+    const absl::Status begun = callbacks_.on_view(form);
+    if (begun.ok()) return;
+    MutexLock lock(&mutex_);
+    view_failed_ = true;
+    Enqueue(membership_.OnShutdown(begun.message()));
+  });
 }
 
 void MembershipService::Enact(const SendView& send) {
@@ -297,6 +307,10 @@ void MembershipService::Enact(const SendSealed& send) {
   v1::CoordinatorMessage message;
   message.mutable_sealed()->set_step(send.step.value());
   EnqueueWrite(send.session, std::move(message));
+}
+
+void MembershipService::Enact(const RecordStep& record) {
+  queue_.push_back([this, record] { callbacks_.on_sealed(record.record); });
 }
 
 void MembershipService::Enact(const SendSave& send) {

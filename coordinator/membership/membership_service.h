@@ -41,8 +41,9 @@ class MembershipService final : public v1::Membership::Service {
   // destroy the service.
   struct Callbacks {
     // A view begins; the first one when all workers have joined. Called before any worker learns of
-    // it. on_layout follows for each agreed layout.
-    std::function<void(const View&)> on_view;
+    // it. on_layout follows for each agreed layout. After an error no worker learns of it, and the
+    // run ends with the error's message.
+    std::function<absl::Status(const FormRun&)> on_view;
     // All workers have declared a layout; the buckets have the type on the wire. Called before any
     // worker learns of it. `Serving` names no optimizer if the model is not served.
     std::function<void(LayoutId, const std::vector<BucketSpec>&, const v1::Serving&)> on_layout;
@@ -61,6 +62,9 @@ class MembershipService final : public v1::Membership::Service {
     std::function<void(const TellStraggler&)> on_straggler;
     // A view after the first had this cost for one of its workers.
     std::function<void(const TellCost&)> on_cost;
+    // All workers are ready for a step, and learn next that it is sealed. Must not block. Only if
+    // MembershipConfig::records; else it may be null.
+    std::function<void(const v1::SealedRecord&)> on_sealed = nullptr;
     // All workers hold the state before a step. The answer is Saved.
     std::function<void(const SaveState&)> on_state = nullptr;
   };
@@ -157,6 +161,7 @@ class MembershipService final : public v1::Membership::Service {
   void Enact(const SendView& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const AgreeLayout& agree) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSealed& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Enact(const RecordStep& record) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSave& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SendSaved& send) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Enact(const SaveState& save) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -190,6 +195,7 @@ class MembershipService final : public v1::Membership::Service {
   SessionId last_id_ ABSL_GUARDED_BY(mutex_);
   std::deque<std::function<void()>> queue_ ABSL_GUARDED_BY(mutex_);
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
+  bool view_failed_ ABSL_GUARDED_BY(mutex_) = false;  // no view may be sent any more
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread ticker_;

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/wire/view.h"
+#include "common/wire/xxh3.h"
 
 namespace gradwire {
 
@@ -75,6 +76,7 @@ Participant WorkerOf(SessionId session, const v1::Hello& hello, absl::Time now) 
   worker.cores = static_cast<int>(hello.cores());
   worker.host = hello.host();
   worker.memory = hello.memory();
+  worker.limits = LimitsFromProto(hello.memory_limits());
   worker.cannot_recover = hello.cannot_recover();
   worker.pid = hello.pid();
   worker.environment = {hello.environment().begin(), hello.environment().end()};
@@ -124,6 +126,26 @@ size_t FirstDifference(const Digests& a, const Digests& b) {
 }
 
 }  // namespace
+
+absl::Status CheckSamples(const Participant& worker, const v1::Ready& ready) {
+  if (ready.samples().empty()) return absl::OkStatus();
+  std::vector<Rank> ranks;
+  for (const v1::RankSamples& samples : ready.samples()) {
+    ranks.emplace_back(static_cast<int>(samples.rank()));
+  }
+  if (ranks == worker.ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("Ready with samples of ", NameOf(ranks), ", expected ", NameOf(worker.ranks)));
+}
+
+uint64_t DigestOf(const std::vector<TensorDigest>& digests) {
+  std::vector<uint64_t> words;
+  for (const TensorDigest& digest : digests) {
+    words.push_back(digest.tensor);
+    words.push_back(digest.digest);
+  }
+  return Xxh3InUse().whole(words.data(), words.size() * sizeof(uint64_t));
+}
 
 std::optional<ReplicaDifference> CompareReplicas(const std::vector<Participant*>& workers,
                                                  std::vector<TensorDigest> Participant::*digests) {

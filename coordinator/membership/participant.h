@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
+#include "common/base/memory_limits.h"
 #include "common/wire/layout.h"
 #include "coordinator/membership/assignment.h"
 #include "gradwire/v1/membership.pb.h"
@@ -111,11 +112,14 @@ struct Participant {
   int cores = 0;        // available cores
   std::string host;     // equal for workers that share cores
   std::string memory;   // see MemoryId
+  MemoryLimits limits;  // of its shared memory
   uint32_t pid = 0;     // process id on its host; 0: unknown
   // Why the run cannot continue without a lost worker, as this worker says; empty: it can.
   std::string cannot_recover;
   bool ready = false;                 // for the first step that is not sealed
   std::vector<TensorDigest> digests;  // of its parameters at that step, ascending; if compared
+  // Of its ranks in that step; empty: it does not report them.
+  std::vector<v1::RankSamples> samples;
   std::map<std::string, std::string> environment;  // as in its Hello
   // The copy of its state that it reported last in this view, without digests; and the digests of
   // what all workers have in common.
@@ -142,6 +146,13 @@ struct ReplicaDifference {
   // Workers that differ from more than half of all workers; empty if no majority is equal.
   std::vector<Incarnation> minority;
 };
+
+// Returns an error if a Ready message has samples that are not those of the worker's ranks, in
+// their order.
+absl::Status CheckSamples(const Participant& worker, const v1::Ready& ready);
+
+// Returns one digest of all; see SealedRecord in ledger.proto.
+uint64_t DigestOf(const std::vector<TensorDigest>& digests);
 
 // Compares the digests of one step: of its Ready or, by their name, of other messages. Returns none
 // if all are equal. Pure.

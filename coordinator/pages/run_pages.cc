@@ -202,6 +202,7 @@ std::string StatusJson(const v1::StatusReply& status, const RunHistory& history,
                {"ranks", Json::array()},
                {"coordinator", CoordinatorJson(history)},
                {"checkpoint", CheckpointJson(history, now)},
+               {"not_durable", status.not_durable()},
                {"failures", FailuresJson(history.losses(), status.generation())},
                {"events", EventsJson(history)}};
   const std::map<std::string, std::string> settings(status.settings().begin(),

@@ -37,13 +37,13 @@ RunId RunIdOf(const RunFolder* folder) {
   return run_id.ok() ? *run_id : MakeRunId();
 }
 
-CoordinatorEpoch EpochOf(const RunFolder* folder) {
-  if (folder == nullptr || folder->resumed() == nullptr) return CoordinatorEpoch(1);
-  return CoordinatorEpoch(folder->resumed()->manifest().epoch + 1);
+// The epoch must grow even if the ledger or the checkpoint was removed.
+CoordinatorEpoch LeastEpoch(const RunFolder& folder) {
+  return CoordinatorEpoch(folder.resumed() == nullptr ? 1 : folder.resumed()->manifest().epoch + 1);
 }
 
 MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id,
-                          const RunFolder* folder) {
+                          const RunFolder* folder, const RunLedger* ledger) {
   MembershipConfig config;
   config.run_id = run_id;
   config.world_size = options.world_size;
@@ -57,7 +57,8 @@ MembershipConfig ConfigOf(const CoordinatorOptions& options, const RunId& run_id
   config.min_workers = options.min_workers;
   config.pause_timeout = absl::Seconds(options.pause_timeout_seconds);
   if (folder == nullptr) return config;
-  config.epoch = EpochOf(folder);
+  config.epoch = ledger->epoch();
+  config.records = true;
   config.keeps_state = true;
   config.checkpoint_every = options.checkpoint_every;
   if (folder->resumed() != nullptr) config.resumed = folder->resumed_run();
@@ -108,33 +109,39 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Start(const Coordinato
                                              : "ends after a loss (--on-loss stop)");
   }
   std::unique_ptr<RunFolder> folder;
+  std::unique_ptr<RunLedger> ledger;
   if (!options.run_dir.empty()) {
     auto opened =
         RunFolder::Open(options.run_dir, options.resume, options.world_size, options.log_prefix);
     if (!opened.ok()) return opened.status();
     folder = *std::move(opened);
+    auto recorded = RunLedger::Open(options.run_dir, LeastEpoch(*folder), &RealDisk());
+    if (!recorded.ok()) return recorded.status();
+    ledger = *std::move(recorded);
   }
-  auto coordinator =
-      absl::WrapUnique(new Coordinator(options, std::move(folder), *security, std::move(on_fold)));
+  auto coordinator = absl::WrapUnique(new Coordinator(options, std::move(folder), std::move(ledger),
+                                                      *security, std::move(on_fold)));
   if (absl::Status status = coordinator->Listen(options, *security); !status.ok()) return status;
   return coordinator;
 }
 
 Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunFolder> folder,
-                         const Security& security, OnSpan on_fold)
+                         std::unique_ptr<RunLedger> ledger, const Security& security,
+                         OnSpan on_fold)
     : folder_(std::move(folder)),
       run_id_(RunIdOf(folder_.get())),
       linger_(absl::Seconds(options.linger_seconds)),
       min_workers_(std::max(1, options.min_workers)),
       on_fold_(std::move(on_fold)),
       log_prefix_(options.log_prefix),
+      ledger_(std::move(ledger)),
       aggregation_({[this](uint64_t bytes) { metrics_.CountReceived(bytes); },
                     [this](uint64_t bytes) { metrics_.CountSent(bytes); },
                     [this](absl::StatusCode code) { metrics_.CountRpcError(code); }}),
       rendezvous_(run_id_, &rendezvous_store_),
       membership_(
-          ConfigOf(options, run_id_, folder_.get()),
-          {[this](const View& view) { OnView(view); },
+          ConfigOf(options, run_id_, folder_.get(), ledger_.get()),
+          {[this](const FormRun& form) { return OnView(form); },
            [this](LayoutId layout, const std::vector<BucketSpec>& buckets,
                   const v1::Serving& serving) { aggregator_->AddLayout(layout, buckets, serving); },
            [this](const PauseRun& pause) { OnPause(pause); },
@@ -146,6 +153,10 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunF
            [this](const TellCost& cost) {
              metrics_.CountLostTime(history_.losses().AddCost(cost.generation, cost.lost));
            },
+           [this](const v1::SealedRecord& record) {
+             sealed_steps_ = record.step() + 1;
+             ledger_->OnSealed(record);
+           },
            [this](const SaveState& save) { keeper_->Order(save); }},
           options.log_prefix),
       status_([this] { return Status(); }),
@@ -156,12 +167,17 @@ Coordinator::Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunF
     keeper.run_dir = folder_->path();
     keeper.keep = options.keep_checkpoints;
     keeper.run_id = run_id_;
-    keeper.epoch = EpochOf(folder_.get());
+    keeper.epoch = ledger_->epoch();
     keeper.world_size = options.world_size;
     keeper.security = security;
+    keeper.ledger_position = [this] { return SyncLedger(); };
+    keeper.on_published = [this](Step step) { return RecordCheckpoint(step); };
     keeper_ = std::make_unique<CheckpointKeeper>(
         std::move(keeper), [this](const KeptCheckpoint& kept) { OnKept(kept); });
     NoteResume();
+    metrics_.SetLedgerDurable(true);
+    ledger_->Listen({[this](auto took, auto cpu) { metrics_.ObserveLedgerSync(took, cpu); },
+                     [this](const absl::Status& why) { OnNotDurable(why); }});
   }
   metrics_.SetMinWorkers(options.workers == 0 ? options.world_size : options.workers);
 }
@@ -201,7 +217,16 @@ absl::Status Coordinator::ServeMetrics(const CoordinatorOptions& options,
   return absl::OkStatus();
 }
 
-void Coordinator::OnView(const View& view) {
+absl::Status Coordinator::OnView(const FormRun& form) {
+  BeginView(form.view);
+  if (ledger_ == nullptr) return absl::OkStatus();
+  const absl::Status recorded = ledger_->OnView(form, Status(), address());
+  if (recorded.ok()) return recorded;
+  return absl::AbortedError(
+      absl::StrCat("a view cannot be recorded, so no worker may act on it: ", recorded.message()));
+}
+
+void Coordinator::BeginView(const View& view) {
   const bool is_first = aggregator_ == nullptr;
   if (!is_first) aggregator_->Abort(absl::AbortedError("a newer view has begun"));
   auto on_step = [this](LayoutId, Step, const Waits& waits) { OnWaits(waits); };
@@ -236,10 +261,21 @@ void Coordinator::OnNextView(const View& view, absl::Time now) {
                     " begins with step ", view.first_step.value())});
 }
 
+void Coordinator::OnNotDurable(const absl::Status& why) {
+  spdlog::error(
+      "{}steps are not recorded any more: {}; the run goes on, and ends if it needs another "
+      "view that cannot be recorded",
+      log_prefix_, std::string(why.message()));
+  metrics_.SetLedgerDurable(false);
+  history_.AddEvent({absl::Now(), Step(sealed_steps_), "not-durable",
+                     absl::StrCat("steps are not recorded any more: ", why.message())});
+}
+
 void Coordinator::NoteResume() {
   if (folder_->resumed() == nullptr) return;
   const ResumedRun run = folder_->resumed_run();
   metrics_.SetResumedStep(run.step);
+  ledger_->ResumeFrom(run.step, CheckpointName(static_cast<int64_t>(run.step.value())));
   history_.AddEvent(
       {absl::Now(), run.step, "resumed",
        absl::StrCat("the run continues the checkpoint before step ", run.step.value())});
@@ -264,7 +300,23 @@ absl::StatusOr<std::shared_ptr<SharedState>> Coordinator::FindState(const RunId&
                            : "none, because this run continues no checkpoint"));
 }
 
-// On the keeper's thread.
+// On the keeper's thread, like the next two.
+absl::optional<Manifest::Ledger> Coordinator::SyncLedger() {
+  const absl::StatusOr<LedgerPosition> position = ledger_->Sync();
+  if (!position.ok()) return absl::nullopt;
+  return Manifest::Ledger{position->number, position->chain};
+}
+
+absl::Status Coordinator::RecordCheckpoint(Step step) {
+  const absl::Status recorded =
+      ledger_->OnCheckpoint(step, CheckpointName(static_cast<int64_t>(step.value())));
+  if (!recorded.ok()) {
+    spdlog::warn("{}the checkpoint before step {} is not recorded, so older ones are kept: {}",
+                 log_prefix_, step.value(), std::string(recorded.message()));
+  }
+  return recorded;
+}
+
 void Coordinator::OnKept(const KeptCheckpoint& kept) {
   metrics_.CountCheckpoint(kept.status.ok());
   if (kept.status.ok()) {
@@ -283,6 +335,13 @@ void Coordinator::OnKept(const KeptCheckpoint& kept) {
 }
 
 void Coordinator::OnRunOver(const absl::Status& status) {
+  if (ledger_ != nullptr) {
+    const absl::Status recorded = ledger_->OnRunOver(status);
+    if (!recorded.ok()) {
+      spdlog::warn("{}the end of the run is not recorded: {}", log_prefix_,
+                   std::string(recorded.message()));
+    }
+  }
   const absl::Status reason =
       status.ok() ? absl::AbortedError("the run is over: all ranks finished") : status;
   aggregation_.Abort(reason);
@@ -323,6 +382,7 @@ void Coordinator::OnStepDone(const v1::StepDone& done) {
 }
 
 void Coordinator::OnLoss(const TellLoss& loss) {
+  if (ledger_ != nullptr) ledger_->OnLoss(loss);
   metrics_.CountLostWorker();
   history_.losses().Add(
       {absl::Now(), loss.step, loss.ranks, loss.cause, loss.address, loss.pid, std::nullopt});
@@ -425,6 +485,7 @@ v1::StatusReply Coordinator::Status() const {
   v1::StatusReply reply = membership_.Status();
   reply.set_program("gradwire-coordinator");
   reply.set_version(GRADWIRE_VERSION);
+  if (ledger_ != nullptr) reply.set_not_durable(std::string(ledger_->durability().message()));
   return reply;
 }
 

@@ -24,6 +24,7 @@
 #include "coordinator/pages/run_history.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
 #include "coordinator/run/coordinator_options.h"
+#include "coordinator/run/run_ledger.h"
 
 namespace gradwire {
 
@@ -31,6 +32,8 @@ namespace gradwire {
 //
 //   grpc::Server ─┬─ MembershipService ──┬─ on_view ─────► a new Aggregator
 //                 │                      ├─ on_layout ───► Aggregator::AddLayout
+//                 │                      ├─ on_sealed ───► RunLedger (with --run-dir; views, losses
+//                 │                      │                 and the end, too)
 //                 │                      └─ on_run_over ─► AggregationService::Abort, Wait
 //                 ├─ RendezvousService ── RendezvousStore (aborted likewise)
 //                 ├─ StateService ── the checkpoint that the run continues
@@ -48,7 +51,9 @@ class Coordinator {
   //   and those of RunFolder::Open
   //   FailedPrecondition  an address cannot be bound, or the port file cannot be written; with
   //                       the reason
-  // If `on_fold` is set, it is called for each sum of one bucket's terms.
+  //   Unavailable         another coordinator uses the run directory
+  // or an error of RunLedger::Open. If `on_fold` is set, it is called for each sum of one bucket's
+  // terms.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Start(const CoordinatorOptions& options,
                                                             OnSpan on_fold = nullptr);
 
@@ -85,14 +90,19 @@ class Coordinator {
   v1::StatusReply Status() const;
 
  private:
+  // `folder` and `ledger` are null without a run directory.
   Coordinator(const CoordinatorOptions& options, std::unique_ptr<RunFolder> folder,
-              const Security& security, OnSpan on_fold);
+              std::unique_ptr<RunLedger> ledger, const Security& security, OnSpan on_fold);
   void OnKept(const KeptCheckpoint& kept);
+  absl::optional<Manifest::Ledger> SyncLedger();
+  absl::Status RecordCheckpoint(Step step);
   void NoteResume();
   absl::StatusOr<std::shared_ptr<SharedState>> FindState(const RunId& run_id, Step step) const;
   absl::Status Listen(const CoordinatorOptions& options, const Security& security);
   absl::Status ServeMetrics(const CoordinatorOptions& options, const Security& security);
-  void OnView(const View& view);
+  absl::Status OnView(const FormRun& form);
+  void BeginView(const View& view);
+  void OnNotDurable(const absl::Status& why);
   void OnRunOver(const absl::Status& status);
   void OnWaits(const Waits& waits);
   void OnStepDone(const v1::StepDone& done);
@@ -122,6 +132,8 @@ class Coordinator {
   // are derived from the ranks' own work.
   std::atomic<bool> sees_waits_{false};
   RunHistory history_;
+  std::atomic<uint64_t> sealed_steps_{0};    // only with a run directory
+  const std::unique_ptr<RunLedger> ledger_;  // null without a run directory
 
   // Members from here on have threads that use the members above.
   AggregationService aggregation_;

@@ -21,6 +21,10 @@ function whileRunning(status) {
     const text = `${list(silent)} silent for more than ${SILENT_SECONDS} s.`;
     return {tone: 'warn', state: 'running', text};
   }
+  if (status.not_durable) {
+    const text = `Steps are not recorded any more: ${sentence(status.not_durable)}`;
+    return {tone: 'warn', state: 'running', text};
+  }
   const text = lossNotice(status);
   return {tone: text ? 'warn' : 'run', state: 'running', text};
 }

@@ -14,10 +14,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NAVIGATION = {
     "Tasks": ["tasks/course", "tasks/own-program", "tasks/several-hosts", "tasks/which-method",
               "tasks/slow-run", "tasks/host-died", "checkpoints", "tasks/own-method", "tasks/upgrade"],
-    "Reference": ["options", "output", "operations", "deploy/README", "security", "observability",
+    "Reference": ["options", "output", "ledger", "operations", "deploy/README", "security", "observability",
                   "measuring", "library", "experiments", "claims", "results"],
-    "How it works": ["reliability", "algorithms", "architecture", "protocol", "extending",
-                     "development", "../CHANGELOG"],
+    "How it works": ["reliability", "algorithms", "architecture", "protocol", "checkpoint-format",
+                     "extending", "development", "../CHANGELOG"],
 }
 DEPLOY = ["hosts", "torchrun", "mpi", "slurm", "kubernetes", "compose", "cloudlab", "ansible", "systemd", "packages",
           "systems"]

@@ -46,8 +46,8 @@ struct GroupOptions {
   std::string wire;
   // Compression of gradients, instead of `wire`: "none" (default); "int8"; "top-k:D", the share D
   // of largest elements; or "powersgd:R", matrices as products of rank R. A rank adds what it
-  // leaves out in the next step. int8 and top-k need "sharded" or "coordinator"; "auto" is then
-  // "sharded". Only for DistributedDataParallel. Must be equal on all ranks.
+  // leaves out in the next step. int8 and top-k need "auto", "sharded", "coordinator" or
+  // "memory". Only for DistributedDataParallel. Must be equal on all ranks.
   std::string compress;
   // With top-k: averaging passes of a model in which the share falls from a quarter to D. With
   // powersgd: first passes that are not compressed. Default: 0.

@@ -91,7 +91,7 @@ BackendCluster::BackendCluster(const std::string& backend, const Deal& deal,
   options.gathers = settings.gathers;
   options.wire = settings.wire;
   options.compression = settings.compression;
-  StartWorkers(backend, deal, options);
+  StartWorkers(backend, deal, options, settings.limits);
   ServeAggregators();
   connected_ = ConnectWorkers();
   EXPECT_TRUE(through_ || connected_.ok()) << connected_;
@@ -102,7 +102,7 @@ std::string BackendCluster::Published(const std::string& address) const {
 }
 
 void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
-                                  const BackendOptions& options) {
+                                  const BackendOptions& options, const MemoryLimits& limits) {
   for (const auto& ranks : deal) {
     WorkerState state;
     state.backend = MakeBackend(backend, options).value();
@@ -110,6 +110,7 @@ void BackendCluster::StartWorkers(const std::string& backend, const Deal& deal,
     for (const int rank : ranks) member.ranks.emplace_back(rank);
     member.pid = static_cast<uint32_t>(getpid());
     member.memory = MemoryId();
+    member.limits = limits;
     const std::vector<grpc::Service*> services = state.backend->services();
     if (!services.empty()) state.server = Serve(services, &member.address);
     if (!services.empty()) member.address = Published(member.address);

@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "common/aggregation/aggregation_service.h"
 #include "common/aggregation/aggregator.h"
+#include "common/base/memory_limits.h"
 #include "common/wire/layout.h"
 #include "coordinator/rendezvous/rendezvous_service.h"
 #include "worker/backends/backend.h"
@@ -39,6 +40,7 @@ class BackendCluster {
     int groups = 1;
     bool gathers = false;
     Compression compression = {};  // if it is on, `wire` is its dtype
+    MemoryLimits limits = {};      // of each worker's shared memory
     // Where others reach a server of the cluster; empty: where it is. With it connecting may fail,
     // and an error of one ends the step for all.
     std::function<std::string(const std::string& address)> through = nullptr;
@@ -89,7 +91,8 @@ class BackendCluster {
     std::unique_ptr<grpc::Server> server;
   };
 
-  void StartWorkers(const std::string& backend, const Deal& deal, const BackendOptions& options);
+  void StartWorkers(const std::string& backend, const Deal& deal, const BackendOptions& options,
+                    const MemoryLimits& limits);
   void StartAggregators(int count);
   void ServeAggregators();
   absl::Status ConnectWorkers();

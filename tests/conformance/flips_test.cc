@@ -146,7 +146,7 @@ class Sessions {
   Sessions(BitFlip* flip, absl::Duration patience)
       : network_(flip),
         deadline_(SteadyNow() + patience),
-        service_(Config(), {[](const View&) {}, [](auto...) {}, [](auto...) {},
+        service_(Config(), {[](const FormRun&) { return absl::OkStatus(); }, [](auto...) {}, [](auto...) {},
                             [this](const v1::StepDone& done) { Take(done); },
                             [](const TellLoss&) {}, [](Step) {}, [](const absl::Status&) {},
                             [](const TellStraggler&) {}, [](const TellCost&) {}}),

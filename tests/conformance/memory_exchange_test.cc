@@ -12,6 +12,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/host.h"
+#include "common/base/memory_limits.h"
+#include "worker/backends/memory/memory_budget.h"
 #include "worker/options/choices.h"
 
 namespace gradwire {
@@ -41,7 +43,7 @@ class MemoryExchangeTest : public ::testing::Test {
   std::unique_ptr<MemoryExchange> Start(int rank) {
     View view = view_;
     view.self = view.members[rank].incarnation;
-    auto exchange = std::make_unique<MemoryExchange>(view, nullptr);
+    auto exchange = std::make_unique<MemoryExchange>(view, MemoryWire(), nullptr, nullptr);
     EXPECT_TRUE(exchange->Start().ok());
     exchange->AddLayout(LayoutId(0), {{sizeof(float), v1::DTYPE_FLOAT32}});
     return exchange;
@@ -58,7 +60,7 @@ class MemoryExchangeTest : public ::testing::Test {
     return {reinterpret_cast<uint8_t*>(value), sizeof(float)};
   }
 
-  const View view_ = TwoWorkers();
+  View view_ = TwoWorkers();
   float terms_[2] = {1, 2};
   float means_[2] = {};
 };
@@ -114,6 +116,16 @@ TEST_F(MemoryExchangeTest, Finish_OfAnother_IsNoSuspicion) {
   EXPECT_FALSE(first->suspect().has_value());
 }
 
+TEST_F(MemoryExchangeTest, AddLayout_BeyondALimit_EndsTheBucketAndNamesIt) {
+  view_.members[1].limits.address = 100;
+  const auto exchange = Start(0);
+  const absl::Status status = Average(exchange.get(), 0).get();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("rank 1 (127.0.0.1:1) may get 0.0 MB (half of the addresses that ulimit "
+                        "-v leaves), but 0.0 MB of shared memory are needed"));
+}
+
 TEST_F(MemoryExchangeTest, AddLayout_TooLarge_EndsTheBucketWithTheReason) {
   const auto exchange = Start(0);
   exchange->AddLayout(LayoutId(1), {{uint64_t{1} << 60, v1::DTYPE_FLOAT32}});
@@ -126,15 +138,74 @@ TEST_F(MemoryExchangeTest, AddLayout_TooLarge_EndsTheBucketWithTheReason) {
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
 }
 
-TEST(ChosenBackendTest, Auto_IsMemoryOnlyWhereAllShareItInFloat32) {
+BackendOptions OptionsOf(v1::DType wire, bool gathers = false) {
+  BackendOptions options;
+  options.wire = wire;
+  options.gathers = gathers;
+  return options;
+}
+
+TEST(ChosenBackendTest, Auto_WhereAllShareMemory_IsMemoryForEveryType) {
+  const View view = TwoWorkers();
+  for (const v1::DType wire : {v1::DTYPE_FLOAT32, v1::DTYPE_BFLOAT16, v1::DTYPE_INT8}) {
+    EXPECT_EQ(ChosenBackend(kAutoBackend, view, OptionsOf(wire)), kAutoOfHost);
+    EXPECT_EQ(ChosenBackend(kAutoBackend, view, OptionsOf(wire, true)), kAutoOfHost);
+  }
+  EXPECT_EQ(ChosenBackend("ring", view, {}), "ring");
+}
+
+TEST(ChosenBackendTest, Auto_BetweenHosts_DependsOnSyncAndType) {
   View view = TwoWorkers();
-  EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_FLOAT32), kAutoOfHost);
-  EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_BFLOAT16), kAutoOfWorkers);
-  EXPECT_EQ(ChosenBackend("ring", view, v1::DTYPE_FLOAT32), "ring");
   view.members[1].memory = "another host";
-  EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_FLOAT32), kAutoOfWorkers);
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, {}), "ring");
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, OptionsOf(v1::DTYPE_INT8)), "sharded");
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, OptionsOf(v1::DTYPE_FLOAT32, true)), "coordinator");
   view.aggregators = {"a:1"};
-  EXPECT_EQ(ChosenBackend(kAutoBackend, view, v1::DTYPE_FLOAT32), kAutoOfAggregators);
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, {}), "sharded");
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, OptionsOf(v1::DTYPE_FLOAT32, true)), "sharded");
+}
+
+TEST(ChosenBackendTest, Auto_BeyondTheLimitOfOne_IsNotMemory) {
+  View view = TwoWorkers();
+  const std::vector<BucketSpec> buckets = {{1 << 20, v1::DTYPE_FLOAT32}};
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, {}, buckets), kAutoOfHost);
+  view.members[1].limits.file = 1 << 20;
+  EXPECT_EQ(ChosenBackend(kAutoBackend, view, {}, buckets), "ring");
+}
+
+// A worker's memory has a term for each of its ranks and the means; 2.1 MB here.
+class MemoryBudgetTest : public ::testing::TestWithParam<uint64_t MemoryLimits::*> {
+ protected:
+  absl::Status Add(uint64_t limit, int layouts) {
+    View view = TwoWorkers();
+    view.members[0].limits.*GetParam() = limit;
+    MemoryBudget budget(view, MemoryWire());
+    absl::Status added;
+    for (int i = 0; i < layouts; ++i) added = budget.Add({{1 << 20, v1::DTYPE_FLOAT32}});
+    return added;
+  }
+};
+
+TEST_P(MemoryBudgetTest, Add_WithinTheLimit_Ok) { EXPECT_TRUE(Add(9 << 20, 1).ok()); }
+
+TEST_P(MemoryBudgetTest, Add_BeyondTheLimit_NamesTheWorkerAndTheLimit) {
+  const absl::Status status = Add(2 << 20, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("rank 0 (127.0.0.1:1) may get "));
+}
+
+INSTANTIATE_TEST_SUITE_P(Limits, MemoryBudgetTest,
+                         ::testing::Values(&MemoryLimits::file, &MemoryLimits::address,
+                                           &MemoryLimits::group, &MemoryLimits::host));
+
+TEST(MemoryBudgetTest, Add_SecondLayout_CountsTheFirst) {
+  View view = TwoWorkers();
+  view.members[0].limits.host = 9 << 20;
+  MemoryBudget budget(view, MemoryWire());
+  const std::vector<BucketSpec> buckets = {{1 << 20, v1::DTYPE_FLOAT32}};
+  EXPECT_TRUE(budget.Add(buckets).ok());
+  EXPECT_FALSE(budget.Add(buckets).ok());
+  EXPECT_FALSE(budget.Add(buckets).ok());  // it has added nothing
 }
 
 TEST(MemoryBackendTest, Connect_WorkersOfTwoHosts_SaysWhatIsExpected) {

@@ -5,11 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <thread>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 
@@ -108,6 +110,25 @@ TEST(SharedMemoryTest, Make_MoreThanTheProcessMayHave_ResourceExhausted) {
   const absl::Status status =
       SharedMemory::Make(NameOf("large"), size_t{1} << 60, Writer::kMaker).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+}
+
+// The kernel would end the process by SIGXFSZ.
+TEST(SharedMemoryTest, Make_LargerThanAFileMayBe_NamesTheLimit) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit = {1 << 20, 1 << 20};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const absl::Status status =
+        SharedMemory::Make(NameOf("file"), (1 << 20) + 1, Writer::kMaker).status();
+    const bool named = absl::StrContains(status.message(), "ulimit -f allows 1048576");
+    _exit(absl::IsResourceExhausted(status) && named &&
+                  SharedMemory::Make(NameOf("fits"), 1 << 20, Writer::kMaker).ok()
+              ? 0
+              : 1);
+  }
+  int status = 1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 class BellTest : public ::testing::Test {

@@ -51,7 +51,8 @@ TEST_F(SeparateAggregators, Run_ThreeSteps_TheHashOfBackEndCoordinator) {
   for (const auto& worker : workers_) EXPECT_EQ(worker->Wait(kTimeout).value_or(-1), 0);
   for (const auto& aggregator : aggregators_) EXPECT_EQ(aggregator->Wait(kTimeout).value_or(-1), 0);
   EXPECT_EQ(coordinator_->process().Wait(kTimeout).value_or(-1), 0);
-  const LaunchResult other = RunLaunch(2, TinyRun(3) + Options{"--sync", "gather-scatter"});
+  const LaunchResult other =
+      RunLaunch(2, TinyRun(3) + Options{"--sync", "gather-scatter", "--backend", "coordinator"});
   EXPECT_EQ(HashOf(0), HashOf(1));
   EXPECT_EQ(HashOf(0), other.ranks.at(0).at("parameters_sha256"));
 }

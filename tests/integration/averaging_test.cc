@@ -26,7 +26,7 @@ using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-const Options kGatherScatter = {"--sync", "gather-scatter"};
+const Options kGatherScatter = {"--sync", "gather-scatter", "--backend", "coordinator"};
 const Options kRing = {"--sync", "all-reduce"};
 const Options kDdp = {"--sync", "ddp"};
 

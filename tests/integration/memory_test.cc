@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, WorkerMemoryTest,
 // The program needs 45 MB without any; one gradient more is noticed.
 TEST_F(MemoryTest, Coordinator_GatherScatter_AtMostTwoGradients) {
   uint64_t of_coordinator = 0;
-  WorkersPeak({"--sync", "gather-scatter"}, &of_coordinator);
+  WorkersPeak({"--sync", "gather-scatter", "--backend", "coordinator"}, &of_coordinator);
   EXPECT_GT(of_coordinator, kMegabyte);
   EXPECT_LE(of_coordinator, 2 * kGradientBytes + 60 * kMegabyte);
 }

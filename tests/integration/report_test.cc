@@ -33,7 +33,8 @@ TEST(Launch, LastTable_HasBusbwPlanAndBottleneck) {
 }
 
 TEST(Launch, GradientsPassTheCoordinator_ItHasALineThatAddsUpAndIsInTheSummary) {
-  const LaunchResult run = RunLaunch(2, TinyRun(5) + Options{"--sync", "gather-scatter"});
+  const LaunchResult run =
+      RunLaunch(2, TinyRun(5) + Options{"--sync", "gather-scatter", "--backend", "coordinator"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, ContainsRegex("\n  coordinator +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9.]+ "));
   const nlohmann::json told = run.coordinator;

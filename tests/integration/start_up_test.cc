@@ -65,9 +65,14 @@ const std::vector<std::vector<std::string>>& AllHelped() {
       {"gradwire", "plan"},
       {"gradwire", "trace"},
       {"gradwire", "status"},
+      {"gradwire", "checkpoint", "list"},
+      {"gradwire", "checkpoint", "verify"},
+      {"gradwire", "checkpoint", "export"},
       {"gradwire", "report"},
       {"gradwire", "doctor"},
       {"gradwire", "env"},
+      {"gradwire", "ledger", "show"},
+      {"gradwire", "ledger", "verify"},
   };
   return *all;
 }

@@ -106,7 +106,7 @@ TEST(Trace, Ddp_TransfersRunWithinBackward) {
 
 // All buckets leave together, at the end of backward.
 TEST(Trace, GatherScatter_TransfersBeginAfterBackward) {
-  const json events = TraceOf({"--sync", "gather-scatter"});
+  const json events = TraceOf({"--sync", "gather-scatter", "--backend", "coordinator"});
   std::map<int, double> middle;  // of backward, by step
   for (const json& event : events) {
     if (event["pid"] != 0 || event["name"] != "backward") continue;
@@ -142,7 +142,7 @@ TEST(Trace, EveryEvent_HasWhatItsPhaseNeeds) {
 // Process W is the coordinator.
 TEST(Trace, GatherScatter_SumsAreTheCoordinators) {
   bool summed = false;
-  for (const json& event : TraceOf({"--sync", "gather-scatter"})) {
+  for (const json& event : TraceOf({"--sync", "gather-scatter", "--backend", "coordinator"})) {
     summed = summed || (event["pid"] == kWorkers && event.value("cat", "") == "aggregation");
   }
   EXPECT_TRUE(summed);

@@ -76,13 +76,13 @@ TEST(ReadGroupSettings, HalfTypeWithABackEndOfFloat32_IsRefused) {
               HasSubstr("got 'bf16' with back end gloo, expected fp32"));
 }
 
-TEST(ReadGroupSettings, Compress_IsTheTypeOnTheWireAndOfABackEndThatDecodes) {
+TEST(ReadGroupSettings, Compress_IsTheTypeOnTheWire) {
   GroupOptions options;
   EXPECT_FALSE(ReadGroupSettings(options, {})->compression.is_on());
   options.compress = "top-k:0.05";
   options.compress_warmup = 7;
   const GroupSettings settings = ReadGroupSettings(options, {}).value();
-  EXPECT_EQ(settings.backend, "sharded");
+  EXPECT_EQ(settings.backend, "auto");
   EXPECT_EQ(settings.wire_dtype, v1::DTYPE_SPARSE);
   EXPECT_EQ(settings.compression.density, 0.05);
   EXPECT_EQ(settings.compression.warmup_steps, 7);

@@ -97,13 +97,15 @@ class ComposeTest(unittest.TestCase):
 
     def compose(self, *words, options=""):
         """Runs podman-compose with the files of this test."""
-        files = [SOURCE / "deploy/compose/compose.yaml", *self.more_files]
+        files = [self.folder / "deploy/compose/compose.yaml", *self.more_files]
         return host.compose(*[word for file in files for word in ("-f", str(file))], "-p", "run",
                             *words, env={**os.environ, "GRADWIRE_WORKERS": str(WORKERS),
                                          "WORKER_OPTIONS": options, "PROMETHEUS_IMAGE": "prometheus"})
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        # A copy, because podman leaves a file beside compose.yaml when memory ends.
+        shutil.copytree(SOURCE / "deploy", self.folder / "deploy", symlinks=True)
         self.more_files = []
         self.workers = [f"run_worker_{number + 1}" for number in range(WORKERS)]
         self.addCleanup(self.down)

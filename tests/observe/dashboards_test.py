@@ -18,7 +18,7 @@ GAUGES = {"gradwire_lost_workers_total", "gradwire_recoveries_total",
 
 # What an expression of a unit is made of: the metrics of the numerator, and whether a
 # rate or a division by something of the same kind stands behind it.
-SECONDS = r"gradwire_(iteration|phase|rank_lag)_seconds"
+SECONDS = r"gradwire_(iteration|phase|rank_lag|ledger_fsync)_seconds"
 FORM = {
     "s": rf"{SECONDS}_sum.* / .*(gradwire_\w+_count|{SECONDS}_count)|"
          rf"histogram_quantile\(.*{SECONDS}_bucket|increase\({SECONDS}_bucket"
@@ -31,7 +31,7 @@ FORM = {
     "cps": r"rate\(gradwire_samples_total|increase\(gradwire_samples_total.* / ",
     "ops": r"rate\(gradwire_rpc_errors_total",
     "none": r"gradwire_(step|checkpoint_step|workers|min_workers|lost_workers_total|generation|loss"
-            r"|recoveries_total|recovered_ranks_total"
+            r"|recoveries_total|recovered_ranks_total|ledger_durable"
             r"|rpc_errors_total|wire_overflows_total)\b|\bup\{|\bALERTS\{",
 }
 

@@ -60,6 +60,7 @@ class SimCoordinator {
   void Enact(const SaveState&) {}
   void Enact(const SendEcho&) {}
   void Enact(const TakeStep&) {}
+  void Enact(const RecordStep&) {}
   void Enact(const TellLoss&) {}
   void Enact(const TellCost&) {}
   void Enact(const TellStraggler&) {}

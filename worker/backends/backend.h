@@ -13,6 +13,7 @@ class Service;
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "common/compress/compression.h"
 #include "common/rpc/security.h"
 #include "common/telemetry/trace_log.h"
@@ -26,7 +27,7 @@ namespace gradwire {
 // for each view that it joins.
 class Backend {
  public:
-  // Called during waits; if not OK, the wait ends with this status.
+  // Called during waits, while the exchange exists; if not OK, the wait ends with this status.
   using Ended = std::function<absl::Status()>;
 
   virtual ~Backend() = default;
@@ -66,8 +67,10 @@ struct BackendOptions {
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                                      const BackendOptions& options);
 
-// Returns the row that serves `view` for back end `name` with a type on the wire.
-std::string ChosenBackend(absl::string_view name, const View& view, v1::DType wire);
+// Returns the row that serves `view` for back end `name`, if `buckets`, in float32 and bytes, are
+// its first layout; of `options`, `wire` and `gathers` count.
+std::string ChosenBackend(absl::string_view name, const View& view, const BackendOptions& options,
+                          absl::Span<const BucketSpec> buckets = {});
 
 // Returns `backend` with `on_span`, which must not be empty: it gets each bucket's transfer, from
 // Expect to its done.

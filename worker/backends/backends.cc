@@ -1,4 +1,4 @@
-#include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -64,47 +64,12 @@ std::unique_ptr<Backend> TraceBackend(std::unique_ptr<Backend> backend, OnSpan o
   return std::make_unique<TracedBackend>(std::move(backend), std::move(on_span));
 }
 
-namespace {
-
-// Serves for both rows, because the view is not known yet.
-class AutoBackend : public Backend {
- public:
-  explicit AutoBackend(v1::DType wire) : wire_(wire) {}
-  static absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
-    auto made = std::make_unique<AutoBackend>(options.wire);
-    for (const char* name : {kAutoOfHost, kAutoOfWorkers, kAutoOfAggregators}) {
-      auto backend = MakeBackend(name, options);
-      if (!backend.ok()) return backend.status();
-      made->rows_[name] = *std::move(backend);
-    }
-    return made;
-  }
-
-  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
-                                                    absl::optional<Incarnation>* suspect) override {
-    return rows_.at(ChosenBackend(kAutoBackend, view, wire_))->Connect(view, ended, suspect);
-  }
-
-  std::vector<grpc::Service*> services() override {
-    std::vector<grpc::Service*> services;
-    for (const auto& [name, backend] : rows_) {
-      for (grpc::Service* service : backend->services()) services.push_back(service);
-    }
-    return services;
-  }
-
- private:
-  const v1::DType wire_;
-  std::map<std::string, std::unique_ptr<Backend>> rows_;
-};
-
-}  // namespace
-
 // Each row's factory is in its own file, with its own errors.
 #define GRADWIRE_BACKEND(name, factory, ...) \
   absl::StatusOr<std::unique_ptr<Backend>> factory(const BackendOptions& options);
 #include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
+absl::StatusOr<std::unique_ptr<Backend>> MakeAutoBackend(const BackendOptions& options);
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
                                                      const BackendOptions& options) {
@@ -112,19 +77,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(absl::string_view name,
   if (name == row_name) return factory(options);
 #include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
-  if (name == kAutoBackend) return AutoBackend::Make(options);
+  if (name == kAutoBackend) return MakeAutoBackend(options);
   std::string names;
 #define GRADWIRE_BACKEND(row_name, ...) absl::StrAppend(&names, " ", row_name);
 #include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
   return absl::NotFoundError(absl::StrCat("back end '", name, "' does not exist; expected ",
                                           kAutoBackend, " or one of:", names));
-}
-
-std::string ChosenBackend(absl::string_view name, const View& view, v1::DType wire) {
-  if (name != kAutoBackend) return std::string(name);
-  if (!view.aggregators.empty()) return kAutoOfAggregators;
-  return wire == v1::DTYPE_FLOAT32 && view.SharesMemory() ? kAutoOfHost : kAutoOfWorkers;
 }
 
 }  // namespace gradwire

@@ -62,20 +62,18 @@ TrainingBatches::TrainingBatches(std::unique_ptr<const ImageFormatter> formatter
     : formatter_(std::move(formatter)), sampler_(std::move(sampler)), options_(options) {}
 
 int64_t TrainingBatches::steps_per_epoch() const {
-  return (sampler_.per_rank() - 1) / options_.batch_size + 1;
+  return StepsPerEpoch(sampler_, options_.batch_size);
 }
 
 absl::StatusOr<Batch> TrainingBatches::Make(Step step, Rank rank) const {
   if (absl::Status status = CheckRank(rank, options_.sampler.world_size); !status.ok()) {
     return status;
   }
-  const int64_t first =
-      static_cast<int64_t>(step.value() % steps_per_epoch()) * options_.batch_size;
-  const int64_t count = std::min(options_.batch_size, sampler_.per_rank() - first);
+  const auto [epoch, first, count] = RangeOf(sampler_, options_.batch_size, step);
   const ImageShape& shape = formatter_->shape();
   Batch batch;
   batch.step = step;
-  batch.epoch = static_cast<int64_t>(step.value() / steps_per_epoch());
+  batch.epoch = epoch;
   batch.padded = sampler_.PaddedAmong(rank, first, count);
   batch.images = torch::empty({count, shape.channels, shape.height, shape.width});
   batch.labels = torch::empty({count}, torch::kInt64);
@@ -87,8 +85,11 @@ void TrainingBatches::Fill(Batch& batch, Rank rank, int64_t first) const {
   const Order order = OrderOf(batch.epoch);
   float* images = batch.images.data_ptr<float>();
   int64_t* labels = batch.labels.data_ptr<int64_t>();
+  std::vector<int64_t> indices;
+  indices.reserve(batch.size());
   for (int64_t i = 0; i < batch.size(); ++i) {
     const int64_t sample = (*order)[sampler_.OrderIndex(rank, first + i)];
+    indices.push_back(sample);
     Augmentation augmentation;
     if (options_.augment) {
       augmentation = DrawAugmentation({options_.seed, batch.epoch, batch.step, rank, i});
@@ -96,6 +97,7 @@ void TrainingBatches::Fill(Batch& batch, Rank rank, int64_t first) const {
     formatter_->Write(sample, augmentation, images + i * formatter_->values_per_image());
     labels[i] = formatter_->dataset().labels[sample];
   }
+  batch.digest = DigestOfIndices(indices);
 }
 
 TrainingBatches::Order TrainingBatches::OrderOf(int64_t epoch) const {

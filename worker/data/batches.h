@@ -20,6 +20,7 @@ struct Batch {
   Step step;             // counted over the whole run
   int64_t epoch = 0;     // the step's pass over the data, from 0
   int64_t padded = 0;    // number of samples that are repeats to fill up the ranks
+  uint64_t digest = 0;   // DigestOfIndices of the samples that were read
   torch::Tensor images;  // (N, C, H, W), float32, normalized
   torch::Tensor labels;  // (N), int64
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/wire/xxh3.h"
 
 namespace gradwire {
 namespace {
@@ -81,6 +82,23 @@ absl::StatusOr<std::vector<int64_t>> Sampler::Indices(int64_t epoch, Rank rank) 
   std::vector<int64_t> indices(per_rank_);
   for (int64_t i = 0; i < per_rank_; ++i) indices[i] = order[OrderIndex(rank, i)];
   return indices;
+}
+
+int64_t StepsPerEpoch(const Sampler& sampler, int64_t batch_size) {
+  return (sampler.per_rank() - 1) / batch_size + 1;
+}
+
+SampleRange RangeOf(const Sampler& sampler, int64_t batch_size, Step step) {
+  const auto steps = static_cast<uint64_t>(StepsPerEpoch(sampler, batch_size));
+  SampleRange range;
+  range.epoch = static_cast<int64_t>(step.value() / steps);
+  range.first = static_cast<int64_t>(step.value() % steps) * batch_size;
+  range.count = std::min(batch_size, sampler.per_rank() - range.first);
+  return range;
+}
+
+uint64_t DigestOfIndices(absl::Span<const int64_t> indices) {
+  return Xxh3InUse().whole(indices.data(), indices.size() * sizeof(int64_t));
 }
 
 std::string Sampler::Describe() const {

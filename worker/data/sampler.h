@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "common/base/ids.h"
 
 namespace gradwire {
@@ -62,6 +63,23 @@ class Sampler {
   SamplerOptions options_;
   int64_t per_rank_;
 };
+
+// The samples of a rank in one step, as positions among its samples of an epoch.
+struct SampleRange {
+  int64_t epoch = 0;
+  int64_t first = 0;
+  int64_t count = 0;
+};
+
+// Returns the number of steps of an epoch, with `batch_size` samples per rank and step.
+int64_t StepsPerEpoch(const Sampler& sampler, int64_t batch_size);
+// Returns the samples of every rank in `step`. Steps count through the epochs; an epoch's last step
+// has the remaining samples.
+SampleRange RangeOf(const Sampler& sampler, int64_t batch_size, Step step);
+
+// Returns XXH3_64bits of the indices, 8 bytes each, little endian; see RankSamples in
+// membership.proto.
+uint64_t DigestOfIndices(absl::Span<const int64_t> indices);
 
 // Returns OK if 0 ≤ rank < world_size, else InvalidArgument.
 absl::Status CheckRank(Rank rank, int world_size);

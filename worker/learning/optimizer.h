@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/learning/fused_kernels.h"
 
 namespace gradwire {
 
@@ -34,6 +35,10 @@ struct OptimizerKind {
   std::function<std::unique_ptr<torch::optim::OptimizerParamState>(
       const std::vector<torch::Tensor>&)>
       state_of;
+  // The same update as one pass; null: only torch computes it. FindOptimizer checks that `kernel`
+  // gives torch's bits in this process.
+  FusedRule fused = {};
+  FusedKernel kernel = nullptr;
 };
 
 // Returns the optimizer of `options`. NotFound lists the names.

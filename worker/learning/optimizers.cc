@@ -1,8 +1,10 @@
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "worker/learning/optimizer.h"
+#include "worker/learning/update.h"
 
 namespace gradwire {
 
@@ -27,6 +29,9 @@ OptimizerKind Sgd(const OptimizerOptions& options) {
     state->momentum_buffer(tensors[0]);
     return state;
   };
+  kind.fused.weight_decay = options.weight_decay;
+  kind.fused.momentum = options.momentum;
+  kind.fused.nesterov = options.nesterov;
   return kind;
 }
 
@@ -34,7 +39,7 @@ namespace {
 
 // Adam and AdamW have the same state, under different types.
 template <typename Optimizer, typename Options, typename State>
-OptimizerKind KindOf(const OptimizerOptions& options) {
+OptimizerKind KindOf(const OptimizerOptions& options, bool decoupled) {
   Options of_torch;
   of_torch.weight_decay(options.weight_decay);
   OptimizerKind kind;
@@ -55,6 +60,11 @@ OptimizerKind KindOf(const OptimizerOptions& options) {
     state->exp_avg_sq(tensors[2]);
     return state;
   };
+  kind.fused.kind = FusedRule::Kind::kAdam;
+  kind.fused.weight_decay = options.weight_decay;
+  kind.fused.decoupled = decoupled;
+  std::tie(kind.fused.beta1, kind.fused.beta2) = of_torch.betas();
+  kind.fused.eps = of_torch.eps();
   return kind;
 }
 
@@ -62,12 +72,12 @@ OptimizerKind KindOf(const OptimizerOptions& options) {
 
 OptimizerKind Adam(const OptimizerOptions& options) {
   return KindOf<torch::optim::Adam, torch::optim::AdamOptions, torch::optim::AdamParamState>(
-      options);
+      options, /*decoupled=*/false);
 }
 
 OptimizerKind AdamW(const OptimizerOptions& options) {
   return KindOf<torch::optim::AdamW, torch::optim::AdamWOptions, torch::optim::AdamWParamState>(
-      options);
+      options, /*decoupled=*/true);
 }
 
 // Each row's factory is in its own file or its family's.
@@ -75,9 +85,18 @@ OptimizerKind AdamW(const OptimizerOptions& options) {
 #include "worker/options/optimizers.inc"
 #undef GRADWIRE_OPTIMIZER
 
+namespace {
+
+OptimizerKind WithKernel(OptimizerKind kind) {
+  kind.kernel = FindFusedKernel(kind);
+  return kind;
+}
+
+}  // namespace
+
 absl::StatusOr<OptimizerKind> FindOptimizer(const OptimizerOptions& options) {
 #define GRADWIRE_OPTIMIZER(row_name, factory, ...) \
-  if (options.name == row_name) return factory(options);
+  if (options.name == row_name) return WithKernel(factory(options));
 #include "worker/options/optimizers.inc"
 #undef GRADWIRE_OPTIMIZER
   std::string names;

@@ -9,13 +9,14 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/learning/optimizer.h"
+#include "worker/learning/update.h"
 
 namespace gradwire {
 
 // An optimizer of torch with the same bits and less memory traffic. torch makes several passes over
-// each tensor, and each pass reads a large tensor from memory again. This class passes slices of
-// the parameters to torch, which stay in a core's cache from the first pass to the last. Not
-// thread-safe.
+// each tensor, and each pass reads a large tensor from memory again. This class updates in one
+// pass, if the kind has a kernel for that. Otherwise it passes slices of the parameters to torch,
+// which stay in a core's cache from the first pass to the last. Not thread-safe.
 class SlicedOptimizer {
  public:
   // `parameters`: float32, on the CPU, contiguous.
@@ -24,9 +25,9 @@ class SlicedOptimizer {
   // Updates the parameters. `gradient` has the gradients of all parameters, one after the other.
   void Step(const torch::Tensor& gradient, double learning_rate);
 
-  // Copies parameters and State() before a Step that may be undone, to reused memory.
+  // Keeps parameters and State() before the next Step, which may be undone; in reused memory.
   void Save();
-  // Restores parameters and state of the last Save.
+  // Restores parameters and state of the last Save. Call it once at most after a Save.
   void Undo();
 
   const OptimizerKind& kind() const { return kind_; }
@@ -40,14 +41,10 @@ class SlicedOptimizer {
 
  private:
   absl::Status CheckState(const std::vector<torch::Tensor>& state) const;
-  // Returns the optimizer's state of each slice; empty while there is none.
-  std::vector<std::vector<torch::Tensor>> StateOfSlices() const;
 
   const OptimizerKind kind_;
-  std::vector<torch::Tensor> slices_;                    // share the parameters' memory
-  std::unique_ptr<torch::optim::Optimizer> optimizer_;   // of the slices
-  std::vector<torch::Tensor> saved_parameters_;          // by slice
-  std::vector<std::vector<torch::Tensor>> saved_state_;  // by slice; empty: there was none
+  int64_t elements_ = 0;  // of all parameters
+  std::unique_ptr<Update> update_;
 };
 
 }  // namespace gradwire

@@ -109,6 +109,7 @@ absl::StatusOr<LayoutId> RunMember::Declare(const std::string& name, const Layou
   v1::Layout declared = ToProto(tensors.empty() ? Layout{{name, {bytes}, "bytes", true}} : tensors,
                                 WireSpecs(buckets, options_.transport.wire));
   declared.set_name(name);
+  declared.set_backend(ChosenBackend(options_.backend, view_, options_.transport, buckets));
   if (!serving.optimizer().empty()) {
     if (absl::Status can = CheckServers(view_, options_.backend); !can.ok()) return can;
     *declared.mutable_serving() = serving;
@@ -246,7 +247,8 @@ void RunMember::Stop(const absl::Status& reason) {
   CancelExchange(reason);
 }
 
-void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests) {
+void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests,
+                            absl::Span<const v1::RankSamples> samples) {
   v1::Ready ready;
   ready.set_step(step.value());
   ready.set_generation(view_.generation.value());
@@ -258,6 +260,7 @@ void RunMember::ReportReady(Step step, bool last, absl::Span<const TensorDigest>
   }
   if (lost_.has_value()) *ready.mutable_lost() = ToProto(*lost_);
   lost_.reset();
+  if (view_.records) *ready.mutable_samples() = {samples.begin(), samples.end()};
   endpoint_->session().ReportReady(ready);
 }
 

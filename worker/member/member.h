@@ -111,8 +111,10 @@ class RunMember {
   TransferTotals totals() const;
 
   // Reports that all means of `step` have arrived; `digests`: of the parameters, if they are
-  // compared. `last`: there is no such step, because all are done.
-  void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {});
+  // compared. `last`: there is no such step, because all are done. `samples`: see Ready; dropped
+  // unless the view records them.
+  void ReportReady(Step step, bool last, absl::Span<const TensorDigest> digests = {},
+                   absl::Span<const v1::RankSamples> samples = {});
   // Adds the time that this worker lost by going on in the view. The next ReportReady sends the sum
   // to the coordinator.
   void TellLost(const LostTime& lost) { (lost_ ? *lost_ : lost_.emplace()) += lost; }

@@ -52,7 +52,8 @@ std::vector<NamedChoice> BackendChoicesWithAuto() {
   std::vector<NamedChoice> choices = BackendChoices();
   choices.push_back(
       {kAutoBackend,
-       "sharded with separate aggregators, else memory on one host, else ring (exact in fp32)"});
+       "sharded with separate aggregators; else memory on one host; else ring, coordinator for "
+       "gather-scatter, or sharded for a codec (exact in fp32)"});
   return choices;
 }
 
@@ -80,8 +81,14 @@ std::vector<NamedChoice> LossChoices() {
   };
 }
 
-std::string BackendFor(const std::string& backend, bool aggregates) {
-  return backend == kAutoBackend && aggregates ? kAutoOfAggregators : backend;
+std::string AutoBetweenHosts(bool gathers, bool aggregates) {
+  if (gathers) return kAutoOfGathering;
+  return aggregates ? kAutoOfAggregators : kAutoOfWorkers;
+}
+
+std::string BackendFor(const std::string& backend, int connections, bool gathers) {
+  if (backend != kAutoBackend || connections == 1) return backend;
+  return AutoBetweenHosts(gathers, /*aggregates=*/true);
 }
 
 std::vector<std::string> NamesOf(const std::vector<NamedChoice>& choices) {

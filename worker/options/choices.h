@@ -28,14 +28,19 @@ std::vector<NamedChoice> ScheduleChoices();
 std::vector<NamedChoice> LossChoices();
 
 // Stands for the fastest back end that is exact in fp32: sharded if there are separate aggregators,
-// else memory if all workers share it, else ring. All give the same bits.
+// else memory if all workers share it; else coordinator for a sync that gathers, sharded for a
+// codec, and ring for all others. All give the same bits in fp32; memory gives those of the back
+// end that replaces it between hosts, in every type.
 inline constexpr char kAutoBackend[] = "auto";
 inline constexpr char kAutoOfHost[] = "memory";
 inline constexpr char kAutoOfWorkers[] = "ring";
 inline constexpr char kAutoOfAggregators[] = "sharded";
-// Returns `backend`. If it is kAutoBackend and the run needs aggregators (for several connections
-// or a codec), returns the back end that has them.
-std::string BackendFor(const std::string& backend, bool aggregates);
+inline constexpr char kAutoOfGathering[] = "coordinator";
+// Returns the back end for kAutoBackend between hosts.
+std::string AutoBetweenHosts(bool gathers, bool aggregates);
+// Returns `backend`. If it is kAutoBackend and the user asked for several connections, returns the
+// back end that has them.
+std::string BackendFor(const std::string& backend, int connections, bool gathers);
 // Values of --shared-memory: auto, off.
 std::vector<std::string> SharedMemoryChoices();
 // Returns whether this worker offers its memory to others of its host.

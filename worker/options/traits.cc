@@ -56,7 +56,8 @@ BackendTraits TraitsOfBackend(absl::string_view name) {
   if (name == row_name) return BackendTraits() traits;
 #include "worker/options/backends.inc"
 #undef GRADWIRE_BACKEND
-  if (name == kAutoBackend) return TraitsOfBackend(kAutoOfWorkers);
+  // For a codec it takes another row, which has codecs.
+  if (name == kAutoBackend) return TraitsOfBackend(kAutoOfWorkers).Codecs();
   return {};
 }
 

@@ -90,7 +90,7 @@ absl::Status CheckCompression(const Parsed<WorkerOptions>& parsed) {
   }
   if (compression->is_coded() && !TraitsOfBackend(options.backend).codecs) {
     return refuse("backend", absl::StrCat("back end ", options.backend),
-                  "coordinator or sharded, whose aggregators decode");
+                  "auto, coordinator, sharded or memory, which decode");
   }
   if (compression->has_density && options.nesterov) {
     return refuse("nesterov", "nesterov", "plain momentum, which the ranks apply");

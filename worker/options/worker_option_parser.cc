@@ -324,9 +324,7 @@ void FillIn(Parsed<WorkerOptions>* parsed) {
   const SyncTraits sync = TraitsOfSync(options->sync);
   if (options->metrics == "off") options->metrics.clear();
   if (options->backend.empty()) options->backend = sync.default_backend;
-  const absl::StatusOr<Compression> compression = ParseCompression(options->compress);
-  const bool aggregates = options->connections > 1 || (compression.ok() && compression->is_coded());
-  options->backend = BackendFor(options->backend, aggregates);
+  options->backend = BackendFor(options->backend, options->connections, sync.gathers);
   if (options->bucket_cap_mb < 0) options->bucket_cap_mb = sync.bucket_cap_mb;
   if (options->threads > 0 || sync.averages) return;
   options->threads = std::max(1, UsableCores() / options->local_world_size / options->devices);

@@ -224,6 +224,7 @@ absl::Status Trainer::RunRank(const Batch& batch, Rank rank, Calls& calls) {
   report.epoch = batch.epoch;
   report.samples = batch.size();
   report.padded = batch.padded;
+  report.samples_digest = batch.digest;
   report.lr = options_.learning_rate(batch.step);
   absl::Status status = Compute(batch, rank, calls, &report);
   if (status.ok() && reducer_->updater() == Updater::kRank) {

@@ -24,6 +24,21 @@ namespace {
 
 constexpr int64_t kEvaluationBatch = 250;
 
+// For the ledger.
+std::vector<v1::RankSamples> SamplesOf(absl::Span<const StepRecord> records) {
+  std::vector<v1::RankSamples> all;
+  for (const StepRecord& record : records) {
+    v1::RankSamples samples;
+    samples.set_rank(static_cast<uint32_t>(record.rank.value()));
+    samples.set_epoch(static_cast<uint64_t>(record.epoch));
+    samples.set_count(static_cast<uint64_t>(record.samples));
+    samples.set_padded(static_cast<uint64_t>(record.padded));
+    samples.set_digest(record.samples_digest);
+    all.push_back(std::move(samples));
+  }
+  return all;
+}
+
 }  // namespace
 
 Worker::Worker(const WorkerOptions& options)
@@ -254,7 +269,8 @@ absl::Status Worker::MakeTrainer() {
   if (!options.ok()) return options.status();
   if (view_.seals) {
     options->seal = {[this](Step step, absl::Span<const TensorDigest> digests) {
-                       member_->ReportReady(step, /*last=*/false, digests);
+                       member_->ReportReady(step, /*last=*/false, digests,
+                                            SamplesOf(unsealed_.records));
                      },
                      [this](Step step) { return AwaitSealed(step); }};
   }
@@ -380,7 +396,11 @@ absl::Status Worker::StartLoader(int64_t first) {
 
 absl::Status Worker::MakeReporter() {
   WorkerOptions in_force = options_;
-  in_force.backend = ChosenBackend(options_.backend, view_, *ParseWire(options_.wire));
+  const absl::StatusOr<MemberOptions> member = MemberOptionsOf(options_, nullptr);
+  if (!member.ok()) return member.status();
+  const std::vector<BucketSpec> buckets =
+      sync_ == nullptr ? std::vector<BucketSpec>() : sync_->BucketSpecs();
+  in_force.backend = ChosenBackend(options_.backend, view_, member->transport, buckets);
   auto reporter = StepReporter::Create(
       in_force, {ranks_, view_.world_size, TotalSteps(), StepsPerEpoch(), first_step_}, &metrics_);
   if (!reporter.ok()) return reporter.status();

@@ -15,7 +15,9 @@ using ::testing::HasSubstr;
 const Blas kOpenBlas{"OpenBLAS 1.2.3 (openmp, Zen)", "/lib/libblas.so.3", ""};
 
 std::vector<EnvValue> Values(const std::vector<std::string>& args, const Environment& env = {}) {
-  return EnvValues(*ParseWorkerOptions(args, env), DetectLaunchEnvironment(env), kOpenBlas);
+  MemoryLimits memory;
+  memory.address = 2500000;
+  return EnvValues(*ParseWorkerOptions(args, env), DetectLaunchEnvironment(env), memory, kOpenBlas);
 }
 
 TEST(EnvValues, Slurm_NamesItsVariables) {
@@ -32,6 +34,8 @@ TEST(EnvValues, Slurm_NamesItsVariables) {
       {"local-world-size", "1", true, "SLURM_STEP_TASKS_PER_NODE"},
       {"coordinator", "127.0.0.1:29400", true, "SLURM_NODELIST"},
       {"local-address", "127.0.0.1", true, "connection to the coordinator"},
+      {"shared-memory", "file no limit, addresses 2.5 MB, group no limit, host no limit", true,
+       "what this process may still get"},
       {"blas", kOpenBlas.name, true, kOpenBlas.path}};
   EXPECT_EQ(EnvText(values), EnvText(expected));
 }
@@ -61,9 +65,18 @@ TEST(EnvValues, Advertise_IsTheLocalAddress) {
   EXPECT_EQ(values[5].source, "--advertise");
 }
 
+TEST(EnvValues, SharedMemoryThatIsOffOrCannotBeShared_SaysSo) {
+  const auto off = Values({"--shared-memory", "off"});
+  EXPECT_EQ(off[6].value, "off");
+  EXPECT_EQ(off[6].source, "--shared-memory");
+  const auto none = EnvValues(*ParseWorkerOptions({}, {}), {}, absl::nullopt, kOpenBlas);
+  EXPECT_EQ(none[6].value, "off: other processes cannot open this one's files");
+}
+
 TEST(EnvValues, NoBlas_SaysWhy) {
   const EnvValue blas =
-      EnvValues(*ParseWorkerOptions({}, {}), {}, absl::NotFoundError("no such file")).back();
+      EnvValues(*ParseWorkerOptions({}, {}), {}, absl::nullopt, absl::NotFoundError("no such file"))
+          .back();
   EXPECT_FALSE(blas.known);
   EXPECT_EQ(blas.value, "no such file");
 }

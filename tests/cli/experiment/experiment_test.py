@@ -262,8 +262,8 @@ class Conducting(unittest.TestCase):
                             scale="quick")
 
     def test_names_that_are_in_no_table_are_refused(self):
-        syncs = {name: row for name, row in TABLES["syncs"].items() if name != "gather-scatter"}
-        tables = {**TABLES, "syncs": {**syncs, "gather-scatters": {"backend": "ring"}}}
+        syncs = [name for name in TABLES["syncs"] if name != "gather-scatter"]
+        tables = {**TABLES, "syncs": [*syncs, "gather-scatters"]}
         with self.assertRaisesRegex(Failure, "^run gather-scatter: --sync: got 'gather-scatter', "
                                     "expected one of none, .*; did you mean gather-scatters\\?$"):
             conduct_with(FakeRunner(), request_of(self.out, tables=tables), no_images)

@@ -23,10 +23,8 @@ TABLES = {"models": ["vgg11", "mlp", "lenet", "alexnet", "squeezenet1_0", "vgg16
           "compressions": ["none", "int8", "top-k", "powersgd"],
           "operations": ["send-recv", "broadcast", "scatter", "gather", "reduce", "all-gather",
                          "reduce-scatter", "all-reduce"],
-          "syncs": {"none": {"backend": "none"}, "data-parallel": {"backend": "none"},
-                    "gather-scatter": {"backend": "coordinator"}, "all-reduce": {"backend": "ring"},
-                    **{name: {"backend": "auto"} for name in
-                       ("per-layer", "ddp", "local-sgd", "diloco", "parameter-server")}},
+          "syncs": ["none", "data-parallel", "gather-scatter", "all-reduce", "per-layer", "ddp",
+                    "local-sgd", "diloco", "parameter-server"],
           "backends": {"coordinator": {**TRAITS, "loads_workers_alike": False}, "sharded": TRAITS,
                        "ring": TRAITS, "tree": {"loads_workers_alike": False, "exact": False},
                        "gloo": {**TRAITS, "exact": False}, "mpi": {**TRAITS, "exact": False}}}

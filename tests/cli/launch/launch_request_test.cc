@@ -83,6 +83,7 @@ TEST(LaunchRequest, Traits_AreThoseOfTheTables) {
   const auto halving = request["halving"].get<std::vector<std::string>>();
   EXPECT_THAT(halving, Contains("ring"));
   EXPECT_THAT(halving, Not(Contains("gloo")));
+  EXPECT_THAT(halving, Not(Contains("memory")));  // it sends nothing
   EXPECT_EQ(request["mpirun"], false);
   EXPECT_EQ(RequestOf({"--", "--backend", "mpi"})["mpirun"], true);
 }

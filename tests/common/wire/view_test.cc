@@ -26,12 +26,13 @@ View ThreeRanks() {
   view.generation = Generation(4);
   view.world_size = 3;
   view.self = kSecond;
-  view.members = {{kFirst, "a:1", {Rank(2)}, 4711, "a host"},
+  view.members = {{kFirst, "a:1", {Rank(2)}, 4711, "a host", {5, 0, MemoryLimits::kNoLimit, 7}},
                   {kSecond, "b:2", {Rank(0), Rank(1)}, 12, "a host"}};
   view.chunk_bytes = 64;
   view.threads = 2;
   view.first_step = Step(9);
   view.seals = true;
+  view.records = true;
   return view;
 }
 
@@ -77,8 +78,12 @@ TEST(View, ViewFromProto_OfToProto_IsTheSame) {
   EXPECT_EQ(back->first_step, Step(9));
   EXPECT_EQ(back->threads, 2);
   EXPECT_TRUE(back->seals);
+  EXPECT_TRUE(back->records);
   EXPECT_EQ(back->members[0].pid, 4711);
   EXPECT_EQ(back->members[1].memory, "a host");
+  // 0 stands for none on the wire.
+  EXPECT_EQ(back->members[0].limits, (MemoryLimits{5, 1, MemoryLimits::kNoLimit, 7}));
+  EXPECT_EQ(back->members[1].limits, MemoryLimits());
   EXPECT_FALSE(back->aggregator.has_value());
 }
 

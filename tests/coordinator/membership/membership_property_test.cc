@@ -153,6 +153,7 @@ class Simulator {
     RC_ASSERT(static_cast<int>(take.done.rank()) < size_.world_size);
   }
   void Enact(const TellStraggler&) {}
+  void Enact(const RecordStep&) { RC_FAIL("a run records steps unasked"); }
   void Enact(const TellCost&) { RC_FAIL("a run that does not recover goes on with no view"); }
   void Enact(const PauseRun&) { RC_FAIL("a run that does not recover is not paused"); }
   void Enact(const SendSave&) { RC_FAIL("a run without checkpoints saves nothing"); }

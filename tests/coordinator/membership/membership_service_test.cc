@@ -103,7 +103,10 @@ class SpokenSession {
 class MembershipServiceTest : public ::testing::Test {
  protected:
   explicit MembershipServiceTest(MembershipConfig config = Config())
-      : service_(config, {[this](const View& view) { formed_.Set(view); },
+      : service_(config, {[this](const FormRun& form) {
+                            formed_.Set(form.view);
+                            return view_verdict_;
+                          },
                           [this](LayoutId id, const std::vector<BucketSpec>&, const v1::Serving&) {
                             layout_.Set(id);
                           },
@@ -149,6 +152,7 @@ class MembershipServiceTest : public ::testing::Test {
   }
 
   absl::Duration heartbeat_interval_ = absl::Seconds(1);
+  absl::Status view_verdict_;  // of on_view
   Slot<View> formed_;
   Slot<v1::StepDone> done_;  // rank 2's
   Slot<std::vector<Rank>> lost_;
@@ -184,6 +188,15 @@ TEST_F(MembershipServiceTest, Join_AllWorkers_GetTheSameViewWithTheirRanks) {
   EXPECT_EQ(formed_.Get().world_size, 3);
 }
 
+TEST_F(MembershipServiceTest, Join_ViewThatCannotBeRecorded_EndsTheRunAndReachesNoWorker) {
+  view_verdict_ = absl::AbortedError("the disk is full");
+  for (int rank = 0; rank < 3; ++rank) AddWorker().Join(TestHello(rank, {rank}));
+  for (const auto& worker : workers_) {
+    EXPECT_EQ(worker->view.get().status(), absl::AbortedError("the disk is full"));
+  }
+  EXPECT_EQ(over_.Get(), absl::AbortedError("the disk is full"));
+}
+
 TEST_F(MembershipServiceTest, Join_DuplicateRank_IsRefusedAndTheRunStillForms) {
   AddWorker().Join(TestHello(0, {0}));
   // The second rank 0 is whoever comes later; ask until the first is in.
@@ -207,7 +220,7 @@ TEST_F(MembershipServiceTest, Join_OtherProtocol_IsRefusedWithBothNumbers) {
   v1::WorkerMessage message;
   message.mutable_hello()->set_protocol(1);
   spoken.Write(message);
-  EXPECT_THAT(spoken.Finish().error_message(), HasSubstr("got protocol 1, expected 6 ("));
+  EXPECT_THAT(spoken.Finish().error_message(), HasSubstr("got protocol 1, expected 7 ("));
 }
 
 TEST_F(MembershipServiceTest, DeclareLayout_AllTheSame_AreNumberedInOrder) {

@@ -1,3 +1,6 @@
+#include <map>
+#include <string>
+
 #include "tests/coordinator/membership/membership_fixture.h"
 
 namespace gradwire {
@@ -318,6 +321,23 @@ TEST_F(MembershipTest, Status_MidRun_HasEachRanksProgress) {
   EXPECT_EQ(status.ranks(1).address(), "10.10.1.2:2");
   EXPECT_EQ(status.ranks(1).steps_done(), 3);
   EXPECT_EQ(status.ranks(1).last_step().loss(), 2.5);
+}
+
+// A worker declares the back end that exchanges a layout.
+TEST_F(MembershipTest, Status_LayoutWithABackEnd_NamesItBesideTheSetting) {
+  for (const auto& [told, shown] : std::map<std::string, std::string>{
+           {"", "auto"}, {"auto", "auto"}, {"memory", "auto (memory)"}}) {
+    Membership membership(Config(), now_);
+    for (int session = 1; session <= 3; ++session) {
+      v1::Hello hello = TestHello(session, {session - 1});
+      (*hello.mutable_settings())["backend"] = "auto";
+      membership.OnHello(SessionId(session), hello, now_);
+    }
+    v1::Layout layout = testing::TestLayout(0);
+    layout.set_backend(told);
+    membership.OnLayout(SessionId(1), layout, now_);
+    EXPECT_EQ(membership.Status().settings().at("backend"), shown);
+  }
 }
 
 TEST_F(MembershipTest, Status_Waiting_SaysHowManyAreThere) {

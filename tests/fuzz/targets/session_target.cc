@@ -234,6 +234,7 @@ class Sessions {
     Check(config_.recover && send.step == open_step_, "another step than the open one is sealed");
     sealed_ = send.step;
   }
+  void EnactOne(const RecordStep&) { Check(false, "a step is recorded unasked"); }
   void EnactOne(const SendAbort& send) {
     CheckOpen(send.session);
     Check(!send.reason.empty() && IsUtf8(send.reason), "an abort's reason is no text");

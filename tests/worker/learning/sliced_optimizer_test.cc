@@ -14,9 +14,10 @@ using TorchOptimizer = std::unique_ptr<torch::optim::Optimizer>;
 
 // An optimiser of ours, and torch's.
 struct Case {
-  const char* name;
+  std::string name;
   OptimizerOptions options;
   std::function<TorchOptimizer(const std::vector<torch::Tensor>&)> make;
+  bool by_torch = false;  // slice by slice, although there is a kernel
 
   friend std::ostream& operator<<(std::ostream& out, const Case& one) { return out << one.name; }
 };
@@ -35,7 +36,7 @@ Case Adaptive(const char* name, const char* row, double decay) {
           }};
 }
 
-std::vector<Case> Cases() {
+std::vector<Case> CasesOfRows() {
   return {
       {"PlainSgd",
        {"sgd", 0, 0, false},
@@ -52,12 +53,24 @@ std::vector<Case> Cases() {
   };
 }
 
+std::vector<Case> Cases() {
+  std::vector<Case> cases = CasesOfRows();
+  for (Case one : CasesOfRows()) {
+    one.name += "ByTorch";
+    one.by_torch = true;
+    cases.push_back(one);
+  }
+  return cases;
+}
+
 // Of one step of a schedule.
 double RateOf(int step) { return 0.1 / (1 + step); }
 
-SlicedOptimizer Make(const std::vector<torch::Tensor>& parameters,
-                     const OptimizerOptions& options) {
-  return SlicedOptimizer(parameters, FindOptimizer(options).value());
+SlicedOptimizer Make(const std::vector<torch::Tensor>& parameters, const OptimizerOptions& options,
+                     bool by_torch = false) {
+  OptimizerKind kind = FindOptimizer(options).value();
+  if (by_torch) kind.kernel = nullptr;
+  return SlicedOptimizer(parameters, kind);
 }
 
 class SlicedOptimizerTest : public ::testing::TestWithParam<Case> {};
@@ -69,7 +82,7 @@ TEST_P(SlicedOptimizerTest, Step_SeveralSteps_BitsOfTorch) {
   const std::vector<torch::Tensor> expected = {torch::randn({large}), torch::randn({3, 5})};
   const std::vector<torch::Tensor> got = {expected[0].clone(), expected[1].clone()};
   const TorchOptimizer optimizer = GetParam().make(expected);
-  SlicedOptimizer sliced = Make(got, GetParam().options);
+  SlicedOptimizer sliced = Make(got, GetParam().options, GetParam().by_torch);
   for (int step = 0; step < 4; ++step) {
     const torch::Tensor gradient = torch::randn({large + 15});
     expected[0].mutable_grad() = gradient.narrow(0, 0, large);
@@ -86,10 +99,10 @@ constexpr int64_t kLarge = 70001;
 TEST_P(SlicedOptimizerTest, SetState_OfAnother_GoesOnWithItsBits) {
   torch::manual_seed(1);
   const torch::Tensor first = torch::ones({kLarge});
-  SlicedOptimizer optimizer = Make({first}, GetParam().options);
+  SlicedOptimizer optimizer = Make({first}, GetParam().options, GetParam().by_torch);
   for (int step = 0; step < 2; ++step) optimizer.Step(torch::randn({kLarge}), RateOf(step));
   const torch::Tensor second = first.clone();
-  SlicedOptimizer other = Make({second}, GetParam().options);
+  SlicedOptimizer other = Make({second}, GetParam().options, GetParam().by_torch);
   ASSERT_TRUE(other.SetState(optimizer.State()).ok());
   const torch::Tensor gradient = torch::randn({kLarge});
   optimizer.Step(gradient, RateOf(2));
@@ -99,7 +112,7 @@ TEST_P(SlicedOptimizerTest, SetState_OfAnother_GoesOnWithItsBits) {
 
 TEST_P(SlicedOptimizerTest, SetState_StepsAfterwards_LeaveWhatWasGivenAsItWas) {
   const torch::Tensor parameter = torch::ones({kLarge});
-  SlicedOptimizer optimizer = Make({parameter}, GetParam().options);
+  SlicedOptimizer optimizer = Make({parameter}, GetParam().options, GetParam().by_torch);
   optimizer.Step(torch::ones({kLarge}), RateOf(0));
   const std::vector<torch::Tensor> given = optimizer.State();
   const std::string before = Sha256(given);
@@ -113,8 +126,8 @@ TEST_P(SlicedOptimizerTest, Undo_OfTheFirstStepOrALaterOne_GoesOnAsIfThereHadBee
     torch::manual_seed(1);
     const torch::Tensor expected = torch::randn({kLarge});
     const torch::Tensor got = expected.clone();
-    SlicedOptimizer straight = Make({expected}, GetParam().options);
-    SlicedOptimizer undone = Make({got}, GetParam().options);
+    SlicedOptimizer straight = Make({expected}, GetParam().options, GetParam().by_torch);
+    SlicedOptimizer undone = Make({got}, GetParam().options, GetParam().by_torch);
     for (int step = 0; step <= steps_before; ++step) {
       const torch::Tensor gradient = torch::randn({kLarge});
       straight.Step(gradient, RateOf(step));
@@ -133,7 +146,44 @@ TEST_P(SlicedOptimizerTest, Undo_OfTheFirstStepOrALaterOne_GoesOnAsIfThereHadBee
 }
 
 INSTANTIATE_TEST_SUITE_P(AllKinds, SlicedOptimizerTest, ::testing::ValuesIn(Cases()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& info) { return info.param.name; });
+
+// A kernel that has other bits than torch is not used; so this test notices a wrong one.
+TEST_P(SlicedOptimizerTest, FindOptimizer_EveryRow_HasAKernel) {
+#if defined(__x86_64__)
+  EXPECT_NE(FindOptimizer(GetParam().options)->kernel, nullptr);
+#endif
+}
+
+TEST_P(SlicedOptimizerTest, Undo_AfterSaveAlone_ChangesNothing) {
+  const torch::Tensor parameter = torch::ones({kLarge});
+  SlicedOptimizer optimizer = Make({parameter}, GetParam().options, GetParam().by_torch);
+  optimizer.Step(torch::ones({kLarge}), RateOf(0));
+  const std::string parameters = Sha256({parameter}), state = Sha256(optimizer.State());
+  optimizer.Save();
+  optimizer.Undo();
+  EXPECT_EQ(Sha256({parameter}), parameters);
+  EXPECT_EQ(Sha256(optimizer.State()), state);
+}
+
+// The kernels with fused multiply-add, one after the other; the last one has none.
+TEST(FusedKernels, AllWithFusedMultiplyAdd_HaveTheSameBits) {
+  std::vector<FusedKernel> kernels = FusedKernels();
+  if (kernels.size() > 1) kernels.pop_back();
+  for (const Case& one : CasesOfRows()) {
+    OptimizerKind kind = FindOptimizer(one.options).value();
+    std::vector<std::string> hashes;
+    for (const FusedKernel kernel : kernels) {
+      torch::manual_seed(3);
+      kind.kernel = kernel;
+      const torch::Tensor parameter = torch::randn({kLarge});
+      SlicedOptimizer optimizer({parameter}, kind);
+      for (int step = 0; step < 3; ++step) optimizer.Step(torch::randn({kLarge}), RateOf(step));
+      hashes.push_back(Sha256({parameter}));
+      EXPECT_EQ(hashes.back(), hashes.front()) << one.name;
+    }
+  }
+}
 
 class SlicedOptimizerStateTest : public ::testing::Test {
  protected:

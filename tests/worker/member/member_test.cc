@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "common/base/clock.h"
 #include "common/base/host.h"
 #include "common/rpc/grpc_server.h"
@@ -66,6 +67,12 @@ absl::Status ToldEnd(TestWorker& worker) {
   std::future<absl::Status> end = worker.end.get_future();
   const bool came = end.wait_for(kSoon) == std::future_status::ready;
   return came ? end.get() : absl::DeadlineExceededError("the worker did not hear of the end");
+}
+
+bool EndsSoon(const RunMember& member) {
+  const absl::Time deadline = SteadyNow() + absl::FromChrono(kSoon);
+  while (member.ended().ok() && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  return !member.ended().ok();
 }
 
 // Two workers on a ring, connected. Their streams stay open whatever happens to the run, so that
@@ -137,6 +144,7 @@ TEST_F(MemberTest, RunIsAborted_TheHookHearsTheReasonAndItIsKept) {
   const std::future<void> stopping = StopRun();
   const absl::Status end = ToldEnd(*workers_[1]);
   EXPECT_THAT(std::string(end.message()), HasSubstr("the operator stopped it"));
+  EXPECT_TRUE(EndsSoon(*workers_[1]->member));  // it ends after the hook has heard
   workers_[1]->member->Stop(absl::CancelledError("later"));
   EXPECT_EQ(workers_[1]->member->ended(), end);
   workers_.clear();

@@ -51,13 +51,14 @@ TEST(Choices, Auto_IsNoRowButMayBeChosen) {
   EXPECT_THAT(NamesOf(BackendChoices()), Not(Contains(kAutoBackend)));
   EXPECT_THAT(NamesOf(BackendChoicesWithAuto()), Contains(kAutoBackend));
   EXPECT_THAT(NamesOf(BackendChoices()),
-              IsSupersetOf({kAutoOfHost, kAutoOfWorkers, kAutoOfAggregators}));
+              IsSupersetOf({kAutoOfHost, kAutoOfWorkers, kAutoOfAggregators, kAutoOfGathering}));
 }
 
-TEST(Choices, BackendFor_AutoAlone_IsReplaced) {
-  EXPECT_EQ(BackendFor(kAutoBackend, true), kAutoOfAggregators);
-  EXPECT_EQ(BackendFor(kAutoBackend, false), kAutoBackend);  // the coordinator will say
-  EXPECT_EQ(BackendFor("ring", true), "ring");
+TEST(Choices, BackendFor_AutoWithSeveralConnections_IsReplaced) {
+  EXPECT_EQ(BackendFor(kAutoBackend, 2, false), kAutoOfAggregators);
+  EXPECT_EQ(BackendFor(kAutoBackend, 2, true), kAutoOfGathering);
+  EXPECT_EQ(BackendFor(kAutoBackend, 1, false), kAutoBackend);  // the view will say
+  EXPECT_EQ(BackendFor("ring", 2, false), "ring");
 }
 
 TEST(Choices, DescribeChoices_Rows_AreALineEach) {

@@ -58,8 +58,8 @@ TEST(CheckWorkerOptions, UnknownCompression_IsRefused) {
 
 TEST(CheckWorkerOptions, CompressionWithWhatItCannot_IsRefused) {
   EXPECT_EQ(ErrorOf({"--compress", "int8", "--backend", "ring"}),
-            "--compress: got 'int8' with back end ring (--backend), expected coordinator or "
-            "sharded, whose aggregators decode");
+            "--compress: got 'int8' with back end ring (--backend), expected auto, coordinator, "
+            "sharded or memory, which decode");
   EXPECT_EQ(ErrorOf({"--compress", "int8", "--wire", "bf16"}),
             "--compress: got 'int8' with wire bf16 (--wire), expected one of them");
   EXPECT_EQ(ErrorOf({"--compress", "top-k:0.1", "--nesterov"}),
@@ -92,8 +92,9 @@ TEST(CheckWorkerOptions, PowerSgdWithWhatItCannot_IsRefused) {
             "expected a sync that exchanges gradients, or --wire bf16");
 }
 
-TEST(CheckWorkerOptions, AutoWithCompression_IsSharded) {
-  EXPECT_EQ(Parse({"--compress", "int8"})->options.backend, "sharded");
+TEST(CheckWorkerOptions, AutoWithCompression_IsLeftToTheView) {
+  EXPECT_EQ(Parse({"--compress", "int8"})->options.backend, "auto");
+  EXPECT_EQ(Parse({"--compress", "int8", "--connections", "2"})->options.backend, "sharded");
 }
 
 TEST(CheckWorkerOptions, DevicesWithAnotherSync_AreRefused) {

@@ -405,7 +405,7 @@ TEST(ParseWorkerOptions, MinWorkers_IsNotThere) {
 }
 
 TEST(ParseWorkerOptions, NoBackend_IsTheSyncs) {
-  EXPECT_EQ(Parse({"--sync", "gather-scatter"})->options.backend, "coordinator");
+  EXPECT_EQ(Parse({"--sync", "gather-scatter"})->options.backend, "auto");
   EXPECT_EQ(Parse({"--sync", "all-reduce"})->options.backend, "ring");
   EXPECT_EQ(Parse({"--sync", "none"})->options.backend, "none");
 }

@@ -60,22 +60,6 @@ class LocalLane : public Lane {
 
 }  // namespace
 
-Compressor* Compressors::Of(LayoutId layout, Rank rank, Bucket bucket, uint64_t elements) {
-  MutexLock lock(&mutex_);
-  std::unique_ptr<Compressor>& made = made_[{layout, rank, bucket}];
-  if (made == nullptr) made = MakeCompressor(compression_, elements);
-  return made.get();
-}
-
-uint64_t Compressors::state_bytes() const {
-  MutexLock lock(&mutex_);
-  uint64_t bytes = 0;
-  for (const auto& [key, compressor] : made_) {
-    for (const absl::Span<float> part : compressor->state()) bytes += part.size() * sizeof(float);
-  }
-  return bytes;
-}
-
 Lane::Lane(const LaneContext& context) : context_(context), queue_(kWindowBytes) {}
 
 void Lane::Start() {
@@ -124,13 +108,9 @@ Chunk Lane::CodedTerm(ChunkHeader header, const OutgoingChunk& piece) const {
   Compressor* compressor = context_.compressors->Of(header.layout, header.rank, header.bucket,
                                                     header.total / sizeof(float));
   const absl::Span<const float> values(floats + first, header.covers / sizeof(float));
-  auto payload =
-      std::make_shared<const std::vector<uint8_t>>(compressor->Encode(header.step, first, values));
-  CompressionTotals totals{header.covers, payload->size()};
-  if (IsResidualMeasured(header.step)) {
-    totals.gradient_square = SquareOf(values);
-    totals.residual_square = SquareOf(compressor->state().front().subspan(first, values.size()));
-  }
+  CompressionTotals totals;
+  auto payload = std::make_shared<const std::vector<uint8_t>>(
+      EncodeTerm(compressor, header.step, first, values, &totals));
   context_.host->OnCompressed(totals);
   return {header, {{payload->data(), payload->size()}}, payload};
 }

@@ -4,11 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
-#include <tuple>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,8 +14,6 @@
 #include "absl/types/optional.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
-#include "common/base/mutex.h"
-#include "common/compress/codec.h"
 #include "common/compress/compression_totals.h"
 #include "common/rpc/channel.h"
 #include "common/rpc/security.h"
@@ -25,29 +21,10 @@
 #include "common/wire/judge.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
+#include "worker/backends/compressors.h"
 #include "worker/backends/fold/chunk_queue.h"
 
 namespace gradwire {
-
-// The compressors of this worker's ranks, one for each rank and bucket, made on demand. They
-// outlive views, because the residual of one step belongs to a later one. Thread-safe.
-class Compressors {
- public:
-  explicit Compressors(const Compression& compression) : compression_(compression) {}
-
-  // Returns the compressor of a bucket of `elements`; it lives as long as this object.
-  Compressor* Of(LayoutId layout, Rank rank, Bucket bucket, uint64_t elements);
-
-  // Returns the bytes kept from step to step.
-  uint64_t state_bytes() const;
-
- private:
-  using Key = std::tuple<LayoutId, Rank, Bucket>;
-
-  const Compression compression_;
-  mutable Mutex mutex_;
-  std::map<Key, std::unique_ptr<Compressor>> made_ ABSL_GUARDED_BY(mutex_);
-};
 
 // An aggregator and the shares that it sums.
 struct Endpoint {

@@ -19,9 +19,14 @@ constexpr absl::Duration kOpenSlice = absl::Microseconds(500);
 
 }  // namespace
 
-MemoryExchange::MemoryExchange(const View& view, OnSpan on_span)
+MemoryExchange::MemoryExchange(const View& view, const MemoryWire& wire, Compressors* compressors,
+                               OnSpan on_span)
     : view_(view),
+      wire_(wire),
+      compressors_(compressors),
       on_span_(std::move(on_span)),
+      budget_(view, wire),
+      overflow_(wire.dtype),
       bells_(view.members.size()),
       states_(view.members.size()),
       table_({[this](const Transfer& late) { return Explain(late); },
@@ -101,8 +106,26 @@ void MemoryExchange::RingAll() {
 }
 
 void MemoryExchange::AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) {
-  auto memory = std::make_unique<MemoryLayout>(view_, layout, buckets);
+  const absl::Status fits = Reserve(buckets);
+  if (!fits.ok()) return AddFailed(layout, std::move(buckets), fits);
+  AddReserved(layout, std::move(buckets));
+}
+
+void MemoryExchange::AddReserved(LayoutId layout, std::vector<BucketSpec> buckets) {
+  auto memory = std::make_unique<MemoryLayout>(view_, layout, buckets, wire_, compressors_);
   if (absl::Status made = memory->Make(); !made.ok()) table_.Fail(made, absl::nullopt);
+  Add(layout, std::move(memory), std::move(buckets));
+}
+
+void MemoryExchange::AddFailed(LayoutId layout, std::vector<BucketSpec> buckets,
+                               const absl::Status& reason) {
+  table_.Fail(reason, absl::nullopt);
+  Add(layout, std::make_unique<MemoryLayout>(view_, layout, buckets, wire_, compressors_),
+      std::move(buckets));
+}
+
+void MemoryExchange::Add(LayoutId layout, std::unique_ptr<MemoryLayout> memory,
+                         std::vector<BucketSpec> buckets) {
   {
     MutexLock lock(&mutex_);
     layouts_[layout] = std::move(memory);
@@ -129,7 +152,7 @@ void MemoryExchange::Expect(const BucketKey& key, absl::Span<uint8_t> result, ab
 void MemoryExchange::Contribute(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms) {
   const auto transfer = std::static_pointer_cast<MemoryTransfer>(table_.Find(key));
   if (transfer == nullptr || !transfer->layout->is_made()) return;  // it has failed
-  transfer->layout->Write(key.bucket, rank, terms);
+  Count(key.step, transfer->layout->Write(key, rank, terms));
   if (--transfer->missing > 0) return;
   transfer->layout->Publish(&MemoryLayout::Progress::contributed, key);
   RingAll();
@@ -203,7 +226,7 @@ bool MemoryExchange::Progress(const std::shared_ptr<MemoryTransfer>& transfer) {
     RingAll();
   }
   if (!layout.Missing(&MemoryLayout::Progress::folded, transfer->key).empty()) return folds;
-  layout.Read(transfer->key.bucket, transfer->result);
+  Count(transfer->key.step, layout.Read(transfer->key.bucket, transfer->result));
   {
     MutexLock lock(&mutex_);
     under_way_.erase(std::find(under_way_.begin(), under_way_.end(), transfer));
@@ -220,6 +243,23 @@ void MemoryExchange::Fold(MemoryTransfer* transfer) {
   if (!on_span_ || IsBroadcast(transfer->spec)) return;
   on_span_({TraceSpan::Lane::kAggregation, "fold", transfer->key.step, transfer->key.bucket, begin,
             SteadyNow()});
+}
+
+// Each worker counts what its own ranks did, whoever has folded it.
+void MemoryExchange::Count(Step step, const MemoryLayout::Rounding& rounding) {
+  for (const Rank rank : view_.members[self_].ranks) {
+    if ((rounding.overflow >> rank.value() % 64 & 1) != 0) overflow_.Note(step, rank);
+  }
+  MutexLock lock(&mutex_);
+  compressed_ += rounding.compressed;
+}
+
+TransferTotals MemoryExchange::totals() const {
+  TransferTotals totals;
+  totals.overflow_steps = overflow_.steps();
+  MutexLock lock(&mutex_);
+  totals.compressed = compressed_;
+  return totals;
 }
 
 std::vector<size_t> MemoryExchange::MissingOf(const MemoryTransfer& transfer, std::string* what) {
@@ -282,34 +322,6 @@ void MemoryExchange::Stop() {
   }
   SetState(State::kFailed);
   RingAll();
-}
-
-namespace {
-
-class MemoryBackend : public Backend {
- public:
-  explicit MemoryBackend(OnSpan on_span) : on_span_(std::move(on_span)) {}
-
-  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended&,
-                                                    absl::optional<Incarnation>*) override {
-    if (!view.SharesMemory()) {
-      return absl::FailedPreconditionError(
-          "back end memory: got workers that do not share memory, expected all on one host, of one "
-          "user, outside containers of their own, with --shared-memory auto");
-    }
-    auto exchange = std::make_unique<MemoryExchange>(view, on_span_);
-    if (absl::Status started = exchange->Start(); !started.ok()) return started;
-    return exchange;
-  }
-
- private:
-  const OnSpan on_span_;
-};
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Backend>> MakeMemoryBackend(const BackendOptions& options) {
-  return std::make_unique<MemoryBackend>(options.on_span);
 }
 
 }  // namespace gradwire

@@ -12,6 +12,7 @@
 #include "common/wire/view.h"
 #include "worker/backends/backend.h"
 #include "worker/backends/exchange.h"
+#include "worker/backends/memory/memory_budget.h"
 #include "worker/backends/memory/memory_layout.h"
 #include "worker/backends/memory/shared_memory.h"
 #include "worker/backends/transfer_table.h"
@@ -31,12 +32,23 @@ namespace gradwire {
 // can only write to memory that no worker reads any more.
 class MemoryExchange : public Exchange {
  public:
-  MemoryExchange(const View& view, OnSpan on_span);
+  // `compressors` belong to this worker's ranks, if `wire` is coded; they must outlive this object.
+  MemoryExchange(const View& view, const MemoryWire& wire, Compressors* compressors,
+                 OnSpan on_span);
   ~MemoryExchange() override;
 
   // Call it once, first. ResourceExhausted: no memory can be shared.
   absl::Status Start();
 
+  // Returns the status of MemoryBudget::Add for a layout that is added next. All workers get the
+  // same.
+  absl::Status Reserve(absl::Span<const BucketSpec> buckets) { return budget_.Add(buckets); }
+  // Adds a layout that was reserved.
+  void AddReserved(LayoutId layout, std::vector<BucketSpec> buckets);
+  // Adds a layout whose transfers all fail with `reason` (not OK).
+  void AddFailed(LayoutId layout, std::vector<BucketSpec> buckets, const absl::Status& reason);
+
+  // Reserves and adds it; fails if its memory is beyond the limits of some worker.
   void AddLayout(LayoutId layout, std::vector<BucketSpec> buckets) override;
   void Expect(const BucketKey& key, absl::Span<uint8_t> result, absl::Time deadline,
               Done done) override;
@@ -44,7 +56,7 @@ class MemoryExchange : public Exchange {
   void Cancel(absl::Status reason) override { table_.Fail(reason, absl::nullopt); }
   // Memory that the others still read stays mapped in their processes.
   absl::Status Finish(absl::Time) override;
-  TransferTotals totals() const override { return {}; }
+  TransferTotals totals() const override;
   absl::optional<Suspect> suspect() const override { return table_.suspect(); }
 
  private:
@@ -68,6 +80,7 @@ class MemoryExchange : public Exchange {
   Bell* BellOf(size_t worker) const;
   void RingAll();
 
+  void Add(LayoutId layout, std::unique_ptr<MemoryLayout> memory, std::vector<BucketSpec> buckets);
   void Run();
   // Returns whether a bucket came further.
   bool Progress();
@@ -79,20 +92,26 @@ class MemoryExchange : public Exchange {
   std::vector<State> States() const;
   void SetState(State state);
   void Fold(MemoryTransfer* transfer);
+  void Count(Step step, const MemoryLayout::Rounding& rounding);
   std::vector<size_t> MissingOf(const MemoryTransfer& transfer, std::string* what);
   std::string NamesOf(const std::vector<size_t>& workers) const;
   Lateness Explain(const Transfer& late);
   void Stop();
 
   const View view_;
+  const MemoryWire wire_;
+  Compressors* const compressors_;
   const OnSpan on_span_;
+  MemoryBudget budget_;  // of the thread that adds layouts
+  OverflowMonitor overflow_;
   size_t self_ = 0;                   // index in the view
   std::vector<SharedMemory> bells_;   // by worker; mapped under the lock
   std::vector<SharedMemory> states_;  // by worker: SharedState
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::map<LayoutId, std::unique_ptr<MemoryLayout>> layouts_ ABSL_GUARDED_BY(mutex_);
   Transfers under_way_ ABSL_GUARDED_BY(mutex_);
+  CompressionTotals compressed_ ABSL_GUARDED_BY(mutex_);
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool all_open_ = false;   // bells and states; of the thread
   bool is_opening_ = true;  // some memory does not exist yet; of the thread

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/fold/fold.h"
+#include "worker/backends/memory/memory_orders.h"
 
 namespace gradwire {
 namespace {
@@ -23,17 +24,43 @@ std::string MemoryName(const View& view, size_t worker, const std::string& what)
                       view.generation.value(), "-", what);
 }
 
-MemoryLayout::MemoryLayout(const View& view, LayoutId id, std::vector<BucketSpec> buckets)
+namespace {
+
+std::vector<BucketFormat> FormatsOf(absl::Span<const BucketSpec> buckets, const MemoryWire& wire) {
+  std::vector<BucketFormat> formats;
+  for (const BucketSpec& bucket : buckets) formats.push_back(FormatOf(bucket, wire));
+  return formats;
+}
+
+// Returns the terms as they are stored.
+std::vector<BucketSpec> TermsOf(std::vector<BucketSpec> buckets,
+                                const std::vector<BucketFormat>& formats) {
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    buckets[i].dtype = formats[i].term;
+    buckets[i].bytes = formats[i].term_bytes();
+  }
+  return buckets;
+}
+
+}  // namespace
+
+MemoryLayout::MemoryLayout(const View& view, LayoutId id, std::vector<BucketSpec> buckets,
+                           const MemoryWire& wire, Compressors* compressors)
     : view_(view),
       id_(id),
       buckets_(std::move(buckets)),
-      blocks_(buckets_, view.world_size),
+      compressors_(compressors),
+      formats_(FormatsOf(buckets_, wire)),
+      blocks_(TermsOf(buckets_, formats_), view.world_size),
+      residuals_(buckets_.size()),
       memory_(view.members.size()),
       carrier_(view.world_size),
       place_(view.world_size) {
-  for (const BucketSpec& bucket : buckets_) {
-    offsets_.push_back(total_);
-    total_ += RoundUp(bucket.bytes);
+  for (const BucketFormat& format : formats_) {
+    term_offsets_.push_back(term_bytes_);
+    mean_offsets_.push_back(mean_bytes_);
+    term_bytes_ += RoundUp(format.term_bytes());
+    mean_bytes_ += RoundUp(format.mean_bytes());
   }
   for (size_t worker = 0; worker < view.members.size(); ++worker) {
     const Member& member = view.members[worker];
@@ -46,11 +73,20 @@ MemoryLayout::MemoryLayout(const View& view, LayoutId id, std::vector<BucketSpec
 }
 
 size_t MemoryLayout::MeansAt(size_t worker) const {
-  return buckets_.size() * sizeof(Progress) + view_.members[worker].ranks.size() * total_;
+  return buckets_.size() * sizeof(Progress) + view_.members[worker].ranks.size() * term_bytes_;
 }
 
 size_t MemoryLayout::BytesOf(size_t worker) const {
-  return std::max<size_t>(kLine, MeansAt(worker) + total_);
+  return std::max<size_t>(kLine, MeansAt(worker) + mean_bytes_);
+}
+
+uint64_t MemoryLayout::BytesOf(absl::Span<const BucketSpec> buckets, const MemoryWire& wire,
+                               size_t ranks) {
+  uint64_t bytes = 0;
+  for (const BucketFormat& format : FormatsOf(buckets, wire)) {
+    bytes += sizeof(Progress) + ranks * RoundUp(format.term_bytes()) + RoundUp(format.mean_bytes());
+  }
+  return std::max(kLine, bytes);
 }
 
 std::string MemoryLayout::NameOf(size_t worker) const {
@@ -81,7 +117,7 @@ absl::Status MemoryLayout::Open(size_t* at) {
 
 const uint8_t* MemoryLayout::Terms(Rank rank, Bucket bucket) const {
   return memory_[carrier_[rank.value()]].data() + buckets_.size() * sizeof(Progress) +
-         place_[rank.value()] * total_ + offsets_[bucket.value()];
+         place_[rank.value()] * term_bytes_ + term_offsets_[bucket.value()];
 }
 
 MemoryLayout::Progress* MemoryLayout::ProgressOf(size_t worker, Bucket bucket) const {
@@ -89,22 +125,44 @@ MemoryLayout::Progress* MemoryLayout::ProgressOf(size_t worker, Bucket bucket) c
 }
 
 MemoryLayout::Part MemoryLayout::PartOf(size_t worker, Bucket bucket) const {
-  const uint64_t bytes = buckets_[bucket.value()].bytes;
+  const BucketFormat& format = formats_[bucket.value()];
   const size_t workers = memory_.size();
-  if (bytes < kSmallBytes) {
-    return {0, bucket.value() % workers == worker ? bytes : 0};
+  if (buckets_[bucket.value()].bytes < kSmallBytes) {
+    return {0, bucket.value() % workers == worker ? format.elements : 0};
   }
-  const uint64_t each = RoundUp((bytes + workers - 1) / workers);
-  const uint64_t begin = std::min(bytes, each * worker);
-  return {begin, std::min(bytes, begin + each) - begin};
+  const uint64_t units = (format.elements + format.alignment - 1) / format.alignment;
+  const uint64_t each = (units + workers - 1) / workers * format.alignment;
+  const uint64_t first = std::min(format.elements, each * worker);
+  return {first, std::min(format.elements, first + each) - first};
 }
 
-void MemoryLayout::Write(Bucket bucket, Rank rank, absl::Span<const uint8_t> terms) {
-  std::memcpy(const_cast<uint8_t*>(Terms(rank, bucket)), terms.data(), terms.size());
+MemoryLayout::Rounding MemoryLayout::Write(const BucketKey& key, Rank rank,
+                                           absl::Span<const uint8_t> terms) {
+  const BucketFormat& format = formats_[key.bucket.value()];
+  uint8_t* const to = const_cast<uint8_t*>(Terms(rank, key.bucket));
+  const absl::Span<const float> values(reinterpret_cast<const float*>(terms.data()),
+                                       format.elements);
+  if (format.coding != nullptr) return WriteCoded(key, rank, values);
+  if (ElementBytes(format.term) == 2) {
+    return {static_cast<uint64_t>(Narrow(values, format.term, to)) << rank.value() % 64};
+  }
+  std::memcpy(to, terms.data(), terms.size());
+  return {};
+}
+
+MemoryLayout::Rounding MemoryLayout::WriteCoded(const BucketKey& key, Rank rank,
+                                                absl::Span<const float> values) {
+  Rounding rounding;
+  Compressor* compressor = compressors_->Of(id_, rank, key.bucket, values.size());
+  const std::vector<uint8_t> payload =
+      EncodeTerm(compressor, key.step, 0, values, &rounding.compressed);
+  auto* to = reinterpret_cast<float*>(const_cast<uint8_t*>(Terms(rank, key.bucket)));
+  formats_[key.bucket.value()].coding->Decode({payload}, {to, values.size()});
+  return rounding;
 }
 
 void MemoryLayout::Publish(std::atomic<uint64_t> Progress::*point, const BucketKey& key) {
-  (ProgressOf(self_, key.bucket)->*point).store(key.step.value() + 1, std::memory_order_release);
+  (ProgressOf(self_, key.bucket)->*point).store(key.step.value() + 1, kPublishOrder);
 }
 
 std::vector<size_t> MemoryLayout::Missing(std::atomic<uint64_t> Progress::*point,
@@ -113,10 +171,9 @@ std::vector<size_t> MemoryLayout::Missing(std::atomic<uint64_t> Progress::*point
   std::vector<size_t> missing;
   for (size_t worker = 0; worker < memory_.size(); ++worker) {
     if (point == &Progress::contributed && !HasTerms(worker, spec)) continue;
-    const uint64_t past =
-        memory_[worker].data() == nullptr
-            ? 0
-            : (ProgressOf(worker, key.bucket)->*point).load(std::memory_order_acquire);
+    const uint64_t past = memory_[worker].data() == nullptr
+                              ? 0
+                              : (ProgressOf(worker, key.bucket)->*point).load(kSeeOrder);
     if (past <= key.step.value()) missing.push_back(worker);
   }
   return missing;
@@ -129,16 +186,59 @@ bool MemoryLayout::HasTerms(size_t worker, const BucketSpec& spec) const {
 }
 
 void MemoryLayout::Fold(Bucket bucket) {
-  const BucketSpec& spec = buckets_[bucket.value()];
+  const BucketFormat& format = formats_[bucket.value()];
   const Part part = PartOf(self_, bucket);
-  if (IsBroadcast(spec) || part.bytes == 0) return;
+  if (IsBroadcast(buckets_[bucket.value()]) || part.count == 0) return;
+  if (format.by_hops) {
+    FoldByHops(bucket, part);
+  } else if (format.coding != nullptr) {
+    FoldCoded(bucket, part);
+  } else {
+    // A mean of finite terms is finite in the same type, so no value overflows here.
+    FoldWhole(bucket, part, MeansOf(self_, bucket, part));
+  }
+}
+
+std::vector<FoldRange> MemoryLayout::BlocksOf(Bucket bucket, const Part& part) const {
+  const uint64_t width = ElementBytes(formats_[bucket.value()].term);
+  return blocks_.Cut(bucket, part.first * width, part.count * width);
+}
+
+uint8_t* MemoryLayout::MeansOf(size_t worker, Bucket bucket, const Part& part) const {
+  return memory_[worker].data() + MeansAt(worker) + mean_offsets_[bucket.value()] +
+         part.first * ElementBytes(formats_[bucket.value()].mean);
+}
+
+void MemoryLayout::FoldWhole(Bucket bucket, const Part& part, uint8_t* out) {
+  const v1::DType dtype = formats_[bucket.value()].term;
+  const uint64_t width = ElementBytes(dtype);
   std::vector<ByteSpans> terms;
   for (int rank = 0; rank < view_.world_size; ++rank) {
-    terms.push_back({{Terms(Rank(rank), bucket) + part.offset, part.bytes}});
+    terms.push_back({{Terms(Rank(rank), bucket) + part.first * width, part.count * width}});
   }
-  uint8_t* means = memory_[self_].data() + MeansAt(self_) + offsets_[bucket.value()];
-  gradwire::Fold(terms, spec.dtype, blocks_.Cut(bucket, part.offset, part.bytes),
-                 {means + part.offset, part.bytes});
+  gradwire::Fold(terms, dtype, BlocksOf(bucket, part), {out, part.count * width});
+}
+
+void MemoryLayout::FoldByHops(Bucket bucket, const Part& part) {
+  std::vector<const float*> terms;
+  for (int rank = 0; rank < view_.world_size; ++rank) {
+    terms.push_back(reinterpret_cast<const float*>(Terms(Rank(rank), bucket)) + part.first);
+  }
+  const v1::DType dtype = formats_[bucket.value()].mean;
+  ProgressOf(self_, bucket)->overflow =
+      gradwire::FoldByHops(terms, dtype, BlocksOf(bucket, part),
+                           {MeansOf(self_, bucket, part), part.count * ElementBytes(dtype)});
+}
+
+void MemoryLayout::FoldCoded(Bucket bucket, const Part& part) {
+  const Coding& coding = *formats_[bucket.value()].coding;
+  folded_.resize(part.count);
+  FoldWhole(bucket, part, reinterpret_cast<uint8_t*>(folded_.data()));
+  std::vector<float>& residual = residuals_[bucket.value()];
+  if (coding.has_residual()) residual.resize(part.count);
+  const std::vector<uint8_t> payload = coding.EncodeMean(folded_, absl::MakeSpan(residual));
+  coding.Decode({payload}, {reinterpret_cast<float*>(MeansOf(self_, bucket, part)), part.count});
+  ProgressOf(self_, bucket)->coded_bytes = payload.size();
 }
 
 bool MemoryLayout::Receives(const BucketSpec& spec) const {
@@ -167,13 +267,21 @@ void MemoryLayout::ReadParts(Bucket bucket, absl::Span<uint8_t> result) const {
   }
 }
 
-void MemoryLayout::ReadMeans(Bucket bucket, absl::Span<uint8_t> result) const {
+MemoryLayout::Rounding MemoryLayout::ReadMeans(Bucket bucket, absl::Span<uint8_t> result) const {
+  const BucketFormat& format = formats_[bucket.value()];
+  const uint64_t width = ElementBytes(format.mean);
+  auto* const values = reinterpret_cast<float*>(result.data());
+  Rounding read;
   for (size_t worker = 0; worker < memory_.size(); ++worker) {
     const Part part = PartOf(worker, bucket);
-    if (part.bytes == 0) continue;
-    const uint8_t* means = memory_[worker].data() + MeansAt(worker) + offsets_[bucket.value()];
-    std::memcpy(result.data() + part.offset, means + part.offset, part.bytes);
+    if (part.count == 0) continue;
+    const absl::Span<const uint8_t> means(MeansOf(worker, bucket, part), part.count * width);
+    Widen({means}, format.mean, {values + part.first, part.count});
+    const Progress& progress = *ProgressOf(worker, bucket);
+    read.overflow |= progress.overflow;
+    if (format.coding != nullptr) read.compressed += {means.size(), progress.coded_bytes};
   }
+  return read;
 }
 
 void MemoryLayout::ReadTerms(Bucket bucket, absl::Span<uint8_t> result) const {
@@ -186,9 +294,9 @@ void MemoryLayout::ReadTerms(Bucket bucket, absl::Span<uint8_t> result) const {
   std::memcpy(result.data(), Terms(spec.root, bucket), result.size());
 }
 
-void MemoryLayout::Read(Bucket bucket, absl::Span<uint8_t> result) const {
+MemoryLayout::Rounding MemoryLayout::Read(Bucket bucket, absl::Span<uint8_t> result) const {
   const BucketSpec& spec = buckets_[bucket.value()];
-  if (!IsBroadcast(spec) && Receives(spec)) ReadMeans(bucket, result);
+  return IsBroadcast(spec) || !Receives(spec) ? Rounding() : ReadMeans(bucket, result);
 }
 
 }  // namespace gradwire

@@ -8,10 +8,13 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "common/compress/compression_totals.h"
 #include "common/fold/blocks.h"
 #include "common/wire/layout.h"
 #include "common/wire/view.h"
+#include "worker/backends/compressors.h"
 #include "worker/backends/exchange.h"
+#include "worker/backends/memory/bucket_format.h"
 #include "worker/backends/memory/shared_memory.h"
 
 namespace gradwire {
@@ -33,19 +36,35 @@ namespace gradwire {
 // have contributed to it, so after all have read those of this step.
 //
 // Memory order: `contributed` and `folded` are stored with release after what they publish, and
-// read with acquire before it.
+// read with acquire before it (memory_orders.h; tests/model checks this protocol).
 //
 // A bucket of bytes has no means: in 2 the workers copy what they get from the others' terms.
-// Results may have more than the collective asks for, never less.
+// Results may have more than the collective asks for, never less. BucketFormat says how terms and
+// means are rounded.
 class MemoryLayout {
  public:
   // How far a worker is with a bucket: the number of steps in which it is past that point.
   struct alignas(64) Progress {
     std::atomic<uint64_t> contributed;
     std::atomic<uint64_t> folded;
+    // Before `folded`, of its part of the means: bytes as a payload, 0 if it is not coded; and the
+    // result of FoldByHops.
+    uint64_t coded_bytes;
+    uint64_t overflow;
+  };
+  // The effect of rounding values for memory.
+  struct Rounding {
+    uint64_t overflow = 0;  // a bit for each rank, r mod 64, that made a finite value infinite
+    CompressionTotals compressed = {};
   };
 
-  MemoryLayout(const View& view, LayoutId id, std::vector<BucketSpec> buckets);
+  // `buckets` are in float32. `compressors` belong to this worker's ranks, if `wire` is coded.
+  MemoryLayout(const View& view, LayoutId id, std::vector<BucketSpec> buckets,
+               const MemoryWire& wire, Compressors* compressors);
+
+  // Returns the bytes that a worker with as many ranks makes for a layout.
+  static uint64_t BytesOf(absl::Span<const BucketSpec> buckets, const MemoryWire& wire,
+                          size_t ranks);
 
   // Makes this worker's memory. Errors: as for SharedMemory::Make.
   absl::Status Make();
@@ -56,7 +75,7 @@ class MemoryLayout {
   bool is_made() const { return memory_[self_].data() != nullptr; }
 
   // Writes a term of this worker.
-  void Write(Bucket bucket, Rank rank, absl::Span<const uint8_t> terms);
+  Rounding Write(const BucketKey& key, Rank rank, absl::Span<const uint8_t> terms);
   void Publish(std::atomic<uint64_t> Progress::*point, const BucketKey& key);
   // Returns the workers, by index in the view, that are not past a point of a bucket which they
   // must pass.
@@ -67,19 +86,28 @@ class MemoryLayout {
   // Copies what this worker gets of a bucket of bytes, after those who have some have contributed.
   void ReadTerms(Bucket bucket, absl::Span<uint8_t> result) const;
   // Copies the means that this worker gets, after all have folded.
-  void Read(Bucket bucket, absl::Span<uint8_t> result) const;
+  Rounding Read(Bucket bucket, absl::Span<uint8_t> result) const;
 
  private:
+  // A range of elements of a bucket.
   struct Part {
-    uint64_t offset = 0;  // in its bucket
-    uint64_t bytes = 0;
+    uint64_t first = 0;
+    uint64_t count = 0;
   };
 
   // Returns whether a worker contributes to a bucket, and whether this one gets a result.
   bool HasTerms(size_t worker, const BucketSpec& spec) const;
   bool Receives(const BucketSpec& spec) const;
   void ReadParts(Bucket bucket, absl::Span<uint8_t> result) const;
-  void ReadMeans(Bucket bucket, absl::Span<uint8_t> result) const;
+  Rounding ReadMeans(Bucket bucket, absl::Span<uint8_t> result) const;
+  Rounding WriteCoded(const BucketKey& key, Rank rank, absl::Span<const float> values);
+  void FoldByHops(Bucket bucket, const Part& part);
+  void FoldWhole(Bucket bucket, const Part& part, uint8_t* out);
+  void FoldCoded(Bucket bucket, const Part& part);
+  // Returns the part's blocks, in bytes of a term.
+  std::vector<FoldRange> BlocksOf(Bucket bucket, const Part& part) const;
+  // Returns where a worker's memory has its part of the mean.
+  uint8_t* MeansOf(size_t worker, Bucket bucket, const Part& part) const;
   size_t MeansAt(size_t worker) const;
   const uint8_t* Terms(Rank rank, Bucket bucket) const;
   Progress* ProgressOf(size_t worker, Bucket bucket) const;
@@ -90,10 +118,16 @@ class MemoryLayout {
   const View view_;
   const LayoutId id_;
   const std::vector<BucketSpec> buckets_;
-  const FoldBlocks blocks_;
-  std::vector<uint64_t> offsets_;  // of each bucket in a rank's terms, and in the means
-  uint64_t total_ = 0;             // bytes of all buckets
-  size_t self_ = 0;                // index in the view
+  Compressors* const compressors_;
+  const std::vector<BucketFormat> formats_;  // by bucket
+  const FoldBlocks blocks_;                  // of terms
+  std::vector<uint64_t> term_offsets_;       // of each bucket in a rank's terms
+  std::vector<uint64_t> mean_offsets_;       // of each bucket in the means
+  uint64_t term_bytes_ = 0;                  // of a rank
+  uint64_t mean_bytes_ = 0;
+  std::vector<std::vector<float>> residuals_;  // of this worker's parts of coded means, by bucket
+  std::vector<float> folded_;                  // for FoldCoded
+  size_t self_ = 0;                            // index in the view
   bool open_ = false;
   std::vector<SharedMemory> memory_;  // by worker
   std::vector<size_t> carrier_;       // by rank: index of its worker

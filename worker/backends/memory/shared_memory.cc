@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
+#include "worker/backends/memory/memory_orders.h"
 
 // Older headers lack it; Linux has it since 5.1.
 #ifndef F_SEAL_FUTURE_WRITE
@@ -77,6 +79,12 @@ absl::Status SharedMemory::Map(int file, size_t bytes, bool writes) {
 
 absl::StatusOr<SharedMemory> SharedMemory::Make(absl::string_view name, size_t bytes,
                                                 Writer writer) {
+  // Beyond this limit ftruncate would end the process by SIGXFSZ.
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && bytes > limit.rlim_cur) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "cannot make ", bytes, " bytes of shared memory: ulimit -f allows ", limit.rlim_cur));
+  }
   SharedMemory memory;
   memory.file_.Reset(memfd_create(std::string(name).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
   const int file = memory.file_.get();
@@ -124,14 +132,14 @@ absl::StatusOr<SharedMemory> SharedMemory::Open(uint32_t pid, absl::string_view 
 }
 
 void Bell::Ring() {
-  rings_.fetch_add(1);
-  if (sleeping_.load() == 0) return;
+  rings_.fetch_add(1, kBellOrder);
+  if (sleeping_.load(kBellOrder) == 0) return;
   syscall(SYS_futex, reinterpret_cast<uint32_t*>(&rings_), FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
 void Bell::Sleep(uint32_t seen, absl::Duration timeout) {
-  sleeping_.store(1);
-  if (rings_.load() == seen) {
+  sleeping_.store(1, kBellOrder);
+  if (rings_.load(kBellOrder) == seen) {
     const timespec longest = absl::ToTimespec(timeout);
     syscall(SYS_futex, reinterpret_cast<uint32_t*>(&rings_), FUTEX_WAIT, seen, &longest, nullptr,
             0);

@@ -1,0 +1,197 @@
+#include "cli/ledger/ledger_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/ledger/ledger_records.h"
+#include "worker/data/sampler.h"
+
+namespace gradwire {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr int kSamples = 21;
+constexpr int kBatch = 4;
+constexpr uint64_t kStepsOfEpoch = 3;  // of 11 samples a rank
+
+v1::StartRecord StartOf() {
+  v1::StartRecord start = testing::Start();
+  auto& settings = *start.mutable_settings();
+  settings["training samples"] = std::to_string(kSamples);
+  settings["sampler-seed"] = "3";
+  settings["batch-size"] = std::to_string(kBatch);
+  return start;
+}
+
+v1::SealedRecord StepOf(uint64_t step) {
+  const Sampler sampler = *Sampler::Create(kSamples, {testing::kLedgerRanks, true, 3});
+  const SampleRange range = RangeOf(sampler, kBatch, Step(step));
+  v1::SealedRecord record;
+  record.set_step(step);
+  record.set_generation(1);
+  for (uint32_t rank = 0; rank < testing::kLedgerRanks; ++rank) {
+    const std::vector<int64_t> all = *sampler.Indices(range.epoch, Rank(static_cast<int>(rank)));
+    v1::RankSamples& samples = *record.add_samples();
+    samples.set_rank(rank);
+    samples.set_epoch(static_cast<uint64_t>(range.epoch));
+    samples.set_count(static_cast<uint64_t>(range.count));
+    samples.set_padded(static_cast<uint64_t>(
+        sampler.PaddedAmong(Rank(static_cast<int>(rank)), range.first, range.count)));
+    samples.set_digest(DigestOfIndices(absl::MakeConstSpan(all).subspan(
+        static_cast<size_t>(range.first), static_cast<size_t>(range.count))));
+  }
+  return record;
+}
+
+// A finished run of two epochs and a step.
+std::vector<Record> Records() {
+  std::vector<Record> records = {StartOf(), testing::Epoch(1), testing::View(1, 1, 0)};
+  for (uint64_t step = 0; step < 2 * kStepsOfEpoch + 1; ++step) records.emplace_back(StepOf(step));
+  records.emplace_back(testing::End());
+  return records;
+}
+
+LedgerReport ReportOf(const std::vector<Record>& records) {
+  LedgerReport report;
+  for (const Record& record : records) {
+    EXPECT_TRUE(report.replay.Add({1, 0, report.end.position.number++, record, 0}).ok());
+  }
+  report.end.segment = 1;
+  return report;
+}
+
+v1::SealedRecord& StepAt(std::vector<Record>* records, size_t step) {
+  return std::get<v1::SealedRecord>((*records)[3 + step]);
+}
+
+TEST(LedgerReport, SoundRun_EachEpochReadsEachSampleOnce) {
+  const LedgerReport report = ReportOf(Records());
+  const LedgerVerdict verdict = Judge(report);
+  EXPECT_THAT(verdict.findings, IsEmpty());
+  EXPECT_THAT(verdict.notes, IsEmpty());
+  EXPECT_EQ(verdict.samples.steps, 7);
+  ASSERT_THAT(verdict.samples.epochs, SizeIs(2));
+  EXPECT_EQ(verdict.samples.epochs[1].epoch, 1);
+  EXPECT_EQ(verdict.samples.epochs[1].read, kSamples);
+  EXPECT_EQ(verdict.samples.epochs[1].repeats, 1);
+  const std::string text = VerdictText(report, verdict);
+  EXPECT_THAT(text, HasSubstr("epoch 0 of the data: 21 samples read, 1 repeat, as declared\n"));
+  EXPECT_THAT(text, HasSubstr("samples of 7 steps are those of the sampler\n"));
+  EXPECT_THAT(text, HasSubstr("the ledger is sound\n"));
+  EXPECT_TRUE(VerdictJson(report, verdict)["sound"].get<bool>());
+}
+
+// The ranks of a step read each other's samples.
+TEST(LedgerReport, ChangedSampleList_IsFound) {
+  std::vector<Record> records = Records();
+  v1::SealedRecord& step = StepAt(&records, 2);
+  const uint64_t first = step.samples(0).digest();
+  step.mutable_samples(0)->set_digest(step.samples(1).digest());
+  step.mutable_samples(1)->set_digest(first);
+  const LedgerReport report = ReportOf(records);
+  const LedgerVerdict verdict = Judge(report);
+  ASSERT_GE(verdict.findings.size(), 2);
+  EXPECT_THAT(verdict.findings[0], HasSubstr("step 2, rank 0: got 3 samples of epoch 0"));
+  EXPECT_THAT(VerdictText(report, verdict), HasSubstr("the ledger is not sound: "));
+  EXPECT_FALSE(VerdictJson(report, verdict)["sound"].get<bool>());
+}
+
+TEST(LedgerReport, OtherEpochCountOrPadding_IsFound) {
+  for (const int field : {0, 1, 2}) {
+    std::vector<Record> records = Records();
+    v1::RankSamples& samples = *StepAt(&records, 4).mutable_samples(1);
+    if (field == 0) samples.set_epoch(0);
+    if (field == 1) samples.set_count(3);
+    if (field == 2) samples.set_padded(1);
+    EXPECT_THAT(Judge(ReportOf(records)).findings, ::testing::Not(IsEmpty())) << field;
+  }
+}
+
+// The digest of the changed list is right, for another seed.
+TEST(LedgerReport, OtherSettingThanTheWorkers_IsFound) {
+  std::vector<Record> records = Records();
+  (*std::get<v1::StartRecord>(records[0]).mutable_settings())["sampler-seed"] = "4";
+  EXPECT_THAT(Judge(ReportOf(records)).findings, ::testing::Not(IsEmpty()));
+}
+
+TEST(LedgerReport, StepWithoutSamples_IsFoundIfOthersHaveThem) {
+  std::vector<Record> records = Records();
+  StepAt(&records, 1).clear_samples();
+  EXPECT_THAT(Judge(ReportOf(records)).findings,
+              ::testing::Contains(HasSubstr("step 1: got no samples")));
+  for (size_t step = 0; step < 7; ++step) StepAt(&records, step).clear_samples();
+  EXPECT_THAT(Judge(ReportOf(records)).findings, IsEmpty());
+  EXPECT_THAT(Judge(ReportOf(records)).notes,
+              ElementsAre(HasSubstr("the program reports no samples")));
+}
+
+TEST(LedgerReport, SettingsOfAnotherProgram_AreANote) {
+  std::vector<Record> records = Records();
+  std::get<v1::StartRecord>(records[0]).mutable_settings()->erase("batch-size");
+  EXPECT_THAT(Judge(ReportOf(records)).findings, IsEmpty());
+  EXPECT_THAT(Judge(ReportOf(records)).notes,
+              ElementsAre(HasSubstr("the program states no number as 'batch-size'")));
+}
+
+TEST(LedgerReport, RunThatSealsNothing_SaysWhy) {
+  v1::StartRecord start = StartOf();
+  start.set_cannot_recover("gloo has no second view");
+  v1::ViewRecord view = testing::View(1, 1, 0);
+  view.mutable_view()->set_seals(false);
+  const LedgerReport report = ReportOf({start, testing::Epoch(1), view, testing::End()});
+  EXPECT_THAT(Judge(report).findings, IsEmpty());
+  EXPECT_THAT(Judge(report).notes,
+              ElementsAre(HasSubstr("records no step: gloo has no second view")));
+  EXPECT_THAT(LedgerText(report), HasSubstr("no step is recorded: gloo has no second view\n"));
+  EXPECT_FALSE(LedgerJson(report)["runs"][0]["records_steps"].get<bool>());
+}
+
+TEST(LedgerReport, TornTail_IsANoteIfShortAndElseAFinding) {
+  LedgerReport report = ReportOf(Records());
+  report.end.torn = TornTail{100, 12, "got 12 bytes of a header of 24 bytes", true};
+  EXPECT_THAT(Judge(report).findings, IsEmpty());
+  EXPECT_THAT(Judge(report).notes, ElementsAre(HasSubstr("the last 12 bytes, from byte 100 on")));
+  report.end.torn->is_short = false;
+  EXPECT_THAT(Judge(report).findings, ElementsAre(HasSubstr("its bytes have changed")));
+}
+
+TEST(LedgerReport, CheckpointOfARecordThatIsNotThere_IsFound) {
+  LedgerReport report = ReportOf(Records());
+  report.missing = {{40, {90, 5}}};
+  EXPECT_THAT(Judge(report).findings,
+              ElementsAre(HasSubstr("the checkpoint before step 40 names record 90")));
+}
+
+TEST(LedgerReport, Text_HasALineForEachEvent) {
+  v1::ViewRecord view = testing::View(1, 2, 7);
+  v1::LostWorker& lost = *view.add_lost();
+  lost.add_ranks(1);
+  lost.set_step(7);
+  lost.set_cause("killed");
+  lost.set_address("host:1");
+  v1::CheckpointRecord checkpoint;
+  checkpoint.set_step(6);
+  checkpoint.set_folder("step-000000000006");
+  std::vector<Record> records = Records();
+  records.pop_back();
+  records.emplace_back(checkpoint);
+  records.emplace_back(view);
+  const LedgerReport report = ReportOf(records);
+  const std::string text = LedgerText(report);
+  EXPECT_THAT(text, HasSubstr("6  checkpoint  step-000000000006\n"));
+  EXPECT_THAT(text, HasSubstr("7  lost        rank 1 (host:1): killed\n"));
+  EXPECT_THAT(text, HasSubstr("7  view        generation 2: 0 workers\n"));
+  EXPECT_THAT(text, HasSubstr("7  no end      the coordinator runs, or was killed\n"));
+  EXPECT_THAT(text, HasSubstr("7 sealed steps, from 0 to 6; none of them computed again"));
+  const auto json = LedgerJson(report)["runs"][0];
+  EXPECT_EQ(json["views"][1]["lost"][0]["cause"], "killed");
+  EXPECT_EQ(json["checkpoints"][0]["step"], 6);
+  EXPECT_TRUE(json["end"].is_null());
+}
+
+}  // namespace
+}  // namespace gradwire

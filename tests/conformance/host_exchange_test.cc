@@ -1,0 +1,64 @@
+// Back end auto between workers of one host: what is exchanged in memory, and what is not.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/cluster/backend_cluster.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+using Data = std::vector<std::vector<std::string>>;  // by rank, by bucket
+
+std::vector<BucketSpec> Buckets() { return {{4 * 20000, v1::DTYPE_FLOAT32}}; }
+
+std::string FloatsOf(float value) {
+  const std::vector<float> values(20000, value);
+  return std::string(reinterpret_cast<const char*>(values.data()), 4 * values.size());
+}
+
+class HostExchangeTest : public ::testing::Test {
+ protected:
+  // Two workers average 1 and 2 in step `step`.
+  static void Average(BackendCluster* cluster, uint64_t step) {
+    Data data = {{FloatsOf(1)}, {FloatsOf(2)}};
+    for (const absl::Status& status : cluster->RunStep(step, &data)) {
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_TRUE(data[0][0] == FloatsOf(1.5f));
+    EXPECT_TRUE(data[1][0] == FloatsOf(1.5f));
+  }
+  static BackendCluster::Settings LimitedTo(uint64_t bytes) {
+    BackendCluster::Settings settings;
+    settings.limits.file = bytes;
+    return settings;
+  }
+};
+
+TEST_F(HostExchangeTest, RunStep_WithinTheLimits_SendsNothing) {
+  BackendCluster cluster(kAutoBackend, 2, Buckets(), LimitedTo(1 << 20));
+  Average(&cluster, 0);
+  EXPECT_EQ(cluster.exchange(0).totals().bytes_sent, 0u);
+  for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+}
+
+// 160 kB of a rank's terms and means.
+TEST_F(HostExchangeTest, RunStep_BeyondTheLimits_GoesOverTheNetwork) {
+  BackendCluster cluster(kAutoBackend, 2, Buckets(), LimitedTo(100 << 10));
+  for (const uint64_t step : {0, 1}) Average(&cluster, step);
+  EXPECT_GE(cluster.exchange(0).totals().bytes_sent, 2 * 4 * 20000u);
+  for (const absl::Status& status : cluster.Finish()) EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(HostExchangeTest, Cancel_OverTheNetwork_EndsItWithTheReason) {
+  BackendCluster cluster(kAutoBackend, 2, Buckets(), LimitedTo(100 << 10));
+  cluster.exchange(0).Cancel(absl::AbortedError("enough"));
+  Data data = {{FloatsOf(1)}, {FloatsOf(2)}};
+  EXPECT_EQ(cluster.RunStep(0, &data)[0], absl::AbortedError("enough"));
+}
+
+}  // namespace
+}  // namespace gradwire

@@ -1,0 +1,113 @@
+// Values are rounded in shared memory as they would be on a network, to the bit.
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/cluster/backend_cluster.h"
+
+namespace gradwire {
+namespace {
+
+using Data = std::vector<std::vector<std::string>>;  // by rank, by bucket
+
+struct Case {
+  std::string network;  // whose bits memory gives
+  bool gathers;
+  v1::DType wire;
+  Deal deal;
+};
+
+// Two sizes are not multiples of a block, a cache line or the number of workers.
+const std::vector<BucketSpec>& Buckets() {
+  static const auto* const buckets = new std::vector<BucketSpec>{{4 * 70001, v1::DTYPE_FLOAT32},
+                                                                 {4 * 5, v1::DTYPE_FLOAT32},
+                                                                 {77, v1::DTYPE_BYTES},
+                                                                 {4 * 16384, v1::DTYPE_FLOAT32}};
+  return *buckets;
+}
+
+Data DataOf(int world_size, float scale) {
+  std::mt19937 random(world_size);
+  std::normal_distribution<float> normal(0, scale);
+  Data data(world_size);
+  for (auto& rank : data) {
+    for (const BucketSpec& bucket : Buckets()) {
+      std::vector<float> values(bucket.bytes / 4 + 1);
+      for (float& value : values) value = normal(random);
+      rank.emplace_back(reinterpret_cast<const char*>(values.data()), bucket.bytes);
+    }
+  }
+  return data;
+}
+
+class MemoryWireTest : public ::testing::TestWithParam<Case> {
+ protected:
+  int world_size() const {
+    size_t ranks = 0;
+    for (const auto& worker : GetParam().deal) ranks += worker.size();
+    return static_cast<int>(ranks);
+  }
+  BackendCluster ClusterOf(const std::string& backend) const {
+    BackendCluster::Settings settings;
+    settings.wire = GetParam().wire;
+    settings.gathers = GetParam().gathers;
+    return BackendCluster(backend, GetParam().deal, Buckets(), settings);
+  }
+  Data ResultOf(const std::string& backend) const {
+    BackendCluster cluster = ClusterOf(backend);
+    Data data = DataOf(world_size(), 1);
+    for (const absl::Status& status : cluster.RunStep(0, &data)) EXPECT_TRUE(status.ok()) << status;
+    return data;
+  }
+};
+
+TEST_P(MemoryWireTest, RunStep_InMemoryAndOverTheNetwork_TheSameBits) {
+  EXPECT_TRUE(ResultOf("memory") == ResultOf(GetParam().network));
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const v1::DType wire : {v1::DTYPE_FLOAT32, v1::DTYPE_BFLOAT16, v1::DTYPE_FLOAT16}) {
+    for (const Deal& deal : {OneEach(1), OneEach(3), Deal{{0, 2}, {1}}}) {
+      cases.push_back({"ring", false, wire, deal});
+      cases.push_back({"coordinator", true, wire, deal});
+      cases.push_back({"sharded", true, wire, deal});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Wires, MemoryWireTest, ::testing::ValuesIn(Cases()), [](const auto& info) {
+  return absl::StrCat(info.param.network, "_", WireName(info.param.wire), "_on",
+                      info.param.deal.size(), "_", info.index);
+});
+
+// 70,000 is infinite in fp16.
+class MemoryOverflowTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(MemoryOverflowTest, RunStep_ValueTooLargeForTheWire_IsCounted) {
+  BackendCluster::Settings settings;
+  settings.wire = v1::DTYPE_FLOAT16;
+  settings.gathers = GetParam();
+  BackendCluster cluster("memory", 2, {{4, v1::DTYPE_FLOAT32}}, settings);
+  uint64_t overflows = 0;
+  for (const float value : {1.0f, 70000.0f}) {
+    const std::string bytes(reinterpret_cast<const char*>(&value), sizeof(value));
+    Data data = {{bytes}, {bytes}};
+    const uint64_t step = value == 1.0f ? 0 : 1;
+    for (const absl::Status& status : cluster.RunStep(step, &data)) ASSERT_TRUE(status.ok());
+    overflows = cluster.exchange(0).totals().overflow_steps;
+    EXPECT_EQ(overflows, step);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Gathers, MemoryOverflowTest, ::testing::Bool());
+
+}  // namespace
+}  // namespace gradwire

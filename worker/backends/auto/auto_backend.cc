@@ -1,0 +1,79 @@
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/wire/layout.h"
+#include "worker/backends/auto/host_exchange.h"
+#include "worker/backends/backend.h"
+#include "worker/backends/memory/memory_backend.h"
+#include "worker/backends/memory/memory_budget.h"
+#include "worker/options/choices.h"
+
+namespace gradwire {
+namespace {
+
+// Has all rows that a view may choose, because none is known yet.
+class AutoBackend : public Backend {
+ public:
+  explicit AutoBackend(const BackendOptions& options)
+      : options_(options),
+        between_hosts_(AutoBetweenHosts(options.gathers, IsCoded(options.wire))),
+        memory_(options) {}
+  static absl::StatusOr<std::unique_ptr<Backend>> Make(const BackendOptions& options) {
+    auto made = std::make_unique<AutoBackend>(options);
+    for (const std::string& name : {made->between_hosts_, std::string(kAutoOfAggregators)}) {
+      if (made->rows_.count(name) > 0) continue;
+      auto backend = MakeBackend(name, options);
+      if (!backend.ok()) return backend.status();
+      made->rows_[name] = *std::move(backend);
+    }
+    return made;
+  }
+
+  absl::StatusOr<std::unique_ptr<Exchange>> Connect(const View& view, const Ended& ended,
+                                                    absl::optional<Incarnation>* suspect) override {
+    const std::string chosen = ChosenBackend(kAutoBackend, view, options_);
+    if (chosen != kAutoOfHost) return rows_.at(chosen)->Connect(view, ended, suspect);
+    auto memory = memory_.ConnectMemory(view);
+    if (!memory.ok()) return memory.status();
+    Backend* const network = rows_.at(between_hosts_).get();
+    auto connect = [network, view, ended](absl::optional<Incarnation>* unreached) {
+      return network->Connect(view, ended, unreached);
+    };
+    return std::make_unique<HostExchange>(*std::move(memory), between_hosts_, std::move(connect));
+  }
+
+  std::vector<grpc::Service*> services() override {
+    std::vector<grpc::Service*> services;
+    for (const auto& [name, backend] : rows_) {
+      for (grpc::Service* service : backend->services()) services.push_back(service);
+    }
+    return services;
+  }
+
+ private:
+  const BackendOptions options_;
+  const std::string between_hosts_;
+  MemoryBackend memory_;
+  std::map<std::string, std::unique_ptr<Backend>> rows_;
+};
+
+}  // namespace
+
+// Declared in backends.cc, like the factories of the rows.
+absl::StatusOr<std::unique_ptr<Backend>> MakeAutoBackend(const BackendOptions& options) {
+  return AutoBackend::Make(options);
+}
+
+std::string ChosenBackend(absl::string_view name, const View& view, const BackendOptions& options,
+                          absl::Span<const BucketSpec> buckets) {
+  if (name != kAutoBackend) return std::string(name);
+  if (!view.aggregators.empty()) return kAutoOfAggregators;
+  const bool shares = view.SharesMemory();
+  if (shares && MemoryBudget(view, MemoryWireOf(options)).Add(buckets).ok()) return kAutoOfHost;
+  return AutoBetweenHosts(options.gathers, IsCoded(options.wire));
+}
+
+}  // namespace gradwire

@@ -1,0 +1,31 @@
+#include "worker/backends/compressors.h"
+
+namespace gradwire {
+
+Compressor* Compressors::Of(LayoutId layout, Rank rank, Bucket bucket, uint64_t elements) {
+  MutexLock lock(&mutex_);
+  std::unique_ptr<Compressor>& made = made_[{layout, rank, bucket}];
+  if (made == nullptr) made = MakeCompressor(compression_, elements);
+  return made.get();
+}
+
+uint64_t Compressors::state_bytes() const {
+  MutexLock lock(&mutex_);
+  uint64_t bytes = 0;
+  for (const auto& [key, compressor] : made_) {
+    for (const absl::Span<float> part : compressor->state()) bytes += part.size() * sizeof(float);
+  }
+  return bytes;
+}
+
+std::vector<uint8_t> EncodeTerm(Compressor* compressor, Step step, uint64_t first,
+                                absl::Span<const float> values, CompressionTotals* totals) {
+  std::vector<uint8_t> payload = compressor->Encode(step, first, values);
+  *totals = {values.size() * sizeof(float), payload.size()};
+  if (!IsResidualMeasured(step)) return payload;
+  totals->gradient_square = SquareOf(values);
+  totals->residual_square = SquareOf(compressor->state().front().subspan(first, values.size()));
+  return payload;
+}
+
+}  // namespace gradwire

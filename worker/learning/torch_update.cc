@@ -1,0 +1,175 @@
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "worker/learning/update.h"
+
+namespace gradwire {
+namespace {
+
+// A slice of parameter, gradient, momentum and a temporary are 512 KiB. It is also the least work
+// for which torch uses another thread.
+constexpr int64_t kElementsPerThread = 32768;
+
+std::vector<torch::Tensor> SlicesOf(absl::Span<const torch::Tensor> parameters) {
+  const int64_t most = kElementsPerThread * at::get_num_threads();
+  std::vector<torch::Tensor> slices;
+  for (const torch::Tensor& parameter : parameters) {
+    const torch::Tensor flat = parameter.detach().view({-1});
+    for (int64_t first = 0; first < flat.numel(); first += most) {
+      slices.push_back(flat.narrow(0, first, std::min(most, flat.numel() - first)));
+    }
+  }
+  return slices;
+}
+
+// Returns a key of an optimizer's state: newer versions of torch use the address of a tensor, older
+// ones that address as text.
+template <typename Map>
+typename Map::key_type KeyOf(const torch::Tensor& slice) {
+  if constexpr (std::is_same_v<typename Map::key_type, std::string>) {
+    std::ostringstream text;
+    text << slice.unsafeGetTensorImpl();
+    return text.str();
+  } else {
+    return slice.unsafeGetTensorImpl();
+  }
+}
+
+// Bypasses the caches, which hold the optimizer's next data: a saved copy is rarely read.
+void CopyPastCaches(const torch::Tensor& from, const torch::Tensor& to) {
+#ifdef __SSE2__
+  constexpr size_t kStride = sizeof(__m128i);
+  const auto* in = static_cast<const char*>(from.data_ptr());
+  auto* out = static_cast<char*>(to.data_ptr());
+  const bool aligned = reinterpret_cast<uintptr_t>(out) % kStride == 0;
+  const size_t streamed = aligned ? from.nbytes() / kStride * kStride : 0;
+  for (size_t i = 0; i < streamed; i += kStride) {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(out + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i)));
+  }
+  _mm_sfence();
+  std::memcpy(out + streamed, in + streamed, from.nbytes() - streamed);
+#else
+  std::memcpy(to.data_ptr(), from.data_ptr(), from.nbytes());
+#endif
+}
+
+// Copies `from` to `to`, which is empty or has equal shapes; one thread, byte by byte.
+void CopyInto(const std::vector<torch::Tensor>& from, std::vector<torch::Tensor>* to) {
+  const bool is_new = to->size() != from.size();
+  if (is_new) to->clear();
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (is_new) to->push_back(torch::empty_like(from[i]));
+    CopyPastCaches(from[i], (*to)[i]);
+  }
+}
+
+class TorchUpdate : public Update {
+ public:
+  TorchUpdate(absl::Span<const torch::Tensor> parameters, const OptimizerKind& kind)
+      : kind_(kind), slices_(SlicesOf(parameters)), optimizer_(kind_.make(slices_)) {}
+
+  void Step(const torch::Tensor& gradient, double learning_rate) override;
+  void Save() override;
+  void Undo() override;
+  std::vector<torch::Tensor> State() const override;
+  void SetState(const std::vector<torch::Tensor>& state) override;
+
+ private:
+  // Returns the optimizer's state of each slice; empty while there is none.
+  std::vector<std::vector<torch::Tensor>> StateOfSlices() const;
+
+  const OptimizerKind kind_;
+  std::vector<torch::Tensor> slices_;                    // share the parameters' memory
+  std::unique_ptr<torch::optim::Optimizer> optimizer_;   // of the slices
+  std::vector<torch::Tensor> saved_parameters_;          // by slice
+  std::vector<std::vector<torch::Tensor>> saved_state_;  // by slice; empty: there was none
+};
+
+void TorchUpdate::Step(const torch::Tensor& gradient, double learning_rate) {
+  int64_t first = 0;
+  for (torch::Tensor& slice : slices_) {
+    slice.mutable_grad() = gradient.narrow(0, first, slice.numel());
+    first += slice.numel();
+  }
+  for (auto& group : optimizer_->param_groups()) group.options().set_lr(learning_rate);
+  optimizer_->step();
+}
+
+void TorchUpdate::Save() {
+  CopyInto(slices_, &saved_parameters_);
+  const auto state = StateOfSlices();
+  saved_state_.resize(state.size());
+  for (size_t i = 0; i < state.size(); ++i) CopyInto(state[i], &saved_state_[i]);
+}
+
+void TorchUpdate::Undo() {
+  CopyInto(saved_parameters_, &slices_);
+  auto& states = optimizer_->state();
+  if (saved_state_.empty()) return states.clear();
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    std::vector<torch::Tensor> tensors;
+    for (const torch::Tensor& saved : saved_state_[i]) tensors.push_back(saved.clone());
+    states[KeyOf<std::decay_t<decltype(states)>>(slices_[i])] = kind_.state_of(tensors);
+  }
+}
+
+std::vector<std::vector<torch::Tensor>> TorchUpdate::StateOfSlices() const {
+  const auto& states = std::as_const(*optimizer_).state();
+  std::vector<std::vector<torch::Tensor>> of_slices;
+  for (const torch::Tensor& slice : slices_) {
+    const auto found = states.find(KeyOf<std::decay_t<decltype(states)>>(slice));
+    if (found == states.end()) return {};
+    of_slices.push_back(kind_.tensors_of(*found->second));
+    if (of_slices.back().empty()) return {};
+  }
+  return of_slices;
+}
+
+std::vector<torch::Tensor> TorchUpdate::State() const {
+  std::vector<std::vector<torch::Tensor>> parts(kind_.dimensions.size());  // of each slice
+  const auto of_slices = StateOfSlices();
+  if (of_slices.empty()) return {};
+  for (const std::vector<torch::Tensor>& tensors : of_slices) {
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].push_back(tensors[i]);
+  }
+  std::vector<torch::Tensor> state;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    state.push_back(kind_.dimensions[i] == 0 ? parts[i].front() : torch::cat(parts[i]));
+  }
+  return state;
+}
+
+void TorchUpdate::SetState(const std::vector<torch::Tensor>& state) {
+  auto& states = optimizer_->state();
+  if (state.empty()) return states.clear();
+  int64_t first = 0;
+  for (const torch::Tensor& slice : slices_) {
+    std::vector<torch::Tensor> tensors;
+    for (const torch::Tensor& whole : state) {
+      const bool shared = kind_.dimensions[tensors.size()] == 0;
+      tensors.push_back(shared ? whole : whole.narrow(0, first, slice.numel()).clone());
+    }
+    states[KeyOf<std::decay_t<decltype(states)>>(slice)] = kind_.state_of(tensors);
+    first += slice.numel();
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Update> MakeTorchUpdate(absl::Span<const torch::Tensor> parameters,
+                                        const OptimizerKind& kind) {
+  return std::make_unique<TorchUpdate>(parameters, kind);
+}
+
+}  // namespace gradwire
