@@ -233,6 +233,15 @@ TEST_F(SlicedOptimizerStateTest, SetState_OtherSizeOrKind_InvalidArgument) {
                                        "[1 Long, 70001 Float, 70001 Float]"));
 }
 
+// Checkpoints have a tensor for each.
+TEST(FindOptimizer, EachRow_NamesItsState) {
+  for (const char* name : {"sgd", "adam", "adamw"}) {
+    const auto kind = FindOptimizer({name, 0, 0, false});
+    ASSERT_TRUE(kind.ok()) << name;
+    EXPECT_EQ(kind->names.size(), kind->dimensions.size()) << name;
+  }
+}
+
 TEST(FindOptimizer, UnknownName_ListsThoseThatExist) {
   EXPECT_EQ(
       FindOptimizer({"lion", 0, 0, false}).status(),
