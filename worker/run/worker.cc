@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "common/base/address.h"
 #include "common/base/clock.h"
@@ -247,15 +246,6 @@ absl::Status Worker::PrepareTraining() {
   return status.ok() ? StartLoader(static_cast<int64_t>(first_step_.value())) : status;
 }
 
-// The coordinator refuses a run that is shorter, but it learns the number of steps from workers.
-absl::Status Worker::CheckResumedStep() const {
-  const auto total = static_cast<uint64_t>(TotalSteps());
-  if (first_step_.value() <= total) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "resume: got a checkpoint before step ", first_step_.value(), ", expected one of ", total,
-      " steps or fewer, as --epochs and --iterations say"));
-}
-
 absl::Status Worker::DivideModel() {
   UseComputeThreads(view_.threads);
   auto devices = OnDevices(options_, train_->classes, model_);
@@ -291,23 +281,6 @@ absl::Status Worker::MakeTrainer() {
   sync_->BeginAt(first_step_);
   MakeStateKeeper(options->learning_rate);
   return absl::OkStatus();
-}
-
-void Worker::MakeStateKeeper(LearningRate learning_rate) {
-  TrainingParts parts;
-  parts.model = model_.get();
-  parts.reducer = &trainer_->reducer();
-  parts.sync = sync_.get();
-  parts.optimizers = [this](size_t index) { return trainer_->Optimizers(index); };
-  parts.broadcast = options_.broadcast_buffers;
-  parts.undoable = view_.seals;
-  state_ =
-      std::make_unique<StateKeeper>(std::move(parts),
-                                    StateKeeper::Run{view_.checkpoint_every, TotalSteps(),
-                                                     StepsPerEpoch(), std::move(learning_rate)},
-                                    member_.get(), &held_state_);
-  MutexLock lock(&mutex_);
-  shown_state_ = state_.get();
 }
 
 absl::Status Worker::MakeTestBatches() {

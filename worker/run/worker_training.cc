@@ -65,13 +65,6 @@ absl::Status Worker::End() {
   return sealed;
 }
 
-absl::Status Worker::AwaitLastCheckpoint() {
-  if (state_ == nullptr || !view_.keeps_state) return absl::OkStatus();
-  BeginPhase("checkpoint", Step(static_cast<uint64_t>(TotalSteps())), /*waits=*/false,
-             absl::nullopt);
-  return state_->AwaitLast(view_, absl::Seconds(options_.step_timeout_seconds));
-}
-
 absl::Status Worker::AwaitSealed(Step step) {
   absl::Status sealed = member_->AwaitSealed(step);
   if (sealed.ok()) TellOfStep();

@@ -1,0 +1,42 @@
+// The part of Worker that has to do with checkpoints.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/run/worker.h"
+
+namespace gradwire {
+
+// The coordinator refuses a run that is shorter, but it learns the number of steps from workers.
+absl::Status Worker::CheckResumedStep() const {
+  const auto total = static_cast<uint64_t>(TotalSteps());
+  if (first_step_.value() <= total) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "resume: got a checkpoint before step ", first_step_.value(), ", expected one of ", total,
+      " steps or fewer, as --epochs and --iterations say"));
+}
+
+void Worker::MakeStateKeeper(LearningRate learning_rate) {
+  TrainingParts parts;
+  parts.model = model_.get();
+  parts.reducer = &trainer_->reducer();
+  parts.sync = sync_.get();
+  parts.optimizers = [this](size_t index) { return trainer_->Optimizers(index); };
+  parts.broadcast = options_.broadcast_buffers;
+  parts.undoable = view_.seals;
+  state_ =
+      std::make_unique<StateKeeper>(std::move(parts),
+                                    StateKeeper::Run{view_.checkpoint_every, TotalSteps(),
+                                                     StepsPerEpoch(), std::move(learning_rate)},
+                                    member_.get(), &held_state_);
+  MutexLock lock(&mutex_);
+  shown_state_ = state_.get();
+}
+
+absl::Status Worker::AwaitLastCheckpoint() {
+  if (state_ == nullptr || !view_.keeps_state) return absl::OkStatus();
+  BeginPhase("checkpoint", Step(static_cast<uint64_t>(TotalSteps())), /*waits=*/false,
+             absl::nullopt);
+  return state_->AwaitLast(view_, absl::Seconds(options_.step_timeout_seconds));
+}
+
+}  // namespace gradwire
