@@ -156,6 +156,9 @@ class Simulator {
   void Enact(const RecordStep&) { RC_FAIL("a run records steps unasked"); }
   void Enact(const TellCost&) { RC_FAIL("a run that does not recover goes on with no view"); }
   void Enact(const PauseRun&) { RC_FAIL("a run that does not recover is not paused"); }
+  void Enact(const SendSave&) { RC_FAIL("a run without checkpoints saves nothing"); }
+  void Enact(const SendSaved&) { RC_FAIL("a run without checkpoints saves nothing"); }
+  void Enact(const SaveState&) { RC_FAIL("a run without checkpoints saves nothing"); }
   void Enact(const SendPaused&) { RC_FAIL("a run that does not recover is not paused"); }
   void Enact(const TellLoss& tell) {
     RC_ASSERT(formed_ == 1);
